@@ -1,0 +1,6 @@
+find_package(Threads REQUIRED)
+find_package(Catch2 3.4 REQUIRED)
+find_package(CLI11 2 REQUIRED)
+find_package(nlohmann_json 3.9 REQUIRED)
+find_package(fmt 9 REQUIRED)
+find_package(Eigen3 3.4 REQUIRED NO_MODULE)

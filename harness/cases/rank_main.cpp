@@ -1,0 +1,1 @@
+#include "harness/cases/rank_main.hpp"

@@ -1,0 +1,26 @@
+// The main function of a program of ranked cases: lists them, or runs as one rank of a world.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harness/faults/fault.hpp"
+#include "harness/subject/subject.hpp"
+
+namespace shardproof {
+
+/// What a program brings besides its cases. A program of plain multi-rank tests brings nothing.
+struct Program {
+  std::string suite_version = "0";
+  std::vector<std::function<std::unique_ptr<Subject>()>> subjects;  ///< the first is the default
+  std::vector<Fault> faults;
+  std::vector<std::string_view> clause_tables;  ///< Markdown texts that hold `| OVL-1 | required | … |` rows
+};
+
+/// Returns the process's exit code: 0 (the verdicts are in the stream, not in the code), 2 usage, 3 could not join or leave its world.
+int rank_main(int argc, char** argv, const Program& program = {});
+
+}  // namespace shardproof

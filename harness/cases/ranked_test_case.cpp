@@ -1,0 +1,1 @@
+#include "harness/cases/ranked_test_case.hpp"

@@ -1,0 +1,100 @@
+// Declaring cases that run on several ranks at once. Each combination of world size and parameters is a case of its own.
+//
+//   RANKED_TEST_CASE("mine/all_gather_keeps_rank_order", ranks(2, 4)) {   // the body receives `Rank& rank`
+//     …CHECK(…);
+//   }
+#pragma once
+
+#include <catch2/catch_test_macros.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "harness/protocol/case_info.hpp"
+#include "harness/subject/subject.hpp"
+#include "harness/world/rank.hpp"
+
+namespace shardproof {
+
+/// A declared case before its parameters are bound.
+struct CaseDeclaration {
+  std::string name;  ///< `suite/name`
+  std::string file;
+  int line = 0;
+  void (*body)(Rank&) = nullptr;
+  std::vector<int> ranks{2};
+  std::vector<std::pair<std::string, std::vector<std::string>>> params;
+  std::vector<std::string> clauses;
+  std::vector<std::string> tags;
+  std::vector<Feature> needs;
+  std::vector<std::string> seeds;
+};
+
+/// One clause of a declaration: changes it.
+using CaseOption = void (*)(CaseDeclaration&);
+
+namespace options {
+struct Ranks { std::vector<int> sizes; };
+struct Clauses { std::vector<std::string> ids; };
+struct Tags { std::vector<std::string> names; };
+struct Needs { std::vector<Feature> features; };
+struct Each { std::string key; std::vector<std::string> values; };
+struct Seed { std::string test; };
+}  // namespace options
+
+template <class... Sizes> options::Ranks ranks(Sizes... sizes) { return {{static_cast<int>(sizes)...}}; }
+template <class... Ids> options::Clauses clauses(Ids... ids) { return {{std::string(ids)...}}; }
+template <class... Names> options::Tags tags(Names... names) { return {{std::string(names)...}}; }
+template <class... Features> options::Needs needs(Features... features) { return {{features...}}; }
+/// A case for every value: `each("event", false, true)`.
+template <class... Values> options::Each each(std::string key, Values... values);
+/// The seed test that the case descends from: `file::test`.
+inline options::Seed seed(std::string test) { return {std::move(test)}; }
+
+namespace detail {
+void apply(CaseDeclaration& declaration, options::Ranks option);
+void apply(CaseDeclaration& declaration, options::Clauses option);
+void apply(CaseDeclaration& declaration, options::Tags option);
+void apply(CaseDeclaration& declaration, options::Needs option);
+void apply(CaseDeclaration& declaration, options::Each option);
+void apply(CaseDeclaration& declaration, options::Seed option);
+
+std::string spell(bool value);
+std::string spell(int value);
+std::string spell(const char* value);
+
+/// Adds a declaration to the program's list at start-up. Throws std::logic_error on a name without a slash or a duplicate id.
+struct Registration {
+  template <class... Options>
+  Registration(std::string name, const char* file, int line, void (*body)(Rank&), Options... options) {
+    CaseDeclaration declaration{.name = std::move(name), .file = file, .line = line, .body = body};
+    (apply(declaration, std::move(options)), ...);
+    add(std::move(declaration));
+  }
+  static void add(CaseDeclaration declaration);
+};
+}  // namespace detail
+
+template <class... Values> options::Each each(std::string key, Values... values) {
+  return {std::move(key), {detail::spell(values)...}};
+}
+
+/// All declarations of the program, in order of file and line.
+const std::vector<CaseDeclaration>& declared_cases();
+
+}  // namespace shardproof
+
+#define SHARDPROOF_CONCAT_(a, b) a##b
+#define SHARDPROOF_CONCAT(a, b) SHARDPROOF_CONCAT_(a, b)
+#define SHARDPROOF_RANKED_TEST_CASE(body, ...)                                                                          \
+  static void body([[maybe_unused]] ::shardproof::Rank& rank);                                                          \
+  namespace {                                                                                                           \
+  const ::shardproof::detail::Registration SHARDPROOF_CONCAT(body, _registration) = [] {                                \
+    using namespace ::shardproof; /* ranks, clauses, needs, … */                                                        \
+    return ::shardproof::detail::Registration(SHARDPROOF_FIRST(__VA_ARGS__), __FILE__, __LINE__, &body SHARDPROOF_REST(__VA_ARGS__)); \
+  }();                                                                                                                  \
+  }                                                                                                                     \
+  static void body([[maybe_unused]] ::shardproof::Rank& rank)
+#define SHARDPROOF_FIRST(first, ...) first
+#define SHARDPROOF_REST(first, ...) __VA_OPT__(, ) __VA_ARGS__
+#define RANKED_TEST_CASE(...) SHARDPROOF_RANKED_TEST_CASE(SHARDPROOF_CONCAT(ranked_test_case_, __LINE__), __VA_ARGS__)

@@ -1,0 +1,1 @@
+#include "harness/device/cost_model.hpp"

@@ -1,0 +1,34 @@
+// How long work and collectives take on the simulated device. Data of a scenario; pure.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "harness/protocol/trace.hpp"
+
+namespace shardproof {
+
+/// The time of one kind of collective: `fixed`, plus `per_kib` for every begun KiB of its larger side.
+struct CollectiveCost {
+  Nanoseconds fixed = 0;
+  Nanoseconds per_kib = 0;
+  friend bool operator==(const CollectiveCost&, const CollectiveCost&) = default;
+};
+
+struct CostModel {
+  std::map<WorkKind, Nanoseconds> work;                                    ///< of every piece of this kind
+  std::map<std::pair<WorkKind, std::string>, Nanoseconds> labelled_work;   ///< of this kind and label; instead of the above
+  std::map<CollectiveKind, CollectiveCost> collectives;                    ///< a kind not named costs nothing
+  std::map<std::pair<CollectiveKind, std::string>, Nanoseconds> tagged_collectives;  ///< of this kind and tag; instead of the above
+  Nanoseconds host_call = 0;         ///< host time of every submission and collective
+  bool separate_resources = false;   ///< each kind of collective has its own resource, instead of one per group
+  bool single_stream = false;        ///< everything runs on the compute stream: the serial reference
+
+  Nanoseconds of_work(WorkKind kind, const std::string& label) const;
+  Nanoseconds of_collective(CollectiveKind kind, const std::string& tag, std::size_t bytes) const;
+  friend bool operator==(const CostModel&, const CostModel&) = default;
+};
+
+}  // namespace shardproof

@@ -1,0 +1,1 @@
+#include "harness/device/device.hpp"

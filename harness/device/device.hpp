@@ -1,0 +1,89 @@
+// What runs work: streams, events, buffers, and work with the bytes that it touches. Nothing else is needed to write an engine, and the same
+// engine runs on every device. Devices and communicators record what passes through them; wrappers (harness/faults) may alter it above them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harness/protocol/collective.hpp"
+#include "harness/protocol/trace.hpp"
+#include "harness/tensor/kernels.hpp"
+#include "harness/tensor/tensor.hpp"
+
+namespace shardproof {
+
+struct Stream {
+  std::uint32_t id = 0;
+  StreamRole role = StreamRole::compute;
+  friend bool operator==(const Stream&, const Stream&) = default;
+};
+
+struct Event {
+  std::uint64_t id = 0;
+  friend bool operator==(const Event&, const Event&) = default;
+};
+
+/// A piece of work. `cost` comes on top of what the device's cost model says for its kind and label.
+struct Work {
+  WorkKind kind = WorkKind::other;
+  std::string label;
+  std::vector<Tensor> reads, writes;
+  Nanoseconds cost = 0;
+  std::function<void(const Kernels&, NativeStream)> run;  ///< empty: nothing to compute
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  /// The stream that exists from the start.
+  static constexpr Stream compute{0, StreamRole::compute};
+  virtual Stream create_stream(StreamRole role, std::string_view name) = 0;
+
+  virtual void submit(Stream stream, Work work) = 0;
+
+  virtual Event record(Stream stream) = 0;
+  virtual void wait(Stream stream, Event event) = 0;
+  /// `later` waits for all work issued so far on `earlier`.
+  void wait(Stream later, Stream earlier) { wait(later, record(earlier)); }
+  virtual void synchronize(Stream stream) = 0;
+  virtual void synchronize(Event event) = 0;
+
+  /// Memory that work on `stream` may use from here on; filled with a poison pattern where that costs nothing.
+  virtual std::shared_ptr<Storage> allocate(Stream stream, std::size_t bytes, MemoryClass memory, std::string_view label) = 0;
+  /// Gives the memory back once all work issued so far on `stream` has ended; views of it may not be used afterwards. Storage that is dropped
+  /// without this is released on the stream that it was allocated on.
+  virtual void release(Stream stream, const std::shared_ptr<Storage>& storage) = 0;
+  Tensor empty(Stream stream, DType dtype, const Shape& shape, MemoryClass memory, std::string_view label);
+
+  /// A phase boundary, at the end of all work issued so far on the compute stream.
+  virtual void mark(std::string_view text) = 0;
+};
+
+/// One stream-ordered collective. Shapes are flat; counts follow from the tensors. `in` may be a part of `out` at its own place.
+struct Collective {
+  CollectiveKind kind = CollectiveKind::all_gather;
+  ReduceOp op = ReduceOp::none;
+  double factor = 1.0;  ///< of premul_sum
+  int root = -1;        ///< of broadcast, in the group
+  Tensor in, out;
+  std::string tag;      ///< what it is for: a module path or parameter-group name
+};
+
+/// The collectives of one group on one device.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+  virtual int rank() const = 0;                      ///< within the group
+  virtual std::span<const int> members() const = 0;  ///< global ranks
+  int size() const { return static_cast<int>(members().size()); }
+  /// Issues the collective on the stream. A group of one rank must not be asked: std::logic_error.
+  virtual void run(Stream stream, const Collective& collective) = 0;
+};
+
+}  // namespace shardproof

@@ -1,0 +1,1 @@
+#include "harness/device/sim/sim_device.hpp"

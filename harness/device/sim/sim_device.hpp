@@ -1,0 +1,43 @@
+// The simulated device: data effects happen at once in program order, time is virtual, integer and deterministic.
+// The rules of its clock are in docs/simulated-time.md; everything that happens is recorded as facts.
+#pragma once
+
+#include <memory>
+
+#include "harness/device/cost_model.hpp"
+#include "harness/device/device.hpp"
+#include "harness/fabric/group.hpp"
+
+namespace shardproof {
+
+class SimDevice final : public Device {
+ public:
+  SimDevice(CostModel costs, int rank);
+  ~SimDevice() override;
+
+  Stream create_stream(StreamRole role, std::string_view name) override;
+  void submit(Stream stream, Work work) override;
+  Event record(Stream stream) override;
+  void wait(Stream stream, Event event) override;
+  void synchronize(Stream stream) override;
+  void synchronize(Event event) override;
+  std::shared_ptr<Storage> allocate(Stream stream, std::size_t bytes, MemoryClass memory, std::string_view label) override;
+  void release(Stream stream, const std::shared_ptr<Storage>& storage) override;
+  void mark(std::string_view text) override;
+
+  /// Collectives of `group` on this device. The group must outlive the communicator.
+  std::unique_ptr<Communicator> communicator(Group& group);
+
+  /// What has happened so far; the caller may take it away at the end.
+  const Trace& trace() const;
+  Trace take_trace();
+  Nanoseconds host_clock() const;
+  /// Bytes of buffers not yet released.
+  std::size_t live_bytes() const;
+
+ private:
+  class State;
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace shardproof

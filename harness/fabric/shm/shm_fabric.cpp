@@ -1,0 +1,1 @@
+#include "harness/fabric/shm/shm_fabric.hpp"

@@ -1,0 +1,1 @@
+#include "harness/faults/fault.hpp"

@@ -1,0 +1,1 @@
+#include "harness/protocol/case_filter.hpp"

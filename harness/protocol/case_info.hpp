@@ -1,0 +1,78 @@
+// What a worker says about one of its cases when it is asked for a list; what a plan selects from and a report repeats.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace shardproof {
+
+struct CaseInfo {
+  std::string id;     ///< `suite/name[key=value,…]`, keys sorted, always with W
+  std::string suite;  ///< the part of the id before the slash
+  std::map<std::string, std::string> params;  ///< W among them
+  int world_size = 1;
+  std::vector<std::string> clauses;  ///< ids like OVL-1
+  std::vector<std::string> tags;
+  std::vector<std::string> needs;    ///< features a subject must claim, else the case is skipped
+  std::string file;  ///< relative to the source root where that is known
+  int line = 0;
+  friend bool operator==(const CaseInfo&, const CaseInfo&) = default;
+};
+
+/// `suite/name[W=2,event=true]` from its parts.
+std::string case_id(const std::string& name, const std::map<std::string, std::string>& params);
+
+void to_json(nlohmann::ordered_json& json, const CaseInfo& info);
+void from_json(const nlohmann::ordered_json& json, CaseInfo& info);
+
+/// What a fault declares; `clauses` are those it breaks.
+struct FaultInfo {
+  std::string name;
+  std::vector<std::string> clauses;
+  std::string what;
+  friend bool operator==(const FaultInfo&, const FaultInfo&) = default;
+};
+
+void to_json(nlohmann::ordered_json& json, const FaultInfo& info);
+void from_json(const nlohmann::ordered_json& json, FaultInfo& info);
+
+/// One line of a clause table: `required` clauses bind any right engine, the others only the model engine.
+struct ClauseInfo {
+  std::string id;
+  bool required = true;
+  std::string text;
+  friend bool operator==(const ClauseInfo&, const ClauseInfo&) = default;
+};
+
+void to_json(nlohmann::ordered_json& json, const ClauseInfo& info);
+void from_json(const nlohmann::ordered_json& json, ClauseInfo& info);
+
+/// The seed test (file stem, test, its parameters) that a case descends from.
+struct SeedInfo {
+  std::string seed;  ///< `test_fully_shard_overlap.py::test_fully_shard_training_overlap`
+  std::vector<std::string> cases;  ///< case ids
+  friend bool operator==(const SeedInfo&, const SeedInfo&) = default;
+};
+
+void to_json(nlohmann::ordered_json& json, const SeedInfo& info);
+void from_json(const nlohmann::ordered_json& json, SeedInfo& info);
+
+/// The whole answer of `worker --list-json`. `protocol` and `suite_version` tell a launcher whether the worker is one of ours.
+struct Listing {
+  static constexpr int current_protocol = 1;
+  int protocol = current_protocol;
+  std::string suite_version;
+  std::string build;  ///< build id of the worker binary: equal on all ranks of a world
+  std::vector<std::string> subjects;
+  std::vector<CaseInfo> cases;
+  std::vector<FaultInfo> faults;
+  std::vector<ClauseInfo> clauses;
+  std::vector<SeedInfo> seeds;
+};
+
+void to_json(nlohmann::ordered_json& json, const Listing& listing);
+void from_json(const nlohmann::ordered_json& json, Listing& listing);
+
+}  // namespace shardproof

@@ -1,0 +1,1 @@
+#include "harness/protocol/control_page.hpp"

@@ -1,0 +1,119 @@
+// The shared page of one world: who is alive and where, the abort word, the doorbells on which ranks sleep, and the ballots by which they agree.
+// The launcher creates it; ranks map it. It works for processes and for threads, and it outlives any of them.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shardproof {
+
+/// Absolute, monotonic.
+using Deadline = std::chrono::steady_clock::time_point;
+
+enum class AbortReason : std::uint8_t { failed, error, skipped, died, deadline, deadlock, disagreed, interrupted };
+
+std::string_view to_string(AbortReason reason);
+
+/// Why waits end early: the guilty rank and what it did.
+struct Abort {
+  int culprit = -1;  ///< -1: the launcher
+  AbortReason reason = AbortReason::error;
+  std::string text;  ///< cut to 512 bytes
+};
+
+/// Thrown out of a wait whose world or case was aborted by another rank. The case's outcome does not depend on whether a body lets it pass.
+class Released : public std::runtime_error {
+ public:
+  explicit Released(Abort abort);
+  const Abort& abort() const { return abort_; }
+
+ private:
+  Abort abort_;
+};
+
+/// Thrown when a deadline passes; names the ranks that have not arrived and what each last did.
+class DeadlineExceeded : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// What one rank says of itself, for the launcher's eyes. Single writer: that rank.
+struct Progress {
+  std::int64_t pid = 0;
+  std::uint64_t cases_ended = 0;
+  std::uint64_t cases_failed = 0;
+  std::int64_t position = -1;        ///< in the plan, of the case now running; -1 between cases
+  std::int64_t case_started_ns = 0;  ///< CLOCK_MONOTONIC
+  bool left = false;                 ///< the rank left its world in order
+};
+
+class ControlPage {
+ public:
+  static constexpr int max_world_size = 1024;
+
+  /// Makes the file; throws std::system_error naming it.
+  static ControlPage create(const std::filesystem::path& file, int world_size, std::string_view nonce);
+  /// Maps what `create` made; throws std::runtime_error when the file is of another world (nonce) or another build's layout.
+  static ControlPage open(const std::filesystem::path& file, std::string_view nonce);
+  /// For ranks that are threads of this process.
+  static ControlPage anonymous(int world_size);
+
+  ControlPage(ControlPage&&) noexcept;
+  ControlPage& operator=(ControlPage&&) noexcept;
+  ~ControlPage();
+
+  int world_size() const;
+
+  // -- Abort -------------------------------------------------------------------------------------------------------------------------
+
+  /// Ends the case of this epoch for every rank. True for the one caller who was first; its word is the cause that is shown.
+  bool raise_abort(std::uint32_t epoch, const Abort& abort);
+  std::optional<Abort> aborted(std::uint32_t epoch) const;
+
+  /// Ends the world: a rank died or overran its deadline. The first one counts.
+  bool doom(const Abort& abort);
+  std::optional<Abort> doomed() const;
+
+  // -- Doorbells ---------------------------------------------------------------------------------------------------------------------
+
+  /// Tells whoever sleeps on this rank that it has published something. Called by the rank itself, after the publication.
+  void ring(int rank);
+
+  /// The one wait: returns when `ready()` holds; throws Released when the epoch is aborted (nullopt: only when the world is doomed), and
+  /// DeadlineExceeded with `late()` as its text. `ready` may only become true by something that `rank` does before it rings.
+  void await(int rank, const std::function<bool()>& ready, std::optional<std::uint32_t> epoch, Deadline deadline,
+             const std::function<std::string()>& late) const;
+
+  // -- Agreement ---------------------------------------------------------------------------------------------------------------------
+
+  struct Ballot {
+    std::uint64_t value = 0;
+    std::string text;  ///< cut to 256 bytes
+  };
+
+  /// All ranks call it equally often; returns all ballots in rank order. Ends early only when the world is doomed or the deadline passes.
+  std::vector<Ballot> agree(int rank, const Ballot& mine, Deadline deadline);
+
+  // -- Progress ----------------------------------------------------------------------------------------------------------------------
+
+  void report(int rank, const Progress& progress);
+  Progress progress(int rank) const;
+  /// The last call that the rank entered, in words; for messages that say who is missing and what it last did.
+  void set_last_call(int rank, std::string_view text);
+  std::string last_call(int rank) const;
+
+ private:
+  struct Mapping;
+  explicit ControlPage(std::unique_ptr<Mapping> mapping);
+  std::unique_ptr<Mapping> mapping_;
+};
+
+}  // namespace shardproof

@@ -1,0 +1,32 @@
+// How a rank's process ended, as its launcher saw it. It outranks whatever the rank's own stream says.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <cstdint>
+#include <string>
+
+namespace shardproof {
+
+struct Ending {
+  enum class How : std::uint8_t {
+    exited,      ///< by itself, with `code`
+    signalled,   ///< by signal `code`, sent by somebody else than the launcher
+    overran,     ///< its deadline; the launcher ended it
+    stopped,     ///< by the launcher, because of another rank
+    not_started, ///< `text` says why
+    foreign,     ///< another launcher owns the process: nothing is known
+  };
+
+  int rank = 0;
+  How how = How::foreign;
+  int code = 0;              ///< exit code or signal number
+  std::int64_t position = -1; ///< in the plan, of the case it was in; -1: in none
+  std::string text;
+  friend bool operator==(const Ending&, const Ending&) = default;
+};
+
+std::string_view to_string(Ending::How how);
+void to_json(nlohmann::ordered_json& json, const Ending& ending);
+void from_json(const nlohmann::ordered_json& json, Ending& ending);
+
+}  // namespace shardproof

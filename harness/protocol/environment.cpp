@@ -1,0 +1,1 @@
+#include "harness/protocol/environment.hpp"

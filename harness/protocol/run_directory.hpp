@@ -1,0 +1,34 @@
+// Where a run keeps what: fixed points that scripts outside the project rely on.
+#pragma once
+
+#include <filesystem>
+
+namespace shardproof {
+
+/// `RUN/worlds/K`: everything about one world.
+struct WorldDirectory {
+  std::filesystem::path root;
+
+  std::filesystem::path plan() const { return root / "plan.json"; }
+  std::filesystem::path ranks() const { return root / "ranks"; }
+  std::filesystem::path logs() const { return root / "logs"; }
+  std::filesystem::path evidence() const { return root / "evidence"; }
+  std::filesystem::path traces() const { return root / "traces"; }
+  std::filesystem::path rank_stream(int rank) const { return ranks() / ("rank-" + std::to_string(rank) + ".jsonl"); }
+  std::filesystem::path standard_output(int rank) const { return logs() / ("rank-" + std::to_string(rank) + ".out"); }
+  std::filesystem::path standard_error(int rank) const { return logs() / ("rank-" + std::to_string(rank) + ".err"); }
+  /// How the processes of the world ended, written by the launcher: what no rank can say of itself.
+  std::filesystem::path endings() const { return root / "endings.json"; }
+};
+
+/// `shardproof run --out RUN`.
+struct RunDirectory {
+  std::filesystem::path root;
+
+  std::filesystem::path report() const { return root / "report.json"; }
+  std::filesystem::path run() const { return root / "run.json"; }  ///< argv, seed, machine: the report's head, for a later merge
+  std::filesystem::path worlds() const { return root / "worlds"; }
+  WorldDirectory world(int index) const { return {worlds() / std::to_string(index)}; }
+};
+
+}  // namespace shardproof

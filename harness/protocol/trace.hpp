@@ -1,0 +1,123 @@
+// Recorded facts: what a subject did on one rank, in the order in which its host did it. Written by the device and the
+// communicators below the subject, never by the subject itself; read by the analyses of harness/trace and by the exports.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "harness/protocol/collective.hpp"
+
+namespace shardproof {
+
+/// Virtual or real time since the start of a case, in nanoseconds.
+using Nanoseconds = std::int64_t;
+
+/// What a stream is for. Engines may have several streams of one role.
+enum class StreamRole : std::uint8_t { compute, copy_in, all_gather, reduce, all_reduce, other };
+
+/// What a piece of work is for; with its label it selects a cost.
+enum class WorkKind : std::uint8_t {
+  forward,         ///< a module's own forward computation
+  backward,        ///< a module's own backward computation
+  copy_in,         ///< packing shards for an all-gather
+  copy_out,        ///< unpacking gathered shards into parameters
+  reduce_copy_in,  ///< packing gradients for a reduction
+  reduce_copy_out, ///< unpacking, scaling or accumulating reduced gradients
+  loss,
+  optimizer,
+  fill,
+  snapshot,        ///< a copy that an observer takes; no part of the subject
+  other,
+};
+
+/// What a buffer holds; live bytes are counted per class.
+enum class MemoryClass : std::uint8_t {
+  shard,            ///< this rank's part of a parameter
+  gathered,         ///< flat result of an all-gather
+  parameter,        ///< unsharded parameter
+  gradient,         ///< unsharded gradient
+  sharded_gradient,
+  reduce_input,     ///< flat operand of a reduction
+  optimizer_state,
+  activation,
+  other,
+};
+
+std::string_view to_string(StreamRole role);
+std::string_view to_string(WorkKind kind);
+std::string_view to_string(MemoryClass memory);
+
+/// Bytes [offset, offset + length) of a buffer. Buffer ids are never reused within a case.
+struct ByteRange {
+  std::uint64_t buffer = 0;
+  std::uint64_t offset = 0;
+  std::uint64_t length = 0;
+  friend bool operator==(const ByteRange&, const ByteRange&) = default;
+};
+
+namespace fact {
+
+struct StreamCreated { std::uint32_t stream; StreamRole role; std::string name; };
+
+/// A piece of work issued on a stream.
+struct Work {
+  std::uint32_t stream;
+  WorkKind kind;
+  std::string label;  ///< module path or parameter-group name
+  Nanoseconds start, end;
+  std::vector<ByteRange> reads, writes;
+};
+
+/// A collective issued on a stream. Counts are elements: of this rank's whole input and whole output.
+struct Collective {
+  std::uint32_t stream;
+  CollectiveKind kind;
+  DType dtype;
+  ReduceOp op;
+  std::uint64_t in_count, out_count;
+  std::uint64_t sequence;
+  std::vector<int> group;  ///< global ranks, in group order
+  std::string tag;
+  Nanoseconds start, end;
+  std::vector<ByteRange> reads, writes;
+};
+
+/// The event captures the end of all work issued so far on the stream.
+struct EventRecorded { std::uint32_t stream; std::uint64_t event; };
+
+/// Work issued later on the stream starts after the event.
+struct EventWaited { std::uint32_t stream; std::uint64_t event; };
+
+/// The host waited for all work issued so far on the stream.
+struct StreamSynchronized { std::uint32_t stream; };
+
+/// The host waited for the event.
+struct EventSynchronized { std::uint64_t event; };
+
+struct Allocated { std::uint32_t stream; std::uint64_t buffer; std::uint64_t bytes; MemoryClass memory; std::string label; };
+
+/// The stream gives the buffer back once all work issued so far on it has ended.
+struct Released { std::uint32_t stream; std::uint64_t buffer; };
+
+/// The host itself touched bytes.
+struct HostAccess { std::string label; std::vector<ByteRange> reads, writes; };
+
+/// A phase boundary: `time` is the end of all work issued so far on the compute stream.
+struct Mark { std::string text; Nanoseconds time; };
+
+}  // namespace fact
+
+using Fact = std::variant<fact::StreamCreated, fact::Work, fact::Collective, fact::EventRecorded, fact::EventWaited,
+                          fact::StreamSynchronized, fact::EventSynchronized, fact::Allocated, fact::Released, fact::HostAccess,
+                          fact::Mark>;
+
+/// One rank's facts of one case, in host order. Stream 0 is the compute stream.
+struct Trace {
+  int rank = 0;
+  std::vector<Fact> facts;
+};
+
+}  // namespace shardproof

@@ -1,0 +1,31 @@
+// The order that a launcher gives to the ranks of one world, as a file that all of them read.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace shardproof {
+
+struct WorldPlan {
+  int size = 1;
+  std::string nonce;                  ///< unlike in any other world; in the path and in the stored values
+  std::filesystem::path rendezvous;   ///< private directory of this world, on a memory file system where there is one
+  std::filesystem::path directory;    ///< `worlds/K` of the run: rank streams, logs, evidence, traces
+  std::string fabric = "shm";
+  std::string device = "sim";
+  std::string subject = "fully_shard";
+  std::string fault;                  ///< name of a fault to apply to the subject; empty for none
+  std::uint64_t seed = 0;
+  std::vector<std::string> cases;     ///< ids in the order to run; a repeated case stands several times
+  std::chrono::milliseconds case_timeout{60'000};
+  bool trace = false;                 ///< write each case's recorded facts to `traces/`
+};
+
+void to_json(nlohmann::ordered_json& json, const WorldPlan& plan);
+void from_json(const nlohmann::ordered_json& json, WorldPlan& plan);
+
+}  // namespace shardproof

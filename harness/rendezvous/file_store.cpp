@@ -1,0 +1,1 @@
+#include "harness/rendezvous/file_store.hpp"

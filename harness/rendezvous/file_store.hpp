@@ -1,0 +1,57 @@
+// How ranks find each other: write-once keys in a directory that belongs to one world alone.
+// Needs nothing but a file system that links atomically; tells who wrote what, so that a clash names both.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harness/protocol/control_page.hpp"  // Deadline
+
+namespace shardproof {
+
+/// Thrown by every wait on a poisoned store: which rank poisoned it, and why.
+class StorePoisoned : public std::runtime_error {
+ public:
+  StorePoisoned(int rank, const std::string& reason);
+  int rank() const { return rank_; }
+
+ private:
+  int rank_;
+};
+
+/// Thrown when a key is written twice; names both writers.
+class KeyExists : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+class FileStore {
+ public:
+  /// `directory` is made when missing. `nonce` is inside every value: a value of another world is an error, never an answer.
+  FileStore(std::filesystem::path directory, std::string nonce, int rank);
+
+  /// A view in which every key is prefixed.
+  FileStore with_prefix(std::string_view prefix) const;
+
+  void put(std::string_view key, std::string_view value);
+  std::optional<std::string> get(std::string_view key) const;
+  /// The values of all keys, in the order asked for. Throws StorePoisoned, or DeadlineExceeded naming the missing keys.
+  std::vector<std::string> wait(std::span<const std::string> keys, Deadline deadline) const;
+  std::string wait(std::string_view key, Deadline deadline) const;
+  /// Makes every wait on this store, whatever its prefix, throw. The first reason stays.
+  void poison(std::string_view reason);
+
+ private:
+  std::filesystem::path directory_;
+  std::string nonce_;
+  std::string prefix_;
+  int rank_;
+};
+
+}  // namespace shardproof

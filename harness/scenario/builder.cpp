@@ -1,0 +1,1 @@
+#include "harness/scenario/builder.hpp"

@@ -1,0 +1,35 @@
+// Scenarios in the words of a test: `sleeping_stack(3).forward(25ms).backward(50ms).collectives(10ms)`.
+#pragma once
+
+#include <chrono>
+#include <vector>
+
+#include "harness/scenario/scenario.hpp"
+
+namespace shardproof::scenario {
+
+/// A stack of square linear layers without bias, each followed by a ReLU in a block of its own ("0", "1", …); every block and the root are
+/// wrapped. One iteration of forward and backward of a [2, 4] input, loss sum, unless said otherwise.
+class SleepingStack {
+ public:
+  explicit SleepingStack(int layers, int width = 4);
+
+  SleepingStack& forward(std::chrono::nanoseconds each);
+  SleepingStack& backward(std::chrono::nanoseconds each);
+  SleepingStack& forward(const std::vector<std::chrono::nanoseconds>& per_layer);
+  SleepingStack& backward(const std::vector<std::chrono::nanoseconds>& per_layer);
+  SleepingStack& collectives(std::chrono::nanoseconds each);
+  SleepingStack& all_gather(std::chrono::nanoseconds each);
+  SleepingStack& reduce_scatter(std::chrono::nanoseconds each);
+  SleepingStack& reshard_after_forward(bool reshard);
+  SleepingStack& serial();                    ///< everything on the compute stream
+  SleepingStack& train(int iterations, Optimizer optimizer);  ///< forward, backward, capture, step, zero_grad
+  operator Scenario() const { return scenario_; }
+
+ private:
+  Scenario scenario_;
+};
+
+SleepingStack sleeping_stack(int layers);
+
+}  // namespace shardproof::scenario

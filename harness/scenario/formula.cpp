@@ -1,0 +1,1 @@
+#include "harness/scenario/formula.hpp"

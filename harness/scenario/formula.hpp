@@ -1,0 +1,25 @@
+// Values without a random number generator: small integers over a divisor, exact in every floating dtype.
+// The formula is that of fixtures/oracles/golden/README.md; a PyTorch run has used it for the golden files.
+#pragma once
+
+#include <cstdint>
+
+#include "harness/tensor/tensor.hpp"
+
+namespace shardproof::formula {
+
+/// 32 mixed bits of (seed, index).
+constexpr std::uint32_t bits(std::uint32_t seed, std::uint32_t index) {
+  std::uint32_t u = seed * 2654435761u + index * 40503u + 12345u;
+  u ^= u >> 15;
+  u *= 2246822519u;
+  return u ^ (u >> 13);
+}
+
+/// An integer in [-4, 4].
+constexpr int small_integer(std::uint32_t seed, std::uint32_t index) { return static_cast<int>(bits(seed, index) % 9) - 4; }
+
+/// f32 on the host; element i (row-major) is small_integer(seed, i) / divisor.
+Tensor tensor(std::uint32_t seed, const Shape& shape, int divisor);
+
+}  // namespace shardproof::formula

@@ -1,0 +1,22 @@
+// Plays a scenario: builds the subject's trainer on a fresh simulated device, makes the script's calls, takes the facts away.
+#pragma once
+
+#include <stdexcept>
+
+#include "harness/fabric/group.hpp"
+#include "harness/scenario/run.hpp"
+#include "harness/subject/subject.hpp"
+
+namespace shardproof::scenario {
+
+/// A call of the subject answered with an error; the text names the call, the iteration and the rank.
+class SubjectError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// All ranks of `world` play the same scenario. Throws SubjectError, and what the group throws (a subject's error that stems from a released
+/// wait or a mismatch is passed on as that).
+Run play(const Scenario& scenario, Subject& subject, Group& world, int rank);
+
+}  // namespace shardproof::scenario

@@ -1,0 +1,57 @@
+// What came of playing a scenario on one rank: its facts, and the questions that cases ask of them.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "harness/protocol/trace.hpp"
+#include "harness/scenario/scenario.hpp"
+#include "harness/trace/memory.hpp"
+#include "harness/trace/races.hpp"
+
+namespace shardproof::scenario {
+
+/// A parameter's shard and its gradient on this rank when `capture` ran; in host memory.
+struct CapturedParameter {
+  std::string name;
+  Shape shape;  ///< logical
+  std::int64_t start = 0;
+  Tensor shard, gradient;
+};
+
+struct Iteration {
+  double loss = 0;
+  std::vector<CapturedParameter> parameters;
+};
+
+class Run {
+ public:
+  Run(Scenario scenario, Trace trace, std::vector<Iteration> iterations, std::vector<std::string> warnings, std::size_t left_alive);
+
+  const Scenario& scenario() const { return scenario_; }
+  const Trace& trace() const { return trace_; }
+  const std::vector<Iteration>& iterations() const { return iterations_; }  ///< those in which `capture` ran
+  const std::vector<std::string>& warnings() const { return warnings_; }
+
+  Nanoseconds forward(int iteration = 0) const;
+  Nanoseconds forward_backward(int iteration = 0) const;
+  Nanoseconds total() const;
+  Nanoseconds exposed(int iteration = 0) const;  ///< over forward and backward
+  std::vector<trace::Race> races() const;
+  trace::Live peak(MemoryClass memory) const;
+  std::size_t count(CollectiveKind kind) const;
+  std::size_t left_alive() const { return left_alive_; }  ///< bytes that the engine had not released when it was gone
+
+ private:
+  Scenario scenario_;
+  Trace trace_;
+  std::vector<Iteration> iterations_;
+  std::vector<std::string> warnings_;
+  std::size_t left_alive_;
+};
+
+/// The marks that a player sets around each call: `iter 0 forward`, `iter 0 forward end`, …
+std::string mark(int iteration, ActionKind action, bool end = false);
+
+}  // namespace shardproof::scenario

@@ -1,0 +1,100 @@
+// What to train, how to shard it, what to call when, and what it costs: the document that `play` runs and that cases are built from.
+// Everything here is data: it can be written as JSON, and an engine in another language can read it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "harness/device/cost_model.hpp"
+#include "harness/tensor/tensor.hpp"
+
+namespace shardproof::scenario {
+
+enum class ModuleKind : std::uint8_t { sequential, linear, relu };
+
+/// A module and, for containers, its children in the order in which they run. Its path joins names with dots; the root's path is empty.
+struct Module {
+  std::string name;
+  ModuleKind kind = ModuleKind::sequential;
+  std::int64_t in_features = 0, out_features = 0;  ///< linear: weight [out, in], y = x Wᵀ + b
+  bool bias = true;
+  Nanoseconds forward_sleep = 0, backward_sleep = 0;  ///< linear: the module occupies its stream for that long on top of its work
+  std::vector<Module> children;
+};
+
+enum class LossKind : std::uint8_t {
+  sum,             ///< sum of all outputs
+  sum_of_squares,  ///< divided by `divisor`
+  dot,             ///< sum of output · fixed row, the row by formula: seed `dot_seed`, divisor `divisor`
+};
+
+struct Loss {
+  LossKind kind = LossKind::sum;
+  double divisor = 1;
+  std::uint32_t dot_seed = 7;
+};
+
+/// Parameters are initialised by formula: the j-th tensor in order of registration is `formula::tensor(1 + j, shape, init_divisor)`.
+struct Model {
+  Module root;
+  Loss loss;
+  int init_divisor = 8;
+};
+
+struct ReshardAfterForward {
+  enum class Kind : std::uint8_t { automatic, yes, no } kind = Kind::automatic;  ///< automatic: yes for all but the root
+};
+
+enum class BackwardPrefetch : std::uint8_t { previous, none };  ///< previous in recorded forward order, one group ahead
+
+enum class OptimizerKind : std::uint8_t { sgd, adamw };
+
+struct Optimizer {
+  OptimizerKind kind = OptimizerKind::sgd;
+  double rate = 0.5;
+  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 0;  ///< adamw
+};
+
+struct Plan {
+  std::string engine = "fully_shard";  ///< kind of engine that the plan is for
+  std::vector<std::string> wrap;       ///< paths of modules that become parameter groups, children before parents; "" is the root
+  ReshardAfterForward reshard_after_forward;
+  BackwardPrefetch backward_prefetch = BackwardPrefetch::previous;
+  Optimizer optimizer;
+};
+
+enum class ActionKind : std::uint8_t {
+  forward, backward, step, zero_grad,
+  post_optim_event,  ///< record an event on the compute stream and give it to the engine: its next all-gathers wait for it alone
+  capture,           ///< copy loss, gradients and parameter shards as they are now, on the compute stream
+};
+
+/// An action of one iteration. Inputs are by formula: iteration i on rank r gets `formula::tensor(1000 + 100 i + r, shape, input_divisor)`.
+struct Script {
+  int iterations = 1;
+  std::vector<ActionKind> body;  ///< of each iteration
+  Shape input;
+  int input_divisor = 8;
+};
+
+struct Scenario {
+  Model model;
+  Plan plan;
+  Script script;
+  CostModel costs;
+};
+
+/// The paths of all modules, the root first, depth first.
+std::vector<std::string> paths(const Model& model);
+/// The module at a path, or nullptr.
+const Module* find(const Model& model, std::string_view path);
+
+/// Name and shape of every parameter in order of registration: `path.weight`, `path.bias`.
+struct ParameterShape { std::string name; Shape shape; };
+std::vector<ParameterShape> parameters(const Model& model);
+
+/// Throws std::invalid_argument that names the place in the document and what was expected there.
+void validate(const Scenario& scenario);
+
+}  // namespace shardproof::scenario

@@ -1,0 +1,1 @@
+#include "harness/subject/subject.hpp"

@@ -1,0 +1,71 @@
+// The engine under test, as the suite sees it. An engine in another language must fit behind this: models and plans are data, tensors are
+// borrowed views, nothing throws across the boundary, every call answers with a status, an error text and the warnings that it raised.
+// What the engine really did is read off the device and the communicator that it was given, never from its own word.
+#pragma once
+
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harness/device/device.hpp"
+#include "harness/scenario/scenario.hpp"
+
+namespace shardproof {
+
+/// What an engine may claim. Not claimed: the cases that need it are skipped with that reason. Claimed and absent: they fail.
+enum class Feature : std::uint8_t {
+  timeline,          ///< runs on the simulated device, so that its times are exact
+  fully_shard,
+  post_optim_event,
+  serial,            ///< can run with everything on one stream
+};
+
+std::string_view to_string(Feature feature);
+
+struct Reply {
+  std::string error;  ///< empty: the call succeeded
+  std::vector<std::string> warnings;
+  bool ok() const { return error.empty(); }
+};
+
+/// Where a trainer sits: its rank's device, and the collectives of the whole world on it.
+struct Seat {
+  Device& device;
+  Communicator& world;
+  int rank = 0;
+};
+
+/// One parameter on one rank. Shards are rows [start, start + shard.shape[0]) of the logical tensor; an unsharded parameter is whole.
+struct ParameterView {
+  std::string name;
+  Shape shape;             ///< logical
+  std::int64_t start = 0;  ///< first row of the shard
+  Tensor shard;            ///< local; may have no rows
+  Tensor gradient;         ///< of the shard's shape; undefined where there is none
+};
+
+/// One engine on one rank. Calls come in the order of a script; every rank makes the same ones.
+class Trainer {
+ public:
+  virtual ~Trainer() = default;
+  virtual Reply forward(const Tensor& input) = 0;  ///< input [batch, features], f32, valid on the compute stream
+  virtual Reply backward() = 0;
+  virtual Reply step() = 0;
+  virtual Reply zero_grad() = 0;
+  virtual Reply use_post_optim_event() = 0;        ///< records an event on the compute stream now, for the next iteration's all-gathers
+  virtual Reply loss(Tensor& out) = 0;             ///< one element, of the last forward; borrowed until the next call
+  virtual Reply parameters(std::vector<ParameterView>& out) = 0;  ///< in order of registration; borrowed until the next call
+};
+
+class Subject {
+ public:
+  virtual ~Subject() = default;
+  virtual std::string_view name() const = 0;
+  virtual std::string_view version() const = 0;
+  virtual std::set<Feature> capabilities() const = 0;
+  virtual Reply create(const scenario::Model& model, const scenario::Plan& plan, const Seat& seat, std::unique_ptr<Trainer>& out) = 0;
+};
+
+}  // namespace shardproof

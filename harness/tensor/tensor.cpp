@@ -1,0 +1,1 @@
+#include "harness/tensor/tensor.hpp"

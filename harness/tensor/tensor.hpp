@@ -1,0 +1,87 @@
+// Contiguous row-major tensors, on the host or in a buffer of a device. A tensor is a view; copying it copies no elements.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "harness/protocol/collective.hpp"
+#include "harness/protocol/trace.hpp"  // ByteRange
+
+namespace shardproof {
+
+using Shape = std::vector<std::int64_t>;
+
+std::int64_t numel(const Shape& shape);
+std::string to_string(const Shape& shape);  ///< `[2, 3]`
+
+/// Bytes with one owner. `buffer` is the device's id of them; 0 for plain host memory.
+class Storage {
+ public:
+  virtual ~Storage() = default;
+  std::byte* data() const { return data_; }
+  std::size_t bytes() const { return bytes_; }
+  std::uint64_t buffer() const { return buffer_; }
+
+ protected:
+  Storage(std::byte* data, std::size_t bytes, std::uint64_t buffer) : data_(data), bytes_(bytes), buffer_(buffer) {}
+  Storage(const Storage&) = delete;
+  Storage& operator=(const Storage&) = delete;
+
+ private:
+  std::byte* data_;
+  std::size_t bytes_;
+  std::uint64_t buffer_;
+};
+
+class Tensor {
+ public:
+  Tensor() = default;
+  /// Throws std::invalid_argument when the view does not fit into the storage.
+  Tensor(std::shared_ptr<Storage> storage, DType dtype, Shape shape, std::size_t byte_offset = 0);
+
+  /// In host memory, zero.
+  static Tensor host(DType dtype, Shape shape);
+  /// In host memory, with these values; dtype from T (float, double, integers).
+  template <class T> static Tensor of(Shape shape, std::span<const T> values);
+
+  bool defined() const { return storage_ != nullptr; }
+  DType dtype() const { return dtype_; }
+  const Shape& shape() const { return shape_; }
+  std::int64_t numel() const;
+  std::size_t bytes() const;
+  std::byte* data() const;
+  const std::shared_ptr<Storage>& storage() const { return storage_; }
+  ByteRange range() const;  ///< its bytes in its buffer
+
+  /// Its elements; T must have the dtype's size and kind (checked). Only for memory that the host can address.
+  template <class T> std::span<T> values() const;
+  std::vector<double> to_doubles() const;  ///< any dtype, widened
+
+  Tensor reshape(Shape shape) const;                                ///< same elements, same storage
+  Tensor narrow(std::int64_t start, std::int64_t length) const;     ///< rows [start, start + length) of dim 0
+  Tensor row(std::int64_t index) const;                             ///< dim 0 dropped
+  Tensor flatten() const;
+  Tensor clone() const;                                             ///< a copy in host memory
+
+  /// Same dtype, shape and bits.
+  friend bool operator==(const Tensor& a, const Tensor& b);
+
+ private:
+  std::shared_ptr<Storage> storage_;
+  DType dtype_ = DType::f32;
+  Shape shape_;
+  std::size_t offset_ = 0;
+};
+
+/// f32 [length]: start, start + 1, …
+Tensor iota(float start, std::int64_t length);
+
+/// For assertion messages: dtype, shape, the first values.
+std::string to_string(const Tensor& tensor);
+
+}  // namespace shardproof

@@ -1,0 +1,53 @@
+// In which order did the host issue what, and what must come before what? Pure.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harness/protocol/trace.hpp"
+
+namespace shardproof::trace {
+
+/// The works and collectives of a trace, as indices of facts, with the happens-before relation between them: x before y when they are on one
+/// stream in that order, or a chain of record and wait, or of host waits, leads from x to y. Transitively closed.
+class HappensBefore {
+ public:
+  explicit HappensBefore(const Trace& trace);
+  /// Both are indices of facts that are Work or Collective; std::out_of_range otherwise.
+  bool before(std::size_t x, std::size_t y) const;
+
+ private:
+  std::vector<std::vector<std::uint32_t>> clocks_;  ///< per fact: how much of each stream precedes it
+  std::vector<std::uint32_t> stream_, position_;    ///< per fact; position 0: neither work nor collective
+};
+
+/// A collective or compute step as goldens and other engines' logs can say it too: no buffers, no times.
+struct Step {
+  std::string kind;    ///< `all_gather`, `reduce_scatter`, `forward`, `backward`, `optimizer`, …
+  StreamRole role = StreamRole::compute;
+  std::string label;   ///< of work: the module; empty for collectives
+  std::uint64_t in_count = 0, out_count = 0;
+  DType dtype = DType::f32;
+  ReduceOp op = ReduceOp::none;
+  std::vector<int> group;
+  std::string phase;   ///< the last mark before it
+  friend bool operator==(const Step&, const Step&) = default;
+};
+
+std::string to_string(const Step& step);
+
+/// Steps in host order with the relation between them, row-major: before[i * n + j].
+struct Structure {
+  std::vector<Step> steps;
+  std::vector<bool> before;
+};
+
+/// Collectives and those works whose kind is forward, backward or optimizer and for which `keep(kind, label)` holds.
+Structure structure(const Trace& trace, bool (*keep)(WorkKind kind, std::string_view label));
+
+/// The first difference in words, or empty: a step that differs, is missing or surplus; then an edge that only one of them has.
+std::string difference(const Structure& expected, const Structure& actual);
+
+}  // namespace shardproof::trace

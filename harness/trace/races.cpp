@@ -1,0 +1,1 @@
+#include "harness/trace/races.hpp"

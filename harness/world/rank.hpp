@@ -1,0 +1,49 @@
+// A rank's view of its world while a case runs: who it is, whom it can talk to, what it may say. Its state hangs here, not on globals.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "harness/fabric/group.hpp"
+#include "harness/scenario/run.hpp"
+#include "harness/subject/subject.hpp"
+
+namespace shardproof {
+
+class World;
+
+class Rank {
+ public:
+  int index() const;
+  Group& world();
+
+  /// A parameter of the case, as bound in its id. Throws std::out_of_range naming it.
+  const std::string& param(std::string_view name) const;
+  template <class T> T param(std::string_view name) const;  ///< bool, int, double
+
+  /// A number that goes into the report, e.g. ("forward_ns", 85'000'000, "ns").
+  void measure(std::string_view name, double value, std::string_view unit);
+  void measure_ns(std::string_view name, Nanoseconds value) { measure(name, static_cast<double>(value), "ns"); }
+
+  /// Ends the case for every rank as skipped.
+  [[noreturn]] void skip(std::string_view reason);
+
+  /// One seed for all ranks, unlike in every case; printed with failures.
+  std::uint64_t seed() const;
+
+  /// Plays the scenario on the subject under test. A subject that leaves memory behind makes the case fail at its end.
+  scenario::Run play(const scenario::Scenario& scenario);
+
+ private:
+  friend class World;
+  explicit Rank(World& world) : world_(&world) {}
+  World* world_;
+};
+
+template <> bool Rank::param<bool>(std::string_view name) const;
+template <> int Rank::param<int>(std::string_view name) const;
+template <> double Rank::param<double>(std::string_view name) const;
+
+}  // namespace shardproof

@@ -1,0 +1,1 @@
+#include "reports/chrome_trace.hpp"

@@ -1,0 +1,1 @@
+#include "reports/diff.hpp"

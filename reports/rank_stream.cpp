@@ -1,0 +1,1 @@
+#include "reports/rank_stream.hpp"
