@@ -1,1 +1,113 @@
-#include "harness/faults/fault.hpp"
+#include "harness/faults/wrappers.hpp"
+
+#include <unordered_map>
+#include <utility>
+
+namespace shardproof {
+
+namespace {
+
+// A trainer together with the altered surroundings it was built on, which must outlive it.
+class AlteredTrainer final : public TrainerWrapper {
+ public:
+  AlteredTrainer(std::unique_ptr<Trainer> inner, std::unique_ptr<Device> device, std::unique_ptr<Communicator> communicator)
+      : TrainerWrapper(std::move(inner)), device_(std::move(device)), communicator_(std::move(communicator)) {}
+  ~AlteredTrainer() override { inner_.reset(); }
+
+ private:
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<Communicator> communicator_;
+};
+
+class AlteredSubject final : public Subject {
+ public:
+  AlteredSubject(std::unique_ptr<Subject> inner, Alteration alteration) : inner_(std::move(inner)), alteration_(std::move(alteration)) {}
+
+  std::string_view name() const override { return inner_->name(); }
+  std::string_view version() const override { return inner_->version(); }
+  std::set<Feature> capabilities() const override { return inner_->capabilities(); }
+
+  Reply create(const scenario::Model& model, const scenario::Plan& plan, const Seat& seat, std::unique_ptr<Trainer>& out) override {
+    scenario::Plan altered_plan = plan;
+    if (alteration_.plan) alteration_.plan(altered_plan);
+    auto device = alteration_.device ? alteration_.device(seat.device) : std::make_unique<DeviceWrapper>(seat.device);
+    auto communicator =
+        alteration_.communicator ? alteration_.communicator(seat.world, *device) : std::make_unique<CommunicatorWrapper>(seat.world);
+    std::unique_ptr<Trainer> trainer;
+    Reply reply = inner_->create(model, altered_plan, Seat{*device, *communicator, seat.rank}, trainer);
+    if (!reply.ok()) return reply;
+    if (alteration_.trainer) trainer = alteration_.trainer(std::move(trainer));
+    out = std::make_unique<AlteredTrainer>(std::move(trainer), std::move(device), std::move(communicator));
+    return reply;
+  }
+
+ private:
+  std::unique_ptr<Subject> inner_;
+  Alteration alteration_;
+};
+
+// Remembers what was issued last on every stream, so that a wait can be told by what it waits for.
+class WaitDroppingDevice final : public DeviceWrapper {
+ public:
+  WaitDroppingDevice(Device& inner, std::function<bool(const Wait&)> drop) : DeviceWrapper(inner), drop_(std::move(drop)) {}
+
+  using DeviceWrapper::wait;
+
+  void issued(Stream stream, CollectiveKind kind) { last_[stream.id] = Wait{.after_collective = kind, .after_work = {}}; }
+
+  void submit(Stream stream, Work work) override {
+    last_[stream.id] = Wait{.after_collective = {}, .after_work = work.kind};
+    DeviceWrapper::submit(stream, std::move(work));
+  }
+
+  Event record(Stream stream) override {
+    const Event event = DeviceWrapper::record(stream);
+    Wait wait = last_[stream.id];
+    wait.recorded_on = stream.role;
+    recorded_[event.id] = wait;
+    return event;
+  }
+
+  void wait(Stream stream, Event event) override {
+    Wait candidate = recorded_[event.id];
+    candidate.stream = stream.role;
+    if (!drop_(candidate)) DeviceWrapper::wait(stream, event);
+  }
+
+ private:
+  std::function<bool(const Wait&)> drop_;
+  std::unordered_map<std::uint32_t, Wait> last_;
+  std::unordered_map<std::uint64_t, Wait> recorded_;
+};
+
+class NotingCommunicator final : public CommunicatorWrapper {
+ public:
+  NotingCommunicator(Communicator& inner, WaitDroppingDevice& device) : CommunicatorWrapper(inner), device_(device) {}
+
+  void run(Stream stream, const Collective& collective) override {
+    CommunicatorWrapper::run(stream, collective);
+    device_.issued(stream, collective.kind);
+  }
+
+ private:
+  WaitDroppingDevice& device_;
+};
+
+}  // namespace
+
+std::unique_ptr<Subject> altered(std::unique_ptr<Subject> subject, Alteration alteration) {
+  return std::make_unique<AlteredSubject>(std::move(subject), std::move(alteration));
+}
+
+std::unique_ptr<Subject> drop_waits(std::unique_ptr<Subject> subject, std::function<bool(const Wait&)> drop) {
+  return altered(std::move(subject),
+                 {.plan = {},
+                  .device = [drop = std::move(drop)](Device& device) { return std::make_unique<WaitDroppingDevice>(device, drop); },
+                  .communicator =
+                      [](Communicator& communicator, Device& device) {
+                        return std::make_unique<NotingCommunicator>(communicator, dynamic_cast<WaitDroppingDevice&>(device));
+                      },
+                  .trainer = {}});
+}
+
+}  // namespace shardproof

@@ -1,1 +1,82 @@
 #include "harness/scenario/builder.hpp"
+
+#include <stdexcept>
+#include <string>
+
+namespace shardproof::scenario {
+
+namespace {
+
+// The block's layer that computes; its other child is the activation.
+Module& layer(Module& block) { return block.children.front(); }
+
+}  // namespace
+
+SleepingStack::SleepingStack(int layers, int width) {
+  Model& model = scenario_.model;
+  for (int index = 0; index < layers; ++index) {
+    Module linear{.name = "linear", .kind = ModuleKind::linear, .in_features = width, .out_features = width, .bias = false, .children = {}};
+    Module relu{.name = "relu", .kind = ModuleKind::relu, .children = {}};
+    model.root.children.push_back({.name = std::to_string(index), .children = {std::move(linear), std::move(relu)}});
+    scenario_.plan.wrap.push_back(std::to_string(index));
+  }
+  scenario_.plan.wrap.emplace_back();
+  scenario_.script.body = {ActionKind::forward, ActionKind::backward};
+  scenario_.script.input = {2, width};
+}
+
+SleepingStack& SleepingStack::forward(std::chrono::nanoseconds each) {
+  for (Module& block : scenario_.model.root.children) layer(block).forward_sleep = each.count();
+  return *this;
+}
+
+SleepingStack& SleepingStack::backward(std::chrono::nanoseconds each) {
+  for (Module& block : scenario_.model.root.children) layer(block).backward_sleep = each.count();
+  return *this;
+}
+
+SleepingStack& SleepingStack::forward(const std::vector<std::chrono::nanoseconds>& per_layer) {
+  if (per_layer.size() != scenario_.model.root.children.size()) throw std::invalid_argument("sleeping_stack: forward: one duration per layer");
+  for (std::size_t i = 0; i < per_layer.size(); ++i) layer(scenario_.model.root.children[i]).forward_sleep = per_layer[i].count();
+  return *this;
+}
+
+SleepingStack& SleepingStack::backward(const std::vector<std::chrono::nanoseconds>& per_layer) {
+  if (per_layer.size() != scenario_.model.root.children.size()) throw std::invalid_argument("sleeping_stack: backward: one duration per layer");
+  for (std::size_t i = 0; i < per_layer.size(); ++i) layer(scenario_.model.root.children[i]).backward_sleep = per_layer[i].count();
+  return *this;
+}
+
+SleepingStack& SleepingStack::collectives(std::chrono::nanoseconds each) { return all_gather(each).reduce_scatter(each); }
+
+SleepingStack& SleepingStack::all_gather(std::chrono::nanoseconds each) {
+  scenario_.costs.collectives[CollectiveKind::all_gather] = {.fixed = each.count()};
+  return *this;
+}
+
+SleepingStack& SleepingStack::reduce_scatter(std::chrono::nanoseconds each) {
+  scenario_.costs.collectives[CollectiveKind::reduce_scatter] = {.fixed = each.count()};
+  return *this;
+}
+
+SleepingStack& SleepingStack::reshard_after_forward(bool reshard) {
+  using Kind = ReshardAfterForward::Kind;
+  scenario_.plan.reshard_after_forward = {reshard ? Kind::yes : Kind::no};
+  return *this;
+}
+
+SleepingStack& SleepingStack::serial() {
+  scenario_.costs.single_stream = true;
+  return *this;
+}
+
+SleepingStack& SleepingStack::train(int iterations, Optimizer optimizer) {
+  scenario_.plan.optimizer = optimizer;
+  scenario_.script.iterations = iterations;
+  scenario_.script.body = {ActionKind::forward, ActionKind::backward, ActionKind::step, ActionKind::capture, ActionKind::zero_grad};
+  return *this;
+}
+
+SleepingStack sleeping_stack(int layers) { return SleepingStack(layers); }
+
+}  // namespace shardproof::scenario

@@ -23,7 +23,7 @@ class SleepingStack {
   SleepingStack& reduce_scatter(std::chrono::nanoseconds each);
   SleepingStack& reshard_after_forward(bool reshard);
   SleepingStack& serial();                    ///< everything on the compute stream
-  SleepingStack& train(int iterations, Optimizer optimizer);  ///< forward, backward, capture, step, zero_grad
+  SleepingStack& train(int iterations, Optimizer optimizer);  ///< forward, backward, step, capture, zero_grad
   operator Scenario() const { return scenario_; }
 
  private:

@@ -1,1 +1,12 @@
 #include "harness/scenario/formula.hpp"
+
+namespace shardproof::formula {
+
+Tensor tensor(std::uint32_t seed, const Shape& shape, int divisor) {
+  Tensor result = Tensor::host(DType::f32, shape);
+  std::uint32_t index = 0;
+  for (float& value : result.values<float>()) value = static_cast<float>(small_integer(seed, index++)) / static_cast<float>(divisor);
+  return result;
+}
+
+}  // namespace shardproof::formula

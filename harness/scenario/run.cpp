@@ -1,1 +1,63 @@
 #include "harness/scenario/run.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "harness/trace/timeline.hpp"
+
+namespace shardproof::scenario {
+
+namespace {
+
+std::string_view name_of(ActionKind action) {
+  switch (action) {
+    case ActionKind::forward: return "forward";
+    case ActionKind::backward: return "backward";
+    case ActionKind::step: return "step";
+    case ActionKind::zero_grad: return "zero_grad";
+    case ActionKind::post_optim_event: return "post_optim_event";
+    case ActionKind::capture: return "capture";
+  }
+  return "unknown";
+}
+
+}  // namespace
+
+std::string mark(int iteration, ActionKind action, bool end) {
+  return fmt::format("iter {} {}{}", iteration, name_of(action), end ? " end" : "");
+}
+
+Run::Run(Scenario scenario, Trace trace, std::vector<Iteration> iterations, std::vector<std::string> warnings, std::size_t left_alive)
+    : scenario_(std::move(scenario)),
+      trace_(std::move(trace)),
+      iterations_(std::move(iterations)),
+      warnings_(std::move(warnings)),
+      left_alive_(left_alive) {}
+
+Nanoseconds Run::forward(int iteration) const {
+  return trace::between(trace_, mark(iteration, ActionKind::forward), mark(iteration, ActionKind::forward, true));
+}
+
+Nanoseconds Run::forward_backward(int iteration) const {
+  return trace::between(trace_, mark(iteration, ActionKind::forward), mark(iteration, ActionKind::backward, true));
+}
+
+Nanoseconds Run::total() const { return trace::total(trace_); }
+
+Nanoseconds Run::exposed(int iteration) const {
+  return trace::exposed(trace_, mark(iteration, ActionKind::forward), mark(iteration, ActionKind::backward, true));
+}
+
+std::vector<trace::Race> Run::races() const { return trace::find_races(trace_); }
+
+trace::Live Run::peak(MemoryClass memory) const { return trace::peak(trace_, memory); }
+
+std::size_t Run::count(CollectiveKind kind) const {
+  return static_cast<std::size_t>(std::ranges::count_if(trace_.facts, [kind](const Fact& fact) {
+    const auto* collective = std::get_if<fact::Collective>(&fact);
+    return collective != nullptr && collective->kind == kind;
+  }));
+}
+
+}  // namespace shardproof::scenario

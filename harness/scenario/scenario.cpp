@@ -1,1 +1,98 @@
 #include "harness/scenario/scenario.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <set>
+#include <stdexcept>
+#include <utility>
+
+namespace shardproof::scenario {
+
+namespace {
+
+std::string join(const std::string& parent, const std::string& name) { return parent.empty() ? name : parent + "." + name; }
+
+void visit(const Module& module, const std::string& path, const std::function<void(const Module&, const std::string&)>& each) {
+  each(module, path);
+  for (const Module& child : module.children) visit(child, join(path, child.name), each);
+}
+
+[[noreturn]] void fail(const std::string& place, const std::string& expected) {
+  throw std::invalid_argument(fmt::format("scenario: {}: {}", place, expected));
+}
+
+void validate_module(const Module& module, const std::string& path) {
+  const std::string place = fmt::format("model, module \"{}\"", path);
+  if (module.forward_sleep < 0 || module.backward_sleep < 0) fail(place, "a sleep must not be negative");
+  if (module.kind == ModuleKind::sequential) {
+    std::set<std::string> names;
+    for (const Module& child : module.children) {
+      if (child.name.empty() || child.name.find('.') != std::string::npos)
+        fail(place, fmt::format("a child is named \"{}\": a name must not be empty nor contain a dot", child.name));
+      if (!names.insert(child.name).second) fail(place, fmt::format("two children are named \"{}\"", child.name));
+    }
+    return;
+  }
+  if (!module.children.empty()) fail(place, "only a sequential module has children");
+  if (module.kind == ModuleKind::linear && (module.in_features < 1 || module.out_features < 1))
+    fail(place, fmt::format("a linear module has at least one feature on each side, not {} -> {}", module.in_features, module.out_features));
+}
+
+}  // namespace
+
+std::vector<std::string> paths(const Model& model) {
+  std::vector<std::string> all;
+  visit(model.root, "", [&](const Module&, const std::string& path) { all.push_back(path); });
+  return all;
+}
+
+const Module* find(const Model& model, std::string_view path) {
+  const Module* found = nullptr;
+  visit(model.root, "", [&](const Module& module, const std::string& here) {
+    if (here == path) found = &module;
+  });
+  return found;
+}
+
+std::vector<ParameterShape> parameters(const Model& model) {
+  std::vector<ParameterShape> all;
+  visit(model.root, "", [&](const Module& module, const std::string& path) {
+    if (module.kind != ModuleKind::linear) return;
+    all.push_back({join(path, "weight"), {module.out_features, module.in_features}});
+    if (module.bias) all.push_back({join(path, "bias"), {module.out_features}});
+  });
+  return all;
+}
+
+void validate(const Scenario& scenario) {
+  std::int64_t features = scenario.script.input.size() == 2 ? scenario.script.input[1] : -1;
+  if (features < 1 || scenario.script.input[0] < 1)
+    fail("script, input", fmt::format("expected [batch, features] with both positive, found {}", shardproof::to_string(scenario.script.input)));
+  visit(scenario.model.root, "", [&](const Module& module, const std::string& path) {
+    validate_module(module, path);
+    if (module.kind != ModuleKind::linear) return;
+    if (module.in_features != features)
+      fail(fmt::format("model, module \"{}\"", path), fmt::format("takes {} features, but {} arrive", module.in_features, features));
+    features = module.out_features;
+  });
+  if (scenario.model.init_divisor < 1) fail("model, init_divisor", "must be positive");
+  if (scenario.script.input_divisor < 1) fail("script, input_divisor", "must be positive");
+  if (scenario.model.loss.divisor <= 0) fail("model, loss, divisor", "must be positive");
+
+  std::set<std::string> wrapped;
+  for (const std::string& path : scenario.plan.wrap) {
+    if (find(scenario.model, path) == nullptr) fail("plan, wrap", fmt::format("the model has no module \"{}\"", path));
+    if (!wrapped.insert(path).second) fail("plan, wrap", fmt::format("\"{}\" stands twice", path));
+  }
+
+  if (scenario.script.iterations < 1) fail("script, iterations", "at least one");
+  bool forward_done = false;
+  for (const ActionKind action : scenario.script.body) {
+    if (action == ActionKind::forward) forward_done = true;
+    if (action == ActionKind::backward && !std::exchange(forward_done, false)) fail("script, body", "a backward without a forward before it");
+  }
+}
+
+}  // namespace shardproof::scenario

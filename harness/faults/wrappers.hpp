@@ -1,0 +1,90 @@
+// What stands between a faulty subject and its surroundings: each wrapper passes everything on, and a fault overrides the one thing it breaks.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harness/device/device.hpp"
+#include "harness/subject/subject.hpp"
+
+namespace shardproof {
+
+class DeviceWrapper : public Device {
+ public:
+  explicit DeviceWrapper(Device& inner) : inner_(inner) {}
+
+  using Device::wait;
+  Stream create_stream(StreamRole role, std::string_view name) override { return inner_.create_stream(role, name); }
+  void submit(Stream stream, Work work) override { inner_.submit(stream, std::move(work)); }
+  Event record(Stream stream) override { return inner_.record(stream); }
+  void wait(Stream stream, Event event) override { inner_.wait(stream, event); }
+  void synchronize(Stream stream) override { inner_.synchronize(stream); }
+  void synchronize(Event event) override { inner_.synchronize(event); }
+  std::shared_ptr<Storage> allocate(Stream stream, std::size_t bytes, MemoryClass memory, std::string_view label) override {
+    return inner_.allocate(stream, bytes, memory, label);
+  }
+  void release(Stream stream, const std::shared_ptr<Storage>& storage) override { inner_.release(stream, storage); }
+  void mark(std::string_view text) override { inner_.mark(text); }
+
+ protected:
+  Device& inner_;
+};
+
+class CommunicatorWrapper : public Communicator {
+ public:
+  explicit CommunicatorWrapper(Communicator& inner) : inner_(inner) {}
+
+  int rank() const override { return inner_.rank(); }
+  std::span<const int> members() const override { return inner_.members(); }
+  void run(Stream stream, const Collective& collective) override { inner_.run(stream, collective); }
+
+ protected:
+  Communicator& inner_;
+};
+
+class TrainerWrapper : public Trainer {
+ public:
+  explicit TrainerWrapper(std::unique_ptr<Trainer> inner) : inner_(std::move(inner)) {}
+
+  Reply forward(const Tensor& input) override { return inner_->forward(input); }
+  Reply backward() override { return inner_->backward(); }
+  Reply step() override { return inner_->step(); }
+  Reply zero_grad() override { return inner_->zero_grad(); }
+  Reply use_post_optim_event() override { return inner_->use_post_optim_event(); }
+  Reply loss(Tensor& out) override { return inner_->loss(out); }
+  Reply parameters(std::vector<ParameterView>& out) override { return inner_->parameters(out); }
+
+ protected:
+  std::unique_ptr<Trainer> inner_;
+};
+
+/// What a fault changes about a subject; an empty member changes nothing.
+struct Alteration {
+  std::function<void(scenario::Plan&)> plan;
+  std::function<std::unique_ptr<Device>(Device&)> device;
+  std::function<std::unique_ptr<Communicator>(Communicator&, Device&)> communicator;  ///< the device is the altered one
+  std::function<std::unique_ptr<Trainer>(std::unique_ptr<Trainer>)> trainer;
+};
+
+/// The subject with the alteration in place; it keeps its name, version and claims.
+std::unique_ptr<Subject> altered(std::unique_ptr<Subject> subject, Alteration alteration);
+
+/// A wait that is about to be issued: `stream` waits for an event that was recorded right after `after` (the label or tag with it), on the
+/// stream of role `recorded_on`.
+struct Wait {
+  StreamRole stream = StreamRole::compute;
+  StreamRole recorded_on = StreamRole::compute;
+  std::optional<CollectiveKind> after_collective;
+  std::optional<WorkKind> after_work;
+};
+
+/// The subject without the waits for which `drop` holds.
+std::unique_ptr<Subject> drop_waits(std::unique_ptr<Subject> subject, std::function<bool(const Wait&)> drop);
+
+}  // namespace shardproof
