@@ -1,1 +1,181 @@
 #include "harness/tensor/tensor.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <ostream>
+#include <stdexcept>
+
+#include <fmt/format.h>
+
+#include "harness/tensor/elements.hpp"
+
+namespace shardproof {
+namespace {
+
+class HostStorage final : public Storage {
+ public:
+  explicit HostStorage(std::unique_ptr<std::byte[]> memory, std::size_t bytes) : Storage(memory.get(), bytes, 0), memory_(std::move(memory)) {}
+
+ private:
+  std::unique_ptr<std::byte[]> memory_;
+};
+
+std::string describe(DType dtype, const Shape& shape) { return fmt::format("{} {}", to_string(dtype), to_string(shape)); }
+
+}  // namespace
+
+std::int64_t numel(const Shape& shape) {
+  std::int64_t product = 1;
+  for (const std::int64_t size : shape) {
+    if (size < 0) throw std::invalid_argument(fmt::format("shape {} has a negative size", to_string(shape)));
+    if (__builtin_mul_overflow(product, size, &product)) {
+      throw std::invalid_argument(fmt::format("shape {} has more elements than 64 bits can count", to_string(shape)));
+    }
+  }
+  return product;
+}
+
+std::string to_string(const Shape& shape) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < shape.size(); ++i) text += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
+  return text + "]";
+}
+
+Tensor::Tensor(std::shared_ptr<Storage> storage, DType dtype, Shape shape, std::size_t byte_offset)
+    : storage_(std::move(storage)), dtype_(dtype), shape_(std::move(shape)), offset_(byte_offset) {
+  if (!storage_) throw std::invalid_argument("tensor " + describe(dtype_, shape_) + " without storage");
+  std::size_t needed = 0;
+  const auto count = static_cast<std::size_t>(shardproof::numel(shape_));
+  if (__builtin_mul_overflow(count, size_of(dtype_), &needed) || offset_ > storage_->bytes() || needed > storage_->bytes() - offset_) {
+    throw std::invalid_argument(fmt::format("tensor {} at byte {} does not fit into a storage of {} bytes", describe(dtype_, shape_), offset_,
+                                            storage_->bytes()));
+  }
+  if (offset_ % size_of(dtype_) != 0) {
+    throw std::invalid_argument(fmt::format("tensor {} cannot start at byte {}: not a multiple of its element size", describe(dtype_, shape_),
+                                            offset_));
+  }
+}
+
+Tensor Tensor::host(DType dtype, Shape shape) {
+  const auto count = static_cast<std::size_t>(shardproof::numel(shape));
+  const std::size_t bytes = count * size_of(dtype);
+  return Tensor(std::make_shared<HostStorage>(std::make_unique<std::byte[]>(bytes), bytes), dtype, std::move(shape));
+}
+
+template <class T> Tensor Tensor::of(Shape shape, std::span<const T> values) {
+  Tensor tensor = host(elements::dtype_of<T>(), std::move(shape));
+  if (static_cast<std::size_t>(tensor.numel()) != values.size()) {
+    throw std::invalid_argument(fmt::format("{} values given for a tensor {}", values.size(), describe(tensor.dtype_, tensor.shape_)));
+  }
+  std::ranges::copy(values, tensor.values<T>().begin());
+  return tensor;
+}
+
+std::int64_t Tensor::numel() const { return defined() ? shardproof::numel(shape_) : 0; }
+
+std::size_t Tensor::bytes() const { return static_cast<std::size_t>(numel()) * size_of(dtype_); }
+
+std::byte* Tensor::data() const { return defined() ? storage_->data() + offset_ : nullptr; }
+
+ByteRange Tensor::range() const { return {defined() ? storage_->buffer() : 0, offset_, bytes()}; }
+
+template <class T> std::span<T> Tensor::values() const {
+  if constexpr (std::is_same_v<T, std::byte>) {
+    return {data(), bytes()};
+  } else {
+    if (dtype_ != elements::dtype_of<T>()) {
+      throw std::invalid_argument(fmt::format("elements of a tensor {} asked for as {}", describe(dtype_, shape_),
+                                              to_string(elements::dtype_of<T>())));
+    }
+    return {reinterpret_cast<T*>(data()), static_cast<std::size_t>(numel())};
+  }
+}
+
+std::vector<double> Tensor::to_doubles() const {
+  return elements::visit(dtype_, [&](auto type) {
+    using T = typename decltype(type)::type;
+    std::vector<double> widened;
+    widened.reserve(static_cast<std::size_t>(numel()));
+    for (const T value : values<T>()) widened.push_back(elements::convert<double>(value));
+    return widened;
+  });
+}
+
+Tensor Tensor::reshape(Shape shape) const {
+  if (!defined() || shardproof::numel(shape) != numel()) {
+    throw std::invalid_argument(fmt::format("tensor {} cannot be seen as {}", describe(dtype_, shape_), to_string(shape)));
+  }
+  return Tensor(storage_, dtype_, std::move(shape), offset_);
+}
+
+Tensor Tensor::narrow(std::int64_t start, std::int64_t length) const {
+  if (!defined() || shape_.empty()) throw std::invalid_argument("rows of a tensor without dimensions");
+  if (start < 0 || length < 0 || start > shape_[0] || length > shape_[0] - start) {
+    throw std::invalid_argument(fmt::format("{} rows from row {} of a tensor {}", length, start, describe(dtype_, shape_)));
+  }
+  Shape shape = shape_;
+  shape[0] = length;
+  const std::size_t row_bytes = shape_[0] == 0 ? 0 : bytes() / static_cast<std::size_t>(shape_[0]);
+  return Tensor(storage_, dtype_, std::move(shape), offset_ + static_cast<std::size_t>(start) * row_bytes);
+}
+
+Tensor Tensor::row(std::int64_t index) const {
+  Tensor one = narrow(index, 1);
+  return one.reshape(Shape(one.shape_.begin() + 1, one.shape_.end()));
+}
+
+Tensor Tensor::flatten() const { return reshape({numel()}); }
+
+Tensor Tensor::clone() const {
+  if (!defined()) return {};
+  Tensor copy = host(dtype_, shape_);
+  if (bytes() != 0) std::memcpy(copy.data(), data(), bytes());
+  return copy;
+}
+
+bool operator==(const Tensor& a, const Tensor& b) {
+  if (a.defined() != b.defined() || a.dtype_ != b.dtype_ || a.shape_ != b.shape_) return false;
+  return std::ranges::equal(a.values<std::byte>(), b.values<std::byte>());
+}
+
+Tensor iota(float start, std::int64_t length) {
+  Tensor tensor = Tensor::host(DType::f32, {length});
+  float next = start;
+  for (float& value : tensor.values<float>()) {
+    value = next;
+    next += 1.0F;
+  }
+  return tensor;
+}
+
+std::string to_string(const Tensor& tensor) {
+  if (!tensor.defined()) return "undefined tensor";
+  constexpr std::size_t shown = 16;
+  const std::vector<double> values = tensor.to_doubles();
+  std::string text = describe(tensor.dtype(), tensor.shape()) + " {";
+  for (std::size_t i = 0; i < std::min(shown, values.size()); ++i) {
+    // Shortest text that reads back as the same float, or double: two values that differ look different.
+    text += (i == 0 ? "" : ", ");
+    text += size_of(tensor.dtype()) < 8 ? fmt::format("{}", static_cast<float>(values[i])) : fmt::format("{}", values[i]);
+  }
+  return text + (values.size() > shown ? ", …}" : "}");
+}
+
+std::ostream& operator<<(std::ostream& out, const Tensor& tensor) { return out << to_string(tensor); }
+
+#define SHARDPROOF_ELEMENTS(T)                                    \
+  template Tensor Tensor::of<T>(Shape, std::span<const T>);       \
+  template std::span<T> Tensor::values<T>() const;
+SHARDPROOF_ELEMENTS(double)
+SHARDPROOF_ELEMENTS(float)
+SHARDPROOF_ELEMENTS(Eigen::bfloat16)
+SHARDPROOF_ELEMENTS(Eigen::half)
+SHARDPROOF_ELEMENTS(std::int64_t)
+SHARDPROOF_ELEMENTS(std::int32_t)
+SHARDPROOF_ELEMENTS(std::int16_t)
+SHARDPROOF_ELEMENTS(std::int8_t)
+SHARDPROOF_ELEMENTS(std::uint8_t)
+#undef SHARDPROOF_ELEMENTS
+template std::span<std::byte> Tensor::values<std::byte>() const;
+
+}  // namespace shardproof

@@ -3,7 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <initializer_list>
+#include <iosfwd>
 #include <memory>
 #include <span>
 #include <string>
@@ -46,7 +46,7 @@ class Tensor {
 
   /// In host memory, zero.
   static Tensor host(DType dtype, Shape shape);
-  /// In host memory, with these values; dtype from T (float, double, integers).
+  /// In host memory, with these values; dtype from T (float, double, integers, Eigen's two).
   template <class T> static Tensor of(Shape shape, std::span<const T> values);
 
   bool defined() const { return storage_ != nullptr; }
@@ -58,7 +58,8 @@ class Tensor {
   const std::shared_ptr<Storage>& storage() const { return storage_; }
   ByteRange range() const;  ///< its bytes in its buffer
 
-  /// Its elements; T must have the dtype's size and kind (checked). Only for memory that the host can address.
+  /// Its elements; T must be the dtype's element type (checked; Eigen::bfloat16 and Eigen::half for bf16 and f16), or std::byte, which goes
+  /// with every dtype. Only for memory that the host can address.
   template <class T> std::span<T> values() const;
   std::vector<double> to_doubles() const;  ///< any dtype, widened
 
@@ -83,5 +84,6 @@ Tensor iota(float start, std::int64_t length);
 
 /// For assertion messages: dtype, shape, the first values.
 std::string to_string(const Tensor& tensor);
+std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
 
 }  // namespace shardproof
