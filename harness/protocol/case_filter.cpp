@@ -1,1 +1,67 @@
 #include "harness/protocol/case_filter.hpp"
+
+#include <fmt/format.h>
+#include <algorithm>
+#include <set>
+#include <stdexcept>
+
+namespace shardproof {
+
+namespace {
+
+bool is_tag(std::string_view filter) {
+  return filter.size() > 2 && filter.front() == '[' && filter.back() == ']' &&
+         filter.substr(1, filter.size() - 2).find_first_of("[]") == std::string_view::npos;
+}
+
+/// `*` is any run of characters, `?` exactly one. Goes back to the last star only, so it is linear in pattern times text at worst.
+bool glob(std::string_view pattern, std::string_view text) {
+  std::size_t p = 0, t = 0;
+  std::size_t star = std::string_view::npos, resume = 0;
+  while (t < text.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      resume = t;
+    } else if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == text[t])) {
+      ++p;
+      ++t;
+    } else if (star != std::string_view::npos) {
+      p = star + 1;
+      t = ++resume;
+    } else {
+      return false;
+    }
+  }
+  while (p < pattern.size() && pattern[p] == '*') ++p;
+  return p == pattern.size();
+}
+
+}  // namespace
+
+bool matches(const CaseInfo& info, std::string_view filter) {
+  if (is_tag(filter)) {
+    const auto tag = filter.substr(1, filter.size() - 2);
+    return std::find(info.tags.begin(), info.tags.end(), tag) != info.tags.end();
+  }
+  const std::string_view id = info.id;
+  return (!filter.empty() && filter == info.suite) || glob(filter, id) || glob(filter, id.substr(0, id.find('[')));
+}
+
+std::vector<CaseInfo> select(std::span<const CaseInfo> cases, std::span<const std::string> filters) {
+  if (filters.empty()) return {cases.begin(), cases.end()};
+  for (const auto& filter : filters) {
+    if (std::none_of(cases.begin(), cases.end(), [&](const CaseInfo& info) { return matches(info, filter); })) {
+      std::set<std::string> suites;
+      for (const auto& info : cases) suites.insert(info.suite);
+      throw std::invalid_argument(fmt::format("filter \"{}\" matches none of {} cases (suites: {}); a filter is a suite, an id, a glob over ids, or a [tag]",
+                                              filter, cases.size(), suites.empty() ? "none" : fmt::format("{}", fmt::join(suites, ", "))));
+    }
+  }
+  std::vector<CaseInfo> selected;
+  for (const auto& info : cases) {
+    if (std::any_of(filters.begin(), filters.end(), [&](const std::string& filter) { return matches(info, filter); })) selected.push_back(info);
+  }
+  return selected;
+}
+
+}  // namespace shardproof

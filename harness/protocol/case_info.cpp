@@ -1,1 +1,116 @@
 #include "harness/protocol/case_info.hpp"
+
+#include <algorithm>
+
+#include "harness/protocol/json_fields.hpp"
+
+namespace shardproof {
+
+using nlohmann::ordered_json;
+
+namespace {
+
+/// A character of the id's own syntax within a part would make two different cases look alike.
+void check_part(const std::string& name, std::string_view what, const std::string& part, std::string_view forbidden) {
+  const auto bad = part.find_first_of(forbidden);
+  const bool control = std::any_of(part.begin(), part.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20; });
+  if (part.empty() || bad != std::string::npos || control) {
+    throw std::invalid_argument(fmt::format("case \"{}\": {} \"{}\" must not be empty nor contain control characters or any of {}", name, what,
+                                            control ? std::string() : part, forbidden));
+  }
+}
+
+}  // namespace
+
+std::string case_id(const std::string& name, const std::map<std::string, std::string>& params) {
+  check_part(name, "name", name, "[]*?");
+  if (params.empty()) return name;
+  std::string id = name;
+  char separator = '[';
+  for (const auto& [key, value] : params) {
+    check_part(name, "parameter", key, "[],=*?");
+    check_part(name, "value of parameter " + key, value, "[],*?");
+    id += separator;
+    id += key;
+    id += '=';
+    id += value;
+    separator = ',';
+  }
+  id += ']';
+  return id;
+}
+
+void to_json(ordered_json& json, const CaseInfo& info) {
+  json = ordered_json{{"id", info.id},         {"suite", info.suite}, {"params", info.params}, {"world_size", info.world_size},
+                      {"clauses", info.clauses}, {"tags", info.tags},   {"needs", info.needs},   {"file", info.file},
+                      {"line", info.line}};
+}
+
+void from_json(const ordered_json& json, CaseInfo& info) {
+  const Fields fields(json, "case");
+  info.id = fields.text("id");
+  info.suite = fields.text("suite");
+  info.params = fields.text_map("params");
+  info.world_size = fields.integer<int>("world_size");
+  if (info.world_size < 1) refuse(fields.where("world_size"), "at least 1", json["world_size"]);
+  info.clauses = fields.texts("clauses");
+  info.tags = fields.texts("tags");
+  info.needs = fields.texts("needs");
+  info.file = fields.text("file");
+  info.line = fields.integer<int>("line");
+}
+
+void to_json(ordered_json& json, const FaultInfo& info) {
+  json = ordered_json{{"name", info.name}, {"clauses", info.clauses}, {"what", info.what}};
+}
+
+void from_json(const ordered_json& json, FaultInfo& info) {
+  const Fields fields(json, "fault");
+  info.name = fields.text("name");
+  info.clauses = fields.texts("clauses");
+  info.what = fields.text("what");
+}
+
+void to_json(ordered_json& json, const ClauseInfo& info) {
+  json = ordered_json{{"id", info.id}, {"required", info.required}, {"text", info.text}};
+}
+
+void from_json(const ordered_json& json, ClauseInfo& info) {
+  const Fields fields(json, "clause");
+  info.id = fields.text("id");
+  info.required = fields.boolean("required");
+  info.text = fields.text("text");
+}
+
+void to_json(ordered_json& json, const SeedInfo& info) { json = ordered_json{{"seed", info.seed}, {"cases", info.cases}}; }
+
+void from_json(const ordered_json& json, SeedInfo& info) {
+  const Fields fields(json, "seed");
+  info.seed = fields.text("seed");
+  info.cases = fields.texts("cases");
+}
+
+void to_json(ordered_json& json, const Listing& listing) {
+  json = ordered_json{{"protocol", listing.protocol}, {"suite_version", listing.suite_version}, {"build", listing.build},
+                      {"subjects", listing.subjects}, {"cases", listing.cases},                 {"faults", listing.faults},
+                      {"clauses", listing.clauses},   {"seeds", listing.seeds}};
+}
+
+void from_json(const ordered_json& json, Listing& listing) {
+  const Fields fields(json, "listing");
+  listing.protocol = fields.integer<int>("protocol");
+  // Read first and alone: what follows may mean something else in another protocol.
+  if (listing.protocol != Listing::current_protocol) {
+    throw std::invalid_argument(fmt::format("listing: the worker speaks protocol {}, this launcher speaks {}; build both from one source",
+                                            listing.protocol, Listing::current_protocol));
+  }
+  listing.suite_version = fields.text("suite_version");
+  listing.build = fields.text("build");
+  listing.subjects = fields.texts("subjects");
+  listing.cases = fields.list<CaseInfo>("cases");
+  listing.faults = fields.list<FaultInfo>("faults");
+  listing.clauses = fields.list<ClauseInfo>("clauses");
+  listing.seeds = fields.list<SeedInfo>("seeds");
+}
+
+}  // namespace shardproof

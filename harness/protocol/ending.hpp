@@ -4,6 +4,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace shardproof {
 

@@ -1,1 +1,61 @@
 #include "harness/protocol/environment.hpp"
+
+#include <fmt/format.h>
+#include <array>
+#include <charconv>
+#include <stdexcept>
+#include <string_view>
+
+namespace shardproof {
+
+namespace {
+
+/// More ranks than any machine has: what is above is a variable that means something else.
+constexpr int most_ranks = 1 << 24;
+
+int number(const char* name, std::string_view text, int least, int most) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < least || value > most) {
+    throw std::invalid_argument(fmt::format("environment variable {}=\"{}\" is no integer from {} to {}", name, text, least, most));
+  }
+  return value;
+}
+
+struct Variables {
+  const char* rank;
+  const char* size;
+  const char* launcher;
+};
+
+/// In this order: torchrun and mpirun run inside Slurm allocations, whose variables then describe the allocation, not the ranks.
+/// PMIx tells a process its rank but not how many there are; who started it does.
+constexpr std::array<Variables, 6> foreign{{{"RANK", "WORLD_SIZE", "torchrun"},
+                                            {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "mpirun"},
+                                            {"PMIX_RANK", "OMPI_COMM_WORLD_SIZE", "mpirun"},
+                                            {"PMI_RANK", "PMI_SIZE", "mpirun"},
+                                            {"PMIX_RANK", "SLURM_NTASKS", "srun"},
+                                            {"SLURM_PROCID", "SLURM_NTASKS", "srun"}}};
+
+}  // namespace
+
+std::optional<Identity> identity(const std::function<const char*(const char*)>& get) {
+  if (const char* own = get(environment::rank)) return Identity{number(environment::rank, own, 0, most_ranks - 1), 0, "shardproof"};
+  const Variables* half = nullptr;
+  for (const auto& names : foreign) {
+    const char* rank = get(names.rank);
+    const char* size = get(names.size);
+    if (rank && size) {
+      const int world_size = number(names.size, size, 1, most_ranks);
+      return Identity{number(names.rank, rank, 0, world_size - 1), world_size, names.launcher};
+    }
+    if (rank && !half) half = &names;
+  }
+  // A process that takes itself for the only one when it is rank 3 of 4 would hang its peers.
+  if (half) {
+    throw std::invalid_argument(fmt::format("environment variable {} is set but {} is not: cannot tell how many ranks there are", half->rank, half->size));
+  }
+  return std::nullopt;
+}
+
+}  // namespace shardproof

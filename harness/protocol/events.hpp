@@ -2,7 +2,9 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -14,8 +16,15 @@ namespace shardproof {
 enum class Outcome : std::uint8_t { passed, failed, error, released, skipped, hung, crashed, missing };
 
 std::string_view to_string(Outcome outcome);
+std::optional<Outcome> outcome_from_string(std::string_view text);
 
 namespace event {
+
+/// A failed comparison of large values must not make a stream unreadable: longer texts are cut, with a note of how many bytes are left out.
+inline constexpr std::size_t text_limit = 16 * 1024;
+inline constexpr std::size_t messages_limit = 64;
+/// No writer makes a longer line, so a reader need not hold one: every text at its limit, each byte escaped as `\u0000`.
+inline constexpr std::size_t line_limit = 8 * 1024 * 1024;
 
 struct RankStarted {
   int rank = 0;
@@ -42,6 +51,7 @@ struct AssertionFailed {
   std::int64_t monotonic_ns = 0;      ///< CLOCK_MONOTONIC: earliest over the ranks of a machine is the first cause
 };
 
+/// A value that is not finite travels as null and reads back as NaN.
 struct Measured { std::string name; double value = 0; std::string unit; };
 
 struct CaseEnded {
