@@ -1,0 +1,120 @@
+// The JSON documents between launcher and worker: listing, plan, endings. All have the same reader, so all are mutated the same way.
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "harness/protocol/case_info.hpp"
+#include "harness/protocol/ending.hpp"
+#include "harness/protocol/world_plan.hpp"
+
+namespace shardproof {
+namespace {
+
+using Catch::Matchers::ContainsSubstring;
+using nlohmann::ordered_json;
+
+Listing listing() {
+  Listing all;
+  all.suite_version = "0.1.0";
+  all.build = "b1";
+  all.subjects = {"fully_shard"};
+  CaseInfo info{"a/b[W=2]", "a", {{"W", "2"}}, 2, {"A-1"}, {"slow"}, {"timeline"}, "suites/a.cpp", 12};
+  all.cases = {info};
+  all.faults = {{"drop", {"A-1"}, "drops a wait"}};
+  all.clauses = {{"A-1", false, "text"}};
+  all.seeds = {{"test_x.py::test_y", {"a/b[W=2]"}}};
+  return all;
+}
+
+WorldPlan plan() {
+  WorldPlan p;
+  p.size = 4;
+  p.nonce = "n";
+  p.rendezvous = "/dev/shm/x";
+  p.directory = "out/worlds/0";
+  p.fault = "drop";
+  p.seed = std::numeric_limits<std::uint64_t>::max();
+  p.cases = {"a/b[W=4]", "a/b[W=4]"};
+  p.case_timeout = std::chrono::milliseconds(1500);
+  p.trace = true;
+  return p;
+}
+
+/// Takes away or spoils every field of a document in turn and hands the rest to `read`, which must refuse it and name the field.
+template <class Document>
+void refuses_every_spoiled_field(const ordered_json& good) {
+  for (const auto& item : good.items()) {
+    auto missing = good;
+    missing.erase(item.key());
+    CAPTURE(item.key());
+    CHECK_THROWS_WITH(missing.get<Document>(), ContainsSubstring("\"" + item.key() + "\" is missing"));
+    auto wrong = good;
+    wrong[item.key()] = item.value().is_object() ? ordered_json(7) : ordered_json{{"a", 7}};
+    CHECK_THROWS_AS(wrong.get<Document>(), std::invalid_argument);
+    CHECK_THROWS_WITH(wrong.get<Document>(), ContainsSubstring("\"" + item.key() + "\"") && ContainsSubstring("expected"));
+  }
+  CHECK_THROWS_AS(ordered_json::array().get<Document>(), std::invalid_argument);
+}
+
+TEST_CASE("a listing survives the way through JSON") {
+  const ordered_json json = listing();
+  const auto back = json.get<Listing>();
+  CHECK(back.cases == listing().cases);
+  CHECK(back.faults == listing().faults);
+  CHECK(back.clauses == listing().clauses);
+  CHECK(back.seeds == listing().seeds);
+  CHECK(ordered_json(back) == json);
+}
+
+TEST_CASE("a case is listed with the fields that scripts rely on, in their order") {
+  CHECK(ordered_json(listing().cases[0]).dump() ==
+        R"({"id":"a/b[W=2]","suite":"a","params":{"W":"2"},"world_size":2,"clauses":["A-1"],"tags":["slow"],"needs":["timeline"],"file":"suites/a.cpp","line":12})");
+}
+
+TEST_CASE("a spoiled listing is refused") {
+  const ordered_json json = listing();
+  refuses_every_spoiled_field<Listing>(json);
+  refuses_every_spoiled_field<CaseInfo>(json["cases"][0]);
+  refuses_every_spoiled_field<FaultInfo>(json["faults"][0]);
+  refuses_every_spoiled_field<ClauseInfo>(json["clauses"][0]);
+  refuses_every_spoiled_field<SeedInfo>(json["seeds"][0]);
+  auto nobody = json;
+  nobody["cases"][0]["world_size"] = 0;
+  CHECK_THROWS_WITH(nobody.get<Listing>(), ContainsSubstring("at least 1"));
+}
+
+TEST_CASE("a listing of another protocol says so, whatever else it holds") {
+  CHECK_THROWS_WITH(ordered_json({{"protocol", 2}}).get<Listing>(), ContainsSubstring("speaks protocol 2, this launcher speaks 1"));
+}
+
+TEST_CASE("a plan survives the way through JSON and a spoiled one is refused") {
+  const ordered_json json = plan();
+  const auto back = json.get<WorldPlan>();
+  CHECK(ordered_json(back) == json);
+  CHECK(back.seed == std::numeric_limits<std::uint64_t>::max());
+  CHECK(back.case_timeout == std::chrono::milliseconds(1500));
+  CHECK(back.rendezvous == "/dev/shm/x");
+  refuses_every_spoiled_field<WorldPlan>(json);
+  for (const auto* field : {"size", "case_timeout_ms"}) {
+    auto none = json;
+    none[field] = 0;
+    CHECK_THROWS_WITH(none.get<WorldPlan>(), ContainsSubstring("at least 1"));
+  }
+}
+
+TEST_CASE("every way of ending survives the way through JSON") {
+  for (int how = 0; how < 6; ++how) {
+    const Ending ending{3, static_cast<Ending::How>(how), 11, 5, "SIGSEGV"};
+    CHECK(ordered_json(ending).get<Ending>() == ending);
+  }
+  const ordered_json json = Ending{};
+  refuses_every_spoiled_field<Ending>(json);
+  auto other = json;
+  other["how"] = "vanished";
+  CHECK_THROWS_WITH(other.get<Ending>(), ContainsSubstring("\"vanished\""));
+}
+
+}  // namespace
+}  // namespace shardproof

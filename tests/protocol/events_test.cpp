@@ -1,0 +1,150 @@
+#include "harness/protocol/events.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+namespace shardproof {
+namespace {
+
+using Catch::Matchers::ContainsSubstring;
+
+std::vector<Event> one_of_each() {
+  return {event::RankStarted{1, 4, 4242, "node-1", "n0nce", "0.1.0", "abc123", 1},
+          event::CaseStarted{"overlap/training_overlap[W=2]", 7, 123456789012345},
+          event::AssertionFailed{"suites/overlap/a.cpp", 42, "CHECK", "a == b", "1 == 2", {"i := 1", "second"}, {"OVL-1"}, 99},
+          event::Measured{"forward_ns", 85000000.0, "ns"},
+          event::CaseEnded{"overlap/training_overlap[W=2]", 7, Outcome::released, 3, "rank 1 failed", 1, 1500},
+          event::RankEnded{1}};
+}
+
+std::string without(const std::string& line, const std::string& field) {
+  auto json = nlohmann::ordered_json::parse(line);
+  json.erase(field);
+  return json.dump();
+}
+
+std::vector<std::string> fields_of(const std::string& line) {
+  std::vector<std::string> names;
+  const auto json = nlohmann::ordered_json::parse(line);
+  for (const auto& item : json.items()) names.push_back(item.key());
+  return names;
+}
+
+TEST_CASE("every event survives the way through its line") {
+  for (const auto& event : one_of_each()) {
+    const auto line = to_line(event);
+    CHECK(line.find('\n') == std::string::npos);
+    CHECK(to_line(parse_line(line)) == line);
+    CHECK(parse_line(line).index() == event.index());
+  }
+}
+
+TEST_CASE("a line has one form") {
+  CHECK(to_line(event::CaseStarted{"a/b[W=2]", 0, 5}) == R"({"event":"case_started","id":"a/b[W=2]","position":0,"monotonic_ns":5})");
+  CHECK(to_line(event::CaseEnded{"a/b[W=2]", 0, Outcome::passed, 3, "", -1, 17}) ==
+        R"({"event":"case_ended","id":"a/b[W=2]","position":0,"outcome":"passed","assertions":3,"reason":"","culprit":-1,"duration_ns":17})");
+  CHECK(to_line(event::Measured{"forward_ns", 0.1, "ns"}) == R"({"event":"measured","name":"forward_ns","value":0.1,"unit":"ns"})");
+}
+
+TEST_CASE("integers keep all 64 bits") {
+  constexpr auto most = std::numeric_limits<std::uint64_t>::max();
+  constexpr auto latest = std::numeric_limits<std::int64_t>::max();
+  const auto started = std::get<event::CaseStarted>(parse_line(to_line(event::CaseStarted{"a/b", most, latest})));
+  CHECK(started.position == most);
+  CHECK(started.monotonic_ns == latest);
+}
+
+TEST_CASE("a value that is not finite becomes null and reads as NaN") {
+  for (const double value : {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity()}) {
+    const auto line = to_line(event::Measured{"x", value, "ns"});
+    CHECK_THAT(line, ContainsSubstring("\"value\":null"));
+    CHECK(std::isnan(std::get<event::Measured>(parse_line(line)).value));
+  }
+}
+
+TEST_CASE("a measured double keeps its bits") {
+  for (const double value : {0.1, 1e300, -1e-300, 5e-324, 123456789.123456789, 9007199254740993.0, -0.0}) {
+    const double back = std::get<event::Measured>(parse_line(to_line(event::Measured{"x", value, ""}))).value;
+    CHECK(back == value);
+    CHECK(std::signbit(back) == std::signbit(value));
+  }
+}
+
+TEST_CASE("a failure text that is no UTF-8 is mended, not refused") {
+  const auto line = to_line(event::AssertionFailed{"f.cpp", 1, "CHECK", "a == \xff\xfe", std::string("b\0c\n\xc3", 5), {"\x80"}, {}, 0});
+  CHECK(line.find('\n') == std::string::npos);
+  const auto back = std::get<event::AssertionFailed>(parse_line(line));
+  CHECK(back.expression == "a == \xef\xbf\xbd\xef\xbf\xbd");
+  CHECK(back.expansion == std::string("b\0c\n\xef\xbf\xbd", 7));
+}
+
+TEST_CASE("long texts are cut between characters and no line exceeds its limit") {
+  const std::string odd = "x";
+  std::string text = odd;
+  while (text.size() < 3 * event::text_limit) text += "é";
+  const auto cut = std::get<event::AssertionFailed>(parse_line(to_line(event::AssertionFailed{"f", 1, "CHECK", text, "", {}, {}, 0}))).expression;
+  CHECK(cut.size() < event::text_limit + 64);
+  CHECK_THAT(cut, ContainsSubstring("bytes more)"));
+  CHECK(cut.find("\xef\xbf\xbd") == std::string::npos);
+
+  const std::string control(2 * event::text_limit, '\x01');
+  const event::AssertionFailed worst{control, 1, control, control, control, std::vector<std::string>(1000, control), {"OVL-1"}, 0};
+  const auto line = to_line(worst);
+  CHECK(line.size() < event::line_limit);
+  CHECK(std::get<event::AssertionFailed>(parse_line(line)).messages.size() == event::messages_limit + 1);
+}
+
+TEST_CASE("a line that lacks any field is refused, naming the field") {
+  for (const auto& event : one_of_each()) {
+    const auto line = to_line(event);
+    for (const auto& field : fields_of(line)) {
+      CAPTURE(line, field);
+      CHECK_THROWS_WITH(parse_line(without(line, field)), ContainsSubstring("\"" + field + "\" is missing"));
+    }
+  }
+}
+
+TEST_CASE("a field of another type is refused, naming field, expectation and finding") {
+  for (const auto& event : one_of_each()) {
+    const auto line = to_line(event);
+    for (const auto& field : fields_of(line)) {
+      auto json = nlohmann::ordered_json::parse(line);
+      json[field] = nlohmann::ordered_json::object();
+      CAPTURE(json.dump());
+      CHECK_THROWS_WITH(parse_line(json.dump()), ContainsSubstring("\"" + field + "\"") && ContainsSubstring("expected") && ContainsSubstring("found an object"));
+    }
+  }
+  CHECK_THROWS_WITH(parse_line(R"({"event":"case_started","id":"a","position":1.5,"monotonic_ns":0})"), ContainsSubstring("found 1.5"));
+  CHECK_THROWS_WITH(parse_line(R"({"event":"case_started","id":"a","position":-1,"monotonic_ns":0})"), ContainsSubstring("found -1"));
+  CHECK_THROWS_WITH(parse_line(R"({"event":"rank_ended","rank":4294967296})"), ContainsSubstring("found 4294967296"));
+}
+
+TEST_CASE("what is no event line is refused") {
+  for (const char* line : {"", "{", "null", "[]", "\"x\"", "{}", "{\"event\":1}", "{\"event\":\"case_stopped\"}", "{\"event\":\"rank_ended\",\"rank\":1}x",
+                           "{\"event\":\"rank_ended\",\"rank\":1e999}", "{\"event\":\"rank_ended\",\"rank\":\"\xff\"}"}) {
+    CAPTURE(line);
+    CHECK_THROWS_AS(parse_line(line), std::invalid_argument);
+  }
+}
+
+TEST_CASE("a rank cannot claim what only a merge concludes") {
+  for (const auto outcome : {Outcome::hung, Outcome::crashed, Outcome::missing}) {
+    CHECK_THROWS_AS(parse_line(to_line(event::CaseEnded{"a/b", 0, outcome, 1, "", -1, 0})), std::invalid_argument);
+  }
+}
+
+TEST_CASE("fields that a newer writer adds are ignored") {
+  CHECK(std::get<event::RankEnded>(parse_line(R"({"event":"rank_ended","rank":3,"new":[1,{"a":null}]})")).rank == 3);
+}
+
+TEST_CASE("every outcome has its own word") {
+  for (int i = 0; i < 8; ++i) CHECK(outcome_from_string(to_string(static_cast<Outcome>(i))) == static_cast<Outcome>(i));
+  CHECK_FALSE(outcome_from_string("Passed").has_value());
+}
+
+}  // namespace
+}  // namespace shardproof
