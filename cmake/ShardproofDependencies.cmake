@@ -1,6 +1,58 @@
+# The libraries this project stands on. Each is taken from the system; one that is missing or too old there is downloaded as a release archive
+# and checked against its hash. Nothing is downloaded where the system has everything, and CUDA and NCCL are never needed.
+include(FetchContent)
+
+# shardproof_dependency(package version ARCHIVE url SHA256 hash [SETTINGS name=value…]): settings hold where the package is built by us.
+macro(shardproof_dependency package version)
+  cmake_parse_arguments(DEPENDENCY "" "ARCHIVE;SHA256" "SETTINGS" ${ARGN})
+  find_package(${package} ${version} QUIET)
+  if(${package}_FOUND)
+    message(STATUS "${package} ${${package}_VERSION}: ${${package}_DIR}")
+  else()
+    message(STATUS "${package} ${version} or later is not installed: downloading ${DEPENDENCY_ARCHIVE}")
+    foreach(setting IN LISTS DEPENDENCY_SETTINGS)
+      string(REPLACE "=" ";" setting "${setting}")
+      list(GET setting 0 setting_name)
+      list(GET setting 1 setting_value)
+      set(${setting_name} ${setting_value} CACHE BOOL "" FORCE)
+    endforeach()
+    FetchContent_Declare(${package} URL "${DEPENDENCY_ARCHIVE}" URL_HASH "SHA256=${DEPENDENCY_SHA256}" DOWNLOAD_EXTRACT_TIMESTAMP OFF SYSTEM)
+    FetchContent_MakeAvailable(${package})
+    list(APPEND SHARDPROOF_DOWNLOADED ${package})
+  endif()
+endmacro()
+
 find_package(Threads REQUIRED)
-find_package(Catch2 3.4 REQUIRED)
-find_package(CLI11 2 REQUIRED)
-find_package(nlohmann_json 3.9 REQUIRED)
-find_package(fmt 9 REQUIRED)
-find_package(Eigen3 3.4 REQUIRED NO_MODULE)
+shardproof_dependency(Catch2 3.4
+  ARCHIVE https://github.com/catchorg/Catch2/archive/refs/tags/v3.7.1.tar.gz
+  SHA256 c991b247a1a0d7bb9c39aa35faf0fe9e19764213f28ffba3109388e62ee0269c)
+shardproof_dependency(CLI11 2
+  ARCHIVE https://github.com/CLIUtils/CLI11/archive/refs/tags/v2.4.2.tar.gz
+  SHA256 f2d893a65c3b1324c50d4e682c0cdc021dd0477ae2c048544f39eed6654b699a
+  SETTINGS CLI11_BUILD_TESTS=OFF CLI11_BUILD_EXAMPLES=OFF)
+shardproof_dependency(nlohmann_json 3.9
+  ARCHIVE https://github.com/nlohmann/json/releases/download/v3.11.2/json.tar.xz
+  SHA256 8c4b26bf4b422252e13f332bc5e388ec0ab5c3443d24399acb675e68278d341f)
+shardproof_dependency(fmt 9
+  ARCHIVE https://github.com/fmtlib/fmt/archive/refs/tags/9.1.0.tar.gz
+  SHA256 5dea48d1fcddc3ec571ce2058e13910a0d4a6bab4cc09a809d8b1dd1c88ae6f2)
+shardproof_dependency(Eigen3 3.4
+  ARCHIVE https://gitlab.com/libeigen/eigen/-/archive/3.4.0/eigen-3.4.0.tar.gz
+  SHA256 8586084f71f9bde545ee7fa6d00288b264a2b7ac3607b974e54d13e7162c1c72
+  SETTINGS BUILD_TESTING=OFF EIGEN_BUILD_DOC=OFF EIGEN_BUILD_PKGCONFIG=OFF)
+
+if(catch2_SOURCE_DIR)
+  list(APPEND CMAKE_MODULE_PATH "${catch2_SOURCE_DIR}/extras")
+endif()
+include(Catch)  # catch_discover_tests
+
+# The GPU backend is a shared object of its own, loaded at run time: it is built where these are present, and nothing else looks at them.
+find_package(CUDAToolkit QUIET)
+find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS} NO_CMAKE_ENVIRONMENT_PATH)
+find_library(NCCL_LIBRARY nccl HINTS ${CUDAToolkit_LIBRARY_DIR})
+mark_as_advanced(NCCL_INCLUDE_DIR NCCL_LIBRARY)
+if(CUDAToolkit_FOUND AND NCCL_INCLUDE_DIR AND NCCL_LIBRARY)
+  message(STATUS "CUDA Toolkit ${CUDAToolkit_VERSION} and NCCL (${NCCL_LIBRARY}) are present")
+else()
+  message(STATUS "No CUDA Toolkit with NCCL: simulated devices only")
+endif()

@@ -1,5 +1,5 @@
-# How everything is compiled, in one interface target.
-option(SHARDPROOF_TESTS "Build the project's own tests" ON)
+# How this tree is compiled, and the functions by which its rooms and their tests are declared.
+option(SHARDPROOF_TESTS "Build the project's own tests" ${PROJECT_IS_TOP_LEVEL})
 option(SHARDPROOF_BENCH "Build the benchmark programs" OFF)
 option(SHARDPROOF_FUZZ "Build the fuzzers (Clang only)" OFF)
 set(SHARDPROOF_SANITIZE "" CACHE STRING "Sanitizers to build with: address,undefined or thread")
@@ -15,17 +15,28 @@ if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER "${CCACHE}")
 endif()
 
+# What a program that uses the library has to know; everything below this target concerns our own files only.
 add_library(shardproof_options INTERFACE)
 target_compile_features(shardproof_options INTERFACE cxx_std_20)
-target_include_directories(shardproof_options INTERFACE "${PROJECT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/harness")
+target_include_directories(shardproof_options INTERFACE
+  "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>" "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/harness>"
+  "$<INSTALL_INTERFACE:include/shardproof>" "$<INSTALL_INTERFACE:include/shardproof/harness>")
+
+add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wconversion)
+if(PROJECT_IS_TOP_LEVEL)
+  add_compile_options(-Werror)
+endif()
 # Reports are equal byte for byte between machines: no fused multiply-add where the source has none.
-target_compile_options(shardproof_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror -ffp-contract=off)
+add_compile_options(-ffp-contract=off)
+# No path of the machine that built it goes into a binary; ranks compare build ids to know that they are of one build.
+add_compile_options("-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=")
+add_link_options(-Wl,--build-id=sha1)
 if(SHARDPROOF_SANITIZE)
-  target_compile_options(shardproof_options INTERFACE "-fsanitize=${SHARDPROOF_SANITIZE}" -fno-omit-frame-pointer -fno-sanitize-recover=all)
-  target_link_options(shardproof_options INTERFACE "-fsanitize=${SHARDPROOF_SANITIZE}")
-else()
+  add_compile_options("-fsanitize=${SHARDPROOF_SANITIZE}" -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_link_options("-fsanitize=${SHARDPROOF_SANITIZE}")
+elseif(NOT SHARDPROOF_FUZZ)
   # Half of a rank's start-up time would go into loading libstdc++.
-  target_link_options(shardproof_options INTERFACE -static-libstdc++ -static-libgcc)
+  add_link_options(-static-libstdc++ -static-libgcc)
 endif()
 
 # A room: a static library of its own with the project's options. shardproof_room(name SOURCES … LINK …)
@@ -35,10 +46,12 @@ function(shardproof_room name)
   target_link_libraries(shardproof_${name} PUBLIC shardproof_options ${ROOM_LINK})
 endfunction()
 
-# A test program of one room, registered with CTest case by case. shardproof_test(name SOURCES … LINK …)
+# A test program of one room; each of its cases is a test of CTest, `room: case`. shardproof_test(name SOURCES … LINK …)
 function(shardproof_test name)
   cmake_parse_arguments(TEST "" "" "SOURCES;LINK" ${ARGN})
   add_executable(test_${name} ${TEST_SOURCES})
   target_link_libraries(test_${name} PRIVATE shardproof_options ${TEST_LINK} Catch2::Catch2WithMain)
-  add_test(NAME ${name} COMMAND test_${name} WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")
+  # Listed when CTest starts, not when it is built: a program that cannot list its cases is a failed test then, not a failed build.
+  catch_discover_tests(test_${name} TEST_PREFIX "${name}: " DISCOVERY_MODE PRE_TEST WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}"
+    PROPERTIES TIMEOUT 120)
 endfunction()

@@ -1,0 +1,20 @@
+# What `cmake --install` puts where, so that a program outside can say find_package(shardproof) and link shardproof::main.
+include(CMakePackageConfigHelpers)
+include(GNUInstallDirs)
+
+set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/shardproof")
+
+# The rooms that run inside a rank. One that is missing here fails the configuration, since another links it.
+install(TARGETS shardproof_options shardproof_protocol shardproof_rendezvous shardproof_tensor shardproof_fabric shardproof_device
+  shardproof_trace shardproof_scenario shardproof_subject shardproof_faults shardproof_world shardproof_cases shardproof_main
+  EXPORT shardproof ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+set_target_properties(shardproof_main PROPERTIES EXPORT_NAME main)
+install(DIRECTORY harness DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/shardproof" FILES_MATCHING PATTERN "*.hpp")
+install(TARGETS shardproof shardproof-worker RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+
+install(EXPORT shardproof NAMESPACE shardproof:: FILE shardproof-targets.cmake DESTINATION "${package_dir}")
+configure_package_config_file("${CMAKE_CURRENT_LIST_DIR}/shardproof-config.cmake.in" "${PROJECT_BINARY_DIR}/shardproof-config.cmake"
+  INSTALL_DESTINATION "${package_dir}")
+write_basic_package_version_file("${PROJECT_BINARY_DIR}/shardproof-config-version.cmake" COMPATIBILITY SameMinorVersion)
+install(FILES "${PROJECT_BINARY_DIR}/shardproof-config.cmake" "${PROJECT_BINARY_DIR}/shardproof-config-version.cmake"
+  DESTINATION "${package_dir}")

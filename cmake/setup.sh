@@ -1,0 +1,144 @@
+# shellcheck shell=bash
+# What ./run and ./test share: make the machine able to build this tree, then configure and build it. To be sourced under `set -euo pipefail`.
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+readonly root
+# The launcher's exit code for "infrastructure": whoever calls ./run can tell it from failed cases.
+readonly setup_failed=3
+
+say() { printf '%s\n' "$*" >&2; }
+
+# package_group build|check: Debian packages.
+package_group() {
+  case $1 in
+    build) printf '%s\n' g++ cmake ninja-build ccache catch2 libcli11-dev nlohmann-json3-dev libfmt-dev libeigen3-dev ;;
+    check) printf '%s\n' clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev shellcheck python3-minimal python3-jsonschema ;;
+  esac
+}
+
+# Prints those of the given packages that are not installed, or too old for us.
+missing_packages() {
+  local have package status name version
+  declare -A installed=()
+  have=$(dpkg-query -W -f='${db:Status-Status} ${Package} ${Version}\n' "$@" 2>/dev/null || true)
+  while read -r status name version; do
+    [[ $status == installed ]] && installed[$name]=$version
+  done <<<"$have"
+  for package in "$@"; do
+    version=${installed[$package]:-}
+    if [[ ! $version ]] || { [[ $package == catch2 ]] && dpkg --compare-versions "$version" lt 3.4; }; then printf '%s\n' "$package"; fi
+  done
+}
+
+on_bookworm() { grep -qs '^VERSION_CODENAME=bookworm$' /etc/os-release; }
+
+# The source of bookworm-backports to add to this machine: the name of its file, then its text; nothing where none is needed.
+backports_source() {
+  local file readable=()
+  for file in /etc/apt/sources.list /etc/apt/sources.list.d/*.list /etc/apt/sources.list.d/*.sources; do
+    [[ -r $file ]] && readable+=("$file")
+  done
+  ((${#readable[@]} == 0)) || awk -f "$root/cmake/backports_source.awk" "${readable[@]}"
+}
+
+# Prints a script for root that installs the given packages. Bookworm itself has Catch2 2; its backports have 3.7.
+install_commands() {
+  local packages=("$@") source='' i
+  for i in "${!packages[@]}"; do
+    if [[ ${packages[i]} == catch2 ]] && on_bookworm; then
+      packages[i]=catch2/bookworm-backports
+      source=$(backports_source)
+    fi
+  done
+  if [[ $source ]]; then
+    printf "cat >/etc/apt/sources.list.d/%s <<'END'\n%s\nEND\n" "${source%%$'\n'*}" "${source#*$'\n'}"
+  fi
+  printf 'apt-get update\n'
+  printf 'apt-get install -y --no-install-recommends %s\n' "${packages[*]}"
+}
+
+# ensure_packages yes|no GROUP…: installs what is missing of the groups, or says how and ends where that is forbidden (`no`) or beyond our rights.
+ensure_packages() {
+  local allowed=$1 wanted missing commands
+  shift
+  mapfile -t wanted < <(for group in "$@"; do package_group "$group"; done)
+
+  if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
+    local tool absent=()
+    for tool in g++ cmake ninja; do command -v "$tool" >/dev/null || absent+=("$tool"); done
+    ((${#absent[@]} > 0)) || return 0 # of libraries, CMake will say which one it does not find
+    say "shardproof: this system has no apt-get, and lacks: ${absent[*]}"
+    say "Install with its own package manager, then call again: a C++20 compiler (g++ 12 or later), CMake 3.25, Ninja, Catch2 3.4, CLI11 2,"
+    say "nlohmann_json 3.9, fmt 9, Eigen 3.4, each of this version or later (docs/building.md)."
+    exit "$setup_failed"
+  fi
+
+  mapfile -t missing < <(missing_packages "${wanted[@]}")
+  ((${#missing[@]} > 0)) || return 0
+  commands=$(install_commands "${missing[@]}")
+
+  local become_root=() obstacle=''
+  if ((EUID != 0)); then
+    become_root=(sudo -n)
+    sudo -n true 2>/dev/null || obstacle='that takes the rights of root, which are not to be had here without a password'
+  fi
+  [[ $allowed == yes ]] || obstacle='--no-install forbids it'
+  if [[ $obstacle ]]; then
+    say "shardproof: ${#missing[@]} Debian packages have to be installed first, and $obstacle. As root, run:"
+    say ""
+    say "$commands"
+    exit "$setup_failed"
+  fi
+
+  say "shardproof: installing ${#missing[@]} Debian packages that are missing. As root, this runs:"
+  say "$commands"
+  mkdir -p "$root/build"
+  local log=$root/build/install.log
+  # Nothing may ask: no terminal to read from, no dialogs of debconf or needrestart.
+  if ! "${become_root[@]}" env DEBIAN_FRONTEND=noninteractive NEEDRESTART_MODE=l bash -ec "$commands" </dev/null >"$log" 2>&1; then
+    tail -n 20 "$log" >&2
+    say "shardproof: installing failed; everything that was said is in $log"
+    exit "$setup_failed"
+  fi
+  mapfile -t missing < <(missing_packages "${wanted[@]}")
+  ((${#missing[@]} == 0)) || say "shardproof: this system's release of ${missing[*]} is too old; CMake will look elsewhere (docs/building.md)"
+}
+
+# As many compilers at once as there are cores, but no more than GiB of free memory: the largest translation units take most of one.
+build_jobs() {
+  local cores memory
+  cores=$(nproc)
+  memory=$(awk '$1 == "MemAvailable:" { print int($2 / 1048576) }' /proc/meminfo)
+  ((memory > 0)) || memory=1
+  printf '%s' $((cores < memory ? cores : memory))
+}
+
+# configure_and_build PRESET FOLDER [TARGET…]: quick when there is nothing to do; speaks only of what it does and of what fails.
+configure_and_build() {
+  local preset=$1 folder=$2 plan work quiet
+  shift 2
+  mkdir -p "$folder"
+  (
+    flock 9 # two calls at once in one checkout take turns
+    # Ninja configures again by itself when a CMakeLists.txt has changed; presets are beyond its sight.
+    if [[ ! -e $folder/build.ninja || $root/CMakePresets.json -nt $folder/build.ninja ]]; then
+      say "shardproof: configuring ${folder##*/}"
+      if ! (cd "$root" && cmake --preset "$preset") >"$folder/configure.log" 2>&1; then
+        cat "$folder/configure.log" >&2
+        say "shardproof: configuring failed"
+        exit "$setup_failed"
+      fi
+      touch "$folder/build.ninja"
+    fi
+    plan=$(ninja -C "$folder" -n "$@")
+    [[ $plan == *'no work to do'* ]] && exit 0
+    work=$(grep -c '^\[' <<<"$plan" || true)
+    say "shardproof: building ${folder##*/} ($work steps)"
+    quiet=(--quiet)
+    [[ -t 2 ]] && quiet=()
+    if ! NINJA_STATUS='[%f/%t] ' ninja -C "$folder" "${quiet[@]}" -j "$(build_jobs)" "$@" >&2; then
+      say "shardproof: building failed"
+      exit "$setup_failed"
+    fi
+  ) 9>"$folder/.lock"
+}
