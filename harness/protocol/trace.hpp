@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -50,7 +52,13 @@ std::string_view to_string(StreamRole role);
 std::string_view to_string(WorkKind kind);
 std::string_view to_string(MemoryClass memory);
 
-/// Bytes [offset, offset + length) of a buffer. Buffer ids are never reused within a case.
+/// The other way round; nothing for a text that none of them has.
+std::optional<StreamRole> stream_role_from_string(std::string_view text);
+std::optional<WorkKind> work_kind_from_string(std::string_view text);
+std::optional<MemoryClass> memory_class_from_string(std::string_view text);
+
+/// Bytes [offset, offset + length) of a buffer. Buffer ids count from 1 and are never reused within a case; 0 is plain host memory, which no
+/// fact names.
 struct ByteRange {
   std::uint64_t buffer = 0;
   std::uint64_t offset = 0;
@@ -60,7 +68,12 @@ struct ByteRange {
 
 namespace fact {
 
-struct StreamCreated { std::uint32_t stream; StreamRole role; std::string name; };
+struct StreamCreated {
+  std::uint32_t stream;
+  StreamRole role;
+  std::string name;
+  friend bool operator==(const StreamCreated&, const StreamCreated&) = default;
+};
 
 /// A piece of work issued on a stream.
 struct Work {
@@ -69,6 +82,7 @@ struct Work {
   std::string label;  ///< module path or parameter-group name
   Nanoseconds start, end;
   std::vector<ByteRange> reads, writes;
+  friend bool operator==(const Work&, const Work&) = default;
 };
 
 /// A collective issued on a stream. Counts are elements: of this rank's whole input and whole output.
@@ -83,30 +97,65 @@ struct Collective {
   std::string tag;
   Nanoseconds start, end;
   std::vector<ByteRange> reads, writes;
+  friend bool operator==(const Collective&, const Collective&) = default;
 };
 
 /// The event captures the end of all work issued so far on the stream.
-struct EventRecorded { std::uint32_t stream; std::uint64_t event; };
+struct EventRecorded {
+  std::uint32_t stream;
+  std::uint64_t event;
+  friend bool operator==(const EventRecorded&, const EventRecorded&) = default;
+};
 
-/// Work issued later on the stream starts after the event.
-struct EventWaited { std::uint32_t stream; std::uint64_t event; };
+/// Work issued later on the stream starts after the event, as it was last recorded before this.
+struct EventWaited {
+  std::uint32_t stream;
+  std::uint64_t event;
+  friend bool operator==(const EventWaited&, const EventWaited&) = default;
+};
 
 /// The host waited for all work issued so far on the stream.
-struct StreamSynchronized { std::uint32_t stream; };
+struct StreamSynchronized {
+  std::uint32_t stream;
+  friend bool operator==(const StreamSynchronized&, const StreamSynchronized&) = default;
+};
 
 /// The host waited for the event.
-struct EventSynchronized { std::uint64_t event; };
+struct EventSynchronized {
+  std::uint64_t event;
+  friend bool operator==(const EventSynchronized&, const EventSynchronized&) = default;
+};
 
-struct Allocated { std::uint32_t stream; std::uint64_t buffer; std::uint64_t bytes; MemoryClass memory; std::string label; };
+/// From here on the stream may use the buffer; other streams only after an event recorded after this.
+struct Allocated {
+  std::uint32_t stream;
+  std::uint64_t buffer;
+  std::uint64_t bytes;
+  MemoryClass memory;
+  std::string label;
+  friend bool operator==(const Allocated&, const Allocated&) = default;
+};
 
 /// The stream gives the buffer back once all work issued so far on it has ended.
-struct Released { std::uint32_t stream; std::uint64_t buffer; };
+struct Released {
+  std::uint32_t stream;
+  std::uint64_t buffer;
+  friend bool operator==(const Released&, const Released&) = default;
+};
 
 /// The host itself touched bytes.
-struct HostAccess { std::string label; std::vector<ByteRange> reads, writes; };
+struct HostAccess {
+  std::string label;
+  std::vector<ByteRange> reads, writes;
+  friend bool operator==(const HostAccess&, const HostAccess&) = default;
+};
 
 /// A phase boundary: `time` is the end of all work issued so far on the compute stream.
-struct Mark { std::string text; Nanoseconds time; };
+struct Mark {
+  std::string text;
+  Nanoseconds time;
+  friend bool operator==(const Mark&, const Mark&) = default;
+};
 
 }  // namespace fact
 
@@ -118,6 +167,14 @@ using Fact = std::variant<fact::StreamCreated, fact::Work, fact::Collective, fac
 struct Trace {
   int rank = 0;
   std::vector<Fact> facts;
+  friend bool operator==(const Trace&, const Trace&) = default;
 };
+
+/// The streams that a trace tells of, the compute stream always among them.
+struct StreamInfo {
+  StreamRole role = StreamRole::compute;
+  std::string name;
+};
+std::map<std::uint32_t, StreamInfo> streams(const Trace& trace);
 
 }  // namespace shardproof
