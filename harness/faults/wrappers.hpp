@@ -52,11 +52,7 @@ class TrainerWrapper : public Trainer {
  public:
   explicit TrainerWrapper(std::unique_ptr<Trainer> inner) : inner_(std::move(inner)) {}
 
-  Reply forward(const Tensor& input) override { return inner_->forward(input); }
-  Reply backward() override { return inner_->backward(); }
-  Reply step() override { return inner_->step(); }
-  Reply zero_grad() override { return inner_->zero_grad(); }
-  Reply use_post_optim_event() override { return inner_->use_post_optim_event(); }
+  Reply perform(const scenario::Action& action, const Tensor& input) override { return inner_->perform(action, input); }
   Reply loss(Tensor& out) override { return inner_->loss(out); }
   Reply parameters(std::vector<ParameterView>& out) override { return inner_->parameters(out); }
 

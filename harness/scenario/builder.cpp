@@ -18,10 +18,10 @@ SleepingStack::SleepingStack(int layers, int width) {
     Module linear{.name = "linear", .kind = ModuleKind::linear, .in_features = width, .out_features = width, .bias = false, .children = {}};
     Module relu{.name = "relu", .kind = ModuleKind::relu, .children = {}};
     model.root.children.push_back({.name = std::to_string(index), .children = {std::move(linear), std::move(relu)}});
-    scenario_.plan.wrap.push_back(std::to_string(index));
+    scenario_.plan.wrap.push_back({.modules = {std::to_string(index)}, .reshard_after_forward = {}});
   }
-  scenario_.plan.wrap.emplace_back();
-  scenario_.script.body = {ActionKind::forward, ActionKind::backward};
+  scenario_.plan.wrap.push_back({.modules = {""}, .reshard_after_forward = {}});
+  scenario_.script.segments = {{.iterations = 1, .body = {{ActionKind::forward}, {ActionKind::backward}}}};
   scenario_.script.input = {2, width};
 }
 
@@ -61,7 +61,7 @@ SleepingStack& SleepingStack::reduce_scatter(std::chrono::nanoseconds each) {
 
 SleepingStack& SleepingStack::reshard_after_forward(bool reshard) {
   using Kind = ReshardAfterForward::Kind;
-  scenario_.plan.reshard_after_forward = {reshard ? Kind::yes : Kind::no};
+  for (WrapGroup& group : scenario_.plan.wrap) group.reshard_after_forward = {reshard ? Kind::yes : Kind::no};
   return *this;
 }
 
@@ -72,8 +72,12 @@ SleepingStack& SleepingStack::serial() {
 
 SleepingStack& SleepingStack::train(int iterations, Optimizer optimizer) {
   scenario_.plan.optimizer = optimizer;
-  scenario_.script.iterations = iterations;
-  scenario_.script.body = {ActionKind::forward, ActionKind::backward, ActionKind::step, ActionKind::capture, ActionKind::zero_grad};
+  scenario_.script.segments = {{.iterations = iterations,
+                                .body = {{ActionKind::forward},
+                                         {ActionKind::backward},
+                                         {ActionKind::step},
+                                         {ActionKind::capture},
+                                         {ActionKind::zero_grad}}}};
   return *this;
 }
 

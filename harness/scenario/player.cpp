@@ -5,7 +5,7 @@
 #include <exception>
 #include <utility>
 
-#include "harness/device/sim/sim_device.hpp"
+#include "harness/device/sim/sim_platform.hpp"
 #include "harness/scenario/formula.hpp"
 
 namespace shardproof::scenario {
@@ -16,22 +16,23 @@ namespace {
 // mismatch from the subject's own errors.
 class RememberingCommunicator final : public Communicator {
  public:
-  explicit RememberingCommunicator(std::unique_ptr<Communicator> inner) : inner_(std::move(inner)) {}
+  explicit RememberingCommunicator(Communicator& inner) : inner_(inner) {}
 
-  int rank() const override { return inner_->rank(); }
-  std::span<const int> members() const override { return inner_->members(); }
+  int rank() const override { return inner_.rank(); }
+  std::span<const int> members() const override { return inner_.members(); }
   void run(Stream stream, const Collective& collective) override {
     try {
-      inner_->run(stream, collective);
+      inner_.run(stream, collective);
     } catch (...) {
-      thrown_ = std::current_exception();
+      if (!thrown_) thrown_ = std::current_exception();
       throw;
     }
   }
+  /// The first exception that passed.
   const std::exception_ptr& thrown() const { return thrown_; }
 
  private:
-  std::unique_ptr<Communicator> inner_;
+  Communicator& inner_;
   std::exception_ptr thrown_;
 };
 
@@ -43,36 +44,35 @@ struct Snapshot {
 
 class Performance {
  public:
-  Performance(const Scenario& scenario, Subject& subject, Group& world, int rank)
-      : scenario_(scenario), device_(scenario.costs, rank), communicator_(device_.communicator(world)), rank_(rank) {
+  Performance(const Scenario& scenario, Subject& subject, Platform& platform, int rank)
+      : scenario_(scenario), platform_(platform), device_(platform.device()), communicator_(platform.world()), rank_(rank) {
     check(subject.create(scenario.model, scenario.plan, {device_, communicator_, rank}, trainer_), "create");
   }
 
   Run take() {
-    for (iteration_ = 0; iteration_ < scenario_.script.iterations; ++iteration_) {
-      for (const ActionKind action : scenario_.script.body) act(action);
+    for (const Script::Segment& segment : scenario_.script.segments) {
+      for (int i = 0; i < segment.iterations; ++i, ++iteration_) {
+        for (const Action& action : segment.body) act(action);
+      }
     }
     device_.synchronize(Device::compute);
     std::vector<Iteration> iterations = bring_home();
     input_ = {};
     trainer_.reset();
-    const std::size_t left_alive = device_.live_bytes();
-    return {scenario_, device_.take_trace(), std::move(iterations), std::move(warnings_), left_alive};
+    const std::size_t left_alive = platform_.live_bytes();
+    return {scenario_, platform_.take_trace(), std::move(iterations), std::move(warnings_), left_alive};
   }
 
  private:
-  void act(ActionKind action) {
-    if (action == ActionKind::forward) input_ = input();
-    device_.mark(mark(iteration_, action));
-    switch (action) {
-      case ActionKind::forward: check(trainer_->forward(input_), "forward"); break;
-      case ActionKind::backward: check(trainer_->backward(), "backward"); break;
-      case ActionKind::step: check(trainer_->step(), "step"); break;
-      case ActionKind::zero_grad: check(trainer_->zero_grad(), "zero_grad"); break;
-      case ActionKind::post_optim_event: check(trainer_->use_post_optim_event(), "use_post_optim_event"); break;
-      case ActionKind::capture: capture(); break;
+  void act(const Action& action) {
+    if (action.kind == ActionKind::forward) input_ = input();
+    device_.mark(mark(iteration_, action.kind));
+    if (action.kind == ActionKind::capture) {
+      capture();
+    } else {
+      check(trainer_->perform(action, action.kind == ActionKind::forward ? input_ : Tensor{}), to_string(action.kind));
     }
-    device_.mark(mark(iteration_, action, true));
+    device_.mark(mark(iteration_, action.kind, true));
   }
 
   Tensor input() {
@@ -133,7 +133,8 @@ class Performance {
   }
 
   const Scenario& scenario_;
-  SimDevice device_;
+  Platform& platform_;
+  Device& device_;
   RememberingCommunicator communicator_;
   int rank_;
   int iteration_ = 0;
@@ -145,9 +146,14 @@ class Performance {
 
 }  // namespace
 
-Run play(const Scenario& scenario, Subject& subject, Group& world, int rank) {
+Run play(const Scenario& scenario, Subject& subject, Platform& platform, int rank) {
   validate(scenario);
-  return Performance(scenario, subject, world, rank).take();
+  return Performance(scenario, subject, platform, rank).take();
+}
+
+Run play(const Scenario& scenario, Subject& subject, Group& world, int rank) {
+  SimPlatform platform(scenario.costs, world, rank);
+  return play(scenario, subject, platform, rank);
 }
 
 }  // namespace shardproof::scenario

@@ -1,8 +1,9 @@
-// Plays a scenario: builds the subject's trainer on a fresh simulated device, makes the script's calls, takes the facts away.
+// Plays a scenario: builds the subject's trainer on a platform, makes the script's calls, takes the facts away.
 #pragma once
 
 #include <stdexcept>
 
+#include "harness/device/platform.hpp"
 #include "harness/fabric/group.hpp"
 #include "harness/scenario/run.hpp"
 #include "harness/subject/subject.hpp"
@@ -15,8 +16,11 @@ class SubjectError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// All ranks of `world` play the same scenario. Throws SubjectError, and what the group throws (a subject's error that stems from a released
+/// All ranks play the same scenario, each on a fresh platform. Throws SubjectError, and what the group throws (a subject's error that stems from a released
 /// wait or a mismatch is passed on as that).
+Run play(const Scenario& scenario, Subject& subject, Platform& platform, int rank);
+
+/// On the simulated device, with the scenario's costs, over the fabric of `world`.
 Run play(const Scenario& scenario, Subject& subject, Group& world, int rank);
 
 }  // namespace shardproof::scenario

@@ -8,24 +8,8 @@
 
 namespace shardproof::scenario {
 
-namespace {
-
-std::string_view name_of(ActionKind action) {
-  switch (action) {
-    case ActionKind::forward: return "forward";
-    case ActionKind::backward: return "backward";
-    case ActionKind::step: return "step";
-    case ActionKind::zero_grad: return "zero_grad";
-    case ActionKind::post_optim_event: return "post_optim_event";
-    case ActionKind::capture: return "capture";
-  }
-  return "unknown";
-}
-
-}  // namespace
-
 std::string mark(int iteration, ActionKind action, bool end) {
-  return fmt::format("iter {} {}{}", iteration, name_of(action), end ? " end" : "");
+  return fmt::format("iter {} {}{}", iteration, to_string(action), end ? " end" : "");
 }
 
 Run::Run(Scenario scenario, Trace trace, std::vector<Iteration> iterations, std::vector<std::string> warnings, std::size_t left_alive)

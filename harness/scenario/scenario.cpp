@@ -8,15 +8,15 @@
 #include <stdexcept>
 #include <utility>
 
+#include "harness/scenario/formula.hpp"
+
 namespace shardproof::scenario {
 
 namespace {
 
-std::string join(const std::string& parent, const std::string& name) { return parent.empty() ? name : parent + "." + name; }
-
 void visit(const Module& module, const std::string& path, const std::function<void(const Module&, const std::string&)>& each) {
   each(module, path);
-  for (const Module& child : module.children) visit(child, join(path, child.name), each);
+  for (const Module& child : module.children) visit(child, child_path(path, child.name), each);
 }
 
 [[noreturn]] void fail(const std::string& place, const std::string& expected) {
@@ -42,6 +42,20 @@ void validate_module(const Module& module, const std::string& path) {
 
 }  // namespace
 
+std::string_view to_string(ActionKind kind) {
+  switch (kind) {
+    case ActionKind::forward: return "forward";
+    case ActionKind::backward: return "backward";
+    case ActionKind::step: return "step";
+    case ActionKind::zero_grad: return "zero_grad";
+    case ActionKind::post_optim_event: return "post_optim_event";
+    case ActionKind::capture: return "capture";
+  }
+  return "unknown";
+}
+
+std::string child_path(const std::string& path, const std::string& name) { return path.empty() ? name : path + "." + name; }
+
 std::vector<std::string> paths(const Model& model) {
   std::vector<std::string> all;
   visit(model.root, "", [&](const Module&, const std::string& path) { all.push_back(path); });
@@ -60,10 +74,14 @@ std::vector<ParameterShape> parameters(const Model& model) {
   std::vector<ParameterShape> all;
   visit(model.root, "", [&](const Module& module, const std::string& path) {
     if (module.kind != ModuleKind::linear) return;
-    all.push_back({join(path, "weight"), {module.out_features, module.in_features}});
-    if (module.bias) all.push_back({join(path, "bias"), {module.out_features}});
+    all.push_back({child_path(path, "weight"), {module.out_features, module.in_features}});
+    if (module.bias) all.push_back({child_path(path, "bias"), {module.out_features}});
   });
   return all;
+}
+
+Tensor dot_row(const Loss& loss, std::int64_t features) {
+  return formula::tensor(loss.dot_seed, {features}, static_cast<int>(loss.divisor));
 }
 
 void validate(const Scenario& scenario) {
@@ -82,16 +100,20 @@ void validate(const Scenario& scenario) {
   if (scenario.model.loss.divisor <= 0) fail("model, loss, divisor", "must be positive");
 
   std::set<std::string> wrapped;
-  for (const std::string& path : scenario.plan.wrap) {
+  for (const WrapGroup& group : scenario.plan.wrap) {
+    if (group.modules.size() != 1) fail("plan, wrap", fmt::format("a group of one module is expected, not of {}", group.modules.size()));
+    const std::string& path = group.modules.front();
     if (find(scenario.model, path) == nullptr) fail("plan, wrap", fmt::format("the model has no module \"{}\"", path));
     if (!wrapped.insert(path).second) fail("plan, wrap", fmt::format("\"{}\" stands twice", path));
   }
 
-  if (scenario.script.iterations < 1) fail("script, iterations", "at least one");
   bool forward_done = false;
-  for (const ActionKind action : scenario.script.body) {
-    if (action == ActionKind::forward) forward_done = true;
-    if (action == ActionKind::backward && !std::exchange(forward_done, false)) fail("script, body", "a backward without a forward before it");
+  for (const Script::Segment& segment : scenario.script.segments) {
+    if (segment.iterations < 1) fail("script, iterations", "at least one");
+    for (const Action action : segment.body) {
+      if (action.kind == ActionKind::forward && std::exchange(forward_done, true)) fail("script, body", "a second forward without a backward between");
+      if (action.kind == ActionKind::backward && !std::exchange(forward_done, false)) fail("script, body", "a backward without a forward before it");
+    }
   }
 }
 

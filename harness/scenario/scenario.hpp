@@ -56,10 +56,15 @@ struct Optimizer {
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 0;  ///< adamw
 };
 
+/// Modules whose parameters are gathered and reduced together.
+struct WrapGroup {
+  std::vector<std::string> modules;  ///< paths; "" is the root. Parameters under them that a deeper group has not claimed
+  ReshardAfterForward reshard_after_forward;
+};
+
 struct Plan {
   std::string engine = "fully_shard";  ///< kind of engine that the plan is for
-  std::vector<std::string> wrap;       ///< paths of modules that become parameter groups, children before parents; "" is the root
-  ReshardAfterForward reshard_after_forward;
+  std::vector<WrapGroup> wrap;         ///< children before parents
   BackwardPrefetch backward_prefetch = BackwardPrefetch::previous;
   Optimizer optimizer;
 };
@@ -67,13 +72,24 @@ struct Plan {
 enum class ActionKind : std::uint8_t {
   forward, backward, step, zero_grad,
   post_optim_event,  ///< record an event on the compute stream and give it to the engine: its next all-gathers wait for it alone
-  capture,           ///< copy loss, gradients and parameter shards as they are now, on the compute stream
+  capture,           ///< copy loss, gradients and parameter shards as they are now, on the compute stream; the player's own
 };
 
-/// An action of one iteration. Inputs are by formula: iteration i on rank r gets `formula::tensor(1000 + 100 i + r, shape, input_divisor)`.
+std::string_view to_string(ActionKind kind);
+
+/// One call of a script. Switches that act on a part of the model will name it here.
+struct Action {
+  ActionKind kind = ActionKind::forward;
+};
+
+/// Inputs are by formula: iteration i on rank r gets `formula::tensor(1000 + 100 i + r, shape, input_divisor)`.
 struct Script {
-  int iterations = 1;
-  std::vector<ActionKind> body;  ///< of each iteration
+  /// Actions and for how many iterations they are repeated.
+  struct Segment {
+    int iterations = 1;
+    std::vector<Action> body;
+  };
+  std::vector<Segment> segments;
   Shape input;
   int input_divisor = 8;
 };
@@ -85,6 +101,8 @@ struct Scenario {
   CostModel costs;
 };
 
+/// The path of a child (or the name of a parameter) of the module at `path`.
+std::string child_path(const std::string& path, const std::string& name);
 /// The paths of all modules, the root first, depth first.
 std::vector<std::string> paths(const Model& model);
 /// The module at a path, or nullptr.
@@ -93,6 +111,9 @@ const Module* find(const Model& model, std::string_view path);
 /// Name and shape of every parameter in order of registration: `path.weight`, `path.bias`.
 struct ParameterShape { std::string name; Shape shape; };
 std::vector<ParameterShape> parameters(const Model& model);
+
+/// The fixed row of a `dot` loss for outputs of this many features; on the host.
+Tensor dot_row(const Loss& loss, std::int64_t features);
 
 /// Throws std::invalid_argument that names the place in the document and what was expected there.
 void validate(const Scenario& scenario);

@@ -37,7 +37,7 @@ struct Seat {
   int rank = 0;
 };
 
-/// One parameter on one rank. Shards are rows [start, start + shard.shape[0]) of the logical tensor; an unsharded parameter is whole.
+/// One parameter on one rank; its tensors are valid on the compute stream. Shards are rows [start, start + shard.shape[0]) of the logical tensor; an unsharded parameter is whole.
 struct ParameterView {
   std::string name;
   Shape shape;             ///< logical
@@ -50,11 +50,9 @@ struct ParameterView {
 class Trainer {
  public:
   virtual ~Trainer() = default;
-  virtual Reply forward(const Tensor& input) = 0;  ///< input [batch, features], f32, valid on the compute stream
-  virtual Reply backward() = 0;
-  virtual Reply step() = 0;
-  virtual Reply zero_grad() = 0;
-  virtual Reply use_post_optim_event() = 0;        ///< records an event on the compute stream now, for the next iteration's all-gathers
+  /// `input` [batch, features], f32, valid on the compute stream, belongs to a forward and is undefined otherwise. An action that the engine does not
+  /// know is an error that says so.
+  virtual Reply perform(const scenario::Action& action, const Tensor& input) = 0;
   virtual Reply loss(Tensor& out) = 0;             ///< one element, of the last forward; borrowed until the next call
   virtual Reply parameters(std::vector<ParameterView>& out) = 0;  ///< in order of registration; borrowed until the next call
 };

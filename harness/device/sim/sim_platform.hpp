@@ -1,0 +1,26 @@
+// The simulated device over any fabric.
+#pragma once
+
+#include <memory>
+
+#include "harness/device/platform.hpp"
+#include "harness/device/sim/sim_device.hpp"
+
+namespace shardproof {
+
+class SimPlatform final : public Platform {
+ public:
+  /// `group` must outlive the platform.
+  SimPlatform(CostModel costs, Group& group, int rank) : device_(std::move(costs), rank), world_(device_.communicator(group)) {}
+
+  Device& device() override { return device_; }
+  Communicator& world() override { return *world_; }
+  Trace take_trace() override { return device_.take_trace(); }
+  std::size_t live_bytes() const override { return device_.live_bytes(); }
+
+ private:
+  SimDevice device_;
+  std::unique_ptr<Communicator> world_;
+};
+
+}  // namespace shardproof
