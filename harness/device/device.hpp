@@ -61,6 +61,10 @@ class Device {
   virtual void release(Stream stream, const std::shared_ptr<Storage>& storage) = 0;
   Tensor empty(Stream stream, DType dtype, const Shape& shape, MemoryClass memory, std::string_view label);
 
+  /// Says that the host itself is about to read or write these bytes, without waiting for anything: whoever does so synchronizes before. Races
+  /// of the host with its streams are found from this. A device that records nothing does nothing.
+  virtual void host_access(std::string_view label, const std::vector<Tensor>& reads, const std::vector<Tensor>& writes);
+
   /// A phase boundary, at the end of all work issued so far on the compute stream.
   virtual void mark(std::string_view text) = 0;
 };
@@ -74,6 +78,10 @@ struct Collective {
   Tensor in, out;
   std::string tag;      ///< what it is for: a module path or parameter-group name
 };
+
+/// Throws std::invalid_argument when a group of `size` ranks cannot run this: counts or element types that do not fit the kind, an operation or
+/// root missing or out of place, operands that overlap otherwise than at their own place. The text begins with `where`.
+void check(const Collective& collective, int rank, int size, std::string_view where);
 
 /// The collectives of one group on one device.
 class Communicator {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,7 +12,8 @@
 namespace shardproof::trace {
 
 /// The works and collectives of a trace, as indices of facts, with the happens-before relation between them: x before y when they are on one
-/// stream in that order, or a chain of record and wait, or of host waits, leads from x to y. Transitively closed.
+/// stream in that order, or a chain of record and wait, or of host waits, leads from x to y. Transitively closed; nothing is before itself.
+/// What one group's collectives share (a rank's share of a network) orders nothing here: engines may not rely on it.
 class HappensBefore {
  public:
   explicit HappensBefore(const Trace& trace);
@@ -19,8 +21,13 @@ class HappensBefore {
   bool before(std::size_t x, std::size_t y) const;
 
  private:
-  std::vector<std::vector<std::uint32_t>> clocks_;  ///< per fact: how much of each stream precedes it
-  std::vector<std::uint32_t> stream_, position_;    ///< per fact; position 0: neither work nor collective
+  std::size_t row_of(std::size_t fact) const;
+
+  static constexpr std::uint32_t neither = 0xFFFFFFFF;
+  std::size_t agents_ = 0;                        ///< streams, and the host
+  std::vector<std::uint32_t> rows_;               ///< per fact: its row below, or `neither`
+  std::vector<std::uint32_t> agent_, position_;   ///< per row
+  std::vector<std::uint32_t> clocks_;             ///< per row: how much of each agent precedes it, itself included
 };
 
 /// A collective or compute step as goldens and other engines' logs can say it too: no buffers, no times.
@@ -47,7 +54,8 @@ struct Structure {
 /// Collectives and those works whose kind is forward, backward or optimizer and for which `keep(kind, label)` holds.
 Structure structure(const Trace& trace, bool (*keep)(WorkKind kind, std::string_view label));
 
-/// The first difference in words, or empty: a step that differs, is missing or surplus; then an edge that only one of them has.
+/// The first difference in words, or empty: a step that differs, is missing or surplus; then an edge that only one of them has. Edges are
+/// shown where they are shortest, not where they follow from others.
 std::string difference(const Structure& expected, const Structure& actual);
 
 }  // namespace shardproof::trace

@@ -1,1 +1,138 @@
 #include "harness/trace/timeline.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <stdexcept>
+#include <unordered_map>
+#include <utility>
+
+#include "harness/trace/order.hpp"
+
+namespace shardproof::trace {
+
+namespace {
+
+constexpr std::uint32_t compute_stream = 0;
+
+Nanoseconds time_of(const Trace& trace, std::string_view mark) {
+  const fact::Mark* found = nullptr;
+  for (const Fact& fact : trace.facts) {
+    const auto* set = std::get_if<fact::Mark>(&fact);
+    if (set == nullptr || set->text != mark) continue;
+    if (found != nullptr) throw std::out_of_range(fmt::format("mark \"{}\" is set twice in the trace of rank {}", mark, trace.rank));
+    found = set;
+  }
+  if (found == nullptr) throw std::out_of_range(fmt::format("no mark \"{}\" in the trace of rank {}", mark, trace.rank));
+  return found->time;
+}
+
+struct Piece {
+  std::size_t fact;
+  std::uint32_t stream;
+  std::string_view kind, label;
+  Nanoseconds start, end;
+  const fact::Collective* collective;  // nullptr for work
+};
+
+std::optional<Piece> piece(const Trace& trace, std::size_t index) {
+  const Fact& fact = trace.facts[index];
+  if (const auto* work = std::get_if<fact::Work>(&fact)) {
+    return Piece{index, work->stream, to_string(work->kind), work->label, work->start, work->end, nullptr};
+  }
+  if (const auto* collective = std::get_if<fact::Collective>(&fact)) {
+    return Piece{index, collective->stream, to_string(collective->kind), collective->tag, collective->start, collective->end, collective};
+  }
+  return std::nullopt;
+}
+
+// In host order.
+std::vector<Piece> pieces_that_last(const Trace& trace) {
+  std::vector<Piece> pieces;
+  for (std::size_t index = 0; index < trace.facts.size(); ++index) {
+    if (const auto found = piece(trace, index); found && found->end > found->start) pieces.push_back(*found);
+  }
+  return pieces;
+}
+
+bool share_a_group(const Piece& a, const Piece& b) { return a.collective && b.collective && a.collective->group == b.collective->group; }
+
+}  // namespace
+
+Nanoseconds between(const Trace& trace, std::string_view from_mark, std::string_view to_mark) {
+  return time_of(trace, to_mark) - time_of(trace, from_mark);
+}
+
+Nanoseconds total(const Trace& trace) {
+  Nanoseconds latest = 0;
+  for (std::size_t index = 0; index < trace.facts.size(); ++index) {
+    if (const auto found = piece(trace, index)) latest = std::max(latest, found->end);
+  }
+  return latest;
+}
+
+Nanoseconds compute_busy(const Trace& trace, std::string_view from_mark, std::string_view to_mark) {
+  const Nanoseconds from = time_of(trace, from_mark);
+  const Nanoseconds to = time_of(trace, to_mark);
+  std::vector<std::pair<Nanoseconds, Nanoseconds>> busy;
+  for (const Piece& piece : pieces_that_last(trace)) {
+    if (piece.stream == compute_stream && piece.collective == nullptr) busy.emplace_back(std::max(piece.start, from), std::min(piece.end, to));
+  }
+  std::ranges::sort(busy);
+  Nanoseconds sum = 0;
+  Nanoseconds counted_until = from;
+  for (const auto& [start, end] : busy) {
+    sum += std::max<Nanoseconds>(0, end - std::max(start, counted_until));
+    counted_until = std::max(counted_until, end);
+  }
+  return sum;
+}
+
+Nanoseconds exposed(const Trace& trace, std::string_view from_mark, std::string_view to_mark) {
+  return between(trace, from_mark, to_mark) - compute_busy(trace, from_mark, to_mark);
+}
+
+std::vector<CriticalStep> critical_path(const Trace& trace) {
+  const std::vector<Piece> pieces = pieces_that_last(trace);
+  if (pieces.empty()) return {};
+  std::unordered_map<Nanoseconds, std::vector<const Piece*>> ending_at;
+  for (const Piece& piece : pieces) ending_at[piece.end].push_back(&piece);
+  const HappensBefore order(trace);
+
+  // What held a piece back ends when it starts: first of all something that must precede it, else the group's previous collective.
+  const auto predecessor = [&](const Piece& piece) -> const Piece* {
+    const auto candidates = ending_at.find(piece.start);
+    if (candidates == ending_at.end()) return nullptr;
+    const Piece* best = nullptr;
+    int best_rank = 0;
+    for (const Piece* candidate : candidates->second) {
+      if (candidate->fact >= piece.fact) continue;
+      const bool ordered = order.before(candidate->fact, piece.fact);
+      const int rank = ordered && candidate->stream == piece.stream ? 3 : ordered ? 2 : share_a_group(*candidate, piece) ? 1 : 0;
+      if (rank == 0 || rank < best_rank) continue;
+      best = candidate;
+      best_rank = rank;
+    }
+    return best;
+  };
+
+  std::vector<CriticalStep> path;
+  const Piece* step = &*std::ranges::max_element(pieces, {}, &Piece::end);
+  for (; step != nullptr; step = predecessor(*step)) {
+    path.push_back({step->fact, fmt::format("{} {}", step->kind, step->label), step->start, step->end});
+  }
+  std::ranges::reverse(path);
+  return path;
+}
+
+std::vector<Span> spans(const Trace& trace) {
+  std::vector<Span> found;
+  for (const Piece& piece : pieces_that_last(trace)) {
+    found.push_back({piece.stream, std::string(piece.kind), std::string(piece.label), piece.start, piece.end, piece.collective != nullptr});
+  }
+  std::ranges::stable_sort(found, {}, [](const Span& span) { return std::pair(span.stream, span.start); });
+  return found;
+}
+
+}  // namespace shardproof::trace

@@ -1,6 +1,7 @@
 // Where did the time go? Phases, busy and exposed time, the critical path. Pure arithmetic on recorded facts.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -10,7 +11,8 @@
 
 namespace shardproof::trace {
 
-/// Between two marks, read on the compute stream. Throws std::out_of_range naming a mark that is not there (marks are unique in a trace).
+/// Between two marks, read on the compute stream. Throws std::out_of_range naming a mark that is not there, or there twice; so do all that take
+/// marks.
 Nanoseconds between(const Trace& trace, std::string_view from_mark, std::string_view to_mark);
 
 /// The latest end over all streams.
@@ -22,12 +24,22 @@ Nanoseconds compute_busy(const Trace& trace, std::string_view from_mark, std::st
 /// A phase's time minus the compute stream's busy time in it: what communication, and waiting for it, cost.
 Nanoseconds exposed(const Trace& trace, std::string_view from_mark, std::string_view to_mark);
 
-/// One step of the chain of work that no faster device could shorten without shortening a member: it starts when its predecessor ends.
-struct CriticalStep { std::size_t fact; std::string label; Nanoseconds start, end; };
+/// One step of the chain of work that no faster device could shorten without shortening a member: it starts when its predecessor ends. The chain
+/// leads to the latest end. It begins where nothing on this rank held a step back: at time zero, or where the host or another rank came late.
+struct CriticalStep {
+  std::size_t fact;
+  std::string label;  ///< kind and label: `forward layers.1`
+  Nanoseconds start, end;
+};
 std::vector<CriticalStep> critical_path(const Trace& trace);
 
-/// Spans of one stream that are not empty, in order: for drawings and exports.
-struct Span { std::uint32_t stream; std::string kind; std::string label; Nanoseconds start, end; bool collective; };
+/// Spans that are not empty, by stream and then by start: for drawings and exports.
+struct Span {
+  std::uint32_t stream;
+  std::string kind, label;  ///< of a collective: its tag
+  Nanoseconds start, end;
+  bool collective;
+};
 std::vector<Span> spans(const Trace& trace);
 
 }  // namespace shardproof::trace

@@ -1,1 +1,310 @@
 #include "harness/device/sim/sim_device.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <new>
+#include <stdexcept>
+#include <utility>
+
+namespace shardproof {
+
+namespace {
+
+constexpr std::align_val_t alignment{64};
+
+// Bytes in buffers of a device; host memory and empty views are nothing that facts speak of.
+std::vector<ByteRange> ranges(const std::vector<Tensor>& tensors) {
+  std::vector<ByteRange> found;
+  found.reserve(tensors.size());
+  for (const Tensor& tensor : tensors) {
+    const ByteRange range = tensor.range();
+    if (range.buffer != 0 && range.length != 0) found.push_back(range);
+  }
+  return found;
+}
+
+// When the resources that a group's collectives occupy are free again, on this rank.
+struct Resources {
+  std::array<Nanoseconds, static_cast<std::size_t>(CollectiveKind::coalesced) + 1> free{};
+};
+
+}  // namespace
+
+// Outlives the device in the storage that it has given out, which reports its release here.
+class SimDevice::State : public std::enable_shared_from_this<State> {
+ public:
+  State(CostModel costs, int rank) : costs_(std::move(costs)) { trace_.rank = rank; }
+
+  Stream create_stream(StreamRole role, std::string_view name);
+  void submit(Stream stream, const Work& work);
+  Event record(Stream stream);
+  void wait(Stream stream, Event event);
+  void synchronize(Stream stream);
+  void synchronize(Event event);
+  std::shared_ptr<Storage> allocate(Stream stream, std::size_t bytes, MemoryClass memory, std::string_view label);
+  void release(Stream stream, const std::shared_ptr<Storage>& storage);
+  void host_access(std::string_view label, const std::vector<Tensor>& reads, const std::vector<Tensor>& writes);
+  void mark(std::string_view text) { note(fact::Mark{std::string(text), end_of_[Device::compute.id]}); }
+  void run(Stream stream, const Collective& collective, Group& group, Resources& resources);
+  std::shared_ptr<Resources> resources(const Group& group);
+
+  const Trace& trace() const { return trace_; }
+  Trace take_trace() { return std::exchange(trace_, Trace{.rank = trace_.rank, .facts = {}}); }
+  Nanoseconds host_clock() const { return host_clock_; }
+  std::size_t live_bytes() const { return live_bytes_; }
+
+  class Memory;
+  class Channel;
+
+ private:
+  template <class F>
+  void note(F fact) {
+    trace_.facts.emplace_back(std::move(fact));
+  }
+  // The stream whose order and clock count: all handles mean the compute stream in a serial world.
+  std::uint32_t timeline(Stream stream, std::string_view operation) const;
+  Nanoseconds time_of(Event event, std::string_view operation) const;
+  void give_back(std::uint32_t timeline, Memory& memory);
+
+  CostModel costs_;
+  Trace trace_;
+  Nanoseconds host_clock_ = 0;
+  std::vector<Nanoseconds> end_of_{0};     // per stream: the end of all that it has been given, waits included
+  std::vector<Nanoseconds> event_times_;   // of event i + 1
+  std::uint64_t buffers_made_ = 0;
+  std::size_t live_bytes_ = 0;
+  std::map<const Group*, std::weak_ptr<Resources>> resources_;
+};
+
+class SimDevice::State::Memory final : public Storage {
+ public:
+  Memory(std::shared_ptr<State> state, std::uint32_t stream, std::byte* data, std::size_t size, std::uint64_t id, std::string label)
+      : Storage(data, size, id), state_(std::move(state)), stream_(stream), label_(std::move(label)) {
+    fill();
+  }
+  ~Memory() override {
+    if (!released_) state_->give_back(stream_, *this);
+    ::operator delete(data(), alignment);
+  }
+
+  bool belongs_to(const State& state) const { return state_.get() == &state; }
+  bool released() const { return released_; }
+  const std::string& label() const { return label_; }
+  void retire() {
+    released_ = true;
+    fill();
+  }
+
+ private:
+  void fill() { std::memset(data(), std::to_integer<int>(poison), bytes()); }
+
+  std::shared_ptr<State> state_;
+  std::uint32_t stream_;
+  std::string label_;
+  bool released_ = false;
+};
+
+class SimDevice::State::Channel final : public Communicator {
+ public:
+  Channel(std::shared_ptr<State> state, Group& group) : state_(std::move(state)), group_(group), resources_(state_->resources(group)) {}
+
+  int rank() const override { return group_.rank(); }
+  std::span<const int> members() const override { return group_.members(); }
+  void run(Stream stream, const Collective& collective) override { state_->run(stream, collective, group_, *resources_); }
+
+ private:
+  std::shared_ptr<State> state_;
+  Group& group_;
+  std::shared_ptr<Resources> resources_;
+};
+
+std::uint32_t SimDevice::State::timeline(Stream stream, std::string_view operation) const {
+  if (stream.id >= end_of_.size()) {
+    throw std::invalid_argument(fmt::format("{} on rank {}: there is no stream {}; this device has made {}", operation, trace_.rank,
+                                            stream.id, end_of_.size()));
+  }
+  return costs_.single_stream ? Device::compute.id : stream.id;
+}
+
+Nanoseconds SimDevice::State::time_of(Event event, std::string_view operation) const {
+  if (event.id == 0 || event.id > event_times_.size()) {
+    throw std::invalid_argument(fmt::format("{} on rank {}: event {} was never recorded on this device", operation, trace_.rank, event.id));
+  }
+  return event_times_[event.id - 1];
+}
+
+Stream SimDevice::State::create_stream(StreamRole role, std::string_view name) {
+  const auto id = static_cast<std::uint32_t>(end_of_.size());
+  end_of_.push_back(0);
+  // Nothing ever runs on it in a serial world.
+  if (!costs_.single_stream) note(fact::StreamCreated{id, role, std::string(name)});
+  return {id, role};
+}
+
+void SimDevice::State::submit(Stream stream, const Work& work) {
+  const std::uint32_t on = timeline(stream, "submit");
+  const Nanoseconds cost = costs_.of_work(work.kind, work.label) + work.cost;
+  if (cost < 0) {
+    throw std::invalid_argument(
+        fmt::format("submit on rank {}: {} \"{}\" would take {} ns", trace_.rank, to_string(work.kind), work.label, cost));
+  }
+  if (work.run) work.run(cpu_kernels(), nullptr);
+  host_clock_ += costs_.host_call;
+  const Nanoseconds start = std::max(end_of_[on], host_clock_);
+  end_of_[on] = start + cost;
+  note(fact::Work{.stream = on,
+                  .kind = work.kind,
+                  .label = work.label,
+                  .start = start,
+                  .end = start + cost,
+                  .reads = ranges(work.reads),
+                  .writes = ranges(work.writes)});
+}
+
+Event SimDevice::State::record(Stream stream) {
+  const std::uint32_t on = timeline(stream, "record");
+  event_times_.push_back(std::max(end_of_[on], host_clock_));
+  const Event event{event_times_.size()};
+  note(fact::EventRecorded{on, event.id});
+  return event;
+}
+
+void SimDevice::State::wait(Stream stream, Event event) {
+  const std::uint32_t on = timeline(stream, "wait");
+  end_of_[on] = std::max(end_of_[on], time_of(event, "wait"));
+  note(fact::EventWaited{on, event.id});
+}
+
+void SimDevice::State::synchronize(Stream stream) {
+  const std::uint32_t on = timeline(stream, "synchronize");
+  host_clock_ = std::max(host_clock_, end_of_[on]);
+  note(fact::StreamSynchronized{on});
+}
+
+void SimDevice::State::synchronize(Event event) {
+  host_clock_ = std::max(host_clock_, time_of(event, "synchronize"));
+  note(fact::EventSynchronized{event.id});
+}
+
+std::shared_ptr<Storage> SimDevice::State::allocate(Stream stream, std::size_t bytes, MemoryClass memory, std::string_view label) {
+  const std::uint32_t on = timeline(stream, "allocate");
+  struct Delete {
+    void operator()(std::byte* data) const { ::operator delete(data, alignment); }
+  };
+  std::unique_ptr<std::byte, Delete> data(static_cast<std::byte*>(::operator new(bytes, alignment)));
+  const std::uint64_t id = buffers_made_ + 1;
+  auto storage = std::make_shared<Memory>(shared_from_this(), on, data.get(), bytes, id, std::string(label));
+  static_cast<void>(data.release());  // the storage's from here on
+  buffers_made_ = id;
+  live_bytes_ += bytes;
+  note(fact::Allocated{on, id, bytes, memory, std::string(label)});
+  return storage;
+}
+
+void SimDevice::State::release(Stream stream, const std::shared_ptr<Storage>& storage) {
+  const std::uint32_t on = timeline(stream, "release");
+  auto* memory = dynamic_cast<Memory*>(storage.get());
+  if (memory == nullptr || !memory->belongs_to(*this)) {
+    throw std::invalid_argument(fmt::format("release on rank {}: {} was not allocated on this device", trace_.rank,
+                                            storage ? fmt::format("buffer {}", storage->buffer()) : "no storage"));
+  }
+  if (memory->released()) {
+    throw std::logic_error(fmt::format("release on rank {}: buffer {} \"{}\" was released before", trace_.rank, memory->buffer(), memory->label()));
+  }
+  give_back(on, *memory);
+}
+
+void SimDevice::State::give_back(std::uint32_t timeline, Memory& memory) {
+  note(fact::Released{timeline, memory.buffer()});
+  live_bytes_ -= memory.bytes();
+  memory.retire();
+}
+
+void SimDevice::State::host_access(std::string_view label, const std::vector<Tensor>& reads, const std::vector<Tensor>& writes) {
+  note(fact::HostAccess{std::string(label), ranges(reads), ranges(writes)});
+}
+
+std::shared_ptr<Resources> SimDevice::State::resources(const Group& group) {
+  std::weak_ptr<Resources>& known = resources_[&group];
+  std::shared_ptr<Resources> shared = known.lock();
+  if (!shared) known = shared = std::make_shared<Resources>();
+  return shared;
+}
+
+void SimDevice::State::run(Stream stream, const Collective& collective, Group& group, Resources& resources) {
+  const std::string where = fmt::format("{} \"{}\" of group {} on rank {}", to_string(collective.kind), collective.tag, group.name(), trace_.rank);
+  const std::uint32_t on = timeline(stream, where);
+  if (group.size() == 1) throw std::logic_error(where + ": a group of one rank has nobody to talk to and must issue no collective");
+  check(collective, group.rank(), group.size(), where);
+
+  // A tag longer than a descriptor's is cut there; facts keep all of it.
+  Call call;
+  call.descriptor.count = static_cast<std::uint64_t>(collective.in.numel());
+  call.descriptor.factor = collective.factor;
+  call.descriptor.root = collective.root;
+  call.descriptor.kind = collective.kind;
+  call.descriptor.dtype = collective.in.defined() ? collective.in.dtype() : DType::u8;
+  call.descriptor.op = collective.op;
+  call.descriptor.set_tag(collective.tag);
+  call.in = {collective.in.data(), collective.in.bytes()};
+  call.out = {collective.out.data(), collective.out.bytes()};
+
+  const Nanoseconds issued = host_clock_ + costs_.host_call;
+  Nanoseconds& resource_free = resources.free[costs_.separate_resources ? static_cast<std::size_t>(collective.kind) : 0];
+  call.descriptor.ready_ns = std::max({end_of_[on], issued, resource_free});
+
+  const Receipt receipt = group.run(call);
+  const Nanoseconds start = receipt.latest_ready_ns;
+  if (start < call.descriptor.ready_ns) {
+    throw std::logic_error(fmt::format("{}: the fabric says that all were ready at {} ns, but this rank only was at {} ns", where, start,
+                                       call.descriptor.ready_ns));
+  }
+  const std::size_t larger_side = std::max(call.in.size(), call.out.size());
+  const Nanoseconds end = start + costs_.of_collective(collective.kind, collective.tag, larger_side);
+  host_clock_ = issued;
+  end_of_[on] = end;
+  resource_free = end;
+  note(fact::Collective{.stream = on,
+                        .kind = collective.kind,
+                        .dtype = call.descriptor.dtype,
+                        .op = collective.op,
+                        .in_count = call.descriptor.count,
+                        .out_count = static_cast<std::uint64_t>(collective.out.numel()),
+                        .sequence = receipt.sequence,
+                        .group = {group.members().begin(), group.members().end()},
+                        .tag = collective.tag,
+                        .start = start,
+                        .end = end,
+                        .reads = ranges({collective.in}),
+                        .writes = ranges({collective.out})});
+}
+
+SimDevice::SimDevice(CostModel costs, int rank) : state_(std::make_shared<State>(std::move(costs), rank)) {}
+SimDevice::~SimDevice() = default;
+
+Stream SimDevice::create_stream(StreamRole role, std::string_view name) { return state_->create_stream(role, name); }
+void SimDevice::submit(Stream stream, Work work) { state_->submit(stream, work); }
+Event SimDevice::record(Stream stream) { return state_->record(stream); }
+void SimDevice::wait(Stream stream, Event event) { state_->wait(stream, event); }
+void SimDevice::synchronize(Stream stream) { state_->synchronize(stream); }
+void SimDevice::synchronize(Event event) { state_->synchronize(event); }
+std::shared_ptr<Storage> SimDevice::allocate(Stream stream, std::size_t bytes, MemoryClass memory, std::string_view label) {
+  return state_->allocate(stream, bytes, memory, label);
+}
+void SimDevice::release(Stream stream, const std::shared_ptr<Storage>& storage) { state_->release(stream, storage); }
+void SimDevice::host_access(std::string_view label, const std::vector<Tensor>& reads, const std::vector<Tensor>& writes) {
+  state_->host_access(label, reads, writes);
+}
+void SimDevice::mark(std::string_view text) { state_->mark(text); }
+std::unique_ptr<Communicator> SimDevice::communicator(Group& group) { return std::make_unique<State::Channel>(state_, group); }
+const Trace& SimDevice::trace() const { return state_->trace(); }
+Trace SimDevice::take_trace() { return state_->take_trace(); }
+Nanoseconds SimDevice::host_clock() const { return state_->host_clock(); }
+std::size_t SimDevice::live_bytes() const { return state_->live_bytes(); }
+
+}  // namespace shardproof

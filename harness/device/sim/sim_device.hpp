@@ -1,5 +1,5 @@
 // The simulated device: data effects happen at once in program order, time is virtual, integer and deterministic.
-// The rules of its clock are in docs/simulated-time.md; everything that happens is recorded as facts.
+// The rules of its clock are in docs/simulated-time.md; everything that happens is recorded as facts. One host thread drives it.
 #pragma once
 
 #include <memory>
@@ -10,10 +10,17 @@
 
 namespace shardproof {
 
+/// Memory is filled with `poison` when it is allocated and again when it is released: a NaN in every floating type, -1 in the signed ones, so
+/// that a read before the first write, or after the release, shows in the values. With `single_stream` the facts, too, speak of stream 0 only.
+/// Storage may outlive the device. Not for several threads.
 class SimDevice final : public Device {
  public:
+  static constexpr std::byte poison{0xFF};
+
   SimDevice(CostModel costs, int rank);
   ~SimDevice() override;
+
+  using Device::wait;
 
   Stream create_stream(StreamRole role, std::string_view name) override;
   void submit(Stream stream, Work work) override;
@@ -23,9 +30,10 @@ class SimDevice final : public Device {
   void synchronize(Event event) override;
   std::shared_ptr<Storage> allocate(Stream stream, std::size_t bytes, MemoryClass memory, std::string_view label) override;
   void release(Stream stream, const std::shared_ptr<Storage>& storage) override;
+  void host_access(std::string_view label, const std::vector<Tensor>& reads, const std::vector<Tensor>& writes) override;
   void mark(std::string_view text) override;
 
-  /// Collectives of `group` on this device. The group must outlive the communicator.
+  /// Collectives of `group` on this device. The group must outlive the communicator. Communicators of one group share its resource.
   std::unique_ptr<Communicator> communicator(Group& group);
 
   /// What has happened so far; the caller may take it away at the end.

@@ -1,0 +1,32 @@
+// How messages of this room name streams, pieces of work and times. Inner header.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "harness/protocol/trace.hpp"
+
+namespace shardproof::trace {
+
+/// `10 ms`, `2.5 us`, `7 ns`: in the largest unit of which it is at least one, exact.
+std::string in_time(Nanoseconds time);
+
+class Words {
+ public:
+  explicit Words(const Trace& trace) : trace_(trace), streams_(streams(trace)) {}
+
+  /// What a fact that touches bytes is: `forward "layers.1" on stream compute (10 ms..35 ms)`, `release on stream compute`.
+  std::string access(std::size_t fact) const;
+  /// The name of its stream; empty for the host.
+  std::string stream_of(std::size_t fact) const;
+
+ private:
+  std::string name(std::uint32_t stream) const;
+
+  const Trace& trace_;
+  std::map<std::uint32_t, StreamInfo> streams_;
+};
+
+}  // namespace shardproof::trace
