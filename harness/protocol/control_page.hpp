@@ -2,7 +2,6 @@
 // The launcher creates it; ranks map it. It works for processes and for threads, and it outlives any of them.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -13,10 +12,11 @@
 #include <string_view>
 #include <vector>
 
+#include "harness/protocol/doorbell.hpp"  // Deadline
+
 namespace shardproof {
 
-/// Absolute, monotonic.
-using Deadline = std::chrono::steady_clock::time_point;
+struct Descriptor;
 
 enum class AbortReason : std::uint8_t { failed, error, skipped, died, deadline, deadlock, disagreed, interrupted };
 
@@ -37,6 +37,12 @@ class Released : public std::runtime_error {
 
  private:
   Abort abort_;
+};
+
+/// Thrown on every rank that waits in a call when no rank of the world can go on; the same text on all of them, saying where each one waits.
+class Deadlock : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
 };
 
 /// Thrown when a deadline passes; names the ranks that have not arrived and what each last did.
@@ -74,8 +80,10 @@ class ControlPage {
 
   // -- Abort -------------------------------------------------------------------------------------------------------------------------
 
-  /// Ends the case of this epoch for every rank. True for the one caller who was first; its word is the cause that is shown.
+  /// Ends the case of this epoch for every rank. True for the one caller who was first; its word is the cause that is shown. False, too, when a
+  /// later epoch was aborted already.
   bool raise_abort(std::uint32_t epoch, const Abort& abort);
+  /// Only the latest epoch that was aborted is remembered.
   std::optional<Abort> aborted(std::uint32_t epoch) const;
 
   /// Ends the world: a rank died or overran its deadline. The first one counts.
@@ -84,13 +92,16 @@ class ControlPage {
 
   // -- Doorbells ---------------------------------------------------------------------------------------------------------------------
 
-  /// Tells whoever sleeps on this rank that it has published something. Called by the rank itself, after the publication.
-  void ring(int rank);
+  /// Tells whoever sleeps on this rank's doorbell that something has been published. Called by the publisher, after the publication.
+  void ring(int rank) const;
 
-  /// The one wait: returns when `ready()` holds; throws Released when the epoch is aborted (nullopt: only when the world is doomed), and
-  /// DeadlineExceeded with `late()` as its text. `ready` may only become true by something that `rank` does before it rings.
+  /// The one wait: returns when `ready()` holds; throws Released when the epoch is aborted (nullopt: only when the world is doomed), Deadlock when
+  /// that is why it was, and DeadlineExceeded with `late()` as its text. `ready` may only become true by something that is published before
+  /// this rank's doorbell is rung. An abort wins over readiness: a body that swallows a release is released again by its next wait.
   void await(int rank, const std::function<bool()>& ready, std::optional<std::uint32_t> epoch, Deadline deadline,
              const std::function<std::string()>& late) const;
+  /// Throws what `await` would throw at once.
+  void check(std::optional<std::uint32_t> epoch) const;
 
   // -- Agreement ---------------------------------------------------------------------------------------------------------------------
 
@@ -99,8 +110,19 @@ class ControlPage {
     std::string text;  ///< cut to 256 bytes
   };
 
-  /// All ranks call it equally often; returns all ballots in rank order. Ends early only when the world is doomed or the deadline passes.
+  /// All ranks call it equally often; returns all ballots in rank order. Ends early only when the world is doomed or the deadline passes; then
+  /// the world is over for this rank. Nobody may still be in a call of the case before when it votes: an agreement separates epochs.
   std::vector<Ballot> agree(int rank, const Ballot& mine, Deadline deadline);
+
+  // -- Deadlock ----------------------------------------------------------------------------------------------------------------------
+  // A rank that waits can go on only by a call of another rank. Once all ranks of a world wait, in calls or in an agreement, nobody will ever
+  // make that call. Sound only where a rank makes its calls from one thread, and where whoever completes a call says so *before* it
+  // lets the others go.
+
+  /// The rank's part of a call is published, and others are missing. The rank that makes the circle whole aborts the epoch.
+  void enter_wait(std::uint32_t epoch);
+  /// A call is complete: `ranks` that entered a wait for it, or are about to, will go on.
+  void leave_waits(int ranks);
 
   // -- Progress ----------------------------------------------------------------------------------------------------------------------
 
@@ -108,11 +130,14 @@ class ControlPage {
   Progress progress(int rank) const;
   /// The last call that the rank entered, in words; for messages that say who is missing and what it last did.
   void set_last_call(int rank, std::string_view text);
+  /// The same for a collective, kept as it is and put into words by `last_call`; the group's name is cut to 40 bytes.
+  void set_last_call(int rank, const Descriptor& call, std::string_view group);
   std::string last_call(int rank) const;
 
  private:
   struct Mapping;
   explicit ControlPage(std::unique_ptr<Mapping> mapping);
+  void find_deadlock();
   std::unique_ptr<Mapping> mapping_;
 };
 
