@@ -53,10 +53,10 @@ class WaitDroppingDevice final : public DeviceWrapper {
 
   using DeviceWrapper::wait;
 
-  void issued(Stream stream, CollectiveKind kind) { last_[stream.id] = Wait{.after_collective = kind, .after_work = {}}; }
+  void issued(Stream stream, CollectiveKind kind) { last_[stream.id] = Wait{.after_collective = kind}; }
 
   void submit(Stream stream, Work work) override {
-    last_[stream.id] = Wait{.after_collective = {}, .after_work = work.kind};
+    last_[stream.id] = Wait{.after_work = work.kind};
     DeviceWrapper::submit(stream, std::move(work));
   }
 
@@ -101,13 +101,11 @@ std::unique_ptr<Subject> altered(std::unique_ptr<Subject> subject, Alteration al
 
 std::unique_ptr<Subject> drop_waits(std::unique_ptr<Subject> subject, std::function<bool(const Wait&)> drop) {
   return altered(std::move(subject),
-                 {.plan = {},
-                  .device = [drop = std::move(drop)](Device& device) { return std::make_unique<WaitDroppingDevice>(device, drop); },
+                 {.device = [drop = std::move(drop)](Device& device) { return std::make_unique<WaitDroppingDevice>(device, drop); },
                   .communicator =
                       [](Communicator& communicator, Device& device) {
                         return std::make_unique<NotingCommunicator>(communicator, dynamic_cast<WaitDroppingDevice&>(device));
-                      },
-                  .trainer = {}});
+                      }});
 }
 
 }  // namespace shardproof

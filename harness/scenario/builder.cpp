@@ -15,12 +15,12 @@ Module& layer(Module& block) { return block.children.front(); }
 SleepingStack::SleepingStack(int layers, int width) {
   Model& model = scenario_.model;
   for (int index = 0; index < layers; ++index) {
-    Module linear{.name = "linear", .kind = ModuleKind::linear, .in_features = width, .out_features = width, .bias = false, .children = {}};
-    Module relu{.name = "relu", .kind = ModuleKind::relu, .children = {}};
+    Module linear{.name = "linear", .kind = ModuleKind::linear, .in_features = width, .out_features = width, .bias = false};
+    Module relu{.name = "relu", .kind = ModuleKind::relu};
     model.root.children.push_back({.name = std::to_string(index), .children = {std::move(linear), std::move(relu)}});
-    scenario_.plan.wrap.push_back({.modules = {std::to_string(index)}, .reshard_after_forward = {}});
+    scenario_.plan.wrap.push_back({.modules = {std::to_string(index)}});
   }
-  scenario_.plan.wrap.push_back({.modules = {""}, .reshard_after_forward = {}});
+  scenario_.plan.wrap.push_back({.modules = {""}});
   scenario_.script.segments = {{.iterations = 1, .body = {{ActionKind::forward}, {ActionKind::backward}}}};
   scenario_.script.input = {2, width};
 }

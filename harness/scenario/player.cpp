@@ -81,7 +81,6 @@ class Performance {
     const Tensor input = device_.empty(Device::compute, DType::f32, scenario_.script.input, MemoryClass::activation, "input");
     device_.submit(Device::compute, {.kind = WorkKind::fill,
                                      .label = "input",
-                                     .reads = {},
                                      .writes = {input},
                                      .run = [=](const Kernels& kernels, NativeStream stream) { kernels.copy(stream, input, values); }});
     return input;

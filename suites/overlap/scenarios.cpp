@@ -1,0 +1,84 @@
+#include "suites/overlap/scenarios.hpp"
+
+namespace shardproof::overlap {
+
+using scenario::ActionKind;
+using scenario::Module;
+using scenario::ModuleKind;
+using scenario::Scenario;
+
+namespace {
+
+Module linear(std::string name, std::int64_t in, std::int64_t out) {
+  return {.name = std::move(name), .kind = ModuleKind::linear, .in_features = in, .out_features = out};
+}
+
+Module relu(std::string name) { return {.name = std::move(name), .kind = ModuleKind::relu}; }
+
+}  // namespace
+
+scenario::SleepingStack seed_stack() {
+  return scenario::sleeping_stack(3).forward(25ms).backward(50ms).collectives(10ms).reshard_after_forward(true);
+}
+
+Scenario post_optim(const PostOptim& how) {
+  Module sleeping = linear("linear", 4, 4);
+  sleeping.forward_sleep = how.sleep_forward.count();
+  sleeping.backward_sleep = how.sleep_backward.count();
+
+  Scenario scenario;
+  scenario.model.root.children = {{.name = "sleep", .children = {std::move(sleeping), relu("relu")}},
+                                  {.name = "tiny", .children = {linear("linear", 4, 4), relu("relu")}}};
+  scenario.plan.wrap = {{.modules = {"tiny"}, .reshard_after_forward = {scenario::ReshardAfterForward::Kind::no}}};
+  scenario.plan.optimizer = {.kind = scenario::OptimizerKind::adamw, .rate = 1e-2, .weight_decay = 1e-2};
+  scenario.script.input = {2, 4};
+  scenario.script.segments = {{.iterations = how.iterations,
+                               .body = {{ActionKind::zero_grad}, {ActionKind::forward}, {ActionKind::backward}, {ActionKind::step}}}};
+  if (how.event) scenario.script.segments.front().body.push_back({ActionKind::post_optim_event});
+  scenario.costs.collectives[CollectiveKind::all_gather] = {.fixed = how.all_gather.count()};
+  return scenario;
+}
+
+Scenario small_mlp(scenario::Optimizer optimizer, bool reshard_after_forward, int iterations) {
+  using Kind = scenario::ReshardAfterForward::Kind;
+  const scenario::ReshardAfterForward reshard{reshard_after_forward ? Kind::yes : Kind::no};
+  Scenario scenario;
+  scenario.model.root.children = {linear("l0", 4, 6), relu("relu"), linear("l1", 6, 3)};
+  scenario.model.loss = {.kind = scenario::LossKind::dot};
+  scenario.model.init_divisor = 1;
+  scenario.plan.wrap = {{{"l0"}, reshard}, {{"l1"}, reshard}, {{""}, reshard}};
+  scenario.plan.optimizer = optimizer;
+  scenario.script.input = {2, 4};
+  scenario.script.input_divisor = 1;
+  scenario.script.segments = {{.iterations = iterations,
+                               .body = {{ActionKind::forward},
+                                        {ActionKind::backward},
+                                        {ActionKind::step},
+                                        {ActionKind::capture},
+                                        {ActionKind::zero_grad}}}};
+  return scenario;
+}
+
+Scenario traced_blocks(scenario::ReshardAfterForward reshard, bool post_optim_event) {
+  Scenario scenario;
+  for (const char* name : {"0", "1", "2"}) {
+    scenario.model.root.children.push_back({.name = name, .children = {linear("in", 8, 32), relu("relu"), linear("out", 32, 8)}});
+    scenario.plan.wrap.push_back({{name}, reshard});
+  }
+  scenario.plan.wrap.push_back({{""}, reshard});
+  scenario.model.loss = {.kind = scenario::LossKind::sum_of_squares, .divisor = 64};
+  scenario.plan.optimizer = {.kind = scenario::OptimizerKind::sgd, .rate = 0.5};
+  scenario.script.input = {2, 8};
+  scenario.script.segments = {
+      {.iterations = 2, .body = {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::step}, {ActionKind::zero_grad}}}};
+  if (post_optim_event) scenario.script.segments.front().body.push_back({ActionKind::post_optim_event});
+  return scenario;
+}
+
+void check_no_race(const Rank& rank, const scenario::Run& run) {
+  const auto races = run.races();
+  for (const trace::Race& race : races) FAIL_CHECK(trace::describe(race, rank.index()));
+  CHECK(races.empty());
+}
+
+}  // namespace shardproof::overlap

@@ -1,0 +1,71 @@
+// Does the host issue the same calls in the same order as PyTorch, and must the same come before the same?
+#include "fixtures/oracles/golden.hpp"
+#include "harness/trace/order.hpp"
+#include "suites/overlap/scenarios.hpp"
+
+namespace shardproof::overlap {
+
+namespace {
+
+using Reshard = scenario::ReshardAfterForward::Kind;
+
+// PyTorch's log has linear layers and collectives; it does not say when its optimizer ran, but for one step in the post-optim runs.
+bool is_linear(WorkKind kind, std::string_view label) {
+  return (kind == WorkKind::forward || kind == WorkKind::backward) && !label.ends_with("relu");
+}
+
+bool is_linear_or_last_update(WorkKind kind, std::string_view label) {
+  return is_linear(kind, label) || (kind == WorkKind::optimizer && label == "tiny.linear.bias");
+}
+
+// The log names a block where the scenario names the layer in it, and gives its optimizer step no name.
+trace::Structure with_layer_names(trace::Structure structure) {
+  for (trace::Step& step : structure.steps) {
+    if (step.kind == "forward" || step.kind == "backward") step.label += ".linear";
+    if (step.kind == "optimizer") step.label = "tiny.linear.bias";
+  }
+  return structure;
+}
+
+void check_same(const trace::Structure& golden, const trace::Structure& actual) {
+  REQUIRE(golden.steps.size() > 10);
+  CHECK(trace::difference(golden, actual) == "");
+}
+
+}  // namespace
+
+RANKED_TEST_CASE("overlap/structure_of_blocks", clauses("OVL-23"), ranks(2), each("reshard", "None", "False", "True"), needs(Feature::timeline),
+                 tags("reference")) {
+  const std::string& given = rank.param("reshard");
+  const Reshard reshard = given == "None" ? Reshard::automatic : given == "True" ? Reshard::yes : Reshard::no;
+  const scenario::Run run = rank.play(traced_blocks({reshard}, false));
+  check_same(oracles::golden::structure("h_fsdp2_reshard_" + given + "_W2"), trace::structure(run.trace(), is_linear));
+}
+
+RANKED_TEST_CASE("overlap/structure_of_one_rank", clauses("OVL-23"), ranks(1), needs(Feature::timeline), tags("reference")) {
+  const scenario::Run run = rank.play(traced_blocks({Reshard::yes}, false));
+  check_same(oracles::golden::structure("h_fsdp2_reshard_True_W1"), trace::structure(run.trace(), is_linear));
+}
+
+RANKED_TEST_CASE("overlap/structure_with_event", clauses("OVL-23"), ranks(2), needs(Feature::timeline, Feature::post_optim_event), tags("reference")) {
+  const scenario::Run run = rank.play(traced_blocks({Reshard::yes}, true));
+  check_same(oracles::golden::structure("h_fsdp2_post_optim_W2"), trace::structure(run.trace(), is_linear));
+}
+
+RANKED_TEST_CASE("overlap/structure_of_stack", clauses("OVL-23"), ranks(2), needs(Feature::timeline), tags("reference")) {
+  scenario::Scenario scenario = seed_stack();
+  for (scenario::Module& block : scenario.model.root.children) block.children.front().bias = true;  // the recorded layers have one
+  const scenario::Run run = rank.play(scenario);
+  check_same(with_layer_names(oracles::golden::structure("h_overlap_virtual_clock")), trace::structure(run.trace(), is_linear));
+}
+
+RANKED_TEST_CASE("overlap/structure_of_post_optim", clauses("OVL-23"), ranks(2), each("event", false, true),
+                 needs(Feature::timeline, Feature::post_optim_event), tags("reference")) {
+  scenario::Scenario scenario = post_optim({.event = rank.param<bool>("event")});
+  const scenario::Run run = rank.play(scenario);
+  const char* member = rank.param<bool>("event") ? "post_optim_event" : "post_optim_stream";
+  check_same(with_layer_names(oracles::golden::structure("h_overlap_virtual_clock", member)),
+             trace::structure(run.trace(), is_linear_or_last_update));
+}
+
+}  // namespace shardproof::overlap
