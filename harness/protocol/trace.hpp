@@ -69,77 +69,77 @@ struct ByteRange {
 namespace fact {
 
 struct StreamCreated {
-  std::uint32_t stream;
-  StreamRole role;
+  std::uint32_t stream = 0;
+  StreamRole role = StreamRole::other;
   std::string name;
   friend bool operator==(const StreamCreated&, const StreamCreated&) = default;
 };
 
 /// A piece of work issued on a stream.
 struct Work {
-  std::uint32_t stream;
-  WorkKind kind;
+  std::uint32_t stream = 0;
+  WorkKind kind = WorkKind::other;
   std::string label;  ///< module path or parameter-group name
-  Nanoseconds start, end;
+  Nanoseconds start = 0, end = 0;
   std::vector<ByteRange> reads, writes;
   friend bool operator==(const Work&, const Work&) = default;
 };
 
 /// A collective issued on a stream. Counts are elements: of this rank's whole input and whole output.
 struct Collective {
-  std::uint32_t stream;
-  CollectiveKind kind;
-  DType dtype;
-  ReduceOp op;
-  std::uint64_t in_count, out_count;
-  std::uint64_t sequence;
+  std::uint32_t stream = 0;
+  CollectiveKind kind = CollectiveKind::barrier;
+  DType dtype = DType::u8;
+  ReduceOp op = ReduceOp::none;
+  std::uint64_t in_count = 0, out_count = 0;
+  std::uint64_t sequence = 0;
   std::vector<int> group;  ///< global ranks, in group order
   std::string tag;
-  Nanoseconds start, end;
+  Nanoseconds start = 0, end = 0;
   std::vector<ByteRange> reads, writes;
   friend bool operator==(const Collective&, const Collective&) = default;
 };
 
 /// The event captures the end of all work issued so far on the stream.
 struct EventRecorded {
-  std::uint32_t stream;
-  std::uint64_t event;
+  std::uint32_t stream = 0;
+  std::uint64_t event = 0;
   friend bool operator==(const EventRecorded&, const EventRecorded&) = default;
 };
 
 /// Work issued later on the stream starts after the event, as it was last recorded before this.
 struct EventWaited {
-  std::uint32_t stream;
-  std::uint64_t event;
+  std::uint32_t stream = 0;
+  std::uint64_t event = 0;
   friend bool operator==(const EventWaited&, const EventWaited&) = default;
 };
 
 /// The host waited for all work issued so far on the stream.
 struct StreamSynchronized {
-  std::uint32_t stream;
+  std::uint32_t stream = 0;
   friend bool operator==(const StreamSynchronized&, const StreamSynchronized&) = default;
 };
 
 /// The host waited for the event.
 struct EventSynchronized {
-  std::uint64_t event;
+  std::uint64_t event = 0;
   friend bool operator==(const EventSynchronized&, const EventSynchronized&) = default;
 };
 
 /// From here on the stream may use the buffer; other streams only after an event recorded after this.
 struct Allocated {
-  std::uint32_t stream;
-  std::uint64_t buffer;
-  std::uint64_t bytes;
-  MemoryClass memory;
+  std::uint32_t stream = 0;
+  std::uint64_t buffer = 0;
+  std::uint64_t bytes = 0;
+  MemoryClass memory = MemoryClass::other;
   std::string label;
   friend bool operator==(const Allocated&, const Allocated&) = default;
 };
 
 /// The stream gives the buffer back once all work issued so far on it has ended.
 struct Released {
-  std::uint32_t stream;
-  std::uint64_t buffer;
+  std::uint32_t stream = 0;
+  std::uint64_t buffer = 0;
   friend bool operator==(const Released&, const Released&) = default;
 };
 
@@ -153,7 +153,7 @@ struct HostAccess {
 /// A phase boundary: `time` is the end of all work issued so far on the compute stream.
 struct Mark {
   std::string text;
-  Nanoseconds time;
+  Nanoseconds time = 0;
   friend bool operator==(const Mark&, const Mark&) = default;
 };
 

@@ -10,20 +10,16 @@ namespace {
 
 // Exact, without trailing zeros; a unit is a power of ten.
 std::string decimal(Nanoseconds time, Nanoseconds unit, std::string_view name) {
-  std::string text = fmt::format("{}", time / unit);
-  if (time % unit != 0) {
-    std::string rest = fmt::format("{}", unit + time % unit);
-    rest.erase(0, 1);
-    rest.erase(rest.find_last_not_of('0') + 1);
-    text += "." + rest;
-  }
-  return text + " " + std::string(name);
+  if (time % unit == 0) return fmt::format("{} {}", time / unit, name);
+  std::string rest = fmt::format("{}", unit + time % unit);  // with a leading 1 that keeps its zeros
+  rest.erase(rest.find_last_not_of('0') + 1);
+  return fmt::format("{}.{} {}", time / unit, std::string_view(rest).substr(1), name);
 }
 
 }  // namespace
 
 std::string in_time(Nanoseconds time) {
-  if (time < 0) return "-" + in_time(-time);
+  if (time < 0) return fmt::format("-{}", in_time(-time));
   if (time >= 1'000'000 || time == 0) return decimal(time, 1'000'000, "ms");
   if (time >= 1'000) return decimal(time, 1'000, "us");
   return decimal(time, 1, "ns");
