@@ -27,6 +27,9 @@ add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-missing-
 if(PROJECT_IS_TOP_LEVEL)
   add_compile_options(-Werror)
 endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  add_compile_options(-Wno-restrict)  # GCC bug 105651: false alarms in std::string's own operator+
+endif()
 # Reports are equal byte for byte between machines: no fused multiply-add where the source has none.
 add_compile_options(-ffp-contract=off)
 # No path of the machine that built it goes into a binary; ranks compare build ids to know that they are of one build.
