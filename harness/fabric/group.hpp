@@ -31,6 +31,10 @@ class Mismatch : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// How results of reductions come about, on every fabric that is rank_ordered: operands are added in rank order, in their own type, rounded after
+/// every addition (f16, bf16 too); `avg` divides the sum once at the end, integers towards zero; `premul_sum` multiplies by the factor rounded to
+/// the type; integers wrap around; `max` and `min` of anything and NaN are NaN, and of equal values the first rank's.
+
 /// What a finished call tells about itself.
 struct Receipt {
   std::uint64_t sequence = 0;
@@ -39,10 +43,12 @@ struct Receipt {
 
 /// One call. Sizes in bytes: all-gather out = size × in; reduce-scatter in = size × out; all-reduce, broadcast out = in; all-to-all out = in;
 /// send_recv: see `Group::send_recv`. `in` may be a part of `out` at its own place.
+/// A broadcast reads `in` at its root only; the others may leave it empty.
 struct Call {
   Descriptor descriptor;  ///< `sequence` is filled in by the group
   std::span<const std::byte> in;
   std::span<std::byte> out;
+  int to = -1, from = -1;  ///< of send_recv: ranks of the group; `in` may be empty without the one, `out` without the other
 };
 
 class Group {
@@ -58,6 +64,10 @@ class Group {
   /// Throws Mismatch, Released or DeadlineExceeded; std::invalid_argument for sizes that do not fit the kind.
   /// A group of one rank moves bytes locally and issues nothing.
   virtual Receipt run(const Call& call) = 0;
+  /// Calls of one kind as a single one: one sequence number, checked together before any data moves, and moved together where the fabric can.
+  /// Dtypes, counts, operations and roots may differ from call to call; no call may read what another writes. This default is for fabrics and
+  /// wrappers that have nothing better: one call after the other.
+  virtual Receipt run_coalesced(std::span<const Call> calls);
 
   /// Collective over this group: ranks of equal color form a group, ordered by (key, rank). A negative color joins none (returns nullptr).
   virtual std::shared_ptr<Group> split(int color, int key, std::string_view name) = 0;
@@ -69,7 +79,8 @@ class Group {
   Tensor all_reduce(const Tensor& mine, ReduceOp op = ReduceOp::sum, std::string_view tag = {});
   Tensor broadcast(const Tensor& mine, int root, std::string_view tag = {});
   Tensor all_to_all(const Tensor& mine, std::string_view tag = {});  ///< dim 0 divides by size
-  /// Sends to one rank and receives from one rank of the group in one grouped call that all its ranks make; -1 sends or receives nothing.
+  /// Sends to one rank and receives from one rank of the group in one grouped call that all its ranks make, with one dtype and count;
+  /// -1 sends or receives nothing, and without a sender the result is an undefined tensor.
   Tensor send_recv(const Tensor& mine, int to, int from, std::string_view tag = {});
   void barrier(std::string_view tag = {});
 };

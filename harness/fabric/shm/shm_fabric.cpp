@@ -1,1 +1,94 @@
 #include "harness/fabric/shm/shm_fabric.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "harness/fabric/shm/shm_group.hpp"
+
+namespace shardproof {
+
+namespace {
+
+constexpr const char* region_key = "fabric/world";
+
+/// A world's slots, and those of all groups of one split together, take at most 8 MiB up to 512 ranks, so that a world with several meshes fits
+/// into the 64 MiB that containers give to /dev/shm.
+std::size_t slot_bytes_for(int world_size) {
+  const auto ranks = static_cast<std::size_t>(world_size);
+  const std::size_t share = std::clamp<std::size_t>((4U << 20) / ranks, 4U << 10, 128U << 10);
+  return (std::max(share, 8 * ranks) + 63) / 64 * 64;
+}
+
+/// How many ranks take turns on a core: a wait for a peer lasts that much longer.
+int ranks_per_core(int world_size) {
+  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  return (world_size + cores - 1) / cores;
+}
+
+std::vector<int> all_ranks(int world_size) {
+  std::vector<int> ranks(static_cast<std::size_t>(world_size));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
+}  // namespace
+
+std::shared_ptr<Group> make_shm_world(const ShmContext& context) {
+  const int size = context.control->world_size();
+  auto rank = std::make_shared<shm::RankContext>();
+  rank->control = context.control;
+  rank->epoch = context.epoch;
+  rank->limit = context.timeout * ranks_per_core(size);
+  rank->rank = context.rank;
+  rank->detect_deadlock = context.detect_deadlock;
+  rank->memory = shm::make_file_memory(context.directory, context.rank);
+  rank->slot_bytes = slot_bytes_for(size);
+  if (size == 1) return std::make_shared<shm::ShmGroup>(std::move(rank), "world", all_ranks(1), nullptr);
+
+  const std::size_t bytes = shm::Meeting::bytes(size, rank->slot_bytes);
+  std::shared_ptr<shm::Region> region;
+  if (context.rank == 0) {
+    try {
+      auto [made, name] = rank->memory->create(bytes);
+      region = std::move(made);
+      context.store->put(region_key, name);
+    } catch (const std::exception& failure) {
+      context.store->poison(failure.what());  // the others wait for the key
+      throw;
+    }
+  } else {
+    region = rank->memory->attach(context.store->wait(region_key, std::chrono::steady_clock::now() + rank->limit), bytes);
+  }
+  auto world = std::make_shared<shm::ShmGroup>(std::move(rank), "world", all_ranks(size), region);
+  world->barrier("join");
+  region->drop_name();
+  return world;
+}
+
+std::vector<std::shared_ptr<Group>> make_thread_world(const ThreadContext& context) {
+  const int size = context.control->world_size();
+  const std::size_t slot_bytes = slot_bytes_for(size);
+  const std::shared_ptr<shm::SharedMemory> memory = shm::make_thread_memory();
+  const auto region = size == 1 ? nullptr : memory->create(shm::Meeting::bytes(size, slot_bytes)).region;
+  std::vector<std::shared_ptr<Group>> groups;
+  for (int index = 0; index < size; ++index) {
+    auto rank = std::make_shared<shm::RankContext>();
+    rank->control = context.control;
+    rank->epoch = [epoch = context.epoch, index] { return epoch(index); };
+    rank->limit = context.timeout * ranks_per_core(size);
+    rank->rank = index;
+    rank->detect_deadlock = context.detect_deadlock;
+    rank->memory = memory;
+    rank->slot_bytes = slot_bytes;
+    groups.push_back(std::make_shared<shm::ShmGroup>(std::move(rank), "world", all_ranks(size), region));
+  }
+  return groups;
+}
+
+}  // namespace shardproof

@@ -1,10 +1,22 @@
-// The fabric of ranks on one machine: mailboxes in a shared mapping, reductions in rank order, survives aborts.
+// The fabric of ranks on one machine: mailboxes in a shared mapping, reductions in rank order, survives aborts. One rank makes its calls on a
+// group from one thread at a time.
+//
+// A world for a benchmark or a test, without a launcher: make the page and a directory, fork, and in each child
+//
+//   ControlPage control = ControlPage::open(directory / "control", nonce);      // made by ControlPage::create(…, size, nonce) before
+//   FileStore store(directory / "store", nonce, rank);
+//   auto world = make_shm_world({.control = &control, .store = &store, .directory = directory, .epoch = [] { return 1U; }, .rank = rank});
+//   Call call; …; world->run(call);
+//
+// or `make_thread_world`, and a thread for each of its groups.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "harness/fabric/group.hpp"
 #include "harness/protocol/control_page.hpp"
@@ -12,17 +24,30 @@
 
 namespace shardproof {
 
-/// What a group needs to know about the world around it.
+/// What a group needs to know about the world around it. The page must outlive all groups, the store only the making of the world.
 struct ShmContext {
   ControlPage* control = nullptr;
-  FileStore* store = nullptr;               ///< where groups find each other's mapping
+  FileStore* store = nullptr;               ///< where the ranks find the world's mapping
   std::filesystem::path directory;          ///< private, on a memory file system where there is one
-  std::function<std::uint32_t()> epoch;     ///< of the case now running
-  std::chrono::milliseconds timeout{30'000};///< of one call; the fabric stretches it by ranks per core
+  std::function<std::uint32_t()> epoch;     ///< of the case now running; below 2^24
+  std::chrono::milliseconds timeout{30'000};///< of one wait; the fabric stretches it by ranks per core
   int rank = 0;
+  /// Tell at once when every rank waits (see ControlPage). To be switched off where a rank makes calls from several threads.
+  bool detect_deadlock = true;
 };
 
 /// Collective over the world: maps the mailboxes of all its ranks.
 std::shared_ptr<Group> make_shm_world(const ShmContext& context);
+
+/// The same for ranks that are threads of this process.
+struct ThreadContext {
+  ControlPage* control = nullptr;
+  std::function<std::uint32_t(int rank)> epoch;
+  std::chrono::milliseconds timeout{30'000};
+  bool detect_deadlock = true;
+};
+
+/// The world's group for each rank; each is for one thread.
+std::vector<std::shared_ptr<Group>> make_thread_world(const ThreadContext& context);
 
 }  // namespace shardproof

@@ -1,0 +1,149 @@
+#include "harness/fabric/shm/fold.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <stdexcept>
+#include <type_traits>
+
+#include <Eigen/Core>
+#include <fmt/format.h>
+
+namespace shardproof::shm {
+
+namespace {
+
+template <class T> struct Tag { using type = T; };
+
+/// Calls `f` with the C++ type of a dtype.
+template <class F>
+auto with_type(DType dtype, F f) {
+  switch (dtype) {
+    case DType::f64: return f(Tag<double>{});
+    case DType::f32: return f(Tag<float>{});
+    case DType::bf16: return f(Tag<Eigen::bfloat16>{});
+    case DType::f16: return f(Tag<Eigen::half>{});
+    case DType::i64: return f(Tag<std::int64_t>{});
+    case DType::i32: return f(Tag<std::int32_t>{});
+    case DType::i16: return f(Tag<std::int16_t>{});
+    case DType::i8: return f(Tag<std::int8_t>{});
+    case DType::u8: return f(Tag<std::uint8_t>{});
+  }
+  throw std::invalid_argument(fmt::format("dtype {} is unknown", static_cast<int>(dtype)));
+}
+
+template <class T> constexpr bool is_short_float = std::is_same_v<T, Eigen::half> || std::is_same_v<T, Eigen::bfloat16>;
+
+/// One operation, one rounding. A float has more than twice the digits of the short types, so that rounding twice equals rounding once.
+template <class T, class F>
+T rounded(T a, T b, F operation) {
+  if constexpr (is_short_float<T>) {
+    return static_cast<T>(operation(static_cast<float>(a), static_cast<float>(b)));
+  } else if constexpr (std::is_integral_v<T>) {
+    // Unsigned and wide enough not to be promoted to int: wraps around as hardware does.
+    using Wide = std::conditional_t<(sizeof(T) < 4), std::uint32_t, std::make_unsigned_t<T>>;
+    return static_cast<T>(operation(static_cast<Wide>(a), static_cast<Wide>(b)));
+  } else {
+    return operation(a, b);
+  }
+}
+
+template <class T> T sum(T a, T b) {
+  return rounded(a, b, [](auto x, auto y) { return x + y; });
+}
+template <class T> T product(T a, T b) {
+  return rounded(a, b, [](auto x, auto y) { return x * y; });
+}
+template <class T> T quotient(T a, int ranks) {
+  if constexpr (is_short_float<T>) {
+    return static_cast<T>(static_cast<float>(a) / static_cast<float>(ranks));
+  } else if constexpr (std::is_integral_v<T>) {
+    return static_cast<T>(static_cast<std::int64_t>(a) / ranks);
+  } else {
+    return a / static_cast<T>(ranks);
+  }
+}
+template <class T> bool is_nan([[maybe_unused]] T value) {
+  if constexpr (std::is_integral_v<T>) {
+    return false;
+  } else {
+    return value != value;
+  }
+}
+
+template <class T> T load(const std::byte* from, std::size_t index) {
+  T value;
+  std::memcpy(&value, from + index * sizeof(T), sizeof(T));
+  return value;
+}
+template <class T> void store(std::byte* to, std::size_t index, T value) { std::memcpy(to + index * sizeof(T), &value, sizeof(T)); }
+
+/// Blocks that stay in the first-level cache while one rank after the other is added to them.
+constexpr std::size_t block_bytes = 4096;
+
+template <class T, class First, class Next, class Last>
+void fold_blocks(const Operands& operands, std::byte* out, std::size_t count, First first, Next next, Last last) {
+  constexpr std::size_t block = block_bytes / sizeof(T);
+  for (std::size_t begin = 0; begin < count; begin += block) {
+    const std::size_t length = std::min(block, count - begin);
+    std::byte* to = out + begin * sizeof(T);
+    for (int rank = 0; rank < operands.number; ++rank) {
+      const std::byte* from = operands.first + static_cast<std::size_t>(rank) * operands.stride + begin * sizeof(T);
+      if (rank == 0) {
+        for (std::size_t i = 0; i < length; ++i) store(to, i, first(load<T>(from, i)));
+      } else {
+        for (std::size_t i = 0; i < length; ++i) store(to, i, next(load<T>(to, i), load<T>(from, i)));
+      }
+    }
+    last(to, length);
+  }
+}
+
+template <class T>
+void fold_as(ReduceOp op, double factor, const Operands& operands, std::byte* out, std::size_t count) {
+  const auto same = [](T x) { return x; };
+  const auto nothing = [](std::byte*, std::size_t) {};
+  switch (op) {
+    case ReduceOp::sum: return fold_blocks<T>(operands, out, count, same, sum<T>, nothing);
+    case ReduceOp::avg:
+      return fold_blocks<T>(operands, out, count, same, sum<T>, [&](std::byte* block, std::size_t length) {
+        for (std::size_t i = 0; i < length; ++i) store(block, i, quotient(load<T>(block, i), operands.number));
+      });
+    case ReduceOp::premul_sum: {
+      const T by = static_cast<T>(factor);
+      return fold_blocks<T>(
+          operands, out, count, [by](T x) { return product(x, by); }, [by](T a, T x) { return sum(a, product(x, by)); }, nothing);
+    }
+    case ReduceOp::max:
+      return fold_blocks<T>(operands, out, count, same, [](T a, T x) { return x > a || is_nan(x) ? (is_nan(a) ? a : x) : a; }, nothing);
+    case ReduceOp::min:
+      return fold_blocks<T>(operands, out, count, same, [](T a, T x) { return x < a || is_nan(x) ? (is_nan(a) ? a : x) : a; }, nothing);
+    case ReduceOp::none: break;
+  }
+  throw std::invalid_argument(fmt::format("a reduction by \"{}\"", to_string(op)));
+}
+
+}  // namespace
+
+void fold(DType dtype, ReduceOp op, double factor, const Operands& operands, std::byte* out, std::size_t count) {
+  with_type(dtype, [&](auto tag) { fold_as<typename decltype(tag)::type>(op, factor, operands, out, count); });
+}
+
+std::string objection_to_factor(DType dtype, double factor) {
+  return with_type(dtype, [&](auto tag) -> std::string {
+    using T = typename decltype(tag)::type;
+    if constexpr (std::is_integral_v<T>) {
+      // As doubles, the limits of i64 round up to 2^63, which no longer fits: hence the half-open interval.
+      const double least = static_cast<double>(std::numeric_limits<T>::min());
+      const double above = std::ldexp(1.0, std::numeric_limits<T>::digits);
+      if (!(factor >= least && factor < above) || factor != std::trunc(factor)) {
+        return fmt::format("factor {} is no value of {}", factor, to_string(dtype));
+      }
+    }
+    return {};
+  });
+}
+
+}  // namespace shardproof::shm

@@ -1,0 +1,132 @@
+#include "harness/fabric/shm/region.hpp"
+
+#include <cerrno>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <stdexcept>
+#include <system_error>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+namespace shardproof::shm {
+
+namespace {
+
+[[noreturn]] void fail(int error, const std::string& what) { throw std::system_error(error, std::generic_category(), "shm fabric: " + what); }
+
+std::byte* map(int descriptor, std::size_t bytes, const std::string& name) {
+  void* address = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | (descriptor < 0 ? MAP_ANONYMOUS : 0), descriptor, 0);
+  if (address == MAP_FAILED) fail(errno, fmt::format("mmap of {} bytes of {}", bytes, name));
+  return static_cast<std::byte*>(address);
+}
+
+struct OpenFile {
+  int descriptor;
+  explicit OpenFile(int number) : descriptor(number) {}
+  ~OpenFile() { ::close(descriptor); }
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
+};
+
+class MappedRegion final : public Region {
+ public:
+  MappedRegion(std::byte* data, std::size_t bytes) : Region(data, bytes) {}
+  ~MappedRegion() override {
+    ::munmap(data(), bytes());
+    drop_name();
+  }
+  void drop_name() override {
+    if (!file_.empty()) ::unlink(std::exchange(file_, {}).c_str());
+  }
+  void owns(std::filesystem::path file) { file_ = std::move(file); }
+
+ private:
+  std::filesystem::path file_;  ///< that this process made
+};
+
+class FileMemory final : public SharedMemory {
+ public:
+  FileMemory(std::filesystem::path directory, int rank) : directory_(std::move(directory)), rank_(rank) {}
+
+  Named create(std::size_t bytes) override {
+    for (std::uint64_t counter = 0;; ++counter) {
+      const std::string name = fmt::format("fabric-{}-{}", rank_, counter);
+      const auto path = directory_ / name;
+      const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+      if (descriptor < 0) {
+        if (errno == EEXIST) continue;
+        fail(errno, fmt::format("create {}", path.native()));
+      }
+      const OpenFile file(descriptor);
+      try {
+        // Takes the memory now: later, a full memory file system would be a SIGBUS.
+        if (const int error = ::posix_fallocate(descriptor, 0, static_cast<off_t>(bytes)); error != 0) {
+          fail(error, fmt::format("{} bytes for {} (full? a container's /dev/shm can be made larger, or TMPDIR point elsewhere)", bytes, path.native()));
+        }
+        auto region = std::make_shared<MappedRegion>(map(descriptor, bytes, path.native()), bytes);
+        region->owns(path);
+        return {std::move(region), name};
+      } catch (...) {
+        ::unlink(path.c_str());
+        throw;
+      }
+    }
+  }
+
+  std::shared_ptr<Region> attach(const std::string& name, std::size_t bytes) override {
+    const auto path = directory_ / name;
+    const int descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+    if (descriptor < 0) fail(errno, fmt::format("open {}", path.native()));
+    const OpenFile file(descriptor);
+    struct stat status {};
+    if (::fstat(descriptor, &status) != 0) fail(errno, fmt::format("stat {}", path.native()));
+    if (static_cast<std::size_t>(status.st_size) != bytes) {
+      throw std::runtime_error(fmt::format("shm fabric: {} has {} bytes, not the {} of this group", path.native(), status.st_size, bytes));
+    }
+    return std::make_shared<MappedRegion>(map(descriptor, bytes, path.native()), bytes);
+  }
+
+ private:
+  std::filesystem::path directory_;
+  int rank_;
+};
+
+class ThreadMemory final : public SharedMemory {
+ public:
+  Named create(std::size_t bytes) override {
+    auto region = std::make_shared<MappedRegion>(map(-1, bytes, "memory of threads"), bytes);
+    const std::lock_guard lock(mutex_);
+    std::string name = fmt::format("region-{}", regions_.size());
+    regions_.emplace(name, region);
+    return {std::move(region), std::move(name)};
+  }
+
+  std::shared_ptr<Region> attach(const std::string& name, std::size_t bytes) override {
+    const std::lock_guard lock(mutex_);
+    const auto found = regions_.find(name);
+    auto region = found == regions_.end() ? nullptr : found->second.lock();
+    if (!region || region->bytes() != bytes) throw std::runtime_error(fmt::format("shm fabric: no region \"{}\" of {} bytes", name, bytes));
+    return region;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, std::weak_ptr<Region>> regions_;
+};
+
+}  // namespace
+
+std::unique_ptr<SharedMemory> make_file_memory(std::filesystem::path directory, int rank) {
+  return std::make_unique<FileMemory>(std::move(directory), rank);
+}
+
+std::unique_ptr<SharedMemory> make_thread_memory() { return std::make_unique<ThreadMemory>(); }
+
+}  // namespace shardproof::shm

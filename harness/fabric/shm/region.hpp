@@ -1,0 +1,49 @@
+// Memory that all ranks of a group map: files in the world's own directory for processes, plain memory for threads of one process.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+namespace shardproof::shm {
+
+class Region {
+ public:
+  virtual ~Region() = default;
+  Region(const Region&) = delete;
+  Region& operator=(const Region&) = delete;
+
+  std::byte* data() const { return data_; }
+  std::size_t bytes() const { return bytes_; }
+  /// Everybody has attached: the name goes, so that nothing is left behind however the ranks end.
+  virtual void drop_name() {}
+
+ protected:
+  Region(std::byte* data, std::size_t bytes) : data_(data), bytes_(bytes) {}
+
+ private:
+  std::byte* data_;
+  std::size_t bytes_;
+};
+
+/// Where the groups of a world get their regions from.
+class SharedMemory {
+ public:
+  virtual ~SharedMemory() = default;
+
+  struct Named {
+    std::shared_ptr<Region> region;
+    std::string name;  ///< at most 100 bytes
+  };
+  /// Zero bytes. Throws std::system_error naming what there is not enough of.
+  virtual Named create(std::size_t bytes) = 0;
+  /// What another rank of this world has created and still holds.
+  virtual std::shared_ptr<Region> attach(const std::string& name, std::size_t bytes) = 0;
+};
+
+std::unique_ptr<SharedMemory> make_file_memory(std::filesystem::path directory, int rank);
+/// To be shared by all ranks of the world.
+std::unique_ptr<SharedMemory> make_thread_memory();
+
+}  // namespace shardproof::shm

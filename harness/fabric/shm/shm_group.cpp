@@ -1,0 +1,368 @@
+#include "harness/fabric/shm/shm_group.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <limits>
+#include <tuple>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "harness/fabric/shm/fold.hpp"
+#include "harness/fabric/shm/transfer.hpp"
+
+namespace shardproof::shm {
+
+namespace {
+
+constexpr FabricCapabilities shm_capabilities{.rank_ordered = true, .pre_checked = true, .survives_abort = true, .multi_host = false};
+
+bool reduces(CollectiveKind kind) { return kind == CollectiveKind::all_reduce || kind == CollectiveKind::reduce_scatter; }
+
+/// Room for a request at a place in a slot.
+std::byte* request_at(std::byte* slot, std::size_t index) { return slot + index * sizeof(Request); }
+
+}  // namespace
+
+ShmGroup::ShmGroup(std::shared_ptr<const RankContext> context, std::string name, std::vector<int> members, std::shared_ptr<Region> region)
+    : context_(std::move(context)), name_(std::move(name)), members_(std::move(members)) {
+  index_ = static_cast<int>(std::find(members_.begin(), members_.end(), context_->rank) - members_.begin());
+  if (region) meeting_.emplace(std::move(region), size(), index_, context_->slot_bytes);
+}
+
+const FabricCapabilities& ShmGroup::capabilities() const { return shm_capabilities; }
+
+// -- What may be asked ---------------------------------------------------------------------------------------------------------------------
+
+void ShmGroup::validate(const Call& call) const {
+  const Descriptor& asked = call.descriptor;
+  const auto refuse = [&](const std::string& why) {
+    throw std::invalid_argument(fmt::format("group {}, rank {}: {}: {}", name_, context_->rank, describe_request(asked), why));
+  };
+  const std::uint64_t ranks = static_cast<std::uint64_t>(size());
+  const std::uint64_t element = size_of(asked.dtype);
+  if (element == 0) refuse("unknown dtype");
+  if (asked.count > std::numeric_limits<std::uint64_t>::max() / element / ranks) refuse("more bytes than there are");
+  const std::uint64_t bytes = asked.count * element;
+
+  const auto need = [&](const char* what, std::size_t has, std::uint64_t wanted) {
+    if (has != wanted) refuse(fmt::format("`{}` has {} bytes, not {}", what, has, wanted));
+  };
+  const auto need_divisible = [&] {
+    if (asked.count % ranks != 0) refuse(fmt::format("the count does not divide by the {} ranks of the group", ranks));
+  };
+  const auto need_rank = [&](const char* what, int rank, int least) {
+    if (rank < least || rank >= size()) refuse(fmt::format("`{}` is {}, and the group has {} ranks", what, rank, ranks));
+  };
+  // The results of a chunk are written before the next chunk is read: the one place for `in` inside `out`, or the other way round.
+  const auto need_own_place = [&](const std::byte* place, const std::byte* part) {
+    const auto* in = call.in.data();
+    const auto* out = call.out.data();
+    const bool overlap = !call.in.empty() && !call.out.empty() && std::less<>()(in, out + call.out.size()) && std::less<>()(out, in + call.in.size());
+    if (overlap && part != place) refuse("`in` and `out` overlap at a place that is not this rank's own");
+  };
+
+  switch (asked.kind) {
+    case CollectiveKind::all_gather:
+      need("in", call.in.size(), bytes);
+      need("out", call.out.size(), bytes * ranks);
+      need_own_place(call.out.data() + static_cast<std::size_t>(index_) * bytes, call.in.data());
+      break;
+    case CollectiveKind::reduce_scatter:
+      need_divisible();
+      need("in", call.in.size(), bytes);
+      need("out", call.out.size(), bytes / ranks);
+      need_own_place(call.in.data() + static_cast<std::size_t>(index_) * (bytes / ranks), call.out.data());
+      break;
+    case CollectiveKind::all_to_all: need_divisible(); [[fallthrough]];
+    case CollectiveKind::all_reduce:
+      need("in", call.in.size(), bytes);
+      need("out", call.out.size(), bytes);
+      need_own_place(call.in.data(), call.out.data());
+      break;
+    case CollectiveKind::broadcast:
+      need_rank("root", asked.root, 0);
+      if (asked.root == index_ || !call.in.empty()) need("in", call.in.size(), bytes);
+      need("out", call.out.size(), bytes);
+      need_own_place(call.in.data(), call.out.data());
+      break;
+    case CollectiveKind::send_recv:
+      need_rank("to", call.to, -1);
+      need_rank("from", call.from, -1);
+      if (call.to >= 0 || !call.in.empty()) need("in", call.in.size(), bytes);
+      if (call.from >= 0 || !call.out.empty()) need("out", call.out.size(), bytes);
+      need_own_place(call.in.data(), call.out.data());
+      break;
+    case CollectiveKind::barrier: break;
+    case CollectiveKind::coalesced: refuse("a batch is made with run_coalesced"); break;
+  }
+  if (reduces(asked.kind)) {
+    if (asked.op == ReduceOp::none) refuse("a reduction needs an operation");
+    if (asked.op == ReduceOp::premul_sum) {
+      if (const auto why = objection_to_factor(asked.dtype, asked.factor); !why.empty()) refuse(why);
+    }
+  }
+}
+
+// -- Calls ---------------------------------------------------------------------------------------------------------------------------------
+
+void ShmGroup::run_locally(const Call& call) const {
+  const Descriptor& asked = call.descriptor;
+  if (reduces(asked.kind)) {
+    fold(asked.dtype, asked.op, asked.factor, {call.in.data(), 0, 1}, call.out.data(), asked.count);
+  } else if (asked.kind == CollectiveKind::send_recv) {
+    if (call.to != call.from) throw Mismatch(fmt::format("group {}: rank {} sends to itself, or receives from itself, and not both", name_, context_->rank));
+    if (call.from >= 0) copy_bytes(call.out.data(), call.in.data(), call.out.size());
+  } else {
+    copy_bytes(call.out.data(), call.in.data(), call.out.size());
+  }
+}
+
+void ShmGroup::begin(Descriptor& descriptor) {
+  const std::uint32_t epoch = context_->epoch();
+  if (epoch != epoch_) sequence_ = 0;
+  epoch_ = epoch;
+  descriptor.sequence = sequence_;
+  if (!meeting_) {
+    ++sequence_;
+    return;
+  }
+  context_->control->check(epoch);
+  meeting_->enter(epoch);
+  ++sequence_;
+  context_->control->set_last_call(context_->rank, descriptor, name_);
+}
+
+Receipt ShmGroup::run(const Call& call) {
+  validate(call);
+  Request request{call.descriptor, call.to, call.from};
+  begin(request.descriptor);
+  if (meeting_) return issue(request, call.descriptor.kind, {&call, 1});
+  run_locally(call);
+  return {request.descriptor.sequence, call.descriptor.ready_ns};
+}
+
+Receipt ShmGroup::run_coalesced(std::span<const Call> calls) {
+  Request request;
+  request.descriptor.kind = CollectiveKind::coalesced;
+  request.descriptor.count = calls.size();
+  if (!calls.empty()) {
+    request.descriptor.set_tag(calls.front().descriptor.tag_view());
+    request.descriptor.ready_ns = calls.front().descriptor.ready_ns;
+  }
+  for (const Call& call : calls) {
+    validate(call);
+    if (call.descriptor.kind != calls.front().descriptor.kind) {
+      throw std::invalid_argument(fmt::format("group {}, rank {}: a batch of {} and {}: calls of one kind only", name_, context_->rank,
+                                              to_string(calls.front().descriptor.kind), to_string(call.descriptor.kind)));
+    }
+    request.descriptor.ready_ns = std::max(request.descriptor.ready_ns, call.descriptor.ready_ns);
+  }
+  begin(request.descriptor);
+  if (meeting_) return issue(request, calls.empty() ? CollectiveKind::barrier : calls.front().descriptor.kind, calls);
+  for (const Call& call : calls) run_locally(call);
+  return {request.descriptor.sequence, request.descriptor.ready_ns};
+}
+
+Receipt ShmGroup::issue(const Request& request, CollectiveKind kind, std::span<const Call> calls) {
+  Receipt receipt{request.descriptor.sequence, request.descriptor.ready_ns};
+  const std::size_t batch = request.descriptor.kind == CollectiveKind::coalesced ? calls.size() : 0;
+  Transfer transfer(*meeting_, size(), index_, kind, calls);
+  std::size_t announced = 0;  // of the batch
+  bool first = true;
+  do {
+    meeting_->turn();
+    const std::size_t fit = std::min(batch - announced, meeting_->slot_bytes() / sizeof(Request));
+    for (std::size_t i = 0; i < fit; ++i) {
+      const Call& call = calls[announced + i];
+      const Request part{call.descriptor, call.to, call.from};
+      std::memcpy(request_at(meeting_->slot(index_), i), &part, sizeof part);
+    }
+    const bool compare = first || fit > 0;
+    if (compare) meeting_->request(index_) = request;
+    const bool all_announced = announced + fit == batch;
+    // In the same fill as the last requests: a small call is over with its first meeting. Should they differ, the bytes are of no use to anybody.
+    if (all_announced) transfer.write(fit * sizeof(Request));
+
+    meet(request, [&] {
+      if (compare) meeting_->write_verdict(judge(fit, announced));
+    });
+    if (compare) {
+      const Verdict verdict = meeting_->read_verdict();
+      if (!verdict.mismatch.empty()) throw Mismatch(verdict.mismatch);
+      receipt.latest_ready_ns = std::max(receipt.latest_ready_ns, verdict.latest_ready_ns);
+    }
+    if (all_announced) {
+      if (transfer.in_two_steps()) {
+        transfer.reduce_own_part();
+        meet(request, [] {});
+      }
+      transfer.read();
+    }
+    announced += fit;
+    first = false;
+  } while (announced < batch || !transfer.done());
+  return receipt;
+}
+
+// -- Meetings ------------------------------------------------------------------------------------------------------------------------------
+
+template <class Last>
+void ShmGroup::meet(const Request& request, const Last& as_last) {
+  const RankContext& context = *context_;
+  // All sleep on the doorbell of the first member, and only the last to come rings it: everybody is woken once.
+  const int bell = members_.front();
+  if (meeting_->arrive()) {
+    as_last();
+    if (context.detect_deadlock) context.control->leave_waits(size() - 1);
+    meeting_->complete();
+    context.control->ring(bell);
+    return;
+  }
+  if (context.detect_deadlock) context.control->enter_wait(epoch_);
+  try {
+    context.control->await(
+        bell, [this] { return meeting_->completed(); }, epoch_, std::chrono::steady_clock::now() + context.limit,
+        [this, &request] { return late(request); });
+  } catch (const DeadlineExceeded& deadline) {
+    // The case is over: whoever comes late, or makes another call, must not meet those who have given up.
+    context.control->raise_abort(epoch_, {context.rank, AbortReason::deadline, deadline.what()});
+    throw;
+  }
+}
+
+Verdict ShmGroup::judge(std::size_t batched, std::size_t first_of_batch) const {
+  Verdict verdict;
+  verdict.latest_ready_ns = std::numeric_limits<std::int64_t>::min();
+  for (int rank = 0; rank < size(); ++rank) {
+    verdict.latest_ready_ns = std::max(verdict.latest_ready_ns, meeting_->request(rank).descriptor.ready_ns);
+  }
+  verdict.mismatch = mismatch_between([this](int rank) { return meeting_->request(rank); }, "");
+  for (std::size_t i = 0; i < batched && verdict.mismatch.empty(); ++i) {
+    const auto part = [&](int rank) {
+      Request request;
+      std::memcpy(&request, request_at(meeting_->slot(rank), i), sizeof request);
+      request.descriptor.sequence = 0;  // the batch has one, not its parts
+      return request;
+    };
+    verdict.mismatch = mismatch_between(part, fmt::format(", part {} of the batch", first_of_batch + i));
+  }
+  return verdict;
+}
+
+template <class RequestOf>
+std::string ShmGroup::mismatch_between(const RequestOf& request_of, std::string_view part) const {
+  const auto world_rank = [this](int rank) { return members_[static_cast<std::size_t>(rank)]; };
+  const auto heading = [&] { return fmt::format("group {}, call #{}{}:", name_, meeting_->request(0).descriptor.sequence, part); };
+  const Request first = request_of(0);
+  for (int rank = 1; rank < size(); ++rank) {
+    const Request other = request_of(rank);
+    if (same_request(first.descriptor, other.descriptor)) continue;
+    return fmt::format("{} rank {} asks for {}, rank {} for {}", heading(), world_rank(0), describe_request(first.descriptor), world_rank(rank),
+                       describe_request(other.descriptor));
+  }
+  if (first.descriptor.kind != CollectiveKind::send_recv) return {};
+  const auto named = [&](int rank) { return rank < 0 ? std::string("no rank") : fmt::format("rank {}", world_rank(rank)); };
+  for (int rank = 0; rank < size(); ++rank) {
+    const Request mine = request_of(rank);
+    if (mine.to >= 0) {
+      if (const Request theirs = request_of(mine.to); theirs.from != rank) {
+        return fmt::format("{} {} sends {} to {}, which receives from {}", heading(), named(rank), describe_request(mine.descriptor), named(mine.to),
+                           named(theirs.from));
+      }
+    }
+    if (mine.from >= 0) {
+      if (const Request theirs = request_of(mine.from); theirs.to != rank) {
+        return fmt::format("{} {} receives {} from {}, which sends to {}", heading(), named(rank), describe_request(mine.descriptor), named(mine.from),
+                           named(theirs.to));
+      }
+    }
+  }
+  return {};
+}
+
+std::string ShmGroup::late(const Request& request) const {
+  std::string missing;
+  for (int rank = 0; rank < size(); ++rank) {
+    if (meeting_->has_arrived(rank)) continue;
+    const int world_rank = members_[static_cast<std::size_t>(rank)];
+    const auto call = context_->control->last_call(world_rank);
+    fmt::format_to(std::back_inserter(missing), "{} rank {} ({})", missing.empty() ? "" : ",", world_rank,
+                   call.empty() ? "no call yet" : "last call: " + call);
+  }
+  return fmt::format("rank {}: {} in group {}: after {:.3g} s there is no sign of{}", context_->rank, describe(request.descriptor), name_,
+                     std::chrono::duration<double>(context_->limit).count(), missing.empty() ? " a rank that has only just come" : missing);
+}
+
+// -- Splitting -----------------------------------------------------------------------------------------------------------------------------
+
+namespace {
+
+/// What the first rank of a new group tells the others: the name of its region, or why there is none.
+struct Invitation {
+  enum State : std::uint32_t { none, made, failed };
+  std::uint32_t state = none;
+  char text[252] = {};
+
+  void say(State what, std::string_view words) {
+    state = what;
+    std::copy_n(words.begin(), std::min(words.size(), sizeof text - 1), text);
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<Group> ShmGroup::split(int color, int key, std::string_view name) {
+  if (size() == 1) return color < 0 ? nullptr : std::make_shared<ShmGroup>(context_, std::string(name), members_, nullptr);
+
+  const auto gather = [&](const void* mine, std::size_t bytes, void* all) {
+    Call call;
+    call.descriptor.kind = CollectiveKind::all_gather;
+    call.descriptor.count = bytes;
+    call.descriptor.set_tag(fmt::format("split {}", name));
+    call.in = {static_cast<const std::byte*>(mine), bytes};
+    call.out = {static_cast<std::byte*>(all), bytes * static_cast<std::size_t>(size())};
+    run(call);
+  };
+
+  const std::array<std::int32_t, 2> wish{color, key};
+  std::vector<std::array<std::int32_t, 2>> wishes(members_.size());
+  gather(&wish, sizeof wish, wishes.data());
+  std::vector<std::tuple<int, int>> order;  // of the new group: key, rank here
+  for (int rank = 0; rank < size(); ++rank) {
+    const auto& [its_color, its_key] = wishes[static_cast<std::size_t>(rank)];
+    if (its_color == color) order.emplace_back(its_key, rank);
+  }
+  std::sort(order.begin(), order.end());
+  std::vector<int> members;
+  for (const auto& [its_key, rank] : order) members.push_back(members_[static_cast<std::size_t>(rank)]);
+
+  const int leader = std::get<1>(order.front());
+  const bool shares = color >= 0 && members.size() > 1;
+  const std::size_t bytes = Meeting::bytes(static_cast<int>(members.size()), context_->slot_bytes);
+  std::shared_ptr<Region> region;
+  Invitation invitation;
+  if (shares && leader == index_) {
+    try {
+      auto [made, region_name] = context_->memory->create(bytes);
+      region = std::move(made);
+      invitation.say(Invitation::made, region_name);
+    } catch (const std::exception& failure) {
+      invitation.say(Invitation::failed, failure.what());
+    }
+  }
+  std::vector<Invitation> invitations(members_.size());
+  gather(&invitation, sizeof invitation, invitations.data());
+  for (std::size_t rank = 0; rank < invitations.size(); ++rank) {
+    if (invitations[rank].state != Invitation::failed) continue;
+    throw std::runtime_error(fmt::format("group {}: split into {}: rank {}: {}", name_, name, members_[rank], invitations[rank].text));
+  }
+  if (shares && leader != index_) region = context_->memory->attach(invitations[static_cast<std::size_t>(leader)].text, bytes);
+  barrier(fmt::format("split {}", name));
+  if (region) region->drop_name();
+  if (color < 0) return nullptr;
+  return std::make_shared<ShmGroup>(context_, std::string(name), std::move(members), std::move(region));
+}
+
+}  // namespace shardproof::shm

@@ -1,0 +1,152 @@
+#include "harness/fabric/shm/transfer.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "harness/fabric/shm/fold.hpp"
+
+namespace shardproof::shm {
+
+namespace {
+
+/// Below this much to read for every rank, reducing everything everywhere is faster than meeting once more (some microseconds, more when there
+/// are fewer cores than ranks).
+constexpr std::size_t most_bytes_in_one_step = 64 << 10;
+
+constexpr std::size_t aligned(std::size_t offset) { return (offset + 63) / 64 * 64; }
+
+}  // namespace
+
+void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {
+  if (bytes > 0 && to != from) std::memmove(to, from, bytes);
+}
+
+Transfer::Transfer(const Meeting& meeting, int size, int index, CollectiveKind kind, std::span<const Call> calls)
+    : meeting_(meeting),
+      size_(size),
+      index_(index),
+      kind_(kind),
+      calls_(calls),
+      slices_(kind == CollectiveKind::reduce_scatter || kind == CollectiveKind::all_to_all ? static_cast<std::size_t>(size) : 1) {
+  begin_ = end_ = walk({}, [](const Piece&) { return false; });
+}
+
+std::size_t Transfer::slice_elements(const Call& call) const { return call.descriptor.count / slices_; }
+
+/// Calls `f` with the pieces from `from` on that fit into a slot, and returns where the next fill begins. `f` returns false to stop before a piece.
+template <class F>
+Transfer::Cursor Transfer::walk(Cursor from, const F& f) const {
+  std::size_t offset = offset_;
+  while (from.call < calls_.size()) {
+    const Call& call = calls_[from.call];
+    const std::size_t slice = slice_elements(call);
+    if (from.element >= slice) {
+      from = {from.call + 1, 0};
+      continue;
+    }
+    offset = aligned(offset);
+    const std::size_t element_bytes = size_of(call.descriptor.dtype);
+    const std::size_t column = element_bytes * slices_;
+    if (offset + column > meeting_.slot_bytes()) break;
+    const std::size_t count = std::min(slice - from.element, (meeting_.slot_bytes() - offset) / column);
+    if (!f(Piece{call, slice, from.element, count, offset, element_bytes})) break;
+    from.element += count;
+    offset += count * column;
+  }
+  return from;
+}
+
+bool Transfer::done() const { return end_.call == calls_.size(); }
+
+void Transfer::write(std::size_t offset) {
+  offset_ = offset;
+  std::size_t bytes = 0;
+  end_ = walk(begin_, [&](const Piece& piece) {
+    write(piece);
+    bytes += piece.count * piece.element_bytes;
+    return true;
+  });
+  two_steps_ = kind_ == CollectiveKind::all_reduce && bytes * static_cast<std::size_t>(size_) > most_bytes_in_one_step;
+}
+
+void Transfer::read() {
+  walk(begin_, [&](const Piece& piece) {
+    two_steps_ ? read_reduced(piece) : read(piece);
+    return true;
+  });
+  begin_ = end_;
+}
+
+void Transfer::write(const Piece& piece) const {
+  const auto& [call, slice, first, count, offset, element_bytes] = piece;
+  const bool writes = (kind_ != CollectiveKind::broadcast || call.descriptor.root == index_) && (kind_ != CollectiveKind::send_recv || call.to >= 0);
+  if (!writes) return;
+  std::byte* to = meeting_.slot(index_) + offset;
+  for (std::size_t i = 0; i < slices_; ++i) {
+    copy_bytes(to + i * count * element_bytes, call.in.data() + (i * slice + first) * element_bytes, count * element_bytes);
+  }
+}
+
+void Transfer::read(const Piece& piece) const {
+  const auto& [call, slice, first, count, offset, element_bytes] = piece;
+  const std::size_t bytes = count * element_bytes;
+  if (call.out.empty()) return;  // of a send_recv that receives nothing
+  const std::size_t own_slice = offset + static_cast<std::size_t>(index_) * bytes;
+  std::byte* out = call.out.data() + first * element_bytes;
+  const Descriptor& asked = call.descriptor;
+  switch (kind_) {
+    case CollectiveKind::all_gather:
+    case CollectiveKind::all_to_all:
+      for (int rank = 0; rank < size_; ++rank) {
+        const std::byte* from = meeting_.slot(rank) + (kind_ == CollectiveKind::all_gather ? offset : own_slice);
+        copy_bytes(out + static_cast<std::size_t>(rank) * slice * element_bytes, from, bytes);
+      }
+      break;
+    case CollectiveKind::reduce_scatter:
+      fold(asked.dtype, asked.op, asked.factor, {meeting_.slot(0) + own_slice, meeting_.slot_stride(), size_}, out, count);
+      break;
+    case CollectiveKind::all_reduce:
+      fold(asked.dtype, asked.op, asked.factor, {meeting_.slot(0) + offset, meeting_.slot_stride(), size_}, out, count);
+      break;
+    case CollectiveKind::broadcast: copy_bytes(out, meeting_.slot(asked.root) + offset, bytes); break;
+    case CollectiveKind::send_recv:
+      if (call.from >= 0) copy_bytes(out, meeting_.slot(call.from) + offset, bytes);
+      break;
+    case CollectiveKind::barrier:
+    case CollectiveKind::coalesced: break;
+  }
+}
+
+/// Calls `f(first, count)` with the elements of the piece that `part` of the ranks reduces.
+template <class F>
+void Transfer::for_part(const Piece& piece, int part, const F& f) const {
+  const std::size_t first = piece.count * static_cast<std::size_t>(part) / static_cast<std::size_t>(size_);
+  const std::size_t last = piece.count * static_cast<std::size_t>(part + 1) / static_cast<std::size_t>(size_);
+  f(first, last - first);
+}
+
+void Transfer::reduce_own_part() const {
+  walk(begin_, [&](const Piece& piece) {
+    for_part(piece, index_, [&](std::size_t first, std::size_t count) {
+      // Through the result's own place: this rank's slot is an operand, and nobody else reads this part of it before the next meeting.
+      const Descriptor& asked = piece.call.descriptor;
+      const std::size_t in_slot = piece.offset + first * piece.element_bytes;
+      std::byte* out = piece.call.out.data() + (piece.first + first) * piece.element_bytes;
+      fold(asked.dtype, asked.op, asked.factor, {meeting_.slot(0) + in_slot, meeting_.slot_stride(), size_}, out, count);
+      copy_bytes(meeting_.slot(index_) + in_slot, out, count * piece.element_bytes);
+    });
+    return true;
+  });
+}
+
+void Transfer::read_reduced(const Piece& piece) const {
+  for (int part = 0; part < size_; ++part) {
+    if (part == index_) continue;
+    for_part(piece, part, [&](std::size_t first, std::size_t count) {
+      copy_bytes(piece.call.out.data() + (piece.first + first) * piece.element_bytes,
+                 meeting_.slot(part) + piece.offset + first * piece.element_bytes, count * piece.element_bytes);
+    });
+  }
+}
+
+}  // namespace shardproof::shm

@@ -1,0 +1,134 @@
+#include "tests/fabric/worlds.hpp"
+
+#include <cstdlib>
+#include <filesystem>
+#include <stdexcept>
+#include <system_error>
+#include <thread>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "harness/fabric/shm/shm_fabric.hpp"
+
+namespace shardproof::testing {
+
+namespace {
+
+constexpr std::uint32_t first_epoch = 1;
+constexpr unsigned seconds_until_a_hung_rank_is_killed = 120;
+
+std::string failure_of(const Body& body, Side& side) {
+  try {
+    body(side);
+    return {};
+  } catch (const std::exception& exception) {
+    return *exception.what() == '\0' ? "an exception without words" : exception.what();
+  }
+}
+
+[[noreturn]] void be_rank(int rank, int size, const std::string& directory, const Body& body, const Settings& settings, int report) {
+  ::alarm(seconds_until_a_hung_rank_is_killed);
+  std::string failure;
+  try {
+    ControlPage control = ControlPage::open(directory + "/control", "nonce");
+    FileStore store(directory + "/store", "nonce", rank);
+    std::atomic<std::uint32_t> epoch{0};
+    Side side{rank, size, control, nullptr, epoch};
+    side.world = make_shm_world({.control = &control,
+                                 .store = &store,
+                                 .directory = directory,
+                                 .epoch = [&] { return epoch.load(); },
+                                 .timeout = settings.timeout,
+                                 .rank = rank,
+                                 .detect_deadlock = true});
+    side.next_case();
+    failure = failure_of(body, side);
+  } catch (const std::exception& exception) {
+    failure = std::string("joining: ") + exception.what();
+  }
+  std::size_t written = 0;
+  while (written < failure.size()) {
+    const auto now = ::write(report, failure.data() + written, failure.size() - written);
+    if (now <= 0) ::_exit(2);
+    written += static_cast<std::size_t>(now);
+  }
+  ::_exit(0);
+}
+
+}  // namespace
+
+void Side::next_case() {
+  control.agree(rank, {}, std::chrono::steady_clock::now() + std::chrono::seconds(60));
+  ++epoch;
+}
+
+void expect(bool holds, const std::string& what) {
+  if (!holds) throw std::runtime_error(what);
+}
+
+std::vector<std::string> run_threads(int size, const Body& body, const Settings& settings) {
+  ControlPage control = ControlPage::anonymous(size);
+  std::vector<std::atomic<std::uint32_t>> epochs(static_cast<std::size_t>(size));
+  for (auto& epoch : epochs) epoch = first_epoch;
+  auto groups = make_thread_world({.control = &control,
+                                   .epoch = [&](int rank) { return epochs[static_cast<std::size_t>(rank)].load(); },
+                                   .timeout = settings.timeout,
+                                   .detect_deadlock = true});
+  std::vector<std::string> failures(groups.size());
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    threads.emplace_back([&, i] {
+      Side side{static_cast<int>(i), size, control, std::move(groups[i]), epochs[i]};
+      failures[i] = failure_of(body, side);
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  return failures;
+}
+
+std::vector<std::string> run_processes(int size, const Body& body, const Settings& settings) {
+  const ScratchDirectory directory;
+  ControlPage control = ControlPage::create(directory.path() + "/control", size, "nonce");
+  struct Child {
+    pid_t pid;
+    int report;
+  };
+  std::vector<Child> children;
+  for (int rank = 0; rank < size; ++rank) {
+    int ends[2];
+    if (::pipe(ends) != 0) throw std::system_error(errno, std::generic_category(), "pipe");
+    const pid_t pid = ::fork();
+    if (pid < 0) throw std::system_error(errno, std::generic_category(), "fork");
+    if (pid == 0) {
+      ::close(ends[0]);
+      be_rank(rank, size, directory.path(), body, settings, ends[1]);
+    }
+    ::close(ends[1]);
+    children.push_back({pid, ends[0]});
+  }
+  std::vector<std::string> failures;
+  for (const Child& child : children) {
+    std::string failure;
+    char part[4096];
+    for (ssize_t got = 0; (got = ::read(child.report, part, sizeof part)) > 0;) failure.append(part, static_cast<std::size_t>(got));
+    ::close(child.report);
+    int status = 0;
+    ::waitpid(child.pid, &status, 0);
+    if (WIFSIGNALED(status)) failure = "signal " + std::to_string(WTERMSIG(status));
+    if (WIFEXITED(status) && WEXITSTATUS(status) != 0) failure = "exit " + std::to_string(WEXITSTATUS(status));
+    failures.push_back(std::move(failure));
+  }
+  return failures;
+}
+
+ScratchDirectory::ScratchDirectory() : path_((std::filesystem::temp_directory_path() / "shardproof-test-XXXXXX").string()) {
+  if (::mkdtemp(path_.data()) == nullptr) throw std::system_error(errno, std::generic_category(), "mkdtemp");
+}
+
+ScratchDirectory::~ScratchDirectory() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+}  // namespace shardproof::testing
