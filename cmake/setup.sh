@@ -22,7 +22,7 @@ missing_packages() {
   declare -A installed=()
   have=$(dpkg-query -W -f='${db:Status-Status} ${Package} ${Version}\n' "$@" 2>/dev/null || true)
   while read -r status name version; do
-    [[ $status == installed ]] && installed[$name]=$version
+    if [[ $status == installed ]]; then installed[$name]=$version; fi
   done <<<"$have"
   for package in "$@"; do
     version=${installed[$package]:-}

@@ -1,0 +1,29 @@
+# Installs the build into a folder of its own, builds a project outside with it, and runs that project's cases with the installed launcher.
+# cmake -D BUILD=… -D SCRATCH=… -D GENERATOR=… -D COMPILER=… -P install_test.cmake
+function(run)
+  execute_process(COMMAND ${ARGN} COMMAND_ECHO STDOUT COMMAND_ERROR_IS_FATAL ANY)
+endfunction()
+
+file(REMOVE_RECURSE "${SCRATCH}")
+run("${CMAKE_COMMAND}" --install "${BUILD}" --prefix "${SCRATCH}/prefix")
+run("${CMAKE_COMMAND}" -S "${CMAKE_CURRENT_LIST_DIR}/consumer" -B "${SCRATCH}/build" -G "${GENERATOR}"
+  "-DCMAKE_PREFIX_PATH=${SCRATCH}/prefix" "-DCMAKE_CXX_COMPILER=${COMPILER}" -DCMAKE_BUILD_TYPE=Release)
+run("${CMAKE_COMMAND}" --build "${SCRATCH}/build")
+run("${SCRATCH}/prefix/bin/shardproof" run --worker "${SCRATCH}/build/my_tests" --ranks 4 --out "${SCRATCH}/run")
+
+file(READ "${SCRATCH}/run/report.json" report)
+string(JSON cases LENGTH "${report}" cases)
+string(JSON id GET "${report}" cases 0 id)
+string(JSON verdict GET "${report}" cases 0 verdict)
+if(NOT cases EQUAL 1 OR NOT id STREQUAL "mine/all_gather_keeps_rank_order[W=4]" OR NOT verdict STREQUAL "passed")
+  message(FATAL_ERROR "expected one case, mine/all_gather_keeps_rank_order[W=4], passed; the report has ${cases}, first ${id}, ${verdict}")
+endif()
+
+# The library's own warnings and its static libstdc++ are no business of the program that links it.
+file(READ "${SCRATCH}/build/build.ninja" rules)
+foreach(flag -Werror -static-libstdc++ -ffp-contract)
+  string(FIND "${rules}" "${flag}" at)
+  if(NOT at EQUAL -1)
+    message(FATAL_ERROR "the package gives ${flag} to the programs that link it")
+  endif()
+endforeach()
