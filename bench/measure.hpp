@@ -1,0 +1,43 @@
+// What the benchmark programs share: taking times side by side, and saying them as rows of one table.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shardproof::bench {
+
+template <class Action>
+double milliseconds(const Action& action) {
+  const auto start = std::chrono::steady_clock::now();
+  action();
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+}
+
+inline double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
+
+/// Three digits, in the unit that reads best.
+inline std::string in_time(double ns) {
+  struct Unit { double ns; std::string_view name; };
+  for (const Unit unit : {Unit{1e9, "s"}, Unit{1e6, "ms"}, Unit{1e3, "µs"}}) {
+    if (ns >= unit.ns) return fmt::format("{:.3g} {}", ns / unit.ns, unit.name);
+  }
+  return fmt::format("{:.3g} ns", ns);
+}
+
+/// `| what | goal | measured | beside it | goal met |`.
+inline void print_row(std::string_view what, std::string_view goal, std::string_view measured, std::string_view beside, bool met) {
+  fmt::print("| {} | {} | {} | {} | {} |\n", what, goal, measured, beside, met ? "yes" : "**no**");
+  std::fflush(stdout);
+}
+
+}  // namespace shardproof::bench
