@@ -1,1 +1,163 @@
 #include "reports/diff.hpp"
+
+#include <fmt/format.h>
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "reports/terminal.hpp"
+
+namespace shardproof::reports {
+
+namespace {
+
+constexpr std::array<std::string_view, all_changes.size()> names{"new_failure", "fixed",        "still_failing", "status_changed",
+                                                                 "new_case",    "removed_case", "newly_skipped", "unchanged"};
+
+/// A case over all its repetitions.
+struct Merged {
+  Verdict verdict = Verdict::passed;
+  std::map<std::string, std::set<std::string>> measurements;  ///< exact ones, by name, as text
+};
+
+std::map<std::string, Merged> by_id(const Report& report) {
+  std::map<std::string, Merged> merged;
+  for (const auto& result : report.cases) {
+    auto& entry = merged[result.info.id];
+    entry.verdict = std::max(entry.verdict, result.verdict);
+    const auto& device = report.worlds.at(static_cast<std::size_t>(result.world)).device;
+    for (const auto& [name, measurement] : result.measurements) {
+      if (is_exact(device, measurement.unit)) entry.measurements[name].insert(to_text(measurement));
+    }
+  }
+  return merged;
+}
+
+Change classify(std::optional<Verdict> before, std::optional<Verdict> after) {
+  if (!after) return Change::removed_case;
+  if (!before) return is_bad(*after) ? Change::new_failure : Change::new_case;
+  if (*after == Verdict::skipped) return *before == Verdict::skipped ? Change::unchanged : Change::newly_skipped;
+  if (is_bad(*after)) {
+    if (!is_bad(*before)) return Change::new_failure;
+    return *before == *after ? Change::still_failing : Change::status_changed;
+  }
+  if (is_bad(*before)) return Change::fixed;
+  return *before == *after ? Change::unchanged : Change::status_changed;
+}
+
+std::vector<std::string> changed_measurements(const Merged& before, const Merged& after) {
+  std::vector<std::string> changed;
+  for (const auto& [name, values] : before.measurements) {
+    const auto found = after.measurements.find(name);
+    if (found != after.measurements.end() && found->second == values) continue;
+    const auto now = found == after.measurements.end() ? std::string("none") : fmt::format("{}", fmt::join(found->second, ", "));
+    changed.push_back(fmt::format("{}: {} -> {}", name, fmt::join(values, ", "), now));
+  }
+  return changed;
+}
+
+CaseChange change_of(const std::string& id, const Merged* before, const Merged* after) {
+  CaseChange change{id, Change::unchanged, std::nullopt, std::nullopt, {}};
+  if (before) change.before = before->verdict;
+  if (after) change.after = after->verdict;
+  change.change = classify(change.before, change.after);
+  if (change.before == Verdict::passed && change.after == Verdict::passed) change.measurements = changed_measurements(*before, *after);
+  return change;
+}
+
+std::string_view word(const std::optional<Verdict>& verdict) { return verdict ? to_string(*verdict) : "none"; }
+
+bool is_regression(const CaseChange& change) {
+  return change.change == Change::new_failure || change.change == Change::removed_case || change.change == Change::newly_skipped ||
+         !change.measurements.empty();
+}
+
+}  // namespace
+
+std::string_view to_string(Change change) {
+  const auto index = static_cast<std::size_t>(change);
+  return index < names.size() ? names[index] : "unknown";
+}
+
+bool Diff::regression() const { return std::any_of(changes.begin(), changes.end(), is_regression); }
+
+Diff diff(const Report& before, const Report& after) {
+  Diff result;
+  const auto compare = [&](std::string_view what, const auto& a, const auto& b) {
+    if (a != b) result.context.push_back(fmt::format("{}: {} -> {}", what, a, b));
+  };
+  compare("suite version", before.head.suite_version, after.head.suite_version);
+  compare("subject", before.head.subject, after.head.subject);
+  compare("subject version", before.head.subject_version, after.head.subject_version);
+  compare("fault", before.head.fault.empty() ? "none" : before.head.fault, after.head.fault.empty() ? "none" : after.head.fault);
+  compare("profile", before.head.profile, after.head.profile);
+  compare("seed", before.head.seed, after.head.seed);
+  compare("partial run", before.head.partial, after.head.partial);
+
+  const auto old_cases = by_id(before);
+  const auto new_cases = by_id(after);
+  auto a = old_cases.begin();
+  auto b = new_cases.begin();
+  while (a != old_cases.end() || b != new_cases.end()) {
+    if (b == new_cases.end() || (a != old_cases.end() && a->first < b->first)) {
+      result.changes.push_back(change_of(a->first, &a->second, nullptr));
+      ++a;
+    } else if (a == old_cases.end() || b->first < a->first) {
+      result.changes.push_back(change_of(b->first, nullptr, &b->second));
+      ++b;
+    } else {
+      result.changes.push_back(change_of(a->first, &a->second, &b->second));
+      ++a;
+      ++b;
+    }
+  }
+  return result;
+}
+
+nlohmann::ordered_json to_json(const Diff& diff) {
+  using nlohmann::ordered_json;
+  ordered_json counts = ordered_json::object();
+  for (const auto change : all_changes) counts[std::string(to_string(change))] = 0;
+  ordered_json changes = ordered_json::array();
+  std::size_t measured = 0;
+  for (const auto& change : diff.changes) {
+    auto& count = counts[std::string(to_string(change.change))];
+    count = count.get<std::size_t>() + 1;
+    measured += change.measurements.empty() ? 0U : 1U;
+    changes.push_back({{"id", change.id},
+                       {"change", to_string(change.change)},
+                       {"before", change.before ? ordered_json(to_string(*change.before)) : ordered_json(nullptr)},
+                       {"after", change.after ? ordered_json(to_string(*change.after)) : ordered_json(nullptr)},
+                       {"measurements", change.measurements}});
+  }
+  counts["measurements_changed"] = measured;
+  return {{"regression", diff.regression()}, {"counts", std::move(counts)}, {"context", diff.context}, {"changes", std::move(changes)}};
+}
+
+std::string to_text(const Diff& diff, bool color) {
+  const Paint paint(color);
+  std::string text;
+  for (const auto& line : diff.context) text += fmt::format("context: {}\n", printable(line));
+  std::map<Change, std::size_t> counts;
+  for (const auto& change : diff.changes) {
+    ++counts[change.change];
+    if (change.change == Change::unchanged && change.measurements.empty()) continue;
+    const auto hue = is_regression(change) ? Hue::red : change.change == Change::fixed ? Hue::green : Hue::yellow;
+    const auto name = change.change == Change::unchanged ? std::string_view("measured") : to_string(change.change);
+    text += fmt::format("{} {}", paint(hue, fmt::format("{:<14}", name)), printable(change.id));
+    if (change.before != change.after) text += fmt::format("  {} -> {}", word(change.before), word(change.after));
+    text += '\n';
+    for (const auto& line : change.measurements) text += fmt::format("{:15}{}\n", "", printable(line));
+  }
+  text += fmt::format("{} cases:", diff.changes.size());
+  const char* separator = " ";
+  for (const auto change : all_changes) {
+    if (counts[change] == 0) continue;
+    text += fmt::format("{}{} {}", separator, counts[change], to_string(change));
+    separator = ", ";
+  }
+  if (diff.changes.empty()) text += " none in either report";
+  return text + fmt::format("; {}\n", diff.regression() ? paint(Hue::red, "regression") : paint(Hue::green, "no regression"));
+}
+
+}  // namespace shardproof::reports

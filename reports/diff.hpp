@@ -2,6 +2,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <array>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,7 +11,18 @@
 
 namespace shardproof::reports {
 
+/// new_failure     bad now, and passed, was skipped or did not exist before
+/// fixed           bad before, passed now
+/// still_failing   bad with the same verdict
+/// status_changed  bad with another verdict, or skipped before and passed now
+/// new_case        only in the new report, and not bad
+/// removed_case    only in the old report
+/// newly_skipped   skipped now, but not before; a failure that hides behind a skip is one
+/// unchanged       passed or skipped in both
 enum class Change : std::uint8_t { new_failure, fixed, still_failing, status_changed, new_case, removed_case, newly_skipped, unchanged };
+
+inline constexpr std::array<Change, 8> all_changes{Change::new_failure, Change::fixed,        Change::still_failing, Change::status_changed,
+                                                   Change::new_case,    Change::removed_case, Change::newly_skipped, Change::unchanged};
 
 std::string_view to_string(Change change);
 
@@ -18,17 +30,20 @@ struct CaseChange {
   std::string id;
   Change change = Change::unchanged;
   std::optional<Verdict> before, after;
-  std::vector<std::string> measurements;  ///< `forward_ns: 85000000 -> 105000000`, where exact measurements differ
+  /// `forward_ns: 85000000 ns -> 105000000 ns`, where exact measurements of a case that passed in both differ or are gone; a new one is none.
+  std::vector<std::string> measurements;
 };
 
 struct Diff {
-  std::vector<CaseChange> changes;  ///< by id
-  bool regression() const;          ///< a new failure, a removed case, a new skip, or an exact measurement that changed
+  std::vector<std::string> context;  ///< `seed: 7 -> 8`: why the reports may differ rightly
+  std::vector<CaseChange> changes;   ///< of every case, by id
+  bool regression() const;           ///< a new failure, a removed case, a new skip, or an exact measurement that changed
 };
 
-/// A repeated case counts with its strongest verdict.
+/// A repeated case counts with its strongest verdict and with all values that it measured.
 Diff diff(const Report& before, const Report& after);
 nlohmann::ordered_json to_json(const Diff& diff);
+/// Unchanged cases are only counted.
 std::string to_text(const Diff& diff, bool color);
 
 }  // namespace shardproof::reports

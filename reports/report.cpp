@@ -1,1 +1,89 @@
 #include "reports/report.hpp"
+
+#include <fmt/format.h>
+#include <algorithm>
+#include <utility>
+
+#include "reports/merger.hpp"
+
+namespace shardproof::reports {
+
+std::string to_text(const Measurement& measurement) {
+  return measurement.unit.empty() ? fmt::format("{}", measurement.value) : fmt::format("{} {}", measurement.value, measurement.unit);
+}
+
+bool is_exact(std::string_view device, std::string_view unit) {
+  return device == "sim" || (unit != "ns" && unit != "us" && unit != "ms" && unit != "s");
+}
+
+std::map<Verdict, std::size_t> Report::counts() const {
+  std::map<Verdict, std::size_t> counts;
+  for (const auto verdict : all_verdicts) counts[verdict] = 0;
+  for (const auto& result : cases) ++counts[result.verdict];
+  return counts;
+}
+
+std::vector<std::string> Report::flaky() const {
+  std::vector<std::string> ids;
+  for (auto first = cases.begin(); first != cases.end();) {
+    const auto last = std::find_if(first, cases.end(), [&](const CaseResult& other) { return other.info.id != first->info.id; });
+    const bool passed = std::any_of(first, last, [](const CaseResult& result) { return result.verdict == Verdict::passed; });
+    const bool bad = std::any_of(first, last, [](const CaseResult& result) { return is_bad(result.verdict) && result.verdict != Verdict::not_run; });
+    if (passed && bad) ids.push_back(first->info.id);
+    first = last;
+  }
+  return ids;
+}
+
+Report merge(RunHead head, std::span<const WorldRecord> worlds) {
+  Merger merger(std::move(head));
+  for (const auto& world : worlds) {
+    merger.open_world(world.plan, world.cases, world.endings);
+    for (std::size_t rank = 0; rank < world.streams.size() && std::cmp_less(rank, world.plan.size); ++rank) merger.add(world.streams[rank]);
+  }
+  return merger.finish();
+}
+
+namespace {
+
+/// What happened in a world, from how its processes ended: the cause outranks what the other ranks did because of it.
+struct WorldEnd {
+  bool died = false;
+  bool could_not_take_part = false;
+  bool never_began = true;  ///< not one of its ranks
+};
+
+WorldEnd end_of(const World& world) {
+  WorldEnd end;
+  bool left = false;
+  for (const auto& ending : world.endings) {
+    const bool failed = ending.how == Ending::How::exited && ending.code != 0 && !is_refusal(ending);
+    end.died = end.died || failed || ending.how == Ending::How::signalled || ending.how == Ending::How::overran;
+    end.never_began = end.never_began && ending.how == Ending::How::not_started;
+    left = left || is_refusal(ending) || ending.how == Ending::How::not_started;
+  }
+  end.could_not_take_part = left && !end.died;
+  return end;
+}
+
+}  // namespace
+
+int exit_code(const Report& report, std::optional<std::size_t> allowed_skips) {
+  const auto counts = report.counts();
+  bool died = counts.at(Verdict::crashed) + counts.at(Verdict::hung) > 0;  // in some world before this one, by its cases or its endings
+  bool defective = counts.at(Verdict::disagreed) + counts.at(Verdict::not_run) > 0 || report.cases.empty();
+  for (const auto& world : report.worlds) {
+    const auto end = end_of(world);
+    // What comes after a world that died may not be tried at all.
+    if (end.could_not_take_part && !(end.never_began && died)) return 3;
+    died = died || end.died;
+    defective = defective || !world.defects.empty();
+  }
+  if (died) return 4;
+  if (defective) return 5;
+  if (counts.at(Verdict::failed) + counts.at(Verdict::error) > 0) return 1;
+  if (allowed_skips && counts.at(Verdict::skipped) > *allowed_skips) return 6;
+  return 0;
+}
+
+}  // namespace shardproof::reports

@@ -2,10 +2,15 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <iosfwd>
 #include <map>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "harness/protocol/case_info.hpp"
@@ -24,7 +29,8 @@ struct RunHead {
   std::string started;               ///< volatile; UTC, ISO 8601
   std::vector<std::string> argv;     ///< volatile: it may name paths
   std::uint64_t seed = 0;
-  std::string suite_version, git_commit, subject, subject_version, profile = "pytorch-compatible";
+  std::string suite_version, subject, subject_version, profile = "pytorch-compatible";
+  std::string git_commit;            ///< volatile
   std::string fault;
   bool partial = false;              ///< filters, shards or fewer worlds than the suite has
   std::map<std::string, std::string> machine;      ///< volatile: host, cpu, cores, kernel, driver, …
@@ -33,12 +39,14 @@ struct RunHead {
 };
 
 void to_json(nlohmann::ordered_json& json, const RunHead& head);
+/// Throws std::invalid_argument naming the field.
 void from_json(const nlohmann::ordered_json& json, RunHead& head);
 
-/// All that is left of one world. Streams and endings stand in rank order.
+/// All that is left of one world. Streams stand in rank order.
 struct WorldRecord {
   WorldPlan plan;
-  std::vector<CaseInfo> cases;  ///< one for every position of the plan
+  /// One for every position of the plan for which this world answers. Fewer than the plan has: the rest went to another world.
+  std::vector<CaseInfo> cases;
   std::vector<RankStream> streams;
   std::vector<Ending> endings;
 };
@@ -48,7 +56,18 @@ struct Failure {
   event::AssertionFailed assertion;
 };
 
-struct Measurement { double value = 0; std::string unit; };
+struct Measurement {
+  double value = 0;  ///< NaN stands for any value that is not finite
+  std::string unit;
+  friend bool operator==(const Measurement& a, const Measurement& b) {
+    return a.unit == b.unit && (a.value == b.value || (a.value != a.value && b.value != b.value));
+  }
+};
+
+std::string to_text(const Measurement& measurement);
+
+/// Virtual time is exact. On a real device durations are what they happen to be; everything else is exact there too.
+bool is_exact(std::string_view device, std::string_view unit);
 
 struct CaseResult {
   CaseInfo info;
@@ -57,9 +76,11 @@ struct CaseResult {
   Verdict verdict = Verdict::not_run;
   std::uint64_t assertions = 0;   ///< over all ranks
   std::vector<RankOutcome> ranks;
-  std::vector<std::string> reasons;                 ///< per rank, empty where there is none
-  std::vector<Failure> failures;                    ///< first cause first
-  std::map<std::string, Measurement> measurements;  ///< of rank 0; a value that differs on another rank is a failure of the report: `disagreed`
+  std::map<int, std::string> reasons;               ///< by rank, where there is one: of a skip, an error, a release, an end of the process
+  std::vector<std::string> notes;                   ///< what the verdict has from comparing ranks
+  std::vector<Failure> failures;                    ///< first cause first; released ranks add none
+  std::uint64_t failures_left_out = 0;              ///< more than a report keeps
+  std::map<std::string, Measurement> measurements;  ///< of the first rank that has it; passed ranks must agree, else `disagreed`
   std::int64_t duration_ns = 0;   ///< volatile; longest rank
 };
 
@@ -75,20 +96,34 @@ struct Report {
   std::vector<World> worlds;
   std::vector<CaseResult> cases;  ///< by id, then repetition
 
+  /// All verdicts are keys.
   std::map<Verdict, std::size_t> counts() const;
+  /// Ids that passed in one repetition and were bad in another, sorted.
+  std::vector<std::string> flaky() const;
 };
 
 /// Never throws for content: what is missing or corrupt becomes a verdict and a defect. A process's ending outranks what its stream says.
+/// For runs that do not fit into memory, reports/merger.hpp takes one stream at a time.
 Report merge(RunHead head, std::span<const WorldRecord> worlds);
 
 nlohmann::ordered_json to_json(const Report& report);
-/// Throws std::invalid_argument naming the place; reads this schema version and the one before.
+/// Throws std::invalid_argument naming the place; reads this schema version.
 Report from_json(const nlohmann::ordered_json& json);
 
-/// The part that is equal byte for byte between runs of one seed: volatile fields dropped.
+/// The text of `to_json(report)`, one case per line, written case by case.
+void write_report(std::ostream& out, const Report& report);
+/// Reads what `write_report` or anybody else wrote, case by case. Throws std::invalid_argument naming the place.
+Report read_report(std::istream& in);
+
+/// Fields that differ between two runs of one seed, as places in the report; `*` is every element. The whole list: nothing else may differ.
+std::span<const std::string_view> volatile_fields();
+
+/// The part that is equal byte for byte between runs of one seed: volatile fields dropped. Failures stand by rank there, since whose came
+/// first is a matter of time.
 nlohmann::ordered_json stable_part(const nlohmann::ordered_json& report);
 
-/// Exit codes of design: 0 all passed, 1 some failed, 4 crashed or hung, 5 evidence missing, corrupt or ranks disagree, 6 skips over budget.
+/// Exit codes of the design, the first that applies: 3 a rank could not start, join or leave its world while none crashed or hung there ·
+/// 4 crashed or hung · 5 evidence missing, corrupt or ranks disagree, or no case at all · 1 some case failed · 6 skips over budget · 0 all passed.
 int exit_code(const Report& report, std::optional<std::size_t> allowed_skips);
 
 }  // namespace shardproof::reports

@@ -1,1 +1,287 @@
 #include "reports/summary.hpp"
+
+#include <fmt/format.h>
+#include <algorithm>
+#include <array>
+
+#include "reports/terminal.hpp"
+
+namespace shardproof::reports {
+
+namespace {
+
+std::string_view headline(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::passed: return "PASS";
+    case Verdict::skipped: return "SKIP";
+    case Verdict::not_run: return "NOT RUN";
+    case Verdict::error: return "ERROR";
+    case Verdict::failed: return "FAIL";
+    case Verdict::disagreed: return "DISAGREE";
+    case Verdict::hung: return "HANG";
+    case Verdict::crashed: return "CRASH";
+  }
+  return "UNKNOWN";
+}
+
+Hue hue_of(Verdict verdict) { return is_bad(verdict) ? Hue::red : verdict == Verdict::skipped ? Hue::yellow : Hue::green; }
+
+/// `rank 1`, `ranks 0, 2, 3`, `ranks 0…1023`
+std::string rank_list(const std::vector<int>& ranks) {
+  if (ranks.size() == 1) return fmt::format("rank {}", ranks.front());
+  const bool is_run = ranks.size() > 2 && ranks.back() - ranks.front() + 1 == static_cast<int>(ranks.size());
+  if (is_run) return fmt::format("ranks {}…{}", ranks.front(), ranks.back());
+  constexpr std::size_t shown = 8;
+  if (ranks.size() <= shown) return fmt::format("ranks {}", fmt::join(ranks, ", "));
+  return fmt::format("ranks {} and {} more", fmt::join(ranks.begin(), ranks.begin() + shown, ", "), ranks.size() - shown);
+}
+
+/// The same failure on one or several ranks, ascending.
+struct Shared {
+  std::vector<int> ranks;
+  const event::AssertionFailed* failure;
+};
+
+bool look_alike(const event::AssertionFailed& a, const event::AssertionFailed& b) {
+  return a.line == b.line && a.file == b.file && a.macro == b.macro && a.expression == b.expression && a.expansion == b.expansion && a.messages == b.messages;
+}
+
+std::vector<Shared> share(const std::vector<Failure>& failures) {
+  std::vector<Shared> shared;
+  for (const auto& failure : failures) {
+    const auto found = std::find_if(shared.begin(), shared.end(), [&](const Shared& other) {
+      return look_alike(*other.failure, failure.assertion) && std::find(other.ranks.begin(), other.ranks.end(), failure.rank) == other.ranks.end();
+    });
+    if (found == shared.end()) {
+      shared.push_back({{failure.rank}, &failure.assertion});
+    } else {
+      found->ranks.insert(std::upper_bound(found->ranks.begin(), found->ranks.end(), failure.rank), failure.rank);
+    }
+  }
+  return shared;
+}
+
+std::string text_of(const event::AssertionFailed& failure) {
+  std::string text = failure.macro.empty() ? std::string("exception outside an assertion\n")
+                                           : fmt::format("{}( {} )\n", failure.macro, failure.expression);
+  if (!failure.expansion.empty() && failure.expansion != failure.expression) text += indented(failure.expansion, "  ");
+  for (const auto& message : failure.messages) text += indented(message, "  ");
+  if (!failure.file.empty()) text += fmt::format("  at {}:{}\n", failure.file, failure.line);
+  return indented(printable(text), "  ");
+}
+
+/// What ranks say besides failed assertions: equal sentences once. The guilty first: they explain what the others say.
+std::string reasons_text(const CaseResult& result) {
+  struct Said {
+    Outcome outcome;
+    std::string_view reason;
+    std::vector<int> ranks;
+  };
+  std::vector<Said> said;
+  for (const auto& [rank, reason] : result.reasons) {
+    const auto outcome = result.ranks.at(static_cast<std::size_t>(rank)).outcome;
+    const auto found = std::find_if(said.begin(), said.end(), [&, &text = reason](const Said& s) { return s.outcome == outcome && s.reason == text; });
+    if (found == said.end()) {
+      said.push_back({outcome, reason, {rank}});
+    } else {
+      found->ranks.push_back(rank);
+    }
+  }
+  const auto guilt = [](const Said& s) {
+    constexpr std::array<Outcome, 8> order{Outcome::crashed, Outcome::hung,    Outcome::failed,   Outcome::error,
+                                           Outcome::missing, Outcome::skipped, Outcome::released, Outcome::passed};
+    return std::find(order.begin(), order.end(), s.outcome) - order.begin();
+  };
+  std::stable_sort(said.begin(), said.end(), [&](const Said& a, const Said& b) { return guilt(a) < guilt(b); });
+  std::string text;
+  for (const auto& s : said) text += indented(printable(fmt::format("{} {}: {}", rank_list(s.ranks), to_string(s.outcome), s.reason)), "  ");
+  return text;
+}
+
+/// The options that decide what is run, as they were given.
+std::string again(const CaseResult& result, const Report& report) {
+  std::string command = fmt::format("shardproof run {} --seed {}", shell_word(result.info.id), report.head.seed);
+  constexpr std::array<std::string_view, 5> options{"--worker", "--subject", "--device", "--fabric", "--fault"};
+  const auto& argv = report.head.argv;
+  for (std::size_t i = 0; i < argv.size(); ++i) {
+    for (const auto option : options) {
+      if (argv[i] == option && i + 1 < argv.size()) command += fmt::format(" {} {}", option, shell_word(argv[i + 1]));
+      if (argv[i].size() > option.size() && argv[i].starts_with(option) && argv[i][option.size()] == '=') command += fmt::format(" {}", shell_word(argv[i]));
+    }
+  }
+  return printable(command);
+}
+
+std::string repetition_of(const CaseResult& result) {
+  return result.repetition == 0 ? std::string() : fmt::format(" (repetition {})", result.repetition);
+}
+
+std::string world_text(const Report& report) {
+  std::string text;
+  for (std::size_t i = 0; i < report.worlds.size(); ++i) {
+    const auto& world = report.worlds[i];
+    std::array<std::size_t, all_verdicts.size()> counts{};
+    std::size_t cases = 0;
+    for (const auto& result : report.cases) {
+      if (std::cmp_not_equal(result.world, i)) continue;
+      ++counts[static_cast<std::size_t>(result.verdict)];
+      ++cases;
+    }
+    text += fmt::format("world {}: {} {} of {} on {}, {} {}", i, world.size, world.size == 1 ? "rank" : "ranks", world.fabric, world.device, cases,
+                        cases == 1 ? "case" : "cases");
+    const char* separator = ": ";
+    for (const auto verdict : all_verdicts) {
+      const auto count = counts[static_cast<std::size_t>(verdict)];
+      if (count == 0) continue;
+      text += fmt::format("{}{} {}", separator, count, to_string(verdict));
+      separator = ", ";
+    }
+    text += '\n';
+  }
+  return text;
+}
+
+std::string skips_text(const Report& report, const Paint& paint) {
+  std::map<std::string, std::vector<std::string_view>> by_reason;
+  for (const auto& result : report.cases) {
+    if (result.verdict != Verdict::skipped) continue;
+    std::string reason = result.reasons.empty() ? std::string("no reason given") : result.reasons.begin()->second;
+    by_reason[std::move(reason)].push_back(result.info.id);
+  }
+  std::string text;
+  for (const auto& [reason, ids] : by_reason) {
+    constexpr std::size_t shown = 3;
+    const auto few = std::min(ids.size(), shown);
+    text += fmt::format("{} {} {}: {}\n", paint(Hue::yellow, "SKIP"), ids.size(), ids.size() == 1 ? "case" : "cases", printable(reason));
+    text += fmt::format("  {}{}\n", printable(fmt::format("{}", fmt::join(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(few), ", "))),
+                        ids.size() > few ? fmt::format(" and {} more", ids.size() - few) : "");
+  }
+  return text;
+}
+
+std::string all_cases_text(const Report& report, const Paint& paint) {
+  std::string text;
+  for (const auto& result : report.cases) {
+    text += fmt::format("{} {}{}  {}\n", paint(hue_of(result.verdict), fmt::format("{:<8}", headline(result.verdict))), printable(result.info.id),
+                        repetition_of(result), duration_text(result.duration_ns));
+    for (const auto& [name, measurement] : result.measurements) text += printable(fmt::format("{:9}{} = {}", "", name, to_text(measurement))) + "\n";
+  }
+  return text;
+}
+
+std::string slowest_text(const Report& report) {
+  constexpr std::size_t shown = 5;
+  std::vector<const CaseResult*> slowest;
+  for (const auto& result : report.cases) slowest.push_back(&result);
+  const auto few = static_cast<std::ptrdiff_t>(std::min(slowest.size(), shown));
+  std::partial_sort(slowest.begin(), slowest.begin() + few, slowest.end(), [](const CaseResult* a, const CaseResult* b) {
+    return a->duration_ns != b->duration_ns ? a->duration_ns > b->duration_ns : a < b;  // equally slow: as in the report
+  });
+  std::string text = few > 0 ? "slowest:\n" : "";
+  for (std::ptrdiff_t i = 0; i < few; ++i) {
+    const auto& result = *slowest[static_cast<std::size_t>(i)];
+    text += fmt::format("  {:>9}  {}{}\n", duration_text(result.duration_ns), printable(result.info.id), repetition_of(result));
+  }
+  return text;
+}
+
+std::string defects_text(const Report& report, const TextStyle& style, const Paint& paint) {
+  constexpr std::size_t shown = 20;
+  std::string text;
+  for (std::size_t i = 0; i < report.worlds.size(); ++i) {
+    const auto& defects = report.worlds[i].defects;
+    const auto few = style.verbose ? defects.size() : std::min(defects.size(), shown);
+    for (std::size_t k = 0; k < few; ++k) text += fmt::format("{} world {}: {}\n", paint(Hue::red, "EVIDENCE"), i, printable(defects[k]));
+    if (few < defects.size()) text += fmt::format("{} world {}: {} more\n", paint(Hue::red, "EVIDENCE"), i, defects.size() - few);
+  }
+  return text;
+}
+
+/// After a crash most of a plan may not have run: those are one line, not a page each.
+std::string not_run_text(const Report& report, const TextStyle& style, const Paint& paint) {
+  constexpr std::size_t shown = 3;
+  std::vector<std::string_view> ids;
+  for (const auto& result : report.cases) {
+    if (result.verdict == Verdict::not_run) ids.push_back(result.info.id);
+  }
+  if (ids.empty()) return {};
+  const auto few = style.verbose ? ids.size() : std::min(ids.size(), shown);
+  return fmt::format("{} {} {}: {}{}\n", paint(Hue::red, "NOT RUN"), ids.size(), ids.size() == 1 ? "case" : "cases",
+                     printable(fmt::format("{}", fmt::join(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(few), ", "))),
+                     ids.size() > few ? fmt::format(" and {} more", ids.size() - few) : "");
+}
+
+std::string last_line(const Report& report, const Paint& paint) {
+  const auto counts = report.counts();
+  std::string text = fmt::format("{} {} in {} {}:", report.cases.size(), report.cases.size() == 1 ? "case" : "cases", report.worlds.size(),
+                                 report.worlds.size() == 1 ? "world" : "worlds");
+  const char* separator = " ";
+  for (const auto verdict : all_verdicts) {
+    const auto count = counts.at(verdict);
+    if (count == 0) continue;
+    text += fmt::format("{}{}", separator, paint(hue_of(verdict), fmt::format("{} {}", count, to_string(verdict))));
+    separator = ", ";
+  }
+  if (report.cases.empty()) text += " nothing ran";
+  const auto flaky = report.flaky();
+  if (!flaky.empty()) text += fmt::format("; {}", paint(Hue::yellow, fmt::format("{} flaky", flaky.size())));
+  return text + "\n";
+}
+
+}  // namespace
+
+std::string failure_text(const CaseResult& result, const Report& report, const TextStyle& style) {
+  const Paint paint(style.color);
+  const auto total = result.failures.size() + result.failures_left_out;
+  std::string text = fmt::format("{} {}{}", paint(hue_of(result.verdict), headline(result.verdict)), printable(result.info.id), repetition_of(result));
+  if (total > 0) {
+    text += fmt::format("      rank {}, {}", result.failures.empty() ? 0 : result.failures.front().rank, duration_text(result.duration_ns));
+    if (total > 1) text += fmt::format(", first of {}", total);
+  } else {
+    text += fmt::format("      {}", duration_text(result.duration_ns));
+  }
+  text += '\n';
+
+  // A death explains the rest; a failed assertion explains releases and disagreement.
+  const bool reasons_first = result.verdict == Verdict::crashed || result.verdict == Verdict::hung;
+  for (const auto& note : result.notes) text += indented(printable(note), "  ");
+  if (reasons_first) text += reasons_text(result);
+
+  constexpr std::size_t limit = 10;
+  const auto shared = share(result.failures);
+  const auto shown = style.verbose ? shared.size() : std::min(shared.size(), limit);
+  std::size_t told = 0;
+  for (std::size_t i = 0; i < shown; ++i) {
+    if (shared.size() > 1 || shared[i].ranks.size() > 1) text += fmt::format("  {}\n", paint(Hue::faint, rank_list(shared[i].ranks)));
+    text += text_of(*shared[i].failure);
+    told += shared[i].ranks.size();
+  }
+  if (told < total) text += fmt::format("  and {} more\n", total - told);
+  if (!reasons_first) text += reasons_text(result);
+
+  for (const auto& clause : result.info.clauses) {
+    const auto known = style.clauses.find(clause);
+    text += known == style.clauses.end() ? fmt::format("  {}\n", printable(clause)) : fmt::format("  {}  {}\n", printable(clause), printable(known->second));
+  }
+  return text + fmt::format("  again: {}\n", again(result, report));
+}
+
+std::string summary(const Report& report, const TextStyle& style) {
+  const Paint paint(style.color);
+  std::string text;
+  if (style.verbose && !style.quiet) text += all_cases_text(report, paint);
+  for (const auto& result : report.cases) {
+    if (is_bad(result.verdict) && result.verdict != Verdict::not_run) text += fmt::format("{}{}", text.empty() ? "" : "\n", failure_text(result, report, style));
+  }
+  std::string rest = defects_text(report, style, paint) + not_run_text(report, style, paint);
+  if (!style.quiet) {
+    rest += skips_text(report, paint);
+    for (const auto& id : report.flaky()) rest += fmt::format("{} {}\n", paint(Hue::yellow, "FLAKY"), printable(id));
+    if (style.verbose) rest += slowest_text(report);
+    rest += world_text(report);
+  }
+  if (!text.empty() && !rest.empty()) text += '\n';
+  return text + rest + last_line(report, paint);
+}
+
+}  // namespace shardproof::reports

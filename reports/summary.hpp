@@ -1,6 +1,7 @@
 // The report as people read it on a terminal: failures in full, first cause first, with the command that reproduces each; then counts.
 #pragma once
 
+#include <map>
 #include <string>
 
 #include "reports/report.hpp"
@@ -9,10 +10,12 @@ namespace shardproof::reports {
 
 struct TextStyle {
   bool color = false;
-  bool verbose = false;  ///< every case, with its measurements
+  bool verbose = false;  ///< every case, with its measurements, the slowest ones, and failures without a limit
   bool quiet = false;    ///< failures and the last line only
+  std::map<std::string, std::string> clauses;  ///< texts by clause id, where the worker's listing is at hand
 };
 
+/// One bad case. Failures that several ranks share in file, line and values are shown once, with those ranks.
 std::string failure_text(const CaseResult& result, const Report& report, const TextStyle& style);
 std::string summary(const Report& report, const TextStyle& style);
 

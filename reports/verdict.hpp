@@ -1,7 +1,9 @@
 // One verdict per case from what all its ranks say and how their processes ended. Pure.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,16 +15,33 @@ namespace shardproof::reports {
 /// Strongest last; a case gets the strongest that applies.
 enum class Verdict : std::uint8_t { passed, skipped, not_run, error, failed, disagreed, hung, crashed };
 
+inline constexpr std::array<Verdict, 8> all_verdicts{Verdict::passed, Verdict::skipped, Verdict::not_run,   Verdict::error,
+                                                     Verdict::failed, Verdict::disagreed, Verdict::hung, Verdict::crashed};
+
 std::string_view to_string(Verdict verdict);
+std::optional<Verdict> verdict_from_string(std::string_view text);
+
+/// Neither passed nor skipped: something that somebody has to look at.
+constexpr bool is_bad(Verdict verdict) { return verdict > Verdict::skipped; }
 
 /// What one rank contributes to the verdict of one case.
 struct RankOutcome {
   Outcome outcome = Outcome::missing;
   std::uint64_t assertions = 0;
+  friend bool operator==(const RankOutcome&, const RankOutcome&) = default;
 };
 
-/// Passes only if every rank passed and made at least one assertion; a rank that passed with none counts as an error. `disagreed`: some
-/// ranks skipped or never got the case while others ran it; never that one failed and another passed. No rank at all is not_run.
+/// A rank *began* the case if it passed, failed, had an error or was released; it *ended it itself* if it was not merely released.
+/// The first line that applies:
+///   crashed    some rank crashed
+///   hung       some rank hung
+///   disagreed  some rank has no evidence of the case while another began it, or some rank skipped it while another ended it itself
+///   failed     some rank failed
+///   error      some rank had an error, or passed without an assertion, or was released although no other rank failed, had an error,
+///              hung, crashed or skipped: a release without a culprit explains nothing
+///   not_run    some rank has no evidence (and so nobody began it), or there is no rank at all
+///   skipped    some rank skipped (the others skipped too, or were released by it)
+///   passed     every rank passed, each with at least one assertion
 Verdict decide(std::span<const RankOutcome> ranks);
 
 }  // namespace shardproof::reports

@@ -26,6 +26,15 @@ struct Ending {
   friend bool operator==(const Ending&, const Ending&) = default;
 };
 
+/// Exit codes of a rank that found its arguments or its world not right and took no part in any case.
+inline constexpr int usage_exit = 2;
+inline constexpr int infrastructure_exit = 3;
+
+/// True for a rank that left with such a code, outside any case by its launcher's word.
+constexpr bool is_refusal(const Ending& ending) {
+  return ending.how == Ending::How::exited && ending.position < 0 && (ending.code == usage_exit || ending.code == infrastructure_exit);
+}
+
 std::string_view to_string(Ending::How how);
 void to_json(nlohmann::ordered_json& json, const Ending& ending);
 void from_json(const nlohmann::ordered_json& json, Ending& ending);

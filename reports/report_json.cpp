@@ -1,0 +1,372 @@
+#include <fmt/format.h>
+#include <algorithm>
+#include <array>
+#include <istream>
+#include <ostream>
+#include <stdexcept>
+
+#include "harness/protocol/json_fields.hpp"
+#include "reports/report.hpp"
+
+namespace shardproof::reports {
+
+using nlohmann::ordered_json;
+
+namespace {
+
+constexpr std::array<std::string_view, 9> volatile_places{
+    "run/id", "run/started", "run/argv", "run/environment", "run/git_commit", "machine",
+    "worlds/*/endings",  // of ranks that leave because another died, some are stopped first
+    "cases/*/duration_ns", "cases/*/failures/*/monotonic_ns"};
+
+ordered_json text_or_null(const std::string& text) { return text.empty() ? ordered_json(nullptr) : ordered_json(text); }
+
+std::string read_text_or_null(const Fields& fields, const char* name) {
+  const auto& value = fields.at(name, "a text or null");
+  return value.is_null() ? std::string() : read_text(value, fields.where(name));
+}
+
+/// Runs `read` and puts the place before whatever it objects to.
+template <class Read>
+void within(const std::string& place, const Read& read) {
+  try {
+    read();
+  } catch (const std::invalid_argument& error) {
+    throw std::invalid_argument(place + ": " + error.what());
+  }
+}
+
+// -- A case --
+
+ordered_json json_of(const RankOutcome& rank) { return {{"outcome", to_string(rank.outcome)}, {"assertions", rank.assertions}}; }
+
+ordered_json json_of(const Failure& failure) {
+  const auto& a = failure.assertion;
+  return {{"rank", failure.rank},         {"file", a.file},         {"line", a.line},       {"macro", a.macro},
+          {"expression", a.expression},   {"expansion", a.expansion}, {"messages", a.messages}, {"clauses", a.clauses},
+          {"monotonic_ns", a.monotonic_ns}};
+}
+
+ordered_json json_of(const CaseResult& result, bool flaky) {
+  ordered_json ranks = ordered_json::array();
+  for (const auto& rank : result.ranks) ranks.push_back(json_of(rank));
+  for (const auto& [rank, reason] : result.reasons) ranks.at(static_cast<std::size_t>(rank))["reason"] = reason;
+  ordered_json measurements = ordered_json::object();
+  for (const auto& [name, measurement] : result.measurements) {
+    measurements[name] = ordered_json{{"value", measurement.value}, {"unit", measurement.unit}};
+  }
+  ordered_json failures = ordered_json::array();
+  for (const auto& failure : result.failures) failures.push_back(json_of(failure));
+  const auto& info = result.info;
+  return {{"id", info.id},
+          {"suite", info.suite},
+          {"params", info.params},
+          {"world_size", info.world_size},
+          {"world", result.world},
+          {"repetition", result.repetition},
+          {"clauses", info.clauses},
+          {"tags", info.tags},
+          {"needs", info.needs},
+          {"file", info.file},
+          {"line", info.line},
+          {"verdict", to_string(result.verdict)},
+          {"flaky", flaky},
+          {"assertions", result.assertions},
+          {"measurements", std::move(measurements)},
+          {"ranks", std::move(ranks)},
+          {"notes", result.notes},
+          {"failures", std::move(failures)},
+          {"failures_left_out", result.failures_left_out},
+          {"duration_ns", result.duration_ns}};
+}
+
+Outcome read_outcome(const Fields& fields, const ordered_json& json) {
+  const auto outcome = outcome_from_string(fields.text("outcome"));
+  if (!outcome) refuse(fields.where("outcome"), "an outcome", json["outcome"]);
+  return *outcome;
+}
+
+void read_rank(const ordered_json& json, CaseResult& result) {
+  const Fields fields(json, "rank");
+  const int rank = static_cast<int>(result.ranks.size());
+  result.ranks.push_back({read_outcome(fields, json), fields.integer<std::uint64_t>("assertions")});
+  if (fields.has("reason")) result.reasons[rank] = fields.text("reason");
+}
+
+Failure read_failure(const ordered_json& json) {
+  const Fields fields(json, "failure");
+  return {.rank = fields.integer<int>("rank"),
+          .assertion = {.file = fields.text("file"),
+                        .line = fields.integer<int>("line"),
+                        .macro = fields.text("macro"),
+                        .expression = fields.text("expression"),
+                        .expansion = fields.text("expansion"),
+                        .messages = fields.texts("messages"),
+                        .clauses = fields.texts("clauses"),
+                        .monotonic_ns = fields.integer<std::int64_t>("monotonic_ns")}};
+}
+
+CaseResult read_case(const ordered_json& json) {
+  const Fields fields(json, "case");
+  CaseResult result;
+  from_json(json, result.info);
+  result.world = fields.integer<int>("world");
+  result.repetition = fields.integer<std::uint64_t>("repetition");
+  const auto verdict = verdict_from_string(fields.text("verdict"));
+  if (!verdict) refuse(fields.where("verdict"), "a verdict", json["verdict"]);
+  result.verdict = *verdict;
+  result.assertions = fields.integer<std::uint64_t>("assertions");
+  for (const auto& [name, value] : fields.object("measurements").items()) {
+    const Fields measurement(value, "measurement");
+    result.measurements[name] = {measurement.number("value"), measurement.text("unit")};
+  }
+  const auto& ranks = fields.array("ranks");
+  result.ranks.reserve(ranks.size());
+  for (const auto& rank : ranks) read_rank(rank, result);
+  result.notes = fields.texts("notes");
+  for (const auto& failure : fields.array("failures")) result.failures.push_back(read_failure(failure));
+  result.failures_left_out = fields.integer<std::uint64_t>("failures_left_out");
+  result.duration_ns = fields.integer<std::int64_t>("duration_ns");
+  return result;
+}
+
+// -- The rest --
+
+ordered_json json_of(const World& world) {
+  return {{"fabric", world.fabric}, {"device", world.device}, {"ranks", world.size}, {"endings", world.endings}, {"defects", world.defects}};
+}
+
+World read_world(const ordered_json& json) {
+  const Fields fields(json, "world");
+  World world;
+  world.fabric = fields.text("fabric");
+  world.device = fields.text("device");
+  world.size = fields.integer<int>("ranks");
+  world.endings = fields.list<Ending>("endings");
+  world.defects = fields.texts("defects");
+  return world;
+}
+
+ordered_json summary_of(const Report& report, std::size_t flaky) {
+  ordered_json summary{{"cases", report.cases.size()}};
+  for (const auto& [verdict, count] : report.counts()) summary[std::string(to_string(verdict))] = count;
+  summary["flaky"] = flaky;
+  summary["waived"] = 0;  // no case can be waived yet, so none is
+  return summary;
+}
+
+ordered_json skips_of(const Report& report) {
+  ordered_json skips = ordered_json::array();
+  for (const auto& result : report.cases) {
+    if (result.verdict != Verdict::skipped) continue;
+    std::string reason;
+    for (const auto& [rank, text] : result.reasons) {
+      if (result.ranks.at(static_cast<std::size_t>(rank)).outcome == Outcome::skipped) {
+        reason = text;
+        break;
+      }
+    }
+    skips.push_back({{"id", result.info.id}, {"repetition", result.repetition}, {"reason", reason}});
+  }
+  return skips;
+}
+
+/// Everything, with `cases` empty in its place.
+ordered_json frame_of(const Report& report, std::size_t flaky) {
+  ordered_json frame{{"schema_version", schema_version}};
+  const ordered_json head = report.head;
+  for (const auto& [key, value] : head.items()) frame[key] = value;
+  frame["summary"] = summary_of(report, flaky);
+  ordered_json worlds = ordered_json::array();
+  for (const auto& world : report.worlds) worlds.push_back(json_of(world));
+  frame["worlds"] = std::move(worlds);
+  frame["cases"] = ordered_json::array();
+  frame["skips"] = skips_of(report);
+  return frame;
+}
+
+void check_version(const ordered_json& version) {
+  const auto number = read_integer<int>(version, "report: \"schema_version\"");
+  if (number != schema_version) {
+    throw std::invalid_argument(fmt::format("report: schema version {}; this shardproof reads version {}{}", number, schema_version,
+                                            number > schema_version ? ": use the shardproof that wrote it, or a newer one" : ""));
+  }
+}
+
+/// All but the cases.
+Report read_frame(const ordered_json& json) {
+  const Fields fields(json, "report");
+  check_version(fields.at("schema_version", "an integer"));
+  Report report;
+  from_json(json, report.head);
+  const auto& worlds = fields.array("worlds");
+  for (std::size_t i = 0; i < worlds.size(); ++i) {
+    within(fmt::format("worlds[{}]", i), [&] { report.worlds.push_back(read_world(worlds[i])); });
+  }
+  return report;
+}
+
+void check_worlds(const Report& report) {
+  for (std::size_t i = 0; i < report.cases.size(); ++i) {
+    const int world = report.cases[i].world;
+    if (world < 0 || std::cmp_greater_equal(world, report.worlds.size())) {
+      throw std::invalid_argument(fmt::format("cases[{}]: \"world\": expected an index into {} worlds, found {}", i, report.worlds.size(), world));
+    }
+  }
+}
+
+void drop(ordered_json& json, std::string_view place) {
+  const auto slash = place.find('/');
+  const auto step = place.substr(0, slash);
+  const bool is_last = slash == std::string_view::npos;
+  if (step == "*") {
+    if (!json.is_array()) return;
+    for (auto& element : json) drop(element, place.substr(slash + 1));
+    return;
+  }
+  const std::string key(step);
+  if (!json.is_object() || !json.contains(key)) return;
+  if (is_last) {
+    json.erase(key);
+  } else {
+    drop(json[key], place.substr(slash + 1));
+  }
+}
+
+}  // namespace
+
+void to_json(ordered_json& json, const RunHead& head) {
+  json = ordered_json{{"suite_version", head.suite_version},
+                      {"run",
+                       {{"id", head.run_id},
+                        {"started", head.started},
+                        {"argv", head.argv},
+                        {"seed", head.seed},
+                        {"repeat", head.repeat},
+                        {"partial", head.partial},
+                        {"git_commit", head.git_commit},
+                        {"environment", head.environment}}},
+                      {"machine", head.machine},
+                      {"subject", {{"name", head.subject}, {"version", head.subject_version}, {"fault", text_or_null(head.fault)}}},
+                      {"profile", head.profile}};
+}
+
+void from_json(const ordered_json& json, RunHead& head) {
+  const Fields fields(json, "report");
+  head.suite_version = fields.text("suite_version");
+  const Fields run(fields.object("run"), "report: run");
+  head.run_id = run.text("id");
+  head.started = run.text("started");
+  head.argv = run.texts("argv");
+  head.seed = run.integer<std::uint64_t>("seed");
+  head.repeat = run.integer<int>("repeat");
+  head.partial = run.boolean("partial");
+  head.git_commit = run.text("git_commit");
+  head.environment = run.text_map("environment");
+  head.machine = fields.text_map("machine");
+  const Fields subject(fields.object("subject"), "report: subject");
+  head.subject = subject.text("name");
+  head.subject_version = subject.text("version");
+  head.fault = read_text_or_null(subject, "fault");
+  head.profile = fields.text("profile");
+}
+
+ordered_json to_json(const Report& report) {
+  const auto flaky = report.flaky();
+  auto json = frame_of(report, flaky.size());
+  auto& cases = json["cases"];
+  for (const auto& result : report.cases) cases.push_back(json_of(result, std::binary_search(flaky.begin(), flaky.end(), result.info.id)));
+  return json;
+}
+
+void write_report(std::ostream& out, const Report& report) {
+  const auto flaky = report.flaky();
+  const auto frame = frame_of(report, flaky.size());
+  const auto list = [&out](std::size_t size, const auto& element) {
+    out << '[';
+    for (std::size_t i = 0; i < size; ++i) out << (i == 0 ? "\n    " : ",\n    ") << dump_line(element(i));
+    out << (size == 0 ? "]" : "\n  ]");
+  };
+  const char* separator = "{\n  ";
+  for (const auto& [key, value] : frame.items()) {
+    out << separator << '"' << key << "\": ";
+    separator = ",\n  ";
+    if (key == "cases") {
+      list(report.cases.size(), [&](std::size_t i) {
+        return json_of(report.cases[i], std::binary_search(flaky.begin(), flaky.end(), report.cases[i].info.id));
+      });
+    } else if (value.is_array()) {
+      list(value.size(), [&elements = value](std::size_t i) { return elements[i]; });
+    } else {
+      out << dump_line(value);
+    }
+  }
+  out << "\n}\n";
+}
+
+Report from_json(const ordered_json& json) {
+  auto report = read_frame(json);
+  const auto& cases = Fields(json, "report").array("cases");
+  report.cases.reserve(cases.size());
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    within(fmt::format("cases[{}]", i), [&] { report.cases.push_back(read_case(cases[i])); });
+  }
+  check_worlds(report);
+  return report;
+}
+
+Report read_report(std::istream& in) {
+  // Every case is read and dropped as soon as it is whole: a report of many ranks is mostly cases.
+  constexpr int top = 1;
+  constexpr int element = 2;
+  std::vector<CaseResult> cases;
+  std::string key;
+  const ordered_json::parser_callback_t take = [&](int depth, ordered_json::parse_event_t event, ordered_json& parsed) {
+    using Event = ordered_json::parse_event_t;
+    if (depth == top && event == Event::key) key = parsed.get_ref<const std::string&>();
+    if (depth == top && event == Event::value && key == "schema_version") check_version(parsed);
+    if (depth != element || event != Event::object_end || key != "cases") return true;
+    within(fmt::format("cases[{}]", cases.size()), [&] { cases.push_back(read_case(parsed)); });
+    return false;
+  };
+  ordered_json json;
+  try {
+    json = ordered_json::parse(in, take);
+  } catch (const ordered_json::parse_error& error) {
+    throw std::invalid_argument(fmt::format("report: no JSON at byte {}", error.byte));
+  } catch (const ordered_json::exception&) {
+    throw std::invalid_argument("report: a number is out of range");
+  }
+  auto report = read_frame(json);
+  const auto& rest = Fields(json, "report").array("cases");
+  if (!rest.empty()) throw std::invalid_argument("report: \"cases\": expected an array of objects");
+  report.cases = std::move(cases);
+  check_worlds(report);
+  return report;
+}
+
+std::span<const std::string_view> volatile_fields() { return volatile_places; }
+
+ordered_json stable_part(const ordered_json& report) {
+  auto stable = report;
+  for (const auto place : volatile_places) drop(stable, place);
+  const auto worlds = stable.value("worlds", ordered_json::array());
+  if (!stable.contains("cases") || !stable["cases"].is_array()) return stable;
+  for (auto& result : stable["cases"]) {
+    if (!result.is_object()) continue;
+    if (auto failures = result.find("failures"); failures != result.end() && failures->is_array()) {
+      std::stable_sort(failures->begin(), failures->end(),
+                       [](const auto& a, const auto& b) { return a.value("rank", 0) < b.value("rank", 0); });
+    }
+    const auto world = result.value("world", std::size_t{0});
+    if (world >= worlds.size() || !result.contains("measurements")) continue;
+    const auto device = worlds[world].value("device", std::string("sim"));
+    auto& measurements = result["measurements"];
+    for (auto it = measurements.begin(); it != measurements.end();) {
+      it = is_exact(device, it->value("unit", std::string())) ? it + 1 : measurements.erase(it);
+    }
+  }
+  return stable;
+}
+
+}  // namespace shardproof::reports
