@@ -1,0 +1,141 @@
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers.hpp>
+#include <catch2/matchers/catch_matchers_exception.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <stdexcept>
+
+#include "harness/device/sim/sim_device.hpp"
+#include "tests/device/groups.hpp"
+
+using namespace shardproof;
+using shardproof::test::FakeGroup;
+
+namespace {
+
+Tensor host(std::int64_t count, DType dtype = DType::f32) { return Tensor::host(dtype, {count}); }
+
+}  // namespace
+
+TEST_CASE("a collective is handed to the group as asked and recorded as done") {
+  SimDevice device({}, 11);
+  FakeGroup group(2, 1);
+  const auto communicator = device.communicator(group);
+  CHECK(communicator->rank() == 1);
+  CHECK(communicator->size() == 2);
+  const Stream stream = device.create_stream(StreamRole::reduce, "rs");
+  const Tensor in = device.empty(stream, DType::bf16, {6}, MemoryClass::reduce_input, "in");
+  const Tensor out = device.empty(stream, DType::bf16, {3}, MemoryClass::sharded_gradient, "out");
+  group.calls.resize(3);  // three calls went before
+  communicator->run(stream, {.kind = CollectiveKind::reduce_scatter, .op = ReduceOp::premul_sum, .factor = 0.5, .in = in, .out = out, .tag = "layers.1"});
+
+  const Descriptor& asked = group.calls.back();
+  CHECK(asked.kind == CollectiveKind::reduce_scatter);
+  CHECK(asked.count == 6);
+  CHECK(asked.dtype == DType::bf16);
+  CHECK(asked.op == ReduceOp::premul_sum);
+  CHECK(asked.factor == 0.5);
+  CHECK(asked.root == -1);
+  CHECK(asked.tag_view() == "layers.1");
+
+  CHECK(std::get<fact::Collective>(device.trace().facts.back()) == fact::Collective{.stream = stream.id,
+                                                                                    .kind = CollectiveKind::reduce_scatter,
+                                                                                    .dtype = DType::bf16,
+                                                                                    .op = ReduceOp::premul_sum,
+                                                                                    .in_count = 6,
+                                                                                    .out_count = 3,
+                                                                                    .sequence = 3,
+                                                                                    .group = {10, 11},
+                                                                                    .tag = "layers.1",
+                                                                                    .start = 0,
+                                                                                    .end = 0,
+                                                                                    .reads = {{1, 0, 12}},
+                                                                                    .writes = {{2, 0, 6}}});
+}
+
+TEST_CASE("a tag too long for a descriptor is whole in the facts and in the costs") {
+  const std::string tag(200, 'x');
+  CostModel costs;
+  costs.tagged_collectives[{CollectiveKind::all_gather, tag}] = 9;
+  SimDevice device(costs, 0);
+  FakeGroup group;
+  device.communicator(group)->run(Device::compute, {.in = host(1), .out = host(2), .tag = tag});
+  const auto& collective = std::get<fact::Collective>(device.trace().facts.back());
+  CHECK(collective.tag == tag);
+  CHECK(collective.end == 9);
+}
+
+TEST_CASE("an exception of the group passes and leaves no trace") {
+  CostModel costs;
+  costs.host_call = 2;
+  SimDevice device(costs, 0);
+  FakeGroup group;
+  group.failure = std::make_exception_ptr(Mismatch("rank 0 and rank 1 differ"));
+  const auto communicator = device.communicator(group);
+  CHECK_THROWS_MATCHES(communicator->run(Device::compute, {.in = host(1), .out = host(2), .tag = "t"}), Mismatch,
+                       Catch::Matchers::Message("rank 0 and rank 1 differ"));
+  CHECK(device.trace().facts.empty());
+  CHECK(device.host_clock() == 0);
+}
+
+TEST_CASE("a group of one rank is not asked") {
+  SimDevice device({}, 0);
+  FakeGroup alone(1);
+  CHECK_THROWS_AS(device.communicator(alone)->run(Device::compute, {.in = host(1), .out = host(1), .tag = "t"}), std::logic_error);
+  CHECK(alone.calls.empty());
+}
+
+TEST_CASE("a fabric that loses ready times is found out") {
+  SimDevice device({}, 0);
+  FakeGroup group;
+  group.lie = 0;
+  device.submit(Device::compute, {.kind = WorkKind::other, .label = "", .reads = {}, .writes = {}, .cost = 5, .run = {}});
+  CHECK_THROWS_AS(device.communicator(group)->run(Device::compute, {.in = host(1), .out = host(2), .tag = "t"}), std::logic_error);
+}
+
+TEST_CASE("what does not fit the kind is refused before anybody is asked") {
+  using Kind = CollectiveKind;
+  struct Refused {
+    Collective collective;
+    std::string why;
+  };
+  const Tensor wide = host(8);
+  const auto refused = GENERATE_REF(values<Refused>({
+      {{.in = host(3), .out = host(5)}, "the output has 5 elements; 2 ranks with 3 each make 6"},
+      {{.kind = Kind::reduce_scatter, .op = ReduceOp::sum, .in = host(5), .out = host(3)}, "the input has 5 elements; 2 ranks that keep 3 each need 6"},
+      {{.kind = Kind::all_reduce, .op = ReduceOp::sum, .in = host(5), .out = host(6)}, "the input has 5 elements and the output 6; they must be alike"},
+      {{.kind = Kind::all_to_all, .in = host(5), .out = host(5)}, "the input has 5 elements, which 2 ranks cannot share evenly"},
+      {{.in = host(3), .out = host(6, DType::f16)}, "the input is f32 and the output f16; they must be alike"},
+      {{.in = host(3)}, "the output is not defined"},
+      {{.out = host(3)}, "the input is not defined"},
+      {{.kind = Kind::all_reduce, .in = host(5), .out = host(5)}, "a reduction needs an operation"},
+      {{.op = ReduceOp::sum, .in = host(1), .out = host(2)}, "nothing is reduced here, yet the operation is sum"},
+      {{.kind = Kind::broadcast, .root = 2, .in = host(5), .out = host(5)}, "root 2 is no rank of a group of 2"},
+      {{.root = 0, .in = host(1), .out = host(2)}, "it has no root, yet 0 is given"},
+      {{.kind = Kind::barrier, .in = host(1)}, "a barrier takes no tensors"},
+      {{.kind = Kind::send_recv, .in = host(1), .out = host(1)}, "this kind is not run on a stream; the group itself offers it"},
+      {{.in = wide.narrow(4, 4), .out = wide}, "input and output share memory, but not as this kind allows: a part at its own rank's place, or one and the same"},
+  }));
+  SimDevice device({}, 10);
+  FakeGroup group;
+  Collective collective = refused.collective;
+  collective.tag = "layers.1";
+  CAPTURE(refused.why);
+  CHECK_THROWS_MATCHES(device.communicator(group)->run(Device::compute, collective), std::invalid_argument,
+                       Catch::Matchers::MessageMatches(Catch::Matchers::StartsWith(std::string(to_string(collective.kind)) + " \"layers.1\" of group fake on rank 10: ") &&
+                                                       Catch::Matchers::EndsWith(refused.why)));
+  CHECK(group.calls.empty());
+  CHECK(device.trace().facts.empty());
+}
+
+TEST_CASE("operands in place are fine") {
+  const Tensor whole = host(6);
+  const Tensor half = whole.narrow(3, 3);  // of rank 1
+  CHECK_NOTHROW(check({.in = half, .out = whole}, 1, 2, "x"));
+  CHECK_NOTHROW(check({.kind = CollectiveKind::reduce_scatter, .op = ReduceOp::sum, .in = whole, .out = half}, 1, 2, "x"));
+  CHECK_NOTHROW(check({.kind = CollectiveKind::all_reduce, .op = ReduceOp::max, .in = whole, .out = whole}, 1, 2, "x"));
+  CHECK_NOTHROW(check({.kind = CollectiveKind::broadcast, .root = 0, .in = whole, .out = whole}, 1, 2, "x"));
+  CHECK_NOTHROW(check({.kind = CollectiveKind::barrier}, 1, 2, "x"));
+  CHECK_NOTHROW(check({.in = host(0), .out = host(0)}, 1, 2, "x"));
+  CHECK_THROWS_AS(check({.in = half, .out = whole}, 0, 2, "x"), std::invalid_argument);
+}

@@ -1,0 +1,151 @@
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_exception.hpp>
+#include <cmath>
+#include <cstdint>
+#include <stdexcept>
+
+#include "harness/device/sim/sim_device.hpp"
+#include "harness/trace/memory.hpp"
+#include "harness/trace/races.hpp"
+
+using namespace shardproof;
+
+TEST_CASE("work happens at once, with the host's kernels") {
+  SimDevice device({}, 0);
+  const Tensor out = device.empty(Device::compute, DType::f32, {3}, MemoryClass::activation, "out");
+  device.submit(Device::compute, {.kind = WorkKind::fill,
+                                  .label = "ones",
+                                  .reads = {},
+                                  .writes = {out},
+                                  .run = [&](const Kernels& kernels, NativeStream stream) {
+                                    CHECK(&kernels == &cpu_kernels());
+                                    CHECK(stream == nullptr);
+                                    kernels.fill(stream, out, 1.0);
+                                  }});
+  CHECK(out.to_doubles() == std::vector<double>{1, 1, 1});
+}
+
+TEST_CASE("facts name the bytes that work touches: views by their place, host memory and empty views not at all") {
+  SimDevice device({}, 0);
+  const Tensor a = device.empty(Device::compute, DType::f32, {4, 2}, MemoryClass::activation, "a");
+  const Tensor b = device.empty(Device::compute, DType::bf16, {4}, MemoryClass::activation, "b");
+  device.submit(Device::compute, {.kind = WorkKind::forward,
+                                  .label = "layers.0",
+                                  .reads = {a.narrow(1, 2), Tensor::host(DType::f32, {8}), Tensor{}, a.narrow(4, 0)},
+                                  .writes = {b},
+                                  .run = {}});
+  const auto& work = std::get<fact::Work>(device.trace().facts.back());
+  CHECK(work.label == "layers.0");
+  CHECK(work.reads == std::vector<ByteRange>{{1, 8, 16}});
+  CHECK(work.writes == std::vector<ByteRange>{{2, 0, 8}});
+}
+
+TEST_CASE("work that throws leaves no trace") {
+  SimDevice device({}, 0);
+  const auto failing = [](const Kernels&, NativeStream) { throw std::runtime_error("singular"); };
+  CHECK_THROWS_MATCHES(
+      device.submit(Device::compute, {.kind = WorkKind::other, .label = "", .reads = {}, .writes = {}, .cost = 5, .run = failing}),
+      std::runtime_error, Catch::Matchers::Message("singular"));
+  CHECK(device.trace().facts.empty());
+  device.synchronize(Device::compute);
+  CHECK(device.host_clock() == 0);
+}
+
+TEST_CASE("memory is aligned, poisoned, and numbered from one without repetition") {
+  SimDevice device({}, 0);
+  const auto first = device.allocate(Device::compute, 20, MemoryClass::shard, "first");
+  CHECK(first->buffer() == 1);
+  CHECK(first->bytes() == 20);
+  CHECK(reinterpret_cast<std::uintptr_t>(first->data()) % 64 == 0);
+  for (std::size_t i = 0; i < first->bytes(); ++i) CHECK(first->data()[i] == SimDevice::poison);
+  for (const DType dtype : {DType::f64, DType::f32, DType::bf16, DType::f16}) {
+    const Tensor fresh = device.empty(Device::compute, dtype, {1}, MemoryClass::other, "fresh");
+    CHECK(std::isnan(fresh.to_doubles().at(0)));
+  }
+  device.release(Device::compute, first);
+  CHECK(device.allocate(Device::compute, 20, MemoryClass::shard, "next")->buffer() == 6);
+  CHECK(device.allocate(Device::compute, 0, MemoryClass::shard, "nothing")->bytes() == 0);
+}
+
+TEST_CASE("released memory shows in the values of whoever reads it still") {
+  SimDevice device({}, 0);
+  const Tensor tensor = device.empty(Device::compute, DType::f32, {2}, MemoryClass::gathered, "stale");
+  cpu_kernels().fill(nullptr, tensor, 3.0);
+  device.release(Device::compute, tensor.storage());
+  CHECK(std::isnan(tensor.to_doubles().at(1)));
+}
+
+TEST_CASE("live bytes follow allocation and release") {
+  SimDevice device({}, 0);
+  CHECK(device.live_bytes() == 0);
+  auto a = device.allocate(Device::compute, 100, MemoryClass::gathered, "a");
+  auto b = device.allocate(Device::compute, 10, MemoryClass::shard, "b");
+  CHECK(device.live_bytes() == 110);
+  device.release(Device::compute, a);
+  CHECK(device.live_bytes() == 10);
+  a.reset();
+  CHECK(device.live_bytes() == 10);
+  b.reset();
+  CHECK(device.live_bytes() == 0);
+  CHECK(trace::peak(device.trace(), MemoryClass::gathered) == trace::Live{1, 100});
+}
+
+TEST_CASE("storage that is dropped is released on the stream that it was allocated on") {
+  SimDevice device({}, 0);
+  const Stream stream = device.create_stream(StreamRole::all_gather, "ag");
+  { const Tensor dropped = device.empty(stream, DType::f32, {2}, MemoryClass::gathered, "dropped"); }
+  CHECK(std::get<fact::Released>(device.trace().facts.back()) == fact::Released{stream.id, 1});
+
+  auto kept = device.allocate(stream, 8, MemoryClass::gathered, "kept");
+  device.release(Device::compute, kept);
+  const std::size_t facts = device.trace().facts.size();
+  CHECK(std::get<fact::Released>(device.trace().facts.back()) == fact::Released{0, 2});
+  kept.reset();
+  CHECK(device.trace().facts.size() == facts);
+}
+
+TEST_CASE("a release of the wrong thing is told by name") {
+  SimDevice device({}, 2), other({}, 2);
+  const auto storage = device.allocate(Device::compute, 8, MemoryClass::gathered, "layers.1");
+  device.release(Device::compute, storage);
+  CHECK_THROWS_MATCHES(device.release(Device::compute, storage), std::logic_error,
+                       Catch::Matchers::Message("release on rank 2: buffer 1 \"layers.1\" was released before"));
+  CHECK_THROWS_MATCHES(other.release(Device::compute, storage), std::invalid_argument,
+                       Catch::Matchers::Message("release on rank 2: buffer 1 was not allocated on this device"));
+  CHECK_THROWS_AS(device.release(Device::compute, Tensor::host(DType::f32, {1}).storage()), std::invalid_argument);
+  CHECK_THROWS_AS(device.release(Device::compute, nullptr), std::invalid_argument);
+}
+
+TEST_CASE("storage may outlive its device") {
+  Tensor survivor;
+  {
+    SimDevice device({}, 0);
+    survivor = device.empty(Device::compute, DType::f32, {2}, MemoryClass::shard, "survivor");
+    cpu_kernels().fill(nullptr, survivor, 2.0);
+  }
+  CHECK(survivor.to_doubles() == std::vector<double>{2, 2});
+  survivor = {};
+}
+
+TEST_CASE("a taken trace is whole, and the next one starts empty") {
+  SimDevice device({}, 5);
+  device.mark("one");
+  const Trace taken = device.take_trace();
+  CHECK(taken.rank == 5);
+  CHECK(taken.facts == std::vector<Fact>{fact::Mark{"one", 0}});
+  CHECK(device.trace().facts.empty());
+  CHECK(device.trace().rank == 5);
+}
+
+TEST_CASE("what the host touches is recorded and races where it does not wait") {
+  SimDevice device({}, 0);
+  const Tensor loss = device.empty(Device::compute, DType::f32, {1}, MemoryClass::activation, "loss");
+  device.submit(Device::compute, {.kind = WorkKind::loss, .label = "loss", .reads = {}, .writes = {loss}, .run = {}});
+  device.host_access("print the loss", {loss}, {});
+  CHECK(trace::find_races(device.trace()).size() == 1);
+  static_cast<void>(device.take_trace());
+  device.submit(Device::compute, {.kind = WorkKind::loss, .label = "loss", .reads = {}, .writes = {loss}, .run = {}});
+  device.synchronize(Device::compute);
+  device.host_access("print the loss", {loss}, {});
+  CHECK(trace::find_races(device.trace()).empty());
+}
