@@ -90,10 +90,11 @@ Released::Released(Abort abort)
 // -- The mapping -------------------------------------------------------------------------------------------------------------------------
 
 struct ControlPage::Mapping {
-  Mapping(void* address, int world_size) : layout(world_size), base(static_cast<std::byte*>(address)) {
-    // Spinning for somebody who has no core to run on only keeps him from it; measured, these two numbers were the robust ones.
-    spins = static_cast<unsigned>(world_size) <= std::max(1U, std::thread::hardware_concurrency()) ? 1000 : 50;
-  }
+  Mapping(void* address, int world_size)
+      : layout(world_size),
+        base(static_cast<std::byte*>(address)),
+        // Where ranks are more than cores, whom we wait for mostly has none.
+        spins(static_cast<unsigned>(world_size) <= std::max(1U, std::thread::hardware_concurrency()) ? SpinBudget(50, 1000) : SpinBudget(1, 100)) {}
   ~Mapping() { ::munmap(base, layout.bytes); }
   Mapping(const Mapping&) = delete;
   Mapping& operator=(const Mapping&) = delete;
@@ -130,7 +131,7 @@ struct ControlPage::Mapping {
 
   page::Layout layout;
   std::byte* base;
-  int spins;
+  SpinBudget spins;
 };
 
 ControlPage::ControlPage(std::unique_ptr<Mapping> mapping) : mapping_(std::move(mapping)) {}

@@ -1,5 +1,6 @@
 #include "harness/protocol/doorbell.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <ctime>
