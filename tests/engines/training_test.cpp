@@ -1,0 +1,155 @@
+// The fully sharded engine against values that PyTorch computed, on as many ranks as PyTorch used.
+#include <catch2/catch_test_macros.hpp>
+#include <cmath>
+#include <exception>
+#include <optional>
+#include <thread>
+
+#include "fixtures/engines/fully_shard/fully_shard.hpp"
+#include "fixtures/oracles/golden.hpp"
+#include "harness/fabric/shm/shm_fabric.hpp"
+#include "harness/scenario/player.hpp"
+
+using namespace shardproof;
+namespace golden = shardproof::oracles::golden;
+using scenario::ActionKind;
+using scenario::Module;
+using scenario::ModuleKind;
+using scenario::Scenario;
+
+namespace {
+
+Module linear(std::string name, std::int64_t in, std::int64_t out) {
+  return {.name = std::move(name), .kind = ModuleKind::linear, .in_features = in, .out_features = out};
+}
+
+Module relu(std::string name) { return {.name = std::move(name), .kind = ModuleKind::relu}; }
+
+// Every child and the root are wrapped, as fixtures/oracles/golden/README.md says.
+Scenario recorded(std::vector<Module> children, const golden::Values& values) {
+  Scenario scenario;
+  scenario.model.root.children = std::move(children);
+  for (const Module& child : scenario.model.root.children) scenario.plan.wrap.push_back({.modules = {child.name}});
+  scenario.plan.wrap.push_back({.modules = {""}});
+  scenario.script.input = values.input;
+  scenario.script.segments = {{.iterations = static_cast<int>(values.iterations.size()),
+                               .body = {{ActionKind::forward},
+                                        {ActionKind::backward},
+                                        {ActionKind::step},
+                                        {ActionKind::capture},
+                                        {ActionKind::zero_grad}}}};
+  if (values.optimizer == "adam") {
+    scenario.plan.optimizer = {.kind = scenario::OptimizerKind::adamw, .rate = 1e-2};
+  } else {
+    scenario.plan.optimizer.rate = values.optimizer == "sgd_1/16" ? 0.0625 : values.optimizer == "sgd_0.1" ? 0.1 : 0.5;
+  }
+  return scenario;
+}
+
+Scenario exact(const golden::Values& values) {
+  Scenario scenario = recorded({linear("l0", 4, 6), relu("relu"), linear("l1", 6, 3)}, values);
+  scenario.model.init_divisor = scenario.script.input_divisor = 1;
+  scenario.model.loss = {.kind = scenario::LossKind::dot};
+  return scenario;
+}
+
+Scenario blocks(const golden::Values& values) {
+  std::vector<Module> children;
+  for (const char* name : {"0", "1", "2"}) {
+    children.push_back({.name = name, .children = {linear("in_proj", 8, 32), relu("relu"), linear("out_proj", 32, 8)}});
+  }
+  Scenario scenario = recorded(std::move(children), values);
+  scenario.model.loss = {.kind = scenario::LossKind::sum_of_squares, .divisor = 64};
+  return scenario;
+}
+
+Scenario uneven(const golden::Values& values) {
+  Scenario scenario = recorded({linear("l0", 5, 7), relu("relu0"), linear("l1", 7, 3), relu("relu1"), linear("l2", 3, 1)}, values);
+  scenario.model.loss = {.kind = scenario::LossKind::sum_of_squares, .divisor = 8};
+  return scenario;
+}
+
+// One run per rank, ranks as threads. The first exception of any rank is passed on.
+std::vector<scenario::Run> train(const Scenario& scenario, int world) {
+  ControlPage control = ControlPage::anonymous(world);
+  const auto groups = make_thread_world({.control = &control, .epoch = [](int) { return 1U; }});
+  std::vector<std::optional<scenario::Run>> runs(static_cast<std::size_t>(world));
+  std::vector<std::exception_ptr> thrown(runs.size());
+  {
+    std::vector<std::jthread> ranks;
+    for (int rank = 0; rank < world; ++rank) {
+      ranks.emplace_back([&, rank] {
+        const auto index = static_cast<std::size_t>(rank);
+        try {
+          engines::FullyShard subject;
+          runs[index] = scenario::play(scenario, subject, *groups[index], rank);
+        } catch (const std::exception& error) {
+          thrown[index] = std::current_exception();
+          control.raise_abort(1, {rank, AbortReason::error, error.what()});
+        }
+      });
+    }
+  }
+  for (const std::exception_ptr& error : thrown) {
+    if (error) std::rethrow_exception(error);
+  }
+  std::vector<scenario::Run> all;
+  for (std::optional<scenario::Run>& run : runs) all.push_back(std::move(*run));
+  return all;
+}
+
+void check_close(const Tensor& actual, const Tensor& expected, double tolerance) {
+  if (tolerance == 0) {
+    CHECK(actual == expected);
+    return;
+  }
+  const std::vector<double> a = actual.to_doubles(), b = expected.to_doubles();
+  REQUIRE(a.size() == b.size());
+  double largest = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::abs(a[i] - b[i]));
+  CHECK(largest <= tolerance);
+}
+
+void check_against(const std::string& name, Scenario (*model)(const golden::Values&)) {
+  CAPTURE(name);
+  const golden::Values values = golden::values(name);
+  const std::vector<scenario::Run> runs = train(model(values), values.world);
+  std::size_t compared = 0;
+  for (std::size_t rank = 0; rank < runs.size(); ++rank) {
+    REQUIRE(runs[rank].iterations().size() == values.iterations.size());
+    CHECK(runs[rank].races().empty());
+    for (std::size_t i = 0; i < values.iterations.size(); ++i) {
+      const golden::Iteration& expected = values.iterations[i];
+      const scenario::Iteration& actual = runs[rank].iterations()[i];
+      CHECK(std::abs(actual.loss - expected.losses[rank]) <= expected.tolerance.loss);
+      for (std::size_t p = 0; p < expected.parameters.size(); ++p) {
+        CAPTURE(rank, i, p);
+        const scenario::CapturedParameter& held = actual.parameters[p];
+        REQUIRE(held.shard.shape()[0] == values.shard_rows[rank][p]);
+        if (held.shard.numel() == 0) continue;
+        check_close(held.gradient, expected.parameters[p].gradient.narrow(held.start, held.shard.shape()[0]), expected.tolerance.gradient);
+        check_close(held.shard, expected.parameters[p].after.narrow(held.start, held.shard.shape()[0]), expected.tolerance.parameter);
+        ++compared;
+      }
+    }
+  }
+  CHECK(compared > 0);
+}
+
+}  // namespace
+
+TEST_CASE("exact values are PyTorch's at every world size that it ran") {
+  for (const char* world : {"1", "2", "3", "4", "5", "7", "8"}) check_against(std::string("exact_W") + world, exact);
+}
+
+TEST_CASE("three blocks train as in PyTorch") {
+  for (const char* optimizer : {"sgd", "adam"}) {
+    for (const char* world : {"1", "2", "4"}) check_against(std::string("a_mlp_") + optimizer + "_W" + world, blocks);
+  }
+}
+
+TEST_CASE("uneven layers train as in PyTorch") {
+  for (const char* optimizer : {"sgd_0.1", "adam"}) {
+    for (const char* world : {"1", "2", "3", "4"}) check_against(std::string("b_uneven_") + optimizer + "_W" + world, uneven);
+  }
+}
