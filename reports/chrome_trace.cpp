@@ -1,8 +1,8 @@
 #include "reports/chrome_trace.hpp"
 
+#include <fmt/format.h>
 #include <algorithm>
 #include <cstdint>
-#include <fmt/format.h>
 #include <unordered_map>
 #include <utility>
 
@@ -100,7 +100,8 @@ class RankTracks {
 
   void arrow(const Tail& from, std::uint32_t to_stream, Nanoseconds start) {
     const auto event = [&](const char* phase, std::uint32_t stream, Nanoseconds time) {
-      return Json{{"name", "wait"}, {"cat", "wait"}, {"ph", phase}, {"id", flows_}, {"pid", rank_}, {"tid", stream}, {"ts", microseconds(time)}};
+      return Json{{"name", "wait"}, {"cat", "wait"},           {"ph", phase}, {"id", flows_}, {"pid", rank_},
+                  {"tid", stream},  {"ts", microseconds(time)}};
     };
     // An arrow is tied to the slice around its time, so it leaves just before the end.
     events_.push_back(event("s", from.stream, from.end - 1));

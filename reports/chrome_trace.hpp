@@ -8,8 +8,8 @@
 
 namespace shardproof::reports {
 
-/// The JSON object form, times in microseconds. Work that takes no time appears as an instant; an arrow leads from a piece of work to one that a
-/// wait for it held back. Same facts, same text.
+/// The JSON object form, times in microseconds. Work that takes no time appears as an instant; an arrow leads from a piece of work to one
+/// that a wait for it held back. Same facts, same text.
 nlohmann::ordered_json chrome_trace(std::span<const Trace> ranks);
 
 }  // namespace shardproof::reports

@@ -8,8 +8,8 @@ namespace shardproof {
 
 namespace {
 
-// Where operands may meet: an all-gather's input inside its output at this rank's part, a reduce-scatter's output inside its input likewise,
-// the two of any other kind only as one and the same.
+// Where operands may meet: an all-gather's input inside its output at this rank's part, a reduce-scatter's output inside its input
+// likewise, the two of any other kind only as one and the same.
 bool in_place(const Collective& collective, int rank) {
   const std::byte* in = collective.in.data();
   const std::byte* out = collective.out.data();

@@ -1,5 +1,6 @@
-// What runs work: streams, events, buffers, and work with the bytes that it touches. Nothing else is needed to write an engine, and the same
-// engine runs on every device. Devices and communicators record what passes through them; wrappers (harness/faults) may alter it above them.
+// What runs work: streams, events, buffers, and work with the bytes that it touches. Nothing else is needed to write an engine, and the
+// same engine runs on every device. Devices and communicators record what passes through them; wrappers (harness/faults) may alter it above
+// them.
 #pragma once
 
 #include <cstdint>
@@ -56,13 +57,13 @@ class Device {
 
   /// Memory that work on `stream` may use from here on; filled with a poison pattern where that costs nothing.
   virtual std::shared_ptr<Storage> allocate(Stream stream, std::size_t bytes, MemoryClass memory, std::string_view label) = 0;
-  /// Gives the memory back once all work issued so far on `stream` has ended; views of it may not be used afterwards. Storage that is dropped
-  /// without this is released on the stream that it was allocated on.
+  /// Gives the memory back once all work issued so far on `stream` has ended; views of it may not be used afterwards. Storage that is
+  /// dropped without this is released on the stream that it was allocated on.
   virtual void release(Stream stream, const std::shared_ptr<Storage>& storage) = 0;
   Tensor empty(Stream stream, DType dtype, const Shape& shape, MemoryClass memory, std::string_view label);
 
-  /// Says that the host itself is about to read or write these bytes, without waiting for anything: whoever does so synchronizes before. Races
-  /// of the host with its streams are found from this. A device that records nothing does nothing.
+  /// Says that the host itself is about to read or write these bytes, without waiting for anything: whoever does so synchronizes before.
+  /// Races of the host with its streams are found from this. A device that records nothing does nothing.
   virtual void host_access(std::string_view label, const std::vector<Tensor>& reads, const std::vector<Tensor>& writes);
 
   /// A phase boundary, at the end of all work issued so far on the compute stream.
@@ -74,20 +75,20 @@ struct Collective {
   CollectiveKind kind = CollectiveKind::all_gather;
   ReduceOp op = ReduceOp::none;
   double factor = 1.0;  ///< of premul_sum
-  int root = -1;        ///< of broadcast, in the group
+  int root = -1;  ///< of broadcast, in the group
   Tensor in, out;
-  std::string tag;      ///< what it is for: a module path or parameter-group name
+  std::string tag;  ///< what it is for: a module path or parameter-group name
 };
 
-/// Throws std::invalid_argument when a group of `size` ranks cannot run this: counts or element types that do not fit the kind, an operation or
-/// root missing or out of place, operands that overlap otherwise than at their own place. The text begins with `where`.
+/// Throws std::invalid_argument when a group of `size` ranks cannot run this: counts or element types that do not fit the kind, an
+/// operation or root missing or out of place, operands that overlap otherwise than at their own place. The text begins with `where`.
 void check(const Collective& collective, int rank, int size, std::string_view where);
 
 /// The collectives of one group on one device.
 class Communicator {
  public:
   virtual ~Communicator() = default;
-  virtual int rank() const = 0;                      ///< within the group
+  virtual int rank() const = 0;  ///< within the group
   virtual std::span<const int> members() const = 0;  ///< global ranks
   int size() const { return static_cast<int>(members().size()); }
   /// Issues the collective on the stream. A group of one rank must not be asked: std::logic_error.

@@ -57,8 +57,8 @@ std::optional<StreamRole> stream_role_from_string(std::string_view text);
 std::optional<WorkKind> work_kind_from_string(std::string_view text);
 std::optional<MemoryClass> memory_class_from_string(std::string_view text);
 
-/// Bytes [offset, offset + length) of a buffer. Buffer ids count from 1 and are never reused within a case; 0 is plain host memory, which no
-/// fact names.
+/// Bytes [offset, offset + length) of a buffer. Buffer ids count from 1 and are never reused within a case; 0 is plain host memory, which
+/// no fact names.
 struct ByteRange {
   std::uint64_t buffer = 0;
   std::uint64_t offset = 0;
@@ -160,8 +160,7 @@ struct Mark {
 }  // namespace fact
 
 using Fact = std::variant<fact::StreamCreated, fact::Work, fact::Collective, fact::EventRecorded, fact::EventWaited,
-                          fact::StreamSynchronized, fact::EventSynchronized, fact::Allocated, fact::Released, fact::HostAccess,
-                          fact::Mark>;
+                          fact::StreamSynchronized, fact::EventSynchronized, fact::Allocated, fact::Released, fact::HostAccess, fact::Mark>;
 
 /// One rank's facts of one case, in host order. Stream 0 is the compute stream.
 struct Trace {

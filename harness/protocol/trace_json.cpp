@@ -34,41 +34,41 @@ void put_touched(Json& json, const std::vector<ByteRange>& reads, const std::vec
 }
 
 Json write(const Fact& fact) {
-  return std::visit(
-      Overloaded{
-          [](const fact::StreamCreated& f) {
-            return Json{{"fact", "stream"}, {"stream", f.stream}, {"role", to_string(f.role)}, {"name", f.name}};
-          },
-          [](const fact::Work& f) {
-            Json json{{"fact", "work"},   {"stream", f.stream}, {"kind", to_string(f.kind)},
-                      {"label", f.label}, {"start", f.start},   {"end", f.end}};
-            put_touched(json, f.reads, f.writes);
-            return json;
-          },
-          [](const fact::Collective& f) {
-            Json json{{"fact", "collective"}, {"stream", f.stream},       {"kind", to_string(f.kind)}, {"dtype", to_string(f.dtype)},
-                      {"op", to_string(f.op)}, {"in", f.in_count},        {"out", f.out_count},        {"sequence", f.sequence},
-                      {"group", f.group},      {"tag", f.tag},            {"start", f.start},          {"end", f.end}};
-            put_touched(json, f.reads, f.writes);
-            return json;
-          },
-          [](const fact::EventRecorded& f) { return Json{{"fact", "record"}, {"stream", f.stream}, {"event", f.event}}; },
-          [](const fact::EventWaited& f) { return Json{{"fact", "wait"}, {"stream", f.stream}, {"event", f.event}}; },
-          [](const fact::StreamSynchronized& f) { return Json{{"fact", "stream_sync"}, {"stream", f.stream}}; },
-          [](const fact::EventSynchronized& f) { return Json{{"fact", "event_sync"}, {"event", f.event}}; },
-          [](const fact::Allocated& f) {
-            return Json{{"fact", "allocate"}, {"stream", f.stream},           {"buffer", f.buffer},
-                        {"bytes", f.bytes},   {"class", to_string(f.memory)}, {"label", f.label}};
-          },
-          [](const fact::Released& f) { return Json{{"fact", "release"}, {"stream", f.stream}, {"buffer", f.buffer}}; },
-          [](const fact::HostAccess& f) {
-            Json json{{"fact", "host_access"}, {"label", f.label}};
-            put_touched(json, f.reads, f.writes);
-            return json;
-          },
-          [](const fact::Mark& f) { return Json{{"fact", "mark"}, {"text", f.text}, {"time", f.time}}; },
-      },
-      fact);
+  return std::visit(Overloaded{
+                        [](const fact::StreamCreated& f) {
+                          return Json{{"fact", "stream"}, {"stream", f.stream}, {"role", to_string(f.role)}, {"name", f.name}};
+                        },
+                        [](const fact::Work& f) {
+                          Json json{{"fact", "work"},   {"stream", f.stream}, {"kind", to_string(f.kind)},
+                                    {"label", f.label}, {"start", f.start},   {"end", f.end}};
+                          put_touched(json, f.reads, f.writes);
+                          return json;
+                        },
+                        [](const fact::Collective& f) {
+                          Json json{
+                              {"fact", "collective"},  {"stream", f.stream}, {"kind", to_string(f.kind)}, {"dtype", to_string(f.dtype)},
+                              {"op", to_string(f.op)}, {"in", f.in_count},   {"out", f.out_count},        {"sequence", f.sequence},
+                              {"group", f.group},      {"tag", f.tag},       {"start", f.start},          {"end", f.end}};
+                          put_touched(json, f.reads, f.writes);
+                          return json;
+                        },
+                        [](const fact::EventRecorded& f) { return Json{{"fact", "record"}, {"stream", f.stream}, {"event", f.event}}; },
+                        [](const fact::EventWaited& f) { return Json{{"fact", "wait"}, {"stream", f.stream}, {"event", f.event}}; },
+                        [](const fact::StreamSynchronized& f) { return Json{{"fact", "stream_sync"}, {"stream", f.stream}}; },
+                        [](const fact::EventSynchronized& f) { return Json{{"fact", "event_sync"}, {"event", f.event}}; },
+                        [](const fact::Allocated& f) {
+                          return Json{{"fact", "allocate"}, {"stream", f.stream},           {"buffer", f.buffer},
+                                      {"bytes", f.bytes},   {"class", to_string(f.memory)}, {"label", f.label}};
+                        },
+                        [](const fact::Released& f) { return Json{{"fact", "release"}, {"stream", f.stream}, {"buffer", f.buffer}}; },
+                        [](const fact::HostAccess& f) {
+                          Json json{{"fact", "host_access"}, {"label", f.label}};
+                          put_touched(json, f.reads, f.writes);
+                          return json;
+                        },
+                        [](const fact::Mark& f) { return Json{{"fact", "mark"}, {"text", f.text}, {"time", f.time}}; },
+                    },
+                    fact);
 }
 
 // One of the enumerators from zero up to `last`, by its name.
@@ -130,7 +130,8 @@ Fact read(const Fields& f, const std::string& kind, const std::string& where) {
   if (kind == "stream_sync") return fact::StreamSynchronized{stream()};
   if (kind == "event_sync") return fact::EventSynchronized{event()};
   if (kind == "allocate") {
-    return fact::Allocated{stream(), buffer(), f.integer<std::uint64_t>("bytes"), read_enum(f, "class", MemoryClass::other), f.text("label")};
+    return fact::Allocated{stream(), buffer(), f.integer<std::uint64_t>("bytes"), read_enum(f, "class", MemoryClass::other),
+                           f.text("label")};
   }
   if (kind == "release") return fact::Released{stream(), buffer()};
   if (kind == "host_access") return fact::HostAccess{f.text("label"), read_ranges(f, "reads"), read_ranges(f, "writes")};

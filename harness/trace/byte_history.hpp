@@ -1,5 +1,5 @@
-// Who touched which bytes of one buffer last: disjoint segments, each with those accesses that a later one can still race with. Inner header
-// of this room.
+// Who touched which bytes of one buffer last: disjoint segments, each with those accesses that a later one can still race with. Inner
+// header of this room.
 #pragma once
 
 #include <algorithm>
@@ -29,8 +29,8 @@ class ByteHistory {
   /// and that does not precede it, segment by segment in ascending order.
   template <class Met>
   void touch(std::uint64_t offset, std::uint64_t length, const Touch& touch, const VectorClocks& clocks, Met&& met) {
-    const std::uint64_t end = length > std::numeric_limits<std::uint64_t>::max() - offset ? std::numeric_limits<std::uint64_t>::max()
-                                                                                         : offset + length;
+    const std::uint64_t end =
+        length > std::numeric_limits<std::uint64_t>::max() - offset ? std::numeric_limits<std::uint64_t>::max() : offset + length;
     cut(end);
     auto segment = cut(offset);
     for (std::uint64_t at = offset; at < end; ++segment) {

@@ -70,7 +70,8 @@ Structure structure(const Trace& trace, bool (*keep)(WorkKind kind, std::string_
     } else if (const auto* work = std::get_if<fact::Work>(&fact)) {
       const bool counts = work->kind == WorkKind::forward || work->kind == WorkKind::backward || work->kind == WorkKind::optimizer;
       if (!counts || !keep(work->kind, work->label)) continue;
-      Step step{.kind = std::string(to_string(work->kind)), .role = role_of(work->stream), .label = work->label, .group = {}, .phase = phase};
+      Step step{
+          .kind = std::string(to_string(work->kind)), .role = role_of(work->stream), .label = work->label, .group = {}, .phase = phase};
       result.steps.push_back(std::move(step));
       facts.push_back(index);
     } else if (const auto* collective = std::get_if<fact::Collective>(&fact)) {

@@ -11,9 +11,9 @@
 
 namespace shardproof::trace {
 
-/// The works and collectives of a trace, as indices of facts, with the happens-before relation between them: x before y when they are on one
-/// stream in that order, or a chain of record and wait, or of host waits, leads from x to y. Transitively closed; nothing is before itself.
-/// What one group's collectives share (a rank's share of a network) orders nothing here: engines may not rely on it.
+/// The works and collectives of a trace, as indices of facts, with the happens-before relation between them: x before y when they are on
+/// one stream in that order, or a chain of record and wait, or of host waits, leads from x to y. Transitively closed; nothing is before
+/// itself. What one group's collectives share (a rank's share of a network) orders nothing here: engines may not rely on it.
 class HappensBefore {
  public:
   explicit HappensBefore(const Trace& trace);

@@ -60,7 +60,10 @@ class Search {
     } else {
       std::visit(
           [&]<class F>(const F& f) {
-            if constexpr (requires { f.reads; f.writes; }) {
+            if constexpr (requires {
+                            f.reads;
+                            f.writes;
+                          }) {
               for (const ByteRange& range : f.reads) access(range, touch);
               touch.write = true;
               for (const ByteRange& range : f.writes) access(range, touch);
@@ -125,7 +128,8 @@ class Search {
 };
 
 std::string place(const Race& race) {
-  const std::string bytes = fmt::format("bytes {}..{} of buffer {}", race.bytes.offset, race.bytes.offset + race.bytes.length, race.bytes.buffer);
+  const std::string bytes =
+      fmt::format("bytes {}..{} of buffer {}", race.bytes.offset, race.bytes.offset + race.bytes.length, race.bytes.buffer);
   return race.buffer.empty() ? bytes : fmt::format("{} \"{}\"", bytes, race.buffer);
 }
 
@@ -137,10 +141,9 @@ Sentence sentence(const Race& race) {
   const auto does = [](const Access& access) { return access.write ? "writes" : "reads"; };
   if (race.first.releases && race.second.releases) return {"gives back", "gives them back again", "one release only"};
   if (race.first.releases) return {"gives back", fmt::format("{} them afterwards", does(race.second)), "a release after the last use"};
-  std::string missing = race.second.stream.empty()
-                            ? fmt::format("the host waits for stream {} in between", race.first.stream)
-                            : fmt::format("stream {} waits for an event recorded on stream {} after the first", race.second.stream,
-                                          race.first.stream);
+  std::string missing = race.second.stream.empty() ? fmt::format("the host waits for stream {} in between", race.first.stream)
+                                                   : fmt::format("stream {} waits for an event recorded on stream {} after the first",
+                                                                 race.second.stream, race.first.stream);
   if (race.second.releases) return {does(race.first), "gives them back without waiting for it", std::move(missing)};
   return {does(race.first), fmt::format("{} them; nothing orders the two", does(race.second)), std::move(missing)};
 }
@@ -151,7 +154,7 @@ std::vector<Race> find_races(const Trace& trace, std::size_t limit) { return Sea
 
 std::string describe(const Race& race, int rank) {
   const Sentence words = sentence(race);
-  return fmt::format("  rank {}: {} {} {}\n  then    {} {}\n  missing: {}\n", rank, race.first.what, words.first, place(race),
+  return fmt::format("  rank {}: {} {} {}\n  then    {} {}\n  missing: {}", rank, race.first.what, words.first, place(race),
                      race.second.what, words.second, words.missing);
 }
 

@@ -18,13 +18,14 @@ struct Access {
   bool releases = false;  ///< it gives the memory back
 };
 
-/// Two accesses to common bytes, at least one a write, that no event, stream order or host wait orders. An allocation writes all of its buffer,
-/// at its place on its stream, and so does a release. `after_release`: a use that the release does not wait for, or that the host issues later.
-/// Where several earlier accesses race with one, those are left out that come before another such one: mending the last mends them too.
+/// Two accesses to common bytes, at least one a write, that no event, stream order or host wait orders. An allocation writes all of its
+/// buffer, at its place on its stream, and so does a release. `after_release`: a use that the release does not wait for, or that the host
+/// issues later. Where several earlier accesses race with one, those are left out that come before another such one: mending the last mends
+/// them too.
 struct Race {
   Access first, second;  ///< in host order
-  ByteRange bytes;       ///< the common part, or the first of several
-  std::string buffer;    ///< class and label of the buffer: `gathered layers.1`
+  ByteRange bytes;  ///< the common part, or the first of several
+  std::string buffer;  ///< class and label of the buffer: `gathered layers.1`
   bool after_release = false;
 };
 
@@ -32,7 +33,7 @@ struct Race {
 /// Cost grows with facts and open ranges, not with their product: 100 000 pieces of work take less than half a second.
 std::vector<Race> find_races(const Trace& trace, std::size_t limit = 16);
 
-/// Two indented lines and the missing edge, as failures show it; each ends with a newline. The rank is the trace's.
+/// Two indented lines and the missing edge, as failures show it; no newline at the end. The rank is the trace's.
 std::string describe(const Race& race, int rank);
 
 }  // namespace shardproof::trace

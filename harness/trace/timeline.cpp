@@ -77,7 +77,8 @@ Nanoseconds compute_busy(const Trace& trace, std::string_view from_mark, std::st
   const Nanoseconds to = time_of(trace, to_mark);
   std::vector<std::pair<Nanoseconds, Nanoseconds>> busy;
   for (const Piece& piece : pieces_that_last(trace)) {
-    if (piece.stream == compute_stream && piece.collective == nullptr) busy.emplace_back(std::max(piece.start, from), std::min(piece.end, to));
+    if (piece.stream == compute_stream && piece.collective == nullptr)
+      busy.emplace_back(std::max(piece.start, from), std::min(piece.end, to));
   }
   std::ranges::sort(busy);
   Nanoseconds sum = 0;

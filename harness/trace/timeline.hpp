@@ -11,8 +11,8 @@
 
 namespace shardproof::trace {
 
-/// Between two marks, read on the compute stream. Throws std::out_of_range naming a mark that is not there, or there twice; so do all that take
-/// marks.
+/// Between two marks, read on the compute stream. Throws std::out_of_range naming a mark that is not there, or there twice; so do all that
+/// take marks.
 Nanoseconds between(const Trace& trace, std::string_view from_mark, std::string_view to_mark);
 
 /// The latest end over all streams.
@@ -24,8 +24,9 @@ Nanoseconds compute_busy(const Trace& trace, std::string_view from_mark, std::st
 /// A phase's time minus the compute stream's busy time in it: what communication, and waiting for it, cost.
 Nanoseconds exposed(const Trace& trace, std::string_view from_mark, std::string_view to_mark);
 
-/// One step of the chain of work that no faster device could shorten without shortening a member: it starts when its predecessor ends. The chain
-/// leads to the latest end. It begins where nothing on this rank held a step back: at time zero, or where the host or another rank came late.
+/// One step of the chain of work that no faster device could shorten without shortening a member: it starts when its predecessor ends. The
+/// chain leads to the latest end. It begins where nothing on this rank held a step back: at time zero, or where the host or another rank
+/// came late.
 struct CriticalStep {
   std::size_t fact;
   std::string label;  ///< kind and label: `forward layers.1`

@@ -1,6 +1,6 @@
 // Who knows of what: vector clocks over the streams and the host of one rank's facts. The one place that says which facts order others:
-// what is issued on a stream follows what was issued on it before, what the stream was told to wait for, and what the host had waited for or
-// done itself by then; the host's own accesses follow what it has waited for. Inner header of this room.
+// what is issued on a stream follows what was issued on it before, what the stream was told to wait for, and what the host had waited for
+// or done itself by then; the host's own accesses follow what it has waited for. Inner header of this room.
 #pragma once
 
 #include <cstddef>

@@ -36,7 +36,11 @@ CostModel gathers_of(Nanoseconds cost) {
 
 Collective gather(std::string tag = "layers.0", CollectiveKind kind = CollectiveKind::all_gather) {
   if (kind == CollectiveKind::reduce_scatter) {
-    return {.kind = kind, .op = ReduceOp::avg, .in = Tensor::host(DType::f32, {4}), .out = Tensor::host(DType::f32, {2}), .tag = std::move(tag)};
+    return {.kind = kind,
+            .op = ReduceOp::avg,
+            .in = Tensor::host(DType::f32, {4}),
+            .out = Tensor::host(DType::f32, {2}),
+            .tag = std::move(tag)};
   }
   return {.kind = kind, .in = Tensor::host(DType::f32, {2}), .out = Tensor::host(DType::f32, {4}), .tag = std::move(tag)};
 }

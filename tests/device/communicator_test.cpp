@@ -27,7 +27,8 @@ TEST_CASE("a collective is handed to the group as asked and recorded as done") {
   const Tensor in = device.empty(stream, DType::bf16, {6}, MemoryClass::reduce_input, "in");
   const Tensor out = device.empty(stream, DType::bf16, {3}, MemoryClass::sharded_gradient, "out");
   group.calls.resize(3);  // three calls went before
-  communicator->run(stream, {.kind = CollectiveKind::reduce_scatter, .op = ReduceOp::premul_sum, .factor = 0.5, .in = in, .out = out, .tag = "layers.1"});
+  communicator->run(
+      stream, {.kind = CollectiveKind::reduce_scatter, .op = ReduceOp::premul_sum, .factor = 0.5, .in = in, .out = out, .tag = "layers.1"});
 
   const Descriptor& asked = group.calls.back();
   CHECK(asked.kind == CollectiveKind::reduce_scatter);
@@ -102,8 +103,10 @@ TEST_CASE("what does not fit the kind is refused before anybody is asked") {
   const Tensor wide = host(8);
   const auto refused = GENERATE_REF(values<Refused>({
       {{.in = host(3), .out = host(5)}, "the output has 5 elements; 2 ranks with 3 each make 6"},
-      {{.kind = Kind::reduce_scatter, .op = ReduceOp::sum, .in = host(5), .out = host(3)}, "the input has 5 elements; 2 ranks that keep 3 each need 6"},
-      {{.kind = Kind::all_reduce, .op = ReduceOp::sum, .in = host(5), .out = host(6)}, "the input has 5 elements and the output 6; they must be alike"},
+      {{.kind = Kind::reduce_scatter, .op = ReduceOp::sum, .in = host(5), .out = host(3)},
+       "the input has 5 elements; 2 ranks that keep 3 each need 6"},
+      {{.kind = Kind::all_reduce, .op = ReduceOp::sum, .in = host(5), .out = host(6)},
+       "the input has 5 elements and the output 6; they must be alike"},
       {{.kind = Kind::all_to_all, .in = host(5), .out = host(5)}, "the input has 5 elements, which 2 ranks cannot share evenly"},
       {{.in = host(3), .out = host(6, DType::f16)}, "the input is f32 and the output f16; they must be alike"},
       {{.in = host(3)}, "the output is not defined"},
@@ -114,7 +117,8 @@ TEST_CASE("what does not fit the kind is refused before anybody is asked") {
       {{.root = 0, .in = host(1), .out = host(2)}, "it has no root, yet 0 is given"},
       {{.kind = Kind::barrier, .in = host(1)}, "a barrier takes no tensors"},
       {{.kind = Kind::send_recv, .in = host(1), .out = host(1)}, "this kind is not run on a stream; the group itself offers it"},
-      {{.in = wide.narrow(4, 4), .out = wide}, "input and output share memory, but not as this kind allows: a part at its own rank's place, or one and the same"},
+      {{.in = wide.narrow(4, 4), .out = wide},
+       "input and output share memory, but not as this kind allows: a part at its own rank's place, or one and the same"},
   }));
   SimDevice device({}, 10);
   FakeGroup group;
@@ -122,7 +126,8 @@ TEST_CASE("what does not fit the kind is refused before anybody is asked") {
   collective.tag = "layers.1";
   CAPTURE(refused.why);
   CHECK_THROWS_MATCHES(device.communicator(group)->run(Device::compute, collective), std::invalid_argument,
-                       Catch::Matchers::MessageMatches(Catch::Matchers::StartsWith(std::string(to_string(collective.kind)) + " \"layers.1\" of group fake on rank 10: ") &&
+                       Catch::Matchers::MessageMatches(Catch::Matchers::StartsWith(std::string(to_string(collective.kind)) +
+                                                                                   " \"layers.1\" of group fake on rank 10: ") &&
                                                        Catch::Matchers::EndsWith(refused.why)));
   CHECK(group.calls.empty());
   CHECK(device.trace().facts.empty());

@@ -13,15 +13,13 @@ using namespace shardproof;
 TEST_CASE("work happens at once, with the host's kernels") {
   SimDevice device({}, 0);
   const Tensor out = device.empty(Device::compute, DType::f32, {3}, MemoryClass::activation, "out");
-  device.submit(Device::compute, {.kind = WorkKind::fill,
-                                  .label = "ones",
-                                  .reads = {},
-                                  .writes = {out},
-                                  .run = [&](const Kernels& kernels, NativeStream stream) {
-                                    CHECK(&kernels == &cpu_kernels());
-                                    CHECK(stream == nullptr);
-                                    kernels.fill(stream, out, 1.0);
-                                  }});
+  device.submit(
+      Device::compute,
+      {.kind = WorkKind::fill, .label = "ones", .reads = {}, .writes = {out}, .run = [&](const Kernels& kernels, NativeStream stream) {
+         CHECK(&kernels == &cpu_kernels());
+         CHECK(stream == nullptr);
+         kernels.fill(stream, out, 1.0);
+       }});
   CHECK(out.to_doubles() == std::vector<double>{1, 1, 1});
 }
 
@@ -93,7 +91,9 @@ TEST_CASE("live bytes follow allocation and release") {
 TEST_CASE("storage that is dropped is released on the stream that it was allocated on") {
   SimDevice device({}, 0);
   const Stream stream = device.create_stream(StreamRole::all_gather, "ag");
-  { const Tensor dropped = device.empty(stream, DType::f32, {2}, MemoryClass::gathered, "dropped"); }
+  {
+    const Tensor dropped = device.empty(stream, DType::f32, {2}, MemoryClass::gathered, "dropped");
+  }
   CHECK(std::get<fact::Released>(device.trace().facts.back()) == fact::Released{stream.id, 1});
 
   auto kept = device.allocate(stream, 8, MemoryClass::gathered, "kept");

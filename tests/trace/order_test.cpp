@@ -31,7 +31,8 @@ TraceBuilder layer(bool waits = true, Nanoseconds gather_cost = 10 * ms) {
 
 TEST_CASE("order follows streams, events and host waits, and passes on") {
   TraceBuilder trace;
-  trace.work(0, "a", {}, {})       // 0
+  trace
+      .work(0, "a", {}, {})       // 0
       .work(1, "b", {}, {})        // 1
       .record(1, 1)                // 2
       .wait(2, 1)                  // 3
@@ -90,7 +91,8 @@ TEST_CASE("the first difference is told in words") {
 
   auto longer = layer();
   longer.span(0, WorkKind::forward, "1", 0, 0);
-  CHECK(difference(expected, structure(longer, any)) == "step 2 is too much, the first of 1: forward \"1\" on compute, in \"iter 0 forward\"");
+  CHECK(difference(expected, structure(longer, any)) ==
+        "step 2 is too much, the first of 1: forward \"1\" on compute, in \"iter 0 forward\"");
   CHECK(difference(structure(longer, any), expected) == "step 2 is missing, 1 of 3: forward \"1\" on compute, in \"iter 0 forward\"");
 
   trace::Structure other = expected;

@@ -84,7 +84,9 @@ TEST_CASE("accesses to different bytes, or to different buffers, do not race") {
   CHECK(find_races(two_streams().work(1, "a", {}, {{1, 0, 8}}).work(0, "b", {{2, 0, 8}}, {})).empty());
 }
 
-TEST_CASE("order on one stream needs no event") { CHECK(find_races(two_streams().work(1, "a", {}, {all}).work(1, "b", {all}, {all})).empty()); }
+TEST_CASE("order on one stream needs no event") {
+  CHECK(find_races(two_streams().work(1, "a", {}, {all}).work(1, "b", {all}, {all})).empty());
+}
 
 TEST_CASE("what one fact reads and writes does not race with itself") {
   CHECK(find_races(two_streams().gather(1, "in place", 0, 0, {{1, 4, 4}}, {all})).empty());
@@ -195,32 +197,33 @@ TEST_CASE("a race reads like a sentence") {
   CHECK(trace::describe(find_races(trace).at(0), 1) ==
         "  rank 1: all_gather \"layers.1\" on stream all_gather (10 ms..20 ms) writes bytes 0..16 of buffer 1 \"gathered layers.1\"\n"
         "  then    forward \"layers.1\" on stream compute (0 ms..0 ms) reads them; nothing orders the two\n"
-        "  missing: stream compute waits for an event recorded on stream all_gather after the first\n");
+        "  missing: stream compute waits for an event recorded on stream all_gather after the first");
 
   auto host = two_streams();
   host.work(1, "sum", {}, {all}).host("loss", {all}, {});
   CHECK(trace::describe(find_races(host).at(0), 0) ==
         "  rank 0: forward \"sum\" on stream all_gather (0 ms..0 ms) writes bytes 0..16 of buffer 1 \"gathered layers.1\"\n"
         "  then    the host in \"loss\" reads them; nothing orders the two\n"
-        "  missing: the host waits for stream all_gather in between\n");
+        "  missing: the host waits for stream all_gather in between");
 
   CHECK(trace::describe(find_races(two_streams().work(1, "late", {all}, {}).release(0, 1)).at(0), 0) ==
         "  rank 0: forward \"late\" on stream all_gather (0 ms..0 ms) reads bytes 0..16 of buffer 1 \"gathered layers.1\"\n"
         "  then    release on stream compute gives them back without waiting for it\n"
-        "  missing: stream compute waits for an event recorded on stream all_gather after the first\n");
+        "  missing: stream compute waits for an event recorded on stream all_gather after the first");
 
   CHECK(trace::describe(find_races(two_streams().release(0, 1).work(0, "use", {all}, {})).at(0), 0) ==
         "  rank 0: release on stream compute gives back bytes 0..16 of buffer 1 \"gathered layers.1\"\n"
         "  then    forward \"use\" on stream compute (0 ms..0 ms) reads them afterwards\n"
-        "  missing: a release after the last use\n");
+        "  missing: a release after the last use");
 
   CHECK(trace::describe(find_races(two_streams().release(0, 1).release(0, 1)).at(0), 0) ==
         "  rank 0: release on stream compute gives back bytes 0..16 of buffer 1 \"gathered layers.1\"\n"
         "  then    release on stream compute gives them back again\n"
-        "  missing: one release only\n");
+        "  missing: one release only");
 }
 
-// Four streams pass 64 buffers around, every piece of work touches three of them; in half of the rounds a buffer is released and a new one made.
+// Four streams pass 64 buffers around, every piece of work touches three of them; in half of the rounds a buffer is released and a new one
+// made.
 TEST_CASE("a hundred thousand pieces of work", "[.bench]") {
   Trace trace;
   for (std::uint32_t stream = 1; stream < 4; ++stream) {

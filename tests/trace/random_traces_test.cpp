@@ -1,5 +1,5 @@
-// Races and order of small random traces, against a search that knows nothing of vector clocks: every fact is a node, every rule an edge, and
-// Warshall's algorithm closes the relation; races are looked for byte by byte. Replay: --rng-seed N as printed.
+// Races and order of small random traces, against a search that knows nothing of vector clocks: every fact is a node, every rule an edge,
+// and Warshall's algorithm closes the relation; races are looked for byte by byte. Replay: --rng-seed N as printed.
 #include <catch2/catch_get_random_seed.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <map>
@@ -142,7 +142,11 @@ Use use(const Fact& fact, std::uint64_t buffer, std::uint64_t byte) {
   return std::visit(
       [&]<class F>(const F& f) -> Use {
         if constexpr (std::is_same_v<F, fact::Allocated> || std::is_same_v<F, fact::Released>) return {false, f.buffer == buffer};
-        else if constexpr (requires { f.reads; f.writes; }) return {touches(f.reads), touches(f.writes)};
+        else if constexpr (requires {
+                             f.reads;
+                             f.writes;
+                           })
+          return {touches(f.reads), touches(f.writes)};
         else return {};
       },
       fact);

@@ -70,7 +70,8 @@ TEST_CASE("the total is the latest end of all streams, and zero without work") {
 }
 
 TEST_CASE("the critical path leads from what began at once to the latest end") {
-  CHECK(labels(trace::critical_path(forward_of_three())) == std::vector<std::string>{"all_gather 0", "forward 0", "forward 1", "forward 2"});
+  CHECK(labels(trace::critical_path(forward_of_three())) ==
+        std::vector<std::string>{"all_gather 0", "forward 0", "forward 1", "forward 2"});
   CHECK(trace::critical_path(TraceBuilder()).empty());
 }
 

@@ -31,8 +31,8 @@ class TraceBuilder {
                           .writes = std::move(writes)});
   }
   TraceBuilder& span(std::uint32_t stream, WorkKind kind, std::string label, Nanoseconds start, Nanoseconds end) {
-    return add(fact::Work{
-        .stream = stream, .kind = kind, .label = std::move(label), .start = start, .end = end, .reads = {}, .writes = {}});
+    return add(
+        fact::Work{.stream = stream, .kind = kind, .label = std::move(label), .start = start, .end = end, .reads = {}, .writes = {}});
   }
   TraceBuilder& gather(std::uint32_t stream, std::string tag, Nanoseconds start, Nanoseconds end, Ranges reads = {}, Ranges writes = {},
                        std::vector<int> group = {0, 1}) {

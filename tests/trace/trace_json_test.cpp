@@ -18,8 +18,11 @@ namespace {
 Trace everything() {
   constexpr auto big = std::numeric_limits<std::uint64_t>::max();
   TraceBuilder builder;
-  builder.stream(1, StreamRole::copy_in, "in \"quotes\"").allocate(1, 1, big, "layers.0", MemoryClass::reduce_input).host("init", {}, {{1, 0, 4}});
-  builder.work(1, "w", {{1, 2, 3}, {4, 5, big}}, {}).gather(1, "tag", -5, std::numeric_limits<Nanoseconds>::max(), {{1, 0, 4}}, {{2, 0, 8}});
+  builder.stream(1, StreamRole::copy_in, "in \"quotes\"")
+      .allocate(1, 1, big, "layers.0", MemoryClass::reduce_input)
+      .host("init", {}, {{1, 0, 4}});
+  builder.work(1, "w", {{1, 2, 3}, {4, 5, big}}, {})
+      .gather(1, "tag", -5, std::numeric_limits<Nanoseconds>::max(), {{1, 0, 4}}, {{2, 0, 8}});
   builder.record(1, big).wait(0, big).synchronize_event(big).synchronize_stream(1).release(1, 1).mark("end", 7);
   Trace trace = builder;
   trace.rank = 3;

@@ -125,8 +125,8 @@ class SimDevice::State::Channel final : public Communicator {
 
 std::uint32_t SimDevice::State::timeline(Stream stream, std::string_view operation) const {
   if (stream.id >= end_of_.size()) {
-    throw std::invalid_argument(fmt::format("{} on rank {}: there is no stream {}; this device has made {}", operation, trace_.rank,
-                                            stream.id, end_of_.size()));
+    throw std::invalid_argument(
+        fmt::format("{} on rank {}: there is no stream {}; this device has made {}", operation, trace_.rank, stream.id, end_of_.size()));
   }
   return costs_.single_stream ? Device::compute.id : stream.id;
 }
@@ -214,7 +214,8 @@ void SimDevice::State::release(Stream stream, const std::shared_ptr<Storage>& st
                                             storage ? fmt::format("buffer {}", storage->buffer()) : "no storage"));
   }
   if (memory->released()) {
-    throw std::logic_error(fmt::format("release on rank {}: buffer {} \"{}\" was released before", trace_.rank, memory->buffer(), memory->label()));
+    throw std::logic_error(
+        fmt::format("release on rank {}: buffer {} \"{}\" was released before", trace_.rank, memory->buffer(), memory->label()));
   }
   give_back(on, *memory);
 }
@@ -237,7 +238,8 @@ std::shared_ptr<Resources> SimDevice::State::resources(const Group& group) {
 }
 
 void SimDevice::State::run(Stream stream, const Collective& collective, Group& group, Resources& resources) {
-  const std::string where = fmt::format("{} \"{}\" of group {} on rank {}", to_string(collective.kind), collective.tag, group.name(), trace_.rank);
+  const std::string where =
+      fmt::format("{} \"{}\" of group {} on rank {}", to_string(collective.kind), collective.tag, group.name(), trace_.rank);
   const std::uint32_t on = timeline(stream, where);
   if (group.size() == 1) throw std::logic_error(where + ": a group of one rank has nobody to talk to and must issue no collective");
   check(collective, group.rank(), group.size(), where);

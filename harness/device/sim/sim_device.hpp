@@ -10,9 +10,9 @@
 
 namespace shardproof {
 
-/// Memory is filled with `poison` when it is allocated and again when it is released: a NaN in every floating type, -1 in the signed ones, so
-/// that a read before the first write, or after the release, shows in the values. With `single_stream` the facts, too, speak of stream 0 only.
-/// Storage may outlive the device. Not for several threads.
+/// Memory is filled with `poison` when it is allocated and again when it is released: a NaN in every floating type, -1 in the signed ones,
+/// so that a read before the first write, or after the release, shows in the values. With `single_stream` the facts, too, speak of stream 0
+/// only. Storage may outlive the device. Not for several threads.
 class SimDevice final : public Device {
  public:
   static constexpr std::byte poison{0xFF};
