@@ -113,8 +113,8 @@ void Merger::add(RankStream stream) {
     // A rank that died or was stopped before its first line has no stream to be missed.
     const bool excused = stream.absent && ending && (ending->how == Ending::How::signalled || ending->how == Ending::How::overran || ending->how == Ending::How::stopped);
     if (!never_was && !excused) defect(rank, distrust);
-    apply_ending(stream, rank, 0, false);
-    return;
+    const RankStream nothing;
+    return apply_ending(nothing, rank, 0, false);
   }
   if (!stream.defect.empty()) defect(rank, "has a corrupt stream: " + stream.defect);
 
@@ -135,7 +135,8 @@ void Merger::add(RankStream stream) {
     is_inside = !streamed.ended;
     next = is_inside ? position : position + 1;
   }
-  apply_ending(stream, rank, next, is_inside);
+  // A corrupt stream does not say where the rank was at its end, only where its evidence stops.
+  apply_ending(stream, rank, next, is_inside && stream.defect.empty());
 }
 
 std::string Merger::why_untrusted(const RankStream& stream, int rank) {
@@ -269,7 +270,8 @@ void Merger::apply_ending(const RankStream& stream, int rank, std::size_t first_
       return;
     }
     case Ending::How::exited:
-      if (ending.code == 0 && !is_inside && ending.position < 0) {
+      // A process that left in order flushed its lines: one that is cut off tells of a full disk, not of an exit inside the case.
+      if (ending.code == 0 && (!is_inside || stream.truncated) && ending.position < 0) {
         if (stream.start && stream.defect.empty() && !stream.complete) defect(rank, "exited with code 0, but its stream has no end");
         if (stream.complete && !is_last && !somebody_died_) {
           defect(rank, fmt::format("left after {} of {} cases", first_unended, positions_.size()));

@@ -70,7 +70,7 @@ WorldEnd end_of(const World& world) {
 
 int exit_code(const Report& report, std::optional<std::size_t> allowed_skips) {
   const auto counts = report.counts();
-  bool died = counts.at(Verdict::crashed) + counts.at(Verdict::hung) > 0;  // in some world before this one, by its cases or its endings
+  bool died = counts.at(Verdict::crashed) + counts.at(Verdict::hung) > 0;
   bool defective = counts.at(Verdict::disagreed) + counts.at(Verdict::not_run) > 0 || report.cases.empty();
   for (const auto& world : report.worlds) {
     const auto end = end_of(world);

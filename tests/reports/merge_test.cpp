@@ -1,0 +1,573 @@
+// Every way in which a rank can end, and what becomes of the cases.
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <catch2/matchers/catch_matchers_vector.hpp>
+#include <csignal>
+#include <limits>
+#include <stdexcept>
+
+#include "tests/reports/streams.hpp"
+
+namespace shardproof::reports {
+namespace {
+
+using Catch::Matchers::ContainsSubstring;
+using namespace testing;
+using How = Ending::How;
+
+std::vector<std::string> verdicts(const Report& report) {
+  std::vector<std::string> words;
+  for (const auto& result : report.cases) words.emplace_back(to_string(result.verdict));
+  return words;
+}
+
+using Words = std::vector<std::string>;
+
+WorldOnPaper three_cases() { return {2, {"a/one", "a/three", "a/two"}}; }
+
+/// Rank 1 stops in the middle of the second case, rank 0 is released from it and leaves.
+WorldOnPaper died_in_the_second(const Ending& ending) {
+  auto world = three_cases();
+  world.begin(1);
+  world.pass(1, 0);
+  world.start(1, 1);
+  world.ending(1) = ending;
+  world.begin(0);
+  world.pass(0, 0);
+  world.start(0, 1);
+  world.end(0, 1, Outcome::released, "rank 1 died", 1);
+  world.finish(0);
+  return world;
+}
+
+TEST_CASE("a world in which all is well") {
+  const auto report = three_cases().merged();
+  CHECK(verdicts(report) == Words{"passed", "passed", "passed"});
+  CHECK(report.worlds.at(0).defects.empty());
+  CHECK(exit_code(report, 0) == 0);
+  const auto& one = report.cases.at(0);
+  CHECK(one.assertions == 6);
+  CHECK(one.ranks.size() == 2);
+  CHECK(one.duration_ns == 12'000'000);
+  CHECK(one.measurements.at("forward_ns") == Measurement{85e6, "ns"});
+  CHECK(one.reasons.empty());
+}
+
+TEST_CASE("a rank killed inside a case crashed it, and the rest did not run") {
+  for (const std::int64_t position : {-1, 1}) {  // the launcher may or may not know
+    CAPTURE(position);
+    const auto report = died_in_the_second({1, How::signalled, SIGKILL, position, ""}).merged();
+    CHECK(verdicts(report) == Words{"passed", "crashed", "not_run"});
+    CHECK(report.cases.at(1).reasons.at(1) == "was killed by signal 9 (SIGKILL) inside this case");
+    CHECK(report.cases.at(1).reasons.at(0) == "rank 1 died");
+    CHECK(report.worlds.at(0).defects.empty());
+    CHECK(exit_code(report, std::nullopt) == 4);
+  }
+}
+
+TEST_CASE("a rank killed before its launcher or itself could say where") {
+  auto world = died_in_the_second({1, How::signalled, SIGSEGV, -1, ""});
+  world.of(1).lines.pop_back();
+  const auto report = world.merged();
+  CHECK(verdicts(report) == Words{"passed", "crashed", "not_run"});
+  CHECK(report.cases.at(1).reasons.at(1) == "was killed by signal 11 (SIGSEGV) before this case");
+}
+
+TEST_CASE("the launcher's word on where a rank died outranks the rank's pass") {
+  auto world = three_cases();
+  world.ending(1) = {1, How::signalled, SIGBUS, 1, ""};
+  const auto report = world.merged();
+  CHECK(verdicts(report) == Words{"passed", "crashed", "passed"});
+  CHECK(exit_code(report, std::nullopt) == 4);
+}
+
+TEST_CASE("a launcher and a stream that differ on where a rank died spoil both cases") {
+  const auto report = died_in_the_second({1, How::signalled, SIGKILL, 2, ""}).merged();
+  CHECK(verdicts(report) == Words{"passed", "crashed", "crashed"});
+}
+
+TEST_CASE("a rank that dies after its last case fails the run but no case") {
+  for (const auto& ending : {Ending{1, How::signalled, SIGSEGV, -1, ""}, Ending{1, How::exited, 1, -1, ""}, Ending{1, How::overran, 0, -1, ""}}) {
+    auto world = three_cases();
+    world.ending(1) = ending;
+    const auto report = world.merged();
+    CHECK(verdicts(report) == Words{"passed", "passed", "passed"});
+    REQUIRE(report.worlds.at(0).defects.size() == 1);
+    CHECK_THAT(report.worlds.at(0).defects[0], ContainsSubstring("rank 1") && ContainsSubstring("after its last case"));
+    CHECK(exit_code(report, std::nullopt) == 4);
+  }
+}
+
+TEST_CASE("a rank over its deadline hung") {
+  const auto report = died_in_the_second({1, How::overran, SIGKILL, 1, "60 s"}).merged();
+  CHECK(verdicts(report) == Words{"passed", "hung", "not_run"});
+  CHECK(report.cases.at(1).reasons.at(1) == "overran its deadline: 60 s inside this case");
+  CHECK(exit_code(report, std::nullopt) == 4);
+}
+
+TEST_CASE("leaving the process inside a case is a crash, whatever the code") {
+  for (const int code : {0, 1, 2, 3, 42}) {
+    CAPTURE(code);
+    const auto report = died_in_the_second({1, How::exited, code, -1, ""}).merged();
+    CHECK(verdicts(report) == Words{"passed", "crashed", "not_run"});
+    CHECK(report.cases.at(1).reasons.at(1) == "exited with code " + std::to_string(code) + " inside this case");
+  }
+}
+
+TEST_CASE("a peer that fails to leave because another rank died is not to blame") {
+  for (const int code : {1, 3, 4}) {
+    for (const std::int64_t position : {-1, 1}) {
+      CAPTURE(code, position);
+      auto world = died_in_the_second({1, How::signalled, SIGKILL, 1, ""});
+      world.of(0).lines.pop_back();
+      world.ending(0) = {0, How::exited, code, position, ""};
+      const auto report = world.merged();
+      CHECK(verdicts(report) == Words{"passed", "crashed", "not_run"});
+      CHECK(report.cases.at(1).ranks.at(0).outcome == Outcome::released);
+      CHECK(exit_code(report, std::nullopt) == 4);
+    }
+  }
+}
+
+TEST_CASE("a rank stopped because of another is released from the case it was in") {
+  auto world = died_in_the_second({1, How::signalled, SIGKILL, 1, ""});
+  world.begin(0);
+  world.pass(0, 0);
+  SECTION("inside it") { world.start(0, 1); }
+  SECTION("before it") {}
+  world.ending(0) = {0, How::stopped, SIGKILL, -1, ""};
+  const auto report = world.merged();
+  CHECK(verdicts(report) == Words{"passed", "crashed", "not_run"});
+  CHECK(report.cases.at(1).ranks.at(0).outcome == Outcome::released);
+  CHECK(report.cases.at(2).ranks.at(0).outcome == Outcome::missing);
+  CHECK(report.worlds.at(0).defects.empty());
+}
+
+TEST_CASE("when all ranks are stopped nobody passes") {
+  auto world = three_cases();
+  for (const int rank : {0, 1}) {
+    world.begin(rank);
+    world.pass(rank, 0);
+    world.ending(rank) = {rank, How::stopped, SIGKILL, -1, "interrupted"};
+  }
+  SECTION("between cases: the next did not run") {
+    const auto report = world.merged();
+    CHECK(verdicts(report) == Words{"passed", "not_run", "not_run"});
+    CHECK(exit_code(report, std::nullopt) == 5);
+  }
+  SECTION("inside a case: released without a culprit") {
+    world.start(0, 1);
+    world.start(1, 1);
+    CHECK(verdicts(world.merged()) == Words{"passed", "error", "not_run"});
+  }
+}
+
+TEST_CASE("a rank that could not start or join is infrastructure, and nothing of its world ran") {
+  auto world = three_cases();
+  for (const int rank : {0, 1}) world.clear(rank);
+  SECTION("not started") {
+    world.ending(1) = {1, How::not_started, 0, -1, "no such file"};
+    world.ending(0) = {0, How::stopped, SIGKILL, -1, ""};
+  }
+  SECTION("refused") {
+    world.ending(1) = {1, How::exited, 3, -1, ""};
+    world.ending(0) = {0, How::exited, 3, -1, ""};
+  }
+  SECTION("wrong arguments") { world.ending(1) = {1, How::exited, 2, -1, ""}; }
+  const auto report = world.merged();
+  CHECK(verdicts(report) == Words{"not_run", "not_run", "not_run"});
+  CHECK_FALSE(report.worlds.at(0).defects.empty());
+  CHECK(exit_code(report, std::nullopt) == 3);
+}
+
+TEST_CASE("a death outranks infrastructure in one world, infrastructure in another outranks a death") {
+  const auto dead = died_in_the_second({1, How::signalled, SIGKILL, 1, ""});
+  auto refused = three_cases();
+  for (const int rank : {0, 1}) refused.clear(rank);
+  refused.ending(0) = {0, How::exited, 3, -1, ""};
+  auto untried = refused;
+  for (const int rank : {0, 1}) untried.ending(rank) = {rank, How::not_started, 0, -1, "the run ended before"};
+  const auto code = [](const std::vector<WorldRecord>& worlds) { return exit_code(merge({}, worlds), std::nullopt); };
+  CHECK(code({dead.record(), refused.record()}) == 3);
+  CHECK(code({dead.record(), untried.record()}) == 4);
+  CHECK(code({untried.record()}) == 3);
+}
+
+TEST_CASE("a stream that is not of this rank, world or program is no evidence") {
+  auto world = three_cases();
+  auto start = started(1, 2);
+  const char* sentence = nullptr;
+  SECTION("nonce") {
+    start.nonce = "other";
+    sentence = "another world (nonce \"other\", not \"nonce-1\")";
+  }
+  SECTION("rank") {
+    start.rank = 0;
+    sentence = "has the stream of rank 0";
+  }
+  SECTION("world size") {
+    start.world_size = 4;
+    sentence = "a world of 4 ranks, not 2";
+  }
+  SECTION("protocol") {
+    start.protocol = 2;
+    sentence = "of protocol 2";
+  }
+  SECTION("build") {
+    start.build = "build-b";
+    sentence = "ran suite 0.1.0, build build-b; rank 0 ran suite 0.1.0, build build-a";
+  }
+  SECTION("suite version") {
+    start.suite_version = "0.2.0";
+    sentence = "ran suite 0.2.0, build build-a; rank 0";
+  }
+  world.of(1).lines[0] = to_line(start);
+  if (start.rank != 1) world.of(1).lines.pop_back();  // else the stream contradicts itself
+  const auto report = world.merged();
+  CHECK(verdicts(report) == Words{"disagreed", "disagreed", "disagreed"});
+  REQUIRE(report.worlds.at(0).defects.size() == 1);
+  CHECK_THAT(report.worlds.at(0).defects[0], ContainsSubstring(std::string("rank 1 ")) && ContainsSubstring(sentence));
+  CHECK(report.cases.at(0).notes == std::vector<std::string>{"no evidence from rank 1"});
+  CHECK(exit_code(report, std::nullopt) == 5);
+}
+
+TEST_CASE("a missing, empty or headless stream is no evidence") {
+  auto world = three_cases();
+  SECTION("empty") { world.clear(1); }
+  SECTION("headless") { world.of(1).lines.erase(world.of(1).lines.begin()); }
+  SECTION("garbage") { world.of(1).lines[0] = "\x7f" "ELF"; }
+  auto report = world.merged();
+  CHECK(verdicts(report) == Words{"disagreed", "disagreed", "disagreed"});
+  CHECK(report.worlds.at(0).defects.size() == 1);
+  CHECK(exit_code(report, std::nullopt) == 5);
+
+  auto record = world.record();
+  record.streams.pop_back();
+  report = merge({}, std::span(&record, 1));
+  CHECK(verdicts(report) == Words{"disagreed", "disagreed", "disagreed"});
+}
+
+TEST_CASE("a corrupt line ends a rank's evidence there") {
+  auto world = three_cases();
+  world.of(1).lines[5] = "{\"event\":\"measured\"}";  // inside the second case
+  const auto report = world.merged();
+  CHECK(verdicts(report) == Words{"passed", "disagreed", "disagreed"});
+  REQUIRE(report.worlds.at(0).defects.size() == 1);
+  CHECK_THAT(report.worlds.at(0).defects[0], ContainsSubstring("rank 1 has a corrupt stream: line 6, byte"));
+  CHECK(report.cases.at(1).reasons.at(1) == "its stream stops inside this case");
+}
+
+TEST_CASE("a corrupt stream does not say where a rank died, its launcher does") {
+  auto world = three_cases();
+  world.of(1).lines[5] = "{}";
+  world.ending(1) = {1, How::signalled, SIGKILL, 2, ""};
+  CHECK(verdicts(world.merged()) == Words{"passed", "disagreed", "crashed"});
+}
+
+TEST_CASE("a line cut off before code 0 is a full disk, not a crash") {
+  auto world = three_cases();
+  auto record = world.record();
+  auto text = world.of(1).text();
+  record.streams[1] = parse(text.substr(0, text.find("case_ended", text.find("a/three"))));
+  const auto report = merge({}, std::span(&record, 1));
+  CHECK(verdicts(report) == Words{"passed", "disagreed", "disagreed"});
+  CHECK_THAT(report.worlds.at(0).defects.at(0), ContainsSubstring("its stream has no end"));
+}
+
+TEST_CASE("ranks that ran different cases disagree") {
+  auto world = three_cases();
+  world.begin(1);
+  world.pass(1, 0);
+  world.of(1).add(event::CaseStarted{"a/other[W=2]", 1, 0}).add(event::CaseEnded{"a/other[W=2]", 1, Outcome::passed, 3, "", -1, 0});
+  world.pass(1, 2);
+  world.finish(1);
+  const auto report = world.merged();
+  CHECK(verdicts(report) == Words{"passed", "disagreed", "passed"});
+  CHECK(report.cases.at(1).reasons.at(1) == "ran \"a/other[W=2]\" instead");
+}
+
+TEST_CASE("even when all ranks ran the same wrong case, the planned one is not passed") {
+  WorldOnPaper world(1, {"a/one"});
+  world.begin(0);
+  world.of(0).add(event::CaseStarted{"a/other[W=1]", 0, 0}).add(event::CaseEnded{"a/other[W=1]", 0, Outcome::passed, 3, "", -1, 0});
+  world.finish(0);
+  CHECK(verdicts(world.merged()) == Words{"disagreed"});
+}
+
+TEST_CASE("positions left out, run again or beyond the plan") {
+  auto world = three_cases();
+  world.begin(1);
+  world.pass(1, 0);
+  SECTION("left out") {
+    world.pass(1, 2);
+    world.finish(1);
+    CHECK(verdicts(world.merged()) == Words{"passed", "disagreed", "passed"});
+  }
+  SECTION("again") {
+    world.pass(1, 0);
+    world.finish(1);
+    const auto report = world.merged();
+    CHECK(verdicts(report) == Words{"disagreed", "disagreed", "disagreed"});
+    CHECK_THAT(report.worlds.at(0).defects.at(0), ContainsSubstring("rank 1 ran position 0 again"));
+  }
+  SECTION("beyond") {
+    world.of(1).add(event::CaseStarted{"a/x", 3, 0}).add(event::CaseEnded{"a/x", 3, Outcome::passed, 3, "", -1, 0});
+    world.finish(1);
+    const auto report = world.merged();
+    CHECK(verdicts(report) == Words{"passed", "disagreed", "disagreed"});
+    CHECK_THAT(report.worlds.at(0).defects.at(0), ContainsSubstring("ran \"a/x\" at position 3, but the plan has 3"));
+  }
+}
+
+TEST_CASE("ranks that leave early in order left cases that did not run") {
+  auto world = three_cases();
+  for (const int rank : {0, 1}) {
+    world.begin(rank);
+    world.pass(rank, 0);
+    world.finish(rank);
+  }
+  const auto report = world.merged();
+  CHECK(verdicts(report) == Words{"passed", "not_run", "not_run"});
+  CHECK_THAT(report.worlds.at(0).defects.at(0), ContainsSubstring("rank 0 left after 1 of 3 cases"));
+  CHECK(exit_code(report, std::nullopt) == 5);
+}
+
+TEST_CASE("an ending that nobody recorded is missing evidence, but what ended before it counts") {
+  auto world = three_cases();
+  world.endings.pop_back();
+  auto report = world.merged();
+  CHECK(verdicts(report) == Words{"passed", "passed", "passed"});
+  CHECK(report.worlds.at(0).defects == std::vector<std::string>{"rank 1 has no recorded ending"});
+  CHECK(exit_code(report, std::nullopt) == 5);
+
+  world.endings.push_back({0, How::exited, 0, -1, ""});
+  world.endings.push_back({7, How::exited, 0, -1, ""});
+  report = world.merged();
+  CHECK(report.worlds.at(0).defects.size() == 3);
+}
+
+TEST_CASE("foreign ranks are judged by their streams alone") {
+  auto world = three_cases();
+  for (auto& ending : world.endings) ending.how = How::foreign;
+  CHECK(exit_code(world.merged(), std::nullopt) == 0);
+  world.of(1).lines.pop_back();  // its end
+  auto report = world.merged();
+  CHECK(exit_code(report, std::nullopt) == 5);
+  world.of(1).lines.pop_back();  // the end of its last case
+  report = world.merged();
+  CHECK(verdicts(report) == Words{"passed", "passed", "disagreed"});
+}
+
+TEST_CASE("a stream without an end is missing evidence even after code 0") {
+  auto world = three_cases();
+  world.of(0).lines.pop_back();
+  const auto report = world.merged();
+  CHECK(verdicts(report) == Words{"passed", "passed", "passed"});
+  CHECK_THAT(report.worlds.at(0).defects.at(0), ContainsSubstring("rank 0 exited with code 0, but its stream has no end"));
+  CHECK(exit_code(report, std::nullopt) == 5);
+}
+
+TEST_CASE("a failed assertion outranks what the rank says of itself") {
+  for (const auto outcome : {Outcome::passed, Outcome::released, Outcome::error}) {
+    WorldOnPaper world(2, {"a/one"});
+    world.begin(1);
+    world.start(1, 0);
+    world.of(1).add(check_failed("x", "y", 5));
+    world.end(1, 0, outcome);
+    world.finish(1);
+    const auto report = world.merged();
+    CHECK(report.cases.at(0).verdict == (outcome == Outcome::error ? Verdict::error : Verdict::failed));
+    CHECK(report.cases.at(0).failures.size() == 1);
+  }
+}
+
+TEST_CASE("the exception by which a rank is released is not its failure, any other is") {
+  const event::AssertionFailed thrown{"", 0, "", "", "released: rank 0 failed", {}, {}, 3};
+  WorldOnPaper world(2, {"a/one"});
+  world.begin(0);
+  world.start(0, 0);
+  world.of(0).add(check_failed("x", "y", 9));
+  world.end(0, 0, Outcome::failed);
+  world.finish(0);
+  world.begin(1);
+  world.start(1, 0);
+  world.of(1).add(thrown);
+  SECTION("released") {
+    world.end(1, 0, Outcome::released, "", 0);
+    world.finish(1);
+    const auto report = world.merged();
+    CHECK(report.cases.at(0).failures.size() == 1);
+    CHECK(report.cases.at(0).reasons.at(1) == "left because of rank 0");
+    CHECK(exit_code(report, std::nullopt) == 1);
+  }
+  SECTION("passed") {
+    world.end(1, 0, Outcome::passed);
+    world.finish(1);
+    const auto report = world.merged();
+    CHECK(report.cases.at(0).failures.size() == 2);
+    CHECK(report.cases.at(0).ranks.at(1).outcome == Outcome::error);
+  }
+}
+
+TEST_CASE("failures stand in the order of their causes") {
+  WorldOnPaper world(3, {"a/one"});
+  const std::int64_t times[] = {30, 10, 20};
+  for (int rank = 0; rank < 3; ++rank) {
+    world.begin(rank);
+    world.start(rank, 0);
+    world.of(rank).add(check_failed("first of " + std::to_string(rank), "", times[rank])).add(check_failed("second", "", 100));
+    world.end(rank, 0, Outcome::failed);
+    world.finish(rank);
+  }
+  const auto report = world.merged();
+  const auto& failures = report.cases.at(0).failures;
+  REQUIRE(failures.size() == 6);
+  CHECK(failures[0].rank == 1);
+  CHECK(failures[1].rank == 2);
+  CHECK(failures[2].rank == 0);
+  CHECK(failures[3].rank == 0);
+  CHECK(failures[5].rank == 2);
+}
+
+TEST_CASE("a case keeps its first failures and counts the others") {
+  WorldOnPaper world(2, {"a/one"});
+  for (int rank = 0; rank < 2; ++rank) {
+    world.begin(rank);
+    world.start(rank, 0);
+    for (int i = 0; i < 150; ++i) world.of(rank).add(check_failed(std::to_string(i), "", 2 * i + rank));
+    world.end(rank, 0, Outcome::failed);
+    world.finish(rank);
+  }
+  const auto report = world.merged();
+  const auto& result = report.cases.at(0);
+  CHECK(result.failures.size() + result.failures_left_out == 300);
+  CHECK(result.failures.size() <= Merger::failures_kept);
+  CHECK(result.failures.front().assertion.monotonic_ns == 0);
+  CHECK(result.failures.front().rank == 0);
+}
+
+TEST_CASE("passed ranks must have measured the same") {
+  WorldOnPaper world(2, {"a/one"});
+  const auto measure = [&](const std::vector<event::Measured>& values) {
+    world.begin(1);
+    world.start(1, 0);
+    for (const auto& value : values) world.of(1).add(value);
+    world.end(1, 0, Outcome::passed);
+    world.finish(1);
+    return world.merged().cases.at(0);
+  };
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+  CHECK(measure({{"forward_ns", 85e6, "ns"}}).verdict == Verdict::passed);
+  auto result = measure({{"forward_ns", 86e6, "ns"}});
+  CHECK(result.verdict == Verdict::disagreed);
+  CHECK(result.notes == std::vector<std::string>{"measurement forward_ns: 85000000 ns on rank 0, 86000000 ns on rank 1"});
+  CHECK(measure({{"forward_ns", 85e6, "us"}}).verdict == Verdict::disagreed);
+  CHECK(measure({{"forward_ns", nan, "ns"}}).verdict == Verdict::disagreed);
+  result = measure({});
+  CHECK(result.notes == std::vector<std::string>{"measurement forward_ns: 85000000 ns on rank 0, none on rank 1"});
+  CHECK(result.verdict == Verdict::disagreed);
+  result = measure({{"forward_ns", 85e6, "ns"}, {"more", 1, ""}});
+  CHECK(result.notes == std::vector<std::string>{"measurement more: none on rank 0, 1 on rank 1"});
+  result = measure({{"forward_ns", 85e6, "ns"}, {"forward_ns", 85e6, "ns"}});
+  CHECK(result.verdict == Verdict::error);
+  CHECK(result.reasons.at(1) == "measured \"forward_ns\" twice");
+
+  world.plan.device = "cuda";
+  result = measure({{"forward_ns", 86e6, "ns"}});
+  CHECK(result.verdict == Verdict::passed);
+  CHECK(result.measurements.at("forward_ns").value == 86e6);
+  CHECK(measure({{"forward_ns", 85e6, "bytes"}}).verdict == Verdict::disagreed);
+}
+
+TEST_CASE("two values that are not finite are equal measurements") {
+  WorldOnPaper world(2, {"a/one"});
+  for (int rank = 0; rank < 2; ++rank) {
+    world.begin(rank);
+    world.start(rank, 0);
+    world.of(rank).add(event::Measured{"ratio", std::numeric_limits<double>::infinity(), ""});
+    world.end(rank, 0, Outcome::passed);
+    world.finish(rank);
+  }
+  CHECK(world.merged().cases.at(0).verdict == Verdict::passed);
+}
+
+TEST_CASE("a failed rank's measurements are no disagreement") {
+  WorldOnPaper world(2, {"a/one"});
+  world.begin(0);
+  world.start(0, 0);
+  world.of(0).add(event::Measured{"forward_ns", 1, "ns"}).add(check_failed("x", "y", 1));
+  world.end(0, 0, Outcome::failed);
+  world.finish(0);
+  const auto report = world.merged();
+  CHECK(report.cases.at(0).verdict == Verdict::failed);
+  CHECK(report.cases.at(0).measurements.at("forward_ns").value == 85e6);
+}
+
+TEST_CASE("skips are joint and have their reason") {
+  WorldOnPaper world(2, {"a/one"});
+  for (int rank = 0; rank < 2; ++rank) {
+    world.begin(rank);
+    world.start(rank, 0);
+    world.end(rank, 0, Outcome::skipped, "needs a timeline", 0, 0);
+    world.finish(rank);
+  }
+  const auto report = world.merged();
+  CHECK(report.cases.at(0).verdict == Verdict::skipped);
+  CHECK(exit_code(report, std::nullopt) == 0);
+  CHECK(exit_code(report, 1) == 0);
+  CHECK(exit_code(report, 0) == 6);
+}
+
+TEST_CASE("repetitions are numbered over all worlds, and one that differs is flaky") {
+  WorldOnPaper first(1, {"b/x", "a/x", "b/x"});
+  WorldOnPaper second(1, {"b/x"});
+  second.begin(0);
+  second.start(0, 0);
+  second.of(0).add(check_failed("x", "y", 1));
+  second.end(0, 0, Outcome::failed);
+  second.finish(0);
+  const std::vector<WorldRecord> worlds{first.record(), second.record()};
+  const auto report = merge({}, worlds);
+  REQUIRE(report.cases.size() == 4);
+  CHECK(report.cases[0].info.id == "a/x[W=1]");
+  for (std::uint64_t i = 0; i < 3; ++i) {
+    CHECK(report.cases[i + 1].info.id == "b/x[W=1]");
+    CHECK(report.cases[i + 1].repetition == i);
+  }
+  CHECK(report.cases[3].world == 1);
+  CHECK(report.flaky() == std::vector<std::string>{"b/x[W=1]"});
+  CHECK(exit_code(report, std::nullopt) == 1);
+}
+
+TEST_CASE("a world answers only for the cases it is given") {
+  auto world = died_in_the_second({1, How::signalled, SIGKILL, 1, ""});
+  world.cases.pop_back();
+  CHECK(verdicts(world.merged()) == Words{"passed", "crashed"});
+}
+
+TEST_CASE("a plan that is not what the launcher answers for is a defect") {
+  auto world = three_cases();
+  world.plan.cases[1] = "a/other[W=2]";
+  const auto report = world.merged();
+  CHECK(verdicts(report) == Words{"passed", "disagreed", "passed"});
+  CHECK_THAT(report.worlds.at(0).defects.at(0), ContainsSubstring("position 1 of the plan is \"a/other[W=2]\", not \"a/three[W=2]\""));
+}
+
+TEST_CASE("nothing at all is no pass") {
+  CHECK(exit_code(merge({}, {}), std::nullopt) == 5);
+  CHECK(exit_code(WorldOnPaper(2, {}).merged(), std::nullopt) == 5);
+}
+
+TEST_CASE("a merger refuses to be used out of order") {
+  Merger merger({});
+  CHECK_THROWS_AS(merger.add({}), std::logic_error);
+  WorldOnPaper world(1, {"a/x"});
+  merger.open_world(world.plan, world.cases, world.endings);
+  merger.add(parse(world.of(0).text()));
+  CHECK_THROWS_AS(merger.add({}), std::logic_error);
+  CHECK(merger.finish().cases.at(0).verdict == Verdict::passed);
+  CHECK(merger.finish().cases.empty());
+}
+
+}  // namespace
+}  // namespace shardproof::reports
