@@ -38,9 +38,7 @@ template <class Body, class... Tensors> void visit_real(const char* kernel, Body
 template <class Body> void visit_pair(const char* kernel, const Tensor& out, const Tensor& in, Body&& body) {
   require(out.defined() && in.defined(), kernel, "operands must be defined", out, in);
   require(out.numel() == in.numel(), kernel, "operands must have as many elements", out, in);
-  elements::visit(out.dtype(), [&](auto to) {
-    elements::visit(in.dtype(), [&](auto from) { body(to, from); });
-  });
+  elements::visit(out.dtype(), [&](auto to) { elements::visit(in.dtype(), [&](auto from) { body(to, from); }); });
 }
 
 /// In what arithmetic on two element types takes place before one rounding to the result's: bf16 and f16 in float, integers in double when
@@ -61,7 +59,9 @@ template <class Operation> void map(const char* kernel, const Tensor& out, const
   });
 }
 
-struct Rows { std::size_t count, length; };
+struct Rows {
+  std::size_t count, length;
+};
 
 /// A matrix [m, n].
 Rows rows_of(const char* kernel, const Tensor& matrix) {
@@ -131,63 +131,78 @@ class CpuKernels final : public Kernels {
                      (how.transpose_b ? right.count : right.length) == shape.length &&
                      (how.transpose_b ? right.length : right.count) == inner;
     require(fit, "matmul", "out must be [m, n] = [m, k] times [k, n] after transposition", out, a, b);
-    visit_real("matmul", [&](auto type) {
-      using T = typename decltype(type)::type;
-      const T* const x = a.values<T>().data();
-      const T* const y = b.values<T>().data();
-      T* const z = out.values<T>().data();
-      const std::size_t x_row = how.transpose_a ? 1 : left.length, x_step = how.transpose_a ? left.length : 1;
-      const std::size_t y_column = how.transpose_b ? right.length : 1, y_step = how.transpose_b ? 1 : right.length;
-      for (std::size_t i = 0; i < shape.count; ++i) {
-        for (std::size_t j = 0; j < shape.length; ++j) {
-          T total{0};
-          for (std::size_t k = 0; k < inner; ++k) total += x[i * x_row + k * x_step] * y[k * y_step + j * y_column];
-          T& element = z[i * shape.length + j];
-          element = how.add ? element + total : total;
-        }
-      }
-    }, out, a, b);
+    visit_real(
+        "matmul",
+        [&](auto type) {
+          using T = typename decltype(type)::type;
+          const T* const x = a.values<T>().data();
+          const T* const y = b.values<T>().data();
+          T* const z = out.values<T>().data();
+          const std::size_t x_row = how.transpose_a ? 1 : left.length, x_step = how.transpose_a ? left.length : 1;
+          const std::size_t y_column = how.transpose_b ? right.length : 1, y_step = how.transpose_b ? 1 : right.length;
+          for (std::size_t i = 0; i < shape.count; ++i) {
+            for (std::size_t j = 0; j < shape.length; ++j) {
+              T total{0};
+              for (std::size_t k = 0; k < inner; ++k) total += x[i * x_row + k * x_step] * y[k * y_step + j * y_column];
+              T& element = z[i * shape.length + j];
+              element = how.add ? element + total : total;
+            }
+          }
+        },
+        out, a, b);
   }
 
   void add_row(NativeStream, const Tensor& out, const Tensor& row) const override {
     const Rows shape = rows_of("add_row", out, row);
-    visit_real("add_row", [&](auto type) {
-      using T = typename decltype(type)::type;
-      const auto target = out.values<T>(), addend = row.values<T>();
-      for (std::size_t i = 0; i < target.size(); ++i) target[i] += addend[i % shape.length];
-    }, out, row);
+    visit_real(
+        "add_row",
+        [&](auto type) {
+          using T = typename decltype(type)::type;
+          const auto target = out.values<T>(), addend = row.values<T>();
+          for (std::size_t i = 0; i < target.size(); ++i) target[i] += addend[i % shape.length];
+        },
+        out, row);
   }
 
   void sum_rows(NativeStream, const Tensor& out, const Tensor& in, bool add) const override {
     const Rows shape = rows_of("sum_rows", in, out);
-    visit_real("sum_rows", [&](auto type) {
-      using T = typename decltype(type)::type;
-      const auto target = out.values<T>(), source = in.values<T>();
-      for (std::size_t j = 0; j < shape.length; ++j) {
-        T total{0};
-        for (std::size_t i = 0; i < shape.count; ++i) total += source[i * shape.length + j];
-        target[j] = add ? target[j] + total : total;
-      }
-    }, out, in);
+    visit_real(
+        "sum_rows",
+        [&](auto type) {
+          using T = typename decltype(type)::type;
+          const auto target = out.values<T>(), source = in.values<T>();
+          for (std::size_t j = 0; j < shape.length; ++j) {
+            T total{0};
+            for (std::size_t i = 0; i < shape.count; ++i) total += source[i * shape.length + j];
+            target[j] = add ? target[j] + total : total;
+          }
+        },
+        out, in);
   }
 
   void relu(NativeStream, const Tensor& out, const Tensor& in) const override {
     require(out.numel() == in.numel(), "relu", "operands must have as many elements", out, in);
-    visit_real("relu", [&](auto type) {
-      using T = typename decltype(type)::type;
+    visit_real(
+        "relu",
+        [&](auto type) {
+          using T = typename decltype(type)::type;
       // NaN is not <= 0 and passes through, as in PyTorch.
-      std::ranges::transform(in.values<T>(), out.values<T>().begin(), [](T x) { return x <= T{0} ? T{0} : x; });
-    }, out, in);
+          std::ranges::transform(in.values<T>(), out.values<T>().begin(), [](T x) { return x <= T{0} ? T{0} : x; });
+        },
+        out, in);
   }
 
   void relu_backward(NativeStream, const Tensor& grad_in, const Tensor& grad_out, const Tensor& out) const override {
     const bool fit = grad_in.numel() == out.numel() && grad_out.numel() == out.numel();
     require(fit, "relu_backward", "operands must have as many elements", grad_in, grad_out, out);
-    visit_real("relu_backward", [&](auto type) {
-      using T = typename decltype(type)::type;
-      const auto target = grad_in.values<T>(), incoming = grad_out.values<T>(), result = out.values<T>();
-      for (std::size_t i = 0; i < target.size(); ++i) target[i] = result[i] <= T{0} ? T{0} : incoming[i];
-    }, grad_in, grad_out, out);
+    visit_real(
+        "relu_backward",
+        [&](auto type) {
+          using T = typename decltype(type)::type;
+          const auto target = grad_in.values<T>(), incoming = grad_out.values<T>(), result = out.values<T>();
+          for (std::size_t i = 0; i < target.size(); ++i) target[i] = result[i] <= T{0} ? T{0} : incoming[i];
+        },
+        grad_in, grad_out, out);
   }
 
   void sum(NativeStream, const Tensor& out, const Tensor& in) const override {
@@ -201,23 +216,29 @@ class CpuKernels final : public Kernels {
   void dot_rows(NativeStream, const Tensor& out, const Tensor& in, const Tensor& row) const override {
     const Rows shape = rows_of("dot_rows", in, row);
     require(out.numel() == 1, "dot_rows", "out must have one element", out);
-    visit_real("dot_rows", [&](auto type) {
-      using T = typename decltype(type)::type;
-      const auto source = in.values<T>(), weight = row.values<T>();
-      T total{0};
-      for (std::size_t i = 0; i < source.size(); ++i) total += source[i] * weight[i % shape.length];
-      out.values<T>()[0] = total;
-    }, out, in, row);
+    visit_real(
+        "dot_rows",
+        [&](auto type) {
+          using T = typename decltype(type)::type;
+          const auto source = in.values<T>(), weight = row.values<T>();
+          T total{0};
+          for (std::size_t i = 0; i < source.size(); ++i) total += source[i] * weight[i % shape.length];
+          out.values<T>()[0] = total;
+        },
+        out, in, row);
   }
 
   void sgd(NativeStream, const Tensor& parameter, const Tensor& gradient, double rate) const override {
     require(parameter.numel() == gradient.numel(), "sgd", "operands must have as many elements", parameter, gradient);
-    visit_real("sgd", [&](auto type) {
-      using T = typename decltype(type)::type;
-      const auto value = parameter.values<T>(), slope = gradient.values<T>();
-      const T step = static_cast<T>(-rate);
-      for (std::size_t i = 0; i < value.size(); ++i) value[i] += step * slope[i];
-    }, parameter, gradient);
+    visit_real(
+        "sgd",
+        [&](auto type) {
+          using T = typename decltype(type)::type;
+          const auto value = parameter.values<T>(), slope = gradient.values<T>();
+          const T step = static_cast<T>(-rate);
+          for (std::size_t i = 0; i < value.size(); ++i) value[i] += step * slope[i];
+        },
+        parameter, gradient);
   }
 
   // torch.optim.AdamW, `_single_tensor_adamw`: each line below is one of its tensor operations, with its scalars computed in double and
@@ -230,21 +251,24 @@ class CpuKernels final : public Kernels {
     const double steps = static_cast<double>(how.step);
     const double step_size = how.rate / (1 - std::pow(how.beta1, steps));
     const double correction2_root = std::sqrt(1 - std::pow(how.beta2, steps));
-    visit_real("adamw", [&](auto type) {
-      using T = typename decltype(type)::type;
-      const auto value = parameter.values<T>(), slope = gradient.values<T>(), first = moment1.values<T>(), second = moment2.values<T>();
-      const T decay = static_cast<T>(1 - how.rate * how.weight_decay), weight = static_cast<T>(1 - how.beta1);
-      const T keep = static_cast<T>(how.beta2), add = static_cast<T>(1 - how.beta2);
-      const T root = static_cast<T>(correction2_root), epsilon = static_cast<T>(how.epsilon), step = static_cast<T>(-step_size);
-      for (std::size_t i = 0; i < value.size(); ++i) {
-        if (how.weight_decay != 0) value[i] *= decay;
-        first[i] = lerp(first[i], slope[i], weight);
-        second[i] = second[i] * keep;
-        second[i] = second[i] + add * slope[i] * slope[i];
-        const T denominator = std::sqrt(second[i]) / root + epsilon;
-        value[i] = value[i] + step * first[i] / denominator;
-      }
-    }, parameter, gradient, moment1, moment2);
+    visit_real(
+        "adamw",
+        [&](auto type) {
+          using T = typename decltype(type)::type;
+          const auto value = parameter.values<T>(), slope = gradient.values<T>(), first = moment1.values<T>(), second = moment2.values<T>();
+          const T decay = static_cast<T>(1 - how.rate * how.weight_decay), weight = static_cast<T>(1 - how.beta1);
+          const T keep = static_cast<T>(how.beta2), add = static_cast<T>(1 - how.beta2);
+          const T root = static_cast<T>(correction2_root), epsilon = static_cast<T>(how.epsilon), step = static_cast<T>(-step_size);
+          for (std::size_t i = 0; i < value.size(); ++i) {
+            if (how.weight_decay != 0) value[i] *= decay;
+            first[i] = lerp(first[i], slope[i], weight);
+            second[i] = second[i] * keep;
+            second[i] = second[i] + add * slope[i] * slope[i];
+            const T denominator = std::sqrt(second[i]) / root + epsilon;
+            value[i] = value[i] + step * first[i] / denominator;
+          }
+        },
+        parameter, gradient, moment1, moment2);
   }
 
   void spin(NativeStream, std::int64_t) const override {}
@@ -252,12 +276,15 @@ class CpuKernels final : public Kernels {
  private:
   template <class Term> static void reduce(const char* kernel, const Tensor& out, const Tensor& in, Term term) {
     require(out.numel() == 1, kernel, "out must have one element", out);
-    visit_real(kernel, [&](auto type) {
-      using T = typename decltype(type)::type;
-      T total{0};
-      for (const T value : in.values<T>()) total += term(value);
-      out.values<T>()[0] = total;
-    }, out, in);
+    visit_real(
+        kernel,
+        [&](auto type) {
+          using T = typename decltype(type)::type;
+          T total{0};
+          for (const T value : in.values<T>()) total += term(value);
+          out.values<T>()[0] = total;
+        },
+        out, in);
   }
 };
 

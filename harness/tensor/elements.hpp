@@ -14,7 +14,9 @@
 
 namespace shardproof::elements {
 
-template <class T> struct Type { using type = T; };
+template <class T> struct Type {
+  using type = T;
+};
 
 template <class T> inline constexpr bool low_precision = std::is_same_v<T, Eigen::half> || std::is_same_v<T, Eigen::bfloat16>;
 
@@ -27,7 +29,10 @@ template <class T> constexpr DType dtype_of() {
   else if constexpr (std::is_same_v<T, std::int32_t>) return DType::i32;
   else if constexpr (std::is_same_v<T, std::int16_t>) return DType::i16;
   else if constexpr (std::is_same_v<T, std::int8_t>) return DType::i8;
-  else { static_assert(std::is_same_v<T, std::uint8_t>, "no dtype has such elements"); return DType::u8; }
+  else {
+    static_assert(std::is_same_v<T, std::uint8_t>, "no dtype has such elements");
+    return DType::u8;
+  }
 }
 
 /// Calls `body` with the Type of the dtype's elements.

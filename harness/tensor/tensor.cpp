@@ -14,7 +14,8 @@ namespace {
 
 class HostStorage final : public Storage {
  public:
-  explicit HostStorage(std::unique_ptr<std::byte[]> memory, std::size_t bytes) : Storage(memory.get(), bytes, 0), memory_(std::move(memory)) {}
+  explicit HostStorage(std::unique_ptr<std::byte[]> memory, std::size_t bytes)
+      : Storage(memory.get(), bytes, 0), memory_(std::move(memory)) {}
 
  private:
   std::unique_ptr<std::byte[]> memory_;
@@ -47,12 +48,12 @@ Tensor::Tensor(std::shared_ptr<Storage> storage, DType dtype, Shape shape, std::
   std::size_t needed = 0;
   const auto count = static_cast<std::size_t>(shardproof::numel(shape_));
   if (__builtin_mul_overflow(count, size_of(dtype_), &needed) || offset_ > storage_->bytes() || needed > storage_->bytes() - offset_) {
-    throw std::invalid_argument(fmt::format("tensor {} at byte {} does not fit into a storage of {} bytes", describe(dtype_, shape_), offset_,
-                                            storage_->bytes()));
+    throw std::invalid_argument(
+        fmt::format("tensor {} at byte {} does not fit into a storage of {} bytes", describe(dtype_, shape_), offset_, storage_->bytes()));
   }
   if (offset_ % size_of(dtype_) != 0) {
-    throw std::invalid_argument(fmt::format("tensor {} cannot start at byte {}: not a multiple of its element size", describe(dtype_, shape_),
-                                            offset_));
+    throw std::invalid_argument(
+        fmt::format("tensor {} cannot start at byte {}: not a multiple of its element size", describe(dtype_, shape_), offset_));
   }
 }
 
@@ -84,8 +85,8 @@ template <class T> std::span<T> Tensor::values() const {
     return {data(), bytes()};
   } else {
     if (dtype_ != elements::dtype_of<T>()) {
-      throw std::invalid_argument(fmt::format("elements of a tensor {} asked for as {}", describe(dtype_, shape_),
-                                              to_string(elements::dtype_of<T>())));
+      throw std::invalid_argument(
+          fmt::format("elements of a tensor {} asked for as {}", describe(dtype_, shape_), to_string(elements::dtype_of<T>())));
     }
     return {reinterpret_cast<T*>(data()), static_cast<std::size_t>(numel())};
   }
@@ -163,8 +164,8 @@ std::string to_string(const Tensor& tensor) {
 
 std::ostream& operator<<(std::ostream& out, const Tensor& tensor) { return out << to_string(tensor); }
 
-#define SHARDPROOF_ELEMENTS(T)                                    \
-  template Tensor Tensor::of<T>(Shape, std::span<const T>);       \
+#define SHARDPROOF_ELEMENTS(T)                              \
+  template Tensor Tensor::of<T>(Shape, std::span<const T>); \
   template std::span<T> Tensor::values<T>() const;
 SHARDPROOF_ELEMENTS(double)
 SHARDPROOF_ELEMENTS(float)

@@ -63,11 +63,11 @@ class Tensor {
   template <class T> std::span<T> values() const;
   std::vector<double> to_doubles() const;  ///< any dtype, widened
 
-  Tensor reshape(Shape shape) const;                                ///< same elements, same storage
-  Tensor narrow(std::int64_t start, std::int64_t length) const;     ///< rows [start, start + length) of dim 0
-  Tensor row(std::int64_t index) const;                             ///< dim 0 dropped
+  Tensor reshape(Shape shape) const;  ///< same elements, same storage
+  Tensor narrow(std::int64_t start, std::int64_t length) const;  ///< rows [start, start + length) of dim 0
+  Tensor row(std::int64_t index) const;  ///< dim 0 dropped
   Tensor flatten() const;
-  Tensor clone() const;                                             ///< a copy in host memory
+  Tensor clone() const;  ///< a copy in host memory
 
   /// Same dtype, shape and bits.
   friend bool operator==(const Tensor& a, const Tensor& b);

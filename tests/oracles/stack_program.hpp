@@ -55,8 +55,14 @@ inline nlohmann::ordered_json stack_program(const Stack& stack) {
   const bool alone = stack.world == 1;
   int events = 0;
   const auto add = [&](auto... fields) { entries.push_back(nlohmann::ordered_json::array({fields...})); };
-  const auto record = [&](const char* on) { add("record", on, events); return events++; };
-  const auto gather_streams_wait = [&](int copy_out) { add("wait_event", "ag_copy_in", copy_out); add("wait_event", "ag", copy_out); };
+  const auto record = [&](const char* on) {
+    add("record", on, events);
+    return events++;
+  };
+  const auto gather_streams_wait = [&](int copy_out) {
+    add("wait_event", "ag_copy_in", copy_out);
+    add("wait_event", "ag", copy_out);
+  };
   const auto all_gather = [&](std::size_t layer) {
     add("wait_stream", "ag", "ag_copy_in");
     if (!alone) add("all_gather", "ag", layer);

@@ -65,7 +65,8 @@ TEST_CASE("every golden file is as the manifest says, and one flipped bit is not
 }
 
 TEST_CASE("an unknown golden file is an error that lists the known ones") {
-  CHECK_THROWS_MATCHES(golden::text("exact_W6"), std::out_of_range, MessageMatches(ContainsSubstring("exact_W6") && ContainsSubstring("exact_W5")));
+  CHECK_THROWS_MATCHES(golden::text("exact_W6"), std::out_of_range,
+                       MessageMatches(ContainsSubstring("exact_W6") && ContainsSubstring("exact_W5")));
   CHECK_THROWS_AS(golden::values("h_fsdp2_reshard_True_W2"), std::invalid_argument);
   CHECK_THROWS_AS(golden::structure("exact_W1"), std::out_of_range);
   CHECK_THROWS_AS(golden::structure("h_fsdp2_reshard_True_W2", "post_optim_event"), std::out_of_range);

@@ -26,8 +26,8 @@ Stack uniform(std::size_t count, int world, bool reshard = true) {
   return {.layers = std::vector<StackLayer>(count, {25 * ms, 50 * ms, 10 * ms, 10 * ms, reshard}), .world = world};
 }
 
-/// Costs of a stack for a trace that gathers layers in `gather_order` and reduces them last to first. Labels of work begin with the layer; a
-/// layer's whole time goes to its first piece of work in each phase.
+/// Costs of a stack for a trace that gathers layers in `gather_order` and reduces them last to first. Labels of work begin with the layer;
+/// a layer's whole time goes to its first piece of work in each phase.
 Durations durations_of(const Stack& stack, std::size_t pieces = 1) {
   return [stack, pieces, order = gather_order(stack)](const std::string& kind, std::size_t nth, const std::string& label) -> Nanoseconds {
     const std::size_t count = stack.layers.size();
@@ -62,8 +62,8 @@ std::vector<std::pair<bool, std::size_t>> merged(std::size_t first, std::size_t 
   return order;
 }
 
-/// An engine with unlimited memory and foresight: gathers everything as early as its resource allows, in forward order then in backward order,
-/// and lets reductions come in at the given places among the second gathers.
+/// An engine with unlimited memory and foresight: gathers everything as early as its resource allows, in forward order then in backward
+/// order, and lets reductions come in at the given places among the second gathers.
 Nanoseconds foresighted(const Stack& stack, const std::vector<std::pair<bool, std::size_t>>& order) {
   const std::size_t count = stack.layers.size();
   Nanoseconds resource = 0, compute = 0;
@@ -135,7 +135,8 @@ TEST_CASE("the program of this test is the golden trace's where there is one") {
       const std::string kind = entry.at(0).get<std::string>();
       if (kind == "mark") entry.at(1) = "iter 0 " + entry.at(1).get<std::string>();
       else if (kind == "all_gather") entry.at(2) = {{"out", {20, "float32"}}, {"in", {10, "float32"}}, {"group", {0, 1}}};
-      else if (kind == "reduce_scatter") entry.at(2) = {{"out", {10, "float32"}}, {"in", {20, "float32"}}, {"op", "AVG"}, {"group", {0, 1}}};
+      else if (kind == "reduce_scatter")
+        entry.at(2) = {{"out", {10, "float32"}}, {"in", {20, "float32"}}, {"op", "AVG"}, {"group", {0, 1}}};
       else if (kind.starts_with("compute")) entry.at(2) = entry.at(2).get<std::string>() + ".linear";
     }
     return golden::structure_of_entries(entries.dump());
@@ -155,7 +156,11 @@ TEST_CASE("the program of this test is the golden trace's where there is one") {
 }
 
 TEST_CASE("closed forms agree with the golden traces for random durations") {
-  struct Source { std::string file; bool reshard; std::size_t pieces; };
+  struct Source {
+    std::string file;
+    bool reshard;
+    std::size_t pieces;
+  };
   Random random;
   INFO("seed " << Catch::getSeed());
   for (const auto& [file, reshard, pieces] : {Source{"h_overlap_virtual_clock", true, 1}, Source{"h_fsdp2_reshard_True_W2", true, 2},
@@ -165,7 +170,8 @@ TEST_CASE("closed forms agree with the golden traces for random durations") {
       Stack stack = random.stack(3);
       stack.separate_resources = random.flip();
       for (StackLayer& layer : stack.layers) layer.reshard_after_forward = reshard;
-      const Simulated run = simulate(json.at("trace"), durations_of(stack, pieces), stack.separate_resources ? Resources::separate : Resources::shared);
+      const Simulated run =
+          simulate(json.at("trace"), durations_of(stack, pieces), stack.separate_resources ? Resources::separate : Resources::shared);
       const StackTimes model = overlap_times(stack);
       REQUIRE(run.marks.at("iter 0 backward") == model.forward);
       REQUIRE(run.marks.at("iter 0 optim") == model.forward_backward);
@@ -204,7 +210,8 @@ TEST_CASE("closed forms agree with the simulated program for any depth, reshardi
 TEST_CASE("without prefetch every second gather waits for the reduction before it") {
   Stack stack = uniform(3, 2);
   stack.backward_prefetch = false;
-  // Backward: gather 2 hides behind forward; then compute 50, reduce 10, gather 10, compute 50, reduce 10, gather 10, compute 50, reduce 10.
+  // Backward: gather 2 hides behind forward; then compute 50, reduce 10, gather 10, compute 50, reduce 10, gather 10, compute 50, reduce
+  // 10.
   CHECK(overlap_times(stack).forward_backward == (85 + 50 + 20 + 50 + 20 + 50 + 10) * ms);
 }
 
@@ -290,9 +297,15 @@ scenario::Scenario two_layers() {
   using namespace scenario;
   Scenario scenario;
   for (const auto& [name, out] : {std::pair{"a", 5}, std::pair{"b", 4}}) {
-    Module linear{.name = "linear", .kind = ModuleKind::linear, .in_features = 4, .out_features = out, .forward_sleep = 3, .backward_sleep = 4,
+    Module linear{.name = "linear",
+                  .kind = ModuleKind::linear,
+                  .in_features = 4,
+                  .out_features = out,
+                  .forward_sleep = 3,
+                  .backward_sleep = 4,
                   .children = {}};
-    scenario.model.root.children.push_back({.name = name, .children = {linear, {.name = "relu", .kind = ModuleKind::relu, .children = {}}}});
+    scenario.model.root.children.push_back(
+        {.name = name, .children = {linear, {.name = "relu", .kind = ModuleKind::relu, .children = {}}}});
     scenario.plan.wrap.push_back({{name}, {}});
   }
   scenario.plan.wrap.push_back({{""}, {}});

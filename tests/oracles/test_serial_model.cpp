@@ -36,10 +36,15 @@ Scenario scenario_of(const std::string& name, const golden::Values& run) {
     scenario.model.loss = {LossKind::sum_of_squares, run.loss_divisor, 0};
   }
   if (run.optimizer == "adam") scenario.plan.optimizer = {.kind = OptimizerKind::adamw, .rate = 1e-2};
-  else scenario.plan.optimizer = {.kind = OptimizerKind::sgd, .rate = run.optimizer == "sgd_1/16" ? 0.0625 : run.optimizer == "sgd_0.1" ? 0.1 : 0.5};
+  else
+    scenario.plan.optimizer = {.kind = OptimizerKind::sgd,
+                               .rate = run.optimizer == "sgd_1/16"  ? 0.0625
+                                       : run.optimizer == "sgd_0.1" ? 0.1
+                                                                    : 0.5};
   scenario.script.input = run.input;
-  scenario.script.segments = {{static_cast<int>(run.iterations.size()),
-                               {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::step}, {ActionKind::capture}, {ActionKind::zero_grad}}}};
+  scenario.script.segments = {
+      {static_cast<int>(run.iterations.size()),
+       {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::step}, {ActionKind::capture}, {ActionKind::zero_grad}}}};
   return scenario;
 }
 
@@ -94,9 +99,7 @@ Scenario one_weight() {
   return scenario;
 }
 
-double input(int iteration, int rank) {
-  return formula::small_integer(static_cast<std::uint32_t>(1000 + 100 * iteration + rank), 0) / 8.0;
-}
+double input(int iteration, int rank) { return formula::small_integer(static_cast<std::uint32_t>(1000 + 100 * iteration + rank), 0) / 8.0; }
 
 }  // namespace
 

@@ -48,7 +48,10 @@ template <class T> std::uint16_t rounded(DType dtype, T value) {
 }  // namespace
 
 TEST_CASE("every bf16 and f16 pattern has its value in f32 and f64 and comes back as it was") {
-  struct Format { DType dtype; int mantissa_bits; };
+  struct Format {
+    DType dtype;
+    int mantissa_bits;
+  };
   for (const auto [dtype, mantissa_bits] : {Format{DType::bf16, 7}, Format{DType::f16, 10}}) {
     const Tensor patterns = all_patterns(dtype);
     for (const DType wide : {DType::f32, DType::f64}) {
@@ -70,7 +73,11 @@ TEST_CASE("every bf16 and f16 pattern has its value in f32 and f64 and comes bac
 }
 
 TEST_CASE("rounding to bf16 and f16 goes to the nearest, ties to even, also at every boundary between neighbours") {
-  struct Format { DType dtype; int mantissa_bits; std::uint16_t largest; };
+  struct Format {
+    DType dtype;
+    int mantissa_bits;
+    std::uint16_t largest;
+  };
   for (const auto [dtype, mantissa_bits, largest] : {Format{DType::bf16, 7, 0x7F7F}, Format{DType::f16, 10, 0x7BFF}}) {
     std::size_t wrong = 0;
     for (std::uint16_t low = 0; low < largest; ++low) {

@@ -114,7 +114,8 @@ TEST_CASE("matmul: every transposition and adding, against the definition") {
             for (std::size_t j = 0; j < n; ++j) {
               double total = add ? start.values<double>()[i * n + j] : 0;
               for (std::size_t l = 0; l < inner; ++l) {
-                total += a.values<double>()[transpose_a ? l * m + i : i * inner + l] * b.values<double>()[transpose_b ? j * inner + l : l * n + j];
+                total += a.values<double>()[transpose_a ? l * m + i : i * inner + l] *
+                         b.values<double>()[transpose_b ? j * inner + l : l * n + j];
               }
               expected.push_back(total);
             }
@@ -227,7 +228,8 @@ TEST_CASE("sgd steps against the gradient") {
 
 TEST_CASE("operands that do not fit are refused by name, rule and shapes") {
   const Tensor two = f32({2}, {0, 0}), three = f32({3}, {0, 0, 0}), matrix = Tensor::host(DType::f32, {2, 3});
-  CHECK_THROWS_MATCHES(k.copy(nullptr, two, three), std::invalid_argument, MessageMatches(ContainsSubstring("copy") && ContainsSubstring("f32 [3]")));
+  CHECK_THROWS_MATCHES(k.copy(nullptr, two, three), std::invalid_argument,
+                       MessageMatches(ContainsSubstring("copy") && ContainsSubstring("f32 [3]")));
   CHECK_THROWS_AS(k.accumulate(nullptr, two, three), std::invalid_argument);
   CHECK_THROWS_AS(k.scale(nullptr, two, three, 1), std::invalid_argument);
   CHECK_THROWS_AS(k.fill(nullptr, Tensor{}, 1), std::invalid_argument);
@@ -248,6 +250,4 @@ TEST_CASE("operands that do not fit are refused by name, rule and shapes") {
                        MessageMatches(ContainsSubstring("f32 and f64 only")));
 }
 
-TEST_CASE("iota counts up from its start") {
-  CHECK(iota(3, 4) == f32({4}, {3, 4, 5, 6}));
-}
+TEST_CASE("iota counts up from its start") { CHECK(iota(3, 4) == f32({4}, {3, 4, 5, 6})); }

@@ -95,7 +95,8 @@ TEST_CASE("elements are handed out as what they are") {
   const Tensor tensor = Tensor::host(DType::f32, {2});
   CHECK_NOTHROW(tensor.values<float>());
   CHECK(tensor.values<std::byte>().size() == 8);
-  CHECK_THROWS_MATCHES(tensor.values<std::int32_t>(), std::invalid_argument, MessageMatches(ContainsSubstring("f32 [2]") && ContainsSubstring("i32")));
+  CHECK_THROWS_MATCHES(tensor.values<std::int32_t>(), std::invalid_argument,
+                       MessageMatches(ContainsSubstring("f32 [2]") && ContainsSubstring("i32")));
   CHECK_THROWS_AS(tensor.values<double>(), std::invalid_argument);
   CHECK_THROWS_AS(Tensor::host(DType::bf16, {1}).values<Eigen::half>(), std::invalid_argument);
   CHECK_THROWS_AS(of<float>({3}, {1, 2}), std::invalid_argument);
@@ -119,7 +120,8 @@ TEST_CASE("views share their elements") {
 
 TEST_CASE("views out of range name rows and tensor") {
   const Tensor matrix = Tensor::host(DType::f32, {3, 2});
-  CHECK_THROWS_MATCHES(matrix.narrow(2, 2), std::invalid_argument, MessageMatches(ContainsSubstring("2 rows from row 2 of a tensor f32 [3, 2]")));
+  CHECK_THROWS_MATCHES(matrix.narrow(2, 2), std::invalid_argument,
+                       MessageMatches(ContainsSubstring("2 rows from row 2 of a tensor f32 [3, 2]")));
   CHECK_THROWS_AS(matrix.narrow(-1, 1), std::invalid_argument);
   CHECK_THROWS_AS(matrix.narrow(0, -1), std::invalid_argument);
   CHECK_THROWS_AS(matrix.narrow(1, std::numeric_limits<std::int64_t>::max()), std::invalid_argument);
