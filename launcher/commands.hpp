@@ -1,0 +1,17 @@
+// The subcommands, one file each. Each returns the process's exit code or throws CommandError.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "launcher/options.hpp"
+
+namespace shardproof::launcher {
+
+int run_command(RunOptions options, const std::vector<std::string>& argv);
+int list_command(const ListOptions& options);
+int faults_command(FaultsOptions options, const std::vector<std::string>& argv);
+int merge_command(const MergeOptions& options);
+int diff_command(const DiffOptions& options);
+
+}  // namespace shardproof::launcher

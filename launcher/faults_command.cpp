@@ -1,0 +1,96 @@
+// `shardproof faults`: is every deliberate defect noticed by a case whose clause it breaks?
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "launcher/commands.hpp"
+#include "launcher/kill_matrix.hpp"
+#include "launcher/launcher.hpp"
+#include "launcher/output.hpp"
+#include "launcher/rendezvous_directory.hpp"
+#include "launcher/run.hpp"
+
+namespace shardproof::launcher {
+namespace {
+
+/// Runs of the same worker, one after the other, each with a directory of its own below one place.
+class FaultRuns {
+ public:
+  FaultRuns(const Worker& worker, std::filesystem::path place, const std::vector<std::string>& argv)
+      : worker_(worker), place_(std::move(place)), argv_(argv), silent_(stderr, {.color = ColorWhen::never, .quiet = true}) {}
+
+  /// Throws CommandError when the ranks could not do their work, or when the user ended it.
+  reports::Report run(const PlanOptions& options, const std::string& name) {
+    Plan selected = plan(worker_.listing, options);
+    const RunDirectory directory = make_run_directory(place_ / name);
+    reports::RunHead head = make_head(worker_, selected, options, argv_);
+    RunResult result = run_plan(worker_, std::move(selected), directory, std::move(head), signals_, silent_);
+    if (!result.output_error.empty()) throw CommandError(usage, result.output_error);
+    if (!result.infrastructure_error.empty()) throw CommandError(infrastructure, fmt::format("{}: {}", name, result.infrastructure_error));
+    if (result.interrupted_by != 0) throw CommandError(static_cast<ExitCode>(128 + result.interrupted_by), "interrupted");
+    return std::move(result.report);
+  }
+
+ private:
+  const Worker& worker_;
+  std::filesystem::path place_;
+  const std::vector<std::string>& argv_;
+  Terminal silent_;
+  SignalWatch signals_;
+};
+
+std::vector<std::string> ids(const std::vector<CaseInfo>& cases) {
+  std::vector<std::string> result;
+  for (const CaseInfo& info : cases) result.push_back(info.id);
+  return result;
+}
+
+}  // namespace
+
+int faults_command(FaultsOptions options, const std::vector<std::string>& argv) {
+  const Worker worker = ask_worker(options.worker, options.plan.timeout);
+  if (worker.listing.faults.empty()) throw CommandError(usage, "the worker has no faults");
+  std::vector<CaseInfo> cases = select_cases(worker.listing, options.plan.filters);
+  if (!options.plan.ranks.empty()) {
+    plan(worker.listing, options.plan);  // says what is wrong with the sizes, if anything
+    std::erase_if(cases, [&](const CaseInfo& info) {
+      return std::find(options.plan.ranks.begin(), options.plan.ranks.end(), info.world_size) == options.plan.ranks.end();
+    });
+  }
+  options.plan.ranks.clear();
+
+  Terminal terminal(options.json ? stderr : stdout, options.terminal);
+  const bool keep = !options.out.empty();
+  const RendezvousDirectory scratch = RendezvousDirectory::make(1);
+  FaultRuns runs(worker, keep ? make_run_directory(options.out).root : scratch.path(), argv);
+
+  PlanOptions one = options.plan;
+  one.filters = ids(cases);
+  terminal.note(fmt::format("without a fault: {} cases", cases.size()));
+  const reports::Report clean = runs.run(one, "clean");
+  const int clean_code = reports::exit_code(clean, std::nullopt);
+  if (clean_code != all_passed) terminal.print(reports::summary(clean, terminal.style()));
+
+  std::vector<reports::Report> faulty;
+  for (const FaultInfo& fault : worker.listing.faults) {
+    const std::vector<CaseInfo> related = related_cases(fault, cases);
+    terminal.note(fmt::format("{}: {} cases with {} clauses", fault.name, related.size(), fault.clauses.size()));
+    one.filters = ids(related);
+    one.fault = fault.name;
+    faulty.push_back(related.empty() ? reports::Report{} : runs.run(one, fault.name));
+  }
+
+  const KillMatrix matrix = kill_matrix(worker.listing.faults, cases, clean, faulty);
+  if (options.json) {
+    fmt::print("{}\n", to_json(matrix).dump(2));
+  } else {
+    terminal.print(to_text(matrix, terminal.color()));
+  }
+  if (keep) terminal.note(fmt::format("reports: {}", std::filesystem::absolute(options.out).string()));
+  // What the cases say of the subject itself comes first: on a broken one, no fault can be judged.
+  if (clean_code != all_passed) return clean_code;
+  return matrix.all_killed() ? all_passed : case_failed;
+}
+
+}  // namespace shardproof::launcher

@@ -1,0 +1,126 @@
+#include "launcher/kill_matrix.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+
+namespace shardproof::launcher {
+namespace {
+
+using reports::Verdict;
+
+bool shares(const std::vector<std::string>& a, const std::vector<std::string>& b) {
+  return std::any_of(a.begin(), a.end(), [&](const std::string& item) { return std::find(b.begin(), b.end(), item) != b.end(); });
+}
+
+std::map<std::string, Verdict> verdicts(const reports::Report& report) {
+  std::map<std::string, Verdict> result;
+  for (const reports::CaseResult& one : report.cases) {
+    const auto [at, fresh] = result.emplace(one.info.id, one.verdict);
+    if (!fresh) at->second = std::max(at->second, one.verdict);
+  }
+  return result;
+}
+
+Cell judge(const std::string& id, const std::map<std::string, Verdict>& clean, const std::map<std::string, Verdict>& faulty) {
+  const auto without = clean.find(id), with = faulty.find(id);
+  if (without == clean.end() || without->second != Verdict::passed || with == faulty.end()) return Cell::unknown;
+  if (with->second == Verdict::passed) return Cell::survived;
+  return with->second == Verdict::skipped || with->second == Verdict::not_run ? Cell::unknown : Cell::killed;
+}
+
+std::string column_name(std::size_t column) {
+  std::string name;
+  for (std::size_t left = column + 1; left > 0; left = (left - 1) / 26) name.insert(name.begin(), static_cast<char>('A' + (left - 1) % 26));
+  return name;
+}
+
+const char* mark(Cell cell) {
+  switch (cell) {
+    case Cell::unrelated: return " ";
+    case Cell::unknown: return "?";
+    case Cell::survived: return ".";
+    case Cell::killed: return "x";
+  }
+  return " ";
+}
+
+}  // namespace
+
+bool KillMatrix::all_killed() const {
+  return std::all_of(rows.begin(), rows.end(), [](const FaultRow& row) { return row.killed(); });
+}
+
+std::vector<CaseInfo> related_cases(const FaultInfo& fault, const std::vector<CaseInfo>& cases) {
+  std::vector<CaseInfo> related;
+  std::copy_if(cases.begin(), cases.end(), std::back_inserter(related), [&](const CaseInfo& info) { return shares(info.clauses, fault.clauses); });
+  return related;
+}
+
+KillMatrix kill_matrix(const std::vector<FaultInfo>& faults, const std::vector<CaseInfo>& cases, const reports::Report& clean,
+                       const std::vector<reports::Report>& faulty) {
+  KillMatrix matrix;
+  std::vector<const CaseInfo*> columns;
+  for (const CaseInfo& info : cases) {
+    if (std::none_of(faults.begin(), faults.end(), [&](const FaultInfo& fault) { return shares(info.clauses, fault.clauses); })) continue;
+    columns.push_back(&info);
+    matrix.cases.push_back(info.id);
+  }
+  const auto without = verdicts(clean);
+  for (std::size_t i = 0; i < faults.size(); ++i) {
+    FaultRow row{.fault = faults[i], .cells = {}, .by = {}};
+    const auto with = verdicts(faulty[i]);
+    for (const CaseInfo* info : columns) {
+      const Cell cell = shares(info->clauses, faults[i].clauses) ? judge(info->id, without, with) : Cell::unrelated;
+      row.cells.push_back(cell);
+      if (cell == Cell::killed) row.by.push_back(info->id);
+    }
+    matrix.rows.push_back(std::move(row));
+  }
+  return matrix;
+}
+
+nlohmann::ordered_json to_json(const KillMatrix& matrix) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  for (const FaultRow& row : matrix.rows) {
+    json.push_back({{"name", row.fault.name},
+                    {"clauses", row.fault.clauses},
+                    {"what", row.fault.what},
+                    {"killed", row.killed()},
+                    {"by", row.by}});
+  }
+  return json;
+}
+
+std::string to_text(const KillMatrix& matrix, bool color) {
+  const auto paint = [&](const char* code, const std::string& text) {
+    return color ? fmt::format("\x1b[{}m{}\x1b[0m", code, text) : text;
+  };
+  std::string text = "fault x case: x killed, . survived, ? not judged (skipped, not run, or failing without the fault too)\n\n";
+  std::size_t width = 0;
+  for (const std::string& id : matrix.cases) width = std::max(width, id.size());
+  std::string head = std::string(width, ' ');
+  for (std::size_t i = 0; i < matrix.rows.size(); ++i) head += fmt::format(" {:>2}", column_name(i));
+  text += head + "\n";
+  for (std::size_t j = 0; j < matrix.cases.size(); ++j) {
+    std::string line = fmt::format("{:<{}}", matrix.cases[j], width);
+    for (const FaultRow& row : matrix.rows) line += fmt::format("  {}", mark(row.cells[j]));
+    text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+  }
+  text += "\n";
+  std::size_t killed = 0;
+  for (std::size_t i = 0; i < matrix.rows.size(); ++i) {
+    const FaultRow& row = matrix.rows[i];
+    killed += row.killed() ? 1 : 0;
+    const std::string verdict = row.killed() ? paint("32", "killed") : paint("31", "ALIVE ");
+    text += fmt::format("{:>2}  {}  {} ({}): {}", column_name(i), verdict, row.fault.name, fmt::join(row.fault.clauses, ", "), row.fault.what);
+    const bool related = std::any_of(row.cells.begin(), row.cells.end(), [](Cell cell) { return cell != Cell::unrelated; });
+    text += related ? fmt::format(" [{} case{}]\n", row.by.size(), row.by.size() == 1 ? "" : "s") : " [no selected case has one of its clauses]\n";
+  }
+  text += fmt::format("{} of {} faults killed\n", killed, matrix.rows.size());
+  return text;
+}
+
+}  // namespace shardproof::launcher

@@ -1,0 +1,45 @@
+// Which fault is noticed by which case? A fault that no case notices shows a clause that nothing guards. Pure.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "harness/protocol/case_info.hpp"
+#include "reports/report.hpp"
+
+namespace shardproof::launcher {
+
+/// What became of one case under one fault.
+enum class Cell : std::uint8_t {
+  unrelated,  ///< no clause of the case is broken by the fault: not run
+  unknown,    ///< skipped, not run, or it does not pass without the fault either
+  survived,
+  killed,
+};
+
+struct FaultRow {
+  FaultInfo fault;
+  std::vector<Cell> cells;  ///< one for every case of the matrix
+  std::vector<std::string> by;
+  bool killed() const { return !by.empty(); }
+};
+
+struct KillMatrix {
+  std::vector<std::string> cases;  ///< those that a clause relates to some fault
+  std::vector<FaultRow> rows;
+  bool all_killed() const;
+};
+
+/// The cases that must notice the fault if any does: those with a clause that it breaks.
+std::vector<CaseInfo> related_cases(const FaultInfo& fault, const std::vector<CaseInfo>& cases);
+
+/// `faulty` stands in the order of `faults`. A case kills when it passes in `clean` and fails, crashes, hangs or disagrees with the fault.
+KillMatrix kill_matrix(const std::vector<FaultInfo>& faults, const std::vector<CaseInfo>& cases, const reports::Report& clean,
+                       const std::vector<reports::Report>& faulty);
+
+/// `[{name, clauses, what, killed, by}]`.
+nlohmann::ordered_json to_json(const KillMatrix& matrix);
+std::string to_text(const KillMatrix& matrix, bool color);
+
+}  // namespace shardproof::launcher

@@ -1,0 +1,20 @@
+// What a report says about where it was made: the machine, the environment as far as it changes results, the commit of the tests' source.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string>
+
+namespace shardproof::launcher {
+
+/// host, system, kernel, architecture, cpu, cores (those that this process may use).
+std::map<std::string, std::string> machine_facts();
+
+/// Of all variables, those that are known to change what a run does. The rest is nobody's business.
+std::map<std::string, std::string> recorded_environment(std::span<const std::string> environment);
+
+/// The commit that is checked out around `directory`, read from git's own files; empty where there is none.
+std::string git_commit(const std::filesystem::path& directory);
+
+}  // namespace shardproof::launcher

@@ -1,0 +1,87 @@
+// `shardproof merge`: the report of ranks that another launcher started, or of a run whose own launcher did not live to write it.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "launcher/commands.hpp"
+#include "launcher/launcher.hpp"
+#include "launcher/output.hpp"
+#include "launcher/records.hpp"
+#include "launcher/terminal.hpp"
+#include "launcher/trace_files.hpp"
+#include "launcher/worker.hpp"
+
+namespace shardproof::launcher {
+namespace {
+
+/// What the run itself recorded, else what the worker says now. Neither: the ids speak for themselves.
+CaseIndex known_cases(const RunDirectory& run, const std::filesystem::path& worker) {
+  if (!worker.empty()) return CaseIndex(ask_worker(worker, std::chrono::seconds(60)).listing.cases);
+  if (!std::filesystem::exists(listing_file(run))) return {};
+  return CaseIndex(parse_listing(read_file(listing_file(run))).cases);
+}
+
+/// A foreign launcher writes no head. Where this merge runs is not where the ranks ran, so the machine stays unknown.
+reports::RunHead head_of(const RunDirectory& run, const WorldPlan& plan) {
+  if (std::filesystem::exists(run.run())) return nlohmann::ordered_json::parse(read_file(run.run())).get<reports::RunHead>();
+  reports::RunHead head;
+  head.run_id = std::filesystem::canonical(run.root).filename().string();
+  head.partial = true;
+  head.seed = plan.seed;
+  head.subject = plan.subject;
+  head.fault = plan.fault;
+  return head;
+}
+
+struct Merged {
+  reports::Report report;
+  std::vector<std::string> defects;
+};
+
+Merged merge(const RunDirectory& run, const std::vector<WorldDirectory>& worlds, const CaseIndex& index) {
+  Merged merged;
+  std::optional<reports::Merger> merger;
+  for (const WorldDirectory& world : worlds) {
+    for (std::string& defect : merge_traces(world)) merged.defects.push_back(std::move(defect));
+    try {
+      const WorldPlan plan = read_plan(world);
+      const std::vector<Ending> endings = read_endings(world, plan.size);
+      if (!merger) merger.emplace(head_of(run, plan));
+      add_world(*merger, plan, index, endings, world);
+    } catch (const std::runtime_error& error) {
+      merged.defects.push_back(error.what());
+    }
+  }
+  if (merger) merged.report = merger->finish();
+  return merged;
+}
+
+}  // namespace
+
+int merge_command(const MergeOptions& options) {
+  const RunDirectory run{options.directory};
+  const std::vector<WorldDirectory> worlds = find_worlds(run);
+  if (worlds.empty()) throw CommandError(usage, fmt::format("{}: no world to merge in {}", run.root.string(), run.worlds().string()));
+
+  Merged merged;
+  try {
+    merged = merge(run, worlds, known_cases(run, options.worker));
+  } catch (const CommandError&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw CommandError(evidence_unusable, fmt::format("{}: {}", run.root.string(), error.what()));
+  }
+  for (const std::string& defect : merged.defects) fmt::print(stderr, "shardproof: {}\n", defect);
+  if (merged.report.worlds.empty()) return evidence_unusable;
+
+  Terminal terminal(stdout, options.terminal);
+  terminal.print(reports::summary(merged.report, terminal.style()));
+  write_file(run.report(), [&](std::ostream& out) { reports::write_report(out, merged.report); });
+  terminal.note(fmt::format("report: {}", run.report().string()));
+  const int code = reports::exit_code(merged.report, options.allowed_skips);
+  // Evidence that cannot be read comes before cases that failed, and after ranks that crashed.
+  return merged.defects.empty() || code == crashed_or_hung || code == infrastructure ? code : evidence_unusable;
+}
+
+}  // namespace shardproof::launcher

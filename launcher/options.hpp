@@ -1,0 +1,63 @@
+// What the command line says, one struct per subcommand.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "launcher/plan.hpp"
+
+namespace shardproof::launcher {
+
+enum class ColorWhen : std::uint8_t { automatic, always, never };
+
+struct TerminalOptions {
+  ColorWhen color = ColorWhen::automatic;
+  bool quiet = false;
+  bool verbose = false;
+};
+
+struct RunOptions {
+  PlanOptions plan;
+  std::optional<std::uint64_t> seed;
+  std::filesystem::path worker;  ///< empty for the one beside the launcher
+  std::filesystem::path out;     ///< empty for a new one under shardproof-out/
+  std::optional<std::size_t> allowed_skips;
+  TerminalOptions terminal;
+};
+
+struct ListOptions {
+  std::vector<std::string> filters;
+  std::filesystem::path worker;
+  bool json = false;
+  bool seeds = false;    ///< which seed test became which cases
+  bool clauses = false;  ///< which cases check a clause, which faults break it
+};
+
+struct FaultsOptions {
+  PlanOptions plan;
+  std::filesystem::path worker;
+  std::filesystem::path out;
+  bool json = false;
+  TerminalOptions terminal;
+};
+
+struct MergeOptions {
+  std::filesystem::path directory;
+  std::filesystem::path worker;  ///< asked for the cases when the run directory does not say them; empty for nobody
+  std::optional<std::size_t> allowed_skips;
+  TerminalOptions terminal;
+};
+
+struct DiffOptions {
+  std::filesystem::path before, after;
+  bool json = false;
+  ColorWhen color = ColorWhen::automatic;
+};
+
+using Options = std::variant<RunOptions, ListOptions, FaultsOptions, MergeOptions, DiffOptions>;
+
+}  // namespace shardproof::launcher

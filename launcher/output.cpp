@@ -1,0 +1,99 @@
+#include "launcher/output.hpp"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <fstream>
+#include <string>
+#include <system_error>
+
+#include "launcher/launcher.hpp"
+
+namespace shardproof::launcher {
+namespace {
+
+CommandError unusable(const std::filesystem::path& path, const char* operation, const std::error_code& why) {
+  return {usage, fmt::format("output unusable: {} {}: {}", operation, path.string(), why.message())};
+}
+
+/// A stream keeps no reason of its own; the system call below it does.
+std::error_code last_error() { return {errno != 0 ? errno : EIO, std::generic_category()}; }
+
+/// Two runs of one second get different names, also when they start at once.
+std::filesystem::path make_dated_directory(const std::filesystem::path& parent) {
+  const auto now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  const std::string date = fmt::format("{:%Y%m%d-%H%M%S}", fmt::gmtime(now));
+  for (int counter = 1;; ++counter) {
+    const std::filesystem::path candidate = parent / fmt::format("{}-{}", date, counter);
+    std::error_code error;
+    if (std::filesystem::create_directory(candidate, error)) return candidate;
+    if (error) throw unusable(candidate, "make directory", error);
+  }
+}
+
+void point_latest_to(const std::filesystem::path& directory) {
+  const std::filesystem::path link = directory.parent_path() / "latest";
+  const std::filesystem::path fresh = directory.parent_path() / fmt::format(".latest-{}", getpid());
+  std::error_code error;
+  std::filesystem::create_directory_symlink(directory.filename(), fresh, error);
+  if (!error) std::filesystem::rename(fresh, link, error);  // atomic: there is always a latest
+  if (error) throw unusable(link, "link", error);
+}
+
+}  // namespace
+
+void make_directory(const std::filesystem::path& directory) {
+  std::error_code error;
+  std::filesystem::create_directories(directory, error);
+  if (error) throw unusable(directory, "make directory", error);
+}
+
+RunDirectory make_run_directory(const std::filesystem::path& asked) {
+  if (asked.empty()) {
+    const std::filesystem::path parent = std::filesystem::absolute("shardproof-out");
+    make_directory(parent);
+    const std::filesystem::path directory = make_dated_directory(parent);
+    point_latest_to(directory);
+    return {directory};
+  }
+  const std::filesystem::path directory = std::filesystem::absolute(asked);
+  make_directory(directory);
+  std::error_code error;
+  const bool empty = std::filesystem::is_empty(directory, error);
+  if (error) throw unusable(directory, "read directory", error);
+  if (!empty) {
+    throw CommandError(usage, fmt::format("output unusable: {} is not empty, and nothing is ever overwritten: name a new directory",
+                                          directory.string()));
+  }
+  require_writable(directory);
+  return {directory};
+}
+
+void write_file(const std::filesystem::path& file, std::string_view text) {
+  write_file(file, [&](std::ostream& out) { out.write(text.data(), static_cast<std::streamsize>(text.size())); });
+}
+
+void write_file(const std::filesystem::path& file, const std::function<void(std::ostream&)>& write) {
+  const std::filesystem::path fresh = file.string() + ".new";
+  errno = 0;
+  std::ofstream out(fresh, std::ios::binary | std::ios::trunc);
+  if (!out) throw unusable(fresh, "open", last_error());
+  write(out);
+  out.close();
+  const bool done = !out.fail() && ::rename(fresh.c_str(), file.c_str()) == 0;
+  if (done) return;
+  const std::error_code why = last_error();
+  ::unlink(fresh.c_str());
+  throw unusable(file, "write", why);
+}
+
+void require_writable(const std::filesystem::path& directory) {
+  const std::filesystem::path probe = directory / ".probe";
+  write_file(probe, std::string(4096, ' '));
+  ::unlink(probe.c_str());
+}
+
+}  // namespace shardproof::launcher

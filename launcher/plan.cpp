@@ -1,0 +1,175 @@
+#include "launcher/plan.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <numeric>
+#include <set>
+
+#include "harness/protocol/case_filter.hpp"
+#include "harness/protocol/control_page.hpp"
+#include "launcher/launcher.hpp"
+
+namespace shardproof::launcher {
+namespace {
+
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({replaced, row[j - 1] + 1, row[j] + 1});
+    }
+  }
+  return row.back();
+}
+
+std::string_view name_of(std::string_view id) { return id.substr(0, id.find('[')); }
+
+/// The suite, case name, id or tag that is least unlike the filter.
+std::string closest(const std::vector<CaseInfo>& cases, std::string_view filter) {
+  std::set<std::string> candidates;
+  for (const CaseInfo& info : cases) {
+    candidates.insert(info.suite);
+    candidates.insert(info.id);
+    candidates.insert(std::string(name_of(info.id)));
+    for (const std::string& tag : info.tags) candidates.insert("[" + tag + "]");
+  }
+  return *std::min_element(candidates.begin(), candidates.end(), [&](const std::string& a, const std::string& b) {
+    return edit_distance(a, filter) < edit_distance(b, filter);
+  });
+}
+
+template <class Range>
+std::string join(const Range& range) {
+  return fmt::format("{}", fmt::join(range, ", "));
+}
+
+std::vector<std::string> names(const std::vector<FaultInfo>& faults) {
+  std::vector<std::string> result;
+  for (const FaultInfo& fault : faults) result.push_back(fault.name);
+  return result;
+}
+
+void require_known(const char* what, const std::string& asked, const std::vector<std::string>& known) {
+  if (std::find(known.begin(), known.end(), asked) != known.end()) return;
+  throw CommandError(usage, known.empty() ? fmt::format("unknown {0} '{1}': this worker has no {0}", what, asked)
+                                          : fmt::format("unknown {} '{}': there is {}", what, asked, join(known)));
+}
+
+void require_in_range(const PlanOptions& options) {
+  for (const int size : options.ranks) {
+    if (size < 1 || size > ControlPage::max_world_size) {
+      throw CommandError(usage, fmt::format("--ranks {}: a world has 1 to {} ranks", size, ControlPage::max_world_size));
+    }
+  }
+  if (options.repeat < 1) throw CommandError(usage, fmt::format("--repeat {}: at least once", options.repeat));
+  if (options.timeout.count() < 1) throw CommandError(usage, "--timeout: must be longer than nothing");
+}
+
+void keep_sizes(std::vector<CaseInfo>& cases, const std::vector<int>& wanted) {
+  std::set<int> sizes;
+  for (const CaseInfo& info : cases) sizes.insert(info.world_size);
+  for (const int size : wanted) {
+    if (!sizes.contains(size)) {
+      throw CommandError(usage, fmt::format("--ranks {}: no selected case runs on {} rank{}; there are cases for {}", size, size,
+                                            size == 1 ? "" : "s", join(sizes)));
+    }
+  }
+  std::erase_if(cases, [&](const CaseInfo& info) { return std::find(wanted.begin(), wanted.end(), info.world_size) == wanted.end(); });
+}
+
+/// Dealt out like cards, so that every part gets cases of every world size.
+void keep_shard(std::vector<CaseInfo>& cases, Shard shard) {
+  if (static_cast<std::size_t>(shard.index) > cases.size()) {
+    throw CommandError(usage, fmt::format("--shard {}/{} is empty: only {} case{} selected", shard.index, shard.count, cases.size(),
+                                          cases.size() == 1 ? " is" : "s are"));
+  }
+  std::vector<CaseInfo> kept;
+  for (std::size_t i = static_cast<std::size_t>(shard.index) - 1; i < cases.size(); i += static_cast<std::size_t>(shard.count)) {
+    kept.push_back(std::move(cases[i]));
+  }
+  cases = std::move(kept);
+}
+
+}  // namespace
+
+std::uint64_t next_random(std::uint64_t& state) {
+  std::uint64_t z = (state += 0x9e3779b97f4a7c15u);
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return z ^ (z >> 31);
+}
+
+Shard parse_shard(std::string_view text) {
+  Shard shard;
+  const char* const end = text.data() + text.size();
+  const auto [slash, index_error] = std::from_chars(text.data(), end, shard.index);
+  if (index_error == std::errc{} && slash != end && *slash == '/') {
+    const auto [rest, count_error] = std::from_chars(slash + 1, end, shard.count);
+    if (count_error == std::errc{} && rest == end && shard.index >= 1 && shard.index <= shard.count) return shard;
+  }
+  throw CommandError(usage, fmt::format("--shard {}: expected i/n with 1 <= i <= n, such as 2/5", text));
+}
+
+std::vector<CaseInfo> select_cases(const Listing& listing, std::span<const std::string> filters) {
+  if (listing.cases.empty()) throw CommandError(usage, "the worker has no cases");
+  for (const std::string& filter : filters) {
+    const bool any = std::any_of(listing.cases.begin(), listing.cases.end(), [&](const CaseInfo& info) { return matches(info, filter); });
+    if (any) continue;
+    std::set<std::string> suites;
+    for (const CaseInfo& info : listing.cases) suites.insert(info.suite);
+    throw CommandError(usage, fmt::format("no case matches '{}'; closest is '{}', suites are {} (`shardproof list` shows all cases)", filter,
+                                          closest(listing.cases, filter), join(suites)));
+  }
+  return select(listing.cases, filters);
+}
+
+Plan plan(const Listing& listing, const PlanOptions& options) {
+  require_in_range(options);
+  require_known("device", options.device, {"sim"});
+  require_known("fabric", options.fabric, {"shm"});
+  if (!options.subject.empty()) require_known("subject", options.subject, listing.subjects);
+  if (!options.fault.empty()) require_known("fault", options.fault, names(listing.faults));
+
+  std::vector<CaseInfo> cases = select_cases(listing, options.filters);
+  if (!options.ranks.empty()) keep_sizes(cases, options.ranks);
+  std::stable_sort(cases.begin(), cases.end(), [](const CaseInfo& a, const CaseInfo& b) { return a.world_size < b.world_size; });
+  keep_shard(cases, options.shard);
+
+  Plan result;
+  result.selected = cases.size();
+  result.partial = cases.size() < listing.cases.size();
+  std::map<int, std::vector<std::string>> by_size;
+  for (CaseInfo& info : cases) by_size[info.world_size].push_back(std::move(info.id));
+
+  std::uint64_t random = options.seed;
+  for (auto& [size, ids] : by_size) {
+    WorldPlan world;
+    world.size = size;
+    world.fabric = options.fabric;
+    world.device = options.device;
+    // A program of plain multi-rank tests has no subject at all.
+    world.subject = !options.subject.empty() || listing.subjects.empty() ? options.subject : listing.subjects.front();
+    world.fault = options.fault;
+    world.seed = options.seed;
+    world.case_timeout = options.timeout;
+    world.trace = options.trace;
+    world.cases.reserve(ids.size() * static_cast<std::size_t>(options.repeat));
+    for (int round = 0; round < options.repeat; ++round) {
+      if (options.order == Order::random) shuffle(std::span(ids), random);
+      world.cases.insert(world.cases.end(), ids.begin(), ids.end());
+    }
+    result.worlds.push_back(std::move(world));
+  }
+  return result;
+}
+
+}  // namespace shardproof::launcher

@@ -1,0 +1,72 @@
+// Which worlds does a run consist of, and which cases in which order does each run? Pure: the same listing and options give the same plan
+// on every machine, so that shards of one suite, planned apart, fit together.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harness/protocol/case_info.hpp"
+#include "harness/protocol/world_plan.hpp"
+
+namespace shardproof::launcher {
+
+/// Part `index` of `count`, from 1.
+struct Shard {
+  int index = 1;
+  int count = 1;
+};
+
+/// Reads `2/5`. Throws CommandError.
+Shard parse_shard(std::string_view text);
+
+enum class Order : std::uint8_t { listed, random };
+
+struct PlanOptions {
+  std::vector<std::string> filters;
+  std::vector<int> ranks;  ///< world sizes to keep; empty for all
+  std::string subject;     ///< empty for the worker's first
+  std::string device = "sim";
+  std::string fabric = "shm";
+  std::string fault;
+  std::uint64_t seed = 0;
+  Order order = Order::listed;
+  int repeat = 1;          ///< the whole selection, as often
+  Shard shard;
+  std::chrono::milliseconds timeout{60'000};
+  bool trace = false;
+};
+
+struct Plan {
+  std::vector<WorldPlan> worlds;  ///< by size, ascending; their nonce and directories are still empty
+  std::size_t selected = 0;       ///< cases, each counted once
+  bool partial = false;           ///< the worker has cases that are not selected
+};
+
+/// Throws CommandError (usage) naming what does not exist and what there is instead.
+Plan plan(const Listing& listing, const PlanOptions& options);
+
+/// The cases that the filters mean. Throws CommandError naming the first filter that matches nothing, and what comes closest to it.
+std::vector<CaseInfo> select_cases(const Listing& listing, std::span<const std::string> filters);
+
+/// An order that depends on the seed alone, not on the standard library.
+template <class T>
+void shuffle(std::span<T> items, std::uint64_t& state);
+
+/// splitmix64: the next number of the sequence that `state` stands in.
+std::uint64_t next_random(std::uint64_t& state);
+
+template <class T>
+void shuffle(std::span<T> items, std::uint64_t& state) {
+  for (std::size_t left = items.size(); left > 1; --left) {
+    // The bias of the remainder, at most 2^-40 for any list of cases, is of no interest here.
+    const std::size_t other = next_random(state) % left;
+    std::swap(items[left - 1], items[other]);
+  }
+}
+
+}  // namespace shardproof::launcher

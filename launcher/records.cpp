@@ -1,0 +1,128 @@
+#include "launcher/records.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <sstream>
+#include <stdexcept>
+
+#include "harness/protocol/control_page.hpp"
+
+namespace shardproof::launcher {
+namespace {
+
+/// The whole of `text` as a number that is not negative.
+std::optional<int> whole_number(std::string_view text) {
+  int number = 0;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || rest != text.data() + text.size() || number < 0) return std::nullopt;
+  return number;
+}
+
+}  // namespace
+
+std::string read_file(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  std::ostringstream text;
+  // An empty file leaves the target stream failed, not this one.
+  if (in) text << in.rdbuf();
+  if (!in || in.bad() || std::filesystem::is_directory(file)) throw std::runtime_error(fmt::format("cannot read {}", file.string()));
+  return std::move(text).str();
+}
+
+CaseInfo parse_case_id(const std::string& id, int world_size) {
+  CaseInfo info;
+  info.id = id;
+  info.suite = id.substr(0, id.find('/'));
+  info.world_size = world_size;
+  const std::size_t open = id.find('[');
+  if (open == std::string::npos || id.back() != ']') return info;
+  std::istringstream params(id.substr(open + 1, id.size() - open - 2));
+  for (std::string param; std::getline(params, param, ',');) {
+    if (const std::size_t equals = param.find('='); equals != std::string::npos) info.params[param.substr(0, equals)] = param.substr(equals + 1);
+  }
+  if (const auto size = info.params.find("W"); size != info.params.end()) info.world_size = whole_number(size->second).value_or(world_size);
+  return info;
+}
+
+CaseIndex::CaseIndex(const std::vector<CaseInfo>& cases) {
+  for (const CaseInfo& info : cases) cases_.emplace(info.id, info);
+}
+
+std::vector<CaseInfo> CaseIndex::find(const std::vector<std::string>& ids) const {
+  std::vector<CaseInfo> result;
+  result.reserve(ids.size());
+  for (const std::string& id : ids) {
+    const auto known = cases_.find(id);
+    result.push_back(known != cases_.end() ? known->second : parse_case_id(id, 0));
+  }
+  return result;
+}
+
+std::filesystem::path listing_file(const RunDirectory& run) { return run.root / "listing.json"; }
+
+WorldPlan read_plan(const WorldDirectory& directory) {
+  try {
+    WorldPlan plan = nlohmann::ordered_json::parse(read_file(directory.plan())).get<WorldPlan>();
+    if (plan.size > ControlPage::max_world_size) throw std::runtime_error(fmt::format("{} ranks, the limit is {}", plan.size, ControlPage::max_world_size));
+    return plan;
+  } catch (const std::exception& error) {
+    throw std::runtime_error(fmt::format("the plan of {}: {}", directory.root.string(), error.what()));
+  }
+}
+
+std::vector<Ending> read_endings(const WorldDirectory& directory, int world_size) {
+  std::vector<Ending> endings(static_cast<std::size_t>(world_size));
+  for (int rank = 0; rank < world_size; ++rank) endings[static_cast<std::size_t>(rank)].rank = rank;
+  if (!std::filesystem::exists(directory.endings())) return endings;
+  try {
+    for (Ending& ending : nlohmann::ordered_json::parse(read_file(directory.endings())).get<std::vector<Ending>>()) {
+      if (ending.rank >= 0 && ending.rank < world_size) endings[static_cast<std::size_t>(ending.rank)] = std::move(ending);
+    }
+  } catch (const std::exception& error) {
+    throw std::runtime_error(fmt::format("the endings of {}: {}", directory.root.string(), error.what()));
+  }
+  return endings;
+}
+
+WorldTally add_world(reports::Merger& merger, const WorldPlan& plan, const CaseIndex& index, const std::vector<Ending>& endings,
+                     const WorldDirectory& directory) {
+  std::vector<bool> failed(plan.cases.size());
+  merger.open_world(plan, index.find(plan.cases), endings);
+  for (int rank = 0; rank < plan.size; ++rank) {
+    reports::RankStream stream = reports::read_rank_stream(directory.rank_stream(rank));
+    for (const reports::StreamedCase& streamed : stream.cases) {
+      const bool bad = streamed.ended && (streamed.ended->outcome == Outcome::failed || streamed.ended->outcome == Outcome::error);
+      if (bad && streamed.started.position < failed.size()) failed[streamed.started.position] = true;
+    }
+    merger.add(std::move(stream));
+  }
+  return {.failed = static_cast<std::size_t>(std::count(failed.begin(), failed.end(), true))};
+}
+
+void add_not_started(reports::Merger& merger, const WorldPlan& plan, const CaseIndex& index, const std::string& why) {
+  std::vector<Ending> endings;
+  for (int rank = 0; rank < plan.size; ++rank) {
+    endings.push_back({.rank = rank, .how = Ending::How::not_started, .code = 0, .position = -1, .text = why});
+  }
+  merger.open_world(plan, index.find(plan.cases), std::move(endings));
+}
+
+std::vector<WorldDirectory> find_worlds(const RunDirectory& run) {
+  std::map<int, WorldDirectory> worlds;
+  if (std::filesystem::is_directory(run.worlds())) {
+    for (const auto& entry : std::filesystem::directory_iterator(run.worlds())) {
+      if (const auto number = whole_number(entry.path().filename().string())) worlds.emplace(*number, WorldDirectory{entry.path()});
+    }
+  }
+  std::vector<WorldDirectory> result;
+  for (auto& [number, directory] : worlds) result.push_back(std::move(directory));
+  return result;
+}
+
+}  // namespace shardproof::launcher

@@ -1,0 +1,58 @@
+// What a run left on disk, read back for a merge: its worlds, and the cases that they were to run.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "harness/protocol/case_info.hpp"
+#include "harness/protocol/run_directory.hpp"
+#include "harness/protocol/world_plan.hpp"
+#include "reports/merger.hpp"
+
+namespace shardproof::launcher {
+
+/// Which cases the plan of a world means by its ids.
+class CaseIndex {
+ public:
+  CaseIndex() = default;
+  explicit CaseIndex(const std::vector<CaseInfo>& cases);
+  /// One for every id. An unknown id yields what the id itself says: suite, parameters, world size.
+  std::vector<CaseInfo> find(const std::vector<std::string>& ids) const;
+
+ private:
+  std::map<std::string, CaseInfo> cases_;
+};
+
+/// Suite, parameters and world size from `suite/name[key=value,…]`; the world size falls back to `world_size`.
+CaseInfo parse_case_id(const std::string& id, int world_size);
+
+/// What the worker answered when the run was planned, kept for a merge that has no worker to ask.
+std::filesystem::path listing_file(const RunDirectory& run);
+
+/// Its plan. Throws std::runtime_error naming the world.
+WorldPlan read_plan(const WorldDirectory& directory);
+
+/// How its ranks ended; `foreign` where nobody wrote it down. Throws std::runtime_error naming the world.
+std::vector<Ending> read_endings(const WorldDirectory& directory, int world_size);
+
+/// What became of a world's ranks, in the words of their streams.
+struct WorldTally {
+  std::size_t failed = 0;  ///< cases with a failure or an error on any rank
+};
+
+/// Hands a world to the merger, one rank's stream in memory at a time.
+WorldTally add_world(reports::Merger& merger, const WorldPlan& plan, const CaseIndex& index, const std::vector<Ending>& endings,
+                     const WorldDirectory& directory);
+
+/// A world that was planned and never begun.
+void add_not_started(reports::Merger& merger, const WorldPlan& plan, const CaseIndex& index, const std::string& why);
+
+/// `worlds/K` of a run, by K.
+std::vector<WorldDirectory> find_worlds(const RunDirectory& run);
+
+/// The whole file. Throws std::runtime_error naming it.
+std::string read_file(const std::filesystem::path& file);
+
+}  // namespace shardproof::launcher

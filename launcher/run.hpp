@@ -1,0 +1,34 @@
+// A planned run from its first world to its report: what `run` does once, and `faults` once for every fault.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "harness/protocol/run_directory.hpp"
+#include "launcher/plan.hpp"
+#include "launcher/signal_watch.hpp"
+#include "launcher/terminal.hpp"
+#include "launcher/worker.hpp"
+#include "reports/report.hpp"
+
+namespace shardproof::launcher {
+
+struct RunResult {
+  reports::Report report;
+  std::string infrastructure_error;  ///< empty, or why a world could not do its work
+  std::string output_error;          ///< empty, or why not all could be written
+  bool rank_died = false;            ///< or overran its deadline: known even where no stream tells it
+  int interrupted_by = 0;
+};
+
+/// Runs world after world and merges what they leave, whatever happens to them; writes `run.json`, the worlds and `report.json`.
+RunResult run_plan(const Worker& worker, Plan plan, const RunDirectory& directory, reports::RunHead head, SignalWatch& signals,
+                   Terminal& terminal);
+
+/// The first that applies, of the exit codes that launcher.hpp lists.
+int exit_code(const RunResult& result, std::optional<std::size_t> allowed_skips);
+
+/// The head of a report that is made now, by the command line `argv`.
+reports::RunHead make_head(const Worker& worker, const Plan& plan, const PlanOptions& options, const std::vector<std::string>& argv);
+
+}  // namespace shardproof::launcher

@@ -1,0 +1,58 @@
+// `shardproof run`: the selected cases in worlds of real ranks, one merged report.
+#include <fmt/format.h>
+
+#include <random>
+
+#include "launcher/commands.hpp"
+#include "launcher/launcher.hpp"
+#include "launcher/output.hpp"
+#include "launcher/run.hpp"
+
+namespace shardproof::launcher {
+namespace {
+
+std::uint64_t choose_seed(const RunOptions& options) {
+  if (options.seed) return *options.seed;
+  // Without chance in it, two runs of one command should be equal.
+  if (options.plan.order == Order::listed) return 0;
+  return std::random_device()();
+}
+
+std::string heading(const Plan& plan, const PlanOptions& options) {
+  std::string sizes;
+  for (const WorldPlan& world : plan.worlds) sizes += fmt::format("{}{}", sizes.empty() ? "" : ", ", world.size);
+  std::string text = fmt::format("{} case{}, ranks {}, seed {}", plan.selected, plan.selected == 1 ? "" : "s", sizes, options.seed);
+  if (options.repeat > 1) text += fmt::format(", {} times", options.repeat);
+  if (options.order == Order::random) text += ", random order";
+  if (options.shard.count > 1) text += fmt::format(", part {} of {}", options.shard.index, options.shard.count);
+  const std::string& subject = plan.worlds.front().subject;
+  if (!subject.empty()) text += fmt::format(", subject {}", subject);
+  if (!options.fault.empty()) text += fmt::format(" with fault {}", options.fault);
+  return text;
+}
+
+}  // namespace
+
+int run_command(RunOptions options, const std::vector<std::string>& argv) {
+  options.plan.seed = choose_seed(options);
+  const Worker worker = ask_worker(options.worker, options.plan.timeout);
+  Plan selected = plan(worker.listing, options.plan);
+  const RunDirectory directory = make_run_directory(options.out);
+
+  Terminal terminal(stdout, options.terminal);
+  terminal.explain(worker.listing.clauses);
+  SignalWatch signals;
+  terminal.note(heading(selected, options.plan));
+  reports::RunHead head = make_head(worker, selected, options.plan, argv);
+  const RunResult result = run_plan(worker, std::move(selected), directory, std::move(head), signals, terminal);
+
+  terminal.print(reports::summary(result.report, terminal.style()));
+  terminal.note(fmt::format("report: {}", directory.report().string()));
+  for (const std::string& error : {result.output_error, result.infrastructure_error}) {
+    if (!error.empty()) fmt::print(stderr, "shardproof: {}\n", error);
+  }
+  if (result.interrupted_by != 0) fmt::print(stderr, "shardproof: interrupted; the report holds what was done until then\n");
+  return exit_code(result, options.allowed_skips);
+}
+
+}  // namespace shardproof::launcher

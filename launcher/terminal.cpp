@@ -1,0 +1,140 @@
+#include "launcher/terminal.hpp"
+
+#include <fmt/format.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+namespace shardproof::launcher {
+namespace {
+
+using std::chrono::nanoseconds;
+
+bool is_terminal(std::FILE* out) {
+  const char* const kind = getenv("TERM");
+  return isatty(fileno(out)) == 1 && (kind == nullptr || std::string_view(kind) != "dumb");
+}
+
+std::size_t terminal_width(std::FILE* out) {
+  winsize size{};
+  return ioctl(fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+std::string seconds(nanoseconds time) { return fmt::format("{:.1f} s", std::chrono::duration<double>(time).count()); }
+
+/// Cut in the middle: an id tells itself apart by its suite and by its parameters.
+std::string shortened(const std::string& text, std::size_t width) {
+  if (text.size() <= width) return text;
+  if (width <= 3) return std::string();
+  const std::size_t head = (width - 2) / 2;
+  return text.substr(0, head) + ".." + text.substr(text.size() - (width - 2 - head));
+}
+
+}  // namespace
+
+bool use_color(ColorWhen asked, std::FILE* out) {
+  if (asked != ColorWhen::automatic) return asked == ColorWhen::always;
+  const char* const refused = getenv("NO_COLOR");
+  return is_terminal(out) && (refused == nullptr || *refused == '\0');
+}
+
+std::string progress_line(const RunProgress& progress, std::size_t width) {
+  std::string line = fmt::format("{}/{} cases", progress.done, progress.total);
+  if (progress.failed > 0) line += fmt::format(", {} failed", progress.failed);
+  const auto add = [&](std::string_view what, const std::string& id, nanoseconds time) {
+    if (id.empty()) return;
+    const std::string head = fmt::format(" | {}", what);
+    const std::string end = fmt::format(" {}", seconds(time));
+    const std::size_t taken = line.size() + head.size() + end.size();
+    // Less of an id than this says nothing.
+    constexpr std::size_t least = 12;
+    if (taken + std::min(least, id.size()) > width) return;
+    line += head + shortened(id, width - taken) + end;
+  };
+  // Half of what is left for each, so that a long id does not push the other out.
+  const std::size_t whole = width;
+  if (!progress.slowest.empty()) width = line.size() + (width - std::min(width, line.size())) / 2;
+  add("", progress.running, progress.running_for);
+  width = whole;
+  add("slowest ", progress.slowest, progress.slowest_time);
+  return line.substr(0, width);
+}
+
+const RunProgress& ProgressTracker::look(const WorldPlan& plan, const ControlPage& page) {
+  std::uint64_t ended = plan.cases.size(), failed = 0;
+  std::int64_t position = -1, started = 0;
+  for (int rank = 0; rank < plan.size; ++rank) {
+    const Progress seen = page.progress(rank);
+    ended = std::min(ended, seen.cases_ended);
+    failed = std::max(failed, seen.cases_failed);
+    if (seen.position >= 0 && (position < 0 || seen.case_started_ns < started)) {
+      position = seen.position;
+      started = seen.case_started_ns;
+    }
+  }
+  progress_.done = done_before_ + ended;
+  progress_.failed = failed_before_ + failed;
+  progress_.running.clear();
+  if (position >= 0 && static_cast<std::size_t>(position) < plan.cases.size()) {
+    progress_.running = plan.cases[static_cast<std::size_t>(position)];
+    progress_.running_for = std::chrono::steady_clock::now().time_since_epoch() - nanoseconds(started);
+    if (progress_.running_for > progress_.slowest_time) {
+      progress_.slowest = progress_.running;
+      progress_.slowest_time = progress_.running_for;
+    }
+  }
+  return progress_;
+}
+
+void ProgressTracker::world_ended(std::size_t done, std::size_t failed) {
+  done_before_ += done;
+  failed_before_ += failed;
+}
+
+Terminal::Terminal(std::FILE* out, const TerminalOptions& options)
+    : out_(out), live_(is_terminal(out) && !options.quiet) {
+  style_.color = use_color(options.color, out);
+  style_.verbose = options.verbose;
+  style_.quiet = options.quiet;
+}
+
+void Terminal::explain(const std::vector<ClauseInfo>& clauses) {
+  for (const ClauseInfo& clause : clauses) style_.clauses[clause.id] = clause.text;
+}
+
+std::optional<LiveView> Terminal::view(ProgressTracker& tracker, const WorldPlan& plan) {
+  if (style_.quiet) return std::nullopt;
+  // Nobody watches a log grow; a line every half minute tells that the run is alive, and where it is.
+  const std::chrono::milliseconds interval = live_ ? std::chrono::milliseconds(100) : std::chrono::milliseconds(30'000);
+  return LiveView{.interval = interval, .show = [this, &tracker, &plan](const ControlPage& page) { show(tracker.look(plan, page)); }};
+}
+
+void Terminal::show(const RunProgress& progress) {
+  if (!live_) {
+    print(progress_line(progress, 200));
+    return;
+  }
+  // Carriage return, the line, and whatever stood longer before is erased; no wrap, so the last column stays free.
+  fmt::print(out_, "\r{}\x1b[K", progress_line(progress, terminal_width(out_) - 1));
+  std::fflush(out_);
+  line_stands_ = true;
+}
+
+void Terminal::clear() {
+  if (!line_stands_) return;
+  fmt::print(out_, "\r\x1b[K");
+  std::fflush(out_);
+  line_stands_ = false;
+}
+
+void Terminal::print(std::string_view text) {
+  if (text.empty()) return;
+  clear();
+  std::fwrite(text.data(), 1, text.size(), out_);
+  if (text.back() != '\n') std::fputc('\n', out_);
+  std::fflush(out_);
+}
+
+}  // namespace shardproof::launcher

@@ -1,0 +1,81 @@
+// What a person sees: one line that lives while worlds run, plain lines where nobody looks at them live, colour only on a terminal.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdio>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harness/protocol/case_info.hpp"
+#include "harness/protocol/control_page.hpp"
+#include "harness/protocol/world_plan.hpp"
+#include "launcher/options.hpp"
+#include "launcher/world.hpp"
+#include "reports/summary.hpp"
+
+namespace shardproof::launcher {
+
+/// How far a run has come.
+struct RunProgress {
+  std::size_t done = 0, total = 0, failed = 0;
+  std::string running;  ///< id of the case that runs now; empty between cases
+  std::chrono::nanoseconds running_for{0};
+  std::string slowest;  ///< of those that were seen running
+  std::chrono::nanoseconds slowest_time{0};
+};
+
+/// ` 12/64 · 1 failed · overlap/training_overlap[W=2] 0.3 s · slowest …`, never wider than `width` columns.
+std::string progress_line(const RunProgress& progress, std::size_t width);
+
+/// Follows a run over its worlds by looking at their control pages.
+class ProgressTracker {
+ public:
+  explicit ProgressTracker(std::size_t total) { progress_.total = total; }
+  const RunProgress& look(const WorldPlan& plan, const ControlPage& page);
+  void world_ended(std::size_t done, std::size_t failed);
+
+ private:
+  RunProgress progress_;
+  std::size_t done_before_ = 0, failed_before_ = 0;
+};
+
+class Terminal {
+ public:
+  /// `out` is borrowed.
+  Terminal(std::FILE* out, const TerminalOptions& options);
+  /// Wipes the live line.
+  ~Terminal() { clear(); }
+  Terminal(const Terminal&) = delete;
+
+  bool color() const { return style_.color; }
+  /// From here on, failures explain the clauses that they break.
+  void explain(const std::vector<ClauseInfo>& clauses);
+  const reports::TextStyle& style() const { return style_; }
+
+  /// How the run is to be shown while it lasts, if at all.
+  std::optional<LiveView> view(ProgressTracker& tracker, const WorldPlan& plan);
+
+  /// Whole lines, above the live one.
+  void print(std::string_view text);
+  /// The same, unless quiet was asked for.
+  void note(std::string_view text) {
+    if (!style_.quiet) print(text);
+  }
+
+ private:
+  void show(const RunProgress& progress);
+  void clear();
+
+  std::FILE* out_;
+  bool live_ = false;
+  bool line_stands_ = false;
+  reports::TextStyle style_;
+};
+
+/// As `asked`, by whether `out` is a terminal, and by NO_COLOR (no-color.org).
+bool use_color(ColorWhen asked, std::FILE* out);
+
+}  // namespace shardproof::launcher

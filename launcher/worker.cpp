@@ -1,0 +1,143 @@
+#include "launcher/worker.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <string_view>
+#include <system_error>
+
+#include "launcher/launcher.hpp"
+#include "launcher/process.hpp"
+
+namespace shardproof::launcher {
+namespace {
+
+/// Output of a program that nobody knows yet, kept in memory and never more than `capacity`: what exceeds it is an error of its writer.
+class BoundedOutput {
+ public:
+  explicit BoundedOutput(off_t capacity) : file_(memfd_create("shardproof-listing", MFD_CLOEXEC | MFD_ALLOW_SEALING)) {
+    if (!file_ || ftruncate(file_.get(), capacity) != 0 || fcntl(file_.get(), F_ADD_SEALS, F_SEAL_GROW) != 0) {
+      throw std::system_error(errno, std::generic_category(), "memfd_create for the worker's list of cases");
+    }
+  }
+
+  int descriptor() const { return file_.get(); }
+
+  std::string text() const {
+    // The child shares this open file's position: it stands behind the last byte written.
+    const off_t written = lseek(file_.get(), 0, SEEK_CUR);
+    std::string result(static_cast<std::size_t>(written), '\0');
+    std::size_t read = 0;
+    while (read < result.size()) {
+      const ssize_t count = pread(file_.get(), result.data() + read, result.size() - read, static_cast<off_t>(read));
+      if (count <= 0) break;
+      read += static_cast<std::size_t>(count);
+    }
+    result.resize(read);
+    return result;
+  }
+
+ private:
+  FileDescriptor file_;
+};
+
+constexpr off_t longest_listing = off_t{256} << 20;
+constexpr off_t longest_complaint = off_t{1} << 20;
+
+/// Who a rank is, is said by us alone: what an enclosing launcher said of the launcher process must not reach it.
+bool names_a_rank(std::string_view variable) {
+  static constexpr std::array<std::string_view, 7> names{
+      "SHARDPROOF_RANK", "SHARDPROOF_PLAN", "SHARDPROOF_PARENT", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"};
+  static constexpr std::array<std::string_view, 4> prefixes{"OMPI_COMM_WORLD_", "PMI_", "PMIX_", "SLURM_PROCID"};
+  const std::string_view name = variable.substr(0, variable.find('='));
+  for (const std::string_view known : names) {
+    if (name == known) return true;
+  }
+  for (const std::string_view prefix : prefixes) {
+    if (name.starts_with(prefix)) return true;
+  }
+  return false;
+}
+
+std::vector<std::string> worker_environment() {
+  std::vector<std::string> result;
+  for (char** entry = environ; *entry; ++entry) {
+    if (!names_a_rank(*entry)) result.emplace_back(*entry);
+  }
+  return result;
+}
+
+std::filesystem::path beside_this_executable() {
+  return std::filesystem::read_symlink("/proc/self/exe").parent_path() / "shardproof-worker";
+}
+
+/// The first line of a program's complaint, for a message of one line.
+std::string first_line(const std::string& text) { return text.substr(0, std::min<std::size_t>(text.find('\n'), 200)); }
+
+}  // namespace
+
+Listing parse_listing(const std::string& text) {
+  nlohmann::ordered_json json;
+  try {
+    json = nlohmann::ordered_json::parse(text);
+  } catch (const nlohmann::json::exception&) {
+    throw std::invalid_argument(text.empty() ? "its answer is empty" : fmt::format("its answer is no JSON: '{}'", first_line(text)));
+  }
+  // Before all else: whatever else is different is explained by this.
+  if (!json.is_object() || !json.contains("protocol") || !json["protocol"].is_number_integer()) {
+    throw std::invalid_argument("its answer names no protocol");
+  }
+  if (const int protocol = json["protocol"]; protocol != Listing::current_protocol) {
+    throw std::invalid_argument(fmt::format("it speaks protocol {}, this launcher {}: build both from one version", protocol,
+                                            Listing::current_protocol));
+  }
+  try {
+    return json.get<Listing>();
+  } catch (const std::exception& error) {
+    throw std::invalid_argument(fmt::format("its answer is malformed: {}", error.what()));
+  }
+}
+
+Worker ask_worker(const std::filesystem::path& asked, std::chrono::milliseconds patience) {
+  Worker worker;
+  worker.program = asked.empty() ? beside_this_executable() : std::filesystem::absolute(asked);
+  worker.environment = worker_environment();
+  const std::string name = worker.program.string();
+  if (std::filesystem::is_directory(worker.program)) throw CommandError(infrastructure, fmt::format("worker {} is a directory", name));
+
+  const BoundedOutput answer(longest_listing);
+  const BoundedOutput complaint(longest_complaint);
+  std::optional<Exit> end;
+  try {
+    Process process = Process::spawn({.program = worker.program,
+                                      .arguments = {"--list-json"},
+                                      .environment = worker.environment,
+                                      .standard_output = answer.descriptor(),
+                                      .standard_error = complaint.descriptor()});
+    end = process.wait(std::chrono::steady_clock::now() + patience);
+  } catch (const std::system_error& error) {
+    throw CommandError(infrastructure, fmt::format("worker: {}", error.what()));
+  }
+  const auto not_a_worker = [&](const std::string& why) {
+    const std::string said = complaint.text();
+    return CommandError(infrastructure, fmt::format("{} is not a shardproof worker: asked with --list-json, {}{}", name, why,
+                                                    said.empty() ? "" : fmt::format(" (standard error: {})", first_line(said))));
+  };
+  if (!end) throw not_a_worker(fmt::format("it did not answer within {} ms", patience.count()));
+  if (*end != Exit{}) throw not_a_worker(fmt::format("it ended with {}", describe(*end)));
+  worker.listing_text = answer.text();
+  try {
+    worker.listing = parse_listing(worker.listing_text);
+  } catch (const std::invalid_argument& error) {
+    throw not_a_worker(error.what());
+  }
+  return worker;
+}
+
+}  // namespace shardproof::launcher

@@ -1,0 +1,27 @@
+// The program that ranks run, seen from outside: what it answers when asked for its cases, and whether it is one of ours at all.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "harness/protocol/case_info.hpp"
+
+namespace shardproof::launcher {
+
+struct Worker {
+  std::filesystem::path program;         ///< absolute
+  std::vector<std::string> environment;  ///< of every process of it: the launcher's own, without another launcher's ranks
+  std::string listing_text;              ///< as the worker wrote it, for a later merge
+  Listing listing;
+};
+
+/// `asked` or, where it is empty, `shardproof-worker` beside this executable. Throws CommandError (infrastructure) saying what is wrong
+/// with the program, among it that it did not answer in time.
+Worker ask_worker(const std::filesystem::path& asked, std::chrono::milliseconds patience);
+
+/// Reads a listing. Throws std::invalid_argument saying why the text is none, or of another protocol.
+Listing parse_listing(const std::string& text);
+
+}  // namespace shardproof::launcher

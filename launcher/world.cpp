@@ -1,0 +1,385 @@
+#include "launcher/world.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+#include "harness/protocol/environment.hpp"
+#include "harness/rendezvous/file_store.hpp"
+#include "launcher/launcher.hpp"
+#include "launcher/output.hpp"
+#include "launcher/poller.hpp"
+#include "launcher/process.hpp"
+#include "launcher/rendezvous_directory.hpp"
+
+namespace shardproof::launcher {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+/// Key of the signal descriptor; ranks have their own numbers.
+constexpr std::uint64_t signal_key = ~std::uint64_t{0};
+
+/// Released ranks leave within milliseconds; the rest are not coming. More of them on few cores take longer to write their last line.
+milliseconds grace(int world_size) { return milliseconds(400 + 2 * world_size); }
+
+std::string make_nonce() {
+  std::array<unsigned char, 16> bytes{};
+  if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
+    throw std::system_error(errno, std::generic_category(), "getrandom");
+  }
+  std::string text;
+  for (const unsigned char byte : bytes) text += fmt::format("{:02x}", byte);
+  return text;
+}
+
+/// Each rank costs a descriptor, and the usual limit is that of the largest world.
+void allow_descriptors(int world_size) {
+  const rlim_t needed = static_cast<rlim_t>(world_size) + 64;
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return;
+  limit.rlim_cur = std::min(needed, limit.rlim_max);
+  if (setrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur < needed) {
+    throw CommandError(infrastructure, fmt::format("{} ranks need {} open files, the limit is {}: raise it with `ulimit -n {}`", world_size,
+                                                   needed, limit.rlim_max, needed));
+  }
+}
+
+FileDescriptor open_log(const std::filesystem::path& file) {
+  FileDescriptor descriptor(::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666));
+  if (!descriptor) {
+    throw CommandError(usage, fmt::format("output unusable: open {}: {}", file.string(), std::generic_category().message(errno)));
+  }
+  return descriptor;
+}
+
+/// The last lines of a log: what a program says before it gives up.
+std::string tail(const std::filesystem::path& file) {
+  constexpr std::streamoff most = 2048;
+  std::ifstream in(file, std::ios::binary);
+  in.seekg(0, std::ios::end);
+  const std::streamoff size = std::max<std::streamoff>(in.tellg(), 0);
+  in.seekg(std::max<std::streamoff>(size - most, 0));
+  std::string text(static_cast<std::size_t>(std::min(size, most)), '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(std::max<std::streamsize>(in.gcount(), 0)));
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  return text;
+}
+
+std::string seconds(milliseconds time) { return fmt::format("{} s", static_cast<double>(time.count()) / 1000.0); }
+
+class RunningWorld {
+ public:
+  RunningWorld(const WorldPlan& plan, const WorldDirectory& directory, const WorldLaunch& launch, SignalWatch& signals,
+               const std::optional<LiveView>& view)
+      : plan_(plan), directory_(directory), launch_(launch), signals_(signals), view_(view),
+        page_(ControlPage::create(plan.rendezvous / "control", plan.size, plan.nonce)), ranks_(static_cast<std::size_t>(plan.size)) {
+    for (int rank = 0; rank < plan.size; ++rank) at(rank).ending.rank = rank;
+  }
+
+  WorldOutcome run() {
+    spawn();
+    watch();
+    blame_somebody_for_overrun();
+    for (RankState& rank : ranks_) outcome_.endings.push_back(std::move(rank.ending));
+    outcome_.complete = !doomed_;
+    return std::move(outcome_);
+  }
+
+ private:
+  struct RankState {
+    std::optional<Process> process;  ///< none: not started, or ended
+    bool killed = false;             ///< by us
+    bool overdue = false;
+    Progress seen;
+    Deadline seen_at;  ///< when it was first seen to be there
+    Ending ending;
+  };
+
+  RankState& at(int rank) { return ranks_[static_cast<std::size_t>(rank)]; }
+
+  // -- Beginning -------------------------------------------------------------------------------------------------------------------------
+
+  void spawn() {
+    poller_.add(signals_.descriptor(), signal_key);
+    Command command{.program = launch_.worker, .arguments = {}, .environment = launch_.environment};
+    command.environment.push_back(fmt::format("{}={}", environment::plan, directory_.plan().string()));
+    command.environment.push_back(fmt::format("{}={}", environment::parent, getpid()));
+    command.environment.emplace_back();
+    for (int rank = 0; rank < plan_.size; ++rank) {
+      command.environment.back() = fmt::format("{}={}", environment::rank, rank);
+      const FileDescriptor out = open_log(directory_.standard_output(rank));
+      const FileDescriptor err = open_log(directory_.standard_error(rank));
+      command.standard_output = out.get();
+      command.standard_error = err.get();
+      try {
+        at(rank).process.emplace(Process::spawn(command));
+        poller_.add(at(rank).process->descriptor(), static_cast<std::uint64_t>(rank));
+        ++alive_;
+      } catch (const std::system_error& error) {
+        give_up_spawning(rank, error.what());
+        return;
+      }
+    }
+    const Deadline now = Clock::now();
+    for (RankState& rank : ranks_) rank.seen_at = now;
+    next_check_ = now + std::min(launch_.joining, plan_.case_timeout);
+  }
+
+  void give_up_spawning(int first, const std::string& why) {
+    for (int rank = first; rank < plan_.size; ++rank) {
+      Ending& ending = at(rank).ending;
+      ending.how = Ending::How::not_started;
+      ending.text = rank == first ? why : fmt::format("rank {} could not be started", first);
+    }
+    outcome_.infrastructure_error = fmt::format("rank {} of {} could not be started: {}", first, plan_.size, why);
+    doom({.culprit = first, .reason = AbortReason::died, .text = outcome_.infrastructure_error});
+  }
+
+  // -- Watching --------------------------------------------------------------------------------------------------------------------------
+
+  void watch() {
+    // Not at once: most worlds are over before anybody could read a line about them.
+    Deadline next_view = view_ ? Clock::now() + view_->interval : Deadline::max();
+    while (alive_ > 0) {
+      const std::vector<std::uint64_t> ready = poller_.wait(view_ ? std::min(next_check_, next_view) : next_check_);
+      note_endings(ready);
+      if (std::find(ready.begin(), ready.end(), signal_key) != ready.end()) note_signal();
+      const Deadline now = Clock::now();
+      if (alive_ > 0 && now >= next_check_) {
+        if (!doomed_) {
+          check_deadlines(now);
+        } else if (!killed_) {
+          kill_the_rest(now);
+        } else {
+          abandon_the_rest();
+        }
+      }
+      if (view_ && now >= next_view) {
+        view_->show(page_);
+        next_view = now + view_->interval;
+      }
+    }
+  }
+
+  /// When several ranks have ended since the last look, one that died explains one that gave up: signals come first.
+  void note_endings(const std::vector<std::uint64_t>& ready) {
+    std::vector<std::pair<int, Exit>> ended;
+    for (const std::uint64_t key : ready) {
+      if (key == signal_key) continue;
+      const int rank = static_cast<int>(key);
+      if (const auto end = at(rank).process->collect()) ended.emplace_back(rank, *end);
+    }
+    std::stable_sort(ended.begin(), ended.end(), [](const auto& a, const auto& b) { return a.second.signalled > b.second.signalled; });
+    for (const auto& [rank, end] : ended) {
+      poller_.remove(at(rank).process->descriptor());
+      at(rank).process.reset();
+      --alive_;
+      note_ending(rank, end);
+    }
+  }
+
+  void note_ending(int rank, const Exit& end) {
+    adopt_doom();
+    RankState& state = at(rank);
+    const Progress progress = page_.progress(rank);
+    const bool in_order = !end.signalled && end.code == 0 && progress.left;
+    const bool consequence = doomed_ && rank != self_confessed_;
+    Ending& ending = state.ending;
+    ending.code = end.code;
+    ending.position = in_order ? -1 : progress.position;
+    if (end.signalled) {
+      const bool ours = state.killed && end.code == SIGKILL;
+      ending.how = !ours ? Ending::How::signalled : state.overdue ? Ending::How::overran : Ending::How::stopped;
+    } else {
+      // A released rank may well say that it did not leave in order: that is the culprit's doing.
+      ending.how = consequence && !in_order ? Ending::How::stopped : Ending::How::exited;
+    }
+    if (ending.how == Ending::How::stopped || ending.how == Ending::How::overran) ending.text = doom_text_;
+    if (in_order || ending.how == Ending::How::stopped || ending.how == Ending::How::overran) return;
+
+    ending.text = fmt::format("rank {} ended with {} {}", rank, describe(end), place(progress));
+    if (consequence) return;
+    const bool began = progress.position >= 0 || progress.cases_ended > 0;
+    if (!end.signalled && (end.code == infrastructure || end.code == usage || !began)) {
+      const std::string said = tail(directory_.standard_error(rank));
+      outcome_.infrastructure_error =
+          fmt::format("{}{}\n(its output: {})", ending.text, said.empty() ? ", saying nothing" : ":\n" + said, directory_.logs().string());
+    }
+    // A rank that left in order and then failed holds up nobody: the others finish what they have.
+    if (!progress.left) doom({.culprit = rank, .reason = AbortReason::died, .text = ending.text});
+  }
+
+  /// A rank that gives up ends its world itself, and may be the last whose end is seen here.
+  void adopt_doom() {
+    if (doomed_) return;
+    if (const auto abort = page_.doomed()) {
+      doom(*abort);
+      self_confessed_ = abort->culprit;
+    }
+  }
+
+  void note_signal() {
+    while (const auto number = signals_.take()) {
+      if (outcome_.interrupted_by != 0) {
+        next_check_ = Clock::now();  // asked twice: no grace
+        continue;
+      }
+      outcome_.interrupted_by = *number;
+      const std::string text = fmt::format("the launcher was interrupted by {}", describe(Exit{.signalled = true, .code = *number}));
+      doom({.culprit = -1, .reason = AbortReason::interrupted, .text = text});
+    }
+  }
+
+  /// Looks at every rank and sets the time of the next look: cases that begin meanwhile are due later than that.
+  void check_deadlines(Deadline now) {
+    std::vector<int> overdue;
+    next_check_ = now + plan_.case_timeout;
+    for (int rank = 0; rank < plan_.size; ++rank) {
+      if (!at(rank).process) continue;
+      const Deadline due = due_time(rank, now);
+      if (due <= now) {
+        overdue.push_back(rank);
+      } else {
+        next_check_ = std::min(next_check_, due);
+      }
+    }
+    if (!overdue.empty()) overrun(overdue);
+  }
+
+  Deadline due_time(int rank, Deadline now) {
+    RankState& state = at(rank);
+    const Progress progress = page_.progress(rank);
+    if (progress.position >= 0) return Deadline(std::chrono::nanoseconds(progress.case_started_ns)) + plan_.case_timeout;
+    if (progress.cases_ended != state.seen.cases_ended || progress.left != state.seen.left) state.seen_at = now;
+    state.seen = progress;
+    return state.seen_at + (progress.cases_ended == 0 ? launch_.joining : plan_.case_timeout);
+  }
+
+  void overrun(const std::vector<int>& overdue) {
+    std::string text;
+    for (const int rank : overdue) {
+      at(rank).overdue = true;
+      const Progress progress = page_.progress(rank);
+      const std::string last = page_.last_call(rank);
+      const bool joining = progress.position < 0 && progress.cases_ended == 0;
+      text += fmt::format("{}rank {} is {} for more than {}, its last call {}", text.empty() ? "" : "; ", rank, place(progress),
+                          seconds(joining ? launch_.joining : plan_.case_timeout), last.empty() ? "none" : last);
+      if (joining && outcome_.infrastructure_error.empty()) {
+        outcome_.infrastructure_error = fmt::format("rank {} did not join its world within {} (its output: {})", rank,
+                                                    seconds(launch_.joining), directory_.logs().string());
+      }
+    }
+    doom({.culprit = overdue.size() == 1 ? overdue.front() : -1, .reason = AbortReason::deadline, .text = text});
+  }
+
+  std::string place(const Progress& progress) const {
+    if (progress.position >= 0 && static_cast<std::size_t>(progress.position) < plan_.cases.size()) {
+      return "in " + plan_.cases[static_cast<std::size_t>(progress.position)];
+    }
+    if (progress.cases_ended == 0) return "before its first case";
+    return progress.cases_ended < plan_.cases.size() ? "between two cases" : "after its last case";
+  }
+
+  // -- Ending ----------------------------------------------------------------------------------------------------------------------------
+
+  /// Releases every rank from whatever it waits for. Who has not left by `next_check_` is killed.
+  void doom(const Abort& abort) {
+    if (doomed_) return;
+    doomed_ = true;
+    doom_text_ = abort.text;
+    page_.doom(abort);
+    try {
+      // Ranks that still look for each other wait on the store, not on the page.
+      FileStore(plan_.rendezvous / "store", plan_.nonce, abort.culprit).poison(abort.text);
+    } catch (const std::exception&) {
+      // Then they are killed with the rest.
+    }
+    next_check_ = Clock::now() + grace(plan_.size);
+  }
+
+  void kill_the_rest(Deadline now) {
+    for (RankState& rank : ranks_) {
+      if (!rank.process) continue;
+      rank.killed = true;
+      rank.process->kill_group();
+    }
+    killed_ = true;
+    next_check_ = now + Process::unkillable_after;
+  }
+
+  /// Uninterruptible sleep in a driver or a network file system: the launcher says so and goes on.
+  void abandon_the_rest() {
+    for (RankState& rank : ranks_) {
+      if (!rank.process) continue;
+      rank.ending.how = rank.overdue ? Ending::How::overran : Ending::How::stopped;
+      rank.ending.position = page_.progress(rank.ending.rank).position;
+      rank.ending.text = fmt::format("process {} did not end within {} of SIGKILL and is left behind", rank.process->pid(),
+                                     seconds(Process::unkillable_after));
+      poller_.remove(rank.process->descriptor());
+      rank.process->leave_behind();
+      --alive_;
+    }
+  }
+
+  /// Of the ranks that were overdue, those that had to be killed are to blame; the others only waited for them. When all of them left as
+  /// soon as they were asked to, they waited for each other.
+  void blame_somebody_for_overrun() {
+    const bool somebody = std::any_of(ranks_.begin(), ranks_.end(), [](const RankState& rank) {
+      return rank.ending.how == Ending::How::overran || rank.ending.how == Ending::How::signalled;
+    });
+    if (somebody) return;
+    for (RankState& rank : ranks_) {
+      if (!rank.overdue) continue;
+      rank.ending.how = Ending::How::overran;
+      rank.ending.text = doom_text_;
+    }
+  }
+
+  const WorldPlan& plan_;
+  const WorldDirectory& directory_;
+  const WorldLaunch& launch_;
+  SignalWatch& signals_;
+  const std::optional<LiveView>& view_;
+  ControlPage page_;
+  Poller poller_;
+  std::vector<RankState> ranks_;
+  WorldOutcome outcome_;
+  Deadline next_check_;
+  int alive_ = 0;
+  bool doomed_ = false;
+  bool killed_ = false;
+  int self_confessed_ = -1;  ///< the rank that ended the world itself
+  std::string doom_text_;
+};
+
+}  // namespace
+
+WorldOutcome run_world(WorldPlan& plan, const WorldDirectory& directory, const WorldLaunch& launch, SignalWatch& signals,
+                       const std::optional<LiveView>& view) {
+  allow_descriptors(plan.size);
+  for (const auto& part : {directory.ranks(), directory.logs(), directory.evidence()}) make_directory(part);
+  if (plan.trace) make_directory(directory.traces());
+  const RendezvousDirectory rendezvous = RendezvousDirectory::make(plan.size);
+  plan.nonce = make_nonce();
+  plan.rendezvous = rendezvous.path();
+  plan.directory = directory.root;
+  write_file(directory.plan(), nlohmann::ordered_json(plan).dump() + "\n");
+
+  const Deadline started = Clock::now();
+  WorldOutcome outcome = RunningWorld(plan, directory, launch, signals, view).run();
+  outcome.duration = Clock::now() - started;
+  return outcome;
+}
+
+}  // namespace shardproof::launcher

@@ -1,0 +1,46 @@
+// One world from its first process to its last: spawned, watched on process descriptors and deadlines alone, ended when one of its ranks is.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/protocol/control_page.hpp"
+#include "harness/protocol/ending.hpp"
+#include "harness/protocol/run_directory.hpp"
+#include "harness/protocol/world_plan.hpp"
+#include "launcher/signal_watch.hpp"
+
+namespace shardproof::launcher {
+
+/// How ranks are started.
+struct WorldLaunch {
+  std::filesystem::path worker;
+  std::vector<std::string> environment;
+  /// For a rank to come to its first case. A world of many ranks on few cores takes its time.
+  std::chrono::milliseconds joining{30'000};
+};
+
+/// Shows how a world gets on, no more often than every `interval`.
+struct LiveView {
+  std::chrono::milliseconds interval{100};
+  std::function<void(const ControlPage&)> show;
+};
+
+struct WorldOutcome {
+  std::vector<Ending> endings;       ///< in rank order
+  bool complete = false;             ///< every rank left in order: nothing of the plan is left to run
+  std::string infrastructure_error;  ///< why ranks could not meet or part, with what the guilty one said last
+  int interrupted_by = 0;            ///< a signal to the launcher
+  std::chrono::nanoseconds duration{0};
+};
+
+/// Runs the world to its end, whatever its ranks do. Gives `plan` its nonce and its directories, and writes it to `directory`.
+/// Throws CommandError when the world cannot even be laid out.
+WorldOutcome run_world(WorldPlan& plan, const WorldDirectory& directory, const WorldLaunch& launch, SignalWatch& signals,
+                       const std::optional<LiveView>& view);
+
+}  // namespace shardproof::launcher
