@@ -114,9 +114,30 @@ build_jobs() {
   printf '%s' $((cores < memory ? cores : memory))
 }
 
+# Passes on what Ninja and CMake say beyond their progress; the progress as one live line on a terminal, else as one line at its beginning.
+show_build() {
+  local name=$1 line live='' announced=''
+  if [[ -t 2 ]]; then live=yes; fi
+  while IFS= read -r line; do
+    if [[ $line =~ ^\[([0-9]+)/([0-9]+)\]\ (.*) ]]; then
+      if [[ ${BASH_REMATCH[3]} == Re-* ]]; then continue; fi # looks for new files; configures again
+      if [[ $live ]]; then
+        printf '\r\e[Kshardproof: building %s: %s of %s' "$name" "${BASH_REMATCH[1]}" "${BASH_REMATCH[2]}" >&2
+      elif [[ ! $announced ]]; then
+        say "shardproof: building $name (${BASH_REMATCH[2]} steps)"
+      fi
+      announced=yes
+    elif [[ $line != '-- '* && $line != 'ninja: Entering'* && $line != 'ninja: no work'* ]]; then
+      if [[ $live && $announced ]]; then say ''; fi
+      say "$line"
+    fi
+  done
+  if [[ $live && $announced ]]; then printf '\r\e[K' >&2; fi
+}
+
 # configure_and_build PRESET FOLDER [TARGET…]: quick when there is nothing to do; speaks only of what it does and of what fails.
 configure_and_build() {
-  local preset=$1 folder=$2 plan work quiet
+  local preset=$1 folder=$2
   shift 2
   mkdir -p "$folder"
   (
@@ -131,13 +152,7 @@ configure_and_build() {
       fi
       touch "$folder/build.ninja"
     fi
-    plan=$(ninja -C "$folder" -n "$@")
-    [[ $plan == *'no work to do'* ]] && exit 0
-    work=$(grep -c '^\[' <<<"$plan" || true)
-    say "shardproof: building ${folder##*/} ($work steps)"
-    quiet=(--quiet)
-    [[ -t 2 ]] && quiet=()
-    if ! NINJA_STATUS='[%f/%t] ' ninja -C "$folder" "${quiet[@]}" -j "$(build_jobs)" "$@" >&2; then
+    if ! NINJA_STATUS='[%f/%t] ' ninja -C "$folder" -j "$(build_jobs)" "$@" 2>&1 | show_build "${folder##*/}"; then
       say "shardproof: building failed"
       exit "$setup_failed"
     fi
