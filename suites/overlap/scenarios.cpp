@@ -62,7 +62,7 @@ Scenario small_mlp(scenario::Optimizer optimizer, bool reshard_after_forward, in
 Scenario traced_blocks(scenario::ReshardAfterForward reshard, bool post_optim_event) {
   Scenario scenario;
   for (const char* name : {"0", "1", "2"}) {
-    scenario.model.root.children.push_back({.name = name, .children = {linear("in", 8, 32), relu("relu"), linear("out", 32, 8)}});
+    scenario.model.root.children.push_back({.name = name, .children = {linear("in_proj", 8, 32), relu("relu"), linear("out_proj", 32, 8)}});
     scenario.plan.wrap.push_back({{name}, reshard});
   }
   scenario.plan.wrap.push_back({{""}, reshard});
