@@ -1,1 +1,173 @@
 #include "harness/cases/rank_main.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <stdexcept>
+#include <utility>
+
+#include "harness/cases/bound_case.hpp"
+#include "harness/cases/catch_run.hpp"
+#include "harness/cases/command_line.hpp"
+#include "harness/cases/foreign.hpp"
+#include "harness/cases/listing.hpp"
+#include "harness/cases/lockstep.hpp"
+#include "harness/cases/ranked_test_case.hpp"
+#include "harness/protocol/environment.hpp"
+#include "harness/world/world.hpp"
+
+namespace shardproof {
+
+namespace {
+
+void complain(const std::string& text) { fmt::print(stderr, "{}\n", text); }
+
+std::vector<std::string> subject_names(const Program& program) {
+  std::vector<std::string> names;
+  for (const auto& make : program.subjects) names.emplace_back(make()->name());
+  return names;
+}
+
+// The subject that the plan asks for, with the plan's fault applied; nullptr where the program brings none and none is asked for.
+std::unique_ptr<Subject> make_subject(const Program& program, const WorldPlan& plan) {
+  if (plan.subject.empty() && plan.fault.empty()) return nullptr;
+  std::unique_ptr<Subject> subject;
+  for (const auto& make : program.subjects) {
+    auto candidate = make();
+    if (candidate->name() == plan.subject) {
+      subject = std::move(candidate);
+      break;
+    }
+  }
+  if (!subject) {
+    const auto names = subject_names(program);
+    throw UsageError(fmt::format("there is no subject '{}'; there is: {}", plan.subject, names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
+  }
+  if (plan.fault.empty()) return subject;
+  const auto fault = std::ranges::find(program.faults, plan.fault, [](const Fault& candidate) -> const std::string& { return candidate.info.name; });
+  if (fault == program.faults.end()) {
+    std::vector<std::string> names;
+    for (const Fault& known : program.faults) names.push_back(known.info.name);
+    throw UsageError(fmt::format("there is no fault '{}'; there is: {}", plan.fault, names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
+  }
+  return fault->apply(std::move(subject));
+}
+
+Membership membership(const Program& program, const WorldPlan& plan, std::span<const BoundCase> cases) {
+  std::string ids;
+  for (const BoundCase& bound : cases) ids += bound.info.id + '\n';
+  return {.suite_version = program.suite_version,
+          .build = build_id(),
+          .cases = fmt::format("{} ({:016x})", cases.size(), digest(ids)),
+          .subject = make_subject(program, plan)};
+}
+
+void check_plan(const WorldPlan& plan, int rank, std::span<const BoundCase> cases) {
+  if (rank >= plan.size) throw UsageError(fmt::format("rank {} is not in a world of {} ranks", rank, plan.size));
+  for (const std::string& id : plan.cases) {
+    const auto found = std::ranges::find(cases, id, [](const BoundCase& bound) -> const std::string& { return bound.info.id; });
+    if (found == cases.end()) throw UsageError(fmt::format("the plan names case {}, which this program does not declare", id));
+    if (found->info.world_size != plan.size) throw UsageError(fmt::format("case {} does not belong in a world of {} ranks", id, plan.size));
+  }
+}
+
+void take_part(const WorldPlan& plan, int rank, const Program& program, std::span<const BoundCase> cases) {
+  check_plan(plan, rank, cases);
+  World world(plan, rank, membership(program, plan, cases));
+  try {
+    run_in_lockstep(world, cases);
+    world.leave();
+  } catch (const Released&) {
+    throw;
+  } catch (const std::exception& error) {
+    // The others would wait for this rank at the next case.
+    world.doom(AbortReason::error, error.what());
+    throw;
+  }
+}
+
+int run_as_rank_of_ours(const std::string& plan_file, const Program& program, std::span<const BoundCase> cases) {
+  const auto identity = shardproof::identity([](const char* name) { return std::getenv(name); });
+  if (!identity || identity->launcher != "shardproof") {
+    throw UsageError(fmt::format("{} is set but {} is not: a launcher sets both", environment::plan, environment::rank));
+  }
+  if (const char* text = std::getenv(environment::parent)) {
+    const std::string_view digits = text;
+    std::int64_t parent = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), parent);
+    if (error != std::errc() || end != digits.data() + digits.size()) throw UsageError(fmt::format("{}={} is no process id", environment::parent, text));
+    tie_life_to(parent);
+  }
+  std::ifstream file(plan_file);
+  if (!file) throw std::runtime_error(fmt::format("cannot read the plan {}", plan_file));
+  const auto plan = nlohmann::ordered_json::parse(file).get<WorldPlan>();
+  take_part(plan, identity->rank, program, cases);
+  return rank_left;
+}
+
+int run_as_rank_of_others(const CommandLine& line, const Program& program, std::span<const BoundCase> cases) {
+  const auto identity = shardproof::identity([](const char* name) { return std::getenv(name); });
+  if (!identity || identity->world_size == 0) {
+    throw UsageError("--run-dir is for a rank under torchrun, mpirun or srun, but the environment names no rank and size "
+                     "(RANK and WORLD_SIZE, OMPI_COMM_WORLD_*, PMI_*, SLURM_PROCID and SLURM_NTASKS)");
+  }
+  const auto names = subject_names(program);
+  const ForeignWorld world(*identity, line, cases, names.empty() ? std::string() : names.front());
+  take_part(world.plan(), identity->rank, program, cases);
+  return rank_left;
+}
+
+int run(std::span<char*> argv, const Program& program) {
+  const std::vector<std::string_view> arguments(argv.begin() + std::min<std::ptrdiff_t>(1, std::ssize(argv)), argv.end());
+  const CommandLine line = parse_command_line(arguments);
+  const std::string name = argv.empty() ? "program" : argv[0];
+  if (line.mode == CommandLine::Mode::help) {
+    fmt::print("{}", usage(name));
+    return rank_left;
+  }
+  BoundCases bound = bind_cases(declared_cases());
+  if (const std::string plain = CatchRun::plain_test_case(); !plain.empty()) {
+    bound.problems.push_back(plain + ": a plain TEST_CASE would never run in a program of ranked cases; make it a RANKED_TEST_CASE with ranks(1)");
+  }
+  if (!bound.problems.empty()) {
+    for (const std::string& problem : bound.problems) complain(problem);
+    return rank_usage;
+  }
+  switch (line.mode) {
+    case CommandLine::Mode::list:
+      fmt::print("{}\n", nlohmann::ordered_json(make_listing(program, bound.cases)).dump());
+      return std::fflush(stdout) == 0 ? rank_left : rank_usage;
+    case CommandLine::Mode::foreign: return run_as_rank_of_others(line, program, bound.cases);
+    default: break;
+  }
+  if (const char* plan = std::getenv(environment::plan)) return run_as_rank_of_ours(plan, program, bound.cases);
+  fmt::print(stderr, "{}", usage(name));
+  return rank_usage;
+}
+
+}  // namespace
+
+int rank_main(int argc, char** argv, const Program& program) {
+  const std::string name = argc > 0 ? argv[0] : "program";
+  try {
+    return run({argv, static_cast<std::size_t>(argc)}, program);
+  } catch (const UsageError& error) {
+    complain(fmt::format("{}: {}", name, error.what()));
+    return rank_usage;
+  } catch (const Released& released) {
+    complain(fmt::format("{}: {}", name, released.what()));
+    return rank_released;
+  } catch (const std::exception& error) {
+    complain(fmt::format("{}: {}", name, error.what()));
+    return rank_could_not_join;
+  }
+}
+
+}  // namespace shardproof

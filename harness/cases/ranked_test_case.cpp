@@ -1,1 +1,50 @@
 #include "harness/cases/ranked_test_case.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <tuple>
+
+namespace shardproof {
+
+namespace {
+
+// Filled by registrations before main, read-only afterwards; a function's static so that the order of initialisation does not matter.
+std::vector<CaseDeclaration>& registry() {
+  static std::vector<CaseDeclaration> declarations;
+  return declarations;
+}
+
+template <class T>
+void append(std::vector<T>& to, std::vector<T> from) {
+  to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
+}
+
+}  // namespace
+
+namespace detail {
+
+void apply(CaseDeclaration& declaration, options::Ranks option) { declaration.ranks = std::move(option.sizes); }
+void apply(CaseDeclaration& declaration, options::Clauses option) { append(declaration.clauses, std::move(option.ids)); }
+void apply(CaseDeclaration& declaration, options::Tags option) { append(declaration.tags, std::move(option.names)); }
+void apply(CaseDeclaration& declaration, options::Needs option) { append(declaration.needs, std::move(option.features)); }
+void apply(CaseDeclaration& declaration, options::Each option) {
+  declaration.params.emplace_back(std::move(option.key), std::move(option.values));
+}
+void apply(CaseDeclaration& declaration, options::Seed option) { declaration.seeds.push_back(std::move(option.test)); }
+
+std::string spell(bool value) { return value ? "true" : "false"; }
+std::string spell(int value) { return std::to_string(value); }
+std::string spell(const char* value) { return value; }
+
+void Registration::add(CaseDeclaration declaration) {
+  // Translation units are initialised in an order that the linker chooses; a listing must not depend on it.
+  auto& declarations = registry();
+  const auto before = [](const CaseDeclaration& a, const CaseDeclaration& b) { return std::tie(a.file, a.line) < std::tie(b.file, b.line); };
+  declarations.insert(std::upper_bound(declarations.begin(), declarations.end(), declaration, before), std::move(declaration));
+}
+
+}  // namespace detail
+
+const std::vector<CaseDeclaration>& declared_cases() { return registry(); }
+
+}  // namespace shardproof

@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "harness/protocol/case_info.hpp"
 #include "harness/subject/subject.hpp"
 #include "harness/world/rank.hpp"
 
@@ -63,7 +62,7 @@ std::string spell(bool value);
 std::string spell(int value);
 std::string spell(const char* value);
 
-/// Adds a declaration to the program's list at start-up. Throws std::logic_error on a name without a slash or a duplicate id.
+/// Adds a declaration to the program's list at start-up. What is wrong with it is said by rank_main: nobody hears an error before main.
 struct Registration {
   template <class... Options>
   Registration(std::string name, const char* file, int line, void (*body)(Rank&), Options... options) {

@@ -1,1 +1,72 @@
 #include "harness/world/rank.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <stdexcept>
+#include <string>
+
+#include "harness/world/event_stream.hpp"
+#include "harness/world/world.hpp"
+
+namespace shardproof {
+
+namespace {
+
+template <class T>
+T number(std::string_view name, const std::string& text, std::string_view kind) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) {
+    throw std::invalid_argument(fmt::format("parameter '{}' is '{}': that is no {}", name, text, kind));
+  }
+  return value;
+}
+
+}  // namespace
+
+int Rank::index() const { return world_->rank(); }
+
+Group& Rank::world() { return *world_->group_; }
+
+const std::string& Rank::param(std::string_view name) const {
+  const CaseInfo& info = *world_->notes().info;
+  const auto found = info.params.find(std::string(name));
+  if (found == info.params.end()) throw std::out_of_range(fmt::format("case {} has no parameter '{}'", info.id, name));
+  return found->second;
+}
+
+template <>
+bool Rank::param<bool>(std::string_view name) const {
+  const std::string& text = param(name);
+  if (text == "true") return true;
+  if (text == "false") return false;
+  throw std::invalid_argument(fmt::format("parameter '{}' is '{}': that is neither true nor false", name, text));
+}
+
+template <>
+int Rank::param<int>(std::string_view name) const {
+  return number<int>(name, param(name), "integer");
+}
+
+template <>
+double Rank::param<double>(std::string_view name) const {
+  return number<double>(name, param(name), "number");
+}
+
+void Rank::measure(std::string_view name, double value, std::string_view unit) {
+  world_->stream().write(event::Measured{.name = std::string(name), .value = value, .unit = std::string(unit)});
+}
+
+void Rank::skip(std::string_view reason) {
+  world_->notes().skip = std::string(reason);
+  world_->abort(AbortReason::skipped, reason);
+  throw CaseSkipped{};
+}
+
+std::uint64_t Rank::seed() const {
+  world_->notes().seed_used = true;
+  return world_->notes().seed;
+}
+
+}  // namespace shardproof

@@ -8,7 +8,6 @@
 
 #include "harness/fabric/group.hpp"
 #include "harness/scenario/run.hpp"
-#include "harness/subject/subject.hpp"
 
 namespace shardproof {
 

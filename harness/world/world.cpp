@@ -1,1 +1,180 @@
-#include "harness/world/rank.hpp"
+#include "harness/world/world.hpp"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <nlohmann/json.hpp>
+#include <system_error>
+#include <utility>
+
+#include "harness/fabric/shm/shm_fabric.hpp"
+#include "harness/protocol/run_directory.hpp"
+#include "harness/world/event_stream.hpp"
+
+namespace shardproof {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+std::string host() {
+  std::array<char, 256> name{};
+  ::gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
+// Before the rank meets anybody: a stream that begins and does not go on tells where its rank was lost.
+void begin_stream(EventStream& stream, const WorldPlan& plan, int rank, const Membership& membership) {
+  stream.write(event::RankStarted{.rank = rank,
+                                  .world_size = plan.size,
+                                  .pid = ::getpid(),
+                                  .host = host(),
+                                  .nonce = plan.nonce,
+                                  .suite_version = membership.suite_version,
+                                  .build = membership.build,
+                                  .protocol = Listing::current_protocol});
+}
+
+std::string key_of(int rank) { return fmt::format("ranks/{}", rank); }
+
+std::string differences(const ordered_json& first, const ordered_json& other, int other_rank) {
+  std::string text;
+  for (const auto& [name, value] : first.items()) {
+    const ordered_json there = other.value(name, ordered_json());
+    if (value == there) continue;
+    text += fmt::format("{}{}: rank 0 has {}, rank {} has {}", text.empty() ? "" : "; ", name, value.dump(), other_rank, there.dump());
+  }
+  return text;
+}
+
+// splitmix64's last step: neighbouring inputs give unlike outputs.
+std::uint64_t mix(std::uint64_t value) {
+  value += 0x9e3779b97f4a7c15U;
+  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9U;
+  value = (value ^ (value >> 27)) * 0x94d049bb133111ebU;
+  return value ^ (value >> 31);
+}
+
+}  // namespace
+
+std::uint64_t digest(std::string_view text) {
+  std::uint64_t hash = 0xcbf29ce484222325U;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
+  return hash;
+}
+
+void tie_life_to(std::int64_t parent) {
+  if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) throw std::system_error(errno, std::generic_category(), "prctl(PR_SET_PDEATHSIG)");
+  // The signal comes only for a death after the call above.
+  if (::getppid() != parent) {
+    throw std::runtime_error(fmt::format("the launcher, process {}, is not the parent of this rank (that is {}): it has ended", parent, ::getppid()));
+  }
+}
+
+World::World(WorldPlan plan, int rank, Membership membership)
+    : plan_(std::move(plan)),
+      rank_(rank),
+      membership_(std::move(membership)),
+      stream_(std::make_unique<EventStream>(WorldDirectory{plan_.directory}.rank_stream(rank))),
+      control_((begin_stream(*stream_, plan_, rank, membership_), ControlPage::open(plan_.rendezvous / "control", plan_.nonce))),
+      store_(plan_.rendezvous / "store", plan_.nonce, rank),
+      self_(*this) {
+  if (control_.world_size() != plan_.size) {
+    throw WorldMismatch(fmt::format("rank {}: the plan is for {} ranks, the control page for {}", rank_, plan_.size, control_.world_size()));
+  }
+  if (plan_.fabric != "shm") throw WorldMismatch(fmt::format("rank {}: there is no fabric '{}'; there is: shm", rank_, plan_.fabric));
+  if (plan_.device != "sim") throw WorldMismatch(fmt::format("rank {}: there is no device '{}'; there is: sim", rank_, plan_.device));
+  progress_.pid = ::getpid();
+  control_.report(rank_, progress_);
+  meet();
+  // A call's deadline is as long as a case's. The launcher's clock for the case started before any call of it, so a launcher that watches
+  // ends the case first, with evidence of all ranks; the fabric's own deadline is what remains where no launcher of ours watches.
+  group_ = watch_world(make_shm_world({.control = &control_,
+                                       .store = &store_,
+                                       .directory = plan_.rendezvous,
+                                       .epoch = [this] { return epoch_; },
+                                       .timeout = plan_.case_timeout,
+                                       .rank = rank_}),
+                       notes_.calls);
+}
+
+World::~World() = default;
+
+void World::meet() {
+  const std::string mine = ordered_json{{"suite version", membership_.suite_version},
+                                        {"build", membership_.build},
+                                        {"cases", membership_.cases},
+                                        {"seed", plan_.seed},
+                                        {"subject", subject_identity()},
+                                        {"fault", plan_.fault},
+                                        {"fabric", plan_.fabric},
+                                        {"device", plan_.device}}
+                               .dump();
+  store_.put(key_of(rank_), mine);
+  // The ballots are digests: as long as they are equal, nobody needs to read W files.
+  const Deadline deadline = std::chrono::steady_clock::now() + plan_.case_timeout;
+  const auto ballots = control_.agree(rank_, {.value = digest(mine), .text = {}}, deadline);
+  const auto differs = std::ranges::find_if(ballots, [&](const auto& ballot) { return ballot.value != ballots.front().value; });
+  if (differs == ballots.end()) return;
+  const auto other = static_cast<int>(differs - ballots.begin());
+  const std::array keys{key_of(0), key_of(other)};
+  const std::vector<std::string> values = store_.wait(keys, deadline);
+  throw WorldMismatch(fmt::format("the ranks of this world do not belong together: {}",
+                                  differences(ordered_json::parse(values[0]), ordered_json::parse(values[1]), other)));
+}
+
+std::vector<ControlPage::Ballot> World::agree(const ControlPage::Ballot& mine) {
+  // Others may still be in their bodies, and use up the case's time there: twice that is after every other deadline.
+  const Deadline deadline = std::chrono::steady_clock::now() + 2 * plan_.case_timeout;
+  try {
+    return control_.agree(rank_, mine, deadline);
+  } catch (const DeadlineExceeded& exceeded) {
+    const Abort abort{.culprit = -1, .reason = AbortReason::deadline, .text = exceeded.what()};
+    control_.doom(abort);
+    throw Released(control_.doomed().value_or(abort));
+  }
+}
+
+void World::begin(const CaseInfo& info, std::uint64_t position) {
+  notes_.info = &info;
+  notes_.position = position;
+  notes_.seed = mix(plan_.seed ^ digest(info.id));
+  notes_.seed_used = false;
+  notes_.skip.reset();
+  notes_.left_alive = 0;
+  notes_.plays = 0;
+  notes_.calls = {};
+  epoch_ = static_cast<std::uint32_t>(position + 1);
+  progress_.position = static_cast<std::int64_t>(position);
+  progress_.case_started_ns = monotonic_ns();
+  control_.report(rank_, progress_);
+}
+
+void World::abort(AbortReason reason, std::string_view text) {
+  control_.raise_abort(epoch_, {.culprit = rank_, .reason = reason, .text = std::string(text)});
+}
+
+void World::doom(AbortReason reason, std::string_view text) {
+  control_.doom({.culprit = rank_, .reason = reason, .text = std::string(text)});
+}
+
+void World::end(bool failed) {
+  progress_.position = -1;
+  ++progress_.cases_ended;
+  if (failed) ++progress_.cases_failed;
+  control_.report(rank_, progress_);
+}
+
+void World::leave() {
+  agree({});
+  stream_->write(event::RankEnded{.rank = rank_});
+  progress_.left = true;
+  control_.report(rank_, progress_);
+}
+
+}  // namespace shardproof

@@ -1,0 +1,114 @@
+#include "harness/cases/bound_case.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <set>
+#include <stdexcept>
+#include <unordered_map>
+#include <utility>
+
+#include "harness/cases/ranked_test_case.hpp"
+#include "harness/protocol/control_page.hpp"
+
+namespace shardproof {
+
+namespace {
+
+std::string place(const CaseDeclaration& declaration) { return fmt::format("{}:{}", declaration.file, declaration.line); }
+
+// What is wrong with a declaration, whatever its parameters are bound to; empty for nothing.
+std::string problem_of(const CaseDeclaration& declaration) {
+  const auto slash = declaration.name.find('/');
+  if (slash == std::string::npos || slash == 0 || slash + 1 == declaration.name.size()) {
+    return fmt::format("a case is named suite/name; \"{}\" is not", declaration.name);
+  }
+  if (declaration.ranks.empty()) return fmt::format("case \"{}\" has ranks() without a world size", declaration.name);
+  for (const int size : declaration.ranks) {
+    if (size < 1 || size > ControlPage::max_world_size) {
+      return fmt::format("case \"{}\" asks for {} ranks; a world has 1 to {}", declaration.name, size, ControlPage::max_world_size);
+    }
+  }
+  std::set<std::string> keys{"W"};
+  for (const auto& [key, values] : declaration.params) {
+    if (!keys.insert(key).second) {
+      return fmt::format("case \"{}\" has two parameters \"{}\"{}", declaration.name, key, key == "W" ? " (W is the world size)" : "");
+    }
+    if (values.empty()) return fmt::format("case \"{}\": parameter \"{}\" has no values", declaration.name, key);
+  }
+  return {};
+}
+
+// Calls `visit` with every combination of parameter values, the last parameter fastest.
+template <class F>
+void for_each_combination(const CaseDeclaration& declaration, F visit) {
+  std::vector<std::size_t> at(declaration.params.size(), 0);
+  while (true) {
+    std::map<std::string, std::string> params;
+    for (std::size_t i = 0; i < at.size(); ++i) params[declaration.params[i].first] = declaration.params[i].second[at[i]];
+    visit(std::move(params));
+    std::size_t i = at.size();
+    while (i > 0 && ++at[i - 1] == declaration.params[i - 1].second.size()) at[--i] = 0;
+    if (i == 0) return;
+  }
+}
+
+CaseInfo info_of(const CaseDeclaration& declaration, int size, std::map<std::string, std::string> params) {
+  params["W"] = std::to_string(size);
+  CaseInfo info;
+  info.id = case_id(declaration.name, params);
+  info.suite = declaration.name.substr(0, declaration.name.find('/'));
+  info.params = std::move(params);
+  info.world_size = size;
+  info.clauses = declaration.clauses;
+  info.tags = declaration.tags;
+  std::ranges::transform(declaration.needs, std::back_inserter(info.needs), [](Feature feature) { return std::string(to_string(feature)); });
+  info.file = declaration.file;
+  info.line = declaration.line;
+  return info;
+}
+
+}  // namespace
+
+BoundCases bind_cases(std::span<const CaseDeclaration> declarations) {
+  BoundCases bound;
+  std::unordered_map<std::string, const CaseDeclaration*> owners;
+  for (const CaseDeclaration& declaration : declarations) {
+    if (std::string problem = problem_of(declaration); !problem.empty()) {
+      bound.problems.push_back(fmt::format("{}: {}", place(declaration), problem));
+      continue;
+    }
+    try {
+      for (const int size : declaration.ranks) {
+        for_each_combination(declaration, [&](std::map<std::string, std::string> params) {
+          CaseInfo info = info_of(declaration, size, std::move(params));
+          const auto [owner, is_new] = owners.emplace(info.id, &declaration);
+          if (is_new) {
+            bound.cases.push_back({std::move(info), declaration.body, declaration.seeds});
+          } else {
+            bound.problems.push_back(fmt::format("{}: case {} exists already, declared at {}", place(declaration), info.id, place(*owner->second)));
+          }
+        });
+      }
+    } catch (const std::invalid_argument& error) {
+      bound.problems.push_back(fmt::format("{}: {}", place(declaration), error.what()));
+    }
+  }
+  return bound;
+}
+
+std::vector<SeedInfo> seeds_of(std::span<const BoundCase> cases) {
+  std::vector<SeedInfo> seeds;
+  for (const BoundCase& bound : cases) {
+    for (const std::string& test : bound.seeds) {
+      auto seed = std::ranges::find(seeds, test, &SeedInfo::seed);
+      if (seed == seeds.end()) seed = seeds.insert(seeds.end(), {.seed = test, .cases = {}});
+      seed->cases.push_back(bound.info.id);
+    }
+  }
+  return seeds;
+}
+
+}  // namespace shardproof

@@ -1,0 +1,85 @@
+#include "harness/cases/command_line.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+namespace shardproof {
+
+namespace {
+
+// The value of `--name value` or `--name=value`; moves `at` to the last argument used.
+std::optional<std::string_view> value_of(std::string_view name, std::span<const std::string_view> arguments, std::size_t& at) {
+  const std::string_view argument = arguments[at];
+  if (argument == name) {
+    if (at + 1 == arguments.size()) throw UsageError(fmt::format("{} needs a value", name));
+    return arguments[++at];
+  }
+  if (argument.starts_with(name) && argument.size() > name.size() && argument[name.size()] == '=') return argument.substr(name.size() + 1);
+  return std::nullopt;
+}
+
+std::uint64_t seed_of(std::string_view text) {
+  std::uint64_t seed = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed);
+  if (text.empty() || error != std::errc() || end != text.data() + text.size()) {
+    throw UsageError(fmt::format("--seed {}: a seed is a number from 0 to 2^64 - 1", text));
+  }
+  return seed;
+}
+
+}  // namespace
+
+CommandLine parse_command_line(std::span<const std::string_view> arguments) {
+  CommandLine line;
+  std::string_view only_foreign;  // an argument that needs --run-dir
+  for (std::size_t at = 0; at < arguments.size(); ++at) {
+    const std::string_view argument = arguments[at];
+    if (argument == "--help" || argument == "-h") {
+      line.mode = CommandLine::Mode::help;
+      return line;
+    }
+    if (argument == "--list-json") {
+      if (arguments.size() > 1) throw UsageError("--list-json stands alone: it lists all cases");
+      line.mode = CommandLine::Mode::list;
+    } else if (const auto directory = value_of("--run-dir", arguments, at)) {
+      if (directory->empty()) throw UsageError("--run-dir needs a directory");
+      line.mode = CommandLine::Mode::foreign;
+      line.run_directory = *directory;
+    } else if (const auto seed = value_of("--seed", arguments, at)) {
+      line.seed = seed_of(*seed);
+      only_foreign = "--seed";
+    } else if (const auto subject = value_of("--subject", arguments, at)) {
+      line.subject = *subject;
+      only_foreign = "--subject";
+    } else if (argument.starts_with("-")) {
+      throw UsageError(fmt::format("unknown option {}", argument));
+    } else {
+      line.filters.emplace_back(argument);
+      only_foreign = argument;
+    }
+  }
+  if (!only_foreign.empty() && line.mode != CommandLine::Mode::foreign) {
+    throw UsageError(fmt::format("'{}' is for a rank under torchrun, mpirun or srun, which also needs --run-dir DIR", only_foreign));
+  }
+  return line;
+}
+
+std::string usage(std::string_view program) {
+  return fmt::format(R"(This program holds test cases that run on several ranks at once. It does not start ranks itself; a launcher does:
+
+  shardproof run --worker {0} [filter…]         run its cases, on this machine
+  shardproof list --worker {0}                  what cases there are
+
+Under a launcher that sets rank and size itself (torchrun, mpirun, srun), every rank runs
+
+  {0} --run-dir DIR [filter…] [--seed N] [--subject NAME]
+
+with one fresh DIR that all ranks see; then `shardproof merge DIR` writes DIR/report.json. A filter is a suite, an id, a glob over ids, or a [tag].
+
+  {0} --list-json                               the cases as JSON, for launchers
+)",
+                     program);
+}
+
+}  // namespace shardproof

@@ -1,0 +1,36 @@
+// The arguments of a program of ranked cases. They are few: its user talks to the launcher.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shardproof {
+
+class UsageError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+struct CommandLine {
+  enum class Mode : std::uint8_t { none, help, list, foreign };
+  Mode mode = Mode::none;
+  // Of a rank under somebody else's launcher:
+  std::filesystem::path run_directory;
+  std::vector<std::string> filters;
+  std::uint64_t seed = 0;
+  std::string subject;
+};
+
+/// `arguments` are without the program's name. Throws UsageError saying what was not understood.
+CommandLine parse_command_line(std::span<const std::string_view> arguments);
+
+/// What the program is and how it is run.
+std::string usage(std::string_view program);
+
+}  // namespace shardproof

@@ -1,0 +1,119 @@
+#include "harness/cases/foreign.hpp"
+
+#include <fmt/format.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <stdexcept>
+#include <system_error>
+
+#include "harness/protocol/case_filter.hpp"
+#include "harness/protocol/control_page.hpp"
+#include "harness/protocol/run_directory.hpp"
+#include "harness/rendezvous/file_store.hpp"
+
+namespace shardproof {
+
+namespace {
+
+// Ranks find the plan here before they know of any world; not inside `worlds/0`, which rank 0 makes exclusively.
+std::filesystem::path meeting_place(const RunDirectory& run) { return run.root / "meeting"; }
+
+std::string host() {
+  std::array<char, 256> name{};
+  ::gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
+std::string random_nonce() {
+  std::random_device device;
+  return fmt::format("{:08x}{:08x}{:08x}{:08x}", device(), device(), device(), device());
+}
+
+// On a memory file system where there is one.
+std::filesystem::path private_directory() {
+  std::error_code ignored;
+  std::filesystem::path base = "/dev/shm";
+  if (!std::filesystem::is_directory(base, ignored) || ::access(base.c_str(), W_OK) != 0) base = std::filesystem::temp_directory_path();
+  std::string name = (base / "shardproof-XXXXXX").string();
+  if (::mkdtemp(name.data()) == nullptr) throw std::system_error(errno, std::generic_category(), "mkdtemp " + name);
+  return name;
+}
+
+std::vector<std::string> selected_ids(std::span<const BoundCase> cases, int world_size, const std::vector<std::string>& filters) {
+  std::vector<CaseInfo> of_size;
+  for (const BoundCase& bound : cases) {
+    if (bound.info.world_size == world_size) of_size.push_back(bound.info);
+  }
+  if (of_size.empty()) throw UsageError(fmt::format("this program has no case for {} ranks", world_size));
+  std::vector<std::string> ids;
+  try {
+    for (CaseInfo& info : select(of_size, filters)) ids.push_back(std::move(info.id));
+  } catch (const std::invalid_argument& error) {
+    throw UsageError(fmt::format("of the cases for {} ranks: {}", world_size, error.what()));
+  }
+  return ids;
+}
+
+void write_whole(const std::filesystem::path& file, const std::string& text) {
+  std::ofstream out(file, std::ios::trunc);
+  out << text << '\n';
+  out.close();
+  if (!out) throw std::system_error(errno, std::generic_category(), "write " + file.string());
+}
+
+}  // namespace
+
+ForeignWorld::ForeignWorld(const Identity& identity, const CommandLine& line, std::span<const BoundCase> cases,
+                           const std::string& default_subject) {
+  // Ranks may start in different directories.
+  const RunDirectory run{std::filesystem::absolute(line.run_directory)};
+  plan_.size = identity.world_size;
+  plan_.directory = run.world(0).root;
+  plan_.seed = line.seed;
+  FileStore meeting(meeting_place(run), fmt::format("foreign launcher, {} ranks", identity.world_size), identity.rank);
+  if (identity.rank == 0) {
+    make(line, cases, default_subject);
+    meeting.put("host", host());
+    meeting.put("plan", nlohmann::ordered_json(plan_).dump());
+    return;
+  }
+  const auto deadline = std::chrono::steady_clock::now() + plan_.case_timeout;
+  plan_ = nlohmann::ordered_json::parse(meeting.wait("plan", deadline)).get<WorldPlan>();
+  if (std::filesystem::exists(run.world(0).rank_stream(identity.rank))) {
+    throw std::runtime_error(fmt::format("{} holds an earlier run: give every run a fresh --run-dir", run.root.string()));
+  }
+  const std::string host_of_first = meeting.wait("host", deadline);
+  if (!std::filesystem::exists(plan_.rendezvous)) {
+    throw std::runtime_error(fmt::format("rank {} on {} cannot see {}, which rank 0 made on {}: the fabric '{}' joins ranks of one machine; or "
+                                         "{} holds an earlier run",
+                                         identity.rank, host(), plan_.rendezvous.string(), host_of_first, plan_.fabric, run.root.string()));
+  }
+}
+
+void ForeignWorld::make(const CommandLine& line, std::span<const BoundCase> cases, const std::string& default_subject) {
+  plan_.subject = line.subject.empty() ? default_subject : line.subject;
+  plan_.cases = selected_ids(cases, plan_.size, line.filters);
+  plan_.nonce = random_nonce();
+  std::filesystem::create_directories(plan_.directory.parent_path());
+  if (!std::filesystem::create_directory(plan_.directory)) {
+    throw std::runtime_error(fmt::format("{} exists: give every run a fresh --run-dir", plan_.directory.string()));
+  }
+  plan_.rendezvous = private_directory();
+  owned_ = plan_.rendezvous;
+  ControlPage::create(plan_.rendezvous / "control", plan_.size, plan_.nonce);
+  write_whole(WorldDirectory{plan_.directory}.plan(), nlohmann::ordered_json(plan_).dump(2));
+}
+
+ForeignWorld::~ForeignWorld() {
+  std::error_code ignored;
+  if (owned_) std::filesystem::remove_all(*owned_, ignored);
+}
+
+}  // namespace shardproof

@@ -1,0 +1,192 @@
+#include "harness/cases/lockstep.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <stdexcept>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "harness/cases/case_end.hpp"
+#include "harness/cases/catch_run.hpp"
+#include "harness/protocol/events.hpp"
+#include "harness/world/event_stream.hpp"
+
+namespace shardproof {
+
+namespace {
+
+// Follows one body: writes its failures to the stream as they happen, raises the abort word when the body is left abnormally, and knows at the
+// end how it ended by its own doing. What happens on this rank after a wait was released is a consequence of what another rank did and counts
+// for nothing.
+class Observer final : public BodyListener {
+ public:
+  explicit Observer(World& world) : world_(world) {}
+
+  void failed(event::AssertionFailed failure) override {
+    if (was_released()) return;
+    ++failures_;
+    const std::string text = failure.expression.empty() ? fmt::format("{}: {}", failure.macro, failure.expansion)
+                                                        : fmt::format("{}({})", failure.macro, failure.expression);
+    last_failure_ = fmt::format("{} failed at {}:{}", text, failure.file, failure.line);
+    write(std::move(failure));
+  }
+
+  void left_by_assertion() override {
+    if (!was_released()) world_.abort(AbortReason::failed, last_failure_);
+  }
+
+  void left_by_exception(const std::exception_ptr& exception, const std::string& text) override {
+    if (was_released()) return;
+    set_error(text.empty() ? "an exception without a text left the body" : text);
+    world_.abort(reason_of(exception), error_);
+  }
+
+  void exception_reported(event::AssertionFailed failure) override {
+    if (!was_released()) write(std::move(failure));
+  }
+
+  void released() override { world_.notes().calls.released = true; }
+
+  void skip(std::string reason) override {
+    world_.notes().skip = reason;
+    world_.abort(AbortReason::skipped, reason);
+  }
+
+  void refused(std::string what) override {
+    set_error(what + ": a ranked case runs its body once, from top to bottom; parameters are cases: use each(\"key\", values…)");
+    world_.abort(AbortReason::error, error_);
+  }
+
+  /// Of the body's failed assertions, those that are its own.
+  std::uint64_t failures() const { return failures_; }
+
+  BodyEnd end() {
+    const CaseNotes& notes = world_.notes();
+    BodyEnd end{.own = Outcome::passed, .reason = {}, .world_calls = notes.calls.world_calls};
+    if (error_.empty() && failures_ == 0 && notes.left_alive > 0) {
+      set_error(fmt::format("not quiet at its end: the subject left {} bytes of device memory alive", notes.left_alive));
+    }
+    if (!error_.empty()) {
+      end.own = Outcome::error;
+      end.reason = error_;
+    } else if (failures_ > 0) {
+      end.own = Outcome::failed;
+    } else if (notes.skip) {
+      end.own = Outcome::skipped;
+      end.reason = *notes.skip;
+    }
+    return end;
+  }
+
+ private:
+  bool was_released() const { return world_.notes().calls.released; }
+
+  // The first one counts.
+  void set_error(std::string text) {
+    if (error_.empty()) error_ = std::move(text);
+  }
+
+  void write(event::AssertionFailed failure) {
+    failure.clauses = world_.notes().info->clauses;
+    if (world_.notes().seed_used) failure.messages.push_back(fmt::format("rank.seed() = {}", world_.notes().seed));
+    world_.stream().write(failure);
+  }
+
+  static AbortReason reason_of(const std::exception_ptr& exception) {
+    try {
+      std::rethrow_exception(exception);
+    } catch (const Mismatch&) {
+      return AbortReason::disagreed;
+    } catch (const DeadlineExceeded&) {
+      return AbortReason::deadline;
+    } catch (...) {
+      return AbortReason::error;
+    }
+  }
+
+  World& world_;
+  std::uint64_t failures_ = 0;
+  std::string last_failure_;
+  std::string error_;
+};
+
+class Lockstep {
+ public:
+  Lockstep(World& world, std::span<const BoundCase> cases) : world_(world), catch_(static_cast<std::uint32_t>(world.plan().seed)) {
+    for (const BoundCase& bound : cases) cases_.emplace(bound.info.id, &bound);
+  }
+
+  void run() {
+    const auto& plan = world_.plan().cases;
+    for (std::uint64_t position = 0; position < plan.size(); ++position) run(*cases_.at(plan[position]), position);
+  }
+
+ private:
+  void run(const BoundCase& bound, std::uint64_t position) {
+    const std::string skip = agree_to_start(bound.info, position);
+    world_.begin(bound.info, position);
+    world_.stream().write(event::CaseStarted{.id = bound.info.id, .position = position, .monotonic_ns = monotonic_ns()});
+    event::CaseEnded ended{.id = bound.info.id, .position = position};
+    const auto started = std::chrono::steady_clock::now();
+    const auto write_end = [&](const CaseEnd& end) {
+      ended.outcome = end.outcome;
+      ended.reason = end.reason;
+      ended.culprit = end.culprit;
+      ended.duration_ns = std::chrono::nanoseconds(std::chrono::steady_clock::now() - started).count();
+      world_.stream().write(ended);
+    };
+    if (!skip.empty()) {
+      write_end({.outcome = Outcome::skipped, .reason = skip});
+      world_.end(false);
+      return;
+    }
+    try {
+      const CaseEnd end = run_body(bound, ended.assertions);
+      write_end(end);
+      world_.end(end.outcome == Outcome::failed || end.outcome == Outcome::error);
+    } catch (const Released& released) {
+      // Only the end of the world comes out of an agreement.
+      write_end({.outcome = Outcome::released, .reason = released.abort().text, .culprit = released.abort().culprit});
+      world_.end(false);
+      throw;
+    }
+  }
+
+  // Why the case is not run; empty to run it.
+  std::string agree_to_start(const CaseInfo& info, std::uint64_t position) {
+    const ControlPage::Ballot mine{.value = digest(info.id) + position, .text = world_.missing(info)};
+    const auto ballots = world_.agree(mine);
+    std::string skip;
+    for (std::size_t rank = 0; rank < ballots.size(); ++rank) {
+      if (ballots[rank].value != mine.value) {
+        throw WorldMismatch(fmt::format("rank {} is about to start {} as case {}; rank {} is about to start another", world_.rank(), info.id,
+                                        position, rank));
+      }
+      if (skip.empty()) skip = ballots[rank].text;
+    }
+    return skip;
+  }
+
+  CaseEnd run_body(const BoundCase& bound, std::uint64_t& assertions) {
+    Observer observer(world_);
+    const std::uint64_t passed = catch_.run([&] { bound.body(world_.self()); }, observer);
+    assertions = passed + observer.failures();
+    const BodyEnd mine = observer.end();
+    std::vector<BodyEnd> all;
+    for (const auto& ballot : world_.agree(to_ballot(mine))) all.push_back(from_ballot(ballot));
+    return conclude(world_.rank(), mine, assertions, all, world_.aborted());
+  }
+
+  World& world_;
+  CatchRun catch_;
+  std::unordered_map<std::string, const BoundCase*> cases_;
+};
+
+}  // namespace
+
+void run_in_lockstep(World& world, std::span<const BoundCase> cases) { Lockstep(world, cases).run(); }
+
+}  // namespace shardproof

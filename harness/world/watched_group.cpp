@@ -1,0 +1,66 @@
+#include "harness/world/watched_group.hpp"
+
+#include <utility>
+
+#include "harness/protocol/control_page.hpp"
+
+namespace shardproof {
+
+namespace {
+
+class WatchedGroup final : public Group {
+ public:
+  WatchedGroup(std::shared_ptr<Group> inner, GroupWatch& watch, bool is_world)
+      : inner_(std::move(inner)), watch_(watch), is_world_(is_world) {}
+
+  int rank() const override { return inner_->rank(); }
+  std::span<const int> members() const override { return inner_->members(); }
+  const FabricCapabilities& capabilities() const override { return inner_->capabilities(); }
+  std::string_view name() const override { return inner_->name(); }
+
+  Receipt run(const Call& call) override {
+    Receipt receipt;
+    note([&] { receipt = inner_->run(call); });
+    return receipt;
+  }
+
+  // Not the default, which would make one call of the fabric out of each of them.
+  Receipt run_coalesced(std::span<const Call> calls) override {
+    Receipt receipt;
+    note([&] { receipt = inner_->run_coalesced(calls); });
+    return receipt;
+  }
+
+  std::shared_ptr<Group> split(int color, int key, std::string_view name) override {
+    std::shared_ptr<Group> part;
+    note([&] { part = inner_->split(color, key, name); });
+    return part ? std::make_shared<WatchedGroup>(std::move(part), watch_, false) : nullptr;
+  }
+
+ private:
+  template <class F>
+  void note(F call) {
+    if (is_world_) ++watch_.world_calls;
+    try {
+      call();
+    } catch (const Released&) {
+      watch_.released = true;
+      throw;
+    } catch (const Deadlock&) {
+      watch_.released = true;
+      throw;
+    }
+  }
+
+  std::shared_ptr<Group> inner_;
+  GroupWatch& watch_;
+  bool is_world_;
+};
+
+}  // namespace
+
+std::shared_ptr<Group> watch_world(std::shared_ptr<Group> world, GroupWatch& watch) {
+  return std::make_shared<WatchedGroup>(std::move(world), watch, true);
+}
+
+}  // namespace shardproof

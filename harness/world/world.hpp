@@ -1,0 +1,117 @@
+// One rank's place in its world: it joins once, leaves once, and between the two starts and ends cases together with its peers. This room knows
+// the control page, the file store, the fabric and the subject; it knows neither Catch2 nor how cases are declared (harness/cases), and
+// nothing of launchers beyond the plan that it is given.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harness/protocol/case_info.hpp"
+#include "harness/protocol/control_page.hpp"
+#include "harness/protocol/world_plan.hpp"
+#include "harness/rendezvous/file_store.hpp"
+#include "harness/world/rank.hpp"
+#include "harness/world/watched_group.hpp"
+
+namespace shardproof {
+
+class EventStream;
+class Subject;
+
+/// The ranks of a world are not of one kind, or the plan asks for what this program does not have. The text names both ranks and both values.
+class WorldMismatch : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// What a process brings into its world. All of it must be the same on all ranks.
+struct Membership {
+  std::string suite_version;
+  std::string build;                 ///< of the binary
+  std::string cases;                 ///< a digest of all ids that it declares
+  std::shared_ptr<Subject> subject;  ///< nullptr where the program has none
+};
+
+/// Dies with the process `parent`, by SIGKILL. Throws std::runtime_error when that process is no longer our parent: then it is too late.
+void tie_life_to(std::int64_t parent);
+
+/// Thrown by Rank::skip and caught outside the body. No std::exception, so that a body's own handlers let it pass.
+struct CaseSkipped {};
+
+/// What a rank has noted of the case that it is in.
+struct CaseNotes {
+  const CaseInfo* info = nullptr;
+  std::uint64_t position = 0;  ///< in the plan
+  std::uint64_t seed = 0;
+  bool seed_used = false;
+  std::optional<std::string> skip;  ///< this rank asked for it
+  std::size_t left_alive = 0;       ///< bytes that played scenarios left behind
+  int plays = 0;
+  GroupWatch calls;
+};
+
+class World {
+ public:
+  /// Joins: returns when all ranks of the plan are there and of one kind. Throws WorldMismatch; Released when the world was doomed
+  /// meanwhile; DeadlineExceeded naming the ranks that did not come within the plan's case timeout.
+  /// The rank's event stream begins before all that.
+  World(WorldPlan plan, int rank, Membership membership);
+  ~World();
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  int rank() const { return rank_; }
+  int size() const { return plan_.size; }
+  const WorldPlan& plan() const { return plan_; }
+  EventStream& stream() { return *stream_; }
+  /// Why this rank cannot run a case with these needs; empty when it can.
+  std::string missing(const CaseInfo& info) const;
+
+  /// All ranks call it equally often. Throws Released when the world is doomed; a rank that does not come in time dooms it.
+  std::vector<ControlPage::Ballot> agree(const ControlPage::Ballot& mine);
+
+  /// From here on the case at this place of the plan runs: waits belong to its epoch, and the launcher's clock for it is running.
+  void begin(const CaseInfo& info, std::uint64_t position);
+  /// Ends the running case for every rank. The first to say so is the cause.
+  void abort(AbortReason reason, std::string_view text);
+  std::optional<Abort> aborted() const { return control_.aborted(epoch_); }
+  /// Ends the world for every rank: this one cannot go on in it.
+  void doom(AbortReason reason, std::string_view text);
+  CaseNotes& notes() { return notes_; }
+  Rank& self() { return self_; }
+  /// All ranks have agreed on the end of the case.
+  void end(bool failed);
+
+  /// Meets all ranks a last time. What is said afterwards is that this rank left in order.
+  void leave();
+
+ private:
+  friend class Rank;
+
+  void meet();
+  std::string subject_identity() const;
+  void write_trace(const Trace& trace);
+
+  WorldPlan plan_;
+  int rank_;
+  Membership membership_;
+  std::unique_ptr<EventStream> stream_;
+  ControlPage control_;
+  FileStore store_;
+  Progress progress_;
+  std::uint32_t epoch_ = 0;
+  CaseNotes notes_;
+  std::shared_ptr<Group> group_;
+  Rank self_;
+};
+
+/// 64 bits of a text, the same on every machine (FNV-1a).
+std::uint64_t digest(std::string_view text);
+
+}  // namespace shardproof

@@ -1,0 +1,103 @@
+// From declarations and clause tables to a listing.
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include "harness/cases/bound_case.hpp"
+#include "harness/cases/listing.hpp"
+#include "harness/cases/ranked_test_case.hpp"
+
+using namespace shardproof;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+CaseDeclaration declared(std::string name) {
+  CaseDeclaration declaration;
+  declaration.name = std::move(name);
+  declaration.file = "f.cpp";
+  declaration.line = 7;
+  return declaration;
+}
+
+std::vector<std::string> ids(const BoundCases& bound) {
+  std::vector<std::string> result;
+  for (const auto& item : bound.cases) result.push_back(item.info.id);
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("Every combination of world size and parameters is a case; without ranks(), W is 2") {
+  auto declaration = declared("s/c");
+  CHECK(ids(bind_cases(std::vector{declaration})) == std::vector<std::string>{"s/c[W=2]"});
+  declaration.ranks = {1, 3};
+  declaration.params = {{"a", {"x", "y"}}, {"Z", {"1", "2"}}};
+  const auto bound = bind_cases(std::vector{declaration});
+  CHECK(bound.problems.empty());
+  CHECK(ids(bound) == std::vector<std::string>{"s/c[W=1,Z=1,a=x]", "s/c[W=1,Z=2,a=x]", "s/c[W=1,Z=1,a=y]", "s/c[W=1,Z=2,a=y]",
+                                               "s/c[W=3,Z=1,a=x]", "s/c[W=3,Z=2,a=x]", "s/c[W=3,Z=1,a=y]", "s/c[W=3,Z=2,a=y]"});
+  CHECK(bound.cases[4].info.world_size == 3);
+  CHECK(bound.cases[4].info.suite == "s");
+  CHECK(bound.cases[4].info.file == "f.cpp");
+  CHECK(bound.cases[4].info.line == 7);
+}
+
+TEST_CASE("What is wrong with a declaration is said with its place") {
+  const auto problem = [](CaseDeclaration declaration) {
+    const auto bound = bind_cases(std::vector{std::move(declaration)});
+    return bound.problems.empty() ? std::string() : bound.problems.front();
+  };
+  CHECK(problem(declared("s/c")).empty());
+  for (const std::string name : {"c", "/c", "s/", "", "s/c[1]", "s/a*"}) {
+    INFO(name);
+    CHECK_THAT(problem(declared(name)), ContainsSubstring("f.cpp:7: "));
+  }
+  auto no_sizes = declared("s/c");
+  no_sizes.ranks.clear();
+  CHECK_THAT(problem(no_sizes), ContainsSubstring("without a world size"));
+  auto no_ranks = declared("s/c");
+  no_ranks.ranks = {0};
+  CHECK_THAT(problem(no_ranks), ContainsSubstring("asks for 0 ranks"));
+  auto own_w = declared("s/c");
+  own_w.params = {{"W", {"1"}}};
+  CHECK_THAT(problem(own_w), ContainsSubstring("W is the world size"));
+  auto twice = declared("s/c");
+  twice.params = {{"a", {"1"}}, {"a", {"2"}}};
+  CHECK_THAT(problem(twice), ContainsSubstring("two parameters \"a\""));
+  auto valueless = declared("s/c");
+  valueless.params = {{"a", {}}};
+  CHECK_THAT(problem(valueless), ContainsSubstring("has no values"));
+  auto comma = declared("s/c");
+  comma.params = {{"a", {"1,b=2"}}};
+  CHECK_THAT(problem(comma), ContainsSubstring("f.cpp:7: "));
+  auto same = declared("s/c");
+  same.ranks = {2, 2};
+  CHECK_THAT(problem(same), ContainsSubstring("s/c[W=2] exists already, declared at f.cpp:7"));
+}
+
+TEST_CASE("Seed tests know the cases that descend from them") {
+  auto one = declared("s/one"), two = declared("s/two");
+  one.seeds = {"a.py::t"};
+  two.seeds = {"a.py::t", "b.py::t"};
+  const auto seeds = seeds_of(bind_cases(std::vector{one, two}).cases);
+  REQUIRE(seeds.size() == 2);
+  CHECK(seeds[0] == SeedInfo{"a.py::t", {"s/one[W=2]", "s/two[W=2]"}});
+  CHECK(seeds[1] == SeedInfo{"b.py::t", {"s/two[W=2]"}});
+}
+
+TEST_CASE("Clauses are the rows of a table whose first cell is a clause id") {
+  const auto clauses = parse_clauses("# Overlap\n\n| id | kind | text |\n|---|---|---|\n| OVL-1 | required | within a|b |\n|OVL-12|reference|`x`|\nOVL-3 is text");
+  REQUIRE(clauses.size() == 2);
+  CHECK(clauses[0] == ClauseInfo{"OVL-1", true, "within a|b"});
+  CHECK(clauses[1] == ClauseInfo{"OVL-12", false, "`x`"});
+  CHECK_THROWS_AS(parse_clauses("| OVL-1 | maybe | x |"), std::invalid_argument);
+  CHECK_THROWS_AS(parse_clauses("| OVL-1 | required |"), std::invalid_argument);
+  CHECK_THROWS_AS(parse_clauses("| OVL-1 | required | |"), std::invalid_argument);
+  CHECK(parse_clauses("").empty());
+}
+
+TEST_CASE("A clause has one definition") {
+  Program program;
+  program.clause_tables = {"| OVL-1 | required | one |", "| OVL-1 | required | two |"};
+  CHECK_THROWS_AS(make_listing(program, {}), std::invalid_argument);
+}

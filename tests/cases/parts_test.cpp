@@ -1,0 +1,111 @@
+// The pure parts: binding parameters, clause tables, arguments, how a case ends.
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include "harness/cases/bound_case.hpp"
+#include "harness/cases/case_end.hpp"
+#include "harness/cases/command_line.hpp"
+
+using namespace shardproof;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+BodyEnd passed(std::uint64_t calls = 1) { return {.own = Outcome::passed, .reason = {}, .world_calls = calls}; }
+BodyEnd failed() { return {.own = Outcome::failed, .reason = {}, .world_calls = 1}; }
+BodyEnd skipped(std::string reason) { return {.own = Outcome::skipped, .reason = std::move(reason), .world_calls = 1}; }
+BodyEnd error(std::string reason) { return {.own = Outcome::error, .reason = std::move(reason), .world_calls = 1}; }
+Abort abort_by(int culprit, AbortReason reason = AbortReason::failed) { return {.culprit = culprit, .reason = reason, .text = "because"}; }
+
+CaseEnd conclude_on(int rank, const std::vector<BodyEnd>& all, const std::optional<Abort>& aborted = {}, std::uint64_t assertions = 1) {
+  return conclude(rank, all[static_cast<std::size_t>(rank)], assertions, all, aborted);
+}
+
+}  // namespace
+
+TEST_CASE("All passed is passed, unless nothing was asserted") {
+  CHECK(conclude_on(0, {passed(), passed()}).outcome == Outcome::passed);
+  CHECK(conclude_on(0, {passed(), passed()}, {}, 0).outcome == Outcome::error);
+}
+
+TEST_CASE("A failure of another rank that aborted nothing leaves a pass a pass") {
+  CHECK(conclude_on(0, {passed(), failed()}).outcome == Outcome::passed);
+  CHECK(conclude_on(1, {passed(), failed()}).outcome == Outcome::failed);
+}
+
+TEST_CASE("An abort releases those who did nothing wrong") {
+  const std::vector<BodyEnd> all{passed(1), error("broken"), failed()};
+  const auto released = conclude_on(0, all, abort_by(1));
+  CHECK(released.outcome == Outcome::released);
+  CHECK(released.culprit == 1);
+  CHECK(released.reason == "because");
+  const auto broken = conclude_on(1, all, abort_by(1));
+  CHECK(broken.outcome == Outcome::error);
+  CHECK(broken.reason == "broken");
+  CHECK(broken.culprit == -1);
+  // Its own failure came first for this rank, whoever was first for the world.
+  CHECK(conclude_on(2, all, abort_by(1)).outcome == Outcome::failed);
+}
+
+TEST_CASE("A released rank is not blamed for calls and assertions that it did not get to") {
+  CHECK(conclude_on(0, {passed(1), passed(3), failed()}, abort_by(2), 0).outcome == Outcome::released);
+}
+
+TEST_CASE("A skip is everybody's, by the first rank that asked, unless a rank went wrong") {
+  const std::vector<BodyEnd> two_ask{passed(), skipped("one"), skipped("two")};
+  for (int rank = 0; rank < 3; ++rank) {
+    const auto end = conclude_on(rank, two_ask, abort_by(2, AbortReason::skipped), 0);
+    CHECK(end.outcome == Outcome::skipped);
+    CHECK(end.culprit == 1);
+    CHECK(end.reason == "one");
+  }
+  const std::vector<BodyEnd> one_fails{passed(), skipped("one"), failed()};
+  CHECK(conclude_on(0, one_fails, abort_by(1, AbortReason::skipped)).outcome == Outcome::released);
+  CHECK(conclude_on(0, one_fails, abort_by(1, AbortReason::skipped)).culprit == 2);
+  CHECK(conclude_on(1, one_fails, abort_by(1, AbortReason::skipped)).outcome == Outcome::released);
+  CHECK(conclude_on(2, one_fails, abort_by(1, AbortReason::skipped)).outcome == Outcome::failed);
+}
+
+TEST_CASE("Different numbers of calls are every rank's error") {
+  const std::vector<BodyEnd> all{passed(2), passed(2), passed(3)};
+  for (int rank = 0; rank < 3; ++rank) {
+    const auto end = conclude_on(rank, all);
+    CHECK(end.outcome == Outcome::error);
+    CHECK_THAT(end.reason, ContainsSubstring("rank 0 made 2, rank 2 made 3"));
+    CHECK(conclude_on(rank, all, abort_by(2, AbortReason::deadlock)).outcome == Outcome::error);
+    CHECK_THAT(conclude_on(rank, all, abort_by(2, AbortReason::deadlock)).reason, ContainsSubstring("; because"));
+  }
+  for (const AbortReason joint : {AbortReason::deadlock, AbortReason::disagreed}) {
+    CHECK(conclude_on(0, {passed(), passed()}, abort_by(1, joint)).outcome == Outcome::error);
+    CHECK(conclude_on(0, {passed(), passed()}, abort_by(1, joint)).reason == "because");
+  }
+}
+
+TEST_CASE("A body's end travels as a ballot") {
+  for (const BodyEnd& end : {passed(0), passed(1U << 20), failed(), skipped("why"), error("what")}) {
+    const BodyEnd back = from_ballot(to_ballot(end));
+    CHECK(back.own == end.own);
+    CHECK(back.reason == end.reason);
+    CHECK(back.world_calls == end.world_calls);
+  }
+}
+
+TEST_CASE("Arguments") {
+  const auto parse = [](std::vector<std::string_view> arguments) { return parse_command_line(arguments); };
+  CHECK(parse({}).mode == CommandLine::Mode::none);
+  CHECK(parse({"-h"}).mode == CommandLine::Mode::help);
+  CHECK(parse({"x", "--help", "--nonsense"}).mode == CommandLine::Mode::help);
+  CHECK(parse({"--list-json"}).mode == CommandLine::Mode::list);
+  const auto foreign = parse({"a/*", "--run-dir=out", "--seed", "18446744073709551615", "--subject", "s", "[tag]"});
+  CHECK(foreign.mode == CommandLine::Mode::foreign);
+  CHECK(foreign.run_directory == "out");
+  CHECK(foreign.seed == 18446744073709551615U);
+  CHECK(foreign.subject == "s");
+  CHECK(foreign.filters == std::vector<std::string>{"a/*", "[tag]"});
+  using Arguments = std::vector<std::string_view>;
+  for (const Arguments& wrong : {Arguments{"--list-json", "a"}, Arguments{"a"}, Arguments{"--seed", "1"}, Arguments{"--run-dir"},
+                                 Arguments{"--run-dir="}, Arguments{"--run-dir=x", "--seed=-1"}, Arguments{"--run-dir=x", "--seed="},
+                                 Arguments{"--run-dirx"}, Arguments{"-x"}}) {
+    CHECK_THROWS_AS(parse(wrong), UsageError);
+  }
+}

@@ -1,0 +1,73 @@
+// A program with subjects and a fault of its own. The subjects do nothing; how they are chosen, broken and left is what is tested.
+#include <shardproof.hpp>
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "harness/cases/rank_main.hpp"
+#include "harness/scenario/builder.hpp"
+
+using namespace shardproof;
+
+namespace {
+
+class IdleTrainer final : public Trainer {
+ public:
+  explicit IdleTrainer(bool leaks, const Seat& seat) : device_(seat.device), leaks_(leaks) {}
+  Reply perform(const scenario::Action& action, const Tensor&) override {
+    static std::vector<std::shared_ptr<Storage>> kept;
+    if (leaks_ && action.kind == scenario::ActionKind::forward) {
+      kept.push_back(device_.allocate(Device::compute, 64, MemoryClass::parameter, "kept"));
+    }
+    return {};
+  }
+  Reply loss(Tensor&) override { return {.error = "no loss", .warnings = {}}; }
+  Reply parameters(std::vector<ParameterView>&) override { return {}; }
+
+ private:
+  Device& device_;
+  bool leaks_;
+};
+
+class IdleSubject final : public Subject {
+ public:
+  IdleSubject(std::string_view name, std::set<Feature> claims, bool leaks) : name_(name), claims_(std::move(claims)), leaks_(leaks) {}
+  std::string_view name() const override { return name_; }
+  std::string_view version() const override { return "1"; }
+  std::set<Feature> capabilities() const override { return claims_; }
+  Reply create(const scenario::Model&, const scenario::Plan&, const Seat& seat, std::unique_ptr<Trainer>& out) override {
+    out = std::make_unique<IdleTrainer>(leaks_, seat);
+    return {};
+  }
+
+ private:
+  std::string_view name_;
+  std::set<Feature> claims_;
+  bool leaks_;
+};
+
+}  // namespace
+
+RANKED_TEST_CASE("play/idle", ranks(2), needs(Feature::timeline)) {
+  const auto run = rank.play(scenario::sleeping_stack(1));
+  CHECK(run.forward() == 0);
+}
+
+RANKED_TEST_CASE("play/twice", ranks(2)) {
+  CHECK(rank.play(scenario::sleeping_stack(1)).races().empty());
+  CHECK(rank.play(scenario::sleeping_stack(2)).races().empty());
+}
+
+int main(int argc, char** argv) {
+  Program program;
+  program.suite_version = "3";
+  program.subjects = {[] { return std::make_unique<IdleSubject>("idle", std::set{Feature::timeline}, false); },
+                      [] { return std::make_unique<IdleSubject>("modest", std::set<Feature>{}, false); }};
+  program.faults = {{{"leak", {"PLY-1"}, "keeps what it allocates"},
+                     [](std::unique_ptr<Subject> subject) -> std::unique_ptr<Subject> {
+                       return std::make_unique<IdleSubject>("idle with a leak", subject->capabilities(), true);
+                     }}};
+  program.clause_tables = {"| PLY-1 | required | releases its memory |"};
+  return rank_main(argc, argv, program);
+}

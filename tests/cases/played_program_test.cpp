@@ -1,0 +1,85 @@
+// Subjects and faults: chosen by the plan, asked for what they claim, and held to leave nothing behind.
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include "harness/protocol/case_info.hpp"
+#include "tests/cases/world_driver.hpp"
+
+using namespace shardproof;
+using namespace shardproof::test;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+const std::string program = SHARDPROOF_PLAYED_PROGRAM;
+
+WorldRemains play(const std::string& id, const std::string& subject, const std::string& fault = {}, bool trace = false) {
+  return run_world(program, 2, {id}, {.plan = [&](WorldPlan& plan) {
+                     plan.subject = subject;
+                     plan.fault = fault;
+                     plan.trace = trace;
+                   }});
+}
+
+}  // namespace
+
+TEST_CASE("A scenario is played on the subject that the plan names") {
+  for (const auto& rank : play("play/idle[W=2]", "idle").ranks) {
+    CHECK(rank.only_case().outcome == Outcome::passed);
+    CHECK(rank.left);
+  }
+}
+
+TEST_CASE("A case that needs what the subject does not claim is skipped by all") {
+  for (const auto& rank : play("play/idle[W=2]", "modest").ranks) {
+    CHECK(rank.only_case().outcome == Outcome::skipped);
+    CHECK(rank.only_case().reason == "subject modest does not claim timeline");
+    CHECK(rank.only_case().assertions == 0);
+    CHECK(rank.left);
+  }
+}
+
+TEST_CASE("A subject that leaves memory behind has not ended quietly") {
+  for (const auto& rank : play("play/idle[W=2]", "idle", "leak").ranks) {
+    CHECK(rank.only_case().outcome == Outcome::error);
+    CHECK_THAT(rank.only_case().reason, ContainsSubstring("left 64 bytes"));
+    CHECK(rank.left);
+  }
+}
+
+TEST_CASE("Unknown subjects and faults are named beside those that exist") {
+  for (const auto& rank : play("play/idle[W=2]", "torch").ranks) {
+    CHECK(rank.exit_code == 2);
+    CHECK_THAT(rank.errors, ContainsSubstring("there is no subject 'torch'; there is: idle, modest"));
+  }
+  for (const auto& rank : play("play/idle[W=2]", "idle", "gremlin").ranks) {
+    CHECK(rank.exit_code == 2);
+    CHECK_THAT(rank.errors, ContainsSubstring("there is no fault 'gremlin'; there is: leak"));
+  }
+}
+
+TEST_CASE("Traces are left where they were asked for, one file for each rank and play") {
+  CHECK(play("play/idle[W=2]", "idle").traces.empty());
+  const auto traces = play("play/twice[W=2]", "idle", {}, true).traces;
+  std::vector<std::string> names;
+  for (const auto& [name, text] : traces) {
+    names.push_back(name);
+    CHECK(nlohmann::ordered_json::parse(text).at("facts").is_array());
+  }
+  CHECK(names == std::vector<std::string>{"play.twice[W=2].play-2.rank-0.json", "play.twice[W=2].play-2.rank-1.json",
+                                          "play.twice[W=2].rank-0.json", "play.twice[W=2].rank-1.json"});
+}
+
+TEST_CASE("A listing tells subjects, faults and clauses") {
+  const auto end = run_program(program, {"--list-json"}).front();
+  REQUIRE(end.exit_code == 0);
+  const auto listing = nlohmann::ordered_json::parse(end.output).get<Listing>();
+  CHECK(listing.suite_version == "3");
+  CHECK(listing.subjects == std::vector<std::string>{"idle", "modest"});
+  REQUIRE(listing.faults.size() == 1);
+  CHECK(listing.faults[0] == FaultInfo{"leak", {"PLY-1"}, "keeps what it allocates"});
+  REQUIRE(listing.clauses.size() == 1);
+  CHECK(listing.clauses[0] == ClauseInfo{"PLY-1", true, "releases its memory"});
+}

@@ -1,0 +1,69 @@
+// Plays launcher for the ranks of one world, with nothing of the launcher's own code: processes, a control page, a plan.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "harness/protocol/events.hpp"
+#include "harness/protocol/world_plan.hpp"
+
+namespace shardproof::test {
+
+/// How one rank's process ended, and what it left.
+struct RankRemains {
+  int exit_code = -1;
+  int signal = 0;
+  std::string errors;  ///< its standard error
+  std::string output;
+  std::vector<event::CaseEnded> cases;
+  std::vector<event::AssertionFailed> failures;
+  std::vector<event::Measured> measurements;
+  bool began = false, ended = false;  ///< rank_started, rank_ended
+  bool left = false;                  ///< by the control page's word
+
+  const event::CaseEnded& only_case() const;
+};
+
+struct WorldRemains {
+  std::vector<RankRemains> ranks;
+  std::map<std::string, std::string> traces;
+};
+
+struct WorldOptions {
+  std::function<void(WorldPlan&)> plan;  ///< changes the plan that would be used
+};
+
+/// Starts `size` ranks of the program, waits for all of them, dooms the world when one of them ends without leaving.
+WorldRemains run_world(const std::string& program, int size, std::vector<std::string> cases, const WorldOptions& options = {});
+
+struct ProgramEnd {
+  int exit_code = -1;
+  std::string output, errors;
+};
+
+/// Runs `count` copies of the program side by side to their end; `environment` is added to the inherited one for copy i.
+std::vector<ProgramEnd> run_program(const std::string& program, std::vector<std::string> arguments, int count = 1,
+                                    const std::function<std::map<std::string, std::string>(int)>& environment = {});
+
+/// Reads a rank's stream; every line must be an event.
+void read_stream(const std::filesystem::path& file, RankRemains& into);
+
+/// A fresh directory, removed with the object.
+class TemporaryDirectory {
+ public:
+  TemporaryDirectory();
+  TemporaryDirectory(const TemporaryDirectory&) = delete;
+  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
+  ~TemporaryDirectory();
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace shardproof::test

@@ -1,0 +1,214 @@
+// Worlds of ranks that are threads of this process: each joins over files, as a process would.
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <functional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "harness/world/event_stream.hpp"
+#include "harness/world/world.hpp"
+
+using namespace shardproof;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+/// A plan with its directories and its control page, gone with the object.
+class Ground {
+ public:
+  explicit Ground(int size) {
+    std::string name = (std::filesystem::temp_directory_path() / "shardproof-world-XXXXXX").string();
+    REQUIRE(::mkdtemp(name.data()) != nullptr);
+    root_ = name;
+    plan.size = size;
+    plan.nonce = root_.filename();
+    plan.rendezvous = root_ / "rendezvous";
+    plan.directory = root_ / "worlds" / "0";
+    plan.seed = 7;
+    std::filesystem::create_directories(plan.rendezvous);
+    ControlPage::create(plan.rendezvous / "control", size, plan.nonce);
+  }
+  ~Ground() { std::filesystem::remove_all(root_); }
+
+  /// Calls `body` for every rank in a thread of its own; what it throws is the rank's text.
+  std::vector<std::string> run(const std::function<void(int)>& body) const {
+    std::vector<std::string> errors(static_cast<std::size_t>(plan.size));
+    std::vector<std::jthread> ranks;
+    for (int rank = 0; rank < plan.size; ++rank) {
+      ranks.emplace_back([&, rank] {
+        try {
+          body(rank);
+        } catch (const std::exception& error) {
+          errors[static_cast<std::size_t>(rank)] = error.what();
+        }
+      });
+    }
+    ranks.clear();
+    return errors;
+  }
+
+  WorldPlan plan;
+
+ private:
+  std::filesystem::path root_;
+};
+
+/// For the threads of ranks: Catch2's own assertions belong to one thread.
+void expect(bool held, const std::string& what) {
+  if (!held) throw std::logic_error("expected: " + what);
+}
+
+Membership member() { return {.suite_version = "1", .build = "b", .cases = "c", .subject = nullptr}; }
+
+CaseInfo info(const std::string& id) {
+  CaseInfo info;
+  info.id = id;
+  info.params = {{"W", "2"}, {"x", "0.5"}};
+  info.world_size = 2;
+  return info;
+}
+
+}  // namespace
+
+TEST_CASE("Ranks join, talk, and leave in order") {
+  const Ground ground(3);
+  const CaseInfo first = info("s/first[W=3]"), second = info("s/second[W=3]");
+  std::vector<double> sums(3);
+  std::vector<std::uint64_t> seeds(6);
+  const auto errors = ground.run([&](int rank) {
+    const auto at = static_cast<std::size_t>(rank);
+    World world(ground.plan, rank, member());
+    world.begin(first, 0);
+    sums[at] = world.self().world().all_reduce(iota(static_cast<float>(rank), 1)).to_doubles().at(0);
+    expect(world.self().index() == rank, "its own index");
+    expect(world.notes().calls.world_calls == 1, "one call noted");
+    seeds[at] = world.self().seed();
+    expect(world.notes().seed_used, "a seed noted as used");
+    world.agree({});
+    world.end(false);
+    world.begin(second, 1);
+    expect(!world.notes().seed_used && world.notes().calls.world_calls == 0, "notes that begin anew");
+    seeds[3 + at] = world.self().seed();
+    world.agree({});
+    world.end(true);
+    world.leave();
+  });
+  CHECK(errors == std::vector<std::string>(3));
+  CHECK(sums == std::vector<double>(3, 3.0));
+  CHECK(seeds[0] == seeds[1]);
+  CHECK(seeds[0] == seeds[2]);
+  CHECK(seeds[0] != seeds[3]);
+  const ControlPage control = ControlPage::open(ground.plan.rendezvous / "control", ground.plan.nonce);
+  for (int rank = 0; rank < 3; ++rank) {
+    const Progress progress = control.progress(rank);
+    CHECK(progress.left);
+    CHECK(progress.pid == ::getpid());
+    CHECK(progress.cases_ended == 2);
+    CHECK(progress.cases_failed == 1);
+    CHECK(progress.position == -1);
+  }
+}
+
+TEST_CASE("Ranks of different kinds do not become a world; every rank says who differs in what") {
+  const Ground ground(3);
+  const auto errors = ground.run([&](int rank) {
+    Membership mine = member();
+    if (rank == 2) mine.build = "other";
+    World world(ground.plan, rank, mine);
+  });
+  for (const std::string& error : errors) {
+    CHECK_THAT(error, ContainsSubstring("build: rank 0 has \"b\", rank 2 has \"other\""));
+    CHECK_THAT(error, !ContainsSubstring("cases"));
+  }
+}
+
+TEST_CASE("A plan for another number of ranks than the control page is refused") {
+  const Ground ground(1);
+  WorldPlan plan = ground.plan;
+  plan.size = 2;
+  CHECK_THROWS_AS(World(plan, 0, member()), WorldMismatch);
+}
+
+TEST_CASE("A rank that does not come is named when the time is up") {
+  Ground ground(2);
+  ground.plan.case_timeout = std::chrono::milliseconds(20);
+  CHECK_THROWS_AS(World(ground.plan, 0, member()), DeadlineExceeded);
+}
+
+TEST_CASE("An abort of the running case releases the others, and only from this case") {
+  const Ground ground(2);
+  const CaseInfo first = info("s/first[W=2]");
+  std::vector<int> culprits(2, -2);
+  const auto errors = ground.run([&](int rank) {
+    World world(ground.plan, rank, member());
+    for (const std::uint64_t position : {0U, 1U}) {
+      world.begin(first, position);
+      if (position == 0 && rank == 1) {
+        world.abort(AbortReason::failed, "enough");
+      } else if (position == 0) {
+        try {
+          world.self().world().barrier();
+        } catch (const Released& released) {
+          culprits[0] = released.abort().culprit;
+          expect(world.notes().calls.released, "a release noted");
+        }
+      } else {
+        world.self().world().barrier();
+        expect(!world.aborted(), "a new case without an abort");
+      }
+      world.agree({});
+      world.end(false);
+    }
+    world.leave();
+  });
+  CHECK(errors == std::vector<std::string>(2));
+  CHECK(culprits[0] == 1);
+}
+
+TEST_CASE("A doomed world lets nobody wait") {
+  const Ground ground(2);
+  const auto errors = ground.run([&](int rank) {
+    World world(ground.plan, rank, member());
+    world.agree({});
+    if (rank == 1) world.doom(AbortReason::error, "cannot go on");
+    world.agree({});
+  });
+  for (const std::string& error : errors) CHECK_THAT(error, ContainsSubstring("cannot go on"));
+}
+
+TEST_CASE("Parameters are read in the type asked for, and say what is wrong with them") {
+  const Ground ground(1);
+  World world(ground.plan, 0, member());
+  CaseInfo mine = info("s/c[W=1,flag=true,n=-3,x=0.5]");
+  mine.params = {{"W", "1"}, {"flag", "true"}, {"n", "-3"}, {"x", "0.5"}};
+  world.begin(mine, 0);
+  const Rank& rank = world.self();
+  CHECK(rank.param("x") == "0.5");
+  CHECK(rank.param<double>("x") == 0.5);
+  CHECK(rank.param<int>("n") == -3);
+  CHECK(rank.param<bool>("flag"));
+  CHECK_THROWS_AS(rank.param<int>("x"), std::invalid_argument);
+  CHECK_THROWS_AS(rank.param<bool>("n"), std::invalid_argument);
+  CHECK_THROWS_AS(rank.param("y"), std::out_of_range);
+}
+
+TEST_CASE("A case that needs a subject cannot run where there is none") {
+  const Ground ground(1);
+  const World world(ground.plan, 0, member());
+  CaseInfo mine = info("s/c[W=1]");
+  CHECK(world.missing(mine).empty());
+  mine.needs = {"timeline", "serial"};
+  CHECK_THAT(world.missing(mine), ContainsSubstring("timeline, serial"));
+}
+
+TEST_CASE("A process whose parent is another one has been orphaned") {
+  CHECK_NOTHROW(tie_life_to(::getppid()));
+  CHECK_THROWS_AS(tie_life_to(::getpid()), std::runtime_error);
+}
