@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+"""The suite as a whole: is every clause tested, every case worth something, every seed test there, and is the report what it was?
+
+    suite_test.py LAUNCHER ROOT [unittest arguments]
+"""
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+# The tests of the seed files that the suites restate so far.
+SEEDS = {
+    "test_fully_shard_overlap.py::test_fully_shard_training_overlap",
+    "test_fully_shard_overlap.py::test_fully_shard_post_optim_event_overlap",
+}
+MS = 1_000_000
+
+
+def shardproof(*arguments, expect=0):
+    result = subprocess.run([LAUNCHER, *map(str, arguments)], capture_output=True, text=True, timeout=280)
+    if result.returncode != expect:
+        raise AssertionError(f"shardproof {' '.join(map(str, arguments))} ended with {result.returncode}, not {expect}:\n"
+                             f"{result.stdout}\n{result.stderr}")
+    return result.stdout
+
+
+class Catalogue(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.cases = json.loads(shardproof("list", "--json"))
+        cls.faults = json.loads(shardproof("faults", "--json"))
+
+    def test_every_fault_is_noticed_by_a_case_whose_clause_it_breaks(self):
+        clauses = {case["id"]: set(case["clauses"]) for case in self.cases}
+        self.assertGreaterEqual(len(self.faults), 6)
+        for fault in self.faults:
+            with self.subTest(fault=fault["name"]):
+                self.assertTrue(fault["killed"])
+                self.assertTrue(fault["by"])
+                for case in fault["by"]:
+                    self.assertTrue(clauses[case] & set(fault["clauses"]), case)
+
+    def test_every_case_notices_a_fault(self):
+        useful = {case for fault in self.faults for case in fault["by"]}
+        self.assertEqual([case["id"] for case in self.cases if case["id"] not in useful], [])
+
+    def test_every_clause_has_a_case_and_a_fault(self):
+        table = (ROOT / "suites/overlap/clauses.md").read_text(encoding="utf-8")
+        declared = {row.split("|")[1].strip() for row in table.splitlines() if row.startswith("| OVL-")}
+        self.assertGreater(len(declared), 10)
+        self.assertEqual(declared, {clause for case in self.cases for clause in case["clauses"]})
+        self.assertEqual(declared, {clause for fault in self.faults for clause in fault["clauses"]})
+
+    def test_no_seed_test_is_missing(self):
+        ids = {case["id"] for case in self.cases}
+        listed = {}
+        for line in shardproof("list", "--seeds").splitlines():
+            if line.startswith(" "):
+                listed[seed].append(line.strip())
+            elif line:
+                seed = line
+                listed[seed] = []
+        self.assertEqual(set(listed), SEEDS)
+        for seed, cases in listed.items():
+            self.assertTrue(cases, seed)
+            self.assertLessEqual(set(cases), ids)
+
+    def test_ids_are_unique_and_say_the_world(self):
+        ids = [case["id"] for case in self.cases]
+        self.assertEqual(len(ids), len(set(ids)))
+        for case in self.cases:
+            self.assertIn(f"W={case['world_size']}", case["id"])
+
+
+class Reports(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.out = pathlib.Path(self.folder.name)
+
+    def run_suite(self, name, *arguments, expect=0):
+        shardproof("run", *arguments, "--out", self.out / name, expect=expect)
+        return json.loads((self.out / name / "report.json").read_text(encoding="utf-8"))
+
+    def test_the_numbers_of_the_seed(self):
+        cases = {case["id"]: case for case in self.run_suite("run")["cases"]}
+
+        def value(case, name):
+            return cases[case]["measurements"][name]["value"]
+
+        for world in (1, 2, 3, 4):
+            alone = world == 1
+            overlap = f"overlap/training_overlap[W={world}]"
+            self.assertEqual(value(overlap, "forward_ns"), (75 if alone else 85) * MS)
+            self.assertEqual(value(overlap, "forward_backward_ns"), (225 if alone else 245) * MS)
+            self.assertEqual(value(overlap, "serial_forward_ns"), (75 if alone else 105) * MS)
+            self.assertEqual(value(overlap, "serial_forward_backward_ns"), (225 if alone else 315) * MS)
+            for event in ("true", "false"):
+                expected = 375 if alone else 385 if event == "true" else 425
+                self.assertEqual(value(f"overlap/post_optim_event[W={world},event={event}]", "five_iterations_ns"), expected * MS)
+
+    def test_the_stable_part_is_the_one_in_the_tree(self):
+        self.run_suite("run")
+        stable = shardproof("stable", self.out / "run")
+        kept = (ROOT / "tests/suites/default_report.json").read_text(encoding="utf-8")
+        self.assertEqual(stable.splitlines(), kept.splitlines(), "made anew by: shardproof stable RUN > tests/suites/default_report.json")
+
+    def test_two_runs_of_one_seed_are_equal(self):
+        for name in ("first", "second"):
+            self.run_suite(name, "overlap", "--ranks", "2", "--seed", "7")
+        difference = json.loads(shardproof("diff", self.out / "first", self.out / "second", "--json"))
+        self.assertTrue(difference["changes"])
+        self.assertEqual({change["change"] for change in difference["changes"]}, {"unchanged"})
+        self.assertEqual(shardproof("stable", self.out / "first"), shardproof("stable", self.out / "second"))
+
+    def test_a_fault_is_a_difference(self):
+        self.run_suite("right", "overlap/training_overlap", "--ranks", "2")
+        self.run_suite("broken", "overlap/training_overlap", "--ranks", "2", "--fault", "one_stream", expect=1)
+        difference = json.loads(shardproof("diff", self.out / "right", self.out / "broken", "--json", expect=1))
+        self.assertIn("new_failure", {change["change"] for change in difference["changes"]})
+
+    def test_reports_follow_the_schema(self):
+        try:
+            import jsonschema
+        except ImportError:
+            self.skipTest("python3-jsonschema is not installed")
+        schema = json.loads((ROOT / "reports/schema/report.schema.json").read_text(encoding="utf-8"))
+        jsonschema.Draft202012Validator.check_schema(schema)
+        jsonschema.validate(self.run_suite("right"), schema, cls=jsonschema.Draft202012Validator)
+        jsonschema.validate(self.run_suite("broken", "--fault", "gradients_summed", expect=1), schema, cls=jsonschema.Draft202012Validator)
+
+    def test_a_trace_shows_compute_and_communication_overlap(self):
+        self.run_suite("run", "overlap/training_overlap", "--ranks", "2", "--trace")
+        trace = json.loads((self.out / "run/worlds/0/traces/overlap.training_overlap[W=2].trace.json").read_text(encoding="utf-8"))
+        events = trace["traceEvents"]
+        tracks = {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e["name"] == "thread_name"}
+        for rank in (0, 1):
+            spans = {}
+            for event in events:
+                if event["ph"] == "X" and event["pid"] == rank:
+                    spans.setdefault(tracks[rank, event["tid"]], []).append((event["ts"], event["ts"] + event["dur"]))
+            compute, gathers = spans.pop("compute"), spans["all_gather"]
+            self.assertTrue(any(start < other_end and other_start < end for start, end in compute for other_start, other_end in gathers))
+
+
+if __name__ == "__main__":
+    LAUNCHER, ROOT = sys.argv[1], pathlib.Path(sys.argv[2])
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
