@@ -31,9 +31,9 @@ class Mismatch : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// How results of reductions come about, on every fabric that is rank_ordered: operands are added in rank order, in their own type, rounded after
-/// every addition (f16, bf16 too); `avg` divides the sum once at the end, integers towards zero; `premul_sum` multiplies by the factor rounded to
-/// the type; integers wrap around; `max` and `min` of anything and NaN are NaN, and of equal values the first rank's.
+/// How results of reductions come about, on every fabric that is rank_ordered: operands are added in rank order, in their own type, rounded
+/// after every addition (f16, bf16 too); `avg` divides the sum once at the end, integers towards zero; `premul_sum` multiplies by the
+/// factor rounded to the type; integers wrap around; `max` and `min` of anything and NaN are NaN, and of equal values the first rank's.
 
 /// What a finished call tells about itself.
 struct Receipt {
@@ -41,9 +41,9 @@ struct Receipt {
   std::int64_t latest_ready_ns = 0;  ///< the latest `ready_ns` over the ranks of the group
 };
 
-/// One call. Sizes in bytes: all-gather out = size × in; reduce-scatter in = size × out; all-reduce, broadcast out = in; all-to-all out = in;
-/// send_recv: see `Group::send_recv`. `in` may be a part of `out` at its own place.
-/// A broadcast reads `in` at its root only; the others may leave it empty.
+/// One call. Sizes in bytes: all-gather out = size × in; reduce-scatter in = size × out; all-reduce, broadcast out = in; all-to-all out =
+/// in; send_recv: see `Group::send_recv`. `in` may be a part of `out` at its own place. A broadcast reads `in` at its root only; the others
+/// may leave it empty.
 struct Call {
   Descriptor descriptor;  ///< `sequence` is filled in by the group
   std::span<const std::byte> in;
@@ -55,8 +55,8 @@ class Group {
  public:
   virtual ~Group() = default;
 
-  virtual int rank() const = 0;                     ///< of this process, within the group
-  virtual std::span<const int> members() const = 0; ///< global ranks, in group order
+  virtual int rank() const = 0;  ///< of this process, within the group
+  virtual std::span<const int> members() const = 0;  ///< global ranks, in group order
   virtual const FabricCapabilities& capabilities() const = 0;
   virtual std::string_view name() const = 0;
   int size() const { return static_cast<int>(members().size()); }
@@ -64,9 +64,9 @@ class Group {
   /// Throws Mismatch, Released or DeadlineExceeded; std::invalid_argument for sizes that do not fit the kind.
   /// A group of one rank moves bytes locally and issues nothing.
   virtual Receipt run(const Call& call) = 0;
-  /// Calls of one kind as a single one: one sequence number, checked together before any data moves, and moved together where the fabric can.
-  /// Dtypes, counts, operations and roots may differ from call to call; no call may read what another writes. This default is for fabrics and
-  /// wrappers that have nothing better: one call after the other.
+  /// Calls of one kind as a single one: one sequence number, checked together before any data moves, and moved together where the fabric
+  /// can. Dtypes, counts, operations and roots may differ from call to call; no call may read what another writes. This default is for
+  /// fabrics and wrappers that have nothing better: one call after the other.
   virtual Receipt run_coalesced(std::span<const Call> calls);
 
   /// Collective over this group: ranks of equal color form a group, ordered by (key, rank). A negative color joins none (returns nullptr).
@@ -75,7 +75,8 @@ class Group {
   // Calls on tensors in host memory; results are new tensors. For tests and checks: engines go through a Communicator.
 
   Tensor all_gather(const Tensor& mine, std::string_view tag = {});  ///< shape [size, shape of mine…]
-  Tensor reduce_scatter(const Tensor& mine, ReduceOp op = ReduceOp::sum, std::string_view tag = {});  ///< dim 0 divides by size; [dim0 / size, …]
+  Tensor reduce_scatter(const Tensor& mine, ReduceOp op = ReduceOp::sum,
+                        std::string_view tag = {});  ///< dim 0 divides by size; [dim0 / size, …]
   Tensor all_reduce(const Tensor& mine, ReduceOp op = ReduceOp::sum, std::string_view tag = {});
   Tensor broadcast(const Tensor& mine, int root, std::string_view tag = {});
   Tensor all_to_all(const Tensor& mine, std::string_view tag = {});  ///< dim 0 divides by size

@@ -63,8 +63,8 @@ struct Descriptor {
   std::string_view tag_view() const;
 };
 
-/// `all_gather #17 of 276 f32 "layers.1"`, `all_reduce #3 of 4 f32 (avg) "head"`, `broadcast #5 of 4 f32 from root 2`, `barrier #4`: how messages
-/// name a call. Roots are ranks of the group.
+/// `all_gather #17 of 276 f32 "layers.1"`, `all_reduce #3 of 4 f32 (avg) "head"`, `broadcast #5 of 4 f32 from root 2`, `barrier #4`: how
+/// messages name a call. Roots are ranks of the group.
 std::string describe(const Descriptor& descriptor);
 /// The same without the sequence number, for messages that compare calls of one number.
 std::string describe_request(const Descriptor& descriptor);

@@ -56,7 +56,8 @@ class File {
 
 void* map(int descriptor, std::size_t bytes, std::string_view name) {
   void* address = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | (descriptor < 0 ? MAP_ANONYMOUS : 0), descriptor, 0);
-  if (address == MAP_FAILED) throw std::system_error(errno, std::generic_category(), fmt::format("control page {}: mmap of {} bytes", name, bytes));
+  if (address == MAP_FAILED)
+    throw std::system_error(errno, std::generic_category(), fmt::format("control page {}: mmap of {} bytes", name, bytes));
   return address;
 }
 
@@ -94,7 +95,8 @@ struct ControlPage::Mapping {
       : layout(world_size),
         base(static_cast<std::byte*>(address)),
         // Where ranks are more than cores, whom we wait for mostly has none.
-        spins(static_cast<unsigned>(world_size) <= std::max(1U, std::thread::hardware_concurrency()) ? SpinBudget(50, 1000) : SpinBudget(1, 100)) {}
+        spins(static_cast<unsigned>(world_size) <= std::max(1U, std::thread::hardware_concurrency()) ? SpinBudget(50, 1000)
+                                                                                                     : SpinBudget(1, 100)) {}
   ~Mapping() { ::munmap(base, layout.bytes); }
   Mapping(const Mapping&) = delete;
   Mapping& operator=(const Mapping&) = delete;
@@ -142,15 +144,17 @@ ControlPage::~ControlPage() = default;
 ControlPage ControlPage::create(const std::filesystem::path& file, int world_size, std::string_view nonce) {
   check_world_size(world_size);
   if (nonce.size() > sizeof(page::Header::nonce)) {
-    throw std::invalid_argument(fmt::format("control page {}: a nonce of {} bytes, {} fit", file.native(), nonce.size(), sizeof(page::Header::nonce)));
+    throw std::invalid_argument(
+        fmt::format("control page {}: a nonce of {} bytes, {} fit", file.native(), nonce.size(), sizeof(page::Header::nonce)));
   }
   const page::Layout layout(world_size);
   const File page(file, O_RDWR | O_CREAT | O_EXCL);
   try {
     // Takes the memory now: a full memory file system is an error here instead of a SIGBUS at some rank's first touch.
     if (const int error = ::posix_fallocate(page.descriptor(), 0, static_cast<off_t>(layout.bytes)); error != 0) {
-      throw std::system_error(error, std::generic_category(),
-                              fmt::format("control page {}: {} bytes for {} ranks (is the file system full?)", file.native(), layout.bytes, world_size));
+      throw std::system_error(
+          error, std::generic_category(),
+          fmt::format("control page {}: {} bytes for {} ranks (is the file system full?)", file.native(), layout.bytes, world_size));
     }
     auto mapping = std::make_unique<Mapping>(map(page.descriptor(), layout.bytes, file.native()), world_size);
     mapping->fill_header(nonce);
@@ -163,7 +167,7 @@ ControlPage ControlPage::create(const std::filesystem::path& file, int world_siz
 
 ControlPage ControlPage::open(const std::filesystem::path& file, std::string_view nonce) {
   const File page(file, O_RDWR);
-  struct stat status {};
+  struct stat status{};
   if (::fstat(page.descriptor(), &status) != 0) {
     throw std::system_error(errno, std::generic_category(), fmt::format("control page {}: stat", file.native()));
   }
@@ -176,15 +180,18 @@ ControlPage ControlPage::open(const std::filesystem::path& file, std::string_vie
     struct Unmap {
       void operator()(page::Header* mapped) const { ::munmap(mapped, sizeof(page::Header)); }
     };
-    const std::unique_ptr<page::Header, Unmap> header(static_cast<page::Header*>(map(page.descriptor(), sizeof(page::Header), file.native())));
+    const std::unique_ptr<page::Header, Unmap> header(
+        static_cast<page::Header*>(map(page.descriptor(), sizeof(page::Header), file.native())));
     if (header->magic.load(std::memory_order_acquire) != page::magic) refuse("no control page, or its launcher has not finished it");
     if (header->version != page::version) {
-      refuse(fmt::format("layout {} of another build, this one has {}; use launcher and worker of one version", header->version, page::version));
+      refuse(fmt::format("layout {} of another build, this one has {}; use launcher and worker of one version", header->version,
+                         page::version));
     }
     const std::string_view theirs(header->nonce, std::min<std::size_t>(header->nonce_length, sizeof header->nonce));
     if (theirs != nonce) refuse(fmt::format("belongs to the world \"{}\", not to \"{}\"", theirs, nonce));
     world_size = header->world_size;
-    if (world_size < 1 || world_size > max_world_size || header->bytes != page::Layout(static_cast<int>(world_size)).bytes || header->bytes != size) {
+    if (world_size < 1 || world_size > max_world_size || header->bytes != page::Layout(static_cast<int>(world_size)).bytes ||
+        header->bytes != size) {
       refuse(fmt::format("{} bytes for {} ranks are not this build's layout", size, world_size));
     }
   }
@@ -290,8 +297,9 @@ std::vector<ControlPage::Ballot> ControlPage::agree(int rank, const Ballot& mine
   } else {
     find_deadlock();
     const auto decided = [&] {
+      if (state.decided.load() >= round) return true;  // first: what all have agreed on holds for all, though one may die the moment after
       check(std::nullopt);
-      return state.decided.load() >= round;
+      return false;
     };
     if (!state.agreement.wait(mapping_->spins, deadline, decided)) {
       std::string missing;
@@ -301,7 +309,8 @@ std::vector<ControlPage::Ballot> ControlPage::agree(int rank, const Ballot& mine
         fmt::format_to(std::back_inserter(missing), "{} rank {} ({})", missing.empty() ? "" : ",", other,
                        call.empty() ? "no call yet" : "last call: " + call);
       }
-      throw DeadlineExceeded(fmt::format("rank {}: agreement #{} of the world: missing{}", rank, round, missing.empty() ? " nobody any more" : missing));
+      throw DeadlineExceeded(
+          fmt::format("rank {}: agreement #{} of the world: missing{}", rank, round, missing.empty() ? " nobody any more" : missing));
     }
   }
 
@@ -309,7 +318,8 @@ std::vector<ControlPage::Ballot> ControlPage::agree(int rank, const Ballot& mine
   for (std::size_t other = 0; other < ranks; ++other) {
     const page::Vote& cast = mapping_->vote(round, other);
     ballots[other].value = cast.value.load(std::memory_order_relaxed);
-    if (cast.has_text.load(std::memory_order_relaxed)) ballots[other].text = mapping_->area(static_cast<int>(other)).ballot_texts[round % 2].load();
+    if (cast.has_text.load(std::memory_order_relaxed))
+      ballots[other].text = mapping_->area(static_cast<int>(other)).ballot_texts[round % 2].load();
   }
   return ballots;
 }
@@ -325,8 +335,9 @@ void ControlPage::enter_wait(std::uint32_t epoch) {
 
 void ControlPage::leave_waits(int ranks) { mapping_->state().waiting.fetch_sub(ranks); }
 
-/// Called by every rank after it began to wait, so the last to do so sees all others. Each rank counts once: as one that waits in a call, from
-/// after its part of it was published until the call is complete, or as one that has voted. A rank may be counted late and never early.
+/// Called by every rank after it began to wait, so the last to do so sees all others. Each rank counts once: as one that waits in a call,
+/// from after its part of it was published until the call is complete, or as one that has voted. A rank may be counted late and never
+/// early.
 void ControlPage::find_deadlock() {
   const page::State& state = mapping_->state();
   const auto ranks = static_cast<std::int64_t>(mapping_->layout.ranks);
@@ -350,8 +361,8 @@ void ControlPage::find_deadlock() {
 // -- Progress ----------------------------------------------------------------------------------------------------------------------------
 
 void ControlPage::report(int rank, const Progress& progress) {
-  mapping_->area(rank).progress.publish({progress.pid, progress.cases_ended, progress.cases_failed, progress.position, progress.case_started_ns,
-                                         progress.left ? 1U : 0U});
+  mapping_->area(rank).progress.publish(
+      {progress.pid, progress.cases_ended, progress.cases_failed, progress.position, progress.case_started_ns, progress.left ? 1U : 0U});
 }
 
 Progress ControlPage::progress(int rank) const {

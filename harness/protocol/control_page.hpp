@@ -1,5 +1,5 @@
-// The shared page of one world: who is alive and where, the abort word, the doorbells on which ranks sleep, and the ballots by which they agree.
-// The launcher creates it; ranks map it. It works for processes and for threads, and it outlives any of them.
+// The shared page of one world: who is alive and where, the abort word, the doorbells on which ranks sleep, and the ballots by which they
+// agree. The launcher creates it; ranks map it. It works for processes and for threads, and it outlives any of them.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +39,8 @@ class Released : public std::runtime_error {
   Abort abort_;
 };
 
-/// Thrown on every rank that waits in a call when no rank of the world can go on; the same text on all of them, saying where each one waits.
+/// Thrown on every rank that waits in a call when no rank of the world can go on; the same text on all of them, saying where each one
+/// waits.
 class Deadlock : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -56,9 +57,9 @@ struct Progress {
   std::int64_t pid = 0;
   std::uint64_t cases_ended = 0;
   std::uint64_t cases_failed = 0;
-  std::int64_t position = -1;        ///< in the plan, of the case now running; -1 between cases
+  std::int64_t position = -1;  ///< in the plan, of the case now running; -1 between cases
   std::int64_t case_started_ns = 0;  ///< CLOCK_MONOTONIC
-  bool left = false;                 ///< the rank left its world in order
+  bool left = false;  ///< the rank left its world in order
 };
 
 class ControlPage {
@@ -80,8 +81,8 @@ class ControlPage {
 
   // -- Abort -------------------------------------------------------------------------------------------------------------------------
 
-  /// Ends the case of this epoch for every rank. True for the one caller who was first; its word is the cause that is shown. False, too, when a
-  /// later epoch was aborted already.
+  /// Ends the case of this epoch for every rank. True for the one caller who was first; its word is the cause that is shown. False, too,
+  /// when a later epoch was aborted already.
   bool raise_abort(std::uint32_t epoch, const Abort& abort);
   /// Only the latest epoch that was aborted is remembered.
   std::optional<Abort> aborted(std::uint32_t epoch) const;
@@ -95,9 +96,10 @@ class ControlPage {
   /// Tells whoever sleeps on this rank's doorbell that something has been published. Called by the publisher, after the publication.
   void ring(int rank) const;
 
-  /// The one wait: returns when `ready()` holds; throws Released when the epoch is aborted (nullopt: only when the world is doomed), Deadlock when
-  /// that is why it was, and DeadlineExceeded with `late()` as its text. `ready` may only become true by something that is published before
-  /// this rank's doorbell is rung. An abort wins over readiness: a body that swallows a release is released again by its next wait.
+  /// The one wait: returns when `ready()` holds; throws Released when the epoch is aborted (nullopt: only when the world is doomed),
+  /// Deadlock when that is why it was, and DeadlineExceeded with `late()` as its text. `ready` may only become true by something that is
+  /// published before this rank's doorbell is rung. An abort wins over readiness: a body that swallows a release is released again by its
+  /// next wait.
   void await(int rank, const std::function<bool()>& ready, std::optional<std::uint32_t> epoch, Deadline deadline,
              const std::function<std::string()>& late) const;
   /// Throws what `await` would throw at once.
@@ -110,14 +112,15 @@ class ControlPage {
     std::string text;  ///< cut to 256 bytes
   };
 
-  /// All ranks call it equally often; returns all ballots in rank order. Ends early only when the world is doomed or the deadline passes; then
-  /// the world is over for this rank. Nobody may still be in a call of the case before when it votes: an agreement separates epochs.
+  /// All ranks call it equally often; returns all ballots in rank order. Ends early only when the world is doomed or the deadline passes;
+  /// then the world is over for this rank. An agreement that is complete is returned even if the world is doomed by then. Nobody may still
+  /// be in a call of the case before when it votes: an agreement separates epochs.
   std::vector<Ballot> agree(int rank, const Ballot& mine, Deadline deadline);
 
   // -- Deadlock ----------------------------------------------------------------------------------------------------------------------
-  // A rank that waits can go on only by a call of another rank. Once all ranks of a world wait, in calls or in an agreement, nobody will ever
-  // make that call. Sound only where a rank makes its calls from one thread, and where whoever completes a call says so *before* it
-  // lets the others go.
+  // A rank that waits can go on only by a call of another rank. Once all ranks of a world wait, in calls or in an agreement, nobody will
+  // ever make that call. Sound only where a rank makes its calls from one thread, and where whoever completes a call says so *before* it lets
+  // the others go.
 
   /// The rank's part of a call is published, and others are missing. The rank that makes the circle whole aborts the epoch.
   void enter_wait(std::uint32_t epoch);

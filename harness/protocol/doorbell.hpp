@@ -1,6 +1,6 @@
 // A word in shared memory on which processes and threads sleep until somebody says that something has changed. It carries no data: whoever
-// rings has published before, whoever wakes looks for itself. It outlives the death of any sleeper or ringer; what remains of a dead sleeper is
-// a count that costs later ringers a system call, never a wakeup.
+// rings has published before, whoever wakes looks for itself. It outlives the death of any sleeper or ringer; what remains of a dead
+// sleeper is a count that costs later ringers a system call, never a wakeup.
 #pragma once
 
 #include <algorithm>

@@ -15,7 +15,8 @@
 
 namespace shardproof::page {
 
-static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "ranks share atomics through memory, without a lock that could die with its owner");
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free,
+              "ranks share atomics through memory, without a lock that could die with its owner");
 
 /// Bytes that are written and read word by word. A reader may see a mixture of two writings; who may read when is up to the owner.
 template <std::size_t Capacity>
@@ -155,8 +156,8 @@ using AbortText = Text<512>;
 struct Layout {
   explicit constexpr Layout(int world_size)
       : ranks(static_cast<std::size_t>(world_size)),
-        // Whoever finds no abort standing writes its text before it tries to be the first: at most every rank and the launcher, and the text
-        // that stands is left alone.
+        // Whoever finds no abort standing writes its text before it tries to be the first: at most every rank and the launcher, and the
+        // text that stands is left alone.
         abort_slots(ranks + 2),
         state(align(sizeof(Header))),
         areas(align(state + sizeof(State))),

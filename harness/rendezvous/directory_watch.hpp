@@ -1,5 +1,5 @@
-// Waiting for a new file in a directory: by inotify where there is one to be had, and in bounded steps in any case, because inotify does not see
-// what other hosts do on a network file system, and a user may have no more than 128 of them.
+// Waiting for a new file in a directory: by inotify where there is one to be had, and in bounded steps in any case, because inotify does
+// not see what other hosts do on a network file system, and a user may have no more than 128 of them.
 #pragma once
 
 #include <chrono>

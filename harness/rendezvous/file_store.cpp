@@ -75,12 +75,12 @@ class TemporaryFile {
     if (::close(std::exchange(number_, -1)) != 0) fail("close", path_);
   }
 
-  /// False when `name` is taken by another file. An answer of the server may have been lost and the call repeated: then it fails although it
-  /// worked, and only the number of links tells.
+  /// False when `name` is taken by another file. An answer of the server may have been lost and the call repeated: then it fails although
+  /// it worked, and only the number of links tells.
   bool link_as(const std::filesystem::path& name) const {
     if (::link(path_.c_str(), name.c_str()) == 0) return true;
     const int error = errno;
-    struct stat status {};
+    struct stat status{};
     if (::stat(path_.c_str(), &status) == 0 && status.st_nlink == 2) return true;
     if (error == EEXIST) return false;
     errno = error;

@@ -49,7 +49,8 @@ std::string encode(const Value& value, std::string_view nonce) {
 
 Value decode(std::string_view content, std::string_view nonce) {
   Head head{};
-  if (content.size() < sizeof head) throw std::runtime_error(fmt::format("torn: {} bytes, a value has at least {}", content.size(), sizeof head));
+  if (content.size() < sizeof head)
+    throw std::runtime_error(fmt::format("torn: {} bytes, a value has at least {}", content.size(), sizeof head));
   std::memcpy(&head, content.data(), sizeof head);
   if (std::memcmp(head.magic, magic, sizeof magic) != 0) throw std::runtime_error("not a value of this store");
   const std::size_t rest = content.size() - sizeof head;

@@ -1,5 +1,5 @@
-// How one value lies in its file: who wrote it, for which world, how long it is, and a checksum over all of that. A torn, foreign or stale file is
-// told from a value by its content alone.
+// How one value lies in its file: who wrote it, for which world, how long it is, and a checksum over all of that. A torn, foreign or stale
+// file is told from a value by its content alone.
 #pragma once
 
 #include <string>

@@ -3,10 +3,10 @@
 #include <random>
 #include <span>
 
+#include <fmt/format.h>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/generators/catch_generators_range.hpp>
-#include <fmt/format.h>
 
 #include "tests/fabric/oracle.hpp"
 #include "tests/fabric/worlds.hpp"
@@ -131,12 +131,14 @@ class Checks {
       out.emplace_back(in.back().size());
     }
     for (std::size_t i = 0; i < many; ++i) {
-      calls.push_back(reduction(CollectiveKind::all_reduce, i % 2 == 0 ? ReduceOp::sum : ReduceOp::max, in[i].size(), in_bytes(in[i]), out_bytes(out[i])));
+      calls.push_back(reduction(CollectiveKind::all_reduce, i % 2 == 0 ? ReduceOp::sum : ReduceOp::max, in[i].size(), in_bytes(in[i]),
+                                out_bytes(out[i])));
     }
     group_.run_coalesced(calls);
     for (std::size_t i = 0; i < many; ++i) {
       std::vector<T> expected(in[i].size());
-      for (std::size_t k = 0; k < expected.size(); ++k) expected[k] = folded<T>(calls[i].descriptor.op, factor, group_.size(), k, seed_ + i);
+      for (std::size_t k = 0; k < expected.size(); ++k)
+        expected[k] = folded<T>(calls[i].descriptor.op, factor, group_.size(), k, seed_ + i);
       check(out[i], expected, "all_reduce in a batch");
     }
   }
@@ -167,8 +169,8 @@ class Checks {
     if (same_bits(got, expected)) return;
     std::size_t at = 0;
     while (at < got.size() && std::memcmp(&got[at], &expected[at], sizeof(T)) == 0) ++at;
-    expect(false, fmt::format("{} of {} {} on {} ranks: element {} is {}, not {}", what, got.size(), to_string(DTypeOf<T>::value), size_, at,
-                              static_cast<double>(got[at]), static_cast<double>(expected[at])));
+    expect(false, fmt::format("{} of {} {} on {} ranks: element {} is {}, not {}", what, got.size(), to_string(DTypeOf<T>::value), size_,
+                              at, static_cast<double>(got[at]), static_cast<double>(expected[at])));
   }
 
   Group& group_;
@@ -178,8 +180,8 @@ class Checks {
 
 template <class F>
 void for_each_type(F f) {
-  f(double{}), f(float{}), f(Eigen::bfloat16{}), f(Eigen::half{}), f(std::int64_t{}), f(std::int32_t{}), f(std::int16_t{}), f(std::int8_t{}),
-      f(std::uint8_t{});
+  f(double{}), f(float{}), f(Eigen::bfloat16{}), f(Eigen::half{}), f(std::int64_t{}), f(std::int32_t{}), f(std::int16_t{}),
+      f(std::int8_t{}), f(std::uint8_t{});
 }
 
 void everything(Side& side) {
@@ -271,7 +273,8 @@ TEST_CASE("tensors go through the same calls") {
     expect(world.broadcast(mine, 2) == iota(20, 6).reshape({3, 2}), "broadcast");
     const Tensor exchanged = world.all_to_all(mine);
     expect(exchanged.row(1) == iota(static_cast<float>(10 + side.rank * 2), 2), "all_to_all: " + to_string(exchanged));
-    expect(world.send_recv(mine, (side.rank + 1) % 3, (side.rank + 2) % 3) == iota(static_cast<float>((side.rank + 2) % 3 * 10), 6).reshape({3, 2}),
+    expect(world.send_recv(mine, (side.rank + 1) % 3, (side.rank + 2) % 3) ==
+               iota(static_cast<float>((side.rank + 2) % 3 * 10), 6).reshape({3, 2}),
            "send_recv");
     expect(!world.send_recv(mine, -1, -1).defined(), "send_recv of nothing");
     world.barrier("end");

@@ -13,15 +13,33 @@
 namespace shardproof::testing {
 
 template <class T> struct DTypeOf;
-template <> struct DTypeOf<double> { static constexpr DType value = DType::f64; };
-template <> struct DTypeOf<float> { static constexpr DType value = DType::f32; };
-template <> struct DTypeOf<Eigen::bfloat16> { static constexpr DType value = DType::bf16; };
-template <> struct DTypeOf<Eigen::half> { static constexpr DType value = DType::f16; };
-template <> struct DTypeOf<std::int64_t> { static constexpr DType value = DType::i64; };
-template <> struct DTypeOf<std::int32_t> { static constexpr DType value = DType::i32; };
-template <> struct DTypeOf<std::int16_t> { static constexpr DType value = DType::i16; };
-template <> struct DTypeOf<std::int8_t> { static constexpr DType value = DType::i8; };
-template <> struct DTypeOf<std::uint8_t> { static constexpr DType value = DType::u8; };
+template <> struct DTypeOf<double> {
+  static constexpr DType value = DType::f64;
+};
+template <> struct DTypeOf<float> {
+  static constexpr DType value = DType::f32;
+};
+template <> struct DTypeOf<Eigen::bfloat16> {
+  static constexpr DType value = DType::bf16;
+};
+template <> struct DTypeOf<Eigen::half> {
+  static constexpr DType value = DType::f16;
+};
+template <> struct DTypeOf<std::int64_t> {
+  static constexpr DType value = DType::i64;
+};
+template <> struct DTypeOf<std::int32_t> {
+  static constexpr DType value = DType::i32;
+};
+template <> struct DTypeOf<std::int16_t> {
+  static constexpr DType value = DType::i16;
+};
+template <> struct DTypeOf<std::int8_t> {
+  static constexpr DType value = DType::i8;
+};
+template <> struct DTypeOf<std::uint8_t> {
+  static constexpr DType value = DType::u8;
+};
 
 inline std::uint64_t mixed(std::uint64_t x) {
   x += 0x9e3779b97f4a7c15ULL;

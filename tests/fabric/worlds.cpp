@@ -1,5 +1,6 @@
 #include "tests/fabric/worlds.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <stdexcept>
@@ -23,7 +24,9 @@ std::string failure_of(const Body& body, Side& side) {
     body(side);
     return {};
   } catch (const std::exception& exception) {
-    return *exception.what() == '\0' ? "an exception without words" : exception.what();
+    const std::string text = *exception.what() == '\0' ? "an exception without words" : exception.what();
+    side.control.doom({side.rank, AbortReason::error, text});  // or its peers would wait for it until their deadline
+    return text;
   }
 }
 
@@ -34,7 +37,7 @@ std::string failure_of(const Body& body, Side& side) {
     ControlPage control = ControlPage::open(directory + "/control", "nonce");
     FileStore store(directory + "/store", "nonce", rank);
     std::atomic<std::uint32_t> epoch{0};
-    Side side{rank, size, control, nullptr, epoch};
+    Side side{rank, size, control, nullptr, epoch, directory};
     side.world = make_shm_world({.control = &control,
                                  .store = &store,
                                  .directory = directory,
@@ -79,7 +82,7 @@ std::vector<std::string> run_threads(int size, const Body& body, const Settings&
   std::vector<std::thread> threads;
   for (std::size_t i = 0; i < groups.size(); ++i) {
     threads.emplace_back([&, i] {
-      Side side{static_cast<int>(i), size, control, std::move(groups[i]), epochs[i]};
+      Side side{static_cast<int>(i), size, control, std::move(groups[i]), epochs[i], {}};
       failures[i] = failure_of(body, side);
     });
   }
@@ -107,17 +110,23 @@ std::vector<std::string> run_processes(int size, const Body& body, const Setting
     ::close(ends[1]);
     children.push_back({pid, ends[0]});
   }
-  std::vector<std::string> failures;
-  for (const Child& child : children) {
-    std::string failure;
-    char part[4096];
-    for (ssize_t got = 0; (got = ::read(child.report, part, sizeof part)) > 0;) failure.append(part, static_cast<std::size_t>(got));
-    ::close(child.report);
+  std::vector<std::string> failures(children.size());
+  for (std::size_t left = children.size(); left > 0;) {
     int status = 0;
-    ::waitpid(child.pid, &status, 0);
-    if (WIFSIGNALED(status)) failure = "signal " + std::to_string(WTERMSIG(status));
+    const pid_t pid = ::waitpid(-1, &status, 0);
+    const auto child = std::find_if(children.begin(), children.end(), [&](const Child& it) { return it.pid == pid; });
+    if (child == children.end()) continue;
+    --left;
+    const auto rank = child - children.begin();
+    std::string& failure = failures[static_cast<std::size_t>(rank)];
+    if (WIFSIGNALED(status)) {
+      failure = "signal " + std::to_string(WTERMSIG(status));
+      control.doom({static_cast<int>(rank), AbortReason::died, failure});
+    }
     if (WIFEXITED(status) && WEXITSTATUS(status) != 0) failure = "exit " + std::to_string(WEXITSTATUS(status));
-    failures.push_back(std::move(failure));
+    char part[4096];
+    for (ssize_t got = 0; (got = ::read(child->report, part, sizeof part)) > 0;) failure.append(part, static_cast<std::size_t>(got));
+    ::close(child->report);
   }
   return failures;
 }

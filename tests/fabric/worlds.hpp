@@ -21,6 +21,7 @@ struct Side {
   ControlPage& control;
   std::shared_ptr<Group> world;
   std::atomic<std::uint32_t>& epoch;
+  std::string directory;  ///< of a world of processes
 
   /// What lies between two cases: nobody takes the next one before all have left this one.
   void next_case();
@@ -34,7 +35,7 @@ struct Settings {
 
 /// What went wrong, by rank; empty texts for ranks that did well.
 std::vector<std::string> run_threads(int size, const Body& body, const Settings& settings = {});
-/// A rank that dies has the text `signal N`.
+/// A rank that dies has the text `signal N`, and dooms the world as a launcher would.
 std::vector<std::string> run_processes(int size, const Body& body, const Settings& settings = {});
 
 /// For comparing with the above.

@@ -8,14 +8,16 @@
 #include <stdexcept>
 #include <type_traits>
 
-#include <Eigen/Core>
 #include <fmt/format.h>
+#include <Eigen/Core>
 
 namespace shardproof::shm {
 
 namespace {
 
-template <class T> struct Tag { using type = T; };
+template <class T> struct Tag {
+  using type = T;
+};
 
 /// Calls `f` with the C++ type of a dtype.
 template <class F>

@@ -50,9 +50,7 @@ Meeting::Place& Meeting::place(int rank) const {
 
 std::size_t Meeting::slot_stride() const { return sizeof(Place) + 2 * slot_bytes_; }
 
-std::byte* Meeting::slot(int rank) const {
-  return reinterpret_cast<std::byte*>(&place(rank)) + sizeof(Place) + fills_ % 2 * slot_bytes_;
-}
+std::byte* Meeting::slot(int rank) const { return reinterpret_cast<std::byte*>(&place(rank)) + sizeof(Place) + fills_ % 2 * slot_bytes_; }
 
 Request& Meeting::request(int rank) const { return place(rank).requests[fills_ % 2]; }
 

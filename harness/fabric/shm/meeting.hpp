@@ -1,9 +1,9 @@
-// Where the ranks of one group meet in shared memory: each lays down a request and a slot of data and arrives; the last to arrive compares the
-// requests and lets all go on. A call is one meeting or several. No lock, no owner: any rank may die anywhere.
+// Where the ranks of one group meet in shared memory: each lays down a request and a slot of data and arrives; the last to arrive compares
+// the requests and lets all go on. A call is one meeting or several. No lock, no owner: any rank may die anywhere.
 //
-// Counts are keyed by the epoch (the case), and an epoch begins only after all ranks have left the one before (ControlPage::agree), so what an
-// aborted call has left behind is never looked at again. A rank has two slots and fills them in turn: when it fills one again, everybody has
-// arrived at a meeting of the fill in between, and nobody arrives there before it has read all it needs from the fill before that.
+// Counts are keyed by the epoch (the case), and an epoch begins only after all ranks have left the one before (ControlPage::agree), so what
+// an aborted call has left behind is never looked at again. A rank has two slots and fills them in turn: when it fills one again, everybody
+// has arrived at a meeting of the fill in between, and nobody arrives there before it has read all it needs from the fill before that.
 #pragma once
 
 #include <atomic>
@@ -70,7 +70,7 @@ class Meeting {
   std::size_t slot_bytes_;
   std::uint32_t epoch_ = 0;
   std::uint64_t meetings_ = 0;  ///< arrived at in this epoch
-  std::uint64_t fills_ = 0;     ///< in this epoch
+  std::uint64_t fills_ = 0;  ///< in this epoch
 };
 
 }  // namespace shardproof::shm

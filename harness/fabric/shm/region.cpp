@@ -19,7 +19,9 @@ namespace shardproof::shm {
 
 namespace {
 
-[[noreturn]] void fail(int error, const std::string& what) { throw std::system_error(error, std::generic_category(), "shm fabric: " + what); }
+[[noreturn]] void fail(int error, const std::string& what) {
+  throw std::system_error(error, std::generic_category(), "shm fabric: " + what);
+}
 
 std::byte* map(int descriptor, std::size_t bytes, const std::string& name) {
   void* address = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | (descriptor < 0 ? MAP_ANONYMOUS : 0), descriptor, 0);
@@ -68,7 +70,8 @@ class FileMemory final : public SharedMemory {
       try {
         // Takes the memory now: later, a full memory file system would be a SIGBUS.
         if (const int error = ::posix_fallocate(descriptor, 0, static_cast<off_t>(bytes)); error != 0) {
-          fail(error, fmt::format("{} bytes for {} (full? a container's /dev/shm can be made larger, or TMPDIR point elsewhere)", bytes, path.native()));
+          fail(error, fmt::format("{} bytes for {} (full? a container's /dev/shm can be made larger, or TMPDIR point elsewhere)", bytes,
+                                  path.native()));
         }
         auto region = std::make_shared<MappedRegion>(map(descriptor, bytes, path.native()), bytes);
         region->owns(path);
@@ -85,7 +88,7 @@ class FileMemory final : public SharedMemory {
     const int descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
     if (descriptor < 0) fail(errno, fmt::format("open {}", path.native()));
     const OpenFile file(descriptor);
-    struct stat status {};
+    struct stat status{};
     if (::fstat(descriptor, &status) != 0) fail(errno, fmt::format("stat {}", path.native()));
     if (static_cast<std::size_t>(status.st_size) != bytes) {
       throw std::runtime_error(fmt::format("shm fabric: {} has {} bytes, not the {} of this group", path.native(), status.st_size, bytes));

@@ -17,8 +17,8 @@ namespace {
 
 constexpr const char* region_key = "fabric/world";
 
-/// A world's slots, and those of all groups of one split together, take at most 8 MiB up to 512 ranks, so that a world with several meshes fits
-/// into the 64 MiB that containers give to /dev/shm.
+/// A world's slots, and those of all groups of one split together, take at most 8 MiB up to 512 ranks, so that a world with several meshes
+/// fits into the 64 MiB that containers give to /dev/shm.
 std::size_t slot_bytes_for(int world_size) {
   const auto ranks = static_cast<std::size_t>(world_size);
   const std::size_t share = std::clamp<std::size_t>((4U << 20) / ranks, 4U << 10, 128U << 10);

@@ -1,5 +1,5 @@
-// The fabric of ranks on one machine: mailboxes in a shared mapping, reductions in rank order, survives aborts. One rank makes its calls on a
-// group from one thread at a time.
+// The fabric of ranks on one machine: mailboxes in a shared mapping, reductions in rank order, survives aborts. One rank makes its calls on
+// a group from one thread at a time.
 //
 // A world for a benchmark or a test, without a launcher: make the page and a directory, fork, and in each child
 //
@@ -27,10 +27,10 @@ namespace shardproof {
 /// What a group needs to know about the world around it. The page must outlive all groups, the store only the making of the world.
 struct ShmContext {
   ControlPage* control = nullptr;
-  FileStore* store = nullptr;               ///< where the ranks find the world's mapping
-  std::filesystem::path directory;          ///< private, on a memory file system where there is one
-  std::function<std::uint32_t()> epoch;     ///< of the case now running; below 2^24
-  std::chrono::milliseconds timeout{30'000};///< of one wait; the fabric stretches it by ranks per core
+  FileStore* store = nullptr;  ///< where the ranks find the world's mapping
+  std::filesystem::path directory;  ///< private, on a memory file system where there is one
+  std::function<std::uint32_t()> epoch;  ///< of the case now running; below 2^24
+  std::chrono::milliseconds timeout{30'000};  ///< of one wait; the fabric stretches it by ranks per core
   int rank = 0;
   /// Tell at once when every rank waits (see ControlPage). To be switched off where a rank makes calls from several threads.
   bool detect_deadlock = true;

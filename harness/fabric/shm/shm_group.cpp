@@ -33,7 +33,7 @@ ShmGroup::ShmGroup(std::shared_ptr<const RankContext> context, std::string name,
 
 const FabricCapabilities& ShmGroup::capabilities() const { return shm_capabilities; }
 
-// -- What may be asked ---------------------------------------------------------------------------------------------------------------------
+// -- What may be asked -------------------------------------------------------------------------------------------------------------------
 
 void ShmGroup::validate(const Call& call) const {
   const Descriptor& asked = call.descriptor;
@@ -59,7 +59,8 @@ void ShmGroup::validate(const Call& call) const {
   const auto need_own_place = [&](const std::byte* place, const std::byte* part) {
     const auto* in = call.in.data();
     const auto* out = call.out.data();
-    const bool overlap = !call.in.empty() && !call.out.empty() && std::less<>()(in, out + call.out.size()) && std::less<>()(out, in + call.in.size());
+    const bool overlap =
+        !call.in.empty() && !call.out.empty() && std::less<>()(in, out + call.out.size()) && std::less<>()(out, in + call.in.size());
     if (overlap && part != place) refuse("`in` and `out` overlap at a place that is not this rank's own");
   };
 
@@ -105,14 +106,15 @@ void ShmGroup::validate(const Call& call) const {
   }
 }
 
-// -- Calls ---------------------------------------------------------------------------------------------------------------------------------
+// -- Calls -------------------------------------------------------------------------------------------------------------------------------
 
 void ShmGroup::run_locally(const Call& call) const {
   const Descriptor& asked = call.descriptor;
   if (reduces(asked.kind)) {
     fold(asked.dtype, asked.op, asked.factor, {call.in.data(), 0, 1}, call.out.data(), asked.count);
   } else if (asked.kind == CollectiveKind::send_recv) {
-    if (call.to != call.from) throw Mismatch(fmt::format("group {}: rank {} sends to itself, or receives from itself, and not both", name_, context_->rank));
+    if (call.to != call.from)
+      throw Mismatch(fmt::format("group {}: rank {} sends to itself, or receives from itself, and not both", name_, context_->rank));
     if (call.from >= 0) copy_bytes(call.out.data(), call.in.data(), call.out.size());
   } else {
     copy_bytes(call.out.data(), call.in.data(), call.out.size());
@@ -182,7 +184,8 @@ Receipt ShmGroup::issue(const Request& request, CollectiveKind kind, std::span<c
     const bool compare = first || fit > 0;
     if (compare) meeting_->request(index_) = request;
     const bool all_announced = announced + fit == batch;
-    // In the same fill as the last requests: a small call is over with its first meeting. Should they differ, the bytes are of no use to anybody.
+    // In the same fill as the last requests: a small call is over with its first meeting. Should they differ, the bytes are of no use to
+    // anybody.
     if (all_announced) transfer.write(fit * sizeof(Request));
 
     meet(request, [&] {
@@ -206,7 +209,7 @@ Receipt ShmGroup::issue(const Request& request, CollectiveKind kind, std::span<c
   return receipt;
 }
 
-// -- Meetings ------------------------------------------------------------------------------------------------------------------------------
+// -- Meetings ----------------------------------------------------------------------------------------------------------------------------
 
 template <class Last>
 void ShmGroup::meet(const Request& request, const Last& as_last) {
@@ -259,8 +262,8 @@ std::string ShmGroup::mismatch_between(const RequestOf& request_of, std::string_
   for (int rank = 1; rank < size(); ++rank) {
     const Request other = request_of(rank);
     if (same_request(first.descriptor, other.descriptor)) continue;
-    return fmt::format("{} rank {} asks for {}, rank {} for {}", heading(), world_rank(0), describe_request(first.descriptor), world_rank(rank),
-                       describe_request(other.descriptor));
+    return fmt::format("{} rank {} asks for {}, rank {} for {}", heading(), world_rank(0), describe_request(first.descriptor),
+                       world_rank(rank), describe_request(other.descriptor));
   }
   if (first.descriptor.kind != CollectiveKind::send_recv) return {};
   const auto named = [&](int rank) { return rank < 0 ? std::string("no rank") : fmt::format("rank {}", world_rank(rank)); };
@@ -268,14 +271,14 @@ std::string ShmGroup::mismatch_between(const RequestOf& request_of, std::string_
     const Request mine = request_of(rank);
     if (mine.to >= 0) {
       if (const Request theirs = request_of(mine.to); theirs.from != rank) {
-        return fmt::format("{} {} sends {} to {}, which receives from {}", heading(), named(rank), describe_request(mine.descriptor), named(mine.to),
-                           named(theirs.from));
+        return fmt::format("{} {} sends {} to {}, which receives from {}", heading(), named(rank), describe_request(mine.descriptor),
+                           named(mine.to), named(theirs.from));
       }
     }
     if (mine.from >= 0) {
       if (const Request theirs = request_of(mine.from); theirs.to != rank) {
-        return fmt::format("{} {} receives {} from {}, which sends to {}", heading(), named(rank), describe_request(mine.descriptor), named(mine.from),
-                           named(theirs.to));
+        return fmt::format("{} {} receives {} from {}, which sends to {}", heading(), named(rank), describe_request(mine.descriptor),
+                           named(mine.from), named(theirs.to));
       }
     }
   }
@@ -295,7 +298,7 @@ std::string ShmGroup::late(const Request& request) const {
                      std::chrono::duration<double>(context_->limit).count(), missing.empty() ? " a rank that has only just come" : missing);
 }
 
-// -- Splitting -----------------------------------------------------------------------------------------------------------------------------
+// -- Splitting ---------------------------------------------------------------------------------------------------------------------------
 
 namespace {
 

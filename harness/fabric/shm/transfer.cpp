@@ -9,8 +9,8 @@ namespace shardproof::shm {
 
 namespace {
 
-/// Below this much to read for every rank, reducing everything everywhere is faster than meeting once more (some microseconds, more when there
-/// are fewer cores than ranks).
+/// Below this much to read for every rank, reducing everything everywhere is faster than meeting once more (some microseconds, more when
+/// there are fewer cores than ranks).
 constexpr std::size_t most_bytes_in_one_step = 64 << 10;
 
 constexpr std::size_t aligned(std::size_t offset) { return (offset + 63) / 64 * 64; }
@@ -33,7 +33,8 @@ Transfer::Transfer(const Meeting& meeting, int size, int index, CollectiveKind k
 
 std::size_t Transfer::slice_elements(const Call& call) const { return call.descriptor.count / slices_; }
 
-/// Calls `f` with the pieces from `from` on that fit into a slot, and returns where the next fill begins. `f` returns false to stop before a piece.
+/// Calls `f` with the pieces from `from` on that fit into a slot, and returns where the next fill begins. `f` returns false to stop before
+/// a piece.
 template <class F>
 Transfer::Cursor Transfer::walk(Cursor from, const F& f) const {
   std::size_t offset = offset_;
@@ -79,7 +80,8 @@ void Transfer::read() {
 
 void Transfer::write(const Piece& piece) const {
   const auto& [call, slice, first, count, offset, element_bytes] = piece;
-  const bool writes = (kind_ != CollectiveKind::broadcast || call.descriptor.root == index_) && (kind_ != CollectiveKind::send_recv || call.to >= 0);
+  const bool writes =
+      (kind_ != CollectiveKind::broadcast || call.descriptor.root == index_) && (kind_ != CollectiveKind::send_recv || call.to >= 0);
   if (!writes) return;
   std::byte* to = meeting_.slot(index_) + offset;
   for (std::size_t i = 0; i < slices_; ++i) {

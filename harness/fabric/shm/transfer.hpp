@@ -19,8 +19,8 @@ class Transfer {
   /// Fills this rank's slot from `offset` on.
   void write(std::size_t offset);
 
-  /// A large all-reduce: each rank reduces its part of what the slots hold into its own slot, then, after another meeting, all read all parts.
-  /// The bits are the same as those that each rank would compute for itself.
+  /// A large all-reduce: each rank reduces its part of what the slots hold into its own slot, then, after another meeting, all read all
+  /// parts. The bits are the same as those that each rank would compute for itself.
   bool in_two_steps() const { return two_steps_; }
   void reduce_own_part() const;
 
