@@ -1,5 +1,7 @@
 #include "launcher/command_line.hpp"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <cmath>
 #include <string>
@@ -26,9 +28,18 @@ void add_worker(CLI::App& command, std::filesystem::path& worker) {
   command.add_option("--worker", worker, "The program of ranked cases (default: shardproof-worker beside this one)");
 }
 
-void add_filters(CLI::App& command, std::vector<std::string>& filters) {
-  // A filter in brackets is a tag, not CLI11's spelling of a list.
-  command.add_option("filters", filters, "Which cases; all when there is none")->allow_extra_args(false)->expected(0, CLI::detail::expected_max_vector_size);
+/// CLI11 takes an argument in brackets for a list and strips them: `[tag]` would not arrive. So filters are what it leaves over.
+void allow_filters(CLI::App& command) {
+  command.allow_extras();
+  command.footer("Arguments:\n  filters                           Which cases: suites, ids, globs or [tags]; all when there is none");
+}
+
+std::vector<std::string> filters_of(const CLI::App& command) {
+  std::vector<std::string> filters = command.remaining();
+  for (const std::string& filter : filters) {
+    if (filter.starts_with('-')) throw CommandError(usage, fmt::format("unknown option {} (`shardproof {} --help` lists them)", filter, command.get_name()));
+  }
+  return filters;
 }
 
 void add_color(CLI::App& command, std::string& color) {
@@ -42,7 +53,7 @@ void add_terminal(CLI::App& command, TerminalOptions& terminal, std::string& col
 }
 
 void add_plan(CLI::App& command, PlanOptions& plan, Texts& texts) {
-  add_filters(command, plan.filters);
+  allow_filters(command);
   command.add_option("--ranks", plan.ranks, "World sizes to run, as 2,4 (default: all that there are cases for)")->delimiter(',')->allow_extra_args(false);
   command.add_option("--subject", plan.subject, "The engine under test (default: the worker's first)");
   command.add_option("--device", plan.device, "What runs the work")->capture_default_str();
@@ -86,7 +97,7 @@ std::variant<Options, Answered> parse_command_line(int argc, const char* const* 
 
   ListOptions list;
   auto* list_command = app.add_subcommand("list", "List the cases of a worker");
-  add_filters(*list_command, list.filters);
+  allow_filters(*list_command);
   list_command->add_flag("--json", list.json, "As JSON");
   auto* seeds = list_command->add_flag("--seeds", list.seeds, "Which seed test became which cases");
   list_command->add_flag("--clauses", list.clauses, "Which cases check a clause, and which faults break it")->excludes(seeds);
@@ -114,6 +125,10 @@ std::variant<Options, Answered> parse_command_line(int argc, const char* const* 
   diff_command->add_flag("--json", diff.json, "As JSON");
   add_color(*diff_command, texts.color);
 
+  StableOptions stable;
+  auto* stable_command = app.add_subcommand("stable", "Print the part of a report that is equal, byte for byte, between runs of one seed");
+  stable_command->add_option("report", stable.report, "A report.json or a run directory")->required();
+
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& answer) {
@@ -121,14 +136,19 @@ std::variant<Options, Answered> parse_command_line(int argc, const char* const* 
   }
   const ColorWhen color = color_when(texts.color);
   if (*run_command) {
+    run.plan.filters = filters_of(*run_command);
     run.plan.timeout = timeout(texts.timeout_s);
     run.plan.order = texts.order == "random" ? Order::random : Order::listed;
     run.plan.shard = parse_shard(texts.shard);
     run.terminal.color = color;
     return Options(std::move(run));
   }
-  if (*list_command) return Options(std::move(list));
+  if (*list_command) {
+    list.filters = filters_of(*list_command);
+    return Options(std::move(list));
+  }
   if (*faults_command) {
+    faults.plan.filters = filters_of(*faults_command);
     faults.plan.timeout = timeout(texts.timeout_s);
     faults.terminal.color = color;
     return Options(std::move(faults));
@@ -137,6 +157,7 @@ std::variant<Options, Answered> parse_command_line(int argc, const char* const* 
     merge.terminal.color = color;
     return Options(std::move(merge));
   }
+  if (*stable_command) return Options(std::move(stable));
   diff.color = color;
   return Options(std::move(diff));
 }

@@ -13,5 +13,6 @@ int list_command(const ListOptions& options);
 int faults_command(FaultsOptions options, const std::vector<std::string>& argv);
 int merge_command(const MergeOptions& options);
 int diff_command(const DiffOptions& options);
+int stable_command(const StableOptions& options);
 
 }  // namespace shardproof::launcher

@@ -1,35 +1,21 @@
 // `shardproof diff`: what changed between two reports.
 #include <fmt/format.h>
 
-#include <cerrno>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <system_error>
 
-#include "harness/protocol/run_directory.hpp"
 #include "launcher/commands.hpp"
 #include "launcher/launcher.hpp"
+#include "launcher/report_file.hpp"
 #include "launcher/terminal.hpp"
 #include "reports/diff.hpp"
 
 namespace shardproof::launcher {
-namespace {
-
-reports::Report read_report(std::filesystem::path file) {
-  if (std::filesystem::is_directory(file)) file = RunDirectory{file}.report();
-  std::ifstream in(file);
-  if (!in) throw CommandError(usage, fmt::format("cannot read {}: {}", file.string(), std::generic_category().message(errno)));
-  try {
-    return reports::read_report(in);
-  } catch (const std::exception& error) {
-    throw CommandError(usage, fmt::format("{} is no report: {}", file.string(), error.what()));
-  }
-}
-
-}  // namespace
 
 int diff_command(const DiffOptions& options) {
-  const reports::Diff diff = reports::diff(read_report(options.before), read_report(options.after));
+  const auto read = [](const std::filesystem::path& path) {
+    return read_report_file(path, [](std::istream& in) { return reports::read_report(in); });
+  };
+  const reports::Diff diff = reports::diff(read(options.before), read(options.after));
   if (options.json) {
     fmt::print("{}\n", reports::to_json(diff).dump(2));
   } else {

@@ -58,6 +58,10 @@ struct DiffOptions {
   ColorWhen color = ColorWhen::automatic;
 };
 
-using Options = std::variant<RunOptions, ListOptions, FaultsOptions, MergeOptions, DiffOptions>;
+struct StableOptions {
+  std::filesystem::path report;
+};
+
+using Options = std::variant<RunOptions, ListOptions, FaultsOptions, MergeOptions, DiffOptions, StableOptions>;
 
 }  // namespace shardproof::launcher

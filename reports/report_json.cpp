@@ -363,7 +363,11 @@ ordered_json stable_part(const ordered_json& report) {
     const auto device = worlds[world].value("device", std::string("sim"));
     auto& measurements = result["measurements"];
     for (auto it = measurements.begin(); it != measurements.end();) {
-      it = is_exact(device, it->value("unit", std::string())) ? it + 1 : measurements.erase(it);
+      if (is_exact(device, it->value("unit", std::string()))) {
+        ++it;
+      } else {
+        it = measurements.erase(it);
+      }
     }
   }
   return stable;
