@@ -4,10 +4,12 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <stdexcept>
@@ -46,11 +48,9 @@ std::filesystem::path private_directory() {
   return name;
 }
 
-std::vector<std::string> selected_ids(std::span<const BoundCase> cases, int world_size, const std::vector<std::string>& filters) {
+std::vector<std::string> selected_ids(const std::vector<CaseInfo>& cases, int world_size, const std::vector<std::string>& filters) {
   std::vector<CaseInfo> of_size;
-  for (const BoundCase& bound : cases) {
-    if (bound.info.world_size == world_size) of_size.push_back(bound.info);
-  }
+  std::ranges::copy_if(cases, std::back_inserter(of_size), [&](const CaseInfo& info) { return info.world_size == world_size; });
   if (of_size.empty()) throw UsageError(fmt::format("this program has no case for {} ranks", world_size));
   std::vector<std::string> ids;
   try {
@@ -70,8 +70,7 @@ void write_whole(const std::filesystem::path& file, const std::string& text) {
 
 }  // namespace
 
-ForeignWorld::ForeignWorld(const Identity& identity, const CommandLine& line, std::span<const BoundCase> cases,
-                           const std::string& default_subject) {
+ForeignWorld::ForeignWorld(const Identity& identity, const CommandLine& line, const Listing& listing) {
   // Ranks may start in different directories.
   const RunDirectory run{std::filesystem::absolute(line.run_directory)};
   plan_.size = identity.world_size;
@@ -79,7 +78,7 @@ ForeignWorld::ForeignWorld(const Identity& identity, const CommandLine& line, st
   plan_.seed = line.seed;
   FileStore meeting(meeting_place(run), fmt::format("foreign launcher, {} ranks", identity.world_size), identity.rank);
   if (identity.rank == 0) {
-    make(line, cases, default_subject);
+    make(line, listing);
     meeting.put("host", host());
     meeting.put("plan", nlohmann::ordered_json(plan_).dump());
     return;
@@ -97,9 +96,9 @@ ForeignWorld::ForeignWorld(const Identity& identity, const CommandLine& line, st
   }
 }
 
-void ForeignWorld::make(const CommandLine& line, std::span<const BoundCase> cases, const std::string& default_subject) {
-  plan_.subject = line.subject.empty() ? default_subject : line.subject;
-  plan_.cases = selected_ids(cases, plan_.size, line.filters);
+void ForeignWorld::make(const CommandLine& line, const Listing& listing) {
+  plan_.subject = !line.subject.empty() || listing.subjects.empty() ? line.subject : listing.subjects.front();
+  plan_.cases = selected_ids(listing.cases, plan_.size, line.filters);
   plan_.nonce = random_nonce();
   std::filesystem::create_directories(plan_.directory.parent_path());
   if (!std::filesystem::create_directory(plan_.directory)) {
@@ -108,6 +107,7 @@ void ForeignWorld::make(const CommandLine& line, std::span<const BoundCase> case
   plan_.rendezvous = private_directory();
   owned_ = plan_.rendezvous;
   ControlPage::create(plan_.rendezvous / "control", plan_.size, plan_.nonce);
+  write_whole(RunDirectory{line.run_directory}.root / "listing.json", nlohmann::ordered_json(listing).dump());
   write_whole(WorldDirectory{plan_.directory}.plan(), nlohmann::ordered_json(plan_).dump(2));
 }
 

@@ -140,17 +140,16 @@ class Lockstep {
     };
     if (!skip.empty()) {
       write_end({.outcome = Outcome::skipped, .reason = skip});
-      world_.end(false);
+      world_.body_ended();
       return;
     }
     try {
       const CaseEnd end = run_body(bound, ended.assertions);
       write_end(end);
-      world_.end(end.outcome == Outcome::failed || end.outcome == Outcome::error);
+      if (end.outcome == Outcome::failed || end.outcome == Outcome::error) world_.case_failed();
     } catch (const Released& released) {
       // Only the end of the world comes out of an agreement.
       write_end({.outcome = Outcome::released, .reason = released.abort().text, .culprit = released.abort().culprit});
-      world_.end(false);
       throw;
     }
   }
@@ -175,6 +174,7 @@ class Lockstep {
     const std::uint64_t passed = catch_.run([&] { bound.body(world_.self()); }, observer);
     assertions = passed + observer.failures();
     const BodyEnd mine = observer.end();
+    world_.body_ended();
     std::vector<BodyEnd> all;
     for (const auto& ballot : world_.agree(to_ballot(mine))) all.push_back(from_ballot(ballot));
     return conclude(world_.rank(), mine, assertions, all, world_.aborted());

@@ -118,8 +118,7 @@ int run_as_rank_of_others(const CommandLine& line, const Program& program, std::
     throw UsageError("--run-dir is for a rank under torchrun, mpirun or srun, but the environment names no rank and size "
                      "(RANK and WORLD_SIZE, OMPI_COMM_WORLD_*, PMI_*, SLURM_PROCID and SLURM_NTASKS)");
   }
-  const auto names = subject_names(program);
-  const ForeignWorld world(*identity, line, cases, names.empty() ? std::string() : names.front());
+  const ForeignWorld world(*identity, line, make_listing(program, cases));
   take_part(world.plan(), identity->rank, program, cases);
   return rank_left;
 }

@@ -8,8 +8,10 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <nlohmann/json.hpp>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include "harness/fabric/shm/shm_fabric.hpp"
@@ -38,6 +40,15 @@ void begin_stream(EventStream& stream, const WorldPlan& plan, int rank, const Me
                                   .suite_version = membership.suite_version,
                                   .build = membership.build,
                                   .protocol = Listing::current_protocol});
+}
+
+// A rank that waits for one that hangs should give up before the launcher's clock for the case runs out: it says what it waited for, goes to the
+// end of the case, and leaves the launcher with the one rank that is really overdue. The fabric multiplies this by the ranks per core; the
+// launcher's clock knows no such thing.
+std::chrono::milliseconds longest_wait(const WorldPlan& plan) {
+  const auto cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const auto ranks_per_core = (plan.size + cores - 1) / cores;
+  return std::max(plan.case_timeout * 3 / 4 / ranks_per_core, std::chrono::milliseconds(1));
 }
 
 std::string key_of(int rank) { return fmt::format("ranks/{}", rank); }
@@ -92,13 +103,11 @@ World::World(WorldPlan plan, int rank, Membership membership)
   progress_.pid = ::getpid();
   control_.report(rank_, progress_);
   meet();
-  // A call's deadline is as long as a case's. The launcher's clock for the case started before any call of it, so a launcher that watches
-  // ends the case first, with evidence of all ranks; the fabric's own deadline is what remains where no launcher of ours watches.
   group_ = watch_world(make_shm_world({.control = &control_,
                                        .store = &store_,
                                        .directory = plan_.rendezvous,
                                        .epoch = [this] { return epoch_; },
-                                       .timeout = plan_.case_timeout,
+                                       .timeout = longest_wait(plan_),
                                        .rank = rank_}),
                        notes_.calls);
 }
@@ -163,10 +172,14 @@ void World::doom(AbortReason reason, std::string_view text) {
   control_.doom({.culprit = rank_, .reason = reason, .text = std::string(text)});
 }
 
-void World::end(bool failed) {
+void World::body_ended() {
   progress_.position = -1;
   ++progress_.cases_ended;
-  if (failed) ++progress_.cases_failed;
+  control_.report(rank_, progress_);
+}
+
+void World::case_failed() {
+  ++progress_.cases_failed;
   control_.report(rank_, progress_);
 }
 

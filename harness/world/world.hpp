@@ -85,8 +85,9 @@ class World {
   void doom(AbortReason reason, std::string_view text);
   CaseNotes& notes() { return notes_; }
   Rank& self() { return self_; }
-  /// All ranks have agreed on the end of the case.
-  void end(bool failed);
+  /// This rank is through with the case and only waits for the others to be: the launcher's clock no longer runs for it.
+  void body_ended();
+  void case_failed();
 
   /// Meets all ranks a last time. What is said afterwards is that this rank left in order.
   void leave();

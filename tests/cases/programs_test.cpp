@@ -103,6 +103,7 @@ TEST_CASE("Under somebody else's launcher the ranks make the world themselves") 
   CHECK(plan.seed == 7);
   CHECK(plan.cases == std::vector<std::string>{"ends/passed[W=2]", "ends/thrown[W=2]"});
   CHECK_FALSE(std::filesystem::exists(plan.rendezvous));
+  CHECK(std::filesystem::exists(run / "listing.json"));
 
   SECTION("a run directory serves once") {
     for (const auto& end : run_program(program, {"--run-dir", run.string(), "ends/passed"}, 2, torchrun(2))) {

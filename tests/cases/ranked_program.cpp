@@ -6,7 +6,11 @@
 #include <catch2/catch_message.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <stdexcept>
+#include <string>
+#include <thread>
 
 RANKED_TEST_CASE("mine/all_gather_keeps_rank_order", ranks(2, 4)) {
   auto mine = iota(rank.index() * 10, 3);
@@ -111,6 +115,23 @@ RANKED_TEST_CASE("ends/different_call_counts", ranks(2)) {
 RANKED_TEST_CASE("ends/mismatch", ranks(2)) {
   CHECK(true);
   rank.world().all_gather(iota(0, 2 + rank.index()));
+}
+
+RANKED_TEST_CASE("ends/late", ranks(2)) {
+  const auto given_up = std::filesystem::temp_directory_path() / ("shardproof-given-up-" + std::to_string(::getppid()));
+  CHECK(true);
+  if (rank.index() == 1) {
+    // Busy with something else until the other one has given up waiting.
+    while (!std::filesystem::exists(given_up)) std::this_thread::yield();
+    std::filesystem::remove(given_up);
+    rank.world().barrier();
+  }
+  try {
+    rank.world().barrier();
+  } catch (const shardproof::DeadlineExceeded&) {
+    std::ofstream{given_up};
+    throw;
+  }
 }
 
 RANKED_TEST_CASE("ends/exit_in_body", ranks(2)) {

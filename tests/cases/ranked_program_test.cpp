@@ -196,6 +196,21 @@ TEST_CASE("Ranks that ask for different things get the same error") {
   CHECK_FALSE(world.ranks[0].only_case().reason.empty());
 }
 
+TEST_CASE("A rank that waits in vain names the one that did not come, and the world goes on") {
+  const auto world = run_world(program, 2, {"ends/late[W=2]", "ends/passed[W=2]"},
+                               {.plan = [](WorldPlan& plan) { plan.case_timeout = std::chrono::seconds(2); }});
+  check_left_in_order(world);
+  for (const auto& rank : world.ranks) {
+    REQUIRE(rank.cases.size() == 2);
+    CHECK(rank.cases[1].outcome == Outcome::passed);
+  }
+  CHECK(world.ranks[0].cases[0].outcome == Outcome::error);
+  CHECK_THAT(world.ranks[0].cases[0].reason, ContainsSubstring("missing") && ContainsSubstring("rank 1"));
+  CHECK(world.ranks[1].cases[0].outcome == Outcome::released);
+  CHECK(world.ranks[1].cases[0].culprit == 0);
+  CHECK(world.ranks[1].cases[0].reason == world.ranks[0].cases[0].reason);
+}
+
 TEST_CASE("A rank that dies in a body releases its peers, who leave the doomed world") {
   for (const std::string name : {"exit", "abort"}) {
     INFO(name);

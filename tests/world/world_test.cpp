@@ -91,13 +91,14 @@ TEST_CASE("Ranks join, talk, and leave in order") {
     expect(world.notes().calls.world_calls == 1, "one call noted");
     seeds[at] = world.self().seed();
     expect(world.notes().seed_used, "a seed noted as used");
+    world.body_ended();
     world.agree({});
-    world.end(false);
     world.begin(second, 1);
     expect(!world.notes().seed_used && world.notes().calls.world_calls == 0, "notes that begin anew");
     seeds[3 + at] = world.self().seed();
+    world.body_ended();
     world.agree({});
-    world.end(true);
+    world.case_failed();
     world.leave();
   });
   CHECK(errors == std::vector<std::string>(3));
@@ -163,8 +164,8 @@ TEST_CASE("An abort of the running case releases the others, and only from this 
         world.self().world().barrier();
         expect(!world.aborted(), "a new case without an abort");
       }
+      world.body_ended();
       world.agree({});
-      world.end(false);
     }
     world.leave();
   });
