@@ -28,7 +28,7 @@ scenario::Scenario small_mlp(scenario::Optimizer optimizer, bool reshard_after_f
 /// Three blocks of two linear layers, as PyTorch's traces were recorded with.
 scenario::Scenario traced_blocks(scenario::ReshardAfterForward reshard, bool post_optim_event);
 
-/// One failure for every race.
+/// Fails when there is a race, and says the first few in words.
 void check_no_race(const Rank& rank, const scenario::Run& run);
 
 }  // namespace shardproof::overlap

@@ -1,0 +1,65 @@
+// What a fault wraps must pass everything else on: an alteration that alters nothing changes nothing, and a dropped wait is the only one gone.
+#include <catch2/catch_test_macros.hpp>
+
+#include "fixtures/engines/fully_shard/fully_shard.hpp"
+#include "harness/device/sim/sim_device.hpp"
+#include "harness/fabric/shm/shm_fabric.hpp"
+#include "harness/faults/wrappers.hpp"
+#include "harness/scenario/builder.hpp"
+#include "harness/scenario/player.hpp"
+
+using namespace shardproof;
+
+namespace {
+
+Trace play_alone(std::unique_ptr<Subject> subject) {
+  ControlPage control = ControlPage::anonymous(1);
+  const auto groups = make_thread_world({.control = &control, .epoch = [](int) { return 1U; }});
+  const scenario::Scenario scenario = scenario::sleeping_stack(2).train(2, {});
+  return scenario::play(scenario, *subject, *groups.front(), 0).trace();
+}
+
+std::size_t count_waits(const Trace& trace) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(trace.facts, [](const Fact& fact) { return std::holds_alternative<fact::EventWaited>(fact); }));
+}
+
+}  // namespace
+
+TEST_CASE("an empty alteration leaves no trace") {
+  const Trace plain = play_alone(std::make_unique<engines::FullyShard>());
+  const Trace wrapped = play_alone(altered(std::make_unique<engines::FullyShard>(), {}));
+  CHECK(plain.facts.size() > 20);
+  CHECK(plain.facts == wrapped.facts);
+  CHECK(plain.facts == play_alone(drop_waits(std::make_unique<engines::FullyShard>(), [](const Wait&) { return false; })).facts);
+}
+
+TEST_CASE("only the waits that are asked for are dropped") {
+  const std::size_t all = count_waits(play_alone(std::make_unique<engines::FullyShard>()));
+  std::size_t offered = 0, dropped = 0;
+  const Trace trace = play_alone(drop_waits(std::make_unique<engines::FullyShard>(), [&](const Wait& wait) {
+    ++offered;
+    const bool drop = wait.stream == StreamRole::compute && wait.recorded_on == StreamRole::reduce;
+    if (drop) ++dropped;
+    return drop;
+  }));
+  CHECK(offered == all);
+  CHECK(dropped > 0);
+  CHECK(count_waits(trace) == all - dropped);
+}
+
+TEST_CASE("a subject keeps its name and its claims under an alteration") {
+  const auto wrapped = altered(std::make_unique<engines::FullyShard>(), {});
+  CHECK(wrapped->name() == engines::FullyShard().name());
+  CHECK(wrapped->version() == engines::FullyShard().version());
+  CHECK(wrapped->capabilities() == engines::FullyShard().capabilities());
+}
+
+TEST_CASE("a plan for another engine is refused, not guessed at") {
+  scenario::Scenario scenario = scenario::sleeping_stack(1);
+  scenario.plan.engine = "replicate";
+  ControlPage control = ControlPage::anonymous(1);
+  const auto groups = make_thread_world({.control = &control, .epoch = [](int) { return 1U; }});
+  engines::FullyShard subject;
+  CHECK_THROWS_AS(scenario::play(scenario, subject, *groups.front(), 0), scenario::SubjectError);
+}
