@@ -7,10 +7,13 @@
 
 namespace shardproof::launcher {
 
-std::ifstream open_report(std::filesystem::path path) {
-  if (std::filesystem::is_directory(path)) path = RunDirectory{path}.report();
-  std::ifstream in(path);
-  if (!in) throw CommandError(usage, fmt::format("cannot read {}: {}", path.string(), std::generic_category().message(errno)));
+std::filesystem::path report_path(const std::filesystem::path& named) {
+  return std::filesystem::is_directory(named) ? RunDirectory{named}.report() : named;
+}
+
+std::ifstream open_report(const std::filesystem::path& file) {
+  std::ifstream in(file);
+  if (!in) throw CommandError(usage, fmt::format("cannot read {}: {}", file.string(), std::generic_category().message(errno)));
   return in;
 }
 

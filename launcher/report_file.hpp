@@ -12,17 +12,21 @@
 
 namespace shardproof::launcher {
 
-/// The report behind a file or a run directory. CommandError (usage) naming the file when it cannot be read.
-std::ifstream open_report(std::filesystem::path path);
+/// A report, or that of the run directory that was named instead.
+std::filesystem::path report_path(const std::filesystem::path& named);
+
+/// CommandError (usage) naming the file when it cannot be read.
+std::ifstream open_report(const std::filesystem::path& file);
 
 /// What `read` makes of it; whatever it throws becomes a CommandError (usage) that names the file.
 template <class Read>
-auto read_report_file(const std::filesystem::path& path, const Read& read) {
-  std::ifstream in = open_report(path);
+auto read_report_file(const std::filesystem::path& named, const Read& read) {
+  const std::filesystem::path file = report_path(named);
+  std::ifstream in = open_report(file);
   try {
     return read(in);
   } catch (const std::exception& error) {
-    throw CommandError(usage, fmt::format("{} is no report: {}", path.string(), error.what()));
+    throw CommandError(usage, fmt::format("{} is no report: {}", file.string(), error.what()));
   }
 }
 

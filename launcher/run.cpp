@@ -29,7 +29,7 @@ class Run {
  public:
   Run(const Worker& worker, Plan plan, const RunDirectory& directory, reports::RunHead head, SignalWatch& signals, Terminal& terminal)
       : worker_(worker), directory_(directory), head_(std::move(head)), merger_(head_), signals_(signals), terminal_(terminal), index_(worker.listing.cases),
-        tracker_(total_cases(plan.worlds)), worlds_(plan.worlds.size()), pending_(std::make_move_iterator(plan.worlds.begin()),
+        tracker_(total_cases(plan.worlds)), pending_(std::make_move_iterator(plan.worlds.begin()),
                                                                                  std::make_move_iterator(plan.worlds.end())) {}
 
   RunResult run() {
@@ -79,18 +79,19 @@ class Run {
     result_.rank_died = !outcome.complete && outcome.interrupted_by == 0;
     const WorldTally tally = add_world(merger_, plan, index_, outcome.endings, directory);
     tracker_.world_ended(plan.cases.size(), tally.failed);
-    terminal_.note(world_line(plan, outcome, tally.failed));
+    terminal_.log(world_line(plan, outcome, tally.failed));
     write_file(directory.endings(), nlohmann::ordered_json(outcome.endings).dump() + "\n");
     // Ranks that run out of disk cannot say so in a log on that disk.
     if (!outcome.complete) require_writable(directory.logs());
     if (plan.trace) {
       for (const std::string& defect : merge_traces(directory)) terminal_.print("warning: " + defect);
     }
-    // Those of the last world come with the summary.
-    if (tally.failed > 0 && outcome.complete && !pending_.empty()) show_failures(plan, directory, outcome);
+    // All failures come with the summary; nobody should have to wait long for those that are known.
+    const bool waits = outcome.complete && !pending_.empty() && std::chrono::steady_clock::now() - started_ > short_run;
+    if (tally.failed > 0 && waits) show_failures(plan, directory, outcome);
   }
 
-  /// In full while the other worlds run: nobody has to wait for the summary.
+  /// In full, while the other worlds run.
   void show_failures(const WorldPlan& plan, const WorldDirectory& directory, const WorldOutcome& outcome) {
     reports::Merger one(head_);
     add_world(one, plan, index_, outcome.endings, directory);
@@ -101,7 +102,7 @@ class Run {
   }
 
   std::string world_line(const WorldPlan& plan, const WorldOutcome& outcome, std::size_t failed) const {
-    std::string line = fmt::format("world {} of {}: {} rank{}, {} case{}", begun_, worlds_, plan.size, plan.size == 1 ? "" : "s",
+    std::string line = fmt::format("world {}: {} rank{}, {} case{}", begun_ - 1, plan.size, plan.size == 1 ? "" : "s",
                                    plan.cases.size(), plan.cases.size() == 1 ? "" : "s");
     if (failed > 0) line += fmt::format(", {} failed", failed);
     if (!outcome.complete) line += ", ended early";
@@ -114,6 +115,9 @@ class Run {
     return result_.interrupted_by != 0 ? "it was interrupted" : "a rank of an earlier world died or overran its deadline";
   }
 
+  static constexpr std::chrono::seconds short_run{5};
+
+  const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
   const Worker& worker_;
   const RunDirectory& directory_;
   reports::RunHead head_;
@@ -122,7 +126,6 @@ class Run {
   Terminal& terminal_;
   CaseIndex index_;
   ProgressTracker tracker_;
-  std::size_t worlds_;
   int begun_ = 0;
   std::deque<WorldPlan> pending_;
   RunResult result_;

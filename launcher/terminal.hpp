@@ -65,6 +65,11 @@ class Terminal {
     if (!style_.quiet) print(text);
   }
 
+  /// The same, where no live line tells as much.
+  void log(std::string_view text) {
+    if (!live_) note(text);
+  }
+
  private:
   void show(const RunProgress& progress);
   void clear();

@@ -3,8 +3,10 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <nlohmann/json.hpp>
@@ -22,6 +24,8 @@ namespace {
 class BoundedOutput {
  public:
   explicit BoundedOutput(off_t capacity) : file_(memfd_create("shardproof-listing", MFD_CLOEXEC | MFD_ALLOW_SEALING)) {
+    // A limit on the length of files (ulimit -f) holds in memory too.
+    if (rlimit limit{}; getrlimit(RLIMIT_FSIZE, &limit) == 0) capacity = static_cast<off_t>(std::min<rlim_t>(static_cast<rlim_t>(capacity), limit.rlim_cur));
     if (!file_ || ftruncate(file_.get(), capacity) != 0 || fcntl(file_.get(), F_ADD_SEALS, F_SEAL_GROW) != 0) {
       throw std::system_error(errno, std::generic_category(), "memfd_create for the worker's list of cases");
     }

@@ -1,0 +1,217 @@
+// Every wrong thing that a user can ask for: a clear message, the right exit code, nothing written where nothing should be.
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <cstdlib>
+
+#include "tests/launcher/command.hpp"
+
+using namespace shardproof::launcher;
+using namespace shardproof::launcher::testing;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+Exit code(int number) { return {.signalled = false, .code = number}; }
+
+Said call(const std::vector<std::string>& arguments, const Setting& setting = {}) {
+  return shardproof::launcher::testing::shardproof(arguments, setting);
+}
+
+/// `run` of the troubled program; the message of a refusal, which must leave no output behind.
+std::string refused(std::vector<std::string> arguments, int expected = 2) {
+  TemporaryDirectory directory;
+  std::vector<std::string> all{"run", "--worker", trouble_program().string(), "--out", (directory / "run").string()};
+  all.insert(all.end(), arguments.begin(), arguments.end());
+  const Said said = call(all);
+  CHECK(said.end == code(expected));
+  CHECK(said.out.empty());
+  CHECK_FALSE(std::filesystem::exists(directory / "run"));
+  return said.err;
+}
+
+std::string refused_worker(const std::string& worker, int expected = 3) {
+  const Said said = call({"run", "--worker", worker, "--timeout", "2"});
+  CHECK(said.end == code(expected));
+  return said.err;
+}
+
+}  // namespace
+
+TEST_CASE("unknown names are answered with those that exist") {
+  CHECK_THAT(refused({"--subject", "nobody"}), ContainsSubstring("unknown subject 'nobody'"));
+  CHECK_THAT(refused({"--device", "abacus"}), ContainsSubstring("unknown device 'abacus': there is sim"));
+  CHECK_THAT(refused({"--fabric", "wool"}), ContainsSubstring("unknown fabric 'wool': there is shm"));
+  CHECK_THAT(refused({"--fault", "mine"}), ContainsSubstring("unknown fault 'mine'"));
+}
+
+TEST_CASE("a filter that selects nothing is an error that helps") {
+  CHECK_THAT(refused({"god/stays"}), ContainsSubstring("no case matches 'god/stays'; closest is 'good/stays'"));
+  CHECK_THAT(refused({"good", "[nothing]"}), ContainsSubstring("no case matches '[nothing]'"));
+}
+
+TEST_CASE("tags and brackets in ids reach the filter as they are") {
+  TemporaryDirectory directory;
+  const std::string worker = trouble_program().string();
+  Said said = call({"run", "--worker", worker, "--out", (directory / "tag").string(), "[quick]"});
+  CHECK(said.end == code(0));
+  CHECK(verdicts(directory / "tag").size() == 2);
+  said = call({"run", "many/rounds[W=2,n=3]", "--worker", worker, "--out", (directory / "id").string()});
+  CHECK(said.end == code(0));
+  CHECK(verdicts(directory / "id").size() == 1);
+}
+
+TEST_CASE("sizes that cannot be are refused, with the sizes that can") {
+  CHECK_THAT(refused({"--ranks", "0"}), ContainsSubstring("a world has 1 to 1024 ranks"));
+  CHECK_THAT(refused({"--ranks", "-1"}), ContainsSubstring("a world has 1 to 1024 ranks"));
+  CHECK_THAT(refused({"--ranks", "10000"}), ContainsSubstring("a world has 1 to 1024 ranks"));
+  CHECK_THAT(refused({"--ranks", "7"}), ContainsSubstring("no selected case runs on 7 ranks; there are cases for 1, 2, 3"));
+  refused({"--ranks", "two"});
+  CHECK_THAT(refused({"good", "--ranks", "2,9"}), ContainsSubstring("on 9 ranks"));
+}
+
+TEST_CASE("sizes are given together or one by one, before or after filters") {
+  TemporaryDirectory directory;
+  const std::string worker = trouble_program().string();
+  CHECK(call({"run", "--ranks", "2,3", "good", "--worker", worker, "--out", (directory / "a").string()}).end == code(0));
+  CHECK(verdicts(directory / "a").size() == 3);
+  CHECK(call({"run", "good", "--ranks", "1", "--ranks", "3", "--worker", worker, "--out", (directory / "b").string()}).end == code(0));
+  CHECK(verdicts(directory / "b").size() == 2);
+}
+
+TEST_CASE("numbers and texts that make no sense are refused") {
+  CHECK_THAT(refused({"--shard", "3/2"}), ContainsSubstring("expected i/n"));
+  CHECK_THAT(refused({"--shard", "x"}), ContainsSubstring("expected i/n"));
+  CHECK_THAT(refused({"good/stays", "--shard", "2/2"}), ContainsSubstring("is empty"));
+  CHECK_THAT(refused({"--repeat", "0"}), ContainsSubstring("at least once"));
+  CHECK_THAT(refused({"--timeout", "0"}), ContainsSubstring("--timeout"));
+  CHECK_THAT(refused({"--timeout", "nan"}), ContainsSubstring("--timeout"));
+  refused({"--seed", "-5"});
+  refused({"--allow-skips", "-1"});
+  refused({"--order", "sideways"});
+  refused({"--color", "pink"});
+  refused({"--no-such-option"});
+  refused({"-q", "-v"});
+}
+
+TEST_CASE("without a subcommand, help is offered") {
+  CHECK(call({}).end == code(2));
+  CHECK(call({"dance"}).end == code(2));
+  const Said help = call({"--help"});
+  CHECK(help.end == code(0));
+  for (const char* word : {"run", "list", "faults", "merge", "diff", "Exit codes"}) CHECK_THAT(help.out, ContainsSubstring(word));
+  CHECK(call({"run", "--help"}).end == code(0));
+  CHECK(call({"--version"}).end == code(0));
+}
+
+TEST_CASE("workers that are none are told apart") {
+  CHECK_THAT(refused_worker("/bin/true"), ContainsSubstring("/bin/true is not a shardproof worker"));
+  CHECK_THAT(refused_worker("/bin/cat"), ContainsSubstring("is not a shardproof worker"));
+  CHECK_THAT(refused_worker("/bin/sleep"), ContainsSubstring("is not a shardproof worker"));
+  CHECK_THAT(refused_worker("/nowhere"), ContainsSubstring("No such file"));
+  CHECK_THAT(refused_worker("/etc/passwd"), ContainsSubstring("Permission denied"));
+}
+
+TEST_CASE("output that cannot be written is refused before a rank starts") {
+  TemporaryDirectory directory;
+  const std::string worker = trouble_program().string();
+  std::filesystem::create_directories(directory / "full");
+  write_text(directory / "full/report.json", "precious");
+  Said said = call({"run", "good/stays", "--worker", worker, "--out", (directory / "full").string()});
+  CHECK(said.end == code(2));
+  CHECK_THAT(said.err, ContainsSubstring("is not empty"));
+  CHECK(text_of(directory / "full/report.json") == "precious");
+
+  said = call({"run", "good/stays", "--worker", worker, "--out", "/proc/shardproof"});
+  CHECK(said.end == code(2));
+  CHECK_THAT(said.err, ContainsSubstring("output unusable"));
+}
+
+TEST_CASE("a disk that fills up under the ranks ends with 2, and what is known is still said") {
+  const std::vector<std::string> wrapper{"/usr/bin/unshare", "--map-root-user", "--mount"};
+  if (std::system("/usr/bin/unshare --map-root-user --mount true 2>/dev/null") != 0) SKIP("no mounts in a namespace of one's own here");
+  TemporaryDirectory directory;
+  Setting setting;
+  setting.wrapper = wrapper;
+  setting.prelude = "mount -t tmpfs -o size=300k none " + directory.path().string() + " &&";
+  const Said said =
+      call({"run", "many", "--repeat", "300", "--worker", trouble_program().string(), "--out", (directory / "run").string()}, setting);
+  INFO(said.out << said.err);
+  CHECK(said.end == code(2));
+  CHECK_THAT(said.err, ContainsSubstring("output unusable") && ContainsSubstring("No space left on device"));
+  CHECK_THAT(said.out, ContainsSubstring("3000 cases in 1 world:") && ContainsSubstring(" passed"));
+}
+
+TEST_CASE("files that may not grow end with 2 as well") {
+  TemporaryDirectory directory;
+  const Said said = call({"run", "many", "--repeat", "3000", "--worker", trouble_program().string(), "--out", (directory / "run").string()},
+                         {.prelude = "trap '' XFSZ; ulimit -f 200;"});
+  INFO(said.out << said.err);
+  CHECK(said.end == code(2));
+  CHECK_THAT(said.err, ContainsSubstring("output unusable") && ContainsSubstring("plan.json") && ContainsSubstring("File too large"));
+}
+
+TEST_CASE("a merge of what is no run is refused") {
+  TemporaryDirectory directory;
+  Said said = call({"merge", directory.path().string()});
+  CHECK(said.end == code(2));
+  CHECK_THAT(said.err, ContainsSubstring("no world to merge"));
+  CHECK(call({"merge", "/nowhere"}).end == code(2));
+
+  std::filesystem::create_directories(directory / "worlds/0");
+  write_text(directory / "worlds/0/plan.json", "{");
+  said = call({"merge", directory.path().string()});
+  CHECK(said.end == code(5));
+  CHECK_THAT(said.err, ContainsSubstring("worlds/0"));
+}
+
+TEST_CASE("a rank stream that is corrupt or cut costs what it held, and is said") {
+  TemporaryDirectory directory;
+  const auto out = directory / "run";
+  REQUIRE(call({"run", "good", "--ranks", "2", "--worker", trouble_program().string(), "--out", out.string()}).end == code(0));
+  const auto stream = out / "worlds/0/ranks/rank-1.jsonl";
+  const std::string whole = text_of(stream);
+  for (const std::string& broken : {whole.substr(0, whole.size() / 2), whole.substr(0, whole.size() / 2) + "\n{]\n", std::string()}) {
+    write_text(stream, broken);
+    const Said said = call({"merge", out.string()});
+    INFO(said.out << said.err);
+    CHECK(said.end == code(5));
+    CHECK_FALSE(report_of(out).at("worlds").at(0).at("defects").empty());
+  }
+  std::filesystem::remove(stream);
+  CHECK(call({"merge", out.string()}).end == code(5));
+  write_text(stream, whole);
+  CHECK(call({"merge", out.string()}).end == code(0));
+}
+
+TEST_CASE("a diff of what is no report is refused") {
+  TemporaryDirectory directory;
+  write_text(directory / "report.json", "{}");
+  CHECK(call({"diff", "/nowhere", "/nowhere"}).end == code(2));
+  const Said said = call({"diff", directory.path().string(), directory.path().string()});
+  CHECK(said.end == code(2));
+  CHECK_THAT(said.err, ContainsSubstring("report.json is no report"));
+  CHECK(call({"diff", directory.path().string()}).end == code(2));
+}
+
+TEST_CASE("a list is JSON when asked for, else a table") {
+  const std::string worker = trouble_program().string();
+  const Said table = call({"list", "--worker", worker, "good"});
+  CHECK(table.end == code(0));
+  CHECK_THAT(table.out, ContainsSubstring("good/stays[W=2]") && ContainsSubstring("4 cases") && ContainsSubstring("[quick]"));
+  const auto json = nlohmann::json::parse(call({"list", "--worker", worker, "many/rounds[W=2,n=3]", "--json"}).out);
+  REQUIRE(json.size() == 1);
+  CHECK(json[0].at("id") == "many/rounds[W=2,n=3]");
+  CHECK(json[0].at("suite") == "many");
+  CHECK(json[0].at("params").at("n") == "3");
+  CHECK(json[0].at("world_size") == 2);
+  for (const char* key : {"clauses", "tags", "file", "line"}) CHECK(json[0].contains(key));
+  CHECK(call({"list", "--worker", worker, "nothing"}).end == code(2));
+  CHECK(call({"list", "--worker", worker, "--seeds", "--json"}).out == "[]\n");
+  CHECK(call({"list", "--worker", worker, "--clauses", "--json"}).out == "[]\n");
+}
+
+TEST_CASE("a worker without faults has no kill matrix") {
+  const Said said = call({"faults", "--worker", trouble_program().string()});
+  CHECK(said.end == code(2));
+  CHECK_THAT(said.err, ContainsSubstring("the worker has no faults"));
+}

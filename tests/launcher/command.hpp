@@ -1,0 +1,51 @@
+// Runs the built `shardproof` as a user would, and keeps what it said.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "launcher/process.hpp"
+#include "tests/launcher/temporary.hpp"
+
+namespace shardproof::launcher {
+
+inline std::ostream& operator<<(std::ostream& out, const Exit& end) { return out << describe(end); }
+
+}  // namespace shardproof::launcher
+
+namespace shardproof::launcher::testing {
+
+struct Said {
+  Exit end;
+  std::string out, err;
+  std::chrono::nanoseconds took{0};
+};
+
+struct Setting {
+  std::vector<std::string> environment;  ///< beside PATH
+  std::vector<std::string> wrapper;      ///< a program and its arguments that runs the shell that becomes the launcher
+  std::string prelude;                   ///< what that shell does first
+  /// Called while the launcher runs; its process and what it has said so far.
+  std::function<void(Process&, const std::function<std::string()>&)> meanwhile;
+};
+
+/// `shardproof ARGUMENTS…` in an empty directory of its own.
+Said shardproof(const std::vector<std::string>& arguments, const Setting& setting = {});
+
+/// The program of troubled cases.
+std::filesystem::path trouble_program();
+
+/// The verdicts of a report, by case id.
+std::map<std::string, std::string> verdicts(const std::filesystem::path& run_directory);
+nlohmann::json report_of(const std::filesystem::path& run_directory);
+
+/// Until `found` holds; false after a minute.
+bool eventually(const std::function<bool()>& found);
+
+}  // namespace shardproof::launcher::testing

@@ -1,0 +1,84 @@
+// When does a case count as having noticed a fault?
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include "launcher/kill_matrix.hpp"
+
+using namespace shardproof;
+using namespace shardproof::launcher;
+using reports::Verdict;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+CaseInfo make_case(const std::string& id, std::vector<std::string> clauses) {
+  CaseInfo info;
+  info.id = id;
+  info.clauses = std::move(clauses);
+  return info;
+}
+
+reports::Report make_report(const std::vector<std::pair<std::string, Verdict>>& verdicts) {
+  reports::Report report;
+  for (const auto& [id, verdict] : verdicts) {
+    reports::CaseResult result;
+    result.info.id = id;
+    result.verdict = verdict;
+    report.cases.push_back(std::move(result));
+  }
+  return report;
+}
+
+const std::vector<CaseInfo> cases{make_case("s/one", {"A-1"}), make_case("s/two", {"A-1", "B-1"}), make_case("s/none", {}), make_case("s/other", {"C-1"})};
+const FaultInfo breaks_a{.name = "late", .clauses = {"A-1"}, .what = "comes late"};
+const FaultInfo breaks_b{.name = "never", .clauses = {"B-1"}, .what = "never comes"};
+const FaultInfo breaks_z{.name = "lost", .clauses = {"Z-9"}, .what = "is lost"};
+
+Cell cell_of(Verdict clean, Verdict with) {
+  return kill_matrix({breaks_a}, {cases[0]}, make_report({{"s/one", clean}}), {make_report({{"s/one", with}})}).rows[0].cells[0];
+}
+
+}  // namespace
+
+TEST_CASE("a case kills when it passes without the fault and does not with it") {
+  for (const Verdict bad : {Verdict::error, Verdict::failed, Verdict::disagreed, Verdict::hung, Verdict::crashed}) {
+    CHECK(cell_of(Verdict::passed, bad) == Cell::killed);
+    CHECK(cell_of(bad, bad) == Cell::unknown);
+  }
+  CHECK(cell_of(Verdict::passed, Verdict::passed) == Cell::survived);
+  CHECK(cell_of(Verdict::passed, Verdict::skipped) == Cell::unknown);
+  CHECK(cell_of(Verdict::passed, Verdict::not_run) == Cell::unknown);
+  CHECK(cell_of(Verdict::skipped, Verdict::failed) == Cell::unknown);
+}
+
+TEST_CASE("only cases with a clause that the fault breaks can kill it") {
+  CHECK(related_cases(breaks_a, cases).size() == 2);
+  CHECK(related_cases(breaks_b, cases).size() == 1);
+  CHECK(related_cases(breaks_z, cases).empty());
+
+  const auto clean = make_report({{"s/one", Verdict::passed}, {"s/two", Verdict::passed}, {"s/other", Verdict::passed}});
+  const auto all_fail = make_report({{"s/one", Verdict::failed}, {"s/two", Verdict::failed}, {"s/other", Verdict::failed}});
+  const KillMatrix matrix = kill_matrix({breaks_a, breaks_b, breaks_z}, cases, clean, {all_fail, all_fail, all_fail});
+  CHECK(matrix.cases == std::vector<std::string>{"s/one", "s/two"});
+  CHECK(matrix.rows[0].by == std::vector<std::string>{"s/one", "s/two"});
+  CHECK(matrix.rows[1].by == std::vector<std::string>{"s/two"});
+  CHECK(matrix.rows[1].cells == std::vector<Cell>{Cell::unrelated, Cell::killed});
+  CHECK_FALSE(matrix.rows[2].killed());
+  CHECK_FALSE(matrix.all_killed());
+
+  CHECK(to_json(matrix).dump() ==
+        R"([{"name":"late","clauses":["A-1"],"what":"comes late","killed":true,"by":["s/one","s/two"]},)"
+        R"({"name":"never","clauses":["B-1"],"what":"never comes","killed":true,"by":["s/two"]},)"
+        R"({"name":"lost","clauses":["Z-9"],"what":"is lost","killed":false,"by":[]}])");
+  const std::string text = to_text(matrix, false);
+  CHECK_THAT(text, ContainsSubstring("\n       A  B  C\n") && ContainsSubstring("\ns/one  x\n") && ContainsSubstring("\ns/two  x  x\n"));
+  CHECK_THAT(text, ContainsSubstring("C  ALIVE   lost (Z-9): is lost [no selected case has one of its clauses]"));
+  CHECK_THAT(text, ContainsSubstring("2 of 3 faults killed"));
+}
+
+TEST_CASE("a repeated case counts with its strongest verdict") {
+  const auto clean = make_report({{"s/one", Verdict::passed}, {"s/one", Verdict::passed}});
+  const auto flaky = make_report({{"s/one", Verdict::passed}, {"s/one", Verdict::failed}});
+  CHECK(kill_matrix({breaks_a}, cases, clean, {flaky}).all_killed());
+  CHECK_FALSE(kill_matrix({breaks_a}, cases, flaky, {flaky}).all_killed());
+}

@@ -1,0 +1,146 @@
+// Where results go, and every way in which they cannot.
+#include <unistd.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include "launcher/launcher.hpp"
+#include "launcher/machine.hpp"
+#include "launcher/output.hpp"
+#include "launcher/rendezvous_directory.hpp"
+#include "tests/launcher/temporary.hpp"
+
+using namespace shardproof;
+using namespace shardproof::launcher;
+using namespace shardproof::launcher::testing;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+std::string refusal(const auto& action) {
+  try {
+    action();
+  } catch (const CommandError& error) {
+    CHECK(error.code() == usage);
+    return error.what();
+  }
+  return "accepted";
+}
+
+/// The process's own, for as long as this lives.
+class WorkingDirectory {
+ public:
+  explicit WorkingDirectory(const std::filesystem::path& directory) : before_(std::filesystem::current_path()) {
+    std::filesystem::current_path(directory);
+  }
+  ~WorkingDirectory() { std::filesystem::current_path(before_); }
+
+ private:
+  std::filesystem::path before_;
+};
+
+}  // namespace
+
+TEST_CASE("without a name, a run gets a new directory and the link to the latest") {
+  TemporaryDirectory directory;
+  const WorkingDirectory here(directory.path());
+  const RunDirectory first = make_run_directory({});
+  const RunDirectory second = make_run_directory({});
+  CHECK(first.root != second.root);
+  CHECK(std::filesystem::is_empty(second.root));
+  CHECK(std::filesystem::canonical("shardproof-out/latest") == std::filesystem::canonical(second.root));
+  CHECK(std::filesystem::is_symlink("shardproof-out/latest"));
+}
+
+TEST_CASE("a named directory is made, or taken when it is empty, and nothing in it is overwritten") {
+  TemporaryDirectory directory;
+  CHECK(make_run_directory(directory / "a/b/c").root == directory / "a/b/c");
+  CHECK(make_run_directory(directory / "a/b/c").root == directory / "a/b/c");
+  write_text(directory / "a/b/c/precious", "text");
+  CHECK_THAT(refusal([&] { make_run_directory(directory / "a/b/c"); }), ContainsSubstring("a/b/c is not empty"));
+  CHECK(text_of(directory / "a/b/c/precious") == "text");
+}
+
+TEST_CASE("a directory that cannot be one is output unusable") {
+  TemporaryDirectory directory;
+  write_text(directory / "file", "");
+  CHECK_THAT(refusal([&] { make_run_directory(directory / "file"); }), ContainsSubstring("output unusable") && ContainsSubstring("file"));
+  CHECK_THAT(refusal([&] { make_run_directory(directory / "file/below"); }), ContainsSubstring("output unusable"));
+  CHECK_THAT(refusal([&] { make_run_directory("/proc/shardproof"); }), ContainsSubstring("output unusable"));
+}
+
+TEST_CASE("a file is replaced whole or not at all") {
+  TemporaryDirectory directory;
+  write_file(directory / "report", "one");
+  write_file(directory / "report", "two");
+  CHECK(text_of(directory / "report") == "two");
+  CHECK_THAT(refusal([&] { write_file(directory / "absent/report", "x"); }), ContainsSubstring("absent/report") && ContainsSubstring("No such file"));
+  // What stands in the way of the rename stays, and no half-written file is left beside it.
+  std::filesystem::create_directories(directory / "busy/inside");
+  CHECK_THAT(refusal([&] { write_file(directory / "busy", "x"); }), ContainsSubstring("output unusable"));
+  CHECK_FALSE(std::filesystem::exists(directory / "busy.new"));
+}
+
+TEST_CASE("a full disk is said to be full") {
+  if (!std::filesystem::exists("/dev/full")) SKIP("no /dev/full here");
+  TemporaryDirectory directory;
+  std::filesystem::create_symlink("/dev/full", directory / "report.new");
+  CHECK_THAT(refusal([&] { write_file(directory / "report", std::string(100'000, 'x')); }), ContainsSubstring("No space left on device"));
+  CHECK_FALSE(std::filesystem::exists(directory / "report"));
+}
+
+TEST_CASE("ranks meet in a private directory that goes with its handle") {
+  std::filesystem::path path;
+  {
+    const RendezvousDirectory place = RendezvousDirectory::make(2);
+    path = place.path();
+    CHECK(std::filesystem::status(path).permissions() == std::filesystem::perms::owner_all);
+    write_text(path / "file", "text");
+  }
+  CHECK_FALSE(std::filesystem::exists(path));
+}
+
+TEST_CASE("only a memory file system with room counts as one") {
+  CHECK_FALSE(is_roomy_memory("/proc", 0));
+  CHECK_FALSE(is_roomy_memory("/nowhere", 0));
+  if (is_roomy_memory("/dev/shm", 1)) CHECK_FALSE(is_roomy_memory("/dev/shm", ~std::uint64_t{0}));
+}
+
+TEST_CASE("of the environment, only what changes results is recorded") {
+  const std::vector<std::string> environment{"OMP_NUM_THREADS=2", "SECRET=x", "NCCL_DEBUG=INFO", "LANG=C", "LANGUAGE=de", "broken"};
+  CHECK(recorded_environment(environment) == std::map<std::string, std::string>{{"LANG", "C"}, {"NCCL_DEBUG", "INFO"}, {"OMP_NUM_THREADS", "2"}});
+}
+
+TEST_CASE("the machine has a name, a kernel and at least one core") {
+  const auto facts = machine_facts();
+  CHECK_FALSE(facts.at("host").empty());
+  CHECK_FALSE(facts.at("kernel").empty());
+  CHECK(std::stoi(facts.at("cores")) >= 1);
+}
+
+TEST_CASE("the commit is read from git's own files") {
+  TemporaryDirectory directory;
+  const std::string one(40, '1'), two(40, '2');
+  const auto work = directory / "tree/deep";
+  std::filesystem::create_directories(work);
+  CHECK(git_commit(work).empty());
+
+  const auto git = directory / "tree/.git";
+  std::filesystem::create_directories(git / "refs/heads");
+  write_text(git / "HEAD", "ref: refs/heads/main\n");
+  CHECK(git_commit(work).empty());  // no commit yet
+  write_text(git / "packed-refs", "# pack-refs\n" + two + " refs/heads/remain\n" + one + " refs/heads/main\n");
+  CHECK(git_commit(work) == one);
+  write_text(git / "refs/heads/main", two + "\n");
+  CHECK(git_commit(work) == two);
+  write_text(git / "HEAD", one + "\n");
+  CHECK(git_commit(work) == one);
+
+  // A linked work tree: its own HEAD, the refs of the main one.
+  std::filesystem::create_directories(git / "worktrees/other");
+  std::filesystem::create_directories(directory / "other");
+  write_text(directory / "other/.git", "gitdir: " + (git / "worktrees/other").string() + "\n");
+  write_text(git / "worktrees/other/HEAD", "ref: refs/heads/main\n");
+  write_text(git / "worktrees/other/commondir", "../..\n");
+  CHECK(git_commit(directory / "other") == two);
+}

@@ -1,0 +1,206 @@
+// Children that end in every way there is, and some that will not end.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <cerrno>
+#include <chrono>
+#include <optional>
+#include <system_error>
+
+#include "launcher/poller.hpp"
+#include "launcher/process.hpp"
+#include "launcher/signal_watch.hpp"
+#include "tests/launcher/temporary.hpp"
+
+using namespace shardproof;
+using namespace shardproof::launcher;
+using namespace shardproof::launcher::testing;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+Deadline in(int seconds) { return std::chrono::steady_clock::now() + std::chrono::seconds(seconds); }
+
+/// A shell script as a child, its output in files of a directory that lives as long as it.
+class Script {
+ public:
+  explicit Script(const std::string& text, std::vector<std::string> environment = {}) {
+    const FileDescriptor out(::open((directory_ / "out").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    const FileDescriptor err(::open((directory_ / "err").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    process_.emplace(Process::spawn({.program = "/bin/sh",
+                                     .arguments = {"-c", text},
+                                     .environment = std::move(environment),
+                                     .standard_output = out.get(),
+                                     .standard_error = err.get()}));
+  }
+  Process& process() { return *process_; }
+  void drop() { process_.reset(); }
+  std::string out() const { return text_of(directory_ / "out"); }
+  std::string err() const { return text_of(directory_ / "err"); }
+
+  /// Until the script has written a whole line: its trap and its children are in place then.
+  std::string first_line() {
+    const Deadline limit = in(20);
+    for (;;) {
+      const std::string text = out();
+      if (text.find('\n') != std::string::npos) return text.substr(0, text.find('\n'));
+      if (std::chrono::steady_clock::now() > limit) return "";
+      process_->wait(std::chrono::steady_clock::now() + std::chrono::milliseconds(1));
+    }
+  }
+
+ private:
+  TemporaryDirectory directory_;
+  std::optional<Process> process_;
+};
+
+/// A process that is gone, or only waits for somebody to reap it.
+bool is_dead(pid_t pid) {
+  const std::string status = text_of("/proc/" + std::to_string(pid) + "/status");
+  return status.empty() || status.find("State:\tZ") != std::string::npos;
+}
+
+/// SIGKILL has been sent; the kernel takes a moment.
+bool dies(pid_t pid) {
+  for (const Deadline limit = in(20); std::chrono::steady_clock::now() < limit;) {
+    if (is_dead(pid)) return true;
+    ::sched_yield();
+  }
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("exit codes are told as they are") {
+  for (const int code : {0, 1, 3, 127, 255}) {
+    Script script("exit " + std::to_string(code));
+    CHECK(script.process().wait(in(20)) == Exit{.signalled = false, .code = code});
+  }
+}
+
+TEST_CASE("signals are told as they are") {
+  for (const int number : {SIGKILL, SIGTERM, SIGSEGV, SIGABRT, SIGHUP, SIGPIPE}) {
+    Script script("kill -" + std::to_string(number) + " $$");
+    CHECK(script.process().wait(in(20)) == Exit{.signalled = true, .code = number});
+  }
+  CHECK(describe({.signalled = true, .code = SIGKILL}) == "signal 9 (SIGKILL)");
+  CHECK(describe({.signalled = false, .code = 3}) == "exit code 3");
+}
+
+TEST_CASE("an ending is remembered") {
+  Script script("exit 5");
+  REQUIRE(script.process().wait(in(20)));
+  CHECK(script.process().collect() == Exit{.signalled = false, .code = 5});
+  CHECK(script.process().wait(in(0)) == Exit{.signalled = false, .code = 5});
+}
+
+TEST_CASE("a wait ends at its deadline") {
+  Script script("exec sleep 1000");
+  CHECK_FALSE(script.process().wait(std::chrono::steady_clock::now() + std::chrono::milliseconds(20)));
+  CHECK_FALSE(script.process().collect());
+}
+
+TEST_CASE("a child that ignores SIGTERM is killed") {
+  Script script("trap '' TERM; echo ready; while :; do sleep 1000; done");
+  REQUIRE(script.first_line() == "ready");
+  ::kill(script.process().pid(), SIGTERM);
+  script.process().kill_group();
+  CHECK(script.process().wait(in(20)) == Exit{.signalled = true, .code = SIGKILL});
+}
+
+TEST_CASE("a handle that goes takes the group with it") {
+  Script script("sleep 1000 & echo $!; wait");
+  const pid_t grandchild = std::stoi(script.first_line());
+  const pid_t child = script.process().pid();
+  script.drop();
+  CHECK(dies(child));
+  CHECK(dies(grandchild));
+  CHECK(::waitpid(child, nullptr, WNOHANG) == -1);  // reaped: nobody's zombie
+}
+
+TEST_CASE("what a child leaves behind in its group ends with it") {
+  Script script("sleep 1000 & echo $!; exit 0");
+  const pid_t grandchild = std::stoi(script.first_line());
+  CHECK(script.process().wait(in(20)) == Exit{});
+  CHECK(dies(grandchild));
+}
+
+TEST_CASE("a child has a group of its own, and ours stays out of reach") {
+  Script script("exec sleep 1000");
+  CHECK(::getpgid(script.process().pid()) == script.process().pid());
+  CHECK(::getpgid(0) != script.process().pid());
+}
+
+TEST_CASE("output of any length holds nobody up") {
+  Script script("head -c 3000000 /dev/zero >&2; echo done");
+  CHECK(script.process().wait(in(60)) == Exit{});
+  CHECK(script.err().size() == 3'000'000);
+  CHECK(script.out() == "done\n");
+}
+
+TEST_CASE("standard input is empty") {
+  Script script("cat; echo end");
+  CHECK(script.process().wait(in(20)) == Exit{});
+  CHECK(script.out() == "end\n");
+}
+
+TEST_CASE("the environment is what was given and nothing else") {
+  Script script("/usr/bin/env", {"ONE=1", "TWO=a b"});
+  CHECK(script.process().wait(in(20)) == Exit{});
+  CHECK_THAT(script.out(), ContainsSubstring("ONE=1\n") && ContainsSubstring("TWO=a b\n"));
+  CHECK_THAT(script.out(), !ContainsSubstring("HOME="));
+}
+
+TEST_CASE("no descriptor of ours reaches a child, not even an inheritable one") {
+  const FileDescriptor inheritable(::open("/dev/null", O_RDONLY));
+  REQUIRE(inheritable.get() > 2);
+  Script script("[ -e /proc/self/fd/" + std::to_string(inheritable.get()) + " ] && echo open || echo closed");
+  CHECK(script.process().wait(in(20)) == Exit{});
+  CHECK(script.out() == "closed\n");
+}
+
+TEST_CASE("a program that cannot be started is named, with the system's word for it") {
+  TemporaryDirectory directory;
+  write_text(directory / "data", "no program");
+  const auto refusal = [&](const std::filesystem::path& program) {
+    try {
+      Process::spawn({.program = program, .arguments = {}, .environment = {}, .standard_output = 1, .standard_error = 2});
+    } catch (const std::system_error& error) {
+      return std::string(error.what());
+    }
+    return std::string("started");
+  };
+  CHECK_THAT(refusal(directory / "absent"), ContainsSubstring("absent") && ContainsSubstring("No such file"));
+  CHECK_THAT(refusal(directory / "data"), ContainsSubstring("data") && ContainsSubstring("Permission denied"));
+  std::filesystem::permissions(directory / "data", std::filesystem::perms::owner_all);
+  CHECK_THAT(refusal(directory / "data"), ContainsSubstring("data") && ContainsSubstring("Exec format error"));
+  CHECK(::waitpid(-1, nullptr, WNOHANG) == -1);  // nothing was left to reap
+}
+
+TEST_CASE("one poll sees children, signals and deadlines") {
+  SignalWatch signals;
+  Poller poller;
+  poller.add(signals.descriptor(), 99);
+  CHECK(poller.wait(std::chrono::steady_clock::now() + std::chrono::milliseconds(5)).empty());
+
+  Script script("exit 0");
+  poller.add(script.process().descriptor(), 7);
+  CHECK(poller.wait(in(20)) == std::vector<std::uint64_t>{7});
+  poller.remove(script.process().descriptor());
+
+  ::kill(::getpid(), SIGTERM);
+  CHECK(poller.wait(in(20)) == std::vector<std::uint64_t>{99});
+  CHECK(signals.take() == SIGTERM);
+  CHECK_FALSE(signals.take());
+}
+
+TEST_CASE("a child does not inherit what the launcher does with signals") {
+  SignalWatch signals;
+  Script script("kill -TERM $$; echo survived");
+  CHECK(script.process().wait(in(20)) == Exit{.signalled = true, .code = SIGTERM});
+  Script pipe("yes | head -n 1 > /dev/null; kill -PIPE $$; echo survived");
+  CHECK(pipe.process().wait(in(20)) == Exit{.signalled = true, .code = SIGPIPE});
+}

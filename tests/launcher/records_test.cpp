@@ -1,0 +1,135 @@
+// What runs leave on disk, read back: whole, cut short, or not by us.
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_exception.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <nlohmann/json.hpp>
+
+#include "harness/protocol/trace_json.hpp"
+#include "launcher/records.hpp"
+#include "launcher/trace_files.hpp"
+#include "tests/launcher/temporary.hpp"
+
+using namespace shardproof;
+using namespace shardproof::launcher;
+using namespace shardproof::launcher::testing;
+using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::MessageMatches;
+
+namespace {
+
+void make_world(const WorldDirectory& world, const WorldPlan& plan) {
+  std::filesystem::create_directories(world.ranks());
+  write_text(world.plan(), nlohmann::ordered_json(plan).dump());
+}
+
+/// A rank that passed the plan's cases up to `ended`.
+void write_stream(const WorldDirectory& world, const WorldPlan& plan, int rank, std::size_t ended) {
+  std::string text = to_line(event::RankStarted{.rank = rank, .world_size = plan.size, .pid = 1, .host = "h", .nonce = plan.nonce,
+                                                .suite_version = "1", .build = "b", .protocol = Listing::current_protocol}) + "\n";
+  for (std::size_t i = 0; i < ended; ++i) {
+    text += to_line(event::CaseStarted{.id = plan.cases[i], .position = i}) + "\n";
+    text += to_line(event::CaseEnded{.id = plan.cases[i], .position = i, .outcome = Outcome::passed, .assertions = 1}) + "\n";
+  }
+  if (ended == plan.cases.size()) text += to_line(event::RankEnded{.rank = rank}) + "\n";
+  write_text(world.rank_stream(rank), text);
+}
+
+}  // namespace
+
+TEST_CASE("an id tells suite, parameters and world size") {
+  const CaseInfo info = parse_case_id("overlap/post[W=2,event=true]", 4);
+  CHECK(info.id == "overlap/post[W=2,event=true]");
+  CHECK(info.suite == "overlap");
+  CHECK(info.world_size == 2);
+  CHECK(info.params == std::map<std::string, std::string>{{"W", "2"}, {"event", "true"}});
+  CHECK(parse_case_id("a/b", 4).world_size == 4);
+  CHECK(parse_case_id("a/b[W=x]", 4).world_size == 4);
+  CHECK(parse_case_id("a/b[", 4).params.empty());
+  CHECK(parse_case_id("", 4).suite.empty());
+}
+
+TEST_CASE("known cases are found whole, unknown ones by their id") {
+  const CaseIndex index({{.id = "a/b[W=1]", .suite = "a", .clauses = {"A-1"}, .file = "a.cpp", .line = 9}});
+  const auto found = index.find({"a/b[W=1]", "c/d[W=3]"});
+  REQUIRE(found.size() == 2);
+  CHECK(found[0].clauses == std::vector<std::string>{"A-1"});
+  CHECK(found[1].world_size == 3);
+}
+
+TEST_CASE("worlds are found by number, and by nothing else") {
+  TemporaryDirectory directory;
+  for (const char* name : {"10", "2", "0", "-1", "x", "3.old"}) std::filesystem::create_directories(directory / "worlds" / name);
+  const auto worlds = find_worlds({directory.path()});
+  REQUIRE(worlds.size() == 3);
+  CHECK(worlds[0].root.filename() == "0");
+  CHECK(worlds[1].root.filename() == "2");
+  CHECK(worlds[2].root.filename() == "10");
+  CHECK(find_worlds({directory / "nothing"}).empty());
+}
+
+TEST_CASE("a world comes back with what its ranks said and how they ended") {
+  TemporaryDirectory directory;
+  const WorldDirectory world{directory / "0"};
+  const WorldPlan plan{.size = 2, .nonce = "n", .cases = {"a/one[W=2]", "a/two[W=2]"}};
+  make_world(world, plan);
+  write_stream(world, plan, 0, 2);
+  write_stream(world, plan, 1, 1);
+  CHECK(read_plan(world).cases == plan.cases);
+
+  // Nobody wrote the endings: another launcher's ranks.
+  CHECK(read_endings(world, 2) == std::vector<Ending>{{.rank = 0}, {.rank = 1}});
+  const std::vector<Ending> endings{{.rank = 0, .how = Ending::How::exited}, {.rank = 1, .how = Ending::How::signalled, .code = 9, .position = 1}};
+  write_text(world.endings(), nlohmann::ordered_json(endings).dump());
+  CHECK(read_endings(world, 2) == endings);
+
+  reports::Merger merger({});
+  add_world(merger, plan, CaseIndex(), endings, world);
+  const reports::Report report = merger.finish();
+  REQUIRE(report.cases.size() == 2);
+  CHECK(report.cases[0].verdict == reports::Verdict::passed);
+  CHECK(report.cases[1].verdict == reports::Verdict::crashed);
+}
+
+TEST_CASE("a plan or endings that cannot be read are named with their world") {
+  TemporaryDirectory directory;
+  const WorldDirectory world{directory / "7"};
+  CHECK_THROWS_MATCHES(read_plan(world), std::runtime_error, MessageMatches(ContainsSubstring("/7: cannot read")));
+  make_world(world, {});
+  write_text(world.plan(), "{");
+  CHECK_THROWS_MATCHES(read_plan(world), std::runtime_error, MessageMatches(ContainsSubstring("the plan of")));
+  write_text(world.plan(), nlohmann::ordered_json(WorldPlan{.size = 2'000'000'000}).dump());
+  CHECK_THROWS_MATCHES(read_plan(world), std::runtime_error, MessageMatches(ContainsSubstring("the limit is 1024")));
+  write_text(world.endings(), "[{}]");
+  CHECK_THROWS_MATCHES(read_endings(world, 1), std::runtime_error, MessageMatches(ContainsSubstring("the endings of")));
+}
+
+TEST_CASE("a world that was never begun is not run, on any rank") {
+  reports::Merger merger({});
+  add_not_started(merger, {.size = 3, .cases = {"a/one[W=3]"}}, CaseIndex(), "no time");
+  const reports::Report report = merger.finish();
+  REQUIRE(report.cases.size() == 1);
+  CHECK(report.cases[0].verdict == reports::Verdict::not_run);
+  REQUIRE(report.worlds.size() == 1);
+  CHECK(report.worlds[0].endings.at(0).text == "no time");
+}
+
+TEST_CASE("the traces of all ranks become one file per case") {
+  TemporaryDirectory directory;
+  const WorldDirectory world{directory.path()};
+  CHECK(merge_traces(world).empty());
+  std::filesystem::create_directories(world.traces());
+  for (const int rank : {0, 1}) {
+    write_text(world.traces() / ("a.one[W=2].rank-" + std::to_string(rank) + ".json"), nlohmann::ordered_json(Trace{.rank = rank, .facts = {}}).dump());
+  }
+  write_text(world.traces() / "a.two[W=2].rank-0.json", "{");
+  write_text(world.traces() / "notes.txt", "kept");
+  const auto defects = merge_traces(world);
+  REQUIRE(defects.size() == 1);
+  CHECK_THAT(defects[0], ContainsSubstring("a.two[W=2]"));
+  CHECK(std::filesystem::exists(world.traces() / "a.one[W=2].trace.json"));
+  CHECK_FALSE(std::filesystem::exists(world.traces() / "a.one[W=2].rank-0.json"));
+  CHECK_FALSE(std::filesystem::exists(world.traces() / "a.one[W=2].rank-1.json"));
+  CHECK(std::filesystem::exists(world.traces() / "a.two[W=2].rank-0.json"));
+  CHECK(std::filesystem::exists(world.traces() / "notes.txt"));
+  CHECK(nlohmann::json::parse(text_of(world.traces() / "a.one[W=2].trace.json")).contains("traceEvents"));
+}

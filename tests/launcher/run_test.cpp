@@ -1,0 +1,255 @@
+// `shardproof run` against ranks that pass, fail, die, hang and refuse: what it says, how it ends, and that nothing already done is lost.
+#include <signal.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <chrono>
+#include <sstream>
+
+#include "tests/launcher/command.hpp"
+
+using namespace shardproof::launcher;
+using namespace shardproof::launcher::testing;
+using Catch::Matchers::ContainsSubstring;
+using namespace std::chrono_literals;
+using Verdicts = std::map<std::string, std::string>;
+
+namespace {
+
+Said run(const std::filesystem::path& out, std::vector<std::string> arguments, const Setting& setting = {}) {
+  std::vector<std::string> all{"run", "--worker", trouble_program().string(), "--out", out.string()};
+  all.insert(all.end(), arguments.begin(), arguments.end());
+  return shardproof::launcher::testing::shardproof(all, setting);
+}
+
+Exit code(int number) { return {.signalled = false, .code = number}; }
+
+std::size_t files_in_shared_memory() {
+  std::size_t count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) count += entry.path().filename().string().starts_with("shardproof-") ? 1 : 0;
+  return count;
+}
+
+/// Processes that the ranks named in their logs.
+std::vector<pid_t> pids_in(const std::filesystem::path& logs, const std::string& word) {
+  std::vector<pid_t> pids;
+  for (const auto& entry : std::filesystem::directory_iterator(logs)) {
+    std::istringstream text(text_of(entry.path()));
+    for (std::string line; std::getline(text, line);) {
+      if (line.starts_with(word)) pids.push_back(std::stoi(line.substr(word.size())));
+    }
+  }
+  return pids;
+}
+
+bool is_gone(pid_t pid) {
+  const std::string status = text_of("/proc/" + std::to_string(pid) + "/status");
+  return status.empty() || status.find("State:\tZ") != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("cases that pass end with 0 and a whole report") {
+  TemporaryDirectory directory;
+  const Said said = run(directory / "run", {"good"});
+  INFO(said.out << said.err);
+  CHECK(said.end == code(0));
+  CHECK(verdicts(directory / "run") ==
+        Verdicts{{"good/alone[W=1]", "passed"}, {"good/meets[W=2]", "passed"}, {"good/meets[W=3]", "passed"}, {"good/stays[W=2]", "passed"}});
+  const auto report = report_of(directory / "run");
+  CHECK(report.at("worlds").size() == 3);
+  for (const char* file : {"run.json", "worlds/1/plan.json", "worlds/1/endings.json", "worlds/1/ranks/rank-1.jsonl", "worlds/1/logs/rank-0.err",
+                           "worlds/1/evidence"}) {
+    CHECK(std::filesystem::exists(directory / "run" / file));
+  }
+  CHECK(said.out.find('\x1b') == std::string::npos);
+  CHECK(said.err.empty());
+}
+
+TEST_CASE("a failed check ends with 1, and is shown") {
+  TemporaryDirectory directory;
+  const Said said = run(directory / "run", {"bad/check", "good/stays"});
+  CHECK(said.end == code(1));
+  CHECK_THAT(said.out, ContainsSubstring("bad/check[W=2]") && ContainsSubstring("rank.index() == 0"));
+  CHECK(verdicts(directory / "run") == Verdicts{{"bad/check[W=2]", "failed"}, {"good/stays[W=2]", "passed"}});
+}
+
+TEST_CASE("a rank that dies ends its case as crashed, at once, and the run after it, with all results before it") {
+  TemporaryDirectory directory;
+  const std::size_t before = files_in_shared_memory();
+  const Said said = run(directory / "run", {"good", "bad/killed", "many", "--timeout", "60"});
+  INFO(said.out << said.err);
+  CHECK(said.end == code(4));
+  CHECK(said.took < 30s);  // of the minute that the case was given
+  const Verdicts seen = verdicts(directory / "run");
+  CHECK(seen.at("good/alone[W=1]") == "passed");
+  CHECK(seen.at("good/meets[W=2]") == "passed");
+  CHECK(seen.at("good/stays[W=2]") == "passed");
+  CHECK(seen.at("bad/killed[W=2]") == "crashed");
+  CHECK(seen.at("many/rounds[W=2,n=0]") == "not_run");
+  CHECK(seen.at("good/meets[W=3]") == "not_run");
+  CHECK_THAT(said.out, ContainsSubstring("SIGKILL"));
+  const auto endings = nlohmann::json::parse(text_of(directory / "run/worlds/1/endings.json"));
+  CHECK(endings.at(1).at("how") == "signalled");
+  CHECK(endings.at(1).at("code") == SIGKILL);
+  CHECK(endings.at(0).at("how") == "stopped");
+  CHECK(files_in_shared_memory() <= before);
+}
+
+TEST_CASE("every way of dying is told as it is") {
+  TemporaryDirectory directory;
+  Said said = run(directory / "segfault", {"bad/segfault"});
+  CHECK(said.end == code(4));
+  CHECK_THAT(said.out, ContainsSubstring("SIGSEGV"));
+  CHECK(verdicts(directory / "segfault") == Verdicts{{"bad/segfault[W=2]", "crashed"}});
+  said = run(directory / "exits", {"bad/exits"});
+  CHECK(said.end == code(4));
+  CHECK(verdicts(directory / "exits") == Verdicts{{"bad/exits[W=2]", "crashed"}});
+}
+
+TEST_CASE("a case that overruns its time is hung, its rank is killed, its peer is not blamed") {
+  TemporaryDirectory directory;
+  const Said said = run(directory / "run", {"good/stays", "bad/hangs", "--timeout", "0.5"});
+  INFO(said.out << said.err);
+  CHECK(said.end == code(4));
+  CHECK(verdicts(directory / "run") == Verdicts{{"good/stays[W=2]", "passed"}, {"bad/hangs[W=2]", "hung"}});
+  const auto endings = nlohmann::json::parse(text_of(directory / "run/worlds/0/endings.json"));
+  CHECK(endings.at(1).at("how") == "overran");
+  CHECK(endings.at(0).at("how") == "stopped");
+  CHECK_THAT(endings.at(1).at("text").get<std::string>(), ContainsSubstring("rank 1 is in bad/hangs[W=2] for more than 0.5 s"));
+}
+
+TEST_CASE("a rank killed from outside in the middle of many cases costs that case alone") {
+  TemporaryDirectory directory;
+  Setting setting;
+  setting.meanwhile = [&](Process&, const auto&) {
+    const auto logs = directory / "run/worlds/0/logs";
+    REQUIRE(eventually([&] { return std::filesystem::exists(logs / "rank-1.err") && pids_in(logs, "here ").size() == 2; }));
+    ::kill(pids_in(logs, "here ").back(), SIGKILL);
+  };
+  const Said said = run(directory / "run", {"many", "bad/waits", "--repeat", "1"}, setting);
+  CHECK(said.end == code(4));
+  const Verdicts seen = verdicts(directory / "run");
+  CHECK(seen.at("bad/waits[W=2]") == "crashed");
+  // Listed before `many`.
+  CHECK(seen.at("many/rounds[W=2,n=9]") == "not_run");
+}
+
+TEST_CASE("a rank that cannot join ends with 3 and its own last words") {
+  TemporaryDirectory directory;
+  Said said = run(directory / "refuses", {"good/stays"}, {.environment = {"TROUBLE=refuses to join"}});
+  CHECK(said.end == code(3));
+  CHECK_THAT(said.err, ContainsSubstring("rank 1 ended with exit code 3 before its first case") && ContainsSubstring("no place for me here"));
+  said = run(directory / "vanishes", {"good/stays"}, {.environment = {"TROUBLE=vanishes"}});
+  CHECK(said.end == code(3));
+  CHECK_THAT(said.err, ContainsSubstring("rank 1 ended with exit code 0 before its first case"));
+  CHECK(verdicts(directory / "vanishes") == Verdicts{{"good/stays[W=2]", "not_run"}});
+}
+
+TEST_CASE("a rank that crashes before it joins has crashed") {
+  TemporaryDirectory directory;
+  const Said said = run(directory / "run", {"good/stays"}, {.environment = {"TROUBLE=crashes early"}});
+  CHECK(said.end == code(4));
+  CHECK_THAT(said.out, ContainsSubstring("SIGABRT"));
+}
+
+TEST_CASE("skips are free until a budget is given") {
+  TemporaryDirectory directory;
+  CHECK(run(directory / "free", {"skip", "good/stays"}).end == code(0));
+  CHECK(run(directory / "allowed", {"skip", "good/stays", "--allow-skips", "1"}).end == code(0));
+  const Said said = run(directory / "over", {"skip", "good/stays", "--allow-skips", "0"});
+  CHECK(said.end == code(6));
+  CHECK_THAT(said.out, ContainsSubstring("not today"));
+}
+
+TEST_CASE("floods of output and forgotten children hold nobody up") {
+  TemporaryDirectory directory;
+  const Said said = run(directory / "run", {"loud"});
+  CHECK(said.end == code(0));
+  CHECK(std::filesystem::file_size(directory / "run/worlds/0/logs/rank-0.err") >= 3'000'000);
+  for (const pid_t child : pids_in(directory / "run/worlds/0/logs", "child ")) ::kill(child, SIGKILL);
+}
+
+TEST_CASE("an interrupted run releases its ranks, reports what it has, and ends as shells expect") {
+  for (const int number : {SIGINT, SIGTERM}) {
+    TemporaryDirectory directory;
+    Setting setting;
+    setting.meanwhile = [&](Process& launcher, const auto&) {
+      const auto logs = directory / "run/worlds/1/logs";
+      REQUIRE(eventually([&] { return std::filesystem::exists(logs / "rank-1.err") && pids_in(logs, "here ").size() == 2; }));
+      ::kill(launcher.pid(), number);
+    };
+    const Said said = run(directory / "run", {"good/alone", "bad/waits", "good/meets", "--order", "random", "--seed", "1"}, setting);
+    INFO(said.out << said.err);
+    CHECK(said.end == code(128 + number));
+    CHECK_THAT(said.err, ContainsSubstring("interrupted"));
+    const Verdicts seen = verdicts(directory / "run");
+    CHECK(seen.at("good/alone[W=1]") == "passed");
+    CHECK(seen.at("bad/waits[W=2]") != "passed");
+    CHECK(seen.at("good/meets[W=3]") == "not_run");
+    for (const pid_t rank : pids_in(directory / "run/worlds/1/logs", "here ")) CHECK(eventually([&] { return is_gone(rank); }));
+  }
+}
+
+TEST_CASE("ranks do not outlive a launcher that is killed, and a merge makes its report") {
+  TemporaryDirectory directory;
+  Setting setting;
+  setting.meanwhile = [&](Process& launcher, const auto&) {
+    const auto logs = directory / "run/worlds/1/logs";
+    REQUIRE(eventually([&] { return std::filesystem::exists(logs / "rank-1.err") && pids_in(logs, "here ").size() == 2; }));
+    ::kill(launcher.pid(), SIGKILL);
+  };
+  const Said said = run(directory / "run", {"good/alone", "bad/waits"}, setting);
+  CHECK(said.end == Exit{.signalled = true, .code = SIGKILL});
+  for (const pid_t rank : pids_in(directory / "run/worlds/1/logs", "here ")) CHECK(eventually([&] { return is_gone(rank); }));
+  CHECK_FALSE(std::filesystem::exists(directory / "run/report.json"));
+
+  const Said merged = shardproof::launcher::testing::shardproof({"merge", (directory / "run").string()});
+  INFO(merged.out << merged.err);
+  CHECK(merged.end != code(0));
+  CHECK(verdicts(directory / "run").at("good/alone[W=1]") == "passed");
+  CHECK(verdicts(directory / "run").at("bad/waits[W=2]") != "passed");
+}
+
+TEST_CASE("repeat, order and shard choose what is run") {
+  TemporaryDirectory directory;
+  CHECK(run(directory / "repeat", {"good/stays", "--repeat", "3"}).end == code(0));
+  CHECK(report_of(directory / "repeat").at("cases").size() == 3);
+
+  CHECK(run(directory / "first", {"many", "--order", "random", "--seed", "7"}).end == code(0));
+  CHECK(run(directory / "second", {"many", "--order", "random", "--seed", "7"}).end == code(0));
+  const auto order = [&](const char* name) { return nlohmann::json::parse(text_of(directory / name / "worlds/0/plan.json")).at("cases"); };
+  CHECK(order("first") == order("second"));
+  CHECK(order("first").front() != "many/rounds[W=2,n=0]");
+
+  Verdicts together;
+  for (const char* part : {"1/3", "2/3", "3/3"}) {
+    const auto out = directory / ("shard" + std::string(part).substr(0, 1));
+    CHECK(run(out, {"many", "good", "--shard", part}).end == code(0));
+    together.merge(verdicts(out));
+  }
+  CHECK(together.size() == 14);
+}
+
+TEST_CASE("two runs of one seed have no difference") {
+  TemporaryDirectory directory;
+  REQUIRE(run(directory / "a", {"good", "--seed", "7"}).end == code(0));
+  REQUIRE(run(directory / "b", {"good", "--seed", "7"}).end == code(0));
+  const auto diff = [](const std::filesystem::path& a, const std::filesystem::path& b) {
+    return shardproof::launcher::testing::shardproof({"diff", a.string(), b.string(), "--json"});
+  };
+  CHECK(diff(directory / "a", directory / "b/report.json").end == code(0));
+  // Without a case that was there before, something got worse.
+  REQUIRE(run(directory / "c", {"good/stays", "--seed", "7"}).end == code(0));
+  const Said worse = diff(directory / "a", directory / "c");
+  CHECK(worse.end == code(1));
+  CHECK_THAT(worse.out, ContainsSubstring("removed_case") && ContainsSubstring("good/alone[W=1]"));
+}
+
+TEST_CASE("quiet says little, verbose says every case, colour comes when asked for") {
+  TemporaryDirectory directory;
+  const Said quiet = run(directory / "quiet", {"good", "-q"});
+  const Said verbose = run(directory / "verbose", {"good", "-v", "--color", "always"});
+  CHECK(std::count(quiet.out.begin(), quiet.out.end(), '\n') == 1);
+  CHECK_THAT(verbose.out, ContainsSubstring("good/meets[W=3]") && ContainsSubstring("\x1b["));
+}

@@ -1,0 +1,104 @@
+// The line that lives while worlds run.
+#include <stdlib.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <chrono>
+#include <cstdio>
+
+#include "launcher/terminal.hpp"
+#include "tests/launcher/temporary.hpp"
+
+using namespace shardproof;
+using namespace shardproof::launcher;
+using namespace shardproof::launcher::testing;
+using namespace std::chrono_literals;
+
+namespace {
+
+RunProgress busy() {
+  return {.done = 12, .total = 64, .failed = 1, .running = "overlap/training_overlap[W=2]", .running_for = 300ms,
+          .slowest = "overlap/post_optim_event[W=2,event=true]", .slowest_time = 1200ms};
+}
+
+}  // namespace
+
+TEST_CASE("the line says how far the run is, what it does, what failed and what was slow") {
+  CHECK(progress_line(busy(), 200) == "12/64 cases, 1 failed | overlap/training_overlap[W=2] 0.3 s | slowest overlap/post_optim_event[W=2,event=true] 1.2 s");
+  CHECK(progress_line({.done = 0, .total = 3}, 200) == "0/3 cases");
+}
+
+TEST_CASE("the line fits every width") {
+  for (std::size_t width = 0; width < 130; ++width) {
+    const std::string line = progress_line(busy(), width);
+    INFO(width << ": " << line);
+    CHECK(line.size() <= width);
+    if (width >= 22) CHECK(line.starts_with("12/64 cases, 1 failed"));
+  }
+  CHECK(progress_line(busy(), 90) == "12/64 cases, 1 failed | overlap/tra..overlap[W=2] 0.3 s | slowest overlap/..nt=true] 1.2 s");
+}
+
+TEST_CASE("progress is followed over worlds") {
+  ProgressTracker tracker(5);
+  ControlPage page = ControlPage::anonymous(2);
+  const WorldPlan plan{.size = 2, .cases = {"a/one", "a/two"}};
+  page.report(0, {.cases_ended = 1, .cases_failed = 1, .position = 1, .case_started_ns = 1});
+  page.report(1, {.cases_ended = 0, .cases_failed = 0, .position = 0, .case_started_ns = 2});
+  RunProgress seen = tracker.look(plan, page);
+  CHECK(seen.done == 0);
+  CHECK(seen.failed == 1);
+  CHECK(seen.running == "a/two");
+  CHECK(seen.slowest == "a/two");
+
+  tracker.world_ended(2, 1);
+  ControlPage next = ControlPage::anonymous(2);
+  seen = tracker.look(plan, next);
+  CHECK(seen.done == 2);
+  CHECK(seen.failed == 1);
+  CHECK(seen.running.empty());
+  CHECK(seen.total == 5);
+}
+
+TEST_CASE("a position that the plan does not have is nobody's case") {
+  ProgressTracker tracker(1);
+  ControlPage page = ControlPage::anonymous(1);
+  page.report(0, {.position = 7, .case_started_ns = 1});
+  CHECK(tracker.look({.size = 1, .cases = {"a/one"}}, page).running.empty());
+}
+
+TEST_CASE("a file is no terminal: no colour unless asked for, no live line, no escape") {
+  TemporaryDirectory directory;
+  std::FILE* file = std::fopen((directory / "log").c_str(), "w");
+  REQUIRE(file);
+  CHECK_FALSE(use_color(ColorWhen::automatic, file));
+  CHECK(use_color(ColorWhen::always, file));
+  CHECK_FALSE(use_color(ColorWhen::never, file));
+  {
+    Terminal terminal(file, {});
+    ProgressTracker tracker(1);
+    const WorldPlan plan{.size = 1, .cases = {"a/one"}};
+    const auto view = terminal.view(tracker, plan);
+    REQUIRE(view);
+    CHECK(view->interval >= 10s);
+    view->show(ControlPage::anonymous(1));
+    terminal.print("whole line");
+    terminal.note("a note\n");
+  }
+  std::fclose(file);
+  CHECK(text_of(directory / "log") == "0/1 cases\nwhole line\na note\n");
+}
+
+TEST_CASE("quiet is without notes and without a live line") {
+  TemporaryDirectory directory;
+  std::FILE* file = std::fopen((directory / "log").c_str(), "w");
+  REQUIRE(file);
+  {
+    Terminal terminal(file, {.quiet = true});
+    ProgressTracker tracker(1);
+    CHECK_FALSE(terminal.view(tracker, {}));
+    terminal.note("a note");
+    terminal.print("a failure");
+  }
+  std::fclose(file);
+  CHECK(text_of(directory / "log") == "a failure\n");
+}

@@ -1,0 +1,107 @@
+// Programs that are no workers, asked for their cases.
+#include <stdlib.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "launcher/launcher.hpp"
+#include "launcher/worker.hpp"
+#include "tests/launcher/temporary.hpp"
+
+using namespace shardproof;
+using namespace shardproof::launcher;
+using namespace shardproof::launcher::testing;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+constexpr std::chrono::milliseconds ample{60'000};
+
+std::string refusal(const std::filesystem::path& program, std::chrono::milliseconds patience = ample) {
+  try {
+    ask_worker(program, patience);
+  } catch (const CommandError& error) {
+    CHECK(error.code() == infrastructure);
+    return error.what();
+  }
+  return "accepted";
+}
+
+std::filesystem::path script(const TemporaryDirectory& directory, const std::string& text) {
+  const std::filesystem::path file = directory / "script";
+  write_text(file, "#!/bin/sh\n" + text + "\n");
+  std::filesystem::permissions(file, std::filesystem::perms::owner_all);
+  return file;
+}
+
+Listing small_listing() {
+  Listing listing;
+  listing.suite_version = "1";
+  listing.build = "abc";
+  listing.cases.push_back({.id = "a/b[W=2]", .suite = "a", .params = {{"W", "2"}}, .world_size = 2, .file = "a.cpp", .line = 3});
+  return listing;
+}
+
+std::string listing_error(const std::string& text) {
+  try {
+    parse_listing(text);
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+}  // namespace
+
+TEST_CASE("programs that are no workers are told apart from workers") {
+  CHECK_THAT(refusal("/bin/true"), ContainsSubstring("/bin/true is not a shardproof worker") && ContainsSubstring("its answer is empty"));
+  CHECK_THAT(refusal("/bin/cat"), ContainsSubstring("ended with exit code 1") && ContainsSubstring("standard error: "));
+  CHECK_THAT(refusal("/bin/echo"), ContainsSubstring("its answer is no JSON: '--list-json'"));
+  CHECK_THAT(refusal("/nowhere/at/all"), ContainsSubstring("/nowhere/at/all") && ContainsSubstring("No such file"));
+  CHECK_THAT(refusal("/etc/passwd"), ContainsSubstring("Permission denied"));
+  CHECK_THAT(refusal("/bin"), ContainsSubstring("is a directory"));
+}
+
+TEST_CASE("a worker that does not answer is not waited for") {
+  TemporaryDirectory directory;
+  CHECK_THAT(refusal(script(directory, "exec sleep 1000"), std::chrono::milliseconds(50)), ContainsSubstring("did not answer within 50 ms"));
+}
+
+TEST_CASE("a worker that never stops talking is cut off") {
+  TemporaryDirectory directory;
+  CHECK_THAT(refusal(script(directory, "head -c 3000000 /dev/zero >&2; exit 1")), ContainsSubstring("ended with exit code 1"));
+}
+
+TEST_CASE("a worker that crashes is said to have") {
+  TemporaryDirectory directory;
+  CHECK_THAT(refusal(script(directory, "kill -SEGV $$")), ContainsSubstring("signal 11 (SIGSEGV)"));
+}
+
+TEST_CASE("an answer of another protocol says so before all else") {
+  CHECK_THAT(listing_error(R"({"protocol": 99})"), ContainsSubstring("it speaks protocol 99, this launcher 1"));
+  CHECK_THAT(listing_error("[]"), ContainsSubstring("names no protocol"));
+  CHECK_THAT(listing_error(R"({"protocol": "1"})"), ContainsSubstring("names no protocol"));
+  CHECK_THAT(listing_error(R"({"protocol": 1})"), ContainsSubstring("malformed"));
+}
+
+TEST_CASE("a listing comes back as it was, and the worker sees no other launcher's ranks") {
+  TemporaryDirectory directory;
+  write_text(directory / "listing", nlohmann::ordered_json(small_listing()).dump());
+  setenv("SHARDPROOF_RANK", "3", 1);
+  setenv("OMPI_COMM_WORLD_RANK", "3", 1);
+  setenv("UNRELATED", "kept", 1);
+  const Worker worker = ask_worker(
+      script(directory, "[ -z \"$SHARDPROOF_RANK$OMPI_COMM_WORLD_RANK\" ] && [ \"$UNRELATED\" = kept ] && [ \"$*\" = --list-json ] && cat " +
+                            (directory / "listing").string()),
+      ample);
+  unsetenv("SHARDPROOF_RANK");
+  unsetenv("OMPI_COMM_WORLD_RANK");
+  unsetenv("UNRELATED");
+  CHECK(worker.listing.cases == small_listing().cases);
+  CHECK(worker.listing.build == "abc");
+  CHECK(worker.program.is_absolute());
+  CHECK(worker.listing_text == text_of(directory / "listing"));
+}
