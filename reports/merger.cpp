@@ -27,7 +27,7 @@ std::string describe(const Ending& ending) {
     case Ending::How::exited: sentence = fmt::format("exited with code {}", ending.code); break;
     case Ending::How::signalled: sentence = fmt::format("was killed by signal {} ({})", ending.code, signal_name(ending.code)); break;
     case Ending::How::overran: sentence = "overran its deadline"; break;
-    case Ending::How::stopped: sentence = "was stopped because of another rank"; break;
+    case Ending::How::stopped: sentence = "was stopped by its launcher"; break;
     case Ending::How::not_started: sentence = "was not started"; break;
     case Ending::How::foreign: sentence = "ended unobserved"; break;
   }
@@ -97,8 +97,12 @@ void Merger::open_world(const WorldPlan& plan, std::vector<CaseInfo> cases, std:
     }
   }
   somebody_died_ = std::any_of(endings_.begin(), endings_.end(), [](const auto& ending) { return ending && died_by_itself(*ending); });
-  for (const auto& ending : endings_) {
+  const auto is_foreign = [](const auto& ending) { return ending && ending->how == Ending::How::foreign; };
+  const bool foreign_world = std::all_of(endings_.begin(), endings_.end(), is_foreign);
+  for (auto& ending : endings_) {
     if (ending) world.endings.push_back(*ending);
+    // Who started one rank of a world started all of them and saw how they ended.
+    if (is_foreign(ending) && !foreign_world) ending.reset();
   }
 }
 
@@ -260,6 +264,7 @@ void Merger::apply_ending(const RankStream& stream, int rank, std::size_t first_
       if (stream.start && !stream.complete && stream.defect.empty()) defect(rank, "has a stream without an end, and nobody saw how its process ended");
       return;
     case Ending::How::stopped: {
+      if (!somebody_died_) defect(rank, describe(ending) + ", but none of its world died");
       const auto position = ending.position >= 0 ? static_cast<std::size_t>(ending.position) : first_unended;
       if (position >= positions_.size()) return;
       if (is_inside || ending.position >= 0) {

@@ -119,7 +119,8 @@ Report read_report(std::istream& in);
 std::span<const std::string_view> volatile_fields();
 
 /// The part that is equal byte for byte between runs of one seed: volatile fields dropped. Failures stand by rank there, since whose came
-/// first is a matter of time.
+/// first is a matter of time, and durations on a real device are left out. The document is one that
+/// `from_json` accepts.
 nlohmann::ordered_json stable_part(const nlohmann::ordered_json& report);
 
 /// Exit codes of the design, the first that applies: 3 a rank could not start, join or leave its world while none crashed or hung there ·

@@ -215,6 +215,11 @@ void check_worlds(const Report& report) {
   }
 }
 
+ordered_json* find(ordered_json& json, const char* key) {
+  const auto found = json.find(key);
+  return found == json.end() ? nullptr : &*found;
+}
+
 void drop(ordered_json& json, std::string_view place) {
   const auto slash = place.find('/');
   const auto step = place.substr(0, slash);
@@ -350,24 +355,17 @@ std::span<const std::string_view> volatile_fields() { return volatile_places; }
 ordered_json stable_part(const ordered_json& report) {
   auto stable = report;
   for (const auto place : volatile_places) drop(stable, place);
-  const auto worlds = stable.value("worlds", ordered_json::array());
-  if (!stable.contains("cases") || !stable["cases"].is_array()) return stable;
+  if (!stable.is_object() || !stable.contains("cases")) return stable;
   for (auto& result : stable["cases"]) {
-    if (!result.is_object()) continue;
-    if (auto failures = result.find("failures"); failures != result.end() && failures->is_array()) {
-      std::stable_sort(failures->begin(), failures->end(),
-                       [](const auto& a, const auto& b) { return a.value("rank", 0) < b.value("rank", 0); });
+    if (auto* failures = find(result, "failures")) {
+      std::stable_sort(failures->begin(), failures->end(), [](const auto& a, const auto& b) { return a.at("rank") < b.at("rank"); });
     }
-    const auto world = result.value("world", std::size_t{0});
-    if (world >= worlds.size() || !result.contains("measurements")) continue;
-    const auto device = worlds[world].value("device", std::string("sim"));
-    auto& measurements = result["measurements"];
-    for (auto it = measurements.begin(); it != measurements.end();) {
-      if (is_exact(device, it->value("unit", std::string()))) {
-        ++it;
-      } else {
-        it = measurements.erase(it);
-      }
+    const auto* world = find(result, "world");
+    auto* measurements = find(result, "measurements");
+    if (!world || !measurements) continue;
+    const auto device = stable.at("worlds").at(world->get<std::size_t>()).at("device").get<std::string>();
+    for (auto it = measurements->begin(); it != measurements->end();) {
+      it = is_exact(device, it->at("unit").get<std::string>()) ? std::next(it) : measurements->erase(it);
     }
   }
   return stable;
