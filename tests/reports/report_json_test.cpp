@@ -1,0 +1,238 @@
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <csignal>
+#include <limits>
+#include <sstream>
+#include <stdexcept>
+
+#include "tests/reports/sample_report.hpp"
+
+namespace shardproof::reports {
+namespace {
+
+using Catch::Matchers::ContainsSubstring;
+using namespace testing;
+using nlohmann::ordered_json;
+
+std::string written(const Report& report) {
+  std::ostringstream out;
+  write_report(out, report);
+  return out.str();
+}
+
+Report read(const std::string& text) {
+  std::istringstream in(text);
+  return read_report(in);
+}
+
+std::vector<std::string> keys(const ordered_json& json) {
+  std::vector<std::string> names;
+  for (const auto& item : json.items()) names.push_back(item.key());
+  return names;
+}
+
+using Names = std::vector<std::string>;
+
+TEST_CASE("the fields that scripts rely on") {
+  const auto json = to_json(sample_report());
+  CHECK(keys(json) == Names{"schema_version", "suite_version", "run", "machine", "subject", "profile", "summary", "worlds", "cases", "skips"});
+  CHECK(json["schema_version"] == 1);
+  CHECK(json["summary"].dump() ==
+        R"({"cases":8,"passed":2,"skipped":1,"not_run":1,"error":1,"failed":1,"disagreed":1,"hung":0,"crashed":1,"flaky":1,"waived":0})");
+  CHECK(json["worlds"][0]["fabric"] == "shm");
+  CHECK(json["worlds"][0]["device"] == "sim");
+  CHECK(json["worlds"][0]["ranks"] == 2);
+  CHECK(json["run"]["seed"] == 18446744073709551615ULL);
+  CHECK(json["subject"]["fault"].is_null());
+  CHECK(json["skips"].dump() == R"([{"id":"mine/skipped[W=2]","repetition":0,"reason":"needs a timeline"}])");
+
+  const auto& one = json["cases"][0];
+  CHECK(one["id"] == "mine/crashed[W=2]");
+  CHECK(one["suite"] == "mine");
+  CHECK(one["params"].dump() == R"({"W":"2"})");
+  CHECK(one["world_size"] == 2);
+  CHECK(one["world"] == 1);
+  CHECK(one["verdict"] == "crashed");
+  CHECK(one["ranks"].dump() ==
+        R"([{"outcome":"released","assertions":3,"reason":"rank 1 died"},{"outcome":"crashed","assertions":0,"reason":"was killed by signal 9 (SIGKILL) inside this case"}])");
+  const auto passed = std::find_if(json["cases"].begin(), json["cases"].end(), [](const auto& c) { return c["verdict"] == "passed"; });
+  REQUIRE(passed != json["cases"].end());
+  CHECK((*passed)["measurements"].dump() == R"({"forward_ns":{"value":85000000.0,"unit":"ns"}})");
+  CHECK((*passed)["assertions"] == 6);
+}
+
+TEST_CASE("a report survives the way through JSON, as a document and as a stream") {
+  const auto report = sample_report();
+  const auto json = to_json(report);
+  CHECK(to_json(from_json(json)) == json);
+  CHECK(ordered_json::parse(written(report)).dump() == json.dump());
+  CHECK(written(read(written(report))) == written(report));
+  CHECK(to_json(read(json.dump(2))).dump() == json.dump());
+}
+
+TEST_CASE("a report without cases survives too") {
+  Report report;
+  CHECK(written(read(written(report))) == written(report));
+}
+
+TEST_CASE("one case per line") {
+  const auto text = written(sample_report());
+  std::istringstream in(text);
+  std::size_t cases = 0;
+  for (std::string line; std::getline(in, line);) cases += line.starts_with("    {\"id\":\"") && line.find("\"verdict\"") != std::string::npos ? 1U : 0U;
+  CHECK(cases == 8);
+  CHECK(text.ends_with("}\n"));
+}
+
+TEST_CASE("values that are not finite and texts that are no UTF-8 do not break a report") {
+  auto report = sample_report();
+  report.cases[0].measurements["ratio"] = {std::numeric_limits<double>::infinity(), ""};
+  report.cases[0].reasons[0] = "bytes \xff";
+  const auto json = ordered_json::parse(written(report));
+  CHECK(json["cases"][0]["measurements"]["ratio"]["value"].is_null());
+  CHECK(json["cases"][0]["ranks"][0]["reason"] == "bytes \xef\xbf\xbd");
+  CHECK(written(read(written(report))).find("null") != std::string::npos);
+}
+
+TEST_CASE("a newer schema is a clear error, wherever in the document it stands") {
+  auto json = to_json(sample_report());
+  json["schema_version"] = 2;
+  CHECK_THROWS_WITH(from_json(json), ContainsSubstring("schema version 2; this shardproof reads version 1") && ContainsSubstring("newer"));
+  CHECK_THROWS_WITH(read(json.dump()), ContainsSubstring("schema version 2"));
+  json["cases"] = "in another form";
+  CHECK_THROWS_WITH(read(json.dump()), ContainsSubstring("schema version 2"));
+  json.erase("schema_version");
+  json["schema_version"] = 0;
+  CHECK_THROWS_WITH(from_json(json), ContainsSubstring("schema version 0"));
+  CHECK_THROWS_WITH(from_json(ordered_json::object()), ContainsSubstring("\"schema_version\" is missing"));
+}
+
+/// Visits every value of a document with its place; `visit` may spoil it.
+template <class Visit>
+void every_value(ordered_json& json, const std::string& place, const Visit& visit) {
+  if (json.is_object()) {
+    for (auto& item : json.items()) every_value(item.value(), place + "/" + item.key(), visit);
+  } else if (json.is_array()) {
+    for (std::size_t i = 0; i < json.size(); ++i) every_value(json[i], place + "/" + std::to_string(i), visit);
+  }
+  visit(json, place);
+}
+
+TEST_CASE("a value of another type is refused wherever it stands, and the same by both readers") {
+  auto json = to_json(sample_report());
+  std::size_t refused = 0;
+  every_value(json, "", [&](ordered_json& value, const std::string& place) {
+    // The summary and the skips follow from the cases, so nobody reads them; `flaky` likewise.
+    if (place.starts_with("/summary") || place.starts_with("/skips") || place.ends_with("/flaky")) return;
+    auto original = value;
+    value = original.is_boolean() ? ordered_json(3) : ordered_json(true);
+    std::string one, other;
+    try {
+      from_json(json);
+    } catch (const std::invalid_argument& error) {
+      one = error.what();
+    }
+    try {
+      read(json.dump());
+    } catch (const std::invalid_argument& error) {
+      other = error.what();
+    }
+    if (one.empty() || other.empty()) FAIL(place << " is accepted: \"" << one << "\", \"" << other << "\"");
+    if (place.starts_with("/cases/") && place.find('/', 7) != std::string::npos && one.find("cases[" + place.substr(7, place.find('/', 7) - 7) + "]") == std::string::npos) {
+      FAIL(place << " is not named by " << one);
+    }
+    ++refused;
+    value = std::move(original);
+  });
+  CHECK(refused > 300);
+}
+
+TEST_CASE("a missing field is refused wherever it stands") {
+  const auto json = to_json(sample_report());
+  for (const auto& key : keys(json)) {
+    if (key == "summary" || key == "skips") continue;
+    auto without = json;
+    without.erase(key);
+    CHECK_THROWS_WITH(from_json(without), ContainsSubstring("\"" + key + "\" is missing"));
+    CHECK_THROWS_WITH(read(without.dump()), ContainsSubstring("\"" + key + "\" is missing"));
+  }
+  for (const auto& key : keys(json["cases"][0])) {
+    if (key == "flaky") continue;
+    auto without = json;
+    without["cases"][0].erase(key);
+    CHECK_THROWS_WITH(from_json(without), ContainsSubstring("cases[0]") && ContainsSubstring("\"" + key + "\" is missing"));
+    CHECK_THROWS_WITH(read(without.dump()), ContainsSubstring("cases[0]") && ContainsSubstring("\"" + key + "\" is missing"));
+  }
+}
+
+TEST_CASE("what is no report is refused by name") {
+  CHECK_THROWS_WITH(read(""), ContainsSubstring("report: no JSON at byte"));
+  CHECK_THROWS_WITH(read("{\"schema_version\": 1"), ContainsSubstring("report: no JSON at byte"));
+  CHECK_THROWS_WITH(read("[]"), ContainsSubstring("report: expected an object"));
+  CHECK_THROWS_WITH(read("{\"schema_version\": 1e999}"), ContainsSubstring("out of range"));
+  auto json = to_json(sample_report());
+  json["cases"][0]["world"] = 9;
+  CHECK_THROWS_WITH(from_json(json), ContainsSubstring("cases[0]: \"world\": expected an index into 2 worlds, found 9"));
+  CHECK_THROWS_WITH(read(json.dump()), ContainsSubstring("cases[0]: \"world\""));
+  json = to_json(sample_report());
+  json["cases"][0]["verdict"] = "great";
+  CHECK_THROWS_WITH(from_json(json), ContainsSubstring("expected a verdict, found \"great\""));
+  json["cases"] = ordered_json::array({1});
+  CHECK_THROWS_AS(read(json.dump()), std::invalid_argument);
+}
+
+TEST_CASE("the stable part has no volatile field and all others") {
+  const auto json = to_json(sample_report());
+  const auto stable = stable_part(json);
+  CHECK_FALSE(stable.contains("machine"));
+  CHECK(keys(stable["run"]) == Names{"seed", "repeat", "partial"});
+  CHECK(keys(stable["worlds"][0]) == Names{"fabric", "device", "ranks", "defects"});
+  CHECK_FALSE(stable["cases"][0].contains("duration_ns"));
+  CHECK(keys(stable["cases"][0]).size() == keys(json["cases"][0]).size() - 1);
+  CHECK(stable["cases"][1]["failures"].size() == json["cases"][1]["failures"].size());
+  CHECK(stable["summary"] == json["summary"]);
+  CHECK(stable_part(stable) == stable);
+}
+
+TEST_CASE("whatever is volatile may change and the stable part does not") {
+  const auto report = sample_report();
+  auto other = report;
+  other.head.run_id = "another";
+  other.head.started = "2031-01-01T00:00:00Z";
+  other.head.argv = {"elsewhere"};
+  other.head.git_commit = "ffff";
+  other.head.machine = {{"host", "other"}};
+  other.head.environment.clear();
+  for (auto& world : other.worlds) world.endings.clear();
+  for (auto& result : other.cases) {
+    result.duration_ns += 17;
+    for (auto& failure : result.failures) failure.assertion.monotonic_ns = 1'000'000 - failure.assertion.monotonic_ns;
+    // Ranks that fail in another order of time: each rank's own order stays.
+    std::stable_sort(result.failures.begin(), result.failures.end(), [](const auto& a, const auto& b) { return a.rank > b.rank; });
+  }
+  CHECK(to_json(other).dump() != to_json(report).dump());
+  CHECK(stable_part(to_json(other)).dump() == stable_part(to_json(report)).dump());
+
+  other.cases[0].assertions += 1;
+  CHECK(stable_part(to_json(other)).dump() != stable_part(to_json(report)).dump());
+}
+
+TEST_CASE("durations on a real device are not stable, everything else that was measured is") {
+  WorldOnPaper world(1, {"a/one"});
+  world.plan.device = "cuda";
+  auto json = to_json(world.merged());
+  json["cases"][0]["measurements"]["peak"] = {{"value", 7}, {"unit", "bytes"}};
+  CHECK(keys(stable_part(json)["cases"][0]["measurements"]) == Names{"peak"});
+  json["worlds"][0]["device"] = "sim";
+  CHECK(keys(stable_part(json)["cases"][0]["measurements"]) == Names{"forward_ns", "peak"});
+}
+
+TEST_CASE("a run's head survives the way through JSON") {
+  const ordered_json json = sample_report().head;
+  CHECK(ordered_json(json.get<RunHead>()) == json);
+  CHECK(json["run"]["argv"].size() == 4);
+}
+
+}  // namespace
+}  // namespace shardproof::reports

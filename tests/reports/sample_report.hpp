@@ -1,0 +1,64 @@
+// A report in which nearly everything occurs that can occur: for golden texts, the schema and mutations.
+#pragma once
+
+#include <csignal>
+#include <limits>
+
+#include "tests/reports/streams.hpp"
+
+namespace shardproof::reports::testing {
+
+inline Report sample_report() {
+  RunHead head;
+  head.run_id = "2030-01-02T03-04-05-7";
+  head.started = "2030-01-02T03:04:05Z";
+  head.argv = {"shardproof", "run", "--worker", "./my tests"};
+  head.seed = std::numeric_limits<std::uint64_t>::max();
+  head.suite_version = "0.1.0";
+  head.git_commit = "0123abc";
+  head.subject = "fully_shard";
+  head.subject_version = "1";
+  head.machine = {{"cpu", "some cpu"}, {"host", "node-1"}};
+  head.environment = {{"OMP_NUM_THREADS", "1"}};
+  head.repeat = 2;
+
+  WorldOnPaper first(2, {"mine/passed", "mine/flaky", "mine/failed", "mine/skipped", "mine/disagreed"});
+  first.cases[2].clauses = {"OVL-1", "OVL-5"};
+  first.cases[2].tags = {"overlap"};
+  for (int rank = 0; rank < 2; ++rank) {
+    first.begin(rank);
+    first.pass(rank, 0);
+    first.pass(rank, 1);
+    first.start(rank, 2);
+    auto failure = check_failed("run.forward() <= first_gather_exposed(run.scenario())", "105000000 <= 85000000", rank == 1 ? 500 : 900);
+    failure.messages = {"costs := 25 ms\nforward", "gather := 10 ms"};
+    failure.clauses = {"OVL-1", "OVL-5"};
+    first.of(rank).add(failure);
+    if (rank == 0) first.of(rank).add(check_failed("run.races().empty()", "false", 950));
+    first.end(rank, 2, Outcome::failed);
+    first.start(rank, 3);
+    first.end(rank, 3, Outcome::skipped, "needs a timeline", 0, 0);
+    first.start(rank, 4);
+    first.of(rank).add(event::Measured{"exposed_ns", 10e6 + rank, "ns"});
+    first.end(rank, 4, Outcome::passed);
+    first.finish(rank);
+  }
+
+  // The second time `flaky` fails, by an exception on rank 1; then rank 1 dies.
+  WorldOnPaper second(2, {"mine/flaky", "mine/crashed", "mine/late"});
+  for (int rank = 0; rank < 2; ++rank) {
+    second.begin(rank);
+    second.start(rank, 0);
+    if (rank == 1) second.of(rank).add(event::AssertionFailed{"", 0, "", "", "std::runtime_error: \x1b[31mno\x1b[0m", {}, {}, 7});
+    second.end(rank, 0, rank == 1 ? Outcome::error : Outcome::released, rank == 1 ? "an exception left the body" : "", rank == 1 ? -1 : 1);
+    second.start(rank, 1);
+  }
+  second.end(0, 1, Outcome::released, "rank 1 died", 1);
+  second.finish(0);
+  second.ending(1) = {1, Ending::How::signalled, SIGKILL, 1, "SIGKILL"};
+
+  const std::vector<WorldRecord> worlds{first.record(), second.record()};
+  return merge(std::move(head), worlds);
+}
+
+}  // namespace shardproof::reports::testing

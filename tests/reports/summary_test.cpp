@@ -1,0 +1,185 @@
+#include "reports/summary.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include "reports/terminal.hpp"
+#include "tests/reports/sample_report.hpp"
+
+namespace shardproof::reports {
+namespace {
+
+using Catch::Matchers::ContainsSubstring;
+using namespace testing;
+
+const CaseResult& case_of(const Report& report, const std::string& id, Verdict verdict) {
+  for (const auto& result : report.cases) {
+    if (result.info.id == id && result.verdict == verdict) return result;
+  }
+  throw std::out_of_range(id);
+}
+
+TEST_CASE("a failure: first cause first, what several ranks share said once, and how to see it again") {
+  const auto report = sample_report();
+  TextStyle style;
+  style.clauses = {{"OVL-5", "a group's parameters are read only after its all-gather"}};
+  CHECK(failure_text(case_of(report, "mine/failed[W=2]", Verdict::failed), report, style) ==
+        "FAIL mine/failed[W=2]      rank 1, 12 ms, first of 3\n"
+        "  ranks 0, 1\n"
+        "  CHECK( run.forward() <= first_gather_exposed(run.scenario()) )\n"
+        "    105000000 <= 85000000\n"
+        "    costs := 25 ms\n"
+        "    forward\n"
+        "    gather := 10 ms\n"
+        "    at suites/a/cases.cpp:42\n"
+        "  rank 0\n"
+        "  CHECK( run.races().empty() )\n"
+        "    false\n"
+        "    at suites/a/cases.cpp:42\n"
+        "  OVL-1\n"
+        "  OVL-5  a group's parameters are read only after its all-gather\n"
+        "  again: shardproof run 'mine/failed[W=2]' --seed 18446744073709551615 --worker './my tests'\n");
+}
+
+TEST_CASE("a crash: the guilty rank first") {
+  const auto report = sample_report();
+  CHECK(failure_text(case_of(report, "mine/crashed[W=2]", Verdict::crashed), report, {}) ==
+        "CRASH mine/crashed[W=2]      12 ms\n"
+        "  rank 1 crashed: was killed by signal 9 (SIGKILL) inside this case\n"
+        "  rank 0 released: rank 1 died\n"
+        "  again: shardproof run 'mine/crashed[W=2]' --seed 18446744073709551615 --worker './my tests'\n");
+}
+
+TEST_CASE("an exception: its control codes do not reach the terminal") {
+  const auto report = sample_report();
+  CHECK(failure_text(case_of(report, "mine/flaky[W=2]", Verdict::error), report, {}) ==
+        "ERROR mine/flaky[W=2] (repetition 1)      rank 1, 12 ms\n"
+        "  exception outside an assertion\n"
+        "    std::runtime_error: \\x1b[31mno\\x1b[0m\n"
+        "  rank 1 error: an exception left the body\n"
+        "  rank 0 released: left because of rank 1\n"
+        "  again: shardproof run 'mine/flaky[W=2]' --seed 18446744073709551615 --worker './my tests'\n");
+}
+
+TEST_CASE("a disagreement says what differs") {
+  const auto report = sample_report();
+  CHECK(failure_text(case_of(report, "mine/disagreed[W=2]", Verdict::disagreed), report, {}) ==
+        "DISAGREE mine/disagreed[W=2]      12 ms\n"
+        "  measurement exposed_ns: 10000000 ns on rank 0, 10000001 ns on rank 1\n"
+        "  again: shardproof run 'mine/disagreed[W=2]' --seed 18446744073709551615 --worker './my tests'\n");
+}
+
+TEST_CASE("the summary ends with skips, worlds and counts") {
+  const auto report = sample_report();
+  const auto text = summary(report, {});
+  const auto tail = text.substr(text.rfind("again:"));
+  CHECK(tail.substr(tail.find('\n')) ==
+        "\n\n"
+        "NOT RUN 1 case: mine/late[W=2]\n"
+        "SKIP 1 case: needs a timeline\n"
+        "  mine/skipped[W=2]\n"
+        "FLAKY mine/flaky[W=2]\n"
+        "world 0: 2 ranks of shm on sim, 5 cases: 2 passed, 1 skipped, 1 failed, 1 disagreed\n"
+        "world 1: 2 ranks of shm on sim, 3 cases: 1 not_run, 1 error, 1 crashed\n"
+        "8 cases in 2 worlds: 2 passed, 1 skipped, 1 not_run, 1 error, 1 failed, 1 disagreed, 1 crashed; 1 flaky\n");
+  CHECK(text.starts_with("CRASH mine/crashed[W=2]"));
+  CHECK(text.find('\x1b') == std::string::npos);
+}
+
+TEST_CASE("quiet: failures and the last line") {
+  const auto report = sample_report();
+  TextStyle style;
+  style.quiet = true;
+  const auto text = summary(report, style);
+  CHECK_THAT(text, ContainsSubstring("FAIL mine/failed[W=2]") && ContainsSubstring("8 cases in 2 worlds") && !ContainsSubstring("SKIP") && !ContainsSubstring("world 0:"));
+}
+
+TEST_CASE("when all is well the summary is short") {
+  const auto report = WorldOnPaper(1, {"a/one", "a/two"}).merged();
+  CHECK(summary(report, {}) ==
+        "world 0: 1 rank of shm on sim, 2 cases: 2 passed\n"
+        "2 cases in 1 world: 2 passed\n");
+  TextStyle quiet;
+  quiet.quiet = true;
+  CHECK(summary(report, quiet) == "2 cases in 1 world: 2 passed\n");
+}
+
+TEST_CASE("verbose: every case with its measurements, and the slowest") {
+  auto report = WorldOnPaper(1, {"a/one", "a/two"}).merged();
+  report.cases[1].duration_ns = 12'345'000'000;
+  report.cases[0].duration_ns = 400'000;
+  TextStyle style;
+  style.verbose = true;
+  CHECK(summary(report, style) ==
+        "PASS     a/one[W=1]  0.4 ms\n"
+        "         forward_ns = 85000000 ns\n"
+        "PASS     a/two[W=1]  12.3 s\n"
+        "         forward_ns = 85000000 ns\n"
+        "\n"
+        "slowest:\n"
+        "     12.3 s  a/two[W=1]\n"
+        "     0.4 ms  a/one[W=1]\n"
+        "world 0: 1 rank of shm on sim, 2 cases: 2 passed\n"
+        "2 cases in 1 world: 2 passed\n");
+}
+
+TEST_CASE("colour only where it is asked for") {
+  const auto report = WorldOnPaper(1, {"a/one"}).merged();
+  TextStyle style;
+  style.color = true;
+  CHECK(summary(report, style) ==
+        "world 0: 1 rank of shm on sim, 1 case: 1 passed\n"
+        "1 case in 1 world: \x1b[32m1 passed\x1b[0m\n");
+}
+
+TEST_CASE("missing evidence is said in full") {
+  WorldOnPaper world(2, {"a/one"});
+  world.clear(1);
+  const auto report = world.merged();
+  CHECK(summary(report, {}) ==
+        "DISAGREE a/one[W=2]      12 ms\n"
+        "  no evidence from rank 1\n"
+        "  again: shardproof run 'a/one[W=2]' --seed 0\n"
+        "\n"
+        "EVIDENCE world 0: rank 1 has an empty stream\n"
+        "world 0: 2 ranks of shm on sim, 1 case: 1 disagreed\n"
+        "1 case in 1 world: 1 disagreed\n");
+}
+
+TEST_CASE("many failures are cut unless all are asked for") {
+  WorldOnPaper world(1, {"a/one"});
+  world.begin(0);
+  world.start(0, 0);
+  for (int i = 0; i < 25; ++i) world.of(0).add(check_failed("i == " + std::to_string(i), "", i));
+  world.end(0, 0, Outcome::failed);
+  world.finish(0);
+  const auto report = world.merged();
+  const auto text = failure_text(report.cases[0], report, {});
+  CHECK_THAT(text, ContainsSubstring("first of 25\n") && ContainsSubstring("CHECK( i == 9 )") && !ContainsSubstring("CHECK( i == 10 )") && ContainsSubstring("and 15 more\n"));
+  TextStyle style;
+  style.verbose = true;
+  CHECK_THAT(failure_text(report.cases[0], report, style), ContainsSubstring("CHECK( i == 24 )") && !ContainsSubstring("more\n"));
+}
+
+TEST_CASE("the command that shows a failure again keeps what decides on it") {
+  auto report = WorldOnPaper(1, {"a/one"}).merged();
+  report.cases[0].verdict = Verdict::failed;
+  report.head.argv = {"shardproof", "run", "a", "--subject=flat shard", "--ranks", "2", "--fault", "drop", "--device"};
+  CHECK_THAT(failure_text(report.cases[0], report, {}), ContainsSubstring("again: shardproof run 'a/one[W=1]' --seed 0 '--subject=flat shard' --fault drop\n"));
+}
+
+TEST_CASE("words, durations and margins of a terminal") {
+  CHECK(shell_word("plain-1/2") == "plain-1/2");
+  CHECK(shell_word("") == "''");
+  CHECK(shell_word("it's") == "'it'\\''s'");
+  CHECK(duration_text(0) == "0.0 ms");
+  CHECK(duration_text(9'940'000) == "9.9 ms");
+  CHECK(duration_text(12'000'000) == "12 ms");
+  CHECK(duration_text(10'000'000'000) == "10.0 s");
+  CHECK(indented("a\n\nb\n", "  ") == "  a\n  \n  b\n");
+  CHECK(indented("", "  ").empty());
+  CHECK(printable("a\tb\n\x1b[0m\x7f\r") == "a\tb\n\\x1b[0m\\x7f\\x0d");
+}
+
+}  // namespace
+}  // namespace shardproof::reports
