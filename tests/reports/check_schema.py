@@ -1,0 +1,93 @@
+"""Validates reports against the schema, and shows that the schema refuses every spoiled one.
+
+usage: check_schema.py SCHEMA PRINT_SAMPLE_REPORTS
+"""
+
+import copy
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import jsonschema
+
+
+def places(value, place=()):
+    """Every place in a document, the document itself left out."""
+    children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, child in children:
+        yield place + (key,)
+        yield from places(child, place + (key,))
+
+
+def at(document, place):
+    for key in place:
+        document = document[key]
+    return document
+
+
+# Maps whose names are free, so that more or fewer of them are right.
+FREE = {"environment", "machine", "params", "measurements"}
+
+
+def is_optional(place):
+    return (len(place) > 1 and place[-2] in FREE) or place[-1] == "reason" and place[-3] == "ranks"
+
+
+def spoiled(document):
+    """Pairs of what was done and a document that must be refused."""
+    for place in places(document):
+        value = at(document, place)
+        other = copy.deepcopy(document)
+        at(other, place[:-1])[place[-1]] = 7.5 if isinstance(value, list) else []
+        yield f"{place}: another type", other
+        if isinstance(place[-1], str) and not is_optional(place):
+            other = copy.deepcopy(document)
+            del at(other, place[:-1])[place[-1]]
+            yield f"{place}: left out", other
+        if isinstance(value, dict) and place[-1] not in FREE:
+            other = copy.deepcopy(document)
+            at(other, place)["new_field"] = 1
+            yield f"{place}: a new field", other
+        if isinstance(value, int) and not isinstance(value, bool) and place[-1] not in ("code", "value", "monotonic_ns"):
+            other = copy.deepcopy(document)
+            at(other, place[:-1])[place[-1]] = -2
+            yield f"{place}: negative", other
+        if place[-1] in ("verdict", "outcome", "how"):
+            other = copy.deepcopy(document)
+            at(other, place[:-1])[place[-1]] = value.upper()
+            yield f"{place}: another word", other
+    other = copy.deepcopy(document)
+    other["new_field"] = 1
+    yield "a new field at the top", other
+    other = copy.deepcopy(document)
+    other["schema_version"] = 2
+    yield "another schema version", other
+
+
+def main():
+    schema = json.loads(pathlib.Path(sys.argv[1]).read_text())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    validator = jsonschema.Draft202012Validator(schema)
+    with tempfile.TemporaryDirectory() as directory:
+        subprocess.run([sys.argv[2], directory], check=True)
+        reports = {file.name: json.loads(file.read_text()) for file in pathlib.Path(directory).iterdir()}
+    assert set(reports) == {"rich.json", "empty.json"}, reports.keys()
+
+    complaints = []
+    for name, report in reports.items():
+        complaints += [f"{name}: {error.json_path}: {error.message}" for error in validator.iter_errors(report)]
+    refused = 0
+    for what, document in spoiled(reports["rich.json"]):
+        refused += 1
+        if validator.is_valid(document):
+            complaints.append(f"accepted: {what}")
+    if refused < 500:
+        complaints.append(f"only {refused} spoiled reports were tried")
+    print("\n".join(complaints) or f"{len(reports)} reports are valid, {refused} spoiled ones are not")
+    return 1 if complaints else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
