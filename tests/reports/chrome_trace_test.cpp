@@ -19,7 +19,8 @@ std::string lines(const nlohmann::ordered_json& trace) {
 
 std::size_t arrows(const Trace& trace) {
   std::size_t count = 0;
-  for (const auto& event : reports::chrome_trace({&trace, 1}).at("traceEvents")) count += event.at("ph") == "s" ? 1 : 0;
+  const auto json = reports::chrome_trace({&trace, 1});
+  for (const auto& event : json.at("traceEvents")) count += event.at("ph") == "s" ? 1 : 0;
   return count;
 }
 
@@ -74,7 +75,8 @@ TEST_CASE("an arrow starts at the work that was waited for, through streams that
   trace.gather(1, "0", 0, 10).record(1, 1).wait(2, 1).record(2, 2).wait(0, 2).span(0, WorkKind::forward, "0", 10, 20);
   const Trace& built = trace;
   CHECK(arrows(built) == 1);
-  for (const auto& event : reports::chrome_trace({&built, 1}).at("traceEvents")) {
+  const auto json = reports::chrome_trace({&built, 1});
+  for (const auto& event : json.at("traceEvents")) {
     if (event.at("ph") == "s") CHECK(event.at("tid") == 1);
   }
 }
