@@ -64,7 +64,8 @@ CaseInfo info_of(const CaseDeclaration& declaration, int size, std::map<std::str
   info.world_size = size;
   info.clauses = declaration.clauses;
   info.tags = declaration.tags;
-  std::ranges::transform(declaration.needs, std::back_inserter(info.needs), [](Feature feature) { return std::string(to_string(feature)); });
+  std::ranges::transform(declaration.needs, std::back_inserter(info.needs),
+                         [](Feature feature) { return std::string(to_string(feature)); });
   info.file = declaration.file;
   info.line = declaration.line;
   return info;
@@ -88,7 +89,8 @@ BoundCases bind_cases(std::span<const CaseDeclaration> declarations) {
           if (is_new) {
             bound.cases.push_back({std::move(info), declaration.body, declaration.seeds});
           } else {
-            bound.problems.push_back(fmt::format("{}: case {} exists already, declared at {}", place(declaration), info.id, place(*owner->second)));
+            bound.problems.push_back(
+                fmt::format("{}: case {} exists already, declared at {}", place(declaration), info.id, place(*owner->second)));
           }
         });
       }

@@ -22,8 +22,8 @@ int first(std::span<const BodyEnd> all, Predicate predicate) {
 std::string unequal_calls(std::span<const BodyEnd> all) {
   const int other = first(all, [&](const BodyEnd& end) { return end.world_calls != all.front().world_calls; });
   if (other < 0) return {};
-  return fmt::format("the ranks made different numbers of calls on the world group: rank 0 made {}, rank {} made {}", all.front().world_calls,
-                     other, all[static_cast<std::size_t>(other)].world_calls);
+  return fmt::format("the ranks made different numbers of calls on the world group: rank 0 made {}, rank {} made {}",
+                     all.front().world_calls, other, all[static_cast<std::size_t>(other)].world_calls);
 }
 
 }  // namespace
@@ -38,7 +38,8 @@ BodyEnd from_ballot(const ControlPage::Ballot& ballot) {
           .world_calls = ballot.value >> outcome_bits};
 }
 
-CaseEnd conclude(int rank, const BodyEnd& mine, std::uint64_t assertions, std::span<const BodyEnd> all, const std::optional<Abort>& aborted) {
+CaseEnd conclude(int rank, const BodyEnd& mine, std::uint64_t assertions, std::span<const BodyEnd> all,
+                 const std::optional<Abort>& aborted) {
   if (went_wrong(mine)) return {.outcome = mine.own, .reason = mine.reason};
 
   const int wrong = first(all, went_wrong);

@@ -1,6 +1,6 @@
-// The one place that drives Catch2: a body is run as one Catch2 run of one test case, and what its assertions say is handed on as it happens.
-// Nothing goes to stdout. The ranked cases are not registered one by one: a single Catch2 test case whose body is exchanged costs the same
-// whether a program declares one ranked case or a thousand.
+// The one place that drives Catch2: a body is run as one Catch2 run of one test case, and what its assertions say is handed on as it
+// happens. Nothing goes to stdout. The ranked cases are not registered one by one: a single Catch2 test case whose body is exchanged costs
+// the same whether a program declares one ranked case or a thousand.
 #pragma once
 
 #include <cstdint>
@@ -41,8 +41,8 @@ class CatchRun {
   explicit CatchRun(std::uint32_t seed);
   ~CatchRun();
 
-  /// Runs the body; returns the number of assertions that held. Exceptions `Released`, `Deadlock` and `CaseSkipped` end it without a word from Catch2.
-  /// Throws std::runtime_error when Catch2 did not run the body to an end.
+  /// Runs the body; returns the number of assertions that held. Exceptions `Released`, `Deadlock` and `CaseSkipped` end it without a word
+  /// from Catch2. Throws std::runtime_error when Catch2 did not run the body to an end.
   std::uint64_t run(const std::function<void()>& body, BodyListener& listener);
 
   /// `file:line: name` of a TEST_CASE that the program declares beside its ranked cases; empty when there is none.

@@ -75,7 +75,8 @@ Under a launcher that sets rank and size itself (torchrun, mpirun, srun), every 
 
   {0} --run-dir DIR [filter…] [--seed N] [--subject NAME]
 
-with one fresh DIR that all ranks see; then `shardproof merge DIR` writes DIR/report.json. A filter is a suite, an id, a glob over ids, or a [tag].
+with one fresh DIR that all ranks see; then `shardproof merge DIR` writes DIR/report.json. A filter is a suite, an id, a glob over ids,
+or a [tag].
 
   {0} --list-json                               the cases as JSON, for launchers
 )",

@@ -13,9 +13,9 @@ namespace shardproof {
 
 class ForeignWorld {
  public:
-  /// All cases of the world's size that the filters select, on the subject asked for or the program's first. Throws UsageError when nothing is
-  /// selected, std::runtime_error when the run directory has been used before or rank 0 does not come.
-  /// Rank 0 leaves `listing` in the run directory, for the merge.
+  /// All cases of the world's size that the filters select, on the subject asked for or the program's first. Throws UsageError when nothing
+  /// is selected, std::runtime_error when the run directory has been used before or rank 0 does not come. Rank 0 leaves `listing` in the
+  /// run directory, for the merge.
   ForeignWorld(const Identity& identity, const CommandLine& line, const Listing& listing);
   ForeignWorld(const ForeignWorld&) = delete;
   ForeignWorld& operator=(const ForeignWorld&) = delete;

@@ -18,9 +18,9 @@ namespace shardproof {
 
 namespace {
 
-// Follows one body: writes its failures to the stream as they happen, raises the abort word when the body is left abnormally, and knows at the
-// end how it ended by its own doing. What happens on this rank after a wait was released is a consequence of what another rank did and counts
-// for nothing.
+// Follows one body: writes its failures to the stream as they happen, raises the abort word when the body is left abnormally, and knows at
+// the end how it ended by its own doing. What happens on this rank after a wait was released is a consequence of what another rank did and
+// counts for nothing.
 class Observer final : public BodyListener {
  public:
   explicit Observer(World& world) : world_(world) {}
@@ -161,8 +161,8 @@ class Lockstep {
     std::string skip;
     for (std::size_t rank = 0; rank < ballots.size(); ++rank) {
       if (ballots[rank].value != mine.value) {
-        throw WorldMismatch(fmt::format("rank {} is about to start {} as case {}; rank {} is about to start another", world_.rank(), info.id,
-                                        position, rank));
+        throw WorldMismatch(fmt::format("rank {} is about to start {} as case {}; rank {} is about to start another", world_.rank(),
+                                        info.id, position, rank));
       }
       if (skip.empty()) skip = ballots[rank].text;
     }

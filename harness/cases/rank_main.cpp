@@ -48,14 +48,17 @@ std::unique_ptr<Subject> make_subject(const Program& program, const WorldPlan& p
   }
   if (!subject) {
     const auto names = subject_names(program);
-    throw UsageError(fmt::format("there is no subject '{}'; there is: {}", plan.subject, names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
+    throw UsageError(fmt::format("there is no subject '{}'; there is: {}", plan.subject,
+                                 names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
   }
   if (plan.fault.empty()) return subject;
-  const auto fault = std::ranges::find(program.faults, plan.fault, [](const Fault& candidate) -> const std::string& { return candidate.info.name; });
+  const auto fault =
+      std::ranges::find(program.faults, plan.fault, [](const Fault& candidate) -> const std::string& { return candidate.info.name; });
   if (fault == program.faults.end()) {
     std::vector<std::string> names;
     for (const Fault& known : program.faults) names.push_back(known.info.name);
-    throw UsageError(fmt::format("there is no fault '{}'; there is: {}", plan.fault, names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
+    throw UsageError(fmt::format("there is no fault '{}'; there is: {}", plan.fault,
+                                 names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
   }
   return fault->apply(std::move(subject));
 }
@@ -102,7 +105,8 @@ int run_as_rank_of_ours(const std::string& plan_file, const Program& program, st
     const std::string_view digits = text;
     std::int64_t parent = 0;
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), parent);
-    if (error != std::errc() || end != digits.data() + digits.size()) throw UsageError(fmt::format("{}={} is no process id", environment::parent, text));
+    if (error != std::errc() || end != digits.data() + digits.size())
+      throw UsageError(fmt::format("{}={} is no process id", environment::parent, text));
     tie_life_to(parent);
   }
   std::ifstream file(plan_file);
@@ -115,8 +119,9 @@ int run_as_rank_of_ours(const std::string& plan_file, const Program& program, st
 int run_as_rank_of_others(const CommandLine& line, const Program& program, std::span<const BoundCase> cases) {
   const auto identity = shardproof::identity([](const char* name) { return std::getenv(name); });
   if (!identity || identity->world_size == 0) {
-    throw UsageError("--run-dir is for a rank under torchrun, mpirun or srun, but the environment names no rank and size "
-                     "(RANK and WORLD_SIZE, OMPI_COMM_WORLD_*, PMI_*, SLURM_PROCID and SLURM_NTASKS)");
+    throw UsageError(
+        "--run-dir is for a rank under torchrun, mpirun or srun, but the environment names no rank and size "
+        "(RANK and WORLD_SIZE, OMPI_COMM_WORLD_*, PMI_*, SLURM_PROCID and SLURM_NTASKS)");
   }
   const ForeignWorld world(*identity, line, make_listing(program, cases));
   take_part(world.plan(), identity->rank, program, cases);
@@ -133,7 +138,8 @@ int run(std::span<char*> argv, const Program& program) {
   }
   BoundCases bound = bind_cases(declared_cases());
   if (const std::string plain = CatchRun::plain_test_case(); !plain.empty()) {
-    bound.problems.push_back(plain + ": a plain TEST_CASE would never run in a program of ranked cases; make it a RANKED_TEST_CASE with ranks(1)");
+    bound.problems.push_back(plain +
+                             ": a plain TEST_CASE would never run in a program of ranked cases; make it a RANKED_TEST_CASE with ranks(1)");
   }
   if (!bound.problems.empty()) {
     for (const std::string& problem : bound.problems) complain(problem);

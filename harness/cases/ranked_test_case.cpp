@@ -39,7 +39,9 @@ std::string spell(const char* value) { return value; }
 void Registration::add(CaseDeclaration declaration) {
   // Translation units are initialised in an order that the linker chooses; a listing must not depend on it.
   auto& declarations = registry();
-  const auto before = [](const CaseDeclaration& a, const CaseDeclaration& b) { return std::tie(a.file, a.line) < std::tie(b.file, b.line); };
+  const auto before = [](const CaseDeclaration& a, const CaseDeclaration& b) {
+    return std::tie(a.file, a.line) < std::tie(b.file, b.line);
+  };
   declarations.insert(std::upper_bound(declarations.begin(), declarations.end(), declaration, before), std::move(declaration));
 }
 

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "harness/cases/spelled.hpp"
 #include "harness/subject/subject.hpp"
 #include "harness/world/rank.hpp"
 
@@ -29,16 +30,26 @@ struct CaseDeclaration {
   std::vector<std::string> seeds;
 };
 
-/// One clause of a declaration: changes it.
-using CaseOption = void (*)(CaseDeclaration&);
-
 namespace options {
-struct Ranks { std::vector<int> sizes; };
-struct Clauses { std::vector<std::string> ids; };
-struct Tags { std::vector<std::string> names; };
-struct Needs { std::vector<Feature> features; };
-struct Each { std::string key; std::vector<std::string> values; };
-struct Seed { std::string test; };
+struct Ranks {
+  std::vector<int> sizes;
+};
+struct Clauses {
+  std::vector<std::string> ids;
+};
+struct Tags {
+  std::vector<std::string> names;
+};
+struct Needs {
+  std::vector<Feature> features;
+};
+struct Each {
+  std::string key;
+  std::vector<std::string> values;
+};
+struct Seed {
+  std::string test;
+};
 }  // namespace options
 
 template <class... Sizes> options::Ranks ranks(Sizes... sizes) { return {{static_cast<int>(sizes)...}}; }
@@ -74,9 +85,7 @@ struct Registration {
 };
 }  // namespace detail
 
-template <class... Values> options::Each each(std::string key, Values... values) {
-  return {std::move(key), {detail::spell(values)...}};
-}
+template <class... Values> options::Each each(std::string key, Values... values) { return {std::move(key), {detail::spell(values)...}}; }
 
 /// All declarations of the program, in order of file and line.
 const std::vector<CaseDeclaration>& declared_cases();
@@ -85,14 +94,14 @@ const std::vector<CaseDeclaration>& declared_cases();
 
 #define SHARDPROOF_CONCAT_(a, b) a##b
 #define SHARDPROOF_CONCAT(a, b) SHARDPROOF_CONCAT_(a, b)
-#define SHARDPROOF_RANKED_TEST_CASE(body, ...)                                                                          \
-  static void body([[maybe_unused]] ::shardproof::Rank& rank);                                                          \
-  namespace {                                                                                                           \
-  const ::shardproof::detail::Registration SHARDPROOF_CONCAT(body, _registration) = [] {                                \
-    using namespace ::shardproof; /* ranks, clauses, needs, … */                                                        \
+#define SHARDPROOF_RANKED_TEST_CASE(body, ...)                                                                                        \
+  static void body([[maybe_unused]] ::shardproof::Rank& rank);                                                                        \
+  namespace {                                                                                                                         \
+  const ::shardproof::detail::Registration SHARDPROOF_CONCAT(body, _registration) = [] {                                              \
+    using namespace ::shardproof; /* ranks, clauses, needs, … */                                                                      \
     return ::shardproof::detail::Registration(SHARDPROOF_FIRST(__VA_ARGS__), __FILE__, __LINE__, &body SHARDPROOF_REST(__VA_ARGS__)); \
-  }();                                                                                                                  \
-  }                                                                                                                     \
+  }();                                                                                                                                \
+  }                                                                                                                                   \
   static void body([[maybe_unused]] ::shardproof::Rank& rank)
 #define SHARDPROOF_FIRST(first, ...) first
 #define SHARDPROOF_REST(first, ...) __VA_OPT__(, ) __VA_ARGS__

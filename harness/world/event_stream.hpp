@@ -1,4 +1,5 @@
-// A rank's own file of event lines. Each line is one write to a file opened for appending: whatever ends the process, what was said stays said.
+// A rank's own file of event lines. Each line is one write to a file opened for appending: whatever ends the process, what was said stays
+// said.
 #pragma once
 
 #include <filesystem>

@@ -1,6 +1,6 @@
-// The world's group as bodies and engines see it. Passes every call on to the fabric, and remembers of the running case what its end is judged
-// by: how many calls this rank made on the world group, and whether a wait was cut short because of another rank. A body may swallow that
-// exception; it cannot make it unseen.
+// The world's group as bodies and engines see it. Passes every call on to the fabric, and remembers of the running case what its end is
+// judged by: how many calls this rank made on the world group, and whether a wait was cut short because of another rank. A body may swallow
+// that exception; it cannot make it unseen.
 #pragma once
 
 #include <cstdint>

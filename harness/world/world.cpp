@@ -42,9 +42,9 @@ void begin_stream(EventStream& stream, const WorldPlan& plan, int rank, const Me
                                   .protocol = Listing::current_protocol});
 }
 
-// A rank that waits for one that hangs should give up before the launcher's clock for the case runs out: it says what it waited for, goes to the
-// end of the case, and leaves the launcher with the one rank that is really overdue. The fabric multiplies this by the ranks per core; the
-// launcher's clock knows no such thing.
+// A rank that waits for one that hangs should give up before the launcher's clock for the case runs out: it says what it waited for, goes
+// to the end of the case, and leaves the launcher with the one rank that is really overdue. The fabric multiplies this by the ranks per
+// core; the launcher's clock knows no such thing.
 std::chrono::milliseconds longest_wait(const WorldPlan& plan) {
   const auto cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   const auto ranks_per_core = (plan.size + cores - 1) / cores;
@@ -83,7 +83,8 @@ void tie_life_to(std::int64_t parent) {
   if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) throw std::system_error(errno, std::generic_category(), "prctl(PR_SET_PDEATHSIG)");
   // The signal comes only for a death after the call above.
   if (::getppid() != parent) {
-    throw std::runtime_error(fmt::format("the launcher, process {}, is not the parent of this rank (that is {}): it has ended", parent, ::getppid()));
+    throw std::runtime_error(
+        fmt::format("the launcher, process {}, is not the parent of this rank (that is {}): it has ended", parent, ::getppid()));
   }
 }
 
@@ -96,7 +97,8 @@ World::World(WorldPlan plan, int rank, Membership membership)
       store_(plan_.rendezvous / "store", plan_.nonce, rank),
       self_(*this) {
   if (control_.world_size() != plan_.size) {
-    throw WorldMismatch(fmt::format("rank {}: the plan is for {} ranks, the control page for {}", rank_, plan_.size, control_.world_size()));
+    throw WorldMismatch(
+        fmt::format("rank {}: the plan is for {} ranks, the control page for {}", rank_, plan_.size, control_.world_size()));
   }
   if (plan_.fabric != "shm") throw WorldMismatch(fmt::format("rank {}: there is no fabric '{}'; there is: shm", rank_, plan_.fabric));
   if (plan_.device != "sim") throw WorldMismatch(fmt::format("rank {}: there is no device '{}'; there is: sim", rank_, plan_.device));
@@ -115,15 +117,15 @@ World::World(WorldPlan plan, int rank, Membership membership)
 World::~World() = default;
 
 void World::meet() {
-  const std::string mine = ordered_json{{"suite version", membership_.suite_version},
-                                        {"build", membership_.build},
-                                        {"cases", membership_.cases},
-                                        {"seed", plan_.seed},
-                                        {"subject", subject_identity()},
-                                        {"fault", plan_.fault},
-                                        {"fabric", plan_.fabric},
-                                        {"device", plan_.device}}
-                               .dump();
+  const std::string mine = ordered_json{
+      {"suite version", membership_.suite_version},
+      {"build", membership_.build},
+      {"cases", membership_.cases},
+      {"seed", plan_.seed},
+      {"subject", subject_identity()},
+      {"fault", plan_.fault},
+      {"fabric", plan_.fabric},
+      {"device", plan_.device}}.dump();
   store_.put(key_of(rank_), mine);
   // The ballots are digests: as long as they are equal, nobody needs to read W files.
   const Deadline deadline = std::chrono::steady_clock::now() + plan_.case_timeout;

@@ -1,6 +1,6 @@
-// One rank's place in its world: it joins once, leaves once, and between the two starts and ends cases together with its peers. This room knows
-// the control page, the file store, the fabric and the subject; it knows neither Catch2 nor how cases are declared (harness/cases), and
-// nothing of launchers beyond the plan that it is given.
+// One rank's place in its world: it joins once, leaves once, and between the two starts and ends cases together with its peers. This room
+// knows the control page, the file store, the fabric and the subject; it knows neither Catch2 nor how cases are declared (harness/cases),
+// and nothing of launchers beyond the plan that it is given.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,8 @@ namespace shardproof {
 class EventStream;
 class Subject;
 
-/// The ranks of a world are not of one kind, or the plan asks for what this program does not have. The text names both ranks and both values.
+/// The ranks of a world are not of one kind, or the plan asks for what this program does not have. The text names both ranks and both
+/// values.
 class WorldMismatch : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -33,8 +34,8 @@ class WorldMismatch : public std::runtime_error {
 /// What a process brings into its world. All of it must be the same on all ranks.
 struct Membership {
   std::string suite_version;
-  std::string build;                 ///< of the binary
-  std::string cases;                 ///< a digest of all ids that it declares
+  std::string build;  ///< of the binary
+  std::string cases;  ///< a digest of all ids that it declares
   std::shared_ptr<Subject> subject;  ///< nullptr where the program has none
 };
 
@@ -51,7 +52,7 @@ struct CaseNotes {
   std::uint64_t seed = 0;
   bool seed_used = false;
   std::optional<std::string> skip;  ///< this rank asked for it
-  std::size_t left_alive = 0;       ///< bytes that played scenarios left behind
+  std::size_t left_alive = 0;  ///< bytes that played scenarios left behind
   int plays = 0;
   GroupWatch calls;
 };

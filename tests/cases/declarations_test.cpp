@@ -86,7 +86,8 @@ TEST_CASE("Seed tests know the cases that descend from them") {
 }
 
 TEST_CASE("Clauses are the rows of a table whose first cell is a clause id") {
-  const auto clauses = parse_clauses("# Overlap\n\n| id | kind | text |\n|---|---|---|\n| OVL-1 | required | within a|b |\n|OVL-12|reference|`x`|\nOVL-3 is text");
+  const auto clauses = parse_clauses(
+      "# Overlap\n\n| id | kind | text |\n|---|---|---|\n| OVL-1 | required | within a|b |\n|OVL-12|reference|`x`|\nOVL-3 is text");
   REQUIRE(clauses.size() == 2);
   CHECK(clauses[0] == ClauseInfo{"OVL-1", true, "within a|b"});
   CHECK(clauses[1] == ClauseInfo{"OVL-12", false, "`x`"});

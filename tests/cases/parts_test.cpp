@@ -103,9 +103,9 @@ TEST_CASE("Arguments") {
   CHECK(foreign.subject == "s");
   CHECK(foreign.filters == std::vector<std::string>{"a/*", "[tag]"});
   using Arguments = std::vector<std::string_view>;
-  for (const Arguments& wrong : {Arguments{"--list-json", "a"}, Arguments{"a"}, Arguments{"--seed", "1"}, Arguments{"--run-dir"},
-                                 Arguments{"--run-dir="}, Arguments{"--run-dir=x", "--seed=-1"}, Arguments{"--run-dir=x", "--seed="},
-                                 Arguments{"--run-dirx"}, Arguments{"-x"}}) {
+  for (const Arguments& wrong :
+       {Arguments{"--list-json", "a"}, Arguments{"a"}, Arguments{"--seed", "1"}, Arguments{"--run-dir"}, Arguments{"--run-dir="},
+        Arguments{"--run-dir=x", "--seed=-1"}, Arguments{"--run-dir=x", "--seed="}, Arguments{"--run-dirx"}, Arguments{"-x"}}) {
     CHECK_THROWS_AS(parse(wrong), UsageError);
   }
 }

@@ -64,8 +64,7 @@ int main(int argc, char** argv) {
   program.suite_version = "3";
   program.subjects = {[] { return std::make_unique<IdleSubject>("idle", std::set{Feature::timeline}, false); },
                       [] { return std::make_unique<IdleSubject>("modest", std::set<Feature>{}, false); }};
-  program.faults = {{{"leak", {"PLY-1"}, "keeps what it allocates"},
-                     [](std::unique_ptr<Subject> subject) -> std::unique_ptr<Subject> {
+  program.faults = {{{"leak", {"PLY-1"}, "keeps what it allocates"}, [](std::unique_ptr<Subject> subject) -> std::unique_ptr<Subject> {
                        return std::make_unique<IdleSubject>("idle with a leak", subject->capabilities(), true);
                      }}};
   program.clause_tables = {"| PLY-1 | required | releases its memory |"};

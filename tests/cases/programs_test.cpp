@@ -21,9 +21,8 @@ const std::string program = SHARDPROOF_RANKED_PROGRAM;
 ProgramEnd run_one(const std::string& path, std::vector<std::string> arguments) { return run_program(path, std::move(arguments)).front(); }
 
 std::function<std::map<std::string, std::string>(int)> torchrun(int size) {
-  return [size](int rank) {
-    return std::map<std::string, std::string>{{"RANK", std::to_string(rank)}, {"WORLD_SIZE", std::to_string(size)}};
-  };
+  return
+      [size](int rank) { return std::map<std::string, std::string>{{"RANK", std::to_string(rank)}, {"WORLD_SIZE", std::to_string(size)}}; };
 }
 
 }  // namespace

@@ -11,6 +11,9 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <vector>
+
+#include "harness/protocol/control_page.hpp"
 
 RANKED_TEST_CASE("mine/all_gather_keeps_rank_order", ranks(2, 4)) {
   auto mine = iota(rank.index() * 10, 3);
@@ -157,6 +160,11 @@ RANKED_TEST_CASE("says/measured", ranks(2), each("event", false, true), each("n"
   CHECK_THROWS_AS(rank.param("absent"), std::out_of_range);
   CHECK_THROWS_AS(rank.param<bool>("n"), std::invalid_argument);
   WARN("a warning");
+}
+
+RANKED_TEST_CASE("says/values", ranks(1)) {
+  CHECK(iota(1, 2) == iota(2, 2));
+  CHECK(std::vector{shardproof::ReduceOp::sum} == std::vector{shardproof::ReduceOp::avg});
 }
 
 RANKED_TEST_CASE("says/splits", ranks(4)) {

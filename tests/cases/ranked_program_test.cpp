@@ -205,7 +205,7 @@ TEST_CASE("A rank that waits in vain names the one that did not come, and the wo
     CHECK(rank.cases[1].outcome == Outcome::passed);
   }
   CHECK(world.ranks[0].cases[0].outcome == Outcome::error);
-  CHECK_THAT(world.ranks[0].cases[0].reason, ContainsSubstring("missing") && ContainsSubstring("rank 1"));
+  CHECK_THAT(world.ranks[0].cases[0].reason, ContainsSubstring("no sign of rank 1"));
   CHECK(world.ranks[1].cases[0].outcome == Outcome::released);
   CHECK(world.ranks[1].cases[0].culprit == 0);
   CHECK(world.ranks[1].cases[0].reason == world.ranks[0].cases[0].reason);
@@ -236,9 +236,9 @@ TEST_CASE("A rank that dies in a body releases its peers, who leave the doomed w
 }
 
 TEST_CASE("The same processes take case after case, whatever the one before did") {
-  const std::vector<std::string> cases{"ends/passed[W=2]",   "ends/thrown[W=2]", "ends/passed[W=2]", "ends/different_call_counts[W=2]",
-                                       "ends/passed[W=2]",   "ends/section[W=2]", "ends/mismatch[W=2]", "ends/generate[W=2]",
-                                       "ends/skipped_by_all[W=2]", "ends/passed[W=2]"};
+  const std::vector<std::string> cases{
+      "ends/passed[W=2]",  "ends/thrown[W=2]",   "ends/passed[W=2]",   "ends/different_call_counts[W=2]", "ends/passed[W=2]",
+      "ends/section[W=2]", "ends/mismatch[W=2]", "ends/generate[W=2]", "ends/skipped_by_all[W=2]",        "ends/passed[W=2]"};
   const auto world = run_world(program, 2, cases);
   check_left_in_order(world);
   for (const auto& rank : world.ranks) {
@@ -255,7 +255,8 @@ TEST_CASE("Three hundred cases in one world") {
   std::vector<std::string> cases;
   for (int a = 0; a < 10; ++a) {
     for (int b = 0; b < 10; ++b) {
-      for (int c = 0; c < 3; ++c) cases.push_back("crowd/of[W=2,a=" + std::to_string(a) + ",b=" + std::to_string(b) + ",c=" + std::to_string(c) + "]");
+      for (int c = 0; c < 3; ++c)
+        cases.push_back("crowd/of[W=2,a=" + std::to_string(a) + ",b=" + std::to_string(b) + ",c=" + std::to_string(c) + "]");
     }
   }
   const auto world = run_world(SHARDPROOF_CROWDED_PROGRAM, 2, cases);
@@ -281,6 +282,14 @@ TEST_CASE("A body reads its parameters and tells its measurements; its warnings 
     CHECK(rank.measurements[0].unit == "ns");
     CHECK_THAT(rank.errors, ContainsSubstring("warning: a warning"));
   }
+}
+
+TEST_CASE("Failures show tensors and enumerators in words") {
+  const auto world = run_case("says/values[W=1]", 1);
+  check_left_in_order(world);
+  REQUIRE(world.ranks[0].failures.size() == 2);
+  CHECK_THAT(world.ranks[0].failures[0].expansion, ContainsSubstring("f32") && !ContainsSubstring("{?}"));
+  CHECK(world.ranks[0].failures[1].expansion == "{ sum } == { avg }");
 }
 
 TEST_CASE("Groups split from the world work in a case") {

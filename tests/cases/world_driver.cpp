@@ -121,7 +121,8 @@ WorldRemains run_world(const std::string& program, int size, std::vector<std::st
     read_stream(world.rank_stream(rank), remain);
   }
   if (std::filesystem::exists(world.traces())) {
-    for (const auto& entry : std::filesystem::directory_iterator(world.traces())) remains.traces[entry.path().filename()] = content(entry.path());
+    for (const auto& entry : std::filesystem::directory_iterator(world.traces()))
+      remains.traces[entry.path().filename()] = content(entry.path());
   }
   return remains;
 }
@@ -132,7 +133,8 @@ std::vector<ProgramEnd> run_program(const std::string& program, std::vector<std:
   const auto file = [&](int copy, const char* what) { return directory.path() / fmt::format("{}.{}", copy, what); };
   std::vector<pid_t> children;
   for (int copy = 0; copy < count; ++copy) {
-    children.push_back(start(program, arguments, environment ? environment(copy) : std::map<std::string, std::string>{}, file(copy, "out"), file(copy, "err")));
+    children.push_back(start(program, arguments, environment ? environment(copy) : std::map<std::string, std::string>{}, file(copy, "out"),
+                             file(copy, "err")));
   }
   std::vector<ProgramEnd> ends(children.size());
   for (int copy = 0; copy < count; ++copy) {
