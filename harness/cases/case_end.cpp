@@ -48,9 +48,10 @@ CaseEnd conclude(int rank, const BodyEnd& mine, std::uint64_t assertions, std::s
     const std::string& reason = asker == rank ? mine.reason : all[static_cast<std::size_t>(asker)].reason;
     return {.outcome = Outcome::skipped, .reason = reason, .culprit = asker};
   }
-  if (asker >= 0) {
+  if (asker >= 0 || (aborted && aborted->reason == AbortReason::skipped)) {
+    // Whoever asked may itself have gone wrong, and then says that instead.
     return {.outcome = Outcome::released,
-            .reason = fmt::format("rank {} asked to skip the case, but rank {} went wrong", asker, wrong),
+            .reason = fmt::format("rank {} asked to skip the case, but rank {} went wrong", asker >= 0 ? asker : aborted->culprit, wrong),
             .culprit = wrong};
   }
 

@@ -78,6 +78,7 @@ struct CatchRun::State {
   int invocations = 0;
   bool left_by_exception = false;
   bool ended = false;
+  std::optional<Catch::SourceLineInfo> last_assertion;
   std::uint64_t passed_assertions = 0;
 };
 
@@ -107,6 +108,8 @@ class Reporter final : public Catch::EventListenerBase {
     throw SectionRefused{};
   }
 
+  void assertionStarting(const Catch::AssertionInfo& assertion) override { state_.last_assertion = assertion.lineInfo; }
+
   void assertionEnded(const Catch::AssertionStats& stats) override {
     const Catch::AssertionResult& result = stats.assertionResult;
     switch (result.getResultType()) {
@@ -123,6 +126,8 @@ class Reporter final : public Catch::EventListenerBase {
       event::AssertionFailed event = failure(stats);
       event.macro.clear();
       event.expression.clear();
+      event.file = state_.last_assertion ? state_.last_assertion->file : "";
+      event.line = state_.last_assertion ? static_cast<int>(state_.last_assertion->line) : 0;
       state_.listener->exception_reported(std::move(event));
     } else {
       state_.listener->failed(failure(stats));
@@ -227,6 +232,7 @@ std::uint64_t CatchRun::run(const std::function<void()>& body, BodyListener& lis
   state.listener = &listener;
   state.invocations = 0;
   state.left_by_exception = state.ended = false;
+  state.last_assertion.reset();
   const int code = state.session.run();
   if (!state.ended) throw std::runtime_error(fmt::format("Catch2 did not run the case to an end: Session::run gave {}", code));
   return state.passed_assertions;

@@ -25,7 +25,8 @@ class BodyListener {
   virtual void left_by_assertion() = 0;
   /// An exception has left the body. `text` is as Catch2's translators put it.
   virtual void left_by_exception(const std::exception_ptr& exception, const std::string& text) = 0;
-  /// What Catch2 knows about that exception: messages in scope, file and line of the last assertion before it. `macro` is empty.
+  /// What Catch2 knows about that exception: messages in scope, file and line of the last assertion before it (empty and 0 where there was
+  /// none). `macro` is empty.
   virtual void exception_reported(event::AssertionFailed failure) = 0;
   /// The exception of a released wait, or of one for each other, has come up: inside an assertion, or out of the body.
   virtual void released() = 0;

@@ -28,9 +28,9 @@ class Observer final : public BodyListener {
   void failed(event::AssertionFailed failure) override {
     if (was_released()) return;
     ++failures_;
-    const std::string text = failure.expression.empty() ? fmt::format("{}: {}", failure.macro, failure.expansion)
-                                                        : fmt::format("{}({})", failure.macro, failure.expression);
-    last_failure_ = fmt::format("{} failed at {}:{}", text, failure.file, failure.line);
+    const std::string what = failure.expression.empty() ? fmt::format("{}: {}", failure.macro, failure.expansion)
+                                                        : fmt::format("{}({}) failed", failure.macro, failure.expression);
+    last_failure_ = fmt::format("{} at {}:{}", what, failure.file, failure.line);
     write(std::move(failure));
   }
 
@@ -45,7 +45,12 @@ class Observer final : public BodyListener {
   }
 
   void exception_reported(event::AssertionFailed failure) override {
-    if (!was_released()) write(std::move(failure));
+    if (was_released()) return;
+    if (failure.file.empty()) {
+      failure.file = world_.notes().info->file;
+      failure.line = world_.notes().info->line;
+    }
+    write(std::move(failure));
   }
 
   void released() override { world_.notes().calls.released = true; }

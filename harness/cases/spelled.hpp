@@ -1,4 +1,5 @@
-// What assertions show of this project's own types: a `to_string` found beside a type says more than Catch2's `{?}` or an enumerator's number.
+// What assertions show of this project's own types: a `to_string` found beside a type says more than Catch2's `{?}` or an enumerator's
+// number.
 #pragma once
 
 #include <catch2/catch_tostring.hpp>

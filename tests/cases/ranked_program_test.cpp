@@ -108,6 +108,7 @@ TEST_CASE("An exception outside an assertion is an error with its text and the m
   REQUIRE(world.ranks[1].failures.size() == 1);
   CHECK(world.ranks[1].failures[0].macro.empty());
   CHECK(world.ranks[1].failures[0].expansion == "unexpected exception: out of luck");
+  CHECK_THAT(world.ranks[1].failures[0].file, ContainsSubstring("ranked_program.cpp"));
   CHECK(world.ranks[1].failures[0].messages == std::vector<std::string>{"about to throw"});
   CHECK(world.ranks[0].only_case().outcome == Outcome::released);
   CHECK(world.ranks[0].only_case().culprit == 1);
@@ -120,6 +121,8 @@ TEST_CASE("A body that swallows its release is released all the same, and what i
   CHECK(world.ranks[0].only_case().outcome == Outcome::released);
   CHECK(world.ranks[0].failures.empty());
   CHECK(world.ranks[1].only_case().outcome == Outcome::error);
+  // Where no assertion came before the exception, the case's own place has to do.
+  CHECK_THAT(world.ranks[1].failures.at(0).file, ContainsSubstring("ranked_program.cpp"));
 }
 
 TEST_CASE("A rank that never met the abort has not passed either") {
@@ -176,6 +179,7 @@ TEST_CASE("A skip does not hide a failure") {
   CHECK(world.ranks[1].only_case().outcome == Outcome::failed);
   CHECK(world.ranks[0].only_case().outcome == Outcome::released);
   CHECK(world.ranks[0].only_case().culprit == 1);
+  CHECK(world.ranks[0].only_case().reason == "rank 1 asked to skip the case, but rank 1 went wrong");
 }
 
 TEST_CASE("Ranks that make different numbers of calls are told so at once") {
