@@ -38,7 +38,10 @@ std::vector<std::uint64_t> Poller::wait(std::optional<Deadline> deadline) {
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) throw std::system_error(errno, std::generic_category(), "epoll_wait");
     std::vector<std::uint64_t> keys;
-    for (int i = 0; i < count; ++i) keys.push_back(events[static_cast<std::size_t>(i)].data.u64);
+    for (int i = 0; i < count; ++i) {
+      const std::uint64_t key = events[static_cast<std::size_t>(i)].data.u64;  // a copy: the structure is packed, its fields are not aligned
+      keys.push_back(key);
+    }
     return keys;
   }
 }

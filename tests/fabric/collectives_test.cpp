@@ -220,7 +220,7 @@ TEST_CASE("a batch is moved together, however many calls and bytes it has") {
   const auto [many, count] = GENERATE(std::pair<std::size_t, std::size_t>{0, 0}, std::pair<std::size_t, std::size_t>{1, 5},
                                       std::pair<std::size_t, std::size_t>{9, 100}, std::pair<std::size_t, std::size_t>{4, 30'000},
                                       std::pair<std::size_t, std::size_t>{2500, 3});
-  const Body batch = [many = many, count = count](Side& side) {
+  const Body batch = [many, count](Side& side) {
     Checks<float>(*side.world, 16).coalesced(many, count);
     Checks<float>(*side.world, 17).coalesced(2, 10);
   };
