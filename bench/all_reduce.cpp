@@ -10,8 +10,15 @@ namespace {
 double ours_ns(Bench& bench, int ranks) {
   const auto out = bench.fresh();
   bench.spawn(programs() / "shardproof",
-              {"run", fmt::format("bench/all_reduce[W={}]", ranks), "--worker", bench.worker().string(), "--out", out.string()}, 1, bench.fresh());
-  return nlohmann::json::parse(read(out / "report.json")).at("cases").at(0).at("measurements").at("all_reduce_ns").at("value").get<double>();
+              {"run", fmt::format("bench/all_reduce[W={}]", ranks), "--worker", bench.worker().string(), "--out", out.string()}, 1,
+              bench.fresh());
+  return nlohmann::json::parse(read(out / "report.json"))
+      .at("cases")
+      .at(0)
+      .at("measurements")
+      .at("all_reduce_ns")
+      .at("value")
+      .get<double>();
 }
 
 double mpi_ns(Bench& bench, int ranks) {

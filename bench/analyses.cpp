@@ -28,19 +28,37 @@ Trace layers(std::int64_t works) {
     const std::uint64_t parameter = ++buffer;
     const auto add = [&](Fact fact) { trace.facts.push_back(std::move(fact)); };
     add(fact::Allocated{.stream = gathering, .buffer = gathered, .bytes = bytes, .memory = MemoryClass::gathered, .label = "layer"});
-    add(fact::Collective{.stream = gathering, .kind = CollectiveKind::all_gather, .dtype = DType::f32, .in_count = bytes / 8,
-                         .out_count = bytes / 4, .group = {0, 1}, .tag = "layer", .start = time, .end = time + 1, .reads = {},
+    add(fact::Collective{.stream = gathering,
+                         .kind = CollectiveKind::all_gather,
+                         .dtype = DType::f32,
+                         .in_count = bytes / 8,
+                         .out_count = bytes / 4,
+                         .group = {0, 1},
+                         .tag = "layer",
+                         .start = time,
+                         .end = time + 1,
+                         .reads = {},
                          .writes = {{gathered, 0, bytes}}});
     add(fact::EventRecorded{.stream = gathering, .event = ++event});
     add(fact::EventWaited{.stream = compute, .event = event});
     add(fact::Allocated{.stream = compute, .buffer = parameter, .bytes = bytes, .memory = MemoryClass::parameter, .label = "layer"});
-    add(fact::Work{.stream = compute, .kind = WorkKind::copy_out, .label = "layer", .start = time + 1, .end = time + 2,
-                   .reads = {{gathered, 0, bytes}}, .writes = {{parameter, 0, bytes}}});
+    add(fact::Work{.stream = compute,
+                   .kind = WorkKind::copy_out,
+                   .label = "layer",
+                   .start = time + 1,
+                   .end = time + 2,
+                   .reads = {{gathered, 0, bytes}},
+                   .writes = {{parameter, 0, bytes}}});
     add(fact::EventRecorded{.stream = compute, .event = ++event});
     add(fact::EventWaited{.stream = gathering, .event = event});
     add(fact::Released{.stream = gathering, .buffer = gathered});
-    add(fact::Work{.stream = compute, .kind = WorkKind::forward, .label = "layer", .start = time + 2, .end = time + 3,
-                   .reads = {{parameter, 0, bytes}}, .writes = {}});
+    add(fact::Work{.stream = compute,
+                   .kind = WorkKind::forward,
+                   .label = "layer",
+                   .start = time + 2,
+                   .end = time + 3,
+                   .reads = {{parameter, 0, bytes}},
+                   .writes = {}});
     add(fact::Released{.stream = compute, .buffer = parameter});
     time += 3;
   }

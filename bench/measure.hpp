@@ -27,7 +27,10 @@ inline double median(std::vector<double> values) {
 
 /// Three digits, in the unit that reads best.
 inline std::string in_time(double ns) {
-  struct Unit { double ns; std::string_view name; };
+  struct Unit {
+    double ns;
+    std::string_view name;
+  };
   for (const Unit unit : {Unit{1e9, "s"}, Unit{1e6, "ms"}, Unit{1e3, "µs"}}) {
     if (ns >= unit.ns) return fmt::format("{:.3g} {}", ns / unit.ns, unit.name);
   }

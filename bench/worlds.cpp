@@ -41,7 +41,8 @@ double Bench::world_ms(int size, const std::vector<std::string>& cases) {
   const double ms = milliseconds([&] {
     outcome = launcher::run_world(plan, directory, {.worker = worker_.program, .environment = worker_.environment}, signals_, std::nullopt);
   });
-  if (!outcome.complete) throw std::runtime_error(fmt::format("a world of {} did not end in order: {}", size, outcome.infrastructure_error));
+  if (!outcome.complete)
+    throw std::runtime_error(fmt::format("a world of {} did not end in order: {}", size, outcome.infrastructure_error));
   return ms;
 }
 

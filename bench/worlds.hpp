@@ -40,7 +40,8 @@ class Bench {
   std::vector<std::string> cases(const std::string& prefix) const;
 
   /// Runs `count` processes at once and waits for all; throws when one does not end with 0. Their output goes to `output`, for reading.
-  void spawn(const std::filesystem::path& program, const std::vector<std::string>& arguments, int count, const std::filesystem::path& output);
+  void spawn(const std::filesystem::path& program, const std::vector<std::string>& arguments, int count,
+             const std::filesystem::path& output);
   double spawn_ms(const std::filesystem::path& program, const std::vector<std::string>& arguments, int count);
 
   std::filesystem::path fresh() { return scratch_.fresh(); }

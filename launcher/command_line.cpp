@@ -37,7 +37,8 @@ void allow_filters(CLI::App& command) {
 std::vector<std::string> filters_of(const CLI::App& command) {
   std::vector<std::string> filters = command.remaining();
   for (const std::string& filter : filters) {
-    if (filter.starts_with('-')) throw CommandError(usage, fmt::format("unknown option {} (`shardproof {} --help` lists them)", filter, command.get_name()));
+    if (filter.starts_with('-'))
+      throw CommandError(usage, fmt::format("unknown option {} (`shardproof {} --help` lists them)", filter, command.get_name()));
   }
   return filters;
 }
@@ -54,7 +55,9 @@ void add_terminal(CLI::App& command, TerminalOptions& terminal, std::string& col
 
 void add_plan(CLI::App& command, PlanOptions& plan, Texts& texts) {
   allow_filters(command);
-  command.add_option("--ranks", plan.ranks, "World sizes to run, as 2,4 (default: all that there are cases for)")->delimiter(',')->allow_extra_args(false);
+  command.add_option("--ranks", plan.ranks, "World sizes to run, as 2,4 (default: all that there are cases for)")
+      ->delimiter(',')
+      ->allow_extra_args(false);
   command.add_option("--subject", plan.subject, "The engine under test (default: the worker's first)");
   command.add_option("--device", plan.device, "What runs the work")->capture_default_str();
   command.add_option("--fabric", plan.fabric, "What moves bytes between ranks")->capture_default_str();
@@ -84,13 +87,17 @@ std::variant<Options, Answered> parse_command_line(int argc, const char* const* 
   RunOptions run;
   auto* run_command = app.add_subcommand("run", "Run cases in worlds of real ranks and write one merged report");
   add_plan(*run_command, run.plan, texts);
-  run_command->add_option("--seed", run.seed, "Of everything random (default: 0; with --order random a fresh one, printed)")->check(CLI::NonNegativeNumber);
-  run_command->add_option("--order", texts.order, "Of the cases of a world")->check(CLI::IsMember({"listed", "random"}))->capture_default_str();
+  run_command->add_option("--seed", run.seed, "Of everything random (default: 0; with --order random a fresh one, printed)")
+      ->check(CLI::NonNegativeNumber);
+  run_command->add_option("--order", texts.order, "Of the cases of a world")
+      ->check(CLI::IsMember({"listed", "random"}))
+      ->capture_default_str();
   run_command->add_option("--repeat", run.plan.repeat, "How often to run each case")->capture_default_str();
   run_command->add_option("--shard", texts.shard, "Part i of n of the selected cases, as i/n");
   run_command->add_option("--fault", run.plan.fault, "Apply a fault of the worker's to the subject");
   run_command->add_flag("--trace", run.plan.trace, "Write each case's recorded facts as a trace that Perfetto opens");
-  run_command->add_option("--allow-skips", run.allowed_skips, "End with 6 when more cases than this are skipped")->check(CLI::NonNegativeNumber);
+  run_command->add_option("--allow-skips", run.allowed_skips, "End with 6 when more cases than this are skipped")
+      ->check(CLI::NonNegativeNumber);
   run_command->add_option("--out", run.out, "Where to write: a new or empty directory (default: a new one under shardproof-out/)");
   add_worker(*run_command, run.worker);
   add_terminal(*run_command, run.terminal, texts.color);
@@ -114,7 +121,8 @@ std::variant<Options, Answered> parse_command_line(int argc, const char* const* 
   MergeOptions merge;
   auto* merge_command = app.add_subcommand("merge", "Make the report of a run that another launcher started, or that was cut short");
   merge_command->add_option("directory", merge.directory, "The run directory")->required();
-  merge_command->add_option("--allow-skips", merge.allowed_skips, "End with 6 when more cases than this are skipped")->check(CLI::NonNegativeNumber);
+  merge_command->add_option("--allow-skips", merge.allowed_skips, "End with 6 when more cases than this are skipped")
+      ->check(CLI::NonNegativeNumber);
   merge_command->add_option("--worker", merge.worker, "The program that ran, where the run directory does not say its cases");
   add_terminal(*merge_command, merge.terminal, texts.color);
 

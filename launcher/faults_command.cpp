@@ -49,7 +49,7 @@ std::vector<std::string> ids(const std::vector<CaseInfo>& cases) {
 }  // namespace
 
 int faults_command(FaultsOptions options, const std::vector<std::string>& argv) {
-  const Worker worker = ask_worker(options.worker, options.plan.timeout);
+  const Worker worker = ask_worker(options.worker);
   if (worker.listing.faults.empty()) throw CommandError(usage, "the worker has no faults");
   std::vector<CaseInfo> cases = select_cases(worker.listing, options.plan.filters);
   if (!options.plan.ranks.empty()) {

@@ -55,7 +55,8 @@ bool KillMatrix::all_killed() const {
 
 std::vector<CaseInfo> related_cases(const FaultInfo& fault, const std::vector<CaseInfo>& cases) {
   std::vector<CaseInfo> related;
-  std::copy_if(cases.begin(), cases.end(), std::back_inserter(related), [&](const CaseInfo& info) { return shares(info.clauses, fault.clauses); });
+  std::copy_if(cases.begin(), cases.end(), std::back_inserter(related),
+               [&](const CaseInfo& info) { return shares(info.clauses, fault.clauses); });
   return related;
 }
 
@@ -85,19 +86,14 @@ KillMatrix kill_matrix(const std::vector<FaultInfo>& faults, const std::vector<C
 nlohmann::ordered_json to_json(const KillMatrix& matrix) {
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   for (const FaultRow& row : matrix.rows) {
-    json.push_back({{"name", row.fault.name},
-                    {"clauses", row.fault.clauses},
-                    {"what", row.fault.what},
-                    {"killed", row.killed()},
-                    {"by", row.by}});
+    json.push_back(
+        {{"name", row.fault.name}, {"clauses", row.fault.clauses}, {"what", row.fault.what}, {"killed", row.killed()}, {"by", row.by}});
   }
   return json;
 }
 
 std::string to_text(const KillMatrix& matrix, bool color) {
-  const auto paint = [&](const char* code, const std::string& text) {
-    return color ? fmt::format("\x1b[{}m{}\x1b[0m", code, text) : text;
-  };
+  const auto paint = [&](const char* code, const std::string& text) { return color ? fmt::format("\x1b[{}m{}\x1b[0m", code, text) : text; };
   std::string text = "fault x case: x killed, . survived, ? not judged (skipped, not run, or failing without the fault too)\n\n";
   std::size_t width = 0;
   for (const std::string& id : matrix.cases) width = std::max(width, id.size());
@@ -115,9 +111,11 @@ std::string to_text(const KillMatrix& matrix, bool color) {
     const FaultRow& row = matrix.rows[i];
     killed += row.killed() ? 1 : 0;
     const std::string verdict = row.killed() ? paint("32", "killed") : paint("31", "ALIVE ");
-    text += fmt::format("{:>2}  {}  {} ({}): {}", column_name(i), verdict, row.fault.name, fmt::join(row.fault.clauses, ", "), row.fault.what);
+    text +=
+        fmt::format("{:>2}  {}  {} ({}): {}", column_name(i), verdict, row.fault.name, fmt::join(row.fault.clauses, ", "), row.fault.what);
     const bool related = std::any_of(row.cells.begin(), row.cells.end(), [](Cell cell) { return cell != Cell::unrelated; });
-    text += related ? fmt::format(" [{} case{}]\n", row.by.size(), row.by.size() == 1 ? "" : "s") : " [no selected case has one of its clauses]\n";
+    text += related ? fmt::format(" [{} case{}]\n", row.by.size(), row.by.size() == 1 ? "" : "s")
+                    : " [no selected case has one of its clauses]\n";
   }
   text += fmt::format("{} of {} faults killed\n", killed, matrix.rows.size());
   return text;

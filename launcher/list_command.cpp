@@ -98,7 +98,7 @@ void list_cases(const std::vector<CaseInfo>& cases, bool json) {
 }  // namespace
 
 int list_command(const ListOptions& options) {
-  const Worker worker = ask_worker(options.worker, std::chrono::seconds(60));
+  const Worker worker = ask_worker(options.worker);
   const std::vector<CaseInfo> cases = select_cases(worker.listing, options.filters);
   if (options.seeds) {
     list_seeds(worker.listing, cases, options.json);

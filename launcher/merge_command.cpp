@@ -17,7 +17,7 @@ namespace {
 
 /// What the run itself recorded, else what the worker says now. Neither: the ids speak for themselves.
 CaseIndex known_cases(const RunDirectory& run, const std::filesystem::path& worker) {
-  if (!worker.empty()) return CaseIndex(ask_worker(worker, std::chrono::seconds(60)).listing.cases);
+  if (!worker.empty()) return CaseIndex(ask_worker(worker).listing.cases);
   if (!std::filesystem::exists(listing_file(run))) return {};
   return CaseIndex(parse_listing(read_file(listing_file(run))).cases);
 }

@@ -65,8 +65,8 @@ RunDirectory make_run_directory(const std::filesystem::path& asked) {
   const bool empty = std::filesystem::is_empty(directory, error);
   if (error) throw unusable(directory, "read directory", error);
   if (!empty) {
-    throw CommandError(usage, fmt::format("output unusable: {} is not empty, and nothing is ever overwritten: name a new directory",
-                                          directory.string()));
+    throw CommandError(
+        usage, fmt::format("output unusable: {} is not empty, and nothing is ever overwritten: name a new directory", directory.string()));
   }
   require_writable(directory);
   return {directory};

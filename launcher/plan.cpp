@@ -42,9 +42,8 @@ std::string closest(const std::vector<CaseInfo>& cases, std::string_view filter)
     candidates.insert(std::string(name_of(info.id)));
     for (const std::string& tag : info.tags) candidates.insert("[" + tag + "]");
   }
-  return *std::min_element(candidates.begin(), candidates.end(), [&](const std::string& a, const std::string& b) {
-    return edit_distance(a, filter) < edit_distance(b, filter);
-  });
+  return *std::min_element(candidates.begin(), candidates.end(),
+                           [&](const std::string& a, const std::string& b) { return edit_distance(a, filter) < edit_distance(b, filter); });
 }
 
 template <class Range>
@@ -126,8 +125,8 @@ std::vector<CaseInfo> select_cases(const Listing& listing, std::span<const std::
     if (any) continue;
     std::set<std::string> suites;
     for (const CaseInfo& info : listing.cases) suites.insert(info.suite);
-    throw CommandError(usage, fmt::format("no case matches '{}'; closest is '{}', suites are {} (`shardproof list` shows all cases)", filter,
-                                          closest(listing.cases, filter), join(suites)));
+    throw CommandError(usage, fmt::format("no case matches '{}'; closest is '{}', suites are {} (`shardproof list` shows all cases)",
+                                          filter, closest(listing.cases, filter), join(suites)));
   }
   return select(listing.cases, filters);
 }

@@ -18,11 +18,13 @@ void Poller::add(int descriptor, std::uint64_t key) {
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.u64 = key;
-  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, descriptor, &event) != 0) throw std::system_error(errno, std::generic_category(), "epoll_ctl add");
+  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, descriptor, &event) != 0)
+    throw std::system_error(errno, std::generic_category(), "epoll_ctl add");
 }
 
 void Poller::remove(int descriptor) {
-  if (epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, descriptor, nullptr) != 0) throw std::system_error(errno, std::generic_category(), "epoll_ctl remove");
+  if (epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, descriptor, nullptr) != 0)
+    throw std::system_error(errno, std::generic_category(), "epoll_ctl remove");
 }
 
 std::vector<std::uint64_t> Poller::wait(std::optional<Deadline> deadline) {
@@ -39,7 +41,8 @@ std::vector<std::uint64_t> Poller::wait(std::optional<Deadline> deadline) {
     if (count < 0) throw std::system_error(errno, std::generic_category(), "epoll_wait");
     std::vector<std::uint64_t> keys;
     for (int i = 0; i < count; ++i) {
-      const std::uint64_t key = events[static_cast<std::size_t>(i)].data.u64;  // a copy: the structure is packed, its fields are not aligned
+      const std::uint64_t key =
+          events[static_cast<std::size_t>(i)].data.u64;  // a copy: the structure is packed, its fields are not aligned
       keys.push_back(key);
     }
     return keys;

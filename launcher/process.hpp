@@ -32,9 +32,9 @@ std::string describe(const Exit& end);
 /// What to run. Standard input is /dev/null; no other descriptor of the launcher's reaches the child.
 struct Command {
   std::filesystem::path program;
-  std::vector<std::string> arguments;    ///< after the program's own name
+  std::vector<std::string> arguments;  ///< after the program's own name
   std::vector<std::string> environment;  ///< NAME=value, all of it
-  int standard_output = -1;              ///< borrowed until spawn returns
+  int standard_output = -1;  ///< borrowed until spawn returns
   int standard_error = -1;
 };
 

@@ -44,7 +44,8 @@ CaseInfo parse_case_id(const std::string& id, int world_size) {
   if (open == std::string::npos || id.back() != ']') return info;
   std::istringstream params(id.substr(open + 1, id.size() - open - 2));
   for (std::string param; std::getline(params, param, ',');) {
-    if (const std::size_t equals = param.find('='); equals != std::string::npos) info.params[param.substr(0, equals)] = param.substr(equals + 1);
+    if (const std::size_t equals = param.find('='); equals != std::string::npos)
+      info.params[param.substr(0, equals)] = param.substr(equals + 1);
   }
   if (const auto size = info.params.find("W"); size != info.params.end()) info.world_size = whole_number(size->second).value_or(world_size);
   return info;
@@ -69,7 +70,8 @@ std::filesystem::path listing_file(const RunDirectory& run) { return run.root / 
 WorldPlan read_plan(const WorldDirectory& directory) {
   try {
     WorldPlan plan = nlohmann::ordered_json::parse(read_file(directory.plan())).get<WorldPlan>();
-    if (plan.size > ControlPage::max_world_size) throw std::runtime_error(fmt::format("{} ranks, the limit is {}", plan.size, ControlPage::max_world_size));
+    if (plan.size > ControlPage::max_world_size)
+      throw std::runtime_error(fmt::format("{} ranks, the limit is {}", plan.size, ControlPage::max_world_size));
     return plan;
   } catch (const std::exception& error) {
     throw std::runtime_error(fmt::format("the plan of {}: {}", directory.root.string(), error.what()));

@@ -1,12 +1,15 @@
 #include "launcher/rendezvous_directory.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/magic.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -16,12 +19,27 @@
 namespace shardproof::launcher {
 namespace {
 
-/// What the mailboxes and the control page of a world take, generously. Pages that cannot be backed end a rank by SIGBUS: better not begin.
-constexpr std::uint64_t bytes_per_rank = std::uint64_t{4} << 20;
+/// What groups of ranks map, generously, and what they say to each other as they join. A page that cannot be backed ends a rank by SIGBUS:
+/// better not begin.
+constexpr std::uint64_t bytes_for(int world_size) {
+  return (std::uint64_t{32} << 20) + (std::uint64_t{32} << 10) * static_cast<std::uint64_t>(world_size);
+}
+
+constexpr char prefix[] = "shardproof-";
+
+std::filesystem::path lock_of(const std::filesystem::path& directory) { return directory / "launcher.lock"; }
+
+bool is_abandoned(const std::filesystem::path& directory) {
+  std::error_code error;
+  const auto made = std::filesystem::last_write_time(lock_of(directory), error);
+  if (error || std::filesystem::file_time_type::clock::now() - made < std::chrono::minutes(1)) return false;
+  const FileDescriptor lock(::open(lock_of(directory).c_str(), O_RDONLY | O_CLOEXEC));
+  return lock && ::flock(lock.get(), LOCK_EX | LOCK_NB) == 0;
+}
 
 std::filesystem::path place_for(int world_size) {
   const std::filesystem::path memory = "/dev/shm";
-  if (is_roomy_memory(memory, bytes_per_rank * static_cast<std::uint64_t>(world_size))) return memory;
+  if (is_roomy_memory(memory, bytes_for(world_size))) return memory;
   std::error_code none;
   const std::filesystem::path temporary = std::filesystem::temp_directory_path(none);
   return none ? std::filesystem::path("/tmp") : temporary;
@@ -36,7 +54,9 @@ bool is_roomy_memory(const std::filesystem::path& directory, std::uint64_t bytes
 }
 
 RendezvousDirectory RendezvousDirectory::make(int world_size) {
-  std::string name = (place_for(world_size) / "shardproof-XXXXXX").string();
+  const std::filesystem::path place = place_for(world_size);
+  remove_abandoned(place);
+  std::string name = (place / prefix).string() + "XXXXXX";
   if (!mkdtemp(name.data())) {
     throw CommandError(infrastructure, fmt::format("cannot make a directory {} for ranks to meet in: {} (TMPDIR names another place)", name,
                                                    std::generic_category().message(errno)));
@@ -44,7 +64,22 @@ RendezvousDirectory RendezvousDirectory::make(int world_size) {
   return RendezvousDirectory(name);
 }
 
-RendezvousDirectory::RendezvousDirectory(RendezvousDirectory&& other) noexcept : path_(std::exchange(other.path_, {})) {}
+void remove_abandoned(const std::filesystem::path& place) {
+  std::error_code ignored;  // another launcher may be doing the same
+  for (const auto& entry : std::filesystem::directory_iterator(place, ignored)) {
+    if (!entry.path().filename().string().starts_with(prefix) || !is_abandoned(entry.path())) continue;
+    std::filesystem::remove_all(entry.path(), ignored);
+  }
+}
+
+RendezvousDirectory::RendezvousDirectory(std::filesystem::path path)
+    : path_(std::move(path)), lock_(::open(lock_of(path_).c_str(), O_RDONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600)) {
+  // Without a lock it works as well; it only stays behind if we are killed.
+  if (lock_) ::flock(lock_.get(), LOCK_EX | LOCK_NB);
+}
+
+RendezvousDirectory::RendezvousDirectory(RendezvousDirectory&& other) noexcept
+    : path_(std::exchange(other.path_, {})), lock_(std::move(other.lock_)) {}
 
 RendezvousDirectory::~RendezvousDirectory() {
   std::error_code ignored;  // a rank in uninterruptible sleep may still hold a file of a network file system

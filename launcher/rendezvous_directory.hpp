@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <filesystem>
 
+#include "launcher/file_descriptor.hpp"
+
 namespace shardproof::launcher {
 
 class RendezvousDirectory {
@@ -18,10 +20,15 @@ class RendezvousDirectory {
   const std::filesystem::path& path() const { return path_; }
 
  private:
-  explicit RendezvousDirectory(std::filesystem::path path) : path_(std::move(path)) {}
+  explicit RendezvousDirectory(std::filesystem::path path);
 
   std::filesystem::path path_;
+  FileDescriptor lock_;  ///< held as long as the directory is in use: tells a living owner from a killed one
 };
+
+/// Removes from `place` what launchers left there that were killed: memory that nobody else would give back. A directory without a lock,
+/// with one that is held, or younger than a minute (its owner may be about to take the lock) is left alone.
+void remove_abandoned(const std::filesystem::path& place);
 
 /// True when `directory` is a memory file system that has `bytes` left.
 bool is_roomy_memory(const std::filesystem::path& directory, std::uint64_t bytes);

@@ -28,9 +28,15 @@ std::size_t total_cases(const std::vector<WorldPlan>& worlds) {
 class Run {
  public:
   Run(const Worker& worker, Plan plan, const RunDirectory& directory, reports::RunHead head, SignalWatch& signals, Terminal& terminal)
-      : worker_(worker), directory_(directory), head_(std::move(head)), merger_(head_), signals_(signals), terminal_(terminal), index_(worker.listing.cases),
-        tracker_(total_cases(plan.worlds)), pending_(std::make_move_iterator(plan.worlds.begin()),
-                                                                                 std::make_move_iterator(plan.worlds.end())) {}
+      : worker_(worker),
+        directory_(directory),
+        head_(std::move(head)),
+        merger_(head_),
+        signals_(signals),
+        terminal_(terminal),
+        index_(worker.listing.cases),
+        tracker_(total_cases(plan.worlds)),
+        pending_(std::make_move_iterator(plan.worlds.begin()), std::make_move_iterator(plan.worlds.end())) {}
 
   RunResult run() {
     try {
@@ -40,6 +46,8 @@ class Run {
     } catch (const CommandError& error) {
       // What was done until now is not lost with it.
       (error.code() == infrastructure ? result_.infrastructure_error : result_.output_error) = error.what();
+    } catch (const std::exception& error) {
+      result_.infrastructure_error = error.what();
     }
     const std::string why = fmt::format("the run ended before this world: {}", reason_of_end());
     for (const WorldPlan& plan : pending_) add_not_started(merger_, plan, index_, why);
@@ -63,7 +71,7 @@ class Run {
       try {
         outcome = run_world(plan, directory, {.worker = worker_.program, .environment = worker_.environment}, signals_,
                             terminal_.view(tracker_, plan));
-      } catch (const CommandError& error) {
+      } catch (const std::exception& error) {
         add_not_started(merger_, plan, index_, error.what());
         throw;
       }
@@ -102,8 +110,8 @@ class Run {
   }
 
   std::string world_line(const WorldPlan& plan, const WorldOutcome& outcome, std::size_t failed) const {
-    std::string line = fmt::format("world {}: {} rank{}, {} case{}", begun_ - 1, plan.size, plan.size == 1 ? "" : "s",
-                                   plan.cases.size(), plan.cases.size() == 1 ? "" : "s");
+    std::string line = fmt::format("world {}: {} rank{}, {} case{}", begun_ - 1, plan.size, plan.size == 1 ? "" : "s", plan.cases.size(),
+                                   plan.cases.size() == 1 ? "" : "s");
     if (failed > 0) line += fmt::format(", {} failed", failed);
     if (!outcome.complete) line += ", ended early";
     return line + fmt::format(" ({:.2f} s)", std::chrono::duration<double>(outcome.duration).count());
@@ -131,7 +139,9 @@ class Run {
   RunResult result_;
 };
 
-std::string utc_now() { return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::chrono::system_clock::to_time_t(std::chrono::system_clock::now()))); }
+std::string utc_now() {
+  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::chrono::system_clock::to_time_t(std::chrono::system_clock::now())));
+}
 
 }  // namespace
 

@@ -35,7 +35,7 @@ std::string heading(const Plan& plan, const PlanOptions& options) {
 
 int run_command(RunOptions options, const std::vector<std::string>& argv) {
   options.plan.seed = choose_seed(options);
-  const Worker worker = ask_worker(options.worker, options.plan.timeout);
+  const Worker worker = ask_worker(options.worker);
   Plan selected = plan(worker.listing, options.plan);
   const RunDirectory directory = make_run_directory(options.out);
 

@@ -93,8 +93,7 @@ void ProgressTracker::world_ended(std::size_t done, std::size_t failed) {
   failed_before_ += failed;
 }
 
-Terminal::Terminal(std::FILE* out, const TerminalOptions& options)
-    : out_(out), live_(is_terminal(out) && !options.quiet) {
+Terminal::Terminal(std::FILE* out, const TerminalOptions& options) : out_(out), live_(is_terminal(out) && !options.quiet) {
   style_.color = use_color(options.color, out);
   style_.verbose = options.verbose;
   style_.quiet = options.quiet;

@@ -25,7 +25,8 @@ class BoundedOutput {
  public:
   explicit BoundedOutput(off_t capacity) : file_(memfd_create("shardproof-listing", MFD_CLOEXEC | MFD_ALLOW_SEALING)) {
     // A limit on the length of files (ulimit -f) holds in memory too.
-    if (rlimit limit{}; getrlimit(RLIMIT_FSIZE, &limit) == 0) capacity = static_cast<off_t>(std::min<rlim_t>(static_cast<rlim_t>(capacity), limit.rlim_cur));
+    if (rlimit limit{}; getrlimit(RLIMIT_FSIZE, &limit) == 0)
+      capacity = static_cast<off_t>(std::min<rlim_t>(static_cast<rlim_t>(capacity), limit.rlim_cur));
     if (!file_ || ftruncate(file_.get(), capacity) != 0 || fcntl(file_.get(), F_ADD_SEALS, F_SEAL_GROW) != 0) {
       throw std::system_error(errno, std::generic_category(), "memfd_create for the worker's list of cases");
     }
@@ -56,8 +57,8 @@ constexpr off_t longest_complaint = off_t{1} << 20;
 
 /// Who a rank is, is said by us alone: what an enclosing launcher said of the launcher process must not reach it.
 bool names_a_rank(std::string_view variable) {
-  static constexpr std::array<std::string_view, 7> names{
-      "SHARDPROOF_RANK", "SHARDPROOF_PLAN", "SHARDPROOF_PARENT", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"};
+  static constexpr std::array<std::string_view, 7> names{"SHARDPROOF_RANK", "SHARDPROOF_PLAN", "SHARDPROOF_PARENT", "RANK",
+                                                         "WORLD_SIZE",      "LOCAL_RANK",      "LOCAL_WORLD_SIZE"};
   static constexpr std::array<std::string_view, 4> prefixes{"OMPI_COMM_WORLD_", "PMI_", "PMIX_", "SLURM_PROCID"};
   const std::string_view name = variable.substr(0, variable.find('='));
   for (const std::string_view known : names) {
@@ -98,8 +99,8 @@ Listing parse_listing(const std::string& text) {
     throw std::invalid_argument("its answer names no protocol");
   }
   if (const int protocol = json["protocol"]; protocol != Listing::current_protocol) {
-    throw std::invalid_argument(fmt::format("it speaks protocol {}, this launcher {}: build both from one version", protocol,
-                                            Listing::current_protocol));
+    throw std::invalid_argument(
+        fmt::format("it speaks protocol {}, this launcher {}: build both from one version", protocol, Listing::current_protocol));
   }
   try {
     return json.get<Listing>();

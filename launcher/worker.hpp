@@ -17,9 +17,12 @@ struct Worker {
   Listing listing;
 };
 
+/// For a worker to list its cases, which costs it milliseconds.
+inline constexpr std::chrono::seconds worker_patience{60};
+
 /// `asked` or, where it is empty, `shardproof-worker` beside this executable. Throws CommandError (infrastructure) saying what is wrong
 /// with the program, among it that it did not answer in time.
-Worker ask_worker(const std::filesystem::path& asked, std::chrono::milliseconds patience);
+Worker ask_worker(const std::filesystem::path& asked, std::chrono::milliseconds patience = worker_patience);
 
 /// Reads a listing. Throws std::invalid_argument saying why the text is none, or of another protocol.
 Listing parse_listing(const std::string& text);

@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <system_error>
 
@@ -30,7 +31,10 @@ using std::chrono::milliseconds;
 constexpr std::uint64_t signal_key = ~std::uint64_t{0};
 
 /// Released ranks leave within milliseconds; the rest are not coming. More of them on few cores take longer to write their last line.
-milliseconds grace(int world_size) { return milliseconds(400 + 2 * world_size); }
+/// After an overrun, who does not leave is who is to blame: a busy machine must not choose.
+milliseconds grace(AbortReason reason, int world_size) {
+  return milliseconds((reason == AbortReason::deadline ? 2000 : 400) + 2 * world_size);
+}
 
 std::string make_nonce() {
   std::array<unsigned char, 16> bytes{};
@@ -82,8 +86,13 @@ class RunningWorld {
  public:
   RunningWorld(const WorldPlan& plan, const WorldDirectory& directory, const WorldLaunch& launch, SignalWatch& signals,
                const std::optional<LiveView>& view)
-      : plan_(plan), directory_(directory), launch_(launch), signals_(signals), view_(view),
-        page_(ControlPage::create(plan.rendezvous / "control", plan.size, plan.nonce)), ranks_(static_cast<std::size_t>(plan.size)) {
+      : plan_(plan),
+        directory_(directory),
+        launch_(launch),
+        signals_(signals),
+        view_(view),
+        page_(ControlPage::create(plan.rendezvous / "control", plan.size, plan.nonce)),
+        ranks_(static_cast<std::size_t>(plan.size)) {
     for (int rank = 0; rank < plan.size; ++rank) at(rank).ending.rank = rank;
   }
 
@@ -266,21 +275,29 @@ class RunningWorld {
     return state.seen_at + (progress.cases_ended == 0 ? launch_.joining : plan_.case_timeout);
   }
 
-  void overrun(const std::vector<int>& overdue) {
+  void overrun(std::vector<int> overdue) {
+    // Who is there and has not begun yet only waits for those who are not.
+    std::vector<int> absent;
+    std::copy_if(overdue.begin(), overdue.end(), std::back_inserter(absent), [&](int rank) { return page_.progress(rank).pid == 0; });
+    if (!absent.empty()) overdue = absent;
     std::string text;
     for (const int rank : overdue) {
       at(rank).overdue = true;
-      const Progress progress = page_.progress(rank);
-      const std::string last = page_.last_call(rank);
-      const bool joining = progress.position < 0 && progress.cases_ended == 0;
-      text += fmt::format("{}rank {} is {} for more than {}, its last call {}", text.empty() ? "" : "; ", rank, place(progress),
-                          seconds(joining ? launch_.joining : plan_.case_timeout), last.empty() ? "none" : last);
-      if (joining && outcome_.infrastructure_error.empty()) {
-        outcome_.infrastructure_error = fmt::format("rank {} did not join its world within {} (its output: {})", rank,
-                                                    seconds(launch_.joining), directory_.logs().string());
-      }
+      text += fmt::format("{}{}", text.empty() ? "" : "; ", overrun_text(rank));
+    }
+    if (page_.progress(overdue.front()).cases_ended == 0 && page_.progress(overdue.front()).position < 0) {
+      outcome_.infrastructure_error = fmt::format("{}\n(its output: {})", text, directory_.logs().string());
     }
     doom({.culprit = overdue.size() == 1 ? overdue.front() : -1, .reason = AbortReason::deadline, .text = text});
+  }
+
+  std::string overrun_text(int rank) const {
+    const Progress progress = page_.progress(rank);
+    if (progress.pid == 0) return fmt::format("rank {} did not join its world within {}", rank, seconds(launch_.joining));
+    const bool joining = progress.position < 0 && progress.cases_ended == 0;
+    const std::string last = page_.last_call(rank);
+    return fmt::format("rank {} is {} for more than {}, its last call {}", rank, place(progress),
+                       seconds(joining ? launch_.joining : plan_.case_timeout), last.empty() ? "none" : last);
   }
 
   std::string place(const Progress& progress) const {
@@ -305,7 +322,7 @@ class RunningWorld {
     } catch (const std::exception&) {
       // Then they are killed with the rest.
     }
-    next_check_ = Clock::now() + grace(plan_.size);
+    next_check_ = Clock::now() + grace(abort.reason, plan_.size);
   }
 
   void kill_the_rest(Deadline now) {

@@ -31,10 +31,10 @@ struct LiveView {
 };
 
 struct WorldOutcome {
-  std::vector<Ending> endings;       ///< in rank order
-  bool complete = false;             ///< every rank left in order: nothing of the plan is left to run
+  std::vector<Ending> endings;  ///< in rank order
+  bool complete = false;  ///< every rank left in order: nothing of the plan is left to run
   std::string infrastructure_error;  ///< why ranks could not meet or part, with what the guilty one said last
-  int interrupted_by = 0;            ///< a signal to the launcher
+  int interrupted_by = 0;  ///< a signal to the launcher
   std::chrono::nanoseconds duration{0};
 };
 

@@ -11,8 +11,8 @@ namespace shardproof::reports {
 
 namespace {
 
-constexpr std::array<std::string_view, all_changes.size()> names{"new_failure", "fixed",        "still_failing", "status_changed",
-                                                                 "new_case",    "removed_case", "newly_skipped", "unchanged"};
+constexpr std::array<std::string_view, all_changes.size()> change_names{"new_failure", "fixed",        "still_failing", "status_changed",
+                                                                        "new_case",    "removed_case", "newly_skipped", "unchanged"};
 
 /// A case over all its repetitions.
 struct Merged {
@@ -76,7 +76,7 @@ bool is_regression(const CaseChange& change) {
 
 std::string_view to_string(Change change) {
   const auto index = static_cast<std::size_t>(change);
-  return index < names.size() ? names[index] : "unknown";
+  return index < change_names.size() ? change_names[index] : "unknown";
 }
 
 bool Diff::regression() const { return std::any_of(changes.begin(), changes.end(), is_regression); }

@@ -1,8 +1,8 @@
 // What changed between two reports? Pure.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <array>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -36,8 +36,8 @@ struct CaseChange {
 
 struct Diff {
   std::vector<std::string> context;  ///< `seed: 7 -> 8`: why the reports may differ rightly
-  std::vector<CaseChange> changes;   ///< of every case, by id
-  bool regression() const;           ///< a new failure, a removed case, a new skip, or an exact measurement that changed
+  std::vector<CaseChange> changes;  ///< of every case, by id
+  bool regression() const;  ///< a new failure, a removed case, a new skip, or an exact measurement that changed
 };
 
 /// A repeated case counts with its strongest verdict and with all values that it measured.

@@ -48,7 +48,8 @@ bool earlier(const Failure& a, const Failure& b) {
 
 std::string join_ranks(const std::vector<int>& ranks) {
   constexpr std::size_t shown = 8;
-  const auto some = fmt::format("{}", fmt::join(ranks.begin(), ranks.begin() + static_cast<std::ptrdiff_t>(std::min(shown, ranks.size())), ", "));
+  const auto some =
+      fmt::format("{}", fmt::join(ranks.begin(), ranks.begin() + static_cast<std::ptrdiff_t>(std::min(shown, ranks.size())), ", "));
   const auto* noun = ranks.size() == 1 ? "rank" : "ranks";
   return ranks.size() <= shown ? fmt::format("{} {}", noun, some) : fmt::format("{} {} and {} more", noun, some, ranks.size() - shown);
 }
@@ -81,7 +82,8 @@ void Merger::open_world(const WorldPlan& plan, std::vector<CaseInfo> cases, std:
   const auto planned = std::min(plan.cases.size(), positions_.size());
   for (std::size_t i = 0; i < positions_.size(); ++i) {
     if (i < planned && plan.cases[i] == at(i).info.id) continue;
-    world.defects.push_back(fmt::format("position {} of the plan is {}, not \"{}\"", i, i < planned ? "\"" + plan.cases[i] + "\"" : "missing", at(i).info.id));
+    world.defects.push_back(
+        fmt::format("position {} of the plan is {}, not \"{}\"", i, i < planned ? "\"" + plan.cases[i] + "\"" : "missing", at(i).info.id));
     positions_[i].different_case = true;
   }
 
@@ -115,7 +117,9 @@ void Merger::add(RankStream stream) {
   const auto distrust = never_was ? std::string("was not started") : why_untrusted(stream, rank);
   if (!distrust.empty()) {
     // A rank that died or was stopped before its first line has no stream to be missed.
-    const bool excused = stream.absent && ending && (ending->how == Ending::How::signalled || ending->how == Ending::How::overran || ending->how == Ending::How::stopped);
+    const bool excused =
+        stream.absent && ending &&
+        (ending->how == Ending::How::signalled || ending->how == Ending::How::overran || ending->how == Ending::How::stopped);
     if (!never_was && !excused) defect(rank, distrust);
     const RankStream nothing;
     return apply_ending(nothing, rank, 0, false);
@@ -171,8 +175,8 @@ void Merger::take_case(StreamedCase& streamed, int rank, std::size_t position) {
     set(rank, position, Outcome::missing, fmt::format("ran \"{}\" instead", streamed.started.id));
     return;
   }
-  const bool has_failed = streamed.failures_left_out > 0 ||
-                          std::any_of(streamed.failures.begin(), streamed.failures.end(), [](const auto& failure) { return !failure.macro.empty(); });
+  const bool has_failed = streamed.failures_left_out > 0 || std::any_of(streamed.failures.begin(), streamed.failures.end(),
+                                                                        [](const auto& failure) { return !failure.macro.empty(); });
   const bool has_thrown = !has_failed && !streamed.failures.empty();
   const bool was_released = streamed.ended && streamed.ended->outcome == Outcome::released;
   take_failures(result, streamed, rank, was_released);
@@ -227,7 +231,8 @@ void Merger::take_measurements(CaseResult& result, Position& position, const Str
     } else if (position.measured_by >= 0) {
       return;
     }
-    for (const auto& measured : streamed.measurements) result.measurements.try_emplace(measured.name, Measurement{measured.value, measured.unit});
+    for (const auto& measured : streamed.measurements)
+      result.measurements.try_emplace(measured.name, Measurement{measured.value, measured.unit});
     return;
   }
   const auto differs = [&](const std::string& name, const std::string& here, const std::string& there) {
@@ -261,7 +266,8 @@ void Merger::apply_ending(const RankStream& stream, int rank, std::size_t first_
   switch (ending.how) {
     case Ending::How::not_started: return defect(rank, describe(ending));
     case Ending::How::foreign:
-      if (stream.start && !stream.complete && stream.defect.empty()) defect(rank, "has a stream without an end, and nobody saw how its process ended");
+      if (stream.start && !stream.complete && stream.defect.empty())
+        defect(rank, "has a stream without an end, and nobody saw how its process ended");
       return;
     case Ending::How::stopped: {
       if (!somebody_died_) defect(rank, describe(ending) + ", but none of its world died");
@@ -296,7 +302,8 @@ void Merger::apply_death(const Ending& ending, int rank, std::size_t first_unend
   const bool is_named_open = ending.position >= 0 && named >= first_unended;
   if (is_exit && !is_inside && !is_named_open) {
     // Left because of another rank; its launcher's word on where it was may be older than its stream.
-    if (somebody_died_ && (ending.position < 0 || named >= positions_.size() || outcome_of(rank, named).outcome == Outcome::released)) return;
+    if (somebody_died_ && (ending.position < 0 || named >= positions_.size() || outcome_of(rank, named).outcome == Outcome::released))
+      return;
     if (is_refusal(ending)) {
       if (first_unended < positions_.size()) set(rank, first_unended, Outcome::missing, describe(ending));
       return defect(rank, "could not join or stay in its world: " + describe(ending));
@@ -323,7 +330,9 @@ void Merger::set(int rank, std::size_t position, Outcome outcome, std::string re
   }
 }
 
-void Merger::defect(int rank, std::string_view sentence) { report_.worlds.back().defects.push_back(fmt::format("rank {} {}", rank, sentence)); }
+void Merger::defect(int rank, std::string_view sentence) {
+  report_.worlds.back().defects.push_back(fmt::format("rank {} {}", rank, sentence));
+}
 
 void Merger::close_world() {
   if (!is_open_) return;

@@ -47,7 +47,7 @@ class Merger {
   };
   struct Position {
     bool different_case = false;
-    int measured_by = -1;      ///< the first passed rank: its measurements are those that others are compared with
+    int measured_by = -1;  ///< the first passed rank: its measurements are those that others are compared with
     std::vector<int> waiting;  ///< ranks that were stopped before it: released if another began it
   };
 

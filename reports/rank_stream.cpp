@@ -26,7 +26,8 @@ class Assembly {
 
   void take(Event&& event) {
     if (stream_.complete) throw std::invalid_argument("a line after rank_ended");
-    if (!stream_.start && !std::holds_alternative<event::RankStarted>(event)) throw std::invalid_argument("the first line must be rank_started");
+    if (!stream_.start && !std::holds_alternative<event::RankStarted>(event))
+      throw std::invalid_argument("the first line must be rank_started");
     std::visit([this](auto&& e) { on(std::forward<decltype(e)>(e)); }, std::move(event));
   }
 
@@ -67,8 +68,8 @@ class Assembly {
   void on(event::CaseEnded&& e) {
     auto& current = open_case("case_ended");
     if (e.id != current.started.id || e.position != current.started.position) {
-      throw std::invalid_argument(fmt::format("\"{}\" at position {} ends inside \"{}\" at position {}", e.id, e.position, current.started.id,
-                                              current.started.position));
+      throw std::invalid_argument(fmt::format("\"{}\" at position {} ends inside \"{}\" at position {}", e.id, e.position,
+                                              current.started.id, current.started.position));
     }
     keep(e.id.size() + e.reason.size());
     current.ended = std::move(e);
@@ -77,7 +78,8 @@ class Assembly {
 
   void on(event::RankEnded&& e) {
     if (open_) throw std::invalid_argument(fmt::format("rank_ended inside \"{}\"", stream_.cases.back().started.id));
-    if (e.rank != stream_.start->rank) throw std::invalid_argument(fmt::format("rank {} ends the stream of rank {}", e.rank, stream_.start->rank));
+    if (e.rank != stream_.start->rank)
+      throw std::invalid_argument(fmt::format("rank {} ends the stream of rank {}", e.rank, stream_.start->rank));
     stream_.complete = true;
   }
 

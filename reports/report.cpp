@@ -28,7 +28,8 @@ std::vector<std::string> Report::flaky() const {
   for (auto first = cases.begin(); first != cases.end();) {
     const auto last = std::find_if(first, cases.end(), [&](const CaseResult& other) { return other.info.id != first->info.id; });
     const bool passed = std::any_of(first, last, [](const CaseResult& result) { return result.verdict == Verdict::passed; });
-    const bool bad = std::any_of(first, last, [](const CaseResult& result) { return is_bad(result.verdict) && result.verdict != Verdict::not_run; });
+    const bool bad =
+        std::any_of(first, last, [](const CaseResult& result) { return is_bad(result.verdict) && result.verdict != Verdict::not_run; });
     if (passed && bad) ids.push_back(first->info.id);
     first = last;
   }

@@ -1,12 +1,12 @@
 // The merged report of a run: its data, its JSON, and what it means as an exit code. Pure.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <iosfwd>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 #include <string>
@@ -76,12 +76,12 @@ struct CaseResult {
   Verdict verdict = Verdict::not_run;
   std::uint64_t assertions = 0;   ///< over all ranks
   std::vector<RankOutcome> ranks;
-  std::map<int, std::string> reasons;               ///< by rank, where there is one: of a skip, an error, a release, an end of the process
-  std::vector<std::string> notes;                   ///< what the verdict has from comparing ranks
-  std::vector<Failure> failures;                    ///< first cause first; released ranks add none
-  std::uint64_t failures_left_out = 0;              ///< more than a report keeps
+  std::map<int, std::string> reasons;  ///< by rank, where there is one: of a skip, an error, a release, an end of the process
+  std::vector<std::string> notes;  ///< what the verdict has from comparing ranks
+  std::vector<Failure> failures;  ///< first cause first; released ranks add none
+  std::uint64_t failures_left_out = 0;  ///< more than a report keeps
   std::map<std::string, Measurement> measurements;  ///< of the first rank that has it; passed ranks must agree, else `disagreed`
-  std::int64_t duration_ns = 0;   ///< volatile; longest rank
+  std::int64_t duration_ns = 0;  ///< volatile; longest rank
 };
 
 struct World {

@@ -15,9 +15,15 @@ using nlohmann::ordered_json;
 namespace {
 
 constexpr std::array<std::string_view, 9> volatile_places{
-    "run/id", "run/started", "run/argv", "run/environment", "run/git_commit", "machine",
+    "run/id",
+    "run/started",
+    "run/argv",
+    "run/environment",
+    "run/git_commit",
+    "machine",
     "worlds/*/endings",  // of ranks that leave because another died, some are stopped first
-    "cases/*/duration_ns", "cases/*/failures/*/monotonic_ns"};
+    "cases/*/duration_ns",
+    "cases/*/failures/*/monotonic_ns"};
 
 ordered_json text_or_null(const std::string& text) { return text.empty() ? ordered_json(nullptr) : ordered_json(text); }
 
@@ -42,8 +48,8 @@ ordered_json json_of(const RankOutcome& rank) { return {{"outcome", to_string(ra
 
 ordered_json json_of(const Failure& failure) {
   const auto& a = failure.assertion;
-  return {{"rank", failure.rank},         {"file", a.file},         {"line", a.line},       {"macro", a.macro},
-          {"expression", a.expression},   {"expansion", a.expansion}, {"messages", a.messages}, {"clauses", a.clauses},
+  return {{"rank", failure.rank},          {"file", a.file},           {"line", a.line},         {"macro", a.macro},
+          {"expression", a.expression},    {"expansion", a.expansion}, {"messages", a.messages}, {"clauses", a.clauses},
           {"monotonic_ns", a.monotonic_ns}};
 }
 
@@ -133,7 +139,8 @@ CaseResult read_case(const ordered_json& json) {
 // -- The rest --
 
 ordered_json json_of(const World& world) {
-  return {{"fabric", world.fabric}, {"device", world.device}, {"ranks", world.size}, {"endings", world.endings}, {"defects", world.defects}};
+  return {
+      {"fabric", world.fabric}, {"device", world.device}, {"ranks", world.size}, {"endings", world.endings}, {"defects", world.defects}};
 }
 
 World read_world(const ordered_json& json) {
@@ -210,7 +217,8 @@ void check_worlds(const Report& report) {
   for (std::size_t i = 0; i < report.cases.size(); ++i) {
     const int world = report.cases[i].world;
     if (world < 0 || std::cmp_greater_equal(world, report.worlds.size())) {
-      throw std::invalid_argument(fmt::format("cases[{}]: \"world\": expected an index into {} worlds, found {}", i, report.worlds.size(), world));
+      throw std::invalid_argument(
+          fmt::format("cases[{}]: \"world\": expected an index into {} worlds, found {}", i, report.worlds.size(), world));
     }
   }
 }

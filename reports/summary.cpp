@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <array>
+#include <numeric>
 
 #include "reports/terminal.hpp"
 
@@ -43,14 +44,16 @@ struct Shared {
 };
 
 bool look_alike(const event::AssertionFailed& a, const event::AssertionFailed& b) {
-  return a.line == b.line && a.file == b.file && a.macro == b.macro && a.expression == b.expression && a.expansion == b.expansion && a.messages == b.messages;
+  return a.line == b.line && a.file == b.file && a.macro == b.macro && a.expression == b.expression && a.expansion == b.expansion &&
+         a.messages == b.messages;
 }
 
 std::vector<Shared> share(const std::vector<Failure>& failures) {
   std::vector<Shared> shared;
   for (const auto& failure : failures) {
     const auto found = std::find_if(shared.begin(), shared.end(), [&](const Shared& other) {
-      return look_alike(*other.failure, failure.assertion) && std::find(other.ranks.begin(), other.ranks.end(), failure.rank) == other.ranks.end();
+      return look_alike(*other.failure, failure.assertion) &&
+             std::find(other.ranks.begin(), other.ranks.end(), failure.rank) == other.ranks.end();
     });
     if (found == shared.end()) {
       shared.push_back({{failure.rank}, &failure.assertion});
@@ -80,7 +83,8 @@ std::string reasons_text(const CaseResult& result) {
   std::vector<Said> said;
   for (const auto& [rank, reason] : result.reasons) {
     const auto outcome = result.ranks.at(static_cast<std::size_t>(rank)).outcome;
-    const auto found = std::find_if(said.begin(), said.end(), [&, &text = reason](const Said& s) { return s.outcome == outcome && s.reason == text; });
+    const auto found =
+        std::find_if(said.begin(), said.end(), [&, &text = reason](const Said& s) { return s.outcome == outcome && s.reason == text; });
     if (found == said.end()) {
       said.push_back({outcome, reason, {rank}});
     } else {
@@ -94,7 +98,8 @@ std::string reasons_text(const CaseResult& result) {
   };
   std::stable_sort(said.begin(), said.end(), [&](const Said& a, const Said& b) { return guilt(a) < guilt(b); });
   std::string text;
-  for (const auto& s : said) text += indented(printable(fmt::format("{} {}: {}", rank_list(s.ranks), to_string(s.outcome), s.reason)), "  ");
+  for (const auto& s : said)
+    text += indented(printable(fmt::format("{} {}: {}", rank_list(s.ranks), to_string(s.outcome), s.reason)), "  ");
   return text;
 }
 
@@ -106,7 +111,8 @@ std::string again(const CaseResult& result, const Report& report) {
   for (std::size_t i = 0; i < argv.size(); ++i) {
     for (const auto option : options) {
       if (argv[i] == option && i + 1 < argv.size()) command += fmt::format(" {} {}", option, shell_word(argv[i + 1]));
-      if (argv[i].size() > option.size() && argv[i].starts_with(option) && argv[i][option.size()] == '=') command += fmt::format(" {}", shell_word(argv[i]));
+      if (argv[i].size() > option.size() && argv[i].starts_with(option) && argv[i][option.size()] == '=')
+        command += fmt::format(" {}", shell_word(argv[i]));
     }
   }
   return printable(command);
@@ -117,21 +123,17 @@ std::string repetition_of(const CaseResult& result) {
 }
 
 std::string world_text(const Report& report) {
+  std::vector<std::array<std::size_t, all_verdicts.size()>> counts(report.worlds.size());
+  for (const auto& result : report.cases) ++counts.at(static_cast<std::size_t>(result.world))[static_cast<std::size_t>(result.verdict)];
   std::string text;
   for (std::size_t i = 0; i < report.worlds.size(); ++i) {
     const auto& world = report.worlds[i];
-    std::array<std::size_t, all_verdicts.size()> counts{};
-    std::size_t cases = 0;
-    for (const auto& result : report.cases) {
-      if (std::cmp_not_equal(result.world, i)) continue;
-      ++counts[static_cast<std::size_t>(result.verdict)];
-      ++cases;
-    }
-    text += fmt::format("world {}: {} {} of {} on {}, {} {}", i, world.size, world.size == 1 ? "rank" : "ranks", world.fabric, world.device, cases,
-                        cases == 1 ? "case" : "cases");
+    const auto cases = std::accumulate(counts[i].begin(), counts[i].end(), std::size_t{0});
+    text += fmt::format("world {}: {} {} of {} on {}, {} {}", i, world.size, world.size == 1 ? "rank" : "ranks", printable(world.fabric),
+                        printable(world.device), cases, cases == 1 ? "case" : "cases");
     const char* separator = ": ";
     for (const auto verdict : all_verdicts) {
-      const auto count = counts[static_cast<std::size_t>(verdict)];
+      const auto count = counts[i][static_cast<std::size_t>(verdict)];
       if (count == 0) continue;
       text += fmt::format("{}{} {}", separator, count, to_string(verdict));
       separator = ", ";
@@ -153,8 +155,9 @@ std::string skips_text(const Report& report, const Paint& paint) {
     constexpr std::size_t shown = 3;
     const auto few = std::min(ids.size(), shown);
     text += fmt::format("{} {} {}: {}\n", paint(Hue::yellow, "SKIP"), ids.size(), ids.size() == 1 ? "case" : "cases", printable(reason));
-    text += fmt::format("  {}{}\n", printable(fmt::format("{}", fmt::join(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(few), ", "))),
-                        ids.size() > few ? fmt::format(" and {} more", ids.size() - few) : "");
+    text +=
+        fmt::format("  {}{}\n", printable(fmt::format("{}", fmt::join(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(few), ", "))),
+                    ids.size() > few ? fmt::format(" and {} more", ids.size() - few) : "");
   }
   return text;
 }
@@ -162,9 +165,10 @@ std::string skips_text(const Report& report, const Paint& paint) {
 std::string all_cases_text(const Report& report, const Paint& paint) {
   std::string text;
   for (const auto& result : report.cases) {
-    text += fmt::format("{} {}{}  {}\n", paint(hue_of(result.verdict), fmt::format("{:<8}", headline(result.verdict))), printable(result.info.id),
-                        repetition_of(result), duration_text(result.duration_ns));
-    for (const auto& [name, measurement] : result.measurements) text += printable(fmt::format("{:9}{} = {}", "", name, to_text(measurement))) + "\n";
+    text += fmt::format("{} {}{}  {}\n", paint(hue_of(result.verdict), fmt::format("{:<8}", headline(result.verdict))),
+                        printable(result.info.id), repetition_of(result), duration_text(result.duration_ns));
+    for (const auto& [name, measurement] : result.measurements)
+      text += printable(fmt::format("{:9}{} = {}", "", name, to_text(measurement))) + "\n";
   }
   return text;
 }
@@ -233,7 +237,8 @@ std::string last_line(const Report& report, const Paint& paint) {
 std::string failure_text(const CaseResult& result, const Report& report, const TextStyle& style) {
   const Paint paint(style.color);
   const auto total = result.failures.size() + result.failures_left_out;
-  std::string text = fmt::format("{} {}{}", paint(hue_of(result.verdict), headline(result.verdict)), printable(result.info.id), repetition_of(result));
+  std::string text =
+      fmt::format("{} {}{}", paint(hue_of(result.verdict), headline(result.verdict)), printable(result.info.id), repetition_of(result));
   if (total > 0) {
     text += fmt::format("      rank {}, {}", result.failures.empty() ? 0 : result.failures.front().rank, duration_text(result.duration_ns));
     if (total > 1) text += fmt::format(", first of {}", total);
@@ -261,7 +266,8 @@ std::string failure_text(const CaseResult& result, const Report& report, const T
 
   for (const auto& clause : result.info.clauses) {
     const auto known = style.clauses.find(clause);
-    text += known == style.clauses.end() ? fmt::format("  {}\n", printable(clause)) : fmt::format("  {}  {}\n", printable(clause), printable(known->second));
+    text += known == style.clauses.end() ? fmt::format("  {}\n", printable(clause))
+                                         : fmt::format("  {}  {}\n", printable(clause), printable(known->second));
   }
   return text + fmt::format("  again: {}\n", again(result, report));
 }
@@ -271,7 +277,8 @@ std::string summary(const Report& report, const TextStyle& style) {
   std::string text;
   if (style.verbose && !style.quiet) text += all_cases_text(report, paint);
   for (const auto& result : report.cases) {
-    if (is_bad(result.verdict) && result.verdict != Verdict::not_run) text += fmt::format("{}{}", text.empty() ? "" : "\n", failure_text(result, report, style));
+    if (is_bad(result.verdict) && result.verdict != Verdict::not_run)
+      text += fmt::format("{}{}", text.empty() ? "" : "\n", failure_text(result, report, style));
   }
   std::string rest = defects_text(report, style, paint) + not_run_text(report, style, paint);
   if (!style.quiet) {

@@ -53,13 +53,15 @@ std::vector<CaseInfo> select(std::span<const CaseInfo> cases, std::span<const st
     if (std::none_of(cases.begin(), cases.end(), [&](const CaseInfo& info) { return matches(info, filter); })) {
       std::set<std::string> suites;
       for (const auto& info : cases) suites.insert(info.suite);
-      throw std::invalid_argument(fmt::format("filter \"{}\" matches none of {} cases (suites: {}); a filter is a suite, an id, a glob over ids, or a [tag]",
-                                              filter, cases.size(), suites.empty() ? "none" : fmt::format("{}", fmt::join(suites, ", "))));
+      throw std::invalid_argument(
+          fmt::format("filter \"{}\" matches none of {} cases (suites: {}); a filter is a suite, an id, a glob over ids, or a [tag]",
+                      filter, cases.size(), suites.empty() ? "none" : fmt::format("{}", fmt::join(suites, ", "))));
     }
   }
   std::vector<CaseInfo> selected;
   for (const auto& info : cases) {
-    if (std::any_of(filters.begin(), filters.end(), [&](const std::string& filter) { return matches(info, filter); })) selected.push_back(info);
+    if (std::any_of(filters.begin(), filters.end(), [&](const std::string& filter) { return matches(info, filter); }))
+      selected.push_back(info);
   }
   return selected;
 }

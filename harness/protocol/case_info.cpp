@@ -15,8 +15,8 @@ void check_part(const std::string& name, std::string_view what, const std::strin
   const auto bad = part.find_first_of(forbidden);
   const bool control = std::any_of(part.begin(), part.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20; });
   if (part.empty() || bad != std::string::npos || control) {
-    throw std::invalid_argument(fmt::format("case \"{}\": {} \"{}\" must not be empty nor contain control characters or any of {}", name, what,
-                                            control ? std::string() : part, forbidden));
+    throw std::invalid_argument(fmt::format("case \"{}\": {} \"{}\" must not be empty nor contain control characters or any of {}", name,
+                                            what, control ? std::string() : part, forbidden));
   }
 }
 
@@ -41,7 +41,7 @@ std::string case_id(const std::string& name, const std::map<std::string, std::st
 }
 
 void to_json(ordered_json& json, const CaseInfo& info) {
-  json = ordered_json{{"id", info.id},         {"suite", info.suite}, {"params", info.params}, {"world_size", info.world_size},
+  json = ordered_json{{"id", info.id},           {"suite", info.suite}, {"params", info.params}, {"world_size", info.world_size},
                       {"clauses", info.clauses}, {"tags", info.tags},   {"needs", info.needs},   {"file", info.file},
                       {"line", info.line}};
 }
@@ -91,8 +91,9 @@ void from_json(const ordered_json& json, SeedInfo& info) {
 }
 
 void to_json(ordered_json& json, const Listing& listing) {
-  json = ordered_json{{"protocol", listing.protocol}, {"suite_version", listing.suite_version}, {"build", listing.build},
-                      {"subjects", listing.subjects}, {"cases", listing.cases},                 {"faults", listing.faults},
+  json = ordered_json{{"protocol", listing.protocol}, {"suite_version", listing.suite_version},
+                      {"build", listing.build},       {"subjects", listing.subjects},
+                      {"cases", listing.cases},       {"faults", listing.faults},
                       {"clauses", listing.clauses},   {"seeds", listing.seeds}};
 }
 

@@ -1,8 +1,8 @@
 // What a worker says about one of its cases when it is asked for a list; what a plan selects from and a report repeats.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 

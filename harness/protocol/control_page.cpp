@@ -94,9 +94,7 @@ struct ControlPage::Mapping {
   Mapping(void* address, int world_size)
       : layout(world_size),
         base(static_cast<std::byte*>(address)),
-        // Where ranks are more than cores, whom we wait for mostly has none.
-        spins(static_cast<unsigned>(world_size) <= std::max(1U, std::thread::hardware_concurrency()) ? SpinBudget(50, 1000)
-                                                                                                     : SpinBudget(1, 100)) {}
+        patience(static_cast<unsigned>(world_size) <= std::max(1U, std::thread::hardware_concurrency())) {}
   ~Mapping() { ::munmap(base, layout.bytes); }
   Mapping(const Mapping&) = delete;
   Mapping& operator=(const Mapping&) = delete;
@@ -133,7 +131,7 @@ struct ControlPage::Mapping {
 
   page::Layout layout;
   std::byte* base;
-  SpinBudget spins;
+  Patience patience;
 };
 
 ControlPage::ControlPage(std::unique_ptr<Mapping> mapping) : mapping_(std::move(mapping)) {}
@@ -269,7 +267,7 @@ void ControlPage::await(int rank, const std::function<bool()>& ready, std::optio
     check(epoch);
     return ready();
   };
-  if (!mapping_->area(rank).bell.wait(mapping_->spins, deadline, look)) throw DeadlineExceeded(late());
+  if (!mapping_->area(rank).bell.wait(mapping_->patience, deadline, look)) throw DeadlineExceeded(late());
 }
 
 // -- Agreement ---------------------------------------------------------------------------------------------------------------------------
@@ -301,7 +299,7 @@ std::vector<ControlPage::Ballot> ControlPage::agree(int rank, const Ballot& mine
       check(std::nullopt);
       return false;
     };
-    if (!state.agreement.wait(mapping_->spins, deadline, decided)) {
+    if (!state.agreement.wait(mapping_->patience, deadline, decided)) {
       std::string missing;
       for (int other = 0; other < world_size(); ++other) {
         if (mapping_->area(other).rounds.load() >= round) continue;
@@ -342,6 +340,9 @@ void ControlPage::find_deadlock() {
   const page::State& state = mapping_->state();
   const auto ranks = static_cast<std::int64_t>(mapping_->layout.ranks);
   if (state.waiting.load() <= 0) return;
+  // Before the counts: if they are of a later case than this, then this case is over, and an abort of it harms nobody. A rank that has voted
+  // may be held up anywhere here while the others go on.
+  const std::uint32_t epoch = state.waiting_epoch.load();
   const std::uint64_t votes = state.votes.load();
   const auto voted = static_cast<std::int64_t>(votes) - static_cast<std::int64_t>(state.decided.load()) * ranks;
   if (voted + state.waiting.load() != ranks || state.votes.load() != votes) return;
@@ -355,7 +356,7 @@ void ControlPage::find_deadlock() {
     fmt::format_to(std::back_inserter(where), "{} rank {} in {}", rank == 0 ? "" : ",", rank,
                    in_agreement ? "the agreement between cases" : last_call(rank));
   }
-  raise_abort(state.waiting_epoch.load(), {culprit, AbortReason::deadlock, "every rank waits and none can go on:" + where});
+  raise_abort(epoch, {culprit, AbortReason::deadlock, "every rank waits and none can go on:" + where});
 }
 
 // -- Progress ----------------------------------------------------------------------------------------------------------------------------

@@ -12,36 +12,33 @@ namespace {
 
 using How = Ending::How;
 
-constexpr std::array<std::pair<How, std::string_view>, 6> names{{{How::exited, "exited"},
-                                                                 {How::signalled, "signalled"},
-                                                                 {How::overran, "overran"},
-                                                                 {How::stopped, "stopped"},
-                                                                 {How::not_started, "not_started"},
-                                                                 {How::foreign, "foreign"}}};
+constexpr std::array<std::pair<How, std::string_view>, 6> way_names{{{How::exited, "exited"},
+                                                                     {How::signalled, "signalled"},
+                                                                     {How::overran, "overran"},
+                                                                     {How::stopped, "stopped"},
+                                                                     {How::not_started, "not_started"},
+                                                                     {How::foreign, "foreign"}}};
 
 }  // namespace
 
 std::string_view to_string(How how) {
-  for (const auto& [value, name] : names) {
+  for (const auto& [value, name] : way_names) {
     if (value == how) return name;
   }
   return "unknown";
 }
 
 void to_json(nlohmann::ordered_json& json, const Ending& ending) {
-  json = nlohmann::ordered_json{{"rank", ending.rank},
-                                {"how", to_string(ending.how)},
-                                {"code", ending.code},
-                                {"position", ending.position},
-                                {"text", ending.text}};
+  json = nlohmann::ordered_json{
+      {"rank", ending.rank}, {"how", to_string(ending.how)}, {"code", ending.code}, {"position", ending.position}, {"text", ending.text}};
 }
 
 void from_json(const nlohmann::ordered_json& json, Ending& ending) {
   const Fields fields(json, "ending");
   ending.rank = fields.integer<int>("rank");
   const auto& how = fields.text("how");
-  const auto* found = std::find_if(names.begin(), names.end(), [&](const auto& entry) { return entry.second == how; });
-  if (found == names.end()) refuse(fields.where("how"), "exited, signalled, overran, stopped, not_started or foreign", json["how"]);
+  const auto* found = std::find_if(way_names.begin(), way_names.end(), [&](const auto& entry) { return entry.second == how; });
+  if (found == way_names.end()) refuse(fields.where("how"), "exited, signalled, overran, stopped, not_started or foreign", json["how"]);
   ending.how = found->first;
   ending.code = fields.integer<int>("code");
   ending.position = fields.integer<std::int64_t>("position");

@@ -1,8 +1,8 @@
 // How a rank's process ended, as its launcher saw it. It outranks whatever the rank's own stream says.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 

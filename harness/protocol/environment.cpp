@@ -53,7 +53,8 @@ std::optional<Identity> identity(const std::function<const char*(const char*)>& 
   }
   // A process that takes itself for the only one when it is rank 3 of 4 would hang its peers.
   if (half) {
-    throw std::invalid_argument(fmt::format("environment variable {} is set but {} is not: cannot tell how many ranks there are", half->rank, half->size));
+    throw std::invalid_argument(
+        fmt::format("environment variable {} is set but {} is not: cannot tell how many ranks there are", half->rank, half->size));
   }
   return std::nullopt;
 }

@@ -1,9 +1,9 @@
 // The lines that a rank appends to its own stream, one JSON object each, flushed per line: all that survives of a rank that dies.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -38,38 +38,49 @@ struct RankStarted {
 };
 
 /// `position` is the place in the plan, from 0: it tells repetitions of one case apart.
-struct CaseStarted { std::string id; std::uint64_t position = 0; std::int64_t monotonic_ns = 0; };
+struct CaseStarted {
+  std::string id;
+  std::uint64_t position = 0;
+  std::int64_t monotonic_ns = 0;
+};
 
 struct AssertionFailed {
   std::string file;
   int line = 0;
-  std::string macro;       ///< CHECK, REQUIRE, …; empty for an unexpected exception
+  std::string macro;  ///< CHECK, REQUIRE, …; empty for an unexpected exception
   std::string expression;  ///< as written
-  std::string expansion;   ///< with values
+  std::string expansion;  ///< with values
   std::vector<std::string> messages;  ///< INFO and CAPTURE, oldest first
-  std::vector<std::string> clauses;   ///< of the case
-  std::int64_t monotonic_ns = 0;      ///< CLOCK_MONOTONIC: earliest over the ranks of a machine is the first cause
+  std::vector<std::string> clauses;  ///< of the case
+  std::int64_t monotonic_ns = 0;  ///< CLOCK_MONOTONIC: earliest over the ranks of a machine is the first cause
 };
 
 /// A value that is not finite travels as null and reads back as NaN.
-struct Measured { std::string name; double value = 0; std::string unit; };
+struct Measured {
+  std::string name;
+  double value = 0;
+  std::string unit;
+};
 
 struct CaseEnded {
   std::string id;
   std::uint64_t position = 0;
   Outcome outcome = Outcome::passed;
   std::uint64_t assertions = 0;
-  std::string reason;   ///< of a skip, an error or a release
-  int culprit = -1;     ///< the rank that skipped, failed or died and so released this one; -1 for none
+  std::string reason;  ///< of a skip, an error or a release
+  int culprit = -1;  ///< the rank that skipped, failed or died and so released this one; -1 for none
   std::int64_t duration_ns = 0;
 };
 
 /// The rank left its world in order.
-struct RankEnded { int rank = 0; };
+struct RankEnded {
+  int rank = 0;
+};
 
 }  // namespace event
 
-using Event = std::variant<event::RankStarted, event::CaseStarted, event::AssertionFailed, event::Measured, event::CaseEnded, event::RankEnded>;
+using Event =
+    std::variant<event::RankStarted, event::CaseStarted, event::AssertionFailed, event::Measured, event::CaseEnded, event::RankEnded>;
 
 /// One line without its newline.
 std::string to_line(const Event& event);

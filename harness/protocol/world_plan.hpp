@@ -1,10 +1,10 @@
 // The order that a launcher gives to the ranks of one world, as a file that all of them read.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 

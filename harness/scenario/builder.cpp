@@ -36,13 +36,15 @@ SleepingStack& SleepingStack::backward(std::chrono::nanoseconds each) {
 }
 
 SleepingStack& SleepingStack::forward(const std::vector<std::chrono::nanoseconds>& per_layer) {
-  if (per_layer.size() != scenario_.model.root.children.size()) throw std::invalid_argument("sleeping_stack: forward: one duration per layer");
+  if (per_layer.size() != scenario_.model.root.children.size())
+    throw std::invalid_argument("sleeping_stack: forward: one duration per layer");
   for (std::size_t i = 0; i < per_layer.size(); ++i) layer(scenario_.model.root.children[i]).forward_sleep = per_layer[i].count();
   return *this;
 }
 
 SleepingStack& SleepingStack::backward(const std::vector<std::chrono::nanoseconds>& per_layer) {
-  if (per_layer.size() != scenario_.model.root.children.size()) throw std::invalid_argument("sleeping_stack: backward: one duration per layer");
+  if (per_layer.size() != scenario_.model.root.children.size())
+    throw std::invalid_argument("sleeping_stack: backward: one duration per layer");
   for (std::size_t i = 0; i < per_layer.size(); ++i) layer(scenario_.model.root.children[i]).backward_sleep = per_layer[i].count();
   return *this;
 }
@@ -72,12 +74,9 @@ SleepingStack& SleepingStack::serial() {
 
 SleepingStack& SleepingStack::train(int iterations, Optimizer optimizer) {
   scenario_.plan.optimizer = optimizer;
-  scenario_.script.segments = {{.iterations = iterations,
-                                .body = {{ActionKind::forward},
-                                         {ActionKind::backward},
-                                         {ActionKind::step},
-                                         {ActionKind::capture},
-                                         {ActionKind::zero_grad}}}};
+  scenario_.script.segments = {
+      {.iterations = iterations,
+       .body = {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::step}, {ActionKind::capture}, {ActionKind::zero_grad}}}};
   return *this;
 }
 

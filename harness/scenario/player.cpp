@@ -79,10 +79,10 @@ class Performance {
     const auto seed = static_cast<std::uint32_t>(1000 + 100 * iteration_ + rank_);
     const Tensor values = formula::tensor(seed, scenario_.script.input, scenario_.script.input_divisor);
     const Tensor input = device_.empty(Device::compute, DType::f32, scenario_.script.input, MemoryClass::activation, "input");
-    device_.submit(Device::compute, {.kind = WorkKind::fill,
-                                     .label = "input",
-                                     .writes = {input},
-                                     .run = [=](const Kernels& kernels, NativeStream stream) { kernels.copy(stream, input, values); }});
+    device_.submit(Device::compute,
+                   {.kind = WorkKind::fill, .label = "input", .writes = {input}, .run = [=](const Kernels& kernels, NativeStream stream) {
+                      kernels.copy(stream, input, values);
+                    }});
     return input;
   }
 

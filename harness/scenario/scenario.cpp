@@ -37,7 +37,8 @@ void validate_module(const Module& module, const std::string& path) {
   }
   if (!module.children.empty()) fail(place, "only a sequential module has children");
   if (module.kind == ModuleKind::linear && (module.in_features < 1 || module.out_features < 1))
-    fail(place, fmt::format("a linear module has at least one feature on each side, not {} -> {}", module.in_features, module.out_features));
+    fail(place,
+         fmt::format("a linear module has at least one feature on each side, not {} -> {}", module.in_features, module.out_features));
 }
 
 }  // namespace
@@ -87,7 +88,8 @@ Tensor dot_row(const Loss& loss, std::int64_t features) {
 void validate(const Scenario& scenario) {
   std::int64_t features = scenario.script.input.size() == 2 ? scenario.script.input[1] : -1;
   if (features < 1 || scenario.script.input[0] < 1)
-    fail("script, input", fmt::format("expected [batch, features] with both positive, found {}", shardproof::to_string(scenario.script.input)));
+    fail("script, input",
+         fmt::format("expected [batch, features] with both positive, found {}", shardproof::to_string(scenario.script.input)));
   visit(scenario.model.root, "", [&](const Module& module, const std::string& path) {
     validate_module(module, path);
     if (module.kind != ModuleKind::linear) return;
@@ -111,8 +113,10 @@ void validate(const Scenario& scenario) {
   for (const Script::Segment& segment : scenario.script.segments) {
     if (segment.iterations < 1) fail("script, iterations", "at least one");
     for (const Action action : segment.body) {
-      if (action.kind == ActionKind::forward && std::exchange(forward_done, true)) fail("script, body", "a second forward without a backward between");
-      if (action.kind == ActionKind::backward && !std::exchange(forward_done, false)) fail("script, body", "a backward without a forward before it");
+      if (action.kind == ActionKind::forward && std::exchange(forward_done, true))
+        fail("script, body", "a second forward without a backward between");
+      if (action.kind == ActionKind::backward && !std::exchange(forward_done, false))
+        fail("script, body", "a backward without a forward before it");
     }
   }
 }

@@ -70,7 +70,10 @@ struct Plan {
 };
 
 enum class ActionKind : std::uint8_t {
-  forward, backward, step, zero_grad,
+  forward,
+  backward,
+  step,
+  zero_grad,
   post_optim_event,  ///< record an event on the compute stream and give it to the engine: its next all-gathers wait for it alone
   capture,           ///< copy loss, gradients and parameter shards as they are now, on the compute stream; the player's own
 };
@@ -109,7 +112,10 @@ std::vector<std::string> paths(const Model& model);
 const Module* find(const Model& model, std::string_view path);
 
 /// Name and shape of every parameter in order of registration: `path.weight`, `path.bias`.
-struct ParameterShape { std::string name; Shape shape; };
+struct ParameterShape {
+  std::string name;
+  Shape shape;
+};
 std::vector<ParameterShape> parameters(const Model& model);
 
 /// The fixed row of a `dot` loss for outputs of this many features; on the host.

@@ -40,10 +40,10 @@ struct Seat {
 /// One parameter on one rank; its tensors are valid on the compute stream. Shards are rows [start, start + shard.shape[0]) of the logical tensor; an unsharded parameter is whole.
 struct ParameterView {
   std::string name;
-  Shape shape;             ///< logical
+  Shape shape;  ///< logical
   std::int64_t start = 0;  ///< first row of the shard
-  Tensor shard;            ///< local; may have no rows
-  Tensor gradient;         ///< of the shard's shape; undefined where there is none
+  Tensor shard;  ///< local; may have no rows
+  Tensor gradient;  ///< of the shard's shape; undefined where there is none
 };
 
 /// One engine on one rank. Calls come in the order of a script; every rank makes the same ones.
@@ -53,7 +53,7 @@ class Trainer {
   /// `input` [batch, features], f32, valid on the compute stream, belongs to a forward and is undefined otherwise. An action that the engine does not
   /// know is an error that says so.
   virtual Reply perform(const scenario::Action& action, const Tensor& input) = 0;
-  virtual Reply loss(Tensor& out) = 0;             ///< one element, of the last forward; borrowed until the next call
+  virtual Reply loss(Tensor& out) = 0;  ///< one element, of the last forward; borrowed until the next call
   virtual Reply parameters(std::vector<ParameterView>& out) = 0;  ///< in order of registration; borrowed until the next call
 };
 

@@ -34,8 +34,8 @@ Scenario post_optim(const PostOptim& how) {
   scenario.plan.wrap = {{.modules = {"tiny"}, .reshard_after_forward = {scenario::ReshardAfterForward::Kind::no}}};
   scenario.plan.optimizer = {.kind = scenario::OptimizerKind::adamw, .rate = 1e-2, .weight_decay = 1e-2};
   scenario.script.input = {2, 4};
-  scenario.script.segments = {{.iterations = how.iterations,
-                               .body = {{ActionKind::zero_grad}, {ActionKind::forward}, {ActionKind::backward}, {ActionKind::step}}}};
+  scenario.script.segments = {
+      {.iterations = how.iterations, .body = {{ActionKind::zero_grad}, {ActionKind::forward}, {ActionKind::backward}, {ActionKind::step}}}};
   if (how.event) scenario.script.segments.front().body.push_back({ActionKind::post_optim_event});
   scenario.costs.collectives[CollectiveKind::all_gather] = {.fixed = how.all_gather.count()};
   return scenario;
@@ -52,12 +52,9 @@ Scenario small_mlp(scenario::Optimizer optimizer, bool reshard_after_forward, in
   scenario.plan.optimizer = optimizer;
   scenario.script.input = {2, 4};
   scenario.script.input_divisor = 1;
-  scenario.script.segments = {{.iterations = iterations,
-                               .body = {{ActionKind::forward},
-                                        {ActionKind::backward},
-                                        {ActionKind::step},
-                                        {ActionKind::capture},
-                                        {ActionKind::zero_grad}}}};
+  scenario.script.segments = {
+      {.iterations = iterations,
+       .body = {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::step}, {ActionKind::capture}, {ActionKind::zero_grad}}}};
   return scenario;
 }
 

@@ -43,8 +43,8 @@ void check_same(const trace::Structure& golden, const trace::Structure& actual) 
 
 }  // namespace
 
-RANKED_TEST_CASE("overlap/structure_of_blocks", clauses("OVL-23"), ranks(2), each("reshard", "None", "False", "True"), needs(Feature::timeline),
-                 tags("reference")) {
+RANKED_TEST_CASE("overlap/structure_of_blocks", clauses("OVL-23"), ranks(2), each("reshard", "None", "False", "True"),
+                 needs(Feature::timeline), tags("reference")) {
   const std::string& given = rank.param("reshard");
   const Reshard reshard = given == "None" ? Reshard::automatic : given == "True" ? Reshard::yes : Reshard::no;
   const scenario::Run run = rank.play(traced_blocks({reshard}, false));
@@ -56,7 +56,8 @@ RANKED_TEST_CASE("overlap/structure_of_one_rank", clauses("OVL-23"), ranks(1), n
   check_same(oracles::golden::structure("h_fsdp2_reshard_True_W1"), trace::structure(run.trace(), is_linear));
 }
 
-RANKED_TEST_CASE("overlap/structure_with_event", clauses("OVL-23"), ranks(2), needs(Feature::timeline, Feature::post_optim_event), tags("reference")) {
+RANKED_TEST_CASE("overlap/structure_with_event", clauses("OVL-23"), ranks(2), needs(Feature::timeline, Feature::post_optim_event),
+                 tags("reference")) {
   const scenario::Run run = rank.play(traced_blocks({Reshard::yes}, true));
   check_same(oracles::golden::structure("h_fsdp2_post_optim_W2"), trace::structure(run.trace(), is_linear));
 }

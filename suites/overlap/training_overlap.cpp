@@ -71,8 +71,8 @@ RANKED_TEST_CASE("overlap/training_overlap", clauses("OVL-1", "OVL-2", "OVL-3"),
   }
 }
 
-RANKED_TEST_CASE("overlap/training_times", clauses("OVL-20"), ranks(1, 2, 3, 4), needs(Feature::timeline, Feature::fully_shard, Feature::serial),
-                 tags("reference")) {
+RANKED_TEST_CASE("overlap/training_times", clauses("OVL-20"), ranks(1, 2, 3, 4),
+                 needs(Feature::timeline, Feature::fully_shard, Feature::serial), tags("reference")) {
   const bool alone = rank.world().size() == 1;
   const scenario::Run run = rank.play(seed_stack());
   CHECK(std::chrono::nanoseconds(run.forward()) == (alone ? 75ms : 85ms));

@@ -33,7 +33,8 @@ RANKED_TEST_CASE("overlap/values_exact", clauses("OVL-10"), ranks(1, 2, 3, 4), e
   // Small integers: a single iteration is exact in f32 at any world size, and three are where the mean divides by a power of two.
   const int world = rank.world().size();
   const int iterations = world == 3 ? 1 : 3;
-  const scenario::Run run = rank.play(small_mlp({.kind = scenario::OptimizerKind::sgd, .rate = 0.0625}, rank.param<bool>("reshard"), iterations));
+  const scenario::Run run =
+      rank.play(small_mlp({.kind = scenario::OptimizerKind::sgd, .rate = 0.0625}, rank.param<bool>("reshard"), iterations));
   const auto expected = oracles::train_serially(run.scenario(), world, oracles::Arithmetic::f32);
 
   REQUIRE(run.iterations().size() == static_cast<std::size_t>(iterations));

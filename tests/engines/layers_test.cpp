@@ -30,7 +30,8 @@ Trained train(const scenario::Model& model, const std::vector<Tensor>& parameter
   Network network(model);
   for (std::size_t i = 0; i < parameters.size(); ++i) network.parameters()[i].value = parameters[i];
   Tape tape(device);
-  const ModuleHooks hooks{.before = [](const std::string&, Variable x) { return x; }, .after = [](const std::string&, Variable y) { return y; }};
+  const ModuleHooks hooks{.before = [](const std::string&, Variable x) { return x; },
+                          .after = [](const std::string&, Variable y) { return y; }};
   const Variable output = network.forward(device, tape, hooks, {input});
   Trained result{.loss = loss(device, model.loss, output.value).to_doubles()[0]};
   tape.backward(output, loss_gradient(device, model.loss, output.value));

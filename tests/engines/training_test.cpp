@@ -32,12 +32,9 @@ Scenario recorded(std::vector<Module> children, const golden::Values& values) {
   for (const Module& child : scenario.model.root.children) scenario.plan.wrap.push_back({.modules = {child.name}});
   scenario.plan.wrap.push_back({.modules = {""}});
   scenario.script.input = values.input;
-  scenario.script.segments = {{.iterations = static_cast<int>(values.iterations.size()),
-                               .body = {{ActionKind::forward},
-                                        {ActionKind::backward},
-                                        {ActionKind::step},
-                                        {ActionKind::capture},
-                                        {ActionKind::zero_grad}}}};
+  scenario.script.segments = {
+      {.iterations = static_cast<int>(values.iterations.size()),
+       .body = {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::step}, {ActionKind::capture}, {ActionKind::zero_grad}}}};
   if (values.optimizer == "adam") {
     scenario.plan.optimizer = {.kind = scenario::OptimizerKind::adamw, .rate = 1e-2};
   } else {

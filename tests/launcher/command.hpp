@@ -1,7 +1,6 @@
 // Runs the built `shardproof` as a user would, and keeps what it said.
 #pragma once
 
-#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -24,7 +23,6 @@ namespace shardproof::launcher::testing {
 struct Said {
   Exit end;
   std::string out, err;
-  std::chrono::nanoseconds took{0};
 };
 
 struct Setting {

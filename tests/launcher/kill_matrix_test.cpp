@@ -6,8 +6,8 @@
 
 using namespace shardproof;
 using namespace shardproof::launcher;
-using reports::Verdict;
 using Catch::Matchers::ContainsSubstring;
+using reports::Verdict;
 
 namespace {
 
@@ -29,7 +29,8 @@ reports::Report make_report(const std::vector<std::pair<std::string, Verdict>>& 
   return report;
 }
 
-const std::vector<CaseInfo> cases{make_case("s/one", {"A-1"}), make_case("s/two", {"A-1", "B-1"}), make_case("s/none", {}), make_case("s/other", {"C-1"})};
+const std::vector<CaseInfo> cases{make_case("s/one", {"A-1"}), make_case("s/two", {"A-1", "B-1"}), make_case("s/none", {}),
+                                  make_case("s/other", {"C-1"})};
 const FaultInfo breaks_a{.name = "late", .clauses = {"A-1"}, .what = "comes late"};
 const FaultInfo breaks_b{.name = "never", .clauses = {"B-1"}, .what = "never comes"};
 const FaultInfo breaks_z{.name = "lost", .clauses = {"Z-9"}, .what = "is lost"};
@@ -66,10 +67,9 @@ TEST_CASE("only cases with a clause that the fault breaks can kill it") {
   CHECK_FALSE(matrix.rows[2].killed());
   CHECK_FALSE(matrix.all_killed());
 
-  CHECK(to_json(matrix).dump() ==
-        R"([{"name":"late","clauses":["A-1"],"what":"comes late","killed":true,"by":["s/one","s/two"]},)"
-        R"({"name":"never","clauses":["B-1"],"what":"never comes","killed":true,"by":["s/two"]},)"
-        R"({"name":"lost","clauses":["Z-9"],"what":"is lost","killed":false,"by":[]}])");
+  CHECK(to_json(matrix).dump() == R"([{"name":"late","clauses":["A-1"],"what":"comes late","killed":true,"by":["s/one","s/two"]},)"
+                                  R"({"name":"never","clauses":["B-1"],"what":"never comes","killed":true,"by":["s/two"]},)"
+                                  R"({"name":"lost","clauses":["Z-9"],"what":"is lost","killed":false,"by":[]}])");
   const std::string text = to_text(matrix, false);
   CHECK_THAT(text, ContainsSubstring("\n       A  B  C\n") && ContainsSubstring("\ns/one  x\n") && ContainsSubstring("\ns/two  x  x\n"));
   CHECK_THAT(text, ContainsSubstring("C  ALIVE   lost (Z-9): is lost [no selected case has one of its clauses]"));

@@ -1,8 +1,11 @@
 // Where results go, and every way in which they cannot.
+#include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+#include <chrono>
 
 #include "launcher/launcher.hpp"
 #include "launcher/machine.hpp"
@@ -74,7 +77,8 @@ TEST_CASE("a file is replaced whole or not at all") {
   write_file(directory / "report", "one");
   write_file(directory / "report", "two");
   CHECK(text_of(directory / "report") == "two");
-  CHECK_THAT(refusal([&] { write_file(directory / "absent/report", "x"); }), ContainsSubstring("absent/report") && ContainsSubstring("No such file"));
+  CHECK_THAT(refusal([&] { write_file(directory / "absent/report", "x"); }),
+             ContainsSubstring("absent/report") && ContainsSubstring("No such file"));
   // What stands in the way of the rename stays, and no half-written file is left beside it.
   std::filesystem::create_directories(directory / "busy/inside");
   CHECK_THAT(refusal([&] { write_file(directory / "busy", "x"); }), ContainsSubstring("output unusable"));
@@ -100,6 +104,29 @@ TEST_CASE("ranks meet in a private directory that goes with its handle") {
   CHECK_FALSE(std::filesystem::exists(path));
 }
 
+TEST_CASE("what a killed launcher left is removed, what anybody else has is not") {
+  TemporaryDirectory place;
+  const auto make = [&](const std::string& name, bool with_lock, bool old) {
+    std::filesystem::create_directory(place / name);
+    const auto lock = place.path() / name / "launcher.lock";
+    if (!with_lock) return;
+    write_text(lock, "");
+    if (old) std::filesystem::last_write_time(lock, std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
+  };
+  make("shardproof-killed", true, true);
+  make("shardproof-alive", true, true);
+  make("shardproof-young", true, false);
+  make("shardproof-foreign", false, false);
+  make("another", true, true);
+  const FileDescriptor held(::open((place / "shardproof-alive/launcher.lock").c_str(), O_RDONLY | O_CLOEXEC));
+  REQUIRE(::flock(held.get(), LOCK_EX | LOCK_NB) == 0);
+  remove_abandoned(place.path());
+  CHECK_FALSE(std::filesystem::exists(place / "shardproof-killed"));
+  for (const char* name : {"shardproof-alive", "shardproof-young", "shardproof-foreign", "another"})
+    CHECK(std::filesystem::exists(place / name));
+  remove_abandoned(place / "nowhere");
+}
+
 TEST_CASE("only a memory file system with room counts as one") {
   CHECK_FALSE(is_roomy_memory("/proc", 0));
   CHECK_FALSE(is_roomy_memory("/nowhere", 0));
@@ -108,7 +135,8 @@ TEST_CASE("only a memory file system with room counts as one") {
 
 TEST_CASE("of the environment, only what changes results is recorded") {
   const std::vector<std::string> environment{"OMP_NUM_THREADS=2", "SECRET=x", "NCCL_DEBUG=INFO", "LANG=C", "LANGUAGE=de", "broken"};
-  CHECK(recorded_environment(environment) == std::map<std::string, std::string>{{"LANG", "C"}, {"NCCL_DEBUG", "INFO"}, {"OMP_NUM_THREADS", "2"}});
+  CHECK(recorded_environment(environment) ==
+        std::map<std::string, std::string>{{"LANG", "C"}, {"NCCL_DEBUG", "INFO"}, {"OMP_NUM_THREADS", "2"}});
 }
 
 TEST_CASE("the machine has a name, a kernel and at least one core") {

@@ -102,10 +102,12 @@ TEST_CASE("filters and sizes select, and make a run partial") {
 }
 
 TEST_CASE("a mistake is named together with what there is") {
-  CHECK_THAT(refusal(with([](auto& o) { o.filters = {"rong"}; })), ContainsSubstring("no case matches 'rong'") && ContainsSubstring("closest is 'ring'"));
+  CHECK_THAT(refusal(with([](auto& o) { o.filters = {"rong"}; })),
+             ContainsSubstring("no case matches 'rong'") && ContainsSubstring("closest is 'ring'"));
   CHECK_THAT(refusal(with([](auto& o) { o.filters = {"ring/lfet[W=2]"}; })), ContainsSubstring("closest is 'ring/left[W=2]'"));
   CHECK_THAT(refusal(with([](auto& o) { o.filters = {"ring", "nothing/at/all"}; })), ContainsSubstring("suites are ring, tree"));
-  CHECK_THAT(refusal(with([](auto& o) { o.ranks = {3}; })), ContainsSubstring("no selected case runs on 3 ranks; there are cases for 1, 2, 4"));
+  CHECK_THAT(refusal(with([](auto& o) { o.ranks = {3}; })),
+             ContainsSubstring("no selected case runs on 3 ranks; there are cases for 1, 2, 4"));
   CHECK_THAT(refusal(with([](auto& o) { o.ranks = {2, 0}; })), ContainsSubstring("--ranks 0: a world has 1 to 1024 ranks"));
   CHECK_THAT(refusal(with([](auto& o) { o.ranks = {-1}; })), ContainsSubstring("1 to 1024"));
   CHECK_THAT(refusal(with([](auto& o) { o.ranks = {10'000}; })), ContainsSubstring("1 to 1024"));
@@ -148,7 +150,8 @@ TEST_CASE("shards are disjoint, cover everything, and have their share of every 
 }
 
 TEST_CASE("an empty shard is said to be one") {
-  CHECK_THAT(refusal(with([](auto& o) { o.shard = {.index = 8, .count = 8}; })), ContainsSubstring("--shard 8/8 is empty: only 7 cases are selected"));
+  CHECK_THAT(refusal(with([](auto& o) { o.shard = {.index = 8, .count = 8}; })),
+             ContainsSubstring("--shard 8/8 is empty: only 7 cases are selected"));
 }
 
 TEST_CASE("a shard is two numbers with a slash") {

@@ -24,8 +24,15 @@ void make_world(const WorldDirectory& world, const WorldPlan& plan) {
 
 /// A rank that passed the plan's cases up to `ended`.
 void write_stream(const WorldDirectory& world, const WorldPlan& plan, int rank, std::size_t ended) {
-  std::string text = to_line(event::RankStarted{.rank = rank, .world_size = plan.size, .pid = 1, .host = "h", .nonce = plan.nonce,
-                                                .suite_version = "1", .build = "b", .protocol = Listing::current_protocol}) + "\n";
+  std::string text = to_line(event::RankStarted{.rank = rank,
+                                                .world_size = plan.size,
+                                                .pid = 1,
+                                                .host = "h",
+                                                .nonce = plan.nonce,
+                                                .suite_version = "1",
+                                                .build = "b",
+                                                .protocol = Listing::current_protocol}) +
+                     "\n";
   for (std::size_t i = 0; i < ended; ++i) {
     text += to_line(event::CaseStarted{.id = plan.cases[i], .position = i}) + "\n";
     text += to_line(event::CaseEnded{.id = plan.cases[i], .position = i, .outcome = Outcome::passed, .assertions = 1}) + "\n";
@@ -78,7 +85,8 @@ TEST_CASE("a world comes back with what its ranks said and how they ended") {
 
   // Nobody wrote the endings: another launcher's ranks.
   CHECK(read_endings(world, 2) == std::vector<Ending>{{.rank = 0}, {.rank = 1}});
-  const std::vector<Ending> endings{{.rank = 0, .how = Ending::How::exited}, {.rank = 1, .how = Ending::How::signalled, .code = 9, .position = 1}};
+  const std::vector<Ending> endings{{.rank = 0, .how = Ending::How::exited},
+                                    {.rank = 1, .how = Ending::How::signalled, .code = 9, .position = 1}};
   write_text(world.endings(), nlohmann::ordered_json(endings).dump());
   CHECK(read_endings(world, 2) == endings);
 
@@ -119,7 +127,8 @@ TEST_CASE("the traces of all ranks become one file per case") {
   CHECK(merge_traces(world).empty());
   std::filesystem::create_directories(world.traces());
   for (const int rank : {0, 1}) {
-    write_text(world.traces() / ("a.one[W=2].rank-" + std::to_string(rank) + ".json"), nlohmann::ordered_json(Trace{.rank = rank, .facts = {}}).dump());
+    write_text(world.traces() / ("a.one[W=2].rank-" + std::to_string(rank) + ".json"),
+               nlohmann::ordered_json(Trace{.rank = rank, .facts = {}}).dump());
   }
   write_text(world.traces() / "a.two[W=2].rank-0.json", "{");
   write_text(world.traces() / "notes.txt", "kept");

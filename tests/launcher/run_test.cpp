@@ -1,17 +1,17 @@
 // `shardproof run` against ranks that pass, fail, die, hang and refuse: what it says, how it ends, and that nothing already done is lost.
+#include <fcntl.h>
 #include <signal.h>
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
-#include <chrono>
 #include <sstream>
 
+#include "launcher/file_descriptor.hpp"
 #include "tests/launcher/command.hpp"
 
 using namespace shardproof::launcher;
 using namespace shardproof::launcher::testing;
 using Catch::Matchers::ContainsSubstring;
-using namespace std::chrono_literals;
 using Verdicts = std::map<std::string, std::string>;
 
 namespace {
@@ -23,12 +23,6 @@ Said run(const std::filesystem::path& out, std::vector<std::string> arguments, c
 }
 
 Exit code(int number) { return {.signalled = false, .code = number}; }
-
-std::size_t files_in_shared_memory() {
-  std::size_t count = 0;
-  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) count += entry.path().filename().string().starts_with("shardproof-") ? 1 : 0;
-  return count;
-}
 
 /// Processes that the ranks named in their logs.
 std::vector<pid_t> pids_in(const std::filesystem::path& logs, const std::string& word) {
@@ -54,12 +48,13 @@ TEST_CASE("cases that pass end with 0 and a whole report") {
   const Said said = run(directory / "run", {"good"});
   INFO(said.out << said.err);
   CHECK(said.end == code(0));
-  CHECK(verdicts(directory / "run") ==
-        Verdicts{{"good/alone[W=1]", "passed"}, {"good/meets[W=2]", "passed"}, {"good/meets[W=3]", "passed"}, {"good/stays[W=2]", "passed"}});
+  CHECK(
+      verdicts(directory / "run") ==
+      Verdicts{{"good/alone[W=1]", "passed"}, {"good/meets[W=2]", "passed"}, {"good/meets[W=3]", "passed"}, {"good/stays[W=2]", "passed"}});
   const auto report = report_of(directory / "run");
   CHECK(report.at("worlds").size() == 3);
-  for (const char* file : {"run.json", "worlds/1/plan.json", "worlds/1/endings.json", "worlds/1/ranks/rank-1.jsonl", "worlds/1/logs/rank-0.err",
-                           "worlds/1/evidence"}) {
+  for (const char* file : {"run.json", "worlds/1/plan.json", "worlds/1/endings.json", "worlds/1/ranks/rank-1.jsonl",
+                           "worlds/1/logs/rank-0.err", "worlds/1/evidence"}) {
     CHECK(std::filesystem::exists(directory / "run" / file));
   }
   CHECK(said.out.find('\x1b') == std::string::npos);
@@ -74,13 +69,11 @@ TEST_CASE("a failed check ends with 1, and is shown") {
   CHECK(verdicts(directory / "run") == Verdicts{{"bad/check[W=2]", "failed"}, {"good/stays[W=2]", "passed"}});
 }
 
-TEST_CASE("a rank that dies ends its case as crashed, at once, and the run after it, with all results before it") {
+TEST_CASE("a rank that dies ends its case as crashed, well before its time is up, and the run after it, with all results before it") {
   TemporaryDirectory directory;
-  const std::size_t before = files_in_shared_memory();
-  const Said said = run(directory / "run", {"good", "bad/killed", "many", "--timeout", "60"});
+  const Said said = run(directory / "run", {"good", "bad/killed", "many", "--timeout", "1000"});
   INFO(said.out << said.err);
   CHECK(said.end == code(4));
-  CHECK(said.took < 30s);  // of the minute that the case was given
   const Verdicts seen = verdicts(directory / "run");
   CHECK(seen.at("good/alone[W=1]") == "passed");
   CHECK(seen.at("good/meets[W=2]") == "passed");
@@ -93,7 +86,8 @@ TEST_CASE("a rank that dies ends its case as crashed, at once, and the run after
   CHECK(endings.at(1).at("how") == "signalled");
   CHECK(endings.at(1).at("code") == SIGKILL);
   CHECK(endings.at(0).at("how") == "stopped");
-  CHECK(files_in_shared_memory() <= before);
+  const auto plan = nlohmann::json::parse(text_of(directory / "run/worlds/1/plan.json"));
+  CHECK_FALSE(std::filesystem::exists(plan.at("rendezvous").get<std::string>()));
 }
 
 TEST_CASE("every way of dying is told as it is") {
@@ -109,14 +103,14 @@ TEST_CASE("every way of dying is told as it is") {
 
 TEST_CASE("a case that overruns its time is hung, its rank is killed, its peer is not blamed") {
   TemporaryDirectory directory;
-  const Said said = run(directory / "run", {"good/stays", "bad/hangs", "--timeout", "0.5"});
+  const Said said = run(directory / "run", {"good/stays", "bad/hangs", "--timeout", "2"});
   INFO(said.out << said.err);
   CHECK(said.end == code(4));
   CHECK(verdicts(directory / "run") == Verdicts{{"good/stays[W=2]", "passed"}, {"bad/hangs[W=2]", "hung"}});
   const auto endings = nlohmann::json::parse(text_of(directory / "run/worlds/0/endings.json"));
   CHECK(endings.at(1).at("how") == "overran");
   CHECK(endings.at(0).at("how") == "stopped");
-  CHECK_THAT(endings.at(1).at("text").get<std::string>(), ContainsSubstring("rank 1 is in bad/hangs[W=2] for more than 0.5 s"));
+  CHECK_THAT(endings.at(1).at("text").get<std::string>(), ContainsSubstring("rank 1 is in bad/hangs[W=2] for more than 2 s"));
 }
 
 TEST_CASE("a rank killed from outside in the middle of many cases costs that case alone") {
@@ -139,7 +133,8 @@ TEST_CASE("a rank that cannot join ends with 3 and its own last words") {
   TemporaryDirectory directory;
   Said said = run(directory / "refuses", {"good/stays"}, {.environment = {"TROUBLE=refuses to join"}});
   CHECK(said.end == code(3));
-  CHECK_THAT(said.err, ContainsSubstring("rank 1 ended with exit code 3 before its first case") && ContainsSubstring("no place for me here"));
+  CHECK_THAT(said.err,
+             ContainsSubstring("rank 1 ended with exit code 3 before its first case") && ContainsSubstring("no place for me here"));
   said = run(directory / "vanishes", {"good/stays"}, {.environment = {"TROUBLE=vanishes"}});
   CHECK(said.end == code(3));
   CHECK_THAT(said.err, ContainsSubstring("rank 1 ended with exit code 0 before its first case"));
@@ -209,6 +204,27 @@ TEST_CASE("ranks do not outlive a launcher that is killed, and a merge makes its
   CHECK(merged.end != code(0));
   CHECK(verdicts(directory / "run").at("good/alone[W=1]") == "passed");
   CHECK(verdicts(directory / "run").at("bad/waits[W=2]") != "passed");
+}
+
+TEST_CASE("ranks that another launcher started are merged") {
+  TemporaryDirectory directory;
+  {
+    const FileDescriptor null(::open("/dev/null", O_WRONLY | O_CLOEXEC));
+    std::vector<Process> ranks;
+    for (const char* rank : {"RANK=0", "RANK=1"}) {
+      ranks.push_back(Process::spawn({.program = trouble_program(),
+                                      .arguments = {"--run-dir", (directory / "run").string(), "good"},
+                                      .environment = {rank, "WORLD_SIZE=2"},
+                                      .standard_output = null.get(),
+                                      .standard_error = null.get()}));
+    }
+    for (Process& rank : ranks) CHECK(rank.wait(std::chrono::steady_clock::now() + std::chrono::minutes(1)) == code(0));
+  }
+  const Said merged =
+      shardproof::launcher::testing::shardproof({"merge", (directory / "run").string(), "--worker", trouble_program().string()});
+  INFO(merged.out << merged.err);
+  CHECK(merged.end == code(0));
+  CHECK(verdicts(directory / "run") == Verdicts{{"good/meets[W=2]", "passed"}, {"good/stays[W=2]", "passed"}});
 }
 
 TEST_CASE("repeat, order and shard choose what is run") {

@@ -17,14 +17,20 @@ using namespace std::chrono_literals;
 namespace {
 
 RunProgress busy() {
-  return {.done = 12, .total = 64, .failed = 1, .running = "overlap/training_overlap[W=2]", .running_for = 300ms,
-          .slowest = "overlap/post_optim_event[W=2,event=true]", .slowest_time = 1200ms};
+  return {.done = 12,
+          .total = 64,
+          .failed = 1,
+          .running = "overlap/training_overlap[W=2]",
+          .running_for = 300ms,
+          .slowest = "overlap/post_optim_event[W=2,event=true]",
+          .slowest_time = 1200ms};
 }
 
 }  // namespace
 
 TEST_CASE("the line says how far the run is, what it does, what failed and what was slow") {
-  CHECK(progress_line(busy(), 200) == "12/64 cases, 1 failed | overlap/training_overlap[W=2] 0.3 s | slowest overlap/post_optim_event[W=2,event=true] 1.2 s");
+  CHECK(progress_line(busy(), 200) ==
+        "12/64 cases, 1 failed | overlap/training_overlap[W=2] 0.3 s | slowest overlap/post_optim_event[W=2,event=true] 1.2 s");
   CHECK(progress_line({.done = 0, .total = 3}, 200) == "0/3 cases");
 }
 

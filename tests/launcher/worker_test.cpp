@@ -67,7 +67,8 @@ TEST_CASE("programs that are no workers are told apart from workers") {
 
 TEST_CASE("a worker that does not answer is not waited for") {
   TemporaryDirectory directory;
-  CHECK_THAT(refusal(script(directory, "exec sleep 1000"), std::chrono::milliseconds(50)), ContainsSubstring("did not answer within 50 ms"));
+  CHECK_THAT(refusal(script(directory, "exec sleep 1000"), std::chrono::milliseconds(50)),
+             ContainsSubstring("did not answer within 50 ms"));
 }
 
 TEST_CASE("a worker that never stops talking is cut off") {
@@ -94,8 +95,9 @@ TEST_CASE("a listing comes back as it was, and the worker sees no other launcher
   setenv("OMPI_COMM_WORLD_RANK", "3", 1);
   setenv("UNRELATED", "kept", 1);
   const Worker worker = ask_worker(
-      script(directory, "[ -z \"$SHARDPROOF_RANK$OMPI_COMM_WORLD_RANK\" ] && [ \"$UNRELATED\" = kept ] && [ \"$*\" = --list-json ] && cat " +
-                            (directory / "listing").string()),
+      script(directory,
+             "[ -z \"$SHARDPROOF_RANK$OMPI_COMM_WORLD_RANK\" ] && [ \"$UNRELATED\" = kept ] && [ \"$*\" = --list-json ] && cat " +
+                 (directory / "listing").string()),
       ample);
   unsetenv("SHARDPROOF_RANK");
   unsetenv("OMPI_COMM_WORLD_RANK");

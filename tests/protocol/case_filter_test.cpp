@@ -52,7 +52,7 @@ TEST_CASE("an id cannot be made ambiguous by its parts") {
 TEST_CASE("a filter is a suite, an id, an id without parameters, a glob or a tag") {
   CHECK(ids({}).size() == cases().size());
   CHECK(ids({"overlap"}) == Ids{"overlap/training_overlap[W=2]", "overlap/training_overlap[W=4]", "overlap/training_overlap_prefetch[W=2]",
-                               "overlap/post_optim_event[W=2,event=true]"});
+                                "overlap/post_optim_event[W=2,event=true]"});
   CHECK(ids({"overlap/training_overlap[W=4]"}) == Ids{"overlap/training_overlap[W=4]"});
   CHECK(ids({"overlap/training_overlap"}) == Ids{"overlap/training_overlap[W=2]", "overlap/training_overlap[W=4]"});
   CHECK(ids({"mine/plain"}) == Ids{"mine/plain"});
@@ -70,7 +70,8 @@ TEST_CASE("several filters are a union in listed order, each case once") {
 }
 
 TEST_CASE("the first filter that matches nothing is named") {
-  for (const char* filter : {"", "over", "overlap/", "Overlap", "[fast]", "overlap/training_overlap[W=3]", "overlap/training_overlap[", "mine/pla?", "?"}) {
+  for (const char* filter :
+       {"", "over", "overlap/", "Overlap", "[fast]", "overlap/training_overlap[W=3]", "overlap/training_overlap[", "mine/pla?", "?"}) {
     CAPTURE(filter);
     CHECK_THROWS_WITH(ids({"mine", filter, "nor this"}), ContainsSubstring("filter \"" + std::string(filter) + "\" matches none"));
   }

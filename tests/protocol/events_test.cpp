@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <random>
 #include <stdexcept>
 
 namespace shardproof {
@@ -45,8 +47,9 @@ TEST_CASE("every event survives the way through its line") {
 
 TEST_CASE("a line has one form") {
   CHECK(to_line(event::CaseStarted{"a/b[W=2]", 0, 5}) == R"({"event":"case_started","id":"a/b[W=2]","position":0,"monotonic_ns":5})");
-  CHECK(to_line(event::CaseEnded{"a/b[W=2]", 0, Outcome::passed, 3, "", -1, 17}) ==
-        R"({"event":"case_ended","id":"a/b[W=2]","position":0,"outcome":"passed","assertions":3,"reason":"","culprit":-1,"duration_ns":17})");
+  CHECK(
+      to_line(event::CaseEnded{"a/b[W=2]", 0, Outcome::passed, 3, "", -1, 17}) ==
+      R"({"event":"case_ended","id":"a/b[W=2]","position":0,"outcome":"passed","assertions":3,"reason":"","culprit":-1,"duration_ns":17})");
   CHECK(to_line(event::Measured{"forward_ns", 0.1, "ns"}) == R"({"event":"measured","name":"forward_ns","value":0.1,"unit":"ns"})");
 }
 
@@ -59,7 +62,8 @@ TEST_CASE("integers keep all 64 bits") {
 }
 
 TEST_CASE("a value that is not finite becomes null and reads as NaN") {
-  for (const double value : {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity()}) {
+  for (const double value :
+       {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity()}) {
     const auto line = to_line(event::Measured{"x", value, "ns"});
     CHECK_THAT(line, ContainsSubstring("\"value\":null"));
     CHECK(std::isnan(std::get<event::Measured>(parse_line(line)).value));
@@ -86,7 +90,8 @@ TEST_CASE("long texts are cut between characters and no line exceeds its limit")
   const std::string odd = "x";
   std::string text = odd;
   while (text.size() < 3 * event::text_limit) text += "é";
-  const auto cut = std::get<event::AssertionFailed>(parse_line(to_line(event::AssertionFailed{"f", 1, "CHECK", text, "", {}, {}, 0}))).expression;
+  const auto cut =
+      std::get<event::AssertionFailed>(parse_line(to_line(event::AssertionFailed{"f", 1, "CHECK", text, "", {}, {}, 0}))).expression;
   CHECK(cut.size() < event::text_limit + 64);
   CHECK_THAT(cut, ContainsSubstring("bytes more)"));
   CHECK(cut.find("\xef\xbf\xbd") == std::string::npos);
@@ -115,7 +120,8 @@ TEST_CASE("a field of another type is refused, naming field, expectation and fin
       auto json = nlohmann::ordered_json::parse(line);
       json[field] = nlohmann::ordered_json::object();
       CAPTURE(json.dump());
-      CHECK_THROWS_WITH(parse_line(json.dump()), ContainsSubstring("\"" + field + "\"") && ContainsSubstring("expected") && ContainsSubstring("found an object"));
+      CHECK_THROWS_WITH(parse_line(json.dump()),
+                        ContainsSubstring("\"" + field + "\"") && ContainsSubstring("expected") && ContainsSubstring("found an object"));
     }
   }
   CHECK_THROWS_WITH(parse_line(R"({"event":"case_started","id":"a","position":1.5,"monotonic_ns":0})"), ContainsSubstring("found 1.5"));
@@ -124,8 +130,9 @@ TEST_CASE("a field of another type is refused, naming field, expectation and fin
 }
 
 TEST_CASE("what is no event line is refused") {
-  for (const char* line : {"", "{", "null", "[]", "\"x\"", "{}", "{\"event\":1}", "{\"event\":\"case_stopped\"}", "{\"event\":\"rank_ended\",\"rank\":1}x",
-                           "{\"event\":\"rank_ended\",\"rank\":1e999}", "{\"event\":\"rank_ended\",\"rank\":\"\xff\"}"}) {
+  for (const char* line :
+       {"", "{", "null", "[]", "\"x\"", "{}", "{\"event\":1}", "{\"event\":\"case_stopped\"}", "{\"event\":\"rank_ended\",\"rank\":1}x",
+        "{\"event\":\"rank_ended\",\"rank\":1e999}", "{\"event\":\"rank_ended\",\"rank\":\"\xff\"}"}) {
     CAPTURE(line);
     CHECK_THROWS_AS(parse_line(line), std::invalid_argument);
   }
@@ -134,6 +141,61 @@ TEST_CASE("what is no event line is refused") {
 TEST_CASE("a rank cannot claim what only a merge concludes") {
   for (const auto outcome : {Outcome::hung, Outcome::crashed, Outcome::missing}) {
     CHECK_THROWS_AS(parse_line(to_line(event::CaseEnded{"a/b", 0, outcome, 1, "", -1, 0})), std::invalid_argument);
+  }
+}
+
+/// The JSON library's reading: the same line with a space in it, which no writer writes.
+std::optional<std::string> read_generally(std::string line) {
+  const auto brace = line.find('{');
+  if (brace != std::string::npos) line.insert(brace + 1, " ");
+  try {
+    return to_line(parse_line(line));
+  } catch (const std::invalid_argument&) {
+    return std::nullopt;
+  }
+}
+
+std::optional<std::string> read_as_written(const std::string& line) {
+  try {
+    return to_line(parse_line(line));
+  } catch (const std::invalid_argument&) {
+    return std::nullopt;
+  }
+}
+
+TEST_CASE("lines in the form in which they are written mean what they mean to the JSON library") {
+  const auto seed = std::random_device{}();
+  CAPTURE(seed);
+  std::mt19937 random(seed);
+  const std::vector<std::string> snippets{"0",     "1",      "-",      "01", ".",    "e",    "E+",
+                                          "e-3",   "\"",     "\\",     ",",  "}",    "null", "18446744073709551616",
+                                          "1e999", "1e-999", "5e-324", "é",  "\x01", " "};
+  std::vector<std::string> lines;
+  for (const auto& event : one_of_each()) lines.push_back(to_line(event));
+  for (const double value : {0.0, -0.0, 1.5, 1e21, 1e-7, 85000000.0}) lines.push_back(to_line(event::Measured{"m", value, "ns"}));
+  std::size_t read = 0;
+  for (int i = 0; i < 20000; ++i) {
+    auto line = lines[random() % lines.size()];
+    for (auto edits = random() % 3; edits > 0; --edits) {
+      const auto at = random() % line.size();
+      switch (random() % 3) {
+        case 0: line.insert(at, snippets[random() % snippets.size()]); break;
+        case 1: line.erase(at, 1 + random() % 3); break;
+        default: line.replace(at, 1, snippets[random() % snippets.size()]);
+      }
+      if (line.empty()) line = "{";
+    }
+    const auto one = read_as_written(line);
+    if (one != read_generally(line))
+      FAIL(line << " reads as " << one.value_or("an error") << " or as " << read_generally(line).value_or("an error"));
+    read += one ? 1U : 0U;
+  }
+  CHECK(read > 5000);
+  for (const char* number : {"0.1", "1e5", "1E+5", "1.25e-3", "-0.0", "-0",  "0",   "12",  "01",    "1.",
+                             ".5",  "1e",  "1e+",  "+1",      "--1",  "inf", "nan", "0x1", "1e999", "-"}) {
+    const auto line = std::string(R"({"event":"measured","name":"m","value":)") + number + R"(,"unit":"ns"})";
+    CAPTURE(line);
+    CHECK(read_as_written(line) == read_generally(line));
   }
 }
 

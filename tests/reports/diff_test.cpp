@@ -51,7 +51,8 @@ TEST_CASE("every pair of verdicts has its state") {
 
 TEST_CASE("cases that come and go") {
   const auto one = report_of({result("a", Verdict::passed), result("c", Verdict::passed)});
-  const auto other = report_of({result("b", Verdict::passed), result("c", Verdict::passed), result("d", Verdict::failed), result("e", Verdict::skipped)});
+  const auto other =
+      report_of({result("b", Verdict::passed), result("c", Verdict::passed), result("d", Verdict::failed), result("e", Verdict::skipped)});
   const auto d = diff(one, other);
   REQUIRE(d.changes.size() == 5);
   CHECK(d.changes[0].id == "a");
@@ -67,7 +68,9 @@ TEST_CASE("cases that come and go") {
 }
 
 TEST_CASE("exact measurements are compared exactly") {
-  const auto passed = [](double value, const std::string& unit = "ns") { return report_of({result("a", Verdict::passed, {{"forward_ns", {value, unit}}})}); };
+  const auto passed = [](double value, const std::string& unit = "ns") {
+    return report_of({result("a", Verdict::passed, {{"forward_ns", {value, unit}}})});
+  };
   CHECK_FALSE(diff(passed(85e6), passed(85e6)).regression());
   auto d = diff(passed(85e6), passed(85e6 + 1));
   CHECK(d.regression());
@@ -86,12 +89,18 @@ TEST_CASE("exact measurements are compared exactly") {
 }
 
 TEST_CASE("measurements of cases that did not pass twice, and durations on a real device, are not compared") {
-  const std::map<std::string, Measurement> slow{{"forward_ns", {2, "ns"}}, {"bytes", {8, "bytes"}}}, fast{{"forward_ns", {1, "ns"}}, {"bytes", {8, "bytes"}}};
-  CHECK(diff(report_of({result("a", Verdict::failed, slow)}), report_of({result("a", Verdict::passed, fast)})).changes[0].measurements.empty());
-  CHECK(diff(report_of({result("a", Verdict::passed, slow)}, "cuda"), report_of({result("a", Verdict::passed, fast)}, "cuda")).changes[0].measurements.empty());
+  const std::map<std::string, Measurement> slow{{"forward_ns", {2, "ns"}}, {"bytes", {8, "bytes"}}},
+      fast{{"forward_ns", {1, "ns"}}, {"bytes", {8, "bytes"}}};
+  CHECK(diff(report_of({result("a", Verdict::failed, slow)}), report_of({result("a", Verdict::passed, fast)}))
+            .changes[0]
+            .measurements.empty());
+  CHECK(diff(report_of({result("a", Verdict::passed, slow)}, "cuda"), report_of({result("a", Verdict::passed, fast)}, "cuda"))
+            .changes[0]
+            .measurements.empty());
   auto more = fast;
   more["bytes"].value = 16;
-  CHECK(diff(report_of({result("a", Verdict::passed, slow)}, "cuda"), report_of({result("a", Verdict::passed, more)}, "cuda")).regression());
+  CHECK(
+      diff(report_of({result("a", Verdict::passed, slow)}, "cuda"), report_of({result("a", Verdict::passed, more)}, "cuda")).regression());
 }
 
 TEST_CASE("a repeated case counts with its strongest verdict and all its values") {
@@ -125,10 +134,12 @@ TEST_CASE("a difference as text") {
 }
 
 TEST_CASE("a difference as JSON") {
-  const auto json = to_json(diff(report_of({result("a", Verdict::passed)}), report_of({result("a", Verdict::failed), result("b", Verdict::passed)})));
-  CHECK(json.dump() ==
-        R"({"regression":true,"counts":{"new_failure":1,"fixed":0,"still_failing":0,"status_changed":0,"new_case":1,"removed_case":0,"newly_skipped":0,"unchanged":0,"measurements_changed":0},)"
-        R"("context":[],"changes":[{"id":"a","change":"new_failure","before":"passed","after":"failed","measurements":[]},{"id":"b","change":"new_case","before":null,"after":"passed","measurements":[]}]})");
+  const auto json =
+      to_json(diff(report_of({result("a", Verdict::passed)}), report_of({result("a", Verdict::failed), result("b", Verdict::passed)})));
+  CHECK(
+      json.dump() ==
+      R"({"regression":true,"counts":{"new_failure":1,"fixed":0,"still_failing":0,"status_changed":0,"new_case":1,"removed_case":0,"newly_skipped":0,"unchanged":0,"measurements_changed":0},)"
+      R"("context":[],"changes":[{"id":"a","change":"new_failure","before":"passed","after":"failed","measurements":[]},{"id":"b","change":"new_case","before":null,"after":"passed","measurements":[]}]})");
 }
 
 TEST_CASE("a report differs from itself in nothing") {

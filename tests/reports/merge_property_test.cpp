@@ -52,7 +52,8 @@ WorldOnPaper random_world(Dice& dice) {
       } else if (kinds[i] == Kind::fails) {
         world.end(rank, i, Outcome::released, "", culprit);
       } else {
-        for (std::size_t m = 0; m < i; ++m) world.of(rank).add(event::Measured{"m" + std::to_string(m), static_cast<double>(m) + 0.5, "ns"});
+        for (std::size_t m = 0; m < i; ++m)
+          world.of(rank).add(event::Measured{"m" + std::to_string(m), static_cast<double>(m) + 0.5, "ns"});
         world.end(rank, i, Outcome::passed);
       }
     }
@@ -75,8 +76,10 @@ std::vector<Verdict> by_position(const WorldOnPaper& world, const Report& report
   std::vector<Verdict> verdicts;
   for (std::size_t i = 0; i < world.cases.size(); ++i) {
     const auto& id = world.cases[i].id;
-    const auto before = std::count_if(world.cases.begin(), world.cases.begin() + static_cast<std::ptrdiff_t>(i), [&](const auto& c) { return c.id == id; });
-    const auto found = std::find_if(report.cases.begin(), report.cases.end(), [&](const auto& r) { return r.info.id == id && std::cmp_equal(r.repetition, before); });
+    const auto before =
+        std::count_if(world.cases.begin(), world.cases.begin() + static_cast<std::ptrdiff_t>(i), [&](const auto& c) { return c.id == id; });
+    const auto found = std::find_if(report.cases.begin(), report.cases.end(),
+                                    [&](const auto& r) { return r.info.id == id && std::cmp_equal(r.repetition, before); });
     REQUIRE(found != report.cases.end());
     verdicts.push_back(found->verdict);
   }
@@ -121,7 +124,7 @@ std::string spoil(std::string& line, Dice& dice) {
   if (field == "event") {
     value = "line_" + std::to_string(dice.below(100));
   } else if (field == "outcome") {
-    value = std::vector<std::string>{"failed", "error", "released", "skipped", "crashed", "Passed", ""}[dice.below(7)];
+    value = std::vector<std::string>{"failed", "error", "released", "skipped", "crashed", "Passed", "", "passed"}[dice.below(8)];
     if (json[field] == ordered_json::parse(line)[field]) value = "unknown";
   } else if (value.is_string()) {
     value = value.get<std::string>() + "'";
@@ -169,14 +172,17 @@ void spoil_a_line(WorldOnPaper world, Dice& dice, const std::vector<Verdict>& be
     ++tally.of_cases;
     // A doubled end leaves its own case ended; the line behind it is what is wrong.
     const bool later = how == "doubled" && original.find("\"case_ended\"") != std::string::npos;
-    if (after[static_cast<std::size_t>(owner)] == Verdict::passed && !unnoticed && !later && how != "swapped with the next") FAIL("the case still passes");
+    if (after[static_cast<std::size_t>(owner)] == Verdict::passed && !unnoticed && !later && how != "swapped with the next")
+      FAIL("the case still passes");
     // Another outcome may be `skipped`, which fails a case's pass but no run.
     if (exit_code(report, std::nullopt) == 0 && !unnoticed && how != "changed outcome") FAIL("the run still passes");
   } else {
     ++tally.of_ranks;
     if (exit_code(report, std::nullopt) == 0) FAIL("the run still passes");
-    const bool harmless = how == "doubled" || how == "swapped with the next";  // where the second one stands evidence ends, cases before it stay
-    if (is_start && !harmless && std::count(after.begin(), after.end(), Verdict::passed) > 0) FAIL("a case passes without the rank's first line");
+    const bool harmless =
+        how == "doubled" || how == "swapped with the next";  // where the second one stands evidence ends, cases before it stay
+    if (is_start && !harmless && std::count(after.begin(), after.end(), Verdict::passed) > 0)
+      FAIL("a case passes without the rank's first line");
   }
 }
 
@@ -252,14 +258,17 @@ TEST_CASE("a merge of whatever bytes ends without an exception") {
       record.streams[rank] = parse(text);
     }
     for (auto& ending : record.endings) {
-      if (dice.once_in(2)) ending = {static_cast<int>(dice.below(6)) - 1, static_cast<How>(dice.below(6)), static_cast<int>(dice.below(256)), static_cast<std::int64_t>(dice.below(9)) - 1, "?"};
+      if (dice.once_in(2))
+        ending = {static_cast<int>(dice.below(6)) - 1, static_cast<How>(dice.below(6)), static_cast<int>(dice.below(256)),
+                  static_cast<std::int64_t>(dice.below(9)) - 1, "?"};
     }
     if (dice.once_in(4)) record.streams.resize(dice.below(6));
     if (dice.once_in(4)) record.cases.resize(dice.below(record.cases.size() + 1));
     if (dice.once_in(8)) record.plan.size = static_cast<int>(dice.below(6)) - 1;
     Report report;
     REQUIRE_NOTHROW(report = merge({}, std::span(&record, 1)));
-    for (const auto& result : report.cases) REQUIRE((result.verdict == Verdict::passed) == (decide(result.ranks) == Verdict::passed && result.notes.empty()));
+    for (const auto& result : report.cases)
+      REQUIRE((result.verdict == Verdict::passed) == (decide(result.ranks) == Verdict::passed && result.notes.empty()));
   }
 }
 

@@ -87,7 +87,8 @@ TEST_CASE("a launcher and a stream that differ on where a rank died spoil both c
 }
 
 TEST_CASE("a rank that dies after its last case fails the run but no case") {
-  for (const auto& ending : {Ending{1, How::signalled, SIGSEGV, -1, ""}, Ending{1, How::exited, 1, -1, ""}, Ending{1, How::overran, 0, -1, ""}}) {
+  for (const auto& ending :
+       {Ending{1, How::signalled, SIGSEGV, -1, ""}, Ending{1, How::exited, 1, -1, ""}, Ending{1, How::overran, 0, -1, ""}}) {
     auto world = three_cases();
     world.ending(1) = ending;
     const auto report = world.merged();
@@ -235,7 +236,11 @@ TEST_CASE("a missing, empty or headless stream is no evidence") {
   auto world = three_cases();
   SECTION("empty") { world.clear(1); }
   SECTION("headless") { world.of(1).lines.erase(world.of(1).lines.begin()); }
-  SECTION("garbage") { world.of(1).lines[0] = "\x7f" "ELF"; }
+  SECTION("garbage") {
+    world.of(1).lines[0] =
+        "\x7f"
+        "ELF";
+  }
   auto report = world.merged();
   CHECK(verdicts(report) == Words{"disagreed", "disagreed", "disagreed"});
   CHECK(report.worlds.at(0).defects.size() == 1);

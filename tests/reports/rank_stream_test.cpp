@@ -82,7 +82,8 @@ TEST_CASE("reading stops at the first corrupt line, says where, and keeps what s
 TEST_CASE("events that cannot stand where they stand are corruption") {
   const event::RankStarted start = started(0, 1);
   const event::CaseStarted one{"a/b", 0, 1}, two{"a/c", 1, 2};
-  const event::CaseEnded one_ended{"a/b", 0, Outcome::passed, 1, "", -1, 1}, elsewhere{"a/b", 1, Outcome::passed, 1, "", -1, 1}, two_ended{"a/c", 1, Outcome::passed, 1, "", -1, 1};
+  const event::CaseEnded one_ended{"a/b", 0, Outcome::passed, 1, "", -1, 1}, elsewhere{"a/b", 1, Outcome::passed, 1, "", -1, 1},
+      two_ended{"a/c", 1, Outcome::passed, 1, "", -1, 1};
   const event::AssertionFailed failure = check_failed("x", "y", 1);
   const event::Measured measured{"m", 1, ""};
   const event::RankEnded end{0};
@@ -158,7 +159,8 @@ TEST_CASE("memory is bounded whatever a stream holds") {
 TEST_CASE("a line without end is not held in memory") {
   Lines lines;
   lines.add(started(0, 1));
-  CHECK_THAT(parse(lines.text() + std::string(2 * event::line_limit, ' ')).defect, StartsWith("line 2, byte " + std::to_string(lines.text().size()) + ": longer than"));
+  CHECK_THAT(parse(lines.text() + std::string(2 * event::line_limit, ' ')).defect,
+             StartsWith("line 2, byte " + std::to_string(lines.text().size()) + ": longer than"));
 }
 
 TEST_CASE("lines across the reader's chunks are whole") {

@@ -2,6 +2,8 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <csignal>
+#include <fstream>
+#include <iterator>
 #include <limits>
 #include <sstream>
 #include <stdexcept>
@@ -36,7 +38,8 @@ using Names = std::vector<std::string>;
 
 TEST_CASE("the fields that scripts rely on") {
   const auto json = to_json(sample_report());
-  CHECK(keys(json) == Names{"schema_version", "suite_version", "run", "machine", "subject", "profile", "summary", "worlds", "cases", "skips"});
+  CHECK(keys(json) ==
+        Names{"schema_version", "suite_version", "run", "machine", "subject", "profile", "summary", "worlds", "cases", "skips"});
   CHECK(json["schema_version"] == 1);
   CHECK(json["summary"].dump() ==
         R"({"cases":8,"passed":2,"skipped":1,"not_run":1,"error":1,"failed":1,"disagreed":1,"hung":0,"crashed":1,"flaky":1,"waived":0})");
@@ -54,8 +57,9 @@ TEST_CASE("the fields that scripts rely on") {
   CHECK(one["world_size"] == 2);
   CHECK(one["world"] == 1);
   CHECK(one["verdict"] == "crashed");
-  CHECK(one["ranks"].dump() ==
-        R"([{"outcome":"released","assertions":3,"reason":"rank 1 died"},{"outcome":"crashed","assertions":0,"reason":"was killed by signal 9 (SIGKILL) inside this case"}])");
+  CHECK(
+      one["ranks"].dump() ==
+      R"([{"outcome":"released","assertions":3,"reason":"rank 1 died"},{"outcome":"crashed","assertions":0,"reason":"was killed by signal 9 (SIGKILL) inside this case"}])");
   const auto passed = std::find_if(json["cases"].begin(), json["cases"].end(), [](const auto& c) { return c["verdict"] == "passed"; });
   REQUIRE(passed != json["cases"].end());
   CHECK((*passed)["measurements"].dump() == R"({"forward_ns":{"value":85000000.0,"unit":"ns"}})");
@@ -80,7 +84,8 @@ TEST_CASE("one case per line") {
   const auto text = written(sample_report());
   std::istringstream in(text);
   std::size_t cases = 0;
-  for (std::string line; std::getline(in, line);) cases += line.starts_with("    {\"id\":\"") && line.find("\"verdict\"") != std::string::npos ? 1U : 0U;
+  for (std::string line; std::getline(in, line);)
+    cases += line.starts_with("    {\"id\":\"") && line.find("\"verdict\"") != std::string::npos ? 1U : 0U;
   CHECK(cases == 8);
   CHECK(text.ends_with("}\n"));
 }
@@ -139,7 +144,8 @@ TEST_CASE("a value of another type is refused wherever it stands, and the same b
       other = error.what();
     }
     if (one.empty() || other.empty()) FAIL(place << " is accepted: \"" << one << "\", \"" << other << "\"");
-    if (place.starts_with("/cases/") && place.find('/', 7) != std::string::npos && one.find("cases[" + place.substr(7, place.find('/', 7) - 7) + "]") == std::string::npos) {
+    if (place.starts_with("/cases/") && place.find('/', 7) != std::string::npos &&
+        one.find("cases[" + place.substr(7, place.find('/', 7) - 7) + "]") == std::string::npos) {
       FAIL(place << " is not named by " << one);
     }
     ++refused;
@@ -193,6 +199,18 @@ TEST_CASE("the stable part has no volatile field and all others") {
   CHECK(stable["cases"][1]["failures"].size() == json["cases"][1]["failures"].size());
   CHECK(stable["summary"] == json["summary"]);
   CHECK(stable_part(stable) == stable);
+}
+
+TEST_CASE("people are told of every volatile field") {
+  std::ifstream file("docs/reports.md");
+  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  REQUIRE_FALSE(text.empty());
+  for (const auto place : volatile_fields()) {
+    std::string name;
+    for (const char c : place) name += c == '*' ? "" : c == '/' ? "." : std::string(1, c);
+    for (auto dots = name.find(".."); dots != std::string::npos; dots = name.find("..")) name.replace(dots, 2, "[].");
+    CHECK_THAT(text, ContainsSubstring("`" + name + "`"));
+  }
 }
 
 TEST_CASE("whatever is volatile may change and the stable part does not") {

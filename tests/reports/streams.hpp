@@ -25,7 +25,9 @@ inline CaseInfo case_info(const std::string& name, int world_size, std::vector<s
   return info;
 }
 
-inline event::RankStarted started(int rank, int world_size) { return {rank, world_size, 1000 + rank, "node", nonce, "0.1.0", "build-a", 1}; }
+inline event::RankStarted started(int rank, int world_size) {
+  return {rank, world_size, 1000 + rank, "node", nonce, "0.1.0", "build-a", 1};
+}
 
 inline event::AssertionFailed check_failed(const std::string& expression, const std::string& expansion, std::int64_t at_ns) {
   return {"suites/a/cases.cpp", 42, "CHECK", expression, expansion, {}, {}, at_ns};

@@ -91,7 +91,8 @@ TEST_CASE("quiet: failures and the last line") {
   TextStyle style;
   style.quiet = true;
   const auto text = summary(report, style);
-  CHECK_THAT(text, ContainsSubstring("FAIL mine/failed[W=2]") && ContainsSubstring("8 cases in 2 worlds") && !ContainsSubstring("SKIP") && !ContainsSubstring("world 0:"));
+  CHECK_THAT(text, ContainsSubstring("FAIL mine/failed[W=2]") && ContainsSubstring("8 cases in 2 worlds") && !ContainsSubstring("SKIP") &&
+                       !ContainsSubstring("world 0:"));
 }
 
 TEST_CASE("when all is well the summary is short") {
@@ -155,7 +156,8 @@ TEST_CASE("many failures are cut unless all are asked for") {
   world.finish(0);
   const auto report = world.merged();
   const auto text = failure_text(report.cases[0], report, {});
-  CHECK_THAT(text, ContainsSubstring("first of 25\n") && ContainsSubstring("CHECK( i == 9 )") && !ContainsSubstring("CHECK( i == 10 )") && ContainsSubstring("and 15 more\n"));
+  CHECK_THAT(text, ContainsSubstring("first of 25\n") && ContainsSubstring("CHECK( i == 9 )") && !ContainsSubstring("CHECK( i == 10 )") &&
+                       ContainsSubstring("and 15 more\n"));
   TextStyle style;
   style.verbose = true;
   CHECK_THAT(failure_text(report.cases[0], report, style), ContainsSubstring("CHECK( i == 24 )") && !ContainsSubstring("more\n"));
@@ -165,7 +167,8 @@ TEST_CASE("the command that shows a failure again keeps what decides on it") {
   auto report = WorldOnPaper(1, {"a/one"}).merged();
   report.cases[0].verdict = Verdict::failed;
   report.head.argv = {"shardproof", "run", "a", "--subject=flat shard", "--ranks", "2", "--fault", "drop", "--device"};
-  CHECK_THAT(failure_text(report.cases[0], report, {}), ContainsSubstring("again: shardproof run 'a/one[W=1]' --seed 0 '--subject=flat shard' --fault drop\n"));
+  CHECK_THAT(failure_text(report.cases[0], report, {}),
+             ContainsSubstring("again: shardproof run 'a/one[W=1]' --seed 0 '--subject=flat shard' --fault drop\n"));
 }
 
 TEST_CASE("words, durations and margins of a terminal") {

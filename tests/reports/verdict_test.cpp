@@ -8,7 +8,8 @@
 namespace shardproof::reports {
 namespace {
 
-constexpr Outcome outcomes[] = {Outcome::passed, Outcome::failed, Outcome::error, Outcome::released, Outcome::skipped, Outcome::hung, Outcome::crashed, Outcome::missing};
+constexpr Outcome outcomes[] = {Outcome::passed,  Outcome::failed, Outcome::error,   Outcome::released,
+                                Outcome::skipped, Outcome::hung,   Outcome::crashed, Outcome::missing};
 
 /// A rank's possible contributions: the outcomes, and a pass that asserted nothing.
 std::vector<RankOutcome> contributions() {
@@ -20,8 +21,11 @@ std::vector<RankOutcome> contributions() {
 /// The verdict said the other way round: for each verdict, which sets of words lead to it. `vacuous` is a pass without assertions.
 Verdict expected(const std::vector<RankOutcome>& ranks) {
   std::set<std::string> words;
-  for (const auto& rank : ranks) words.insert(rank.outcome == Outcome::passed && rank.assertions == 0 ? "vacuous" : std::string(to_string(rank.outcome)));
-  const auto only = [&](const std::set<std::string>& allowed) { return std::includes(allowed.begin(), allowed.end(), words.begin(), words.end()); };
+  for (const auto& rank : ranks)
+    words.insert(rank.outcome == Outcome::passed && rank.assertions == 0 ? "vacuous" : std::string(to_string(rank.outcome)));
+  const auto only = [&](const std::set<std::string>& allowed) {
+    return std::includes(allowed.begin(), allowed.end(), words.begin(), words.end());
+  };
   if (words.empty()) return Verdict::not_run;
   if (words == std::set<std::string>{"passed"}) return Verdict::passed;
   if (words.contains("crashed")) return Verdict::crashed;
@@ -65,15 +69,21 @@ TEST_CASE("what no combination may do") {
   std::vector<RankOutcome> ranks;
   every_sequence(ranks, 4, [&](const std::vector<RankOutcome>& all) {
     const auto verdict = decide(all);
-    const auto has = [&](Outcome outcome) { return std::any_of(all.begin(), all.end(), [&](const auto& rank) { return rank.outcome == outcome; }); };
-    const bool all_pass = !all.empty() && std::all_of(all.begin(), all.end(), [](const auto& rank) { return rank.outcome == Outcome::passed && rank.assertions > 0; });
+    const auto has = [&](Outcome outcome) {
+      return std::any_of(all.begin(), all.end(), [&](const auto& rank) { return rank.outcome == outcome; });
+    };
+    const bool all_pass = !all.empty() && std::all_of(all.begin(), all.end(), [](const auto& rank) {
+      return rank.outcome == Outcome::passed && rank.assertions > 0;
+    });
     bool holds = (verdict == Verdict::passed) == all_pass;
     // One more rank without a pass of its own never makes a verdict weaker than it would be without a pass.
     holds = holds && (!has(Outcome::failed) || verdict >= Verdict::failed);
     holds = holds && (!has(Outcome::error) || verdict >= Verdict::error);
     holds = holds && (verdict != Verdict::skipped || has(Outcome::skipped));
     // That one failed and another passed is no disagreement.
-    const bool only_pass_and_fail = std::all_of(all.begin(), all.end(), [](const auto& r) { return r.outcome == Outcome::passed || r.outcome == Outcome::failed || r.outcome == Outcome::error; });
+    const bool only_pass_and_fail = std::all_of(all.begin(), all.end(), [](const auto& r) {
+      return r.outcome == Outcome::passed || r.outcome == Outcome::failed || r.outcome == Outcome::error;
+    });
     holds = holds && !(only_pass_and_fail && verdict == Verdict::disagreed);
     auto backwards = all;
     std::reverse(backwards.begin(), backwards.end());
@@ -83,8 +93,8 @@ TEST_CASE("what no combination may do") {
 }
 
 TEST_CASE("combinations worth a name") {
-  const RankOutcome pass{Outcome::passed, 1}, vacuous{Outcome::passed, 0}, fail{Outcome::failed, 1}, released{Outcome::released, 1}, skip{Outcome::skipped, 0},
-      missing{Outcome::missing, 0}, crash{Outcome::crashed, 0}, hang{Outcome::hung, 0}, error{Outcome::error, 0};
+  const RankOutcome pass{Outcome::passed, 1}, vacuous{Outcome::passed, 0}, fail{Outcome::failed, 1}, released{Outcome::released, 1},
+      skip{Outcome::skipped, 0}, missing{Outcome::missing, 0}, crash{Outcome::crashed, 0}, hang{Outcome::hung, 0}, error{Outcome::error, 0};
   CHECK(decide({}) == Verdict::not_run);
   CHECK(decide(std::vector{pass, pass}) == Verdict::passed);
   CHECK(decide(std::vector{pass, vacuous}) == Verdict::error);

@@ -50,7 +50,8 @@ TEST_CASE("an error names the place in the document and what was expected there"
   };
   const std::vector<Wrong> all{
       {"scenario: script, input: expected [batch, features] with both positive, found [4]", [](Scenario& s) { s.script.input = {4}; }},
-      {"scenario: script, input: expected [batch, features] with both positive, found [0, 4]", [](Scenario& s) { s.script.input = {0, 4}; }},
+      {"scenario: script, input: expected [batch, features] with both positive, found [0, 4]",
+       [](Scenario& s) { s.script.input = {0, 4}; }},
       {"scenario: model, module \"0.linear\": takes 4 features, but 5 arrive", [](Scenario& s) { s.script.input = {2, 5}; }},
       {"scenario: model, module \"1.linear\": takes 3 features, but 4 arrive",
        [](Scenario& s) { s.model.root.children[1].children[0].in_features = 3; }},

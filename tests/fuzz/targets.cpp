@@ -1,0 +1,119 @@
+#include "tests/fuzz/targets.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+
+#include "harness/protocol/case_filter.hpp"
+#include "harness/protocol/events.hpp"
+#include "reports/diff.hpp"
+#include "reports/report.hpp"
+#include "reports/summary.hpp"
+
+namespace shardproof::fuzz {
+
+namespace {
+
+/// A fuzzer sees a broken property as a crash; what an assertion library does instead is no concern of its.
+void require(bool holds, const char* property) {
+  if (holds) return;
+  std::fprintf(stderr, "broken: %s\n", property);
+  std::abort();
+}
+
+std::optional<reports::Report> read(std::string_view input) {
+  std::istringstream in{std::string(input)};
+  try {
+    return reports::read_report(in);
+  } catch (const std::invalid_argument&) {
+    return std::nullopt;
+  }
+}
+
+std::string written(const reports::Report& report) {
+  std::ostringstream out;
+  reports::write_report(out, report);
+  return out.str();
+}
+
+}  // namespace
+
+void parse_line(std::string_view input) {
+  std::string line;
+  try {
+    line = to_line(shardproof::parse_line(input));
+  } catch (const std::invalid_argument&) {
+    return;
+  }
+  require(line.find('\n') == std::string::npos, "an event is one line");
+  require(to_line(shardproof::parse_line(line)) == line, "a written line reads as it was written");
+}
+
+void rank_stream(std::string_view input) {
+  std::istringstream in{std::string(input)};
+  const auto stream = reports::read_rank_stream(in, {.cases = 1000, .failures_per_case = 5, .measurements_per_case = 50});
+  require(stream.start.has_value() || stream.cases.empty(), "no case without a first line");
+  for (std::size_t i = 0; i + 1 < stream.cases.size(); ++i) require(stream.cases[i].ended.has_value(), "only the last case may be open");
+
+  // Whatever it says, it is merged as the stream of the second of two ranks.
+  reports::WorldRecord world;
+  world.plan.size = 2;
+  world.plan.nonce = stream.start ? stream.start->nonce : "";
+  for (const auto& streamed : stream.cases) {
+    world.plan.cases.push_back(streamed.started.id);
+    world.cases.emplace_back().id = streamed.started.id;
+  }
+  world.streams = {{}, stream};
+  world.endings = {{0, Ending::How::exited, 0, -1, ""}, {1, Ending::How::exited, 0, -1, ""}};
+  const auto report = reports::merge({}, std::span(&world, 1));
+  for (const auto& result : report.cases) require(result.verdict != reports::Verdict::passed, "no case passes without its first rank");
+  require(reports::exit_code(report, std::nullopt) != 0, "nothing passes without its first rank");
+  written(report);
+}
+
+void report(std::string_view input) {
+  const auto report = read(input);
+  if (!report) return;
+  const auto text = written(*report);
+  const auto json = nlohmann::ordered_json::parse(text);
+  require(json == reports::to_json(*report) || text.find("null") != std::string::npos, "both writers write the same");
+  require(written(reports::from_json(json)) == text, "both readers read the same");
+  const auto stable = reports::stable_part(json);
+  require(reports::stable_part(stable) == stable, "nothing volatile is left in a stable part");
+  reports::TextStyle style;
+  style.verbose = true;
+  require(!reports::summary(*report, style).empty(), "there is always a last line");
+  const int code = reports::exit_code(*report, 0);
+  require(code >= 0 && code <= 6 && code != 2, "the exit code is one of ours");
+}
+
+void diff(std::string_view input) {
+  const auto nul = input.find('\0');
+  const auto before = read(input.substr(0, nul));
+  const auto after = nul == std::string_view::npos ? before : read(input.substr(nul + 1));
+  if (!before || !after) return;
+  const auto both = reports::diff(*before, *after);
+  require(!reports::to_text(both, false).empty(), "a difference has a text");
+  require(reports::to_json(both).at("changes").size() == both.changes.size(), "every case is listed");
+  require(!reports::diff(*before, *before).regression(), "a report is no regression of itself");
+}
+
+void case_filter(std::string_view input) {
+  const auto first = input.find('\n');
+  const auto filter = input.substr(0, first);
+  const auto rest = first == std::string_view::npos ? std::string_view() : input.substr(first + 1);
+  const auto second = rest.find('\n');
+  CaseInfo info;
+  info.id = rest.substr(0, second);
+  info.suite = info.id.substr(0, info.id.find('/'));
+  if (second != std::string_view::npos) info.tags.emplace_back(rest.substr(second + 1));
+  matches(info, filter);
+  require(matches(info, "*"), "a star matches every id");
+  if (info.id.find_first_of("*?") == std::string::npos && !info.id.starts_with('['))
+    require(matches(info, info.id), "an id matches itself");
+}
+
+}  // namespace shardproof::fuzz

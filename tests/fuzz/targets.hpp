@@ -1,0 +1,28 @@
+// What is fuzzed: every reader of bytes that somebody else wrote. A target returns for any input, or breaks a property and aborts.
+#pragma once
+
+#include <array>
+#include <string_view>
+
+namespace shardproof::fuzz {
+
+/// A line that parses is written so that it parses to the same.
+void parse_line(std::string_view input);
+/// Never throws, and neither does a merge of what was read.
+void rank_stream(std::string_view input);
+/// Throws std::invalid_argument only; a report that is read has one written form, a text, a stable part and an exit code.
+void report(std::string_view input);
+/// Two reports, apart by a NUL: a difference has text and JSON, and nothing differs from itself.
+void diff(std::string_view input);
+/// A filter, an id and a tag, by line: what is no glob matches itself, and matching always ends.
+void case_filter(std::string_view input);
+
+struct Target {
+  std::string_view name;
+  void (*run)(std::string_view input);
+};
+
+inline constexpr std::array<Target, 5> targets{
+    {{"parse_line", parse_line}, {"rank_stream", rank_stream}, {"report", report}, {"diff", diff}, {"case_filter", case_filter}}};
+
+}  // namespace shardproof::fuzz
