@@ -1,4 +1,4 @@
-// The private directory in which the ranks of one world meet: on a memory file system where there is one with room, and gone with its handle.
+// The private directory in which the ranks of a world meet: on a memory file system where one has room, and gone with its handle.
 #pragma once
 
 #include <cstdint>

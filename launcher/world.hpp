@@ -1,4 +1,4 @@
-// One world from its first process to its last: spawned, watched on process descriptors and deadlines alone, ended when one of its ranks is.
+// One world from its first process to its last: spawned, watched on descriptors and deadlines alone, ended when one of its ranks is.
 #pragma once
 
 #include <chrono>
