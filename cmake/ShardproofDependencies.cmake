@@ -42,6 +42,20 @@ shardproof_dependency(Eigen3 3.4
   SHA256 8586084f71f9bde545ee7fa6d00288b264a2b7ac3607b974e54d13e7162c1c72
   SETTINGS BUILD_TESTING=OFF EIGEN_BUILD_DOC=OFF EIGEN_BUILD_PKGCONFIG=OFF)
 
+# fmt compiled once, and linked statically whatever the system has of it.
+get_target_property(fmt_kind fmt::fmt TYPE)
+if(fmt_kind STREQUAL "STATIC_LIBRARY")
+  add_library(shardproof_fmt INTERFACE)
+  target_link_libraries(shardproof_fmt INTERFACE fmt::fmt)
+elseif(fmt_VERSION VERSION_LESS 10)
+  add_library(shardproof_fmt STATIC cmake/fmt.cpp)
+  target_compile_features(shardproof_fmt PUBLIC cxx_std_20)
+  target_include_directories(shardproof_fmt SYSTEM PUBLIC "$<TARGET_PROPERTY:fmt::fmt,INTERFACE_INCLUDE_DIRECTORIES>")
+else()
+  add_library(shardproof_fmt INTERFACE)
+  target_link_libraries(shardproof_fmt INTERFACE fmt::fmt-header-only)
+endif()
+
 if(catch2_SOURCE_DIR)
   list(APPEND CMAKE_MODULE_PATH "${catch2_SOURCE_DIR}/extras")
 endif()

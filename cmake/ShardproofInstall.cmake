@@ -5,7 +5,7 @@ include(GNUInstallDirs)
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/shardproof")
 
 # The rooms that run inside a rank. One that is missing here fails the configuration, since another links it.
-install(TARGETS shardproof_options shardproof_protocol shardproof_rendezvous shardproof_tensor shardproof_fabric shardproof_device
+install(TARGETS shardproof_options shardproof_fmt shardproof_protocol shardproof_rendezvous shardproof_tensor shardproof_fabric shardproof_device
   shardproof_trace shardproof_scenario shardproof_subject shardproof_faults shardproof_world shardproof_cases shardproof_main
   EXPORT shardproof ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 set_target_properties(shardproof_main PROPERTIES EXPORT_NAME main)
