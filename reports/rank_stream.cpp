@@ -24,7 +24,7 @@ class Assembly {
  public:
   Assembly(RankStream& stream, const StreamLimits& limits) : stream_(stream), limits_(limits) {}
 
-  void take(Event&& event) {
+  void take(RankEvent&& event) {
     if (stream_.complete) throw std::invalid_argument("a line after rank_ended");
     if (!stream_.start && !std::holds_alternative<event::RankStarted>(event))
       throw std::invalid_argument("the first line must be rank_started");

@@ -128,7 +128,7 @@ class WrittenForm {
  public:
   explicit WrittenForm(std::string_view line) : rest_(line) {}
 
-  std::optional<Event> event() {
+  std::optional<RankEvent> event() {
     if (literal(R"({"event":"case_)")) {
       if (literal(R"(started",)")) return case_started();
       if (literal(R"(ended",)")) return case_ended();
@@ -139,14 +139,14 @@ class WrittenForm {
   }
 
  private:
-  std::optional<Event> case_started() {
+  std::optional<RankEvent> case_started() {
     event::CaseStarted e;
     const bool read = literal(R"("id":)") && text(e.id) && literal(R"(,"position":)") && integer(e.position) &&
                       literal(R"(,"monotonic_ns":)") && integer(e.monotonic_ns) && end();
-    return read ? std::optional<Event>(std::move(e)) : std::nullopt;
+    return read ? std::optional<RankEvent>(std::move(e)) : std::nullopt;
   }
 
-  std::optional<Event> case_ended() {
+  std::optional<RankEvent> case_ended() {
     event::CaseEnded e;
     std::string word;
     const bool read = literal(R"("id":)") && text(e.id) && literal(R"(,"position":)") && integer(e.position) && literal(R"(,"outcome":)") &&
@@ -158,11 +158,11 @@ class WrittenForm {
     return e;
   }
 
-  std::optional<Event> measured() {
+  std::optional<RankEvent> measured() {
     event::Measured e;
     const bool read = literal(R"("name":)") && text(e.name) && literal(R"(,"value":)") && number(e.value) && literal(R"(,"unit":)") &&
                       text(e.unit) && end();
-    return read ? std::optional<Event>(std::move(e)) : std::nullopt;
+    return read ? std::optional<RankEvent>(std::move(e)) : std::nullopt;
   }
 
   bool literal(std::string_view expected) {
@@ -253,11 +253,11 @@ std::optional<Outcome> outcome_from_string(std::string_view text) {
   return std::nullopt;
 }
 
-std::string to_line(const Event& event) {
+std::string to_line(const RankEvent& event) {
   return dump_line(std::visit([](const auto& e) { return json_of(e); }, event));
 }
 
-Event parse_line(std::string_view line) {
+RankEvent parse_line(std::string_view line) {
   if (auto event = WrittenForm(line).event()) return std::move(*event);
   ordered_json json;
   try {

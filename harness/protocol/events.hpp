@@ -79,13 +79,13 @@ struct RankEnded {
 
 }  // namespace event
 
-using Event =
+using RankEvent =
     std::variant<event::RankStarted, event::CaseStarted, event::AssertionFailed, event::Measured, event::CaseEnded, event::RankEnded>;
 
 /// One line without its newline.
-std::string to_line(const Event& event);
+std::string to_line(const RankEvent& event);
 
 /// Throws std::invalid_argument saying what is wrong with the line (not JSON, no known `event`, a field missing or of another type).
-Event parse_line(std::string_view line);
+RankEvent parse_line(std::string_view line);
 
 }  // namespace shardproof

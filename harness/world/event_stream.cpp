@@ -20,7 +20,7 @@ EventStream::EventStream(std::filesystem::path file) : file_(std::move(file)) {
 
 EventStream::~EventStream() { ::close(descriptor_); }
 
-void EventStream::write(const Event& event) {
+void EventStream::write(const RankEvent& event) {
   const std::string line = to_line(event) + '\n';
   std::string_view rest = line;
   while (!rest.empty()) {

@@ -18,7 +18,7 @@ class EventStream {
   ~EventStream();
 
   /// Throws std::system_error naming the file when the line cannot be written whole: a report must not miss it silently.
-  void write(const Event& event);
+  void write(const RankEvent& event);
 
  private:
   std::filesystem::path file_;

@@ -66,7 +66,7 @@ const event::CaseEnded& RankRemains::only_case() const {
 void read_stream(const std::filesystem::path& file, RankRemains& into) {
   std::ifstream in(file);
   for (std::string line; std::getline(in, line);) {
-    Event event = parse_line(line);
+    RankEvent event = parse_line(line);
     if (std::holds_alternative<event::RankStarted>(event)) into.began = true;
     if (std::holds_alternative<event::RankEnded>(event)) into.ended = true;
     if (auto* ended = std::get_if<event::CaseEnded>(&event)) into.cases.push_back(std::move(*ended));

@@ -4,6 +4,7 @@
 #include <span>
 
 #include <fmt/format.h>
+#include <catch2/catch_get_random_seed.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/generators/catch_generators_range.hpp>
@@ -228,8 +229,8 @@ TEST_CASE("a batch is moved together, however many calls and bytes it has") {
 }
 
 TEST_CASE("random calls in a random order") {
-  const std::uint64_t seed = std::random_device{}();
-  CAPTURE(seed);
+  const std::uint64_t seed = Catch::getSeed();
+  INFO("replay with --rng-seed " << seed);
   const int size = GENERATE(2, 3, 7);
   const Body random = [seed](Side& side) {
     std::mt19937_64 same_on_all(seed);

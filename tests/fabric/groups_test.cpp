@@ -6,6 +6,7 @@
 #include <set>
 
 #include <fmt/format.h>
+#include <catch2/catch_get_random_seed.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
@@ -94,8 +95,8 @@ TEST_CASE("groups split again, down to one rank, which issues nothing") {
 }
 
 TEST_CASE("random subsets call in orders of their own") {
-  const std::uint64_t seed = std::random_device{}();
-  CAPTURE(seed);
+  const std::uint64_t seed = Catch::getSeed();
+  INFO("replay with --rng-seed " << seed);
   const int size = GENERATE(3, 6);
   const Body random = [seed](Side& side) {
     std::mt19937_64 same_on_all(seed);

@@ -1,5 +1,6 @@
 #include "harness/protocol/case_filter.hpp"
 
+#include <catch2/catch_get_random_seed.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <random>
@@ -86,8 +87,8 @@ bool means(std::string_view pattern, std::string_view text) {
 }
 
 TEST_CASE("globs agree with their definition") {
-  const auto seed = std::random_device{}();
-  CAPTURE(seed);
+  const auto seed = Catch::getSeed();
+  INFO("replay with --rng-seed " << seed);
   std::mt19937 random(seed);
   auto word = [&](std::string_view alphabet, std::size_t longest) {
     std::string text(random() % (longest + 1), 'a');

@@ -1,5 +1,6 @@
 #include "harness/protocol/events.hpp"
 
+#include <catch2/catch_get_random_seed.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <cmath>
@@ -14,7 +15,7 @@ namespace {
 
 using Catch::Matchers::ContainsSubstring;
 
-std::vector<Event> one_of_each() {
+std::vector<RankEvent> one_of_each() {
   return {event::RankStarted{1, 4, 4242, "node-1", "n0nce", "0.1.0", "abc123", 1},
           event::CaseStarted{"overlap/training_overlap[W=2]", 7, 123456789012345},
           event::AssertionFailed{"suites/overlap/a.cpp", 42, "CHECK", "a == b", "1 == 2", {"i := 1", "second"}, {"OVL-1"}, 99},
@@ -164,8 +165,8 @@ std::optional<std::string> read_as_written(const std::string& line) {
 }
 
 TEST_CASE("lines in the form in which they are written mean what they mean to the JSON library") {
-  const auto seed = std::random_device{}();
-  CAPTURE(seed);
+  const auto seed = Catch::getSeed();
+  INFO("replay with --rng-seed " << seed);
   std::mt19937 random(seed);
   const std::vector<std::string> snippets{"0",     "1",      "-",      "01", ".",    "e",    "E+",
                                           "e-3",   "\"",     "\\",     ",",  "}",    "null", "18446744073709551616",

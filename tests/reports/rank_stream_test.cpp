@@ -89,7 +89,7 @@ TEST_CASE("events that cannot stand where they stand are corruption") {
   const event::RankEnded end{0};
   const struct {
     const char* what;
-    std::vector<Event> events;
+    std::vector<RankEvent> events;
   } wrong[] = {
       {"the first line must be rank_started", {one}},
       {"the first line must be rank_started", {end}},

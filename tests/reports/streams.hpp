@@ -37,7 +37,7 @@ inline event::AssertionFailed check_failed(const std::string& expression, const 
 struct Lines {
   std::vector<std::string> lines;
 
-  Lines& add(const Event& event) {
+  Lines& add(const RankEvent& event) {
     lines.push_back(to_line(event));
     return *this;
   }
