@@ -264,8 +264,9 @@ void ControlPage::check(std::optional<std::uint32_t> epoch) const {
 void ControlPage::await(int rank, const std::function<bool()>& ready, std::optional<std::uint32_t> epoch, Deadline deadline,
                         const std::function<std::string()>& late) const {
   const auto look = [&] {
+    if (ready()) return true;  // first: a call that everybody has made is complete, though one of them may fail the moment after
     check(epoch);
-    return ready();
+    return false;
   };
   if (!mapping_->area(rank).bell.wait(mapping_->patience, deadline, look)) throw DeadlineExceeded(late());
 }

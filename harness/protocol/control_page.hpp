@@ -98,11 +98,11 @@ class ControlPage {
 
   /// The one wait: returns when `ready()` holds; throws Released when the epoch is aborted (nullopt: only when the world is doomed),
   /// Deadlock when that is why it was, and DeadlineExceeded with `late()` as its text. `ready` may only become true by something that is
-  /// published before this rank's doorbell is rung. An abort wins over readiness: a body that swallows a release is released again by its
-  /// next wait.
+  /// published before this rank's doorbell is rung. Readiness wins over an abort: what everybody has taken part in is complete for
+  /// everybody, though one of them may fail the moment after. Who is about to begin something new calls `check` first.
   void await(int rank, const std::function<bool()>& ready, std::optional<std::uint32_t> epoch, Deadline deadline,
              const std::function<std::string()>& late) const;
-  /// Throws what `await` would throw at once.
+  /// Throws what `await` would throw of something that never gets ready, and returns when there is nothing to throw.
   void check(std::optional<std::uint32_t> epoch) const;
 
   // -- Agreement ---------------------------------------------------------------------------------------------------------------------

@@ -68,6 +68,19 @@ TEST_CASE("an abort releases blocked peers, and the same groups serve the next c
   CHECK(on_both(size, aborted) == all_well(2 * size));
 }
 
+TEST_CASE("a call that all have made is complete for all, though one aborts the moment after") {
+  const Body hasty = [](Side& side) {
+    for (int round = 0; round < 200; ++round) {
+      for (const std::size_t count : {1, 100'000}) side.world->all_reduce(iota(static_cast<float>(side.rank), count));
+      side.control.raise_abort(side.epoch, {side.rank, AbortReason::failed, "after the call"});
+      thrown_by<Released>([&] { side.world->barrier(); });
+      side.next_case();
+    }
+  };
+  const int size = GENERATE(2, 3);
+  CHECK(on_both(size, hasty) == all_well(2 * size));
+}
+
 TEST_CASE("sequence numbers begin anew with every case") {
   const Body numbers = [](Side& side) {
     for (int round = 0; round < 3; ++round) {
