@@ -51,9 +51,10 @@ std::string join(const Range& range) {
   return fmt::format("{}", fmt::join(range, ", "));
 }
 
-std::vector<std::string> names(const std::vector<FaultInfo>& faults) {
+/// Of subjects or faults.
+std::vector<std::string> names(const auto& infos) {
   std::vector<std::string> result;
-  for (const FaultInfo& fault : faults) result.push_back(fault.name);
+  for (const auto& info : infos) result.push_back(info.name);
   return result;
 }
 
@@ -135,7 +136,7 @@ Plan plan(const Listing& listing, const PlanOptions& options) {
   require_in_range(options);
   require_known("device", options.device, {"sim"});
   require_known("fabric", options.fabric, {"shm"});
-  if (!options.subject.empty()) require_known("subject", options.subject, listing.subjects);
+  if (!options.subject.empty()) require_known("subject", options.subject, names(listing.subjects));
   if (!options.fault.empty()) require_known("fault", options.fault, names(listing.faults));
 
   std::vector<CaseInfo> cases = select_cases(listing, options.filters);
@@ -156,7 +157,7 @@ Plan plan(const Listing& listing, const PlanOptions& options) {
     world.fabric = options.fabric;
     world.device = options.device;
     // A program of plain multi-rank tests has no subject at all.
-    world.subject = !options.subject.empty() || listing.subjects.empty() ? options.subject : listing.subjects.front();
+    world.subject = !options.subject.empty() || listing.subjects.empty() ? options.subject : listing.subjects.front().name;
     world.fault = options.fault;
     world.seed = options.seed;
     world.case_timeout = options.timeout;

@@ -3,6 +3,7 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <deque>
 #include <filesystem>
@@ -167,6 +168,8 @@ reports::RunHead make_head(const Worker& worker, const Plan& plan, const PlanOpt
   head.suite_version = worker.listing.suite_version;
   head.git_commit = git_commit(std::filesystem::current_path());
   head.subject = plan.worlds.empty() ? options.subject : plan.worlds.front().subject;
+  const auto subject = std::ranges::find(worker.listing.subjects, head.subject, &SubjectInfo::name);
+  if (subject != worker.listing.subjects.end()) head.subject_version = subject->version;
   head.fault = options.fault;
   head.partial = plan.partial;
   head.machine = machine_facts();

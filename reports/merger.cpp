@@ -39,7 +39,7 @@ std::string describe(const Ending& ending) {
 
 bool died_by_itself(const Ending& ending) {
   return ending.how == Ending::How::signalled || ending.how == Ending::How::overran || ending.how == Ending::How::not_started ||
-         (ending.how == Ending::How::exited && ending.code != 0 && ending.position >= 0);
+         (ending.how == Ending::How::exited && ending.position >= 0);
 }
 
 bool earlier(const Failure& a, const Failure& b) {

@@ -65,16 +65,18 @@ std::vector<Shared> share(const std::vector<Failure>& failures) {
 }
 
 std::string text_of(const event::AssertionFailed& failure) {
-  std::string text = failure.macro.empty() ? std::string("exception outside an assertion\n")
-                                           : fmt::format("{}( {} )\n", failure.macro, failure.expression);
+  std::string text = failure.macro.empty()        ? std::string("exception outside an assertion\n")
+                     : failure.expression.empty() ? failure.macro + "\n"  // FAIL and FAIL_CHECK
+                                                  : fmt::format("{}( {} )\n", failure.macro, failure.expression);
   if (!failure.expansion.empty() && failure.expansion != failure.expression) text += indented(failure.expansion, "  ");
   for (const auto& message : failure.messages) text += indented(message, "  ");
   if (!failure.file.empty()) text += fmt::format("  at {}:{}\n", failure.file, failure.line);
   return indented(printable(text), "  ");
 }
 
-/// What ranks say besides failed assertions: equal sentences once. The guilty first: they explain what the others say.
-std::string reasons_text(const CaseResult& result) {
+/// What ranks say besides failed assertions: equal sentences once, and no sentence that stands above already. The guilty first: they explain
+/// what the others say.
+std::string reasons_text(const CaseResult& result, std::string_view above) {
   struct Said {
     Outcome outcome;
     std::string_view reason;
@@ -98,8 +100,12 @@ std::string reasons_text(const CaseResult& result) {
   };
   std::stable_sort(said.begin(), said.end(), [&](const Said& a, const Said& b) { return guilt(a) < guilt(b); });
   std::string text;
-  for (const auto& s : said)
-    text += indented(printable(fmt::format("{} {}: {}", rank_list(s.ranks), to_string(s.outcome), s.reason)), "  ");
+  for (const auto& s : said) {
+    const bool is_above = above.find(printable(s.reason)) != std::string_view::npos;
+    if (is_above && s.outcome == Outcome::error) continue;
+    const auto who = fmt::format("{} {}", rank_list(s.ranks), to_string(s.outcome));
+    text += indented(is_above ? who : printable(fmt::format("{}: {}", who, s.reason)), "  ");
+  }
   return text;
 }
 
@@ -205,14 +211,21 @@ std::string defects_text(const Report& report, const TextStyle& style, const Pai
 std::string not_run_text(const Report& report, const TextStyle& style, const Paint& paint) {
   constexpr std::size_t shown = 3;
   std::vector<std::string_view> ids;
+  std::map<std::string_view, std::size_t> times;  // a repeated case is named once
+  std::size_t count = 0;
   for (const auto& result : report.cases) {
-    if (result.verdict == Verdict::not_run) ids.push_back(result.info.id);
+    if (result.verdict != Verdict::not_run) continue;
+    if (++times[result.info.id] == 1) ids.push_back(result.info.id);
+    ++count;
   }
   if (ids.empty()) return {};
+  std::string text = fmt::format("{} {} {}", paint(Hue::red, "NOT RUN"), count, count == 1 ? "case" : "cases");
   const auto few = style.verbose ? ids.size() : std::min(ids.size(), shown);
-  return fmt::format("{} {} {}: {}{}\n", paint(Hue::red, "NOT RUN"), ids.size(), ids.size() == 1 ? "case" : "cases",
-                     printable(fmt::format("{}", fmt::join(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(few), ", "))),
-                     ids.size() > few ? fmt::format(" and {} more", ids.size() - few) : "");
+  for (std::size_t i = 0; i < few; ++i) {
+    text +=
+        fmt::format("{} {}{}", i == 0 ? ":" : ",", printable(ids[i]), times[ids[i]] == 1 ? "" : fmt::format(" ({} times)", times[ids[i]]));
+  }
+  return text + (ids.size() > few ? fmt::format(" and {} others\n", ids.size() - few) : "\n");
 }
 
 std::string last_line(const Report& report, const Paint& paint) {
@@ -250,7 +263,7 @@ std::string failure_text(const CaseResult& result, const Report& report, const T
   // A death explains the rest; a failed assertion explains releases and disagreement.
   const bool reasons_first = result.verdict == Verdict::crashed || result.verdict == Verdict::hung;
   for (const auto& note : result.notes) text += indented(printable(note), "  ");
-  if (reasons_first) text += reasons_text(result);
+  if (reasons_first) text += reasons_text(result, {});
 
   constexpr std::size_t limit = 10;
   const auto shared = share(result.failures);
@@ -262,7 +275,7 @@ std::string failure_text(const CaseResult& result, const Report& report, const T
     told += shared[i].ranks.size();
   }
   if (told < total) text += fmt::format("  and {} more\n", total - told);
-  if (!reasons_first) text += reasons_text(result);
+  if (!reasons_first) text += reasons_text(result, text);
 
   for (const auto& clause : result.info.clauses) {
     const auto known = style.clauses.find(clause);

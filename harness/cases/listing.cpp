@@ -112,7 +112,10 @@ Listing make_listing(const Program& program, std::span<const BoundCase> cases) {
   Listing listing;
   listing.suite_version = program.suite_version;
   listing.build = build_id();
-  for (const auto& make : program.subjects) listing.subjects.emplace_back(make()->name());
+  for (const auto& make : program.subjects) {
+    const auto subject = make();
+    listing.subjects.push_back({.name = std::string(subject->name()), .version = std::string(subject->version())});
+  }
   for (const BoundCase& bound : cases) listing.cases.push_back(bound.info);
   for (const Fault& fault : program.faults) listing.faults.push_back(fault.info);
   for (const std::string_view table : program.clause_tables) {

@@ -60,6 +60,14 @@ void from_json(const ordered_json& json, CaseInfo& info) {
   info.line = fields.integer<int>("line");
 }
 
+void to_json(ordered_json& json, const SubjectInfo& info) { json = ordered_json{{"name", info.name}, {"version", info.version}}; }
+
+void from_json(const ordered_json& json, SubjectInfo& info) {
+  const Fields fields(json, "subject");
+  info.name = fields.text("name");
+  info.version = fields.text("version");
+}
+
 void to_json(ordered_json& json, const FaultInfo& info) {
   json = ordered_json{{"name", info.name}, {"clauses", info.clauses}, {"what", info.what}};
 }
@@ -107,7 +115,7 @@ void from_json(const ordered_json& json, Listing& listing) {
   }
   listing.suite_version = fields.text("suite_version");
   listing.build = fields.text("build");
-  listing.subjects = fields.texts("subjects");
+  listing.subjects = fields.list<SubjectInfo>("subjects");
   listing.cases = fields.list<CaseInfo>("cases");
   listing.faults = fields.list<FaultInfo>("faults");
   listing.clauses = fields.list<ClauseInfo>("clauses");

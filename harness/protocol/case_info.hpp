@@ -27,6 +27,15 @@ std::string case_id(const std::string& name, const std::map<std::string, std::st
 void to_json(nlohmann::ordered_json& json, const CaseInfo& info);
 void from_json(const nlohmann::ordered_json& json, CaseInfo& info);
 
+struct SubjectInfo {
+  std::string name;
+  std::string version;
+  friend bool operator==(const SubjectInfo&, const SubjectInfo&) = default;
+};
+
+void to_json(nlohmann::ordered_json& json, const SubjectInfo& info);
+void from_json(const nlohmann::ordered_json& json, SubjectInfo& info);
+
 /// What a fault declares; `clauses` are those it breaks.
 struct FaultInfo {
   std::string name;
@@ -65,7 +74,7 @@ struct Listing {
   int protocol = current_protocol;
   std::string suite_version;
   std::string build;  ///< build id of the worker binary: equal on all ranks of a world
-  std::vector<std::string> subjects;
+  std::vector<SubjectInfo> subjects;  ///< the first is the default; a program of plain multi-rank tests has none
   std::vector<CaseInfo> cases;
   std::vector<FaultInfo> faults;
   std::vector<ClauseInfo> clauses;

@@ -28,7 +28,7 @@ CaseInfo make_case(const std::string& name, int size, std::vector<std::string> t
 /// Two suites, sizes not in order, as a worker may list them.
 Listing listing() {
   Listing result;
-  result.subjects = {"right", "wrong"};
+  result.subjects = {{"right", "1"}, {"wrong", "2"}};
   result.faults = {{.name = "late", .clauses = {"A-1"}, .what = "comes late"}};
   for (const int size : {4, 2}) {
     for (const char* name : {"ring/left", "ring/right", "tree/grow"}) result.cases.push_back(make_case(name, size));

@@ -19,7 +19,7 @@ Listing listing() {
   Listing all;
   all.suite_version = "0.1.0";
   all.build = "b1";
-  all.subjects = {"fully_shard"};
+  all.subjects = {{"fully_shard", "1.2"}};
   CaseInfo info{"a/b[W=2]", "a", {{"W", "2"}}, 2, {"A-1"}, {"slow"}, {"timeline"}, "suites/a.cpp", 12};
   all.cases = {info};
   all.faults = {{"drop", {"A-1"}, "drops a wait"}};
@@ -62,6 +62,7 @@ TEST_CASE("a listing survives the way through JSON") {
   const ordered_json json = listing();
   const auto back = json.get<Listing>();
   CHECK(back.cases == listing().cases);
+  CHECK(back.subjects == listing().subjects);
   CHECK(back.faults == listing().faults);
   CHECK(back.clauses == listing().clauses);
   CHECK(back.seeds == listing().seeds);
@@ -78,6 +79,7 @@ TEST_CASE("a spoiled listing is refused") {
   const ordered_json json = listing();
   refuses_every_spoiled_field<Listing>(json);
   refuses_every_spoiled_field<CaseInfo>(json["cases"][0]);
+  refuses_every_spoiled_field<SubjectInfo>(json["subjects"][0]);
   refuses_every_spoiled_field<FaultInfo>(json["faults"][0]);
   refuses_every_spoiled_field<ClauseInfo>(json["clauses"][0]);
   refuses_every_spoiled_field<SeedInfo>(json["seeds"][0]);

@@ -337,6 +337,21 @@ TEST_CASE("ranks that leave early in order left cases that did not run") {
   CHECK(exit_code(report, std::nullopt) == 5);
 }
 
+TEST_CASE("a rank that exits with code 0 inside a case has died of it, and its peers were stopped for a reason") {
+  auto world = three_cases();
+  for (int rank = 0; rank < 2; ++rank) {
+    world.begin(rank);
+    world.pass(rank, 0);
+    world.start(rank, 1);
+  }
+  world.ending(0) = {0, How::stopped, 15, -1, "rank 1 ended with exit code 0"};
+  world.ending(1) = {1, How::exited, 0, 1, "rank 1 ended with exit code 0"};
+  const auto report = world.merged();
+  CHECK(verdicts(report) == Words{"passed", "crashed", "not_run"});
+  CHECK(report.worlds.at(0).defects.empty());
+  CHECK(exit_code(report, std::nullopt) == 4);
+}
+
 TEST_CASE("an ending that nobody recorded is missing evidence, but what ended before it counts") {
   auto world = three_cases();
   world.endings.pop_back();

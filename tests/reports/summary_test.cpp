@@ -61,6 +61,49 @@ TEST_CASE("an exception: its control codes do not reach the terminal") {
         "  again: shardproof run 'mine/flaky[W=2]' --seed 18446744073709551615 --worker './my tests'\n");
 }
 
+TEST_CASE("what an exception says is said once, and those whom it released are named") {
+  WorldOnPaper world(2, {"a/one"});
+  for (int rank = 0; rank < 2; ++rank) {
+    world.begin(rank);
+    world.start(rank, 0);
+  }
+  auto thrown = check_failed("", "", 500);
+  thrown.macro.clear();
+  thrown.messages = {"unexpected exception: out of luck"};
+  world.of(1).add(thrown);
+  world.end(1, 0, Outcome::error, "out of luck");
+  world.end(0, 0, Outcome::released, "out of luck", 1);
+  for (int rank = 0; rank < 2; ++rank) world.finish(rank);
+  const auto report = world.merged();
+  CHECK(failure_text(report.cases[0], report, {}) ==
+        "ERROR a/one[W=2]      rank 1, 12 ms\n"
+        "  exception outside an assertion\n"
+        "    unexpected exception: out of luck\n"
+        "    at suites/a/cases.cpp:42\n"
+        "  rank 0 released\n"
+        "  again: shardproof run 'a/one[W=2]' --seed 0\n");
+}
+
+TEST_CASE("FAIL has a message and no expression") {
+  WorldOnPaper world(1, {"a/one"});
+  world.begin(0);
+  world.start(0, 0);
+  auto failure = check_failed("", "", 500);
+  failure.macro = "FAIL";
+  failure.messages = {"no way on"};
+  world.of(0).add(failure);
+  world.end(0, 0, Outcome::failed);
+  world.finish(0);
+  const auto report = world.merged();
+  CHECK_THAT(failure_text(report.cases[0], report, {}), ContainsSubstring("\n  FAIL\n    no way on\n"));
+}
+
+TEST_CASE("a repeated case that was not run is named once") {
+  auto report = WorldOnPaper(1, {"a/one", "a/one", "a/two", "a/one"}).merged();
+  for (std::size_t i = 1; i < report.cases.size(); ++i) report.cases[i].verdict = Verdict::not_run;
+  CHECK_THAT(summary(report, {}), ContainsSubstring("NOT RUN 3 cases: a/one[W=1] (2 times), a/two[W=1]\n"));
+}
+
 TEST_CASE("a disagreement says what differs") {
   const auto report = sample_report();
   CHECK(failure_text(case_of(report, "mine/disagreed[W=2]", Verdict::disagreed), report, {}) ==
