@@ -17,6 +17,7 @@
 
 #include "harness/protocol/case_filter.hpp"
 #include "harness/protocol/control_page.hpp"
+#include "harness/protocol/json_text.hpp"
 #include "harness/protocol/run_directory.hpp"
 #include "harness/rendezvous/file_store.hpp"
 
@@ -80,7 +81,7 @@ ForeignWorld::ForeignWorld(const Identity& identity, const CommandLine& line, co
   if (identity.rank == 0) {
     make(line, listing);
     meeting.put("host", host());
-    meeting.put("plan", nlohmann::ordered_json(plan_).dump());
+    meeting.put("plan", dump_line(plan_));
     return;
   }
   const auto deadline = std::chrono::steady_clock::now() + plan_.case_timeout;
@@ -108,8 +109,8 @@ void ForeignWorld::make(const CommandLine& line, const Listing& listing) {
   plan_.rendezvous = private_directory();
   owned_ = plan_.rendezvous;
   ControlPage::create(plan_.rendezvous / "control", plan_.size, plan_.nonce);
-  write_whole(RunDirectory{line.run_directory}.root / "listing.json", nlohmann::ordered_json(listing).dump());
-  write_whole(WorldDirectory{plan_.directory}.plan(), nlohmann::ordered_json(plan_).dump(2));
+  write_whole(RunDirectory{line.run_directory}.root / "listing.json", dump_line(listing));
+  write_whole(WorldDirectory{plan_.directory}.plan(), dump_document(plan_));
 }
 
 ForeignWorld::~ForeignWorld() {

@@ -21,6 +21,7 @@
 #include "harness/cases/lockstep.hpp"
 #include "harness/cases/ranked_test_case.hpp"
 #include "harness/protocol/environment.hpp"
+#include "harness/protocol/json_text.hpp"
 #include "harness/world/world.hpp"
 
 namespace shardproof {
@@ -147,7 +148,7 @@ int run(std::span<char*> argv, const Program& program) {
   }
   switch (line.mode) {
     case CommandLine::Mode::list:
-      fmt::print("{}\n", nlohmann::ordered_json(make_listing(program, bound.cases)).dump());
+      fmt::print("{}\n", dump_line(make_listing(program, bound.cases)));
       return std::fflush(stdout) == 0 ? rank_left : rank_usage;
     case CommandLine::Mode::foreign: return run_as_rank_of_others(line, program, bound.cases);
     default: break;

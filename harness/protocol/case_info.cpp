@@ -10,6 +10,15 @@ using nlohmann::ordered_json;
 
 namespace {
 
+bool is_utf8(const std::string& text) {
+  try {
+    static_cast<void>(ordered_json(text).dump());  // strict, unlike dump_line
+    return true;
+  } catch (const ordered_json::type_error&) {
+    return false;
+  }
+}
+
 /// A character of the id's own syntax within a part would make two different cases look alike.
 void check_part(const std::string& name, std::string_view what, const std::string& part, std::string_view forbidden) {
   const auto bad = part.find_first_of(forbidden);
@@ -18,6 +27,8 @@ void check_part(const std::string& name, std::string_view what, const std::strin
     throw std::invalid_argument(fmt::format("case \"{}\": {} \"{}\" must not be empty nor contain control characters or any of {}", name,
                                             what, control ? std::string() : part, forbidden));
   }
+  // Mended on its way through a plan, it would be the id of no case.
+  if (!is_utf8(part)) throw std::invalid_argument(fmt::format("case \"{}\": {} \"{}\" is no UTF-8", name, what, part));
 }
 
 }  // namespace

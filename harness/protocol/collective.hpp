@@ -57,7 +57,7 @@ struct Descriptor {
   CollectiveKind kind = CollectiveKind::barrier;
   DType dtype = DType::u8;
   ReduceOp op = ReduceOp::none;
-  char tag[tag_capacity] = {};  ///< NUL-terminated, cut when longer
+  char tag[tag_capacity] = {};  ///< NUL-terminated, cut between characters when longer
 
   void set_tag(std::string_view text);
   std::string_view tag_view() const;

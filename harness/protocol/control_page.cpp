@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <new>
 #include <system_error>
 #include <thread>
@@ -373,30 +372,18 @@ Progress ControlPage::progress(int rank) const {
   return {record.pid, record.cases_ended, record.cases_failed, record.position, record.case_started_ns, record.left != 0};
 }
 
-void ControlPage::set_last_call(int rank, std::string_view text) {
-  page::LastCall call{};
-  call.form = page::LastCall::text;
-  call.length = static_cast<std::uint32_t>(std::min(text.size(), sizeof call.bytes));
-  std::copy_n(text.begin(), call.length, call.bytes);
-  mapping_->area(rank).last_call.publish(call);
-}
-
-void ControlPage::set_last_call(int rank, const Descriptor& descriptor, std::string_view group) {
-  page::LastCall call{};
-  call.form = page::LastCall::call;
-  call.length = static_cast<std::uint32_t>(std::min(group.size(), sizeof call.group));
-  std::copy_n(group.begin(), call.length, call.group);
-  std::memcpy(call.bytes, &descriptor, sizeof descriptor);
-  mapping_->area(rank).last_call.publish(call);
+void ControlPage::set_last_call(int rank, const Descriptor& call, std::string_view group) {
+  page::LastCall last{};
+  last.call = call;
+  last.group_length = length_within(group, sizeof last.group);
+  std::copy_n(group.begin(), last.group_length, last.group);
+  mapping_->area(rank).last_call.publish(last);
 }
 
 std::string ControlPage::last_call(int rank) const {
-  page::LastCall call{};
-  if (!mapping_->area(rank).last_call.read(call)) return {};
-  if (call.form == page::LastCall::text) return {call.bytes, call.length};
-  Descriptor descriptor;
-  std::memcpy(&descriptor, call.bytes, sizeof descriptor);
-  return fmt::format("{} in group {}", describe(descriptor), std::string_view(call.group, call.length));
+  page::LastCall last{};
+  if (!mapping_->area(rank).last_call.read(last)) return {};
+  return fmt::format("{} in group {}", describe(last.call), std::string_view(last.group, last.group_length));
 }
 
 }  // namespace shardproof

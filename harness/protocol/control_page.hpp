@@ -131,10 +131,9 @@ class ControlPage {
 
   void report(int rank, const Progress& progress);
   Progress progress(int rank) const;
-  /// The last call that the rank entered, in words; for messages that say who is missing and what it last did.
-  void set_last_call(int rank, std::string_view text);
-  /// The same for a collective, kept as it is and put into words by `last_call`; the group's name is cut to 40 bytes.
+  /// The last call that the rank entered; the group's name is cut to 40 bytes.
   void set_last_call(int rank, const Descriptor& call, std::string_view group);
+  /// In words, for messages that say who is missing and what it last did; empty where it has made no call.
   std::string last_call(int rank) const;
 
  private:

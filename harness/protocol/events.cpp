@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "harness/protocol/json_fields.hpp"
+#include "harness/protocol/utf8.hpp"
 
 namespace shardproof {
 
@@ -27,12 +28,10 @@ constexpr std::array<std::pair<Outcome, std::string_view>, 8> outcomes{{{Outcome
 /// A rank cannot know that it hung, crashed or is missing: a line that claims it was not written by a rank.
 bool is_own_word(Outcome outcome) { return outcome != Outcome::hung && outcome != Outcome::crashed && outcome != Outcome::missing; }
 
-/// Cuts between characters, not within one.
 std::string cut(const std::string& text) {
   if (text.size() <= event::text_limit) return text;
-  std::size_t end = event::text_limit;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;
-  return text.substr(0, end) + fmt::format("… ({} bytes more)", text.size() - end);
+  const auto kept = beginning_within(text, event::text_limit);
+  return fmt::format("{}… ({} bytes more)", kept, text.size() - kept.size());
 }
 
 std::vector<std::string> cut(const std::vector<std::string>& texts) {

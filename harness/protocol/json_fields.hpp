@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "harness/protocol/json_text.hpp"
+
 namespace shardproof {
 
 /// What a reader shows of a value that it refuses: short, and valid UTF-8 whatever came in.
@@ -130,10 +132,5 @@ class Fields {
   const nlohmann::ordered_json& object_;
   std::string_view what_;
 };
-
-/// One line of JSON for a stream or a file. Text that is no UTF-8 is mended rather than refused: a failure's own text must never get in its way.
-inline std::string dump_line(const nlohmann::ordered_json& json) {
-  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
-}
 
 }  // namespace shardproof

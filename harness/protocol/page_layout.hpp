@@ -1,6 +1,7 @@
 // What lies where in the control page. Everything is an atomic word or zero bytes, so that any rank may die between any two stores.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -12,6 +13,7 @@
 
 #include "harness/protocol/collective.hpp"
 #include "harness/protocol/doorbell.hpp"
+#include "harness/protocol/utf8.hpp"
 
 namespace shardproof::page {
 
@@ -45,12 +47,12 @@ class Bytes {
   std::array<std::atomic<std::uint64_t>, Capacity / 8> words_;
 };
 
-/// Text, cut at its capacity.
+/// Text, cut at its capacity, between characters.
 template <std::size_t Capacity>
 class Text {
  public:
   void store(std::string_view text) {
-    const std::size_t length = std::min(text.size(), Capacity);
+    const std::size_t length = length_within(text, Capacity);
     bytes_.store(text.data(), length);
     length_.store(length, std::memory_order_release);
   }
@@ -94,7 +96,7 @@ class Published {
 };
 
 inline constexpr std::uint64_t magic = 0x6761702d70726873;  // "shrp-pag"
-inline constexpr std::uint32_t version = 1;
+inline constexpr std::uint32_t version = 2;
 
 struct Header {
   std::atomic<std::uint64_t> magic;  ///< set last
@@ -134,13 +136,10 @@ struct ProgressRecord {
 
 /// A call is kept as it was made and put into words by the reader: the writer makes hundreds of thousands in a second.
 struct LastCall {
-  enum Form : std::uint32_t { text, call };
-  std::uint32_t form;
-  std::uint32_t length;  ///< of the text, or of the group's name
+  Descriptor call;
+  std::uint64_t group_length;
   char group[40];
-  char bytes[200];       ///< the text, or a Descriptor
 };
-static_assert(sizeof(Descriptor) <= sizeof(LastCall::bytes) && std::is_trivially_copyable_v<Descriptor>);
 
 struct alignas(64) RankArea {
   Doorbell bell;

@@ -9,6 +9,7 @@
 #include <system_error>
 #include <vector>
 
+#include "harness/protocol/json_text.hpp"
 #include "harness/protocol/run_directory.hpp"
 #include "harness/protocol/trace_json.hpp"
 #include "harness/scenario/player.hpp"
@@ -40,7 +41,7 @@ void World::write_trace(const Trace& trace) {
   std::filesystem::create_directories(directory);
   const auto file = directory / fmt::format("{}.rank-{}.json", name, rank_);
   std::ofstream out(file, std::ios::trunc);
-  out << nlohmann::ordered_json(trace).dump() << '\n';
+  out << dump_line(trace) << '\n';
   out.close();
   if (!out) throw std::system_error(errno, std::generic_category(), fmt::format("trace: write {}", file.string()));
 }

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "harness/fabric/shm/shm_fabric.hpp"
+#include "harness/protocol/json_text.hpp"
 #include "harness/protocol/run_directory.hpp"
 #include "harness/world/event_stream.hpp"
 
@@ -58,7 +59,8 @@ std::string differences(const ordered_json& first, const ordered_json& other, in
   for (const auto& [name, value] : first.items()) {
     const ordered_json there = other.value(name, ordered_json());
     if (value == there) continue;
-    text += fmt::format("{}{}: rank 0 has {}, rank {} has {}", text.empty() ? "" : "; ", name, value.dump(), other_rank, there.dump());
+    text +=
+        fmt::format("{}{}: rank 0 has {}, rank {} has {}", text.empty() ? "" : "; ", name, dump_line(value), other_rank, dump_line(there));
   }
   return text;
 }
@@ -117,15 +119,14 @@ World::World(WorldPlan plan, int rank, Membership membership)
 World::~World() = default;
 
 void World::meet() {
-  const std::string mine = ordered_json{
-      {"suite version", membership_.suite_version},
-      {"build", membership_.build},
-      {"cases", membership_.cases},
-      {"seed", plan_.seed},
-      {"subject", subject_identity()},
-      {"fault", plan_.fault},
-      {"fabric", plan_.fabric},
-      {"device", plan_.device}}.dump();
+  const std::string mine = dump_line({{"suite version", membership_.suite_version},
+                                      {"build", membership_.build},
+                                      {"cases", membership_.cases},
+                                      {"seed", plan_.seed},
+                                      {"subject", subject_identity()},
+                                      {"fault", plan_.fault},
+                                      {"fabric", plan_.fabric},
+                                      {"device", plan_.device}});
   store_.put(key_of(rank_), mine);
   // The ballots are digests: as long as they are equal, nobody needs to read W files.
   const Deadline deadline = std::chrono::steady_clock::now() + plan_.case_timeout;

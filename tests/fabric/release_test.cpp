@@ -108,7 +108,7 @@ TEST_CASE("a doomed world releases everybody for good") {
 
 TEST_CASE("whoever does not come is named, with what it did last") {
   const Body late = [](Side& side) {
-    if (side.rank == 2) side.control.set_last_call(2, "thinking");
+    if (side.rank == 2) side.control.set_last_call(2, Descriptor{.sequence = 7}, "another");
     side.next_case();
     if (side.rank == 2) {
       while (!side.control.aborted(side.epoch)) std::this_thread::yield();  // computes: no circle closes
@@ -121,10 +121,10 @@ TEST_CASE("whoever does not come is named, with what it did last") {
       expect(false, "completed without rank 2");
     } catch (const DeadlineExceeded& deadline) {
       expect_contains(deadline.what(), fmt::format(R"(rank {}: all_gather #0 of 3 f32 "layers.1" in group world)", side.rank));
-      expect_contains(deadline.what(), "rank 2 (last call: thinking)");
+      expect_contains(deadline.what(), "rank 2 (last call: barrier #7 in group another)");
     } catch (const Released& released) {
       expect(released.abort().reason == AbortReason::deadline, released.what());
-      expect_contains(released.what(), "rank 2 (last call: thinking)");
+      expect_contains(released.what(), "rank 2 (last call: barrier #7 in group another)");
     }
   };
   CHECK(run_threads(3, late, {.timeout = std::chrono::milliseconds(30)}) == all_well(3));

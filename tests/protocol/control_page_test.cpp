@@ -261,9 +261,9 @@ TEST_CASE("an agreement gives every rank all ballots, round after round") {
 TEST_CASE("an agreement is not ended by an abort, but by doom and by its deadline, which names who is missing") {
   ControlPage page = ControlPage::anonymous(3);
   page.raise_abort(1, {0, AbortReason::failed, ""});
-  page.set_last_call(1, "all_gather #3");
+  page.set_last_call(1, barrier(), "world");
   CHECK_THROWS_MATCHES(page.agree(0, {}, in(std::chrono::milliseconds(5))), DeadlineExceeded,
-                       MessageMatches(ContainsSubstring("missing rank 1 (last call: all_gather #3), rank 2 (no call yet)")));
+                       MessageMatches(ContainsSubstring("missing rank 1 (last call: barrier #0 in group world), rank 2 (no call yet)")));
 
   ControlPage other = ControlPage::anonymous(3);
   const auto failures = on_threads(3, [&](int rank) {
@@ -340,13 +340,14 @@ TEST_CASE("when all wait, in calls or in an agreement, the circle is told") {
   const auto failures = on_threads(2, [&](int rank) {
     for (std::uint32_t epoch = 1; epoch < 200; ++epoch) {
       if (rank == 0) {
-        other.set_last_call(0, "a call");
+        other.set_last_call(0, barrier(), "world");
         other.enter_wait(epoch);
         try {
           other.await(0, [] { return false; }, epoch, far, no_words);
         } catch (const Deadlock& deadlock) {
           expect(deadlock.what() ==
-                     std::string("every rank waits and none can go on: rank 0 in a call, rank 1 in the agreement between cases"),
+                     std::string(
+                         "every rank waits and none can go on: rank 0 in barrier #0 in group world, rank 1 in the agreement between cases"),
                  deadlock.what());
         }
       }
@@ -365,14 +366,19 @@ TEST_CASE("progress and last calls are read whole while they are written") {
   page.report(1, {.pid = 5, .cases_ended = 6, .cases_failed = 7, .position = 8, .case_started_ns = 9, .left = true});
   const Progress read = ControlPage::open(scratch.file(), "mine").progress(1);
   CHECK((read.pid == 5 && read.cases_ended == 6 && read.cases_failed == 7 && read.position == 8 && read.case_started_ns == 9 && read.left));
-  page.set_last_call(1, std::string(500, 'x'));
-  CHECK(page.last_call(1) == std::string(200, 'x'));
   Descriptor call;
   call.kind = CollectiveKind::all_gather;
   call.count = 3;
   page.set_last_call(1, call, "a group with a name that is longer than forty bytes");
   CHECK(page.last_call(1) == "all_gather #0 of 3 u8 in group a group with a name that is longer than ");
 
+  const auto group_of = [](std::uint64_t i) { return std::string(i % 40, static_cast<char>('a' + i % 26)); };
+  const auto call_of = [](std::uint64_t i) {
+    Descriptor numbered;
+    numbered.sequence = i;
+    numbered.set_tag(std::string(i % 70, static_cast<char>('a' + i % 26)));
+    return numbered;
+  };
   std::atomic<bool> done{false};
   const auto failures = on_threads(2, [&](int rank) {
     if (rank == 0) {
@@ -382,7 +388,7 @@ TEST_CASE("progress and last calls are read whole while they are written") {
                         .cases_failed = i,
                         .position = static_cast<std::int64_t>(i),
                         .case_started_ns = 0});
-        page.set_last_call(0, std::string(i % 150 + 1, static_cast<char>('a' + i % 26)));
+        page.set_last_call(0, call_of(i), group_of(i));
       }
       done = true;
       return;
@@ -392,7 +398,9 @@ TEST_CASE("progress and last calls are read whole while they are written") {
       if (progress.pid != 0)
         expect(progress.cases_ended == static_cast<std::uint64_t>(progress.pid) && progress.position == progress.pid, "progress is torn");
       const std::string text = page.last_call(0);
-      for (const char c : text) expect(c == text.front(), "the last call is torn");
+      if (text.empty()) continue;
+      const auto number = std::stoull(text.substr(text.find('#') + 1));
+      expect(text == describe(call_of(number)) + " in group " + group_of(number), "the last call is torn");
     }
   });
   CHECK(failures == nothing_from(2));

@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "harness/protocol/utf8.hpp"
+
 namespace shardproof::shm {
 
 namespace {
@@ -94,7 +96,7 @@ bool Meeting::has_arrived(int rank) const { return place(rank).arrived.load(std:
 void Meeting::write_verdict(const Verdict& verdict) {
   Head& to = head();
   to.latest_ready_ns = verdict.latest_ready_ns;
-  to.mismatch_length = std::min(verdict.mismatch.size(), sizeof to.mismatch);
+  to.mismatch_length = length_within(verdict.mismatch, sizeof to.mismatch);
   std::copy_n(verdict.mismatch.begin(), to.mismatch_length, to.mismatch);
 }
 

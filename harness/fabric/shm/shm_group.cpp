@@ -11,6 +11,7 @@
 
 #include "harness/fabric/shm/fold.hpp"
 #include "harness/fabric/shm/transfer.hpp"
+#include "harness/protocol/utf8.hpp"
 
 namespace shardproof::shm {
 
@@ -294,8 +295,9 @@ std::string ShmGroup::late(const Request& request) const {
     fmt::format_to(std::back_inserter(missing), "{} rank {} ({})", missing.empty() ? "" : ",", world_rank,
                    call.empty() ? "no call yet" : "last call: " + call);
   }
-  return fmt::format("rank {}: {} in group {}: after {:.3g} s there is no sign of{}", context_->rank, describe(request.descriptor), name_,
-                     std::chrono::duration<double>(context_->limit).count(), missing.empty() ? " a rank that has only just come" : missing);
+  return fmt::format("rank {}: {} in group {}: after {:.3g} s {}{}", context_->rank, describe(request.descriptor), name_,
+                     std::chrono::duration<double>(context_->limit).count(),
+                     missing.empty() ? "the last rank arrived as the deadline passed" : "there is no sign of", missing);
 }
 
 // -- Splitting ---------------------------------------------------------------------------------------------------------------------------
@@ -310,7 +312,7 @@ struct Invitation {
 
   void say(State what, std::string_view words) {
     state = what;
-    std::copy_n(words.begin(), std::min(words.size(), sizeof text - 1), text);
+    std::copy_n(words.begin(), length_within(words, sizeof text - 1), text);
   }
 };
 
