@@ -7,19 +7,13 @@
 #include <stdexcept>
 #include <string>
 
+#include "reports/exit_code.hpp"
+
 namespace shardproof::launcher {
 
-/// In the order in which they apply: the first that does is the process's exit code. A launcher that was interrupted by a signal ends with
-/// 128 + its number instead, as shells do.
-enum ExitCode : int {
-  all_passed = 0,
-  case_failed = 1,
-  usage = 2,              ///< bad arguments, nothing selected, output unusable
-  infrastructure = 3,     ///< the worker is not one, or its ranks could not meet
-  crashed_or_hung = 4,
-  evidence_unusable = 5,  ///< missing, corrupt, or ranks disagree
-  over_budget = 6,        ///< skips or waivers
-};
+/// A launcher that was interrupted by a signal ends with 128 + its number instead, as shells do.
+using reports::ExitCode;
+using enum reports::ExitCode;
 
 /// Ends the command with a message for its user.
 class CommandError : public std::runtime_error {

@@ -1,5 +1,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <exception>
@@ -40,6 +41,7 @@ void reserve_standard_descriptors() {
 
 int main(int argc, char** argv) {
   reserve_standard_descriptors();
+  ::signal(SIGCHLD, SIG_DFL);  // a parent that ignored it would have hidden from us how ranks end
   try {
     const auto parsed = parse_command_line(argc, argv);
     if (const auto* answered = std::get_if<Answered>(&parsed)) return answered->exit_code;

@@ -61,7 +61,7 @@ std::vector<std::string> names(const auto& infos) {
 void require_known(const char* what, const std::string& asked, const std::vector<std::string>& known) {
   if (std::find(known.begin(), known.end(), asked) != known.end()) return;
   throw CommandError(usage, known.empty() ? fmt::format("unknown {0} '{1}': this worker has no {0}", what, asked)
-                                          : fmt::format("unknown {} '{}': there is {}", what, asked, join(known)));
+                                          : fmt::format("unknown {} '{}'; known: {}", what, asked, join(known)));
 }
 
 void require_in_range(const PlanOptions& options) {

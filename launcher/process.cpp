@@ -5,13 +5,14 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <system_error>
+
+#include "harness/protocol/ending.hpp"
 
 namespace shardproof::launcher {
 namespace {
@@ -68,11 +69,7 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
 
 }  // namespace
 
-std::string describe(const Exit& end) {
-  if (!end.signalled) return fmt::format("exit code {}", end.code);
-  const char* name = sigabbrev_np(end.code);
-  return name ? fmt::format("signal {} (SIG{})", end.code, name) : fmt::format("signal {}", end.code);
-}
+std::string describe(const Exit& end) { return end.signalled ? signal_text(end.code) : fmt::format("exit code {}", end.code); }
 
 Process Process::spawn(const Command& command) {
   const SpawnActions actions(command);
@@ -99,7 +96,11 @@ Process Process::spawn(const Command& command) {
 Process::~Process() {
   if (end_ || !descriptor_) return;  // collected, or moved from
   kill_group();
-  wait(std::chrono::steady_clock::now() + unkillable_after);
+  try {
+    wait(std::chrono::steady_clock::now() + unkillable_after);
+  } catch (const std::system_error&) {
+    // Somebody else has reaped it: it is gone all the same.
+  }
 }
 
 void Process::kill_group() noexcept {
@@ -111,7 +112,10 @@ std::optional<Exit> Process::collect() {
   if (end_) return end_;
   siginfo_t info{};
   // Looked at first and reaped after: between the two the group's number still belongs to us.
-  if (waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return std::nullopt;
+  if (waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0) {
+    throw std::system_error(errno, std::generic_category(), fmt::format("waitid for process {}, which is our child", pid_));
+  }
+  if (info.si_pid == 0) return std::nullopt;
   kill_group();
   waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG);
   end_ = Exit{.signalled = info.si_code != CLD_EXITED, .code = info.si_status};

@@ -52,7 +52,7 @@ class Process {
   /// Readable once the child has ended.
   int descriptor() const { return descriptor_.get(); }
 
-  /// How the child ended, if it has. Whatever is left of its group is killed first.
+  /// How the child ended, if it has. Whatever is left of its group is killed first. Throws std::system_error when somebody else has reaped it.
   std::optional<Exit> collect();
   /// The same, waiting until the deadline.
   std::optional<Exit> wait(Deadline deadline);

@@ -220,7 +220,7 @@ class RunningWorld {
     ending.text = fmt::format("rank {} ended with {} {}", rank, describe(end), place(progress));
     if (consequence) return;
     const bool began = progress.position >= 0 || progress.cases_ended > 0;
-    if (!end.signalled && (end.code == infrastructure || end.code == usage || !began)) {
+    if (!end.signalled && (is_refusal(ending) || !began)) {
       const std::string said = tail(directory_.standard_error(rank));
       outcome_.infrastructure_error =
           fmt::format("{}{}\n(its output: {})", ending.text, said.empty() ? ", saying nothing" : ":\n" + said, directory_.logs().string());
@@ -296,7 +296,7 @@ class RunningWorld {
     if (progress.pid == 0) return fmt::format("rank {} did not join its world within {}", rank, seconds(launch_.joining));
     const bool joining = progress.position < 0 && progress.cases_ended == 0;
     const std::string last = page_.last_call(rank);
-    return fmt::format("rank {} is {} for more than {}, its last call {}", rank, place(progress),
+    return fmt::format("rank {} has been {} for more than {}; last call: {}", rank, place(progress),
                        seconds(joining ? launch_.joining : plan_.case_timeout), last.empty() ? "none" : last);
   }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <unordered_map>
 #include <utility>
 

@@ -1,7 +1,7 @@
 // Recorded facts as a Chrome trace, which Perfetto opens: one process per rank, one track per stream, flows from records to waits.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <span>
 
 #include "harness/protocol/trace.hpp"

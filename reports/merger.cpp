@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <algorithm>
-#include <csignal>
 #include <stdexcept>
 #include <utility>
 
@@ -10,22 +9,11 @@ namespace shardproof::reports {
 
 namespace {
 
-std::string_view signal_name(int number) {
-  constexpr std::pair<int, std::string_view> names[] = {
-      {SIGHUP, "SIGHUP"},   {SIGINT, "SIGINT"},   {SIGQUIT, "SIGQUIT"}, {SIGILL, "SIGILL"},   {SIGTRAP, "SIGTRAP"}, {SIGABRT, "SIGABRT"},
-      {SIGBUS, "SIGBUS"},   {SIGFPE, "SIGFPE"},   {SIGKILL, "SIGKILL"}, {SIGUSR1, "SIGUSR1"}, {SIGSEGV, "SIGSEGV"}, {SIGUSR2, "SIGUSR2"},
-      {SIGPIPE, "SIGPIPE"}, {SIGALRM, "SIGALRM"}, {SIGTERM, "SIGTERM"}, {SIGXCPU, "SIGXCPU"}, {SIGXFSZ, "SIGXFSZ"}, {SIGSYS, "SIGSYS"}};
-  for (const auto& [value, name] : names) {
-    if (value == number) return name;
-  }
-  return "unnamed";
-}
-
 std::string describe(const Ending& ending) {
   std::string sentence;
   switch (ending.how) {
     case Ending::How::exited: sentence = fmt::format("exited with code {}", ending.code); break;
-    case Ending::How::signalled: sentence = fmt::format("was killed by signal {} ({})", ending.code, signal_name(ending.code)); break;
+    case Ending::How::signalled: sentence = "was killed by " + signal_text(ending.code); break;
     case Ending::How::overran: sentence = "overran its deadline"; break;
     case Ending::How::stopped: sentence = "was stopped by its launcher"; break;
     case Ending::How::not_started: sentence = "was not started"; break;

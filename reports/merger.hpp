@@ -19,6 +19,8 @@
 #include <string_view>
 #include <vector>
 
+#include "harness/protocol/world_plan.hpp"
+#include "reports/rank_stream.hpp"
 #include "reports/report.hpp"
 
 namespace shardproof::reports {

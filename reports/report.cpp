@@ -2,9 +2,6 @@
 
 #include <fmt/format.h>
 #include <algorithm>
-#include <utility>
-
-#include "reports/merger.hpp"
 
 namespace shardproof::reports {
 
@@ -36,15 +33,6 @@ std::vector<std::string> Report::flaky() const {
   return ids;
 }
 
-Report merge(RunHead head, std::span<const WorldRecord> worlds) {
-  Merger merger(std::move(head));
-  for (const auto& world : worlds) {
-    merger.open_world(world.plan, world.cases, world.endings);
-    for (std::size_t rank = 0; rank < world.streams.size() && std::cmp_less(rank, world.plan.size); ++rank) merger.add(world.streams[rank]);
-  }
-  return merger.finish();
-}
-
 namespace {
 
 /// What happened in a world, from how its processes ended: the cause outranks what the other ranks did because of it.
@@ -54,7 +42,7 @@ struct WorldEnd {
   bool never_began = true;  ///< not one of its ranks
 };
 
-WorldEnd end_of(const World& world) {
+WorldEnd end_of(const WorldResult& world) {
   WorldEnd end;
   bool left = false;
   for (const auto& ending : world.endings) {
@@ -69,22 +57,22 @@ WorldEnd end_of(const World& world) {
 
 }  // namespace
 
-int exit_code(const Report& report, std::optional<std::size_t> allowed_skips) {
+ExitCode exit_code(const Report& report, std::optional<std::size_t> allowed_skips) {
   const auto counts = report.counts();
   bool died = counts.at(Verdict::crashed) + counts.at(Verdict::hung) > 0;
   bool defective = counts.at(Verdict::disagreed) + counts.at(Verdict::not_run) > 0 || report.cases.empty();
   for (const auto& world : report.worlds) {
     const auto end = end_of(world);
     // What comes after a world that died may not be tried at all.
-    if (end.could_not_take_part && !(end.never_began && died)) return 3;
+    if (end.could_not_take_part && !(end.never_began && died)) return infrastructure;
     died = died || end.died;
     defective = defective || !world.defects.empty();
   }
-  if (died) return 4;
-  if (defective) return 5;
-  if (counts.at(Verdict::failed) + counts.at(Verdict::error) > 0) return 1;
-  if (allowed_skips && counts.at(Verdict::skipped) > *allowed_skips) return 6;
-  return 0;
+  if (died) return crashed_or_hung;
+  if (defective) return evidence_unusable;
+  if (counts.at(Verdict::failed) + counts.at(Verdict::error) > 0) return case_failed;
+  if (allowed_skips && counts.at(Verdict::skipped) > *allowed_skips) return over_budget;
+  return all_passed;
 }
 
 }  // namespace shardproof::reports

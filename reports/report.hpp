@@ -3,10 +3,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <iosfwd>
 #include <map>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,8 +14,8 @@
 
 #include "harness/protocol/case_info.hpp"
 #include "harness/protocol/ending.hpp"
-#include "harness/protocol/world_plan.hpp"
-#include "reports/rank_stream.hpp"
+#include "harness/protocol/events.hpp"
+#include "reports/exit_code.hpp"
 #include "reports/verdict.hpp"
 
 namespace shardproof::reports {
@@ -41,15 +40,6 @@ struct RunHead {
 void to_json(nlohmann::ordered_json& json, const RunHead& head);
 /// Throws std::invalid_argument naming the field.
 void from_json(const nlohmann::ordered_json& json, RunHead& head);
-
-/// All that is left of one world. Streams stand in rank order.
-struct WorldRecord {
-  WorldPlan plan;
-  /// One for every position of the plan for which this world answers. Fewer than the plan has: the rest went to another world.
-  std::vector<CaseInfo> cases;
-  std::vector<RankStream> streams;
-  std::vector<Ending> endings;
-};
 
 struct Failure {
   int rank = 0;
@@ -84,7 +74,7 @@ struct CaseResult {
   std::int64_t duration_ns = 0;  ///< volatile; longest rank
 };
 
-struct World {
+struct WorldResult {
   int size = 1;
   std::string fabric, device;
   std::vector<Ending> endings;
@@ -93,7 +83,7 @@ struct World {
 
 struct Report {
   RunHead head;
-  std::vector<World> worlds;
+  std::vector<WorldResult> worlds;
   std::vector<CaseResult> cases;  ///< by id, then repetition
 
   /// All verdicts are keys.
@@ -101,10 +91,6 @@ struct Report {
   /// Ids that passed in one repetition and were bad in another, sorted.
   std::vector<std::string> flaky() const;
 };
-
-/// Never throws for content: what is missing or corrupt becomes a verdict and a defect. A process's ending outranks what its stream says.
-/// For runs that do not fit into memory, reports/merger.hpp takes one stream at a time.
-Report merge(RunHead head, std::span<const WorldRecord> worlds);
 
 nlohmann::ordered_json to_json(const Report& report);
 /// Throws std::invalid_argument naming the place; reads this schema version.
@@ -119,12 +105,11 @@ Report read_report(std::istream& in);
 std::span<const std::string_view> volatile_fields();
 
 /// The part that is equal byte for byte between runs of one seed: volatile fields dropped. Failures stand by rank there, since whose came
-/// first is a matter of time, and durations on a real device are left out. The document is one that
-/// `from_json` accepts.
+/// first is a matter of time, and durations on a real device are left out. `from_json` accepts the document.
 nlohmann::ordered_json stable_part(const nlohmann::ordered_json& report);
 
-/// Exit codes of the design, the first that applies: 3 a rank could not start, join or leave its world while none crashed or hung there ·
-/// 4 crashed or hung · 5 evidence missing, corrupt or ranks disagree, or no case at all · 1 some case failed · 6 skips over budget · 0 all passed.
-int exit_code(const Report& report, std::optional<std::size_t> allowed_skips);
+/// `infrastructure` when a rank could not start, join or leave its world while none crashed or hung there; `evidence_unusable` also when there
+/// is no case at all. Never `usage`.
+ExitCode exit_code(const Report& report, std::optional<std::size_t> allowed_skips);
 
 }  // namespace shardproof::reports

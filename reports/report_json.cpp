@@ -138,14 +138,14 @@ CaseResult read_case(const ordered_json& json) {
 
 // -- The rest --
 
-ordered_json json_of(const World& world) {
+ordered_json json_of(const WorldResult& world) {
   return {
       {"fabric", world.fabric}, {"device", world.device}, {"ranks", world.size}, {"endings", world.endings}, {"defects", world.defects}};
 }
 
-World read_world(const ordered_json& json) {
+WorldResult read_world(const ordered_json& json) {
   const Fields fields(json, "world");
-  World world;
+  WorldResult world;
   world.fabric = fields.text("fabric");
   world.device = fields.text("device");
   world.size = fields.integer<int>("ranks");

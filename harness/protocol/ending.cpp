@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "harness/protocol/json_fields.hpp"
 
@@ -26,6 +29,11 @@ std::string_view to_string(How how) {
     if (value == how) return name;
   }
   return "unknown";
+}
+
+std::string signal_text(int number) {
+  const char* name = ::sigabbrev_np(number);
+  return name == nullptr ? fmt::format("signal {}", number) : fmt::format("signal {} (SIG{})", number, name);
 }
 
 void to_json(nlohmann::ordered_json& json, const Ending& ending) {

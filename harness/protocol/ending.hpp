@@ -35,6 +35,9 @@ constexpr bool is_refusal(const Ending& ending) {
   return ending.how == Ending::How::exited && ending.position < 0 && (ending.code == usage_exit || ending.code == infrastructure_exit);
 }
 
+/// `signal 9 (SIGKILL)`
+std::string signal_text(int number);
+
 std::string_view to_string(Ending::How how);
 void to_json(nlohmann::ordered_json& json, const Ending& ending);
 void from_json(const nlohmann::ordered_json& json, Ending& ending);

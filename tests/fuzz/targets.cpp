@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
 #include <stdexcept>
@@ -12,6 +13,7 @@
 #include "reports/diff.hpp"
 #include "reports/report.hpp"
 #include "reports/summary.hpp"
+#include "tests/reports/world_record.hpp"
 
 namespace shardproof::fuzz {
 
@@ -59,7 +61,7 @@ void rank_stream(std::string_view input) {
   for (std::size_t i = 0; i + 1 < stream.cases.size(); ++i) require(stream.cases[i].ended.has_value(), "only the last case may be open");
 
   // Whatever it says, it is merged as the stream of the second of two ranks.
-  reports::WorldRecord world;
+  reports::testing::WorldRecord world;
   world.plan.size = 2;
   world.plan.nonce = stream.start ? stream.start->nonce : "";
   for (const auto& streamed : stream.cases) {
@@ -68,7 +70,7 @@ void rank_stream(std::string_view input) {
   }
   world.streams = {{}, stream};
   world.endings = {{0, Ending::How::exited, 0, -1, ""}, {1, Ending::How::exited, 0, -1, ""}};
-  const auto report = reports::merge({}, std::span(&world, 1));
+  const auto report = reports::testing::merge({}, std::span(&world, 1));
   for (const auto& result : report.cases) require(result.verdict != reports::Verdict::passed, "no case passes without its first rank");
   require(reports::exit_code(report, std::nullopt) != 0, "nothing passes without its first rank");
   written(report);

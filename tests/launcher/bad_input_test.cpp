@@ -39,8 +39,8 @@ std::string refused_worker(const std::string& worker, int expected = 3) {
 
 TEST_CASE("unknown names are answered with those that exist") {
   CHECK_THAT(refused({"--subject", "nobody"}), ContainsSubstring("unknown subject 'nobody'"));
-  CHECK_THAT(refused({"--device", "abacus"}), ContainsSubstring("unknown device 'abacus': there is sim"));
-  CHECK_THAT(refused({"--fabric", "wool"}), ContainsSubstring("unknown fabric 'wool': there is shm"));
+  CHECK_THAT(refused({"--device", "abacus"}), ContainsSubstring("unknown device 'abacus'; known: sim"));
+  CHECK_THAT(refused({"--fabric", "wool"}), ContainsSubstring("unknown fabric 'wool'; known: shm"));
   CHECK_THAT(refused({"--fault", "mine"}), ContainsSubstring("unknown fault 'mine'"));
 }
 

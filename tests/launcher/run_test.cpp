@@ -96,9 +96,22 @@ TEST_CASE("every way of dying is told as it is") {
   CHECK(said.end == code(4));
   CHECK_THAT(said.out, ContainsSubstring("SIGSEGV"));
   CHECK(verdicts(directory / "segfault") == Verdicts{{"bad/segfault[W=2]", "crashed"}});
-  said = run(directory / "exits", {"bad/exits"});
+  // Also with the codes by which a rank says that its world is not right: inside a case it is the case that exits.
+  for (const char* exits : {"bad/exits[W=2,code=0]", "bad/exits[W=2,code=2]", "bad/exits[W=2,code=3]"}) {
+    TemporaryDirectory run_directory;
+    said = run(run_directory / "exits", {exits});
+    CHECK(said.end == code(4));
+    CHECK(verdicts(run_directory / "exits") == Verdicts{{exits, "crashed"}});
+  }
+}
+
+TEST_CASE("a parent that ignores the ends of children does not hide them from the launcher") {
+  TemporaryDirectory directory;
+  Setting setting;
+  setting.wrapper = {"/usr/bin/env", "--ignore-signal=CHLD"};
+  const Said said = run(directory / "run", {"bad/segfault"}, setting);
+  INFO(said.err);
   CHECK(said.end == code(4));
-  CHECK(verdicts(directory / "exits") == Verdicts{{"bad/exits[W=2]", "crashed"}});
 }
 
 TEST_CASE("a case that overruns its time is hung, its rank is killed, its peer is not blamed") {
@@ -110,7 +123,7 @@ TEST_CASE("a case that overruns its time is hung, its rank is killed, its peer i
   const auto endings = nlohmann::json::parse(text_of(directory / "run/worlds/0/endings.json"));
   CHECK(endings.at(1).at("how") == "overran");
   CHECK(endings.at(0).at("how") == "stopped");
-  CHECK_THAT(endings.at(1).at("text").get<std::string>(), ContainsSubstring("rank 1 is in bad/hangs[W=2] for more than 2 s"));
+  CHECK_THAT(endings.at(1).at("text").get<std::string>(), ContainsSubstring("rank 1 has been in bad/hangs[W=2] for more than 2 s"));
 }
 
 TEST_CASE("a rank killed from outside in the middle of many cases costs that case alone") {

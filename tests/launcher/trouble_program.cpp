@@ -66,8 +66,8 @@ RANKED_TEST_CASE("bad/segfault", ranks(2)) {
   CHECK(true);
 }
 
-RANKED_TEST_CASE("bad/exits", ranks(2)) {
-  if (rank.index() == 1) _exit(0);
+RANKED_TEST_CASE("bad/exits", ranks(2), each("code", 0, 2, 3)) {
+  if (rank.index() == 1) _exit(rank.param<int>("code"));
   rank.world().barrier();
   CHECK(true);
 }

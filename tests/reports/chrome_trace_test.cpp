@@ -1,6 +1,7 @@
 #include "reports/chrome_trace.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "tests/trace/trace_builder.hpp"

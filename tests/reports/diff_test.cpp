@@ -4,6 +4,7 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <limits>
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "tests/reports/sample_report.hpp"
 

@@ -6,8 +6,7 @@
 #include <vector>
 
 #include "harness/protocol/events.hpp"
-#include "reports/merger.hpp"
-#include "reports/report.hpp"
+#include "tests/reports/world_record.hpp"
 
 namespace shardproof::reports::testing {
 
