@@ -1,7 +1,7 @@
 // Which fault is noticed by which case? A fault that no case notices shows a clause that nothing guards. Pure.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 

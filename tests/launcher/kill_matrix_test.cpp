@@ -1,5 +1,6 @@
 // When does a case count as having noticed a fault?
 #include <catch2/catch_test_macros.hpp>
+#include <nlohmann/json.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include "launcher/kill_matrix.hpp"
