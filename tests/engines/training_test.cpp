@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "fixtures/engines/fully_shard/fully_shard.hpp"
+#include "fixtures/oracles/difference.hpp"
 #include "fixtures/oracles/golden.hpp"
 #include "harness/fabric/shm/shm_fabric.hpp"
 #include "harness/scenario/player.hpp"
@@ -100,11 +101,8 @@ void check_close(const Tensor& actual, const Tensor& expected, double tolerance)
     CHECK(actual == expected);
     return;
   }
-  const std::vector<double> a = actual.to_doubles(), b = expected.to_doubles();
-  REQUIRE(a.size() == b.size());
-  double largest = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::abs(a[i] - b[i]));
-  CHECK(largest <= tolerance);
+  REQUIRE(actual.shape() == expected.shape());
+  CHECK(oracles::largest_difference(actual, expected) <= tolerance);
 }
 
 void check_against(const std::string& name, Scenario (*model)(const golden::Values&)) {

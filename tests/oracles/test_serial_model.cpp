@@ -2,6 +2,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+#include "fixtures/oracles/difference.hpp"
 #include "fixtures/oracles/golden.hpp"
 #include "fixtures/oracles/serial_model.hpp"
 #include "harness/scenario/formula.hpp"
@@ -46,13 +47,6 @@ Scenario scenario_of(const std::string& name, const golden::Values& run) {
       {static_cast<int>(run.iterations.size()),
        {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::step}, {ActionKind::capture}, {ActionKind::zero_grad}}}};
   return scenario;
-}
-
-double largest_difference(const Tensor& a, const Tensor& b) {
-  const std::vector<double> x = a.to_doubles(), y = b.to_doubles();
-  double largest = 0;
-  for (std::size_t i = 0; i < x.size(); ++i) largest = std::max(largest, std::abs(x[i] - y[i]));
-  return largest;
 }
 
 /// A tolerance of zero asks for the same bits.

@@ -2,22 +2,12 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+#include "fixtures/oracles/difference.hpp"
 #include "fixtures/oracles/golden.hpp"
 #include "harness/tensor/kernels.hpp"
 
 using namespace shardproof;
 namespace golden = shardproof::oracles::golden;
-
-namespace {
-
-double largest_difference(const Tensor& a, const Tensor& b) {
-  const std::vector<double> x = a.to_doubles(), y = b.to_doubles();
-  double largest = 0;
-  for (std::size_t i = 0; i < x.size(); ++i) largest = std::max(largest, std::abs(x[i] - y[i]));
-  return largest;
-}
-
-}  // namespace
 
 // The golden gradients are given to the kernel, so only the optimizer's own arithmetic is compared.
 TEST_CASE("adamw on PyTorch's gradients arrives at PyTorch's parameters") {
@@ -33,7 +23,7 @@ TEST_CASE("adamw on PyTorch's gradients arrives at PyTorch's parameters") {
       cpu_kernels().adamw(nullptr, ignored, first[j].gradient, moment1, moment2, {.rate = 1e-2, .step = 1});
       const Tensor parameter = first[j].after.clone();
       cpu_kernels().adamw(nullptr, parameter, second[j].gradient, moment1, moment2, {.rate = 1e-2, .step = 2});
-      CHECK(largest_difference(parameter, second[j].after) <= run.iterations[1].tolerance.parameter);
+      CHECK(oracles::largest_difference(parameter, second[j].after) <= run.iterations[1].tolerance.parameter);
     }
   }
 }
