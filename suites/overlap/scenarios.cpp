@@ -1,6 +1,8 @@
 #include "suites/overlap/scenarios.hpp"
 
 #include <algorithm>
+#include <set>
+#include <string>
 
 namespace shardproof::overlap {
 
@@ -16,6 +18,35 @@ Module linear(std::string name, std::int64_t in, std::int64_t out) {
 }
 
 Module relu(std::string name) { return {.name = std::move(name), .kind = ModuleKind::relu}; }
+
+bool is_under(std::string_view path, std::string_view ancestor) {
+  return ancestor.empty() || path == ancestor || path.starts_with(std::string(ancestor) + ".");
+}
+
+// Wrapped modules come children first, so the first above a parameter is the deepest, to whose group it belongs. A group may be empty.
+std::vector<scenario::WrapGroup> groups_with_parameters(const Scenario& scenario) {
+  std::set<std::string> claimed;
+  std::vector<scenario::WrapGroup> groups;
+  for (const scenario::WrapGroup& group : scenario.plan.wrap) {
+    bool has_some = false;
+    for (const scenario::ParameterShape& parameter : scenario::parameters(scenario.model)) {
+      const bool is_in = std::ranges::any_of(group.modules, [&](const std::string& path) { return is_under(parameter.name, path); });
+      if (is_in && claimed.insert(parameter.name).second) has_some = true;
+    }
+    if (has_some) groups.push_back(group);
+  }
+  return groups;
+}
+
+bool is_freed_after_forward(const scenario::WrapGroup& group) {
+  using Kind = scenario::ReshardAfterForward::Kind;
+  const bool is_root = std::ranges::find(group.modules, "") != group.modules.end();
+  return group.reshard_after_forward.kind == Kind::yes || (group.reshard_after_forward.kind == Kind::automatic && !is_root);
+}
+
+Communication issued(const scenario::Run& run) {
+  return {run.count(CollectiveKind::all_gather), run.count(CollectiveKind::reduce_scatter)};
+}
 
 }  // namespace
 
@@ -72,6 +103,35 @@ Scenario traced_blocks(scenario::ReshardAfterForward reshard, bool post_optim_ev
       {.iterations = 2, .body = {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::step}, {ActionKind::zero_grad}}}};
   if (post_optim_event) scenario.script.segments.front().body.push_back({ActionKind::post_optim_event});
   return scenario;
+}
+
+Communication planned(const Scenario& scenario, int world) {
+  Communication communication;
+  if (world == 1) return communication;
+  const auto groups = groups_with_parameters(scenario);
+  const auto freed = static_cast<std::size_t>(std::ranges::count_if(groups, is_freed_after_forward));
+  for (const scenario::Script::Segment& segment : scenario.script.segments) {
+    const auto iterations = static_cast<std::size_t>(segment.iterations);
+    for (const scenario::Action& action : segment.body) {
+      if (action.kind == ActionKind::forward) communication.all_gathers += iterations * groups.size();
+      if (action.kind != ActionKind::backward) continue;
+      communication.all_gathers += iterations * freed;
+      communication.reduce_scatters += iterations * groups.size();
+    }
+  }
+  return communication;
+}
+
+void check_plan_is_communicated(Rank& rank, const scenario::Run& run) {
+  const Communication least = planned(run.scenario(), rank.world().size()), done = issued(run);
+  CHECK(done.all_gathers >= least.all_gathers);
+  CHECK(done.reduce_scatters >= least.reduce_scatters);
+}
+
+void check_nothing_else_is_communicated(Rank& rank, const scenario::Run& run) {
+  const Communication plan = planned(run.scenario(), rank.world().size()), done = issued(run);
+  CHECK(done.all_gathers == plan.all_gathers);
+  CHECK(done.reduce_scatters == plan.reduce_scatters);
 }
 
 void check_no_race(const Rank& rank, const scenario::Run& run) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 
 #include "harness/scenario/builder.hpp"
 #include "harness/shardproof.hpp"
@@ -27,6 +28,21 @@ scenario::Scenario small_mlp(scenario::Optimizer optimizer, bool reshard_after_f
 
 /// Three blocks of two linear layers, as PyTorch's traces were recorded with.
 scenario::Scenario traced_blocks(scenario::ReshardAfterForward reshard, bool post_optim_event);
+
+/// How many collectives there are, or must be.
+struct Communication {
+  std::size_t all_gathers = 0, reduce_scatters = 0;
+};
+
+/// What a plan asks of every engine: in each forward a gather of each group, in each backward a reduction of it, and a second gather where
+/// its parameters were freed in between. Nothing on one rank.
+Communication planned(const scenario::Scenario& scenario, int world);
+
+/// Fails when less was communicated than the plan asks for: such a run may be fast and free of races, and proves nothing.
+void check_plan_is_communicated(Rank& rank, const scenario::Run& run);
+
+/// Fails unless exactly what the plan asks for was communicated, as by the model engine.
+void check_nothing_else_is_communicated(Rank& rank, const scenario::Run& run);
 
 /// Fails when there is a race, and says the first few in words.
 void check_no_race(const Rank& rank, const scenario::Run& run);

@@ -9,8 +9,8 @@ namespace {
 
 using Reshard = scenario::ReshardAfterForward::Kind;
 
-// PyTorch's log has linear layers and collectives; in the runs on the virtual clock also the optimizer's step, as one entry. The update of the
-// model's last parameter stands for it.
+// PyTorch's log has linear layers and collectives; in the runs on the virtual clock also the optimizer's step, as one entry. The update of
+// the model's last parameter stands for it.
 constexpr std::string_view last_update_of_stack = "2.linear.bias", last_update_of_post_optim = "tiny.linear.bias";
 
 bool is_linear(WorkKind kind, std::string_view label) {
@@ -41,28 +41,35 @@ void check_same(const trace::Structure& golden, const trace::Structure& actual) 
   CHECK(trace::difference(golden, actual) == "");
 }
 
+void check_post_optim(const scenario::Run& run, const char* member) {
+  check_same(with_step_named(with_layers_named(oracles::golden::structure("h_overlap_virtual_clock", member)), last_update_of_post_optim),
+             trace::structure(run.trace(), is_linear_or_last_update));
+}
+
 }  // namespace
 
 RANKED_TEST_CASE("overlap/structure_of_blocks", clauses("OVL-23"), ranks(2), each("reshard", "None", "False", "True"),
-                 needs(Feature::timeline), tags("reference")) {
+                 needs(Feature::timeline, Feature::fully_shard), tags("reference")) {
   const std::string& given = rank.param("reshard");
   const Reshard reshard = given == "None" ? Reshard::automatic : given == "True" ? Reshard::yes : Reshard::no;
   const scenario::Run run = rank.play(traced_blocks({reshard}, false));
   check_same(oracles::golden::structure("h_fsdp2_reshard_" + given + "_W2"), trace::structure(run.trace(), is_linear));
 }
 
-RANKED_TEST_CASE("overlap/structure_of_one_rank", clauses("OVL-23"), ranks(1), needs(Feature::timeline), tags("reference")) {
+RANKED_TEST_CASE("overlap/structure_of_one_rank", clauses("OVL-23"), ranks(1), needs(Feature::timeline, Feature::fully_shard),
+                 tags("reference")) {
   const scenario::Run run = rank.play(traced_blocks({Reshard::yes}, false));
   check_same(oracles::golden::structure("h_fsdp2_reshard_True_W1"), trace::structure(run.trace(), is_linear));
 }
 
-RANKED_TEST_CASE("overlap/structure_with_event", clauses("OVL-23"), ranks(2), needs(Feature::timeline, Feature::post_optim_event),
-                 tags("reference")) {
+RANKED_TEST_CASE("overlap/structure_with_event", clauses("OVL-23"), ranks(2),
+                 needs(Feature::timeline, Feature::fully_shard, Feature::post_optim_event), tags("reference")) {
   const scenario::Run run = rank.play(traced_blocks({Reshard::yes}, true));
   check_same(oracles::golden::structure("h_fsdp2_post_optim_W2"), trace::structure(run.trace(), is_linear));
 }
 
-RANKED_TEST_CASE("overlap/structure_of_stack", clauses("OVL-23"), ranks(2), needs(Feature::timeline), tags("reference")) {
+RANKED_TEST_CASE("overlap/structure_of_stack", clauses("OVL-23"), ranks(2), needs(Feature::timeline, Feature::fully_shard),
+                 tags("reference")) {
   scenario::Scenario scenario = seed_stack();
   for (scenario::Module& block : scenario.model.root.children) block.children.front().bias = true;  // the recorded layers have one
   scenario.script.segments.front().body.push_back({scenario::ActionKind::step});
@@ -71,13 +78,14 @@ RANKED_TEST_CASE("overlap/structure_of_stack", clauses("OVL-23"), ranks(2), need
              trace::structure(run.trace(), is_linear_or_last_update));
 }
 
-RANKED_TEST_CASE("overlap/structure_of_post_optim", clauses("OVL-23"), ranks(2), each("event", false, true),
-                 needs(Feature::timeline, Feature::post_optim_event), tags("reference")) {
-  scenario::Scenario scenario = post_optim({.event = rank.param<bool>("event")});
-  const scenario::Run run = rank.play(scenario);
-  const char* member = rank.param<bool>("event") ? "post_optim_event" : "post_optim_stream";
-  check_same(with_step_named(with_layers_named(oracles::golden::structure("h_overlap_virtual_clock", member)), last_update_of_post_optim),
-             trace::structure(run.trace(), is_linear_or_last_update));
+RANKED_TEST_CASE("overlap/structure_of_post_optim", clauses("OVL-23"), ranks(2), each("event", false),
+                 needs(Feature::timeline, Feature::fully_shard), tags("reference")) {
+  check_post_optim(rank.play(post_optim({.event = false})), "post_optim_stream");
+}
+
+RANKED_TEST_CASE("overlap/structure_of_post_optim", clauses("OVL-23"), ranks(2), each("event", true),
+                 needs(Feature::timeline, Feature::fully_shard, Feature::post_optim_event), tags("reference")) {
+  check_post_optim(rank.play(post_optim({.event = true})), "post_optim_event");
 }
 
 }  // namespace shardproof::overlap

@@ -31,6 +31,9 @@ class Catalogue(unittest.TestCase):
     def setUpClass(cls):
         cls.cases = json.loads(shardproof("list", "--json"))
         cls.faults = json.loads(shardproof("faults", "--json"))
+        table = (ROOT / "suites/overlap/clauses.md").read_text(encoding="utf-8")
+        rows = ([cell.strip() for cell in row.split("|")] for row in table.splitlines() if row.startswith("| OVL-"))
+        cls.kinds = {row[1]: row[2] for row in rows}
 
     def test_every_fault_is_noticed_by_a_case_whose_clause_it_breaks(self):
         clauses = {case["id"]: set(case["clauses"]) for case in self.cases}
@@ -47,11 +50,23 @@ class Catalogue(unittest.TestCase):
         self.assertEqual([case["id"] for case in self.cases if case["id"] not in useful], [])
 
     def test_every_clause_has_a_case_and_a_fault(self):
-        table = (ROOT / "suites/overlap/clauses.md").read_text(encoding="utf-8")
-        declared = {row.split("|")[1].strip() for row in table.splitlines() if row.startswith("| OVL-")}
-        self.assertGreater(len(declared), 10)
-        self.assertEqual(declared, {clause for case in self.cases for clause in case["clauses"]})
-        self.assertEqual(declared, {clause for fault in self.faults for clause in fault["clauses"]})
+        self.assertGreater(len(self.kinds), 10)
+        self.assertEqual(set(self.kinds), {clause for case in self.cases for clause in case["clauses"]})
+        self.assertEqual(set(self.kinds), {clause for fault in self.faults for clause in fault["clauses"]})
+
+    def test_every_clause_that_a_fault_breaks_is_noticed_to_be_broken(self):
+        clauses = {case["id"]: set(case["clauses"]) for case in self.cases}
+        for fault in self.faults:
+            for clause in fault["clauses"]:
+                with self.subTest(fault=fault["name"], clause=clause):
+                    self.assertTrue(any(clause in clauses[case] for case in fault["by"]))
+
+    def test_no_case_asks_for_bounds_and_for_equality_with_the_model_engine(self):
+        self.assertEqual(set(self.kinds.values()), {"required", "reference"})
+        for case in self.cases:
+            with self.subTest(case=case["id"]):
+                kinds = {self.kinds[clause] for clause in case["clauses"]}
+                self.assertEqual(kinds, {"reference"} if "reference" in case["tags"] else {"required"})
 
     def test_no_seed_test_is_missing(self):
         ids = {case["id"] for case in self.cases}
