@@ -28,8 +28,17 @@ std::map<std::string, Verdict> verdicts(const reports::Report& report) {
 Cell judge(const std::string& id, const std::map<std::string, Verdict>& clean, const std::map<std::string, Verdict>& faulty) {
   const auto without = clean.find(id), with = faulty.find(id);
   if (without == clean.end() || without->second != Verdict::passed || with == faulty.end()) return Cell::unknown;
-  if (with->second == Verdict::passed) return Cell::survived;
-  return with->second == Verdict::skipped || with->second == Verdict::not_run ? Cell::unknown : Cell::killed;
+  switch (with->second) {
+    case Verdict::passed: return Cell::survived;
+    case Verdict::failed: return Cell::killed;
+    case Verdict::skipped:
+    case Verdict::not_run: return Cell::unknown;
+    case Verdict::error:
+    case Verdict::disagreed:
+    case Verdict::hung:
+    case Verdict::crashed: return Cell::derailed;
+  }
+  return Cell::unknown;
 }
 
 std::string column_name(std::size_t column) {
@@ -43,6 +52,7 @@ const char* mark(Cell cell) {
     case Cell::unrelated: return " ";
     case Cell::unknown: return "?";
     case Cell::survived: return ".";
+    case Cell::derailed: return "!";
     case Cell::killed: return "x";
   }
   return " ";
@@ -95,7 +105,9 @@ nlohmann::ordered_json to_json(const KillMatrix& matrix) {
 
 std::string to_text(const KillMatrix& matrix, bool color) {
   const auto paint = [&](const char* code, const std::string& text) { return color ? fmt::format("\x1b[{}m{}\x1b[0m", code, text) : text; };
-  std::string text = "fault x case: x killed, . survived, ? not judged (skipped, not run, or failing without the fault too)\n\n";
+  std::string text =
+      "fault x case: x killed, . survived, ! ended by the fault itself (error, disagreement, hang or crash), not by an assertion,\n"
+      "? not judged (skipped, not run, or not passing without the fault either)\n\n";
   std::size_t width = 0;
   for (const std::string& id : matrix.cases) width = std::max(width, id.size());
   std::string head = std::string(width, ' ');

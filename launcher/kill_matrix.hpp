@@ -15,7 +15,8 @@ enum class Cell : std::uint8_t {
   unrelated,  ///< no clause of the case is broken by the fault: not run
   unknown,    ///< skipped, not run, or it does not pass without the fault either
   survived,
-  killed,
+  derailed,   ///< an error, a disagreement, a hang or a crash: the fault ended the case, no assertion noticed it
+  killed,     ///< an assertion failed
 };
 
 struct FaultRow {
@@ -34,7 +35,8 @@ struct KillMatrix {
 /// The cases that must notice the fault if any does: those with a clause that it breaks.
 std::vector<CaseInfo> related_cases(const FaultInfo& fault, const std::vector<CaseInfo>& cases);
 
-/// `faulty` stands in the order of `faults`. A case kills when it passes in `clean` and fails, crashes, hangs or disagrees with the fault.
+/// `faulty` stands in the order of `faults`. A case kills when it passes in `clean` and an assertion of it fails with the fault:
+/// a fault that merely makes the subject throw would end every case, whatever that case looks at.
 KillMatrix kill_matrix(const std::vector<FaultInfo>& faults, const std::vector<CaseInfo>& cases, const reports::Report& clean,
                        const std::vector<reports::Report>& faulty);
 

@@ -1,7 +1,7 @@
 // When does a case count as having noticed a fault?
 #include <catch2/catch_test_macros.hpp>
-#include <nlohmann/json.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+#include <nlohmann/json.hpp>
 
 #include "launcher/kill_matrix.hpp"
 
@@ -42,9 +42,12 @@ Cell cell_of(Verdict clean, Verdict with) {
 
 }  // namespace
 
-TEST_CASE("a case kills when it passes without the fault and does not with it") {
+TEST_CASE("a case kills when it passes without the fault and one of its assertions fails with it") {
+  CHECK(cell_of(Verdict::passed, Verdict::failed) == Cell::killed);
+  for (const Verdict bad : {Verdict::error, Verdict::disagreed, Verdict::hung, Verdict::crashed}) {
+    CHECK(cell_of(Verdict::passed, bad) == Cell::derailed);
+  }
   for (const Verdict bad : {Verdict::error, Verdict::failed, Verdict::disagreed, Verdict::hung, Verdict::crashed}) {
-    CHECK(cell_of(Verdict::passed, bad) == Cell::killed);
     CHECK(cell_of(bad, bad) == Cell::unknown);
   }
   CHECK(cell_of(Verdict::passed, Verdict::passed) == Cell::survived);
@@ -75,6 +78,17 @@ TEST_CASE("only cases with a clause that the fault breaks can kill it") {
   CHECK_THAT(text, ContainsSubstring("\n       A  B  C\n") && ContainsSubstring("\ns/one  x\n") && ContainsSubstring("\ns/two  x  x\n"));
   CHECK_THAT(text, ContainsSubstring("C  ALIVE   lost (Z-9): is lost [no selected case has one of its clauses]"));
   CHECK_THAT(text, ContainsSubstring("2 of 3 faults killed"));
+}
+
+TEST_CASE("a fault that only ends cases is alive") {
+  const auto clean = make_report({{"s/one", Verdict::passed}, {"s/two", Verdict::passed}});
+  const auto thrown = make_report({{"s/one", Verdict::error}, {"s/two", Verdict::crashed}});
+  const KillMatrix matrix = kill_matrix({breaks_a}, cases, clean, {thrown});
+  CHECK(matrix.rows[0].by.empty());
+  CHECK_FALSE(matrix.all_killed());
+  const std::string text = to_text(matrix, false);
+  CHECK_THAT(text, ContainsSubstring("\ns/one  !\n") && ContainsSubstring("\ns/two  !\n"));
+  CHECK_THAT(text, ContainsSubstring("A  ALIVE   late (A-1): comes late [0 cases]"));
 }
 
 TEST_CASE("a repeated case counts with its strongest verdict") {
