@@ -124,7 +124,8 @@ class Reports(unittest.TestCase):
         def without_lines(text):  # compilers number the lines of a macro that spans several of them differently
             return [line for line in text.splitlines() if not line.lstrip().startswith('"line":')]
 
-        self.assertEqual(without_lines(stable), without_lines(kept), "made anew by: shardproof stable RUN > tests/suites/default_report.json")
+        self.assertEqual(without_lines(stable), without_lines(kept),
+                         "made anew by: shardproof stable RUN > tests/suites/default_report.json")
 
     def test_two_runs_of_one_seed_are_equal(self):
         for name in ("first", "second"):
