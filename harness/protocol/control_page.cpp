@@ -102,8 +102,9 @@ struct ControlPage::Mapping {
   page::Header& header() const { return *at<page::Header>(0); }
   page::State& state() const { return *at<page::State>(layout.state); }
   page::Vote& vote(std::uint64_t round, std::size_t rank) const { return at<page::Vote>(layout.votes)[round % 2 * layout.ranks + rank]; }
-  page::AbortText& abort_text(std::size_t slot) const { return at<page::AbortText>(layout.abort_texts)[slot]; }
-  page::AbortText& doom_text(std::size_t slot) const { return at<page::AbortText>(layout.doom_texts)[slot]; }
+  // Whatever a rank's stray write has made of a word: it must not lead a reader out of the page.
+  page::AbortText& abort_text(std::size_t slot) const { return at<page::AbortText>(layout.abort_texts)[slot % layout.abort_slots]; }
+  page::AbortText& doom_text(std::size_t slot) const { return at<page::AbortText>(layout.doom_texts)[slot % layout.abort_slots]; }
 
   page::RankArea& area(int rank) const {
     if (rank < 0 || static_cast<std::size_t>(rank) >= layout.ranks) {
@@ -260,13 +261,27 @@ void ControlPage::check(std::optional<std::uint32_t> epoch) const {
   }
 }
 
+namespace {
+
+/// A look at something that may be complete, or have been given up: a call that everybody has made is complete, though one of them may fail
+/// the moment after. That moment may lie between the two looks, so that whoever finds it given up looks again.
+template <class Ready>
+bool is_complete(const ControlPage& page, const Ready& ready, std::optional<std::uint32_t> epoch) {
+  if (ready()) return true;
+  try {
+    page.check(epoch);
+  } catch (...) {
+    if (ready()) return true;
+    throw;
+  }
+  return false;
+}
+
+}  // namespace
+
 void ControlPage::await(int rank, const std::function<bool()>& ready, std::optional<std::uint32_t> epoch, Deadline deadline,
                         const std::function<std::string()>& late) const {
-  const auto look = [&] {
-    if (ready()) return true;  // first: a call that everybody has made is complete, though one of them may fail the moment after
-    check(epoch);
-    return false;
-  };
+  const auto look = [&] { return is_complete(*this, ready, epoch); };
   if (!mapping_->area(rank).bell.wait(mapping_->patience, deadline, look)) throw DeadlineExceeded(late());
 }
 
@@ -294,11 +309,8 @@ std::vector<ControlPage::Ballot> ControlPage::agree(int rank, const Ballot& mine
     state.agreement.ring();
   } else {
     find_deadlock();
-    const auto decided = [&] {
-      if (state.decided.load() >= round) return true;  // first: what all have agreed on holds for all, though one may die the moment after
-      check(std::nullopt);
-      return false;
-    };
+    // The end of the world alone ends it early.
+    const auto decided = [&] { return is_complete(*this, [&] { return state.decided.load() >= round; }, std::nullopt); };
     if (!state.agreement.wait(mapping_->patience, deadline, decided)) {
       std::string missing;
       for (int other = 0; other < world_size(); ++other) {
@@ -340,8 +352,8 @@ void ControlPage::find_deadlock() {
   const page::State& state = mapping_->state();
   const auto ranks = static_cast<std::int64_t>(mapping_->layout.ranks);
   if (state.waiting.load() <= 0) return;
-  // Before the counts: if they are of a later case than this, then this case is over, and an abort of it harms nobody. A rank that has voted
-  // may be held up anywhere here while the others go on.
+  // Before the counts: if they are of a later case than this, then this case is over, and an abort of it harms nobody. A rank that has
+  // voted may be held up anywhere here while the others go on.
   const std::uint32_t epoch = state.waiting_epoch.load();
   const std::uint64_t votes = state.votes.load();
   const auto voted = static_cast<std::int64_t>(votes) - static_cast<std::int64_t>(state.decided.load()) * ranks;
@@ -383,7 +395,7 @@ void ControlPage::set_last_call(int rank, const Descriptor& call, std::string_vi
 std::string ControlPage::last_call(int rank) const {
   page::LastCall last{};
   if (!mapping_->area(rank).last_call.read(last)) return {};
-  return fmt::format("{} in group {}", describe(last.call), std::string_view(last.group, last.group_length));
+  return fmt::format("{} in group {}", describe(last.call), std::string_view(last.group, std::min<std::size_t>(last.group_length, sizeof last.group)));
 }
 
 }  // namespace shardproof

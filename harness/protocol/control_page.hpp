@@ -119,8 +119,8 @@ class ControlPage {
 
   // -- Deadlock ----------------------------------------------------------------------------------------------------------------------
   // A rank that waits can go on only by a call of another rank. Once all ranks of a world wait, in calls or in an agreement, nobody will
-  // ever make that call. Sound only where a rank makes its calls from one thread, and where whoever completes a call says so *before* it lets
-  // the others go.
+  // ever make that call. Sound only where a rank makes its calls from one thread, and where whoever completes a call says so *before* it
+  // lets the others go.
 
   /// The rank's part of a call is published, and others are missing. The rank that makes the circle whole aborts the epoch.
   void enter_wait(std::uint32_t epoch);

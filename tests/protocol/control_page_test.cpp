@@ -210,6 +210,17 @@ TEST_CASE("a wait ends by readiness, abort, deadlock or deadline, and readiness 
   CHECK_THROWS_AS(page.await(2, ready, 1, far, no_words), std::out_of_range);
 }
 
+TEST_CASE("what gets ready between the look at it and the look at the abort is ready") {
+  ControlPage page = ControlPage::anonymous(2);
+  int looks = 0;
+  const auto in_between = [&] {
+    if (looks++ > 0) return true;
+    page.raise_abort(1, {1, AbortReason::failed, "after the call"});  // by a rank that has seen it complete
+    return false;
+  };
+  CHECK_NOTHROW(page.await(0, in_between, 1, far, no_words));
+}
+
 TEST_CASE("no ring is lost") {
   ControlPage page = ControlPage::anonymous(2);
   std::atomic<int> turn{0};
