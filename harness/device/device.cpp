@@ -34,8 +34,6 @@ Tensor Device::empty(Stream stream, DType dtype, const Shape& shape, MemoryClass
   return Tensor(allocate(stream, bytes, memory, label), dtype, shape);
 }
 
-void Device::host_access(std::string_view, const std::vector<Tensor>&, const std::vector<Tensor>&) {}
-
 void check(const Collective& collective, int rank, int size, std::string_view where) {
   const auto refuse = [&](const std::string& why) { throw std::invalid_argument(fmt::format("{}: {}", where, why)); };
   const auto& [kind, op, factor, root, in, out, tag] = collective;

@@ -54,6 +54,8 @@ class Device {
   void wait(Stream later, Stream earlier) { wait(later, record(earlier)); }
   virtual void synchronize(Stream stream) = 0;
   virtual void synchronize(Event event) = 0;
+  /// All work issued so far, on every stream.
+  virtual void synchronize() = 0;
 
   /// Memory that work on `stream` may use from here on; filled with a poison pattern where that costs nothing.
   virtual std::shared_ptr<Storage> allocate(Stream stream, std::size_t bytes, MemoryClass memory, std::string_view label) = 0;
@@ -64,7 +66,7 @@ class Device {
 
   /// Says that the host itself is about to read or write these bytes, without waiting for anything: whoever does so synchronizes before.
   /// Races of the host with its streams are found from this. A device that records nothing does nothing.
-  virtual void host_access(std::string_view label, const std::vector<Tensor>& reads, const std::vector<Tensor>& writes);
+  virtual void host_access(std::string_view label, const std::vector<Tensor>& reads, const std::vector<Tensor>& writes) = 0;
 
   /// A phase boundary, at the end of all work issued so far on the compute stream.
   virtual void mark(std::string_view text) = 0;

@@ -12,7 +12,7 @@ class Platform {
   virtual ~Platform() = default;
   virtual Device& device() = 0;
   virtual Communicator& world() = 0;
-  /// Ends the recording. Everything issued has been synchronized before.
+  /// Ends the recording. Whoever calls it has synchronized the device before: nothing is under way any more.
   virtual Trace take_trace() = 0;
   /// Bytes of buffers not yet released.
   virtual std::size_t live_bytes() const = 0;

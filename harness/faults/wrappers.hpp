@@ -2,7 +2,6 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -26,10 +25,14 @@ class DeviceWrapper : public Device {
   void wait(Stream stream, Event event) override { inner_.wait(stream, event); }
   void synchronize(Stream stream) override { inner_.synchronize(stream); }
   void synchronize(Event event) override { inner_.synchronize(event); }
+  void synchronize() override { inner_.synchronize(); }
   std::shared_ptr<Storage> allocate(Stream stream, std::size_t bytes, MemoryClass memory, std::string_view label) override {
     return inner_.allocate(stream, bytes, memory, label);
   }
   void release(Stream stream, const std::shared_ptr<Storage>& storage) override { inner_.release(stream, storage); }
+  void host_access(std::string_view label, const std::vector<Tensor>& reads, const std::vector<Tensor>& writes) override {
+    inner_.host_access(label, reads, writes);
+  }
   void mark(std::string_view text) override { inner_.mark(text); }
 
  protected:

@@ -55,10 +55,10 @@ class Performance {
         for (const Action& action : segment.body) act(action);
       }
     }
-    device_.synchronize(Device::compute);
     std::vector<Iteration> iterations = bring_home();
     input_ = {};
     trainer_.reset();
+    device_.synchronize();  // not before: memory that the engine gave back too early would look as if it had been waited for
     const std::size_t left_alive = platform_.live_bytes();
     return {scenario_, platform_.take_trace(), std::move(iterations), std::move(warnings_), left_alive};
   }
@@ -101,18 +101,33 @@ class Performance {
     Snapshot snapshot;
     Tensor loss;
     check(trainer_->loss(loss), "loss");
+    if (loss.numel() != 1) {
+      const std::string found =
+          loss.defined() ? fmt::format("{} {}", to_string(loss.dtype()), shardproof::to_string(loss.shape())) : "an undefined tensor";
+      refuse("loss", found + " instead of one element");
+    }
     snapshot.loss = copy(loss);
     std::vector<ParameterView> views;
     check(trainer_->parameters(views), "parameters");
     for (const ParameterView& view : views) {
+      if (!view.shard.defined()) refuse("parameters", fmt::format("\"{}\" has no shard", view.name));
       snapshot.parameters.push_back({view.name, view.shape, view.start, copy(view.shard), copy(view.gradient)});
     }
     snapshots_.push_back(std::move(snapshot));
   }
 
-  // The caller has synchronized.
   std::vector<Iteration> bring_home() {
     std::vector<Iteration> iterations;
+    if (snapshots_.empty()) return iterations;
+    device_.synchronize(Device::compute);
+    for (const Snapshot& snapshot : snapshots_) {
+      std::vector<Tensor> read{snapshot.loss};
+      for (const CapturedParameter& parameter : snapshot.parameters) {
+        read.push_back(parameter.shard);
+        if (parameter.gradient.defined()) read.push_back(parameter.gradient);
+      }
+      device_.host_access("snapshot", read, {});
+    }
     for (Snapshot& snapshot : std::exchange(snapshots_, {})) {
       Iteration iteration{.loss = snapshot.loss.to_doubles().at(0), .parameters = std::move(snapshot.parameters)};
       for (CapturedParameter& parameter : iteration.parameters) {
@@ -124,11 +139,15 @@ class Performance {
     return iterations;
   }
 
+  [[noreturn]] void refuse(std::string_view call, std::string_view why) const {
+    throw SubjectError(fmt::format("subject: {} in iteration {} on rank {}: {}", call, iteration_, rank_, why));
+  }
+
   void check(const Reply& reply, std::string_view call) {
     for (const std::string& warning : reply.warnings) warnings_.push_back(fmt::format("iter {} {}: {}", iteration_, call, warning));
     if (reply.ok()) return;
     if (communicator_.thrown()) std::rethrow_exception(communicator_.thrown());
-    throw SubjectError(fmt::format("subject: {} failed in iteration {} on rank {}: {}", call, iteration_, rank_, reply.error));
+    refuse(fmt::format("{} failed", call), reply.error);
   }
 
   const Scenario& scenario_;

@@ -34,6 +34,16 @@ TEST_CASE("an empty alteration leaves no trace") {
   CHECK(plain.facts == play_alone(drop_waits(std::make_unique<engines::FullyShard>(), [](const Wait&) { return false; })).facts);
 }
 
+TEST_CASE("a wrapped device is told all that the device is told") {
+  SimDevice device({}, 0);
+  DeviceWrapper wrapper(device);
+  const Tensor loss = wrapper.empty(Device::compute, DType::f32, {1}, MemoryClass::activation, "loss");
+  wrapper.submit(Device::compute, {.kind = WorkKind::loss, .label = "loss", .writes = {loss}});
+  wrapper.host_access("print the loss", {loss}, {});
+  REQUIRE(device.trace().facts.size() == 3);
+  CHECK(std::get<fact::HostAccess>(device.trace().facts.back()).reads == std::vector<ByteRange>{loss.range()});
+}
+
 TEST_CASE("only the waits that are asked for are dropped") {
   const std::size_t all = count_waits(play_alone(std::make_unique<engines::FullyShard>()));
   std::size_t offered = 0, dropped = 0;

@@ -46,6 +46,7 @@ class SimDevice::State : public std::enable_shared_from_this<State> {
   void wait(Stream stream, Event event);
   void synchronize(Stream stream);
   void synchronize(Event event);
+  void synchronize();
   std::shared_ptr<Storage> allocate(Stream stream, std::size_t bytes, MemoryClass memory, std::string_view label);
   void release(Stream stream, const std::shared_ptr<Storage>& storage);
   void host_access(std::string_view label, const std::vector<Tensor>& reads, const std::vector<Tensor>& writes);
@@ -191,6 +192,12 @@ void SimDevice::State::synchronize(Event event) {
   note(fact::EventSynchronized{event.id});
 }
 
+void SimDevice::State::synchronize() {
+  synchronize(Device::compute);
+  if (costs_.single_stream) return;  // all handles mean that one
+  for (std::uint32_t id = Device::compute.id + 1; id < end_of_.size(); ++id) synchronize(Stream{id});
+}
+
 std::shared_ptr<Storage> SimDevice::State::allocate(Stream stream, std::size_t bytes, MemoryClass memory, std::string_view label) {
   const std::uint32_t on = timeline(stream, "allocate");
   struct Delete {
@@ -295,6 +302,7 @@ Event SimDevice::record(Stream stream) { return state_->record(stream); }
 void SimDevice::wait(Stream stream, Event event) { state_->wait(stream, event); }
 void SimDevice::synchronize(Stream stream) { state_->synchronize(stream); }
 void SimDevice::synchronize(Event event) { state_->synchronize(event); }
+void SimDevice::synchronize() { state_->synchronize(); }
 std::shared_ptr<Storage> SimDevice::allocate(Stream stream, std::size_t bytes, MemoryClass memory, std::string_view label) {
   return state_->allocate(stream, bytes, memory, label);
 }

@@ -28,6 +28,7 @@ class SimDevice final : public Device {
   void wait(Stream stream, Event event) override;
   void synchronize(Stream stream) override;
   void synchronize(Event event) override;
+  void synchronize() override;
   std::shared_ptr<Storage> allocate(Stream stream, std::size_t bytes, MemoryClass memory, std::string_view label) override;
   void release(Stream stream, const std::shared_ptr<Storage>& storage) override;
   void host_access(std::string_view label, const std::vector<Tensor>& reads, const std::vector<Tensor>& writes) override;
