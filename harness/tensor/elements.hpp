@@ -1,4 +1,5 @@
-// From a DType to the C++ type of its elements and back. For this room's own sources: Eigen stays out of the public headers.
+// From a DType to the C++ type of its elements and back. For source files that compute with elements: Eigen stays out of the public
+// headers.
 #pragma once
 
 #include <Eigen/Core>
@@ -7,8 +8,8 @@
 #include <cstdint>
 #include <limits>
 #include <stdexcept>
+#include <string>
 #include <type_traits>
-#include <utility>
 
 #include "harness/protocol/collective.hpp"
 

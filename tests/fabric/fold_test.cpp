@@ -60,6 +60,12 @@ TEST_CASE("the factor is rounded to the type before it multiplies") {
   CHECK(fold_of<Eigen::bfloat16>(ReduceOp::premul_sum, {Eigen::bfloat16(3.F), Eigen::bfloat16(3.F)}, 0.1) == once + once);
 }
 
+TEST_CASE("the factor is rounded to a short type once, not by way of float") {
+  // Just above the tie between 1 and its next neighbour: as a float it is the tie itself, which goes to even.
+  CHECK(static_cast<float>(fold_of<Eigen::half>(ReduceOp::premul_sum, {Eigen::half(1.F)}, 1 + 0x1p-11 + 0x1p-40)) == 1 + 0x1p-10F);
+  CHECK(static_cast<float>(fold_of<Eigen::bfloat16>(ReduceOp::premul_sum, {Eigen::bfloat16(1.F)}, 1 + 0x1p-8 + 0x1p-40)) == 1 + 0x1p-7F);
+}
+
 TEST_CASE("a NaN is the maximum and the minimum, whoever has it") {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   for (const ReduceOp op : {ReduceOp::max, ReduceOp::min}) {

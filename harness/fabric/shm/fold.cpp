@@ -9,39 +9,20 @@
 #include <type_traits>
 
 #include <fmt/format.h>
-#include <Eigen/Core>
+
+#include "harness/tensor/elements.hpp"
 
 namespace shardproof::shm {
 
 namespace {
 
-template <class T> struct Tag {
-  using type = T;
-};
-
-/// Calls `f` with the C++ type of a dtype.
-template <class F>
-auto with_type(DType dtype, F f) {
-  switch (dtype) {
-    case DType::f64: return f(Tag<double>{});
-    case DType::f32: return f(Tag<float>{});
-    case DType::bf16: return f(Tag<Eigen::bfloat16>{});
-    case DType::f16: return f(Tag<Eigen::half>{});
-    case DType::i64: return f(Tag<std::int64_t>{});
-    case DType::i32: return f(Tag<std::int32_t>{});
-    case DType::i16: return f(Tag<std::int16_t>{});
-    case DType::i8: return f(Tag<std::int8_t>{});
-    case DType::u8: return f(Tag<std::uint8_t>{});
-  }
-  throw std::invalid_argument(fmt::format("dtype {} is unknown", static_cast<int>(dtype)));
-}
-
-template <class T> constexpr bool is_short_float = std::is_same_v<T, Eigen::half> || std::is_same_v<T, Eigen::bfloat16>;
+using elements::convert;
+using elements::low_precision;
 
 /// One operation, one rounding. A float has more than twice the digits of the short types, so that rounding twice equals rounding once.
 template <class T, class F>
 T rounded(T a, T b, F operation) {
-  if constexpr (is_short_float<T>) {
+  if constexpr (low_precision<T>) {
     return static_cast<T>(operation(static_cast<float>(a), static_cast<float>(b)));
   } else if constexpr (std::is_integral_v<T>) {
     // Unsigned and wide enough not to be promoted to int: wraps around as hardware does.
@@ -59,7 +40,7 @@ template <class T> T product(T a, T b) {
   return rounded(a, b, [](auto x, auto y) { return x * y; });
 }
 template <class T> T quotient(T a, int ranks) {
-  if constexpr (is_short_float<T>) {
+  if constexpr (low_precision<T>) {
     return static_cast<T>(static_cast<float>(a) / static_cast<float>(ranks));
   } else if constexpr (std::is_integral_v<T>) {
     return static_cast<T>(static_cast<std::int64_t>(a) / ranks);
@@ -114,7 +95,7 @@ void fold_as(ReduceOp op, double factor, const Operands& operands, std::byte* ou
         for (std::size_t i = 0; i < length; ++i) store(block, i, quotient(load<T>(block, i), operands.number));
       });
     case ReduceOp::premul_sum: {
-      const T by = static_cast<T>(factor);
+      const T by = convert<T>(factor);
       return fold_blocks<T>(
           operands, out, count, [by](T x) { return product(x, by); }, [by](T a, T x) { return sum(a, product(x, by)); }, nothing);
     }
@@ -130,12 +111,12 @@ void fold_as(ReduceOp op, double factor, const Operands& operands, std::byte* ou
 }  // namespace
 
 void fold(DType dtype, ReduceOp op, double factor, const Operands& operands, std::byte* out, std::size_t count) {
-  with_type(dtype, [&](auto tag) { fold_as<typename decltype(tag)::type>(op, factor, operands, out, count); });
+  elements::visit(dtype, [&](auto type) { fold_as<typename decltype(type)::type>(op, factor, operands, out, count); });
 }
 
 std::string objection_to_factor(DType dtype, double factor) {
-  return with_type(dtype, [&](auto tag) -> std::string {
-    using T = typename decltype(tag)::type;
+  return elements::visit(dtype, [&](auto type) -> std::string {
+    using T = typename decltype(type)::type;
     if constexpr (std::is_integral_v<T>) {
       // As doubles, the limits of i64 round up to 2^63, which no longer fits: hence the half-open interval.
       const double least = static_cast<double>(std::numeric_limits<T>::min());
