@@ -78,6 +78,15 @@ WorldPlan read_plan(const WorldDirectory& directory) {
   }
 }
 
+std::vector<WorldPlan> read_planned_worlds(const RunDirectory& run) {
+  if (!std::filesystem::exists(run.plan())) return {};
+  try {
+    return nlohmann::ordered_json::parse(read_file(run.plan())).get<std::vector<WorldPlan>>();
+  } catch (const std::exception& error) {
+    throw std::runtime_error(fmt::format("{}: {}", run.plan().string(), error.what()));
+  }
+}
+
 std::vector<Ending> read_endings(const WorldDirectory& directory, int world_size) {
   std::vector<Ending> endings(static_cast<std::size_t>(world_size));
   for (int rank = 0; rank < world_size; ++rank) endings[static_cast<std::size_t>(rank)].rank = rank;
@@ -115,16 +124,14 @@ void add_not_started(reports::Merger& merger, const WorldPlan& plan, const CaseI
   merger.open_world(plan, index.find(plan.cases), std::move(endings));
 }
 
-std::vector<WorldDirectory> find_worlds(const RunDirectory& run) {
+std::map<int, WorldDirectory> find_worlds(const RunDirectory& run, std::size_t planned) {
   std::map<int, WorldDirectory> worlds;
-  if (std::filesystem::is_directory(run.worlds())) {
-    for (const auto& entry : std::filesystem::directory_iterator(run.worlds())) {
-      if (const auto number = whole_number(entry.path().filename().string())) worlds.emplace(*number, WorldDirectory{entry.path()});
-    }
+  for (std::size_t number = 0; number < planned; ++number) worlds.emplace(number, run.world(static_cast<int>(number)));
+  if (!std::filesystem::is_directory(run.worlds())) return worlds;
+  for (const auto& entry : std::filesystem::directory_iterator(run.worlds())) {
+    if (const auto number = whole_number(entry.path().filename().string())) worlds.emplace(*number, WorldDirectory{entry.path()});
   }
-  std::vector<WorldDirectory> result;
-  for (auto& [number, directory] : worlds) result.push_back(std::move(directory));
-  return result;
+  return worlds;
 }
 
 }  // namespace shardproof::launcher

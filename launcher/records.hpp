@@ -34,6 +34,9 @@ std::filesystem::path listing_file(const RunDirectory& run);
 /// Its plan. Throws std::runtime_error naming the world.
 WorldPlan read_plan(const WorldDirectory& directory);
 
+/// The plans of all worlds that a run was to have; none of a run whose ranks another launcher started. Throws std::runtime_error.
+std::vector<WorldPlan> read_planned_worlds(const RunDirectory& run);
+
 /// How its ranks ended; `foreign` where nobody wrote it down. Throws std::runtime_error naming the world.
 std::vector<Ending> read_endings(const WorldDirectory& directory, int world_size);
 
@@ -49,8 +52,8 @@ WorldTally add_world(reports::Merger& merger, const WorldPlan& plan, const CaseI
 /// A world that was planned and never begun.
 void add_not_started(reports::Merger& merger, const WorldPlan& plan, const CaseIndex& index, const std::string& why);
 
-/// `worlds/K` of a run, by K.
-std::vector<WorldDirectory> find_worlds(const RunDirectory& run);
+/// `worlds/K` of a run, by K: those that were planned and those that are there.
+std::map<int, WorldDirectory> find_worlds(const RunDirectory& run, std::size_t planned);
 
 /// The whole file. Throws std::runtime_error naming it.
 std::string read_file(const std::filesystem::path& file);

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "harness/protocol/json_text.hpp"
 #include "launcher/launcher.hpp"
 #include "launcher/machine.hpp"
 #include "launcher/output.hpp"
@@ -41,8 +42,10 @@ class Run {
 
   RunResult run() {
     try {
-      write_file(directory_.run(), nlohmann::ordered_json(head_).dump(2) + "\n");
+      write_file(directory_.run(), dump_document(head_) + "\n");
       write_file(listing_file(directory_), worker_.listing_text);
+      // A merge has to know of worlds that this run does not live to begin.
+      write_file(directory_.plan(), dump_line(std::vector<WorldPlan>(pending_.begin(), pending_.end())) + "\n");
       run_worlds();
     } catch (const CommandError& error) {
       // What was done until now is not lost with it.
@@ -89,7 +92,7 @@ class Run {
     const WorldTally tally = add_world(merger_, plan, index_, outcome.endings, directory);
     tracker_.world_ended(plan.cases.size(), tally.failed);
     terminal_.log(world_line(plan, outcome, tally.failed));
-    write_file(directory.endings(), nlohmann::ordered_json(outcome.endings).dump() + "\n");
+    write_file(directory.endings(), dump_line(outcome.endings) + "\n");
     // Ranks that run out of disk cannot say so in a log on that disk.
     if (!outcome.complete) require_writable(directory.logs());
     if (plan.trace) {
@@ -114,7 +117,7 @@ class Run {
     std::string line = fmt::format("world {}: {} rank{}, {} case{}", begun_ - 1, plan.size, plan.size == 1 ? "" : "s", plan.cases.size(),
                                    plan.cases.size() == 1 ? "" : "s");
     if (failed > 0) line += fmt::format(", {} failed", failed);
-    if (!outcome.complete) line += ", ended early";
+    if (!outcome.complete) line += ", ended early: " + outcome.cut_short;
     return line + fmt::format(" ({:.2f} s)", std::chrono::duration<double>(outcome.duration).count());
   }
 

@@ -102,6 +102,7 @@ class RunningWorld {
     blame_somebody_for_overrun();
     for (RankState& rank : ranks_) outcome_.endings.push_back(std::move(rank.ending));
     outcome_.complete = !doomed_;
+    outcome_.cut_short = doom_text_;
     return std::move(outcome_);
   }
 
@@ -109,7 +110,7 @@ class RunningWorld {
   struct RankState {
     std::optional<Process> process;  ///< none: not started, or ended
     bool killed = false;             ///< by us
-    bool overdue = false;
+    std::string overrun;  ///< what it has not done in time
     Progress seen;
     Deadline seen_at;  ///< when it was first seen to be there
     Ending ending;
@@ -203,27 +204,30 @@ class RunningWorld {
     RankState& state = at(rank);
     const Progress progress = page_.progress(rank);
     const bool in_order = !end.signalled && end.code == 0 && progress.left;
-    const bool consequence = doomed_ && rank != self_confessed_;
+    const bool released = !end.signalled && end.code == rank_released && progress.position < 0;
+    const bool consequence = released || (doomed_ && rank != self_confessed_);
     Ending& ending = state.ending;
     ending.code = end.code;
     ending.position = in_order ? -1 : progress.position;
     if (end.signalled) {
       const bool ours = state.killed && end.code == SIGKILL;
-      ending.how = !ours ? Ending::How::signalled : state.overdue ? Ending::How::overran : Ending::How::stopped;
+      ending.how = !ours ? Ending::How::signalled : !state.overrun.empty() ? Ending::How::overran : stopped();
     } else {
       // A released rank may well say that it did not leave in order: that is the culprit's doing.
-      ending.how = consequence && !in_order ? Ending::How::stopped : Ending::How::exited;
+      ending.how = consequence && !in_order ? stopped() : Ending::How::exited;
     }
-    if (ending.how == Ending::How::stopped || ending.how == Ending::How::overran) ending.text = doom_text_;
-    if (in_order || ending.how == Ending::How::stopped || ending.how == Ending::How::overran) return;
+    if (ending.how == stopped()) ending.text = doom_text_;
+    if (ending.how == Ending::How::overran) tell_overrun(state);
+    if (in_order || ending.how == stopped() || ending.how == Ending::How::overran) return;
 
     ending.text = fmt::format("rank {} ended with {} {}", rank, describe(end), place(progress));
     if (consequence) return;
+    ending.last_words = tail(directory_.standard_error(rank));
     const bool began = progress.position >= 0 || progress.cases_ended > 0;
     if (!end.signalled && (is_refusal(ending) || !began)) {
-      const std::string said = tail(directory_.standard_error(rank));
       outcome_.infrastructure_error =
-          fmt::format("{}{}\n(its output: {})", ending.text, said.empty() ? ", saying nothing" : ":\n" + said, directory_.logs().string());
+          fmt::format("{}{}\n(its output: {})", ending.text, ending.last_words.empty() ? ", saying nothing" : ":\n" + ending.last_words,
+                      directory_.logs().string());
     }
     // A rank that left in order and then failed holds up nobody: the others finish what they have.
     if (!progress.left) doom({.culprit = rank, .reason = AbortReason::died, .text = ending.text});
@@ -282,8 +286,8 @@ class RunningWorld {
     if (!absent.empty()) overdue = absent;
     std::string text;
     for (const int rank : overdue) {
-      at(rank).overdue = true;
-      text += fmt::format("{}{}", text.empty() ? "" : "; ", overrun_text(rank));
+      at(rank).overrun = overrun_text(rank);
+      text += fmt::format("{}rank {} {}", text.empty() ? "" : "; ", rank, at(rank).overrun);
     }
     if (page_.progress(overdue.front()).cases_ended == 0 && page_.progress(overdue.front()).position < 0) {
       outcome_.infrastructure_error = fmt::format("{}\n(its output: {})", text, directory_.logs().string());
@@ -293,10 +297,10 @@ class RunningWorld {
 
   std::string overrun_text(int rank) const {
     const Progress progress = page_.progress(rank);
-    if (progress.pid == 0) return fmt::format("rank {} did not join its world within {}", rank, seconds(launch_.joining));
+    if (progress.pid == 0) return fmt::format("did not join its world within {}", seconds(launch_.joining));
     const bool joining = progress.position < 0 && progress.cases_ended == 0;
     const std::string last = page_.last_call(rank);
-    return fmt::format("rank {} has been {} for more than {}; last call: {}", rank, place(progress),
+    return fmt::format("has been {} for more than {}; last call: {}", place(progress),
                        seconds(joining ? launch_.joining : plan_.case_timeout), last.empty() ? "none" : last);
   }
 
@@ -315,6 +319,7 @@ class RunningWorld {
     if (doomed_) return;
     doomed_ = true;
     doom_text_ = abort.text;
+    doom_reason_ = abort.reason;
     page_.doom(abort);
     try {
       // Ranks that still look for each other wait on the store, not on the page.
@@ -339,7 +344,7 @@ class RunningWorld {
   void abandon_the_rest() {
     for (RankState& rank : ranks_) {
       if (!rank.process) continue;
-      rank.ending.how = rank.overdue ? Ending::How::overran : Ending::How::stopped;
+      rank.ending.how = rank.overrun.empty() ? stopped() : Ending::How::overran;
       rank.ending.position = page_.progress(rank.ending.rank).position;
       rank.ending.text = fmt::format("process {} did not end within {} of SIGKILL and is left behind", rank.process->pid(),
                                      seconds(Process::unkillable_after));
@@ -349,17 +354,27 @@ class RunningWorld {
     }
   }
 
+  Ending::How stopped() const { return outcome_.interrupted_by != 0 ? Ending::How::interrupted : Ending::How::stopped; }
+
+  void tell_overrun(RankState& rank) const {
+    rank.ending.text = rank.overrun.empty() ? "had to be killed: " + doom_text_ : rank.overrun;
+    rank.ending.last_words = tail(directory_.standard_error(rank.ending.rank));
+  }
+
   /// Of the ranks that were overdue, those that had to be killed are to blame; the others only waited for them. When all of them left as
-  /// soon as they were asked to, they waited for each other.
+  /// soon as they were asked to, they waited for each other. When a rank noticed first that time was up, nobody is marked as overdue, and
+  /// those that had to be killed are to blame.
   void blame_somebody_for_overrun() {
+    if (doom_reason_ != AbortReason::deadline) return;
     const bool somebody = std::any_of(ranks_.begin(), ranks_.end(), [](const RankState& rank) {
       return rank.ending.how == Ending::How::overran || rank.ending.how == Ending::How::signalled;
     });
     if (somebody) return;
+    const bool marked = std::any_of(ranks_.begin(), ranks_.end(), [](const RankState& rank) { return !rank.overrun.empty(); });
     for (RankState& rank : ranks_) {
-      if (!rank.overdue) continue;
+      if (marked ? rank.overrun.empty() : !rank.killed) continue;
       rank.ending.how = Ending::How::overran;
-      rank.ending.text = doom_text_;
+      tell_overrun(rank);
     }
   }
 
@@ -378,6 +393,7 @@ class RunningWorld {
   bool killed_ = false;
   int self_confessed_ = -1;  ///< the rank that ended the world itself
   std::string doom_text_;
+  std::optional<AbortReason> doom_reason_;
 };
 
 }  // namespace

@@ -20,8 +20,7 @@ namespace shardproof::launcher {
 struct WorldLaunch {
   std::filesystem::path worker;
   std::vector<std::string> environment;
-  /// For a rank to come to its first case. A world of many ranks on few cores takes its time.
-  std::chrono::milliseconds joining{30'000};
+  std::chrono::milliseconds joining = joining_limit;
 };
 
 /// Shows how a world gets on, no more often than every `interval`.
@@ -33,6 +32,7 @@ struct LiveView {
 struct WorldOutcome {
   std::vector<Ending> endings;  ///< in rank order
   bool complete = false;  ///< every rank left in order: nothing of the plan is left to run
+  std::string cut_short;  ///< why the world is not complete
   std::string infrastructure_error;  ///< why ranks could not meet or part, with what the guilty one said last
   int interrupted_by = 0;  ///< a signal to the launcher
   std::chrono::nanoseconds duration{0};

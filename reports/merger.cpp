@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 #include <algorithm>
+#include <initializer_list>
+#include <span>
 #include <stdexcept>
 #include <utility>
 
@@ -10,12 +12,14 @@ namespace shardproof::reports {
 namespace {
 
 std::string describe(const Ending& ending) {
+  if (ending.how == Ending::How::overran && !ending.text.empty()) return ending.text;
   std::string sentence;
   switch (ending.how) {
     case Ending::How::exited: sentence = fmt::format("exited with code {}", ending.code); break;
     case Ending::How::signalled: sentence = "was killed by " + signal_text(ending.code); break;
     case Ending::How::overran: sentence = "overran its deadline"; break;
     case Ending::How::stopped: sentence = "was stopped by its launcher"; break;
+    case Ending::How::interrupted: sentence = "was interrupted"; break;
     case Ending::How::not_started: sentence = "was not started"; break;
     case Ending::How::foreign: sentence = "ended unobserved"; break;
   }
@@ -28,6 +32,15 @@ std::string describe(const Ending& ending) {
 bool died_by_itself(const Ending& ending) {
   return ending.how == Ending::How::signalled || ending.how == Ending::How::overran || ending.how == Ending::How::not_started ||
          (ending.how == Ending::How::exited && ending.position >= 0);
+}
+
+/// What a run leaves of a case when it is told to end in the middle of it: nothing that would say anything about the case.
+bool is_cut_short(std::span<const RankOutcome> ranks) {
+  const auto has = [&](std::initializer_list<Outcome> any_of) {
+    return std::any_of(ranks.begin(), ranks.end(),
+                       [&](const RankOutcome& rank) { return std::ranges::find(any_of, rank.outcome) != any_of.end(); });
+  };
+  return has({Outcome::released, Outcome::missing}) && !has({Outcome::failed, Outcome::error, Outcome::crashed, Outcome::hung});
 }
 
 bool earlier(const Failure& a, const Failure& b) {
@@ -87,6 +100,12 @@ void Merger::open_world(const WorldPlan& plan, std::vector<CaseInfo> cases, std:
     }
   }
   somebody_died_ = std::any_of(endings_.begin(), endings_.end(), [](const auto& ending) { return ending && died_by_itself(*ending); });
+  interrupted_ = !somebody_died_ && std::any_of(endings_.begin(), endings_.end(),
+                                                [](const auto& ending) { return ending && ending->how == Ending::How::interrupted; });
+  never_began_ = !endings_.empty() && std::all_of(endings_.begin(), endings_.end(), [&](const auto& ending) {
+    return ending && ending->how == Ending::How::not_started && ending->text == endings_.front()->text;
+  });
+  if (never_began_) world.defects.push_back("none of its ranks was started: " + endings_.front()->text);
   const auto is_foreign = [](const auto& ending) { return ending && ending->how == Ending::How::foreign; };
   const bool foreign_world = std::all_of(endings_.begin(), endings_.end(), is_foreign);
   for (auto& ending : endings_) {
@@ -252,11 +271,14 @@ void Merger::apply_ending(const RankStream& stream, int rank, std::size_t first_
   if (!recorded) return defect(rank, "has no recorded ending");
   const auto& ending = *recorded;
   switch (ending.how) {
-    case Ending::How::not_started: return defect(rank, describe(ending));
+    case Ending::How::not_started:
+      if (!never_began_) defect(rank, describe(ending));
+      return;
     case Ending::How::foreign:
       if (stream.start && !stream.complete && stream.defect.empty())
         defect(rank, "has a stream without an end, and nobody saw how its process ended");
       return;
+    case Ending::How::interrupted: return;
     case Ending::How::stopped: {
       if (!somebody_died_) defect(rank, describe(ending) + ", but none of its world died");
       const auto position = ending.position >= 0 ? static_cast<std::size_t>(ending.position) : first_unended;
@@ -337,7 +359,7 @@ void Merger::close_world() {
     if (std::any_of(result.ranks.begin(), result.ranks.end(), begun)) {
       for (const int rank : place.waiting) set(rank, i, Outcome::released, describe(*endings_[static_cast<std::size_t>(rank)]));
     }
-    result.verdict = decide(result.ranks);
+    result.verdict = interrupted_ && is_cut_short(result.ranks) ? Verdict::not_run : decide(result.ranks);
     if (place.different_case) result.verdict = std::max(result.verdict, Verdict::disagreed);
     if (result.verdict == Verdict::disagreed) {
       std::vector<int> silent;

@@ -11,6 +11,7 @@
 //   * Exits outside a case with the codes for usage (2) and infrastructure (3), and any nonzero exit outside a case in a world where another
 //     rank died first, are consequences: `missing`.
 //   * All else is `missing`: a pass needs every rank's own word.
+//   * In a world that was interrupted, a case that was cut short says nothing: it is `not_run`.
 // A sentence about each defect goes to the world.
 #pragma once
 
@@ -75,6 +76,8 @@ class Merger {
   std::optional<Identity> identity_;
   int next_rank_ = 0;
   bool somebody_died_ = false;
+  bool interrupted_ = false;  ///< by the user, and nobody died
+  bool never_began_ = false;  ///< not one of its ranks was started, all for one reason
 };
 
 }  // namespace shardproof::reports

@@ -65,11 +65,12 @@ std::vector<Shared> share(const std::vector<Failure>& failures) {
 }
 
 std::string text_of(const event::AssertionFailed& failure) {
-  std::string text = failure.macro.empty()        ? std::string("exception outside an assertion\n")
-                     : failure.expression.empty() ? failure.macro + "\n"  // FAIL and FAIL_CHECK
-                                                  : fmt::format("{}( {} )\n", failure.macro, failure.expression);
+  const bool says_only = !failure.macro.empty() && failure.expression.empty() && !failure.messages.empty();  // FAIL and FAIL_CHECK
+  std::string text = says_only               ? failure.messages.front() + "\n"
+                     : failure.macro.empty() ? std::string("exception outside an assertion\n")
+                                             : fmt::format("{}( {} )\n", failure.macro, failure.expression);
   if (!failure.expansion.empty() && failure.expansion != failure.expression) text += indented(failure.expansion, "  ");
-  for (const auto& message : failure.messages) text += indented(message, "  ");
+  for (auto i = says_only ? std::size_t{1} : 0; i < failure.messages.size(); ++i) text += indented(failure.messages[i], "  ");
   if (!failure.file.empty()) text += fmt::format("  at {}:{}\n", failure.file, failure.line);
   return indented(printable(text), "  ");
 }
@@ -109,11 +110,31 @@ std::string reasons_text(const CaseResult& result, std::string_view above) {
   return text;
 }
 
+/// What a rank that died said last, for which the reader would have to open its log.
+std::string last_words_text(const CaseResult& result, const Report& report) {
+  constexpr std::size_t shown = 5;
+  std::string text;
+  for (const auto& ending : report.worlds.at(static_cast<std::size_t>(result.world)).endings) {
+    const auto rank = static_cast<std::size_t>(ending.rank);
+    if (ending.last_words.empty() || ending.rank < 0 || rank >= result.ranks.size()) continue;
+    if (result.ranks[rank].outcome != Outcome::crashed && result.ranks[rank].outcome != Outcome::hung) continue;
+    std::string_view words = ending.last_words;
+    std::size_t begin = words.size();
+    for (std::size_t lines = 0; lines < shown && begin != std::string_view::npos && begin > 0; ++lines)
+      begin = words.rfind('\n', begin - 1);
+    if (begin != std::string_view::npos && begin > 0) words.remove_prefix(begin + 1);
+    text += fmt::format("  rank {} said last (worlds/{}/logs/rank-{}.err):\n{}", ending.rank, result.world, ending.rank,
+                        indented(printable(words), "    "));
+  }
+  return text;
+}
+
 /// The options that decide what is run, as they were given.
 std::string again(const CaseResult& result, const Report& report) {
-  std::string command = fmt::format("shardproof run {} --seed {}", shell_word(result.info.id), report.head.seed);
-  constexpr std::array<std::string_view, 5> options{"--worker", "--subject", "--device", "--fabric", "--fault"};
   const auto& argv = report.head.argv;
+  std::string command = fmt::format("{} run {} --seed {}", argv.empty() ? "shardproof" : shell_word(argv.front()),
+                                    shell_word(result.info.id), report.head.seed);
+  constexpr std::array<std::string_view, 6> options{"--worker", "--subject", "--device", "--fabric", "--fault", "--timeout"};
   for (std::size_t i = 0; i < argv.size(); ++i) {
     for (const auto option : options) {
       if (argv[i] == option && i + 1 < argv.size()) command += fmt::format(" {} {}", option, shell_word(argv[i + 1]));
@@ -263,7 +284,7 @@ std::string failure_text(const CaseResult& result, const Report& report, const T
   // A death explains the rest; a failed assertion explains releases and disagreement.
   const bool reasons_first = result.verdict == Verdict::crashed || result.verdict == Verdict::hung;
   for (const auto& note : result.notes) text += indented(printable(note), "  ");
-  if (reasons_first) text += reasons_text(result, {});
+  if (reasons_first) text += reasons_text(result, {}) + last_words_text(result, report);
 
   constexpr std::size_t limit = 10;
   const auto shared = share(result.failures);
@@ -277,6 +298,7 @@ std::string failure_text(const CaseResult& result, const Report& report, const T
   if (told < total) text += fmt::format("  and {} more\n", total - told);
   if (!reasons_first) text += reasons_text(result, text);
 
+  if (result.info.clauses.size() > 1) text += "  the clauses of this case:\n";
   for (const auto& clause : result.info.clauses) {
     const auto known = style.clauses.find(clause);
     text += known == style.clauses.end() ? fmt::format("  {}\n", printable(clause))

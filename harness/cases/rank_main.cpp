@@ -20,6 +20,7 @@
 #include "harness/cases/listing.hpp"
 #include "harness/cases/lockstep.hpp"
 #include "harness/cases/ranked_test_case.hpp"
+#include "harness/protocol/ending.hpp"
 #include "harness/protocol/environment.hpp"
 #include "harness/protocol/json_text.hpp"
 #include "harness/world/world.hpp"
@@ -97,18 +98,22 @@ void take_part(const WorldPlan& plan, int rank, const Program& program, std::spa
   }
 }
 
+// Of a launcher of ours, which names itself; others do not.
+void tie_life_to_launcher() {
+  const char* const text = std::getenv(environment::parent);
+  if (text == nullptr) return;
+  const std::string_view digits = text;
+  std::int64_t parent = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), parent);
+  if (error != std::errc() || end != digits.data() + digits.size())
+    throw UsageError(fmt::format("{}={} is no process id", environment::parent, text));
+  tie_life_to(parent);
+}
+
 int run_as_rank_of_ours(const std::string& plan_file, const Program& program, std::span<const BoundCase> cases) {
   const auto identity = shardproof::identity([](const char* name) { return std::getenv(name); });
   if (!identity || identity->launcher != "shardproof") {
     throw UsageError(fmt::format("{} is set but {} is not: a launcher sets both", environment::plan, environment::rank));
-  }
-  if (const char* text = std::getenv(environment::parent)) {
-    const std::string_view digits = text;
-    std::int64_t parent = 0;
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), parent);
-    if (error != std::errc() || end != digits.data() + digits.size())
-      throw UsageError(fmt::format("{}={} is no process id", environment::parent, text));
-    tie_life_to(parent);
   }
   std::ifstream file(plan_file);
   if (!file) throw std::runtime_error(fmt::format("cannot read the plan {}", plan_file));
@@ -137,6 +142,7 @@ int run(std::span<char*> argv, const Program& program) {
     fmt::print("{}", usage(name));
     return rank_left;
   }
+  if (line.mode != CommandLine::Mode::foreign) tie_life_to_launcher();
   BoundCases bound = bind_cases(declared_cases());
   if (const std::string plain = CatchRun::plain_test_case(); !plain.empty()) {
     bound.problems.push_back(plain +

@@ -20,14 +20,7 @@ struct Program {
   std::vector<std::string_view> clause_tables;  ///< Markdown texts that hold `| OVL-1 | required | … |` rows
 };
 
-/// The process's exit code. Verdicts are in the stream, never in the code.
-enum RankExit : int {
-  rank_left = 0,          ///< listed, or left its world in order
-  rank_usage = 2,         ///< bad arguments or a program whose cases are declared wrongly
-  rank_could_not_join = 3,  ///< could not join its world, or could not go on in it by its own fault
-  rank_released = 4,      ///< left because its world was doomed: another rank died or overran
-};
-
+/// Returns a RankExit (harness/protocol/ending.hpp).
 int rank_main(int argc, char** argv, const Program& program = {});
 
 }  // namespace shardproof

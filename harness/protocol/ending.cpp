@@ -15,10 +15,11 @@ namespace {
 
 using How = Ending::How;
 
-constexpr std::array<std::pair<How, std::string_view>, 6> way_names{{{How::exited, "exited"},
+constexpr std::array<std::pair<How, std::string_view>, 7> way_names{{{How::exited, "exited"},
                                                                      {How::signalled, "signalled"},
                                                                      {How::overran, "overran"},
                                                                      {How::stopped, "stopped"},
+                                                                     {How::interrupted, "interrupted"},
                                                                      {How::not_started, "not_started"},
                                                                      {How::foreign, "foreign"}}};
 
@@ -39,6 +40,7 @@ std::string signal_text(int number) {
 void to_json(nlohmann::ordered_json& json, const Ending& ending) {
   json = nlohmann::ordered_json{
       {"rank", ending.rank}, {"how", to_string(ending.how)}, {"code", ending.code}, {"position", ending.position}, {"text", ending.text}};
+  if (!ending.last_words.empty()) json["last_words"] = ending.last_words;
 }
 
 void from_json(const nlohmann::ordered_json& json, Ending& ending) {
@@ -46,11 +48,13 @@ void from_json(const nlohmann::ordered_json& json, Ending& ending) {
   ending.rank = fields.integer<int>("rank");
   const auto& how = fields.text("how");
   const auto* found = std::find_if(way_names.begin(), way_names.end(), [&](const auto& entry) { return entry.second == how; });
-  if (found == way_names.end()) refuse(fields.where("how"), "exited, signalled, overran, stopped, not_started or foreign", json["how"]);
+  if (found == way_names.end())
+    refuse(fields.where("how"), "exited, signalled, overran, stopped, interrupted, not_started or foreign", json["how"]);
   ending.how = found->first;
   ending.code = fields.integer<int>("code");
   ending.position = fields.integer<std::int64_t>("position");
   ending.text = fields.text("text");
+  if (fields.has("last_words")) ending.last_words = fields.text("last_words");
 }
 
 }  // namespace shardproof

@@ -14,6 +14,7 @@ struct Ending {
     signalled,   ///< by signal `code`, sent by somebody else than the launcher
     overran,     ///< its deadline; the launcher ended it
     stopped,     ///< by the launcher, because of another rank
+    interrupted, ///< by the launcher, because it was told to end the run
     not_started, ///< `text` says why
     foreign,     ///< another launcher owns the process: nothing is known
   };
@@ -23,16 +24,21 @@ struct Ending {
   int code = 0;              ///< exit code or signal number
   std::int64_t position = -1; ///< in the plan, of the case it was in; -1: in none
   std::string text;
+  std::string last_words;    ///< of a rank that died by itself: the last lines of its standard error
   friend bool operator==(const Ending&, const Ending&) = default;
 };
 
-/// Exit codes of a rank that found its arguments or its world not right and took no part in any case.
-inline constexpr int usage_exit = 2;
-inline constexpr int infrastructure_exit = 3;
+/// A rank's own exit code. Verdicts are in its stream, never in the code.
+enum RankExit : int {
+  rank_left = 0,            ///< listed its cases, or left its world in order
+  rank_usage = 2,           ///< bad arguments, or a program whose cases are declared wrongly
+  rank_could_not_join = 3,  ///< could not join its world, or could not go on in it by its own fault
+  rank_released = 4,        ///< left because its world was doomed: another rank died or overran
+};
 
-/// True for a rank that left with such a code, outside any case by its launcher's word.
+/// True for a rank that found its arguments or its world not right and took no part in any case, by its launcher's word.
 constexpr bool is_refusal(const Ending& ending) {
-  return ending.how == Ending::How::exited && ending.position < 0 && (ending.code == usage_exit || ending.code == infrastructure_exit);
+  return ending.how == Ending::How::exited && ending.position < 0 && (ending.code == rank_usage || ending.code == rank_could_not_join);
 }
 
 /// `signal 9 (SIGKILL)`

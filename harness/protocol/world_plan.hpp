@@ -10,6 +10,9 @@
 
 namespace shardproof {
 
+/// For a rank to come to its first case. A world of many ranks on few cores takes its time.
+inline constexpr std::chrono::milliseconds joining_limit{30'000};
+
 struct WorldPlan {
   int size = 1;
   std::string nonce;                  ///< unlike in any other world; in the path and in the stored values

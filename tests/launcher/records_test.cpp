@@ -66,12 +66,17 @@ TEST_CASE("known cases are found whole, unknown ones by their id") {
 TEST_CASE("worlds are found by number, and by nothing else") {
   TemporaryDirectory directory;
   for (const char* name : {"10", "2", "0", "-1", "x", "3.old"}) std::filesystem::create_directories(directory / "worlds" / name);
-  const auto worlds = find_worlds({directory.path()});
-  REQUIRE(worlds.size() == 3);
-  CHECK(worlds[0].root.filename() == "0");
-  CHECK(worlds[1].root.filename() == "2");
-  CHECK(worlds[2].root.filename() == "10");
-  CHECK(find_worlds({directory / "nothing"}).empty());
+  const auto numbers = [](const std::map<int, WorldDirectory>& worlds) {
+    std::vector<int> result;
+    for (const auto& [number, world] : worlds) {
+      CHECK(world.root.filename() == std::to_string(number));
+      result.push_back(number);
+    }
+    return result;
+  };
+  CHECK(numbers(find_worlds({directory.path()}, 0)) == std::vector<int>{0, 2, 10});
+  CHECK(numbers(find_worlds({directory.path()}, 4)) == std::vector<int>{0, 1, 2, 3, 10});  // also those that were planned
+  CHECK(find_worlds({directory / "nothing"}, 0).empty());
 }
 
 TEST_CASE("a world comes back with what its ranks said and how they ended") {

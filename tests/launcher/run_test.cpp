@@ -123,7 +123,7 @@ TEST_CASE("a case that overruns its time is hung, its rank is killed, its peer i
   const auto endings = nlohmann::json::parse(text_of(directory / "run/worlds/0/endings.json"));
   CHECK(endings.at(1).at("how") == "overran");
   CHECK(endings.at(0).at("how") == "stopped");
-  CHECK_THAT(endings.at(1).at("text").get<std::string>(), ContainsSubstring("rank 1 has been in bad/hangs[W=2] for more than 2 s"));
+  CHECK_THAT(endings.at(1).at("text").get<std::string>(), ContainsSubstring("has been in bad/hangs[W=2] for more than 2 s"));
 }
 
 TEST_CASE("a rank killed from outside in the middle of many cases costs that case alone") {
@@ -193,8 +193,13 @@ TEST_CASE("an interrupted run releases its ranks, reports what it has, and ends 
     CHECK_THAT(said.err, ContainsSubstring("interrupted"));
     const Verdicts seen = verdicts(directory / "run");
     CHECK(seen.at("good/alone[W=1]") == "passed");
-    CHECK(seen.at("bad/waits[W=2]") != "passed");
+    CHECK(seen.at("bad/waits[W=2]") == "not_run");  // it was cut short, and nobody is to blame
     CHECK(seen.at("good/meets[W=3]") == "not_run");
+    CHECK_THAT(said.out, !ContainsSubstring("ERROR") && !ContainsSubstring("EVIDENCE world 1"));
+
+    const Said merged = shardproof::launcher::testing::shardproof({"merge", (directory / "run").string()});
+    CHECK(merged.end != code(0));
+    CHECK(verdicts(directory / "run") == seen);
     for (const pid_t rank : pids_in(directory / "run/worlds/1/logs", "here ")) CHECK(eventually([&] { return is_gone(rank); }));
   }
 }
@@ -217,6 +222,17 @@ TEST_CASE("ranks do not outlive a launcher that is killed, and a merge makes its
   CHECK(merged.end != code(0));
   CHECK(verdicts(directory / "run").at("good/alone[W=1]") == "passed");
   CHECK(verdicts(directory / "run").at("bad/waits[W=2]") != "passed");
+}
+
+TEST_CASE("a merge misses a world that was planned and is not there") {
+  TemporaryDirectory directory;
+  REQUIRE(run(directory / "run", {"good"}).end == code(0));
+  const Verdicts seen = verdicts(directory / "run");
+  std::filesystem::remove_all(directory / "run/worlds/1");
+  const Said merged = shardproof::launcher::testing::shardproof({"merge", (directory / "run").string()});
+  CHECK(merged.end != code(0));
+  CHECK_THAT(merged.out, ContainsSubstring("EVIDENCE world 1: none of its ranks was started: it was planned, and there is no"));
+  CHECK(verdicts(directory / "run").size() == seen.size());
 }
 
 TEST_CASE("ranks that another launcher started are merged") {

@@ -102,7 +102,7 @@ TEST_CASE("a rank that dies after its last case fails the run but no case") {
 TEST_CASE("a rank over its deadline hung") {
   const auto report = died_in_the_second({1, How::overran, SIGKILL, 1, "60 s"}).merged();
   CHECK(verdicts(report) == Words{"passed", "hung", "not_run"});
-  CHECK(report.cases.at(1).reasons.at(1) == "overran its deadline: 60 s inside this case");
+  CHECK(report.cases.at(1).reasons.at(1) == "60 s inside this case");
   CHECK(exit_code(report, std::nullopt) == 4);
 }
 
@@ -350,6 +350,37 @@ TEST_CASE("a rank that exits with code 0 inside a case has died of it, and its p
   CHECK(verdicts(report) == Words{"passed", "crashed", "not_run"});
   CHECK(report.worlds.at(0).defects.empty());
   CHECK(exit_code(report, std::nullopt) == 4);
+}
+
+TEST_CASE("a case in which the run was interrupted says nothing; what failed before does") {
+  auto world = three_cases();
+  for (int rank = 0; rank < 2; ++rank) {
+    world.begin(rank);
+    world.pass(rank, 0);
+    world.start(rank, 1);
+    world.ending(rank) = {rank, How::interrupted, 4, -1, "the launcher was interrupted by signal 2 (SIGINT)", {}};
+  }
+  world.end(0, 1, Outcome::released, "the launcher was interrupted by signal 2 (SIGINT)");
+  auto report = world.merged();
+  CHECK(verdicts(report) == Words{"passed", "not_run", "not_run"});
+  CHECK(report.worlds.at(0).defects.empty());
+  CHECK(report.flaky().empty());
+  CHECK(exit_code(report, std::nullopt) == 5);
+
+  world.end(1, 1, Outcome::failed);
+  report = world.merged();
+  CHECK(verdicts(report) == Words{"passed", "failed", "not_run"});
+}
+
+TEST_CASE("a world of which no rank was started has one defect") {
+  auto world = three_cases();
+  for (int rank = 0; rank < 2; ++rank) {
+    world.clear(rank);
+    world.ending(rank) = {rank, How::not_started, 0, -1, "the run ended before", {}};
+  }
+  const auto report = world.merged();
+  CHECK(verdicts(report) == Words{"not_run", "not_run", "not_run"});
+  CHECK(report.worlds.at(0).defects == std::vector<std::string>{"none of its ranks was started: the run ended before"});
 }
 
 TEST_CASE("an ending that nobody recorded is missing evidence, but what ended before it counts") {

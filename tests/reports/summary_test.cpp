@@ -2,6 +2,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+#include <csignal>
 
 #include "reports/terminal.hpp"
 #include "tests/reports/sample_report.hpp"
@@ -36,6 +37,7 @@ TEST_CASE("a failure: first cause first, what several ranks share said once, and
         "  CHECK( run.races().empty() )\n"
         "    false\n"
         "    at suites/a/cases.cpp:42\n"
+        "  the clauses of this case:\n"
         "  OVL-1\n"
         "  OVL-5  a group's parameters are read only after its all-gather\n"
         "  again: shardproof run 'mine/failed[W=2]' --seed 18446744073709551615 --worker './my tests'\n");
@@ -84,6 +86,24 @@ TEST_CASE("what an exception says is said once, and those whom it released are n
         "  again: shardproof run 'a/one[W=2]' --seed 0\n");
 }
 
+TEST_CASE("a rank that died has its last words") {
+  WorldOnPaper world(2, {"a/one"});
+  for (int rank = 0; rank < 2; ++rank) {
+    world.begin(rank);
+    world.start(rank, 0);
+  }
+  world.ending(0) = {0, Ending::How::stopped, 15, -1, "rank 1 died", "not said here"};
+  world.ending(1) = {1, Ending::How::signalled, SIGABRT, 0, "rank 1 died", "1\n2\n3\n4\n5\nwhat(): boom"};
+  const auto report = world.merged();
+  CHECK(failure_text(report.cases[0], report, {}) ==
+        "CRASH a/one[W=2]      0.0 ms\n"
+        "  rank 1 crashed: was killed by signal 6 (SIGABRT) inside this case\n"
+        "  rank 0 released: was stopped by its launcher: rank 1 died\n"
+        "  rank 1 said last (worlds/0/logs/rank-1.err):\n"
+        "    2\n    3\n    4\n    5\n    what(): boom\n"
+        "  again: shardproof run 'a/one[W=2]' --seed 0\n");
+}
+
 TEST_CASE("FAIL has a message and no expression") {
   WorldOnPaper world(1, {"a/one"});
   world.begin(0);
@@ -95,7 +115,7 @@ TEST_CASE("FAIL has a message and no expression") {
   world.end(0, 0, Outcome::failed);
   world.finish(0);
   const auto report = world.merged();
-  CHECK_THAT(failure_text(report.cases[0], report, {}), ContainsSubstring("\n  FAIL\n    no way on\n"));
+  CHECK_THAT(failure_text(report.cases[0], report, {}), ContainsSubstring("rank 0, 12 ms\n  no way on\n    at suites"));
 }
 
 TEST_CASE("a repeated case that was not run is named once") {
@@ -209,9 +229,9 @@ TEST_CASE("many failures are cut unless all are asked for") {
 TEST_CASE("the command that shows a failure again keeps what decides on it") {
   auto report = WorldOnPaper(1, {"a/one"}).merged();
   report.cases[0].verdict = Verdict::failed;
-  report.head.argv = {"shardproof", "run", "a", "--subject=flat shard", "--ranks", "2", "--fault", "drop", "--device"};
+  report.head.argv = {"shardproof", "run", "a", "--subject=flat shard", "--ranks", "2", "--fault", "drop", "--timeout=3", "--device"};
   CHECK_THAT(failure_text(report.cases[0], report, {}),
-             ContainsSubstring("again: shardproof run 'a/one[W=1]' --seed 0 '--subject=flat shard' --fault drop\n"));
+             ContainsSubstring("again: shardproof run 'a/one[W=1]' --seed 0 '--subject=flat shard' --fault drop --timeout=3\n"));
 }
 
 TEST_CASE("words, durations and margins of a terminal") {
