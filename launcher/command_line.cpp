@@ -1,173 +1,292 @@
 #include "launcher/command_line.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
-#include <cmath>
+#include <algorithm>
+#include <limits>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "launcher/launcher.hpp"
+#include "launcher/option_values.hpp"
+#include "launcher/standard_streams.hpp"
 
 namespace shardproof::launcher {
 namespace {
 
-constexpr char footer[] =
-    "Filters: a suite, a case id, a glob over ids (* and ?), or [tag]; several are a union.\n"
-    "Exit codes, the first that applies: 2 usage, nothing selected or output unusable; 3 the worker or the meeting of its ranks failed;\n"
-    "4 a rank crashed or hung; 5 evidence missing, corrupt or ranks disagree; 1 a case failed; 6 skips over budget; 0 all passed.\n"
-    "Interrupted by a signal: 128 + its number.";
+constexpr char all_footer[] =
+    "Exit codes: 0 is good, 2 a command that cannot be or output that cannot be written. What others mean, each command's --help says.";
+constexpr char filters_footer[] =
+    "Arguments:\n"
+    "  filters                           Which cases: a suite, an id, a glob over ids (* and ?) or a [tag]; several are a union;\n"
+    "                                    all cases when there is none\n\n";
+constexpr char run_footer[] =
+    "Exit codes, the first that applies: 128 + n interrupted by signal n; 2 usage, nothing selected or output unusable; 3 the worker or\n"
+    "the meeting of its ranks failed; 4 a rank crashed or hung; 5 evidence missing, corrupt or ranks disagree; 1 a case failed;\n"
+    "6 skips over budget; 0 all passed.";
+constexpr char list_footer[] =
+    "Exit codes: 0 listed; 2 usage, nothing selected or output unusable; 3 the worker does not say its cases; 128 + n interrupted by\n"
+    "signal n.";
+constexpr char faults_footer[] =
+    "Exit codes, the first that applies: 128 + n interrupted by signal n; 2 usage, nothing selected or output unusable; 3 the worker or\n"
+    "the meeting of its ranks failed; 4, 5 and 1 what `run` says of the cases without a fault, where they do not all pass;\n"
+    "1 a fault survived every selected case with one of its clauses; 0 each was noticed.";
+constexpr char merge_footer[] =
+    "Exit codes, the first that applies: 2 usage, no world to merge or output unusable; 3 ranks did not meet; 4 a rank crashed or hung;\n"
+    "5 evidence missing, corrupt or ranks disagree; 1 a case failed; 6 skips over budget; 0 all passed.";
+constexpr char diff_footer[] = "Exit codes: 0 nothing got worse; 1 something did; 2 usage, a report that is none, or output unusable.";
+constexpr char stable_footer[] = "Exit codes: 0 printed; 2 usage, a report that is none, or output unusable.";
 
-/// Text that options are made of once all of it has been read.
+/// Options as they were written. Their meaning is found after all of them have been read, by rules and in words of our own.
 struct Texts {
-  std::string order = "listed", shard = "1/1", color = "auto";
-  double timeout_s = 60;
+  std::string order = "listed", shard = "1/1", color = "auto", timeout = "60", repeat = "1";
+  std::optional<std::string> seed, allowed_skips;
+  std::vector<std::string> ranks;
 };
 
-void add_worker(CLI::App& command, std::filesystem::path& worker) {
-  command.add_option("--worker", worker, "The program of ranked cases (default: shardproof-worker beside this one)");
-}
+/// Of all commands; the one that was chosen is used.
+struct Everything {
+  Texts texts;
+  RunOptions run;
+  ListOptions list;
+  FaultsOptions faults;
+  MergeOptions merge;
+  DiffOptions diff;
+  StableOptions stable;
+};
+
+// -- Declaring ---------------------------------------------------------------------------------------------------------------------------
 
 /// CLI11 takes an argument in brackets for a list and strips them: `[tag]` would not arrive. So filters are what it leaves over.
-void allow_filters(CLI::App& command) {
+CLI::App& add_command(CLI::App& app, const char* name, const char* what, const std::string& footer) {
+  CLI::App& command = *app.add_subcommand(name, what);
   command.allow_extras();
-  command.footer("Arguments:\n  filters                           Which cases: suites, ids, globs or [tags]; all when there is none");
+  command.footer(footer);
+  return command;
 }
 
-std::vector<std::string> filters_of(const CLI::App& command) {
-  std::vector<std::string> filters = command.remaining();
-  for (const std::string& filter : filters) {
-    if (filter.starts_with('-'))
-      throw CommandError(usage, fmt::format("unknown option {} (`shardproof {} --help` lists them)", filter, command.get_name()));
-  }
-  return filters;
+void add_worker(CLI::App& command, std::filesystem::path& worker) {
+  command.add_option("--worker", worker, "The program of ranked cases (default: shardproof-worker beside this one)")
+      ->option_text("PROGRAM");
 }
 
-void add_color(CLI::App& command, std::string& color) {
-  command.add_option("--color", color, "When to colour")->check(CLI::IsMember({"auto", "always", "never"}))->capture_default_str();
+void add_color(CLI::App& command, Texts& texts) {
+  command.add_option("--color", texts.color, "When to colour: auto, always or never")->option_text("WHEN=auto");
 }
 
-void add_terminal(CLI::App& command, TerminalOptions& terminal, std::string& color) {
-  auto* quiet = command.add_flag("-q,--quiet", terminal.quiet, "Failures and the last line only");
-  command.add_flag("-v,--verbose", terminal.verbose, "Every case, with its measurements")->excludes(quiet);
-  add_color(command, color);
+void add_terminal(CLI::App& command, TerminalOptions& terminal, Texts& texts) {
+  auto* quiet = command.add_flag("-q,--quiet", terminal.quiet, "Failures and the last line only")->option_text(" ");
+  command.add_flag("-v,--verbose", terminal.verbose, "Every case, with its measurements")->excludes(quiet)->option_text(" ");
+  add_color(command, texts);
+}
+
+void add_skips(CLI::App& command, Texts& texts) {
+  command.add_option("--allow-skips", texts.allowed_skips, "End with 6 when more cases than this are skipped")->option_text("N");
 }
 
 void add_plan(CLI::App& command, PlanOptions& plan, Texts& texts) {
-  allow_filters(command);
-  command.add_option("--ranks", plan.ranks, "World sizes to run, as 2,4 (default: all that there are cases for)")
-      ->delimiter(',')
-      ->allow_extra_args(false);
-  command.add_option("--subject", plan.subject, "The engine under test (default: the worker's first)");
-  command.add_option("--device", plan.device, "What runs the work")->capture_default_str();
-  command.add_option("--fabric", plan.fabric, "What moves bytes between ranks")->capture_default_str();
-  command.add_option("--timeout", texts.timeout_s, "Seconds that a case may take")->capture_default_str();
+  command.add_option("--ranks", texts.ranks, "World sizes to run, as 2,4 (default: all that there are cases for)")
+      ->allow_extra_args(false)
+      ->option_text("N[,N...]");
+  command.add_option("--subject", plan.subject, "The engine under test (default: the worker's first)")->option_text("NAME");
+  command.add_option("--device", plan.device, "What runs the work")->option_text("NAME=sim");
+  command.add_option("--fabric", plan.fabric, "What moves bytes between ranks")->option_text("NAME=shm");
+  command.add_option("--timeout", texts.timeout, "Seconds that a case may take. Its ranks are then told to leave, and killed 2 s later")
+      ->option_text("SECONDS=60");
 }
 
-ColorWhen color_when(const std::string& text) {
-  return text == "always" ? ColorWhen::always : text == "never" ? ColorWhen::never : ColorWhen::automatic;
+void declare_run(CLI::App& app, RunOptions& run, Texts& texts) {
+  CLI::App& command =
+      add_command(app, "run", "Run cases in worlds of real ranks and write one merged report", std::string(filters_footer) + run_footer);
+  add_plan(command, run.plan, texts);
+  command.add_option("--seed", texts.seed, "Of everything random (default: 0; with --order random a fresh one, printed)")->option_text("N");
+  command.add_option("--order", texts.order, "Of the cases of a world: listed or random")->option_text("ORDER=listed");
+  command.add_option("--repeat", texts.repeat, "How often to run each case")->option_text("N=1");
+  command.add_option("--shard", texts.shard, "Part I of N of the selected cases, from 1")->option_text("I/N");
+  command.add_option("--fault", run.plan.fault, "Apply a fault of the worker's to the subject")->option_text("NAME");
+  command.add_flag("--trace", run.plan.trace, "Write each case's recorded facts as a trace that Perfetto opens");
+  add_skips(command, texts);
+  command.add_option("--out", run.out, "Where to write: a new or empty directory (default: a new one under shardproof-out/)")
+      ->option_text("DIRECTORY");
+  add_worker(command, run.worker);
+  add_terminal(command, run.terminal, texts);
 }
 
-std::chrono::milliseconds timeout(double seconds) {
-  // A day and more is a mistake in the unit, and so is no time at all.
-  if (!(seconds >= 0.001 && seconds <= 1e6)) throw CommandError(usage, "--timeout: a number of seconds from 0.001 to 1000000");
-  return std::chrono::milliseconds(std::llround(seconds * 1000));
+void declare_list(CLI::App& app, ListOptions& list) {
+  CLI::App& command = add_command(app, "list", "List the cases of a worker", std::string(filters_footer) + list_footer);
+  command.add_flag("--json", list.json, "As JSON");
+  auto* seeds = command
+                    .add_flag("--seeds", list.seeds,
+                              "Which seed test became which cases: a test of the framework's own files that the suite restates")
+                    ->option_text(" ");
+  command.add_flag("--clauses", list.clauses, "Which cases check a clause, and which faults break it")->excludes(seeds)->option_text(" ");
+  add_worker(command, list.worker);
+}
+
+void declare_faults(CLI::App& app, FaultsOptions& faults, Texts& texts) {
+  CLI::App& command =
+      add_command(app, "faults", "Run the cases against every fault: each must be noticed", std::string(filters_footer) + faults_footer);
+  add_plan(command, faults.plan, texts);
+  command.add_flag("--json", faults.json, "As JSON");
+  command.add_option("--out", faults.out, "Keep the reports of all runs in this new or empty directory")->option_text("DIRECTORY");
+  add_worker(command, faults.worker);
+  add_terminal(command, faults.terminal, texts);
+}
+
+void declare_merge(CLI::App& app, MergeOptions& merge, Texts& texts) {
+  CLI::App& command =
+      add_command(app, "merge", "Make the report of a run that another launcher started, or that was cut short", merge_footer);
+  command.add_option("directory", merge.directory, "The run directory")->option_text(" ");
+  add_skips(command, texts);
+  command.add_option("--worker", merge.worker, "The program that ran, where the run directory does not say its cases")
+      ->option_text("PROGRAM");
+  add_terminal(command, merge.terminal, texts);
+}
+
+void declare_diff(CLI::App& app, DiffOptions& diff, Texts& texts) {
+  CLI::App& command = add_command(app, "diff", "What changed between two reports; ends with 1 when something got worse", diff_footer);
+  command.add_option("before", diff.before, "A report.json or a run directory")->option_text(" ");
+  command.add_option("after", diff.after, "A report.json or a run directory")->option_text(" ");
+  command.add_flag("--json", diff.json, "As JSON");
+  add_color(command, texts);
+}
+
+void declare_stable(CLI::App& app, StableOptions& stable) {
+  CLI::App& command =
+      add_command(app, "stable", "Print the part of a report that is equal, byte for byte, between runs of one seed", stable_footer);
+  command.add_option("report", stable.report, "A report.json or a run directory")->option_text(" ");
+}
+
+// -- Parsing -----------------------------------------------------------------------------------------------------------------------------
+
+std::vector<std::string> names_of_commands(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) names.push_back(command->get_name());
+  return names;
+}
+
+/// The command that the arguments name, with its options read.
+const CLI::App& parse(CLI::App& app, int argc, const char* const* argv) {
+  const std::vector<std::string> known = names_of_commands(app);
+  if (argc > 1 && *argv[1] != '-' && std::find(known.begin(), known.end(), argv[1]) == known.end())
+    throw CommandError(usage, fmt::format("unknown command '{}'; known: {}", argv[1], fmt::join(known, ", ")));
+  const auto help = [&] {
+    const auto chosen = app.get_subcommands();
+    return fmt::format("`shardproof {}--help`", chosen.empty() ? "" : chosen.front()->get_name() + " ");
+  };
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ArgumentMismatch& error) {
+    const std::string text = error.what();
+    throw CommandError(usage, fmt::format("{} needs one value ({} explains it)", text.substr(0, text.find(':')), help()));
+  } catch (const CLI::Success&) {
+    throw;  // help or the version was asked for
+  } catch (const CLI::ParseError& error) {
+    throw CommandError(usage, fmt::format("{} ({} lists the options)", error.what(), help()));
+  }
+  const auto chosen = app.get_subcommands();
+  for (const std::string& left : chosen.empty() ? app.remaining() : chosen.front()->remaining()) {
+    if (left.starts_with('-')) throw CommandError(usage, fmt::format("unknown option {} ({} lists them)", left, help()));
+  }
+  if (chosen.empty())
+    throw CommandError(usage, fmt::format("which command? There are {} (`shardproof --help` explains them)", fmt::join(known, ", ")));
+  return *chosen.front();
+}
+
+// -- Converting --------------------------------------------------------------------------------------------------------------------------
+
+void require_given(const CLI::App& command, const std::vector<std::pair<const char*, std::filesystem::path>>& arguments) {
+  std::string all;
+  bool given = true;
+  for (const auto& [name, value] : arguments) {
+    all += fmt::format(" {}", name);
+    given = given && !value.empty();
+  }
+  const std::string name = command.get_name();
+  if (!given) throw CommandError(usage, fmt::format("{} takes{}: shardproof {}{}", name, arguments.size() == 1 ? "" : " both", name, all));
+  const auto extra = command.remaining();
+  if (!extra.empty()) throw CommandError(usage, fmt::format("'{}' is too much: shardproof {}{}", extra.front(), name, all));
+}
+
+void convert_plan(const CLI::App& command, const Texts& texts, PlanOptions& plan) {
+  plan.filters = command.remaining();
+  plan.ranks = world_sizes(texts.ranks);
+  plan.timeout = timeout(texts.timeout);
+}
+
+std::optional<std::size_t> allowed_skips(const Texts& texts) {
+  if (!texts.allowed_skips) return std::nullopt;
+  return whole_number("--allow-skips", *texts.allowed_skips, 0, std::numeric_limits<std::size_t>::max());
+}
+
+Options convert(const CLI::App& command, Everything all) {
+  const std::string name = command.get_name();
+  const Texts& texts = all.texts;
+  const ColorWhen color = color_when(texts.color);
+  if (name == "run") {
+    convert_plan(command, texts, all.run.plan);
+    if (texts.seed) all.run.seed = whole_number("--seed", *texts.seed, 0, std::numeric_limits<std::uint64_t>::max());
+    all.run.plan.order = order(texts.order);
+    all.run.plan.repeat = static_cast<int>(whole_number("--repeat", texts.repeat, 1, 1'000'000));
+    all.run.plan.shard = parse_shard(texts.shard);
+    all.run.allowed_skips = allowed_skips(texts);
+    all.run.terminal.color = color;
+    return std::move(all.run);
+  }
+  if (name == "list") {
+    all.list.filters = command.remaining();
+    return std::move(all.list);
+  }
+  if (name == "faults") {
+    convert_plan(command, texts, all.faults.plan);
+    all.faults.terminal.color = color;
+    return std::move(all.faults);
+  }
+  if (name == "merge") {
+    require_given(command, {{"DIRECTORY", all.merge.directory}});
+    all.merge.allowed_skips = allowed_skips(texts);
+    all.merge.terminal.color = color;
+    return std::move(all.merge);
+  }
+  if (name == "stable") {
+    require_given(command, {{"REPORT", all.stable.report}});
+    return std::move(all.stable);
+  }
+  require_given(command, {{"BEFORE", all.diff.before}, {"AFTER", all.diff.after}});
+  all.diff.color = color;
+  return std::move(all.diff);
 }
 
 }  // namespace
 
-std::variant<Options, Answered> parse_command_line(int argc, const char* const* argv) {
+std::optional<Options> parse_command_line(int argc, const char* const* argv) {
   CLI::App app("Tests of code that runs on many ranks, and a conformance suite for sharded-data-parallel engines.", "shardproof");
   app.set_version_flag("--version", SHARDPROOF_VERSION);
-  app.require_subcommand(1);
-  app.footer(footer);
+  app.require_subcommand(0, 1);
+  app.allow_extras();
+  app.footer(all_footer);
   app.get_formatter()->column_width(34);
 
-  Texts texts;
-  RunOptions run;
-  auto* run_command = app.add_subcommand("run", "Run cases in worlds of real ranks and write one merged report");
-  add_plan(*run_command, run.plan, texts);
-  run_command->add_option("--seed", run.seed, "Of everything random (default: 0; with --order random a fresh one, printed)")
-      ->check(CLI::NonNegativeNumber);
-  run_command->add_option("--order", texts.order, "Of the cases of a world")
-      ->check(CLI::IsMember({"listed", "random"}))
-      ->capture_default_str();
-  run_command->add_option("--repeat", run.plan.repeat, "How often to run each case")->capture_default_str();
-  run_command->add_option("--shard", texts.shard, "Part i of n of the selected cases, as i/n");
-  run_command->add_option("--fault", run.plan.fault, "Apply a fault of the worker's to the subject");
-  run_command->add_flag("--trace", run.plan.trace, "Write each case's recorded facts as a trace that Perfetto opens");
-  run_command->add_option("--allow-skips", run.allowed_skips, "End with 6 when more cases than this are skipped")
-      ->check(CLI::NonNegativeNumber);
-  run_command->add_option("--out", run.out, "Where to write: a new or empty directory (default: a new one under shardproof-out/)");
-  add_worker(*run_command, run.worker);
-  add_terminal(*run_command, run.terminal, texts.color);
-
-  ListOptions list;
-  auto* list_command = app.add_subcommand("list", "List the cases of a worker");
-  allow_filters(*list_command);
-  list_command->add_flag("--json", list.json, "As JSON");
-  auto* seeds = list_command->add_flag("--seeds", list.seeds, "Which seed test became which cases");
-  list_command->add_flag("--clauses", list.clauses, "Which cases check a clause, and which faults break it")->excludes(seeds);
-  add_worker(*list_command, list.worker);
-
-  FaultsOptions faults;
-  auto* faults_command = app.add_subcommand("faults", "Run the cases against every fault: each must be noticed");
-  add_plan(*faults_command, faults.plan, texts);
-  faults_command->add_flag("--json", faults.json, "As JSON");
-  faults_command->add_option("--out", faults.out, "Keep the reports of all runs in this new or empty directory");
-  add_worker(*faults_command, faults.worker);
-  add_terminal(*faults_command, faults.terminal, texts.color);
-
-  MergeOptions merge;
-  auto* merge_command = app.add_subcommand("merge", "Make the report of a run that another launcher started, or that was cut short");
-  merge_command->add_option("directory", merge.directory, "The run directory")->required();
-  merge_command->add_option("--allow-skips", merge.allowed_skips, "End with 6 when more cases than this are skipped")
-      ->check(CLI::NonNegativeNumber);
-  merge_command->add_option("--worker", merge.worker, "The program that ran, where the run directory does not say its cases");
-  add_terminal(*merge_command, merge.terminal, texts.color);
-
-  DiffOptions diff;
-  auto* diff_command = app.add_subcommand("diff", "What changed between two reports; ends with 1 when something got worse");
-  diff_command->add_option("before", diff.before, "A report.json or a run directory")->required();
-  diff_command->add_option("after", diff.after, "A report.json or a run directory")->required();
-  diff_command->add_flag("--json", diff.json, "As JSON");
-  add_color(*diff_command, texts.color);
-
-  StableOptions stable;
-  auto* stable_command = app.add_subcommand("stable", "Print the part of a report that is equal, byte for byte, between runs of one seed");
-  stable_command->add_option("report", stable.report, "A report.json or a run directory")->required();
-
+  Everything all;
+  declare_run(app, all.run, all.texts);
+  declare_list(app, all.list);
+  declare_faults(app, all.faults, all.texts);
+  declare_merge(app, all.merge, all.texts);
+  declare_diff(app, all.diff, all.texts);
+  declare_stable(app, all.stable);
   try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& answer) {
-    return Answered{app.exit(answer) == 0 ? 0 : usage};
+    const CLI::App& command = parse(app, argc, argv);
+    return convert(command, std::move(all));
+  } catch (const CLI::CallForVersion&) {
+    say(app.version() + "\n");
+  } catch (const CLI::Success&) {
+    say(app.help());
   }
-  const ColorWhen color = color_when(texts.color);
-  if (*run_command) {
-    run.plan.filters = filters_of(*run_command);
-    run.plan.timeout = timeout(texts.timeout_s);
-    run.plan.order = texts.order == "random" ? Order::random : Order::listed;
-    run.plan.shard = parse_shard(texts.shard);
-    run.terminal.color = color;
-    return Options(std::move(run));
-  }
-  if (*list_command) {
-    list.filters = filters_of(*list_command);
-    return Options(std::move(list));
-  }
-  if (*faults_command) {
-    faults.plan.filters = filters_of(*faults_command);
-    faults.plan.timeout = timeout(texts.timeout_s);
-    faults.terminal.color = color;
-    return Options(std::move(faults));
-  }
-  if (*merge_command) {
-    merge.terminal.color = color;
-    return Options(std::move(merge));
-  }
-  if (*stable_command) return Options(std::move(stable));
-  diff.color = color;
-  return Options(std::move(diff));
+  return std::nullopt;
 }
 
 }  // namespace shardproof::launcher

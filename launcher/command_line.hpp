@@ -1,18 +1,14 @@
 // From argv to options. The only file that knows CLI11, which costs seconds to compile.
 #pragma once
 
-#include <variant>
+#include <optional>
 
 #include "launcher/options.hpp"
 
 namespace shardproof::launcher {
 
-/// The exit code of a command line that is answered by itself: help, version, or a mistake.
-struct Answered {
-  int exit_code = 0;
-};
-
-/// Prints help or what is wrong with the arguments.
-std::variant<Options, Answered> parse_command_line(int argc, const char* const* argv);
+/// Nothing when the command line asked for help or the version, which has then been printed. Throws CommandError (usage) saying what of it
+/// was not understood.
+std::optional<Options> parse_command_line(int argc, const char* const* argv);
 
 }  // namespace shardproof::launcher

@@ -1,11 +1,11 @@
 // `shardproof diff`: what changed between two reports.
-#include <fmt/format.h>
-
 #include <nlohmann/json.hpp>
 
+#include "harness/protocol/json_text.hpp"
 #include "launcher/commands.hpp"
 #include "launcher/launcher.hpp"
 #include "launcher/report_file.hpp"
+#include "launcher/standard_streams.hpp"
 #include "launcher/terminal.hpp"
 #include "reports/diff.hpp"
 
@@ -17,9 +17,9 @@ int diff_command(const DiffOptions& options) {
   };
   const reports::Diff diff = reports::diff(read(options.before), read(options.after));
   if (options.json) {
-    fmt::print("{}\n", reports::to_json(diff).dump(2));
+    say(dump_document(reports::to_json(diff)) + "\n");
   } else {
-    fmt::print("{}", reports::to_text(diff, use_color(options.color, stdout)));
+    say(reports::to_text(diff, use_color(options.color, stdout)));
   }
   return diff.regression() ? case_failed : all_passed;
 }

@@ -4,12 +4,14 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "harness/protocol/json_text.hpp"
 #include "launcher/commands.hpp"
 #include "launcher/kill_matrix.hpp"
 #include "launcher/launcher.hpp"
 #include "launcher/output.hpp"
 #include "launcher/rendezvous_directory.hpp"
 #include "launcher/run.hpp"
+#include "launcher/standard_streams.hpp"
 
 namespace shardproof::launcher {
 namespace {
@@ -17,8 +19,8 @@ namespace {
 /// Runs of the same worker, one after the other, each with a directory of its own below one place.
 class FaultRuns {
  public:
-  FaultRuns(const Worker& worker, std::filesystem::path place, const std::vector<std::string>& argv)
-      : worker_(worker), place_(std::move(place)), argv_(argv), silent_(stderr, {.color = ColorWhen::never, .quiet = true}) {}
+  FaultRuns(const Worker& worker, std::filesystem::path place, const std::vector<std::string>& argv, SignalWatch& signals)
+      : worker_(worker), place_(std::move(place)), argv_(argv), signals_(signals), silent_(stderr, {.quiet = true}) {}
 
   /// Throws CommandError when the ranks could not do their work, or when the user ended it.
   reports::Report run(const PlanOptions& options, const std::string& name) {
@@ -36,9 +38,12 @@ class FaultRuns {
   const Worker& worker_;
   std::filesystem::path place_;
   const std::vector<std::string>& argv_;
+  SignalWatch& signals_;
   Terminal silent_;
-  SignalWatch signals_;
 };
+
+/// The run of all cases on the subject as it is.
+constexpr char without_fault[] = "clean";
 
 std::vector<std::string> ids(const std::vector<CaseInfo>& cases) {
   std::vector<std::string> result;
@@ -49,7 +54,8 @@ std::vector<std::string> ids(const std::vector<CaseInfo>& cases) {
 }  // namespace
 
 int faults_command(FaultsOptions options, const std::vector<std::string>& argv) {
-  const Worker worker = ask_worker(options.worker);
+  SignalWatch signals;
+  const Worker worker = ask_worker(options.worker, signals);
   if (worker.listing.faults.empty()) throw CommandError(usage, "the worker has no faults");
   std::vector<CaseInfo> cases = select_cases(worker.listing, options.plan.filters);
   if (!options.plan.ranks.empty()) {
@@ -63,12 +69,12 @@ int faults_command(FaultsOptions options, const std::vector<std::string>& argv) 
   Terminal terminal(options.json ? stderr : stdout, options.terminal);
   const bool keep = !options.out.empty();
   const RendezvousDirectory scratch = RendezvousDirectory::make(1);
-  FaultRuns runs(worker, keep ? make_run_directory(options.out).root : scratch.path(), argv);
+  FaultRuns runs(worker, keep ? claim_directory(options.out, without_fault) : scratch.path(), argv, signals);
 
   PlanOptions one = options.plan;
   one.filters = ids(cases);
   terminal.note(fmt::format("without a fault: {} cases", cases.size()));
-  const reports::Report clean = runs.run(one, "clean");
+  const reports::Report clean = runs.run(one, without_fault);
   const int clean_code = reports::exit_code(clean, std::nullopt);
   if (clean_code != all_passed) terminal.print(reports::summary(clean, terminal.style()));
 
@@ -83,11 +89,12 @@ int faults_command(FaultsOptions options, const std::vector<std::string>& argv) 
 
   const KillMatrix matrix = kill_matrix(worker.listing.faults, cases, clean, faulty);
   if (options.json) {
-    fmt::print("{}\n", to_json(matrix).dump(2));
+    say(dump_document(to_json(matrix)) + "\n");
   } else {
     terminal.print(to_text(matrix, terminal.color()));
   }
   if (keep) terminal.note(fmt::format("reports: {}", std::filesystem::absolute(options.out).string()));
+  if (!options.json) require_said(terminal.lost());
   // What the cases say of the subject itself comes first: on a broken one, no fault can be judged.
   if (clean_code != all_passed) return clean_code;
   return matrix.all_killed() ? all_passed : case_failed;

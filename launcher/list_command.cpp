@@ -8,9 +8,13 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "harness/protocol/json_text.hpp"
 #include "launcher/commands.hpp"
+#include "launcher/launcher.hpp"
 #include "launcher/plan.hpp"
+#include "launcher/standard_streams.hpp"
 #include "launcher/worker.hpp"
+#include "reports/terminal.hpp"
 
 namespace shardproof::launcher {
 namespace {
@@ -37,9 +41,9 @@ std::vector<ClauseRow> clause_rows(const Listing& listing, const std::vector<Cas
   return rows;
 }
 
-void print_json(const ordered_json& json) { fmt::print("{}\n", json.dump(2)); }
+std::string document(const ordered_json& json) { return dump_document(json) + "\n"; }
 
-void list_clauses(const std::vector<ClauseRow>& rows, bool json) {
+std::string clauses_text(const std::vector<ClauseRow>& rows, bool json) {
   if (json) {
     ordered_json all = ordered_json::array();
     for (const ClauseRow& row : rows) {
@@ -48,18 +52,19 @@ void list_clauses(const std::vector<ClauseRow>& rows, bool json) {
       entry["faults"] = row.faults;
       all.push_back(std::move(entry));
     }
-    print_json(all);
-    return;
+    return document(all);
   }
+  std::string text;
   for (const ClauseRow& row : rows) {
-    fmt::print("{} ({}): {}\n", row.clause.id, row.clause.required ? "required" : "reference", row.clause.text);
-    for (const std::string& id : row.cases) fmt::print("  case   {}\n", id);
-    for (const std::string& name : row.faults) fmt::print("  fault  {}\n", name);
+    text += fmt::format("{} ({}): {}\n", row.clause.id, row.clause.required ? "required" : "reference", row.clause.text);
+    for (const std::string& id : row.cases) text += fmt::format("  case   {}\n", id);
+    for (const std::string& name : row.faults) text += fmt::format("  fault  {}\n", name);
   }
+  return text;
 }
 
 /// With filters, the seeds that have a part in the selected cases.
-void list_seeds(const Listing& listing, const std::vector<CaseInfo>& cases, bool json) {
+std::string seeds_text(const Listing& listing, const std::vector<CaseInfo>& cases, bool json) {
   std::set<std::string> selected;
   for (const CaseInfo& info : cases) selected.insert(info.id);
   std::vector<SeedInfo> seeds;
@@ -70,44 +75,39 @@ void list_seeds(const Listing& listing, const std::vector<CaseInfo>& cases, bool
     }
     if (!kept.cases.empty() || cases.size() == listing.cases.size()) seeds.push_back(std::move(kept));
   }
-  if (json) {
-    print_json(ordered_json(seeds));
-    return;
-  }
+  if (json) return document(seeds);
+  std::string text;
   for (const SeedInfo& seed : seeds) {
-    fmt::print("{}\n", seed.seed);
-    for (const std::string& id : seed.cases) fmt::print("  {}\n", id);
+    text += seed.seed + "\n";
+    for (const std::string& id : seed.cases) text += fmt::format("  {}\n", id);
   }
+  return text;
 }
 
-void list_cases(const std::vector<CaseInfo>& cases, bool json) {
-  if (json) {
-    print_json(ordered_json(cases));
-    return;
-  }
+std::string cases_text(const std::vector<CaseInfo>& cases, bool json) {
+  if (json) return document(cases);
   std::size_t width = 0;
+  std::string text;
   for (const CaseInfo& info : cases) width = std::max(width, info.id.size());
   for (const CaseInfo& info : cases) {
     std::string line = fmt::format("{:<{}}  {}", info.id, width, fmt::join(info.clauses, ","));
     for (const std::string& tag : info.tags) line += fmt::format(" [{}]", tag);
-    fmt::print("{}\n", line.substr(0, line.find_last_not_of(' ') + 1));
+    text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
   }
-  fmt::print("{} case{}\n", cases.size(), cases.size() == 1 ? "" : "s");
+  return text + fmt::format("{} case{}\n", cases.size(), cases.size() == 1 ? "" : "s");
 }
 
 }  // namespace
 
 int list_command(const ListOptions& options) {
-  const Worker worker = ask_worker(options.worker);
+  SignalWatch signals;
+  const Worker worker = ask_worker(options.worker, signals);
   const std::vector<CaseInfo> cases = select_cases(worker.listing, options.filters);
-  if (options.seeds) {
-    list_seeds(worker.listing, cases, options.json);
-  } else if (options.clauses) {
-    list_clauses(clause_rows(worker.listing, cases), options.json);
-  } else {
-    list_cases(cases, options.json);
-  }
-  return 0;
+  const std::string text = options.seeds     ? seeds_text(worker.listing, cases, options.json)
+                           : options.clauses ? clauses_text(clause_rows(worker.listing, cases), options.json)
+                                             : cases_text(cases, options.json);
+  say(options.json ? text : reports::printable(text));
+  return all_passed;
 }
 
 }  // namespace shardproof::launcher

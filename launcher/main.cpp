@@ -1,5 +1,4 @@
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -11,6 +10,7 @@
 #include "launcher/command_line.hpp"
 #include "launcher/commands.hpp"
 #include "launcher/launcher.hpp"
+#include "launcher/standard_streams.hpp"
 
 namespace {
 
@@ -42,15 +42,15 @@ void reserve_standard_descriptors() {
 int main(int argc, char** argv) {
   reserve_standard_descriptors();
   ::signal(SIGCHLD, SIG_DFL);  // a parent that ignored it would have hidden from us how ranks end
+  ::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow (ulimit -f) is an error of its write, not the end of the run
   try {
-    const auto parsed = parse_command_line(argc, argv);
-    if (const auto* answered = std::get_if<Answered>(&parsed)) return answered->exit_code;
-    return dispatch(std::get<Options>(parsed), {argv, argv + argc});
+    const auto options = parse_command_line(argc, argv);
+    return options ? dispatch(*options, {argv, argv + argc}) : all_passed;
   } catch (const CommandError& error) {
-    fmt::print(stderr, "shardproof: {}\n", error.what());
+    complain(error.what());
     return error.code();
   } catch (const std::exception& error) {
-    fmt::print(stderr, "shardproof: {}\n", error.what());
+    complain(error.what());
     return infrastructure;
   }
 }

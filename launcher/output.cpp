@@ -34,13 +34,9 @@ std::filesystem::path make_dated_directory(const std::filesystem::path& parent) 
   }
 }
 
-void point_latest_to(const std::filesystem::path& directory) {
-  const std::filesystem::path link = directory.parent_path() / "latest";
-  const std::filesystem::path fresh = directory.parent_path() / fmt::format(".latest-{}", getpid());
-  std::error_code error;
-  std::filesystem::create_directory_symlink(directory.filename(), fresh, error);
-  if (!error) std::filesystem::rename(fresh, link, error);  // atomic: there is always a latest
-  if (error) throw unusable(link, "link", error);
+CommandError not_empty(const std::filesystem::path& directory) {
+  return {usage,
+          fmt::format("output unusable: {} is not empty, and nothing is ever overwritten: name a new directory", directory.string())};
 }
 
 }  // namespace
@@ -55,21 +51,44 @@ RunDirectory make_run_directory(const std::filesystem::path& asked) {
   if (asked.empty()) {
     const std::filesystem::path parent = std::filesystem::absolute("shardproof-out");
     make_directory(parent);
-    const std::filesystem::path directory = make_dated_directory(parent);
-    point_latest_to(directory);
-    return {directory};
+    const RunDirectory run{make_dated_directory(parent)};
+    make_directory(run.worlds());
+    return run;
   }
+  return {claim_directory(asked, RunDirectory().worlds().string())};
+}
+
+std::filesystem::path claim_directory(const std::filesystem::path& asked, const std::string& first) {
   const std::filesystem::path directory = std::filesystem::absolute(asked);
   make_directory(directory);
   std::error_code error;
   const bool empty = std::filesystem::is_empty(directory, error);
   if (error) throw unusable(directory, "read directory", error);
-  if (!empty) {
-    throw CommandError(
-        usage, fmt::format("output unusable: {} is not empty, and nothing is ever overwritten: name a new directory", directory.string()));
+  if (!empty) throw not_empty(directory);
+  const std::filesystem::path claim = directory / first;
+  // Somebody else may have found it empty too; only one of us makes this.
+  const bool ours = std::filesystem::create_directory(claim, error);
+  if (error) throw unusable(claim, "make directory", error);
+  if (!ours) throw not_empty(directory);
+  try {
+    require_writable(directory);
+  } catch (const CommandError&) {
+    std::filesystem::remove(claim, error);  // usable again once there is room
+    throw;
   }
-  require_writable(directory);
-  return {directory};
+  return directory;
+}
+
+std::optional<std::string> point_latest_to(const RunDirectory& run) {
+  const std::filesystem::path link = run.root.parent_path() / "latest";
+  const std::filesystem::path fresh = run.root.parent_path() / fmt::format(".latest-{}", getpid());
+  std::error_code error, ignored;
+  std::filesystem::remove(fresh, ignored);  // of a process of the same number that was killed
+  std::filesystem::create_directory_symlink(run.root.filename(), fresh, error);
+  if (!error) std::filesystem::rename(fresh, link, error);  // atomic: there is always a latest
+  if (!error) return std::nullopt;
+  std::filesystem::remove(fresh, ignored);
+  return fmt::format("{} does not lead to this run: {}", link.string(), error.message());
 }
 
 void write_file(const std::filesystem::path& file, std::string_view text) {

@@ -7,6 +7,7 @@
 #include "launcher/launcher.hpp"
 #include "launcher/output.hpp"
 #include "launcher/run.hpp"
+#include "launcher/standard_streams.hpp"
 
 namespace shardproof::launcher {
 namespace {
@@ -35,13 +36,16 @@ std::string heading(const Plan& plan, const PlanOptions& options) {
 
 int run_command(RunOptions options, const std::vector<std::string>& argv) {
   options.plan.seed = choose_seed(options);
-  const Worker worker = ask_worker(options.worker);
+  SignalWatch signals;
+  const Worker worker = ask_worker(options.worker, signals);
   Plan selected = plan(worker.listing, options.plan);
   const RunDirectory directory = make_run_directory(options.out);
+  if (options.out.empty()) {
+    if (const auto obstacle = point_latest_to(directory)) complain("warning: " + *obstacle);
+  }
 
   Terminal terminal(stdout, options.terminal);
   terminal.explain(worker.listing.clauses);
-  SignalWatch signals;
   terminal.note(heading(selected, options.plan));
   reports::RunHead head = make_head(worker, selected, options.plan, argv);
   const RunResult result = run_plan(worker, std::move(selected), directory, std::move(head), signals, terminal);
@@ -49,9 +53,13 @@ int run_command(RunOptions options, const std::vector<std::string>& argv) {
   terminal.print(reports::summary(result.report, terminal.style()));
   terminal.note(fmt::format("report: {}", directory.report().string()));
   for (const std::string& error : {result.output_error, result.infrastructure_error}) {
-    if (!error.empty()) fmt::print(stderr, "shardproof: {}\n", error);
+    if (!error.empty()) complain(error);
   }
-  if (result.interrupted_by != 0) fmt::print(stderr, "shardproof: interrupted; the report holds what was done until then\n");
+  if (result.interrupted_by != 0) {
+    complain("interrupted; the report holds what was done until then");
+  } else {
+    require_said(terminal.lost());
+  }
   return exit_code(result, options.allowed_skips);
 }
 

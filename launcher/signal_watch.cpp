@@ -10,7 +10,7 @@ namespace shardproof::launcher {
 SignalWatch::SignalWatch() {
   sigset_t watched;
   sigemptyset(&watched);
-  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU, SIGUSR1, SIGUSR2, SIGALRM}) {
     struct sigaction current{};
     sigaction(number, nullptr, &current);
     if (current.sa_handler != SIG_IGN) sigaddset(&watched, number);

@@ -1,4 +1,5 @@
-// SIGINT, SIGTERM and SIGHUP as a descriptor, so that an interrupted run still ends its ranks and writes its report.
+// The signals that ask a process to end, as a descriptor: an interrupted run still ends its ranks, writes its report and leaves nothing in
+// memory. Besides SIGINT, SIGTERM and SIGHUP these are what batch systems and limits send (SIGUSR1, SIGUSR2, SIGXCPU), SIGQUIT and SIGALRM.
 #pragma once
 
 #include <signal.h>

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 
+#include "launcher/standard_streams.hpp"
+
 namespace shardproof::launcher {
 namespace {
 
@@ -116,24 +118,28 @@ void Terminal::show(const RunProgress& progress) {
     return;
   }
   // Carriage return, the line, and whatever stood longer before is erased; no wrap, so the last column stays free.
-  fmt::print(out_, "\r{}\x1b[K", progress_line(progress, terminal_width(out_) - 1));
-  std::fflush(out_);
+  write(fmt::format("\r{}\x1b[K", progress_line(progress, terminal_width(out_) - 1)));
   line_stands_ = true;
 }
 
 void Terminal::clear() {
   if (!line_stands_) return;
-  fmt::print(out_, "\r\x1b[K");
-  std::fflush(out_);
+  write("\r\x1b[K");
   line_stands_ = false;
 }
 
 void Terminal::print(std::string_view text) {
   if (text.empty()) return;
   clear();
-  std::fwrite(text.data(), 1, text.size(), out_);
-  if (text.back() != '\n') std::fputc('\n', out_);
-  std::fflush(out_);
+  std::string whole(text);
+  if (whole.back() != '\n') whole += '\n';
+  write(whole);
+}
+
+void Terminal::write(std::string_view text) {
+  const std::error_code error = write_through(out_, text);
+  // A terminal that has been closed is a reader that has left.
+  if (error && !(live_ && error == std::errc::io_error) && !lost_) lost_ = error;
 }
 
 }  // namespace shardproof::launcher

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "harness/protocol/case_info.hpp"
@@ -65,6 +66,9 @@ class Terminal {
     if (!style_.quiet) print(text);
   }
 
+  /// Why not all of it arrived, if it did not. A run is not ended for it.
+  const std::error_code& lost() const { return lost_; }
+
   /// The same, where no live line tells as much.
   void log(std::string_view text) {
     if (!live_) note(text);
@@ -73,10 +77,12 @@ class Terminal {
  private:
   void show(const RunProgress& progress);
   void clear();
+  void write(std::string_view text);
 
   std::FILE* out_;
   bool live_ = false;
   bool line_stands_ = false;
+  std::error_code lost_;
   reports::TextStyle style_;
 };
 

@@ -14,7 +14,9 @@
 #include <string_view>
 #include <system_error>
 
+#include "harness/protocol/environment.hpp"
 #include "launcher/launcher.hpp"
+#include "launcher/poller.hpp"
 #include "launcher/process.hpp"
 
 namespace shardproof::launcher {
@@ -82,6 +84,19 @@ std::filesystem::path beside_this_executable() {
   return std::filesystem::read_symlink("/proc/self/exe").parent_path() / "shardproof-worker";
 }
 
+/// How the process ended, if it did in time. It is in a group of its own, where a terminal's Ctrl-C does not reach it: a signal to us ends it.
+std::optional<Exit> end_of(Process& process, SignalWatch& signals, Deadline deadline) {
+  Poller poller;
+  poller.add(process.descriptor(), 0);
+  poller.add(signals.descriptor(), 1);
+  for (;;) {
+    const bool in_time = !poller.wait(deadline).empty();
+    if (const auto number = signals.take()) throw CommandError(static_cast<ExitCode>(128 + *number), "interrupted");
+    if (const auto end = process.collect()) return end;
+    if (!in_time) return std::nullopt;
+  }
+}
+
 /// The first line of a program's complaint, for a message of one line.
 std::string first_line(const std::string& text) { return text.substr(0, std::min<std::size_t>(text.find('\n'), 200)); }
 
@@ -109,7 +124,7 @@ Listing parse_listing(const std::string& text) {
   }
 }
 
-Worker ask_worker(const std::filesystem::path& asked, std::chrono::milliseconds patience) {
+Worker ask_worker(const std::filesystem::path& asked, SignalWatch& signals, std::chrono::milliseconds patience) {
   Worker worker;
   worker.program = asked.empty() ? beside_this_executable() : std::filesystem::absolute(asked);
   worker.environment = worker_environment();
@@ -120,12 +135,15 @@ Worker ask_worker(const std::filesystem::path& asked, std::chrono::milliseconds 
   const BoundedOutput complaint(longest_complaint);
   std::optional<Exit> end;
   try {
-    Process process = Process::spawn({.program = worker.program,
-                                      .arguments = {"--list-json"},
-                                      .environment = worker.environment,
-                                      .standard_output = answer.descriptor(),
-                                      .standard_error = complaint.descriptor()});
-    end = process.wait(std::chrono::steady_clock::now() + patience);
+    Command command{.program = worker.program,
+                    .arguments = {"--list-json"},
+                    .environment = worker.environment,
+                    .standard_output = answer.descriptor(),
+                    .standard_error = complaint.descriptor()};
+    // A launcher that is killed takes it along: nobody else would.
+    command.environment.push_back(fmt::format("{}={}", environment::parent, getpid()));
+    Process process = Process::spawn(command);
+    end = end_of(process, signals, std::chrono::steady_clock::now() + patience);
   } catch (const std::system_error& error) {
     throw CommandError(infrastructure, fmt::format("worker: {}", error.what()));
   }

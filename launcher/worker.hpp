@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "harness/protocol/case_info.hpp"
+#include "launcher/signal_watch.hpp"
 
 namespace shardproof::launcher {
 
@@ -21,8 +22,8 @@ struct Worker {
 inline constexpr std::chrono::seconds worker_patience{60};
 
 /// `asked` or, where it is empty, `shardproof-worker` beside this executable. Throws CommandError (infrastructure) saying what is wrong
-/// with the program, among it that it did not answer in time.
-Worker ask_worker(const std::filesystem::path& asked, std::chrono::milliseconds patience = worker_patience);
+/// with the program, among it that it did not answer in time; with 128 + n when signal n came meanwhile. The program is gone after it.
+Worker ask_worker(const std::filesystem::path& asked, SignalWatch& signals, std::chrono::milliseconds patience = worker_patience);
 
 /// Reads a listing. Throws std::invalid_argument saying why the text is none, or of another protocol.
 Listing parse_listing(const std::string& text);

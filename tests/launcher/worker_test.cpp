@@ -1,4 +1,5 @@
 // Programs that are no workers, asked for their cases.
+#include <signal.h>
 #include <stdlib.h>
 
 #include <catch2/catch_test_macros.hpp>
@@ -21,8 +22,9 @@ namespace {
 constexpr std::chrono::milliseconds ample{60'000};
 
 std::string refusal(const std::filesystem::path& program, std::chrono::milliseconds patience = ample) {
+  SignalWatch signals;
   try {
-    ask_worker(program, patience);
+    ask_worker(program, signals, patience);
   } catch (const CommandError& error) {
     CHECK(error.code() == infrastructure);
     return error.what();
@@ -71,6 +73,19 @@ TEST_CASE("a worker that does not answer is not waited for") {
              ContainsSubstring("did not answer within 50 ms"));
 }
 
+TEST_CASE("a signal ends the asking, and the worker with it") {
+  TemporaryDirectory directory;
+  SignalWatch signals;
+  ::raise(SIGQUIT);
+  try {
+    ask_worker(script(directory, "exec sleep 1000"), signals, ample);
+    FAIL("it was asked");
+  } catch (const CommandError& error) {
+    CHECK(error.code() == 128 + SIGQUIT);
+  }
+  CHECK_FALSE(signals.take());
+}
+
 TEST_CASE("a worker that never stops talking is cut off") {
   TemporaryDirectory directory;
   CHECK_THAT(refusal(script(directory, "head -c 3000000 /dev/zero >&2; exit 1")), ContainsSubstring("ended with exit code 1"));
@@ -94,11 +109,12 @@ TEST_CASE("a listing comes back as it was, and the worker sees no other launcher
   setenv("SHARDPROOF_RANK", "3", 1);
   setenv("OMPI_COMM_WORLD_RANK", "3", 1);
   setenv("UNRELATED", "kept", 1);
+  SignalWatch signals;
   const Worker worker = ask_worker(
       script(directory,
              "[ -z \"$SHARDPROOF_RANK$OMPI_COMM_WORLD_RANK\" ] && [ \"$UNRELATED\" = kept ] && [ \"$*\" = --list-json ] && cat " +
                  (directory / "listing").string()),
-      ample);
+      signals, ample);
   unsetenv("SHARDPROOF_RANK");
   unsetenv("OMPI_COMM_WORLD_RANK");
   unsetenv("UNRELATED");

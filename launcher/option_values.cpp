@@ -1,0 +1,77 @@
+#include "launcher/option_values.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "harness/protocol/control_page.hpp"
+#include "launcher/launcher.hpp"
+
+namespace shardproof::launcher {
+namespace {
+
+/// All of the text, in decimal: no sign, no blanks, no other base.
+template <class Number>
+std::optional<Number> number(std::string_view text) {
+  Number value{};
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (text.empty() || error != std::errc{} || rest != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+CommandError wrong(std::string_view option, std::string_view text, const std::string& expected) {
+  return {usage, fmt::format("{} {}: {}", option, text.empty() ? "''" : text, expected)};
+}
+
+template <class Value, std::size_t count>
+Value choice(std::string_view option, std::string_view text, const std::array<std::pair<std::string_view, Value>, count>& known) {
+  std::vector<std::string_view> names;
+  for (const auto& [name, value] : known) {
+    if (name == text) return value;
+    names.push_back(name);
+  }
+  throw wrong(option, text, fmt::format("known: {}", fmt::join(names, ", ")));
+}
+
+}  // namespace
+
+std::uint64_t whole_number(std::string_view option, std::string_view text, std::uint64_t least, std::uint64_t most) {
+  const auto value = number<std::uint64_t>(text);
+  if (!value || *value < least || *value > most) throw wrong(option, text, fmt::format("a whole number from {} to {}", least, most));
+  return *value;
+}
+
+std::vector<int> world_sizes(std::span<const std::string> texts) {
+  std::vector<int> sizes;
+  for (const std::string& text : texts) {
+    for (std::size_t begin = 0; begin <= text.size();) {
+      const std::size_t end = std::min(text.find(',', begin), text.size());
+      const auto size = number<int>(std::string_view(text).substr(begin, end - begin));
+      if (!size || *size < 1 || *size > ControlPage::max_world_size)
+        throw wrong("--ranks", text, fmt::format("a world has 1 to {} ranks; several sizes are given as 2,4", ControlPage::max_world_size));
+      sizes.push_back(*size);
+      begin = end + 1;
+    }
+  }
+  return sizes;
+}
+
+std::chrono::milliseconds timeout(std::string_view text) {
+  const auto seconds = number<double>(text);
+  if (!seconds || !(*seconds >= 0.001 && *seconds <= 1e6)) throw wrong("--timeout", text, "a number of seconds from 0.001 to 1000000");
+  return std::chrono::milliseconds(std::llround(*seconds * 1000));
+}
+
+Order order(std::string_view text) { return choice<Order, 2>("--order", text, {{{"listed", Order::listed}, {"random", Order::random}}}); }
+
+ColorWhen color_when(std::string_view text) {
+  return choice<ColorWhen, 3>("--color", text,
+                              {{{"auto", ColorWhen::automatic}, {"always", ColorWhen::always}, {"never", ColorWhen::never}}});
+}
+
+}  // namespace shardproof::launcher

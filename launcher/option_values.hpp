@@ -1,0 +1,27 @@
+// What the texts of options mean: numbers in decimal and in range, words that exist. Pure. All throw CommandError (usage) that repeats the
+// option as it was written and says what it takes.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launcher/options.hpp"
+
+namespace shardproof::launcher {
+
+std::uint64_t whole_number(std::string_view option, std::string_view text, std::uint64_t least, std::uint64_t most);
+
+/// `2,4` and `2` and `4`, each from one --ranks.
+std::vector<int> world_sizes(std::span<const std::string> texts);
+
+/// Seconds. A day and more is a mistake in the unit, and so is no time at all.
+std::chrono::milliseconds timeout(std::string_view text);
+
+Order order(std::string_view text);
+ColorWhen color_when(std::string_view text);
+
+}  // namespace shardproof::launcher

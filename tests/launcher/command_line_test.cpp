@@ -1,0 +1,70 @@
+// What the command says of a command line that it does not understand, and of itself.
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include "tests/launcher/command.hpp"
+
+using namespace shardproof::launcher;
+using namespace shardproof::launcher::testing;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+Exit code(int number) { return {.signalled = false, .code = number}; }
+
+/// What standard error says after `shardproof: `.
+std::string refused(const std::vector<std::string>& arguments) {
+  const Said said = shardproof::launcher::testing::shardproof(arguments);
+  CHECK(said.end == code(2));
+  CHECK(said.out.empty());
+  CHECK(said.err.starts_with("shardproof: "));
+  CHECK(said.err.find('\n') + 1 == said.err.size());
+  return said.err.substr(std::min<std::size_t>(said.err.size(), 12));
+}
+
+std::string help(const std::vector<std::string>& arguments) {
+  const Said said = shardproof::launcher::testing::shardproof(arguments);
+  CHECK(said.end == code(0));
+  CHECK(said.err.empty());
+  return said.out;
+}
+
+}  // namespace
+
+TEST_CASE("a command that does not exist is answered with those that do") {
+  CHECK(refused({"rum"}) == "unknown command 'rum'; known: run, list, faults, merge, diff, stable\n");
+  CHECK(refused({}) == "which command? There are run, list, faults, merge, diff, stable (`shardproof --help` explains them)\n");
+  CHECK(refused({"--rum"}) == "unknown option --rum (`shardproof --help` lists them)\n");
+}
+
+TEST_CASE("what a command lacks or has too much of is said in its own words") {
+  CHECK(refused({"diff", "a"}) == "diff takes both: shardproof diff BEFORE AFTER\n");
+  CHECK(refused({"diff"}) == "diff takes both: shardproof diff BEFORE AFTER\n");
+  CHECK(refused({"diff", "a", "b", "c"}) == "'c' is too much: shardproof diff BEFORE AFTER\n");
+  CHECK(refused({"merge"}) == "merge takes: shardproof merge DIRECTORY\n");
+  CHECK(refused({"stable", "a", "--json"}) == "unknown option --json (`shardproof stable --help` lists them)\n");
+  CHECK(refused({"run", "--seed"}) == "--seed needs one value (`shardproof run --help` explains it)\n");
+  CHECK(refused({"run", "-q", "-v"}) == "--quiet excludes --verbose (`shardproof run --help` lists the options)\n");
+}
+
+TEST_CASE("values are refused before a worker is asked") {
+  CHECK(refused({"run", "--worker", "/nowhere", "--seed", "-1"}) == "--seed -1: a whole number from 0 to 18446744073709551615\n");
+  CHECK(refused({"run", "--worker", "/nowhere", "--allow-skips", "-1"}) ==
+        "--allow-skips -1: a whole number from 0 to 18446744073709551615\n");
+  CHECK(refused({"run", "--worker", "/nowhere", "--ranks", "2,,3"}) ==
+        "--ranks 2,,3: a world has 1 to 1024 ranks; several sizes are given as 2,4\n");
+  CHECK(refused({"merge", "x", "--allow-skips", "many"}) == "--allow-skips many: a whole number from 0 to 18446744073709551615\n");
+}
+
+TEST_CASE("each command's help tells its own arguments and exit codes") {
+  const std::string whole = help({"--help"});
+  for (const char* word : {"run", "list", "faults", "merge", "diff", "stable", "Exit codes: 0 is good"})
+    CHECK_THAT(whole, ContainsSubstring(word));
+  for (const char* command : {"run", "list", "faults"}) CHECK_THAT(help({command, "--help"}), ContainsSubstring("a [tag]"));
+  for (const char* command : {"merge", "diff", "stable"}) CHECK_THAT(help({command, "--help"}), !ContainsSubstring("[tag]"));
+  for (const char* command : {"run", "list", "faults", "merge", "diff", "stable"})
+    CHECK_THAT(help({command, "--help"}), ContainsSubstring("Exit codes"));
+  CHECK_THAT(help({"run", "--help"}), ContainsSubstring("6 skips over budget"));
+  CHECK_THAT(help({"diff", "--help"}), ContainsSubstring("1 something did") && !ContainsSubstring("skips"));
+  CHECK_THAT(help({"run", "--help"}), ContainsSubstring("--ranks N[,N...]  ") && ContainsSubstring("and killed 2 s later"));
+}

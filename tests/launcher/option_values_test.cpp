@@ -1,0 +1,70 @@
+// What options mean, and what they are answered when they mean nothing.
+#include <catch2/catch_test_macros.hpp>
+#include <string>
+
+#include "launcher/launcher.hpp"
+#include "launcher/option_values.hpp"
+
+using namespace shardproof::launcher;
+using namespace std::chrono_literals;
+
+namespace {
+
+std::string refusal(const auto& action) {
+  try {
+    action();
+  } catch (const CommandError& error) {
+    CHECK(error.code() == usage);
+    return error.what();
+  }
+  return "accepted";
+}
+
+std::string refused_seed(const std::string& text) {
+  return refusal([&] { whole_number("--seed", text, 0, ~std::uint64_t{0}); });
+}
+
+std::string refused_sizes(const std::string& text) {
+  return refusal([&] { world_sizes(std::vector<std::string>{text}); });
+}
+
+}  // namespace
+
+TEST_CASE("numbers are decimal, whatever they begin with") {
+  CHECK(whole_number("--repeat", "010", 1, 1000) == 10);
+  CHECK(whole_number("--seed", "18446744073709551615", 0, ~std::uint64_t{0}) == ~std::uint64_t{0});
+}
+
+TEST_CASE("what is no number in range is repeated, with the range") {
+  for (const char* text : {"abc", "-1", "18446744073709551616", "0x10", "1.5", " 1", "1 ", "+1"})
+    CHECK(refused_seed(text) == "--seed " + std::string(text) + ": a whole number from 0 to 18446744073709551615");
+  CHECK(refused_seed("") == "--seed '': a whole number from 0 to 18446744073709551615");
+  CHECK(refusal([] { whole_number("--repeat", "0", 1, 1000); }) == "--repeat 0: a whole number from 1 to 1000");
+  CHECK(refusal([] { whole_number("--repeat", "1001", 1, 1000); }) == "--repeat 1001: a whole number from 1 to 1000");
+}
+
+TEST_CASE("world sizes are given together or one by one") {
+  CHECK(world_sizes(std::vector<std::string>{"2,4", "8"}) == std::vector{2, 4, 8});
+  CHECK(world_sizes({}).empty());
+  for (const char* text : {"2,,3", ",", "2,", ",2", "abc", "", "0", "1025", "-1", "2 3"}) {
+    INFO(text);
+    CHECK(refused_sizes(text).ends_with(": a world has 1 to 1024 ranks; several sizes are given as 2,4"));
+  }
+}
+
+TEST_CASE("a time is longer than nothing, and no mistake in the unit") {
+  CHECK(timeout("60") == 60s);
+  CHECK(timeout("0.25") == 250ms);
+  CHECK(timeout("1e3") == 1000s);
+  for (const char* text : {"0", "-1", "nan", "inf", "1e7", "5s", ""}) {
+    INFO(text);
+    CHECK(refusal([&] { timeout(text); }).ends_with(": a number of seconds from 0.001 to 1000000"));
+  }
+}
+
+TEST_CASE("a word that does not exist is answered with those that do") {
+  CHECK(order("random") == Order::random);
+  CHECK(color_when("never") == ColorWhen::never);
+  CHECK(refusal([] { order("sideways"); }) == "--order sideways: known: listed, random");
+  CHECK(refusal([] { color_when("pink"); }) == "--color pink: known: auto, always, never");
+}
