@@ -18,6 +18,8 @@
 
 namespace shardproof {
 
+struct Call;
+
 struct Stream {
   std::uint32_t id = 0;
   StreamRole role = StreamRole::compute;
@@ -72,7 +74,7 @@ class Device {
   virtual void mark(std::string_view text) = 0;
 };
 
-/// One stream-ordered collective. Shapes are flat; counts follow from the tensors. `in` may be a part of `out` at its own place.
+/// One stream-ordered collective. Shapes are flat; counts follow from the tensors. What fits what: harness/fabric/objection.hpp.
 struct Collective {
   CollectiveKind kind = CollectiveKind::all_gather;
   ReduceOp op = ReduceOp::none;
@@ -82,8 +84,11 @@ struct Collective {
   std::string tag;  ///< what it is for: a module path or parameter-group name
 };
 
-/// Throws std::invalid_argument when a group of `size` ranks cannot run this: counts or element types that do not fit the kind, an
-/// operation or root missing or out of place, operands that overlap otherwise than at their own place. The text begins with `where`.
+/// As the group is asked for it. A tag longer than a descriptor's is cut there; the operands are borrowed.
+Call as_call(const Collective& collective);
+
+/// Throws std::invalid_argument when a group of `size` ranks cannot run this on a stream: operands missing or of unlike types, or what
+/// `objection` says against it. The text begins with `where`.
 void check(const Collective& collective, int rank, int size, std::string_view where);
 
 /// The collectives of one group on one device.

@@ -42,8 +42,8 @@ struct Receipt {
 };
 
 /// One call. Sizes in bytes: all-gather out = size × in; reduce-scatter in = size × out; all-reduce, broadcast out = in; all-to-all out =
-/// in; send_recv: see `Group::send_recv`. `in` may be a part of `out` at its own place. A broadcast reads `in` at its root only; the others
-/// may leave it empty.
+/// in; send_recv: see `Group::send_recv`. A broadcast reads `in` at its root only; the others may leave it empty. Operands may be in place
+/// in all of these but all-to-all and send_recv; see objection.hpp, which has all the rules.
 struct Call {
   Descriptor descriptor;  ///< `sequence` is filled in by the group
   std::span<const std::byte> in;

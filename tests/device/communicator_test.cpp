@@ -102,12 +102,11 @@ TEST_CASE("what does not fit the kind is refused before anybody is asked") {
   };
   const Tensor wide = host(8);
   const auto refused = GENERATE_REF(values<Refused>({
-      {{.in = host(3), .out = host(5)}, "the output has 5 elements; 2 ranks with 3 each make 6"},
+      {{.in = host(3), .out = host(5)}, "`out` has 20 bytes, not the 24 of 6 f32"},
       {{.kind = Kind::reduce_scatter, .op = ReduceOp::sum, .in = host(5), .out = host(3)},
-       "the input has 5 elements; 2 ranks that keep 3 each need 6"},
-      {{.kind = Kind::all_reduce, .op = ReduceOp::sum, .in = host(5), .out = host(6)},
-       "the input has 5 elements and the output 6; they must be alike"},
-      {{.kind = Kind::all_to_all, .in = host(5), .out = host(5)}, "the input has 5 elements, which 2 ranks cannot share evenly"},
+       "the count, 5, does not divide by the 2 ranks of the group"},
+      {{.kind = Kind::all_reduce, .op = ReduceOp::sum, .in = host(5), .out = host(6)}, "`out` has 24 bytes, not the 20 of 5 f32"},
+      {{.kind = Kind::all_to_all, .in = host(5), .out = host(5)}, "the count, 5, does not divide by the 2 ranks of the group"},
       {{.in = host(3), .out = host(6, DType::f16)}, "the input is f32 and the output f16; they must be alike"},
       {{.in = host(3)}, "the output is not defined"},
       {{.out = host(3)}, "the input is not defined"},
@@ -115,10 +114,10 @@ TEST_CASE("what does not fit the kind is refused before anybody is asked") {
       {{.op = ReduceOp::sum, .in = host(1), .out = host(2)}, "nothing is reduced here, yet the operation is sum"},
       {{.kind = Kind::broadcast, .root = 2, .in = host(5), .out = host(5)}, "root 2 is no rank of a group of 2"},
       {{.root = 0, .in = host(1), .out = host(2)}, "it has no root, yet 0 is given"},
-      {{.kind = Kind::barrier, .in = host(1)}, "a barrier takes no tensors"},
+      {{.kind = Kind::barrier, .in = host(1)}, "a barrier moves nothing, yet there are operands"},
       {{.kind = Kind::send_recv, .in = host(1), .out = host(1)}, "this kind is not run on a stream; the group itself offers it"},
       {{.in = wide.narrow(4, 4), .out = wide},
-       "input and output share memory, but not as this kind allows: a part at its own rank's place, or one and the same"},
+       "`in` and `out` share memory, but not as this kind allows: a part at its own rank's place, or one and the same"},
   }));
   SimDevice device({}, 10);
   FakeGroup group;
@@ -131,6 +130,11 @@ TEST_CASE("what does not fit the kind is refused before anybody is asked") {
                                                        Catch::Matchers::EndsWith(refused.why)));
   CHECK(group.calls.empty());
   CHECK(device.trace().facts.empty());
+}
+
+TEST_CASE("an exchange in place is refused on a stream as it is in the group") {
+  const Tensor both = host(4);
+  CHECK_THROWS_AS(check({.kind = CollectiveKind::all_to_all, .in = both, .out = both}, 0, 2, "x"), std::invalid_argument);
 }
 
 TEST_CASE("operands in place are fine") {

@@ -75,12 +75,3 @@ TEST_CASE("a NaN is the maximum and the minimum, whoever has it") {
   }
   CHECK(std::signbit(fold_of<float>(ReduceOp::max, {-0.F, 0.F})));  // equal: the first rank's
 }
-
-TEST_CASE("a factor that the type cannot hold is refused") {
-  CHECK(shm::objection_to_factor(DType::f16, 0.1).empty());
-  CHECK(shm::objection_to_factor(DType::i8, -128).empty());
-  CHECK(shm::objection_to_factor(DType::i8, 128) == "factor 128 is no value of i8");
-  CHECK_FALSE(shm::objection_to_factor(DType::i32, 0.5).empty());
-  CHECK_FALSE(shm::objection_to_factor(DType::i64, 9223372036854775808.0).empty());
-  CHECK_FALSE(shm::objection_to_factor(DType::i64, std::numeric_limits<double>::quiet_NaN()).empty());
-}

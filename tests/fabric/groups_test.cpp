@@ -149,11 +149,11 @@ TEST_CASE("calls that cannot be made are refused before anybody else is disturbe
     const auto contains = [](const std::string& text, const char* what) {
       expect(text.find(what) != std::string::npos, text + " | lacks: " + what);
     };
-    contains(text_of(CollectiveKind::all_gather, 2, 7, 16, nothing), "all_gather of 2 f32: `in` has 7 bytes, not 8");
-    contains(text_of(CollectiveKind::all_gather, 2, 8, 8, nothing), "`out` has 8 bytes, not 16");
-    contains(text_of(CollectiveKind::reduce_scatter, 3, 12, 4, nothing), "does not divide by the 2 ranks");
+    contains(text_of(CollectiveKind::all_gather, 2, 7, 16, nothing), "all_gather of 2 f32: `in` has 7 bytes, not the 8 of 2 f32");
+    contains(text_of(CollectiveKind::all_gather, 2, 8, 8, nothing), "`out` has 8 bytes, not the 16 of 4 f32");
+    contains(text_of(CollectiveKind::reduce_scatter, 3, 12, 4, nothing), "the count, 3, does not divide by the 2 ranks");
     contains(text_of(CollectiveKind::all_reduce, 2, 8, 8, nothing), "needs an operation");
-    contains(text_of(CollectiveKind::broadcast, 2, 8, 8, nothing), "`root` is -1");
+    contains(text_of(CollectiveKind::broadcast, 2, 8, 8, nothing), "root -1 is no rank of a group of 2");
     contains(text_of(CollectiveKind::send_recv, 2, 8, 8, [](Call& call) { call.to = 2; }), "`to` is 2");
     contains(text_of(CollectiveKind::all_reduce, 2, 8, 8,
                      [&](Call& call) {
@@ -167,7 +167,8 @@ TEST_CASE("calls that cannot be made are refused before anybody else is disturbe
                        call.descriptor.op = ReduceOp::sum;
                        call.out = std::span(bytes).subspan(4).first(8);
                      }),
-             "overlap");
+             "share memory");
+    contains(text_of(CollectiveKind::barrier, 2, 0, 0, nothing), "a barrier moves nothing");
     contains(text_of(CollectiveKind::all_gather, ~std::uint64_t{0}, 8, 8, nothing), "more bytes than there are");
     expect(side.world->run({}).sequence == 0, "a refused call took a number");
   };

@@ -250,19 +250,7 @@ void SimDevice::State::run(Stream stream, const Collective& collective, Group& g
   const std::uint32_t on = timeline(stream, where);
   if (group.size() == 1) throw std::logic_error(where + ": a group of one rank has nobody to talk to and must issue no collective");
   check(collective, group.rank(), group.size(), where);
-
-  // A tag longer than a descriptor's is cut there; facts keep all of it.
-  Call call;
-  call.descriptor.count = static_cast<std::uint64_t>(collective.in.numel());
-  call.descriptor.factor = collective.factor;
-  call.descriptor.root = collective.root;
-  call.descriptor.kind = collective.kind;
-  call.descriptor.dtype = collective.in.defined() ? collective.in.dtype() : DType::u8;
-  call.descriptor.op = collective.op;
-  call.descriptor.set_tag(collective.tag);
-  call.in = {collective.in.data(), collective.in.bytes()};
-  call.out = {collective.out.data(), collective.out.bytes()};
-
+  Call call = as_call(collective);
   const Nanoseconds issued = host_clock_ + costs_.host_call;
   Nanoseconds& resource_free = resources.free[costs_.separate_resources ? static_cast<std::size_t>(collective.kind) : 0];
   call.descriptor.ready_ns = std::max({end_of_[on], issued, resource_free});

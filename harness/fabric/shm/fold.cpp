@@ -1,10 +1,8 @@
 #include "harness/fabric/shm/fold.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <limits>
 #include <stdexcept>
 #include <type_traits>
 
@@ -112,21 +110,6 @@ void fold_as(ReduceOp op, double factor, const Operands& operands, std::byte* ou
 
 void fold(DType dtype, ReduceOp op, double factor, const Operands& operands, std::byte* out, std::size_t count) {
   elements::visit(dtype, [&](auto type) { fold_as<typename decltype(type)::type>(op, factor, operands, out, count); });
-}
-
-std::string objection_to_factor(DType dtype, double factor) {
-  return elements::visit(dtype, [&](auto type) -> std::string {
-    using T = typename decltype(type)::type;
-    if constexpr (std::is_integral_v<T>) {
-      // As doubles, the limits of i64 round up to 2^63, which no longer fits: hence the half-open interval.
-      const double least = static_cast<double>(std::numeric_limits<T>::min());
-      const double above = std::ldexp(1.0, std::numeric_limits<T>::digits);
-      if (!(factor >= least && factor < above) || factor != std::trunc(factor)) {
-        return fmt::format("factor {} is no value of {}", factor, to_string(dtype));
-      }
-    }
-    return {};
-  });
 }
 
 }  // namespace shardproof::shm

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <string>
 
 #include "harness/protocol/collective.hpp"
 
@@ -17,8 +16,5 @@ struct Operands {
 
 /// `out` may not overlap an operand, but for a single one.
 void fold(DType dtype, ReduceOp op, double factor, const Operands& operands, std::byte* out, std::size_t count);
-
-/// Empty, or why the type cannot hold the factor of a pre-multiplied sum.
-std::string objection_to_factor(DType dtype, double factor);
 
 }  // namespace shardproof::shm

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "harness/fabric/objection.hpp"
 #include "harness/fabric/shm/fold.hpp"
 #include "harness/fabric/shm/transfer.hpp"
 #include "harness/protocol/utf8.hpp"
@@ -34,80 +35,13 @@ ShmGroup::ShmGroup(std::shared_ptr<const RankContext> context, std::string name,
 
 const FabricCapabilities& ShmGroup::capabilities() const { return shm_capabilities; }
 
-// -- What may be asked -------------------------------------------------------------------------------------------------------------------
+// -- Calls -------------------------------------------------------------------------------------------------------------------------------
 
 void ShmGroup::validate(const Call& call) const {
-  const Descriptor& asked = call.descriptor;
-  const auto refuse = [&](const std::string& why) {
-    throw std::invalid_argument(fmt::format("group {}, rank {}: {}: {}", name_, context_->rank, describe_request(asked), why));
-  };
-  const std::uint64_t ranks = static_cast<std::uint64_t>(size());
-  const std::uint64_t element = size_of(asked.dtype);
-  if (element == 0) refuse("unknown dtype");
-  if (asked.count > std::numeric_limits<std::uint64_t>::max() / element / ranks) refuse("more bytes than there are");
-  const std::uint64_t bytes = asked.count * element;
-
-  const auto need = [&](const char* what, std::size_t has, std::uint64_t wanted) {
-    if (has != wanted) refuse(fmt::format("`{}` has {} bytes, not {}", what, has, wanted));
-  };
-  const auto need_divisible = [&] {
-    if (asked.count % ranks != 0) refuse(fmt::format("the count does not divide by the {} ranks of the group", ranks));
-  };
-  const auto need_rank = [&](const char* what, int rank, int least) {
-    if (rank < least || rank >= size()) refuse(fmt::format("`{}` is {}, and the group has {} ranks", what, rank, ranks));
-  };
-  // The results of a chunk are written before the next chunk is read: the one place for `in` inside `out`, or the other way round.
-  const auto need_own_place = [&](const std::byte* place, const std::byte* part) {
-    const auto* in = call.in.data();
-    const auto* out = call.out.data();
-    const bool overlap =
-        !call.in.empty() && !call.out.empty() && std::less<>()(in, out + call.out.size()) && std::less<>()(out, in + call.in.size());
-    if (overlap && part != place) refuse("`in` and `out` overlap at a place that is not this rank's own");
-  };
-
-  switch (asked.kind) {
-    case CollectiveKind::all_gather:
-      need("in", call.in.size(), bytes);
-      need("out", call.out.size(), bytes * ranks);
-      need_own_place(call.out.data() + static_cast<std::size_t>(index_) * bytes, call.in.data());
-      break;
-    case CollectiveKind::reduce_scatter:
-      need_divisible();
-      need("in", call.in.size(), bytes);
-      need("out", call.out.size(), bytes / ranks);
-      need_own_place(call.in.data() + static_cast<std::size_t>(index_) * (bytes / ranks), call.out.data());
-      break;
-    case CollectiveKind::all_to_all: need_divisible(); [[fallthrough]];
-    case CollectiveKind::all_reduce:
-      need("in", call.in.size(), bytes);
-      need("out", call.out.size(), bytes);
-      need_own_place(call.in.data(), call.out.data());
-      break;
-    case CollectiveKind::broadcast:
-      need_rank("root", asked.root, 0);
-      if (asked.root == index_ || !call.in.empty()) need("in", call.in.size(), bytes);
-      need("out", call.out.size(), bytes);
-      need_own_place(call.in.data(), call.out.data());
-      break;
-    case CollectiveKind::send_recv:
-      need_rank("to", call.to, -1);
-      need_rank("from", call.from, -1);
-      if (call.to >= 0 || !call.in.empty()) need("in", call.in.size(), bytes);
-      if (call.from >= 0 || !call.out.empty()) need("out", call.out.size(), bytes);
-      need_own_place(call.in.data(), call.out.data());
-      break;
-    case CollectiveKind::barrier: break;
-    case CollectiveKind::coalesced: refuse("a batch is made with run_coalesced"); break;
-  }
-  if (reduces(asked.kind)) {
-    if (asked.op == ReduceOp::none) refuse("a reduction needs an operation");
-    if (asked.op == ReduceOp::premul_sum) {
-      if (const auto why = objection_to_factor(asked.dtype, asked.factor); !why.empty()) refuse(why);
-    }
-  }
+  const std::string why = objection(call, index_, size());
+  if (why.empty()) return;
+  throw std::invalid_argument(fmt::format("group {}, rank {}: {}: {}", name_, context_->rank, describe_request(call.descriptor), why));
 }
-
-// -- Calls -------------------------------------------------------------------------------------------------------------------------------
 
 void ShmGroup::run_locally(const Call& call) const {
   const Descriptor& asked = call.descriptor;
