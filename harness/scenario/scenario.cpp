@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
+#include <limits>
 #include <set>
 #include <stdexcept>
 #include <utility>
@@ -26,6 +28,9 @@ void visit(const Module& module, const std::string& path, const std::function<vo
 void validate_module(const Module& module, const std::string& path) {
   const std::string place = fmt::format("model, module \"{}\"", path);
   if (module.forward_sleep < 0 || module.backward_sleep < 0) fail(place, "a sleep must not be negative");
+  if (module.kind != ModuleKind::linear && (module.forward_sleep != 0 || module.backward_sleep != 0)) {
+    fail(place, "only a linear module sleeps");
+  }
   if (module.kind == ModuleKind::sequential) {
     std::set<std::string> names;
     for (const Module& child : module.children) {
@@ -39,6 +44,49 @@ void validate_module(const Module& module, const std::string& path) {
   if (module.kind == ModuleKind::linear && (module.in_features < 1 || module.out_features < 1))
     fail(place,
          fmt::format("a linear module has at least one feature on each side, not {} -> {}", module.in_features, module.out_features));
+}
+
+void validate_loss(const Loss& loss) {
+  if (!(loss.divisor > 0)) fail("model, loss, divisor", "must be positive");
+  // The fixed row of a dot is by the formula, whose divisors are integers.
+  if (loss.kind == LossKind::dot && (loss.divisor > std::numeric_limits<int>::max() || loss.divisor != std::trunc(loss.divisor))) {
+    fail("model, loss, divisor", fmt::format("of a dot an integer, not {}", loss.divisor));
+  }
+}
+
+bool is_above(const std::string& parent, const std::string& child) {
+  return parent.empty() ? !child.empty() : child.starts_with(parent + ".");
+}
+
+void validate_wrapping(const std::vector<WrapGroup>& groups, const Model& model) {
+  std::set<std::string> wrapped;
+  for (const WrapGroup& group : groups) {
+    if (group.modules.size() != 1) fail("plan, wrap", fmt::format("a group of one module is expected, not of {}", group.modules.size()));
+    const std::string& path = group.modules.front();
+    if (find(model, path) == nullptr) fail("plan, wrap", fmt::format("the model has no module \"{}\"", path));
+    if (!wrapped.insert(path).second) fail("plan, wrap", fmt::format("\"{}\" stands twice", path));
+    const auto above = std::ranges::find_if(wrapped, [&](const std::string& earlier) { return is_above(earlier, path); });
+    if (above != wrapped.end()) {
+      fail("plan, wrap", fmt::format("\"{}\" stands behind \"{}\": children come before parents", path, *above));
+    }
+  }
+}
+
+void validate_costs(const CostModel& costs) {
+  const auto not_negative = [](Nanoseconds cost, const std::string& what) {
+    if (cost < 0) fail("costs, " + what, "must not be negative");
+  };
+  for (const auto& [kind, cost] : costs.work) not_negative(cost, fmt::format("work {}", to_string(kind)));
+  for (const auto& [which, cost] : costs.labelled_work) {
+    not_negative(cost, fmt::format("work {} \"{}\"", to_string(which.first), which.second));
+  }
+  for (const auto& [kind, cost] : costs.collectives) {
+    not_negative(std::min(cost.fixed, cost.per_kib), fmt::format("collective {}", to_string(kind)));
+  }
+  for (const auto& [which, cost] : costs.tagged_collectives) {
+    not_negative(cost, fmt::format("collective {} \"{}\"", to_string(which.first), which.second));
+  }
+  not_negative(costs.host_call, "host_call");
 }
 
 }  // namespace
@@ -99,15 +147,9 @@ void validate(const Scenario& scenario) {
   });
   if (scenario.model.init_divisor < 1) fail("model, init_divisor", "must be positive");
   if (scenario.script.input_divisor < 1) fail("script, input_divisor", "must be positive");
-  if (scenario.model.loss.divisor <= 0) fail("model, loss, divisor", "must be positive");
-
-  std::set<std::string> wrapped;
-  for (const WrapGroup& group : scenario.plan.wrap) {
-    if (group.modules.size() != 1) fail("plan, wrap", fmt::format("a group of one module is expected, not of {}", group.modules.size()));
-    const std::string& path = group.modules.front();
-    if (find(scenario.model, path) == nullptr) fail("plan, wrap", fmt::format("the model has no module \"{}\"", path));
-    if (!wrapped.insert(path).second) fail("plan, wrap", fmt::format("\"{}\" stands twice", path));
-  }
+  validate_loss(scenario.model.loss);
+  validate_wrapping(scenario.plan.wrap, scenario.model);
+  validate_costs(scenario.costs);
 
   bool forward_done = false;
   for (const Script::Segment& segment : scenario.script.segments) {

@@ -1,6 +1,8 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
+#include <cmath>
 #include <functional>
+#include <utility>
 
 #include "harness/scenario/builder.hpp"
 
@@ -75,6 +77,26 @@ TEST_CASE("an error names the place in the document and what was expected there"
       {"scenario: model, init_divisor: must be positive", [](Scenario& s) { s.model.init_divisor = 0; }},
       {"scenario: script, input_divisor: must be positive", [](Scenario& s) { s.script.input_divisor = 0; }},
       {"scenario: model, loss, divisor: must be positive", [](Scenario& s) { s.model.loss.divisor = 0; }},
+      {"scenario: model, loss, divisor: must be positive", [](Scenario& s) { s.model.loss.divisor = std::nan(""); }},
+      {"scenario: model, loss, divisor: of a dot an integer, not 0.5", [](Scenario& s) { s.model.loss = {LossKind::dot, 0.5}; }},
+      {"scenario: model, loss, divisor: of a dot an integer, not 4000000000", [](Scenario& s) { s.model.loss = {LossKind::dot, 4e9}; }},
+      {"scenario: model, module \"0.relu\": only a linear module sleeps",
+       [](Scenario& s) { s.model.root.children[0].children[1].backward_sleep = 1; }},
+      {"scenario: model, module \"0\": only a linear module sleeps", [](Scenario& s) { s.model.root.children[0].forward_sleep = 1; }},
+      {"scenario: plan, wrap: \"1\" stands behind \"\": children come before parents",
+       [](Scenario& s) { std::swap(s.plan.wrap[0], s.plan.wrap[2]); }},
+      {"scenario: plan, wrap: \"1.linear\" stands behind \"1\": children come before parents",
+       [](Scenario& s) { s.plan.wrap.insert(s.plan.wrap.begin() + 2, {.modules = {"1.linear"}}); }},
+      {"scenario: costs, work forward: must not be negative", [](Scenario& s) { s.costs.work[WorkKind::forward] = -1; }},
+      {"scenario: costs, work forward \"0\": must not be negative",
+       [](Scenario& s) { s.costs.labelled_work[{WorkKind::forward, "0"}] = -1; }},
+      {"scenario: costs, collective all_gather: must not be negative",
+       [](Scenario& s) { s.costs.collectives[CollectiveKind::all_gather].fixed = -1; }},
+      {"scenario: costs, collective all_gather: must not be negative",
+       [](Scenario& s) { s.costs.collectives[CollectiveKind::all_gather].per_kib = -1; }},
+      {"scenario: costs, collective all_gather \"0\": must not be negative",
+       [](Scenario& s) { s.costs.tagged_collectives[{CollectiveKind::all_gather, "0"}] = -1; }},
+      {"scenario: costs, host_call: must not be negative", [](Scenario& s) { s.costs.host_call = -1; }},
   };
   for (const Wrong& wrong : all) {
     Scenario scenario = sleeping_stack(2);
