@@ -55,10 +55,11 @@ class Performance {
         for (const Action& action : segment.body) act(action);
       }
     }
+    device_.synchronize(Device::compute);
     std::vector<Iteration> iterations = bring_home();
     input_ = {};
     trainer_.reset();
-    device_.synchronize();  // not before: memory that the engine gave back too early would look as if it had been waited for
+    device_.synchronize();  // not before: memory that the engine gives back too early would look as if it had been waited for
     const std::size_t left_alive = platform_.live_bytes();
     return {scenario_, platform_.take_trace(), std::move(iterations), std::move(warnings_), left_alive};
   }
@@ -116,10 +117,9 @@ class Performance {
     snapshots_.push_back(std::move(snapshot));
   }
 
+  // The caller has synchronized the compute stream, on which they were taken.
   std::vector<Iteration> bring_home() {
     std::vector<Iteration> iterations;
-    if (snapshots_.empty()) return iterations;
-    device_.synchronize(Device::compute);
     for (const Snapshot& snapshot : snapshots_) {
       std::vector<Tensor> read{snapshot.loss};
       for (const CapturedParameter& parameter : snapshot.parameters) {
