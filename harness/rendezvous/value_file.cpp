@@ -1,10 +1,13 @@
 #include "harness/rendezvous/value_file.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <stdexcept>
 
 #include <fmt/format.h>
+
+#include "harness/protocol/digest.hpp"
 
 namespace shardproof::rendezvous {
 
@@ -21,14 +24,9 @@ struct Head {
 static_assert(sizeof(Head) == 32);
 constexpr char magic[8] = {'s', 'h', 'r', 'p', 'v', 'a', 'l', '1'};
 
-/// FNV-1a: it is torn and foreign files that must be noticed, not forgers.
+/// Of everything but its own field.
 std::uint64_t checksum(std::string_view content) {
-  std::uint64_t hash = 14695981039346656037ULL;
-  for (std::size_t i = 0; i < content.size(); ++i) {
-    const bool own = i >= offsetof(Head, checksum) && i < sizeof(Head);
-    hash = (hash ^ (own ? 0U : static_cast<unsigned char>(content[i]))) * 1099511628211ULL;
-  }
-  return hash;
+  return digest(content.substr(sizeof(Head)), digest(content.substr(0, offsetof(Head, checksum))));
 }
 
 }  // namespace

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <ostream>
 #include <stdexcept>
+#include <type_traits>
 
 #include <fmt/format.h>
 
+#include "harness/protocol/digest.hpp"
 #include "harness/tensor/elements.hpp"
 
 namespace shardproof {
@@ -22,6 +25,25 @@ class HostStorage final : public Storage {
 };
 
 std::string describe(DType dtype, const Shape& shape) { return fmt::format("{} {}", to_string(dtype), to_string(shape)); }
+
+template <class T> std::string spelled(T value) {
+  if constexpr (std::is_integral_v<T>) {
+    return fmt::format("{}", value);
+  } else {
+    using Bits = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint16_t>>;
+    Bits bits = 0, usual_nan = 0;
+    const T nan = std::numeric_limits<T>::quiet_NaN();
+    std::memcpy(&bits, &value, sizeof bits);
+    std::memcpy(&usual_nan, &nan, sizeof usual_nan);
+    if (value != value && bits != usual_nan) return fmt::format("nan:{:#x}", bits);
+    if constexpr (elements::low_precision<T>) return fmt::format("{}", static_cast<float>(value));
+    else return fmt::format("{}", value);
+  }
+}
+
+std::string element(const Tensor& tensor, std::size_t index) {
+  return elements::visit(tensor.dtype(), [&](auto type) { return spelled(tensor.values<typename decltype(type)::type>()[index]); });
+}
 
 }  // namespace
 
@@ -151,15 +173,37 @@ Tensor iota(float start, std::int64_t length) {
 
 std::string to_string(const Tensor& tensor) {
   if (!tensor.defined()) return "undefined tensor";
-  constexpr std::size_t shown = 16;
-  const std::vector<double> values = tensor.to_doubles();
+  constexpr std::size_t most_shown = 64;
+  const auto count = static_cast<std::size_t>(tensor.numel());
   std::string text = describe(tensor.dtype(), tensor.shape()) + " {";
-  for (std::size_t i = 0; i < std::min(shown, values.size()); ++i) {
-    // Shortest text that reads back as the same float, or double: two values that differ look different.
-    text += (i == 0 ? "" : ", ");
-    text += size_of(tensor.dtype()) < 8 ? fmt::format("{}", static_cast<float>(values[i])) : fmt::format("{}", values[i]);
+  for (std::size_t i = 0; i < std::min(most_shown, count); ++i) text += (i == 0 ? "" : ", ") + element(tensor, i);
+  if (count > most_shown) {
+    const auto bytes = tensor.values<std::byte>();
+    const std::string_view all(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    text += fmt::format(", … {} more, digest {:016x}", count - most_shown, digest(all));
   }
-  return text + (values.size() > shown ? ", …}" : "}");
+  return text + "}";
+}
+
+std::string first_difference(const Tensor& a, const Tensor& b) {
+  if (a == b) return {};
+  const auto described = [](const Tensor& tensor) {
+    return tensor.defined() ? describe(tensor.dtype(), tensor.shape()) : "an undefined tensor";
+  };
+  if (described(a) != described(b)) return fmt::format("{} and {}", described(a), described(b));
+  const std::size_t count = static_cast<std::size_t>(a.numel()), size = size_of(a.dtype());
+  const auto differs = [&](std::size_t index) { return std::memcmp(a.data() + index * size, b.data() + index * size, size) != 0; };
+  std::size_t first = 0, different = 0;
+  for (std::size_t index = count; index-- > 0;) {
+    if (!differs(index)) continue;
+    first = index;
+    ++different;
+  }
+  Shape place = a.shape();
+  auto rest = static_cast<std::int64_t>(first);
+  for (std::size_t dim = place.size(); dim-- > 0; rest /= a.shape()[dim]) place[dim] = rest % a.shape()[dim];
+  return fmt::format("at {}: {} and {}; {} of {} elements differ", to_string(place), element(a, first), element(b, first), different,
+                     count);
 }
 
 std::ostream& operator<<(std::ostream& out, const Tensor& tensor) { return out << to_string(tensor); }

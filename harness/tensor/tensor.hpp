@@ -82,8 +82,11 @@ class Tensor {
 /// f32 [length]: start, start + 1, …
 Tensor iota(float start, std::int64_t length);
 
-/// For assertion messages: dtype, shape, the first values.
+/// For assertion messages: dtype, shape and values; of more than 64 the first ones and a digest of all. Tensors that differ look different:
+/// integers are exact, floats in the shortest form that reads back as the same, a NaN that is not the usual one with its bits.
 std::string to_string(const Tensor& tensor);
+/// Where two tensors differ first, and in how many elements: for an INFO beside the comparison of large ones. Empty when they are equal.
+std::string first_difference(const Tensor& a, const Tensor& b);
 std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
 
 }  // namespace shardproof

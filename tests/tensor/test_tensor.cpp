@@ -1,5 +1,8 @@
+#include <bit>
+#include <random>
 #include <sstream>
 
+#include <catch2/catch_get_random_seed.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
@@ -144,8 +147,43 @@ TEST_CASE("messages show values so that different ones look different") {
   CHECK(to_string(of<float>({1}, {std::nextafter(0.1F, 1.0F)})) != to_string(of<float>({1}, {0.1F})));
   CHECK(to_string(of<double>({1}, {0.1})) == "f64 [1] {0.1}");
   CHECK(to_string(of<std::uint8_t>({2}, {7, 255})) == "u8 [2] {7, 255}");
-  CHECK_THAT(to_string(iota(0, 17)), ContainsSubstring("15, …}"));
+  CHECK_THAT(to_string(iota(0, 64)), ContainsSubstring("62, 63}"));
+  CHECK_THAT(to_string(iota(0, 100)), ContainsSubstring("63, … 36 more, digest "));
   std::ostringstream stream;
   stream << iota(1, 2);
   CHECK(stream.str() == "f32 [2] {1, 2}");
+}
+
+TEST_CASE("no two tensors that differ look alike") {
+  const std::int64_t large = std::int64_t{1} << 53;  // above, a double knows no odd numbers
+  CHECK(to_string(of<std::int64_t>({1}, {large + 1})) == "i64 [1] {9007199254740993}");
+  const auto from_bits = [](auto bits) { return of<float>({1}, {std::bit_cast<float>(bits)}); };
+  CHECK(to_string(from_bits(0x7fc00000U)) == "f32 [1] {nan}");
+  CHECK(to_string(from_bits(0x7fc00001U)) == "f32 [1] {nan:0x7fc00001}");
+  CHECK(to_string(from_bits(0xffffffffU)) == "f32 [1] {nan:0xffffffff}");
+
+  const std::uint64_t seed = Catch::getSeed();
+  INFO("replay with --rng-seed " << seed);
+  std::mt19937_64 random(seed);
+  for (const DType dtype : {DType::f64, DType::f32, DType::bf16, DType::f16, DType::i64, DType::i32, DType::i16, DType::i8, DType::u8}) {
+    for (int round = 0; round < 200; ++round) {
+      const Tensor tensor = Tensor::host(dtype, {1 + static_cast<std::int64_t>(random() % 100)});
+      for (std::byte& byte : tensor.values<std::byte>()) byte = static_cast<std::byte>(random());
+      const Tensor other = tensor.clone();
+      std::byte& changed = other.values<std::byte>()[random() % other.bytes()];
+      changed ^= static_cast<std::byte>(1U << random() % 8);
+      CAPTURE(to_string(tensor));
+      REQUIRE(to_string(tensor) != to_string(other));
+      REQUIRE_FALSE(first_difference(tensor, other).empty());
+    }
+  }
+}
+
+TEST_CASE("the first difference is told by its place") {
+  const Tensor a = of<float>({2, 2}, {1, 2, 3, 4}), b = of<float>({2, 2}, {1, 2, 5, 6});
+  CHECK(first_difference(a, a).empty());
+  CHECK(first_difference(a, b) == "at [1, 0]: 3 and 5; 2 of 4 elements differ");
+  CHECK(first_difference(a, a.flatten()) == "f32 [2, 2] and f32 [4]");
+  CHECK(first_difference(a, {}) == "f32 [2, 2] and an undefined tensor");
+  CHECK(first_difference(of<float>({}, {0.F}), of<float>({}, {-0.F})) == "at []: 0 and -0; 1 of 1 elements differ");
 }
