@@ -15,6 +15,14 @@ std::vector<std::string> numbers(int count) {
   return all;
 }
 
+template <class T, std::size_t count>
+shardproof::Call all_reduce_of(const std::array<T, count>& mine, std::array<T, count>& result, shardproof::DType dtype,
+                               shardproof::ReduceOp op) {
+  return {.descriptor = {.count = count, .kind = shardproof::CollectiveKind::all_reduce, .dtype = dtype, .op = op},
+          .in = std::as_bytes(std::span(mine)),
+          .out = std::as_writable_bytes(std::span(result))};
+}
+
 }  // namespace
 
 RANKED_TEST_CASE("bench/trivial", ranks(2), options::Each{"i", numbers(300)}) { CHECK(rank.index() >= 0); }
@@ -23,12 +31,11 @@ RANKED_TEST_CASE("bench/all_reduce", ranks(2, 4)) {
   std::array<float, shardproof::bench::all_reduce_elements> mine{};
   std::array<float, shardproof::bench::all_reduce_elements> sum{};
   mine.fill(1.0F);
-  shardproof::Call call{.descriptor = {.count = mine.size(),
-                                       .kind = shardproof::CollectiveKind::all_reduce,
-                                       .dtype = shardproof::DType::f32,
-                                       .op = shardproof::ReduceOp::sum},
-                        .in = std::as_bytes(std::span(mine)),
-                        .out = std::as_writable_bytes(std::span(sum))};
-  rank.measure("all_reduce_ns", shardproof::bench::ns_per_call([&] { rank.world().run(call); }), "ns");
+  const auto call = all_reduce_of(mine, sum, shardproof::DType::f32, shardproof::ReduceOp::sum);
+  const std::array own{shardproof::bench::ns_per_call([&] { rank.world().run(call); })};
+  // Ranks agree on what they measured: here on the slowest.
+  std::array slowest{0.0};
+  rank.world().run(all_reduce_of(own, slowest, shardproof::DType::f64, shardproof::ReduceOp::max));
+  rank.measure("all_reduce_ns", slowest[0], "ns");
   CHECK(sum.back() == static_cast<float>(rank.world().size()));
 }

@@ -32,7 +32,7 @@ Scratch::~Scratch() {
 
 std::filesystem::path Scratch::fresh() { return path_ / fmt::format("{}", given_++); }
 
-Bench::Bench() : worker_(launcher::ask_worker(programs() / "bench-worker", std::chrono::seconds(10))) {}
+Bench::Bench() : worker_(launcher::ask_worker(programs() / "bench-worker", signals_)) {}
 
 double Bench::world_ms(int size, const std::vector<std::string>& cases) {
   WorldPlan plan{.size = size, .nonce = {}, .rendezvous = {}, .directory = {}, .subject = {}, .fault = {}, .cases = cases};

@@ -48,8 +48,8 @@ class Bench {
   const std::filesystem::path& worker() const { return worker_.program; }
 
  private:
-  launcher::Worker worker_;
   launcher::SignalWatch signals_;
+  launcher::Worker worker_;
   Scratch scratch_;
 };
 
