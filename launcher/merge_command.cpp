@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "harness/protocol/json_parse.hpp"
 #include "launcher/commands.hpp"
 #include "launcher/launcher.hpp"
 #include "launcher/output.hpp"
@@ -30,7 +31,7 @@ CaseIndex known_cases(const RunDirectory& run, const std::filesystem::path& work
 
 /// A foreign launcher writes no head. Where this merge runs is not where the ranks ran, so the machine stays unknown.
 reports::RunHead head_of(const RunDirectory& run, const WorldPlan& plan) {
-  if (std::filesystem::exists(run.run())) return nlohmann::ordered_json::parse(read_file(run.run())).get<reports::RunHead>();
+  if (std::filesystem::exists(run.run())) return parse_json(read_file(run.run())).get<reports::RunHead>();
   reports::RunHead head;
   head.run_id = std::filesystem::canonical(run.root).filename().string();
   head.partial = true;

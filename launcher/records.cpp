@@ -12,6 +12,7 @@
 #include <stdexcept>
 
 #include "harness/protocol/control_page.hpp"
+#include "harness/protocol/json_parse.hpp"
 
 namespace shardproof::launcher {
 namespace {
@@ -69,7 +70,7 @@ std::filesystem::path listing_file(const RunDirectory& run) { return run.root / 
 
 WorldPlan read_plan(const WorldDirectory& directory) {
   try {
-    WorldPlan plan = nlohmann::ordered_json::parse(read_file(directory.plan())).get<WorldPlan>();
+    WorldPlan plan = parse_json(read_file(directory.plan())).get<WorldPlan>();
     if (plan.size > ControlPage::max_world_size)
       throw std::runtime_error(fmt::format("{} ranks, the limit is {}", plan.size, ControlPage::max_world_size));
     return plan;
@@ -81,7 +82,7 @@ WorldPlan read_plan(const WorldDirectory& directory) {
 std::vector<WorldPlan> read_planned_worlds(const RunDirectory& run) {
   if (!std::filesystem::exists(run.plan())) return {};
   try {
-    return nlohmann::ordered_json::parse(read_file(run.plan())).get<std::vector<WorldPlan>>();
+    return parse_json(read_file(run.plan())).get<std::vector<WorldPlan>>();
   } catch (const std::exception& error) {
     throw std::runtime_error(fmt::format("{}: {}", run.plan().string(), error.what()));
   }
@@ -92,7 +93,7 @@ std::vector<Ending> read_endings(const WorldDirectory& directory, int world_size
   for (int rank = 0; rank < world_size; ++rank) endings[static_cast<std::size_t>(rank)].rank = rank;
   if (!std::filesystem::exists(directory.endings())) return endings;
   try {
-    for (Ending& ending : nlohmann::ordered_json::parse(read_file(directory.endings())).get<std::vector<Ending>>()) {
+    for (Ending& ending : parse_json(read_file(directory.endings())).get<std::vector<Ending>>()) {
       if (ending.rank >= 0 && ending.rank < world_size) endings[static_cast<std::size_t>(ending.rank)] = std::move(ending);
     }
   } catch (const std::exception& error) {

@@ -1,6 +1,7 @@
 // `shardproof stable`: the part of a report that does not depend on when, where and how fast it was made.
 #include <nlohmann/json.hpp>
 
+#include "harness/protocol/json_parse.hpp"
 #include "harness/protocol/json_text.hpp"
 #include "launcher/commands.hpp"
 #include "launcher/report_file.hpp"
@@ -10,7 +11,7 @@
 namespace shardproof::launcher {
 
 int stable_command(const StableOptions& options) {
-  const auto report = read_report_file(options.report, [](std::istream& in) { return nlohmann::ordered_json::parse(in); });
+  const auto report = read_report_file(options.report, [](std::istream& in) { return parse_json(in); });
   say(dump_document(reports::stable_part(report), 1) + "\n");
   return all_passed;
 }

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "harness/protocol/json_parse.hpp"
 #include "harness/protocol/trace_json.hpp"
 #include "launcher/launcher.hpp"
 #include "launcher/output.hpp"
@@ -35,7 +36,7 @@ std::optional<std::pair<std::string, int>> part_of(const std::string& file_name)
 
 void merge_case(const std::map<int, std::filesystem::path>& parts, const std::filesystem::path& merged) {
   std::vector<Trace> ranks;
-  for (const auto& [rank, file] : parts) ranks.push_back(nlohmann::ordered_json::parse(read_file(file)).get<Trace>());
+  for (const auto& [rank, file] : parts) ranks.push_back(parse_json(read_file(file)).get<Trace>());
   write_file(merged, reports::chrome_trace(ranks).dump() + "\n");
   for (const auto& [rank, file] : parts) std::filesystem::remove(file);
 }

@@ -15,6 +15,7 @@
 #include <system_error>
 
 #include "harness/protocol/environment.hpp"
+#include "harness/protocol/json_parse.hpp"
 #include "launcher/launcher.hpp"
 #include "launcher/poller.hpp"
 #include "launcher/process.hpp"
@@ -105,7 +106,9 @@ std::string first_line(const std::string& text) { return text.substr(0, std::min
 Listing parse_listing(const std::string& text) {
   nlohmann::ordered_json json;
   try {
-    json = nlohmann::ordered_json::parse(text);
+    json = parse_json(text);
+  } catch (const std::invalid_argument& error) {
+    throw std::invalid_argument(fmt::format("its answer is malformed: {}", error.what()));
   } catch (const nlohmann::json::exception&) {
     throw std::invalid_argument(text.empty() ? "its answer is empty" : fmt::format("its answer is no JSON: '{}'", first_line(text)));
   }

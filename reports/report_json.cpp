@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "harness/protocol/json_fields.hpp"
+#include "harness/protocol/json_parse.hpp"
 #include "reports/report.hpp"
 
 namespace shardproof::reports {
@@ -336,6 +337,7 @@ Report read_report(std::istream& in) {
   std::string key;
   const ordered_json::parser_callback_t take = [&](int depth, ordered_json::parse_event_t event, ordered_json& parsed) {
     using Event = ordered_json::parse_event_t;
+    require_shallow(depth, event);
     if (depth == top && event == Event::key) key = parsed.get_ref<const std::string&>();
     if (depth == top && event == Event::value && key == "schema_version") check_version(parsed);
     if (depth != element || event != Event::object_end || key != "cases") return true;

@@ -17,6 +17,7 @@
 
 #include "harness/protocol/case_filter.hpp"
 #include "harness/protocol/control_page.hpp"
+#include "harness/protocol/json_parse.hpp"
 #include "harness/protocol/json_text.hpp"
 #include "harness/protocol/run_directory.hpp"
 #include "harness/rendezvous/file_store.hpp"
@@ -85,7 +86,7 @@ ForeignWorld::ForeignWorld(const Identity& identity, const CommandLine& line, co
     return;
   }
   const auto deadline = std::chrono::steady_clock::now() + plan_.case_timeout;
-  plan_ = nlohmann::ordered_json::parse(meeting.wait("plan", deadline)).get<WorldPlan>();
+  plan_ = parse_json(meeting.wait("plan", deadline)).get<WorldPlan>();
   if (std::filesystem::exists(run.world(0).rank_stream(identity.rank))) {
     throw std::runtime_error(fmt::format("{} holds an earlier run: give every run a fresh --run-dir", run.root.string()));
   }

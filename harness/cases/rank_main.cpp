@@ -1,6 +1,7 @@
 #include "harness/cases/rank_main.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -22,6 +23,7 @@
 #include "harness/cases/ranked_test_case.hpp"
 #include "harness/protocol/ending.hpp"
 #include "harness/protocol/environment.hpp"
+#include "harness/protocol/json_parse.hpp"
 #include "harness/protocol/json_text.hpp"
 #include "harness/world/world.hpp"
 
@@ -117,7 +119,7 @@ int run_as_rank_of_ours(const std::string& plan_file, const Program& program, st
   }
   std::ifstream file(plan_file);
   if (!file) throw std::runtime_error(fmt::format("cannot read the plan {}", plan_file));
-  const auto plan = nlohmann::ordered_json::parse(file).get<WorldPlan>();
+  const auto plan = parse_json(file).get<WorldPlan>();
   take_part(plan, identity->rank, program, cases);
   return rank_left;
 }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "harness/protocol/json_fields.hpp"
+#include "harness/protocol/json_parse.hpp"
 #include "harness/protocol/utf8.hpp"
 
 namespace shardproof {
@@ -260,7 +261,7 @@ RankEvent parse_line(std::string_view line) {
   if (auto event = WrittenForm(line).event()) return std::move(*event);
   ordered_json json;
   try {
-    json = ordered_json::parse(line);
+    json = parse_json(line);
   } catch (const ordered_json::parse_error& error) {
     throw std::invalid_argument(fmt::format("event line: no JSON at byte {}", error.byte));
   } catch (const ordered_json::exception&) {

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "harness/fabric/shm/shm_fabric.hpp"
+#include "harness/protocol/json_parse.hpp"
 #include "harness/protocol/json_text.hpp"
 #include "harness/protocol/run_directory.hpp"
 #include "harness/world/event_stream.hpp"
@@ -137,7 +138,7 @@ void World::meet() {
   const std::array keys{key_of(0), key_of(other)};
   const std::vector<std::string> values = store_.wait(keys, deadline);
   throw WorldMismatch(fmt::format("the ranks of this world do not belong together: {}",
-                                  differences(ordered_json::parse(values[0]), ordered_json::parse(values[1]), other)));
+                                  differences(parse_json(values[0]), parse_json(values[1]), other)));
 }
 
 std::vector<ControlPage::Ballot> World::agree(const ControlPage::Ballot& mine) {

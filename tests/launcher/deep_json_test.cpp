@@ -1,0 +1,80 @@
+// Documents that go deeper than any of ours: refused wherever they come from, where walking them would end the stack.
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <sstream>
+
+#include "harness/protocol/json_parse.hpp"
+#include "tests/launcher/command.hpp"
+
+using namespace shardproof;
+using namespace shardproof::launcher;
+using namespace shardproof::launcher::testing;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+Exit code(int number) { return {.signalled = false, .code = number}; }
+
+std::string nested(std::size_t depth) { return std::string(depth, '[') + std::string(depth, ']'); }
+
+/// What the command says of a document that has a field of `depth` brackets more.
+std::string with_deep_field(std::string document, std::size_t depth = 200'000) {
+  return document.insert(document.find('{') + 1, "\"unknown\": " + nested(depth) + ", ");
+}
+
+Said call(const std::vector<std::string>& arguments) { return shardproof::launcher::testing::shardproof(arguments); }
+
+}  // namespace
+
+TEST_CASE("depth has a limit, breadth has none") {
+  CHECK(parse_json(nested(deepest_json)).size() == 1);
+  CHECK_THROWS_AS(parse_json(nested(deepest_json + 1)), std::invalid_argument);
+  std::string wide = "[[]";
+  for (int i = 0; i < 1000; ++i) wide += ",{\"a\":[1]}";
+  CHECK(parse_json(wide + "]").size() == 1001);
+  std::istringstream deep(nested(deepest_json + 1)), flat("[1, 2]");
+  CHECK_THROWS_AS(parse_json(deep), std::invalid_argument);
+  CHECK(parse_json(flat).size() == 2);
+  CHECK_THROWS_AS(parse_json("[[["), nlohmann::json::parse_error);
+}
+
+TEST_CASE("a report that is too deep is none") {
+  TemporaryDirectory directory;
+  const std::string run = (directory / "run").string();
+  REQUIRE(call({"run", "good/alone", "--worker", trouble_program().string(), "--out", run}).end == code(0));
+  const auto deep = directory / "deep.json";
+  write_text(deep, with_deep_field(text_of(directory / "run/report.json")));
+  for (const auto& arguments : std::vector<std::vector<std::string>>{{"stable", deep.string()}, {"diff", deep.string(), run}}) {
+    const Said said = call(arguments);
+    CHECK(said.end == code(2));
+    CHECK_THAT(said.err, ContainsSubstring("is no report: JSON nested deeper than 100 levels"));
+  }
+}
+
+TEST_CASE("a run directory with a document that is too deep is evidence that cannot be used") {
+  TemporaryDirectory directory;
+  const auto run = directory / "run";
+  REQUIRE(call({"run", "good/alone", "--worker", trouble_program().string(), "--out", run.string()}).end == code(0));
+  for (const char* file :
+       {"run.json", "listing.json", "plan.json", "worlds/0/plan.json", "worlds/0/endings.json", "worlds/0/ranks/rank-0.jsonl"}) {
+    const std::string before = text_of(run / file);
+    write_text(run / file, with_deep_field(before));
+    const Said said = call({"merge", run.string()});
+    INFO(file << ": " << said.out << said.err);
+    CHECK(said.end == code(5));
+    CHECK_THAT(said.out + said.err, ContainsSubstring("JSON nested deeper than 100 levels"));
+    write_text(run / file, before);
+  }
+  CHECK(call({"merge", run.string()}).end == code(0));
+}
+
+TEST_CASE("a worker whose answer is too deep is none of ours") {
+  TemporaryDirectory directory;
+  const auto worker = directory / "worker";
+  write_text(directory / "answer", with_deep_field("{\"protocol\": 1}"));
+  write_text(worker, "#!/bin/sh\ncat '" + (directory / "answer").string() + "'\n");
+  std::filesystem::permissions(worker, std::filesystem::perms::owner_all);
+  const Said said = call({"list", "--worker", worker.string()});
+  CHECK(said.end == code(3));
+  CHECK_THAT(said.err, ContainsSubstring("its answer is malformed: JSON nested deeper than 100 levels"));
+}
