@@ -54,6 +54,7 @@ std::string clauses_text(const std::vector<ClauseRow>& rows, bool json) {
     }
     return document(all);
   }
+  if (rows.empty()) return "the worker describes no clause\n";
   std::string text;
   for (const ClauseRow& row : rows) {
     text += fmt::format("{} ({}): {}\n", row.clause.id, row.clause.required ? "required" : "reference", row.clause.text);
@@ -76,6 +77,7 @@ std::string seeds_text(const Listing& listing, const std::vector<CaseInfo>& case
     if (!kept.cases.empty() || cases.size() == listing.cases.size()) seeds.push_back(std::move(kept));
   }
   if (json) return document(seeds);
+  if (seeds.empty()) return "no case restates a seed test\n";
   std::string text;
   for (const SeedInfo& seed : seeds) {
     text += seed.seed + "\n";

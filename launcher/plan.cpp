@@ -33,7 +33,8 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 std::string_view name_of(std::string_view id) { return id.substr(0, id.find('[')); }
 
-/// The suite, case name, id or tag that is least unlike the filter.
+/// The suite, case name, id or tag that is least unlike the filter; empty when none is like it, that is when more than half of the filter
+/// would have to change.
 std::string closest(const std::vector<CaseInfo>& cases, std::string_view filter) {
   std::set<std::string> candidates;
   for (const CaseInfo& info : cases) {
@@ -42,8 +43,15 @@ std::string closest(const std::vector<CaseInfo>& cases, std::string_view filter)
     candidates.insert(std::string(name_of(info.id)));
     for (const std::string& tag : info.tags) candidates.insert("[" + tag + "]");
   }
-  return *std::min_element(candidates.begin(), candidates.end(),
-                           [&](const std::string& a, const std::string& b) { return edit_distance(a, filter) < edit_distance(b, filter); });
+  std::string best;
+  std::size_t least = filter.size() / 2 + 1;
+  for (const std::string& candidate : candidates) {
+    const std::size_t distance = edit_distance(candidate, filter);
+    if (distance >= least) continue;
+    least = distance;
+    best = candidate;
+  }
+  return best;
 }
 
 template <class Range>
@@ -126,8 +134,9 @@ std::vector<CaseInfo> select_cases(const Listing& listing, std::span<const std::
     if (any) continue;
     std::set<std::string> suites;
     for (const CaseInfo& info : listing.cases) suites.insert(info.suite);
-    throw CommandError(usage, fmt::format("no case matches '{}'; closest is '{}', suites are {} (`shardproof list` shows all cases)",
-                                          filter, closest(listing.cases, filter), join(suites)));
+    const std::string near = closest(listing.cases, filter);
+    throw CommandError(usage, fmt::format("no case matches '{}'; {}suites are {} (`shardproof list` shows all cases)", filter,
+                                          near.empty() ? "" : fmt::format("closest is '{}', ", near), join(suites)));
   }
   return select(listing.cases, filters);
 }

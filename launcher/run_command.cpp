@@ -19,6 +19,23 @@ std::uint64_t choose_seed(const RunOptions& options) {
   return std::random_device()();
 }
 
+/// Each run of a case costs about a KiB of memory and of disk until it is reported.
+constexpr std::size_t most_case_runs = 5'000'000;
+
+/// Refuses before all of it is laid out what would not fit.
+Plan bounded_plan(const Listing& listing, const PlanOptions& options) {
+  PlanOptions once = options;
+  once.repeat = 1;
+  Plan single = plan(listing, once);
+  if (options.repeat == 1) return single;
+  const auto times = static_cast<std::size_t>(options.repeat);
+  if (single.selected > most_case_runs / times) {
+    throw CommandError(usage, fmt::format("--repeat {}: {} cases as often are more than the {} that one run may hold; use several runs",
+                                          options.repeat, single.selected, most_case_runs));
+  }
+  return plan(listing, options);
+}
+
 std::string heading(const Plan& plan, const PlanOptions& options) {
   std::string sizes;
   for (const WorldPlan& world : plan.worlds) sizes += fmt::format("{}{}", sizes.empty() ? "" : ", ", world.size);
@@ -38,7 +55,7 @@ int run_command(RunOptions options, const std::vector<std::string>& argv) {
   options.plan.seed = choose_seed(options);
   SignalWatch signals;
   const Worker worker = ask_worker(options.worker, signals);
-  Plan selected = plan(worker.listing, options.plan);
+  Plan selected = bounded_plan(worker.listing, options.plan);
   const RunDirectory directory = make_run_directory(options.out);
   if (options.out.empty()) {
     if (const auto obstacle = point_latest_to(directory)) complain("warning: " + *obstacle);
@@ -46,6 +63,8 @@ int run_command(RunOptions options, const std::vector<std::string>& argv) {
 
   Terminal terminal(stdout, options.terminal);
   terminal.explain(worker.listing.clauses);
+  const bool is_drawn = !options.seed && options.plan.order == Order::random;
+  if (options.terminal.quiet && is_drawn) terminal.print(fmt::format("seed {}", options.plan.seed));  // nobody could repeat it else
   terminal.note(heading(selected, options.plan));
   reports::RunHead head = make_head(worker, selected, options.plan, argv);
   const RunResult result = run_plan(worker, std::move(selected), directory, std::move(head), signals, terminal);

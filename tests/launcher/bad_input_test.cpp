@@ -178,6 +178,8 @@ TEST_CASE("a list is JSON when asked for, else a table") {
   CHECK(json[0].at("world_size") == 2);
   for (const char* key : {"clauses", "tags", "file", "line"}) CHECK(json[0].contains(key));
   CHECK(call({"list", "--worker", worker, "nothing"}).end == code(2));
+  CHECK(call({"list", "--worker", worker, "--seeds"}).out == "no case restates a seed test\n");
+  CHECK(call({"list", "--worker", worker, "--clauses"}).out == "the worker describes no clause\n");
   CHECK(call({"list", "--worker", worker, "--seeds", "--json"}).out == "[]\n");
   CHECK(call({"list", "--worker", worker, "--clauses", "--json"}).out == "[]\n");
 }

@@ -105,7 +105,9 @@ TEST_CASE("a mistake is named together with what there is") {
   CHECK_THAT(refusal(with([](auto& o) { o.filters = {"rong"}; })),
              ContainsSubstring("no case matches 'rong'") && ContainsSubstring("closest is 'ring'"));
   CHECK_THAT(refusal(with([](auto& o) { o.filters = {"ring/lfet[W=2]"}; })), ContainsSubstring("closest is 'ring/left[W=2]'"));
-  CHECK_THAT(refusal(with([](auto& o) { o.filters = {"ring", "nothing/at/all"}; })), ContainsSubstring("suites are ring, tree"));
+  CHECK_THAT(refusal(with([](auto& o) { o.filters = {"ring", "nothing/at/all"}; })),
+             ContainsSubstring("no case matches 'nothing/at/all'; suites are ring, tree"));
+  CHECK_THAT(refusal(with([](auto& o) { o.filters = {"3"}; })), !ContainsSubstring("closest"));
   CHECK_THAT(refusal(with([](auto& o) { o.ranks = {3}; })),
              ContainsSubstring("no selected case runs on 3 ranks; there are cases for 1, 2, 4"));
   CHECK_THAT(refusal(with([](auto& o) { o.ranks = {2, 0}; })), ContainsSubstring("--ranks 0: a world has 1 to 1024 ranks"));

@@ -291,6 +291,22 @@ TEST_CASE("two runs of one seed have no difference") {
   CHECK_THAT(worse.out, ContainsSubstring("removed_case") && ContainsSubstring("good/alone[W=1]"));
 }
 
+TEST_CASE("more runs than fit are refused before they are laid out") {
+  TemporaryDirectory directory;
+  const Said said = run(directory / "run", {"many", "--repeat", "1000000"});
+  CHECK(said.end == code(2));
+  CHECK(said.err == "shardproof: --repeat 1000000: 10 cases as often are more than the 5000000 that one run may hold; use several runs\n");
+  CHECK_FALSE(std::filesystem::exists(directory / "run"));
+}
+
+TEST_CASE("a seed that was drawn is said, however quiet the run") {
+  TemporaryDirectory directory;
+  const Said drawn = run(directory / "drawn", {"many", "-q", "--order", "random"});
+  const std::string seed = report_of(directory / "drawn").at("run").at("seed").dump();
+  CHECK_THAT(drawn.out, ContainsSubstring("seed " + seed + "\n"));
+  CHECK_THAT(run(directory / "given", {"many", "-q", "--order", "random", "--seed", "7"}).out, !ContainsSubstring("seed"));
+}
+
 TEST_CASE("quiet says little, verbose says every case, colour comes when asked for") {
   TemporaryDirectory directory;
   const Said quiet = run(directory / "quiet", {"good", "-q"});
