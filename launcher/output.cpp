@@ -7,9 +7,12 @@
 #include <cerrno>
 #include <chrono>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <system_error>
 
+#include "harness/protocol/json_parse.hpp"
+#include "harness/protocol/json_text.hpp"
 #include "launcher/launcher.hpp"
 
 namespace shardproof::launcher {
@@ -21,6 +24,15 @@ CommandError unusable(const std::filesystem::path& path, const char* operation, 
 
 /// A stream keeps no reason of its own; the system call below it does.
 std::error_code last_error() { return {errno != 0 ? errno : EIO, std::generic_category()}; }
+
+/// Ranks are told the directory in JSON, where text is UTF-8: what is mended there would lead them elsewhere.
+void require_tellable(const std::filesystem::path& directory) {
+  const std::string text = directory.string();
+  if (parse_json(dump_line(text)) == text) return;
+  throw CommandError(usage,
+                     fmt::format("output unusable: the path {} is not UTF-8, and ranks could not be told it: name another with --out",
+                                 parse_json(dump_line(text)).get<std::string>()));
+}
 
 /// Two runs of one second get different names, also when they start at once.
 std::filesystem::path make_dated_directory(const std::filesystem::path& parent) {
@@ -50,6 +62,7 @@ void make_directory(const std::filesystem::path& directory) {
 RunDirectory make_run_directory(const std::filesystem::path& asked) {
   if (asked.empty()) {
     const std::filesystem::path parent = std::filesystem::absolute("shardproof-out");
+    require_tellable(parent);
     make_directory(parent);
     const RunDirectory run{make_dated_directory(parent)};
     make_directory(run.worlds());
@@ -60,6 +73,7 @@ RunDirectory make_run_directory(const std::filesystem::path& asked) {
 
 std::filesystem::path claim_directory(const std::filesystem::path& asked, const std::string& first) {
   const std::filesystem::path directory = std::filesystem::absolute(asked);
+  require_tellable(directory);
   make_directory(directory);
   std::error_code error;
   const bool empty = std::filesystem::is_empty(directory, error);

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "launcher/launcher.hpp"
+#include "reports/terminal.hpp"
 
 namespace shardproof::launcher {
 
@@ -22,6 +23,6 @@ void require_said(const std::error_code& error) {
   if (error) throw CommandError(usage, fmt::format("output unusable: write to standard output: {}", error.message()));
 }
 
-void complain(std::string_view text) { write_through(stderr, fmt::format("shardproof: {}\n", text)); }
+void complain(std::string_view text) { write_through(stderr, fmt::format("shardproof: {}\n", reports::printable(text))); }
 
 }  // namespace shardproof::launcher

@@ -15,7 +15,8 @@ void say(std::string_view text);
 /// Throws the same for an `error` that a writer to standard output kept.
 void require_said(const std::error_code& error);
 
-/// `shardproof: TEXT` as a line on standard error. When even that is lost, nobody can be told.
+/// `shardproof: TEXT` as a line on standard error, without the control codes that a program's own words in it may have. When even that is
+/// lost, nobody can be told.
 void complain(std::string_view text);
 
 }  // namespace shardproof::launcher

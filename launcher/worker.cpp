@@ -14,11 +14,15 @@
 #include <string_view>
 #include <system_error>
 
+#include "harness/protocol/ending.hpp"
 #include "harness/protocol/environment.hpp"
+#include "harness/protocol/json_fields.hpp"
 #include "harness/protocol/json_parse.hpp"
+#include "harness/protocol/utf8.hpp"
 #include "launcher/launcher.hpp"
 #include "launcher/poller.hpp"
 #include "launcher/process.hpp"
+#include "reports/terminal.hpp"
 
 namespace shardproof::launcher {
 namespace {
@@ -98,8 +102,22 @@ std::optional<Exit> end_of(Process& process, SignalWatch& signals, Deadline dead
   }
 }
 
-/// The first line of a program's complaint, for a message of one line.
-std::string first_line(const std::string& text) { return text.substr(0, std::min<std::size_t>(text.find('\n'), 200)); }
+/// The first line of what a program said, for a message of one line. An exception's text would end at its first NUL.
+std::string first_line(std::string_view text) { return reports::printable(beginning_within(text.substr(0, text.find('\n')), 200)); }
+
+/// What a worker of ours that refuses to list its cases says is wrong with their declarations, line by line; empty for any other program.
+std::string declared_wrongly(const std::string& answer) {
+  try {
+    const nlohmann::ordered_json json = parse_json(answer);
+    const Fields fields(json, "answer");
+    if (fields.integer<int>("protocol") != Listing::current_protocol) return {};
+    std::string lines;
+    for (const std::string& problem : fields.texts("problems")) lines += reports::printable(problem) + "\n";
+    return lines;
+  } catch (const std::exception&) {
+    return {};
+  }
+}
 
 }  // namespace
 
@@ -150,14 +168,21 @@ Worker ask_worker(const std::filesystem::path& asked, SignalWatch& signals, std:
   } catch (const std::system_error& error) {
     throw CommandError(infrastructure, fmt::format("worker: {}", error.what()));
   }
-  const auto not_a_worker = [&](const std::string& why) {
+  const auto refusal = [&](const char* what, const std::string& why) {
     const std::string said = complaint.text();
-    return CommandError(infrastructure, fmt::format("{} is not a shardproof worker: asked with --list-json, {}{}", name, why,
+    return CommandError(infrastructure, fmt::format("{} {}: asked with --list-json, {}{}", name, what, why,
                                                     said.empty() ? "" : fmt::format(" (standard error: {})", first_line(said))));
   };
-  if (!end) throw not_a_worker(fmt::format("it did not answer within {} ms", patience.count()));
-  if (*end != Exit{}) throw not_a_worker(fmt::format("it ended with {}", describe(*end)));
+  const auto not_a_worker = [&](const std::string& why) { return refusal("is not a shardproof worker", why); };
+  constexpr char silent[] = "does not say its cases";
+  if (!end) throw refusal(silent, fmt::format("it did not answer within {} ms", patience.count()));
+  if (end->signalled) throw refusal(silent, fmt::format("it ended with {}", describe(*end)));
   worker.listing_text = answer.text();
+  if (end->code == rank_usage) {
+    if (const std::string problems = declared_wrongly(worker.listing_text); !problems.empty())
+      throw CommandError(infrastructure, fmt::format("{}(no case of {} can run until its declarations are right)", problems, name));
+  }
+  if (*end != Exit{}) throw not_a_worker(fmt::format("it ended with {}", describe(*end)));
   try {
     worker.listing = parse_listing(worker.listing_text);
   } catch (const std::invalid_argument& error) {

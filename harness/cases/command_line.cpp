@@ -30,7 +30,7 @@ std::uint64_t seed_of(std::string_view text) {
 
 }  // namespace
 
-CommandLine parse_command_line(std::span<const std::string_view> arguments) {
+CommandLine parse_command_line(std::span<const std::string_view> arguments, std::string_view program) {
   CommandLine line;
   std::string_view only_foreign;  // an argument that needs --run-dir
   for (std::size_t at = 0; at < arguments.size(); ++at) {
@@ -60,7 +60,12 @@ CommandLine parse_command_line(std::span<const std::string_view> arguments) {
     }
   }
   if (!only_foreign.empty() && line.mode != CommandLine::Mode::foreign) {
-    throw UsageError(fmt::format("'{}' is for a rank under torchrun, mpirun or srun, which also needs --run-dir DIR", only_foreign));
+    std::string all;
+    for (const std::string_view argument : arguments) all += fmt::format(" '{}'", argument);
+    throw UsageError(
+        fmt::format("this program does not start ranks itself: shardproof run --worker '{}'{} does (a rank under torchrun, mpirun "
+                    "or srun takes {} together with --run-dir DIR)",
+                    program, all, only_foreign));
   }
   return line;
 }

@@ -27,8 +27,8 @@ struct CommandLine {
   std::string subject;
 };
 
-/// `arguments` are without the program's name. Throws UsageError saying what was not understood.
-CommandLine parse_command_line(std::span<const std::string_view> arguments);
+/// `arguments` are without the program's name, which errors show how to use. Throws UsageError saying what was not understood.
+CommandLine parse_command_line(std::span<const std::string_view> arguments, std::string_view program);
 
 /// What the program is and how it is run.
 std::string usage(std::string_view program);

@@ -138,8 +138,8 @@ int run_as_rank_of_others(const CommandLine& line, const Program& program, std::
 
 int run(std::span<char*> argv, const Program& program) {
   const std::vector<std::string_view> arguments(argv.begin() + std::min<std::ptrdiff_t>(1, std::ssize(argv)), argv.end());
-  const CommandLine line = parse_command_line(arguments);
   const std::string name = argv.empty() ? "program" : argv[0];
+  const CommandLine line = parse_command_line(arguments, name);
   if (line.mode == CommandLine::Mode::help) {
     fmt::print("{}", usage(name));
     return rank_left;
@@ -152,6 +152,11 @@ int run(std::span<char*> argv, const Program& program) {
   }
   if (!bound.problems.empty()) {
     for (const std::string& problem : bound.problems) complain(problem);
+    // To a launcher the same in the answer that it asked for, so that it can tell this from a program that is no worker at all.
+    if (line.mode == CommandLine::Mode::list) {
+      fmt::print("{}\n", dump_line({{"protocol", Listing::current_protocol}, {"problems", bound.problems}}));
+      std::fflush(stdout);
+    }
     return rank_usage;
   }
   switch (line.mode) {

@@ -91,7 +91,7 @@ TEST_CASE("A body's end travels as a ballot") {
 }
 
 TEST_CASE("Arguments") {
-  const auto parse = [](std::vector<std::string_view> arguments) { return parse_command_line(arguments); };
+  const auto parse = [](std::vector<std::string_view> arguments) { return parse_command_line(arguments, "./mine"); };
   CHECK(parse({}).mode == CommandLine::Mode::none);
   CHECK(parse({"-h"}).mode == CommandLine::Mode::help);
   CHECK(parse({"x", "--help", "--nonsense"}).mode == CommandLine::Mode::help);

@@ -63,13 +63,19 @@ TEST_CASE("A program started by hand says what it is and how to run it") {
 TEST_CASE("Arguments that mean nothing are refused") {
   CHECK(run_one(program, {"--frobnicate"}).exit_code == 2);
   CHECK_THAT(run_one(program, {"--frobnicate"}).errors, ContainsSubstring("unknown option --frobnicate"));
+  CHECK_THAT(run_one(program, {"[quick]", "--seed", "3"}).errors,
+             ContainsSubstring("shardproof run --worker '" + program + "' '[quick]' '--seed' '3' does"));
   CHECK_THAT(run_one(program, {"--run-dir", "x"}).errors, ContainsSubstring("the environment names no rank and size"));
 }
 
 TEST_CASE("Wrong declarations are named with file and line, all of them, and nothing is run") {
   const auto end = run_one(SHARDPROOF_MISNAMED_PROGRAM, {"--list-json"});
   CHECK(end.exit_code == 2);
-  CHECK(end.output.empty());
+  const auto answer = nlohmann::ordered_json::parse(end.output);
+  CHECK(answer.at("protocol") == 1);
+  REQUIRE(answer.at("problems").size() == 2);
+  CHECK_THAT(answer.at("problems").at(0).get<std::string>(), ContainsSubstring("misnamed_program.cpp:4: a case is named"));
+  CHECK(run_one(SHARDPROOF_MISNAMED_PROGRAM, {"--run-dir", "x"}).output.empty());
   CHECK_THAT(end.errors, ContainsSubstring("misnamed_program.cpp:4: a case is named suite/name; \"no_slash\" is not"));
   CHECK_THAT(end.errors, ContainsSubstring("misnamed_program.cpp:6: case twice/declared[W=2] exists already, declared at"));
   CHECK_THAT(end.errors, ContainsSubstring("misnamed_program.cpp:5\n"));

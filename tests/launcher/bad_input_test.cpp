@@ -92,6 +92,17 @@ TEST_CASE("workers that are none are told apart") {
   CHECK_THAT(refused_worker("/etc/passwd"), ContainsSubstring("Permission denied"));
 }
 
+TEST_CASE("what a program says is shown as text, whatever it does to terminals") {
+  TemporaryDirectory directory;
+  const auto answer_of = [&](const std::string& script) {
+    write_text(directory / "worker", "#!/bin/sh\n" + script + "\n");
+    std::filesystem::permissions(directory / "worker", std::filesystem::perms::owner_all);
+    return refused_worker((directory / "worker").string());
+  };
+  CHECK_THAT(answer_of("printf '\\033[2Jboo\\000hoo'"), ContainsSubstring("its answer is no JSON: '\\x1b[2Jboo\\x00hoo'"));
+  CHECK_THAT(answer_of("printf '\\007ring\\n' >&2; exit 1"), ContainsSubstring("(standard error: \\x07ring)"));
+}
+
 TEST_CASE("output that cannot be written is refused before a rank starts") {
   TemporaryDirectory directory;
   const std::string worker = trouble_program().string();
@@ -105,6 +116,25 @@ TEST_CASE("output that cannot be written is refused before a rank starts") {
   said = call({"run", "good/stays", "--worker", worker, "--out", "/proc/shardproof"});
   CHECK(said.end == code(2));
   CHECK_THAT(said.err, ContainsSubstring("output unusable"));
+}
+
+TEST_CASE("a path that ranks cannot be told is refused, other foreign text is mended") {
+  TemporaryDirectory directory;
+  const std::string worker = directory / "worker\xff";
+  std::filesystem::create_symlink(trouble_program(), worker);
+  Said said = call({"run", "good/stays", "--worker", worker, "--out", (directory / "run").string()}, {.environment = {"OMP_X=\xff"}});
+  INFO(said.out << said.err);
+  CHECK(said.end == code(0));
+  CHECK(report_of(directory / "run").at("run").at("environment").at("OMP_X") == "\uFFFD");
+  CHECK(call({"merge", (directory / "run").string()}).end == code(0));
+
+  const std::string latin = directory / "pr\xe9sent";
+  said = call({"run", "good/stays", "--worker", worker, "--out", latin});
+  CHECK(said.end == code(2));
+  CHECK_THAT(said.err, ContainsSubstring("pr\uFFFDsent is not UTF-8, and ranks could not be told it: name another with --out"));
+  CHECK_FALSE(std::filesystem::exists(latin));
+  std::filesystem::rename(directory / "run", latin);
+  CHECK(call({"merge", latin}).end == code(0));
 }
 
 TEST_CASE("a disk that fills up under the ranks ends with 2, and what is known is still said") {

@@ -16,6 +16,7 @@ using namespace shardproof;
 using namespace shardproof::launcher;
 using namespace shardproof::launcher::testing;
 using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::StartsWith;
 
 namespace {
 
@@ -70,7 +71,7 @@ TEST_CASE("programs that are no workers are told apart from workers") {
 TEST_CASE("a worker that does not answer is not waited for") {
   TemporaryDirectory directory;
   CHECK_THAT(refusal(script(directory, "exec sleep 1000"), std::chrono::milliseconds(50)),
-             ContainsSubstring("did not answer within 50 ms"));
+             ContainsSubstring("does not say its cases") && ContainsSubstring("did not answer within 50 ms"));
 }
 
 TEST_CASE("a signal ends the asking, and the worker with it") {
@@ -89,6 +90,14 @@ TEST_CASE("a signal ends the asking, and the worker with it") {
 TEST_CASE("a worker that never stops talking is cut off") {
   TemporaryDirectory directory;
   CHECK_THAT(refusal(script(directory, "head -c 3000000 /dev/zero >&2; exit 1")), ContainsSubstring("ended with exit code 1"));
+}
+
+TEST_CASE("a worker whose declarations are wrong is one, and what is wrong comes first") {
+  TemporaryDirectory directory;
+  CHECK_THAT(refusal(script(directory, R"(echo '{"protocol":1,"problems":["mine.cpp:7: bad \u001b[31m","mine.cpp:9: worse"]}'; exit 2)")),
+             StartsWith("mine.cpp:7: bad \\x1b[31m\nmine.cpp:9: worse\n(no case of ") && !ContainsSubstring("not a shardproof worker"));
+  CHECK_THAT(refusal(script(directory, R"(echo '{"protocol":1,"problems":[]}'; exit 2)")), ContainsSubstring("is not a shardproof worker"));
+  CHECK_THAT(refusal(script(directory, "echo usage >&2; exit 2")), ContainsSubstring("is not a shardproof worker"));
 }
 
 TEST_CASE("a worker that crashes is said to have") {
