@@ -1,5 +1,7 @@
 #include "harness/cases/ranked_test_case.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <iterator>
 #include <tuple>
@@ -34,6 +36,8 @@ void apply(CaseDeclaration& declaration, options::Seed option) { declaration.see
 
 std::string spell(bool value) { return value ? "true" : "false"; }
 std::string spell(int value) { return std::to_string(value); }
+std::string spell(double value) { return fmt::format("{}", value); }
+std::string spell(std::string value) { return value; }
 std::string spell(const char* value) { return value; }
 
 void Registration::add(CaseDeclaration declaration) {

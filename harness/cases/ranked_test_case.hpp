@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "harness/cases/spelled.hpp"
-#include "harness/subject/subject.hpp"
+#include "harness/subject/feature.hpp"
 #include "harness/world/rank.hpp"
 
 namespace shardproof {
@@ -56,7 +56,7 @@ template <class... Sizes> options::Ranks ranks(Sizes... sizes) { return {{static
 template <class... Ids> options::Clauses clauses(Ids... ids) { return {{std::string(ids)...}}; }
 template <class... Names> options::Tags tags(Names... names) { return {{std::string(names)...}}; }
 template <class... Features> options::Needs needs(Features... features) { return {{features...}}; }
-/// A case for every value: `each("event", false, true)`.
+/// A case for every value: `each("event", false, true)`. Values are texts, integers, numbers or true and false.
 template <class... Values> options::Each each(std::string key, Values... values);
 /// The seed test that the case descends from: `file::test`.
 inline options::Seed seed(std::string test) { return {std::move(test)}; }
@@ -71,6 +71,8 @@ void apply(CaseDeclaration& declaration, options::Seed option);
 
 std::string spell(bool value);
 std::string spell(int value);
+std::string spell(double value);  ///< the shortest text that reads back as the same number
+std::string spell(std::string value);
 std::string spell(const char* value);
 
 /// Adds a declaration to the program's list at start-up. What is wrong with it is said by rank_main: nobody hears an error before main.

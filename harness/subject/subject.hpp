@@ -11,18 +11,9 @@
 
 #include "harness/device/device.hpp"
 #include "harness/scenario/scenario.hpp"
+#include "harness/subject/feature.hpp"
 
 namespace shardproof {
-
-/// What an engine may claim. Not claimed: the cases that need it are skipped with that reason. Claimed and absent: they fail.
-enum class Feature : std::uint8_t {
-  timeline,          ///< runs on the simulated device, so that its times are exact
-  fully_shard,
-  post_optim_event,
-  serial,            ///< can run with everything on one stream
-};
-
-std::string_view to_string(Feature feature);
 
 struct Reply {
   std::string error;  ///< empty: the call succeeded
@@ -37,7 +28,8 @@ struct Seat {
   int rank = 0;
 };
 
-/// One parameter on one rank; its tensors are valid on the compute stream. Shards are rows [start, start + shard.shape[0]) of the logical tensor; an unsharded parameter is whole.
+/// One parameter on one rank; its tensors are valid on the compute stream. Shards are rows [start, start + shard.shape[0]) of the logical
+/// tensor; an unsharded parameter is whole.
 struct ParameterView {
   std::string name;
   Shape shape;  ///< logical
@@ -50,8 +42,8 @@ struct ParameterView {
 class Trainer {
  public:
   virtual ~Trainer() = default;
-  /// `input` [batch, features], f32, valid on the compute stream, belongs to a forward and is undefined otherwise. An action that the engine does not
-  /// know is an error that says so.
+  /// `input` [batch, features], f32, valid on the compute stream, belongs to a forward and is undefined otherwise. An action that the engine
+  /// does not know is an error that says so.
   virtual Reply perform(const scenario::Action& action, const Tensor& input) = 0;
   virtual Reply loss(Tensor& out) = 0;  ///< one element, of the last forward; borrowed until the next call
   virtual Reply parameters(std::vector<ParameterView>& out) = 0;  ///< in order of registration; borrowed until the next call

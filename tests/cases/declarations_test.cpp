@@ -42,6 +42,14 @@ TEST_CASE("Every combination of world size and parameters is a case; without ran
   CHECK(bound.cases[4].info.line == 7);
 }
 
+TEST_CASE("Values of parameters are spelled so that they read back as the same") {
+  const auto spelled = [](auto... values) { return each("x", values...).values; };
+  CHECK(spelled(true, false) == std::vector<std::string>{"true", "false"});
+  CHECK(spelled(-3, 0) == std::vector<std::string>{"-3", "0"});
+  CHECK(spelled(0.5, 0.1, 1.0, 1e-300) == std::vector<std::string>{"0.5", "0.1", "1", "1e-300"});
+  CHECK(spelled("a", std::string("b")) == std::vector<std::string>{"a", "b"});
+}
+
 TEST_CASE("What is wrong with a declaration is said with its place") {
   const auto problem = [](CaseDeclaration declaration) {
     const auto bound = bind_cases(std::vector{std::move(declaration)});

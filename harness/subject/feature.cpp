@@ -1,4 +1,4 @@
-#include "harness/subject/subject.hpp"
+#include "harness/subject/feature.hpp"
 
 namespace shardproof {
 
