@@ -24,23 +24,11 @@ std::string_view name_of(Enum value, const std::array<std::string_view, count>& 
   return index < count ? names[index] : "invalid";
 }
 
-template <class Enum, std::size_t count>
-std::optional<Enum> value_of(std::string_view text, const std::array<std::string_view, count>& names) {
-  for (std::size_t index = 0; index < count; ++index) {
-    if (names[index] == text) return static_cast<Enum>(index);
-  }
-  return std::nullopt;
-}
-
 }  // namespace
 
 std::string_view to_string(StreamRole role) { return name_of(role, stream_roles); }
 std::string_view to_string(WorkKind kind) { return name_of(kind, work_kinds); }
 std::string_view to_string(MemoryClass memory) { return name_of(memory, memory_classes); }
-
-std::optional<StreamRole> stream_role_from_string(std::string_view text) { return value_of<StreamRole>(text, stream_roles); }
-std::optional<WorkKind> work_kind_from_string(std::string_view text) { return value_of<WorkKind>(text, work_kinds); }
-std::optional<MemoryClass> memory_class_from_string(std::string_view text) { return value_of<MemoryClass>(text, memory_classes); }
 
 std::map<std::uint32_t, StreamInfo> streams(const Trace& trace) {
   std::map<std::uint32_t, StreamInfo> found{{0, {StreamRole::compute, "compute"}}};

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -51,11 +50,6 @@ enum class MemoryClass : std::uint8_t {
 std::string_view to_string(StreamRole role);
 std::string_view to_string(WorkKind kind);
 std::string_view to_string(MemoryClass memory);
-
-/// The other way round; nothing for a text that none of them has.
-std::optional<StreamRole> stream_role_from_string(std::string_view text);
-std::optional<WorkKind> work_kind_from_string(std::string_view text);
-std::optional<MemoryClass> memory_class_from_string(std::string_view text);
 
 /// Bytes [offset, offset + length) of a buffer. Buffer ids count from 1 and are never reused within a case; 0 is plain host memory, which
 /// no fact names.

@@ -8,7 +8,6 @@
 #include <iterator>
 #include <limits>
 #include <map>
-#include <utility>
 #include <vector>
 
 #include "harness/trace/vector_clocks.hpp"

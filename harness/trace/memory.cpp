@@ -57,10 +57,4 @@ Live at(const Trace& trace, MemoryClass memory, std::string_view mark) {
   throw std::out_of_range(fmt::format("no mark \"{}\" in the trace of rank {}", mark, trace.rank));
 }
 
-Live at_end(const Trace& trace, MemoryClass memory) {
-  Census census(memory);
-  for (const Fact& fact : trace.facts) census.take(fact);
-  return census.live();
-}
-
 }  // namespace shardproof::trace

@@ -18,7 +18,5 @@ struct Live {
 Live peak(const Trace& trace, MemoryClass memory);
 /// What is alive when a mark is set.
 Live at(const Trace& trace, MemoryClass memory, std::string_view mark);
-/// What is alive after the last fact.
-Live at_end(const Trace& trace, MemoryClass memory);
 
 }  // namespace shardproof::trace

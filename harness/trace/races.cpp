@@ -19,7 +19,6 @@ namespace {
 struct Meeting {
   Touch first, second;
   ByteRange bytes;
-  bool after_release = false;
 };
 
 struct Buffer {
@@ -76,9 +75,9 @@ class Search {
   void access(const ByteRange& range, const Touch& touch) {
     if (range.length == 0) return;
     Buffer& buffer = buffers_[range.buffer];
-    if (buffer.released) met(*buffer.released, touch, range, true);
+    if (buffer.released) met(*buffer.released, touch, range);
     buffer.history.touch(range.offset, range.length, touch, clocks_, [&](const Touch& earlier, std::uint64_t offset, std::uint64_t length) {
-      met(earlier, touch, {range.buffer, offset, length}, false);
+      met(earlier, touch, {range.buffer, offset, length});
     });
   }
 
@@ -86,21 +85,21 @@ class Search {
   void release(std::uint64_t id, Touch touch) {
     Buffer& buffer = buffers_[id];
     touch.write = true;
-    if (buffer.released) met(*buffer.released, touch, {id, 0, buffer.allocated ? buffer.allocated->bytes : 0}, true);
+    if (buffer.released) met(*buffer.released, touch, {id, 0, buffer.allocated ? buffer.allocated->bytes : 0});
     buffer.history.touch_all(touch, clocks_, [&](const Touch& earlier, std::uint64_t offset, std::uint64_t length) {
-      met(earlier, touch, {id, offset, length}, true);
+      met(earlier, touch, {id, offset, length});
     });
     buffer.released = touch;
   }
 
-  void met(const Touch& first, const Touch& second, const ByteRange& bytes, bool after_release) {
+  void met(const Touch& first, const Touch& second, const ByteRange& bytes) {
     for (Meeting& known : meetings_) {
       if (known.first.fact != first.fact) continue;
       // The same two facts, further on: adjacent bytes make one range, others are left out.
       if (known.bytes.buffer == bytes.buffer && known.bytes.offset + known.bytes.length == bytes.offset) known.bytes.length += bytes.length;
       return;
     }
-    meetings_.push_back({first, second, bytes, after_release});
+    meetings_.push_back({first, second, bytes});
   }
 
   Race in_words(const Meeting& meeting) {
@@ -116,8 +115,7 @@ class Search {
     return {.first = side(meeting.first),
             .second = side(meeting.second),
             .bytes = meeting.bytes,
-            .buffer = allocated ? fmt::format("{} {}", to_string(allocated->memory), allocated->label) : "",
-            .after_release = meeting.after_release};
+            .buffer = allocated ? fmt::format("{} {}", to_string(allocated->memory), allocated->label) : ""};
   }
 
   const Trace& trace_;

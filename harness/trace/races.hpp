@@ -19,14 +19,12 @@ struct Access {
 };
 
 /// Two accesses to common bytes, at least one a write, that no event, stream order or host wait orders. An allocation writes all of its
-/// buffer, at its place on its stream, and so does a release. `after_release`: a use that the release does not wait for, or that the host
-/// issues later. Where several earlier accesses race with one, those are left out that come before another such one: mending the last mends
+/// buffer, at its place on its stream, and so does a release; a use that the host issues after a release races with it in any case. Where several earlier accesses race with one, those are left out that come before another such one: mending the last mends
 /// them too.
 struct Race {
   Access first, second;  ///< in host order
   ByteRange bytes;  ///< the common part, or the first of several
   std::string buffer;  ///< class and label of the buffer: `gathered layers.1`
-  bool after_release = false;
 };
 
 /// At most `limit` races, in host order of the second access; one per pair of facts.

@@ -137,8 +137,8 @@ void World::meet() {
   const auto other = static_cast<int>(differs - ballots.begin());
   const std::array keys{key_of(0), key_of(other)};
   const std::vector<std::string> values = store_.wait(keys, deadline);
-  throw WorldMismatch(fmt::format("the ranks of this world do not belong together: {}",
-                                  differences(parse_json(values[0]), parse_json(values[1]), other)));
+  throw WorldMismatch(
+      fmt::format("the ranks of this world do not belong together: {}", differences(parse_json(values[0]), parse_json(values[1]), other)));
 }
 
 std::vector<ControlPage::Ballot> World::agree(const ControlPage::Ballot& mine) {
@@ -155,7 +155,6 @@ std::vector<ControlPage::Ballot> World::agree(const ControlPage::Ballot& mine) {
 
 void World::begin(const CaseInfo& info, std::uint64_t position) {
   notes_.info = &info;
-  notes_.position = position;
   notes_.seed = mix(plan_.seed ^ digest(info.id));
   notes_.seed_used = false;
   notes_.skip.reset();

@@ -48,7 +48,6 @@ struct CaseSkipped {};
 /// What a rank has noted of the case that it is in.
 struct CaseNotes {
   const CaseInfo* info = nullptr;
-  std::uint64_t position = 0;  ///< in the plan
   std::uint64_t seed = 0;
   bool seed_used = false;
   std::optional<std::string> skip;  ///< this rank asked for it
@@ -68,7 +67,6 @@ class World {
   World& operator=(const World&) = delete;
 
   int rank() const { return rank_; }
-  int size() const { return plan_.size; }
   const WorldPlan& plan() const { return plan_; }
   EventStream& stream() { return *stream_; }
   /// Why this rank cannot run a case with these needs; empty when it can.

@@ -13,11 +13,11 @@ using shardproof::trace::Live;
 TEST_CASE("live memory is counted by class, in host order") {
   TraceBuilder trace;
   trace.allocate(0, 1, 100, "a").allocate(0, 2, 10, "b").allocate(0, 3, 7, "other class", MemoryClass::gradient);
-  trace.mark("both", 0).release(0, 1).mark("one", 0).allocate(0, 4, 20, "c").allocate(0, 5, 30, "d").release(1, 4);
+  trace.mark("both", 0).release(0, 1).mark("one", 0).allocate(0, 4, 20, "c").allocate(0, 5, 30, "d").release(1, 4).mark("end", 0);
   CHECK(trace::at(trace, MemoryClass::gathered, "both") == Live{2, 110});
   CHECK(trace::at(trace, MemoryClass::gathered, "one") == Live{1, 10});
   CHECK(trace::at(trace, MemoryClass::gradient, "one") == Live{1, 7});
-  CHECK(trace::at_end(trace, MemoryClass::gathered) == Live{2, 40});
+  CHECK(trace::at(trace, MemoryClass::gathered, "end") == Live{2, 40});
   // Three buffers were never more than 60 bytes, two were 110: each maximum on its own.
   CHECK(trace::peak(trace, MemoryClass::gathered) == Live{3, 110});
   CHECK(trace::peak(trace, MemoryClass::shard) == Live{});
@@ -27,6 +27,6 @@ TEST_CASE("live memory is counted by class, in host order") {
 
 TEST_CASE("a release counts once, and only for what was allocated") {
   TraceBuilder trace;
-  trace.allocate(0, 1, 8).allocate(0, 2, 8).release(0, 1).release(0, 1).release(0, 9);
-  CHECK(trace::at_end(trace, MemoryClass::gathered) == Live{1, 8});
+  trace.allocate(0, 1, 8).allocate(0, 2, 8).release(0, 1).release(0, 1).release(0, 9).mark("end", 0);
+  CHECK(trace::at(trace, MemoryClass::gathered, "end") == Live{1, 8});
 }
