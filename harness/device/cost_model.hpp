@@ -3,8 +3,8 @@
 
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <string>
+#include <utility>
 
 #include "harness/protocol/trace.hpp"
 

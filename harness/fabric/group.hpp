@@ -10,7 +10,6 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "harness/protocol/collective.hpp"
 #include "harness/tensor/tensor.hpp"

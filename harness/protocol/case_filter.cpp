@@ -1,6 +1,7 @@
 #include "harness/protocol/case_filter.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <algorithm>
 #include <set>
 #include <stdexcept>

@@ -46,12 +46,6 @@ class Deadlock : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Thrown when a deadline passes; names the ranks that have not arrived and what each last did.
-class DeadlineExceeded : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
-
 /// What one rank says of itself, for the launcher's eyes. Single writer: that rank.
 struct Progress {
   std::int64_t pid = 0;

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <stdexcept>
 
 #include <sched.h>
 
@@ -14,6 +15,12 @@ namespace shardproof {
 
 /// Absolute, monotonic.
 using Deadline = std::chrono::steady_clock::time_point;
+
+/// Thrown when one passes; names the ranks that have not arrived and what each last did, or what is missing.
+class DeadlineExceeded : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
 
 /// What to do before going to sleep. What we wait for is mostly either under way on another core, and there in a microsecond, or its maker
 /// has no core, perhaps because we are sitting on it. Estimates only: threads that share them may overwrite each other's.

@@ -1,7 +1,6 @@
 // Who am I? The variables by which a launcher, ours or another, tells a process its rank.
 #pragma once
 
-#include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>

@@ -1,8 +1,8 @@
-// Recorded facts as JSON: `{"rank": 0, "facts": [{"fact": "work", …}, …]}`, one object per fact, ranges as [buffer, offset, length], times
-// in nanoseconds. What a rank leaves behind for the exports.
+// Recorded facts as JSON: `{"rank": 0, "facts": [{"fact": "work", …}, …]}`, one object per fact, ranges as [buffer, offset, length],
+// times in nanoseconds. What a rank leaves behind for the exports.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 #include "harness/protocol/trace.hpp"
 

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "harness/protocol/control_page.hpp"  // Deadline
+#include "harness/protocol/doorbell.hpp"  // Deadline
 
 namespace shardproof {
 

@@ -1,7 +1,6 @@
 // What came of playing a scenario on one rank: its facts, and the questions that cases ask of them.
 #pragma once
 
-#include <map>
 #include <string>
 #include <vector>
 

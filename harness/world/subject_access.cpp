@@ -1,5 +1,6 @@
 // The part of this room that knows the subject: what it claims, and playing scenarios on it.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cerrno>

@@ -11,7 +11,6 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <string_view>
 
 #include "harness/fabric/shm/region.hpp"
 #include "harness/protocol/collective.hpp"
