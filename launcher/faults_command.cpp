@@ -1,5 +1,6 @@
 // `shardproof faults`: is every deliberate defect noticed by a case whose clause it breaks?
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -51,19 +52,46 @@ std::vector<std::string> ids(const std::vector<CaseInfo>& cases) {
   return result;
 }
 
+std::string cases_text(std::size_t count) { return fmt::format("{} case{}", count, count == 1 ? "" : "s"); }
+
+std::vector<CaseInfo> selected_cases(const Listing& listing, const PlanOptions& options) {
+  std::vector<CaseInfo> cases = select_cases(listing, options.filters);
+  if (options.ranks.empty()) return cases;
+  plan(listing, options);  // says what is wrong with the sizes, if anything
+  std::erase_if(cases, [&](const CaseInfo& info) {
+    return std::find(options.ranks.begin(), options.ranks.end(), info.world_size) == options.ranks.end();
+  });
+  return cases;
+}
+
+/// Faults that a selection has no case for are not judged by it. All cases together judge all faults: one that none of them checks lives.
+struct Judged {
+  std::vector<FaultInfo> faults;
+  std::vector<std::string> left_out;
+};
+
+Judged judged_by(const std::vector<CaseInfo>& cases, const Listing& listing) {
+  Judged judged;
+  for (const FaultInfo& fault : listing.faults) {
+    if (cases.size() < listing.cases.size() && related_cases(fault, cases).empty()) {
+      judged.left_out.push_back(fault.name);
+    } else {
+      judged.faults.push_back(fault);
+    }
+  }
+  return judged;
+}
+
 }  // namespace
 
 int faults_command(FaultsOptions options, const std::vector<std::string>& argv) {
   SignalWatch signals;
   const Worker worker = ask_worker(options.worker, signals);
   if (worker.listing.faults.empty()) throw CommandError(usage, "the worker has no faults");
-  std::vector<CaseInfo> cases = select_cases(worker.listing, options.plan.filters);
-  if (!options.plan.ranks.empty()) {
-    plan(worker.listing, options.plan);  // says what is wrong with the sizes, if anything
-    std::erase_if(cases, [&](const CaseInfo& info) {
-      return std::find(options.plan.ranks.begin(), options.plan.ranks.end(), info.world_size) == options.plan.ranks.end();
-    });
-  }
+  const std::vector<CaseInfo> cases = selected_cases(worker.listing, options.plan);
+  const Judged judged = judged_by(cases, worker.listing);
+  if (judged.faults.empty())
+    throw CommandError(usage, "no selected case checks a clause that a fault breaks (`shardproof list --clauses`)");
   options.plan.ranks.clear();
 
   Terminal terminal(options.json ? stderr : stdout, options.terminal);
@@ -73,25 +101,27 @@ int faults_command(FaultsOptions options, const std::vector<std::string>& argv) 
 
   PlanOptions one = options.plan;
   one.filters = ids(cases);
-  terminal.note(fmt::format("without a fault: {} cases", cases.size()));
+  terminal.note(fmt::format("without a fault: {}; the table has those that check a clause of a fault", cases_text(cases.size())));
   const reports::Report clean = runs.run(one, without_fault);
   const int clean_code = reports::exit_code(clean, std::nullopt);
   if (clean_code != all_passed) terminal.print(reports::summary(clean, terminal.style()));
 
   std::vector<reports::Report> faulty;
-  for (const FaultInfo& fault : worker.listing.faults) {
+  for (const FaultInfo& fault : judged.faults) {
     const std::vector<CaseInfo> related = related_cases(fault, cases);
-    terminal.note(fmt::format("{}: {} cases with {} clauses", fault.name, related.size(), fault.clauses.size()));
+    terminal.note(fmt::format("{}: {} with {}", fault.name, cases_text(related.size()), fmt::join(fault.clauses, " or ")));
     one.filters = ids(related);
     one.fault = fault.name;
     faulty.push_back(related.empty() ? reports::Report{} : runs.run(one, fault.name));
   }
 
-  const KillMatrix matrix = kill_matrix(worker.listing.faults, cases, clean, faulty);
+  const KillMatrix matrix = kill_matrix(judged.faults, cases, clean, faulty);
   if (options.json) {
     say(dump_document(to_json(matrix)) + "\n");
   } else {
     terminal.print(to_text(matrix, terminal.color()));
+    if (!judged.left_out.empty())
+      terminal.print(fmt::format("not checked, as no selected case has a clause of theirs: {}", fmt::join(judged.left_out, ", ")));
   }
   if (keep) terminal.note(fmt::format("reports: {}", std::filesystem::absolute(options.out).string()));
   if (!options.json) require_said(terminal.lost());

@@ -130,7 +130,7 @@ std::string to_text(const KillMatrix& matrix, bool color) {
     text += related ? fmt::format(" [{} case{}]\n", row.by.size(), row.by.size() == 1 ? "" : "s")
                     : " [no selected case has one of its clauses]\n";
   }
-  text += fmt::format("{} of {} faults killed\n", killed, matrix.rows.size());
+  text += fmt::format("{} of {} fault{} killed\n", killed, matrix.rows.size(), matrix.rows.size() == 1 ? "" : "s");
   return text;
 }
 

@@ -8,7 +8,7 @@
 
 namespace shardproof::launcher {
 
-/// host, system, kernel, architecture, cpu, cores (those that this process may use).
+/// host, kernel, architecture, cpu, cores (those that this process may use).
 std::map<std::string, std::string> machine_facts();
 
 /// Of all variables, those that are known to change what a run does. The rest is nobody's business.

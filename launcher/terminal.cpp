@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "harness/protocol/utf8.hpp"
 #include "launcher/standard_streams.hpp"
 
 namespace shardproof::launcher {
@@ -30,8 +31,9 @@ std::string seconds(nanoseconds time) { return fmt::format("{:.1f} s", std::chro
 std::string shortened(const std::string& text, std::size_t width) {
   if (text.size() <= width) return text;
   if (width <= 3) return std::string();
-  const std::size_t head = (width - 2) / 2;
-  return text.substr(0, head) + ".." + text.substr(text.size() - (width - 2 - head));
+  const std::string_view head = beginning_within(text, (width - 2) / 2);
+  const std::string_view rest = std::string_view(text).substr(head.size());
+  return fmt::format("{}..{}", head, rest.substr(length_within(rest, rest.size() - (width - 2 - head.size()))));
 }
 
 }  // namespace
@@ -51,16 +53,13 @@ std::string progress_line(const RunProgress& progress, std::size_t width) {
     const std::string end = fmt::format(" {}", seconds(time));
     const std::size_t taken = line.size() + head.size() + end.size();
     // Less of an id than this says nothing.
-    constexpr std::size_t least = 12;
+    constexpr std::size_t least = 24;
     if (taken + std::min(least, id.size()) > width) return;
     line += head + shortened(id, width - taken) + end;
   };
-  // Half of what is left for each, so that a long id does not push the other out.
-  const std::size_t whole = width;
-  if (!progress.slowest.empty()) width = line.size() + (width - std::min(width, line.size())) / 2;
+  // What runs now comes first; the other is told where there is room, and where it says something: most cases take no time at all.
   add("", progress.running, progress.running_for);
-  width = whole;
-  add("slowest ", progress.slowest, progress.slowest_time);
+  if (progress.slowest_time >= std::chrono::seconds(1)) add("slowest ", progress.slowest, progress.slowest_time);
   return line.substr(0, width);
 }
 

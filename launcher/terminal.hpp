@@ -28,7 +28,8 @@ struct RunProgress {
   std::chrono::nanoseconds slowest_time{0};
 };
 
-/// ` 12/64 · 1 failed · overlap/training_overlap[W=2] 0.3 s · slowest …`, never wider than `width` columns.
+/// `12/64 cases, 1 failed | overlap/training_overlap[W=2] 0.3 s | slowest overlap/post_optim_event[W=2,event=true] 1.2 s`, never longer than
+/// `width`: ids are cut in the middle, and what would not be readable is left out. The slowest case is told from one second on.
 std::string progress_line(const RunProgress& progress, std::size_t width);
 
 /// Follows a run over its worlds by looking at their control pages.

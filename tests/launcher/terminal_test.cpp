@@ -5,6 +5,7 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <chrono>
 #include <cstdio>
+#include <nlohmann/json.hpp>
 
 #include "launcher/terminal.hpp"
 #include "tests/launcher/temporary.hpp"
@@ -41,7 +42,25 @@ TEST_CASE("the line fits every width") {
     CHECK(line.size() <= width);
     if (width >= 22) CHECK(line.starts_with("12/64 cases, 1 failed"));
   }
-  CHECK(progress_line(busy(), 90) == "12/64 cases, 1 failed | overlap/tra..overlap[W=2] 0.3 s | slowest overlap/..nt=true] 1.2 s");
+  CHECK(progress_line(busy(), 60) == "12/64 cases, 1 failed | overlap/training_overlap[W=2] 0.3 s");
+  CHECK(progress_line(busy(), 100) ==
+        "12/64 cases, 1 failed | overlap/training_overlap[W=2] 0.3 s | slowest overlap/pos..event=true] 1.2 s");
+  CHECK(progress_line(busy(), 55) == "12/64 cases, 1 failed | overlap/tra..overlap[W=2] 0.3 s");
+}
+
+TEST_CASE("the slowest case is told once it is slow") {
+  RunProgress progress = busy();
+  progress.slowest_time = 999ms;
+  CHECK(progress_line(progress, 200) == "12/64 cases, 1 failed | overlap/training_overlap[W=2] 0.3 s");
+}
+
+TEST_CASE("no character of an id is cut in two") {
+  RunProgress progress{.done = 1, .total = 2, .running = "größe/überläufe_und_mehr_als_das[gerät=öfen]"};
+  for (std::size_t width = 30; width < 70; ++width) {
+    const std::string line = progress_line(progress, width);
+    INFO(line.size());
+    CHECK_NOTHROW(nlohmann::json(line).dump());  // refuses what is not UTF-8
+  }
 }
 
 TEST_CASE("progress is followed over worlds") {

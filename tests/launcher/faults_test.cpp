@@ -1,0 +1,62 @@
+// `shardproof faults`: which fault lives, which is noticed, and which nobody asked about.
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include "tests/launcher/command.hpp"
+
+using namespace shardproof::launcher;
+using namespace shardproof::launcher::testing;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+Exit code(int number) { return {.signalled = false, .code = number}; }
+
+Said faults(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), {"faults", "--worker", SHARDPROOF_FAULTY_PROGRAM});
+  return shardproof::launcher::testing::shardproof(arguments);
+}
+
+}  // namespace
+
+TEST_CASE("all cases judge all faults: one that none of them looks for lives") {
+  const Said said = faults({});
+  INFO(said.out << said.err);
+  CHECK(said.end == code(1));
+  CHECK_THAT(said.out, ContainsSubstring("without a fault: 3 cases; the table has those that check a clause of a fault\n"
+                                         "noticed: 1 case with SEE-1\n"));
+  CHECK_THAT(said.out,
+             ContainsSubstring("killed  noticed") && ContainsSubstring("ALIVE   overlooked") && ContainsSubstring("ALIVE   unguarded"));
+  CHECK_THAT(said.out, ContainsSubstring("1 of 3 faults killed") && !ContainsSubstring("not checked"));
+}
+
+TEST_CASE("a selection judges the faults that it has cases for") {
+  Said said = faults({"seen"});
+  INFO(said.out << said.err);
+  CHECK(said.end == code(0));
+  CHECK_THAT(said.out, ContainsSubstring("1 of 1 fault killed") && !ContainsSubstring("ALIVE"));
+  CHECK_THAT(said.out, ContainsSubstring("not checked, as no selected case has a clause of theirs: overlooked, unguarded"));
+  CHECK(faults({"seen", "blind"}).end == code(1));
+
+  said = faults({"seen", "--json", "-q"});
+  CHECK(said.end == code(0));
+  const auto json = nlohmann::json::parse(said.out);
+  REQUIRE(json.size() == 1);
+  CHECK(json.at(0).at("name") == "noticed");
+  CHECK(json.at(0).at("by").at(0) == "seen/looks[W=1]");
+}
+
+TEST_CASE("a selection that judges no fault is nothing selected") {
+  const Said said = faults({"plain"});
+  CHECK(said.end == code(2));
+  CHECK_THAT(said.err, ContainsSubstring("no selected case checks a clause that a fault breaks"));
+}
+
+TEST_CASE("the reports of all runs are kept where asked for, in a directory that was empty") {
+  TemporaryDirectory directory;
+  const std::string out = directory / "out";
+  CHECK(faults({"seen", "--out", out}).end == code(0));
+  CHECK(verdicts(directory / "out/clean").at("seen/looks[W=1]") == "passed");
+  CHECK(verdicts(directory / "out/noticed").at("seen/looks[W=1]") == "failed");
+  CHECK_THAT(faults({"seen", "--out", out}).err, ContainsSubstring("is not empty"));
+}
