@@ -56,7 +56,7 @@ std::vector<std::string> Bench::cases(const std::string& prefix) const {
 
 void Bench::spawn(const std::filesystem::path& program, const std::vector<std::string>& arguments, int count,
                   const std::filesystem::path& output) {
-  const launcher::FileDescriptor file(::open(output.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+  const FileDescriptor file(::open(output.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
   if (!file) throw std::system_error(errno, std::generic_category(), "open " + output.string());
   const launcher::Command command{.program = program,
                                   .arguments = arguments,

@@ -6,11 +6,11 @@
 #include <nlohmann/json.hpp>
 
 #include "harness/protocol/json_text.hpp"
+#include "harness/rendezvous/rendezvous_directory.hpp"
 #include "launcher/commands.hpp"
 #include "launcher/kill_matrix.hpp"
 #include "launcher/launcher.hpp"
 #include "launcher/output.hpp"
-#include "launcher/rendezvous_directory.hpp"
 #include "launcher/run.hpp"
 #include "launcher/standard_streams.hpp"
 

@@ -5,8 +5,8 @@
 #include <optional>
 #include <vector>
 
-#include "harness/protocol/control_page.hpp"  // Deadline
-#include "launcher/file_descriptor.hpp"
+#include "harness/protocol/doorbell.hpp"  // Deadline
+#include "harness/protocol/file_descriptor.hpp"
 
 namespace shardproof::launcher {
 

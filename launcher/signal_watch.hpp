@@ -6,7 +6,7 @@
 
 #include <optional>
 
-#include "launcher/file_descriptor.hpp"
+#include "harness/protocol/file_descriptor.hpp"
 
 namespace shardproof::launcher {
 

@@ -15,11 +15,11 @@
 
 #include "harness/protocol/environment.hpp"
 #include "harness/rendezvous/file_store.hpp"
+#include "harness/rendezvous/rendezvous_directory.hpp"
 #include "launcher/launcher.hpp"
 #include "launcher/output.hpp"
 #include "launcher/poller.hpp"
 #include "launcher/process.hpp"
-#include "launcher/rendezvous_directory.hpp"
 
 namespace shardproof::launcher {
 namespace {

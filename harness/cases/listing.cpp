@@ -11,7 +11,7 @@
 #include <iterator>
 #include <stdexcept>
 
-#include "harness/world/world.hpp"
+#include "harness/protocol/digest.hpp"
 
 namespace shardproof {
 

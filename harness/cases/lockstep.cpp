@@ -11,6 +11,7 @@
 
 #include "harness/cases/case_end.hpp"
 #include "harness/cases/catch_run.hpp"
+#include "harness/protocol/digest.hpp"
 #include "harness/protocol/events.hpp"
 #include "harness/world/event_stream.hpp"
 

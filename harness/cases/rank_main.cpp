@@ -21,6 +21,7 @@
 #include "harness/cases/listing.hpp"
 #include "harness/cases/lockstep.hpp"
 #include "harness/cases/ranked_test_case.hpp"
+#include "harness/protocol/digest.hpp"
 #include "harness/protocol/ending.hpp"
 #include "harness/protocol/environment.hpp"
 #include "harness/protocol/json_parse.hpp"

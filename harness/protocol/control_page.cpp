@@ -14,7 +14,9 @@
 
 #include <fmt/format.h>
 
+#include "harness/protocol/file_descriptor.hpp"
 #include "harness/protocol/page_layout.hpp"
+#include "harness/protocol/shared_memory.hpp"
 
 namespace shardproof {
 
@@ -39,25 +41,14 @@ struct Word {
 };
 static_assert(ControlPage::max_world_size + 2 <= (1 << Word::slot_bits) && ControlPage::max_world_size < (1 << Word::culprit_bits));
 
-class File {
- public:
-  File(const std::filesystem::path& path, int flags) : descriptor_(::open(path.c_str(), flags | O_CLOEXEC, 0600)) {
-    if (descriptor_ < 0) throw std::system_error(errno, std::generic_category(), fmt::format("control page {}: open", path.native()));
-  }
-  ~File() { ::close(descriptor_); }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-  int descriptor() const { return descriptor_; }
+FileDescriptor open_page(const std::filesystem::path& path, int flags) {
+  FileDescriptor descriptor(::open(path.c_str(), flags | O_CLOEXEC, 0600));
+  if (!descriptor) throw std::system_error(errno, std::generic_category(), fmt::format("control page {}: open", path.native()));
+  return descriptor;
+}
 
- private:
-  int descriptor_;
-};
-
-void* map(int descriptor, std::size_t bytes, std::string_view name) {
-  void* address = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | (descriptor < 0 ? MAP_ANONYMOUS : 0), descriptor, 0);
-  if (address == MAP_FAILED)
-    throw std::system_error(errno, std::generic_category(), fmt::format("control page {}: mmap of {} bytes", name, bytes));
-  return address;
+void* map(const FileDescriptor& descriptor, std::size_t bytes, std::string_view name) {
+  return map_shared(descriptor.get(), bytes, fmt::format("control page {}", name));
 }
 
 void check_world_size(int world_size) {
@@ -146,15 +137,14 @@ ControlPage ControlPage::create(const std::filesystem::path& file, int world_siz
         fmt::format("control page {}: a nonce of {} bytes, {} fit", file.native(), nonce.size(), sizeof(page::Header::nonce)));
   }
   const page::Layout layout(world_size);
-  const File page(file, O_RDWR | O_CREAT | O_EXCL);
+  const FileDescriptor page = open_page(file, O_RDWR | O_CREAT | O_EXCL);
   try {
-    // Takes the memory now: a full memory file system is an error here instead of a SIGBUS at some rank's first touch.
-    if (const int error = ::posix_fallocate(page.descriptor(), 0, static_cast<off_t>(layout.bytes)); error != 0) {
+    if (const int error = take_room(page.get(), layout.bytes); error != 0) {
       throw std::system_error(
           error, std::generic_category(),
           fmt::format("control page {}: {} bytes for {} ranks (is the file system full?)", file.native(), layout.bytes, world_size));
     }
-    auto mapping = std::make_unique<Mapping>(map(page.descriptor(), layout.bytes, file.native()), world_size);
+    auto mapping = std::make_unique<Mapping>(map(page, layout.bytes, file.native()), world_size);
     mapping->fill_header(nonce);
     return ControlPage(std::move(mapping));
   } catch (...) {
@@ -164,9 +154,9 @@ ControlPage ControlPage::create(const std::filesystem::path& file, int world_siz
 }
 
 ControlPage ControlPage::open(const std::filesystem::path& file, std::string_view nonce) {
-  const File page(file, O_RDWR);
+  const FileDescriptor page = open_page(file, O_RDWR);
   struct stat status{};
-  if (::fstat(page.descriptor(), &status) != 0) {
+  if (::fstat(page.get(), &status) != 0) {
     throw std::system_error(errno, std::generic_category(), fmt::format("control page {}: stat", file.native()));
   }
   const auto refuse = [&](const std::string& why) { throw std::runtime_error(fmt::format("control page {}: {}", file.native(), why)); };
@@ -178,8 +168,7 @@ ControlPage ControlPage::open(const std::filesystem::path& file, std::string_vie
     struct Unmap {
       void operator()(page::Header* mapped) const { ::munmap(mapped, sizeof(page::Header)); }
     };
-    const std::unique_ptr<page::Header, Unmap> header(
-        static_cast<page::Header*>(map(page.descriptor(), sizeof(page::Header), file.native())));
+    const std::unique_ptr<page::Header, Unmap> header(static_cast<page::Header*>(map(page, sizeof(page::Header), file.native())));
     if (header->magic.load(std::memory_order_acquire) != page::magic) refuse("no control page, or its launcher has not finished it");
     if (header->version != page::version) {
       refuse(fmt::format("layout {} of another build, this one has {}; use launcher and worker of one version", header->version,
@@ -194,12 +183,12 @@ ControlPage ControlPage::open(const std::filesystem::path& file, std::string_vie
     }
   }
   const auto ranks = static_cast<int>(world_size);
-  return ControlPage(std::make_unique<Mapping>(map(page.descriptor(), size, file.native()), ranks));
+  return ControlPage(std::make_unique<Mapping>(map(page, size, file.native()), ranks));
 }
 
 ControlPage ControlPage::anonymous(int world_size) {
   check_world_size(world_size);
-  auto mapping = std::make_unique<Mapping>(map(-1, page::Layout(world_size).bytes, "of threads"), world_size);
+  auto mapping = std::make_unique<Mapping>(map(FileDescriptor(), page::Layout(world_size).bytes, "of threads"), world_size);
   mapping->fill_header({});
   return ControlPage(std::move(mapping));
 }
@@ -395,7 +384,8 @@ void ControlPage::set_last_call(int rank, const Descriptor& call, std::string_vi
 std::string ControlPage::last_call(int rank) const {
   page::LastCall last{};
   if (!mapping_->area(rank).last_call.read(last)) return {};
-  return fmt::format("{} in group {}", describe(last.call), std::string_view(last.group, std::min<std::size_t>(last.group_length, sizeof last.group)));
+  return fmt::format("{} in group {}", describe(last.call),
+                     std::string_view(last.group, std::min<std::size_t>(last.group_length, sizeof last.group)));
 }
 
 }  // namespace shardproof

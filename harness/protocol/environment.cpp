@@ -1,6 +1,8 @@
 #include "harness/protocol/environment.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
+
 #include <array>
 #include <charconv>
 #include <stdexcept>
@@ -57,6 +59,12 @@ std::optional<Identity> identity(const std::function<const char*(const char*)>& 
         fmt::format("environment variable {} is set but {} is not: cannot tell how many ranks there are", half->rank, half->size));
   }
   return std::nullopt;
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  ::gethostname(name.data(), name.size() - 1);
+  return name.data();
 }
 
 }  // namespace shardproof

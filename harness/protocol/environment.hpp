@@ -24,4 +24,7 @@ struct Identity {
 /// no number or out of range, naming the variable.
 std::optional<Identity> identity(const std::function<const char*(const char*)>& get);
 
+/// The name of this machine.
+std::string host_name();
+
 }  // namespace shardproof

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "harness/protocol/doorbell.hpp"  // Deadline
+#include "harness/protocol/file_descriptor.hpp"
 
 namespace shardproof::rendezvous {
 
@@ -13,9 +14,6 @@ class DirectoryWatch {
  public:
   /// Files that appear from here on end the next wait. `notified`: false only to look at intervals.
   DirectoryWatch(const std::filesystem::path& directory, bool notified);
-  ~DirectoryWatch();
-  DirectoryWatch(const DirectoryWatch&) = delete;
-  DirectoryWatch& operator=(const DirectoryWatch&) = delete;
 
   /// Until a file appears, or a pause is over (1 ms, then twice as long each time up to 20 ms), or the deadline.
   void wait(Deadline deadline);
@@ -25,7 +23,7 @@ class DirectoryWatch {
  private:
   static constexpr std::chrono::milliseconds shortest{1}, longest{20};
 
-  int descriptor_ = -1;
+  FileDescriptor inotify_;  ///< none: only to look at intervals
   std::chrono::milliseconds pause_ = shortest;
 };
 

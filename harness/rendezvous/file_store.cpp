@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include "harness/protocol/file_descriptor.hpp"
 #include "harness/rendezvous/directory_watch.hpp"
 #include "harness/rendezvous/value_file.hpp"
 
@@ -32,47 +33,30 @@ constexpr std::size_t most_notified_keys = 16;
   throw std::system_error(error, std::generic_category(), fmt::format("file store: {} {}", operation, file.native()));
 }
 
-class OpenFile {
- public:
-  explicit OpenFile(int number) : number_(number) {}
-  ~OpenFile() {
-    if (number_ >= 0) ::close(number_);
-  }
-  OpenFile(const OpenFile&) = delete;
-  OpenFile& operator=(const OpenFile&) = delete;
-  int number() const { return number_; }
-
- private:
-  int number_;
-};
-
 /// A file that nobody else writes, removed at the end.
 class TemporaryFile {
  public:
   explicit TemporaryFile(const std::filesystem::path& directory, int rank) {
     for (std::uint64_t counter = 0;; ++counter) {
       path_ = directory / fmt::format("{}-{}-{}", ::getpid(), rank, counter);
-      number_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-      if (number_ >= 0) return;
+      file_ = FileDescriptor(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+      if (file_) return;
       if (errno != EEXIST) fail("create", path_);
     }
   }
-  ~TemporaryFile() {
-    if (number_ >= 0) ::close(number_);
-    ::unlink(path_.c_str());
-  }
+  ~TemporaryFile() { ::unlink(path_.c_str()); }
   TemporaryFile(const TemporaryFile&) = delete;
   TemporaryFile& operator=(const TemporaryFile&) = delete;
 
   /// Closed as well: it is then that a network file system says whether all arrived. No fsync: the store does not outlive the machine.
   void write(std::string_view content) {
     while (!content.empty()) {
-      const ssize_t written = ::write(number_, content.data(), content.size());
+      const ssize_t written = ::write(file_.get(), content.data(), content.size());
       if (written < 0 && errno == EINTR) continue;
       if (written < 0) fail("write", path_);
       content.remove_prefix(static_cast<std::size_t>(written));
     }
-    if (::close(std::exchange(number_, -1)) != 0) fail("close", path_);
+    if (file_.close() != 0) fail("close", path_);
   }
 
   /// False when `name` is taken by another file. An answer of the server may have been lost and the call repeated: then it fails although
@@ -89,20 +73,20 @@ class TemporaryFile {
 
  private:
   std::filesystem::path path_;
-  int number_ = -1;
+  FileDescriptor file_;
 };
 
 /// nullopt when there is no such file.
 std::optional<rendezvous::Value> read_value(const std::filesystem::path& file, std::string_view nonce) {
-  const OpenFile descriptor(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
-  if (descriptor.number() < 0) {
+  const FileDescriptor descriptor(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!descriptor) {
     if (errno == ENOENT) return std::nullopt;
     fail("open", file);
   }
   std::string content;
   char part[4096];
   while (true) {
-    const ssize_t got = ::read(descriptor.number(), part, sizeof part);
+    const ssize_t got = ::read(descriptor.get(), part, sizeof part);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) fail("read", file);
     if (got == 0) break;

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "harness/protocol/events.hpp"
+#include "harness/protocol/file_descriptor.hpp"
 
 namespace shardproof {
 
@@ -13,16 +14,13 @@ class EventStream {
   /// Makes the file and the directories above it. Throws std::system_error naming it when it cannot be made or exists already: a stream
   /// belongs to one rank of one world.
   explicit EventStream(std::filesystem::path file);
-  EventStream(const EventStream&) = delete;
-  EventStream& operator=(const EventStream&) = delete;
-  ~EventStream();
 
   /// Throws std::system_error naming the file when the line cannot be written whole: a report must not miss it silently.
   void write(const RankEvent& event);
 
  private:
   std::filesystem::path file_;
-  int descriptor_ = -1;
+  FileDescriptor descriptor_;
 };
 
 /// CLOCK_MONOTONIC in nanoseconds: comparable between the ranks of a machine.

@@ -15,6 +15,8 @@
 #include <utility>
 
 #include "harness/fabric/shm/shm_fabric.hpp"
+#include "harness/protocol/digest.hpp"
+#include "harness/protocol/environment.hpp"
 #include "harness/protocol/json_parse.hpp"
 #include "harness/protocol/json_text.hpp"
 #include "harness/protocol/run_directory.hpp"
@@ -26,18 +28,12 @@ namespace {
 
 using nlohmann::ordered_json;
 
-std::string host() {
-  std::array<char, 256> name{};
-  ::gethostname(name.data(), name.size() - 1);
-  return name.data();
-}
-
 // Before the rank meets anybody: a stream that begins and does not go on tells where its rank was lost.
 void begin_stream(EventStream& stream, const WorldPlan& plan, int rank, const Membership& membership) {
   stream.write(event::RankStarted{.rank = rank,
                                   .world_size = plan.size,
                                   .pid = ::getpid(),
-                                  .host = host(),
+                                  .host = host_name(),
                                   .nonce = plan.nonce,
                                   .suite_version = membership.suite_version,
                                   .build = membership.build,
@@ -75,12 +71,6 @@ std::uint64_t mix(std::uint64_t value) {
 }
 
 }  // namespace
-
-std::uint64_t digest(std::string_view text) {
-  std::uint64_t hash = 0xcbf29ce484222325U;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
-  return hash;
-}
 
 void tie_life_to(std::int64_t parent) {
   if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) throw std::system_error(errno, std::generic_category(), "prctl(PR_SET_PDEATHSIG)");

@@ -111,7 +111,4 @@ class World {
   Rank self_;
 };
 
-/// 64 bits of a text, the same on every machine (FNV-1a).
-std::uint64_t digest(std::string_view text);
-
 }  // namespace shardproof

@@ -7,7 +7,7 @@
 #include <chrono>
 #include <stdexcept>
 
-#include "launcher/file_descriptor.hpp"
+#include "harness/protocol/file_descriptor.hpp"
 
 namespace shardproof::launcher::testing {
 

@@ -7,9 +7,10 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
-#include "launcher/file_descriptor.hpp"
+#include "harness/protocol/file_descriptor.hpp"
 #include "tests/launcher/command.hpp"
 
+using namespace shardproof;
 using namespace shardproof::launcher;
 using namespace shardproof::launcher::testing;
 using Catch::Matchers::ContainsSubstring;

@@ -11,9 +11,10 @@
 #include <utility>
 #include <vector>
 
-#include "launcher/file_descriptor.hpp"
+#include "harness/protocol/file_descriptor.hpp"
 #include "tests/launcher/command.hpp"
 
+using namespace shardproof;
 using namespace shardproof::launcher;
 using namespace shardproof::launcher::testing;
 using Catch::Matchers::ContainsSubstring;

@@ -14,7 +14,6 @@
 #include "launcher/launcher.hpp"
 #include "launcher/machine.hpp"
 #include "launcher/output.hpp"
-#include "launcher/rendezvous_directory.hpp"
 #include "tests/launcher/temporary.hpp"
 
 using namespace shardproof;
@@ -132,46 +131,6 @@ TEST_CASE("a full disk is said to be full") {
   std::filesystem::create_symlink("/dev/full", directory / "report.new");
   CHECK_THAT(refusal([&] { write_file(directory / "report", std::string(100'000, 'x')); }), ContainsSubstring("No space left on device"));
   CHECK_FALSE(std::filesystem::exists(directory / "report"));
-}
-
-TEST_CASE("ranks meet in a private directory that goes with its handle") {
-  std::filesystem::path path;
-  {
-    const RendezvousDirectory place = RendezvousDirectory::make(2);
-    path = place.path();
-    CHECK(std::filesystem::status(path).permissions() == std::filesystem::perms::owner_all);
-    write_text(path / "file", "text");
-  }
-  CHECK_FALSE(std::filesystem::exists(path));
-}
-
-TEST_CASE("what a killed launcher left is removed, what anybody else has is not") {
-  TemporaryDirectory place;
-  const auto make = [&](const std::string& name, bool with_lock, bool old) {
-    std::filesystem::create_directory(place / name);
-    const auto lock = place.path() / name / "launcher.lock";
-    if (!with_lock) return;
-    write_text(lock, "");
-    if (old) std::filesystem::last_write_time(lock, std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
-  };
-  make("shardproof-killed", true, true);
-  make("shardproof-alive", true, true);
-  make("shardproof-young", true, false);
-  make("shardproof-foreign", false, false);
-  make("another", true, true);
-  const FileDescriptor held(::open((place / "shardproof-alive/launcher.lock").c_str(), O_RDONLY | O_CLOEXEC));
-  REQUIRE(::flock(held.get(), LOCK_EX | LOCK_NB) == 0);
-  remove_abandoned(place.path());
-  CHECK_FALSE(std::filesystem::exists(place / "shardproof-killed"));
-  for (const char* name : {"shardproof-alive", "shardproof-young", "shardproof-foreign", "another"})
-    CHECK(std::filesystem::exists(place / name));
-  remove_abandoned(place / "nowhere");
-}
-
-TEST_CASE("only a memory file system with room counts as one") {
-  CHECK_FALSE(is_roomy_memory("/proc", 0));
-  CHECK_FALSE(is_roomy_memory("/nowhere", 0));
-  if (is_roomy_memory("/dev/shm", 1)) CHECK_FALSE(is_roomy_memory("/dev/shm", ~std::uint64_t{0}));
 }
 
 TEST_CASE("of the environment, only what changes results is recorded") {

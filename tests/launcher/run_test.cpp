@@ -6,9 +6,10 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <sstream>
 
-#include "launcher/file_descriptor.hpp"
+#include "harness/protocol/file_descriptor.hpp"
 #include "tests/launcher/command.hpp"
 
+using namespace shardproof;
 using namespace shardproof::launcher;
 using namespace shardproof::launcher::testing;
 using Catch::Matchers::ContainsSubstring;

@@ -15,6 +15,9 @@
 
 #include <fmt/format.h>
 
+#include "harness/protocol/file_descriptor.hpp"
+#include "harness/protocol/shared_memory.hpp"
+
 namespace shardproof::shm {
 
 namespace {
@@ -23,19 +26,9 @@ namespace {
   throw std::system_error(error, std::generic_category(), "shm fabric: " + what);
 }
 
-std::byte* map(int descriptor, std::size_t bytes, const std::string& name) {
-  void* address = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | (descriptor < 0 ? MAP_ANONYMOUS : 0), descriptor, 0);
-  if (address == MAP_FAILED) fail(errno, fmt::format("mmap of {} bytes of {}", bytes, name));
-  return static_cast<std::byte*>(address);
+std::byte* map(const FileDescriptor& descriptor, std::size_t bytes, std::string_view name) {
+  return map_shared(descriptor.get(), bytes, fmt::format("shm fabric: {}", name));
 }
-
-struct OpenFile {
-  int descriptor;
-  explicit OpenFile(int number) : descriptor(number) {}
-  ~OpenFile() { ::close(descriptor); }
-  OpenFile(const OpenFile&) = delete;
-  OpenFile& operator=(const OpenFile&) = delete;
-};
 
 class MappedRegion final : public Region {
  public:
@@ -61,19 +54,17 @@ class FileMemory final : public SharedMemory {
     for (std::uint64_t counter = 0;; ++counter) {
       const std::string name = fmt::format("fabric-{}-{}", rank_, counter);
       const auto path = directory_ / name;
-      const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-      if (descriptor < 0) {
+      const FileDescriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+      if (!file) {
         if (errno == EEXIST) continue;
         fail(errno, fmt::format("create {}", path.native()));
       }
-      const OpenFile file(descriptor);
       try {
-        // Takes the memory now: later, a full memory file system would be a SIGBUS.
-        if (const int error = ::posix_fallocate(descriptor, 0, static_cast<off_t>(bytes)); error != 0) {
+        if (const int error = take_room(file.get(), bytes); error != 0) {
           fail(error, fmt::format("{} bytes for {} (full? a container's /dev/shm can be made larger, or TMPDIR point elsewhere)", bytes,
                                   path.native()));
         }
-        auto region = std::make_shared<MappedRegion>(map(descriptor, bytes, path.native()), bytes);
+        auto region = std::make_shared<MappedRegion>(map(file, bytes, path.native()), bytes);
         region->owns(path);
         return {std::move(region), name};
       } catch (...) {
@@ -85,15 +76,14 @@ class FileMemory final : public SharedMemory {
 
   std::shared_ptr<Region> attach(const std::string& name, std::size_t bytes) override {
     const auto path = directory_ / name;
-    const int descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
-    if (descriptor < 0) fail(errno, fmt::format("open {}", path.native()));
-    const OpenFile file(descriptor);
+    const FileDescriptor file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+    if (!file) fail(errno, fmt::format("open {}", path.native()));
     struct stat status{};
-    if (::fstat(descriptor, &status) != 0) fail(errno, fmt::format("stat {}", path.native()));
+    if (::fstat(file.get(), &status) != 0) fail(errno, fmt::format("stat {}", path.native()));
     if (static_cast<std::size_t>(status.st_size) != bytes) {
       throw std::runtime_error(fmt::format("shm fabric: {} has {} bytes, not the {} of this group", path.native(), status.st_size, bytes));
     }
-    return std::make_shared<MappedRegion>(map(descriptor, bytes, path.native()), bytes);
+    return std::make_shared<MappedRegion>(map(file, bytes, path.native()), bytes);
   }
 
  private:
@@ -104,7 +94,7 @@ class FileMemory final : public SharedMemory {
 class ThreadMemory final : public SharedMemory {
  public:
   Named create(std::size_t bytes) override {
-    auto region = std::make_shared<MappedRegion>(map(-1, bytes, "memory of threads"), bytes);
+    auto region = std::make_shared<MappedRegion>(map(FileDescriptor(), bytes, "memory of threads"), bytes);
     const std::lock_guard lock(mutex_);
     std::string name = fmt::format("region-{}", regions_.size());
     regions_.emplace(name, region);

@@ -5,7 +5,7 @@
 
 #include <utility>
 
-namespace shardproof::launcher {
+namespace shardproof {
 
 class FileDescriptor {
  public:
@@ -20,6 +20,9 @@ class FileDescriptor {
     if (number_ >= 0) ::close(number_);
   }
 
+  /// For files whose close says whether all that was written has arrived; as ::close, whose errno it leaves.
+  int close() { return ::close(std::exchange(number_, -1)); }
+
   int get() const { return number_; }
   explicit operator bool() const { return number_ >= 0; }
 
@@ -27,4 +30,4 @@ class FileDescriptor {
   int number_ = -1;
 };
 
-}  // namespace shardproof::launcher
+}  // namespace shardproof

@@ -1,4 +1,4 @@
-#include "launcher/rendezvous_directory.hpp"
+#include "harness/rendezvous/rendezvous_directory.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -14,9 +14,7 @@
 #include <system_error>
 #include <utility>
 
-#include "launcher/launcher.hpp"
-
-namespace shardproof::launcher {
+namespace shardproof {
 namespace {
 
 /// What groups of ranks map, generously, and what they say to each other as they join. A page that cannot be backed ends a rank by SIGBUS:
@@ -27,7 +25,7 @@ constexpr std::uint64_t bytes_for(int world_size) {
 
 constexpr char prefix[] = "shardproof-";
 
-std::filesystem::path lock_of(const std::filesystem::path& directory) { return directory / "launcher.lock"; }
+std::filesystem::path lock_of(const std::filesystem::path& directory) { return directory / "owner.lock"; }
 
 bool is_abandoned(const std::filesystem::path& directory) {
   std::error_code error;
@@ -58,14 +56,14 @@ RendezvousDirectory RendezvousDirectory::make(int world_size) {
   remove_abandoned(place);
   std::string name = (place / prefix).string() + "XXXXXX";
   if (!mkdtemp(name.data())) {
-    throw CommandError(infrastructure, fmt::format("cannot make a directory {} for ranks to meet in: {} (TMPDIR names another place)", name,
-                                                   std::generic_category().message(errno)));
+    throw std::system_error(errno, std::generic_category(),
+                            fmt::format("cannot make a directory {} for ranks to meet in (TMPDIR names another place)", name));
   }
   return RendezvousDirectory(name);
 }
 
 void remove_abandoned(const std::filesystem::path& place) {
-  std::error_code ignored;  // another launcher may be doing the same
+  std::error_code ignored;  // another owner may be doing the same
   for (const auto& entry : std::filesystem::directory_iterator(place, ignored)) {
     if (!entry.path().filename().string().starts_with(prefix) || !is_abandoned(entry.path())) continue;
     std::filesystem::remove_all(entry.path(), ignored);
@@ -86,4 +84,4 @@ RendezvousDirectory::~RendezvousDirectory() {
   if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
 }
 
-}  // namespace shardproof::launcher
+}  // namespace shardproof
