@@ -1,11 +1,8 @@
 #include "harness/cases/foreign.hpp"
 
 #include <fmt/format.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <fstream>
@@ -29,25 +26,9 @@ namespace {
 // Ranks find the plan here before they know of any world; not inside `worlds/0`, which rank 0 makes exclusively.
 std::filesystem::path meeting_place(const RunDirectory& run) { return run.root / "meeting"; }
 
-std::string host() {
-  std::array<char, 256> name{};
-  ::gethostname(name.data(), name.size() - 1);
-  return name.data();
-}
-
 std::string random_nonce() {
   std::random_device device;
   return fmt::format("{:08x}{:08x}{:08x}{:08x}", device(), device(), device(), device());
-}
-
-// On a memory file system where there is one.
-std::filesystem::path private_directory() {
-  std::error_code ignored;
-  std::filesystem::path base = "/dev/shm";
-  if (!std::filesystem::is_directory(base, ignored) || ::access(base.c_str(), W_OK) != 0) base = std::filesystem::temp_directory_path();
-  std::string name = (base / "shardproof-XXXXXX").string();
-  if (::mkdtemp(name.data()) == nullptr) throw std::system_error(errno, std::generic_category(), "mkdtemp " + name);
-  return name;
 }
 
 std::vector<std::string> selected_ids(const std::vector<CaseInfo>& cases, int world_size, const std::vector<std::string>& filters) {
@@ -78,14 +59,21 @@ ForeignWorld::ForeignWorld(const Identity& identity, const CommandLine& line, co
   plan_.size = identity.world_size;
   plan_.directory = run.world(0).root;
   plan_.seed = line.seed;
+  // Before anything is made or waited for: every rank sees for itself that it was started wrongly.
+  plan_.cases = selected_ids(listing.cases, plan_.size, line.filters);
   FileStore meeting(meeting_place(run), fmt::format("foreign launcher, {} ranks", identity.world_size), identity.rank);
   if (identity.rank == 0) {
-    make(line, listing);
-    meeting.put("host", host());
-    meeting.put("plan", dump_line(plan_));
+    try {
+      make(line, listing);
+      meeting.put("host", host_name());
+      meeting.put("plan", dump_line(plan_));
+    } catch (const std::exception& error) {
+      meeting.poison(error.what());  // the others wait for the plan
+      throw;
+    }
     return;
   }
-  const auto deadline = std::chrono::steady_clock::now() + plan_.case_timeout;
+  const auto deadline = std::chrono::steady_clock::now() + 2 * joining_limit;
   plan_ = parse_json(meeting.wait("plan", deadline)).get<WorldPlan>();
   if (std::filesystem::exists(run.world(0).rank_stream(identity.rank))) {
     throw std::runtime_error(fmt::format("{} holds an earlier run: give every run a fresh --run-dir", run.root.string()));
@@ -95,28 +83,22 @@ ForeignWorld::ForeignWorld(const Identity& identity, const CommandLine& line, co
     throw std::runtime_error(
         fmt::format("rank {} on {} cannot see {}, which rank 0 made on {}: the fabric '{}' joins ranks of one machine; or "
                     "{} holds an earlier run",
-                    identity.rank, host(), plan_.rendezvous.string(), host_of_first, plan_.fabric, run.root.string()));
+                    identity.rank, host_name(), plan_.rendezvous.string(), host_of_first, plan_.fabric, run.root.string()));
   }
 }
 
 void ForeignWorld::make(const CommandLine& line, const Listing& listing) {
   plan_.subject = !line.subject.empty() || listing.subjects.empty() ? line.subject : listing.subjects.front().name;
-  plan_.cases = selected_ids(listing.cases, plan_.size, line.filters);
   plan_.nonce = random_nonce();
   std::filesystem::create_directories(plan_.directory.parent_path());
   if (!std::filesystem::create_directory(plan_.directory)) {
     throw std::runtime_error(fmt::format("{} exists: give every run a fresh --run-dir", plan_.directory.string()));
   }
-  plan_.rendezvous = private_directory();
-  owned_ = plan_.rendezvous;
+  rendezvous_.emplace(RendezvousDirectory::make(plan_.size));
+  plan_.rendezvous = rendezvous_->path();
   ControlPage::create(plan_.rendezvous / "control", plan_.size, plan_.nonce);
   write_whole(RunDirectory{line.run_directory}.root / "listing.json", dump_line(listing));
   write_whole(WorldDirectory{plan_.directory}.plan(), dump_document(plan_));
-}
-
-ForeignWorld::~ForeignWorld() {
-  std::error_code ignored;
-  if (owned_) std::filesystem::remove_all(*owned_, ignored);
 }
 
 }  // namespace shardproof

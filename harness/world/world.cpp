@@ -81,7 +81,7 @@ void tie_life_to(std::int64_t parent) {
   }
 }
 
-World::World(WorldPlan plan, int rank, Membership membership)
+World::World(WorldPlan plan, int rank, Membership membership, std::chrono::milliseconds for_others_to_come)
     : plan_(std::move(plan)),
       rank_(rank),
       membership_(std::move(membership)),
@@ -97,7 +97,7 @@ World::World(WorldPlan plan, int rank, Membership membership)
   if (plan_.device != "sim") throw WorldMismatch(fmt::format("rank {}: there is no device '{}'; there is: sim", rank_, plan_.device));
   progress_.pid = ::getpid();
   control_.report(rank_, progress_);
-  meet();
+  meet(for_others_to_come);
   group_ = watch_world(make_shm_world({.control = &control_,
                                        .store = &store_,
                                        .directory = plan_.rendezvous,
@@ -109,7 +109,7 @@ World::World(WorldPlan plan, int rank, Membership membership)
 
 World::~World() = default;
 
-void World::meet() {
+void World::meet(std::chrono::milliseconds for_others_to_come) {
   const std::string mine = dump_line({{"suite version", membership_.suite_version},
                                       {"build", membership_.build},
                                       {"cases", membership_.cases},
@@ -120,7 +120,7 @@ void World::meet() {
                                       {"device", plan_.device}});
   store_.put(key_of(rank_), mine);
   // The ballots are digests: as long as they are equal, nobody needs to read W files.
-  const Deadline deadline = std::chrono::steady_clock::now() + 2 * joining_limit;  // a launcher's own clock is to ring before
+  const Deadline deadline = std::chrono::steady_clock::now() + for_others_to_come;
   const auto ballots = control_.agree(rank_, {.value = digest(mine), .text = {}}, deadline);
   const auto differs = std::ranges::find_if(ballots, [&](const auto& ballot) { return ballot.value != ballots.front().value; });
   if (differs == ballots.end()) return;

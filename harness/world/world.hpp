@@ -3,6 +3,7 @@
 // and nothing of launchers beyond the plan that it is given.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -59,9 +60,9 @@ struct CaseNotes {
 class World {
  public:
   /// Joins: returns when all ranks of the plan are there and of one kind. Throws WorldMismatch; Released when the world was doomed
-  /// meanwhile; DeadlineExceeded naming the ranks that did not come within the plan's case timeout.
+  /// meanwhile; DeadlineExceeded naming the ranks that did not come in time. A launcher's own clock for that is to ring before.
   /// The rank's event stream begins before all that.
-  World(WorldPlan plan, int rank, Membership membership);
+  World(WorldPlan plan, int rank, Membership membership, std::chrono::milliseconds for_others_to_come = 2 * joining_limit);
   ~World();
   World(const World&) = delete;
   World& operator=(const World&) = delete;
@@ -94,7 +95,7 @@ class World {
  private:
   friend class Rank;
 
-  void meet();
+  void meet(std::chrono::milliseconds for_others_to_come);
   std::string subject_identity() const;
   void write_trace(const Trace& trace);
 

@@ -118,9 +118,22 @@ TEST_CASE("Under somebody else's launcher the ranks make the world themselves") 
   }
 }
 
-TEST_CASE("Under somebody else's launcher a filter that selects nothing is an error on rank 0") {
+TEST_CASE("Under somebody else's launcher a filter that selects nothing is every rank's error at once, and uses nothing up") {
   const TemporaryDirectory directory;
-  const auto ends = run_program(program, {"--run-dir", (directory.path() / "run").string(), "nothing/*"}, 1, torchrun(1));
-  CHECK(ends[0].exit_code == 2);
-  CHECK_THAT(ends[0].errors, ContainsSubstring("nothing/*"));
+  const auto run = directory.path() / "run";
+  for (const auto& end : run_program(program, {"--run-dir", run.string(), "nothing/*"}, 2, torchrun(2))) {
+    CHECK(end.exit_code == 2);
+    CHECK_THAT(end.errors, ContainsSubstring("\"nothing/*\" matches none"));
+  }
+  for (const auto& end : run_program(program, {"--run-dir", run.string(), "ends/passed"}, 2, torchrun(2))) CHECK(end.exit_code == 0);
+}
+
+TEST_CASE("Under somebody else's launcher every rank hears at once why rank 0 could make no world") {
+  const TemporaryDirectory directory;
+  const auto run = directory.path() / "run";
+  std::filesystem::create_directories(RunDirectory{run}.world(0).root);
+  for (const auto& end : run_program(program, {"--run-dir", run.string(), "ends/passed"}, 2, torchrun(2))) {
+    CHECK(end.exit_code == 3);
+    CHECK_THAT(end.errors, ContainsSubstring("exists: give every run a fresh --run-dir"));
+  }
 }

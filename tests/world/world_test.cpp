@@ -138,9 +138,8 @@ TEST_CASE("A plan for another number of ranks than the control page is refused")
 }
 
 TEST_CASE("A rank that does not come is named when the time is up") {
-  Ground ground(2);
-  ground.plan.case_timeout = std::chrono::milliseconds(20);
-  CHECK_THROWS_AS(World(ground.plan, 0, member()), DeadlineExceeded);
+  const Ground ground(2);
+  CHECK_THROWS_AS(World(ground.plan, 0, member(), std::chrono::milliseconds(20)), DeadlineExceeded);
 }
 
 TEST_CASE("An abort of the running case releases the others, and only from this case") {
