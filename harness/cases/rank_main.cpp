@@ -26,6 +26,7 @@
 #include "harness/protocol/environment.hpp"
 #include "harness/protocol/json_parse.hpp"
 #include "harness/protocol/json_text.hpp"
+#include "harness/world/lifeline.hpp"
 #include "harness/world/world.hpp"
 
 namespace shardproof {

@@ -10,7 +10,7 @@ namespace shardproof {
 namespace environment {
 inline constexpr char rank[] = "SHARDPROOF_RANK";
 inline constexpr char plan[] = "SHARDPROOF_PLAN";      ///< path of the WorldPlan file
-inline constexpr char parent[] = "SHARDPROOF_PARENT";  ///< pid of the launcher: a rank whose parent is another has been orphaned
+inline constexpr char parent[] = "SHARDPROOF_PARENT";  ///< pid of the launcher: a rank ends with it
 }  // namespace environment
 
 struct Identity {

@@ -1,8 +1,6 @@
 #include "harness/world/world.hpp"
 
 #include <fmt/format.h>
-#include <signal.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -71,15 +69,6 @@ std::uint64_t mix(std::uint64_t value) {
 }
 
 }  // namespace
-
-void tie_life_to(std::int64_t parent) {
-  if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) throw std::system_error(errno, std::generic_category(), "prctl(PR_SET_PDEATHSIG)");
-  // The signal comes only for a death after the call above.
-  if (::getppid() != parent) {
-    throw std::runtime_error(
-        fmt::format("the launcher, process {}, is not the parent of this rank (that is {}): it has ended", parent, ::getppid()));
-  }
-}
 
 World::World(WorldPlan plan, int rank, Membership membership, std::chrono::milliseconds for_others_to_come)
     : plan_(std::move(plan)),

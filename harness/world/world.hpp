@@ -40,9 +40,6 @@ struct Membership {
   std::shared_ptr<Subject> subject;  ///< nullptr where the program has none
 };
 
-/// Dies with the process `parent`, by SIGKILL. Throws std::runtime_error when that process is no longer our parent: then it is too late.
-void tie_life_to(std::int64_t parent);
-
 /// Thrown by Rank::skip and caught outside the body. No std::exception, so that a body's own handlers let it pass.
 struct CaseSkipped {};
 

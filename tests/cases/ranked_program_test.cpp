@@ -302,6 +302,12 @@ TEST_CASE("Groups split from the world work in a case") {
   for (const auto& rank : world.ranks) CHECK(rank.only_case().outcome == Outcome::passed);
 }
 
+TEST_CASE("A rank may be started by something that stands between it and its launcher") {
+  const auto world = run_world(program, 2, {"ends/passed[W=2]"}, {.shell = R"("$0"; exit $?)"});
+  check_left_in_order(world);
+  for (const auto& rank : world.ranks) CHECK(rank.only_case().outcome == Outcome::passed);
+}
+
 TEST_CASE("A plan that this program cannot follow is refused before the ranks meet") {
   const auto refused = [](const std::function<void(WorldPlan&)>& change, int code, const std::string& text) {
     const auto world = run_world(program, 2, {"ends/passed[W=2]"}, {.plan = change});

@@ -98,7 +98,10 @@ WorldRemains run_world(const std::string& program, int size, std::vector<std::st
     const std::map<std::string, std::string> environment{{environment::plan, world.plan().string()},
                                                          {environment::rank, std::to_string(rank)},
                                                          {environment::parent, std::to_string(::getpid())}};
-    running[start(program, {}, environment, world.standard_output(rank), world.standard_error(rank))] = rank;
+    const auto begin = [&](const std::string& executable, const std::vector<std::string>& arguments) {
+      return start(executable, arguments, environment, world.standard_output(rank), world.standard_error(rank));
+    };
+    running[options.shell.empty() ? begin(program, {}) : begin("/bin/sh", {"-c", options.shell, program})] = rank;
   }
   while (!running.empty()) {
     int status = 0;

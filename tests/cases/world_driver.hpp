@@ -36,6 +36,7 @@ struct WorldRemains {
 
 struct WorldOptions {
   std::function<void(WorldPlan&)> plan;  ///< changes the plan that would be used
+  std::string shell;                     ///< a command of sh that starts a rank in its own way, as "$0"; empty: started directly
 };
 
 /// Starts `size` ranks of the program, waits for all of them, dooms the world when one of them ends without leaving.

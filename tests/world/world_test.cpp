@@ -207,8 +207,3 @@ TEST_CASE("A case that needs a subject cannot run where there is none") {
   mine.needs = {"timeline", "serial"};
   CHECK_THAT(world.missing(mine), ContainsSubstring("timeline, serial"));
 }
-
-TEST_CASE("A process whose parent is another one has been orphaned") {
-  CHECK_NOTHROW(tie_life_to(::getppid()));
-  CHECK_THROWS_AS(tie_life_to(::getpid()), std::runtime_error);
-}

@@ -1,0 +1,64 @@
+#include "harness/world/lifeline.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <stdexcept>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "harness/protocol/file_descriptor.hpp"
+
+namespace shardproof {
+
+namespace {
+
+[[noreturn]] void refuse(std::int64_t launcher) {
+  throw std::runtime_error(fmt::format(
+      "the launcher, process {}, is not to be found: it has ended, or this rank was started where process ids mean something else",
+      launcher));
+}
+
+// True once the process has ended; waits for that with a negative timeout.
+bool has_ended(const FileDescriptor& process, int timeout_ms) {
+  pollfd watched{process.get(), POLLIN, 0};
+  int ready = 0;
+  do {
+    ready = ::poll(&watched, 1, timeout_ms);
+  } while (ready < 0 && errno == EINTR);
+  return ready > 0;
+}
+
+void watch(FileDescriptor launcher) {
+  // Signals are for the threads that run cases.
+  sigset_t all, before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  std::thread([launcher = std::move(launcher)] {
+    if (has_ended(launcher, -1)) ::kill(::getpid(), SIGKILL);
+  }).detach();
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+}  // namespace
+
+void tie_life_to(std::int64_t launcher) {
+  if (::getppid() == launcher) {
+    if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) throw std::system_error(errno, std::generic_category(), "prctl(PR_SET_PDEATHSIG)");
+    if (::getppid() != launcher) refuse(launcher);  // the signal comes only for a death after the call above
+    return;
+  }
+  FileDescriptor process(static_cast<int>(::syscall(SYS_pidfd_open, static_cast<pid_t>(launcher), 0)));
+  if (!process && errno != ESRCH)
+    throw std::system_error(errno, std::generic_category(), fmt::format("pidfd_open of process {}", launcher));
+  if (!process || has_ended(process, 0)) refuse(launcher);
+  watch(std::move(process));
+}
+
+}  // namespace shardproof
