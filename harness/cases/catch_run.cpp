@@ -189,13 +189,12 @@ CatchRun::State::State(std::uint32_t seed) {
   hub.registerTest(Catch::makeTestCaseInfo("", {name_of_test, ""}, {__FILE__, __LINE__}),
                    Catch::Detail::make_unique<Invoker>([this] { invoke(); }));
   hub.registerReporter(name_of_reporter, Catch::Detail::make_unique<ReporterFactory<State>>(*this));
-  Catch::ConfigData config;
+  Catch::ConfigData& config = session.configData();
   config.reporterSpecifications.emplace_back(name_of_reporter, Catch::Optional<std::string>{}, Catch::Optional<Catch::ColourMode>{},
                                              std::map<std::string, std::string>{});
   config.testsOrTags = {name_of_test};
   config.runOrder = Catch::TestRunOrder::Declared;
   config.rngSeed = seed;
-  session.useConfigData(config);
 }
 
 // Catch2 calls it once more while it believes that the test case has other paths to take.

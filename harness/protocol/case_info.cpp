@@ -11,6 +11,8 @@ using nlohmann::ordered_json;
 namespace {
 
 bool is_utf8(const std::string& text) {
+  const auto is_ascii = [](char c) { return static_cast<unsigned char>(c) < 0x80; };
+  if (std::ranges::all_of(text, is_ascii)) return true;  // of a thousand ids nearly all, at every start of every rank
   try {
     static_cast<void>(ordered_json(text).dump());  // strict, unlike dump_line
     return true;

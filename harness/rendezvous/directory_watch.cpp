@@ -13,14 +13,15 @@
 
 namespace shardproof::rendezvous {
 
-DirectoryWatch::DirectoryWatch(const std::filesystem::path& directory, bool notified) {
-  if (!notified) return;
+void DirectoryWatch::arm() {
+  notify_ = false;  // once, whatever comes of it
   FileDescriptor inotify(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
-  if (inotify && ::inotify_add_watch(inotify.get(), directory.c_str(), IN_CREATE | IN_MOVED_TO) >= 0) inotify_ = std::move(inotify);
+  if (inotify && ::inotify_add_watch(inotify.get(), directory_.c_str(), IN_CREATE | IN_MOVED_TO) >= 0) inotify_ = std::move(inotify);
 }
 
 void DirectoryWatch::wait(Deadline deadline) {
   using namespace std::chrono;
+  if (notify_ && pause_ == longest) return arm();  // what came before is seen by looking once more
   const auto left = std::max(nanoseconds(0), std::min(duration_cast<nanoseconds>(deadline - steady_clock::now()), nanoseconds(pause_)));
   pause_ = std::min(2 * pause_, longest);
   const timespec time{0, static_cast<long>(left.count())};

@@ -86,14 +86,14 @@ World::World(WorldPlan plan, int rank, Membership membership, std::chrono::milli
   if (plan_.device != "sim") throw WorldMismatch(fmt::format("rank {}: there is no device '{}'; there is: sim", rank_, plan_.device));
   progress_.pid = ::getpid();
   control_.report(rank_, progress_);
+  const ShmWorld fabric({.control = &control_,
+                         .store = &store_,
+                         .directory = plan_.rendezvous,
+                         .epoch = [this] { return epoch_; },
+                         .timeout = longest_wait(plan_),
+                         .rank = rank_});
   meet(for_others_to_come);
-  group_ = watch_world(make_shm_world({.control = &control_,
-                                       .store = &store_,
-                                       .directory = plan_.rendezvous,
-                                       .epoch = [this] { return epoch_; },
-                                       .timeout = longest_wait(plan_),
-                                       .rank = rank_}),
-                       notes_.calls);
+  group_ = watch_world(fabric.join(), notes_.calls);
 }
 
 World::~World() = default;

@@ -39,35 +39,40 @@ std::vector<int> all_ranks(int world_size) {
 
 }  // namespace
 
-std::shared_ptr<Group> make_shm_world(const ShmContext& context) {
+ShmWorld::ShmWorld(const ShmContext& context) : store_(context.store), rank_(std::make_shared<shm::RankContext>()) {
   const int size = context.control->world_size();
-  auto rank = std::make_shared<shm::RankContext>();
-  rank->control = context.control;
-  rank->epoch = context.epoch;
-  rank->limit = context.timeout * ranks_per_core(size);
-  rank->rank = context.rank;
-  rank->detect_deadlock = context.detect_deadlock;
-  rank->memory = shm::make_file_memory(context.directory, context.rank);
-  rank->slot_bytes = slot_bytes_for(size);
-  if (size == 1) return std::make_shared<shm::ShmGroup>(std::move(rank), "world", all_ranks(1), nullptr);
-
-  const std::size_t bytes = shm::Meeting::bytes(size, rank->slot_bytes);
-  std::shared_ptr<shm::Region> region;
-  if (context.rank == 0) {
-    try {
-      auto [made, name] = rank->memory->create(bytes);
-      region = std::move(made);
-      context.store->put(region_key, name);
-    } catch (const std::exception& failure) {
-      context.store->poison(failure.what());  // the others wait for the key
-      throw;
-    }
-  } else {
-    region = rank->memory->attach(context.store->wait(region_key, std::chrono::steady_clock::now() + rank->limit), bytes);
+  rank_->control = context.control;
+  rank_->epoch = context.epoch;
+  rank_->limit = context.timeout * ranks_per_core(size);
+  rank_->rank = context.rank;
+  rank_->detect_deadlock = context.detect_deadlock;
+  rank_->memory = shm::make_file_memory(context.directory, context.rank);
+  rank_->slot_bytes = slot_bytes_for(size);
+  if (context.rank != 0 || size == 1) return;
+  try {
+    auto [made, name] = rank_->memory->create(shm::Meeting::bytes(size, rank_->slot_bytes));
+    region_ = std::move(made);
+    store_->put(region_key, name);
+  } catch (const std::exception& failure) {
+    context.control->doom({.culprit = 0, .reason = AbortReason::error, .text = failure.what()});
+    store_->poison(failure.what());
+    throw;
   }
-  auto world = std::make_shared<shm::ShmGroup>(std::move(rank), "world", all_ranks(size), region);
+}
+
+std::shared_ptr<Group> ShmWorld::join() const {
+  const int size = rank_->control->world_size();
+  std::shared_ptr<shm::Region> region = region_;
+  if (rank_->rank != 0) {
+    const auto name = store_->wait(region_key, std::chrono::steady_clock::now() + rank_->limit);
+    region = rank_->memory->attach(name, shm::Meeting::bytes(size, rank_->slot_bytes));
+  }
+  return std::make_shared<shm::ShmGroup>(rank_, "world", all_ranks(size), std::move(region));
+}
+
+std::shared_ptr<Group> make_shm_world(const ShmContext& context) {
+  auto world = ShmWorld(context).join();
   world->barrier("join");
-  region->drop_name();
   return world;
 }
 

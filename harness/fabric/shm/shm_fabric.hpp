@@ -36,7 +36,27 @@ struct ShmContext {
   bool detect_deadlock = true;
 };
 
-/// Collective over the world: maps the mailboxes of all its ranks.
+namespace shm {
+class Region;
+struct RankContext;
+}  // namespace shm
+
+/// A world in the making, in two steps with room between them: where ranks meet in any case after the first, nobody waits in the second.
+class ShmWorld {
+ public:
+  /// Rank 0 makes the mailboxes of all ranks and names them in the store; where it cannot, it says so there and on the page, and throws.
+  explicit ShmWorld(const ShmContext& context);
+  /// The world's group, once rank 0 is past the first step: waits for that, and for no other rank. Ranks must meet once more before rank 0
+  /// gives its group up.
+  std::shared_ptr<Group> join() const;
+
+ private:
+  FileStore* store_;
+  std::shared_ptr<shm::RankContext> rank_;
+  std::shared_ptr<shm::Region> region_;  ///< of rank 0
+};
+
+/// Both steps, and a barrier. Collective over the world.
 std::shared_ptr<Group> make_shm_world(const ShmContext& context);
 
 /// The same for ranks that are threads of this process.
