@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 #include <stdexcept>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 
@@ -55,6 +56,17 @@ void for_each_combination(const CaseDeclaration& declaration, F visit) {
   }
 }
 
+// At most: as many cases as a sound program declares.
+std::size_t count_of(std::span<const CaseDeclaration> declarations) {
+  std::size_t count = 0;
+  for (const CaseDeclaration& declaration : declarations) {
+    std::size_t combinations = declaration.ranks.size();
+    for (const auto& [key, values] : declaration.params) combinations *= values.size();
+    count += combinations;
+  }
+  return count;
+}
+
 CaseInfo info_of(const CaseDeclaration& declaration, int size, std::map<std::string, std::string> params) {
   params["W"] = std::to_string(size);
   CaseInfo info;
@@ -75,7 +87,9 @@ CaseInfo info_of(const CaseDeclaration& declaration, int size, std::map<std::str
 
 BoundCases bind_cases(std::span<const CaseDeclaration> declarations) {
   BoundCases bound;
-  std::unordered_map<std::string, const CaseDeclaration*> owners;
+  const std::size_t count = count_of(declarations);
+  bound.cases.reserve(count);  // every rank does this as it starts; and the ids below stay where they are
+  std::unordered_map<std::string_view, const CaseDeclaration*> owners(count);
   for (const CaseDeclaration& declaration : declarations) {
     if (std::string problem = problem_of(declaration); !problem.empty()) {
       bound.problems.push_back(fmt::format("{}: {}", place(declaration), problem));
@@ -84,14 +98,13 @@ BoundCases bind_cases(std::span<const CaseDeclaration> declarations) {
     try {
       for (const int size : declaration.ranks) {
         for_each_combination(declaration, [&](std::map<std::string, std::string> params) {
-          CaseInfo info = info_of(declaration, size, std::move(params));
-          const auto [owner, is_new] = owners.emplace(info.id, &declaration);
-          if (is_new) {
-            bound.cases.push_back({std::move(info), declaration.body, declaration.seeds});
-          } else {
-            bound.problems.push_back(
-                fmt::format("{}: case {} exists already, declared at {}", place(declaration), info.id, place(*owner->second)));
-          }
+          const BoundCase& made =
+              bound.cases.emplace_back(info_of(declaration, size, std::move(params)), declaration.body, declaration.seeds);
+          const auto [owner, is_new] = owners.emplace(made.info.id, &declaration);
+          if (is_new) return;
+          bound.problems.push_back(
+              fmt::format("{}: case {} exists already, declared at {}", place(declaration), made.info.id, place(*owner->second)));
+          bound.cases.pop_back();
         });
       }
     } catch (const std::invalid_argument& error) {
