@@ -86,14 +86,14 @@ World::World(WorldPlan plan, int rank, Membership membership, std::chrono::milli
   if (plan_.device != "sim") throw WorldMismatch(fmt::format("rank {}: there is no device '{}'; there is: sim", rank_, plan_.device));
   progress_.pid = ::getpid();
   control_.report(rank_, progress_);
-  const ShmWorld fabric({.control = &control_,
-                         .store = &store_,
-                         .directory = plan_.rendezvous,
-                         .epoch = [this] { return epoch_; },
-                         .timeout = longest_wait(plan_),
-                         .rank = rank_});
+  making_ = std::make_unique<ShmWorld>(ShmContext{.control = &control_,
+                                                  .store = &store_,
+                                                  .directory = plan_.rendezvous,
+                                                  .epoch = [this] { return epoch_; },
+                                                  .timeout = longest_wait(plan_),
+                                                  .rank = rank_});
   meet(for_others_to_come);
-  group_ = watch_world(fabric.join(), notes_.calls);
+  group_ = watch_world(making_->join(), notes_.calls);
 }
 
 World::~World() = default;
@@ -124,7 +124,9 @@ std::vector<ControlPage::Ballot> World::agree(const ControlPage::Ballot& mine) {
   // Others may still be in their bodies, and use up the case's time there: twice that is after every other deadline.
   const Deadline deadline = std::chrono::steady_clock::now() + 2 * plan_.case_timeout;
   try {
-    return control_.agree(rank_, mine, deadline);
+    auto ballots = control_.agree(rank_, mine, deadline);
+    making_.reset();  // who takes part has joined
+    return ballots;
   } catch (const DeadlineExceeded& exceeded) {
     const Abort abort{.culprit = -1, .reason = AbortReason::deadline, .text = exceeded.what()};
     control_.doom(abort);

@@ -23,6 +23,7 @@
 namespace shardproof {
 
 class EventStream;
+class ShmWorld;
 class Subject;
 
 /// The ranks of a world are not of one kind, or the plan asks for what this program does not have. The text names both ranks and both
@@ -105,6 +106,7 @@ class World {
   Progress progress_;
   std::uint32_t epoch_ = 0;
   CaseNotes notes_;
+  std::unique_ptr<ShmWorld> making_;  ///< until all ranks have joined their group
   std::shared_ptr<Group> group_;
   Rank self_;
 };

@@ -124,9 +124,13 @@ TEST_CASE("a worker that still lists its cases ends with its launcher") {
   }
 }
 
-TEST_CASE("a worker lists its cases for nobody but the launcher that asked") {
+TEST_CASE("a worker lists its cases for nobody once the launcher that asked has ended") {
   const FileDescriptor null(::open("/dev/null", O_WRONLY | O_CLOEXEC));
-  for (const auto& [parent, end] : {std::pair(::getpid(), 0), std::pair(1, 3)}) {
+  Process ended = Process::spawn(
+      {.program = "/bin/true", .arguments = {}, .environment = {}, .standard_output = null.get(), .standard_error = null.get()});
+  const pid_t nobody = ended.pid();
+  REQUIRE(ended.wait(std::chrono::steady_clock::now() + std::chrono::minutes(1)) == code(0));
+  for (const auto& [parent, end] : {std::pair(::getpid(), 0), std::pair(nobody, 3)}) {
     Process process = Process::spawn({.program = trouble_program(),
                                       .arguments = {"--list-json"},
                                       .environment = {"SHARDPROOF_PARENT=" + std::to_string(parent)},

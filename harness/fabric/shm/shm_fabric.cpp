@@ -60,6 +60,10 @@ ShmWorld::ShmWorld(const ShmContext& context) : store_(context.store), rank_(std
   }
 }
 
+ShmWorld::~ShmWorld() {
+  if (region_) region_->drop_name();
+}
+
 std::shared_ptr<Group> ShmWorld::join() const {
   const int size = rank_->control->world_size();
   std::shared_ptr<shm::Region> region = region_;
@@ -71,7 +75,8 @@ std::shared_ptr<Group> ShmWorld::join() const {
 }
 
 std::shared_ptr<Group> make_shm_world(const ShmContext& context) {
-  auto world = ShmWorld(context).join();
+  const ShmWorld making(context);
+  auto world = making.join();
   world->barrier("join");
   return world;
 }

@@ -42,12 +42,15 @@ struct RankContext;
 }  // namespace shm
 
 /// A world in the making, in two steps with room between them: where ranks meet in any case after the first, nobody waits in the second.
+/// Kept until all have joined, which rank 0 must learn by other means: with it goes the name by which they find the mailboxes.
 class ShmWorld {
  public:
   /// Rank 0 makes the mailboxes of all ranks and names them in the store; where it cannot, it says so there and on the page, and throws.
   explicit ShmWorld(const ShmContext& context);
-  /// The world's group, once rank 0 is past the first step: waits for that, and for no other rank. Ranks must meet once more before rank 0
-  /// gives its group up.
+  ~ShmWorld();
+  ShmWorld(const ShmWorld&) = delete;
+  ShmWorld& operator=(const ShmWorld&) = delete;
+  /// The world's group, once rank 0 is past the first step: waits for that, and for no other rank.
   std::shared_ptr<Group> join() const;
 
  private:
