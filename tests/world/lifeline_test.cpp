@@ -80,6 +80,8 @@ TEST_CASE("A rank dies with its launcher, although something else started it") {
     process([&] {  // as a profiler or a shell between the two
       process([&] { be_rank(self, pipe.ends[1]); });
       ::close(pipe.ends[1]);
+      ::wait(nullptr);
+      ::_exit(0);
     });
     ::close(pipe.ends[1]);
   });
