@@ -14,6 +14,7 @@
 #include <system_error>
 
 #include "harness/protocol/environment.hpp"
+#include "harness/protocol/json_text.hpp"
 #include "harness/rendezvous/file_store.hpp"
 #include "harness/rendezvous/rendezvous_directory.hpp"
 #include "launcher/launcher.hpp"
@@ -407,7 +408,7 @@ WorldOutcome run_world(WorldPlan& plan, const WorldDirectory& directory, const W
   plan.nonce = make_nonce();
   plan.rendezvous = rendezvous.path();
   plan.directory = directory.root;
-  write_file(directory.plan(), nlohmann::ordered_json(plan).dump() + "\n");
+  write_file(directory.plan(), dump_line(plan) + "\n");
 
   const Deadline started = Clock::now();
   WorldOutcome outcome = RunningWorld(plan, directory, launch, signals, view).run();

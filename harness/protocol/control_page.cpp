@@ -375,15 +375,18 @@ Progress ControlPage::progress(int rank) const {
 
 void ControlPage::set_last_call(int rank, const Descriptor& call, std::string_view group) {
   page::LastCall last{};
+  last.is_made = 1;
   last.call = call;
   last.group_length = length_within(group, sizeof last.group);
   std::copy_n(group.begin(), last.group_length, last.group);
   mapping_->area(rank).last_call.publish(last);
 }
 
+void ControlPage::forget_last_call(int rank) { mapping_->area(rank).last_call.publish({}); }
+
 std::string ControlPage::last_call(int rank) const {
   page::LastCall last{};
-  if (!mapping_->area(rank).last_call.read(last)) return {};
+  if (!mapping_->area(rank).last_call.read(last) || last.is_made == 0) return {};
   return fmt::format("{} in group {}", describe(last.call),
                      std::string_view(last.group, std::min<std::size_t>(last.group_length, sizeof last.group)));
 }

@@ -127,6 +127,8 @@ class ControlPage {
   Progress progress(int rank) const;
   /// The last call that the rank entered; the group's name is cut to 40 bytes.
   void set_last_call(int rank, const Descriptor& call, std::string_view group);
+  /// A new case begins, and the calls of the one before explain nothing in it.
+  void forget_last_call(int rank);
   /// In words, for messages that say who is missing and what it last did; empty where it has made no call.
   std::string last_call(int rank) const;
 

@@ -136,6 +136,7 @@ struct ProgressRecord {
 
 /// A call is kept as it was made and put into words by the reader: the writer makes hundreds of thousands in a second.
 struct LastCall {
+  std::uint64_t is_made;  ///< 0: no call in this case yet
   Descriptor call;
   std::uint64_t group_length;
   char group[40];

@@ -23,14 +23,14 @@ std::string to_string(const Shape& shape);  ///< `[2, 3]`
 class Storage {
  public:
   virtual ~Storage() = default;
+  Storage(const Storage&) = delete;
+  Storage& operator=(const Storage&) = delete;
   std::byte* data() const { return data_; }
   std::size_t bytes() const { return bytes_; }
   std::uint64_t buffer() const { return buffer_; }
 
  protected:
   Storage(std::byte* data, std::size_t bytes, std::uint64_t buffer) : data_(data), bytes_(bytes), buffer_(buffer) {}
-  Storage(const Storage&) = delete;
-  Storage& operator=(const Storage&) = delete;
 
  private:
   std::byte* data_;

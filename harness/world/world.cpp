@@ -145,6 +145,7 @@ void World::begin(const CaseInfo& info, std::uint64_t position) {
   epoch_ = static_cast<std::uint32_t>(position + 1);
   progress_.position = static_cast<std::int64_t>(position);
   progress_.case_started_ns = monotonic_ns();
+  control_.forget_last_call(rank_);
   control_.report(rank_, progress_);
 }
 

@@ -72,8 +72,8 @@ TEST_CASE("a reader that has had enough is no error") {
 
 TEST_CASE("files that may not grow end with 2, and not by the signal for it") {
   TemporaryDirectory directory;
-  Said said = call({"run", "many", "--repeat", "3000", "--worker", trouble_program().string(), "--out", (directory / "run").string()},
-                   {.prelude = "ulimit -f 200;"});
+  Said said = call({"run", "many", "--repeat", "1000", "--worker", trouble_program().string(), "--out", (directory / "run").string()},
+                   {.prelude = "ulimit -f 60;"});
   INFO(said.out << said.err);
   CHECK(said.end == code(2));
   CHECK_THAT(said.err, ContainsSubstring("output unusable") && ContainsSubstring("plan.json") && ContainsSubstring("File too large"));

@@ -382,6 +382,8 @@ TEST_CASE("progress and last calls are read whole while they are written") {
   call.count = 3;
   page.set_last_call(1, call, "a group with a name that is longer than forty bytes");
   CHECK(page.last_call(1) == "all_gather #0 of 3 u8 in group a group with a name that is longer than ");
+  page.forget_last_call(1);
+  CHECK(page.last_call(1).empty());
 
   const auto group_of = [](std::uint64_t i) { return std::string(i % 40, static_cast<char>('a' + i % 26)); };
   const auto call_of = [](std::uint64_t i) {
