@@ -22,6 +22,28 @@ class DeadlineExceeded : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// Something dear that mostly helps: done as long as it does, and otherwise left out for 32 waits, then for twice as many each time.
+class Attempt {
+ public:
+  bool due() {
+    const int left = left_.load(std::memory_order_relaxed);
+    if (left > 0) left_.store(left - 1, std::memory_order_relaxed);
+    return left == 0;
+  }
+  void helped() { pause_.store(shortest, std::memory_order_relaxed); }
+  void was_in_vain() {
+    const int pause = pause_.load(std::memory_order_relaxed);
+    left_.store(pause, std::memory_order_relaxed);
+    pause_.store(std::min(longest, 2 * pause), std::memory_order_relaxed);
+  }
+
+ private:
+  static constexpr int shortest = 32, longest = 1024;
+
+  std::atomic<int> left_{0};  ///< waits still to come without it
+  std::atomic<int> pause_{shortest};
+};
+
 /// What to do before going to sleep. What we wait for is mostly either under way on another core, and there in a microsecond, or its maker
 /// has no core, perhaps because we are sitting on it. Estimates only: threads that share them may overwrite each other's.
 class Patience {
@@ -36,19 +58,19 @@ class Patience {
   }
 
  private:
-  /// Spinning that paid off is worth more next time, and spinning in vain less: on 2 cores that were busy otherwise as well, always 1000
-  /// turns made 2 ranks share one core and take turns on it every 45 us.
+  /// Long enough for a peer that has to be woken, or two ranks that have once gone to sleep would wake each other too late for ever: 400 ns
+  /// for an all-reduce became 20 us, and stayed. Where that is in vain, a short while: on 2 cores that were busy otherwise as well, always
+  /// 1000 turns made 2 ranks share one core and take turns on it every 45 us.
   template <class Done>
   bool spin(const Done& done) {
-    const int most = turns_.load(std::memory_order_relaxed);
-    for (int turn = 0; turn < most; ++turn) {
+    const bool is_attempt = attempt_.due();
+    for (int turn = is_attempt ? long_turns : short_turns; turn > 0; --turn) {
       relax();
-      if (done()) {
-        turns_.store(std::min(most_turns, 2 * most), std::memory_order_relaxed);
-        return true;
-      }
+      if (!done()) continue;
+      if (is_attempt) attempt_.helped();
+      return true;
     }
-    turns_.store(std::max(least_turns, most / 2), std::memory_order_relaxed);
+    if (is_attempt) attempt_.was_in_vain();
     return false;
   }
 
@@ -56,16 +78,16 @@ class Patience {
   /// of 4 ranks on 2 cores of their own, against 20 with sleeping at once. When it goes to somebody who keeps it, a sleeper is back sooner.
   template <class Done>
   bool yield(const Done& done) {
-    if (const int left = rest_.load(std::memory_order_relaxed); left > 0) {
-      rest_.store(left - 1, std::memory_order_relaxed);
-      return false;
-    }
+    if (!attempt_.due()) return false;
     for (int turn = 0; turn < most_yields; ++turn) {
       const auto before = std::chrono::steady_clock::now();
       ::sched_yield();
       const bool long_gone = std::chrono::steady_clock::now() - before > long_away;
-      if (long_gone) rest_.store(waits_without_yields, std::memory_order_relaxed);
-      if (done()) return true;
+      if (long_gone) attempt_.was_in_vain();
+      if (done()) {
+        if (!long_gone) attempt_.helped();
+        return true;
+      }
       if (long_gone) return false;
     }
     return false;
@@ -79,13 +101,12 @@ class Patience {
 #endif
   }
 
-  static constexpr int least_turns = 50, most_turns = 1000;
-  static constexpr int most_yields = 4, waits_without_yields = 256;
-  static constexpr std::chrono::microseconds long_away{50};
+  static constexpr int short_turns = 50, long_turns = 10'000;  // about 1 us, 250 us
+  static constexpr int most_yields = 8;
+  static constexpr std::chrono::microseconds long_away{150};
 
   const bool enough_cores_;
-  std::atomic<int> turns_{most_turns};
-  std::atomic<int> rest_{0};
+  Attempt attempt_;
 };
 
 /// Zero bytes are a valid doorbell, so that fresh shared memory is.
