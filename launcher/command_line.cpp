@@ -39,6 +39,10 @@ constexpr char merge_footer[] =
     "Exit codes, the first that applies: 2 usage, no world to merge or output unusable; 3 ranks did not meet; 4 a rank crashed or hung;\n"
     "5 evidence missing, corrupt or ranks disagree; 1 a case failed; 6 skips over budget; 0 all passed.";
 constexpr char diff_footer[] = "Exit codes: 0 nothing got worse; 1 something did; 2 usage, a report that is none, or output unusable.";
+constexpr char play_footer[] =
+    "Exit codes, the first that applies: 128 + n interrupted by signal n; 2 usage, a document that cannot be played or output unusable;\n"
+    "3 the worker or the meeting of its ranks failed; 4 a rank crashed or hung; 5 ranks disagree; 1 the subject failed, or a race was\n"
+    "found; 0 played.";
 constexpr char stable_footer[] = "Exit codes: 0 printed; 2 usage, a report that is none, or output unusable.";
 
 /// Options as they were written. Their meaning is found after all of them have been read, by rules and in words of our own.
@@ -56,6 +60,7 @@ struct Everything {
   FaultsOptions faults;
   MergeOptions merge;
   DiffOptions diff;
+  PlayOptions play;
   StableOptions stable;
 };
 
@@ -152,6 +157,21 @@ void declare_diff(CLI::App& app, DiffOptions& diff, Texts& texts) {
   command.add_option("before", diff.before, "A report.json or a run directory")->option_text(" ");
   command.add_option("after", diff.after, "A report.json or a run directory")->option_text(" ");
   command.add_flag("--json", diff.json, "As JSON");
+  add_color(command, texts);
+}
+
+void declare_play(CLI::App& app, PlayOptions& play, Texts& texts) {
+  CLI::App& command =
+      add_command(app, "play", "Play one scenario on real ranks and show its times, its collectives and a timeline", play_footer);
+  command.add_option("scenario", play.scenario, "The document (docs/scenarios.md)")->option_text(" ");
+  command.add_option("--ranks", texts.ranks, "World size")->option_text("N=2");
+  command.add_option("--subject", play.subject, "The engine that plays (default: the worker's first)")->option_text("NAME");
+  command.add_option("--fault", play.fault, "Apply a fault of the worker's to the subject")->option_text("NAME");
+  command.add_option("--timeout", texts.timeout, "Seconds that it may take")->option_text("SECONDS=60");
+  command.add_flag("--json", play.json, "As JSON, with all values");
+  command.add_option("--trace", play.trace, "Write a trace that Perfetto opens to this file")->option_text("FILE");
+  command.add_option("--out", play.out, "Keep streams, logs and report in this new or empty directory")->option_text("DIRECTORY");
+  add_worker(command, play.worker);
   add_color(command, texts);
 }
 
@@ -252,6 +272,15 @@ Options convert(const CLI::App& command, Everything all) {
     all.merge.terminal.color = color;
     return std::move(all.merge);
   }
+  if (name == "play") {
+    require_given(command, {{"SCENARIO", all.play.scenario}});
+    const std::vector<int> sizes = world_sizes(texts.ranks);
+    if (sizes.size() > 1) throw CommandError(usage, fmt::format("--ranks {}: play takes one world size", fmt::join(texts.ranks, ",")));
+    if (!sizes.empty()) all.play.ranks = sizes.front();
+    all.play.timeout = timeout(texts.timeout);
+    all.play.terminal.color = color;
+    return std::move(all.play);
+  }
   if (name == "stable") {
     require_given(command, {{"REPORT", all.stable.report}});
     return std::move(all.stable);
@@ -277,6 +306,7 @@ std::optional<Options> parse_command_line(int argc, const char* const* argv) {
   declare_faults(app, all.faults, all.texts);
   declare_merge(app, all.merge, all.texts);
   declare_diff(app, all.diff, all.texts);
+  declare_play(app, all.play, all.texts);
   declare_stable(app, all.stable);
   try {
     const CLI::App& command = parse(app, argc, argv);

@@ -58,10 +58,23 @@ struct DiffOptions {
   ColorWhen color = ColorWhen::automatic;
 };
 
+struct PlayOptions {
+  std::filesystem::path scenario;
+  int ranks = 2;
+  std::string subject;  ///< empty for the worker's first
+  std::string fault;
+  std::filesystem::path worker;
+  std::filesystem::path out;    ///< empty to keep nothing
+  std::filesystem::path trace;  ///< a file for Perfetto; empty for none
+  std::chrono::milliseconds timeout{60'000};
+  bool json = false;
+  TerminalOptions terminal;
+};
+
 struct StableOptions {
   std::filesystem::path report;
 };
 
-using Options = std::variant<RunOptions, ListOptions, FaultsOptions, MergeOptions, DiffOptions, StableOptions>;
+using Options = std::variant<RunOptions, ListOptions, FaultsOptions, MergeOptions, DiffOptions, PlayOptions, StableOptions>;
 
 }  // namespace shardproof::launcher

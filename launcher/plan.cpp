@@ -141,12 +141,27 @@ std::vector<CaseInfo> select_cases(const Listing& listing, std::span<const std::
   return select(listing.cases, filters);
 }
 
-Plan plan(const Listing& listing, const PlanOptions& options) {
+WorldPlan world_of(const Listing& listing, const PlanOptions& options, int size) {
   require_in_range(options);
   require_known("device", options.device, {"sim"});
   require_known("fabric", options.fabric, {"shm"});
   if (!options.subject.empty()) require_known("subject", options.subject, names(listing.subjects));
   if (!options.fault.empty()) require_known("fault", options.fault, names(listing.faults));
+  WorldPlan world;
+  world.size = size;
+  world.fabric = options.fabric;
+  world.device = options.device;
+  // A program of plain multi-rank tests has no subject at all.
+  world.subject = !options.subject.empty() || listing.subjects.empty() ? options.subject : listing.subjects.front().name;
+  world.fault = options.fault;
+  world.seed = options.seed;
+  world.case_timeout = options.timeout;
+  world.trace = options.trace;
+  return world;
+}
+
+Plan plan(const Listing& listing, const PlanOptions& options) {
+  const WorldPlan any = world_of(listing, options, 1);  // what is wrong with the settings comes before what is wrong with the filters
 
   std::vector<CaseInfo> cases = select_cases(listing, options.filters);
   if (!options.ranks.empty()) keep_sizes(cases, options.ranks);
@@ -161,16 +176,8 @@ Plan plan(const Listing& listing, const PlanOptions& options) {
 
   std::uint64_t random = options.seed;
   for (auto& [size, ids] : by_size) {
-    WorldPlan world;
+    WorldPlan world = any;
     world.size = size;
-    world.fabric = options.fabric;
-    world.device = options.device;
-    // A program of plain multi-rank tests has no subject at all.
-    world.subject = !options.subject.empty() || listing.subjects.empty() ? options.subject : listing.subjects.front().name;
-    world.fault = options.fault;
-    world.seed = options.seed;
-    world.case_timeout = options.timeout;
-    world.trace = options.trace;
     world.cases.reserve(ids.size() * static_cast<std::size_t>(options.repeat));
     for (int round = 0; round < options.repeat; ++round) {
       if (options.order == Order::random) shuffle(std::span(ids), random);

@@ -47,7 +47,11 @@ struct Plan {
   bool partial = false;           ///< the worker has cases that are not selected
 };
 
-/// Throws CommandError (usage) naming what does not exist and what there is instead.
+/// A world of this size with the settings of `options`, without cases. Throws CommandError (usage) naming what does not exist and what there
+/// is instead.
+WorldPlan world_of(const Listing& listing, const PlanOptions& options, int size);
+
+/// Throws as `world_of`, and for filters that select nothing.
 Plan plan(const Listing& listing, const PlanOptions& options);
 
 /// The cases that the filters mean. Throws CommandError naming the first filter that matches nothing, and what comes closest to it.

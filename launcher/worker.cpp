@@ -102,6 +102,31 @@ std::optional<Exit> end_of(Process& process, SignalWatch& signals, Deadline dead
   }
 }
 
+/// What a program said when it was asked with arguments, and how it ended; no end: it did not in time.
+struct Answer {
+  std::optional<Exit> end;
+  std::string text, complaint;
+};
+
+Answer ask(const Worker& worker, std::vector<std::string> arguments, SignalWatch& signals, std::chrono::milliseconds patience) {
+  const BoundedOutput text(longest_listing);
+  const BoundedOutput complaint(longest_complaint);
+  try {
+    Command command{.program = worker.program,
+                    .arguments = std::move(arguments),
+                    .environment = worker.environment,
+                    .standard_output = text.descriptor(),
+                    .standard_error = complaint.descriptor()};
+    // A launcher that is killed takes it along: nobody else would.
+    command.environment.push_back(fmt::format("{}={}", environment::parent, getpid()));
+    Process process = Process::spawn(command);
+    const std::optional<Exit> end = end_of(process, signals, std::chrono::steady_clock::now() + patience);
+    return {end, text.text(), complaint.text()};
+  } catch (const std::system_error& error) {
+    throw CommandError(infrastructure, fmt::format("worker: {}", error.what()));
+  }
+}
+
 /// The first line of what a program said, for a message of one line. An exception's text would end at its first NUL.
 std::string first_line(std::string_view text) { return reports::printable(beginning_within(text.substr(0, text.find('\n')), 200)); }
 
@@ -152,43 +177,37 @@ Worker ask_worker(const std::filesystem::path& asked, SignalWatch& signals, std:
   const std::string name = worker.program.string();
   if (std::filesystem::is_directory(worker.program)) throw CommandError(infrastructure, fmt::format("worker {} is a directory", name));
 
-  const BoundedOutput answer(longest_listing);
-  const BoundedOutput complaint(longest_complaint);
-  std::optional<Exit> end;
-  try {
-    Command command{.program = worker.program,
-                    .arguments = {"--list-json"},
-                    .environment = worker.environment,
-                    .standard_output = answer.descriptor(),
-                    .standard_error = complaint.descriptor()};
-    // A launcher that is killed takes it along: nobody else would.
-    command.environment.push_back(fmt::format("{}={}", environment::parent, getpid()));
-    Process process = Process::spawn(command);
-    end = end_of(process, signals, std::chrono::steady_clock::now() + patience);
-  } catch (const std::system_error& error) {
-    throw CommandError(infrastructure, fmt::format("worker: {}", error.what()));
-  }
+  const Answer answer = ask(worker, {"--list-json"}, signals, patience);
   const auto refusal = [&](const char* what, const std::string& why) {
-    const std::string said = complaint.text();
-    return CommandError(infrastructure, fmt::format("{} {}: asked with --list-json, {}{}", name, what, why,
-                                                    said.empty() ? "" : fmt::format(" (standard error: {})", first_line(said))));
+    return CommandError(infrastructure,
+                        fmt::format("{} {}: asked with --list-json, {}{}", name, what, why,
+                                    answer.complaint.empty() ? "" : fmt::format(" (standard error: {})", first_line(answer.complaint))));
   };
   const auto not_a_worker = [&](const std::string& why) { return refusal("is not a shardproof worker", why); };
   constexpr char silent[] = "does not say its cases";
-  if (!end) throw refusal(silent, fmt::format("it did not answer within {} ms", patience.count()));
-  if (end->signalled) throw refusal(silent, fmt::format("it ended with {}", describe(*end)));
-  worker.listing_text = answer.text();
-  if (end->code == rank_usage) {
+  if (!answer.end) throw refusal(silent, fmt::format("it did not answer within {} ms", patience.count()));
+  if (answer.end->signalled) throw refusal(silent, fmt::format("it ended with {}", describe(*answer.end)));
+  worker.listing_text = answer.text;
+  if (answer.end->code == rank_usage) {
     if (const std::string problems = declared_wrongly(worker.listing_text); !problems.empty())
       throw CommandError(infrastructure, fmt::format("{}(no case of {} can run until its declarations are right)", problems, name));
   }
-  if (*end != Exit{}) throw not_a_worker(fmt::format("it ended with {}", describe(*end)));
+  if (*answer.end != Exit{}) throw not_a_worker(fmt::format("it ended with {}", describe(*answer.end)));
   try {
     worker.listing = parse_listing(worker.listing_text);
   } catch (const std::invalid_argument& error) {
     throw not_a_worker(error.what());
   }
   return worker;
+}
+
+void check_scenario(const Worker& worker, const std::filesystem::path& document, SignalWatch& signals) {
+  const Answer answer = ask(worker, {"--check-scenario", std::filesystem::absolute(document).string()}, signals, worker_patience);
+  if (answer.end == Exit{}) return;
+  const std::string said = answer.complaint.empty() ? "it says nothing" : first_line(answer.complaint);
+  if (answer.end && !answer.end->signalled && answer.end->code == rank_usage) throw CommandError(usage, said);
+  throw CommandError(infrastructure,
+                     fmt::format("{} cannot say whether it can play {}: {}", worker.program.string(), document.string(), said));
 }
 
 }  // namespace shardproof::launcher

@@ -25,6 +25,9 @@ inline constexpr std::chrono::seconds worker_patience{60};
 /// with the program, among it that it did not answer in time; with 128 + n when signal n came meanwhile. The program is gone after it.
 Worker ask_worker(const std::filesystem::path& asked, SignalWatch& signals, std::chrono::milliseconds patience = worker_patience);
 
+/// Returns when the worker can read the document; throws CommandError (usage) with what is wrong in it.
+void check_scenario(const Worker& worker, const std::filesystem::path& document, SignalWatch& signals);
+
 /// Reads a listing. Throws std::invalid_argument saying why the text is none, or of another protocol.
 Listing parse_listing(const std::string& text);
 

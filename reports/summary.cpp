@@ -65,12 +65,14 @@ std::vector<Shared> share(const std::vector<Failure>& failures) {
 }
 
 std::string text_of(const event::AssertionFailed& failure) {
-  const bool says_only = !failure.macro.empty() && failure.expression.empty() && !failure.messages.empty();  // FAIL and FAIL_CHECK
-  std::string text = says_only               ? failure.messages.front() + "\n"
-                     : failure.macro.empty() ? std::string("exception outside an assertion\n")
-                                             : fmt::format("{}( {} )\n", failure.macro, failure.expression);
-  if (!failure.expansion.empty() && failure.expansion != failure.expression) text += indented(failure.expansion, "  ");
-  for (auto i = says_only ? std::size_t{1} : 0; i < failure.messages.size(); ++i) text += indented(failure.messages[i], "  ");
+  const bool says_only = !failure.macro.empty() && failure.expression.empty();  // FAIL and FAIL_CHECK
+  const bool says_first = says_only && failure.expansion.empty() && !failure.messages.empty();
+  std::string text = failure.macro.empty() ? std::string("exception outside an assertion\n")
+                     : says_first          ? failure.messages.front() + "\n"
+                     : says_only           ? failure.expansion + "\n"
+                                           : fmt::format("{}( {} )\n", failure.macro, failure.expression);
+  if (!says_only && !failure.expansion.empty() && failure.expansion != failure.expression) text += indented(failure.expansion, "  ");
+  for (auto i = says_first ? std::size_t{1} : 0; i < failure.messages.size(); ++i) text += indented(failure.messages[i], "  ");
   if (!failure.file.empty()) text += fmt::format("  at {}:{}\n", failure.file, failure.line);
   return indented(printable(text), "  ");
 }
@@ -129,9 +131,20 @@ std::string last_words_text(const CaseResult& result, const Report& report) {
   return text;
 }
 
+/// A scenario is played again by the same command, which needs no other place for what it leaves.
+std::string play_again(const std::vector<std::string>& argv) {
+  std::string command;
+  for (std::size_t i = 0; i < argv.size(); ++i) {
+    if (argv[i] == "--out") ++i;
+    else if (!argv[i].starts_with("--out=")) command += fmt::format("{}{}", command.empty() ? "" : " ", shell_word(argv[i]));
+  }
+  return printable(command);
+}
+
 /// The options that decide what is run, as they were given.
 std::string again(const CaseResult& result, const Report& report) {
   const auto& argv = report.head.argv;
+  if (argv.size() > 1 && argv[1] == "play") return play_again(argv);
   std::string command = fmt::format("{} run {} --seed {}", argv.empty() ? "shardproof" : shell_word(argv.front()),
                                     shell_word(result.info.id), report.head.seed);
   constexpr std::array<std::string_view, 6> options{"--worker", "--subject", "--device", "--fabric", "--fault", "--timeout"};

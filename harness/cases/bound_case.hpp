@@ -1,6 +1,7 @@
 // From declarations to cases: every combination of world size and parameter values is a case with an id of its own. Pure.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,7 +15,7 @@ class Rank;
 
 struct BoundCase {
   CaseInfo info;
-  void (*body)(Rank&) = nullptr;
+  std::function<void(Rank&)> body;
   std::vector<std::string> seeds;  ///< tests that it descends from
 };
 

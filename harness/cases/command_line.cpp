@@ -42,6 +42,10 @@ CommandLine parse_command_line(std::span<const std::string_view> arguments, std:
     if (argument == "--list-json") {
       if (arguments.size() > 1) throw UsageError("--list-json stands alone: it lists all cases");
       line.mode = CommandLine::Mode::list;
+    } else if (const auto scenario = value_of("--check-scenario", arguments, at)) {
+      if (arguments.size() > 2) throw UsageError("--check-scenario stands alone, with the document");
+      line.mode = CommandLine::Mode::check_scenario;
+      line.scenario = *scenario;
     } else if (const auto directory = value_of("--run-dir", arguments, at)) {
       if (directory->empty()) throw UsageError("--run-dir needs a directory");
       line.mode = CommandLine::Mode::foreign;
@@ -84,6 +88,7 @@ with one fresh DIR that all ranks see; then `shardproof merge DIR` writes DIR/re
 or a [tag].
 
   {0} --list-json                               the cases as JSON, for launchers
+  {0} --check-scenario FILE                     whether a document can be played, for launchers
 )",
                      program);
 }

@@ -18,8 +18,9 @@ class UsageError : public std::runtime_error {
 };
 
 struct CommandLine {
-  enum class Mode : std::uint8_t { none, help, list, foreign };
+  enum class Mode : std::uint8_t { none, help, list, check_scenario, foreign };
   Mode mode = Mode::none;
+  std::filesystem::path scenario;  ///< to be checked
   // Of a rank under somebody else's launcher:
   std::filesystem::path run_directory;
   std::vector<std::string> filters;

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
@@ -20,6 +21,7 @@
 #include "harness/cases/foreign.hpp"
 #include "harness/cases/listing.hpp"
 #include "harness/cases/lockstep.hpp"
+#include "harness/cases/play_case.hpp"
 #include "harness/cases/ranked_test_case.hpp"
 #include "harness/protocol/digest.hpp"
 #include "harness/protocol/ending.hpp"
@@ -122,7 +124,12 @@ int run_as_rank_of_ours(const std::string& plan_file, const Program& program, st
   std::ifstream file(plan_file);
   if (!file) throw std::runtime_error(fmt::format("cannot read the plan {}", plan_file));
   const auto plan = parse_json(file).get<WorldPlan>();
-  take_part(plan, identity->rank, program, cases);
+  if (plan.scenario.empty()) {
+    take_part(plan, identity->rank, program, cases);
+  } else {
+    const std::array played{play_case(plan)};
+    take_part(plan, identity->rank, program, played);
+  }
   return rank_left;
 }
 
@@ -136,6 +143,16 @@ int run_as_rank_of_others(const CommandLine& line, const Program& program, std::
   const ForeignWorld world(*identity, line, make_listing(program, cases));
   take_part(world.plan(), identity->rank, program, cases);
   return rank_left;
+}
+
+int answer_about(const std::filesystem::path& scenario) {
+  try {
+    check_scenario(scenario);
+    return rank_left;
+  } catch (const std::invalid_argument& error) {
+    complain(error.what());
+    return rank_usage;
+  }
 }
 
 int run(std::span<char*> argv, const Program& program) {
@@ -162,6 +179,7 @@ int run(std::span<char*> argv, const Program& program) {
     return rank_usage;
   }
   switch (line.mode) {
+    case CommandLine::Mode::check_scenario: return answer_about(line.scenario);
     case CommandLine::Mode::list:
       fmt::print("{}\n", dump_line(make_listing(program, bound.cases)));
       return std::fflush(stdout) == 0 ? rank_left : rank_usage;

@@ -10,6 +10,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -132,5 +133,15 @@ class Fields {
   const nlohmann::ordered_json& object_;
   std::string_view what_;
 };
+
+/// One of the enumerators from zero up to `last`, by its name.
+template <class Enum>
+Enum read_enum(const Fields& fields, const char* name, Enum last) {
+  const std::string& text = fields.text(name);
+  for (std::underlying_type_t<Enum> value = 0; value <= static_cast<std::underlying_type_t<Enum>>(last); ++value) {
+    if (to_string(static_cast<Enum>(value)) == text) return static_cast<Enum>(value);
+  }
+  throw std::invalid_argument(fmt::format("{}: \"{}\" is no value of it", fields.where(name), text));
+}
 
 }  // namespace shardproof

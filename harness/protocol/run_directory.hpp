@@ -14,6 +14,7 @@ struct WorldDirectory {
   std::filesystem::path logs() const { return root / "logs"; }
   std::filesystem::path evidence() const { return root / "evidence"; }
   std::filesystem::path traces() const { return root / "traces"; }
+  std::filesystem::path play_result(int rank) const { return root / "play" / ("rank-" + std::to_string(rank) + ".json"); }
   std::filesystem::path rank_stream(int rank) const { return ranks() / ("rank-" + std::to_string(rank) + ".jsonl"); }
   std::filesystem::path standard_output(int rank) const { return logs() / ("rank-" + std::to_string(rank) + ".out"); }
   std::filesystem::path standard_error(int rank) const { return logs() / ("rank-" + std::to_string(rank) + ".err"); }

@@ -71,16 +71,6 @@ Json write(const Fact& fact) {
                     fact);
 }
 
-// One of the enumerators from zero up to `last`, by its name.
-template <class Enum>
-Enum read_enum(const Fields& fields, const char* name, Enum last) {
-  const std::string& text = fields.text(name);
-  for (std::underlying_type_t<Enum> value = 0; value <= static_cast<std::underlying_type_t<Enum>>(last); ++value) {
-    if (to_string(static_cast<Enum>(value)) == text) return static_cast<Enum>(value);
-  }
-  throw std::invalid_argument(fmt::format("{}: \"{}\" is no value of it", fields.where(name), text));
-}
-
 std::vector<ByteRange> read_ranges(const Fields& fields, const char* name) {
   std::vector<ByteRange> ranges;
   if (!fields.has(name)) return ranges;

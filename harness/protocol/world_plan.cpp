@@ -4,6 +4,8 @@
 
 namespace shardproof {
 
+std::string play_case_id(int world_size) { return fmt::format("play/scenario[W={}]", world_size); }
+
 void to_json(nlohmann::ordered_json& json, const WorldPlan& plan) {
   json = nlohmann::ordered_json{{"size", plan.size},
                                 {"nonce", plan.nonce},
@@ -17,6 +19,7 @@ void to_json(nlohmann::ordered_json& json, const WorldPlan& plan) {
                                 {"cases", plan.cases},
                                 {"case_timeout_ms", plan.case_timeout.count()},
                                 {"trace", plan.trace}};
+  if (!plan.scenario.empty()) json["scenario"] = plan.scenario.string();
 }
 
 void from_json(const nlohmann::ordered_json& json, WorldPlan& plan) {
@@ -36,6 +39,7 @@ void from_json(const nlohmann::ordered_json& json, WorldPlan& plan) {
   if (timeout < 1) refuse(fields.where("case_timeout_ms"), "at least 1", json["case_timeout_ms"]);
   plan.case_timeout = std::chrono::milliseconds(timeout);
   plan.trace = fields.boolean("trace");
+  if (fields.has("scenario")) plan.scenario = fields.text("scenario");
 }
 
 }  // namespace shardproof

@@ -26,7 +26,11 @@ struct WorldPlan {
   std::vector<std::string> cases;     ///< ids in the order to run; a repeated case stands several times
   std::chrono::milliseconds case_timeout{60'000};
   bool trace = false;                 ///< write each case's recorded facts to `traces/`
+  std::filesystem::path scenario;     ///< to be played as the case `play_case_id(size)`; empty for none
 };
+
+/// `play/scenario[W=2]`: the one case that no program declares.
+std::string play_case_id(int world_size);
 
 void to_json(nlohmann::ordered_json& json, const WorldPlan& plan);
 void from_json(const nlohmann::ordered_json& json, WorldPlan& plan);

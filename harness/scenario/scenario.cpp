@@ -91,6 +91,28 @@ void validate_costs(const CostModel& costs) {
 
 }  // namespace
 
+std::string_view to_string(ModuleKind kind) {
+  switch (kind) {
+    case ModuleKind::sequential: return "sequential";
+    case ModuleKind::linear: return "linear";
+    case ModuleKind::relu: return "relu";
+  }
+  return "unknown";
+}
+
+std::string_view to_string(LossKind kind) {
+  switch (kind) {
+    case LossKind::sum: return "sum";
+    case LossKind::sum_of_squares: return "sum_of_squares";
+    case LossKind::dot: return "dot";
+  }
+  return "unknown";
+}
+
+std::string_view to_string(BackwardPrefetch prefetch) { return prefetch == BackwardPrefetch::previous ? "previous" : "none"; }
+
+std::string_view to_string(OptimizerKind kind) { return kind == OptimizerKind::sgd ? "sgd" : "adamw"; }
+
 std::string_view to_string(ActionKind kind) {
   switch (kind) {
     case ActionKind::forward: return "forward";

@@ -21,6 +21,7 @@ struct Module {
   bool bias = true;
   Nanoseconds forward_sleep = 0, backward_sleep = 0;  ///< linear: the module occupies its stream for that long on top of its work
   std::vector<Module> children;
+  friend bool operator==(const Module&, const Module&) = default;
 };
 
 enum class LossKind : std::uint8_t {
@@ -33,6 +34,7 @@ struct Loss {
   LossKind kind = LossKind::sum;
   double divisor = 1;
   std::uint32_t dot_seed = 7;
+  friend bool operator==(const Loss&, const Loss&) = default;
 };
 
 /// Parameters are initialised by formula: the j-th tensor in order of registration is `formula::tensor(1 + j, shape, init_divisor)`.
@@ -40,10 +42,12 @@ struct Model {
   Module root;
   Loss loss;
   int init_divisor = 8;
+  friend bool operator==(const Model&, const Model&) = default;
 };
 
 struct ReshardAfterForward {
   enum class Kind : std::uint8_t { automatic, yes, no } kind = Kind::automatic;  ///< automatic: yes for all but the root
+  friend bool operator==(const ReshardAfterForward&, const ReshardAfterForward&) = default;
 };
 
 enum class BackwardPrefetch : std::uint8_t { previous, none };  ///< previous in recorded forward order, one group ahead
@@ -54,12 +58,14 @@ struct Optimizer {
   OptimizerKind kind = OptimizerKind::sgd;
   double rate = 0.5;
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 0;  ///< adamw
+  friend bool operator==(const Optimizer&, const Optimizer&) = default;
 };
 
 /// Modules whose parameters are gathered and reduced together.
 struct WrapGroup {
   std::vector<std::string> modules;  ///< paths; "" is the root. Parameters under them that a deeper group has not claimed
   ReshardAfterForward reshard_after_forward;
+  friend bool operator==(const WrapGroup&, const WrapGroup&) = default;
 };
 
 struct Plan {
@@ -67,6 +73,7 @@ struct Plan {
   std::vector<WrapGroup> wrap;         ///< children before parents
   BackwardPrefetch backward_prefetch = BackwardPrefetch::previous;
   Optimizer optimizer;
+  friend bool operator==(const Plan&, const Plan&) = default;
 };
 
 enum class ActionKind : std::uint8_t {
@@ -78,11 +85,16 @@ enum class ActionKind : std::uint8_t {
   capture,           ///< copy loss, gradients and parameter shards as they are now, on the compute stream; the player's own
 };
 
+std::string_view to_string(ModuleKind kind);
+std::string_view to_string(LossKind kind);
+std::string_view to_string(BackwardPrefetch prefetch);
+std::string_view to_string(OptimizerKind kind);
 std::string_view to_string(ActionKind kind);
 
 /// One call of a script. Switches that act on a part of the model will name it here.
 struct Action {
   ActionKind kind = ActionKind::forward;
+  friend bool operator==(const Action&, const Action&) = default;
 };
 
 /// Inputs are by formula: iteration i on rank r gets `formula::tensor(1000 + 100 i + r, shape, input_divisor)`.
@@ -91,10 +103,12 @@ struct Script {
   struct Segment {
     int iterations = 1;
     std::vector<Action> body;
+    friend bool operator==(const Segment&, const Segment&) = default;
   };
   std::vector<Segment> segments;
   Shape input;
   int input_divisor = 8;
+  friend bool operator==(const Script&, const Script&) = default;
 };
 
 struct Scenario {
@@ -102,6 +116,7 @@ struct Scenario {
   Plan plan;
   Script script;
   CostModel costs;
+  friend bool operator==(const Scenario&, const Scenario&) = default;
 };
 
 /// The path of a child (or the name of a parameter) of the module at `path`.

@@ -10,6 +10,7 @@
 
 #include "harness/protocol/case_filter.hpp"
 #include "harness/protocol/events.hpp"
+#include "harness/scenario/scenario_json.hpp"
 #include "reports/diff.hpp"
 #include "reports/report.hpp"
 #include "reports/summary.hpp"
@@ -116,6 +117,17 @@ void case_filter(std::string_view input) {
   require(matches(info, "*"), "a star matches every id");
   if (info.id.find_first_of("*?") == std::string::npos && !info.id.starts_with('['))
     require(matches(info, info.id), "an id matches itself");
+}
+
+void scenario(std::string_view input) {
+  scenario::Scenario read;
+  try {
+    read = scenario::parse_scenario(input);
+  } catch (const std::invalid_argument&) {
+    return;
+  }
+  const std::string text = nlohmann::ordered_json(read).dump();
+  require(scenario::parse_scenario(text) == read, "a written scenario reads as it was written");
 }
 
 }  // namespace shardproof::fuzz

@@ -17,12 +17,19 @@ void diff(std::string_view input);
 /// A filter, an id and a tag, by line: what is no glob matches itself, and matching always ends.
 void case_filter(std::string_view input);
 
+/// Throws std::invalid_argument only; a scenario that is read is written so that it reads the same.
+void scenario(std::string_view input);
+
 struct Target {
   std::string_view name;
   void (*run)(std::string_view input);
 };
 
-inline constexpr std::array<Target, 5> targets{
-    {{"parse_line", parse_line}, {"rank_stream", rank_stream}, {"report", report}, {"diff", diff}, {"case_filter", case_filter}}};
+inline constexpr std::array<Target, 6> targets{{{"parse_line", parse_line},
+                                                {"rank_stream", rank_stream},
+                                                {"report", report},
+                                                {"diff", diff},
+                                                {"case_filter", case_filter},
+                                                {"scenario", scenario}}};
 
 }  // namespace shardproof::fuzz

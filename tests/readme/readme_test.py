@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Does the README tell the truth? Runs every command in it, in a folder of its own, and compares what it quotes.
+"""Do the README and the guides tell the truth? Runs every command in them, in a folder of its own, and compares what they quote.
 
     readme_test.py ROOT
 """
@@ -26,11 +26,12 @@ def without_volatile(text):
     return re.sub(r"report: \S+", "report: R", text).strip()
 
 
-def main(root):
-    readme = (root / "README.md").read_text(encoding="utf-8")
+def untrue_commands(root, document):
+    """What is wrong with the commands of one document, and how many there are."""
     failures, ran = [], 0
     with tempfile.TemporaryDirectory() as scratch:
-        for command, quoted in commands(readme):
+        (pathlib.Path(scratch) / "docs").symlink_to(root / "docs")  # commands name files as a reader in the root would
+        for command, quoted in commands(document.read_text(encoding="utf-8")):
             words = shlex.split(command)
             if words[0] in ("./run", "build/bin/shardproof"):
                 words[0] = str(root / words[0])
@@ -42,16 +43,31 @@ def main(root):
             if result.returncode != expected:
                 failures.append(f"{command}\n  ended with {result.returncode}, not {expected}:\n{result.stdout}{result.stderr}")
             elif quoted and without_volatile(result.stdout) != without_volatile(quoted):
-                failures.append(f"{command}\n  printed\n{without_volatile(result.stdout)}\n  the README says\n{without_volatile(quoted)}")
+                failures.append(f"{command}\n  printed\n{without_volatile(result.stdout)}\n  {document.name} says\n{without_volatile(quoted)}")
 
+    if ran == 0:
+        failures.append(f"no command found in {document.name}")
+    return failures, ran
+
+
+def dead_links(root, document):
+    targets = re.findall(r"\]\((?!https?:)([^)#]+)\)", document.read_text(encoding="utf-8"))
+    return [f"{document.name}: the link to {target} leads nowhere" for target in targets if not (document.parent / target).exists()]
+
+
+def main(root):
+    failures, ran = [], 0
+    for document in (root / "README.md", root / "docs/scenarios.md"):
+        untrue, count = untrue_commands(root, document)
+        failures += untrue
+        ran += count
+    for document in (root / "README.md", *sorted((root / "docs").glob("*.md"))):
+        failures += dead_links(root, document)
+
+    readme = (root / "README.md").read_text(encoding="utf-8")
     example = re.search(r"```cpp\n(.*?)```", readme, re.S).group(1)
     if example != (root / "tests/packaging/consumer/my_tests.cpp").read_text(encoding="utf-8"):
         failures.append("the example is not the program that tests/packaging builds")
-    for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", readme):
-        if not (root / target).exists():
-            failures.append(f"the link to {target} leads nowhere")
-    if ran == 0:
-        failures.append("no command found in README.md")
 
     for failure in failures:
         print("FAIL", failure)

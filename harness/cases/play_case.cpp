@@ -1,0 +1,116 @@
+#include "harness/cases/play_case.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <cerrno>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <stdexcept>
+#include <system_error>
+
+#include "harness/protocol/json_text.hpp"
+#include "harness/protocol/play_result.hpp"
+#include "harness/protocol/run_directory.hpp"
+#include "harness/scenario/run.hpp"
+#include "harness/scenario/scenario_json.hpp"
+#include "harness/world/rank.hpp"
+
+namespace shardproof {
+
+namespace {
+
+scenario::Scenario read_scenario(const std::filesystem::path& document) {
+  std::ifstream file(document, std::ios::binary);
+  std::ostringstream text;
+  if (file) text << file.rdbuf();
+  if (!file || text.str().empty()) {
+    throw std::invalid_argument(fmt::format("cannot read the scenario {}: {}", document.string(),
+                                            file ? "it is empty, or no file" : std::generic_category().message(errno)));
+  }
+  return scenario::parse_scenario(text.str());
+}
+
+std::string bits_of(const Tensor& tensor) {
+  const auto bytes = tensor.values<std::byte>();
+  const std::size_t width = size_of(tensor.dtype());
+  std::string bits;
+  bits.reserve(2 * bytes.size());
+  for (std::size_t element = 0; element < bytes.size(); element += width) {
+    for (std::size_t i = width; i-- > 0;) fmt::format_to(std::back_inserter(bits), "{:02x}", static_cast<unsigned>(bytes[element + i]));
+  }
+  return bits;
+}
+
+PlayedTensor played(const scenario::CapturedParameter& parameter, const Tensor& tensor) {
+  return {.name = parameter.name, .shape = tensor.shape(), .start = parameter.start, .dtype = tensor.dtype(), .bits = bits_of(tensor)};
+}
+
+PlayedIteration played(const scenario::Iteration& iteration) {
+  PlayedIteration result{.loss = iteration.loss};
+  for (const scenario::CapturedParameter& parameter : iteration.parameters) {
+    result.parameters.push_back(played(parameter, parameter.shard));
+    if (parameter.gradient.defined()) result.gradients.push_back(played(parameter, parameter.gradient));
+  }
+  return result;
+}
+
+std::vector<PhaseTimes> phases(const scenario::Run& run) {
+  using scenario::ActionKind;
+  std::vector<PhaseTimes> all;
+  int iteration = 0;
+  for (const scenario::Script::Segment& segment : run.scenario().script.segments) {
+    const auto once = [&](ActionKind kind) { return std::ranges::count(segment.body, kind, &scenario::Action::kind) == 1; };
+    for (int i = 0; i < segment.iterations; ++i, ++iteration) {
+      PhaseTimes& times = all.emplace_back();
+      if (!once(ActionKind::forward)) continue;
+      times.forward = run.forward(iteration);
+      if (!once(ActionKind::backward)) continue;
+      times.forward_backward = run.forward_backward(iteration);
+      times.exposed = run.exposed(iteration);
+    }
+  }
+  return all;
+}
+
+void leave_behind(const PlayResult& result, const std::filesystem::path& file) {
+  std::filesystem::create_directories(file.parent_path());
+  std::ofstream out(file, std::ios::trunc);
+  out << dump_line(result) << '\n';
+  out.close();
+  if (!out) throw std::system_error(errno, std::generic_category(), fmt::format("write {}", file.string()));
+}
+
+void check_races(const scenario::Run& run, int rank) {
+  // The first few say what is wrong; the others follow from the same edge.
+  constexpr std::size_t shown = 3;
+  const auto races = run.races();
+  for (std::size_t i = 0; i < std::min(shown, races.size()); ++i) FAIL_CHECK(trace::describe(races[i], rank));
+  CHECK(races.empty());
+}
+
+}  // namespace
+
+void check_scenario(const std::filesystem::path& document) { read_scenario(document); }
+
+BoundCase play_case(const WorldPlan& plan) {
+  CaseInfo info;
+  info.id = play_case_id(plan.size);
+  info.suite = "play";
+  info.world_size = plan.size;
+  info.params = {{"W", std::to_string(plan.size)}};
+  info.file = plan.scenario.string();
+  const auto play = [scenario = read_scenario(plan.scenario), directory = WorldDirectory{plan.directory}](Rank& rank) {
+    const scenario::Run run = rank.play(scenario);
+    PlayResult result{.rank = rank.index(), .total = run.total(), .phases = phases(run), .warnings = run.warnings(), .trace = run.trace()};
+    std::ranges::transform(run.iterations(), std::back_inserter(result.iterations),
+                           [](const scenario::Iteration& iteration) { return played(iteration); });
+    leave_behind(result, directory.play_result(rank.index()));
+    check_races(run, rank.index());
+  };
+  return {.info = std::move(info), .body = play, .seeds = {}};
+}
+
+}  // namespace shardproof

@@ -1,0 +1,76 @@
+#include "harness/protocol/play_result.hpp"
+
+#include "harness/protocol/json_fields.hpp"
+#include "harness/protocol/trace_json.hpp"
+
+namespace shardproof {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json write(const PlayedTensor& tensor) {
+  return {
+      {"name", tensor.name}, {"shape", tensor.shape}, {"start", tensor.start}, {"dtype", to_string(tensor.dtype)}, {"bits", tensor.bits}};
+}
+
+Json write(const std::vector<PlayedTensor>& tensors) {
+  Json json = Json::array();
+  for (const PlayedTensor& tensor : tensors) json.push_back(write(tensor));
+  return json;
+}
+
+std::vector<PlayedTensor> read_tensors(const Fields& fields, const char* name) {
+  std::vector<PlayedTensor> tensors;
+  for (const Json& element : fields.array(name)) {
+    const Fields tensor(element, "played tensor");
+    PlayedTensor& read = tensors.emplace_back();
+    read.name = tensor.text("name");
+    for (const Json& extent : tensor.array("shape")) read.shape.push_back(read_integer<std::int64_t>(extent, tensor.where("shape")));
+    read.start = tensor.integer<std::int64_t>("start");
+    read.dtype = read_enum(tensor, "dtype", DType::u8);
+    read.bits = tensor.text("bits");
+  }
+  return tensors;
+}
+
+Json write(const PhaseTimes& times) {
+  Json json = Json::object();
+  if (times.forward) json["forward"] = *times.forward;
+  if (times.forward_backward) json["forward_backward"] = *times.forward_backward;
+  if (times.exposed) json["exposed"] = *times.exposed;
+  return json;
+}
+
+PhaseTimes read_times(const Json& json) {
+  const Fields fields(json, "phases");
+  const auto time = [&](const char* name) { return fields.has(name) ? std::optional(fields.integer<Nanoseconds>(name)) : std::nullopt; };
+  return {time("forward"), time("forward_backward"), time("exposed")};
+}
+
+}  // namespace
+
+void to_json(Json& json, const PlayResult& result) {
+  json = Json{{"rank", result.rank},         {"total", result.total},       {"phases", Json::array()},
+              {"iterations", Json::array()}, {"warnings", result.warnings}, {"trace", result.trace}};
+  for (const PhaseTimes& times : result.phases) json["phases"].push_back(write(times));
+  for (const PlayedIteration& iteration : result.iterations) {
+    json["iterations"].push_back(
+        {{"loss", iteration.loss}, {"gradients", write(iteration.gradients)}, {"parameters", write(iteration.parameters)}});
+  }
+}
+
+void from_json(const Json& json, PlayResult& result) {
+  const Fields fields(json, "play result");
+  PlayResult read{.rank = fields.integer<int>("rank"), .total = fields.integer<Nanoseconds>("total")};
+  for (const Json& times : fields.array("phases")) read.phases.push_back(read_times(times));
+  for (const Json& element : fields.array("iterations")) {
+    const Fields iteration(element, "played iteration");
+    read.iterations.push_back({iteration.number("loss"), read_tensors(iteration, "gradients"), read_tensors(iteration, "parameters")});
+  }
+  read.warnings = fields.texts("warnings");
+  from_json(fields.object("trace"), read.trace);
+  result = std::move(read);
+}
+
+}  // namespace shardproof

@@ -1,0 +1,47 @@
+// What one rank leaves behind of a scenario that it has played outside any suite: times, values, facts. `shardproof play` prints it.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/protocol/trace.hpp"
+
+namespace shardproof {
+
+/// One rank's part of a tensor; bits are 2 hexadecimal digits per byte, each element with its most significant digit first, row-major.
+struct PlayedTensor {
+  std::string name;
+  std::vector<std::int64_t> shape;  ///< of the part
+  std::int64_t start = 0;           ///< its first row in the whole
+  DType dtype = DType::f32;
+  std::string bits;
+};
+
+/// What was captured after an iteration's step.
+struct PlayedIteration {
+  double loss = 0;
+  std::vector<PlayedTensor> gradients, parameters;
+};
+
+/// Times of one iteration on the compute stream; none for a phase that the script does not have.
+struct PhaseTimes {
+  std::optional<Nanoseconds> forward, forward_backward, exposed;
+};
+
+struct PlayResult {
+  int rank = 0;
+  Nanoseconds total = 0;
+  std::vector<PhaseTimes> phases;           ///< of every iteration
+  std::vector<PlayedIteration> iterations;  ///< of those that were captured
+  std::vector<std::string> warnings;        ///< of the subject
+  Trace trace;
+};
+
+void to_json(nlohmann::ordered_json& json, const PlayResult& result);
+/// Throws std::invalid_argument that names the field.
+void from_json(const nlohmann::ordered_json& json, PlayResult& result);
+
+}  // namespace shardproof

@@ -1,0 +1,154 @@
+#include "harness/scenario/document.hpp"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+#include <utility>
+
+#include "harness/protocol/json_fields.hpp"
+
+namespace shardproof::scenario {
+
+namespace {
+
+struct Unit {
+  std::string_view name;
+  Nanoseconds ns;
+};
+
+constexpr std::array units{Unit{"s", 1'000'000'000}, Unit{"ms", 1'000'000}, Unit{"us", 1'000}, Unit{"ns", 1}};
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+// As it stands where that cannot be misread, else in quotes.
+std::string shown_key(const std::string& key) {
+  const auto is_plain = [](char c) { return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
+  return !key.empty() && std::ranges::all_of(key, is_plain) ? key : shown(key);
+}
+
+}  // namespace
+
+void Node::fail(std::string_view expected) const { refuse(place_.empty() ? "scenario" : "scenario: " + place_, expected, value_); }
+
+std::string Node::place_of(std::string_view key) const { return place_.empty() ? std::string(key) : fmt::format("{}.{}", place_, key); }
+
+void Node::expect_keys(std::initializer_list<std::string_view> known) const {
+  if (!value_.is_object()) fail("an object");
+  for (const auto& [key, value] : value_.items()) {
+    if (std::ranges::find(known, std::string_view(key)) != known.end()) continue;
+    throw std::invalid_argument(fmt::format("scenario: {}: no such key; there is {}", place_of(shown_key(key)), fmt::join(known, ", ")));
+  }
+}
+
+bool Node::has(std::string_view key) const { return value_.is_object() && value_.contains(key); }
+
+Node Node::at(std::string_view key) const {
+  if (auto node = find(key)) return *std::move(node);
+  throw std::invalid_argument(fmt::format("scenario: {}: is missing", place_of(key)));
+}
+
+std::optional<Node> Node::find(std::string_view key) const {
+  if (!value_.is_object()) fail("an object");
+  const auto found = value_.find(key);
+  if (found == value_.end()) return std::nullopt;
+  return Node(*found, place_of(key));
+}
+
+std::vector<std::pair<std::string, Node>> Node::members() const {
+  if (!value_.is_object()) fail("an object");
+  std::vector<std::pair<std::string, Node>> all;
+  for (const auto& [key, value] : value_.items()) all.emplace_back(key, Node(value, place_of(shown_key(key))));
+  return all;
+}
+
+std::vector<Node> Node::elements() const {
+  if (!value_.is_array()) fail("an array");
+  std::vector<Node> all;
+  for (std::size_t i = 0; i < value_.size(); ++i) all.emplace_back(value_[i], fmt::format("{}[{}]", place_, i));
+  return all;
+}
+
+std::string Node::text() const {
+  if (!value_.is_string()) fail("a text");
+  return value_.get<std::string>();
+}
+
+std::vector<std::string> Node::texts() const {
+  std::vector<std::string> all;
+  for (const Node& element : elements()) all.push_back(element.text());
+  return all;
+}
+
+bool Node::boolean() const {
+  if (!value_.is_boolean()) fail("true or false");
+  return value_.get<bool>();
+}
+
+std::int64_t Node::integer(std::int64_t least, std::int64_t most) const {
+  const bool fits = value_.is_number_unsigned() ? std::in_range<std::int64_t>(value_.get<std::uint64_t>()) : value_.is_number_integer();
+  if (fits) {
+    const auto number = value_.get<std::int64_t>();
+    if (number >= least && number <= most) return number;
+  }
+  fail(most == std::numeric_limits<std::int64_t>::max() ? fmt::format("an integer of at least {}", least)
+                                                        : fmt::format("an integer from {} to {}", least, most));
+}
+
+double Node::number() const {
+  if (!value_.is_number() || !std::isfinite(value_.get<double>())) fail("a finite number");
+  return value_.get<double>();
+}
+
+Nanoseconds Node::duration() const {
+  constexpr Nanoseconds day = 86'400'000'000'000;  // sums of them stay far from overflow
+  std::optional<Nanoseconds> time;
+  if (value_.is_string()) time = parse_duration(value_.get_ref<const std::string&>());
+  if (value_.is_number_integer()) time = integer(0, day);
+  if (!time || *time > day) fail("a duration of up to a day: nanoseconds, or a text like \"25ms\" or \"1.5us\"");
+  return *time;
+}
+
+std::string duration_text(Nanoseconds time) {
+  const auto unit = std::ranges::find_if(units, [time](const Unit& candidate) { return time >= candidate.ns; });
+  const Unit& best = unit == units.end() ? units.back() : *unit;
+  std::string text = fmt::format("{}", time / best.ns);
+  if (const Nanoseconds rest = time % best.ns; rest != 0) {
+    std::string digits = fmt::format("{}", best.ns + rest);  // with a leading 1 that keeps its zeros
+    digits.erase(digits.find_last_not_of('0') + 1);
+    text += "." + digits.substr(1);
+  }
+  return text + std::string(best.name);
+}
+
+std::optional<Nanoseconds> parse_duration(std::string_view text) {
+  const auto whole_end = std::ranges::find_if_not(text, is_digit);
+  std::string_view rest(whole_end, text.end());
+  const std::string_view whole(text.begin(), whole_end);
+  std::string_view fraction;
+  if (rest.starts_with('.')) {
+    const auto end = std::ranges::find_if_not(rest.substr(1), is_digit);
+    fraction = std::string_view(rest.begin() + 1, end);
+    rest = std::string_view(end, rest.end());
+    if (fraction.empty()) return std::nullopt;
+  }
+  if (rest.starts_with(' ')) rest.remove_prefix(1);
+  const auto unit = std::ranges::find(units, rest, &Unit::name);
+  Nanoseconds time = 0;
+  if (unit == units.end() || std::from_chars(whole.data(), whole.data() + whole.size(), time).ec != std::errc()) return std::nullopt;
+  if (time > std::numeric_limits<Nanoseconds>::max() / unit->ns - 1) return std::nullopt;
+  time *= unit->ns;
+  Nanoseconds place = unit->ns;
+  for (const char digit : fraction) {
+    if (place == 1 && digit != '0') return std::nullopt;  // less than a nanosecond
+    place /= place > 1 ? 10 : 1;
+    time += place * (digit - '0');
+  }
+  return time;
+}
+
+}  // namespace shardproof::scenario

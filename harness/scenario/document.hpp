@@ -1,0 +1,75 @@
+// Reading a document that people write: every value is asked for by its type and range, every key must be known, and an error says where it is
+// (`plan.wrap[2].modules`), what was expected there and what was found. For .cpp files only: it pulls in the whole JSON library.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <initializer_list>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "harness/protocol/trace.hpp"
+
+namespace shardproof::scenario {
+
+/// One value and its place. Errors are std::invalid_argument: `scenario: plan.wrap[2].modules: expected …, found …`.
+class Node {
+ public:
+  Node(const nlohmann::ordered_json& value, std::string place) : value_(value), place_(std::move(place)) {}
+
+  const std::string& place() const { return place_; }
+  [[noreturn]] void fail(std::string_view expected) const;
+
+  // -- Objects
+
+  /// Fails unless this is an object whose keys are all among these.
+  void expect_keys(std::initializer_list<std::string_view> known) const;
+  bool has(std::string_view key) const;
+  Node at(std::string_view key) const;  ///< fails where it is missing
+  std::optional<Node> find(std::string_view key) const;
+  std::vector<std::pair<std::string, Node>> members() const;
+
+  // -- Other values
+
+  std::vector<Node> elements() const;
+  std::string text() const;
+  std::vector<std::string> texts() const;
+  bool boolean() const;
+  std::int64_t integer(std::int64_t least, std::int64_t most) const;
+  double number() const;  ///< finite
+  Nanoseconds duration() const;  ///< nanoseconds as an integer, or a text like `25ms`; not negative
+  bool is_text() const { return value_.is_string(); }
+  bool is_object() const { return value_.is_object(); }
+  bool is_boolean() const { return value_.is_boolean(); }
+  bool is_integer() const { return value_.is_number_integer(); }
+
+  /// One of the enumerators from zero up to `last`, by its name.
+  template <class Enum>
+  Enum choice(Enum last) const {
+    std::string names;
+    for (std::underlying_type_t<Enum> i = 0; i <= static_cast<std::underlying_type_t<Enum>>(last); ++i) {
+      const auto candidate = static_cast<Enum>(i);
+      if (value_.is_string() && value_.get_ref<const std::string&>() == to_string(candidate)) return candidate;
+      names += fmt::format("{}\"{}\"", names.empty() ? "one of " : ", ", to_string(candidate));
+    }
+    fail(names);
+  }
+
+ private:
+  std::string place_of(std::string_view key) const;
+
+  const nlohmann::ordered_json& value_;
+  std::string place_;  ///< empty: the whole document
+};
+
+/// Exact: `25ms`, `1.5us`, in the largest unit that it is at least one of.
+std::string duration_text(Nanoseconds time);
+/// The inverse, with or without a blank before the unit; nothing for a text that is no whole number of nanoseconds.
+std::optional<Nanoseconds> parse_duration(std::string_view text);
+
+}  // namespace shardproof::scenario

@@ -1,0 +1,98 @@
+// `shardproof play`: one scenario on real ranks, outside any suite.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "harness/protocol/json_parse.hpp"
+#include "harness/protocol/json_text.hpp"
+#include "harness/protocol/play_result.hpp"
+#include "harness/rendezvous/rendezvous_directory.hpp"
+#include "launcher/commands.hpp"
+#include "launcher/launcher.hpp"
+#include "launcher/output.hpp"
+#include "launcher/records.hpp"
+#include "launcher/run.hpp"
+#include "launcher/standard_streams.hpp"
+#include "reports/chrome_trace.hpp"
+#include "reports/play.hpp"
+
+namespace shardproof::launcher {
+namespace {
+
+constexpr int page_width = 100;
+
+PlanOptions plan_options(const PlayOptions& options) {
+  PlanOptions result;
+  result.ranks = {options.ranks};
+  result.subject = options.subject;
+  result.fault = options.fault;
+  result.timeout = options.timeout;
+  return result;
+}
+
+std::vector<PlayResult> results(const WorldDirectory& directory, int ranks) {
+  std::vector<PlayResult> all;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const auto file = directory.play_result(rank);
+    if (!std::filesystem::exists(file)) return {};  // the report says why
+    all.push_back(parse_json(read_file(file)).get<PlayResult>());
+  }
+  return all;
+}
+
+void write_trace(const std::filesystem::path& file, const std::vector<PlayResult>& ranks) {
+  std::vector<Trace> traces;
+  std::ranges::transform(ranks, std::back_inserter(traces), &PlayResult::trace);
+  write_file(file, reports::chrome_trace(traces).dump() + "\n");
+}
+
+std::string heading(const PlayOptions& options, const WorldPlan& world) {
+  return fmt::format("{}: {} rank{}, subject {}{}", options.scenario.string(), world.size, world.size == 1 ? "" : "s", world.subject,
+                     world.fault.empty() ? "" : " with fault " + world.fault);
+}
+
+}  // namespace
+
+int play_command(const PlayOptions& options, const std::vector<std::string>& argv) {
+  SignalWatch signals;
+  const Worker worker = ask_worker(options.worker, signals);
+  if (worker.listing.subjects.empty()) throw CommandError(usage, "the worker has no subject that could play a scenario");
+  check_scenario(worker, options.scenario, signals);
+
+  const PlanOptions settings = plan_options(options);
+  Plan play{.worlds = {world_of(worker.listing, settings, options.ranks)}, .selected = 1};
+  const WorldPlan& world = play.worlds.front();
+  play.worlds.front().scenario = std::filesystem::absolute(options.scenario);
+  play.worlds.front().cases = {play_case_id(options.ranks)};
+  const std::string title = heading(options, world);
+  reports::RunHead head = make_head(worker, play, settings, argv);
+
+  const bool keep = !options.out.empty();
+  const RendezvousDirectory scratch = RendezvousDirectory::make(1);
+  const RunDirectory directory = make_run_directory(keep ? options.out : scratch.path() / "run");
+  Terminal silent(stderr, {.quiet = true});
+  const RunResult run = run_plan(worker, std::move(play), directory, std::move(head), signals, silent);
+
+  Terminal terminal(options.json ? stderr : stdout, options.terminal);
+  const std::vector<PlayResult> ranks = results(directory.world(0), options.ranks);
+  if (options.json && !ranks.empty()) {
+    say(dump_document(reports::to_json(ranks)) + "\n");
+  } else if (!ranks.empty()) {
+    terminal.print(title + "\n" + reports::to_text(ranks, page_width));
+  }
+  for (const reports::CaseResult& result : run.report.cases) {
+    if (reports::is_bad(result.verdict)) terminal.print(reports::failure_text(result, run.report, terminal.style()));
+  }
+  if (!options.trace.empty() && !ranks.empty()) {
+    write_trace(options.trace, ranks);
+    terminal.print(fmt::format("trace: {}", options.trace.string()));
+  }
+  for (const std::string& error : {run.output_error, run.infrastructure_error}) {
+    if (!error.empty()) complain(error);
+  }
+  require_said(terminal.lost());
+  return exit_code(run, std::nullopt);
+}
+
+}  // namespace shardproof::launcher

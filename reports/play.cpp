@@ -1,0 +1,216 @@
+#include "reports/play.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "harness/trace/timeline.hpp"
+#include "harness/trace/words.hpp"
+
+namespace shardproof::reports {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+using trace::in_time;
+
+/// The slowest rank's time of a phase; none where no rank has it.
+std::optional<Nanoseconds> slowest(std::span<const PlayResult> ranks, std::size_t iteration,
+                                   std::optional<Nanoseconds> PhaseTimes::* phase) {
+  std::optional<Nanoseconds> most;
+  for (const PlayResult& rank : ranks) {
+    if (iteration >= rank.phases.size()) continue;
+    if (const auto& time = rank.phases[iteration].*phase; time && (!most || *time > *most)) most = time;
+  }
+  return most;
+}
+
+Nanoseconds total(std::span<const PlayResult> ranks) {
+  Nanoseconds most = 0;
+  for (const PlayResult& rank : ranks) most = std::max(most, rank.total);
+  return most;
+}
+
+std::size_t iterations(std::span<const PlayResult> ranks) { return ranks.empty() ? 0 : ranks.front().phases.size(); }
+
+std::vector<fact::Collective> collectives(const Trace& trace) {
+  std::vector<fact::Collective> found;
+  for (const Fact& fact : trace.facts) {
+    if (const auto* collective = std::get_if<fact::Collective>(&fact)) found.push_back(*collective);
+  }
+  return found;
+}
+
+// -- JSON ----------------------------------------------------------------------------------------------------------------------------------
+
+Json times(std::span<const PlayResult> ranks, std::size_t iteration) {
+  Json json = Json::object();
+  const auto put = [&](const char* name, std::optional<Nanoseconds> PhaseTimes::* phase) {
+    if (const auto time = slowest(ranks, iteration, phase)) json[name] = *time;
+  };
+  put("forward", &PhaseTimes::forward);
+  put("forward_backward", &PhaseTimes::forward_backward);
+  put("exposed", &PhaseTimes::exposed);
+  return json;
+}
+
+Json values(const std::vector<PlayedTensor>& tensors) {
+  Json json = Json::object();
+  for (const PlayedTensor& tensor : tensors) {
+    json[tensor.name] = {{"dtype", to_string(tensor.dtype)}, {"shape", tensor.shape}, {"start", tensor.start}, {"hex", tensor.bits}};
+  }
+  return json;
+}
+
+Json write(const PlayResult& rank) {
+  const auto names = streams(rank.trace);
+  Json json{{"rank", rank.rank},
+            {"spans", Json::array()},
+            {"collectives", Json::array()},
+            {"iterations", Json::array()},
+            {"warnings", rank.warnings}};
+  for (const trace::Span& span : trace::spans(rank.trace)) {
+    json["spans"].push_back(
+        {{"stream", names.at(span.stream).name}, {"kind", span.kind}, {"label", span.label}, {"start", span.start}, {"end", span.end}});
+  }
+  for (const fact::Collective& collective : collectives(rank.trace)) {
+    json["collectives"].push_back({{"kind", to_string(collective.kind)},
+                                   {"group", collective.group},
+                                   {"count", collective.in_count},
+                                   {"dtype", to_string(collective.dtype)},
+                                   {"op", to_string(collective.op)},
+                                   {"tag", collective.tag},
+                                   {"start", collective.start},
+                                   {"end", collective.end}});
+  }
+  for (const PlayedIteration& iteration : rank.iterations) {
+    json["iterations"].push_back({{"loss", fmt::format("{:08x}", std::bit_cast<std::uint32_t>(static_cast<float>(iteration.loss)))},
+                                  {"gradients", values(iteration.gradients)},
+                                  {"parameters", values(iteration.parameters)}});
+  }
+  return json;
+}
+
+// -- Text ----------------------------------------------------------------------------------------------------------------------------------
+
+struct Letter {
+  std::string_view kind;
+  char letter;
+};
+
+// What a timeline shows: the kinds that usually take time.
+constexpr Letter letters[] = {{"forward", 'F'},    {"backward", 'B'},       {"optimizer", 'O'},      {"loss", 'L'},
+                              {"all_gather", 'A'}, {"reduce_scatter", 'R'}, {"all_reduce", 'S'},     {"copy_in", 'i'},
+                              {"copy_out", 'o'},   {"reduce_copy_in", 'i'}, {"reduce_copy_out", 'o'}};
+
+char letter_of(std::string_view kind) {
+  const auto found = std::ranges::find(letters, kind, &Letter::kind);
+  return found == std::end(letters) ? '#' : found->letter;
+}
+
+// One line for each stream on which anything took time. A column shows what fills most of it.
+std::string timeline(const Trace& trace, int width) {
+  const Nanoseconds end = trace::total(trace);
+  if (end == 0) return "  nothing took any time\n";
+  const auto names = streams(trace);
+  std::map<std::uint32_t, std::vector<trace::Span>> by_stream;
+  std::size_t longest_name = 0;
+  for (trace::Span& span : trace::spans(trace)) {
+    longest_name = std::max(longest_name, names.at(span.stream).name.size());
+    by_stream[span.stream].push_back(std::move(span));
+  }
+  const auto columns = static_cast<int>(std::min<Nanoseconds>(end, std::max(10, width - static_cast<int>(longest_name) - 4)));
+  const double column = static_cast<double>(end) / columns;
+  std::string text;
+  std::map<std::string, char> used;
+  for (const auto& [stream, spans] : by_stream) {
+    std::string line(static_cast<std::size_t>(columns), '.');
+    std::vector<double> filled(line.size(), 0);
+    for (const trace::Span& span : spans) {
+      used[span.kind] = letter_of(span.kind);
+      const auto first = static_cast<int>(static_cast<double>(span.start) / column);
+      for (int at = first; at < columns && at * column < static_cast<double>(span.end); ++at) {
+        const double part =
+            std::min((at + 1) * column, static_cast<double>(span.end)) - std::max(at * column, static_cast<double>(span.start));
+        const auto place = static_cast<std::size_t>(at);
+        if (part <= filled[place] || part * 4 < column) continue;  // a sliver at the edge is not shown
+        filled[place] = part;
+        line[place] = letter_of(span.kind);
+      }
+    }
+    text += fmt::format("  {:{}}  {}\n", names.at(stream).name, longest_name, line);
+  }
+  std::string legend;
+  for (const auto& [kind, letter] : used) legend += fmt::format("{}{} {}", legend.empty() ? "" : ", ", letter, kind);
+  return fmt::format("{}  a column is {:.4g} ms; {}\n", text, column / 1e6, legend);
+}
+
+std::string order(const Trace& trace) {
+  std::string text;
+  std::size_t number = 0;
+  for (const fact::Collective& collective : collectives(trace)) {
+    text += fmt::format("  {:>3}  {:>9} .. {:<9}  {}", number++, in_time(collective.start), in_time(collective.end),
+                        to_string(collective.kind));
+    if (collective.op != ReduceOp::none) text += fmt::format(" ({})", to_string(collective.op));
+    text += fmt::format(" \"{}\", {} -> {} {}, ranks {}\n", collective.tag, collective.in_count, collective.out_count,
+                        to_string(collective.dtype), fmt::join(collective.group, " "));
+  }
+  return text.empty() ? "  none\n" : text;
+}
+
+std::string table(std::span<const PlayResult> ranks) {
+  constexpr std::size_t most_rows = 8;
+  std::string text = fmt::format("{:14} {:>12} {:>18} {:>12}\n", "", "forward", "forward+backward", "exposed");
+  const auto cell = [](const std::optional<Nanoseconds>& time) { return time ? in_time(*time) : std::string("-"); };
+  for (std::size_t i = 0; i < std::min(iterations(ranks), most_rows); ++i) {
+    text += fmt::format("{:14} {:>12} {:>18} {:>12}\n", fmt::format("iteration {}", i), cell(slowest(ranks, i, &PhaseTimes::forward)),
+                        cell(slowest(ranks, i, &PhaseTimes::forward_backward)), cell(slowest(ranks, i, &PhaseTimes::exposed)));
+  }
+  if (iterations(ranks) > most_rows) text += fmt::format("… and {} more iterations\n", iterations(ranks) - most_rows);
+  return text + fmt::format("total {}\n", in_time(total(ranks)));
+}
+
+/// Ranks whose timelines and collectives read the same, the lowest first.
+std::vector<std::vector<int>> alike(const std::vector<std::string>& texts) {
+  std::map<std::string, std::vector<int>> by_text;
+  for (std::size_t rank = 0; rank < texts.size(); ++rank) by_text[texts[rank]].push_back(static_cast<int>(rank));
+  std::vector<std::vector<int>> groups;
+  for (auto& entry : by_text) groups.push_back(std::move(entry.second));
+  std::ranges::sort(groups);
+  return groups;
+}
+
+}  // namespace
+
+Json to_json(std::span<const PlayResult> ranks) {
+  Json json{{"totals_ns", times(ranks, 0)}, {"iterations_ns", Json::array()}, {"ranks", Json::array()}};
+  json["totals_ns"]["total"] = total(ranks);
+  for (std::size_t i = 0; i < iterations(ranks); ++i) json["iterations_ns"].push_back(times(ranks, i));
+  for (const PlayResult& rank : ranks) json["ranks"].push_back(write(rank));
+  return json;
+}
+
+std::string to_text(std::span<const PlayResult> ranks, int width) {
+  std::vector<std::string> texts;
+  for (const PlayResult& rank : ranks) {
+    texts.push_back(fmt::format("timeline\n{}\ncollectives, in the order in which they were issued\n{}", timeline(rank.trace, width),
+                                order(rank.trace)));
+  }
+  std::string text = table(ranks);
+  for (const std::vector<int>& group : alike(texts)) {
+    text += fmt::format("\nrank{} {}: {}", group.size() == 1 ? "" : "s", fmt::join(group, ", "),
+                        texts[static_cast<std::size_t>(group.front())]);
+  }
+  for (const PlayResult& rank : ranks) {
+    for (const std::string& warning : rank.warnings) text += fmt::format("warning on rank {}: {}\n", rank.rank, warning);
+  }
+  return text;
+}
+
+}  // namespace shardproof::reports

@@ -1,0 +1,20 @@
+// What came of playing a scenario, as a person or a program reads it. Pure.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <span>
+#include <string>
+
+#include "harness/protocol/play_result.hpp"
+
+namespace shardproof::reports {
+
+/// `{totals_ns: {forward, forward_backward, exposed, total}, iterations_ns: […], ranks: [{rank, spans, collectives, iterations, warnings}]}`.
+/// Totals are those of the first iteration and, for `total`, of the whole; each is the slowest rank's. Values of tensors are bits in
+/// hexadecimal digits, as in the golden files; that of a loss are those of an f32.
+nlohmann::ordered_json to_json(std::span<const PlayResult> ranks);
+
+/// Times, the order of collectives and a timeline that fits into `width` columns; ranks that did the same are shown once.
+std::string to_text(std::span<const PlayResult> ranks, int width);
+
+}  // namespace shardproof::reports

@@ -1,0 +1,89 @@
+#include "reports/play.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+using namespace shardproof;
+using Catch::Matchers::ContainsSubstring;
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+constexpr Nanoseconds ms = 1'000'000;
+
+// A forward of 3 ms behind an all-gather of 1 ms.
+PlayResult played(int rank, Nanoseconds late = 0) {
+  PlayResult result{.rank = rank, .total = 4 * ms + late, .phases = {{.forward = 4 * ms + late}}};
+  result.trace.rank = rank;
+  result.trace.facts = {fact::StreamCreated{.stream = 1, .role = StreamRole::all_gather, .name = "gathers"},
+                        fact::Collective{.stream = 1,
+                                         .kind = CollectiveKind::all_gather,
+                                         .dtype = DType::f32,
+                                         .in_count = 2,
+                                         .out_count = 4,
+                                         .group = {0, 1},
+                                         .tag = "a",
+                                         .start = late,
+                                         .end = ms + late},
+                        fact::Work{.stream = 0, .kind = WorkKind::forward, .label = "a", .start = ms + late, .end = 4 * ms + late}};
+  result.iterations = {
+      {.loss = -1.5,
+       .gradients = {},
+       .parameters = {{.name = "a.weight", .shape = {1, 2}, .start = rank, .dtype = DType::f32, .bits = "3f80000040000000"}}}};
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("ranks that did the same are shown once, with times, a timeline and the order of collectives") {
+  const std::vector ranks{played(0), played(1)};
+  CHECK(reports::to_text(ranks, 31) ==
+        "                    forward   forward+backward      exposed\n"
+        "iteration 0            4 ms                  -            -\n"
+        "total 4 ms\n"
+        "\n"
+        "ranks 0, 1: timeline\n"
+        "  compute  .....FFFFFFFFFFFFFFF\n"
+        "  gathers  AAAAA...............\n"
+        "  a column is 0.2 ms; A all_gather, F forward\n"
+        "\n"
+        "collectives, in the order in which they were issued\n"
+        "    0       0 ms .. 1 ms       all_gather \"a\", 2 -> 4 f32, ranks 0 1\n");
+}
+
+TEST_CASE("ranks that differ are shown apart, and the slowest one's time is the world's") {
+  const std::vector ranks{played(0), played(1, ms), played(2)};
+  const std::string text = reports::to_text(ranks, 60);
+  CHECK_THAT(text, ContainsSubstring("\ntotal 5 ms\n") && ContainsSubstring("\nranks 0, 2: timeline\n") &&
+                       ContainsSubstring("\nrank 1: timeline\n"));
+  const Json json = reports::to_json(ranks);
+  CHECK(json["totals_ns"] == Json{{"forward", 5 * ms}, {"total", 5 * ms}});
+}
+
+TEST_CASE("what takes no time, and a subject's warnings, are said") {
+  PlayResult result{.rank = 0, .total = 0, .phases = {{}}, .iterations = {}, .warnings = {"iter 0 step: slow"}};
+  const std::string text = reports::to_text(std::vector{result}, 60);
+  CHECK_THAT(text, ContainsSubstring("nothing took any time") && ContainsSubstring("warning on rank 0: iter 0 step: slow\n"));
+}
+
+TEST_CASE("as JSON, values are bits and times nanoseconds") {
+  const Json json = reports::to_json(std::vector{played(1)});
+  const Json& rank = json["ranks"][0];
+  CHECK(rank["spans"][1] == Json{{"stream", "gathers"}, {"kind", "all_gather"}, {"label", "a"}, {"start", 0}, {"end", ms}});
+  CHECK(rank["collectives"][0]["group"] == Json{0, 1});
+  CHECK(rank["iterations"][0]["loss"] == "bfc00000");
+  CHECK(rank["iterations"][0]["parameters"]["a.weight"] ==
+        Json{{"dtype", "f32"}, {"shape", {1, 2}}, {"start", 1}, {"hex", "3f80000040000000"}});
+}
+
+TEST_CASE("what a rank leaves of a play is read as it was written") {
+  const PlayResult result = played(3, ms);
+  const Json json = result;
+  const auto read = json.get<PlayResult>();
+  CHECK(Json(read) == json);
+  CHECK(read.phases[0].forward == 5 * ms);
+  CHECK_FALSE(read.phases[0].exposed);
+  CHECK(read.trace == result.trace);
+}

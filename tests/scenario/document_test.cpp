@@ -1,0 +1,230 @@
+// Scenarios as documents: what is written is read back, and what is wrong is told with its place.
+#include <catch2/catch_get_random_seed.hpp>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers_exception.hpp>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <stdexcept>
+
+#include "harness/scenario/builder.hpp"
+#include "harness/scenario/document.hpp"
+#include "harness/scenario/scenario_json.hpp"
+
+using namespace shardproof;
+using namespace shardproof::scenario;
+using namespace std::chrono_literals;
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+Json document() {
+  return Json::parse(R"({
+    "model": {
+      "root": {"kind": "sequential", "children": [
+        {"name": "layer", "kind": "linear", "in_features": 4, "out_features": 3, "forward_sleep": "25ms"},
+        {"name": "relu", "kind": "relu"}
+      ]},
+      "loss": {"kind": "dot", "divisor": 2, "seed": 9}
+    },
+    "plan": {
+      "engine": "fully_shard",
+      "wrap": [{"modules": ["layer"], "reshard_after_forward": true}, {"modules": [""]}],
+      "optimizer": {"kind": "adamw", "rate": 0.125}
+    },
+    "script": {"input": [2, 4], "segments": [{"iterations": 3, "body": ["forward", "backward", "step", "zero_grad"]}]},
+    "costs": {
+      "work": {"optimizer": "10ms", "forward": {"each": 7, "labelled": {"layer": "1.5us"}}},
+      "collectives": {"all_gather": "10 ms", "reduce_scatter": {"fixed": "1ms", "per_kib": "2us", "tagged": {"layer": "3ms"}}},
+      "host_call": "1us"
+    }
+  })");
+}
+
+std::string refusal(const Json& json) {
+  try {
+    json.get<Scenario>();
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+  return "none";
+}
+
+std::string refusal(const std::string& text) {
+  try {
+    parse_scenario(text);
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+  return "none";
+}
+
+struct Dice {
+  explicit Dice(std::uint32_t seed) : engine(seed) {}
+  std::int64_t up_to(std::int64_t most) { return std::uniform_int_distribution<std::int64_t>(0, most)(engine); }
+  bool toss() { return up_to(1) == 1; }
+  Nanoseconds time() { return toss() ? 0 : up_to(3'000'000'000) / (toss() ? 1 : 1000); }
+  std::mt19937 engine;
+};
+
+Module random_module(Dice& dice, const std::string& name, int depth, std::int64_t& features) {
+  Module module{.name = name};
+  const auto choice = dice.up_to(depth > 0 ? 2 : 1);
+  if (choice == 0) return {.name = name, .kind = ModuleKind::relu};
+  if (choice == 1) {
+    module.kind = ModuleKind::linear;
+    module.in_features = features;
+    module.out_features = features = 1 + dice.up_to(5);
+    module.bias = dice.toss();
+    module.forward_sleep = dice.time();
+    module.backward_sleep = dice.time();
+    return module;
+  }
+  for (int i = 0; i < 3; ++i) module.children.push_back(random_module(dice, "m" + std::to_string(i), depth - 1, features));
+  return module;
+}
+
+Scenario random_scenario(Dice& dice) {
+  using Reshard = ReshardAfterForward::Kind;
+  Scenario scenario;
+  std::int64_t features = 1 + dice.up_to(5);
+  scenario.script.input = {1 + dice.up_to(3), features};
+  for (int i = 0; i < 3; ++i) scenario.model.root.children.push_back(random_module(dice, "m" + std::to_string(i), 2, features));
+  scenario.model.loss = {.kind = static_cast<LossKind>(dice.up_to(2))};
+  if (scenario.model.loss.kind != LossKind::sum) scenario.model.loss.divisor = static_cast<double>(1 + dice.up_to(4));
+  if (scenario.model.loss.kind == LossKind::dot) scenario.model.loss.dot_seed = static_cast<std::uint32_t>(dice.up_to(1LL << 31));
+  scenario.model.init_divisor = static_cast<int>(1 + dice.up_to(9));
+  const auto all = paths(scenario.model);
+  for (auto path = all.rbegin(); path != all.rend(); ++path) {  // depth first from the end: children before parents
+    if (dice.toss()) scenario.plan.wrap.push_back({.modules = {*path}, .reshard_after_forward = {static_cast<Reshard>(dice.up_to(2))}});
+  }
+  scenario.plan.backward_prefetch = static_cast<BackwardPrefetch>(dice.up_to(1));
+  scenario.plan.optimizer = {.kind = static_cast<OptimizerKind>(dice.up_to(1)), .rate = static_cast<double>(dice.up_to(9)) / 7};
+  if (scenario.plan.optimizer.kind == OptimizerKind::adamw) scenario.plan.optimizer.weight_decay = static_cast<double>(dice.up_to(3)) / 3;
+  scenario.script.input_divisor = static_cast<int>(1 + dice.up_to(9));
+  for (int i = 0; i < 2; ++i) {
+    scenario.script.segments.push_back({.iterations = static_cast<int>(1 + dice.up_to(3)),
+                                        .body = {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::capture}}});
+  }
+  for (int i = 0; i < 3; ++i) {
+    const auto kind = static_cast<WorkKind>(dice.up_to(static_cast<int>(WorkKind::other)));
+    if (dice.toss()) scenario.costs.work[kind] = dice.time();
+    if (dice.toss()) scenario.costs.labelled_work[{kind, "m" + std::to_string(dice.up_to(3))}] = dice.time();
+    const auto collective = static_cast<CollectiveKind>(dice.up_to(static_cast<int>(CollectiveKind::coalesced)));
+    if (dice.toss()) scenario.costs.collectives[collective] = {.fixed = dice.time(), .per_kib = dice.time()};
+    if (dice.toss()) scenario.costs.tagged_collectives[{collective, "m" + std::to_string(dice.up_to(3))}] = dice.time();
+  }
+  scenario.costs.host_call = dice.time();
+  scenario.costs.separate_resources = dice.toss();
+  scenario.costs.single_stream = dice.toss();
+  return scenario;
+}
+
+}  // namespace
+
+TEST_CASE("a document says what it says") {
+  const auto scenario = document().get<Scenario>();
+  CHECK(scenario.model.root.children[0].forward_sleep == 25'000'000);
+  CHECK(scenario.model.loss == Loss{.kind = LossKind::dot, .divisor = 2, .dot_seed = 9});
+  CHECK(scenario.plan.wrap[0].reshard_after_forward.kind == ReshardAfterForward::Kind::yes);
+  CHECK(scenario.plan.wrap[1].reshard_after_forward.kind == ReshardAfterForward::Kind::automatic);
+  CHECK(scenario.plan.optimizer == Optimizer{.kind = OptimizerKind::adamw, .rate = 0.125});
+  CHECK(scenario.script.segments[0].iterations == 3);
+  CHECK(scenario.script.segments[0].body[2].kind == ActionKind::step);
+  CHECK(scenario.costs.of_work(WorkKind::forward, "other") == 7);
+  CHECK(scenario.costs.of_work(WorkKind::forward, "layer") == 1'500);
+  CHECK(scenario.costs.of_collective(CollectiveKind::all_gather, "", 1) == 10'000'000);
+  CHECK(scenario.costs.of_collective(CollectiveKind::reduce_scatter, "", 1025) == 1'004'000);
+  CHECK(scenario.costs.of_collective(CollectiveKind::reduce_scatter, "layer", 1025) == 3'000'000);
+  CHECK(scenario.costs.host_call == 1'000);
+}
+
+TEST_CASE("what is written is read back, and written the same again") {
+  const auto seed = Catch::getSeed();
+  INFO("replay with --rng-seed " << seed);
+  Dice dice(seed);
+  for (int i = 0; i < 300; ++i) {
+    const Scenario scenario = random_scenario(dice);
+    const std::string text = Json(scenario).dump();
+    INFO(text);
+    const Scenario again = parse_scenario(text);
+    REQUIRE(again == scenario);
+    REQUIRE(Json(again).dump() == text);
+  }
+}
+
+TEST_CASE("what goes without saying is not written") {
+  const Json json = Scenario(sleeping_stack(1));
+  CHECK(json["plan"] == Json::parse(R"({"engine": "fully_shard", "wrap": [{"modules": ["0"]}, {"modules": [""]}]})"));
+  CHECK_FALSE(json.contains("costs"));
+  CHECK_FALSE(json["model"].contains("loss"));
+}
+
+TEST_CASE("an error names the place, what was expected there and what was found") {
+  struct Wrong {
+    const char* pointer;
+    Json value;
+    const char* message;
+  };
+  const std::vector<Wrong> all{
+      {"", 7, "scenario: expected an object, found 7"},
+      {"/costs/colectives", "1ms",
+       "scenario: costs.colectives: no such key; there is work, collectives, host_call, separate_resources, single_stream"},
+      {"/model/root/kind", "conv", R"(scenario: model.root.kind: expected one of "sequential", "linear", "relu", found "conv")"},
+      {"/model/root/children/0/in_features", 0,
+       "scenario: model.root.children[0].in_features: expected an integer from 1 to 1048576, found 0"},
+      {"/model/root/children/0/in_features", 4.0,
+       "scenario: model.root.children[0].in_features: expected an integer from 1 to 1048576, found 4.0"},
+      {"/model/root/children/0/bias", "no", "scenario: model.root.children[0].bias: expected true or false, found \"no\""},
+      {"/model/root/children/0/forward_sleep", "25 parsecs",
+       "scenario: model.root.children[0].forward_sleep: expected a duration of up to a day: nanoseconds, or a text like \"25ms\" or "
+       "\"1.5us\", "
+       "found \"25 parsecs\""},
+      {"/model/root/children/1/children", Json::array(), "scenario: model.root.children[1].children: no such key; there is name, kind"},
+      {"/model/root/children/1", Json::object({{"kind", "relu"}}), "scenario: model.root.children[1].name: is missing"},
+      {"/plan/wrap/0/reshard_after_forward", 2,
+       "scenario: plan.wrap[0].reshard_after_forward: expected true, false or \"automatic\", found 2"},
+      {"/plan/wrap/0/modules", Json::array({"lair"}), "scenario: plan, wrap: the model has no module \"lair\""},
+      {"/plan/optimizer/rate", nullptr, "scenario: plan.optimizer.rate: expected a finite number, found null"},
+      {"/script/segments/0/body/1", "backwards",
+       "scenario: script.segments[0].body[1]: expected one of \"forward\", \"backward\", \"step\", \"zero_grad\", \"post_optim_event\", "
+       "\"capture\", found \"backwards\""},
+      {"/costs/work/optimiser", "1ms",
+       "scenario: costs.work, the key: expected one of \"forward\", \"backward\", \"copy_in\", \"copy_out\", \"reduce_copy_in\", "
+       "\"reduce_copy_out\", \"loss\", \"optimizer\", \"fill\", \"snapshot\", \"other\", found \"optimiser\""},
+      {"/costs/host_call", -1, "scenario: costs.host_call: expected an integer from 0 to 86400000000000, found -1"},
+  };
+  for (const Wrong& wrong : all) {
+    Json json = document();
+    json[Json::json_pointer(wrong.pointer)] = wrong.value;
+    CHECK(refusal(json) == wrong.message);
+  }
+}
+
+TEST_CASE("what is no document at all is refused as well") {
+  CHECK(refusal(std::string("{")).starts_with("scenario: no JSON: "));
+  CHECK(refusal(std::string(R"({"model": 1e999})")).starts_with("scenario: no JSON: "));
+  CHECK(refusal(std::string(R"({"model": 1, "plan": {}, "model": 2})")) == "scenario: the key \"model\" stands twice in one object");
+  CHECK(refusal(std::string(200, '[')) == "JSON nested deeper than 100 levels");
+}
+
+TEST_CASE("durations are exact in both directions") {
+  CHECK(duration_text(0) == "0ns");
+  CHECK(duration_text(25'000'000) == "25ms");
+  CHECK(duration_text(1'500) == "1.5us");
+  CHECK(duration_text(1'000'000'001) == "1.000000001s");
+  CHECK(parse_duration("0.25 ms") == 250'000);
+  CHECK(parse_duration("1.0ns") == 1);
+  for (const char* wrong :
+       {"", "ms", "1", "1 m", "-1ms", "1.ms", ".5ms", "1.5ns", "0.0001us", "1e3ms", "1  ms", "99999999999999999999ns", "9223372037s"}) {
+    INFO(wrong);
+    CHECK(parse_duration(wrong) == std::nullopt);
+  }
+  const auto seed = Catch::getSeed();
+  INFO("replay with --rng-seed " << seed);
+  Dice dice(seed);
+  for (int i = 0; i < 1000; ++i) {
+    const Nanoseconds time = dice.up_to(90'000'000'000'000) >> dice.up_to(46);
+    REQUIRE(parse_duration(duration_text(time)) == time);
+  }
+}

@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+"""Do the schema and the reader of scenarios agree on what a scenario is? Every document that the project shows, and each of them with any one
+value replaced or one key added, is put before both.
+
+    schema_test.py WORKER ROOT
+"""
+import concurrent.futures
+import copy
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+import jsonschema
+
+VALUES = [None, True, -1, 0, 1, 1.5, 2**20, 2**20 + 1, 2**31 - 1, 2**31, 10**12, "", "x", "25ms", "1.5us ", [], ["x"], {}, {"x": 1}]
+
+# What only a look at the whole document shows: places in words, not in keys.
+OF_THE_WHOLE = re.compile(r"^scenario: (model|plan|script|costs), ")
+
+
+def everything():
+    """A document in which every key stands."""
+    return {
+        "model": {
+            "root": {"kind": "sequential", "children": [
+                {"name": "block", "kind": "sequential", "children": [
+                    {"name": "layer", "kind": "linear", "in_features": 4, "out_features": 2, "bias": False,
+                     "forward_sleep": "25ms", "backward_sleep": 50},
+                    {"name": "relu", "kind": "relu"}]}]},
+            "loss": {"kind": "dot", "divisor": 2, "seed": 3}, "init_divisor": 4},
+        "plan": {"engine": "fully_shard",
+                 "wrap": [{"modules": ["block"], "reshard_after_forward": "automatic"}, {"modules": [""]}],
+                 "backward_prefetch": "none",
+                 "optimizer": {"kind": "adamw", "rate": 0.5, "beta1": 0.5, "beta2": 0.5, "epsilon": 1e-9, "weight_decay": 0.1}},
+        "script": {"input": [2, 4], "input_divisor": 2, "segments": [{"iterations": 2, "body": ["forward", "backward", "step"]}]},
+        "costs": {"work": {"optimizer": "1ms", "forward": {"each": 1, "labelled": {"block.layer": "1s"}}},
+                  "collectives": {"all_gather": "1ms", "reduce_scatter": {"fixed": 1, "per_kib": "2ns", "tagged": {"block": 7}}},
+                  "host_call": "1us", "separate_resources": True, "single_stream": False}}
+
+
+def places(value, path=()):
+    yield path
+    if isinstance(value, dict):
+        for key in value:
+            yield from places(value[key], path + (key,))
+    elif isinstance(value, list):
+        for index in range(len(value)):
+            yield from places(value[index], path + (index,))
+
+
+def at(document, path):
+    for step in path:
+        document = document[step]
+    return document
+
+
+def changed(document):
+    for path in places(document):
+        for value in VALUES:
+            other = copy.deepcopy(document)
+            if path:
+                at(other, path[:-1])[path[-1]] = value
+                yield other
+            else:
+                yield value
+        if path and isinstance(at(document, path[:-1]), dict):
+            other = copy.deepcopy(document)
+            del at(other, path[:-1])[path[-1]]
+            yield other
+        if isinstance(at(document, path), dict):
+            other = copy.deepcopy(document)
+            at(other, path)["surplus"] = 1
+            yield other
+
+
+def main(worker, root):
+    schema = json.loads((root / "harness/scenario/schema/scenario.schema.json").read_text(encoding="utf-8"))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    validator = jsonschema.Draft202012Validator(schema)
+    shown = [json.loads(path.read_text(encoding="utf-8")) for path in sorted((root / "docs/scenarios").glob("*.json"))] + [everything()]
+    documents = shown + list(changed(everything()))
+
+    with tempfile.TemporaryDirectory() as scratch:
+        def reader_says(number):
+            file = pathlib.Path(scratch) / f"{number}.json"
+            file.write_text(json.dumps(documents[number]), encoding="utf-8")
+            result = subprocess.run([worker, "--check-scenario", file], capture_output=True, text=True, timeout=60)
+            if result.returncode not in (0, 2) or bool(result.returncode) != bool(result.stderr):
+                raise AssertionError(f"{worker} ended with {result.returncode}: {result.stderr}")
+            return result.stderr.strip()
+
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            answers = list(pool.map(reader_says, range(len(documents))))
+
+    failures, refused = [], 0
+    for number, (document, answer) in enumerate(zip(documents, answers)):
+        accepted = validator.is_valid(document)
+        refused += bool(answer)
+        if number < len(shown) and (answer or not accepted):
+            failures.append(f"a document that the project shows is refused: {answer or 'by the schema'}: {json.dumps(document)}")
+        elif accepted and answer and not OF_THE_WHOLE.match(answer):
+            failures.append(f"the schema accepts what the reader refuses: {answer}: {json.dumps(document)}")
+        elif not accepted and not answer:
+            failures.append(f"the reader accepts what the schema refuses: {json.dumps(document)}")
+    for failure in failures[:10]:
+        print("FAIL", failure)
+    print(f"{len(documents)} documents, {refused} refused, {len(failures)} failures")
+    return 1 if failures or refused < 300 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], pathlib.Path(sys.argv[2])))

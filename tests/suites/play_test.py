@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+"""`shardproof play` on the engine that ships with the suite: numbers that the rules of the simulated device give, values that PyTorch computed.
+
+    play_test.py LAUNCHER ROOT [unittest arguments]
+"""
+import copy
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+MS = 1_000_000
+
+
+class Play(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.overlap = json.loads((ROOT / "docs/scenarios/overlap.json").read_text(encoding="utf-8"))
+
+    def play(self, scenario, *arguments, expect=0):
+        file = scenario
+        if isinstance(scenario, dict):
+            file = self.folder / "scenario.json"
+            file.write_text(json.dumps(scenario), encoding="utf-8")
+        result = subprocess.run([LAUNCHER, "play", str(file), *map(str, arguments)], cwd=self.folder, capture_output=True, text=True, timeout=120)
+        self.assertEqual(result.returncode, expect, result.stdout + result.stderr)
+        return result
+
+    def totals(self, scenario, ranks):
+        return json.loads(self.play(scenario, "--ranks", ranks, "--json").stdout)["totals_ns"]
+
+    def test_times_are_those_of_the_rules(self):
+        together = {"forward": 85 * MS, "forward_backward": 245 * MS, "exposed": 20 * MS, "total": 245 * MS}
+        alone = {"forward": 75 * MS, "forward_backward": 225 * MS, "exposed": 0, "total": 225 * MS}
+        for ranks in (1, 2, 3, 4):
+            self.assertEqual(self.totals(self.overlap, ranks), alone if ranks == 1 else together)
+        self.overlap["costs"]["single_stream"] = True
+        serial = self.totals(self.overlap, 2)
+        self.assertEqual((serial["forward"], serial["forward_backward"]), (105 * MS, 315 * MS))
+
+    def test_an_event_saves_the_wait_for_the_optimizer(self):
+        scenario = json.loads((ROOT / "docs/scenarios/optimizer_event.json").read_text(encoding="utf-8"))
+        self.assertEqual(self.totals(scenario, 2)["total"], 385 * MS)
+        scenario["script"]["segments"][0]["body"].remove("post_optim_event")
+        self.assertEqual(self.totals(scenario, 2)["total"], 425 * MS)
+
+    def test_values_are_those_that_pytorch_computed(self):
+        golden = json.loads((ROOT / "fixtures/oracles/golden/exact_W2.json").read_text(encoding="utf-8"))
+        linear = {"kind": "linear"}
+        scenario = {
+            "model": {"root": {"kind": "sequential", "children": [
+                {"name": "l0", **linear, "in_features": 4, "out_features": 6}, {"name": "relu", "kind": "relu"},
+                {"name": "l1", **linear, "in_features": 6, "out_features": 3}]},
+                "loss": {"kind": "dot"}, "init_divisor": 1},
+            "plan": {"engine": "fully_shard", "wrap": [{"modules": ["l0"]}, {"modules": ["l1"]}, {"modules": [""]}],
+                     "optimizer": {"kind": "sgd", "rate": 0.0625}},
+            "script": {"input": [2, 4], "input_divisor": 1,
+                       "segments": [{"iterations": 3, "body": ["forward", "backward", "step", "capture", "zero_grad"]}]}}
+        ranks = json.loads(self.play(scenario, "--json").stdout)["ranks"]
+        for number, expected in enumerate(golden["iterations"]):
+            iterations = [rank["iterations"][number] for rank in ranks]
+            if number == 0:  # later ones are sums of numbers that are no small integers any more, and depend on their order
+                self.assertEqual([i["loss"] for i in iterations], expected["losses"])
+            for what, name in (("gradients", "gradients"), ("parameters", "parameters_after")):
+                whole = "".join(i[what][parameter]["hex"] for parameter, _ in golden["parameters"] for i in iterations)
+                self.assertEqual(whole, "".join(expected[name]["bits"]))
+
+    def test_what_is_issued_is_said_in_order(self):
+        rank = json.loads(self.play(self.overlap, "--json").stdout)["ranks"][1]
+        self.assertEqual([(c["kind"], c["tag"], c["start"] // MS) for c in rank["collectives"]],
+                         [("all_gather", "0", 0), ("all_gather", "1", 10), ("all_gather", "2", 20), ("all_gather", "2", 60),
+                          ("all_gather", "1", 85), ("reduce_scatter", "2", 135), ("all_gather", "0", 145), ("reduce_scatter", "1", 185),
+                          ("reduce_scatter", "0", 235)])
+        self.assertEqual(rank["collectives"][0] | {"start": 0, "end": 0},
+                         {"kind": "all_gather", "group": [0, 1], "count": 8, "dtype": "f32", "op": "none", "tag": "0", "start": 0, "end": 0})
+        spans = {(s["stream"], s["label"], s["start"] // MS, s["end"] // MS) for s in rank["spans"] if s["kind"] == "forward"}
+        self.assertEqual(spans, {("compute", "0", 10, 35), ("compute", "1", 35, 60), ("compute", "2", 60, 85)})
+
+    def test_a_race_is_shown_and_fails(self):
+        said = self.play(ROOT / "docs/scenarios/overlap.json", "--fault", "copy_out_before_gather", expect=1).stdout
+        self.assertIn('rank 0: all_gather "0" on stream all_gather (0 ms..10 ms) writes bytes 0..64', said)
+        self.assertIn("again: ", said)
+        again = said[said.rindex("again: ") + len("again: "):].strip()
+        self.assertTrue(again.endswith("docs/scenarios/overlap.json --fault copy_out_before_gather"), again)
+
+    def test_what_cannot_be_played_is_refused_before_any_rank_starts(self):
+        broken = copy.deepcopy(self.overlap)
+        broken["model"]["root"]["children"][1]["in_features"] = 5
+        said = self.play(broken, expect=2).stderr
+        self.assertEqual(said, 'shardproof: scenario: model, module "1": takes 5 features, but 4 arrive\n')
+        self.assertIn("No such file", self.play(self.folder / "nowhere.json", expect=2).stderr)
+        (self.folder / "text.json").write_text("not JSON", encoding="utf-8")
+        self.assertIn("scenario: no JSON", self.play(self.folder / "text.json", expect=2).stderr)
+        for arguments, expected in ((("--ranks", "0"), "1 to 1024"), (("--ranks", "2,4"), "one world size"),
+                                    (("--subject", "x"), "unknown subject 'x'"), (("--fault", "x"), "unknown fault 'x'")):
+            self.assertIn(expected, self.play(self.overlap, *arguments, expect=2).stderr)
+
+    def test_files_that_are_asked_for_are_there(self):
+        self.play(self.overlap, "--out", self.folder / "kept", "--trace", self.folder / "trace.json")
+        report = json.loads((self.folder / "kept/report.json").read_text(encoding="utf-8"))
+        self.assertEqual([(c["id"], c["verdict"]) for c in report["cases"]], [("play/scenario[W=2]", "passed")])
+        events = json.loads((self.folder / "trace.json").read_text(encoding="utf-8"))["traceEvents"]
+        self.assertEqual({event["pid"] for event in events}, {0, 1})
+        self.play(self.overlap)
+        self.assertEqual({entry.name for entry in self.folder.iterdir()}, {"kept", "scenario.json", "trace.json"})
+
+
+if __name__ == "__main__":
+    LAUNCHER, ROOT = sys.argv[1], pathlib.Path(sys.argv[2])
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
