@@ -96,7 +96,7 @@ class Published {
 };
 
 inline constexpr std::uint64_t magic = 0x6761702d70726873;  // "shrp-pag"
-inline constexpr std::uint32_t version = 2;
+inline constexpr std::uint32_t version = 3;
 
 struct Header {
   std::atomic<std::uint64_t> magic;  ///< set last
