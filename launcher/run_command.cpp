@@ -63,6 +63,7 @@ int run_command(RunOptions options, const std::vector<std::string>& argv) {
 
   Terminal terminal(stdout, options.terminal);
   terminal.explain(worker.listing.clauses);
+  terminal.look_for_scenarios(directory);
   const bool is_drawn = !options.seed && options.plan.order == Order::random;
   if (options.terminal.quiet && is_drawn) terminal.print(fmt::format("seed {}", options.plan.seed));  // nobody could repeat it else
   terminal.note(heading(selected, options.plan));

@@ -104,6 +104,19 @@ void Terminal::explain(const std::vector<ClauseInfo>& clauses) {
   for (const ClauseInfo& clause : clauses) style_.clauses[clause.id] = clause.text;
 }
 
+void Terminal::look_for_scenarios(const RunDirectory& run) {
+  style_.scenarios = [run](const reports::CaseResult& result) {
+    std::vector<std::string> files;
+    for (int play = 1;; ++play) {
+      const auto file = run.world(result.world).scenario(result.info.id, play);
+      std::error_code ignored;  // then it is not there
+      if (!std::filesystem::exists(file, ignored)) return files;
+      const auto from_here = std::filesystem::proximate(file, ignored);
+      files.push_back((from_here.empty() || *from_here.begin() == ".." ? file : from_here).string());
+    }
+  };
+}
+
 std::optional<LiveView> Terminal::view(ProgressTracker& tracker, const WorldPlan& plan) {
   if (style_.quiet) return std::nullopt;
   // Nobody watches a log grow; a line every half minute tells that the run is alive, and where it is.

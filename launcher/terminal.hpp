@@ -12,6 +12,7 @@
 
 #include "harness/protocol/case_info.hpp"
 #include "harness/protocol/control_page.hpp"
+#include "harness/protocol/run_directory.hpp"
 #include "harness/protocol/world_plan.hpp"
 #include "launcher/options.hpp"
 #include "launcher/world.hpp"
@@ -55,6 +56,8 @@ class Terminal {
   bool color() const { return style_.color; }
   /// From here on, failures explain the clauses that they break.
   void explain(const std::vector<ClauseInfo>& clauses);
+  /// From here on, failures name the scenarios that their cases have left in the run's directory.
+  void look_for_scenarios(const RunDirectory& run);
   const reports::TextStyle& style() const { return style_; }
 
   /// How the run is to be shown while it lasts, if at all.

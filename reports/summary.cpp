@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <array>
+#include <initializer_list>
 #include <numeric>
 
 #include "reports/terminal.hpp"
@@ -141,13 +142,8 @@ std::string play_again(const std::vector<std::string>& argv) {
   return printable(command);
 }
 
-/// The options that decide what is run, as they were given.
-std::string again(const CaseResult& result, const Report& report) {
-  const auto& argv = report.head.argv;
-  if (argv.size() > 1 && argv[1] == "play") return play_again(argv);
-  std::string command = fmt::format("{} run {} --seed {}", argv.empty() ? "shardproof" : shell_word(argv.front()),
-                                    shell_word(result.info.id), report.head.seed);
-  constexpr std::array<std::string_view, 6> options{"--worker", "--subject", "--device", "--fabric", "--fault", "--timeout"};
+/// Those of `options` that were given, as they were given.
+std::string with_options(std::string command, const std::vector<std::string>& argv, std::initializer_list<std::string_view> options) {
   for (std::size_t i = 0; i < argv.size(); ++i) {
     for (const auto option : options) {
       if (argv[i] == option && i + 1 < argv.size()) command += fmt::format(" {} {}", option, shell_word(argv[i + 1]));
@@ -156,6 +152,27 @@ std::string again(const CaseResult& result, const Report& report) {
     }
   }
   return printable(command);
+}
+
+std::string program(const std::vector<std::string>& argv) { return argv.empty() ? "shardproof" : shell_word(argv.front()); }
+
+std::string again(const CaseResult& result, const Report& report) {
+  const auto& argv = report.head.argv;
+  if (argv.size() > 1 && argv[1] == "play") return play_again(argv);
+  return with_options(fmt::format("{} run {} --seed {}", program(argv), shell_word(result.info.id), report.head.seed), argv,
+                      {"--worker", "--subject", "--device", "--fabric", "--fault", "--timeout"});
+}
+
+/// How what the case played is played alone.
+std::string scenarios_text(const CaseResult& result, const Report& report, const TextStyle& style) {
+  std::string text;
+  if (!style.scenarios) return text;
+  for (const std::string& file : style.scenarios(result)) {
+    const auto& argv = report.head.argv;
+    const std::string play = fmt::format("{} play {} --ranks {}", program(argv), shell_word(file), result.info.world_size);
+    text += fmt::format("  what it played: {}\n", with_options(play, argv, {"--worker", "--subject", "--fault", "--timeout"}));
+  }
+  return text;
 }
 
 std::string repetition_of(const CaseResult& result) {
@@ -317,7 +334,7 @@ std::string failure_text(const CaseResult& result, const Report& report, const T
     text += known == style.clauses.end() ? fmt::format("  {}\n", printable(clause))
                                          : fmt::format("  {}  {}\n", printable(clause), printable(known->second));
   }
-  return text + fmt::format("  again: {}\n", again(result, report));
+  return text + fmt::format("  again: {}\n", again(result, report)) + scenarios_text(result, report, style);
 }
 
 std::string summary(const Report& report, const TextStyle& style) {

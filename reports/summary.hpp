@@ -1,8 +1,10 @@
 // The report as people read it on a terminal: failures in full, first cause first, with the command that reproduces each; then counts.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "reports/report.hpp"
 
@@ -13,6 +15,7 @@ struct TextStyle {
   bool verbose = false;  ///< every case, with its measurements, the slowest ones, and failures without a limit
   bool quiet = false;    ///< failures and the last line only
   std::map<std::string, std::string> clauses;  ///< texts by clause id, where the worker's listing is at hand
+  std::function<std::vector<std::string>(const CaseResult&)> scenarios;  ///< files that hold what a case has played; none: unknown
 };
 
 /// One bad case. Failures that several ranks share in file, line and values are shown once, with those ranks.

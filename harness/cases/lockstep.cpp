@@ -152,7 +152,10 @@ class Lockstep {
     try {
       const CaseEnd end = run_body(bound, ended.assertions);
       write_end(end);
-      if (end.outcome == Outcome::failed || end.outcome == Outcome::error) world_.case_failed();
+      if (end.outcome == Outcome::failed || end.outcome == Outcome::error) {
+        world_.keep_scenarios();
+        world_.case_failed();
+      }
     } catch (const Released& released) {
       // Only the end of the world comes out of an agreement.
       write_end({.outcome = Outcome::released, .reason = released.abort().text, .culprit = released.abort().culprit});

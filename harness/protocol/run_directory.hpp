@@ -1,9 +1,17 @@
 // Where a run keeps what: fixed points that scripts outside the project rely on.
 #pragma once
 
+#include <algorithm>
 #include <filesystem>
+#include <string>
 
 namespace shardproof {
+
+/// What files call a case: its id, with dots for slashes; `.play-2` behind it for the second scenario that it plays.
+inline std::string case_file_name(std::string id, int play = 1) {
+  std::ranges::replace(id, '/', '.');
+  return play > 1 ? id + ".play-" + std::to_string(play) : id;
+}
 
 /// `RUN/worlds/K`: everything about one world.
 struct WorldDirectory {
@@ -14,6 +22,10 @@ struct WorldDirectory {
   std::filesystem::path logs() const { return root / "logs"; }
   std::filesystem::path evidence() const { return root / "evidence"; }
   std::filesystem::path traces() const { return root / "traces"; }
+  /// A scenario that a failed case has played, from 1.
+  std::filesystem::path scenario(const std::string& id, int play) const {
+    return evidence() / (case_file_name(id, play) + ".scenario.json");
+  }
   std::filesystem::path play_result(int rank) const { return root / "play" / ("rank-" + std::to_string(rank) + ".json"); }
   std::filesystem::path rank_stream(int rank) const { return ranks() / ("rank-" + std::to_string(rank) + ".jsonl"); }
   std::filesystem::path standard_output(int rank) const { return logs() / ("rank-" + std::to_string(rank) + ".out"); }

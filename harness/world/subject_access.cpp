@@ -2,8 +2,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <cerrno>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
@@ -14,6 +14,7 @@
 #include "harness/protocol/run_directory.hpp"
 #include "harness/protocol/trace_json.hpp"
 #include "harness/scenario/player.hpp"
+#include "harness/scenario/scenario_json.hpp"
 #include "harness/subject/subject.hpp"
 #include "harness/world/world.hpp"
 
@@ -33,27 +34,47 @@ std::string World::missing(const CaseInfo& info) const {
   return missing.empty() ? std::string() : fmt::format("subject {} does not claim {}", subject->name(), fmt::join(missing, ", "));
 }
 
-void World::write_trace(const Trace& trace) {
-  std::string name = notes_.info->id;
-  std::ranges::replace(name, '/', '.');
-  // Later plays of one case are documents of their own: their streams and clocks begin anew.
-  if (notes_.plays > 1) name += fmt::format(".play-{}", notes_.plays);
-  const auto directory = WorldDirectory{plan_.directory}.traces();
-  std::filesystem::create_directories(directory);
-  const auto file = directory / fmt::format("{}.rank-{}.json", name, rank_);
+namespace {
+
+void write_document(const nlohmann::ordered_json& json, const std::filesystem::path& file) {
+  std::filesystem::create_directories(file.parent_path());
   std::ofstream out(file, std::ios::trunc);
-  out << dump_line(trace) << '\n';
+  out << dump_line(json) << '\n';
   out.close();
-  if (!out) throw std::system_error(errno, std::generic_category(), fmt::format("trace: write {}", file.string()));
+  if (!out) throw std::system_error(errno, std::generic_category(), fmt::format("write {}", file.string()));
+}
+
+}  // namespace
+
+void World::write_trace(const Trace& trace) {
+  // Later plays of one case are documents of their own: their streams and clocks begin anew.
+  const std::string name = case_file_name(notes_.info->id, static_cast<int>(notes_.played.size()));
+  write_document(trace, WorldDirectory{plan_.directory}.traces() / fmt::format("{}.rank-{}.json", name, rank_));
+}
+
+void World::keep_scenarios() {
+  if (!plan_.scenario.empty()) return;  // its user has it
+  const WorldDirectory directory{plan_.directory};
+  for (std::size_t i = 0; i < notes_.played.size(); ++i) {
+    const auto file = directory.scenario(notes_.info->id, static_cast<int>(i) + 1);
+    const auto mine = std::filesystem::path(file) += fmt::format(".rank-{}", rank_);
+    try {
+      write_document(notes_.played[i], mine);
+      std::filesystem::rename(mine, file);  // every rank has the same: the last one stays
+    } catch (const std::system_error&) {
+      std::error_code ignored;  // a disk that is full, say, is no second failure of the case
+      std::filesystem::remove(mine, ignored);
+    }
+  }
 }
 
 scenario::Run Rank::play(const scenario::Scenario& scenario) {
   Subject* subject = world_->membership_.subject.get();
   if (subject == nullptr) throw std::logic_error("Rank::play: this program has no subject to play the scenario on");
-  scenario::Run run = scenario::play(scenario, *subject, world(), index());
   CaseNotes& notes = world_->notes();
+  notes.played.push_back(scenario);
+  scenario::Run run = scenario::play(scenario, *subject, world(), index());
   notes.left_alive += run.left_alive();
-  ++notes.plays;
   if (world_->plan().trace) world_->write_trace(run.trace());
   return run;
 }

@@ -51,7 +51,7 @@ struct CaseNotes {
   bool seed_used = false;
   std::optional<std::string> skip;  ///< this rank asked for it
   std::size_t left_alive = 0;  ///< bytes that played scenarios left behind
-  int plays = 0;
+  std::vector<scenario::Scenario> played;
   GroupWatch calls;
 };
 
@@ -83,6 +83,8 @@ class World {
   void doom(AbortReason reason, std::string_view text);
   CaseNotes& notes() { return notes_; }
   Rank& self() { return self_; }
+  /// The case has failed on this rank: leaves what it played as evidence.
+  void keep_scenarios();
   /// This rank is through with the case and only waits for the others to be: the launcher's clock no longer runs for it.
   void body_ended();
   void case_failed();

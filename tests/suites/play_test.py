@@ -6,6 +6,7 @@
 import copy
 import json
 import pathlib
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -86,6 +87,21 @@ class Play(unittest.TestCase):
         self.assertIn("again: ", said)
         again = said[said.rindex("again: ") + len("again: "):].strip()
         self.assertTrue(again.endswith("docs/scenarios/overlap.json --fault copy_out_before_gather"), again)
+
+    def test_a_failed_case_leaves_what_it_played(self):
+        def shardproof(*arguments, expect):
+            result = subprocess.run([LAUNCHER, *arguments], cwd=self.folder, capture_output=True, text=True, timeout=120)
+            self.assertEqual(result.returncode, expect, result.stdout + result.stderr)
+            return result.stdout
+
+        said = shardproof("run", "overlap/no_race*", "--ranks", "2", "--fault", "copy_out_before_gather", expect=1)
+        commands = [line.split(": ", 1)[1] for line in said.splitlines() if line.startswith("  what it played: ")]
+        self.assertTrue(commands)
+        for command in commands:
+            words = shlex.split(command)
+            self.assertEqual(words[1], "play")
+            self.assertIn("nothing orders the two", shardproof(*words[1:], expect=1))
+            self.assertIn("collectives, in the order", shardproof("play", words[2], expect=0))
 
     def test_what_cannot_be_played_is_refused_before_any_rank_starts(self):
         broken = copy.deepcopy(self.overlap)
