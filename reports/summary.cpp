@@ -74,7 +74,7 @@ std::string text_of(const event::AssertionFailed& failure) {
                                            : fmt::format("{}( {} )\n", failure.macro, failure.expression);
   if (!says_only && !failure.expansion.empty() && failure.expansion != failure.expression) text += indented(failure.expansion, "  ");
   for (auto i = says_first ? std::size_t{1} : 0; i < failure.messages.size(); ++i) text += indented(failure.messages[i], "  ");
-  if (!failure.file.empty()) text += fmt::format("  at {}:{}\n", failure.file, failure.line);
+  if (!failure.file.empty()) text += fmt::format("  at {}{}\n", failure.file, failure.line > 0 ? fmt::format(":{}", failure.line) : "");
   return indented(printable(text), "  ");
 }
 

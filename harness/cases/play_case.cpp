@@ -9,13 +9,16 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <stdexcept>
+#include <string_view>
 #include <system_error>
+#include <unordered_map>
 
 #include "harness/protocol/json_text.hpp"
 #include "harness/protocol/play_result.hpp"
 #include "harness/protocol/run_directory.hpp"
 #include "harness/scenario/run.hpp"
 #include "harness/scenario/scenario_json.hpp"
+#include "harness/trace/timeline.hpp"
 #include "harness/world/rank.hpp"
 
 namespace shardproof {
@@ -57,8 +60,20 @@ PlayedIteration played(const scenario::Iteration& iteration) {
   return result;
 }
 
+// The facts from one mark to another, both among them. What they say of the compute stream between the two is all that there is to say:
+// what was issued on it before the first has ended by then, and what is issued after the second begins later.
+Trace slice(const Trace& trace, std::size_t from, std::size_t to) {
+  const auto at = [&](std::size_t index) { return trace.facts.begin() + static_cast<std::ptrdiff_t>(index); };
+  return {.rank = trace.rank, .facts = {at(from), at(to + 1)}};
+}
+
 std::vector<PhaseTimes> phases(const scenario::Run& run) {
   using scenario::ActionKind;
+  using scenario::mark;
+  std::unordered_map<std::string_view, std::size_t> marks;
+  for (std::size_t i = 0; i < run.trace().facts.size(); ++i) {
+    if (const auto* set = std::get_if<fact::Mark>(&run.trace().facts[i])) marks.emplace(set->text, i);
+  }
   std::vector<PhaseTimes> all;
   int iteration = 0;
   for (const scenario::Script::Segment& segment : run.scenario().script.segments) {
@@ -66,10 +81,13 @@ std::vector<PhaseTimes> phases(const scenario::Run& run) {
     for (int i = 0; i < segment.iterations; ++i, ++iteration) {
       PhaseTimes& times = all.emplace_back();
       if (!once(ActionKind::forward)) continue;
-      times.forward = run.forward(iteration);
+      const std::string start = mark(iteration, ActionKind::forward), middle = mark(iteration, ActionKind::forward, true);
+      const std::string end = mark(iteration, once(ActionKind::backward) ? ActionKind::backward : ActionKind::forward, true);
+      const Trace part = slice(run.trace(), marks.at(start), marks.at(end));
+      times.forward = trace::between(part, start, middle);
       if (!once(ActionKind::backward)) continue;
-      times.forward_backward = run.forward_backward(iteration);
-      times.exposed = run.exposed(iteration);
+      times.forward_backward = trace::between(part, start, end);
+      times.exposed = trace::exposed(part, start, end);
     }
   }
   return all;

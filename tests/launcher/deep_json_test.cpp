@@ -36,6 +36,7 @@ TEST_CASE("depth has a limit, breadth has none") {
   CHECK_THROWS_AS(parse_json(deep), std::invalid_argument);
   CHECK(parse_json(flat).size() == 2);
   CHECK_THROWS_AS(parse_json("[[["), nlohmann::json::parse_error);
+  CHECK(parse_json("[\"" + std::string(200, '[') + "\\\"" + std::string(200, '{') + "\"]").size() == 1);  // text is not nested
 }
 
 TEST_CASE("a report that is too deep is none") {
