@@ -50,7 +50,7 @@ def untrue_commands(root, document):
     return failures, ran
 
 
-def dead_links(root, document):
+def dead_links(document):
     targets = re.findall(r"\]\((?!https?:)([^)#]+)\)", document.read_text(encoding="utf-8"))
     return [f"{document.name}: the link to {target} leads nowhere" for target in targets if not (document.parent / target).exists()]
 
@@ -62,7 +62,7 @@ def main(root):
         failures += untrue
         ran += count
     for document in (root / "README.md", *sorted((root / "docs").glob("*.md"))):
-        failures += dead_links(root, document)
+        failures += dead_links(document)
 
     readme = (root / "README.md").read_text(encoding="utf-8")
     example = re.search(r"```cpp\n(.*?)```", readme, re.S).group(1)
