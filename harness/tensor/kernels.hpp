@@ -32,20 +32,74 @@ class Kernels {
   /// out [n] (+)= sum over rows of in [m, n], ascending
   virtual void sum_rows(NativeStream, const Tensor& out, const Tensor& in, bool add) const = 0;
 
+  /// Where the gradient by one operand goes: nowhere when `out` is undefined; to what is there when `add`, the finished sum at once.
+  struct Gradient {
+    Tensor out;
+    bool add = false;
+  };
+
   virtual void relu(NativeStream, const Tensor& out, const Tensor& in) const = 0;
   virtual void relu_backward(NativeStream, const Tensor& grad_in, const Tensor& grad_out, const Tensor& out) const = 0;
 
-  virtual void sum(NativeStream, const Tensor& out, const Tensor& in) const = 0;             ///< out: one element
+  /// out = in * factor, which has one element; out may be `in`
+  virtual void scale_by(NativeStream, const Tensor& out, const Tensor& in, const Tensor& factor) const = 0;
+  /// One element, the sum of a * b: the gradient by the factor of `scale_by`, of the output's gradient and the input.
+  virtual void dot(NativeStream, const Gradient& total, const Tensor& a, const Tensor& b) const = 0;
+
+  /// out [n, f]: row i is row ids[i] of weight [v, f]; `ids` are n elements, i64. std::out_of_range names an id that is not below v.
+  virtual void embedding(NativeStream, const Tensor& out, const Tensor& weight, const Tensor& ids) const = 0;
+  /// weight [v, f]: row i of grad_out [n, f] is added to row ids[i], ascending.
+  virtual void embedding_backward(NativeStream, const Gradient& weight, const Tensor& grad_out, const Tensor& ids) const = 0;
+  /// Row i of out [n, f] += row i mod s of positions [s, f]; n is a multiple of s.
+  virtual void add_positions(NativeStream, const Tensor& out, const Tensor& positions) const = 0;
+  virtual void add_positions_backward(NativeStream, const Gradient& positions, const Tensor& grad_out) const = 0;
+
+  /// Each row of in [n, f]: (x - mean) / sqrt(variance + 1e-5) * weight [f] + bias [f], with the variance of the row itself (divided by f).
+  virtual void layer_norm(NativeStream, const Tensor& out, const Tensor& in, const Tensor& weight, const Tensor& bias) const = 0;
+  /// `weight` may be undefined where no gradient by `in` is asked for.
+  struct LayerNormGradients {
+    Gradient in, weight, bias;
+  };
+  virtual void layer_norm_backward(NativeStream, const LayerNormGradients& gradients, const Tensor& grad_out, const Tensor& in,
+                                   const Tensor& weight) const = 0;
+
+  /// out [n, d] = softmax(mask(q kᵀ / sqrt(d))) v within each sequence of `positions` rows; a row attends to itself and the ones before it.
+  struct Attention {
+    Tensor query, key, value;  ///< [n, d] each; n is a multiple of `positions`
+    std::int64_t positions = 1;
+  };
+  virtual void attention(NativeStream, const Tensor& out, const Attention& of) const = 0;
+  struct AttentionGradients {
+    Gradient query, key, value;
+  };
+  virtual void attention_backward(NativeStream, const AttentionGradients& gradients, const Tensor& grad_out, const Attention& of) const = 0;
+
+  virtual void sum(NativeStream, const Tensor& out, const Tensor& in) const = 0;  ///< out: one element
   virtual void sum_of_squares(NativeStream, const Tensor& out, const Tensor& in) const = 0;  ///< out: one element
   /// out: one element, the sum of in [m, n] * row [n]
   virtual void dot_rows(NativeStream, const Tensor& out, const Tensor& in, const Tensor& row) const = 0;
+
+  /// out: one element, the mean over rows of log(sum(exp(row))) - row[target]; `targets` are n elements, i64, for logits [n, c].
+  /// std::out_of_range names a target that is not below c.
+  virtual void cross_entropy(NativeStream, const Tensor& out, const Tensor& logits, const Tensor& targets) const = 0;
+  virtual void cross_entropy_backward(NativeStream, const Tensor& grad_logits, const Tensor& logits, const Tensor& targets) const = 0;
+
+  /// out: one element, (+)= the sum of |x|^power; of an infinite power the largest |x|, or what is there if that is larger.
+  virtual void power_sum(NativeStream, const Tensor& out, const Tensor& in, double power, bool add) const = 0;
+  /// From a sum of powers to the norm: out = in^(1/power), and `in` itself of an infinite power; may alias.
+  virtual void power_root(NativeStream, const Tensor& out, const Tensor& in, double power) const = 0;
+  /// gradient *= min(1, max_norm / (total_norm + 1e-6)), as torch.nn.utils.clip_grad_norm_; total_norm has one element.
+  virtual void clip(NativeStream, const Tensor& gradient, const Tensor& total_norm, double max_norm) const = 0;
 
   virtual void sgd(NativeStream, const Tensor& parameter, const Tensor& gradient, double rate) const = 0;
   struct Adam {
     double rate = 1e-3, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 0;
     std::int64_t step = 1;
   };
-  /// AdamW (decoupled decay), moments updated in place; the arithmetic of PyTorch's single-tensor implementation, operation by operation.
+  /// Adam and AdamW, moments updated in place; the arithmetic of PyTorch's single-tensor implementations, operation by operation. Adam adds
+  /// weight_decay * parameter to the gradient; AdamW takes rate * weight_decay * parameter off the parameter.
+  virtual void adam(NativeStream, const Tensor& parameter, const Tensor& gradient, const Tensor& moment1, const Tensor& moment2,
+                    const Adam& how) const = 0;
   virtual void adamw(NativeStream, const Tensor& parameter, const Tensor& gradient, const Tensor& moment1, const Tensor& moment2,
                      const Adam& how) const = 0;
 

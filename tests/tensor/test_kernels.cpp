@@ -9,7 +9,7 @@
 
 #include <Eigen/Core>
 
-#include "harness/tensor/kernels.hpp"
+#include "tests/tensor/numeric.hpp"
 
 using namespace shardproof;
 using Catch::Matchers::ContainsSubstring;
@@ -176,7 +176,10 @@ TEST_CASE("kernels accept empty tensors") {
   k.accumulate(nullptr, none, none);
   k.relu(nullptr, none, none);
   k.sgd(nullptr, none, none, 1);
+  k.adam(nullptr, none, none, none, none, {});
   k.adamw(nullptr, none, none, none, none, {});
+  k.layer_norm(nullptr, rows, rows, two, two);
+  k.layer_norm_backward(nullptr, {{rows}, {}, {}}, rows, rows, two);
   k.add_row(nullptr, rows, two);
   k.add_row(nullptr, Tensor::host(DType::f32, {3, 0}), none);
   k.sum_rows(nullptr, two, rows, true);
@@ -220,6 +223,62 @@ TEST_CASE("losses: sum, sum of squares, dot with a row") {
   CHECK(out == f64({}, {42}));
 }
 
+TEST_CASE("scaling by a tensor, and the factor's gradient") {
+  const Tensor x = f32({2, 2}, {1, -2, 3, 4}), factor = f32({}, {3}), out = Tensor::host(DType::f32, {2, 2}), slope = f32({1}, {100});
+  k.scale_by(nullptr, out, x, factor);
+  CHECK(out == f32({2, 2}, {3, -6, 9, 12}));
+  k.scale_by(nullptr, out, out, factor);
+  CHECK(out == f32({2, 2}, {9, -18, 27, 36}));
+  k.dot(nullptr, {slope, true}, x, f32({2, 2}, {10, 1, 1, 1}));
+  CHECK(slope == f32({1}, {115}));
+  k.dot(nullptr, {slope}, x, f32({2, 2}, {10, 1, 1, 1}));
+  CHECK(slope == f32({1}, {15}));
+  CHECK_THROWS_AS(k.scale_by(nullptr, out, x, f32({2}, {1, 2})), std::invalid_argument);
+  CHECK_THROWS_AS(k.dot(nullptr, {}, x, x), std::invalid_argument);
+  CHECK_THROWS_AS(k.dot(nullptr, {slope}, x, factor), std::invalid_argument);
+}
+
+TEST_CASE("cross entropy and its gradient, against the definition") {
+  using namespace shardproof::numeric;
+  const Values logits = draw(std::size_t{3} * 4, 1);
+  const std::vector<std::int64_t> target = {2, 0, 2};
+  const auto mean = [&](const Values& x) {
+    double total = 0;
+    for (std::size_t i = 0; i < target.size(); ++i) {
+      double sum = 0;
+      for (std::size_t j = 0; j < 4; ++j) sum += std::exp(x[i * 4 + j]);
+      total -= std::log(std::exp(x[i * 4 + static_cast<std::size_t>(target[i])]) / sum);
+    }
+    return Values{total / 3};
+  };
+  const Tensor targets = Tensor::of<std::int64_t>({3}, target);
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    const Tensor in = tensor(dtype, {3, 4}, logits), loss = Tensor::host(dtype, {1}), gradient = Tensor::host(dtype, {3, 4});
+    k.cross_entropy(nullptr, loss, in, targets);
+    check_close(loss, mean(logits));
+    k.cross_entropy_backward(nullptr, gradient, in, targets);
+    check_close(gradient, slopes(mean, logits, {1}));
+  }
+  const Tensor large = f32({1, 2}, {1000, -1000}), loss = f32({1}, {0}),
+               first = Tensor::of<std::int64_t>({1}, std::vector<std::int64_t>{0});
+  k.cross_entropy(nullptr, loss, large, first);
+  CHECK(loss == f32({1}, {0}));
+  k.cross_entropy(nullptr, loss, f32({1, 2}, {0, nan_value}), first);
+  CHECK(std::isnan(loss.values<float>()[0]));
+}
+
+TEST_CASE("a target that is no class is named; without rows there is no mean") {
+  const Tensor logits = Tensor::host(DType::f32, {1, 2}), loss = f32({1}, {0});
+  const Tensor wrong = Tensor::of<std::int64_t>({1}, std::vector<std::int64_t>{2}), none = Tensor::host(DType::i64, {0});
+  CHECK_THROWS_MATCHES(k.cross_entropy(nullptr, loss, logits, wrong), std::out_of_range,
+                       MessageMatches(ContainsSubstring("target 2 is out of range; classes: 2")));
+  CHECK_THROWS_MATCHES(k.cross_entropy_backward(nullptr, logits, logits, wrong), std::out_of_range,
+                       MessageMatches(ContainsSubstring("target 2 is out of range; classes: 2")));
+  CHECK_THROWS_AS(k.cross_entropy(nullptr, loss, logits, none), std::invalid_argument);
+  k.cross_entropy(nullptr, loss, Tensor::host(DType::f32, {0, 2}), none);
+  CHECK(std::isnan(loss.values<float>()[0]));
+}
+
 TEST_CASE("sgd steps against the gradient") {
   const Tensor parameter = f32({2}, {1, 2});
   k.sgd(nullptr, parameter, f32({2}, {4, -8}), 0.25);
@@ -243,6 +302,7 @@ TEST_CASE("operands that do not fit are refused by name, rule and shapes") {
   CHECK_THROWS_AS(k.sum(nullptr, two, three), std::invalid_argument);
   CHECK_THROWS_AS(k.dot_rows(nullptr, two, matrix, three), std::invalid_argument);
   CHECK_THROWS_AS(k.sgd(nullptr, two, three, 1), std::invalid_argument);
+  CHECK_THROWS_AS(k.adam(nullptr, two, two, two, two, {.step = 0}), std::invalid_argument);
   CHECK_THROWS_AS(k.adamw(nullptr, two, two, two, three, {}), std::invalid_argument);
   CHECK_THROWS_AS(k.adamw(nullptr, two, two, two, two, {.step = 0}), std::invalid_argument);
   CHECK_THROWS_MATCHES(k.relu(nullptr, two, as(DType::f64, two)), std::invalid_argument, MessageMatches(ContainsSubstring("one dtype")));

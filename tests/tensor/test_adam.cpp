@@ -1,4 +1,5 @@
 #include <cmath>
+#include <cstdint>
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -57,4 +58,23 @@ TEST_CASE("adamw interpolates from the nearer end: a beta1 of 0 takes the gradie
   const Tensor gradient = Tensor::of<float>({1}, slope);
   cpu_kernels().adamw(nullptr, Tensor::of<float>({1}, one), gradient, moment1, moment2, {.beta1 = 0});
   CHECK(moment1.values<float>()[0] == 0.1F);
+}
+
+TEST_CASE("adam is adamw without decay, and on the gradient and the decayed weight with it") {
+  const std::vector<float> slopes = {0.5F, -3, 1e-3F}, start = {1, -2, 0.25F};
+  for (const double decay : {0.0, 0.25}) {
+    const Tensor one = Tensor::of<float>({3}, start), other = one.clone();
+    const Tensor first = Tensor::host(DType::f32, {3}), second = first.clone(), other_first = first.clone(), other_second = first.clone();
+    for (const std::int64_t step : {1, 2, 3}) {
+      const Tensor gradient = Tensor::of<float>({3}, slopes);
+      cpu_kernels().adam(nullptr, one, gradient, first, second, {.rate = 0.125, .weight_decay = decay, .step = step});
+      const Tensor shrinking = other.clone();
+      cpu_kernels().scale(nullptr, shrinking, shrinking, decay);
+      cpu_kernels().accumulate(nullptr, shrinking, gradient);
+      cpu_kernels().adamw(nullptr, other, shrinking, other_first, other_second, {.rate = 0.125, .step = step});
+      CHECK(gradient == Tensor::of<float>({3}, slopes));  // the gradient itself is left alone
+    }
+    CHECK(one == other);
+    CHECK(second == other_second);
+  }
 }

@@ -1,0 +1,113 @@
+#include <algorithm>
+#include <type_traits>
+
+#include "harness/tensor/cpu_kernels.hpp"
+#include "harness/tensor/cpu_operands.hpp"
+
+namespace shardproof::cpu {
+namespace {
+
+using elements::convert;
+
+/// In what arithmetic on two element types takes place before one rounding to the result's: bf16 and f16 in float, integers in double when
+/// they meet a real number.
+template <class A, class B>
+using Compute = std::conditional_t<std::is_same_v<A, double> || std::is_same_v<B, double>, double,
+                                   std::conditional_t<std::is_integral_v<A> && std::is_integral_v<B>, double, float>>;
+
+template <class Operation> void map(const char* kernel, const Tensor& out, const Tensor& in, double operand, Operation operation) {
+  visit_pair(kernel, out, in, [&](auto to, auto from) {
+    using To = typename decltype(to)::type;
+    using From = typename decltype(from)::type;
+    using C = Compute<To, From>;
+    const auto source = in.values<From>();
+    const auto target = out.values<To>();
+    const C value = static_cast<C>(operand);
+    for (std::size_t i = 0; i < target.size(); ++i) target[i] = convert<To>(operation(convert<C>(source[i]), value));
+  });
+}
+
+}  // namespace
+
+void CpuKernels::copy(NativeStream, const Tensor& out, const Tensor& in) const {
+  visit_pair("copy", out, in, [&](auto to, auto from) {
+    using To = typename decltype(to)::type;
+    using From = typename decltype(from)::type;
+    std::ranges::transform(in.values<From>(), out.values<To>().begin(), convert<To, From>);
+  });
+}
+
+void CpuKernels::fill(NativeStream, const Tensor& out, double value) const {
+  require(out.defined(), "fill", "the operand must be defined", out);
+  elements::visit(out.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    std::ranges::fill(out.values<T>(), convert<T>(value));
+  });
+}
+
+void CpuKernels::scale(NativeStream, const Tensor& out, const Tensor& in, double factor) const {
+  map("scale", out, in, factor, [](auto element, auto by) { return element * by; });
+}
+
+void CpuKernels::divide(NativeStream, const Tensor& out, const Tensor& in, double divisor) const {
+  map("divide", out, in, divisor, [](auto element, auto by) { return element / by; });
+}
+
+void CpuKernels::accumulate(NativeStream, const Tensor& out, const Tensor& in) const {
+  visit_pair("accumulate", out, in, [&](auto to, auto from) {
+    using To = typename decltype(to)::type;
+    using From = typename decltype(from)::type;
+    const auto source = in.values<From>();
+    const auto target = out.values<To>();
+    for (std::size_t i = 0; i < target.size(); ++i) {
+      if constexpr (std::is_integral_v<To> && std::is_integral_v<From>) {
+        target[i] = static_cast<To>(static_cast<std::uint64_t>(target[i]) + static_cast<std::uint64_t>(source[i]));
+      } else {
+        using C = Compute<To, From>;
+        target[i] = convert<To>(convert<C>(target[i]) + convert<C>(source[i]));
+      }
+    }
+  });
+}
+
+void CpuKernels::relu(NativeStream, const Tensor& out, const Tensor& in) const {
+  require(out.numel() == in.numel(), "relu", "operands must have as many elements", out, in);
+  visit_real(
+      "relu",
+      [&](auto type) {
+        using T = typename decltype(type)::type;
+    // NaN is not <= 0 and passes through, as in PyTorch.
+        std::ranges::transform(in.values<T>(), out.values<T>().begin(), [](T x) { return x <= T{0} ? T{0} : x; });
+      },
+      out, in);
+}
+
+void CpuKernels::relu_backward(NativeStream, const Tensor& grad_in, const Tensor& grad_out, const Tensor& out) const {
+  const bool fit = grad_in.numel() == out.numel() && grad_out.numel() == out.numel();
+  require(fit, "relu_backward", "operands must have as many elements", grad_in, grad_out, out);
+  visit_real(
+      "relu_backward",
+      [&](auto type) {
+        using T = typename decltype(type)::type;
+        const auto target = grad_in.values<T>(), incoming = grad_out.values<T>(), result = out.values<T>();
+        for (std::size_t i = 0; i < target.size(); ++i) target[i] = result[i] <= T{0} ? T{0} : incoming[i];
+      },
+      grad_in, grad_out, out);
+}
+
+void CpuKernels::scale_by(NativeStream, const Tensor& out, const Tensor& in, const Tensor& factor) const {
+  require(out.numel() == in.numel() && factor.numel() == 1, "scale_by", "operands must have as many elements, and the factor one", out, in,
+          factor);
+  visit_real(
+      "scale_by",
+      [&](auto type) {
+        using T = typename decltype(type)::type;
+        const T by = factor.values<T>()[0];
+        std::ranges::transform(in.values<T>(), out.values<T>().begin(), [by](T x) { return x * by; });
+      },
+      out, in, factor);
+}
+
+void CpuKernels::spin(NativeStream, std::int64_t) const {}
+
+}  // namespace shardproof::cpu

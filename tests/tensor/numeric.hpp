@@ -1,0 +1,64 @@
+// Kernels against formulas written down a second time, in double precision.
+#pragma once
+
+#include <cmath>
+#include <functional>
+#include <random>
+#include <vector>
+
+#include <catch2/catch_test_macros.hpp>
+
+#include "harness/tensor/kernels.hpp"
+
+namespace shardproof::numeric {
+
+using Values = std::vector<double>;
+
+/// Multiples of 1/64 in [-2, 2]: exact in f32.
+inline Values draw(std::size_t count, unsigned seed) {
+  std::mt19937 random(seed);
+  std::uniform_int_distribution<int> small(-128, 128);
+  Values values;
+  for (std::size_t i = 0; i < count; ++i) values.push_back(small(random) / 64.0);
+  return values;
+}
+
+inline Tensor tensor(DType dtype, const Shape& shape, const Values& values) {
+  const Tensor result = Tensor::host(dtype, shape);
+  cpu_kernels().copy(nullptr, result, Tensor::of<double>(shape, values));
+  return result;
+}
+
+/// The gradient of sum(weight * f(at)) by `at`, by central differences.
+inline Values slopes(const std::function<Values(const Values&)>& f, const Values& at, const Values& weight) {
+  constexpr double step = 1e-5;
+  const auto total = [&](std::size_t moved, double by) {
+    Values there = at;
+    there[moved] += by;
+    const Values result = f(there);
+    double sum = 0;
+    for (std::size_t i = 0; i < result.size(); ++i) sum += result[i] * weight[i];
+    return sum;
+  };
+  Values gradient;
+  for (std::size_t i = 0; i < at.size(); ++i) gradient.push_back((total(i, step) - total(i, -step)) / (2 * step));
+  return gradient;
+}
+
+inline Values plus(Values a, const Values& b) {
+  for (std::size_t i = 0; i < a.size(); ++i) a[i] += b[i];
+  return a;
+}
+
+/// Up to the rounding of the tensor's dtype, for values of a few units.
+inline void check_close(const Tensor& actual, const Values& expected) {
+  const double tolerance = actual.dtype() == DType::f32 ? 1e-5 : 1e-8;
+  const Values found = actual.to_doubles();
+  REQUIRE(found.size() == expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    CAPTURE(to_string(actual.dtype()), i, found[i], expected[i]);
+    CHECK(std::abs(found[i] - expected[i]) <= tolerance);
+  }
+}
+
+}  // namespace shardproof::numeric
