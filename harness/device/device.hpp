@@ -100,6 +100,9 @@ class Communicator {
   int size() const { return static_cast<int>(members().size()); }
   /// Issues the collective on the stream. A group of one rank must not be asked: std::logic_error.
   virtual void run(Stream stream, const Collective& collective) = 0;
+  /// Collective over this group, of the hosts alone: ranks of equal color form a group, ordered by (key, rank). A negative color joins
+  /// none: nullptr.
+  virtual std::unique_ptr<Communicator> split(int color, int key, std::string_view name) = 0;
 };
 
 }  // namespace shardproof

@@ -7,6 +7,29 @@ namespace shardproof {
 
 namespace {
 
+// A communicator that acts through an altered one, and so do the groups split off it.
+class AlteredCommunicator final : public Communicator {
+ public:
+  using Factory = decltype(Alteration::communicator);
+
+  AlteredCommunicator(std::shared_ptr<Communicator> inner, Factory factory, Device& device)
+      : inner_(std::move(inner)), factory_(std::move(factory)), device_(device), acting_(factory_(*inner_, device)) {}
+
+  int rank() const override { return acting_->rank(); }
+  std::span<const int> members() const override { return acting_->members(); }
+  void run(Stream stream, const Collective& collective) override { acting_->run(stream, collective); }
+  std::unique_ptr<Communicator> split(int color, int key, std::string_view name) override {
+    std::shared_ptr<Communicator> part = inner_->split(color, key, name);
+    return part ? std::make_unique<AlteredCommunicator>(std::move(part), factory_, device_) : nullptr;
+  }
+
+ private:
+  std::shared_ptr<Communicator> inner_;
+  Factory factory_;
+  Device& device_;
+  std::unique_ptr<Communicator> acting_;
+};
+
 // A trainer together with the altered surroundings it was built on, which must outlive it.
 class AlteredTrainer final : public TrainerWrapper {
  public:
@@ -28,13 +51,17 @@ class AlteredSubject final : public Subject {
   std::set<Feature> capabilities() const override { return inner_->capabilities(); }
 
   Reply create(const scenario::Model& model, const scenario::Plan& plan, const Seat& seat, std::unique_ptr<Trainer>& out) override {
+    scenario::Model altered_model = model;
+    if (alteration_.model) alteration_.model(altered_model);
     scenario::Plan altered_plan = plan;
     if (alteration_.plan) alteration_.plan(altered_plan);
     auto device = alteration_.device ? alteration_.device(seat.device) : std::make_unique<DeviceWrapper>(seat.device);
-    auto communicator =
-        alteration_.communicator ? alteration_.communicator(seat.world, *device) : std::make_unique<CommunicatorWrapper>(seat.world);
+    std::unique_ptr<Communicator> communicator = std::make_unique<CommunicatorWrapper>(seat.world);
+    if (alteration_.communicator) {
+      communicator = std::make_unique<AlteredCommunicator>(std::move(communicator), alteration_.communicator, *device);
+    }
     std::unique_ptr<Trainer> trainer;
-    Reply reply = inner_->create(model, altered_plan, Seat{*device, *communicator, seat.rank}, trainer);
+    Reply reply = inner_->create(altered_model, altered_plan, Seat{*device, *communicator, seat.rank}, trainer);
     if (!reply.ok()) return reply;
     if (alteration_.trainer) trainer = alteration_.trainer(std::move(trainer));
     out = std::make_unique<AlteredTrainer>(std::move(trainer), std::move(device), std::move(communicator));

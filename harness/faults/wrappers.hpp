@@ -1,4 +1,5 @@
-// What stands between a faulty subject and its surroundings: each wrapper passes everything on, and a fault overrides the one thing it breaks.
+// What stands between a faulty subject and its surroundings: each wrapper passes everything on, and a fault overrides the one thing it
+// breaks.
 #pragma once
 
 #include <functional>
@@ -46,6 +47,7 @@ class CommunicatorWrapper : public Communicator {
   int rank() const override { return inner_.rank(); }
   std::span<const int> members() const override { return inner_.members(); }
   void run(Stream stream, const Collective& collective) override { inner_.run(stream, collective); }
+  std::unique_ptr<Communicator> split(int color, int key, std::string_view name) override { return inner_.split(color, key, name); }
 
  protected:
   Communicator& inner_;
@@ -55,7 +57,7 @@ class TrainerWrapper : public Trainer {
  public:
   explicit TrainerWrapper(std::unique_ptr<Trainer> inner) : inner_(std::move(inner)) {}
 
-  Reply perform(const scenario::Action& action, const Tensor& input) override { return inner_->perform(action, input); }
+  Reply perform(const scenario::Action& action, const Batch& batch) override { return inner_->perform(action, batch); }
   Reply loss(Tensor& out) override { return inner_->loss(out); }
   Reply parameters(std::vector<ParameterView>& out) override { return inner_->parameters(out); }
 
@@ -65,9 +67,11 @@ class TrainerWrapper : public Trainer {
 
 /// What a fault changes about a subject; an empty member changes nothing.
 struct Alteration {
+  std::function<void(scenario::Model&)> model;
   std::function<void(scenario::Plan&)> plan;
   std::function<std::unique_ptr<Device>(Device&)> device;
-  std::function<std::unique_ptr<Communicator>(Communicator&, Device&)> communicator;  ///< the device is the altered one
+  /// The device is the altered one. Called for the world, and again for every group that is split off: the defect is in those too.
+  std::function<std::unique_ptr<Communicator>(Communicator&, Device&)> communicator;
   std::function<std::unique_ptr<Trainer>(std::unique_ptr<Trainer>)> trainer;
 };
 

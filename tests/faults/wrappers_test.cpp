@@ -1,5 +1,8 @@
-// What a fault wraps must pass everything else on: an alteration that alters nothing changes nothing, and a dropped wait is the only one gone.
+// What a fault wraps must pass everything else on: an alteration that alters nothing changes nothing, and a dropped wait is the only one
+// gone.
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
+#include <thread>
 
 #include "fixtures/engines/fully_shard/fully_shard.hpp"
 #include "harness/device/sim/sim_device.hpp"
@@ -72,4 +75,35 @@ TEST_CASE("a plan for another engine is refused, not guessed at") {
   const auto groups = make_thread_world({.control = &control, .epoch = [](int) { return 1U; }});
   engines::FullyShard subject;
   CHECK_THROWS_AS(scenario::play(scenario, subject, *groups.front(), 0), scenario::SubjectError);
+}
+
+TEST_CASE("what alters the world's collectives alters those of every group split off it") {
+  struct Counting final : CommunicatorWrapper {
+    Counting(Communicator& inner, int& calls) : CommunicatorWrapper(inner), calls_(calls) {}
+    void run(Stream stream, const Collective& collective) override {
+      ++calls_;
+      CommunicatorWrapper::run(stream, collective);
+    }
+    int& calls_;
+  };
+  ControlPage control = ControlPage::anonymous(4);
+  const auto groups = make_thread_world({.control = &control, .epoch = [](int) { return 1U; }});
+  scenario::Scenario scenario = scenario::sleeping_stack(2);
+  scenario.plan.mesh = {.shape = {2, 2}, .names = {"replicate", "shard"}};
+  std::vector<int> calls(groups.size()), issued(groups.size());
+  {
+    std::vector<std::jthread> ranks;
+    for (std::size_t rank = 0; rank < groups.size(); ++rank) {
+      ranks.emplace_back([&, rank] {
+        const auto counting =
+            altered(std::make_unique<engines::FullyShard>(),
+                    {.communicator = [&, rank](Communicator& inner, Device&) { return std::make_unique<Counting>(inner, calls[rank]); }});
+        const scenario::Run run = scenario::play(scenario, *counting, *groups[rank], static_cast<int>(rank));
+        issued[rank] = static_cast<int>(
+            std::ranges::count_if(run.trace().facts, [](const Fact& fact) { return std::holds_alternative<fact::Collective>(fact); }));
+      });
+    }
+  }
+  CHECK(issued.front() > 4);
+  CHECK(calls == issued);
 }

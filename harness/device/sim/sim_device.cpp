@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -50,6 +51,7 @@ class SimDevice::State : public std::enable_shared_from_this<State> {
   std::shared_ptr<Storage> allocate(Stream stream, std::size_t bytes, MemoryClass memory, std::string_view label);
   void release(Stream stream, const std::shared_ptr<Storage>& storage);
   void host_access(std::string_view label, const std::vector<Tensor>& reads, const std::vector<Tensor>& writes);
+  void hide_undeclared_memory() { hides_ = true; }
   void mark(std::string_view text) { note(fact::Mark{std::string(text), end_of_[Device::compute.id]}); }
   void run(Stream stream, const Collective& collective, Group& group, Resources& resources);
   std::shared_ptr<Resources> resources(const Group& group);
@@ -71,6 +73,7 @@ class SimDevice::State : public std::enable_shared_from_this<State> {
   std::uint32_t timeline(Stream stream, std::string_view operation) const;
   Nanoseconds time_of(Event event, std::string_view operation) const;
   void give_back(std::uint32_t timeline, Memory& memory);
+  void run_alone(const Work& work) const;
 
   CostModel costs_;
   Trace trace_;
@@ -80,6 +83,8 @@ class SimDevice::State : public std::enable_shared_from_this<State> {
   std::uint64_t buffers_made_ = 0;
   std::size_t live_bytes_ = 0;
   std::map<const Group*, std::weak_ptr<Resources>> resources_;
+  bool hides_ = false;
+  std::map<std::uint64_t, Memory*> alive_;  // by buffer
 };
 
 class SimDevice::State::Memory final : public Storage {
@@ -100,10 +105,9 @@ class SimDevice::State::Memory final : public Storage {
     released_ = true;
     fill();
   }
-
- private:
   void fill() { std::memset(data(), std::to_integer<int>(poison), bytes()); }
 
+ private:
   std::shared_ptr<State> state_;
   std::uint32_t stream_;
   std::string label_;
@@ -112,15 +116,20 @@ class SimDevice::State::Memory final : public Storage {
 
 class SimDevice::State::Channel final : public Communicator {
  public:
-  Channel(std::shared_ptr<State> state, Group& group) : state_(std::move(state)), group_(group), resources_(state_->resources(group)) {}
+  Channel(std::shared_ptr<State> state, std::shared_ptr<Group> group)
+      : state_(std::move(state)), group_(std::move(group)), resources_(state_->resources(*group_)) {}
 
-  int rank() const override { return group_.rank(); }
-  std::span<const int> members() const override { return group_.members(); }
-  void run(Stream stream, const Collective& collective) override { state_->run(stream, collective, group_, *resources_); }
+  int rank() const override { return group_->rank(); }
+  std::span<const int> members() const override { return group_->members(); }
+  void run(Stream stream, const Collective& collective) override { state_->run(stream, collective, *group_, *resources_); }
+  std::unique_ptr<Communicator> split(int color, int key, std::string_view name) override {
+    std::shared_ptr<Group> part = group_->split(color, key, name);
+    return part ? std::make_unique<Channel>(state_, std::move(part)) : nullptr;
+  }
 
  private:
   std::shared_ptr<State> state_;
-  Group& group_;
+  std::shared_ptr<Group> group_;
   std::shared_ptr<Resources> resources_;
 };
 
@@ -154,7 +163,11 @@ void SimDevice::State::submit(Stream stream, const Work& work) {
     throw std::invalid_argument(
         fmt::format("submit on rank {}: {} \"{}\" would take {} ns", trace_.rank, to_string(work.kind), work.label, cost));
   }
-  if (work.run) work.run(cpu_kernels(), nullptr);
+  if (work.run && hides_) {
+    run_alone(work);
+  } else if (work.run) {
+    work.run(cpu_kernels(), nullptr);
+  }
   host_clock_ += costs_.host_call;
   const Nanoseconds start = std::max(end_of_[on], host_clock_);
   end_of_[on] = start + cost;
@@ -207,6 +220,7 @@ std::shared_ptr<Storage> SimDevice::State::allocate(Stream stream, std::size_t b
   const std::uint64_t id = buffers_made_ + 1;
   auto storage = std::make_shared<Memory>(shared_from_this(), on, data.get(), bytes, id, std::string(label));
   static_cast<void>(data.release());  // the storage's from here on
+  alive_[id] = storage.get();
   buffers_made_ = id;
   live_bytes_ += bytes;
   note(fact::Allocated{on, id, bytes, memory, std::string(label)});
@@ -227,7 +241,33 @@ void SimDevice::State::release(Stream stream, const std::shared_ptr<Storage>& st
   give_back(on, *memory);
 }
 
+// With all memory out of sight but for what the work declares.
+void SimDevice::State::run_alone(const Work& work) const {
+  const auto is_declared = [&work](std::uint64_t buffer) {
+    const auto names = [buffer](const Tensor& tensor) { return tensor.range().buffer == buffer; };
+    return std::ranges::any_of(work.reads, names) || std::ranges::any_of(work.writes, names);
+  };
+  std::vector<std::pair<Memory*, std::vector<std::byte>>> hidden;
+  for (const auto& [buffer, memory] : alive_) {
+    if (is_declared(buffer)) continue;
+    hidden.emplace_back(memory, std::vector<std::byte>(memory->data(), memory->data() + memory->bytes()));
+    memory->fill();
+  }
+  work.run(cpu_kernels(), nullptr);
+  for (const auto& [memory, bytes] : hidden) std::ranges::copy(bytes, memory->data());
+
+  for (const Tensor& written : work.writes) {
+    if (written.dtype() != DType::f32) continue;
+    const auto untouched = [](float value) { return std::bit_cast<std::uint32_t>(value) == 0xFFFFFFFFU; };
+    if (std::ranges::none_of(written.values<float>(), untouched)) continue;
+    throw std::logic_error(
+        fmt::format("submit on rank {}: {} \"{}\" says that it writes {} of buffer {}, and leaves elements of it as they were allocated",
+                    trace_.rank, to_string(work.kind), work.label, to_string(written.shape()), written.range().buffer));
+  }
+}
+
 void SimDevice::State::give_back(std::uint32_t timeline, Memory& memory) {
+  alive_.erase(memory.buffer());
   note(fact::Released{timeline, memory.buffer()});
   live_bytes_ -= memory.bytes();
   memory.retire();
@@ -299,7 +339,10 @@ void SimDevice::host_access(std::string_view label, const std::vector<Tensor>& r
   state_->host_access(label, reads, writes);
 }
 void SimDevice::mark(std::string_view text) { state_->mark(text); }
-std::unique_ptr<Communicator> SimDevice::communicator(Group& group) { return std::make_unique<State::Channel>(state_, group); }
+std::unique_ptr<Communicator> SimDevice::communicator(Group& group) {
+  return std::make_unique<State::Channel>(state_, std::shared_ptr<Group>(std::shared_ptr<void>(), &group));  // borrowed
+}
+void SimDevice::hide_undeclared_memory() { state_->hide_undeclared_memory(); }
 const Trace& SimDevice::trace() const { return state_->trace(); }
 Trace SimDevice::take_trace() { return state_->take_trace(); }
 Nanoseconds SimDevice::host_clock() const { return state_->host_clock(); }
