@@ -47,7 +47,7 @@ std::vector<fact::Collective> collectives(const Trace& trace) {
   return found;
 }
 
-// -- JSON ----------------------------------------------------------------------------------------------------------------------------------
+// -- JSON ---------------------------------------------------------------------------------------------------------------------------------
 
 Json times(std::span<const PlayResult> ranks, std::size_t iteration) {
   Json json = Json::object();
@@ -63,7 +63,8 @@ Json times(std::span<const PlayResult> ranks, std::size_t iteration) {
 Json values(const std::vector<PlayedTensor>& tensors) {
   Json json = Json::object();
   for (const PlayedTensor& tensor : tensors) {
-    json[tensor.name] = {{"dtype", to_string(tensor.dtype)}, {"shape", tensor.shape}, {"start", tensor.start}, {"hex", tensor.bits}};
+    json[tensor.name] = {
+        {"dtype", to_string(tensor.dtype)}, {"shape", tensor.shape}, {"dim", tensor.dim}, {"start", tensor.start}, {"hex", tensor.bits}};
   }
   return json;
 }
@@ -97,7 +98,7 @@ Json write(const PlayResult& rank) {
   return json;
 }
 
-// -- Text ----------------------------------------------------------------------------------------------------------------------------------
+// -- Text ---------------------------------------------------------------------------------------------------------------------------------
 
 struct Letter {
   std::string_view kind;

@@ -48,7 +48,12 @@ std::string bits_of(const Tensor& tensor) {
 }
 
 PlayedTensor played(const scenario::CapturedParameter& parameter, const Tensor& tensor) {
-  return {.name = parameter.name, .shape = tensor.shape(), .start = parameter.start, .dtype = tensor.dtype(), .bits = bits_of(tensor)};
+  return {.name = parameter.name,
+          .shape = tensor.shape(),
+          .dim = parameter.dim,
+          .start = parameter.start,
+          .dtype = tensor.dtype(),
+          .bits = bits_of(tensor)};
 }
 
 PlayedIteration played(const scenario::Iteration& iteration) {
@@ -77,12 +82,16 @@ std::vector<PhaseTimes> phases(const scenario::Run& run) {
   std::vector<PhaseTimes> all;
   int iteration = 0;
   for (const scenario::Script::Segment& segment : run.scenario().script.segments) {
-    const auto once = [&](ActionKind kind) { return std::ranges::count(segment.body, kind, &scenario::Action::kind) == 1; };
+    const auto once = [&](ActionKind kind) {
+      return std::ranges::count_if(segment.body, [kind](const auto& action) { return action.kind == kind && action.fails_in.empty(); }) ==
+             1;
+    };
     for (int i = 0; i < segment.iterations; ++i, ++iteration) {
       PhaseTimes& times = all.emplace_back();
       if (!once(ActionKind::forward)) continue;
       const std::string start = mark(iteration, ActionKind::forward), middle = mark(iteration, ActionKind::forward, true);
       const std::string end = mark(iteration, once(ActionKind::backward) ? ActionKind::backward : ActionKind::forward, true);
+      if (marks.at(end) < marks.at(start)) continue;  // a backward of the iteration before
       const Trace part = slice(run.trace(), marks.at(start), marks.at(end));
       times.forward = trace::between(part, start, middle);
       if (!once(ActionKind::backward)) continue;

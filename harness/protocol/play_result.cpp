@@ -10,8 +10,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Json write(const PlayedTensor& tensor) {
-  return {
-      {"name", tensor.name}, {"shape", tensor.shape}, {"start", tensor.start}, {"dtype", to_string(tensor.dtype)}, {"bits", tensor.bits}};
+  return {{"name", tensor.name}, {"shape", tensor.shape}, {"dim", tensor.dim}, {"start", tensor.start}, {"dtype", to_string(tensor.dtype)},
+          {"bits", tensor.bits}};
 }
 
 Json write(const std::vector<PlayedTensor>& tensors) {
@@ -27,6 +27,7 @@ std::vector<PlayedTensor> read_tensors(const Fields& fields, const char* name) {
     PlayedTensor& read = tensors.emplace_back();
     read.name = tensor.text("name");
     for (const Json& extent : tensor.array("shape")) read.shape.push_back(read_integer<std::int64_t>(extent, tensor.where("shape")));
+    read.dim = tensor.integer<int>("dim");
     read.start = tensor.integer<std::int64_t>("start");
     read.dtype = read_enum(tensor, "dtype", DType::u8);
     read.bits = tensor.text("bits");

@@ -15,7 +15,8 @@ namespace shardproof {
 struct PlayedTensor {
   std::string name;
   std::vector<std::int64_t> shape;  ///< of the part
-  std::int64_t start = 0;           ///< its first row in the whole
+  int dim = 0;                      ///< along which it is a part
+  std::int64_t start = 0;           ///< where in the whole it begins
   DType dtype = DType::f32;
   std::string bits;
 };

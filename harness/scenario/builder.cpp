@@ -67,6 +67,21 @@ SleepingStack& SleepingStack::reshard_after_forward(bool reshard) {
   return *this;
 }
 
+SleepingStack& SleepingStack::prefetch(int forward, int backward) {
+  std::vector<WrapGroup>& wrap = scenario_.plan.wrap;
+  const auto layers = static_cast<int>(wrap.size()) - 1;  // the last is the root
+  const auto name = [&wrap](int layer) { return wrap[static_cast<std::size_t>(layer)].modules.front(); };
+  scenario_.plan.backward_prefetch = BackwardPrefetch::none;
+  for (int layer = 0; layer < layers; ++layer) {
+    WrapGroup& group = wrap[static_cast<std::size_t>(layer)];
+    group.forward_prefetch.clear();
+    group.backward_prefetch.clear();
+    for (int ahead = 1; ahead <= forward && layer + ahead < layers; ++ahead) group.forward_prefetch.push_back(name(layer + ahead));
+    for (int ahead = 1; ahead <= backward && ahead <= layer; ++ahead) group.backward_prefetch.push_back(name(layer - ahead));
+  }
+  return *this;
+}
+
 SleepingStack& SleepingStack::serial() {
   scenario_.costs.single_stream = true;
   return *this;

@@ -22,6 +22,7 @@ class SleepingStack {
   SleepingStack& all_gather(std::chrono::nanoseconds each);
   SleepingStack& reduce_scatter(std::chrono::nanoseconds each);
   SleepingStack& reshard_after_forward(bool reshard);
+  SleepingStack& prefetch(int forward, int backward);  ///< by lists, so many layers ahead; replaces the plan's policy
   SleepingStack& serial();                    ///< everything on the compute stream
   SleepingStack& train(int iterations, Optimizer optimizer);  ///< forward, backward, step, capture, zero_grad
   operator Scenario() const { return scenario_; }

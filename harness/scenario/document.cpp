@@ -37,7 +37,7 @@ void Node::fail(std::string_view expected) const { refuse(place_.empty() ? "scen
 
 std::string Node::place_of(std::string_view key) const { return place_.empty() ? std::string(key) : fmt::format("{}.{}", place_, key); }
 
-void Node::expect_keys(std::initializer_list<std::string_view> known) const {
+void Node::expect_keys(std::span<const std::string_view> known) const {
   if (!value_.is_object()) fail("an object");
   for (const auto& [key, value] : value_.items()) {
     if (std::ranges::find(known, std::string_view(key)) != known.end()) continue;
@@ -78,6 +78,11 @@ std::string Node::text() const {
   return value_.get<std::string>();
 }
 
+std::string Node::nonempty_text() const {
+  if (!value_.is_string() || value_.get_ref<const std::string&>().empty()) fail("a text that is not empty");
+  return value_.get<std::string>();
+}
+
 std::vector<std::string> Node::texts() const {
   std::vector<std::string> all;
   for (const Node& element : elements()) all.push_back(element.text());
@@ -101,6 +106,11 @@ std::int64_t Node::integer(std::int64_t least, std::int64_t most) const {
 
 double Node::number() const {
   if (!value_.is_number() || !std::isfinite(value_.get<double>())) fail("a finite number");
+  return value_.get<double>();
+}
+
+double Node::positive_number() const {
+  if (!value_.is_number() || !std::isfinite(value_.get<double>()) || !(value_.get<double>() > 0)) fail("a positive number");
   return value_.get<double>();
 }
 

@@ -1,5 +1,5 @@
-// Reading a document that people write: every value is asked for by its type and range, every key must be known, and an error says where it is
-// (`plan.wrap[2].modules`), what was expected there and what was found. For .cpp files only: it pulls in the whole JSON library.
+// Reading a document that people write: every value is asked for by its type and range, every key must be known, and an error says where it
+// is (`plan.wrap[2].modules`), what was expected there and what was found. For .cpp files only: it pulls in the whole JSON library.
 #pragma once
 
 #include <fmt/format.h>
@@ -8,6 +8,7 @@
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -28,7 +29,8 @@ class Node {
   // -- Objects
 
   /// Fails unless this is an object whose keys are all among these.
-  void expect_keys(std::initializer_list<std::string_view> known) const;
+  void expect_keys(std::span<const std::string_view> known) const;
+  void expect_keys(std::initializer_list<std::string_view> known) const { expect_keys(std::span(known.begin(), known.size())); }
   bool has(std::string_view key) const;
   Node at(std::string_view key) const;  ///< fails where it is missing
   std::optional<Node> find(std::string_view key) const;
@@ -38,10 +40,12 @@ class Node {
 
   std::vector<Node> elements() const;
   std::string text() const;
+  std::string nonempty_text() const;
   std::vector<std::string> texts() const;
   bool boolean() const;
   std::int64_t integer(std::int64_t least, std::int64_t most) const;
   double number() const;  ///< finite
+  double positive_number() const;
   Nanoseconds duration() const;  ///< nanoseconds as an integer, or a text like `25ms`; not negative
   bool is_text() const { return value_.is_string(); }
   bool is_object() const { return value_.is_object(); }

@@ -9,4 +9,11 @@ Tensor tensor(std::uint32_t seed, const Shape& shape, int divisor) {
   return result;
 }
 
+Tensor tokens(std::uint32_t seed, const Shape& shape, std::int64_t count) {
+  Tensor result = Tensor::host(DType::i64, shape);
+  std::uint32_t index = 0;
+  for (std::int64_t& value : result.values<std::int64_t>()) value = static_cast<std::int64_t>(bits(seed, index++)) % count;
+  return result;
+}
+
 }  // namespace shardproof::formula

@@ -22,4 +22,7 @@ constexpr int small_integer(std::uint32_t seed, std::uint32_t index) { return st
 /// f32 on the host; element i (row-major) is small_integer(seed, i) / divisor.
 Tensor tensor(std::uint32_t seed, const Shape& shape, int divisor);
 
+/// i64 on the host; element i (row-major) is bits(seed, i) mod count.
+Tensor tokens(std::uint32_t seed, const Shape& shape, std::int64_t count);
+
 }  // namespace shardproof::formula

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <exception>
+#include <map>
 #include <utility>
 
 #include "harness/device/sim/sim_platform.hpp"
@@ -16,24 +17,38 @@ namespace {
 // mismatch from the subject's own errors.
 class RememberingCommunicator final : public Communicator {
  public:
-  explicit RememberingCommunicator(Communicator& inner) : inner_(inner) {}
+  explicit RememberingCommunicator(Communicator& inner)
+      : inner_(std::shared_ptr<void>(), &inner), thrown_(std::make_shared<std::exception_ptr>()) {}
 
-  int rank() const override { return inner_.rank(); }
-  std::span<const int> members() const override { return inner_.members(); }
+  int rank() const override { return inner_->rank(); }
+  std::span<const int> members() const override { return inner_->members(); }
   void run(Stream stream, const Collective& collective) override {
+    remembering([&] { inner_->run(stream, collective); });
+  }
+  std::unique_ptr<Communicator> split(int color, int key, std::string_view name) override {
+    std::shared_ptr<Communicator> part;
+    remembering([&] { part = inner_->split(color, key, name); });
+    return part ? std::unique_ptr<Communicator>(new RememberingCommunicator(std::move(part), thrown_)) : nullptr;
+  }
+  /// The first exception that passed, here or in a group split off.
+  const std::exception_ptr& thrown() const { return *thrown_; }
+
+ private:
+  RememberingCommunicator(std::shared_ptr<Communicator> inner, std::shared_ptr<std::exception_ptr> thrown)
+      : inner_(std::move(inner)), thrown_(std::move(thrown)) {}
+
+  template <class Call>
+  void remembering(Call&& call) {
     try {
-      inner_.run(stream, collective);
+      call();
     } catch (...) {
-      if (!thrown_) thrown_ = std::current_exception();
+      if (!*thrown_) *thrown_ = std::current_exception();
       throw;
     }
   }
-  /// The first exception that passed.
-  const std::exception_ptr& thrown() const { return thrown_; }
 
- private:
-  Communicator& inner_;
-  std::exception_ptr thrown_;
+  std::shared_ptr<Communicator> inner_;
+  std::shared_ptr<std::exception_ptr> thrown_;  // shared by all groups of a play
 };
 
 // Copies taken on the compute stream while the script runs, read when everything has ended.
@@ -52,12 +67,13 @@ class Performance {
   Run take() {
     for (const Script::Segment& segment : scenario_.script.segments) {
       for (int i = 0; i < segment.iterations; ++i, ++iteration_) {
+        occurrences_.clear();
         for (const Action& action : segment.body) act(action);
       }
     }
     device_.synchronize(Device::compute);
     std::vector<Iteration> iterations = bring_home();
-    input_ = {};
+    batch_ = {};
     trainer_.reset();
     device_.synchronize();  // not before: memory that the engine gives back too early would look as if it had been waited for
     const std::size_t left_alive = platform_.live_bytes();
@@ -66,25 +82,44 @@ class Performance {
 
  private:
   void act(const Action& action) {
-    if (action.kind == ActionKind::forward) input_ = input();
-    device_.mark(mark(iteration_, action.kind));
+    const bool runs = action.kind == ActionKind::forward || action.kind == ActionKind::evaluate;
+    if (runs) batch_ = batch();
+    const std::string call = fmt::format("{}{}", action.fails_in.empty() ? "" : "failing ", to_string(action.kind));
+    const int occurrence = ++occurrences_[call];
+    device_.mark(mark(iteration_, call, false, occurrence));
     if (action.kind == ActionKind::capture) {
       capture();
-    } else {
-      check(trainer_->perform(action, action.kind == ActionKind::forward ? input_ : Tensor{}), to_string(action.kind));
+    } else if (action.fails_in.empty()) {
+      check(trainer_->perform(action, runs ? batch_ : Batch{}), call);
+    } else if (trainer_->perform(action, batch_).ok()) {
+      refuse(call, fmt::format("module \"{}\" was to fail, and the forward succeeded", action.fails_in));
+    } else if (communicator_.thrown()) {
+      std::rethrow_exception(communicator_.thrown());
     }
-    device_.mark(mark(iteration_, action.kind, true));
+    device_.mark(mark(iteration_, call, true, occurrence));
   }
 
-  Tensor input() {
-    const auto seed = static_cast<std::uint32_t>(1000 + 100 * iteration_ + rank_);
-    const Tensor values = formula::tensor(seed, scenario_.script.input, scenario_.script.input_divisor);
-    const Tensor input = device_.empty(Device::compute, DType::f32, scenario_.script.input, MemoryClass::activation, "input");
+  Batch batch() {
+    const auto seed = [this](int base) { return static_cast<std::uint32_t>(base + 100 * iteration_ + rank_); };
+    const Script& script = scenario_.script;
+    const std::int64_t tokens = vocabulary(scenario_.model);
+    Batch made;
+    made.input = filled("input", tokens > 0 ? formula::tokens(seed(5000), script.input, tokens)
+                                            : formula::tensor(seed(1000), script.input, script.input_divisor));
+    if (scenario_.model.loss.kind == LossKind::cross_entropy) {
+      const std::int64_t rows = tokens > 0 ? script.input[0] * script.input[1] : script.input[0];
+      made.targets = filled("targets", formula::tokens(seed(6000), {rows}, output_features(scenario_)));
+    }
+    return made;
+  }
+
+  Tensor filled(const char* label, const Tensor& values) {
+    const Tensor filled = device_.empty(Device::compute, values.dtype(), values.shape(), MemoryClass::activation, label);
     device_.submit(Device::compute,
-                   {.kind = WorkKind::fill, .label = "input", .writes = {input}, .run = [=](const Kernels& kernels, NativeStream stream) {
-                      kernels.copy(stream, input, values);
+                   {.kind = WorkKind::fill, .label = label, .writes = {filled}, .run = [=](const Kernels& kernels, NativeStream stream) {
+                      kernels.copy(stream, filled, values);
                     }});
-    return input;
+    return filled;
   }
 
   Tensor copy(const Tensor& source) {
@@ -112,7 +147,7 @@ class Performance {
     check(trainer_->parameters(views), "parameters");
     for (const ParameterView& view : views) {
       if (!view.shard.defined()) refuse("parameters", fmt::format("\"{}\" has no shard", view.name));
-      snapshot.parameters.push_back({view.name, view.shape, view.start, copy(view.shard), copy(view.gradient)});
+      snapshot.parameters.push_back({view.name, view.shape, view.dim, view.start, copy(view.shard), copy(view.gradient)});
     }
     snapshots_.push_back(std::move(snapshot));
   }
@@ -140,7 +175,7 @@ class Performance {
   }
 
   [[noreturn]] void refuse(std::string_view call, std::string_view why) const {
-    throw SubjectError(fmt::format("subject: {} in iteration {} on rank {}: {}", call, iteration_, rank_, why));
+    throw SubjectError(fmt::format("subject: {} in iteration {} on rank {}: {}", call, iteration_, rank_, why), std::string(why));
   }
 
   void check(const Reply& reply, std::string_view call) {
@@ -158,7 +193,8 @@ class Performance {
   int iteration_ = 0;
   std::vector<std::string> warnings_;
   std::vector<Snapshot> snapshots_;
-  Tensor input_;
+  Batch batch_;
+  std::map<std::string, int> occurrences_;  // of calls in this iteration
   std::unique_ptr<Trainer> trainer_;  // last: it goes before what it stands on
 };
 
@@ -169,8 +205,9 @@ Run play(const Scenario& scenario, Subject& subject, Platform& platform, int ran
   return Performance(scenario, subject, platform, rank).take();
 }
 
-Run play(const Scenario& scenario, Subject& subject, Group& world, int rank) {
+Run play(const Scenario& scenario, Subject& subject, Group& world, int rank, Scrutiny scrutiny) {
   SimPlatform platform(scenario.costs, world, rank);
+  if (scrutiny == Scrutiny::declared_memory) platform.hide_undeclared_memory();
   return play(scenario, subject, platform, rank);
 }
 

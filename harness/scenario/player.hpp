@@ -2,6 +2,8 @@
 #pragma once
 
 #include <stdexcept>
+#include <string>
+#include <utility>
 
 #include "harness/device/platform.hpp"
 #include "harness/fabric/group.hpp"
@@ -13,14 +15,25 @@ namespace shardproof::scenario {
 /// A call of the subject answered with an error; the text names the call, the iteration and the rank.
 class SubjectError : public std::runtime_error {
  public:
-  using std::runtime_error::runtime_error;
+  SubjectError(const std::string& text, std::string reason) : std::runtime_error(text), reason_(std::move(reason)) {}
+  /// What the subject itself said: the same on every rank, where ranks have made the same mistake.
+  const std::string& reason() const { return reason_; }
+
+ private:
+  std::string reason_;
 };
 
-/// All ranks play the same scenario, each on a fresh platform. Throws SubjectError, and what the group throws (a subject's error that stems from a released
-/// wait or a mismatch is passed on as that).
+/// All ranks play the same scenario, each on a fresh platform. Throws SubjectError, and what the group throws (a subject's error that stems
+/// from a released wait or a mismatch is passed on as that).
 Run play(const Scenario& scenario, Subject& subject, Platform& platform, int rank);
 
+/// How closely the simulated device looks.
+enum class Scrutiny : std::uint8_t {
+  usual,
+  declared_memory,  ///< SimDevice::hide_undeclared_memory
+};
+
 /// On the simulated device, with the scenario's costs, over the fabric of `world`.
-Run play(const Scenario& scenario, Subject& subject, Group& world, int rank);
+Run play(const Scenario& scenario, Subject& subject, Group& world, int rank, Scrutiny scrutiny = Scrutiny::usual);
 
 }  // namespace shardproof::scenario

@@ -8,9 +8,12 @@
 
 namespace shardproof::scenario {
 
-std::string mark(int iteration, ActionKind action, bool end) {
-  return fmt::format("iter {} {}{}", iteration, to_string(action), end ? " end" : "");
+std::string mark(int iteration, std::string_view call, bool end, int occurrence) {
+  const std::string number = occurrence > 1 ? fmt::format(" ({})", occurrence) : "";
+  return fmt::format("iter {} {}{}{}", iteration, call, number, end ? " end" : "");
 }
+
+std::string mark(int iteration, ActionKind action, bool end, int occurrence) { return mark(iteration, to_string(action), end, occurrence); }
 
 Run::Run(Scenario scenario, Trace trace, std::vector<Iteration> iterations, std::vector<std::string> warnings, std::size_t left_alive)
     : scenario_(std::move(scenario)),

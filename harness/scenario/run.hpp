@@ -15,6 +15,7 @@ namespace shardproof::scenario {
 struct CapturedParameter {
   std::string name;
   Shape shape;  ///< logical
+  int dim = 0;  ///< along which `start` counts
   std::int64_t start = 0;
   Tensor shard, gradient;
 };
@@ -50,7 +51,9 @@ class Run {
   std::size_t left_alive_;
 };
 
-/// The marks that a player sets around each call: `iter 0 forward`, `iter 0 forward end`, …
-std::string mark(int iteration, ActionKind action, bool end = false);
+/// The marks that a player sets around each call: `iter 0 forward`, `iter 0 forward end`, …; `iter 0 forward (2)` when the iteration makes
+/// the call a second time. A forward that is to fail counts apart: `iter 0 failing forward`.
+std::string mark(int iteration, std::string_view call, bool end = false, int occurrence = 1);
+std::string mark(int iteration, ActionKind action, bool end = false, int occurrence = 1);
 
 }  // namespace shardproof::scenario

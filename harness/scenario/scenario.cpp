@@ -25,25 +25,153 @@ void visit(const Module& module, const std::string& path, const std::function<vo
   throw std::invalid_argument(fmt::format("scenario: {}: {}", place, expected));
 }
 
+std::string place_of(const std::string& path) { return fmt::format("model, module \"{}\"", path); }
+
+bool is_container(ModuleKind kind) {
+  switch (kind) {
+    case ModuleKind::sequential:
+    case ModuleKind::residual:
+    case ModuleKind::discard:
+    case ModuleKind::list: return true;
+    case ModuleKind::linear:
+    case ModuleKind::relu:
+    case ModuleKind::scale:
+    case ModuleKind::embedding:
+    case ModuleKind::layer_norm:
+    case ModuleKind::attention:
+    case ModuleKind::use: return false;
+  }
+  return false;
+}
+
+void validate_names(const Module& module, const std::string& place) {
+  std::set<std::string> names;
+  for (const Module& child : module.children) {
+    if (child.name.empty() || child.name.find('.') != std::string::npos)
+      fail(place, fmt::format("a child is named \"{}\": a name must not be empty nor contain a dot", child.name));
+    if (!names.insert(child.name).second) fail(place, fmt::format("two children are named \"{}\"", child.name));
+  }
+}
+
 void validate_module(const Module& module, const std::string& path) {
-  const std::string place = fmt::format("model, module \"{}\"", path);
+  const std::string place = place_of(path);
   if (module.forward_sleep < 0 || module.backward_sleep < 0) fail(place, "a sleep must not be negative");
   if (module.kind != ModuleKind::linear && (module.forward_sleep != 0 || module.backward_sleep != 0)) {
     fail(place, "only a linear module sleeps");
   }
-  if (module.kind == ModuleKind::sequential) {
-    std::set<std::string> names;
-    for (const Module& child : module.children) {
-      if (child.name.empty() || child.name.find('.') != std::string::npos)
-        fail(place, fmt::format("a child is named \"{}\": a name must not be empty nor contain a dot", child.name));
-      if (!names.insert(child.name).second) fail(place, fmt::format("two children are named \"{}\"", child.name));
-    }
-    return;
-  }
-  if (!module.children.empty()) fail(place, "only a sequential module has children");
+  if (is_container(module.kind)) return validate_names(module, place);
+  if (!module.children.empty()) fail(place, fmt::format("a {} module has no children", to_string(module.kind)));
   if (module.kind == ModuleKind::linear && (module.in_features < 1 || module.out_features < 1))
     fail(place,
          fmt::format("a linear module has at least one feature on each side, not {} -> {}", module.in_features, module.out_features));
+  const bool has_features =
+      module.kind == ModuleKind::embedding || module.kind == ModuleKind::layer_norm || module.kind == ModuleKind::attention;
+  if (has_features && module.features < 1) fail(place, fmt::format("at least one feature, not {}", module.features));
+  if (module.kind == ModuleKind::embedding && (module.vocabulary < 1 || module.positions < 0))
+    fail(place,
+         fmt::format("a vocabulary of at least one token, and no or some positions, not {} and {}", module.vocabulary, module.positions));
+}
+
+// What arrives at a module: `features` of every row, or tokens.
+struct Flow {
+  std::int64_t features = 0;  ///< of tokens: how many there are of a sequence
+  bool tokens = false;
+};
+
+// Follows the forward program and says what comes out. A module may run several times.
+class FlowCheck {
+ public:
+  FlowCheck(const Model& model, const Shape& input) : model_(model), positions_(input[1]), tokens_(vocabulary(model) > 0) {}
+
+  Flow input() const { return {positions_, tokens_}; }
+
+  Flow through(const Module& module, const std::string& path, Flow in) {
+    constexpr int most = 100'000;
+    if (++runs_ > most) fail(place_of(path), fmt::format("more than {} modules run in one forward", most));
+    switch (module.kind) {
+      case ModuleKind::list: return in;
+      case ModuleKind::sequential: return children(module, path, in);
+      case ModuleKind::discard: children(module, path, in); return in;
+      case ModuleKind::residual: {
+        const Flow out = children(module, path, rows(in, path));
+        if (out.features != in.features)
+          fail(place_of(path), fmt::format("adds {} features to the {} that arrive", out.features, in.features));
+        return out;
+      }
+      case ModuleKind::linear: take(module.in_features, in, path); return {module.out_features};
+      case ModuleKind::layer_norm: take(module.features, in, path); return in;
+      case ModuleKind::attention:
+        take(module.features, in, path);
+        if (!tokens_) fail(place_of(path), "attends to the positions of a sequence, but the model takes no tokens");
+        return in;
+      case ModuleKind::relu:
+      case ModuleKind::scale: return rows(in, path);
+      case ModuleKind::embedding:
+        if (!in.tokens) fail(place_of(path), fmt::format("takes tokens, but {} features arrive", in.features));
+        if (module.positions != 0 && module.positions != in.features)
+          fail(place_of(path), fmt::format("has {} positions, but sequences of {} tokens arrive", module.positions, in.features));
+        return {module.features};
+      case ModuleKind::use: return used(module, path, in);
+    }
+    return in;
+  }
+
+ private:
+  Flow children(const Module& module, const std::string& path, Flow flow) {
+    for (const Module& child : module.children) flow = through(child, child_path(path, child.name), flow);
+    return flow;
+  }
+
+  Flow used(const Module& module, const std::string& path, Flow in) {
+    const Module* target = find(model_, module.target);
+    if (target == nullptr) fail(place_of(path), fmt::format("the model has no module \"{}\"", module.target));
+    if (target->kind == ModuleKind::list) fail(place_of(path), fmt::format("\"{}\" is a list, which has no forward", module.target));
+    if (!running_.insert(path).second) fail(place_of(path), "runs itself");
+    const Flow out = through(*target, module.target, in);
+    running_.erase(path);
+    return out;
+  }
+
+  static Flow rows(Flow in, const std::string& path) {
+    if (in.tokens) fail(place_of(path), "takes features, but tokens arrive");
+    return in;
+  }
+
+  static void take(std::int64_t features, Flow in, const std::string& path) {
+    if (rows(in, path).features != features) fail(place_of(path), fmt::format("takes {} features, but {} arrive", features, in.features));
+  }
+
+  const Model& model_;
+  std::int64_t positions_;
+  bool tokens_;
+  std::set<std::string> running_;  // uses under way
+  int runs_ = 0;
+};
+
+// The first embedding of a model comes before all that takes features.
+const Module* first_embedding(const Module& module) {
+  if (module.kind == ModuleKind::embedding) return &module;
+  if (module.kind == ModuleKind::list) return nullptr;
+  for (const Module& child : module.children) {
+    if (const Module* found = first_embedding(child)) return found;
+  }
+  return nullptr;
+}
+
+void validate_ties(const Model& model) {
+  visit(model.root, "", [&](const Module& module, const std::string& path) {
+    if (module.kind != ModuleKind::linear || module.tied_to.empty()) return;
+    const Module* owner = find(model, module.tied_to);
+    const Shape mine{module.out_features, module.in_features};
+    Shape theirs;
+    if (owner != nullptr && owner->kind == ModuleKind::linear && owner->tied_to.empty()) theirs = {owner->out_features, owner->in_features};
+    if (owner != nullptr && owner->kind == ModuleKind::embedding) theirs = {owner->vocabulary, owner->features};
+    if (owner == nullptr || owner == &module || theirs.empty())
+      fail(place_of(path), fmt::format("\"{}\" is no linear module or embedding with a weight of its own", module.tied_to));
+    if (mine != theirs)
+      fail(place_of(path), fmt::format("its weight would be {}, that of \"{}\" is {}", shardproof::to_string(mine), module.tied_to,
+                                       shardproof::to_string(theirs)));
+  });
 }
 
 void validate_loss(const Loss& loss) {
@@ -54,21 +182,111 @@ void validate_loss(const Loss& loss) {
   }
 }
 
-bool is_above(const std::string& parent, const std::string& child) {
-  return parent.empty() ? !child.empty() : child.starts_with(parent + ".");
+void require_module(const Model& model, const std::string& path, const std::string& place) {
+  if (find(model, path) == nullptr) fail(place, fmt::format("the model has no module \"{}\"", path));
 }
 
-void validate_wrapping(const std::vector<WrapGroup>& groups, const Model& model) {
+void validate_wrapping(const Plan& plan, const Model& model) {
   std::set<std::string> wrapped;
-  for (const WrapGroup& group : groups) {
-    if (group.modules.size() != 1) fail("plan, wrap", fmt::format("a group of one module is expected, not of {}", group.modules.size()));
-    const std::string& path = group.modules.front();
-    if (find(model, path) == nullptr) fail("plan, wrap", fmt::format("the model has no module \"{}\"", path));
-    if (!wrapped.insert(path).second) fail("plan, wrap", fmt::format("\"{}\" stands twice", path));
-    const auto above = std::ranges::find_if(wrapped, [&](const std::string& earlier) { return is_above(earlier, path); });
-    if (above != wrapped.end()) {
-      fail("plan, wrap", fmt::format("\"{}\" stands behind \"{}\": children come before parents", path, *above));
+  for (const WrapGroup& group : plan.wrap) {
+    if (group.modules.empty()) fail("plan, wrap", "a group of no module");
+    for (const std::string& path : group.modules) {
+      require_module(model, path, "plan, wrap");
+      const auto above =
+          std::ranges::find_if(wrapped, [&](const std::string& earlier) { return earlier != path && is_at_or_under(path, earlier); });
+      if (above != wrapped.end()) {
+        fail("plan, wrap", fmt::format("\"{}\" stands behind \"{}\": children come before parents", path, *above));
+      }
     }
+    wrapped.insert(group.modules.begin(), group.modules.end());
+  }
+  for (const WrapGroup& group : plan.wrap) {
+    for (const auto* list : {&group.forward_prefetch, &group.backward_prefetch}) {
+      for (const std::string& path : *list) {
+        if (!wrapped.contains(path)) fail("plan, wrap, prefetch", fmt::format("\"{}\" is not wrapped", path));
+      }
+    }
+  }
+}
+
+void validate_plan(const Plan& plan, const Model& model) {
+  for (const int size : plan.mesh.shape) {
+    if (size < 1) fail("plan, mesh", fmt::format("a dimension of {} ranks", size));
+  }
+  if (!plan.mesh.names.empty() && plan.mesh.names.size() != plan.mesh.shape.size())
+    fail("plan, mesh", fmt::format("{} names for {} dimensions", plan.mesh.names.size(), plan.mesh.shape.size()));
+  validate_wrapping(plan, model);
+  const std::vector<ParameterShape> all = parameters(model);
+  const auto require_parameter = [&](const std::string& name, const char* place) {
+    if (std::ranges::find(all, name, &ParameterShape::name) == all.end())
+      fail(place, fmt::format("the model has no parameter \"{}\"", name));
+  };
+  for (const std::string& name : plan.ignored_parameters) require_parameter(name, "plan, ignored_parameters");
+  for (const auto& [name, dim] : plan.shard_dims) require_parameter(name, "plan, shard_dims");
+  if (!(plan.gradient_divide_factor >= 0)) fail("plan, gradient_divide_factor", "must be positive");
+}
+
+void validate_script(const Scenario& scenario, FlowCheck& flow) {
+  const auto require_wrapped = [&](const std::string& path, const std::string& place) {
+    const bool some = std::ranges::any_of(scenario.plan.wrap, [&](const WrapGroup& group) {
+      return std::ranges::any_of(group.modules, [&](const std::string& wrapped) { return is_at_or_under(wrapped, path); });
+    });
+    if (!some) fail(place, fmt::format("no module at or under \"{}\" is wrapped", path));
+  };
+  bool forward_done = false;
+  for (const Script::Segment& segment : scenario.script.segments) {
+    if (segment.iterations < 1) fail("script, iterations", "at least one");
+    std::vector<Action> played = segment.body;  // twice shows all that more often would
+    if (segment.iterations > 1) played.insert(played.end(), segment.body.begin(), segment.body.end());
+    for (const Action& action : played) {
+      const std::string place = fmt::format("script, {}", to_string(action.kind));
+      require_module(scenario.model, action.module, place);
+      switch (action.kind) {
+        case ActionKind::forward:
+          if (!action.fails_in.empty()) require_module(scenario.model, action.fails_in, place);
+          if (action.fails_in.empty() && std::exchange(forward_done, true))
+            fail("script, body", "a second forward without a backward between");
+          [[fallthrough]];
+        case ActionKind::evaluate:
+          if (!action.module.empty()) flow.through(*find(scenario.model, action.module), action.module, flow.input());
+          break;
+        case ActionKind::backward:
+          if (!std::exchange(forward_done, false)) fail("script, body", "a backward without a forward before it");
+          break;
+        case ActionKind::clip_grad_norm:
+          if (!(action.max_norm > 0) || !(action.norm_type > 0))
+            fail(place, fmt::format("max_norm {} and norm_type {} must be positive", action.max_norm, action.norm_type));
+          break;
+        case ActionKind::unshard:
+        case ActionKind::wait_for_unshard:
+        case ActionKind::reshard:
+        case ActionKind::set_requires_gradient_sync:
+        case ActionKind::set_requires_all_reduce:
+        case ActionKind::set_reshard_after_backward:
+        case ActionKind::set_unshard_in_backward: require_wrapped(action.module, place); break;
+        case ActionKind::step:
+        case ActionKind::zero_grad:
+        case ActionKind::post_optim_event:
+        case ActionKind::capture:
+        case ActionKind::set_is_last_backward: break;
+      }
+    }
+  }
+}
+
+// A name that nothing has would cost nothing, and nobody would notice the slip.
+void validate_cost_names(const Scenario& scenario) {
+  for (const auto& [which, cost] : scenario.costs.tagged_collectives) {
+    const auto& [kind, tag] = which;
+    const auto begins_with = [&tag](const WrapGroup& group) { return !group.modules.empty() && group.modules.front() == tag; };
+    if (tag == gradient_norm_tag || std::ranges::any_of(scenario.plan.wrap, begins_with)) continue;
+    fail(fmt::format("costs, collective {}", to_string(kind)),
+         fmt::format("no group is named \"{}\": a group goes by its first module", tag));
+  }
+  for (const auto& [which, cost] : scenario.costs.labelled_work) {
+    const auto& [kind, label] = which;
+    if (kind != WorkKind::forward && kind != WorkKind::backward) continue;
+    require_module(scenario.model, label, fmt::format("costs, work {}", to_string(kind)));
   }
 }
 
@@ -96,6 +314,14 @@ std::string_view to_string(ModuleKind kind) {
     case ModuleKind::sequential: return "sequential";
     case ModuleKind::linear: return "linear";
     case ModuleKind::relu: return "relu";
+    case ModuleKind::scale: return "scale";
+    case ModuleKind::embedding: return "embedding";
+    case ModuleKind::layer_norm: return "layer_norm";
+    case ModuleKind::attention: return "attention";
+    case ModuleKind::residual: return "residual";
+    case ModuleKind::discard: return "discard";
+    case ModuleKind::list: return "list";
+    case ModuleKind::use: return "use";
   }
   return "unknown";
 }
@@ -105,13 +331,21 @@ std::string_view to_string(LossKind kind) {
     case LossKind::sum: return "sum";
     case LossKind::sum_of_squares: return "sum_of_squares";
     case LossKind::dot: return "dot";
+    case LossKind::cross_entropy: return "cross_entropy";
   }
   return "unknown";
 }
 
 std::string_view to_string(BackwardPrefetch prefetch) { return prefetch == BackwardPrefetch::previous ? "previous" : "none"; }
 
-std::string_view to_string(OptimizerKind kind) { return kind == OptimizerKind::sgd ? "sgd" : "adamw"; }
+std::string_view to_string(OptimizerKind kind) {
+  switch (kind) {
+    case OptimizerKind::sgd: return "sgd";
+    case OptimizerKind::adam: return "adam";
+    case OptimizerKind::adamw: return "adamw";
+  }
+  return "unknown";
+}
 
 std::string_view to_string(ActionKind kind) {
   switch (kind) {
@@ -121,11 +355,25 @@ std::string_view to_string(ActionKind kind) {
     case ActionKind::zero_grad: return "zero_grad";
     case ActionKind::post_optim_event: return "post_optim_event";
     case ActionKind::capture: return "capture";
+    case ActionKind::evaluate: return "evaluate";
+    case ActionKind::clip_grad_norm: return "clip_grad_norm";
+    case ActionKind::unshard: return "unshard";
+    case ActionKind::wait_for_unshard: return "wait_for_unshard";
+    case ActionKind::reshard: return "reshard";
+    case ActionKind::set_requires_gradient_sync: return "set_requires_gradient_sync";
+    case ActionKind::set_requires_all_reduce: return "set_requires_all_reduce";
+    case ActionKind::set_reshard_after_backward: return "set_reshard_after_backward";
+    case ActionKind::set_unshard_in_backward: return "set_unshard_in_backward";
+    case ActionKind::set_is_last_backward: return "set_is_last_backward";
   }
   return "unknown";
 }
 
 std::string child_path(const std::string& path, const std::string& name) { return path.empty() ? name : path + "." + name; }
+
+bool is_at_or_under(std::string_view path, std::string_view ancestor) {
+  return ancestor.empty() || path == ancestor || (path.starts_with(ancestor) && path[ancestor.size()] == '.');
+}
 
 std::vector<std::string> paths(const Model& model) {
   std::vector<std::string> all;
@@ -141,14 +389,68 @@ const Module* find(const Model& model, std::string_view path) {
   return found;
 }
 
+namespace {
+
+std::vector<ParameterShape> own_parameters(const Module& module) {
+  const Shape square{module.features, module.features};
+  std::vector<ParameterShape> own;
+  switch (module.kind) {
+    case ModuleKind::linear:
+      if (module.tied_to.empty())
+        own.push_back(
+            {.name = "weight", .shape = {module.out_features, module.in_features}, .contiguous = module.contiguous, .aliases = {}});
+      if (module.bias) own.push_back({.name = "bias", .shape = {module.out_features}, .aliases = {}});
+      break;
+    case ModuleKind::scale: own.push_back({.name = "factor", .shape = module.scalar ? Shape{} : Shape{1}, .aliases = {}}); break;
+    case ModuleKind::embedding:
+      if (module.positions > 0) own.push_back({.name = "positions", .shape = {module.positions, module.features}, .aliases = {}});
+      own.push_back({.name = "weight", .shape = {module.vocabulary, module.features}, .aliases = {}});
+      break;
+    case ModuleKind::layer_norm:
+      for (const char* name : {"weight", "bias"}) own.push_back({.name = name, .shape = {module.features}, .aliases = {}});
+      break;
+    case ModuleKind::attention:
+      for (const char* name : {"query", "key", "value", "output"}) own.push_back({.name = name, .shape = square, .aliases = {}});
+      break;
+    case ModuleKind::sequential:
+    case ModuleKind::relu:
+    case ModuleKind::residual:
+    case ModuleKind::discard:
+    case ModuleKind::list:
+    case ModuleKind::use: break;
+  }
+  return own;
+}
+
+}  // namespace
+
 std::vector<ParameterShape> parameters(const Model& model) {
   std::vector<ParameterShape> all;
+  std::vector<std::string> frozen;  // paths
   visit(model.root, "", [&](const Module& module, const std::string& path) {
-    if (module.kind != ModuleKind::linear) return;
-    all.push_back({child_path(path, "weight"), {module.out_features, module.in_features}});
-    if (module.bias) all.push_back({child_path(path, "bias"), {module.out_features}});
+    if (module.frozen) frozen.push_back(path);
+    for (ParameterShape& parameter : own_parameters(module)) {
+      parameter.name = child_path(path, parameter.name);
+      parameter.trainable = std::ranges::none_of(frozen, [&](const std::string& above) { return is_at_or_under(path, above); });
+      all.push_back(std::move(parameter));
+    }
+  });
+  visit(model.root, "", [&](const Module& module, const std::string& path) {
+    if (module.kind != ModuleKind::linear || module.tied_to.empty()) return;
+    const auto owner = std::ranges::find(all, child_path(module.tied_to, "weight"), &ParameterShape::name);
+    if (owner != all.end()) owner->aliases.push_back(child_path(path, "weight"));
   });
   return all;
+}
+
+std::int64_t vocabulary(const Model& model) {
+  const Module* embedding = first_embedding(model.root);
+  return embedding != nullptr ? embedding->vocabulary : 0;
+}
+
+std::int64_t output_features(const Scenario& scenario) {
+  FlowCheck flow(scenario.model, scenario.script.input);
+  return flow.through(scenario.model.root, "", flow.input()).features;
 }
 
 Tensor dot_row(const Loss& loss, std::int64_t features) {
@@ -156,33 +458,21 @@ Tensor dot_row(const Loss& loss, std::int64_t features) {
 }
 
 void validate(const Scenario& scenario) {
-  std::int64_t features = scenario.script.input.size() == 2 ? scenario.script.input[1] : -1;
-  if (features < 1 || scenario.script.input[0] < 1)
-    fail("script, input",
-         fmt::format("expected [batch, features] with both positive, found {}", shardproof::to_string(scenario.script.input)));
-  visit(scenario.model.root, "", [&](const Module& module, const std::string& path) {
-    validate_module(module, path);
-    if (module.kind != ModuleKind::linear) return;
-    if (module.in_features != features)
-      fail(fmt::format("model, module \"{}\"", path), fmt::format("takes {} features, but {} arrive", module.in_features, features));
-    features = module.out_features;
-  });
+  const Shape& input = scenario.script.input;
+  if (input.size() != 2 || input[0] < 1 || input[1] < 1)
+    fail("script, input", fmt::format("expected [batch, features] with both positive, found {}", shardproof::to_string(input)));
+  visit(scenario.model.root, "", validate_module);
+  validate_ties(scenario.model);
+  FlowCheck flow(scenario.model, input);
+  const Flow output = flow.through(scenario.model.root, "", flow.input());
+  if (output.tokens) fail("model", "tokens come out: an embedding makes features of them");
   if (scenario.model.init_divisor < 1) fail("model, init_divisor", "must be positive");
   if (scenario.script.input_divisor < 1) fail("script, input_divisor", "must be positive");
   validate_loss(scenario.model.loss);
-  validate_wrapping(scenario.plan.wrap, scenario.model);
+  validate_plan(scenario.plan, scenario.model);
   validate_costs(scenario.costs);
-
-  bool forward_done = false;
-  for (const Script::Segment& segment : scenario.script.segments) {
-    if (segment.iterations < 1) fail("script, iterations", "at least one");
-    for (const Action action : segment.body) {
-      if (action.kind == ActionKind::forward && std::exchange(forward_done, true))
-        fail("script, body", "a second forward without a backward between");
-      if (action.kind == ActionKind::backward && !std::exchange(forward_done, false))
-        fail("script, body", "a backward without a forward before it");
-    }
-  }
+  validate_cost_names(scenario);
+  validate_script(scenario, flow);
 }
 
 }  // namespace shardproof::scenario

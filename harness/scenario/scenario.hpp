@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "harness/device/cost_model.hpp"
@@ -11,14 +13,36 @@
 
 namespace shardproof::scenario {
 
-enum class ModuleKind : std::uint8_t { sequential, linear, relu };
+enum class ModuleKind : std::uint8_t {
+  sequential,  ///< its children, one after the other
+  linear,      ///< y = x Wᵀ + b
+  relu,
+  scale,       ///< y = s x, one parameter
+  embedding,   ///< tokens to features: y = W[token] (+ P[position])
+  layer_norm,  ///< over the features, epsilon 1e-5: y = (x - mean) / sqrt(variance + epsilon) w + b
+  attention,   ///< causal, one head: y = softmax(q kᵀ / sqrt(features)) v Woᵀ
+  residual,    ///< x + its children
+  discard,     ///< runs its children and passes its own input on: they take no part in the loss
+  list,        ///< holds modules and has no forward
+  use,         ///< runs a module that stands elsewhere
+};
 
 /// A module and, for containers, its children in the order in which they run. Its path joins names with dots; the root's path is empty.
+/// Parameters, in order of registration: linear `weight` [out, in] and `bias` [out]; scale `factor` [1]; embedding `positions` [positions,
+/// features] and `weight` [vocabulary, features]; layer_norm `weight` and `bias` [features]; attention `query`, `key`, `value`, `output`
+/// [features, features].
 struct Module {
   std::string name;
   ModuleKind kind = ModuleKind::sequential;
-  std::int64_t in_features = 0, out_features = 0;  ///< linear: weight [out, in], y = x Wᵀ + b
-  bool bias = true;
+  std::int64_t in_features = 0, out_features = 0;     ///< linear
+  std::int64_t features = 0;                          ///< embedding, layer_norm, attention
+  std::int64_t vocabulary = 0, positions = 0;         ///< embedding; no positions: 0
+  bool bias = true;                                   ///< linear
+  std::string tied_to;                                ///< linear: its weight is that of the module at this path; empty: its own
+  bool contiguous = true;                             ///< linear: false for a weight that is stored transposed
+  bool scalar = false;                                ///< scale: its parameter has no dimension, instead of one of size 1
+  bool frozen = false;                                ///< its parameters, and those of modules under it, get no gradient
+  std::string target;                                 ///< use: the path of the module that runs
   Nanoseconds forward_sleep = 0, backward_sleep = 0;  ///< linear: the module occupies its stream for that long on top of its work
   std::vector<Module> children;
   friend bool operator==(const Module&, const Module&) = default;
@@ -28,6 +52,7 @@ enum class LossKind : std::uint8_t {
   sum,             ///< sum of all outputs
   sum_of_squares,  ///< divided by `divisor`
   dot,             ///< sum of output · fixed row, the row by formula: seed `dot_seed`, divisor `divisor`
+  cross_entropy,   ///< mean over all positions, of the targets of the script
 };
 
 struct Loss {
@@ -46,18 +71,24 @@ struct Model {
 };
 
 struct ReshardAfterForward {
-  enum class Kind : std::uint8_t { automatic, yes, no } kind = Kind::automatic;  ///< automatic: yes for all but the root
+  enum class Kind : std::uint8_t {
+    automatic,  ///< yes for all but the root
+    yes,
+    no,
+    size,  ///< to shards over `size` ranks, each of consecutive ones; a backward gathers from those
+  } kind = Kind::automatic;
+  int size = 0;
   friend bool operator==(const ReshardAfterForward&, const ReshardAfterForward&) = default;
 };
 
 enum class BackwardPrefetch : std::uint8_t { previous, none };  ///< previous in recorded forward order, one group ahead
 
-enum class OptimizerKind : std::uint8_t { sgd, adamw };
+enum class OptimizerKind : std::uint8_t { sgd, adam, adamw };  ///< adam adds decay to the gradient, adamw takes it off the parameter
 
 struct Optimizer {
   OptimizerKind kind = OptimizerKind::sgd;
   double rate = 0.5;
-  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 0;  ///< adamw
+  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 0;  ///< adam, adamw
   friend bool operator==(const Optimizer&, const Optimizer&) = default;
 };
 
@@ -65,13 +96,27 @@ struct Optimizer {
 struct WrapGroup {
   std::vector<std::string> modules;  ///< paths; "" is the root. Parameters under them that a deeper group has not claimed
   ReshardAfterForward reshard_after_forward;
+  std::vector<std::string> forward_prefetch;   ///< groups, each by one of its modules, to gather while this one's forward runs
+  std::vector<std::string> backward_prefetch;  ///< the same for its backward, instead of the plan's policy
   friend bool operator==(const WrapGroup&, const WrapGroup&) = default;
+};
+
+/// How the ranks of the world are arranged, row-major. One dimension: parameters are sharded over it. Two: replicated over the first,
+/// sharded over the second.
+struct Mesh {
+  std::vector<int> shape;           ///< empty: one dimension of all ranks
+  std::vector<std::string> names;   ///< of the dimensions
+  friend bool operator==(const Mesh&, const Mesh&) = default;
 };
 
 struct Plan {
   std::string engine = "fully_shard";  ///< kind of engine that the plan is for
+  Mesh mesh;
   std::vector<WrapGroup> wrap;         ///< children before parents
   BackwardPrefetch backward_prefetch = BackwardPrefetch::previous;
+  std::vector<std::string> ignored_parameters;   ///< stay whole on every rank, and nobody reduces their gradients
+  std::map<std::string, int> shard_dims;  ///< by parameter: the dimension that is dealt to the ranks, instead of 0; -1 is the last
+  double gradient_divide_factor = 0;  ///< gradients are sums over all ranks divided by this; 0: by their number
   Optimizer optimizer;
   friend bool operator==(const Plan&, const Plan&) = default;
 };
@@ -82,7 +127,17 @@ enum class ActionKind : std::uint8_t {
   step,
   zero_grad,
   post_optim_event,  ///< record an event on the compute stream and give it to the engine: its next all-gathers wait for it alone
-  capture,           ///< copy loss, gradients and parameter shards as they are now, on the compute stream; the player's own
+  capture,  ///< copy loss, gradients and parameter shards as they are now, on the compute stream; the player's own
+  evaluate,  ///< a forward that no backward follows
+  clip_grad_norm,  ///< over the gradients of all sharded parameters, as one vector
+  unshard,  ///< gather by hand, and wait unless `async`
+  wait_for_unshard,  ///< of an unshard with `async`
+  reshard,
+  set_requires_gradient_sync,  ///< off: backward keeps whole gradients, and adds to them; sets set_requires_all_reduce too
+  set_requires_all_reduce,  ///< off, on a mesh of two dimensions: backward reduces within a shard group, and adds to that
+  set_reshard_after_backward,
+  set_unshard_in_backward,  ///< off: backward needs no parameters of these groups
+  set_is_last_backward,  ///< off: the iteration goes on, and nothing waits for reductions; no step or capture may follow
 };
 
 std::string_view to_string(ModuleKind kind);
@@ -91,13 +146,20 @@ std::string_view to_string(BackwardPrefetch prefetch);
 std::string_view to_string(OptimizerKind kind);
 std::string_view to_string(ActionKind kind);
 
-/// One call of a script. Switches that act on a part of the model will name it here.
+/// One call of a script.
 struct Action {
   ActionKind kind = ActionKind::forward;
+  std::string module;  ///< forward, evaluate: runs this one alone. unshard … set_…: the groups of modules at or under this path
+  bool value = true;  ///< set_…
+  bool async = false;  ///< unshard
+  std::string fails_in;  ///< forward: the module at this path throws when its forward begins; the script goes on. Empty: none does
+  double max_norm = 0, norm_type = 2;  ///< clip_grad_norm; the type is 1, 2, 3, … or infinity
   friend bool operator==(const Action&, const Action&) = default;
 };
 
-/// Inputs are by formula: iteration i on rank r gets `formula::tensor(1000 + 100 i + r, shape, input_divisor)`.
+/// Inputs are by formula: iteration i on rank r gets `formula::tensor(1000 + 100 i + r, shape, input_divisor)`. A model that begins with an
+/// embedding gets tokens, `formula::tokens(5000 + 100 i + r, shape, vocabulary)`, and with a cross entropy the targets are
+/// `formula::tokens(6000 + 100 i + r, shape, classes)`.
 struct Script {
   /// Actions and for how many iterations they are repeated.
   struct Segment {
@@ -106,7 +168,7 @@ struct Script {
     friend bool operator==(const Segment&, const Segment&) = default;
   };
   std::vector<Segment> segments;
-  Shape input;
+  Shape input;  ///< [batch, features], or [batch, positions] of tokens
   int input_divisor = 8;
   friend bool operator==(const Script&, const Script&) = default;
 };
@@ -121,17 +183,30 @@ struct Scenario {
 
 /// The path of a child (or the name of a parameter) of the module at `path`.
 std::string child_path(const std::string& path, const std::string& name);
+/// Whether a path is that of `ancestor` or of something under it; everything is under the root.
+bool is_at_or_under(std::string_view path, std::string_view ancestor);
 /// The paths of all modules, the root first, depth first.
 std::vector<std::string> paths(const Model& model);
 /// The module at a path, or nullptr.
 const Module* find(const Model& model, std::string_view path);
 
-/// Name and shape of every parameter in order of registration: `path.weight`, `path.bias`.
+/// A parameter in order of registration: `path.weight`, `path.bias`, ….
 struct ParameterShape {
   std::string name;
   Shape shape;
+  bool trainable = true;
+  bool contiguous = true;
+  std::vector<std::string> aliases;  ///< what modules that are tied to it call it
 };
 std::vector<ParameterShape> parameters(const Model& model);
+
+/// The tag of the all-reduce that clip_grad_norm makes; all other collectives are tagged with the first module of their group.
+inline constexpr std::string_view gradient_norm_tag = "gradient norm";
+
+/// How many tokens there are, when the model takes tokens; 0 when it takes features.
+std::int64_t vocabulary(const Model& model);
+/// Features of the model's output: the classes of a cross entropy.
+std::int64_t output_features(const Scenario& scenario);
 
 /// The fixed row of a `dot` loss for outputs of this many features; on the host.
 Tensor dot_row(const Loss& loss, std::int64_t features);

@@ -8,6 +8,19 @@ std::string_view to_string(Feature feature) {
     case Feature::fully_shard: return "fully_shard";
     case Feature::post_optim_event: return "post_optim_event";
     case Feature::serial: return "serial";
+    case Feature::replicated_mesh: return "replicated_mesh";
+    case Feature::gradient_accumulation: return "gradient_accumulation";
+    case Feature::prefetch_lists: return "prefetch_lists";
+    case Feature::manual_unshard: return "manual_unshard";
+    case Feature::reshard_to_size: return "reshard_to_size";
+    case Feature::shard_dims: return "shard_dims";
+    case Feature::gradient_divide_factor: return "gradient_divide_factor";
+    case Feature::clip_grad_norm: return "clip_grad_norm";
+    case Feature::module_groups: return "module_groups";
+    case Feature::ignored_parameters: return "ignored_parameters";
+    case Feature::shared_parameters: return "shared_parameters";
+    case Feature::language_model: return "language_model";
+    case Feature::failed_forward: return "failed_forward";
   }
   return "unknown";
 }

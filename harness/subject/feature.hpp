@@ -12,6 +12,19 @@ enum class Feature : std::uint8_t {
   fully_shard,
   post_optim_event,
   serial,            ///< can run with everything on one stream
+  replicated_mesh,         ///< shards over one dimension of a mesh, replicates over the other
+  gradient_accumulation,   ///< set_requires_gradient_sync, set_reshard_after_backward, set_is_last_backward
+  prefetch_lists,
+  manual_unshard,          ///< unshard, wait_for_unshard, reshard, set_unshard_in_backward
+  reshard_to_size,         ///< reshard_after_forward to shards over fewer ranks
+  shard_dims,
+  gradient_divide_factor,
+  clip_grad_norm,
+  module_groups,           ///< one group of several modules
+  ignored_parameters,
+  shared_parameters,
+  language_model,          ///< tokens, embedding, layer_norm, attention, cross entropy
+  failed_forward,          ///< goes on after a module has thrown
 };
 
 std::string_view to_string(Feature feature);

@@ -28,12 +28,19 @@ struct Seat {
   int rank = 0;
 };
 
-/// One parameter on one rank; its tensors are valid on the compute stream. Shards are rows [start, start + shard.shape[0]) of the logical
-/// tensor; an unsharded parameter is whole.
+/// What a forward is given; valid on the compute stream.
+struct Batch {
+  Tensor input;  ///< f32 [batch, features], or i64 [batch, positions] of tokens
+  Tensor targets;  ///< i64, one for each row of the model's output; undefined unless the loss asks for them
+};
+
+/// One parameter on one rank; its tensors are valid on the compute stream. A shard is the part [start, start + shard.shape[dim]) of the
+/// logical tensor along `dim`; an unsharded parameter is whole.
 struct ParameterView {
   std::string name;
   Shape shape;  ///< logical
-  std::int64_t start = 0;  ///< first row of the shard
+  int dim = 0;
+  std::int64_t start = 0;
   Tensor shard;  ///< local; may have no rows
   Tensor gradient;  ///< of the shard's shape; undefined where there is none
 };
@@ -42,10 +49,11 @@ struct ParameterView {
 class Trainer {
  public:
   virtual ~Trainer() = default;
-  /// `input` [batch, features], f32, valid on the compute stream, belongs to a forward and is undefined otherwise. An action that the engine
-  /// does not know is an error that says so.
-  virtual Reply perform(const scenario::Action& action, const Tensor& input) = 0;
-  virtual Reply loss(Tensor& out) = 0;  ///< one element, of the last forward; borrowed until the next call
+  /// The batch belongs to `forward` and `evaluate` and is undefined otherwise. An action that the engine does not know is an error that
+  /// says so, and so is a forward in which a module fails: the next one begins as if it had never been, and a forward before it keeps its
+  /// backward.
+  virtual Reply perform(const scenario::Action& action, const Batch& batch) = 0;
+  virtual Reply loss(Tensor& out) = 0;  ///< one element, of the last forward or evaluate; borrowed until the next call
   virtual Reply parameters(std::vector<ParameterView>& out) = 0;  ///< in order of registration; borrowed until the next call
 };
 

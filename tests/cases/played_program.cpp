@@ -15,7 +15,7 @@ namespace {
 class IdleTrainer final : public Trainer {
  public:
   explicit IdleTrainer(bool leaks, const Seat& seat) : device_(seat.device), leaks_(leaks) {}
-  Reply perform(const scenario::Action& action, const Tensor&) override {
+  Reply perform(const scenario::Action& action, const Batch&) override {
     static std::vector<std::shared_ptr<Storage>> kept;
     if (leaks_ && action.kind == scenario::ActionKind::forward) {
       kept.push_back(device_.allocate(Device::compute, 64, MemoryClass::parameter, "kept"));

@@ -75,7 +75,7 @@ TEST_CASE("as JSON, values are bits and times nanoseconds") {
   CHECK(rank["collectives"][0]["group"] == Json{0, 1});
   CHECK(rank["iterations"][0]["loss"] == "bfc00000");
   CHECK(rank["iterations"][0]["parameters"]["a.weight"] ==
-        Json{{"dtype", "f32"}, {"shape", {1, 2}}, {"start", 1}, {"hex", "3f80000040000000"}});
+        Json{{"dtype", "f32"}, {"shape", {1, 2}}, {"dim", 0}, {"start", 1}, {"hex", "3f80000040000000"}});
 }
 
 TEST_CASE("what a rank leaves of a play is read as it was written") {

@@ -69,7 +69,7 @@ struct Dice {
 
 Module random_module(Dice& dice, const std::string& name, int depth, std::int64_t& features) {
   Module module{.name = name};
-  const auto choice = dice.up_to(depth > 0 ? 2 : 1);
+  const auto choice = dice.up_to(depth > 0 ? 3 : 2);
   if (choice == 0) return {.name = name, .kind = ModuleKind::relu};
   if (choice == 1) {
     module.kind = ModuleKind::linear;
@@ -80,7 +80,16 @@ Module random_module(Dice& dice, const std::string& name, int depth, std::int64_
     module.backward_sleep = dice.time();
     return module;
   }
+  if (choice == 2) return {.name = name, .kind = ModuleKind::scale, .scalar = dice.toss(), .frozen = dice.toss()};
+  // A residual adds what arrives: the features must come out as they came in.
+  const std::int64_t arriving = features;
+  module.frozen = dice.toss();
   for (int i = 0; i < 3; ++i) module.children.push_back(random_module(dice, "m" + std::to_string(i), depth - 1, features));
+  if (features == arriving && dice.toss()) module.kind = ModuleKind::residual;
+  if (module.kind == ModuleKind::sequential && dice.toss()) {
+    module.kind = dice.toss() ? ModuleKind::discard : ModuleKind::list;
+    features = arriving;
+  }
   return module;
 }
 
@@ -96,23 +105,44 @@ Scenario random_scenario(Dice& dice) {
   scenario.model.init_divisor = static_cast<int>(1 + dice.up_to(9));
   const auto all = paths(scenario.model);
   for (auto path = all.rbegin(); path != all.rend(); ++path) {  // depth first from the end: children before parents
-    if (dice.toss()) scenario.plan.wrap.push_back({.modules = {*path}, .reshard_after_forward = {static_cast<Reshard>(dice.up_to(2))}});
+    if (!dice.toss()) continue;
+    const auto reshard = static_cast<Reshard>(dice.up_to(3));
+    scenario.plan.wrap.push_back({.modules = {*path}, .reshard_after_forward = {reshard, reshard == Reshard::size ? 2 : 0}});
+    if (dice.toss()) scenario.plan.wrap.back().forward_prefetch = {scenario.plan.wrap.front().modules.front()};
+    if (dice.toss()) scenario.plan.wrap.back().backward_prefetch = {*path, *path};
   }
+  if (dice.toss()) scenario.plan.mesh.shape = {2, 3};
+  if (!scenario.plan.mesh.shape.empty() && dice.toss()) scenario.plan.mesh.names = {"replicate", "shard"};
+  for (const ParameterShape& parameter : parameters(scenario.model)) {
+    if (dice.up_to(3) == 0) scenario.plan.ignored_parameters.push_back(parameter.name);
+    if (dice.up_to(3) == 0) scenario.plan.shard_dims[parameter.name] = static_cast<int>(dice.up_to(3)) - 2;
+  }
+  if (dice.toss()) scenario.plan.gradient_divide_factor = 0.5;
   scenario.plan.backward_prefetch = static_cast<BackwardPrefetch>(dice.up_to(1));
-  scenario.plan.optimizer = {.kind = static_cast<OptimizerKind>(dice.up_to(1)), .rate = static_cast<double>(dice.up_to(9)) / 7};
+  scenario.plan.optimizer = {.kind = static_cast<OptimizerKind>(dice.up_to(2)), .rate = static_cast<double>(dice.up_to(9)) / 7};
   if (scenario.plan.optimizer.kind == OptimizerKind::adamw) scenario.plan.optimizer.weight_decay = static_cast<double>(dice.up_to(3)) / 3;
   scenario.script.input_divisor = static_cast<int>(1 + dice.up_to(9));
   for (int i = 0; i < 2; ++i) {
     scenario.script.segments.push_back({.iterations = static_cast<int>(1 + dice.up_to(3)),
                                         .body = {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::capture}}});
+    std::vector<Action>& body = scenario.script.segments.back().body;
+    if (dice.toss()) body.insert(body.begin(), {.kind = ActionKind::forward, .fails_in = all.back().empty() ? "m0" : all.back()});
+    if (dice.toss()) body.push_back({.kind = ActionKind::clip_grad_norm, .max_norm = 0.5, .norm_type = dice.toss() ? 3 : HUGE_VAL});
+    if (dice.toss()) body.push_back({.kind = ActionKind::set_is_last_backward, .value = dice.toss()});
+    if (!scenario.plan.wrap.empty() && dice.toss()) body.push_back({.kind = ActionKind::unshard, .async = dice.toss()});
+    if (!scenario.plan.wrap.empty() && dice.toss()) {
+      body.push_back({.kind = ActionKind::set_requires_all_reduce, .module = scenario.plan.wrap[0].modules[0], .value = dice.toss()});
+    }
   }
   for (int i = 0; i < 3; ++i) {
     const auto kind = static_cast<WorkKind>(dice.up_to(static_cast<int>(WorkKind::other)));
     if (dice.toss()) scenario.costs.work[kind] = dice.time();
-    if (dice.toss()) scenario.costs.labelled_work[{kind, "m" + std::to_string(dice.up_to(3))}] = dice.time();
+    if (dice.toss()) scenario.costs.labelled_work[{kind, all.back()}] = dice.time();
     const auto collective = static_cast<CollectiveKind>(dice.up_to(static_cast<int>(CollectiveKind::coalesced)));
     if (dice.toss()) scenario.costs.collectives[collective] = {.fixed = dice.time(), .per_kib = dice.time()};
-    if (dice.toss()) scenario.costs.tagged_collectives[{collective, "m" + std::to_string(dice.up_to(3))}] = dice.time();
+    const bool named = !scenario.plan.wrap.empty() && dice.toss();
+    const std::string tag = named ? scenario.plan.wrap.back().modules.front() : std::string(gradient_norm_tag);
+    if (dice.toss()) scenario.costs.tagged_collectives[{collective, tag}] = dice.time();
   }
   scenario.costs.host_call = dice.time();
   scenario.costs.separate_resources = dice.toss();
@@ -170,7 +200,9 @@ TEST_CASE("an error names the place, what was expected there and what was found"
       {"", 7, "scenario: expected an object, found 7"},
       {"/costs/colectives", "1ms",
        "scenario: costs.colectives: no such key; there is work, collectives, host_call, separate_resources, single_stream"},
-      {"/model/root/kind", "conv", R"(scenario: model.root.kind: expected one of "sequential", "linear", "relu", found "conv")"},
+      {"/model/root/kind", "conv",
+       R"(scenario: model.root.kind: expected one of "sequential", "linear", "relu", "scale", "embedding", "layer_norm", "attention", "residual", )"
+       R"("discard", "list", "use", found "conv")"},
       {"/model/root/children/0/in_features", 0,
        "scenario: model.root.children[0].in_features: expected an integer from 1 to 1048576, found 0"},
       {"/model/root/children/0/in_features", 4.0,
@@ -182,13 +214,31 @@ TEST_CASE("an error names the place, what was expected there and what was found"
        "found \"25 parsecs\""},
       {"/model/root/children/1/children", Json::array(), "scenario: model.root.children[1].children: no such key; there is name, kind"},
       {"/model/root/children/1", Json::object({{"kind", "relu"}}), "scenario: model.root.children[1].name: is missing"},
-      {"/plan/wrap/0/reshard_after_forward", 2,
-       "scenario: plan.wrap[0].reshard_after_forward: expected true, false or \"automatic\", found 2"},
+      {"/plan/wrap/0/reshard_after_forward", 2.5,
+       "scenario: plan.wrap[0].reshard_after_forward: expected true, false, a number of ranks or \"automatic\", found 2.5"},
+      {"/plan/wrap/0/modules", Json::array(), "scenario: plan.wrap[0].modules: expected at least one path, found an array of 0"},
+      {"/plan/mesh", {{"shape", {2, 0}}}, "scenario: plan.mesh.shape[1]: expected an integer from 1 to 1048576, found 0"},
+      {"/plan/shard_dims", {{"layer.weight", 9}}, "scenario: plan.shard_dims.\"layer.weight\": expected an integer from -8 to 8, found 9"},
+      {"/plan/gradient_divide_factor", 0, "scenario: plan.gradient_divide_factor: expected a positive number, found 0"},
+      {"/model/root/children/0/tied_to", "", "scenario: model.root.children[0].tied_to: expected a text that is not empty, found \"\""},
+      {"/script/segments/0/body/1", "clip_grad_norm",
+       "scenario: script.segments[0].body[1]: expected an object: this call says more than its name, found \"clip_grad_norm\""},
+      {"/script/segments/0/body/1", {{"call", "set_is_last_backward"}}, "scenario: script.segments[0].body[1].value: is missing"},
+      {"/script/segments/0/body/1",
+       {{"call", "clip_grad_norm"}, {"max_norm", 1}, {"norm_type", "inf"}},
+       "scenario: script.segments[0].body[1].norm_type: expected a positive number or \"infinity\", found \"inf\""},
+      {"/script/segments/0/body/1",
+       {{"call", "backward"}, {"module", "layer"}},
+       "scenario: script.segments[0].body[1].module: no such key; there is call"},
+      {"/script/segments/0/body/1", 7,
+       "scenario: script.segments[0].body[1]: expected the name of a call, or an object that has it as \"call\", found 7"},
       {"/plan/wrap/0/modules", Json::array({"lair"}), "scenario: plan, wrap: the model has no module \"lair\""},
       {"/plan/optimizer/rate", nullptr, "scenario: plan.optimizer.rate: expected a finite number, found null"},
       {"/script/segments/0/body/1", "backwards",
        "scenario: script.segments[0].body[1]: expected one of \"forward\", \"backward\", \"step\", \"zero_grad\", \"post_optim_event\", "
-       "\"capture\", found \"backwards\""},
+       "\"capture\", \"evaluate\", \"clip_grad_norm\", \"unshard\", \"wait_for_unshard\", \"reshard\", \"set_requires_gradient_sync\", "
+       "\"set_requires_all_reduce\", \"set_reshard_after_backward\", \"set_unshard_in_backward\", \"set_is_last_backward\", found "
+       "\"backwards\""},
       {"/costs/work/optimiser", "1ms",
        "scenario: costs.work, the key: expected one of \"forward\", \"backward\", \"copy_in\", \"copy_out\", \"reduce_copy_in\", "
        "\"reduce_copy_out\", \"loss\", \"optimizer\", \"fill\", \"snapshot\", \"other\", found \"optimiser\""},

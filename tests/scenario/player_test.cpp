@@ -35,7 +35,7 @@ class Toy final : public Trainer {
     unread_ = filled(aside_, {2}, "unread");
   }
 
-  Reply perform(const Action&, const Tensor&) override { return {}; }
+  Reply perform(const Action&, const Batch&) override { return {}; }
   Reply loss(Tensor& out) override {
     out = words_.has_loss ? loss_ : Tensor{};
     return {};

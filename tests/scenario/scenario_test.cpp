@@ -40,6 +40,14 @@ TEST_CASE("parameters are named by path and stand in order of registration") {
   CHECK(parameters(lone).front().name == "weight");
 }
 
+TEST_CASE("a path is under another only where a dot says so") {
+  CHECK(is_at_or_under("a.b", "a"));
+  CHECK(is_at_or_under("a", "a"));
+  CHECK(is_at_or_under("a", ""));
+  CHECK_FALSE(is_at_or_under("ab", "a"));
+  CHECK_FALSE(is_at_or_under("a", "a.b"));
+}
+
 TEST_CASE("a stack wants one duration per layer") {
   CHECK_THROWS_AS(sleeping_stack(2).forward(std::vector<std::chrono::nanoseconds>{1ms}), std::invalid_argument);
   CHECK_THROWS_AS(sleeping_stack(2).backward(std::vector<std::chrono::nanoseconds>{1ms, 1ms, 1ms}), std::invalid_argument);
@@ -64,16 +72,76 @@ TEST_CASE("an error names the place in the document and what was expected there"
       {"scenario: model, module \"\": two children are named \"0\"", [](Scenario& s) { s.model.root.children[1].name = "0"; }},
       {"scenario: model, module \"\": a child is named \"a.b\": a name must not be empty nor contain a dot",
        [](Scenario& s) { s.model.root.children[1].name = "a.b"; }},
-      {"scenario: model, module \"0.relu\": only a sequential module has children",
+      {"scenario: model, module \"0.relu\": a relu module has no children",
        [](Scenario& s) { s.model.root.children[0].children[1].children.emplace_back(); }},
       {"scenario: plan, wrap: the model has no module \"2\"", [](Scenario& s) { s.plan.wrap.push_back({.modules = {"2"}}); }},
-      {"scenario: plan, wrap: \"0\" stands twice", [](Scenario& s) { s.plan.wrap.push_back({.modules = {"0"}}); }},
-      {"scenario: plan, wrap: a group of one module is expected, not of 0", [](Scenario& s) { s.plan.wrap.emplace_back(); }},
+      {"scenario: plan, wrap: \"0\" stands behind \"\": children come before parents",
+       [](Scenario& s) { s.plan.wrap.push_back({.modules = {"0"}}); }},
+      {"scenario: plan, wrap: a group of no module", [](Scenario& s) { s.plan.wrap.emplace_back(); }},
+      {"scenario: plan, wrap, prefetch: \"0.linear\" is not wrapped", [](Scenario& s) { s.plan.wrap[0].forward_prefetch = {"0.linear"}; }},
+      {"scenario: plan, mesh: a dimension of 0 ranks", [](Scenario& s) { s.plan.mesh.shape = {2, 0}; }},
+      {"scenario: plan, mesh: 1 names for 2 dimensions", [](Scenario& s) { s.plan.mesh = {.shape = {2, 2}, .names = {"shard"}}; }},
+      {"scenario: plan, ignored_parameters: the model has no parameter \"0.weight\"",
+       [](Scenario& s) { s.plan.ignored_parameters = {"0.weight"}; }},
+      {"scenario: plan, shard_dims: the model has no parameter \"0.weight\"", [](Scenario& s) { s.plan.shard_dims["0.weight"] = 1; }},
+      {"scenario: plan, gradient_divide_factor: must be positive", [](Scenario& s) { s.plan.gradient_divide_factor = -1; }},
+      {"scenario: model, module \"2\": the model has no module \"x\"",
+       [](Scenario& s) { s.model.root.children.push_back({.name = "2", .kind = ModuleKind::use, .target = "x"}); }},
+      {"scenario: model, module \"2\": runs itself",
+       [](Scenario& s) { s.model.root.children.push_back({.name = "2", .kind = ModuleKind::use, .target = "2"}); }},
+      {"scenario: model, module \"2\": runs itself",
+       [](Scenario& s) { s.model.root.children.push_back({.name = "2", .kind = ModuleKind::use, .target = ""}); }},
+      {"scenario: model, module \"2\": \"3\" is a list, which has no forward",
+       [](Scenario& s) {
+         s.model.root.children.push_back({.name = "2", .kind = ModuleKind::use, .target = "3"});
+         s.model.root.children.push_back({.name = "3", .kind = ModuleKind::list});
+       }},
+      {"scenario: model, module \"2\": adds 3 features to the 4 that arrive",
+       [](Scenario& s) {
+         Module inner{.name = "0", .kind = ModuleKind::linear, .in_features = 4, .out_features = 3};
+         s.model.root.children.push_back({.name = "2", .kind = ModuleKind::residual, .children = {inner}});
+       }},
+      {"scenario: model, module \"2\": attends to the positions of a sequence, but the model takes no tokens",
+       [](Scenario& s) { s.model.root.children.push_back({.name = "2", .kind = ModuleKind::attention, .features = 4}); }},
+      {"scenario: model, module \"2\": takes tokens, but 4 features arrive",
+       [](Scenario& s) {
+         s.model.root.children.insert(s.model.root.children.begin(),
+                                      {.name = "first", .kind = ModuleKind::embedding, .features = 4, .vocabulary = 2});
+         s.model.root.children.push_back({.name = "2", .kind = ModuleKind::embedding, .features = 4, .vocabulary = 2});
+       }},
+      {"scenario: model, module \"0.linear\": takes features, but tokens arrive",
+       [](Scenario& s) { s.model.root.children.push_back({.name = "2", .kind = ModuleKind::embedding, .features = 4, .vocabulary = 2}); }},
+      {"scenario: model, module \"first\": has 3 positions, but sequences of 4 tokens arrive",
+       [](Scenario& s) {
+         s.model.root.children.insert(s.model.root.children.begin(),
+                                      {.name = "first", .kind = ModuleKind::embedding, .features = 4, .vocabulary = 2, .positions = 3});
+       }},
+      {"scenario: model, module \"0.linear\": \"1.relu\" is no linear module or embedding with a weight of its own",
+       [](Scenario& s) { s.model.root.children[0].children[0].tied_to = "1.relu"; }},
+      {"scenario: model, module \"2\": its weight would be [3, 4], that of \"0.linear\" is [4, 4]",
+       [](Scenario& s) {
+         s.model.root.children.push_back(
+             {.name = "2", .kind = ModuleKind::linear, .in_features = 4, .out_features = 3, .tied_to = "0.linear"});
+       }},
+      {"scenario: script, unshard: no module at or under \"0.relu\" is wrapped",
+       [](Scenario& s) { s.script.segments.front().body = {{.kind = ActionKind::unshard, .module = "0.relu"}}; }},
+      {"scenario: script, forward: the model has no module \"9\"",
+       [](Scenario& s) { s.script.segments.front().body = {{.kind = ActionKind::forward, .fails_in = "9"}}; }},
+      {"scenario: script, clip_grad_norm: max_norm 0 and norm_type 2 must be positive",
+       [](Scenario& s) { s.script.segments.front().body = {{ActionKind::clip_grad_norm}}; }},
       {"scenario: script, iterations: at least one", [](Scenario& s) { s.script.segments.front().iterations = 0; }},
       {"scenario: script, body: a backward without a forward before it",
        [](Scenario& s) { s.script.segments.front().body = {{ActionKind::backward}}; }},
       {"scenario: script, body: a second forward without a backward between",
        [](Scenario& s) { s.script.segments.front().body = {{ActionKind::forward}, {ActionKind::forward}}; }},
+      {"scenario: script, body: a backward without a forward before it",
+       [](Scenario& s) { s.script.segments = {{.body = {{ActionKind::forward}}}, {.iterations = 2, .body = {{ActionKind::backward}}}}; }},
+      {"scenario: script, body: a second forward without a backward between",
+       [](Scenario& s) { s.script.segments = {{.iterations = 3, .body = {{ActionKind::forward}}}}; }},
+      {"scenario: costs, collective all_gather: no group is named \"x\": a group goes by its first module",
+       [](Scenario& s) { s.costs.tagged_collectives[{CollectiveKind::all_gather, "x"}] = 1; }},
+      {"scenario: costs, work forward: the model has no module \"x\"",
+       [](Scenario& s) { s.costs.labelled_work[{WorkKind::forward, "x"}] = 1; }},
       {"scenario: model, init_divisor: must be positive", [](Scenario& s) { s.model.init_divisor = 0; }},
       {"scenario: script, input_divisor: must be positive", [](Scenario& s) { s.script.input_divisor = 0; }},
       {"scenario: model, loss, divisor: must be positive", [](Scenario& s) { s.model.loss.divisor = 0; }},

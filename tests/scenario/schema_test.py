@@ -26,18 +26,31 @@ def everything():
     return {
         "model": {
             "root": {"kind": "sequential", "children": [
-                {"name": "block", "kind": "sequential", "children": [
-                    {"name": "layer", "kind": "linear", "in_features": 4, "out_features": 2, "bias": False,
-                     "forward_sleep": "25ms", "backward_sleep": 50},
-                    {"name": "relu", "kind": "relu"}]}]},
+                {"name": "embedding", "kind": "embedding", "vocabulary": 4, "features": 2, "positions": 4, "frozen": True},
+                {"name": "block", "kind": "residual", "frozen": False, "children": [
+                    {"name": "norm", "kind": "layer_norm", "features": 2},
+                    {"name": "mix", "kind": "attention", "features": 2},
+                    {"name": "scale", "kind": "scale", "scalar": True}]},
+                {"name": "spare", "kind": "list", "children": [{"name": "relu", "kind": "relu"}]},
+                {"name": "aside", "kind": "discard", "children": [{"name": "again", "kind": "use", "module": "spare.relu"}]},
+                {"name": "head", "kind": "linear", "in_features": 2, "out_features": 4, "bias": False, "tied_to": "embedding",
+                 "contiguous": True, "forward_sleep": "25ms", "backward_sleep": 50}]},
             "loss": {"kind": "dot", "divisor": 2, "seed": 3}, "init_divisor": 4},
         "plan": {"engine": "fully_shard",
-                 "wrap": [{"modules": ["block"], "reshard_after_forward": "automatic"}, {"modules": [""]}],
-                 "backward_prefetch": "none",
+                 "mesh": {"shape": [1, 2], "names": ["replicate", "shard"]},
+                 "wrap": [{"modules": ["block.norm", "block.mix"], "reshard_after_forward": 2, "forward_prefetch": ["head"]},
+                          {"modules": ["head"], "reshard_after_forward": "automatic", "backward_prefetch": ["block.mix"]},
+                          {"modules": [""]}],
+                 "backward_prefetch": "none", "ignored_parameters": ["block.scale.factor"], "shard_dims": {"block.mix.query": -1},
+                 "gradient_divide_factor": 2.5,
                  "optimizer": {"kind": "adamw", "rate": 0.5, "beta1": 0.5, "beta2": 0.5, "epsilon": 1e-9, "weight_decay": 0.1}},
-        "script": {"input": [2, 4], "input_divisor": 2, "segments": [{"iterations": 2, "body": ["forward", "backward", "step"]}]},
-        "costs": {"work": {"optimizer": "1ms", "forward": {"each": 1, "labelled": {"block.layer": "1s"}}},
-                  "collectives": {"all_gather": "1ms", "reduce_scatter": {"fixed": 1, "per_kib": "2ns", "tagged": {"block": 7}}},
+        "script": {"input": [2, 4], "input_divisor": 2, "segments": [{"iterations": 2, "body": [
+            "evaluate", {"call": "unshard", "module": "head", "async": True}, {"call": "wait_for_unshard", "module": "head"},
+            {"call": "forward", "module": "", "fails_in": "head"}, "forward", "backward",
+            {"call": "set_requires_gradient_sync", "value": False, "module": "block"}, {"call": "set_is_last_backward", "value": True},
+            {"call": "clip_grad_norm", "max_norm": 0.5, "norm_type": "infinity"}, "step"]}]},
+        "costs": {"work": {"optimizer": "1ms", "forward": {"each": 1, "labelled": {"block.mix": "1s"}}},
+                  "collectives": {"all_gather": "1ms", "reduce_scatter": {"fixed": 1, "per_kib": "2ns", "tagged": {"head": 7}}},
                   "host_call": "1us", "separate_resources": True, "single_stream": False}}
 
 

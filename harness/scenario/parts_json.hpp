@@ -1,0 +1,28 @@
+// The four parts of a scenario as JSON, each in a file of its own: what `scenario_json` puts together. Inner header of this room; for .cpp
+// files.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "harness/scenario/document.hpp"
+#include "harness/scenario/scenario.hpp"
+
+namespace shardproof::scenario {
+
+/// Sizes of tensors that a document may ask for: a typing error should not take all memory.
+inline constexpr std::int64_t most_features = 1 << 20;
+
+nlohmann::ordered_json write_model(const Model& model);
+nlohmann::ordered_json write_plan(const Plan& plan);
+nlohmann::ordered_json write_script(const Script& script);
+nlohmann::ordered_json write_costs(const CostModel& costs);
+
+Model read_model(const Node& node);
+Plan read_plan(const Node& node);
+Script read_script(const Node& node);
+CostModel read_costs(const Node& node);
+
+/// Of formulas: values are integers over this.
+int read_divisor(const Node& node);
+
+}  // namespace shardproof::scenario
