@@ -1,6 +1,7 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include "fixtures/engines/sharding/rows.hpp"
+#include "fixtures/oracles/golden.hpp"
 
 using namespace shardproof::engines;
 
@@ -30,6 +31,19 @@ TEST_CASE("every row has exactly one owner, in rank order, at any size") {
         next += shard.count;
       }
       REQUIRE(next == rows);
+    }
+  }
+}
+
+TEST_CASE("rows are dealt as PyTorch deals them, at every world and size that it was asked for") {
+  const auto recorded = shardproof::oracles::golden::chunks();
+  REQUIRE(recorded.size() > 100);
+  for (const auto& [world, rows, shards, padded_rows] : recorded) {
+    for (int rank = 0; rank < world; ++rank) {
+      CAPTURE(world, rows, rank);
+      const RowShard shard = row_shard(rows, world, rank);
+      CHECK(shard.count == shards[static_cast<std::size_t>(rank)]);
+      CHECK(shard.padded * world == padded_rows);
     }
   }
 }

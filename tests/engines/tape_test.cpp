@@ -13,7 +13,7 @@ Tensor scalar(float value) { return Tensor::of<float>({1}, std::vector{value}); 
 
 // factor * x, with a note of when its backward ran.
 Variable times(Tape& tape, const Variable& x, float factor, std::vector<float>& ran) {
-  return tape.operation(scalar(factor * x.value.values<float>()[0]), {x}, [factor, &ran](const Tensor& gradient) {
+  return tape.operation(scalar(factor * x.value.values<float>()[0]), {x}, {}, [factor, &ran](const Tensor& gradient) {
     ran.push_back(factor);
     return std::vector{scalar(factor * gradient.values<float>()[0])};
   });
@@ -21,7 +21,8 @@ Variable times(Tape& tape, const Variable& x, float factor, std::vector<float>& 
 
 // A variable whose gradient is kept.
 Variable watched(Tape& tape, float value, float& gradient_out) {
-  return tape.operation(scalar(value), {}, [&gradient_out](const Tensor& gradient) {
+  const Parameter parameter;
+  return tape.operation(scalar(value), {}, {&parameter}, [&gradient_out](const Tensor& gradient) {
     gradient_out = gradient.values<float>()[0];
     return std::vector<Tensor>{};
   });
@@ -47,7 +48,7 @@ TEST_CASE("a value with several consumers gets the sum of their gradients, once"
   float gradient = 0;
   const Variable x = watched(tape, 1, gradient);
   const Variable a = times(tape, x, 2, ran), b = times(tape, x, 5, ran);
-  const Variable sum = tape.operation(scalar(7), {a, b}, [](const Tensor& g) { return std::vector{g, g}; });
+  const Variable sum = tape.operation(scalar(7), {a, b}, {}, [](const Tensor& g) { return std::vector{g, g}; });
   tape.backward(sum, scalar(1));
   CHECK(gradient == 7);
   CHECK(ran == std::vector<float>{5, 2});
@@ -77,4 +78,25 @@ TEST_CASE("an operation whose output nobody used is skipped") {
   tape.backward(times(tape, x, 2, ran), scalar(1));
   CHECK(ran == std::vector<float>{2});
   CHECK(gradient == 2);
+}
+
+TEST_CASE("what needs no gradient and trains nothing is a constant, and is not recorded") {
+  SimDevice device({}, 0);
+  Tape tape(device);
+  const Parameter frozen{.trainable = false}, trainable;
+  int ran = 0;
+  const auto backward = [&ran](const Tensor& gradient) {
+    ++ran;
+    return std::vector{gradient};
+  };
+  const Variable constant{scalar(2)};
+  CHECK_FALSE(tape.operation(scalar(1), {constant}, {}, backward).needs_gradient());
+  CHECK_FALSE(tape.operation(scalar(1), {constant}, {&frozen, nullptr}, backward).needs_gradient());
+  const Variable learnt = tape.operation(scalar(1), {constant}, {&frozen, &trainable}, backward);
+  CHECK(learnt.needs_gradient());
+  const Variable passed_on =
+      tape.operation(scalar(1), {constant, learnt}, {&frozen}, [](const Tensor& gradient) { return std::vector{Tensor{}, gradient}; });
+  CHECK(passed_on.needs_gradient());
+  tape.backward(passed_on, scalar(1));
+  CHECK(ran == 1);
 }
