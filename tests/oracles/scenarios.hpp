@@ -1,0 +1,89 @@
+// Small scenarios for tests of the serial model.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fixtures/oracles/serial_model.hpp"
+#include "harness/scenario/formula.hpp"
+#include "harness/scenario/scenario.hpp"
+
+namespace shardproof::oracles {
+
+inline scenario::Module linear(std::string name, std::int64_t in, std::int64_t out, bool bias = true) {
+  return {
+      .name = std::move(name), .kind = scenario::ModuleKind::linear, .in_features = in, .out_features = out, .bias = bias, .children = {}};
+}
+
+inline scenario::Module relu(std::string name) { return {.name = std::move(name), .kind = scenario::ModuleKind::relu, .children = {}}; }
+
+inline scenario::Module scale(std::string name) { return {.name = std::move(name), .kind = scenario::ModuleKind::scale, .children = {}}; }
+
+inline scenario::Module embedding(std::string name, std::int64_t vocabulary, std::int64_t features, std::int64_t positions) {
+  return {.name = std::move(name),
+          .kind = scenario::ModuleKind::embedding,
+          .features = features,
+          .vocabulary = vocabulary,
+          .positions = positions,
+          .children = {}};
+}
+
+inline scenario::Module layer_norm(std::string name, std::int64_t features) {
+  return {.name = std::move(name), .kind = scenario::ModuleKind::layer_norm, .features = features, .children = {}};
+}
+
+inline scenario::Module attention(std::string name, std::int64_t features) {
+  return {.name = std::move(name), .kind = scenario::ModuleKind::attention, .features = features, .children = {}};
+}
+
+inline scenario::Module container(scenario::ModuleKind kind, std::string name, std::vector<scenario::Module> children) {
+  return {.name = std::move(name), .kind = kind, .children = std::move(children)};
+}
+
+inline scenario::Module residual(std::string name, std::vector<scenario::Module> children) {
+  return container(scenario::ModuleKind::residual, std::move(name), std::move(children));
+}
+
+inline scenario::Module use(std::string name, std::string target) {
+  return {.name = std::move(name), .kind = scenario::ModuleKind::use, .target = std::move(target), .children = {}};
+}
+
+inline scenario::Module frozen(scenario::Module module) {
+  module.frozen = true;
+  return module;
+}
+
+/// The root is wrapped. The script is for the test to say.
+inline scenario::Scenario sharded(std::vector<scenario::Module> children) {
+  scenario::Scenario scenario;
+  scenario.model.root.children = std::move(children);
+  scenario.plan.wrap.push_back({.modules = {""}, .forward_prefetch = {}, .backward_prefetch = {}});
+  scenario.script.input = {1, 1};
+  return scenario;
+}
+
+/// One linear layer 1→1 without bias on one element, loss sum: the gradient is the input.
+inline scenario::Scenario one_weight() { return sharded({linear("l", 1, 1, false)}); }
+
+inline double input(int iteration, int rank) {
+  return formula::small_integer(static_cast<std::uint32_t>(1000 + 100 * iteration + rank), 0) / 8.0;
+}
+
+/// Each body once, so that each is an iteration of its own.
+inline std::vector<scenario::Script::Segment> script(std::vector<std::vector<scenario::Action>> bodies) {
+  std::vector<scenario::Script::Segment> segments;
+  for (std::vector<scenario::Action>& body : bodies) segments.push_back({1, std::move(body)});
+  return segments;
+}
+
+inline const scenario::Action forward{.kind = scenario::ActionKind::forward}, backward{.kind = scenario::ActionKind::backward},
+    step{.kind = scenario::ActionKind::step}, zero_grad{.kind = scenario::ActionKind::zero_grad},
+    capture{.kind = scenario::ActionKind::capture}, evaluate{.kind = scenario::ActionKind::evaluate};
+
+inline scenario::Action set(scenario::ActionKind what, std::string module, bool value) {
+  return {.kind = what, .module = std::move(module), .value = value};
+}
+
+}  // namespace shardproof::oracles
