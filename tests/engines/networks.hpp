@@ -1,0 +1,73 @@
+// Models for tests of layers, and how they run without an engine: parameters are whole and stay where they are.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fixtures/engines/layers/losses.hpp"
+#include "fixtures/engines/layers/network.hpp"
+#include "harness/device/sim/sim_device.hpp"
+#include "harness/scenario/formula.hpp"
+
+namespace shardproof::engines {
+
+inline scenario::Module linear_module(std::string name, std::int64_t in, std::int64_t out, bool bias = true) {
+  return {.name = std::move(name), .kind = scenario::ModuleKind::linear, .in_features = in, .out_features = out, .bias = bias};
+}
+
+inline scenario::Module module_of(scenario::ModuleKind kind, std::string name, std::vector<scenario::Module> children = {}) {
+  return {.name = std::move(name), .kind = kind, .children = std::move(children)};
+}
+
+inline scenario::Module wide_module(scenario::ModuleKind kind, std::string name, std::int64_t features) {
+  return {.name = std::move(name), .kind = kind, .features = features};
+}
+
+inline scenario::Module use_of(std::string name, std::string target) {
+  return {.name = std::move(name), .kind = scenario::ModuleKind::use, .target = std::move(target)};
+}
+
+inline scenario::Model model_of(std::vector<scenario::Module> children, scenario::Loss loss = {}) {
+  scenario::Model model;
+  model.root.children = std::move(children);
+  model.loss = loss;
+  return model;
+}
+
+inline const ModuleHooks no_hooks{.before = [](const std::string&, Variable x) { return x; },
+                                  .after = [](const std::string&, Variable y) { return y; }};
+
+/// By formula, in order of registration.
+inline std::vector<Tensor> initial_parameters(const scenario::Model& model) {
+  std::vector<Tensor> values;
+  for (const scenario::ParameterShape& parameter : scenario::parameters(model)) {
+    values.push_back(formula::tensor(static_cast<std::uint32_t>(values.size() + 1), parameter.shape, model.init_divisor));
+  }
+  return values;
+}
+
+struct Trained {
+  double loss = 0;
+  std::vector<Tensor> gradients;  ///< undefined where there is none
+  Trace trace;
+};
+
+/// One forward and one backward.
+inline Trained train(const scenario::Model& model, const std::vector<Tensor>& parameters, const Tensor& input, const Tensor& targets = {},
+                     const std::string& module = "") {
+  SimDevice device({}, 0);
+  Network network(model);
+  for (std::size_t i = 0; i < parameters.size(); ++i) network.parameters()[i].value = parameters[i];
+  Tape tape(device);
+  const Variable output = network.forward(device, tape, no_hooks, {input}, {.module = module});
+  Trained result{.loss = loss(device, model.loss, output.value, targets).to_doubles()[0]};
+  tape.backward(output, loss_gradient(device, model.loss, output.value, targets));
+  for (const Parameter& parameter : network.parameters()) {
+    result.gradients.push_back(parameter.gradient.defined() ? parameter.gradient.clone() : Tensor{});
+  }
+  result.trace = device.take_trace();
+  return result;
+}
+
+}  // namespace shardproof::engines
