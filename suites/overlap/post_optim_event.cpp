@@ -2,6 +2,7 @@
 #include <random>
 
 #include "fixtures/oracles/overlap_times.hpp"
+#include "suites/overlap/checks.hpp"
 #include "suites/overlap/scenarios.hpp"
 
 namespace shardproof::overlap {
@@ -84,6 +85,19 @@ RANKED_TEST_CASE("overlap/post_optim_any_costs", clauses("OVL-22", "OVL-24"), ra
 RANKED_TEST_CASE("overlap/post_optim_any_costs", clauses("OVL-22", "OVL-24"), ranks(1, 2, 3, 4), each("event", true),
                  needs(Feature::timeline, Feature::fully_shard, Feature::post_optim_event), tags("reference")) {
   play_any_costs(rank, true);
+}
+
+RANKED_TEST_CASE("overlap/event_before_training", clauses("OVL-5", "OVL-8"), ranks(2, 3, 4),
+                 needs(Feature::timeline, Feature::fully_shard, Feature::post_optim_event)) {
+  // Given before the first forward: then even that one's all-gather waits for nothing else.
+  const PostOptim how;
+  scenario::Scenario scenario = post_optim(how);
+  scenario.script.segments.insert(scenario.script.segments.begin(), {.body = {{scenario::ActionKind::post_optim_event}}});
+  const scenario::Run run = rank.play(scenario);
+  const std::chrono::nanoseconds computation = how.iterations * (how.sleep_forward + how.sleep_backward);
+  CHECK(std::chrono::nanoseconds(run.total()) <= computation + 4ms);
+  check_plan_is_communicated(rank, run);
+  check_no_race(rank, run);
 }
 
 }  // namespace shardproof::overlap

@@ -1,8 +1,7 @@
 #include "suites/overlap/scenarios.hpp"
 
-#include <algorithm>
-#include <set>
 #include <string>
+#include <utility>
 
 namespace shardproof::overlap {
 
@@ -11,44 +10,11 @@ using scenario::Module;
 using scenario::ModuleKind;
 using scenario::Scenario;
 
-namespace {
-
 Module linear(std::string name, std::int64_t in, std::int64_t out) {
   return {.name = std::move(name), .kind = ModuleKind::linear, .in_features = in, .out_features = out};
 }
 
 Module relu(std::string name) { return {.name = std::move(name), .kind = ModuleKind::relu}; }
-
-bool is_under(std::string_view path, std::string_view ancestor) {
-  return ancestor.empty() || path == ancestor || path.starts_with(std::string(ancestor) + ".");
-}
-
-// Wrapped modules come children first, so the first above a parameter is the deepest, to whose group it belongs. A group may be empty.
-std::vector<scenario::WrapGroup> groups_with_parameters(const Scenario& scenario) {
-  std::set<std::string> claimed;
-  std::vector<scenario::WrapGroup> groups;
-  for (const scenario::WrapGroup& group : scenario.plan.wrap) {
-    bool has_some = false;
-    for (const scenario::ParameterShape& parameter : scenario::parameters(scenario.model)) {
-      const bool is_in = std::ranges::any_of(group.modules, [&](const std::string& path) { return is_under(parameter.name, path); });
-      if (is_in && claimed.insert(parameter.name).second) has_some = true;
-    }
-    if (has_some) groups.push_back(group);
-  }
-  return groups;
-}
-
-bool is_freed_after_forward(const scenario::WrapGroup& group) {
-  using Kind = scenario::ReshardAfterForward::Kind;
-  const bool is_root = std::ranges::find(group.modules, "") != group.modules.end();
-  return group.reshard_after_forward.kind == Kind::yes || (group.reshard_after_forward.kind == Kind::automatic && !is_root);
-}
-
-Communication issued(const scenario::Run& run) {
-  return {run.count(CollectiveKind::all_gather), run.count(CollectiveKind::reduce_scatter)};
-}
-
-}  // namespace
 
 scenario::SleepingStack seed_stack() {
   return scenario::sleeping_stack(3).forward(25ms).backward(50ms).collectives(10ms).reshard_after_forward(true);
@@ -105,41 +71,32 @@ Scenario traced_blocks(scenario::ReshardAfterForward reshard, bool post_optim_ev
   return scenario;
 }
 
-Communication planned(const Scenario& scenario, int world) {
-  Communication communication;
-  if (world == 1) return communication;
-  const auto groups = groups_with_parameters(scenario);
-  const auto freed = static_cast<std::size_t>(std::ranges::count_if(groups, is_freed_after_forward));
-  for (const scenario::Script::Segment& segment : scenario.script.segments) {
-    const auto iterations = static_cast<std::size_t>(segment.iterations);
-    for (const scenario::Action& action : segment.body) {
-      if (action.kind == ActionKind::forward) communication.all_gathers += iterations * groups.size();
-      if (action.kind != ActionKind::backward) continue;
-      communication.all_gathers += iterations * freed;
-      communication.reduce_scatters += iterations * groups.size();
-    }
-  }
-  return communication;
-}
-
-void check_plan_is_communicated(Rank& rank, const scenario::Run& run) {
-  const Communication least = planned(run.scenario(), rank.world().size()), done = issued(run);
-  CHECK(done.all_gathers >= least.all_gathers);
-  CHECK(done.reduce_scatters >= least.reduce_scatters);
-}
-
-void check_nothing_else_is_communicated(Rank& rank, const scenario::Run& run) {
-  const Communication plan = planned(run.scenario(), rank.world().size()), done = issued(run);
-  CHECK(done.all_gathers == plan.all_gathers);
-  CHECK(done.reduce_scatters == plan.reduce_scatters);
-}
-
-void check_no_race(const Rank& rank, const scenario::Run& run) {
-  // The first few say what is wrong; the others follow from the same edge.
-  constexpr std::size_t shown = 3;
-  const auto races = run.races();
-  for (std::size_t i = 0; i < std::min(shown, races.size()); ++i) FAIL_CHECK(trace::describe(races[i], rank.index()));
-  CHECK(races.empty());
+Scenario language_model(bool wrap_blocks) {
+  Module head = linear("head", 8, 16);
+  head.bias = false;
+  head.tied_to = "emb";
+  Scenario scenario;
+  scenario.model.root.children = {{.name = "emb", .kind = ModuleKind::embedding, .features = 8, .vocabulary = 16, .positions = 4},
+                                  {.name = "attend",
+                                   .kind = ModuleKind::residual,
+                                   .children = {{.name = "ln", .kind = ModuleKind::layer_norm, .features = 8},
+                                                {.name = "mix", .kind = ModuleKind::attention, .features = 8}}},
+                                  {.name = "feed",
+                                   .kind = ModuleKind::residual,
+                                   .children = {{.name = "ln", .kind = ModuleKind::layer_norm, .features = 8},
+                                                linear("up", 8, 32),
+                                                relu("relu"),
+                                                linear("down", 32, 8)}},
+                                  std::move(head)};
+  scenario.model.loss = {.kind = scenario::LossKind::cross_entropy};
+  if (wrap_blocks) scenario.plan.wrap = {{.modules = {"attend"}}, {.modules = {"feed"}}};
+  scenario.plan.wrap.push_back({.modules = {""}});
+  scenario.plan.optimizer = {.kind = scenario::OptimizerKind::sgd, .rate = 0.1};
+  scenario.script.input = {2, 4};
+  scenario.script.segments = {
+      {.iterations = 3,
+       .body = {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::step}, {ActionKind::capture}, {ActionKind::zero_grad}}}};
+  return scenario;
 }
 
 }  // namespace shardproof::overlap

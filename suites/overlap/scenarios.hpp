@@ -1,8 +1,9 @@
-// The scenarios that the overlap suite plays, and how it states that a run has no race. What the numbers come from: clauses.md.
+// The scenarios that the overlap suite plays. What the numbers come from: clauses.md.
 #pragma once
 
 #include <chrono>
-#include <cstddef>
+#include <cstdint>
+#include <string>
 
 #include "harness/scenario/builder.hpp"
 #include "harness/shardproof.hpp"
@@ -10,6 +11,9 @@
 namespace shardproof::overlap {
 
 using namespace std::chrono_literals;
+
+scenario::Module linear(std::string name, std::int64_t in, std::int64_t out);
+scenario::Module relu(std::string name);
 
 /// The stack of the seed test.
 scenario::SleepingStack seed_stack();
@@ -29,22 +33,8 @@ scenario::Scenario small_mlp(scenario::Optimizer optimizer, bool reshard_after_f
 /// Three blocks of two linear layers, as PyTorch's traces were recorded with.
 scenario::Scenario traced_blocks(scenario::ReshardAfterForward reshard, bool post_optim_event);
 
-/// How many collectives there are, or must be.
-struct Communication {
-  std::size_t all_gathers = 0, reduce_scatters = 0;
-};
-
-/// What a plan asks of every engine: in each forward a gather of each group, in each backward a reduction of it, and a second gather where
-/// its parameters were freed in between. Nothing on one rank.
-Communication planned(const scenario::Scenario& scenario, int world);
-
-/// Fails when less was communicated than the plan asks for: such a run may be fast and free of races, and proves nothing.
-void check_plan_is_communicated(Rank& rank, const scenario::Run& run);
-
-/// Fails unless exactly what the plan asks for was communicated, as by the model engine.
-void check_nothing_else_is_communicated(Rank& rank, const scenario::Run& run);
-
-/// Fails when there is a race, and says the first few in words.
-void check_no_race(const Rank& rank, const scenario::Run& run);
+/// A transformer of one block over 16 tokens, whose head shares the embedding's weight; as a group of the root's, or with groups of its own
+/// for the block's two halves.
+scenario::Scenario language_model(bool wrap_blocks);
 
 }  // namespace shardproof::overlap

@@ -41,6 +41,37 @@ void check_same(const trace::Structure& golden, const trace::Structure& actual) 
   CHECK(trace::difference(golden, actual) == "");
 }
 
+// The scenarios of PyTorch's other traces, each like the one of `traced_blocks` but for one thing.
+
+scenario::Scenario with_root_parameters(Reshard reshard) {
+  scenario::Scenario scenario = traced_blocks({reshard}, false);
+  scenario.model.root.children.push_back(linear("root", 8, 8));
+  return scenario;
+}
+
+scenario::Scenario with_lists() {
+  scenario::Scenario scenario = traced_blocks({Reshard::yes}, false);
+  scenario.plan.wrap[0].forward_prefetch = {"1", "2"};
+  scenario.plan.wrap[2].backward_prefetch = {"1", "0"};
+  scenario.script.segments.front().iterations = 1;
+  return scenario;
+}
+
+scenario::Scenario with_accumulation() {
+  scenario::Scenario scenario = traced_blocks({Reshard::yes}, false);
+  using scenario::ActionKind;
+  const auto sync = [](bool on) { return scenario::Action{.kind = ActionKind::set_requires_gradient_sync, .value = on}; };
+  scenario.script.segments = {{.body = {sync(false), {ActionKind::forward}, {ActionKind::backward}}},
+                              {.body = {sync(true), {ActionKind::forward}, {ActionKind::backward}, {ActionKind::step}}}};
+  return scenario;
+}
+
+scenario::Scenario on_mesh() {
+  scenario::Scenario scenario = traced_blocks({Reshard::yes}, false);
+  scenario.plan.mesh = {.shape = {2, 2}, .names = {"replicate", "shard"}};
+  return scenario;
+}
+
 void check_post_optim(const scenario::Run& run, const char* member) {
   check_same(with_step_named(with_layers_named(oracles::golden::structure("h_overlap_virtual_clock", member)), last_update_of_post_optim),
              trace::structure(run.trace(), is_linear_or_last_update));
@@ -54,6 +85,37 @@ RANKED_TEST_CASE("overlap/structure_of_blocks", clauses("OVL-23"), ranks(2), eac
   const Reshard reshard = given == "None" ? Reshard::automatic : given == "True" ? Reshard::yes : Reshard::no;
   const scenario::Run run = rank.play(traced_blocks({reshard}, false));
   check_same(oracles::golden::structure("h_fsdp2_reshard_" + given + "_W2"), trace::structure(run.trace(), is_linear));
+}
+
+RANKED_TEST_CASE("overlap/structure_with_root_parameters", clauses("OVL-23"), ranks(2), each("reshard", "None", "True"),
+                 needs(Feature::timeline, Feature::fully_shard), tags("reference")) {
+  const std::string& given = rank.param("reshard");
+  const scenario::Run run = rank.play(with_root_parameters(given == "None" ? Reshard::automatic : Reshard::yes));
+  check_same(oracles::golden::structure("h_fsdp2_rootparam_reshard_" + given + "_W2"), trace::structure(run.trace(), is_linear));
+}
+
+RANKED_TEST_CASE("overlap/structure_with_lists", clauses("OVL-23"), ranks(2),
+                 needs(Feature::timeline, Feature::fully_shard, Feature::prefetch_lists), tags("reference")) {
+  const scenario::Run run = rank.play(with_lists());
+  check_same(oracles::golden::structure("h_fsdp2_explicit_prefetch_W2"), trace::structure(run.trace(), is_linear));
+}
+
+RANKED_TEST_CASE("overlap/structure_with_accumulation", clauses("OVL-23"), ranks(2),
+                 needs(Feature::timeline, Feature::fully_shard, Feature::gradient_accumulation), tags("reference")) {
+  const scenario::Run run = rank.play(with_accumulation());
+  check_same(oracles::golden::structure("h_fsdp2_accum_W2"), trace::structure(run.trace(), is_linear));
+}
+
+RANKED_TEST_CASE("overlap/structure_on_mesh", clauses("OVL-23"), ranks(4),
+                 needs(Feature::timeline, Feature::fully_shard, Feature::replicated_mesh), tags("reference")) {
+  const scenario::Run run = rank.play(on_mesh());
+  check_same(oracles::golden::structure("h_fsdp2_hsdp_2x2", rank.index()), trace::structure(run.trace(), is_linear));
+}
+
+RANKED_TEST_CASE("overlap/structure_to_size", clauses("OVL-23"), ranks(4),
+                 needs(Feature::timeline, Feature::fully_shard, Feature::reshard_to_size), tags("reference")) {
+  const scenario::Run run = rank.play(traced_blocks({.kind = Reshard::size, .size = 2}, false));
+  check_same(oracles::golden::structure("h_fsdp2_reshard_int2_W4", rank.index()), trace::structure(run.trace(), is_linear));
 }
 
 RANKED_TEST_CASE("overlap/structure_of_one_rank", clauses("OVL-23"), ranks(1), needs(Feature::timeline, Feature::fully_shard),

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "fixtures/oracles/overlap_times.hpp"
+#include "suites/overlap/checks.hpp"
 #include "suites/overlap/scenarios.hpp"
 
 namespace shardproof::overlap {
@@ -112,6 +113,23 @@ RANKED_TEST_CASE("overlap/any_costs_bounds", clauses("OVL-1", "OVL-2", "OVL-3"),
   const scenario::Run run = rank.play(random_stack_that_hides(random));
   measure(rank, run);
   check_within_bounds(rank, run);
+}
+
+RANKED_TEST_CASE("overlap/any_depth", clauses("OVL-21", "OVL-24"), ranks(1, 2, 3, 4), each("set", 0, 1, 2, 3, 4, 5, 6, 7),
+                 needs(Feature::timeline, Feature::fully_shard, Feature::prefetch_lists), tags("reference")) {
+  std::mt19937_64 random(rank.seed());
+  scenario::SleepingStack stack = random_stack(random);
+  stack.prefetch(between(random, 0, 3), between(random, 0, 3));
+  const scenario::Run run = rank.play(stack);
+  const oracles::Stack layers = oracles::stack_of(run.scenario(), rank.world().size());
+  const oracles::StackTimes expected = oracles::overlap_times(layers);
+  const oracles::Bounds lower = oracles::lower_bounds(layers);
+  measure(rank, run);
+  CHECK(run.forward() == expected.forward);
+  CHECK(run.forward_backward() == expected.forward_backward);
+  CHECK(run.forward() >= lower.forward);
+  CHECK(run.forward_backward() >= lower.forward_backward);
+  check_nothing_else_is_communicated(rank, run);
 }
 
 RANKED_TEST_CASE("overlap/any_costs", clauses("OVL-21", "OVL-24"), ranks(1, 2, 3, 4), each("set", 0, 1, 2, 3, 4, 5, 6, 7),

@@ -1,0 +1,164 @@
+#include "suites/overlap/checks.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "harness/protocol/digest.hpp"
+#include "harness/trace/memory.hpp"
+
+namespace shardproof::overlap {
+
+using scenario::ActionKind;
+using scenario::Scenario;
+
+namespace {
+
+std::vector<scenario::WrapGroup> groups_with_parameters(const Scenario& scenario) {
+  std::set<const scenario::WrapGroup*> claiming;
+  for (const scenario::ParameterShape& parameter : scenario::parameters(scenario.model))
+    claiming.insert(group_of(scenario, parameter.name));
+  std::vector<scenario::WrapGroup> groups;
+  for (const scenario::WrapGroup& group : scenario.plan.wrap) {
+    if (claiming.contains(&group)) groups.push_back(group);
+  }
+  return groups;
+}
+
+bool is_freed_after_forward(const scenario::WrapGroup& group) {
+  using Kind = scenario::ReshardAfterForward::Kind;
+  const bool is_root = std::ranges::find(group.modules, "") != group.modules.end();
+  return group.reshard_after_forward.kind == Kind::yes || (group.reshard_after_forward.kind == Kind::automatic && !is_root);
+}
+
+Communication issued(const scenario::Run& run) {
+  return {run.count(CollectiveKind::all_gather), run.count(CollectiveKind::reduce_scatter)};
+}
+
+}  // namespace
+
+const scenario::WrapGroup* group_of(const Scenario& scenario, const std::string& parameter) {
+  const auto& ignored = scenario.plan.ignored_parameters;
+  if (std::ranges::find(ignored, parameter) != ignored.end()) return nullptr;
+  const auto found = std::ranges::find_if(scenario.plan.wrap, [&](const scenario::WrapGroup& group) {
+    return std::ranges::any_of(group.modules, [&](const std::string& path) { return scenario::is_at_or_under(parameter, path); });
+  });
+  return found == scenario.plan.wrap.end() ? nullptr : &*found;
+}
+
+Communication planned(const Scenario& scenario, int world) {
+  Communication communication;
+  if (world == 1) return communication;
+  const auto groups = groups_with_parameters(scenario);
+  const auto freed = static_cast<std::size_t>(std::ranges::count_if(groups, is_freed_after_forward));
+  for (const scenario::Script::Segment& segment : scenario.script.segments) {
+    const auto iterations = static_cast<std::size_t>(segment.iterations);
+    for (const scenario::Action& action : segment.body) {
+      if (action.kind == ActionKind::forward) communication.all_gathers += iterations * groups.size();
+      if (action.kind != ActionKind::backward) continue;
+      communication.all_gathers += iterations * freed;
+      communication.reduce_scatters += iterations * groups.size();
+    }
+  }
+  return communication;
+}
+
+void check_plan_is_communicated(Rank& rank, const scenario::Run& run) {
+  const Communication least = planned(run.scenario(), rank.world().size()), done = issued(run);
+  CHECK(done.all_gathers >= least.all_gathers);
+  CHECK(done.reduce_scatters >= least.reduce_scatters);
+}
+
+void check_nothing_else_is_communicated(Rank& rank, const scenario::Run& run) {
+  const Communication plan = planned(run.scenario(), rank.world().size()), done = issued(run);
+  CHECK(done.all_gathers == plan.all_gathers);
+  CHECK(done.reduce_scatters == plan.reduce_scatters);
+}
+
+std::vector<fact::Collective> collectives_between(const scenario::Run& run, const std::string& from, const std::string& to) {
+  std::vector<fact::Collective> found;
+  bool inside = false;
+  for (const Fact& fact : run.trace().facts) {
+    if (const auto* mark = std::get_if<fact::Mark>(&fact)) inside = mark->text == from || (inside && mark->text != to);
+    if (const auto* collective = std::get_if<fact::Collective>(&fact); collective != nullptr && inside) found.push_back(*collective);
+  }
+  return found;
+}
+
+std::vector<fact::Collective> collectives_in(const scenario::Run& run, int iteration, ActionKind call) {
+  return collectives_between(run, scenario::mark(iteration, call), scenario::mark(iteration, call, true));
+}
+
+std::size_t count_in(const scenario::Run& run, CollectiveKind kind, int iteration, ActionKind call) {
+  const auto all = collectives_in(run, iteration, call);
+  return static_cast<std::size_t>(std::ranges::count(all, kind, &fact::Collective::kind));
+}
+
+void check_same_order(Rank& rank, const scenario::Run& run) {
+  std::uint64_t so_far = digest("");
+  for (const Fact& fact : run.trace().facts) {
+    const auto* collective = std::get_if<fact::Collective>(&fact);
+    if (collective == nullptr) continue;
+    so_far = digest(to_string(collective->kind), so_far);
+    so_far = digest(collective->tag, so_far);
+    so_far = digest(std::to_string(collective->group.size()), so_far);
+  }
+  Tensor mine = Tensor::host(DType::i64, {1});
+  mine.values<std::int64_t>()[0] = static_cast<std::int64_t>(so_far);
+  const Tensor all = rank.world().all_gather(mine);
+  for (const std::int64_t other : all.values<std::int64_t>()) CHECK(static_cast<std::uint64_t>(other) == so_far);
+}
+
+void check_nothing_gathered_twice(const scenario::Run& run) {
+  std::map<std::string, std::string> tag_of;  // by parameter: what its group's collectives are tagged with
+  for (const scenario::ParameterShape& parameter : scenario::parameters(run.scenario().model)) {
+    if (const scenario::WrapGroup* group = group_of(run.scenario(), parameter.name)) tag_of[parameter.name] = group->modules.front();
+  }
+  std::map<std::uint64_t, std::string> there;  // buffers, and whose parameters they hold: whole or on the way
+  std::map<std::uint64_t, std::string> gathered;
+  for (const Fact& fact : run.trace().facts) {
+    if (const auto* made = std::get_if<fact::Allocated>(&fact)) {
+      if (made->memory == MemoryClass::parameter && tag_of.contains(made->label)) there[made->buffer] = tag_of[made->label];
+      if (made->memory == MemoryClass::gathered) gathered[made->buffer] = made->label;
+    } else if (const auto* gone = std::get_if<fact::Released>(&fact)) {
+      there.erase(gone->buffer);
+    } else if (const auto* call = std::get_if<fact::Collective>(&fact); call != nullptr && call->kind == CollectiveKind::all_gather) {
+      CAPTURE(call->tag, call->start);
+      CHECK(std::ranges::any_of(tag_of, [&](const auto& parameter) { return parameter.second == call->tag; }));
+      CHECK(std::ranges::none_of(there, [&](const auto& buffer) { return buffer.second == call->tag; }));
+      if (!call->writes.empty() && gathered.contains(call->writes.front().buffer)) there[call->writes.front().buffer] = call->tag;
+    } else if (const auto* work = std::get_if<fact::Work>(&fact); work != nullptr && work->kind == WorkKind::copy_out) {
+      for (const ByteRange& read : work->reads) there.erase(read.buffer);
+    }
+  }
+}
+
+void check_nothing_is_left(const scenario::Run& run, int iteration, int backward) {
+  const std::string end = scenario::mark(iteration, ActionKind::backward, true, backward);
+  for (const MemoryClass memory : {MemoryClass::gathered, MemoryClass::reduce_input}) {
+    CAPTURE(to_string(memory));
+    CHECK(trace::at(run.trace(), memory, end).buffers == 0);
+  }
+  // What no group claims is whole for ever, and so is its gradient.
+  const auto all = scenario::parameters(run.scenario().model);
+  const auto unclaimed = static_cast<std::uint64_t>(
+      std::ranges::count_if(all, [&](const auto& parameter) { return group_of(run.scenario(), parameter.name) == nullptr; }));
+  CHECK(trace::at(run.trace(), MemoryClass::parameter, end).buffers == unclaimed);
+  CHECK(trace::at(run.trace(), MemoryClass::gradient, end).buffers <= unclaimed);
+}
+
+void check_sound(Rank& rank, const scenario::Run& run) {
+  check_no_race(rank, run);
+  check_same_order(rank, run);
+  check_nothing_gathered_twice(run);
+}
+
+void check_no_race(const Rank& rank, const scenario::Run& run) {
+  // The first few say what is wrong; the others follow from the same edge.
+  constexpr std::size_t shown = 3;
+  const auto races = run.races();
+  for (std::size_t i = 0; i < std::min(shown, races.size()); ++i) FAIL_CHECK(trace::describe(races[i], rank.index()));
+  CHECK(races.empty());
+}
+
+}  // namespace shardproof::overlap

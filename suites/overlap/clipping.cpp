@@ -1,0 +1,79 @@
+// One gradient norm over all shards of all ranks.
+#include <cmath>
+#include <limits>
+
+#include "suites/overlap/checks.hpp"
+#include "suites/overlap/comparison.hpp"
+#include "suites/overlap/scenarios.hpp"
+
+namespace shardproof::overlap {
+
+using scenario::ActionKind;
+
+namespace {
+
+double norm_type(const Rank& rank) {
+  return rank.param("norm") == "inf" ? std::numeric_limits<double>::infinity() : rank.param<double>("norm");
+}
+
+scenario::Scenario clipping(double max_norm, double type) {
+  scenario::Scenario scenario = small_mlp({.rate = 0.0625}, true, 3);
+  std::vector<scenario::Action>& body = scenario.script.segments.front().body;
+  body.insert(body.begin() + 2, {.kind = ActionKind::clip_grad_norm, .max_norm = max_norm, .norm_type = type});
+  return scenario;
+}
+
+// Of what was captured first, over the shards of all ranks.
+double norm_of(Rank& rank, const scenario::Run& run, double type) {
+  Tensor mine = Tensor::host(DType::f64, {1});
+  double& sum = mine.values<double>()[0];
+  for (const scenario::CapturedParameter& held : run.iterations().front().parameters) {
+    if (!held.gradient.defined()) continue;
+    for (const double value : held.gradient.to_doubles()) {
+      sum = std::isinf(type) ? std::max(sum, std::abs(value)) : sum + std::pow(std::abs(value), type);
+    }
+  }
+  const double all = rank.world().all_reduce(mine, std::isinf(type) ? ReduceOp::max : ReduceOp::sum).values<double>()[0];
+  return std::isinf(type) ? all : std::pow(all, 1 / type);
+}
+
+}  // namespace
+
+// With 3 rows in the last layer, one of four ranks holds none of it.
+RANKED_TEST_CASE("overlap/clip_grad_norm", clauses("OVL-10", "OVL-15", "OVL-41"), ranks(1, 2, 3, 4), each("norm", "1", "2", "3", "inf"),
+                 needs(Feature::timeline, Feature::fully_shard, Feature::clip_grad_norm)) {
+  const double type = norm_type(rank), max_norm = 2;
+  const scenario::Run run = rank.play(clipping(max_norm, type));
+  // The norm is a sum of many rounded terms: a few units in the last place of the gradient.
+  check_training(rank, run, oracles::Arithmetic::f64, {.loss = 1e-2, .gradient = 1e-4, .parameter = 1e-4});
+  check_sound(rank, run);
+  CHECK(std::abs(norm_of(rank, run, type) - max_norm) < 1e-3);
+  CHECK(run.count(CollectiveKind::all_reduce) == (rank.world().size() > 1 ? 3 : 0));
+}
+
+RANKED_TEST_CASE("overlap/clip_grad_norm_mesh", clauses("OVL-10", "OVL-15", "OVL-41"), ranks(4), each("norm", "1", "2", "3", "inf"),
+                 needs(Feature::timeline, Feature::fully_shard, Feature::clip_grad_norm, Feature::replicated_mesh)) {
+  scenario::Scenario scenario = clipping(2, norm_type(rank));
+  scenario.plan.mesh = {.shape = {2, 2}, .names = {"replicate", "shard"}};
+  const scenario::Run run = rank.play(scenario);
+  check_training(rank, run, oracles::Arithmetic::f64, {.loss = 1e-2, .gradient = 1e-4, .parameter = 1e-4});
+  check_sound(rank, run);
+  CHECK(count_in(run, CollectiveKind::all_reduce, 0, ActionKind::clip_grad_norm) == 1);
+}
+
+RANKED_TEST_CASE("overlap/clip_beside_ignored", clauses("OVL-10", "OVL-41"), ranks(1, 2, 3, 4),
+                 needs(Feature::fully_shard, Feature::clip_grad_norm, Feature::ignored_parameters)) {
+  scenario::Scenario scenario = clipping(2, 2);
+  scenario.plan.ignored_parameters = {"l0.bias"};
+  scenario.script.segments.front().iterations = 1;
+  check_training(rank, rank.play(scenario), oracles::Arithmetic::f64, {.loss = 1e-2, .gradient = 1e-4, .parameter = 1e-4});
+}
+
+RANKED_TEST_CASE("overlap/small_gradients_stay", clauses("OVL-10", "OVL-41"), ranks(1, 2, 3, 4), each("norm", "1", "2", "3", "inf"),
+                 needs(Feature::fully_shard, Feature::clip_grad_norm)) {
+  scenario::Scenario scenario = clipping(1e6, norm_type(rank));
+  scenario.script.segments.front().iterations = 1;
+  check_training(rank, rank.play(scenario), oracles::Arithmetic::f32, {});
+}
+
+}  // namespace shardproof::overlap

@@ -1,0 +1,135 @@
+#include "suites/overlap/comparison.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "fixtures/oracles/difference.hpp"
+#include "harness/scenario/formula.hpp"
+#include "suites/overlap/checks.hpp"
+
+namespace shardproof::overlap {
+
+namespace {
+
+// The part of a whole tensor that a rank holds.
+Tensor part(const Tensor& whole, const scenario::CapturedParameter& held) {
+  if (held.shape.empty()) return whole;
+  const auto dim = static_cast<std::size_t>(held.dim);
+  const Shape& shape = held.shape;
+  std::int64_t outer = 1, inner = 1;
+  for (std::size_t d = 0; d < dim; ++d) outer *= shape[d];
+  for (std::size_t d = dim + 1; d < shape.size(); ++d) inner *= shape[d];
+  Tensor mine = Tensor::host(whole.dtype(), held.shard.shape());
+  const std::int64_t length = held.shard.shape()[dim] * inner;
+  const std::size_t bytes = size_of(whole.dtype());
+  for (std::int64_t o = 0; o < outer && length > 0; ++o) {
+    const auto from = whole.flatten().narrow((o * shape[dim] + held.start) * inner, length).values<std::byte>();
+    std::ranges::copy(from, mine.values<std::byte>().begin() + o * length * static_cast<std::int64_t>(bytes));
+  }
+  return mine;
+}
+
+// The parameter that is expected, and a part that it has: what is compared afterwards is comparable.
+void require_part_of(const oracles::NamedValues& expected, const scenario::CapturedParameter& held) {
+  REQUIRE(held.name == expected.name);
+  REQUIRE(held.shape == expected.shape);
+  REQUIRE(held.shard.defined());
+  REQUIRE(held.shard.shape().size() == held.shape.size());
+  if (held.shape.empty()) return;
+  REQUIRE(held.dim >= 0);
+  REQUIRE(static_cast<std::size_t>(held.dim) < held.shape.size());
+  const auto dim = static_cast<std::size_t>(held.dim);
+  REQUIRE(held.start >= 0);
+  REQUIRE(held.start + held.shard.shape()[dim] <= held.shape[dim]);
+  Shape rest = held.shard.shape();
+  rest[dim] = held.shape[dim];
+  REQUIRE(rest == held.shape);
+}
+
+int holders_of(int world, const scenario::Scenario& scenario, const std::string& parameter) {
+  if (group_of(scenario, parameter) == nullptr) return world;
+  return scenario.plan.mesh.shape.size() == 2 ? scenario.plan.mesh.shape[0] : 1;
+}
+
+// Every element is held by as many ranks as the plan says.
+void check_dealt(Rank& rank, const scenario::CapturedParameter& held, int holders) {
+  const Tensor mine = Tensor::host(DType::i64, held.shape), expected = mine.clone();
+  for (std::int64_t& count : expected.values<std::int64_t>()) count = holders;
+  const auto dim = static_cast<std::size_t>(held.dim);
+  std::int64_t inner = 1;
+  for (std::size_t d = dim + 1; d < held.shape.size(); ++d) inner *= held.shape[d];
+  for (std::int64_t i = 0; i < mine.numel(); ++i) {
+    const std::int64_t at = held.shape.empty() ? 0 : i / inner % held.shape[dim];
+    const bool is_mine = held.shape.empty() || (at >= held.start && at < held.start + held.shard.shape()[dim]);
+    mine.values<std::int64_t>()[static_cast<std::size_t>(i)] = is_mine ? 1 : 0;
+  }
+  CHECK(rank.world().all_reduce(mine) == expected);
+}
+
+// On how many ranks a part has moved. A rank may hold nothing at all.
+std::int64_t moved(Rank& rank, const Tensor& before, const Tensor& now) {
+  const Tensor count = Tensor::host(DType::i64, {1});
+  count.values<std::int64_t>()[0] = now == before ? 0 : 1;
+  return rank.world().all_reduce(count).values<std::int64_t>()[0];
+}
+
+void check_close(const Tensor& actual, const Tensor& expected, double tolerance) {
+  REQUIRE(actual.defined());
+  REQUIRE(actual.shape() == expected.shape());
+  if (tolerance == 0) {
+    CHECK(actual == expected);
+  } else {
+    CHECK(oracles::largest_difference(actual, expected) <= tolerance);
+  }
+}
+
+void check_gradient(const scenario::CapturedParameter& held, const Tensor& expected, double tolerance) {
+  if (!expected.defined()) {
+    CHECK_FALSE(held.gradient.defined());
+  } else if (held.shard.numel() > 0) {
+    check_close(held.gradient, part(expected, held), tolerance);
+  }
+}
+
+}  // namespace
+
+Tolerance exact_unless_thirds(Rank& rank) {
+  return rank.world().size() == 3 ? Tolerance{.loss = 1e-2, .gradient = 1e-2, .parameter = 1e-3} : Tolerance{};
+}
+
+void check_training(Rank& rank, const scenario::Run& run, oracles::Arithmetic arithmetic, const Tolerance& tolerance, Moves moves) {
+  const scenario::Scenario& scenario = run.scenario();
+  const int world = rank.world().size();
+  const auto expected = oracles::train_serially(scenario, world, arithmetic);
+  REQUIRE_FALSE(expected.empty());
+  REQUIRE(run.iterations().size() == expected.size());
+  std::vector<Tensor> before;  // by parameter: what was held at the capture before
+  std::int64_t all_moves = 0, gradients = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const scenario::Iteration& iteration = run.iterations()[i];
+    CHECK(std::abs(iteration.loss - expected[i].losses[static_cast<std::size_t>(rank.index())]) <= tolerance.loss);
+    REQUIRE_FALSE(expected[i].parameters.empty());
+    REQUIRE(iteration.parameters.size() == expected[i].parameters.size());
+    REQUIRE(expected[i].gradients.size() == expected[i].parameters.size());
+    for (std::size_t p = 0; p < iteration.parameters.size(); ++p) {
+      const scenario::CapturedParameter& held = iteration.parameters[p];
+      CAPTURE(i, held.name);
+      require_part_of(expected[i].parameters[p], held);
+      check_dealt(rank, held, holders_of(world, scenario, held.name));
+      if (i == 0) before.push_back(part(formula::tensor(static_cast<std::uint32_t>(1 + p), held.shape, scenario.model.init_divisor), held));
+      const std::int64_t movers = moved(rank, before[p], held.shard);
+      if (moves == Moves::every_parameter) CHECK(movers > 0);
+      all_moves += movers;
+      before[p] = held.shard;
+      check_close(held.shard, part(expected[i].parameters[p].tensor(rank.index()), held), tolerance.parameter);
+      const Tensor gradient = expected[i].gradients[p].tensor(rank.index());
+      if (gradient.defined()) ++gradients;
+      check_gradient(held, gradient, tolerance.gradient);
+    }
+  }
+  CHECK(all_moves > 0);
+  CHECK(gradients > 0);
+}
+
+}  // namespace shardproof::overlap

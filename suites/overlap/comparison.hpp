@@ -1,0 +1,27 @@
+// What a run computed against what one process computes for all ranks, without shards, streams or collectives.
+#pragma once
+
+#include "fixtures/oracles/serial_model.hpp"
+#include "harness/shardproof.hpp"
+
+namespace shardproof::overlap {
+
+/// How far values may be from what one process computes; 0 asks for the same bits.
+struct Tolerance {
+  double loss = 0, gradient = 0, parameter = 0;
+};
+
+/// Two steps on small integers are exact where the mean divides by a power of two.
+Tolerance exact_unless_thirds(Rank& rank);
+
+enum class Moves : std::uint8_t {
+  every_parameter,  ///< in every step that is captured
+  some_parameter,   ///< frozen ones, and those whose gradients still wait, may stay
+};
+
+/// Compares what every rank holds at every capture: loss, gradients, parameters; that shards are dealt as the plan says; and that steps
+/// move what they should.
+void check_training(Rank& rank, const scenario::Run& run, oracles::Arithmetic arithmetic, const Tolerance& tolerance,
+                    Moves moves = Moves::every_parameter);
+
+}  // namespace shardproof::overlap

@@ -1,0 +1,219 @@
+// Plans that an engine must refuse, on every rank alike, and a forward that fails in the middle.
+#include <functional>
+
+#include "harness/protocol/digest.hpp"
+#include "harness/scenario/player.hpp"
+#include "harness/trace/memory.hpp"
+#include "suites/overlap/checks.hpp"
+#include "suites/overlap/comparison.hpp"
+#include "suites/overlap/scenarios.hpp"
+
+namespace shardproof::overlap {
+
+using scenario::Action;
+using scenario::ActionKind;
+using scenario::Module;
+using scenario::ModuleKind;
+using scenario::Scenario;
+
+namespace {
+
+struct Mistake {
+  const char* name;
+  const char* culprit;  ///< what an error must name
+  std::function<void(Scenario&, int world)> make;
+};
+
+// Each takes a plan that is right and spoils one thing. The rules are those of PyTorch's fully_shard.
+const std::vector<Mistake>& mistakes() {
+  using Kind = scenario::ReshardAfterForward::Kind;
+  static const std::vector<Mistake> all{
+      {"list", "spare",
+       [](Scenario& s, int) {
+         s.model.root.children.push_back({.name = "spare", .kind = ModuleKind::list});
+         s.plan.wrap.insert(s.plan.wrap.begin(), {.modules = {"spare"}});
+       }},
+      {"mesh_of_three", "dimension", [](Scenario& s, int world) { s.plan.mesh = {.shape = {1, 1, world}, .names = {"a", "b", "c"}}; }},
+      {"mesh_without_names", "names", [](Scenario& s, int world) { s.plan.mesh = {.shape = {1, world}, .names = {}}; }},
+      {"mesh_of_other_size", "world", [](Scenario& s, int world) { s.plan.mesh = {.shape = {world + 1}, .names = {}}; }},
+      {"scalar", "scale.factor",
+       [](Scenario& s, int) { s.model.root.children.push_back({.name = "scale", .kind = ModuleKind::scale, .scalar = true}); }},
+      {"not_contiguous", "l1.weight", [](Scenario& s, int) { s.model.root.children.back().contiguous = false; }},
+      {"uneven_dim", "l1.weight",
+       [](Scenario& s, int) {
+         s.model.root.children.front().out_features = s.model.root.children.back().in_features = 7;
+         s.plan.shard_dims["l1.weight"] = 1;
+       }},
+      {"no_such_dim", "l0.bias", [](Scenario& s, int) { s.plan.shard_dims["l0.bias"] = 1; }},
+      {"negative_dim", "l0.weight", [](Scenario& s, int) { s.plan.shard_dims["l0.weight"] = -3; }},
+      {"reshard_to_no_factor", "l0",
+       [](Scenario& s, int world) { s.plan.wrap.front().reshard_after_forward = {.kind = Kind::size, .size = world + 1}; }},
+      {"reshard_to_none", "l0", [](Scenario& s, int) { s.plan.wrap.front().reshard_after_forward = {.kind = Kind::size, .size = 0}; }},
+      {"other_engine", "flat_shard", [](Scenario& s, int) { s.plan.engine = "flat_shard"; }},
+      {"shared_with_none", "l0.weight",
+       [](Scenario& s, int) {
+         s.model.root.children = {linear("l0", 6, 4), linear("l1", 4, 6), linear("tied", 6, 4)};
+         s.model.root.children.back().tied_to = "l0";
+         s.plan.wrap = {{.modules = {"tied"}}};
+         s.script.input = {2, 6};
+       }},
+      {"twice", "l1", [](Scenario& s, int) { s.plan.wrap.insert(s.plan.wrap.begin(), {.modules = {"l1"}}); }},
+      {"shared_across_groups", "l0.weight",
+       [](Scenario& s, int) {
+         Module tied = linear("tied", 6, 4);
+         s.model.root.children = {linear("l0", 6, 4), linear("l1", 4, 6), std::move(tied)};
+         s.model.root.children.back().tied_to = "l0";
+         s.plan.wrap.insert(s.plan.wrap.begin(), {.modules = {"tied"}});
+         s.script.input = {2, 6};
+       }},
+      {"root_of_several", "l1", [](Scenario& s, int) { s.plan.wrap = {{.modules = {"l0", "l1"}}}; }},
+      {"second_root", "l0", [](Scenario& s, int) {
+         s.script.segments.insert(s.script.segments.begin(), {.body = {{.kind = ActionKind::evaluate, .module = "l0"}}});
+       }}};
+  return all;
+}
+
+// What the subject says against it; empty when it says nothing.
+std::string refusal(Rank& rank, const Scenario& scenario) {
+  try {
+    rank.play(scenario);
+  } catch (const scenario::SubjectError& error) {
+    return error.reason();
+  }
+  return {};
+}
+
+void check_said_by_all(Rank& rank, const std::string& text) {
+  Tensor mine = Tensor::host(DType::i64, {1});
+  mine.values<std::int64_t>()[0] = static_cast<std::int64_t>(digest(text));
+  const Tensor all = rank.world().all_gather(mine);
+  for (const std::int64_t other : all.values<std::int64_t>()) CHECK(other == mine.values<std::int64_t>()[0]);
+}
+
+// A forward in which `module` fails, at some place of an iteration, against the same script without it.
+void play_failing(Rank& rank, const std::string& when, const std::string& module) {
+  Scenario scenario = small_mlp({.rate = 0.0625}, rank.param<bool>("reshard"), 1);
+  std::vector<Action>& body = scenario.script.segments.front().body;
+  std::size_t at = 0;  // where in the body it fails
+  int backward = 1;    // the one that must leave nothing
+  if (when == "micro_batch") {
+    // The forward order of an earlier micro-batch is still there.
+    const auto last = [](bool value) { return Action{.kind = ActionKind::set_is_last_backward, .value = value}; };
+    const std::vector<Action> before{last(false), {ActionKind::forward}, {ActionKind::backward}, last(true)};
+    body.insert(body.begin(), before.begin(), before.end());
+    at = before.size();
+    backward = 2;
+  } else if (when == "before_backward") {
+    at = 1;
+  } else if (when == "ahead") {
+    scenario.plan.wrap[0].forward_prefetch = {"l1"};
+  } else if (when == "before_step") {
+    body.insert(body.end(), {{ActionKind::forward}, {ActionKind::backward}});
+    at = 2;
+  }
+  const Scenario undisturbed = scenario;
+  body.insert(body.begin() + static_cast<std::ptrdiff_t>(at), {.kind = ActionKind::forward, .fails_in = module});
+  if (when == "by_hand") body.insert(body.begin(), {.kind = ActionKind::unshard, .module = "l1", .async = true});
+
+  const scenario::Run run = rank.play(scenario), expected = rank.play(undisturbed);
+  check_training(rank, run, oracles::Arithmetic::f32, {});
+  check_sound(rank, run);
+  check_nothing_is_left(run, 0, backward);
+  // The collectives of the calls that follow are those of a run that never failed.
+  const ActionKind next = undisturbed.script.segments.front().body.at(at).kind;
+  const std::string end = scenario::mark(0, ActionKind::zero_grad, true);
+  auto done = collectives_between(run, scenario::mark(0, "failing forward", true), end);
+  const auto planned = collectives_between(expected, scenario::mark(0, next, false, when == "micro_batch" ? 2 : 1), end);
+  // What an earlier forward has kept for its backward goes as well, and is gathered again.
+  if (when == "before_backward" && !rank.param<bool>("reshard"))
+    std::erase_if(done, [](const auto& call) { return call.kind == CollectiveKind::all_gather; });
+  REQUIRE(done.size() == planned.size());
+  for (std::size_t i = 0; i < done.size(); ++i) {
+    CHECK(done[i].kind == planned[i].kind);
+    CHECK(done[i].tag == planned[i].tag);
+  }
+  // Nothing of it is held meanwhile.
+  const std::string failed = scenario::mark(0, "failing forward", true);
+  for (const MemoryClass memory : {MemoryClass::gathered, MemoryClass::parameter}) {
+    CAPTURE(to_string(memory));
+    CHECK(trace::at(run.trace(), memory, failed).buffers == 0);
+  }
+}
+
+}  // namespace
+
+RANKED_TEST_CASE("overlap/refused_plan", clauses("OVL-42"), ranks(2, 3, 4),
+                 each("mistake", "list", "mesh_of_three", "mesh_without_names", "mesh_of_other_size", "scalar", "not_contiguous",
+                      "uneven_dim", "no_such_dim", "negative_dim", "reshard_to_no_factor", "reshard_to_none", "twice",
+                      "shared_across_groups", "root_of_several", "second_root", "other_engine", "shared_with_none"),
+                 needs(Feature::fully_shard)) {
+  const Scenario right = small_mlp({}, true, 1);
+  Scenario wrong = right;
+  for (const Mistake& mistake : mistakes()) {
+    if (mistake.name != rank.param("mistake")) continue;
+    mistake.make(wrong, rank.world().size());
+    const std::string said = refusal(rank, wrong);
+    CAPTURE(said);
+    CHECK(said.find(mistake.culprit) != std::string::npos);
+    check_said_by_all(rank, said);
+  }
+  CHECK(wrong != right);
+  CHECK(refusal(rank, right).empty());
+}
+
+RANKED_TEST_CASE("overlap/refused_on_a_mesh", clauses("OVL-42"), ranks(4), needs(Feature::fully_shard, Feature::replicated_mesh)) {
+  // A factor of the world, but not of the ranks that shard.
+  Scenario scenario = small_mlp({}, true, 1);
+  scenario.plan.mesh = {.shape = {2, 2}, .names = {"replicate", "shard"}};
+  CHECK(refusal(rank, scenario).empty());
+  scenario.plan.wrap.front().reshard_after_forward = {.kind = scenario::ReshardAfterForward::Kind::size, .size = 4};
+  const std::string said = refusal(rank, scenario);
+  scenario.plan.mesh.shape = {1, 4};
+  CHECK(refusal(rank, scenario).empty());
+  CAPTURE(said);
+  CHECK(said.find("l0") != std::string::npos);
+  check_said_by_all(rank, said);
+}
+
+RANKED_TEST_CASE("overlap/unsharded_scalar", clauses("OVL-10"), ranks(1, 2, 3, 4), each("how", "ignored", "unwrapped"),
+                 needs(Feature::fully_shard, Feature::ignored_parameters)) {
+  // What is not dealt need not be dealable.
+  Scenario scenario = small_mlp({.rate = 0.0625}, true, 1);
+  scenario.model.root.children.push_back({.name = "scale", .kind = ModuleKind::scale, .scalar = true});
+  if (rank.param("how") == "ignored") {
+    scenario.plan.ignored_parameters = {"scale.factor"};
+  } else {
+    scenario.plan.wrap.pop_back();
+  }
+  check_training(rank, rank.play(scenario), oracles::Arithmetic::f32, {}, Moves::some_parameter);
+}
+
+RANKED_TEST_CASE("overlap/failed_forward", clauses("OVL-4", "OVL-5", "OVL-7", "OVL-10", "OVL-15", "OVL-19"), ranks(1, 2, 3, 4),
+                 each("in", "l0", "relu", "l1"), each("reshard", false, true),
+                 needs(Feature::timeline, Feature::fully_shard, Feature::failed_forward)) {
+  play_failing(rank, "first", rank.param("in"));
+}
+
+RANKED_TEST_CASE("overlap/failed_forward_amid", clauses("OVL-4", "OVL-5", "OVL-7", "OVL-10", "OVL-15", "OVL-19"), ranks(1, 2, 3, 4),
+                 each("when", "micro_batch", "ahead", "by_hand", "before_backward", "before_step"), each("reshard", false, true),
+                 needs(Feature::timeline, Feature::fully_shard, Feature::failed_forward, Feature::gradient_accumulation,
+                       Feature::manual_unshard, Feature::prefetch_lists)) {
+  // What is gathered ahead, or by hand, is still under way when the first layer fails.
+  const std::string& when = rank.param("when");
+  play_failing(rank, when, when == "ahead" || when == "by_hand" ? "l0" : "l1");
+}
+
+RANKED_TEST_CASE("overlap/failed_forward_of_two_roots", clauses("OVL-10", "OVL-15", "OVL-19"), ranks(1, 2, 3, 4),
+                 needs(Feature::timeline, Feature::fully_shard, Feature::failed_forward)) {
+  // The first root is through with its part when the second one fails.
+  Scenario scenario = small_mlp({.rate = 0.0625}, false, 1);
+  scenario.plan.wrap.pop_back();
+  std::vector<Action>& body = scenario.script.segments.front().body;
+  body.insert(body.begin(), Action{.kind = ActionKind::forward, .fails_in = "l1"});
+  const scenario::Run run = rank.play(scenario);
+  check_training(rank, run, oracles::Arithmetic::f32, {});
+  check_sound(rank, run);
+  CHECK(trace::at(run.trace(), MemoryClass::parameter, scenario::mark(0, "failing forward", true)).buffers == 0);
+}
+
+}  // namespace shardproof::overlap

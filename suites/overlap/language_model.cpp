@@ -1,0 +1,24 @@
+// Embeddings with positions, layer norm, attention, a head that shares the embedding's weight, cross entropy.
+#include "suites/overlap/checks.hpp"
+#include "suites/overlap/comparison.hpp"
+#include "suites/overlap/scenarios.hpp"
+
+namespace shardproof::overlap {
+
+namespace {
+
+// Training of three steps of 0.1 on values of about one, in single precision.
+constexpr Tolerance tolerance{.loss = 1e-5, .gradient = 1e-5, .parameter = 1e-5};
+
+}  // namespace
+
+RANKED_TEST_CASE("overlap/language_model", clauses("OVL-4", "OVL-5", "OVL-6", "OVL-7", "OVL-10", "OVL-15", "OVL-16"), ranks(1, 2, 3, 4),
+                 each("wrap", "root", "blocks"),
+                 needs(Feature::timeline, Feature::fully_shard, Feature::language_model, Feature::shared_parameters)) {
+  const scenario::Run run = rank.play(language_model(rank.param("wrap") == "blocks"));
+  check_training(rank, run, oracles::Arithmetic::f64, tolerance);
+  check_sound(rank, run);
+  for (const int iteration : {0, 1, 2}) check_nothing_is_left(run, iteration);
+}
+
+}  // namespace shardproof::overlap

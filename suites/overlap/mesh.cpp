@@ -1,0 +1,147 @@
+// A mesh of two dimensions: sharded within a group, replicated across groups.
+#include <algorithm>
+
+#include "suites/overlap/checks.hpp"
+#include "suites/overlap/comparison.hpp"
+#include "suites/overlap/scenarios.hpp"
+
+namespace shardproof::overlap {
+
+using scenario::Action;
+using scenario::ActionKind;
+
+namespace {
+
+scenario::Scenario on_mesh(scenario::Scenario scenario, int replicas, int world) {
+  scenario.plan.mesh = {.shape = {replicas, world / replicas}, .names = {"replicate", "shard"}};
+  return scenario;
+}
+
+// Ranks of a world as the mesh arranges them: rows shard, columns replicate.
+std::vector<int> row_of(int rank, int shards) {
+  std::vector<int> row;
+  for (int i = 0; i < shards; ++i) row.push_back(rank / shards * shards + i);
+  return row;
+}
+
+std::vector<int> column_of(int rank, int shards, int replicas) {
+  std::vector<int> column;
+  for (int i = 0; i < replicas; ++i) column.push_back(i * shards + rank % shards);
+  return column;
+}
+
+void check_groups(Rank& rank, const scenario::Run& run, int replicas) {
+  const int shards = rank.world().size() / replicas;
+  for (const Fact& fact : run.trace().facts) {
+    const auto* collective = std::get_if<fact::Collective>(&fact);
+    if (collective == nullptr) continue;
+    CAPTURE(to_string(collective->kind), collective->tag);
+    CHECK(collective->group ==
+          (collective->kind == CollectiveKind::all_reduce ? column_of(rank.index(), shards, replicas) : row_of(rank.index(), shards)));
+  }
+  CHECK((run.count(CollectiveKind::all_gather) > 0) == (shards > 1));
+  CHECK((run.count(CollectiveKind::reduce_scatter) > 0) == (shards > 1));
+  CHECK((run.count(CollectiveKind::all_reduce) > 0) == (replicas > 1));
+}
+
+void play_mesh(Rank& rank) {
+  const int replicas = rank.param<int>("replicas");
+  const scenario::Run run = rank.play(on_mesh(small_mlp({.rate = 0.0625}, rank.param<bool>("reshard"), 3), replicas, rank.world().size()));
+  check_training(rank, run, oracles::Arithmetic::f32, {});
+  check_sound(rank, run);
+  check_groups(rank, run, replicas);
+  for (const int iteration : {0, 1, 2}) check_nothing_is_left(run, iteration);
+}
+
+void play_partial(Rank& rank, bool dropped) {
+  const int replicas = rank.param<int>("replicas"), world = rank.world().size();
+  scenario::Scenario scenario = on_mesh(small_mlp({.rate = 0.0625}, true, 1), replicas, world);
+  scenario.script.segments = {{.iterations = 2,
+                               .body = {{.kind = ActionKind::set_requires_all_reduce, .value = false},
+                                        {ActionKind::forward},
+                                        {ActionKind::backward},
+                                        {ActionKind::capture}}},
+                              {.body = {{.kind = ActionKind::set_requires_all_reduce, .value = true},
+                                        {ActionKind::forward},
+                                        {ActionKind::backward},
+                                        {ActionKind::step},
+                                        {ActionKind::capture},
+                                        {ActionKind::zero_grad}}}};
+  if (dropped) scenario.script.segments.front().body.push_back({ActionKind::zero_grad});
+  const scenario::Run run = rank.play(scenario);
+  check_training(rank, run, oracles::Arithmetic::f32, {}, Moves::some_parameter);
+  check_sound(rank, run);
+  check_groups(rank, run, replicas);
+  for (const int iteration : {0, 1, 2}) {
+    const std::size_t groups = 2;
+    CHECK(count_in(run, CollectiveKind::reduce_scatter, iteration, ActionKind::backward) == (world > replicas ? groups : 0));
+    CHECK(count_in(run, CollectiveKind::all_reduce, iteration, ActionKind::backward) == (replicas > 1 && iteration == 2 ? groups : 0));
+  }
+}
+
+}  // namespace
+
+RANKED_TEST_CASE("overlap/mesh", clauses("OVL-4", "OVL-5", "OVL-6", "OVL-7", "OVL-10", "OVL-15", "OVL-40"), ranks(2),
+                 each("replicas", 1, 2), each("reshard", false, true),
+                 needs(Feature::timeline, Feature::fully_shard, Feature::replicated_mesh)) {
+  play_mesh(rank);
+}
+
+RANKED_TEST_CASE("overlap/mesh", clauses("OVL-4", "OVL-5", "OVL-6", "OVL-7", "OVL-10", "OVL-15", "OVL-40"), ranks(4),
+                 each("replicas", 1, 2, 4), each("reshard", false, true),
+                 needs(Feature::timeline, Feature::fully_shard, Feature::replicated_mesh)) {
+  play_mesh(rank);
+}
+
+RANKED_TEST_CASE("overlap/mesh_partial", clauses("OVL-6", "OVL-7", "OVL-10", "OVL-15", "OVL-17", "OVL-40"), ranks(2),
+                 each("replicas", 1, 2), each("dropped", false, true),
+                 needs(Feature::timeline, Feature::fully_shard, Feature::replicated_mesh, Feature::gradient_accumulation)) {
+  play_partial(rank, rank.param<bool>("dropped"));
+}
+
+RANKED_TEST_CASE("overlap/mesh_partial", clauses("OVL-6", "OVL-7", "OVL-10", "OVL-15", "OVL-17", "OVL-40"), ranks(4),
+                 each("replicas", 2, 4), each("dropped", false, true),
+                 needs(Feature::timeline, Feature::fully_shard, Feature::replicated_mesh, Feature::gradient_accumulation)) {
+  play_partial(rank, rank.param<bool>("dropped"));
+}
+
+RANKED_TEST_CASE("overlap/mesh_reductions_of_two_kinds", clauses("OVL-6", "OVL-7", "OVL-15", "OVL-17"), ranks(4), each("replicas", 2, 4),
+                 needs(Feature::timeline, Feature::fully_shard, Feature::replicated_mesh, Feature::gradient_accumulation)) {
+  // One micro-batch is reduced among all, the next within its shard group: they end on different streams, and the step waits for both.
+  scenario::Scenario scenario = on_mesh(small_mlp({.rate = 0.0625}, true, 1), rank.param<int>("replicas"), 4);
+  const auto last = [](bool value) { return Action{.kind = ActionKind::set_is_last_backward, .value = value}; };
+  scenario.script.segments = {{.body = {last(false),
+                                        {ActionKind::forward},
+                                        {ActionKind::backward},
+                                        last(true),
+                                        {.kind = ActionKind::set_requires_all_reduce, .value = false},
+                                        {ActionKind::forward},
+                                        {ActionKind::backward},
+                                        {ActionKind::step}}}};
+  const scenario::Run run = rank.play(scenario);
+  check_sound(rank, run);
+  CHECK(run.count(CollectiveKind::all_reduce) == 2);
+}
+
+RANKED_TEST_CASE("overlap/mesh_shard_dims", clauses("OVL-10", "OVL-15", "OVL-18", "OVL-40"), ranks(4), each("reshard", 1, 2),
+                 needs(Feature::timeline, Feature::fully_shard, Feature::replicated_mesh, Feature::shard_dims, Feature::reshard_to_size)) {
+  // 6 entries are shared evenly by 2 ranks, not by 4; and what is resharded to size 2 stays as it is where 2 ranks shard.
+  scenario::Scenario scenario = on_mesh(small_mlp({.rate = 0.0625}, true, 1), 2, 4);
+  scenario.plan.shard_dims["l1.weight"] = 1;
+  for (scenario::WrapGroup& group : scenario.plan.wrap) {
+    group.reshard_after_forward = {.kind = scenario::ReshardAfterForward::Kind::size, .size = rank.param<int>("reshard")};
+  }
+  const scenario::Run run = rank.play(scenario);
+  check_training(rank, run, oracles::Arithmetic::f32, {});
+  check_sound(rank, run);
+  check_groups(rank, run, 2);
+  check_nothing_is_left(run, 0);
+  REQUIRE_FALSE(run.iterations().empty());
+  const auto& held = run.iterations().front().parameters;
+  const auto along = std::ranges::find(held, "l1.weight", &scenario::CapturedParameter::name);
+  REQUIRE(along != held.end());
+  CHECK(along->dim == 1);
+  CHECK(along->shard.shape() == Shape{3, 3});
+}
+
+}  // namespace shardproof::overlap

@@ -1,0 +1,164 @@
+// Models and groups of every shape: nested, several modules in one group, modules that run twice or not at all, parameters that are frozen,
+// ignored or shared.
+#include <algorithm>
+
+#include "harness/trace/memory.hpp"
+#include "suites/overlap/checks.hpp"
+#include "suites/overlap/comparison.hpp"
+#include "suites/overlap/scenarios.hpp"
+
+namespace shardproof::overlap {
+
+using scenario::Module;
+using scenario::ModuleKind;
+using scenario::Scenario;
+
+namespace {
+
+Module use(std::string name, std::string target) { return {.name = std::move(name), .kind = ModuleKind::use, .target = std::move(target)}; }
+
+Module block(ModuleKind kind, std::string name, std::vector<Module> children) {
+  return {.name = std::move(name), .kind = kind, .children = std::move(children)};
+}
+
+// Integer values and a single step: exact at any world size.
+Scenario with(std::vector<Module> children, std::vector<scenario::WrapGroup> wrap, bool reshard) {
+  Scenario scenario = small_mlp({.rate = 0.0625}, true, 1);
+  scenario.model.root.children = std::move(children);
+  scenario.plan.wrap = std::move(wrap);
+  using Kind = scenario::ReshardAfterForward::Kind;
+  for (scenario::WrapGroup& group : scenario.plan.wrap) group.reshard_after_forward.kind = reshard ? Kind::yes : Kind::no;
+  return scenario;
+}
+
+Module frozen(Module module) {
+  module.frozen = true;
+  return module;
+}
+
+struct Shape {
+  const char* name;
+  std::vector<Module> children;
+  std::vector<scenario::WrapGroup> wrap;
+  std::size_t reductions;  ///< groups that have gradients to reduce
+  std::size_t more = 0;  ///< a module that runs twice may be reduced each time
+};
+
+// The one with that name.
+Shape shape_named(const std::string& name) {
+  const Module l0 = linear("l0", 4, 6), l1 = linear("l1", 6, 3), square = linear("square", 4, 4), act = relu("relu");
+  const std::vector<Shape> all{
+      {"nested", {block(ModuleKind::sequential, "body", {l0, act, linear("inner", 6, 6)}), l1}, {{{"body.inner"}}, {{"body"}}, {{""}}}, 3},
+      {"several", {l0, act, l1}, {{{"l0", "l1"}}, {{""}}}, 1},
+      {"several_one_unused", {l0, act, l1, block(ModuleKind::list, "spare", {square})}, {{{"l0", "spare.square"}}, {{"l1"}}, {{""}}}, 2},
+      {"unused", {l0, act, l1, block(ModuleKind::list, "spare", {square})}, {{{"l0"}}, {{"spare.square"}}, {{"l1"}}, {{""}}}, 2},
+      {"not_in_loss", {block(ModuleKind::discard, "aside", {square}), l0, act, l1}, {{{"aside"}}, {{"l0"}}, {{"l1"}}, {{""}}}, 2},
+      {"twice", {square, act, use("again", "square"), l0, l1}, {{{"square"}}, {{"l0"}}, {{"l1"}}, {{""}}}, 3, 1},
+      {"residual", {block(ModuleKind::residual, "sum", {square, act}), l0, l1}, {{{"sum"}}, {{"l0"}}, {{"l1"}}, {{""}}}, 3},
+      {"frozen_group", {frozen(l0), act, l1}, {{{"l0"}}, {{"l1"}}, {{""}}}, 1},
+      {"frozen_in_group", {l0, act, frozen(linear("inner", 6, 6)), l1}, {{{""}}}, 1},
+      {"frozen_last", {l0, act, frozen(l1)}, {{{"l0"}}, {{"l1"}}, {{""}}}, 1},
+      {"several_then_one", {l0, act, linear("inner", 6, 6), l1}, {{{"l0", "inner"}}, {{"l1"}}, {{""}}}, 2},
+      {"without_parameters", {l0, act, l1}, {{{"l0"}}, {{"relu"}}, {{"l1"}}, {{""}}}, 2},
+      {"scaled", {l0, act, {.name = "scale", .kind = ModuleKind::scale}, l1}, {{{"scale"}}, {{""}}}, 2}};
+  return *std::ranges::find(all, name, [](const Shape& shape) { return std::string(shape.name); });
+}
+
+}  // namespace
+
+RANKED_TEST_CASE("overlap/modules", clauses("OVL-4", "OVL-6", "OVL-7", "OVL-10", "OVL-12", "OVL-15", "OVL-16"), ranks(1, 2, 3, 4),
+                 each("shape", "nested", "several", "unused", "not_in_loss", "twice", "residual", "frozen_group", "frozen_in_group",
+                      "frozen_last", "scaled", "several_one_unused", "several_then_one", "without_parameters"),
+                 each("reshard", false, true), needs(Feature::timeline, Feature::fully_shard, Feature::module_groups)) {
+  const Shape shape = shape_named(rank.param("shape"));
+  // An evaluation first: what a module that takes no part would leave open shows in the forward after it.
+  scenario::Scenario scenario = with(shape.children, shape.wrap, rank.param<bool>("reshard"));
+  std::vector<scenario::Action>& body = scenario.script.segments.front().body;
+  body.insert(body.begin(), {scenario::ActionKind::evaluate});
+  const scenario::Run run = rank.play(scenario);
+  if (rank.param<bool>("reshard")) {
+    for (const scenario::ActionKind call : {scenario::ActionKind::evaluate, scenario::ActionKind::forward}) {
+      CHECK(trace::at(run.trace(), MemoryClass::parameter, scenario::mark(0, call, true)).buffers == 0);
+    }
+  }
+  // Exact, but where a module runs twice: thirds of two gradients are rounded before they are added, or their sum is.
+  const bool inexact = shape.more > 0 && rank.world().size() == 3;
+  const Tolerance tolerance = inexact ? Tolerance{.gradient = 1e-3, .parameter = 1e-4} : Tolerance{};
+  check_training(rank, run, oracles::Arithmetic::f32, tolerance, Moves::some_parameter);
+  check_sound(rank, run);
+  check_nothing_is_left(run, 0);
+  const std::size_t reductions = run.count(CollectiveKind::reduce_scatter);
+  if (rank.world().size() == 1) {
+    CHECK(reductions == 0);
+  } else {
+    CHECK(reductions >= shape.reductions);
+    CHECK(reductions <= shape.reductions + shape.more);
+  }
+}
+
+RANKED_TEST_CASE("overlap/gathers_of_a_module_used_twice", clauses("OVL-24"), ranks(2, 3, 4),
+                 needs(Feature::timeline, Feature::fully_shard), tags("reference")) {
+  // a, b, a again, c: gathered for every use, forward and backward, and the group before each is the one that is gathered ahead.
+  const Module a = linear("a", 4, 4), b = linear("b", 4, 4), c = linear("c", 4, 3);
+  const scenario::Run run = rank.play(with({a, b, use("again", "a"), c}, {{{"a"}}, {{"b"}}, {{"c"}}, {{""}}}, true));
+  const auto gathered = [&run](scenario::ActionKind call) {
+    std::string tags;
+    for (const fact::Collective& collective : collectives_in(run, 0, call)) {
+      if (collective.kind == CollectiveKind::all_gather) tags += collective.tag;
+    }
+    return tags;
+  };
+  CHECK(gathered(scenario::ActionKind::forward) == "abac");
+  CHECK(gathered(scenario::ActionKind::backward) == "caba");
+}
+
+RANKED_TEST_CASE("overlap/frozen_is_not_reduced", clauses("OVL-10", "OVL-17"), ranks(2, 3, 4),
+                 needs(Feature::timeline, Feature::fully_shard)) {
+  // Two of three layers in one group train: the operand holds their gradients and nothing of the third.
+  const scenario::Run run = rank.play(with({linear("l0", 4, 6), frozen(linear("inner", 6, 6)), linear("l1", 6, 3)}, {{{""}}}, true));
+  check_training(rank, run, oracles::Arithmetic::f32, {}, Moves::some_parameter);
+  const auto world = static_cast<std::uint64_t>(rank.world().size());
+  const auto padded = [world](std::uint64_t rows) { return (rows + world - 1) / world * world; };
+  const auto all = collectives_in(run, 0, scenario::ActionKind::backward);
+  const auto reduction = std::ranges::find(all, CollectiveKind::reduce_scatter, &fact::Collective::kind);
+  REQUIRE(reduction != all.end());
+  CHECK(reduction->in_count == padded(6) * 4 + padded(6) + padded(3) * 6 + padded(3));
+}
+
+RANKED_TEST_CASE("overlap/ignored_parameters", clauses("OVL-10", "OVL-15"), ranks(1, 2, 3, 4),
+                 needs(Feature::timeline, Feature::fully_shard, Feature::ignored_parameters)) {
+  Scenario scenario = small_mlp({.rate = 0.0625}, true, 1);
+  scenario.plan.ignored_parameters = {"l0.bias", "l1.weight"};
+  const scenario::Run run = rank.play(scenario);
+  check_training(rank, run, oracles::Arithmetic::f32, {});
+  check_sound(rank, run);
+  check_nothing_is_left(run, 0);
+}
+
+RANKED_TEST_CASE("overlap/shard_dims", clauses("OVL-4", "OVL-6", "OVL-10", "OVL-15", "OVL-18"), ranks(1, 2, 3, 4),
+                 each("reshard", false, true), needs(Feature::timeline, Feature::fully_shard, Feature::shard_dims)) {
+  const int world = rank.world().size();
+  Scenario scenario =
+      with({linear("l0", 4, 12), relu("relu"), linear("l1", 12, 3)}, {{{"l0"}}, {{"l1"}}, {{""}}}, rank.param<bool>("reshard"));
+  scenario.plan.shard_dims = {{"l1.weight", -1}};
+  scenario.plan.shard_dims["l0.bias"] = 0;
+  if (world != 3) scenario.plan.shard_dims["l0.weight"] = 1;
+  const scenario::Run run = rank.play(scenario);
+  check_training(rank, run, oracles::Arithmetic::f32, {});
+  check_sound(rank, run);
+  REQUIRE_FALSE(run.iterations().empty());
+  for (const scenario::CapturedParameter& held : run.iterations().front().parameters) {
+    if (held.name != "l1.weight") continue;
+    CHECK(held.dim == 1);
+    CHECK(held.shard.shape() == shardproof::Shape{3, 12 / world});
+  }
+}
+
+RANKED_TEST_CASE("overlap/gradient_divide_factor", clauses("OVL-10"), ranks(1, 2, 3, 4), each("factor", 1, 4, 8),
+                 needs(Feature::fully_shard, Feature::gradient_divide_factor)) {
+  Scenario scenario = small_mlp({.rate = 0.015625}, true, 1);
+  scenario.plan.gradient_divide_factor = rank.param<int>("factor");
+  check_training(rank, rank.play(scenario), oracles::Arithmetic::f32, {});
+}
+
+}  // namespace shardproof::overlap
