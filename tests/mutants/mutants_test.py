@@ -1,0 +1,182 @@
+#!/usr/bin/env python3
+"""What the suites are worth: of the engine's mutants, which are noticed, and by which case?
+
+    mutants_test.py LAUNCHER WORKER CATALOGUE SURVIVORS [unittest arguments]
+
+Every mutant of CATALOGUE is played by the suites' own cases, as far as they come across it, until one does not pass: by all that there are
+at two ranks, and by one of each name at every other number. One that none of them notices has to be declared in SURVIVORS, with the reason
+why nobody could notice it; one that is declared there must not be noticed by one case of each name at two ranks. What became of each is
+printed as a table and left beside the catalogue, as `outcomes.json`. One alone: SHARDPROOF_MUTANT=ID shardproof run --worker WORKER
+"""
+import collections
+import concurrent.futures
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+# What the launcher takes for the worker. To list hundreds of cases takes longer than to play a few, so it is told of those few alone.
+# A mutant that computes for ever is ended by its limit; one that waits for ever is noticed by the fabric, and else by the launcher.
+FRONT = """#!/bin/sh
+if [ "$1" = --list-json ]; then exec cat "$SHARDPROOF_LISTING"; fi
+ulimit -t 3
+ulimit -c 0
+exec "$SHARDPROOF_MUTANT_WORKER" "$@"
+"""
+WAIT_SECONDS = 20
+# The cases that notice most mutants, so they are played first.
+SCOUTS = ("overlap/collective_counts", "overlap/no_race", "overlap/values_exact", "overlap/live_buffers")
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BAD = ("failed", "error", "disagreed", "hung", "crashed")
+
+
+class Player:
+    """Plays cases on one mutant of the engine, or on the engine as it is, and tells the first that does not pass."""
+
+    def __init__(self, scratch):
+        self.scratch = pathlib.Path(scratch)
+        self.listing = json.loads(subprocess.run([WORKER, "--list-json"], stdout=subprocess.PIPE, check=True, timeout=60).stdout)
+        self.front = self.scratch / "worker"
+        self.front.write_text(FRONT, encoding="utf-8")
+        self.front.chmod(0o700)
+
+    def play(self, cases, **environment):
+        folder = pathlib.Path(tempfile.mkdtemp(dir=self.scratch))
+        listing, out = folder / "listing.json", folder / "out"
+        listing.write_text(json.dumps({**self.listing, "cases": cases}), encoding="utf-8")
+        environment.update(SHARDPROOF_LISTING=str(listing), SHARDPROOF_MUTANT_WORKER=WORKER)
+        command = [LAUNCHER, "run", "--worker", self.front, "--quiet", "--allow-skips", "0", "--timeout", str(WAIT_SECONDS), "--out", out]
+        result = subprocess.run(command, env={**os.environ, **environment}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                                errors="replace")
+        try:
+            if result.returncode == 0:
+                return None
+            report = json.loads((out / "report.json").read_text(encoding="utf-8"))
+            return first_noticing(report, result)
+        finally:
+            shutil.rmtree(folder)
+
+    def reached(self, cases):
+        """The mutants at which any of the cases looks."""
+        with tempfile.NamedTemporaryFile("r", dir=self.scratch) as file:
+            noticed = self.play(cases, SHARDPROOF_MUTANTS_REACHED=file.name)
+            if noticed:
+                raise AssertionError(f"without a mutant, this does not pass: {noticed}")
+            return set(file.read().split())
+
+
+def first_noticing(report, result):
+    for verdicts in (BAD, ("skipped",)):
+        for case in report["cases"]:
+            if case["verdict"] in verdicts:
+                return {"verdict": case["verdict"], "case": case["id"], "clauses": case["clauses"]}
+    raise AssertionError(f"no case tells why the run ended with {result.returncode}:\n{result.stderr}")
+
+
+def name_of(case):
+    return case["id"].split("[")[0]
+
+
+def stages(cases):
+    """Which cases are played together. Most mutants are noticed by the first few; only those that are not have to be played by all."""
+    at_two = [case for case in cases if case["world_size"] == 2]
+    elsewhere = list({(name_of(case), case["world_size"]): case for case in cases if case["world_size"] != 2}.values())
+    first = list({name_of(case): case for case in at_two}.values())
+    scouts = [case for case in first if name_of(case) in SCOUTS]
+    if len(scouts) != len(SCOUTS):
+        raise AssertionError(f"not all of {SCOUTS} have a case at two ranks")
+    return [scouts, [case for case in first if case not in scouts], [case for case in at_two if case not in first], elsewhere]
+
+
+def outcome(player, mutant, parts, reached):
+    noticed, started = None, time.monotonic()
+    names = {name for name, mutants in reached.items() if mutant["id"] in mutants}
+    for part in parts:
+        cases = [case for case in part if name_of(case) in names]
+        if cases and not noticed:
+            noticed = player.play(cases, SHARDPROOF_MUTANT=mutant["id"])
+    verdict = noticed or {"verdict": "survived"}
+    return {**mutant, "reached": bool(names), **verdict, "seconds": round(time.monotonic() - started, 3)}
+
+
+def text(mutant):
+    return f"{mutant['file']} {mutant['function']}: `{mutant['original']}` -> `{mutant['mutated']}`"
+
+
+def table(outcomes):
+    kinds = sorted({mutant["kind"] for mutant in outcomes})
+    columns = {"assertion": ("failed",), "error": ("error", "disagreed"), "crash": ("crashed", "hung"), "skip": ("skipped",),
+               "survived": ("survived",)}
+    counts = collections.Counter((mutant["kind"], column) for mutant in outcomes for column, verdicts in columns.items()
+                                 if mutant["verdict"] in verdicts)
+    lines = [f"{'mutants, noticed by':20}" + "".join(f"{column:>11}" for column in (*columns, "of"))]
+    for kind in (*kinds, "all"):
+        row = [sum(counts[k, column] for k in kinds if kind in (k, "all")) for column in columns]
+        lines.append(f"{kind.replace('_', ' '):20}" + "".join(f"{count:>11}" for count in (*row, sum(row))))
+    return "\n".join(lines)
+
+
+class Mutants(unittest.TestCase):
+    maxDiff = None
+
+    @classmethod
+    def setUpClass(cls):
+        mutants = json.loads(CATALOGUE.read_text(encoding="utf-8"))["mutants"]
+        cls.groups = json.loads(SURVIVORS.read_text(encoding="utf-8"))
+        cls.declared = {name: words for group in cls.groups for name, words in group["mutants"].items()}
+        memory = pathlib.Path("/dev/shm")
+        with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None) as scratch:
+            player = Player(scratch)
+            parts = stages(player.listing["cases"])
+            by_name = collections.defaultdict(list)
+            for case in player.listing["cases"]:
+                by_name[name_of(case)].append(case)
+
+            def play(mutant):
+                return outcome(player, mutant, parts[:2] if mutant["id"] in cls.declared else parts, reached)
+
+            with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+                reached = dict(zip(by_name, pool.map(player.reached, by_name.values())))
+                cls.outcomes = list(pool.map(play, mutants))
+        CATALOGUE.with_name("outcomes.json").write_text(json.dumps(cls.outcomes, indent=1) + "\n", encoding="utf-8")
+        elsewhere = sum(len(group["mutants"]) for group in cls.groups if "noticed_by" in group)
+        print(f"{table(cls.outcomes)}\nof {len(cls.declared)} declared survivors {elsewhere} are noticed by a unit test and by no case; the others are "
+              "equivalent", file=sys.stderr)
+
+    def test_there_are_mutants_of_every_kind(self):
+        counts = collections.Counter(mutant["kind"] for mutant in self.outcomes)
+        self.assertEqual(set(counts), {"operator", "literal", "negated_condition", "deleted_guard", "deleted_call", "deleted_assignment"})
+        self.assertGreater(min(counts.values()), 5, counts)
+
+    def test_every_survivor_is_declared_equivalent(self):
+        alive = [mutant for mutant in self.outcomes if mutant["verdict"] == "survived" and mutant["id"] not in self.declared]
+        lines = [f'  "{mutant["id"]}": {json.dumps(text(mutant))},  line {mutant["line"]}{"" if mutant["reached"] else ", never reached"}'
+                 for mutant in alive]
+        self.assertFalse(alive, f"no case notices {len(alive)} mutants:\n" + "\n".join(lines))
+
+    def test_what_is_declared_equivalent_is_a_mutant_that_survives(self):
+        by_id = {mutant["id"]: mutant for mutant in self.outcomes}
+        for name, words in self.declared.items():
+            with self.subTest(mutant=name, text=words):
+                self.assertTrue(name in by_id, "there is no such mutant any more")
+                self.assertEqual(words, text(by_id[name]))
+                self.assertEqual(by_id[name]["verdict"], "survived", by_id[name])
+
+    def test_every_declaration_has_a_reason_and_stands_once(self):
+        self.assertEqual(sum(len(group["mutants"]) for group in self.groups), len(self.declared))
+        for group in self.groups:
+            self.assertTrue(group["mutants"])
+            self.assertGreater(len(group["reason"]), 20, group)
+            if "noticed_by" in group:
+                self.assertTrue((ROOT / group["noticed_by"]).is_file(), group["noticed_by"])
+
+
+if __name__ == "__main__":
+    LAUNCHER, WORKER = sys.argv[1:3]
+    CATALOGUE, SURVIVORS = map(pathlib.Path, sys.argv[3:5])
+    unittest.main(argv=[sys.argv[0], *sys.argv[5:]])
