@@ -114,7 +114,7 @@ RANKED_TEST_CASE("overlap/streams_of_gathers", clauses("OVL-27"), ranks(2, 3, 4)
   CHECK(gathering == (async ? 2 : 1));
   for (const Fact& fact : run.trace().facts) {
     const auto* call = std::get_if<fact::Collective>(&fact);
-    if (call == nullptr || call->kind != CollectiveKind::all_gather || call->tag.empty()) continue;
+    if (call == nullptr || call->kind != CollectiveKind::all_gather) continue;
     const bool on_compute = streams.at(call->stream).role == StreamRole::compute;
     CAPTURE(call->tag, call->start);
     CHECK((on_compute || streams.at(call->stream).role == StreamRole::all_gather));
@@ -289,7 +289,7 @@ RANKED_TEST_CASE("overlap/parts_freed_by_hand", clauses("OVL-7", "OVL-10", "OVL-
     return trace::at(run.trace(), MemoryClass::shard, scenario::mark(1, call, end));
   };
   CHECK(shards(ActionKind::reshard, true) == shards(ActionKind::forward, false));
-  // No wait for parts that are no more.
+  // Each group once.
   CHECK(count_in(run, CollectiveKind::all_gather, 1, ActionKind::backward) == 2);
 }
 
