@@ -126,13 +126,11 @@ Nanoseconds Node::duration() const {
 std::string duration_text(Nanoseconds time) {
   const auto unit = std::ranges::find_if(units, [time](const Unit& candidate) { return time >= candidate.ns; });
   const Unit& best = unit == units.end() ? units.back() : *unit;
-  std::string text = fmt::format("{}", time / best.ns);
-  if (const Nanoseconds rest = time % best.ns; rest != 0) {
-    std::string digits = fmt::format("{}", best.ns + rest);  // with a leading 1 that keeps its zeros
-    digits.erase(digits.find_last_not_of('0') + 1);
-    text += "." + digits.substr(1);
-  }
-  return text + std::string(best.name);
+  const Nanoseconds rest = time % best.ns;
+  if (rest == 0) return fmt::format("{}{}", time / best.ns, best.name);
+  std::string digits = fmt::format("{}", best.ns + rest);  // with a leading 1 that keeps its zeros
+  digits.erase(digits.find_last_not_of('0') + 1);
+  return fmt::format("{}.{}{}", time / best.ns, digits.substr(1), best.name);
 }
 
 std::optional<Nanoseconds> parse_duration(std::string_view text) {

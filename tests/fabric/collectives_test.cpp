@@ -11,6 +11,7 @@
 
 #include "tests/fabric/oracle.hpp"
 #include "tests/fabric/worlds.hpp"
+#include "tests/rounds.hpp"
 
 using namespace shardproof;
 using namespace shardproof::testing;
@@ -203,7 +204,7 @@ TEST_CASE("collectives equal a serial fold, ranks as processes") {
 }
 
 TEST_CASE("what does not fit into a slot goes in pieces") {
-  const int size = GENERATE(2, 3, 5);
+  const int size = GENERATE(2, 5);
   const Body large = [](Side& side) {
     Checks<float>(*side.world, 12).all_kinds(large_bytes / sizeof(float));
     Checks<Eigen::half>(*side.world, 13).all_reduce(ReduceOp::avg, large_bytes / 2);
@@ -233,7 +234,7 @@ TEST_CASE("random calls in a random order") {
   const Body random = [seed](Side& side) {
     std::mt19937_64 same_on_all(seed);
     const auto draw = [&](std::uint64_t most) { return static_cast<std::size_t>(same_on_all() % (most + 1)); };
-    for (int step = 0; step < 300; ++step) {
+    for (int step = 0; step < rounds(300); ++step) {
       const std::uint64_t operand_seed = same_on_all();
       const std::size_t count = draw(9) == 0 ? draw(60'000) : draw(300);
       const auto op = static_cast<ReduceOp>(1 + draw(4));

@@ -10,10 +10,13 @@
 #include <random>
 #include <stdexcept>
 
+#include "tests/rounds.hpp"
+
 namespace shardproof {
 namespace {
 
 using Catch::Matchers::ContainsSubstring;
+using shardproof::testing::rounds;
 
 std::vector<RankEvent> one_of_each() {
   return {event::RankStarted{1, 4, 4242, "node-1", "n0nce", "0.1.0", "abc123", 1},
@@ -175,7 +178,7 @@ TEST_CASE("lines in the form in which they are written mean what they mean to th
   for (const auto& event : one_of_each()) lines.push_back(to_line(event));
   for (const double value : {0.0, -0.0, 1.5, 1e21, 1e-7, 85000000.0}) lines.push_back(to_line(event::Measured{"m", value, "ns"}));
   std::size_t read = 0;
-  for (int i = 0; i < 20000; ++i) {
+  for (int i = 0; i < rounds(20000); ++i) {
     auto line = lines[random() % lines.size()];
     for (auto edits = random() % 3; edits > 0; --edits) {
       const auto at = random() % line.size();
@@ -191,7 +194,7 @@ TEST_CASE("lines in the form in which they are written mean what they mean to th
       FAIL(line << " reads as " << one.value_or("an error") << " or as " << read_generally(line).value_or("an error"));
     read += one ? 1U : 0U;
   }
-  CHECK(read > 5000);
+  CHECK(read > rounds(std::size_t{5000}));
   for (const char* number : {"0.1", "1e5", "1E+5", "1.25e-3", "-0.0", "-0",  "0",   "12",  "01",    "1.",
                              ".5",  "1e",  "1e+",  "+1",      "--1",  "inf", "nan", "0x1", "1e999", "-"}) {
     const auto line = std::string(R"({"event":"measured","name":"m","value":)") + number + R"(,"unit":"ns"})";

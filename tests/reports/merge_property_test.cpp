@@ -7,11 +7,13 @@
 #include <random>
 
 #include "tests/reports/streams.hpp"
+#include "tests/rounds.hpp"
 
 namespace shardproof::reports {
 namespace {
 
 using namespace testing;
+using shardproof::testing::rounds;
 using How = Ending::How;
 using nlohmann::ordered_json;
 
@@ -232,24 +234,24 @@ TEST_CASE("no case passes when any single piece of its evidence is missing or al
   Dice dice(seed);
   Tally tally;
   std::size_t passed = 0;
-  for (int i = 0; i < 200; ++i) {
+  for (int i = 0; i < rounds(200); ++i) {
     const auto world = random_world(dice);
     const auto before = by_position(world, merged(world));
     passed += static_cast<std::size_t>(std::count(before.begin(), before.end(), Verdict::passed));
     for (int k = 0; k < 12; ++k) spoil_a_line(world, dice, before, tally);
     for (int k = 0; k < 4; ++k) spoil_an_ending(world, dice, before, tally);
   }
-  CHECK(passed > 150);
-  CHECK(tally.of_cases > 1000);
-  CHECK(tally.of_ranks > 150);
-  CHECK(tally.of_endings > 500);
+  CHECK(passed > rounds(std::size_t{150}));
+  CHECK(tally.of_cases > rounds(std::size_t{1000}));
+  CHECK(tally.of_ranks > rounds(std::size_t{150}));
+  CHECK(tally.of_endings > rounds(std::size_t{500}));
 }
 
 TEST_CASE("a merge of whatever bytes ends without an exception") {
   const auto seed = Catch::getSeed();
   INFO("replay with --rng-seed " << seed);
   Dice dice(seed);
-  for (int i = 0; i < 500; ++i) {
+  for (int i = 0; i < rounds(500); ++i) {
     auto world = random_world(dice);
     auto record = world.record();
     for (std::size_t rank = 0; rank < record.streams.size(); ++rank) {

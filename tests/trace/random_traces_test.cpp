@@ -12,10 +12,12 @@
 #include "harness/protocol/trace_json.hpp"
 #include "harness/trace/order.hpp"
 #include "harness/trace/races.hpp"
+#include "tests/rounds.hpp"
 #include "tests/trace/trace_builder.hpp"
 
 using namespace shardproof;
 using shardproof::test::TraceBuilder;
+using shardproof::testing::rounds;
 
 namespace {
 
@@ -193,7 +195,7 @@ Found races_byte_by_byte(const Trace& trace, const Reachability& order) {
 TEST_CASE("races and order agree with a naive search on random traces") {
   const std::uint32_t seed = Catch::getSeed();
   std::size_t racy = 0, quiet = 0;
-  for (std::uint32_t round = 0; round < 3000; ++round) {
+  for (std::uint32_t round = 0; round < rounds(3000U); ++round) {
     Dice dice((std::uint64_t{seed} << 32) + round);
     const Trace trace = random_trace(dice);
     const Reachability order(trace);
@@ -219,6 +221,6 @@ TEST_CASE("races and order agree with a naive search on random traces") {
     ++(found.empty() ? quiet : racy);
   }
   // Both kinds must have been among them, or nothing was compared.
-  CHECK(racy > 300);
-  CHECK(quiet > 30);
+  CHECK(racy > rounds(std::size_t{300}));
+  CHECK(quiet > rounds(std::size_t{30}));
 }
