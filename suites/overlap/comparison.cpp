@@ -132,4 +132,10 @@ void check_training(Rank& rank, const scenario::Run& run, oracles::Arithmetic ar
   CHECK(gradients > 0);
 }
 
+void check_two_iterations(Rank& rank, const scenario::Run& run) {
+  check_training(rank, run, oracles::Arithmetic::f32, exact_unless_thirds(rank));
+  check_sound(rank, run);
+  for (const int iteration : {0, 1}) check_nothing_is_left(run, iteration);
+}
+
 }  // namespace shardproof::overlap

@@ -24,4 +24,7 @@ enum class Moves : std::uint8_t {
 void check_training(Rank& rank, const scenario::Run& run, oracles::Arithmetic arithmetic, const Tolerance& tolerance,
                     Moves moves = Moves::every_parameter);
 
+/// Of a run of `two_iterations`: its values are right, it is sound, and neither iteration leaves anything.
+void check_two_iterations(Rank& rank, const scenario::Run& run);
+
 }  // namespace shardproof::overlap

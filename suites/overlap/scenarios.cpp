@@ -71,6 +71,14 @@ Scenario traced_blocks(scenario::ReshardAfterForward reshard, bool post_optim_ev
   return scenario;
 }
 
+Scenario two_iterations(const std::vector<scenario::Action>& before, const std::vector<scenario::Action>& between, bool reshard) {
+  Scenario scenario = small_mlp({.rate = 0.0625}, reshard, 2);
+  std::vector<scenario::Action>& body = scenario.script.segments.front().body;
+  body.insert(body.begin() + 1, between.begin(), between.end());
+  body.insert(body.begin(), before.begin(), before.end());
+  return scenario;
+}
+
 Scenario language_model(bool wrap_blocks) {
   Module head = linear("head", 8, 16);
   head.bias = false;

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "harness/scenario/builder.hpp"
 #include "harness/shardproof.hpp"
@@ -32,6 +33,9 @@ scenario::Scenario small_mlp(scenario::Optimizer optimizer, bool reshard_after_f
 
 /// Three blocks of two linear layers, as PyTorch's traces were recorded with.
 scenario::Scenario traced_blocks(scenario::ReshardAfterForward reshard, bool post_optim_event);
+
+/// `small_mlp` for two iterations of SGD, with calls before each forward and between it and its backward.
+scenario::Scenario two_iterations(const std::vector<scenario::Action>& before, const std::vector<scenario::Action>& between, bool reshard);
 
 /// A transformer of one block over 16 tokens, whose head shares the embedding's weight; as a group of the root's, or with groups of its own
 /// for the block's two halves.

@@ -1,0 +1,94 @@
+// Lists of groups to gather ahead, right ones and wrong ones.
+#include <string>
+#include <vector>
+
+#include "suites/overlap/checks.hpp"
+#include "suites/overlap/comparison.hpp"
+#include "suites/overlap/scenarios.hpp"
+
+namespace shardproof::overlap {
+
+using scenario::Action;
+using scenario::ActionKind;
+using scenario::Scenario;
+
+namespace {
+
+// The groups whose gathers the second iteration's call has issued before so many pieces of work of a kind were, and the next one.
+std::vector<std::string> gathers_until(const scenario::Run& run, ActionKind call, WorkKind kind, int skipped) {
+  std::vector<std::string> tags;
+  bool inside = false;
+  for (const Fact& fact : run.trace().facts) {
+    if (const auto* mark = std::get_if<fact::Mark>(&fact)) {
+      if (mark->text == scenario::mark(1, call)) inside = true;
+      if (mark->text == scenario::mark(1, call, true)) return tags;
+    }
+    if (!inside) continue;
+    if (const auto* work = std::get_if<fact::Work>(&fact); work != nullptr && work->kind == kind && skipped-- == 0) return tags;
+    if (const auto* gather = std::get_if<fact::Collective>(&fact); gather != nullptr && gather->kind == CollectiveKind::all_gather)
+      tags.push_back(gather->tag);
+  }
+  return tags;
+}
+
+std::size_t gathers(const scenario::Run& run, ActionKind call) { return count_in(run, CollectiveKind::all_gather, 1, call); }
+
+}  // namespace
+
+RANKED_TEST_CASE("overlap/prefetch_lists", clauses("OVL-4", "OVL-5", "OVL-7", "OVL-10", "OVL-15", "OVL-16"), ranks(1, 2, 3, 4),
+                 each("lists", "ahead", "all", "wrong", "other_root"), each("reshard", false, true),
+                 needs(Feature::timeline, Feature::fully_shard, Feature::prefetch_lists)) {
+  Scenario scenario = two_iterations({}, {}, rank.param<bool>("reshard"));
+  std::vector<scenario::WrapGroup>& wrap = scenario.plan.wrap;
+  const std::string& lists = rank.param("lists");
+  if (lists == "ahead") {
+    wrap[0].forward_prefetch = {"l1"};
+    wrap[1].backward_prefetch = {"l0"};
+  } else if (lists == "all") {
+    wrap[2].forward_prefetch = {"l0", "l1"};
+    wrap[2].backward_prefetch = {"l1", "l0"};
+  } else if (lists == "other_root") {
+    // Without one above them each is a root of its own: the second has not begun when the first would gather for it.
+    wrap.pop_back();
+    wrap[0].forward_prefetch = {"l1"};
+  } else {
+    wrap[1].forward_prefetch = {"l1", "l0"};
+    wrap[0].backward_prefetch = {"l0", "l1"};
+  }
+  const scenario::Run run = rank.play(scenario);
+  check_two_iterations(rank, run);
+  if (rank.world().size() == 1) return;
+  // The order in which the host issues gathers, and what computes or unpacks first.
+  const std::vector<std::string> forward = gathers_until(run, ActionKind::forward, WorkKind::copy_out, 1),
+                                 backward = gathers_until(run, ActionKind::backward, WorkKind::copy_out, 0);
+  using Tags = std::vector<std::string>;
+  if (lists == "all") {
+    CHECK(forward == Tags{"l0", "l1"});
+    if (rank.param<bool>("reshard")) CHECK(backward == Tags{"l1", "l0"});
+  } else if (lists == "wrong" && rank.param<bool>("reshard")) {
+    // What forward gathered too late serves backward; what backward gathers too late serves nobody.
+    CHECK(gathers(run, ActionKind::backward) == 2);
+  } else if (lists == "ahead") {
+    CHECK(gathers_until(run, ActionKind::forward, WorkKind::forward, 0) == Tags{"l0", "l1"});
+  }
+}
+
+RANKED_TEST_CASE("overlap/prefetch_without_backward", clauses("OVL-10", "OVL-15", "OVL-18"), ranks(1, 2, 3, 4),
+                 needs(Feature::timeline, Feature::fully_shard, Feature::prefetch_lists, Feature::manual_unshard)) {
+  // A layer that takes no part in the loss is gathered ahead of its forward, and for backward not at all, also where a list names it.
+  Scenario scenario = two_iterations({{.kind = ActionKind::set_unshard_in_backward, .module = "aside", .value = false}}, {}, true);
+  std::vector<scenario::Module>& children = scenario.model.root.children;
+  children.insert(children.begin() + 2, {.name = "aside", .kind = scenario::ModuleKind::discard, .children = {linear("inner", 6, 6)}});
+  scenario.plan.wrap.insert(scenario.plan.wrap.begin() + 1,
+                            {.modules = {"aside"}, .reshard_after_forward = {scenario::ReshardAfterForward::Kind::yes}});
+  scenario.plan.wrap[0].forward_prefetch = {"aside"};
+  scenario.plan.wrap[2].backward_prefetch = {"aside", "l0"};
+  const scenario::Run run = rank.play(scenario);
+  check_training(rank, run, oracles::Arithmetic::f32, exact_unless_thirds(rank), Moves::some_parameter);
+  check_sound(rank, run);
+  if (rank.world().size() == 1) return;
+  CHECK(gathers_until(run, ActionKind::forward, WorkKind::forward, 0) == std::vector<std::string>{"l0", "aside"});
+  CHECK(gathers(run, ActionKind::backward) == 2);
+}
+
+}  // namespace shardproof::overlap

@@ -1,0 +1,84 @@
+// Evaluations, steps and ends of scripts where nobody expects them.
+#include <string>
+#include <vector>
+
+#include "harness/trace/memory.hpp"
+#include "suites/overlap/checks.hpp"
+#include "suites/overlap/comparison.hpp"
+#include "suites/overlap/scenarios.hpp"
+
+namespace shardproof::overlap {
+
+using scenario::Action;
+using scenario::ActionKind;
+using scenario::Scenario;
+
+RANKED_TEST_CASE("overlap/evaluation_between", clauses("OVL-4", "OVL-5", "OVL-7", "OVL-10", "OVL-15"), ranks(1, 2, 3, 4),
+                 each("reshard", false, true), needs(Feature::timeline, Feature::fully_shard)) {
+  // Before the step and behind it: what an evaluation gathers must not outlive the step.
+  Scenario scenario = two_iterations({{ActionKind::evaluate}}, {}, rank.param<bool>("reshard"));
+  std::vector<Action>& body = scenario.script.segments.front().body;
+  body.insert(body.begin() + 3, Action{ActionKind::evaluate});
+  const scenario::Run run = rank.play(scenario);
+  check_training(rank, run, oracles::Arithmetic::f32, exact_unless_thirds(rank));
+  check_sound(rank, run);
+  // No backward follows an evaluation: it leaves nothing to it, be it parameters or a place in the order of forwards.
+  const bool reshard = rank.param<bool>("reshard");
+  for (const int iteration : {0, 1}) {
+    const std::string end = scenario::mark(iteration, ActionKind::evaluate, true);
+    CHECK(trace::at(run.trace(), MemoryClass::gathered, end).buffers == 0);
+    if (reshard) CHECK(trace::at(run.trace(), MemoryClass::parameter, end).buffers == 0);
+    const bool alone = rank.world().size() == 1;
+    CHECK(count_in(run, CollectiveKind::all_gather, iteration, ActionKind::backward) == (reshard && !alone ? 2 : 0));
+  }
+}
+
+RANKED_TEST_CASE("overlap/gathered_before_step", clauses("OVL-4", "OVL-5", "OVL-7", "OVL-10", "OVL-15"), ranks(1, 2, 3, 4),
+                 each("how", "by_hand", "ahead", "prefetched_and_by_hand", "parts"),
+                 needs(Feature::timeline, Feature::fully_shard, Feature::manual_unshard, Feature::prefetch_lists,
+                       Feature::reshard_to_size)) {
+  // What a step finds on its way to being whole is older than what the step writes.
+  const std::string& how = rank.param("how");
+  const int world = rank.world().size();
+  Scenario scenario = two_iterations({}, {}, true);
+  std::vector<Action>& body = scenario.script.segments.front().body;
+  std::vector<Action> before_step{{.kind = ActionKind::unshard, .module = "l0", .async = true}};
+  if (how == "ahead" || how == "prefetched_and_by_hand") scenario.plan.wrap[1].forward_prefetch = {"l0"};
+  if (how == "ahead") before_step = {{ActionKind::evaluate}};
+  if (how == "prefetched_and_by_hand") before_step = {{.kind = ActionKind::unshard, .module = "l0"}};
+  if (how == "parts") {
+    scenario.plan.wrap[0].reshard_after_forward = {scenario::ReshardAfterForward::Kind::size, world % 2 == 0 ? 2 : 1};
+    before_step.insert(before_step.begin(), Action{ActionKind::evaluate});
+  }
+  const bool between = how == "prefetched_and_by_hand";  // the forward that has just ended gathered it ahead
+  body.insert(body.begin() + (between ? 1 : 2), before_step.begin(), before_step.end());
+  const scenario::Run run = rank.play(scenario);
+  check_training(rank, run, oracles::Arithmetic::f32, exact_unless_thirds(rank));
+  check_sound(rank, run);
+}
+
+RANKED_TEST_CASE("overlap/unfinished_scripts", clauses("OVL-7", "OVL-13"), ranks(1, 2, 3, 4),
+                 each("ends_with", "unshard", "forward", "not_last", "prefetch", "zero_grad"),
+                 needs(Feature::timeline, Feature::fully_shard, Feature::manual_unshard, Feature::prefetch_lists,
+                       Feature::gradient_accumulation)) {
+  // Wherever a script ends, memory that is still in use goes back in order.
+  const std::string& end = rank.param("ends_with");
+  Scenario scenario = two_iterations({}, {}, true);
+  std::vector<Action>& body = scenario.script.segments.front().body;
+  scenario.script.segments.front().iterations = 1;
+  const Action not_last{.kind = ActionKind::set_is_last_backward, .value = false};
+  if (end == "unshard") body = {{.kind = ActionKind::unshard, .async = true}};
+  if (end == "forward") body = {{ActionKind::forward}};
+  if (end == "not_last") body = {not_last, {ActionKind::forward}, {ActionKind::backward}};
+  if (end == "zero_grad") body = {not_last, {ActionKind::forward}, {ActionKind::backward}, {ActionKind::zero_grad}};
+  if (end == "prefetch") {
+    scenario.plan.wrap[1].forward_prefetch = {"l0"};
+    body = {{ActionKind::evaluate}, {ActionKind::forward}};
+  }
+  const scenario::Run run = rank.play(scenario);
+  check_no_race(rank, run);
+  CHECK(run.left_alive() == 0);
+  if (rank.world().size() > 1) CHECK(run.count(CollectiveKind::all_gather) > 0);
+}
+
+}  // namespace shardproof::overlap
