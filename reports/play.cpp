@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <vector>
@@ -177,7 +178,21 @@ std::string table(std::span<const PlayResult> ranks) {
   return text + fmt::format("total {}\n", in_time(total(ranks)));
 }
 
-/// Ranks whose timelines and collectives read the same, the lowest first.
+// `0, 1`, and `0…63` for more than three in a row.
+std::string spelled(const std::vector<int>& ranks) {
+  std::string text;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    std::size_t last = i;
+    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", ranks[i]);
+    if (last - i < 3) continue;
+    text += fmt::format("…{}", ranks[last]);
+    i = last;
+  }
+  return text;
+}
+
+/// Ranks of which the same is said, the lowest first.
 std::vector<std::vector<int>> alike(const std::vector<std::string>& texts) {
   std::map<std::string, std::vector<int>> by_text;
   for (std::size_t rank = 0; rank < texts.size(); ++rank) by_text[texts[rank]].push_back(static_cast<int>(rank));
@@ -185,6 +200,19 @@ std::vector<std::vector<int>> alike(const std::vector<std::string>& texts) {
   for (auto& entry : by_text) groups.push_back(std::move(entry.second));
   std::ranges::sort(groups);
   return groups;
+}
+
+// What ranks have in common is said once: `ranks 0, 1: timeline`.
+std::string for_each_alike(std::span<const PlayResult> ranks, std::string_view heading,
+                           const std::function<std::string(const Trace&)>& say) {
+  std::vector<std::string> texts;
+  for (const PlayResult& rank : ranks) texts.push_back(say(rank.trace));
+  std::string text;
+  for (const std::vector<int>& group : alike(texts)) {
+    text += fmt::format("\nrank{} {}: {}\n{}", group.size() == 1 ? "" : "s", spelled(group), heading,
+                        texts[static_cast<std::size_t>(group.front())]);
+  }
+  return text;
 }
 
 }  // namespace
@@ -198,16 +226,9 @@ Json to_json(std::span<const PlayResult> ranks) {
 }
 
 std::string to_text(std::span<const PlayResult> ranks, int width) {
-  std::vector<std::string> texts;
-  for (const PlayResult& rank : ranks) {
-    texts.push_back(fmt::format("timeline\n{}\ncollectives, in the order in which they were issued\n{}", timeline(rank.trace, width),
-                                order(rank.trace)));
-  }
   std::string text = table(ranks);
-  for (const std::vector<int>& group : alike(texts)) {
-    text += fmt::format("\nrank{} {}: {}", group.size() == 1 ? "" : "s", fmt::join(group, ", "),
-                        texts[static_cast<std::size_t>(group.front())]);
-  }
+  text += for_each_alike(ranks, "timeline", [width](const Trace& trace) { return timeline(trace, width); });
+  text += for_each_alike(ranks, "collectives, in the order in which they were issued", order);
   for (const PlayResult& rank : ranks) {
     for (const std::string& warning : rank.warnings) text += fmt::format("warning on rank {}: {}\n", rank.rank, warning);
   }

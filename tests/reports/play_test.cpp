@@ -49,7 +49,7 @@ TEST_CASE("ranks that did the same are shown once, with times, a timeline and th
         "  gathers  AAAAA...............\n"
         "  a column is 0.2 ms; A all_gather, F forward\n"
         "\n"
-        "collectives, in the order in which they were issued\n"
+        "ranks 0, 1: collectives, in the order in which they were issued\n"
         "    0       0 ms .. 1 ms       all_gather \"a\", 2 -> 4 f32, ranks 0 1\n");
 }
 
@@ -57,9 +57,17 @@ TEST_CASE("ranks that differ are shown apart, and the slowest one's time is the 
   const std::vector ranks{played(0), played(1, ms), played(2)};
   const std::string text = reports::to_text(ranks, 60);
   CHECK_THAT(text, ContainsSubstring("\ntotal 5 ms\n") && ContainsSubstring("\nranks 0, 2: timeline\n") &&
-                       ContainsSubstring("\nrank 1: timeline\n"));
+                       ContainsSubstring("\nrank 1: timeline\n") && ContainsSubstring("\nranks 0, 2: collectives, ") &&
+                       ContainsSubstring("\nrank 1: collectives, "));
   const Json json = reports::to_json(ranks);
   CHECK(json["totals_ns"] == Json{{"forward", 5 * ms}, {"total", 5 * ms}});
+}
+
+TEST_CASE("many ranks in a row are named by the first and the last") {
+  std::vector<PlayResult> ranks;
+  for (int rank = 0; rank < 10; ++rank) ranks.push_back(played(rank, rank == 4 ? ms : 0));
+  const std::string text = reports::to_text(ranks, 60);
+  CHECK_THAT(text, ContainsSubstring("\nranks 0…3, 5…9: timeline\n") && ContainsSubstring("\nrank 4: timeline\n"));
 }
 
 TEST_CASE("what takes no time, and a subject's warnings, are said") {
