@@ -22,6 +22,7 @@ struct Mistake {
   const char* name;
   const char* culprit;  ///< what an error must name
   std::function<void(Scenario&, int world)> make;
+  const char* call = "create";  ///< that fails
 };
 
 // Each takes a plan that is right and spoils one thing. The rules are those of PyTorch's fully_shard.
@@ -66,19 +67,21 @@ const std::vector<Mistake>& mistakes() {
          s.plan.wrap.insert(s.plan.wrap.begin(), {.modules = {"tied"}});
          s.script.input = {2, 6};
        }},
-      {"root_of_several", "l1", [](Scenario& s, int) { s.plan.wrap = {{.modules = {"l0", "l1"}}}; }},
-      {"second_root", "l0", [](Scenario& s, int) {
+      {"root_of_several", "l1", [](Scenario& s, int) { s.plan.wrap = {{.modules = {"l0", "l1"}}}; }, "forward"},
+      {"second_root", "l0",
+       [](Scenario& s, int) {
          s.script.segments.insert(s.script.segments.begin(), {.body = {{.kind = ActionKind::evaluate, .module = "l0"}}});
-       }}};
+       },
+       "forward"}};
   return all;
 }
 
-// What the subject says against it; empty when it says nothing.
+// Which call the subject fails, and what it says; empty when it says nothing.
 std::string refusal(Rank& rank, const Scenario& scenario) {
   try {
     rank.play(scenario);
   } catch (const scenario::SubjectError& error) {
-    return error.reason();
+    return error.call() + ": " + error.reason();
   }
   return {};
 }
@@ -154,6 +157,7 @@ RANKED_TEST_CASE("overlap/refused_plan", clauses("OVL-42"), ranks(2, 3, 4),
     mistake.make(wrong, rank.world().size());
     const std::string said = refusal(rank, wrong);
     CAPTURE(said);
+    CHECK(said.starts_with(std::string(mistake.call) + " failed"));
     CHECK(said.find(mistake.culprit) != std::string::npos);
     check_said_by_all(rank, said);
   }
@@ -171,6 +175,7 @@ RANKED_TEST_CASE("overlap/refused_on_a_mesh", clauses("OVL-42"), ranks(4), needs
   scenario.plan.mesh.shape = {1, 4};
   CHECK(refusal(rank, scenario).empty());
   CAPTURE(said);
+  CHECK(said.starts_with("create failed"));
   CHECK(said.find("l0") != std::string::npos);
   check_said_by_all(rank, said);
 }
@@ -189,9 +194,9 @@ RANKED_TEST_CASE("overlap/unsharded_scalar", clauses("OVL-10"), ranks(1, 2, 3, 4
 }
 
 RANKED_TEST_CASE("overlap/failed_forward", clauses("OVL-4", "OVL-5", "OVL-7", "OVL-10", "OVL-15", "OVL-19"), ranks(1, 2, 3, 4),
-                 each("in", "l0", "relu", "l1"), each("reshard", false, true),
+                 each("in", "root", "l0", "relu", "l1"), each("reshard", false, true),
                  needs(Feature::timeline, Feature::fully_shard, Feature::failed_forward)) {
-  play_failing(rank, "first", rank.param("in"));
+  play_failing(rank, "first", rank.param("in") == "root" ? "" : rank.param("in"));
 }
 
 RANKED_TEST_CASE("overlap/failed_forward_amid", clauses("OVL-4", "OVL-5", "OVL-7", "OVL-10", "OVL-15", "OVL-19"), ranks(1, 2, 3, 4),
