@@ -74,6 +74,11 @@ CLI::App& add_command(CLI::App& app, const char* name, const char* what, const s
   return command;
 }
 
+void add_fault(CLI::App& command, std::string& fault) {
+  command.add_option("--fault", fault, "Break the subject by a fault of the worker's (`list --clauses` has them, `faults` tries them all)")
+      ->option_text("NAME");
+}
+
 void add_worker(CLI::App& command, std::filesystem::path& worker) {
   command.add_option("--worker", worker, "The program of ranked cases (default: shardproof-worker beside this one)")
       ->option_text("PROGRAM");
@@ -112,7 +117,7 @@ void declare_run(CLI::App& app, RunOptions& run, Texts& texts) {
   command.add_option("--order", texts.order, "Of the cases of a world: listed or random")->option_text("ORDER=listed");
   command.add_option("--repeat", texts.repeat, "How often to run each case")->option_text("N=1");
   command.add_option("--shard", texts.shard, "Part I of N of the selected cases, from 1")->option_text("I/N");
-  command.add_option("--fault", run.plan.fault, "Apply a fault of the worker's to the subject")->option_text("NAME");
+  add_fault(command, run.plan.fault);
   command.add_flag("--trace", run.plan.trace, "Write each case's recorded facts as a trace that Perfetto opens");
   add_skips(command, texts);
   command.add_option("--out", run.out, "Where to write: a new or empty directory (default: a new one under shardproof-out/)")
@@ -166,7 +171,7 @@ void declare_play(CLI::App& app, PlayOptions& play, Texts& texts) {
   command.add_option("scenario", play.scenario, "The document (docs/scenarios.md)")->option_text(" ");
   command.add_option("--ranks", texts.ranks, "World size")->option_text("N=2");
   command.add_option("--subject", play.subject, "The engine that plays (default: the worker's first)")->option_text("NAME");
-  command.add_option("--fault", play.fault, "Apply a fault of the worker's to the subject")->option_text("NAME");
+  add_fault(command, play.fault);
   command.add_option("--timeout", texts.timeout, "Seconds that it may take")->option_text("SECONDS=60");
   command.add_flag("--json", play.json, "As JSON, with all values");
   command.add_option("--trace", play.trace, "Write a trace that Perfetto opens to this file")->option_text("FILE");

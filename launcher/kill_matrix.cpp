@@ -107,7 +107,9 @@ std::string to_text(const KillMatrix& matrix, bool color) {
   const auto paint = [&](const char* code, const std::string& text) { return color ? fmt::format("\x1b[{}m{}\x1b[0m", code, text) : text; };
   std::string text =
       "fault x case: x killed, . survived, ! ended by the fault itself (error, disagreement, hang or crash), not by an assertion,\n"
-      "? not judged (skipped, not run, or not passing without the fault either)\n\n";
+      "? not judged (skipped, not run, or not passing without the fault either), blank where the case checks no clause that the fault "
+      "breaks;\n"
+      "the letters over the columns are those of the list below\n\n";
   std::size_t width = 0;
   for (const std::string& id : matrix.cases) width = std::max(width, id.size());
   std::string head = std::string(width, ' ');

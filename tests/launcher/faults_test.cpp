@@ -36,7 +36,10 @@ TEST_CASE("a selection judges the faults that it has cases for") {
   CHECK(said.end == code(0));
   CHECK_THAT(said.out, ContainsSubstring("1 of 1 fault killed") && !ContainsSubstring("ALIVE"));
   CHECK_THAT(said.out, ContainsSubstring("not checked, as no selected case has a clause of theirs: overlooked, unguarded"));
-  CHECK(faults({"seen", "blind"}).end == code(1));
+
+  said = faults({"seen", "blind"});
+  CHECK(said.end == code(1));
+  CHECK_THAT(said.out, ContainsSubstring("ALIVE   overlooked") && ContainsSubstring("only some of the cases were selected"));
 
   said = faults({"seen", "--json", "-q"});
   CHECK(said.end == code(0));
