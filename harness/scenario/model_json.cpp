@@ -40,17 +40,13 @@ void write_own(const Module& module, Json& json) {
   }
 }
 
-bool has_children(ModuleKind kind) {
-  return kind == ModuleKind::sequential || kind == ModuleKind::residual || kind == ModuleKind::discard || kind == ModuleKind::list;
-}
-
 Json write(const Module& module, bool is_root) {
   Json json = Json::object();
   if (!is_root) json["name"] = module.name;
   json["kind"] = to_string(module.kind);
   write_own(module, json);
   if (module.frozen) json["frozen"] = true;
-  if (has_children(module.kind)) {
+  if (is_container(module.kind)) {
     Json& children = json["children"] = Json::array();
     for (const Module& child : module.children) children.push_back(write(child, false));
   }

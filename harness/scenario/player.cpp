@@ -84,15 +84,15 @@ class Performance {
   void act(const Action& action) {
     const bool runs = action.kind == ActionKind::forward || action.kind == ActionKind::evaluate;
     if (runs) batch_ = batch();
-    const std::string call = fmt::format("{}{}", action.fails_in.empty() ? "" : "failing ", to_string(action.kind));
+    const std::string call = fmt::format("{}{}", action.fails_in ? "failing " : "", to_string(action.kind));
     const int occurrence = ++occurrences_[call];
     device_.mark(mark(iteration_, call, false, occurrence));
     if (action.kind == ActionKind::capture) {
       capture();
-    } else if (action.fails_in.empty()) {
+    } else if (!action.fails_in) {
       check(trainer_->perform(action, runs ? batch_ : Batch{}), call);
     } else if (trainer_->perform(action, batch_).ok()) {
-      refuse(call, fmt::format("module \"{}\" was to fail, and the forward succeeded", action.fails_in));
+      refuse(call, fmt::format("module \"{}\" was to fail, and the forward succeeded", *action.fails_in));
     } else if (communicator_.thrown()) {
       std::rethrow_exception(communicator_.thrown());
     }
@@ -175,7 +175,7 @@ class Performance {
   }
 
   [[noreturn]] void refuse(std::string_view call, std::string_view why) const {
-    throw SubjectError(fmt::format("subject: {} in iteration {} on rank {}: {}", call, iteration_, rank_, why), std::string(why));
+    throw SubjectError(fmt::format("{} in iteration {}", call, iteration_), rank_, std::string(why));
   }
 
   void check(const Reply& reply, std::string_view call) {
@@ -200,14 +200,18 @@ class Performance {
 
 }  // namespace
 
+SubjectError::SubjectError(std::string call, int rank, std::string reason)
+    : std::runtime_error(fmt::format("subject: {} on rank {}: {}", call, rank, reason)),
+      call_(std::move(call)),
+      reason_(std::move(reason)) {}
+
 Run play(const Scenario& scenario, Subject& subject, Platform& platform, int rank) {
   validate(scenario);
   return Performance(scenario, subject, platform, rank).take();
 }
 
-Run play(const Scenario& scenario, Subject& subject, Group& world, int rank, Scrutiny scrutiny) {
+Run play(const Scenario& scenario, Subject& subject, Group& world, int rank) {
   SimPlatform platform(scenario.costs, world, rank);
-  if (scrutiny == Scrutiny::declared_memory) platform.hide_undeclared_memory();
   return play(scenario, subject, platform, rank);
 }
 

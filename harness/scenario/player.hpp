@@ -15,25 +15,21 @@ namespace shardproof::scenario {
 /// A call of the subject answered with an error; the text names the call, the iteration and the rank.
 class SubjectError : public std::runtime_error {
  public:
-  SubjectError(const std::string& text, std::string reason) : std::runtime_error(text), reason_(std::move(reason)) {}
+  SubjectError(std::string call, int rank, std::string reason);
+  /// Which call, and in which iteration.
+  const std::string& call() const { return call_; }
   /// What the subject itself said: the same on every rank, where ranks have made the same mistake.
   const std::string& reason() const { return reason_; }
 
  private:
-  std::string reason_;
+  std::string call_, reason_;
 };
 
 /// All ranks play the same scenario, each on a fresh platform. Throws SubjectError, and what the group throws (a subject's error that stems
 /// from a released wait or a mismatch is passed on as that).
 Run play(const Scenario& scenario, Subject& subject, Platform& platform, int rank);
 
-/// How closely the simulated device looks.
-enum class Scrutiny : std::uint8_t {
-  usual,
-  declared_memory,  ///< SimDevice::hide_undeclared_memory
-};
-
 /// On the simulated device, with the scenario's costs, over the fabric of `world`.
-Run play(const Scenario& scenario, Subject& subject, Group& world, int rank, Scrutiny scrutiny = Scrutiny::usual);
+Run play(const Scenario& scenario, Subject& subject, Group& world, int rank);
 
 }  // namespace shardproof::scenario

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,6 +28,9 @@ enum class ModuleKind : std::uint8_t {
   list,        ///< holds modules and has no forward
   use,         ///< runs a module that stands elsewhere
 };
+
+/// Whether modules of this kind have children.
+bool is_container(ModuleKind kind);
 
 /// A module and, for containers, its children in the order in which they run. Its path joins names with dots; the root's path is empty.
 /// Parameters, in order of registration: linear `weight` [out, in] and `bias` [out]; scale `factor` [1]; embedding `positions` [positions,
@@ -104,19 +109,19 @@ struct WrapGroup {
 /// How the ranks of the world are arranged, row-major. One dimension: parameters are sharded over it. Two: replicated over the first,
 /// sharded over the second.
 struct Mesh {
-  std::vector<int> shape;           ///< empty: one dimension of all ranks
-  std::vector<std::string> names;   ///< of the dimensions
+  std::vector<int> shape;          ///< empty: one dimension of all ranks
+  std::vector<std::string> names;  ///< of the dimensions
   friend bool operator==(const Mesh&, const Mesh&) = default;
 };
 
 struct Plan {
   std::string engine = "fully_shard";  ///< kind of engine that the plan is for
   Mesh mesh;
-  std::vector<WrapGroup> wrap;         ///< children before parents
+  std::vector<WrapGroup> wrap;  ///< children before parents
   BackwardPrefetch backward_prefetch = BackwardPrefetch::previous;
-  std::vector<std::string> ignored_parameters;   ///< stay whole on every rank, and nobody reduces their gradients
-  std::map<std::string, int> shard_dims;  ///< by parameter: the dimension that is dealt to the ranks, instead of 0; -1 is the last
-  double gradient_divide_factor = 0;  ///< gradients are sums over all ranks divided by this; 0: by their number
+  std::vector<std::string> ignored_parameters;  ///< stay whole on every rank, and nobody reduces their gradients
+  std::map<std::string, int> shard_dims;        ///< by parameter: the dimension that is dealt to the ranks, instead of 0; -1 is the last
+  double gradient_divide_factor = 0;            ///< gradients are sums over all ranks divided by this; 0: by their number
   Optimizer optimizer;
   friend bool operator==(const Plan&, const Plan&) = default;
 };
@@ -152,8 +157,8 @@ struct Action {
   std::string module;  ///< forward, evaluate: runs this one alone. unshard … set_…: the groups of modules at or under this path
   bool value = true;  ///< set_…
   bool async = false;  ///< unshard
-  std::string fails_in;  ///< forward: the module at this path throws when its forward begins; the script goes on. Empty: none does
-  double max_norm = 0, norm_type = 2;  ///< clip_grad_norm; the type is 1, 2, 3, … or infinity
+  std::optional<std::string> fails_in;  ///< forward: the module at this path throws when its forward begins; the script goes on
+  double max_norm = 0, norm_type = 2;   ///< clip_grad_norm; the type is positive, and may be infinity
   friend bool operator==(const Action&, const Action&) = default;
 };
 
@@ -185,7 +190,9 @@ struct Scenario {
 std::string child_path(const std::string& path, const std::string& name);
 /// Whether a path is that of `ancestor` or of something under it; everything is under the root.
 bool is_at_or_under(std::string_view path, std::string_view ancestor);
-/// The paths of all modules, the root first, depth first.
+/// Calls `each` with every module and its path, the root first, depth first.
+void visit(const Module& module, const std::string& path, const std::function<void(const Module&, const std::string&)>& each);
+/// The paths of all modules, in that order.
 std::vector<std::string> paths(const Model& model);
 /// The module at a path, or nullptr.
 const Module* find(const Model& model, std::string_view path);

@@ -44,7 +44,7 @@ Json write(const Action& action) {
   if (!has.required() && action == Action{.kind = action.kind}) return to_string(action.kind);
   Json json{{"call", to_string(action.kind)}};
   if (!action.module.empty()) json["module"] = action.module;
-  if (!action.fails_in.empty()) json["fails_in"] = action.fails_in;
+  if (action.fails_in) json["fails_in"] = *action.fails_in;
   if (has.value) json["value"] = action.value;
   if (action.async) json["async"] = true;
   if (has.norm) {
@@ -81,7 +81,7 @@ Action read_action(const Node& node) {
   if (has.norm) known.insert(known.end(), {"max_norm", "norm_type"});
   node.expect_keys(known);
   if (const auto module = node.find("module")) action.module = module->text();
-  if (const auto module = node.find("fails_in")) action.fails_in = module->nonempty_text();
+  if (const auto module = node.find("fails_in")) action.fails_in = module->text();
   if (has.value) action.value = node.at("value").boolean();
   if (const auto async = node.find("async")) action.async = async->boolean();
   if (has.norm) {

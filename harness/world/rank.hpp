@@ -33,13 +33,9 @@ class Rank {
 
   /// Plays the scenario on the subject under test. A subject that leaves memory behind makes the case fail at its end.
   scenario::Run play(const scenario::Scenario& scenario);
-  /// The same on a device that shows every piece of work only the buffers of which it declares some part: what it reads or writes beside
-  /// those goes wrong.
-  scenario::Run play_closely(const scenario::Scenario& scenario);
 
  private:
   friend class World;
-  scenario::Run play(const scenario::Scenario& scenario, bool closely);
   explicit Rank(World& world) : world_(&world) {}
   World* world_;
 };

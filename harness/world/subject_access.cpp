@@ -68,16 +68,12 @@ void World::keep_scenarios() {
   }
 }
 
-scenario::Run Rank::play(const scenario::Scenario& scenario) { return play(scenario, false); }
-scenario::Run Rank::play_closely(const scenario::Scenario& scenario) { return play(scenario, true); }
-
-scenario::Run Rank::play(const scenario::Scenario& scenario, bool closely) {
+scenario::Run Rank::play(const scenario::Scenario& scenario) {
   Subject* subject = world_->membership_.subject.get();
   if (subject == nullptr) throw std::logic_error("Rank::play: this program has no subject to play the scenario on");
   CaseNotes& notes = world_->notes();
   notes.played.push_back(scenario);
-  scenario::Run run =
-      scenario::play(scenario, *subject, world(), index(), closely ? scenario::Scrutiny::declared_memory : scenario::Scrutiny::usual);
+  scenario::Run run = scenario::play(scenario, *subject, world(), index());
   notes.left_alive += run.left_alive();
   if (world_->plan().trace) world_->write_trace(run.trace());
   return run;

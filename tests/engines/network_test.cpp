@@ -3,6 +3,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
 #include <variant>
 
 #include "tests/engines/networks.hpp"
@@ -128,6 +129,12 @@ TEST_CASE("a module fails once its hook has run, and nothing after it runs") {
                        Catch::Matchers::Message("module \"1\" fails: the script says so"));
   CHECK(watched.seen == Names{"+", "+0", "-0", "+1"});
   CHECK(worked(watched.device.trace(), WorkKind::forward) == Names{"0"});
+}
+
+TEST_CASE("what a kernel objects to says which module's work it is") {
+  Watched watched(model_of({module_of(ModuleKind::sequential, "inner", {linear_module("wide", 5, 3)})}));
+  CHECK_THROWS_MATCHES(watched.forward({}), std::invalid_argument,
+                       Catch::Matchers::MessageMatches(Catch::Matchers::StartsWith("forward \"inner.wide\": ")));
 }
 
 TEST_CASE("a module runs alone, with its own hooks and no other") {

@@ -127,6 +127,14 @@ TEST_CASE("an error names the place in the document and what was expected there"
        [](Scenario& s) { s.script.segments.front().body = {{.kind = ActionKind::unshard, .module = "0.relu"}}; }},
       {"scenario: script, forward: the model has no module \"9\"",
        [](Scenario& s) { s.script.segments.front().body = {{.kind = ActionKind::forward, .fails_in = "9"}}; }},
+      {"scenario: script, forward: module \"1\" is to fail, but does not run",
+       [](Scenario& s) { s.script.segments.front().body = {{.kind = ActionKind::forward, .module = "0", .fails_in = "1"}}; }},
+      {"scenario: plan, wrap: \"again\" only runs \"0\": wrap that",
+       [](Scenario& s) {
+         s.model.root.children.push_back({.name = "again", .kind = ModuleKind::use, .target = "0"});
+         s.plan.wrap.insert(s.plan.wrap.begin(), {.modules = {"again"}});
+       }},
+      {"scenario: plan, mesh: two dimensions are named \"x\"", [](Scenario& s) { s.plan.mesh = {.shape = {1, 2}, .names = {"x", "x"}}; }},
       {"scenario: script, clip_grad_norm: max_norm 0 and norm_type 2 must be positive",
        [](Scenario& s) { s.script.segments.front().body = {{ActionKind::clip_grad_norm}}; }},
       {"scenario: script, iterations: at least one", [](Scenario& s) { s.script.segments.front().iterations = 0; }},

@@ -103,6 +103,19 @@ class Play(unittest.TestCase):
             self.assertIn("nothing orders the two", shardproof(*words[1:], expect=1))
             self.assertIn("collectives, in the order", shardproof("play", words[2], expect=0))
 
+    def test_undeclared_memory_can_be_hidden(self):
+        def losses(*arguments):
+            ranks = json.loads(self.play(self.overlap, "--json", *arguments).stdout)["ranks"]
+            return [[iteration["loss"] for iteration in rank["iterations"]] for rank in ranks]
+
+        self.overlap["script"]["segments"][0]["body"].append("capture")
+        right = losses()
+        self.assertEqual(losses("--fault", "reads_undeclared"), right)
+        self.overlap["costs"]["hide_undeclared_memory"] = True
+        self.assertEqual(losses(), right)
+        said = self.play(self.overlap, "--fault", "reads_undeclared", expect=1).stdout
+        self.assertIn("leaves elements of it as they were allocated", said)
+
     def test_what_cannot_be_played_is_refused_before_any_rank_starts(self):
         broken = copy.deepcopy(self.overlap)
         broken["model"]["root"]["children"][1]["in_features"] = 5

@@ -51,7 +51,6 @@ class SimDevice::State : public std::enable_shared_from_this<State> {
   std::shared_ptr<Storage> allocate(Stream stream, std::size_t bytes, MemoryClass memory, std::string_view label);
   void release(Stream stream, const std::shared_ptr<Storage>& storage);
   void host_access(std::string_view label, const std::vector<Tensor>& reads, const std::vector<Tensor>& writes);
-  void hide_undeclared_memory() { hides_ = true; }
   void mark(std::string_view text) { note(fact::Mark{std::string(text), end_of_[Device::compute.id]}); }
   void run(Stream stream, const Collective& collective, Group& group, Resources& resources);
   std::shared_ptr<Resources> resources(const Group& group);
@@ -73,6 +72,7 @@ class SimDevice::State : public std::enable_shared_from_this<State> {
   std::uint32_t timeline(Stream stream, std::string_view operation) const;
   Nanoseconds time_of(Event event, std::string_view operation) const;
   void give_back(std::uint32_t timeline, Memory& memory);
+  void run(const Work& work) const;
   void run_alone(const Work& work) const;
 
   CostModel costs_;
@@ -83,7 +83,6 @@ class SimDevice::State : public std::enable_shared_from_this<State> {
   std::uint64_t buffers_made_ = 0;
   std::size_t live_bytes_ = 0;
   std::map<const Group*, std::weak_ptr<Resources>> resources_;
-  bool hides_ = false;
   std::map<std::uint64_t, Memory*> alive_;  // by buffer
 };
 
@@ -156,6 +155,16 @@ Stream SimDevice::State::create_stream(StreamRole role, std::string_view name) {
   return {id, role};
 }
 
+void SimDevice::State::run(const Work& work) const {
+  try {
+    if (costs_.hide_undeclared_memory) return run_alone(work);
+    work.run(cpu_kernels(), nullptr);
+  } catch (const std::invalid_argument& error) {
+    // A kernel objects to shapes, and cannot know whose they are.
+    throw std::invalid_argument(fmt::format("{} \"{}\": {}", to_string(work.kind), work.label, error.what()));
+  }
+}
+
 void SimDevice::State::submit(Stream stream, const Work& work) {
   const std::uint32_t on = timeline(stream, "submit");
   const Nanoseconds cost = costs_.of_work(work.kind, work.label) + work.cost;
@@ -163,11 +172,7 @@ void SimDevice::State::submit(Stream stream, const Work& work) {
     throw std::invalid_argument(
         fmt::format("submit on rank {}: {} \"{}\" would take {} ns", trace_.rank, to_string(work.kind), work.label, cost));
   }
-  if (work.run && hides_) {
-    run_alone(work);
-  } else if (work.run) {
-    work.run(cpu_kernels(), nullptr);
-  }
+  if (work.run) run(work);
   host_clock_ += costs_.host_call;
   const Nanoseconds start = std::max(end_of_[on], host_clock_);
   end_of_[on] = start + cost;
@@ -342,7 +347,6 @@ void SimDevice::mark(std::string_view text) { state_->mark(text); }
 std::unique_ptr<Communicator> SimDevice::communicator(Group& group) {
   return std::make_unique<State::Channel>(state_, std::shared_ptr<Group>(std::shared_ptr<void>(), &group));  // borrowed
 }
-void SimDevice::hide_undeclared_memory() { state_->hide_undeclared_memory(); }
 const Trace& SimDevice::trace() const { return state_->trace(); }
 Trace SimDevice::take_trace() { return state_->take_trace(); }
 Nanoseconds SimDevice::host_clock() const { return state_->host_clock(); }

@@ -37,11 +37,6 @@ class SimDevice final : public Device {
   /// Collectives of `group` on this device. The group must outlive the communicator. Communicators of one group share its resource.
   std::unique_ptr<Communicator> communicator(Group& group);
 
-  /// From here on a piece of work sees only the memory that it declares: all other buffers are poison while it runs, and as before
-  /// afterwards. What it says that it writes, it must write: std::logic_error where a floating-point element is as it was allocated. Costs
-  /// time in proportion to all that is alive, for every piece of work.
-  void hide_undeclared_memory();
-
   /// What has happened so far; the caller may take it away at the end.
   const Trace& trace() const;
   Trace take_trace();

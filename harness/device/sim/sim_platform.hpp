@@ -13,7 +13,6 @@ class SimPlatform final : public Platform {
   /// `group` must outlive the platform.
   SimPlatform(CostModel costs, Group& group, int rank) : device_(std::move(costs), rank), world_(device_.communicator(group)) {}
 
-  void hide_undeclared_memory() { device_.hide_undeclared_memory(); }
   Device& device() override { return device_; }
   Communicator& world() override { return *world_; }
   Trace take_trace() override { return device_.take_trace(); }
