@@ -12,7 +12,8 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin")
 
 find_program(CCACHE ccache)
 if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  # The sloppiness without which it keeps nothing that reads a precompiled header: ours depend on no macro and no date.
+  # Without this sloppiness it keeps nothing that reads a precompiled header; ours contain no __DATE__, and macros are in the command line. By
+  # the dependencies that the compiler writes anyway it spares a run of the preprocessor for each file that it does not have.
   set(CMAKE_CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND};-E;env;CCACHE_DEPEND=1;CCACHE_SLOPPINESS=pch_defines,time_macros;${CCACHE}")
 endif()
 
@@ -49,7 +50,7 @@ elseif(NOT SHARDPROOF_FUZZ)
 endif()
 
 # Most of a compiler's time would go into reading the same headers again. They are read once for rooms, and once with Catch2 for what contains
-# cases. Every file still includes what it uses: builds with CMAKE_DISABLE_PRECOMPILE_HEADERS show it (the presets `tidy` and `bench`).
+# cases. Files must compile without them: users who embed this tree may have CMAKE_DISABLE_PRECOMPILE_HEADERS, as the presets `tidy` and `bench`.
 set(SHARDPROOF_HEADERS <algorithm> <array> <chrono> <filesystem> <functional> <map> <optional> <span> <stdexcept> <string> <vector> <fmt/format.h>)
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   list(APPEND SHARDPROOF_HEADERS <nlohmann/json.hpp>)  # with it, GCC takes longer to load what it has read than to read the rest

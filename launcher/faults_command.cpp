@@ -121,7 +121,7 @@ int faults_command(FaultsOptions options, const std::vector<std::string>& argv) 
   } else {
     terminal.print(to_text(matrix, terminal.color()));
     if (!matrix.all_killed() && cases.size() < worker.listing.cases.size())
-      terminal.print("only some of the cases were selected: a fault that is alive here may be noticed by others");
+      terminal.print("only some of the cases were selected: a fault that is alive here may be killed by cases that were not selected");
     if (!judged.left_out.empty())
       terminal.print(fmt::format("not checked, as no selected case has a clause of theirs: {}", fmt::join(judged.left_out, ", ")));
   }

@@ -9,10 +9,14 @@
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string_view>
+#include <variant>
 #include <vector>
 
 #include "harness/trace/timeline.hpp"
 #include "harness/trace/words.hpp"
+#include "reports/rank_list.hpp"
 
 namespace shardproof::reports {
 
@@ -178,20 +182,6 @@ std::string table(std::span<const PlayResult> ranks) {
   return text + fmt::format("total {}\n", in_time(total(ranks)));
 }
 
-// `0, 1`, and `0…63` for more than three in a row.
-std::string spelled(const std::vector<int>& ranks) {
-  std::string text;
-  for (std::size_t i = 0; i < ranks.size(); ++i) {
-    std::size_t last = i;
-    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
-    text += fmt::format("{}{}", text.empty() ? "" : ", ", ranks[i]);
-    if (last - i < 3) continue;
-    text += fmt::format("…{}", ranks[last]);
-    i = last;
-  }
-  return text;
-}
-
 /// Ranks of which the same is said, the lowest first.
 std::vector<std::vector<int>> alike(const std::vector<std::string>& texts) {
   std::map<std::string, std::vector<int>> by_text;
@@ -203,14 +193,12 @@ std::vector<std::vector<int>> alike(const std::vector<std::string>& texts) {
 }
 
 // What ranks have in common is said once: `ranks 0, 1: timeline`.
-std::string for_each_alike(std::span<const PlayResult> ranks, std::string_view heading,
-                           const std::function<std::string(const Trace&)>& say) {
+std::string sections(std::span<const PlayResult> ranks, std::string_view heading, const std::function<std::string(const Trace&)>& say) {
   std::vector<std::string> texts;
   for (const PlayResult& rank : ranks) texts.push_back(say(rank.trace));
   std::string text;
   for (const std::vector<int>& group : alike(texts)) {
-    text += fmt::format("\nrank{} {}: {}\n{}", group.size() == 1 ? "" : "s", spelled(group), heading,
-                        texts[static_cast<std::size_t>(group.front())]);
+    text += fmt::format("\n{}: {}\n{}", rank_list(group), heading, texts[static_cast<std::size_t>(group.front())]);
   }
   return text;
 }
@@ -227,8 +215,8 @@ Json to_json(std::span<const PlayResult> ranks) {
 
 std::string to_text(std::span<const PlayResult> ranks, int width) {
   std::string text = table(ranks);
-  text += for_each_alike(ranks, "timeline", [width](const Trace& trace) { return timeline(trace, width); });
-  text += for_each_alike(ranks, "collectives, in the order in which they were issued", order);
+  text += sections(ranks, "timeline", [width](const Trace& trace) { return timeline(trace, width); });
+  text += sections(ranks, "collectives, in the order in which they were issued", order);
   for (const PlayResult& rank : ranks) {
     for (const std::string& warning : rank.warnings) text += fmt::format("warning on rank {}: {}\n", rank.rank, warning);
   }

@@ -6,6 +6,7 @@
 #include <initializer_list>
 #include <numeric>
 
+#include "reports/rank_list.hpp"
 #include "reports/terminal.hpp"
 
 namespace shardproof::reports {
@@ -27,16 +28,6 @@ std::string_view headline(Verdict verdict) {
 }
 
 Hue hue_of(Verdict verdict) { return is_bad(verdict) ? Hue::red : verdict == Verdict::skipped ? Hue::yellow : Hue::green; }
-
-/// `rank 1`, `ranks 0, 2, 3`, `ranks 0…1023`
-std::string rank_list(const std::vector<int>& ranks) {
-  if (ranks.size() == 1) return fmt::format("rank {}", ranks.front());
-  const bool is_run = ranks.size() > 2 && ranks.back() - ranks.front() + 1 == static_cast<int>(ranks.size());
-  if (is_run) return fmt::format("ranks {}…{}", ranks.front(), ranks.back());
-  constexpr std::size_t shown = 8;
-  if (ranks.size() <= shown) return fmt::format("ranks {}", fmt::join(ranks, ", "));
-  return fmt::format("ranks {} and {} more", fmt::join(ranks.begin(), ranks.begin() + shown, ", "), ranks.size() - shown);
-}
 
 /// The same failure on one or several ranks, ascending.
 struct Shared {

@@ -5,13 +5,17 @@
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <cerrno>
+#include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <stdexcept>
 #include <string_view>
 #include <system_error>
 #include <unordered_map>
+#include <variant>
+#include <vector>
 
 #include "harness/protocol/json_text.hpp"
 #include "harness/protocol/play_result.hpp"
@@ -115,17 +119,14 @@ scenario::Run play_or_fail(Rank& rank, const scenario::Scenario& scenario) {
   try {
     return rank.play(scenario);
   } catch (const scenario::SubjectError& error) {
-    FAIL(error.call() << ": " << error.reason());
+    FAIL(error.on_any_rank());
     throw;  // never: FAIL has thrown
   }
 }
 
 void check_races(const scenario::Run& run, int rank) {
-  // The first few say what is wrong; the others follow from the same edge.
-  constexpr std::size_t shown = 3;
   const auto races = run.races();
-  for (std::size_t i = 0; i < std::min(shown, races.size()); ++i) FAIL_CHECK(trace::describe(races[i], rank));
-  if (races.size() > shown) FAIL_CHECK("and " << races.size() - shown << " more");
+  for (const std::string& text : trace::describe(races, rank)) FAIL_CHECK(text);
   if (races.empty()) SUCCEED("no race");
 }
 

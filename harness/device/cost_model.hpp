@@ -1,4 +1,4 @@
-// How long work and collectives take on the simulated device, and what else it does with them. Data of a scenario; pure.
+// Costs and switches of the simulated device: how long work and collectives take, and how it runs them. Data of a scenario; pure.
 #pragma once
 
 #include <cstdint>
@@ -25,9 +25,8 @@ struct CostModel {
   Nanoseconds host_call = 0;         ///< host time of every submission and collective
   bool separate_resources = false;   ///< each kind of collective has its own resource, instead of one per group
   bool single_stream = false;        ///< everything runs on the compute stream: the serial reference
-  /// A piece of work sees only the buffers of which it declares some part: all others are poison while it runs, and as before afterwards.
-  /// What it says that it writes, it must write: std::logic_error where a floating-point element is as it was allocated. No virtual time,
-  /// but real time in proportion to all that is alive, for every piece of work.
+  /// While a piece of work runs, every buffer that it declares no part of is filled with a poison value, and restored afterwards; a declared
+  /// f32 output that it leaves unwritten is a std::logic_error. Takes no virtual time, but real time in proportion to all that is alive.
   bool hide_undeclared_memory = false;
 
   Nanoseconds of_work(WorkKind kind, const std::string& label) const;

@@ -4,7 +4,9 @@
 
 #include <exception>
 #include <map>
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include "harness/device/sim/sim_platform.hpp"
 #include "harness/scenario/formula.hpp"
@@ -175,14 +177,14 @@ class Performance {
   }
 
   [[noreturn]] void refuse(std::string_view call, std::string_view why) const {
-    throw SubjectError(fmt::format("{} in iteration {}", call, iteration_), rank_, std::string(why));
+    throw SubjectError(std::string(call), trainer_ ? std::optional(iteration_) : std::nullopt, rank_, std::string(why));
   }
 
   void check(const Reply& reply, std::string_view call) {
     for (const std::string& warning : reply.warnings) warnings_.push_back(fmt::format("iter {} {}: {}", iteration_, call, warning));
     if (reply.ok()) return;
     if (communicator_.thrown()) std::rethrow_exception(communicator_.thrown());
-    refuse(fmt::format("{} failed", call), reply.error);
+    refuse(call, reply.error);
   }
 
   const Scenario& scenario_;
@@ -200,10 +202,21 @@ class Performance {
 
 }  // namespace
 
-SubjectError::SubjectError(std::string call, int rank, std::string reason)
-    : std::runtime_error(fmt::format("subject: {} on rank {}: {}", call, rank, reason)),
+namespace {
+
+std::string place_of(const std::string& call, std::optional<int> iteration) {
+  return iteration ? fmt::format("{} failed in iteration {}", call, *iteration) : fmt::format("{} failed", call);
+}
+
+}  // namespace
+
+SubjectError::SubjectError(std::string call, std::optional<int> iteration, int rank, std::string reason)
+    : std::runtime_error(fmt::format("subject: {} on rank {}: {}", place_of(call, iteration), rank, reason)),
       call_(std::move(call)),
+      iteration_(iteration),
       reason_(std::move(reason)) {}
+
+std::string SubjectError::on_any_rank() const { return fmt::format("{}: {}", place_of(call_, iteration_), reason_); }
 
 Run play(const Scenario& scenario, Subject& subject, Platform& platform, int rank) {
   validate(scenario);

@@ -1,9 +1,9 @@
 // Plays a scenario: builds the subject's trainer on a platform, makes the script's calls, takes the facts away.
 #pragma once
 
+#include <optional>
 #include <stdexcept>
 #include <string>
-#include <utility>
 
 #include "harness/device/platform.hpp"
 #include "harness/fabric/group.hpp"
@@ -12,17 +12,21 @@
 
 namespace shardproof::scenario {
 
-/// A call of the subject answered with an error; the text names the call, the iteration and the rank.
+/// A call of the subject answered with an error, or with less than it has to. The text names the call, the iteration and the rank.
 class SubjectError : public std::runtime_error {
  public:
-  SubjectError(std::string call, int rank, std::string reason);
-  /// Which call, and in which iteration.
-  const std::string& call() const { return call_; }
-  /// What the subject itself said: the same on every rank, where ranks have made the same mistake.
+  /// No iteration for what comes before all of them.
+  SubjectError(std::string call, std::optional<int> iteration, int rank, std::string reason);
+  const std::string& call() const { return call_; }  ///< `create`, `forward`, …
+  /// What is wrong: the same on every rank, where ranks have made the same mistake.
   const std::string& reason() const { return reason_; }
+  /// The text without the rank.
+  std::string on_any_rank() const;
 
  private:
-  std::string call_, reason_;
+  std::string call_;
+  std::optional<int> iteration_;
+  std::string reason_;
 };
 
 /// All ranks play the same scenario, each on a fresh platform. Throws SubjectError, and what the group throws (a subject's error that stems

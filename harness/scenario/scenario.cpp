@@ -1,6 +1,7 @@
 #include "harness/scenario/scenario.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "harness/scenario/formula.hpp"
 

@@ -157,6 +157,15 @@ void require_module(const Model& model, const std::string& path, const std::stri
   if (find(model, path) == nullptr) fail(place, fmt::format("the model has no module \"{}\"", path));
 }
 
+void require_parameter(const std::vector<ParameterShape>& all, const std::string& name, const std::string& place) {
+  if (std::ranges::find(all, name, &ParameterShape::name) != all.end()) return;
+  for (const ParameterShape& parameter : all) {
+    if (std::ranges::find(parameter.aliases, name) != parameter.aliases.end())
+      fail(place, fmt::format("\"{}\" is tied to \"{}\": name that", name, parameter.name));
+  }
+  fail(place, fmt::format("the model has no parameter \"{}\"", name));
+}
+
 void validate_wrapping(const Plan& plan, const Model& model) {
   std::set<std::string> wrapped;
   for (const WrapGroup& group : plan.wrap) {
@@ -164,7 +173,7 @@ void validate_wrapping(const Plan& plan, const Model& model) {
     for (const std::string& path : group.modules) {
       require_module(model, path, "plan, wrap");
       if (const Module& module = *find(model, path); module.kind == ModuleKind::use)
-        fail("plan, wrap", fmt::format("\"{}\" only runs \"{}\": wrap that", path, module.target));
+        fail("plan, wrap", fmt::format("\"{}\" is a use of \"{}\": wrap \"{}\" instead", path, module.target, module.target));
       const auto above =
           std::ranges::find_if(wrapped, [&](const std::string& earlier) { return earlier != path && is_at_or_under(path, earlier); });
       if (above != wrapped.end()) {
@@ -193,12 +202,8 @@ void validate_plan(const Plan& plan, const Model& model) {
   }
   validate_wrapping(plan, model);
   const std::vector<ParameterShape> all = parameters(model);
-  const auto require_parameter = [&](const std::string& name, const char* place) {
-    if (std::ranges::find(all, name, &ParameterShape::name) == all.end())
-      fail(place, fmt::format("the model has no parameter \"{}\"", name));
-  };
-  for (const std::string& name : plan.ignored_parameters) require_parameter(name, "plan, ignored_parameters");
-  for (const auto& [name, dim] : plan.shard_dims) require_parameter(name, "plan, shard_dims");
+  for (const std::string& name : plan.ignored_parameters) require_parameter(all, name, "plan, ignored_parameters");
+  for (const auto& [name, dim] : plan.shard_dims) require_parameter(all, name, "plan, shard_dims");
   if (!(plan.gradient_divide_factor >= 0)) fail("plan, gradient_divide_factor", "must be positive");
 }
 
@@ -208,17 +213,20 @@ class Forwards {
   explicit Forwards(const Scenario& scenario) : scenario_(scenario) {}
 
   void validate(const Action& action, const std::string& place) {
-    const FlowCheck& forward = of(action.module);
+    const FlowCheck& forward = followed(action.module, place);
     if (!action.fails_in) return;
     require_module(scenario_.model, *action.fails_in, place);
     if (!forward.came_through(*action.fails_in)) fail(place, fmt::format("module \"{}\" is to fail, but does not run", *action.fails_in));
   }
 
  private:
-  const FlowCheck& of(const std::string& module) {
-    const auto [at, fresh] = followed_.try_emplace(module, scenario_.model, scenario_.script.input);
+  const FlowCheck& followed(const std::string& path, const std::string& place) {
+    const auto [at, fresh] = followed_.try_emplace(path, scenario_.model, scenario_.script.input);
     FlowCheck& flow = at->second;
-    if (fresh) flow.through(*find(scenario_.model, module), module, flow.input());
+    if (!fresh) return flow;
+    const Module& module = *find(scenario_.model, path);
+    if (module.kind == ModuleKind::list) fail(place, fmt::format("\"{}\" is a list, which has no forward", path));
+    flow.through(module, path, flow.input());
     return flow;
   }
 
@@ -234,7 +242,8 @@ void validate_script(const Scenario& scenario) {
     if (!some) fail(place, fmt::format("no module at or under \"{}\" is wrapped", path));
   };
   Forwards forwards(scenario);
-  bool forward_done = false;
+  bool forward_done = false;  // and no backward yet
+  bool any_forward = false;
   for (const Script::Segment& segment : scenario.script.segments) {
     if (segment.iterations < 1) fail("script, iterations", "at least one");
     std::vector<Action> played = segment.body;  // twice shows all that more often would
@@ -246,7 +255,10 @@ void validate_script(const Scenario& scenario) {
         case ActionKind::forward:
           if (!action.fails_in && std::exchange(forward_done, true)) fail("script, body", "a second forward without a backward between");
           [[fallthrough]];
-        case ActionKind::evaluate: forwards.validate(action, place); break;
+        case ActionKind::evaluate:
+          forwards.validate(action, place);
+          any_forward = any_forward || !action.fails_in;
+          break;
         case ActionKind::backward:
           if (!std::exchange(forward_done, false)) fail("script, body", "a backward without a forward before it");
           break;
@@ -264,10 +276,39 @@ void validate_script(const Scenario& scenario) {
         case ActionKind::step:
         case ActionKind::zero_grad:
         case ActionKind::post_optim_event:
-        case ActionKind::capture:
         case ActionKind::set_is_last_backward: break;
+        case ActionKind::capture:
+          if (!any_forward) fail("script, body", "a capture before any forward, when there is no loss");
+          break;
       }
     }
+  }
+}
+
+bool is_group(const Plan& plan, const std::string& name) {
+  return std::ranges::any_of(plan.wrap, [&](const WrapGroup& group) { return !group.modules.empty() && group.modules.front() == name; });
+}
+
+void validate_label(const Scenario& scenario, WorkKind kind, const std::string& label) {
+  const std::string place = fmt::format("costs, work {}", to_string(kind));
+  switch (kind) {
+    case WorkKind::forward:
+    case WorkKind::backward: {
+      require_module(scenario.model, label, place);
+      const ModuleKind module = find(scenario.model, label)->kind;
+      const bool adds = kind == WorkKind::forward && module == ModuleKind::residual;
+      if (!adds && (is_container(module) || module == ModuleKind::use))
+        fail(place, fmt::format("\"{}\" is a {}, which has no such work of its own: label what runs in it", label, to_string(module)));
+      return;
+    }
+    case WorkKind::optimizer: return require_parameter(parameters(scenario.model), label, place);
+    case WorkKind::copy_in:
+    case WorkKind::copy_out:
+    case WorkKind::reduce_copy_in:
+    case WorkKind::reduce_copy_out:
+      if (!is_group(scenario.plan, label)) fail(place, fmt::format("no group is named \"{}\": a group goes by its first module", label));
+      return;
+    default: return;
   }
 }
 
@@ -275,16 +316,11 @@ void validate_script(const Scenario& scenario) {
 void validate_cost_names(const Scenario& scenario) {
   for (const auto& [which, cost] : scenario.costs.tagged_collectives) {
     const auto& [kind, tag] = which;
-    const auto begins_with = [&tag](const WrapGroup& group) { return !group.modules.empty() && group.modules.front() == tag; };
-    if (tag == gradient_norm_tag || std::ranges::any_of(scenario.plan.wrap, begins_with)) continue;
+    if (tag == gradient_norm_tag || is_group(scenario.plan, tag)) continue;
     fail(fmt::format("costs, collective {}", to_string(kind)),
          fmt::format("no group is named \"{}\": a group goes by its first module", tag));
   }
-  for (const auto& [which, cost] : scenario.costs.labelled_work) {
-    const auto& [kind, label] = which;
-    if (kind != WorkKind::forward && kind != WorkKind::backward) continue;
-    require_module(scenario.model, label, fmt::format("costs, work {}", to_string(kind)));
-  }
+  for (const auto& [which, cost] : scenario.costs.labelled_work) validate_label(scenario, which.first, which.second);
 }
 
 void validate_costs(const CostModel& costs) {

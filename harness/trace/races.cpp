@@ -6,6 +6,7 @@
 #include <optional>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "harness/trace/byte_history.hpp"
 #include "harness/trace/vector_clocks.hpp"
@@ -154,6 +155,14 @@ std::string describe(const Race& race, int rank) {
   const Sentence words = sentence(race);
   return fmt::format("  rank {}: {} {} {}\n  then    {} {}\n  missing: {}", rank, race.first.what, words.first, place(race),
                      race.second.what, words.second, words.missing);
+}
+
+std::vector<std::string> describe(const std::vector<Race>& races, int rank) {
+  constexpr std::size_t shown = 3;
+  std::vector<std::string> texts;
+  for (std::size_t i = 0; i < std::min(shown, races.size()); ++i) texts.push_back(describe(races[i], rank));
+  if (races.size() > shown) texts.push_back(fmt::format("  rank {}: {} more races", rank, races.size() - shown));
+  return texts;
 }
 
 }  // namespace shardproof::trace

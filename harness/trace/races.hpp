@@ -19,8 +19,8 @@ struct Access {
 };
 
 /// Two accesses to common bytes, at least one a write, that no event, stream order or host wait orders. An allocation writes all of its
-/// buffer, at its place on its stream, and so does a release; a use that the host issues after a release races with it in any case. Where several earlier accesses race with one, those are left out that come before another such one: mending the last mends
-/// them too.
+/// buffer, at its place on its stream, and so does a release; a use that the host issues after a release races with it in any case. Where
+/// several earlier accesses race with one, those are left out that come before another such one: mending the last mends them too.
 struct Race {
   Access first, second;  ///< in host order
   ByteRange bytes;  ///< the common part, or the first of several
@@ -33,5 +33,8 @@ std::vector<Race> find_races(const Trace& trace, std::size_t limit = 16);
 
 /// Two indented lines and the missing edge, as failures show it; no newline at the end. The rank is the trace's.
 std::string describe(const Race& race, int rank);
+
+/// The first three, and how many more there are: mostly those follow from the same edge.
+std::vector<std::string> describe(const std::vector<Race>& races, int rank);
 
 }  // namespace shardproof::trace

@@ -154,10 +154,8 @@ void check_sound(Rank& rank, const scenario::Run& run) {
 }
 
 void check_no_race(const Rank& rank, const scenario::Run& run) {
-  // The first few say what is wrong; the others follow from the same edge.
-  constexpr std::size_t shown = 3;
   const auto races = run.races();
-  for (std::size_t i = 0; i < std::min(shown, races.size()); ++i) FAIL_CHECK(trace::describe(races[i], rank.index()));
+  for (const std::string& text : trace::describe(races, rank.index())) FAIL_CHECK(text);
   CHECK(races.empty());
 }
 

@@ -1,6 +1,8 @@
 // What a run computed against what one process computes for all ranks, without shards, streams or collectives.
 #pragma once
 
+#include <cstdint>
+
 #include "fixtures/oracles/serial_model.hpp"
 #include "harness/shardproof.hpp"
 

@@ -37,7 +37,7 @@ RANKED_TEST_CASE("overlap/gathered_before_step", clauses("OVL-4", "OVL-5", "OVL-
                  each("how", "by_hand", "ahead", "prefetched_and_by_hand", "parts"),
                  needs(Feature::timeline, Feature::fully_shard, Feature::manual_unshard, Feature::prefetch_lists,
                        Feature::reshard_to_size)) {
-  // What a step finds on its way to being whole is older than what the step writes.
+  // A step makes an all-gather stale that has been issued or finished before it.
   const std::string& how = rank.param("how");
   const int world = rank.world().size();
   Scenario scenario = two_iterations({}, {}, true);

@@ -4,6 +4,7 @@
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <random>
 #include <stdexcept>
 
@@ -93,6 +94,21 @@ Module random_module(Dice& dice, const std::string& name, int depth, std::int64_
   return module;
 }
 
+// What work of this kind can be labelled with; nothing where there is none of it.
+std::optional<std::string> label_of(const Scenario& scenario, WorkKind kind) {
+  if (kind == WorkKind::optimizer) {
+    const auto all = parameters(scenario.model);
+    return all.empty() ? std::nullopt : std::optional(all.front().name);
+  }
+  if (kind != WorkKind::forward && kind != WorkKind::backward) {
+    return scenario.plan.wrap.empty() ? std::nullopt : std::optional(scenario.plan.wrap.front().modules.front());
+  }
+  for (const std::string& path : paths(scenario.model)) {
+    if (!is_container(find(scenario.model, path)->kind)) return path;
+  }
+  return std::nullopt;
+}
+
 Scenario random_scenario(Dice& dice) {
   using Reshard = ReshardAfterForward::Kind;
   Scenario scenario;
@@ -138,7 +154,7 @@ Scenario random_scenario(Dice& dice) {
   for (int i = 0; i < 3; ++i) {
     const auto kind = static_cast<WorkKind>(dice.up_to(static_cast<int>(WorkKind::other)));
     if (dice.toss()) scenario.costs.work[kind] = dice.time();
-    if (dice.toss()) scenario.costs.labelled_work[{kind, all.back()}] = dice.time();
+    if (const auto label = label_of(scenario, kind); label && dice.toss()) scenario.costs.labelled_work[{kind, *label}] = dice.time();
     const auto collective = static_cast<CollectiveKind>(dice.up_to(static_cast<int>(CollectiveKind::coalesced)));
     if (dice.toss()) scenario.costs.collectives[collective] = {.fixed = dice.time(), .per_kib = dice.time()};
     const bool named = !scenario.plan.wrap.empty() && dice.toss();

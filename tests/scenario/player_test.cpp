@@ -110,11 +110,11 @@ TEST_CASE("a subject whose answers hold no loss or no shard is told which call, 
   const Scenario scenario = sleeping_stack(1).train(2, {});
   const auto message = [](const std::string& text) { return Catch::Matchers::Message("subject: " + text); };
   CHECK_THROWS_MATCHES(play_alone(scenario, {.has_loss = false}), SubjectError,
-                       message("loss in iteration 0 on rank 0: an undefined tensor instead of one element"));
+                       message("loss failed in iteration 0 on rank 0: an undefined tensor instead of one element"));
   CHECK_THROWS_MATCHES(play_alone(scenario, {.loss = {0}}), SubjectError,
-                       message("loss in iteration 0 on rank 0: f32 [0] instead of one element"));
+                       message("loss failed in iteration 0 on rank 0: f32 [0] instead of one element"));
   CHECK_THROWS_MATCHES(play_alone(scenario, {.loss = {2}}), SubjectError,
-                       message("loss in iteration 0 on rank 0: f32 [2] instead of one element"));
+                       message("loss failed in iteration 0 on rank 0: f32 [2] instead of one element"));
   CHECK_THROWS_MATCHES(play_alone(scenario, {.has_shard = false}), SubjectError,
-                       message("parameters in iteration 0 on rank 0: \"0.weight\" has no shard"));
+                       message("parameters failed in iteration 0 on rank 0: \"0.weight\" has no shard"));
 }

@@ -129,12 +129,19 @@ TEST_CASE("an error names the place in the document and what was expected there"
        [](Scenario& s) { s.script.segments.front().body = {{.kind = ActionKind::forward, .fails_in = "9"}}; }},
       {"scenario: script, forward: module \"1\" is to fail, but does not run",
        [](Scenario& s) { s.script.segments.front().body = {{.kind = ActionKind::forward, .module = "0", .fails_in = "1"}}; }},
-      {"scenario: plan, wrap: \"again\" only runs \"0\": wrap that",
+      {"scenario: plan, wrap: \"again\" is a use of \"0\": wrap \"0\" instead",
        [](Scenario& s) {
          s.model.root.children.push_back({.name = "again", .kind = ModuleKind::use, .target = "0"});
          s.plan.wrap.insert(s.plan.wrap.begin(), {.modules = {"again"}});
        }},
       {"scenario: plan, mesh: two dimensions are named \"x\"", [](Scenario& s) { s.plan.mesh = {.shape = {1, 2}, .names = {"x", "x"}}; }},
+      {"scenario: script, evaluate: \"spare\" is a list, which has no forward",
+       [](Scenario& s) {
+         s.model.root.children.push_back({.name = "spare", .kind = ModuleKind::list});
+         s.script.segments.front().body = {{.kind = ActionKind::evaluate, .module = "spare"}};
+       }},
+      {"scenario: script, body: a capture before any forward, when there is no loss",
+       [](Scenario& s) { s.script.segments.front().body = {{ActionKind::capture}, {ActionKind::forward}}; }},
       {"scenario: script, clip_grad_norm: max_norm 0 and norm_type 2 must be positive",
        [](Scenario& s) { s.script.segments.front().body = {{ActionKind::clip_grad_norm}}; }},
       {"scenario: script, iterations: at least one", [](Scenario& s) { s.script.segments.front().iterations = 0; }},
@@ -150,6 +157,12 @@ TEST_CASE("an error names the place in the document and what was expected there"
        [](Scenario& s) { s.costs.tagged_collectives[{CollectiveKind::all_gather, "x"}] = 1; }},
       {"scenario: costs, work forward: the model has no module \"x\"",
        [](Scenario& s) { s.costs.labelled_work[{WorkKind::forward, "x"}] = 1; }},
+      {"scenario: costs, work forward: \"0\" is a sequential, which has no such work of its own: label what runs in it",
+       [](Scenario& s) { s.costs.labelled_work[{WorkKind::forward, "0"}] = 1; }},
+      {"scenario: costs, work optimizer: the model has no parameter \"x\"",
+       [](Scenario& s) { s.costs.labelled_work[{WorkKind::optimizer, "x"}] = 1; }},
+      {"scenario: costs, work copy_in: no group is named \"0.linear\": a group goes by its first module",
+       [](Scenario& s) { s.costs.labelled_work[{WorkKind::copy_in, "0.linear"}] = 1; }},
       {"scenario: model, init_divisor: must be positive", [](Scenario& s) { s.model.init_divisor = 0; }},
       {"scenario: script, input_divisor: must be positive", [](Scenario& s) { s.script.input_divisor = 0; }},
       {"scenario: model, loss, divisor: must be positive", [](Scenario& s) { s.model.loss.divisor = 0; }},
@@ -164,8 +177,8 @@ TEST_CASE("an error names the place in the document and what was expected there"
       {"scenario: plan, wrap: \"1.linear\" stands behind \"1\": children come before parents",
        [](Scenario& s) { s.plan.wrap.insert(s.plan.wrap.begin() + 2, {.modules = {"1.linear"}}); }},
       {"scenario: costs, work forward: must not be negative", [](Scenario& s) { s.costs.work[WorkKind::forward] = -1; }},
-      {"scenario: costs, work forward \"0\": must not be negative",
-       [](Scenario& s) { s.costs.labelled_work[{WorkKind::forward, "0"}] = -1; }},
+      {"scenario: costs, work forward \"0.linear\": must not be negative",
+       [](Scenario& s) { s.costs.labelled_work[{WorkKind::forward, "0.linear"}] = -1; }},
       {"scenario: costs, collective all_gather: must not be negative",
        [](Scenario& s) { s.costs.collectives[CollectiveKind::all_gather].fixed = -1; }},
       {"scenario: costs, collective all_gather: must not be negative",

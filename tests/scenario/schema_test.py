@@ -16,7 +16,7 @@ import jsonschema
 VALUES = [None, True, -1, 0, 1, 1.5, 2**20, 2**20 + 1, 2**31 - 1, 2**31, 10**12, "", "x", "25ms", "1.5us ", [], ["x"], {}, {"x": 1}]
 
 # What only a look at the whole document shows: places in words, not in keys.
-OF_THE_WHOLE = re.compile(r"^(scenario: )?(model|plan|script|costs), ")
+OF_THE_WHOLE = re.compile(r"^scenario: (model|plan|script|costs), ")
 
 
 def everything():

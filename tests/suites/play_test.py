@@ -104,17 +104,24 @@ class Play(unittest.TestCase):
             self.assertIn("collectives, in the order", shardproof("play", words[2], expect=0))
 
     def test_undeclared_memory_can_be_hidden(self):
-        def losses(*arguments):
+        def values(*arguments):
             ranks = json.loads(self.play(self.overlap, "--json", *arguments).stdout)["ranks"]
-            return [[iteration["loss"] for iteration in rank["iterations"]] for rank in ranks]
+            return [rank["iterations"] for rank in ranks]
 
-        self.overlap["script"]["segments"][0]["body"].append("capture")
-        right = losses()
-        self.assertEqual(losses("--fault", "reads_undeclared"), right)
+        self.overlap["script"]["segments"][0]["body"] += ["step", "capture"]
+        right = values()
+        self.assertTrue(right[0][0]["gradients"])
+        self.assertEqual(values("--fault", "reads_undeclared"), right)
         self.overlap["costs"]["hide_undeclared_memory"] = True
-        self.assertEqual(losses(), right)
+        self.assertEqual(values(), right)
         said = self.play(self.overlap, "--fault", "reads_undeclared", expect=1).stdout
         self.assertIn("leaves elements of it as they were allocated", said)
+
+    def test_what_the_subject_refuses_is_said_once(self):
+        self.overlap["plan"]["wrap"].insert(0, self.overlap["plan"]["wrap"][0])
+        said = self.play(self.overlap, expect=1).stdout
+        self.assertIn('  ranks 0, 1\n  create failed: fully_shard: module "0" is wrapped twice\n', said)
+        self.assertEqual(said.count("create failed"), 1)
 
     def test_what_cannot_be_played_is_refused_before_any_rank_starts(self):
         broken = copy.deepcopy(self.overlap)

@@ -72,7 +72,7 @@ class SimDevice::State : public std::enable_shared_from_this<State> {
   std::uint32_t timeline(Stream stream, std::string_view operation) const;
   Nanoseconds time_of(Event event, std::string_view operation) const;
   void give_back(std::uint32_t timeline, Memory& memory);
-  void run(const Work& work) const;
+  void compute(const Work& work) const;
   void run_alone(const Work& work) const;
 
   CostModel costs_;
@@ -155,7 +155,7 @@ Stream SimDevice::State::create_stream(StreamRole role, std::string_view name) {
   return {id, role};
 }
 
-void SimDevice::State::run(const Work& work) const {
+void SimDevice::State::compute(const Work& work) const {
   try {
     if (costs_.hide_undeclared_memory) return run_alone(work);
     work.run(cpu_kernels(), nullptr);
@@ -172,7 +172,7 @@ void SimDevice::State::submit(Stream stream, const Work& work) {
     throw std::invalid_argument(
         fmt::format("submit on rank {}: {} \"{}\" would take {} ns", trace_.rank, to_string(work.kind), work.label, cost));
   }
-  if (work.run) run(work);
+  if (work.run) compute(work);
   host_clock_ += costs_.host_call;
   const Nanoseconds start = std::max(end_of_[on], host_clock_);
   end_of_[on] = start + cost;
@@ -265,9 +265,10 @@ void SimDevice::State::run_alone(const Work& work) const {
     if (written.dtype() != DType::f32) continue;
     const auto untouched = [](float value) { return std::bit_cast<std::uint32_t>(value) == 0xFFFFFFFFU; };
     if (std::ranges::none_of(written.values<float>(), untouched)) continue;
-    throw std::logic_error(
-        fmt::format("submit on rank {}: {} \"{}\" says that it writes {} of buffer {}, and leaves elements of it as they were allocated",
-                    trace_.rank, to_string(work.kind), work.label, to_string(written.shape()), written.range().buffer));
+    throw std::logic_error(fmt::format(
+        "{} \"{}\" says that it writes {} of buffer {}, and leaves elements of it as they were allocated: it does not write them, "
+        "or copies there from a buffer that it does not declare",
+        to_string(work.kind), work.label, to_string(written.shape()), written.range().buffer));
   }
 }
 
