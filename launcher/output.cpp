@@ -110,16 +110,20 @@ void write_file(const std::filesystem::path& file, std::string_view text) {
 }
 
 void write_file(const std::filesystem::path& file, const std::function<void(std::ostream&)>& write) {
-  const std::filesystem::path fresh = file.string() + ".new";
+  // What is no plain file, a device or a pipe, is written to; a plain one is replaced by one that is whole.
+  const std::filesystem::file_type type = std::filesystem::status(file).type();
+  const bool replaces = type == std::filesystem::file_type::not_found || type == std::filesystem::file_type::regular;
+  const std::filesystem::path target = std::filesystem::weakly_canonical(file);  // a link to a file stays one
+  const std::filesystem::path fresh = replaces ? target.string() + ".new" : target.string();
   errno = 0;
   std::ofstream out(fresh, std::ios::binary | std::ios::trunc);
-  if (!out) throw unusable(fresh, "open", last_error());
+  if (!out) throw unusable(file, "open", last_error());
   write(out);
   out.close();
-  const bool done = !out.fail() && ::rename(fresh.c_str(), file.c_str()) == 0;
+  const bool done = !out.fail() && (!replaces || ::rename(fresh.c_str(), target.c_str()) == 0);
   if (done) return;
   const std::error_code why = last_error();
-  ::unlink(fresh.c_str());
+  if (replaces) ::unlink(fresh.c_str());
   throw unusable(file, "write", why);
 }
 

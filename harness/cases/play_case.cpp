@@ -31,12 +31,16 @@ namespace shardproof {
 namespace {
 
 scenario::Scenario read_scenario(const std::filesystem::path& document) {
+  // Every rank reads it again, and so does the launcher's question whether it can be played.
+  if (std::filesystem::exists(document) && !std::filesystem::is_regular_file(document))
+    throw std::invalid_argument(
+        fmt::format("cannot read the scenario {}: it is read several times, so it has to be a file", document.string()));
   std::ifstream file(document, std::ios::binary);
   std::ostringstream text;
   if (file) text << file.rdbuf();
   if (!file || text.str().empty()) {
-    throw std::invalid_argument(fmt::format("cannot read the scenario {}: {}", document.string(),
-                                            file ? "it is empty, or no file" : std::generic_category().message(errno)));
+    throw std::invalid_argument(
+        fmt::format("cannot read the scenario {}: {}", document.string(), file ? "it is empty" : std::generic_category().message(errno)));
   }
   return scenario::parse_scenario(text.str());
 }

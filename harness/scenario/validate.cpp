@@ -88,6 +88,8 @@ class FlowCheck {
       case ModuleKind::scale: return rows(in, path);
       case ModuleKind::embedding:
         if (!in.tokens) fail(place_of(path), fmt::format("takes tokens, but {} features arrive", in.features));
+        if (module.vocabulary < vocabulary(model_))
+          fail(place_of(path), fmt::format("knows {} tokens, but the model gets {}", module.vocabulary, vocabulary(model_)));
         if (module.positions != 0 && module.positions != in.features)
           fail(place_of(path), fmt::format("has {} positions, but sequences of {} tokens arrive", module.positions, in.features));
         return {module.features};
@@ -226,7 +228,12 @@ class Forwards {
     if (!fresh) return flow;
     const Module& module = *find(scenario_.model, path);
     if (module.kind == ModuleKind::list) fail(place, fmt::format("\"{}\" is a list, which has no forward", path));
-    flow.through(module, path, flow.input());
+    const Flow output = flow.through(module, path, flow.input());
+    if (output.tokens) fail(place, fmt::format("tokens come out of \"{}\": an embedding makes features of them", path));
+    // Targets are of as many classes as the whole model has.
+    const bool is_classified = scenario_.model.loss.kind == LossKind::cross_entropy;
+    if (is_classified && output.features < output_features(scenario_))
+      fail(place, fmt::format("\"{}\" makes {} classes, but targets are of {}", path, output.features, output_features(scenario_)));
     return flow;
   }
 
@@ -244,6 +251,11 @@ void validate_script(const Scenario& scenario) {
   Forwards forwards(scenario);
   bool forward_done = false;  // and no backward yet
   bool any_forward = false;
+  bool is_last = true;       // as the switch says
+  bool is_reducing = false;  // after a backward that was not the last
+  const auto expect_gradients = [&is_reducing](const std::string& place) {
+    if (is_reducing) fail(place, "behind a backward that is not the last, whose reductions nobody has waited for");
+  };
   for (const Script::Segment& segment : scenario.script.segments) {
     if (segment.iterations < 1) fail("script, iterations", "at least one");
     std::vector<Action> played = segment.body;  // twice shows all that more often would
@@ -261,10 +273,12 @@ void validate_script(const Scenario& scenario) {
           break;
         case ActionKind::backward:
           if (!std::exchange(forward_done, false)) fail("script, body", "a backward without a forward before it");
+          is_reducing = !is_last;
           break;
         case ActionKind::clip_grad_norm:
           if (!(action.max_norm > 0) || !(action.norm_type > 0))
             fail(place, fmt::format("max_norm {} and norm_type {} must be positive", action.max_norm, action.norm_type));
+          expect_gradients(place);
           break;
         case ActionKind::unshard:
         case ActionKind::wait_for_unshard:
@@ -274,12 +288,16 @@ void validate_script(const Scenario& scenario) {
         case ActionKind::set_reshard_after_backward:
         case ActionKind::set_unshard_in_backward: require_wrapped(action.module, place); break;
         case ActionKind::step:
-        case ActionKind::zero_grad:
-        case ActionKind::post_optim_event:
-        case ActionKind::set_is_last_backward: break;
+          if (forward_done) fail("script, body", "a step between a forward and its backward, which needs the parameters as they were");
+          expect_gradients(place);
+          break;
         case ActionKind::capture:
           if (!any_forward) fail("script, body", "a capture before any forward, when there is no loss");
+          expect_gradients(place);
           break;
+        case ActionKind::zero_grad: is_reducing = false; break;
+        case ActionKind::set_is_last_backward: is_last = action.value; break;
+        case ActionKind::post_optim_event: break;
       }
     }
   }

@@ -1,6 +1,7 @@
 // Where results go, and every way in which they cannot.
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -123,6 +124,25 @@ TEST_CASE("a file is replaced whole or not at all") {
   std::filesystem::create_directories(directory / "busy/inside");
   CHECK_THAT(refusal([&] { write_file(directory / "busy", "x"); }), ContainsSubstring("output unusable"));
   CHECK_FALSE(std::filesystem::exists(directory / "busy.new"));
+}
+
+TEST_CASE("what is no plain file is written to, and a link leads where it did") {
+  TemporaryDirectory directory;
+  const std::string pipe = directory / "pipe", target = directory / "target", link = directory / "link";
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  const int end = ::open(pipe.c_str(), O_RDWR | O_NONBLOCK);
+  REQUIRE(end >= 0);
+  write_file(pipe, "text");
+  char read[8] = {};
+  CHECK(::read(end, read, sizeof(read)) == 4);
+  ::close(end);
+  CHECK(std::filesystem::is_fifo(pipe));
+
+  write_file(target, "old");
+  std::filesystem::create_symlink(target, link);
+  write_file(link, "new");
+  CHECK(std::filesystem::is_symlink(link));
+  CHECK(text_of(target) == "new");
 }
 
 TEST_CASE("a full disk is said to be full") {

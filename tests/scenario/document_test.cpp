@@ -145,7 +145,10 @@ Scenario random_scenario(Dice& dice) {
     const char* const runs = scenario.model.root.children.front().kind == ModuleKind::list || dice.toss() ? "" : "m0";
     if (dice.toss()) body.insert(body.begin(), {.kind = ActionKind::forward, .fails_in = runs});
     if (dice.toss()) body.push_back({.kind = ActionKind::clip_grad_norm, .max_norm = 0.5, .norm_type = dice.toss() ? 3 : HUGE_VAL});
-    if (dice.toss()) body.push_back({.kind = ActionKind::set_is_last_backward, .value = dice.toss()});
+    if (dice.toss()) {
+      body.push_back({.kind = ActionKind::set_is_last_backward, .value = false});
+      body.push_back({.kind = ActionKind::set_is_last_backward, .value = true});
+    }
     if (!scenario.plan.wrap.empty() && dice.toss()) body.push_back({.kind = ActionKind::unshard, .async = dice.toss()});
     if (!scenario.plan.wrap.empty() && dice.toss()) {
       body.push_back({.kind = ActionKind::set_requires_all_reduce, .module = scenario.plan.wrap[0].modules[0], .value = dice.toss()});

@@ -142,6 +142,29 @@ TEST_CASE("an error names the place in the document and what was expected there"
        }},
       {"scenario: script, body: a capture before any forward, when there is no loss",
        [](Scenario& s) { s.script.segments.front().body = {{ActionKind::capture}, {ActionKind::forward}}; }},
+      {"scenario: script, body: a step between a forward and its backward, which needs the parameters as they were",
+       [](Scenario& s) { s.script.segments.front().body = {{ActionKind::forward}, {ActionKind::step}, {ActionKind::backward}}; }},
+      {"scenario: script, step: behind a backward that is not the last, whose reductions nobody has waited for",
+       [](Scenario& s) {
+         s.script.segments.front().body = {
+             {.kind = ActionKind::set_is_last_backward, .value = false}, {ActionKind::forward}, {ActionKind::backward}, {ActionKind::step}};
+       }},
+      {"scenario: model, module \"wide\": knows 2 tokens, but the model gets 4",
+       [](Scenario& s) {
+         s.model.root.children = {{.name = "first", .kind = ModuleKind::embedding, .features = 4, .vocabulary = 4}};
+         s.model.root.children.insert(s.model.root.children.begin(), {.name = "aside", .kind = ModuleKind::discard, .children = {}});
+         s.model.root.children.front().children = {s.model.root.children.back()};
+         s.model.root.children.back() = {.name = "wide", .kind = ModuleKind::embedding, .features = 4, .vocabulary = 2};
+       }},
+      {"scenario: script, evaluate: \"0\" makes 2 classes, but targets are of 4",
+       [](Scenario& s) {
+         const auto layer = [](const char* name, std::int64_t in, std::int64_t out) {
+           return Module{.name = name, .kind = ModuleKind::linear, .in_features = in, .out_features = out};
+         };
+         s.model.root.children = {layer("0", 4, 2), layer("1", 2, 4)};
+         s.model.loss = {.kind = LossKind::cross_entropy};
+         s.script.segments.front().body = {{.kind = ActionKind::evaluate, .module = "0"}};
+       }},
       {"scenario: script, clip_grad_norm: max_norm 0 and norm_type 2 must be positive",
        [](Scenario& s) { s.script.segments.front().body = {{ActionKind::clip_grad_norm}}; }},
       {"scenario: script, iterations: at least one", [](Scenario& s) { s.script.segments.front().iterations = 0; }},

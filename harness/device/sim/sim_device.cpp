@@ -167,20 +167,20 @@ void SimDevice::State::compute(const Work& work) const {
 
 void SimDevice::State::submit(Stream stream, const Work& work) {
   const std::uint32_t on = timeline(stream, "submit");
-  const Nanoseconds cost = costs_.of_work(work.kind, work.label) + work.cost;
+  const Nanoseconds cost = later(costs_.of_work(work.kind, work.label), work.cost);
   if (cost < 0) {
     throw std::invalid_argument(
         fmt::format("submit on rank {}: {} \"{}\" would take {} ns", trace_.rank, to_string(work.kind), work.label, cost));
   }
   if (work.run) compute(work);
-  host_clock_ += costs_.host_call;
+  host_clock_ = later(host_clock_, costs_.host_call);
   const Nanoseconds start = std::max(end_of_[on], host_clock_);
-  end_of_[on] = start + cost;
+  end_of_[on] = later(start, cost);
   note(fact::Work{.stream = on,
                   .kind = work.kind,
                   .label = work.label,
                   .start = start,
-                  .end = start + cost,
+                  .end = end_of_[on],
                   .reads = ranges(work.reads),
                   .writes = ranges(work.writes)});
 }
@@ -297,7 +297,7 @@ void SimDevice::State::run(Stream stream, const Collective& collective, Group& g
   if (group.size() == 1) throw std::logic_error(where + ": a group of one rank has nobody to talk to and must issue no collective");
   check(collective, group.rank(), group.size(), where);
   Call call = as_call(collective);
-  const Nanoseconds issued = host_clock_ + costs_.host_call;
+  const Nanoseconds issued = later(host_clock_, costs_.host_call);
   Nanoseconds& resource_free = resources.free[costs_.separate_resources ? static_cast<std::size_t>(collective.kind) : 0];
   call.descriptor.ready_ns = std::max({end_of_[on], issued, resource_free});
 
@@ -308,7 +308,7 @@ void SimDevice::State::run(Stream stream, const Collective& collective, Group& g
                                        call.descriptor.ready_ns));
   }
   const std::size_t larger_side = std::max(call.in.size(), call.out.size());
-  const Nanoseconds end = start + costs_.of_collective(collective.kind, collective.tag, larger_side);
+  const Nanoseconds end = later(start, costs_.of_collective(collective.kind, collective.tag, larger_side));
   host_clock_ = issued;
   end_of_[on] = end;
   resource_free = end;
