@@ -4,22 +4,16 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <set>
-#include <stdexcept>
-#include <utility>
 
+#include "harness/scenario/flow.hpp"
+#include "harness/scenario/refusal.hpp"
 #include "harness/scenario/scenario.hpp"
+#include "harness/scenario/validate_script.hpp"
 
 namespace shardproof::scenario {
 
 namespace {
-
-[[noreturn]] void fail(const std::string& place, const std::string& expected) {
-  throw std::invalid_argument(fmt::format("scenario: {}: {}", place, expected));
-}
-
-std::string place_of(const std::string& path) { return fmt::format("model, module \"{}\"", path); }
 
 void validate_names(const Module& module, const std::string& place) {
   std::set<std::string> names;
@@ -49,88 +43,6 @@ void validate_module(const Module& module, const std::string& path) {
          fmt::format("a vocabulary of at least one token, and no or some positions, not {} and {}", module.vocabulary, module.positions));
 }
 
-// What arrives at a module: `features` of every row, or tokens.
-struct Flow {
-  std::int64_t features = 0;  ///< of tokens: how many there are of a sequence
-  bool tokens = false;
-};
-
-// Follows the forward program and says what comes out. A module may run several times.
-class FlowCheck {
- public:
-  FlowCheck(const Model& model, const Shape& input) : model_(model), positions_(input[1]), tokens_(vocabulary(model) > 0) {}
-
-  Flow input() const { return {positions_, tokens_}; }
-  /// Whether the module at this path has run.
-  bool came_through(const std::string& path) const { return ran_.contains(path); }
-
-  Flow through(const Module& module, const std::string& path, Flow in) {
-    constexpr int most = 100'000;
-    if (++runs_ > most) fail(place_of(path), fmt::format("more than {} modules run in one forward", most));
-    if (module.kind != ModuleKind::list) ran_.insert(path);
-    switch (module.kind) {
-      case ModuleKind::list: return in;
-      case ModuleKind::sequential: return children(module, path, in);
-      case ModuleKind::discard: children(module, path, in); return in;
-      case ModuleKind::residual: {
-        const Flow out = children(module, path, rows(in, path));
-        if (out.features != in.features)
-          fail(place_of(path), fmt::format("adds {} features to the {} that arrive", out.features, in.features));
-        return out;
-      }
-      case ModuleKind::linear: take(module.in_features, in, path); return {module.out_features};
-      case ModuleKind::layer_norm: take(module.features, in, path); return in;
-      case ModuleKind::attention:
-        take(module.features, in, path);
-        if (!tokens_) fail(place_of(path), "attends to the positions of a sequence, but the model takes no tokens");
-        return in;
-      case ModuleKind::relu:
-      case ModuleKind::scale: return rows(in, path);
-      case ModuleKind::embedding:
-        if (!in.tokens) fail(place_of(path), fmt::format("takes tokens, but {} features arrive", in.features));
-        if (module.vocabulary < vocabulary(model_))
-          fail(place_of(path), fmt::format("knows {} tokens, but the model gets {}", module.vocabulary, vocabulary(model_)));
-        if (module.positions != 0 && module.positions != in.features)
-          fail(place_of(path), fmt::format("has {} positions, but sequences of {} tokens arrive", module.positions, in.features));
-        return {module.features};
-      case ModuleKind::use: return used(module, path, in);
-    }
-    return in;
-  }
-
- private:
-  Flow children(const Module& module, const std::string& path, Flow flow) {
-    for (const Module& child : module.children) flow = through(child, child_path(path, child.name), flow);
-    return flow;
-  }
-
-  Flow used(const Module& module, const std::string& path, Flow in) {
-    const Module* target = find(model_, module.target);
-    if (target == nullptr) fail(place_of(path), fmt::format("the model has no module \"{}\"", module.target));
-    if (target->kind == ModuleKind::list) fail(place_of(path), fmt::format("\"{}\" is a list, which has no forward", module.target));
-    if (!running_.insert(path).second) fail(place_of(path), "runs itself");
-    const Flow out = through(*target, module.target, in);
-    running_.erase(path);
-    return out;
-  }
-
-  static Flow rows(Flow in, const std::string& path) {
-    if (in.tokens) fail(place_of(path), "takes features, but tokens arrive");
-    return in;
-  }
-
-  static void take(std::int64_t features, Flow in, const std::string& path) {
-    if (rows(in, path).features != features) fail(place_of(path), fmt::format("takes {} features, but {} arrive", features, in.features));
-  }
-
-  const Model& model_;
-  std::int64_t positions_;
-  bool tokens_;
-  std::set<std::string> running_;  // uses under way
-  std::set<std::string> ran_;
-  int runs_ = 0;
-};
-
 void validate_ties(const Model& model) {
   visit(model.root, "", [&](const Module& module, const std::string& path) {
     if (module.kind != ModuleKind::linear || module.tied_to.empty()) return;
@@ -155,10 +67,6 @@ void validate_loss(const Loss& loss) {
   }
 }
 
-void require_module(const Model& model, const std::string& path, const std::string& place) {
-  if (find(model, path) == nullptr) fail(place, fmt::format("the model has no module \"{}\"", path));
-}
-
 void require_parameter(const std::vector<ParameterShape>& all, const std::string& name, const std::string& place) {
   if (std::ranges::find(all, name, &ParameterShape::name) != all.end()) return;
   for (const ParameterShape& parameter : all) {
@@ -170,26 +78,30 @@ void require_parameter(const std::vector<ParameterShape>& all, const std::string
 
 void validate_wrapping(const Plan& plan, const Model& model) {
   std::set<std::string> wrapped;
-  for (const WrapGroup& group : plan.wrap) {
-    if (group.modules.empty()) fail("plan, wrap", "a group of no module");
+  for (std::size_t i = 0; i < plan.wrap.size(); ++i) {
+    const WrapGroup& group = plan.wrap[i];
+    const std::string place = fmt::format("plan, wrap[{}]", i);
+    if (group.modules.empty()) fail(place, "a group of no module");
     for (const std::string& path : group.modules) {
-      require_module(model, path, "plan, wrap");
+      require_module(model, path, place);
       if (const Module& module = *find(model, path); module.kind == ModuleKind::use)
-        fail("plan, wrap", fmt::format("\"{}\" is a use of \"{}\": wrap \"{}\" instead", path, module.target, module.target));
+        fail(place, fmt::format("\"{}\" is a use of \"{}\": wrap \"{}\" instead", path, module.target, module.target));
       const auto above =
           std::ranges::find_if(wrapped, [&](const std::string& earlier) { return earlier != path && is_at_or_under(path, earlier); });
       if (above != wrapped.end()) {
-        fail("plan, wrap", fmt::format("\"{}\" stands behind \"{}\": children come before parents", path, *above));
+        fail(place, fmt::format("\"{}\" stands behind \"{}\": children come before parents", path, *above));
       }
     }
     wrapped.insert(group.modules.begin(), group.modules.end());
   }
-  for (const WrapGroup& group : plan.wrap) {
-    for (const auto* list : {&group.forward_prefetch, &group.backward_prefetch}) {
-      for (const std::string& path : *list) {
-        if (!wrapped.contains(path)) fail("plan, wrap, prefetch", fmt::format("\"{}\" is not wrapped", path));
+  for (std::size_t i = 0; i < plan.wrap.size(); ++i) {
+    const auto require_groups = [&](const std::vector<std::string>& list, const char* key) {
+      for (const std::string& path : list) {
+        if (!wrapped.contains(path)) fail(fmt::format("plan, wrap[{}].{}", i, key), fmt::format("\"{}\" is not wrapped", path));
       }
-    }
+    };
+    require_groups(plan.wrap[i].forward_prefetch, "forward_prefetch");
+    require_groups(plan.wrap[i].backward_prefetch, "backward_prefetch");
   }
 }
 
@@ -207,100 +119,6 @@ void validate_plan(const Plan& plan, const Model& model) {
   for (const std::string& name : plan.ignored_parameters) require_parameter(all, name, "plan, ignored_parameters");
   for (const auto& [name, dim] : plan.shard_dims) require_parameter(all, name, "plan, shard_dims");
   if (!(plan.gradient_divide_factor >= 0)) fail("plan, gradient_divide_factor", "must be positive");
-}
-
-// The forwards of a script, by the module that runs: each is followed once.
-class Forwards {
- public:
-  explicit Forwards(const Scenario& scenario) : scenario_(scenario) {}
-
-  void validate(const Action& action, const std::string& place) {
-    const FlowCheck& forward = followed(action.module, place);
-    if (!action.fails_in) return;
-    require_module(scenario_.model, *action.fails_in, place);
-    if (!forward.came_through(*action.fails_in)) fail(place, fmt::format("module \"{}\" is to fail, but does not run", *action.fails_in));
-  }
-
- private:
-  const FlowCheck& followed(const std::string& path, const std::string& place) {
-    const auto [at, fresh] = followed_.try_emplace(path, scenario_.model, scenario_.script.input);
-    FlowCheck& flow = at->second;
-    if (!fresh) return flow;
-    const Module& module = *find(scenario_.model, path);
-    if (module.kind == ModuleKind::list) fail(place, fmt::format("\"{}\" is a list, which has no forward", path));
-    const Flow output = flow.through(module, path, flow.input());
-    if (output.tokens) fail(place, fmt::format("tokens come out of \"{}\": an embedding makes features of them", path));
-    // Targets are of as many classes as the whole model has.
-    const bool is_classified = scenario_.model.loss.kind == LossKind::cross_entropy;
-    if (is_classified && output.features < output_features(scenario_))
-      fail(place, fmt::format("\"{}\" makes {} classes, but targets are of {}", path, output.features, output_features(scenario_)));
-    return flow;
-  }
-
-  const Scenario& scenario_;
-  std::map<std::string, FlowCheck> followed_;
-};
-
-void validate_script(const Scenario& scenario) {
-  const auto require_wrapped = [&](const std::string& path, const std::string& place) {
-    const bool some = std::ranges::any_of(scenario.plan.wrap, [&](const WrapGroup& group) {
-      return std::ranges::any_of(group.modules, [&](const std::string& wrapped) { return is_at_or_under(wrapped, path); });
-    });
-    if (!some) fail(place, fmt::format("no module at or under \"{}\" is wrapped", path));
-  };
-  Forwards forwards(scenario);
-  bool forward_done = false;  // and no backward yet
-  bool any_forward = false;
-  bool is_last = true;       // as the switch says
-  bool is_reducing = false;  // after a backward that was not the last
-  const auto expect_gradients = [&is_reducing](const std::string& place) {
-    if (is_reducing) fail(place, "behind a backward that is not the last, whose reductions nobody has waited for");
-  };
-  for (const Script::Segment& segment : scenario.script.segments) {
-    if (segment.iterations < 1) fail("script, iterations", "at least one");
-    std::vector<Action> played = segment.body;  // twice shows all that more often would
-    if (segment.iterations > 1) played.insert(played.end(), segment.body.begin(), segment.body.end());
-    for (const Action& action : played) {
-      const std::string place = fmt::format("script, {}", to_string(action.kind));
-      require_module(scenario.model, action.module, place);
-      switch (action.kind) {
-        case ActionKind::forward:
-          if (!action.fails_in && std::exchange(forward_done, true)) fail("script, body", "a second forward without a backward between");
-          [[fallthrough]];
-        case ActionKind::evaluate:
-          forwards.validate(action, place);
-          any_forward = any_forward || !action.fails_in;
-          break;
-        case ActionKind::backward:
-          if (!std::exchange(forward_done, false)) fail("script, body", "a backward without a forward before it");
-          is_reducing = !is_last;
-          break;
-        case ActionKind::clip_grad_norm:
-          if (!(action.max_norm > 0) || !(action.norm_type > 0))
-            fail(place, fmt::format("max_norm {} and norm_type {} must be positive", action.max_norm, action.norm_type));
-          expect_gradients(place);
-          break;
-        case ActionKind::unshard:
-        case ActionKind::wait_for_unshard:
-        case ActionKind::reshard:
-        case ActionKind::set_requires_gradient_sync:
-        case ActionKind::set_requires_all_reduce:
-        case ActionKind::set_reshard_after_backward:
-        case ActionKind::set_unshard_in_backward: require_wrapped(action.module, place); break;
-        case ActionKind::step:
-          if (forward_done) fail("script, body", "a step between a forward and its backward, which needs the parameters as they were");
-          expect_gradients(place);
-          break;
-        case ActionKind::capture:
-          if (!any_forward) fail("script, body", "a capture before any forward, when there is no loss");
-          expect_gradients(place);
-          break;
-        case ActionKind::zero_grad: is_reducing = false; break;
-        case ActionKind::set_is_last_backward: is_last = action.value; break;
-        case ActionKind::post_optim_event: break;
-      }
-    }
-  }
 }
 
 bool is_group(const Plan& plan, const std::string& name) {
@@ -359,11 +177,6 @@ void validate_costs(const CostModel& costs) {
 }
 
 }  // namespace
-
-std::int64_t output_features(const Scenario& scenario) {
-  FlowCheck flow(scenario.model, scenario.script.input);
-  return flow.through(scenario.model.root, "", flow.input()).features;
-}
 
 void validate(const Scenario& scenario) {
   const Shape& input = scenario.script.input;

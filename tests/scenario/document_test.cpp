@@ -254,7 +254,7 @@ TEST_CASE("an error names the place, what was expected there and what was found"
        "scenario: script.segments[0].body[1].module: no such key; there is call"},
       {"/script/segments/0/body/1", 7,
        "scenario: script.segments[0].body[1]: expected the name of a call, or an object that has it as \"call\", found 7"},
-      {"/plan/wrap/0/modules", Json::array({"lair"}), "scenario: plan, wrap: the model has no module \"lair\""},
+      {"/plan/wrap/0/modules", Json::array({"lair"}), "scenario: plan, wrap[0]: the model has no module \"lair\""},
       {"/plan/optimizer/rate", nullptr, "scenario: plan.optimizer.rate: expected a finite number, found null"},
       {"/script/segments/0/body/1", "backwards",
        "scenario: script.segments[0].body[1]: expected one of \"forward\", \"backward\", \"step\", \"zero_grad\", \"post_optim_event\", "

@@ -74,11 +74,12 @@ TEST_CASE("an error names the place in the document and what was expected there"
        [](Scenario& s) { s.model.root.children[1].name = "a.b"; }},
       {"scenario: model, module \"0.relu\": a relu module has no children",
        [](Scenario& s) { s.model.root.children[0].children[1].children.emplace_back(); }},
-      {"scenario: plan, wrap: the model has no module \"2\"", [](Scenario& s) { s.plan.wrap.push_back({.modules = {"2"}}); }},
-      {"scenario: plan, wrap: \"0\" stands behind \"\": children come before parents",
+      {"scenario: plan, wrap[3]: the model has no module \"2\"", [](Scenario& s) { s.plan.wrap.push_back({.modules = {"2"}}); }},
+      {"scenario: plan, wrap[3]: \"0\" stands behind \"\": children come before parents",
        [](Scenario& s) { s.plan.wrap.push_back({.modules = {"0"}}); }},
-      {"scenario: plan, wrap: a group of no module", [](Scenario& s) { s.plan.wrap.emplace_back(); }},
-      {"scenario: plan, wrap, prefetch: \"0.linear\" is not wrapped", [](Scenario& s) { s.plan.wrap[0].forward_prefetch = {"0.linear"}; }},
+      {"scenario: plan, wrap[3]: a group of no module", [](Scenario& s) { s.plan.wrap.emplace_back(); }},
+      {"scenario: plan, wrap[0].forward_prefetch: \"0.linear\" is not wrapped",
+       [](Scenario& s) { s.plan.wrap[0].forward_prefetch = {"0.linear"}; }},
       {"scenario: plan, mesh: a dimension of 0 ranks", [](Scenario& s) { s.plan.mesh.shape = {2, 0}; }},
       {"scenario: plan, mesh: 1 names for 2 dimensions", [](Scenario& s) { s.plan.mesh = {.shape = {2, 2}, .names = {"shard"}}; }},
       {"scenario: plan, ignored_parameters: the model has no parameter \"0.weight\"",
@@ -123,28 +124,28 @@ TEST_CASE("an error names the place in the document and what was expected there"
          s.model.root.children.push_back(
              {.name = "2", .kind = ModuleKind::linear, .in_features = 4, .out_features = 3, .tied_to = "0.linear"});
        }},
-      {"scenario: script, unshard: no module at or under \"0.relu\" is wrapped",
+      {"scenario: script, segments[0].body[0], unshard: no module at or under \"0.relu\" is wrapped",
        [](Scenario& s) { s.script.segments.front().body = {{.kind = ActionKind::unshard, .module = "0.relu"}}; }},
-      {"scenario: script, forward: the model has no module \"9\"",
+      {"scenario: script, segments[0].body[0], forward, fails_in: the model has no module \"9\"",
        [](Scenario& s) { s.script.segments.front().body = {{.kind = ActionKind::forward, .fails_in = "9"}}; }},
-      {"scenario: script, forward: module \"1\" is to fail, but does not run",
+      {"scenario: script, segments[0].body[0], forward, fails_in: module \"1\" is to fail, but does not run",
        [](Scenario& s) { s.script.segments.front().body = {{.kind = ActionKind::forward, .module = "0", .fails_in = "1"}}; }},
-      {"scenario: plan, wrap: \"again\" is a use of \"0\": wrap \"0\" instead",
+      {"scenario: plan, wrap[0]: \"again\" is a use of \"0\": wrap \"0\" instead",
        [](Scenario& s) {
          s.model.root.children.push_back({.name = "again", .kind = ModuleKind::use, .target = "0"});
          s.plan.wrap.insert(s.plan.wrap.begin(), {.modules = {"again"}});
        }},
       {"scenario: plan, mesh: two dimensions are named \"x\"", [](Scenario& s) { s.plan.mesh = {.shape = {1, 2}, .names = {"x", "x"}}; }},
-      {"scenario: script, evaluate: \"spare\" is a list, which has no forward",
+      {"scenario: script, segments[0].body[0], evaluate: \"spare\" is a list, which has no forward",
        [](Scenario& s) {
          s.model.root.children.push_back({.name = "spare", .kind = ModuleKind::list});
          s.script.segments.front().body = {{.kind = ActionKind::evaluate, .module = "spare"}};
        }},
-      {"scenario: script, body: a capture before any forward, when there is no loss",
+      {"scenario: script, segments[0].body[0], capture: a capture before any forward, when there is no loss",
        [](Scenario& s) { s.script.segments.front().body = {{ActionKind::capture}, {ActionKind::forward}}; }},
-      {"scenario: script, body: a step between a forward and its backward, which needs the parameters as they were",
+      {"scenario: script, segments[0].body[1], step: a step between a forward and its backward, which needs the parameters as they were",
        [](Scenario& s) { s.script.segments.front().body = {{ActionKind::forward}, {ActionKind::step}, {ActionKind::backward}}; }},
-      {"scenario: script, step: behind a backward that is not the last, whose reductions nobody has waited for",
+      {"scenario: script, segments[0].body[3], step: behind a backward that is not the last, whose reductions nobody has waited for",
        [](Scenario& s) {
          s.script.segments.front().body = {
              {.kind = ActionKind::set_is_last_backward, .value = false}, {ActionKind::forward}, {ActionKind::backward}, {ActionKind::step}};
@@ -156,7 +157,7 @@ TEST_CASE("an error names the place in the document and what was expected there"
          s.model.root.children.front().children = {s.model.root.children.back()};
          s.model.root.children.back() = {.name = "wide", .kind = ModuleKind::embedding, .features = 4, .vocabulary = 2};
        }},
-      {"scenario: script, evaluate: \"0\" makes 2 classes, but targets are of 4",
+      {"scenario: script, segments[0].body[0], evaluate: \"0\" makes 2 classes, but targets are of 4",
        [](Scenario& s) {
          const auto layer = [](const char* name, std::int64_t in, std::int64_t out) {
            return Module{.name = name, .kind = ModuleKind::linear, .in_features = in, .out_features = out};
@@ -165,16 +166,16 @@ TEST_CASE("an error names the place in the document and what was expected there"
          s.model.loss = {.kind = LossKind::cross_entropy};
          s.script.segments.front().body = {{.kind = ActionKind::evaluate, .module = "0"}};
        }},
-      {"scenario: script, clip_grad_norm: max_norm 0 and norm_type 2 must be positive",
+      {"scenario: script, segments[0].body[0], clip_grad_norm: max_norm 0 and norm_type 2 must be positive",
        [](Scenario& s) { s.script.segments.front().body = {{ActionKind::clip_grad_norm}}; }},
-      {"scenario: script, iterations: at least one", [](Scenario& s) { s.script.segments.front().iterations = 0; }},
-      {"scenario: script, body: a backward without a forward before it",
+      {"scenario: script, segments[0]: at least one iteration", [](Scenario& s) { s.script.segments.front().iterations = 0; }},
+      {"scenario: script, segments[0].body[0], backward: a backward without a forward before it",
        [](Scenario& s) { s.script.segments.front().body = {{ActionKind::backward}}; }},
-      {"scenario: script, body: a second forward without a backward between",
+      {"scenario: script, segments[0].body[1], forward: a second forward without a backward between",
        [](Scenario& s) { s.script.segments.front().body = {{ActionKind::forward}, {ActionKind::forward}}; }},
-      {"scenario: script, body: a backward without a forward before it",
+      {"scenario: script, segments[1].body[0], backward: a backward without a forward before it",
        [](Scenario& s) { s.script.segments = {{.body = {{ActionKind::forward}}}, {.iterations = 2, .body = {{ActionKind::backward}}}}; }},
-      {"scenario: script, body: a second forward without a backward between",
+      {"scenario: script, segments[0].body[0], forward: a second forward without a backward between",
        [](Scenario& s) { s.script.segments = {{.iterations = 3, .body = {{ActionKind::forward}}}}; }},
       {"scenario: costs, collective all_gather: no group is named \"x\": a group goes by its first module",
        [](Scenario& s) { s.costs.tagged_collectives[{CollectiveKind::all_gather, "x"}] = 1; }},
@@ -195,9 +196,9 @@ TEST_CASE("an error names the place in the document and what was expected there"
       {"scenario: model, module \"0.relu\": only a linear module sleeps",
        [](Scenario& s) { s.model.root.children[0].children[1].backward_sleep = 1; }},
       {"scenario: model, module \"0\": only a linear module sleeps", [](Scenario& s) { s.model.root.children[0].forward_sleep = 1; }},
-      {"scenario: plan, wrap: \"1\" stands behind \"\": children come before parents",
+      {"scenario: plan, wrap[1]: \"1\" stands behind \"\": children come before parents",
        [](Scenario& s) { std::swap(s.plan.wrap[0], s.plan.wrap[2]); }},
-      {"scenario: plan, wrap: \"1.linear\" stands behind \"1\": children come before parents",
+      {"scenario: plan, wrap[2]: \"1.linear\" stands behind \"1\": children come before parents",
        [](Scenario& s) { s.plan.wrap.insert(s.plan.wrap.begin() + 2, {.modules = {"1.linear"}}); }},
       {"scenario: costs, work forward: must not be negative", [](Scenario& s) { s.costs.work[WorkKind::forward] = -1; }},
       {"scenario: costs, work forward \"0.linear\": must not be negative",

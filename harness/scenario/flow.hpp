@@ -1,0 +1,42 @@
+// What comes out of a forward, by the shapes alone.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+
+#include "harness/scenario/scenario.hpp"
+
+namespace shardproof::scenario {
+
+/// What arrives at a module: `features` of every row, or tokens.
+struct Flow {
+  std::int64_t features = 0;  ///< of tokens: how many there are of a sequence
+  bool tokens = false;
+};
+
+/// Follows the forward program and says what comes out. A module may run several times. Throws std::invalid_argument where what arrives at a
+/// module does not fit it.
+class FlowCheck {
+ public:
+  FlowCheck(const Model& model, const Shape& input);
+
+  Flow input() const { return {positions_, tokens_}; }
+  /// Whether the module at this path has run.
+  bool came_through(const std::string& path) const { return ran_.contains(path); }
+
+  Flow through(const Module& module, const std::string& path, Flow in);
+
+ private:
+  Flow children(const Module& module, const std::string& path, Flow flow);
+  Flow used(const Module& module, const std::string& path, Flow in);
+
+  const Model& model_;
+  std::int64_t positions_;
+  bool tokens_;
+  std::set<std::string> running_;  // uses under way
+  std::set<std::string> ran_;
+  int runs_ = 0;
+};
+
+}  // namespace shardproof::scenario

@@ -1,0 +1,133 @@
+#include "harness/scenario/validate_script.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "harness/scenario/flow.hpp"
+#include "harness/scenario/refusal.hpp"
+
+namespace shardproof::scenario {
+
+namespace {
+
+// The forwards of a script, by the module that runs: each is followed once.
+class Forwards {
+ public:
+  explicit Forwards(const Scenario& scenario) : scenario_(scenario) {}
+
+  void validate(const Action& action, const std::string& place) {
+    const FlowCheck& forward = followed(action.module, place);
+    if (!action.fails_in) return;
+    require_module(scenario_.model, *action.fails_in, place + ", fails_in");
+    if (!forward.came_through(*action.fails_in))
+      fail(place + ", fails_in", fmt::format("module \"{}\" is to fail, but does not run", *action.fails_in));
+  }
+
+ private:
+  const FlowCheck& followed(const std::string& path, const std::string& place) {
+    const auto [at, fresh] = followed_.try_emplace(path, scenario_.model, scenario_.script.input);
+    FlowCheck& flow = at->second;
+    if (!fresh) return flow;
+    const Module& module = *find(scenario_.model, path);
+    if (module.kind == ModuleKind::list) fail(place, fmt::format("\"{}\" is a list, which has no forward", path));
+    const Flow output = flow.through(module, path, flow.input());
+    if (output.tokens) fail(place, fmt::format("tokens come out of \"{}\": an embedding makes features of them", path));
+    // Targets are of as many classes as the whole model has.
+    const bool is_classified = scenario_.model.loss.kind == LossKind::cross_entropy;
+    if (is_classified && output.features < output_features(scenario_))
+      fail(place, fmt::format("\"{}\" makes {} classes, but targets are of {}", path, output.features, output_features(scenario_)));
+    return flow;
+  }
+
+  const Scenario& scenario_;
+  std::map<std::string, FlowCheck> followed_;
+};
+
+// Plays a script in thought: which calls may follow which.
+class ScriptCheck {
+ public:
+  explicit ScriptCheck(const Scenario& scenario) : scenario_(scenario), forwards_(scenario) {}
+
+  void validate() {
+    const auto& segments = scenario_.script.segments;
+    for (std::size_t s = 0; s < segments.size(); ++s) {
+      const std::string place = fmt::format("script, segments[{}]", s);
+      if (segments[s].iterations < 1) fail(place, "at least one iteration");
+      // Twice shows all that more often would.
+      for (int iteration = 0; iteration < std::min(2, segments[s].iterations); ++iteration) {
+        for (std::size_t call = 0; call < segments[s].body.size(); ++call) {
+          const Action& action = segments[s].body[call];
+          play(action, fmt::format("{}.body[{}], {}", place, call, to_string(action.kind)));
+        }
+      }
+    }
+  }
+
+ private:
+  void play(const Action& action, const std::string& place) {
+    require_module(scenario_.model, action.module, place);
+    switch (action.kind) {
+      case ActionKind::forward:
+        if (!action.fails_in && std::exchange(forward_done_, true)) fail(place, "a second forward without a backward between");
+        [[fallthrough]];
+      case ActionKind::evaluate:
+        forwards_.validate(action, place);
+        any_forward_ = any_forward_ || !action.fails_in;
+        break;
+      case ActionKind::backward:
+        if (!std::exchange(forward_done_, false)) fail(place, "a backward without a forward before it");
+        is_reducing_ = !is_last_;
+        break;
+      case ActionKind::step:
+        if (forward_done_) fail(place, "a step between a forward and its backward, which needs the parameters as they were");
+        expect_gradients(place);
+        break;
+      case ActionKind::clip_grad_norm:
+        if (!(action.max_norm > 0) || !(action.norm_type > 0))
+          fail(place, fmt::format("max_norm {} and norm_type {} must be positive", action.max_norm, action.norm_type));
+        expect_gradients(place);
+        break;
+      case ActionKind::capture:
+        if (!any_forward_) fail(place, "a capture before any forward, when there is no loss");
+        expect_gradients(place);
+        break;
+      case ActionKind::zero_grad: is_reducing_ = false; break;
+      case ActionKind::set_is_last_backward: is_last_ = action.value; break;
+      case ActionKind::post_optim_event: break;
+      case ActionKind::unshard:
+      case ActionKind::wait_for_unshard:
+      case ActionKind::reshard:
+      case ActionKind::set_requires_gradient_sync:
+      case ActionKind::set_requires_all_reduce:
+      case ActionKind::set_reshard_after_backward:
+      case ActionKind::set_unshard_in_backward: require_wrapped(action.module, place); break;
+    }
+  }
+
+  void require_wrapped(const std::string& path, const std::string& place) const {
+    const bool some = std::ranges::any_of(scenario_.plan.wrap, [&](const WrapGroup& group) {
+      return std::ranges::any_of(group.modules, [&](const std::string& wrapped) { return is_at_or_under(wrapped, path); });
+    });
+    if (!some) fail(place, fmt::format("no module at or under \"{}\" is wrapped", path));
+  }
+
+  void expect_gradients(const std::string& place) const {
+    if (is_reducing_) fail(place, "behind a backward that is not the last, whose reductions nobody has waited for");
+  }
+
+  const Scenario& scenario_;
+  Forwards forwards_;
+  bool any_forward_ = false;
+  bool forward_done_ = false;  // and no backward yet
+  bool is_last_ = true;        // as the switch says
+  bool is_reducing_ = false;   // after a backward that was not the last
+};
+
+}  // namespace
+
+void validate_script(const Scenario& scenario) { ScriptCheck(scenario).validate(); }
+
+}  // namespace shardproof::scenario

@@ -1,0 +1,11 @@
+// Whether a script can be played.
+#pragma once
+
+#include "harness/scenario/scenario.hpp"
+
+namespace shardproof::scenario {
+
+/// Of a scenario whose model and plan are right. Throws std::invalid_argument that names the call.
+void validate_script(const Scenario& scenario);
+
+}  // namespace shardproof::scenario
