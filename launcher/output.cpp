@@ -111,9 +111,10 @@ void write_file(const std::filesystem::path& file, std::string_view text) {
 
 void write_file(const std::filesystem::path& file, const std::function<void(std::ostream&)>& write) {
   // What is no plain file, a device or a pipe, is written to; a plain one is replaced by one that is whole.
-  const std::filesystem::file_type type = std::filesystem::status(file).type();
-  const bool replaces = type == std::filesystem::file_type::not_found || type == std::filesystem::file_type::regular;
-  const std::filesystem::path target = std::filesystem::weakly_canonical(file);  // a link to a file stays one
+  std::error_code unknown;  // where a path cannot be looked at, opening it says why
+  const bool exists = std::filesystem::exists(file, unknown), is_plain = std::filesystem::is_regular_file(file, unknown);
+  const bool replaces = !exists || is_plain;
+  const std::filesystem::path target = is_plain ? std::filesystem::canonical(file, unknown) : file;  // a link to a file stays one
   const std::filesystem::path fresh = replaces ? target.string() + ".new" : target.string();
   errno = 0;
   std::ofstream out(fresh, std::ios::binary | std::ios::trunc);

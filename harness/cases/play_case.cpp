@@ -32,7 +32,8 @@ namespace {
 
 scenario::Scenario read_scenario(const std::filesystem::path& document) {
   // Every rank reads it again, and so does the launcher's question whether it can be played.
-  if (std::filesystem::exists(document) && !std::filesystem::is_regular_file(document))
+  std::error_code unknown;  // where a path cannot be looked at, opening it says why
+  if (std::filesystem::exists(document, unknown) && !std::filesystem::is_regular_file(document, unknown))
     throw std::invalid_argument(
         fmt::format("cannot read the scenario {}: it is read several times, so it has to be a file", document.string()));
   std::ifstream file(document, std::ios::binary);

@@ -115,7 +115,7 @@ double Node::positive_number() const {
 }
 
 Nanoseconds Node::duration() const {
-  constexpr Nanoseconds day = 86'400'000'000'000;  // sums of them stay far from overflow
+  constexpr Nanoseconds day = 86'400'000'000'000;  // a hundred thousand of them fit into a clock
   std::optional<Nanoseconds> time;
   if (value_.is_string()) time = parse_duration(value_.get_ref<const std::string&>());
   if (value_.is_number_integer()) time = integer(0, day);

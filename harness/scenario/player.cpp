@@ -200,10 +200,6 @@ class Performance {
   std::unique_ptr<Trainer> trainer_;  // last: it goes before what it stands on
 };
 
-}  // namespace
-
-namespace {
-
 std::string place_of(const std::string& call, std::optional<int> iteration) {
   return iteration ? fmt::format("{} failed in iteration {}", call, *iteration) : fmt::format("{} failed", call);
 }

@@ -144,7 +144,10 @@ void validate_label(const Scenario& scenario, WorkKind kind, const std::string& 
     case WorkKind::reduce_copy_out:
       if (!is_group(scenario.plan, label)) fail(place, fmt::format("no group is named \"{}\": a group goes by its first module", label));
       return;
-    default: return;
+    case WorkKind::loss:
+    case WorkKind::fill:
+    case WorkKind::snapshot:
+    case WorkKind::other: return;
   }
 }
 

@@ -1,5 +1,6 @@
 // Lists of groups to gather ahead, right ones and wrong ones.
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "suites/overlap/checks.hpp"

@@ -1,6 +1,7 @@
 // The rules of docs/simulated-time.md, one by one.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
+#include <limits>
 #include <stdexcept>
 
 #include "harness/device/sim/sim_device.hpp"
@@ -85,6 +86,18 @@ TEST_CASE("rule 1: a host cost is paid before each submission and each collectiv
   communicator->run(other, gather());
   CHECK(last(device) == Times{6, 16});
   CHECK(device.host_clock() == 6);
+}
+
+TEST_CASE("time that would overflow is an error, of work and of collectives") {
+  constexpr Nanoseconds half = std::numeric_limits<Nanoseconds>::max() / 2 + 1;
+  SimDevice device({}, 0);
+  run(device, Device::compute, half);
+  CHECK_THROWS_AS(run(device, Device::compute, half), std::overflow_error);
+
+  CostModel costs;
+  costs.collectives[CollectiveKind::all_gather].per_kib = half;
+  CHECK(costs.of_collective(CollectiveKind::all_gather, "", 1024) == half);
+  CHECK_THROWS_AS(costs.of_collective(CollectiveKind::all_gather, "", 1025), std::overflow_error);
 }
 
 TEST_CASE("rule 2: work starts when the work before it on its stream has ended") {

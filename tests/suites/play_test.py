@@ -5,6 +5,7 @@
 """
 import copy
 import json
+import os
 import pathlib
 import shlex
 import subprocess
@@ -129,6 +130,8 @@ class Play(unittest.TestCase):
         said = self.play(broken, expect=2).stderr
         self.assertEqual(said, 'shardproof: scenario: model, module "1": takes 5 features, but 4 arrive\n')
         self.assertIn("No such file", self.play(self.folder / "nowhere.json", expect=2).stderr)
+        os.mkfifo(self.folder / "pipe")
+        self.assertIn("it has to be a file", self.play(self.folder / "pipe", expect=2).stderr)
         (self.folder / "text.json").write_text("not JSON", encoding="utf-8")
         self.assertIn("scenario: no JSON", self.play(self.folder / "text.json", expect=2).stderr)
         for arguments, expected in ((("--ranks", "0"), "1 to 1024"), (("--ranks", "2,4"), "one world size"),
