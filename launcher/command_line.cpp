@@ -39,6 +39,8 @@ constexpr char merge_footer[] =
     "Exit codes, the first that applies: 2 usage, no world to merge or output unusable; 3 ranks did not meet; 4 a rank crashed or hung;\n"
     "5 evidence missing, corrupt or ranks disagree; 1 a case failed; 6 skips over budget; 0 all passed.";
 constexpr char diff_footer[] = "Exit codes: 0 nothing got worse; 1 something did; 2 usage, a report that is none, or output unusable.";
+constexpr char explain_footer[] =
+    "Exit codes: 0 told; 2 usage, a directory that is none of a run, or output unusable; 5 evidence that cannot be read.";
 constexpr char play_footer[] =
     "Exit codes, the first that applies: 128 + n interrupted by signal n; 2 usage, a document that cannot be played or output unusable;\n"
     "3 the worker or the meeting of its ranks failed; 4 a rank crashed or hung; 5 ranks disagree; 1 the subject failed, or a race was\n"
@@ -60,6 +62,7 @@ struct Everything {
   FaultsOptions faults;
   MergeOptions merge;
   DiffOptions diff;
+  ExplainOptions explain;
   PlayOptions play;
   StableOptions stable;
 };
@@ -163,6 +166,12 @@ void declare_diff(CLI::App& app, DiffOptions& diff, Texts& texts) {
   command.add_option("after", diff.after, "A report.json or a run directory")->option_text(" ");
   command.add_flag("--json", diff.json, "As JSON");
   add_color(command, texts);
+}
+
+void declare_explain(CLI::App& app, ExplainOptions& explain) {
+  CLI::App& command =
+      add_command(app, "explain", "Say why worlds of a run ended early: who died or stood still, where, and who waited", explain_footer);
+  command.add_option("directory", explain.directory, "The run directory, or one of its worlds")->option_text(" ");
 }
 
 void declare_play(CLI::App& app, PlayOptions& play, Texts& texts) {
@@ -290,6 +299,10 @@ Options convert(const CLI::App& command, Everything all) {
     require_given(command, {{"REPORT", all.stable.report}});
     return std::move(all.stable);
   }
+  if (name == "explain") {
+    require_given(command, {{"DIRECTORY", all.explain.directory}});
+    return std::move(all.explain);
+  }
   require_given(command, {{"BEFORE", all.diff.before}, {"AFTER", all.diff.after}});
   all.diff.color = color;
   return std::move(all.diff);
@@ -311,6 +324,7 @@ std::optional<Options> parse_command_line(int argc, const char* const* argv) {
   declare_faults(app, all.faults, all.texts);
   declare_merge(app, all.merge, all.texts);
   declare_diff(app, all.diff, all.texts);
+  declare_explain(app, all.explain);
   declare_play(app, all.play, all.texts);
   declare_stable(app, all.stable);
   try {

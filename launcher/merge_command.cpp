@@ -60,7 +60,7 @@ Merged merge(const RunDirectory& run, const std::vector<WorldPlan>& planned, con
       if (is_planned && plan.cases != planned[static_cast<std::size_t>(number)].cases)
         throw std::runtime_error(fmt::format("{} has other cases than {} says", world.plan().string(), run.plan().string()));
       if (began) {
-        add_world(*merger, plan, index, read_endings(world, plan.size), world);
+        add_world(*merger, plan, index, read_remains(world, plan.size), world);
       } else {
         add_not_started(*merger, plan, index, fmt::format("it was planned, and there is no {}", world.plan().string()));
       }

@@ -75,6 +75,11 @@ struct StableOptions {
   std::filesystem::path report;
 };
 
-using Options = std::variant<RunOptions, ListOptions, FaultsOptions, MergeOptions, DiffOptions, PlayOptions, StableOptions>;
+struct ExplainOptions {
+  std::filesystem::path directory;
+};
+
+using Options =
+    std::variant<RunOptions, ListOptions, FaultsOptions, MergeOptions, DiffOptions, ExplainOptions, PlayOptions, StableOptions>;
 
 }  // namespace shardproof::launcher

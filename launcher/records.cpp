@@ -13,6 +13,8 @@
 
 #include "harness/protocol/control_page.hpp"
 #include "harness/protocol/json_parse.hpp"
+#include "harness/protocol/json_text.hpp"
+#include "launcher/output.hpp"
 
 namespace shardproof::launcher {
 namespace {
@@ -88,24 +90,33 @@ std::vector<WorldPlan> read_planned_worlds(const RunDirectory& run) {
   }
 }
 
-std::vector<Ending> read_endings(const WorldDirectory& directory, int world_size) {
-  std::vector<Ending> endings(static_cast<std::size_t>(world_size));
-  for (int rank = 0; rank < world_size; ++rank) endings[static_cast<std::size_t>(rank)].rank = rank;
-  if (!std::filesystem::exists(directory.endings())) return endings;
+Remains read_remains(const WorldDirectory& directory, int world_size) {
+  Remains remains;
+  remains.endings.resize(static_cast<std::size_t>(world_size));
+  for (int rank = 0; rank < world_size; ++rank) remains.endings[static_cast<std::size_t>(rank)].rank = rank;
   try {
-    for (Ending& ending : parse_json(read_file(directory.endings())).get<std::vector<Ending>>()) {
-      if (ending.rank >= 0 && ending.rank < world_size) endings[static_cast<std::size_t>(ending.rank)] = std::move(ending);
+    if (std::filesystem::exists(directory.endings())) {
+      for (Ending& ending : parse_json(read_file(directory.endings())).get<std::vector<Ending>>()) {
+        if (ending.rank >= 0 && ending.rank < world_size) remains.endings[static_cast<std::size_t>(ending.rank)] = std::move(ending);
+      }
     }
+    if (std::filesystem::exists(directory.flight())) remains.flight = parse_json(read_file(directory.flight())).get<FlightSnapshot>();
   } catch (const std::exception& error) {
-    throw std::runtime_error(fmt::format("the endings of {}: {}", directory.root.string(), error.what()));
+    throw std::runtime_error(fmt::format("what is left of {}: {}", directory.root.string(), error.what()));
   }
-  return endings;
+  return remains;
 }
 
-WorldTally add_world(reports::Merger& merger, const WorldPlan& plan, const CaseIndex& index, const std::vector<Ending>& endings,
+void write_remains(const WorldDirectory& directory, const Remains& remains) {
+  write_file(directory.endings(), dump_line(remains.endings) + "\n");
+  if (remains.flight) write_file(directory.flight(), dump_line(*remains.flight) + "\n");
+}
+
+WorldTally add_world(reports::Merger& merger, const WorldPlan& plan, const CaseIndex& index, const Remains& remains,
                      const WorldDirectory& directory) {
   std::vector<bool> failed(plan.cases.size());
-  merger.open_world(plan, index.find(plan.cases), endings);
+  merger.open_world(plan, index.find(plan.cases), remains.endings);
+  if (remains.flight) merger.explain(*remains.flight);
   for (int rank = 0; rank < plan.size; ++rank) {
     reports::RankStream stream = reports::read_rank_stream(directory.rank_stream(rank));
     for (const reports::StreamedCase& streamed : stream.cases) {

@@ -3,10 +3,12 @@
 
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "harness/protocol/case_info.hpp"
+#include "harness/protocol/flight_record.hpp"
 #include "harness/protocol/run_directory.hpp"
 #include "harness/protocol/world_plan.hpp"
 #include "reports/merger.hpp"
@@ -37,8 +39,16 @@ WorldPlan read_plan(const WorldDirectory& directory);
 /// The plans of all worlds that a run was to have; none of a run whose ranks another launcher started. Throws std::runtime_error.
 std::vector<WorldPlan> read_planned_worlds(const RunDirectory& run);
 
-/// How its ranks ended; `foreign` where nobody wrote it down. Throws std::runtime_error naming the world.
-std::vector<Ending> read_endings(const WorldDirectory& directory, int world_size);
+/// What the launcher knows of a world that its ranks' streams do not tell.
+struct Remains {
+  std::vector<Ending> endings;           ///< in rank order
+  std::optional<FlightSnapshot> flight;  ///< what ranks were in the middle of when the world ended early
+};
+
+/// Ranks whose ending nobody wrote down are `foreign`. Throws std::runtime_error naming the world.
+Remains read_remains(const WorldDirectory& directory, int world_size);
+/// Throws CommandError (usage) when not all of it can be written.
+void write_remains(const WorldDirectory& directory, const Remains& remains);
 
 /// What became of a world's ranks, in the words of their streams.
 struct WorldTally {
@@ -46,7 +56,7 @@ struct WorldTally {
 };
 
 /// Hands a world to the merger, one rank's stream in memory at a time.
-WorldTally add_world(reports::Merger& merger, const WorldPlan& plan, const CaseIndex& index, const std::vector<Ending>& endings,
+WorldTally add_world(reports::Merger& merger, const WorldPlan& plan, const CaseIndex& index, const Remains& remains,
                      const WorldDirectory& directory);
 
 /// A world that was planned and never begun.

@@ -89,10 +89,10 @@ class Run {
     result_.infrastructure_error = outcome.infrastructure_error;
     result_.interrupted_by = outcome.interrupted_by;
     result_.rank_died = !outcome.complete && outcome.interrupted_by == 0;
-    const WorldTally tally = add_world(merger_, plan, index_, outcome.endings, directory);
+    const WorldTally tally = add_world(merger_, plan, index_, outcome.remains, directory);
     tracker_.world_ended(plan.cases.size(), tally.failed);
     terminal_.log(world_line(plan, outcome, tally.failed));
-    write_file(directory.endings(), dump_line(outcome.endings) + "\n");
+    write_remains(directory, outcome.remains);
     // Ranks that run out of disk cannot say so in a log on that disk.
     if (!outcome.complete) require_writable(directory.logs());
     if (plan.trace) {
@@ -106,7 +106,7 @@ class Run {
   /// In full, while the other worlds run.
   void show_failures(const WorldPlan& plan, const WorldDirectory& directory, const WorldOutcome& outcome) {
     reports::Merger one(head_);
-    add_world(one, plan, index_, outcome.endings, directory);
+    add_world(one, plan, index_, outcome.remains, directory);
     const reports::Report report = one.finish();
     for (const reports::CaseResult& result : report.cases) {
       if (reports::is_bad(result.verdict)) terminal_.print(reports::failure_text(result, report, terminal_.style()));

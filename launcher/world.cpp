@@ -14,6 +14,7 @@
 #include <system_error>
 
 #include "harness/protocol/environment.hpp"
+#include "harness/protocol/flight_record.hpp"
 #include "harness/protocol/json_text.hpp"
 #include "harness/rendezvous/file_store.hpp"
 #include "harness/rendezvous/rendezvous_directory.hpp"
@@ -101,7 +102,7 @@ class RunningWorld {
     spawn();
     watch();
     blame_somebody_for_overrun();
-    for (RankState& rank : ranks_) outcome_.endings.push_back(std::move(rank.ending));
+    for (RankState& rank : ranks_) outcome_.remains.endings.push_back(std::move(rank.ending));
     outcome_.complete = !doomed_;
     outcome_.cut_short = doom_text_;
     return std::move(outcome_);
@@ -231,7 +232,9 @@ class RunningWorld {
                       directory_.logs().string());
     }
     // A rank that left in order and then failed holds up nobody: the others finish what they have.
-    if (!progress.left) doom({.culprit = rank, .reason = AbortReason::died, .text = ending.text});
+    if (progress.left) return;
+    ending.is_cause = !doomed_;
+    doom({.culprit = rank, .reason = AbortReason::died, .text = ending.text});
   }
 
   /// A rank that gives up ends its world itself, and may be the last whose end is seen here.
@@ -319,6 +322,9 @@ class RunningWorld {
   void doom(const Abort& abort) {
     if (doomed_) return;
     doomed_ = true;
+    // Before anybody is released: afterwards nobody waits for anything.
+    outcome_.remains.flight = FlightSnapshot{
+        .taken_ns = std::chrono::nanoseconds(Clock::now().time_since_epoch()).count(), .ranks = page_.flight_records(), .begun_later = {}};
     doom_text_ = abort.text;
     doom_reason_ = abort.reason;
     page_.doom(abort);

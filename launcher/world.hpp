@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "harness/protocol/control_page.hpp"
-#include "harness/protocol/ending.hpp"
 #include "harness/protocol/run_directory.hpp"
 #include "harness/protocol/world_plan.hpp"
+#include "launcher/records.hpp"
 #include "launcher/signal_watch.hpp"
 
 namespace shardproof::launcher {
@@ -30,7 +30,7 @@ struct LiveView {
 };
 
 struct WorldOutcome {
-  std::vector<Ending> endings;  ///< in rank order
+  Remains remains;
   bool complete = false;  ///< every rank left in order: nothing of the plan is left to run
   std::string cut_short;  ///< why the world is not complete
   std::string infrastructure_error;  ///< why ranks could not meet or part, with what the guilty one said last

@@ -7,6 +7,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "reports/explanation.hpp"
+
 namespace shardproof::reports {
 
 namespace {
@@ -113,6 +115,13 @@ void Merger::open_world(const WorldPlan& plan, std::vector<CaseInfo> cases, std:
     // Who started one rank of a world started all of them and saw how they ended.
     if (is_foreign(ending) && !foreign_world) ending.reset();
   }
+  world.explanation = reports::explain(plan_, world.endings, nullptr);
+}
+
+void Merger::explain(const FlightSnapshot& flight) {
+  if (!is_open_) throw std::logic_error("Merger::explain: no world is open");
+  WorldResult& world = report_.worlds.back();
+  world.explanation = reports::explain(plan_, world.endings, &flight);
 }
 
 void Merger::add(RankStream stream) {

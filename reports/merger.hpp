@@ -20,6 +20,7 @@
 #include <string_view>
 #include <vector>
 
+#include "harness/protocol/flight_record.hpp"
 #include "harness/protocol/world_plan.hpp"
 #include "reports/rank_stream.hpp"
 #include "reports/report.hpp"
@@ -35,6 +36,9 @@ class Merger {
 
   /// The next world, and the closing of the one before. `cases` as in WorldRecord.
   void open_world(const WorldPlan& plan, std::vector<CaseInfo> cases, std::vector<Ending> endings);
+
+  /// Why the open world ended early, by its flight record.
+  void explain(const FlightSnapshot& flight);
 
   /// The stream of the open world's next rank, from 0. Ranks whose streams are not added have none. Throws std::logic_error without a world
   /// and for more streams than ranks.

@@ -14,9 +14,9 @@
 #include <variant>
 #include <vector>
 
+#include "harness/protocol/rank_list.hpp"
 #include "harness/trace/timeline.hpp"
 #include "harness/trace/words.hpp"
-#include "reports/rank_list.hpp"
 
 namespace shardproof::reports {
 

@@ -79,6 +79,7 @@ struct WorldResult {
   std::string fabric, device;
   std::vector<Ending> endings;
   std::vector<std::string> defects;  ///< missing or corrupt evidence, per sentence
+  std::string explanation;           ///< volatile; one sentence: why it ended early (see explanation.hpp)
 };
 
 struct Report {

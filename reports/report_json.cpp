@@ -15,7 +15,7 @@ using nlohmann::ordered_json;
 
 namespace {
 
-constexpr std::array<std::string_view, 9> volatile_places{
+constexpr std::array<std::string_view, 10> volatile_places{
     "run/id",
     "run/started",
     "run/argv",
@@ -23,6 +23,7 @@ constexpr std::array<std::string_view, 9> volatile_places{
     "run/git_commit",
     "machine",
     "worlds/*/endings",  // of ranks that leave because another died, some are stopped first
+    "worlds/*/explanation",  // says how long ranks have waited
     "cases/*/duration_ns",
     "cases/*/failures/*/monotonic_ns"};
 
@@ -140,8 +141,10 @@ CaseResult read_case(const ordered_json& json) {
 // -- The rest --
 
 ordered_json json_of(const WorldResult& world) {
-  return {
+  ordered_json json{
       {"fabric", world.fabric}, {"device", world.device}, {"ranks", world.size}, {"endings", world.endings}, {"defects", world.defects}};
+  if (!world.explanation.empty()) json["explanation"] = world.explanation;
+  return json;
 }
 
 WorldResult read_world(const ordered_json& json) {
@@ -152,6 +155,7 @@ WorldResult read_world(const ordered_json& json) {
   world.size = fields.integer<int>("ranks");
   world.endings = fields.list<Ending>("endings");
   world.defects = fields.texts("defects");
+  if (fields.has("explanation")) world.explanation = fields.text("explanation");
   return world;
 }
 

@@ -6,7 +6,7 @@
 #include <initializer_list>
 #include <numeric>
 
-#include "reports/rank_list.hpp"
+#include "harness/protocol/rank_list.hpp"
 #include "reports/terminal.hpp"
 
 namespace shardproof::reports {
@@ -71,7 +71,7 @@ std::string text_of(const event::AssertionFailed& failure) {
 
 /// What ranks say besides failed assertions: equal sentences once, and no sentence that stands above already. The guilty first: they explain
 /// what the others say.
-std::string reasons_text(const CaseResult& result, std::string_view above) {
+std::string reasons_text(const CaseResult& result, std::string_view above, std::string_view explanation) {
   struct Said {
     Outcome outcome;
     std::string_view reason;
@@ -88,6 +88,8 @@ std::string reasons_text(const CaseResult& result, std::string_view above) {
       found->ranks.push_back(rank);
     }
   }
+  // The sentence that explains a death says all of it.
+  if (!explanation.empty()) std::erase_if(said, [](const Said& s) { return s.outcome == Outcome::crashed; });
   const auto guilt = [](const Said& s) {
     constexpr std::array<Outcome, 8> order{Outcome::crashed, Outcome::hung,    Outcome::failed,   Outcome::error,
                                            Outcome::missing, Outcome::skipped, Outcome::released, Outcome::passed};
@@ -305,7 +307,9 @@ std::string failure_text(const CaseResult& result, const Report& report, const T
   // A death explains the rest; a failed assertion explains releases and disagreement.
   const bool reasons_first = result.verdict == Verdict::crashed || result.verdict == Verdict::hung;
   for (const auto& note : result.notes) text += indented(printable(note), "  ");
-  if (reasons_first) text += reasons_text(result, {}) + last_words_text(result, report);
+  const std::string& explanation = report.worlds.at(static_cast<std::size_t>(result.world)).explanation;
+  if (reasons_first && !explanation.empty()) text += indented(printable(explanation), "  ");
+  if (reasons_first) text += reasons_text(result, {}, explanation) + last_words_text(result, report);
 
   constexpr std::size_t limit = 10;
   const auto shared = share(result.failures);
@@ -317,7 +321,7 @@ std::string failure_text(const CaseResult& result, const Report& report, const T
     told += shared[i].ranks.size();
   }
   if (told < total) text += fmt::format("  and {} more\n", total - told);
-  if (!reasons_first) text += reasons_text(result, text);
+  if (!reasons_first) text += reasons_text(result, text, {});
 
   if (result.info.clauses.size() > 1) text += "  the clauses of this case:\n";
   for (const auto& clause : result.info.clauses) {

@@ -15,7 +15,9 @@
 #include <fmt/format.h>
 
 #include "harness/protocol/file_descriptor.hpp"
+#include "harness/protocol/flight_record.hpp"
 #include "harness/protocol/page_layout.hpp"
+#include "harness/protocol/rank_list.hpp"
 #include "harness/protocol/shared_memory.hpp"
 
 namespace shardproof {
@@ -39,6 +41,7 @@ struct Word {
   static AbortReason reason(std::uint64_t word) { return static_cast<AbortReason>(word >> slot_bits & ((1U << reason_bits) - 1)); }
   static std::size_t slot(std::uint64_t word) { return word & ((1U << slot_bits) - 1); }
 };
+static_assert(ControlPage::max_world_size <= FlightRing::max_world_size);
 static_assert(ControlPage::max_world_size + 2 <= (1 << Word::slot_bits) && ControlPage::max_world_size < (1 << Word::culprit_bits));
 
 FileDescriptor open_page(const std::filesystem::path& path, int flags) {
@@ -289,6 +292,7 @@ std::vector<ControlPage::Ballot> ControlPage::agree(int rank, const Ballot& mine
   vote.value.store(mine.value, std::memory_order_relaxed);
   vote.has_text.store(!mine.text.empty(), std::memory_order_relaxed);
   if (!mine.text.empty()) area.ballot_texts[round % 2].store(mine.text);
+  area.flight.enter(FlightEntry::What::agreement, round, std::chrono::steady_clock::now());  // before others can see that it is there
   area.rounds.store(round, std::memory_order_release);
 
   // The last to come wakes all others, once. Nobody is woken for nothing, however many they are.
@@ -312,6 +316,8 @@ std::vector<ControlPage::Ballot> ControlPage::agree(int rank, const Ballot& mine
           fmt::format("rank {}: agreement #{} of the world: missing{}", rank, round, missing.empty() ? " nobody any more" : missing));
     }
   }
+
+  area.flight.end(FlightEntry::State::left);
 
   std::vector<Ballot> ballots(ranks);
   for (std::size_t other = 0; other < ranks; ++other) {
@@ -348,14 +354,15 @@ void ControlPage::find_deadlock() {
   const auto voted = static_cast<std::int64_t>(votes) - static_cast<std::int64_t>(state.decided.load()) * ranks;
   if (voted + state.waiting.load() != ranks || state.votes.load() != votes) return;
 
-  const std::uint64_t decided = state.decided.load();
+  const std::vector<FlightRecord> records = flight_records();
   std::string where;
   int culprit = -1;
-  for (int rank = 0; rank < world_size(); ++rank) {
-    const bool in_agreement = mapping_->area(rank).rounds.load() > decided;
-    if (!in_agreement && culprit < 0) culprit = rank;
-    fmt::format_to(std::back_inserter(where), "{} rank {} in {}", rank == 0 ? "" : ",", rank,
-                   in_agreement ? "the agreement between cases" : last_call(rank));
+  for (const Wait& wait : waits(records)) {
+    const bool in_agreement = wait.entry->what == FlightEntry::What::agreement;
+    if (!in_agreement && culprit < 0) culprit = wait.rank;
+    fmt::format_to(std::back_inserter(where), "{} rank {} in {}", where.empty() ? "" : ",", wait.rank,
+                   in_agreement ? "the agreement between cases" : describe(*wait.entry, records[static_cast<std::size_t>(wait.rank)]));
+    if (!in_agreement && !wait.missing.empty()) fmt::format_to(std::back_inserter(where), " for {}", rank_list(wait.missing));
   }
   raise_abort(epoch, {culprit, AbortReason::deadlock, "every rank waits and none can go on:" + where});
 }
@@ -373,22 +380,20 @@ Progress ControlPage::progress(int rank) const {
   return {record.pid, record.cases_ended, record.cases_failed, record.position, record.case_started_ns, record.left != 0};
 }
 
-void ControlPage::set_last_call(int rank, const Descriptor& call, std::string_view group) {
-  page::LastCall last{};
-  last.is_made = 1;
-  last.call = call;
-  last.group_length = length_within(group, sizeof last.group);
-  std::copy_n(group.begin(), last.group_length, last.group);
-  mapping_->area(rank).last_call.publish(last);
+// -- Flight record -----------------------------------------------------------------------------------------------------------------------
+
+FlightRing& ControlPage::flight(int rank) const { return mapping_->area(rank).flight; }
+
+std::vector<FlightRecord> ControlPage::flight_records() const {
+  std::vector<FlightRecord> records;
+  for (int rank = 0; rank < world_size(); ++rank) records.push_back(flight(rank).read());
+  return records;
 }
 
-void ControlPage::forget_last_call(int rank) { mapping_->area(rank).last_call.publish({}); }
-
 std::string ControlPage::last_call(int rank) const {
-  page::LastCall last{};
-  if (!mapping_->area(rank).last_call.read(last) || last.is_made == 0) return {};
-  return fmt::format("{} in group {}", describe(last.call),
-                     std::string_view(last.group, std::min<std::size_t>(last.group_length, sizeof last.group)));
+  const FlightRecord record = flight(rank).read();
+  const FlightEntry* const call = record.last_call();
+  return call == nullptr ? std::string() : describe(*call, record);
 }
 
 }  // namespace shardproof

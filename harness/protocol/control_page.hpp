@@ -16,7 +16,8 @@
 
 namespace shardproof {
 
-struct Descriptor;
+class FlightRing;
+struct FlightRecord;
 
 enum class AbortReason : std::uint8_t { failed, error, skipped, died, deadline, deadlock, disagreed, interrupted };
 
@@ -125,11 +126,14 @@ class ControlPage {
 
   void report(int rank, const Progress& progress);
   Progress progress(int rank) const;
-  /// The last call that the rank entered; the group's name is cut to 40 bytes.
-  void set_last_call(int rank, const Descriptor& call, std::string_view group);
-  /// A new case begins, and the calls of the one before explain nothing in it.
-  void forget_last_call(int rank);
-  /// In words, for messages that say who is missing and what it last did; empty where it has made no call.
+
+  // -- Flight record -----------------------------------------------------------------------------------------------------------------
+
+  /// Where the rank writes down what it does, and nobody else does.
+  FlightRing& flight(int rank) const;
+  /// What all ranks did last, in rank order.
+  std::vector<FlightRecord> flight_records() const;
+  /// The rank's last call in its case, in words for messages that say who is missing; empty where it has made none.
   std::string last_call(int rank) const;
 
  private:

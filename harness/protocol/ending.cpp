@@ -40,6 +40,7 @@ std::string signal_text(int number) {
 void to_json(nlohmann::ordered_json& json, const Ending& ending) {
   json = nlohmann::ordered_json{
       {"rank", ending.rank}, {"how", to_string(ending.how)}, {"code", ending.code}, {"position", ending.position}, {"text", ending.text}};
+  if (ending.is_cause) json["is_cause"] = true;
   if (!ending.last_words.empty()) json["last_words"] = ending.last_words;
 }
 
@@ -54,6 +55,7 @@ void from_json(const nlohmann::ordered_json& json, Ending& ending) {
   ending.code = fields.integer<int>("code");
   ending.position = fields.integer<std::int64_t>("position");
   ending.text = fields.text("text");
+  if (fields.has("is_cause")) ending.is_cause = fields.boolean("is_cause");
   if (fields.has("last_words")) ending.last_words = fields.text("last_words");
 }
 

@@ -25,6 +25,7 @@ struct Ending {
   std::int64_t position = -1; ///< in the plan, of the case it was in; -1: in none
   std::string text;
   std::string last_words;    ///< of a rank that died by itself: the last lines of its standard error
+  bool is_cause = false;     ///< the first end that the launcher saw of a rank that had not left, and so that of the world
   friend bool operator==(const Ending&, const Ending&) = default;
 };
 

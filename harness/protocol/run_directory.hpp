@@ -26,6 +26,8 @@ struct WorldDirectory {
   std::filesystem::path scenario(const std::string& id, int play) const {
     return evidence() / (case_file_name(id, play) + ".scenario.json");
   }
+  /// What all ranks were in the middle of when the launcher saw that the world would end early.
+  std::filesystem::path flight() const { return evidence() / "flight.json"; }
   std::filesystem::path play_result(int rank) const { return root / "play" / ("rank-" + std::to_string(rank) + ".json"); }
   std::filesystem::path rank_stream(int rank) const { return ranks() / ("rank-" + std::to_string(rank) + ".jsonl"); }
   std::filesystem::path standard_output(int rank) const { return logs() / ("rank-" + std::to_string(rank) + ".out"); }

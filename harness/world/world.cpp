@@ -15,6 +15,7 @@
 #include "harness/fabric/shm/shm_fabric.hpp"
 #include "harness/protocol/digest.hpp"
 #include "harness/protocol/environment.hpp"
+#include "harness/protocol/flight_ring.hpp"
 #include "harness/protocol/json_parse.hpp"
 #include "harness/protocol/json_text.hpp"
 #include "harness/protocol/run_directory.hpp"
@@ -145,7 +146,7 @@ void World::begin(const CaseInfo& info, std::uint64_t position) {
   epoch_ = static_cast<std::uint32_t>(position + 1);
   progress_.position = static_cast<std::int64_t>(position);
   progress_.case_started_ns = monotonic_ns();
-  control_.forget_last_call(rank_);
+  control_.flight(rank_).enter(FlightEntry::What::case_begun, position, std::chrono::steady_clock::now());
   control_.report(rank_, progress_);
 }
 
@@ -158,6 +159,7 @@ void World::doom(AbortReason reason, std::string_view text) {
 }
 
 void World::body_ended() {
+  control_.flight(rank_).enter(FlightEntry::What::body_ended, epoch_ - 1, std::chrono::steady_clock::now());
   progress_.position = -1;
   ++progress_.cases_ended;
   control_.report(rank_, progress_);
@@ -171,6 +173,7 @@ void World::case_failed() {
 void World::leave() {
   agree({});
   stream_->write(event::RankEnded{.rank = rank_});
+  control_.flight(rank_).enter(FlightEntry::What::left, 0, std::chrono::steady_clock::now());
   progress_.left = true;
   control_.report(rank_, progress_);
 }

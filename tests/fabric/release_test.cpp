@@ -8,6 +8,7 @@
 
 #include <sys/time.h>
 
+#include "harness/protocol/flight_ring.hpp"
 #include "harness/tensor/tensor.hpp"
 #include "tests/fabric/worlds.hpp"
 
@@ -109,9 +110,10 @@ TEST_CASE("a doomed world releases everybody for good") {
 
 TEST_CASE("whoever does not come is named, with what it did last") {
   const Body late = [](Side& side) {
-    if (side.rank == 2) side.control.set_last_call(2, Descriptor{.sequence = 7}, "another");
     side.next_case();
     if (side.rank == 2) {
+      side.control.flight(2).join_group(7, "another", std::array{2});
+      side.control.flight(2).enter_call(7, side.epoch, Descriptor{.sequence = 7});
       while (!side.control.aborted(side.epoch)) std::this_thread::yield();  // computes: no circle closes
       thrown_by<Released>([&] { side.world->barrier(); });
       return;
@@ -140,9 +142,9 @@ TEST_CASE("a circle of waits is told at once, on every rank that waits, in the s
       // 0 waits for 1 in left, 1 for 2 in right, 2 for 0 and 1 in world.
       Group& group = side.rank == 0 ? *left : side.rank == 1 ? *right : *side.world;
       const std::string text = thrown_by<Deadlock>([&] { group.barrier("x"); });
-      expect(text == R"(every rank waits and none can go on: rank 0 in barrier #0 "x" in group left, )"
-                     R"(rank 1 in barrier #0 "x" in group right, )"
-                     R"(rank 2 in barrier #1 "x" in group world)" ||
+      expect(text == R"(every rank waits and none can go on: rank 0 in barrier #0 "x" in group left for rank 1, )"
+                     R"(rank 1 in barrier #0 "x" in group right for rank 2, )"
+                     R"(rank 2 in barrier #1 "x" in group world for ranks 0, 1)" ||
                  round == 0,
              text);
       thrown_by<Deadlock>([&] { side.world->barrier(); });

@@ -89,14 +89,14 @@ TEST_CASE("a world comes back with what its ranks said and how they ended") {
   CHECK(read_plan(world).cases == plan.cases);
 
   // Nobody wrote the endings: another launcher's ranks.
-  CHECK(read_endings(world, 2) == std::vector<Ending>{{.rank = 0}, {.rank = 1}});
+  CHECK(read_remains(world, 2).endings == std::vector<Ending>{{.rank = 0}, {.rank = 1}});
   const std::vector<Ending> endings{{.rank = 0, .how = Ending::How::exited},
                                     {.rank = 1, .how = Ending::How::signalled, .code = 9, .position = 1}};
   write_text(world.endings(), nlohmann::ordered_json(endings).dump());
-  CHECK(read_endings(world, 2) == endings);
+  CHECK(read_remains(world, 2).endings == endings);
 
   reports::Merger merger({});
-  add_world(merger, plan, CaseIndex(), endings, world);
+  add_world(merger, plan, CaseIndex(), {.endings = endings, .flight = std::nullopt}, world);
   const reports::Report report = merger.finish();
   REQUIRE(report.cases.size() == 2);
   CHECK(report.cases[0].verdict == reports::Verdict::passed);
@@ -113,7 +113,7 @@ TEST_CASE("a plan or endings that cannot be read are named with their world") {
   write_text(world.plan(), nlohmann::ordered_json(WorldPlan{.size = 2'000'000'000}).dump());
   CHECK_THROWS_MATCHES(read_plan(world), std::runtime_error, MessageMatches(ContainsSubstring("the limit is 1024")));
   write_text(world.endings(), "[{}]");
-  CHECK_THROWS_MATCHES(read_endings(world, 1), std::runtime_error, MessageMatches(ContainsSubstring("the endings of")));
+  CHECK_THROWS_MATCHES(read_remains(world, 1), std::runtime_error, MessageMatches(ContainsSubstring("what is left of")));
 }
 
 TEST_CASE("a world that was never begun is not run, on any rank") {

@@ -1,10 +1,12 @@
 #include "harness/protocol/control_page.hpp"
 
+#include <array>
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <numeric>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -23,6 +25,7 @@
 #include <unistd.h>
 
 #include "harness/protocol/collective.hpp"
+#include "harness/protocol/flight_ring.hpp"
 
 using namespace shardproof;
 using Catch::Matchers::ContainsSubstring;
@@ -70,7 +73,13 @@ void expect(bool holds, const char* what) {
   if (!holds) throw std::runtime_error(what);
 }
 
-Descriptor barrier() { return {}; }
+/// As a group of all ranks would have it.
+void enter_barrier(ControlPage& page, int rank) {
+  std::vector<int> all(static_cast<std::size_t>(page.world_size()));
+  std::iota(all.begin(), all.end(), 0);
+  page.flight(rank).join_group(1, "world", all);
+  page.flight(rank).enter_call(1, 1, {});
+}
 
 }  // namespace
 
@@ -272,7 +281,7 @@ TEST_CASE("an agreement gives every rank all ballots, round after round") {
 TEST_CASE("an agreement is not ended by an abort, but by doom and by its deadline, which names who is missing") {
   ControlPage page = ControlPage::anonymous(3);
   page.raise_abort(1, {0, AbortReason::failed, ""});
-  page.set_last_call(1, barrier(), "world");
+  enter_barrier(page, 1);
   CHECK_THROWS_MATCHES(page.agree(0, {}, in(std::chrono::milliseconds(5))), DeadlineExceeded,
                        MessageMatches(ContainsSubstring("missing rank 1 (last call: barrier #0 in group world), rank 2 (no call yet)")));
 
@@ -331,7 +340,7 @@ TEST_CASE("processes agree through the file, and go on when one of them dies any
 TEST_CASE("when all wait, in calls or in an agreement, the circle is told") {
   ControlPage page = ControlPage::anonymous(3);
   const auto enter = [&](int rank) {
-    page.set_last_call(rank, barrier(), "world");
+    enter_barrier(page, rank);
     page.enter_wait(1);
   };
   enter(0);
@@ -348,17 +357,17 @@ TEST_CASE("when all wait, in calls or in an agreement, the circle is told") {
         "rank 2 in barrier #0 in group world");
 
   ControlPage other = ControlPage::anonymous(2);
+  other.flight(0).join_group(1, "world", std::array{0, 1});
   const auto failures = on_threads(2, [&](int rank) {
     for (std::uint32_t epoch = 1; epoch < 200; ++epoch) {
       if (rank == 0) {
-        other.set_last_call(0, barrier(), "world");
+        other.flight(0).enter_call(1, epoch, {});
         other.enter_wait(epoch);
         try {
           other.await(0, [] { return false; }, epoch, far, no_words);
         } catch (const Deadlock& deadlock) {
-          expect(deadlock.what() ==
-                     std::string(
-                         "every rank waits and none can go on: rank 0 in barrier #0 in group world, rank 1 in the agreement between cases"),
+          expect(deadlock.what() == std::string("every rank waits and none can go on: rank 0 in barrier #0 in group world for rank 1, "
+                                                "rank 1 in the agreement between cases"),
                  deadlock.what());
         }
       }
@@ -368,30 +377,15 @@ TEST_CASE("when all wait, in calls or in an agreement, the circle is told") {
   CHECK(failures == nothing_from(2));
 }
 
-TEST_CASE("progress and last calls are read whole while they are written") {
+TEST_CASE("progress is read whole while it is written") {
   const Scratch scratch;
   ControlPage page = ControlPage::create(scratch.file(), 2, "mine");
   CHECK(page.progress(1).pid == 0);
   CHECK(page.progress(1).position == -1);
-  CHECK(page.last_call(1).empty());
   page.report(1, {.pid = 5, .cases_ended = 6, .cases_failed = 7, .position = 8, .case_started_ns = 9, .left = true});
   const Progress read = ControlPage::open(scratch.file(), "mine").progress(1);
   CHECK((read.pid == 5 && read.cases_ended == 6 && read.cases_failed == 7 && read.position == 8 && read.case_started_ns == 9 && read.left));
-  Descriptor call;
-  call.kind = CollectiveKind::all_gather;
-  call.count = 3;
-  page.set_last_call(1, call, "a group with a name that is longer than forty bytes");
-  CHECK(page.last_call(1) == "all_gather #0 of 3 u8 in group a group with a name that is longer than ");
-  page.forget_last_call(1);
-  CHECK(page.last_call(1).empty());
 
-  const auto group_of = [](std::uint64_t i) { return std::string(i % 40, static_cast<char>('a' + i % 26)); };
-  const auto call_of = [](std::uint64_t i) {
-    Descriptor numbered;
-    numbered.sequence = i;
-    numbered.set_tag(std::string(i % 70, static_cast<char>('a' + i % 26)));
-    return numbered;
-  };
   std::atomic<bool> done{false};
   const auto failures = on_threads(2, [&](int rank) {
     if (rank == 0) {
@@ -401,7 +395,6 @@ TEST_CASE("progress and last calls are read whole while they are written") {
                         .cases_failed = i,
                         .position = static_cast<std::int64_t>(i),
                         .case_started_ns = 0});
-        page.set_last_call(0, call_of(i), group_of(i));
       }
       done = true;
       return;
@@ -410,10 +403,6 @@ TEST_CASE("progress and last calls are read whole while they are written") {
       const Progress progress = page.progress(0);
       if (progress.pid != 0)
         expect(progress.cases_ended == static_cast<std::uint64_t>(progress.pid) && progress.position == progress.pid, "progress is torn");
-      const std::string text = page.last_call(0);
-      if (text.empty()) continue;
-      const auto number = std::stoull(text.substr(text.find('#') + 1));
-      expect(text == describe(call_of(number)) + " in group " + group_of(number), "the last call is torn");
     }
   });
   CHECK(failures == nothing_from(2));

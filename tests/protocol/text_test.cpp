@@ -1,10 +1,12 @@
 // Text that comes from outside: cut between characters, and never a reason to fail.
+#include <array>
 #include <catch2/catch_test_macros.hpp>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "harness/protocol/collective.hpp"
 #include "harness/protocol/control_page.hpp"
+#include "harness/protocol/flight_ring.hpp"
 #include "harness/protocol/json_text.hpp"
 #include "harness/protocol/utf8.hpp"
 
@@ -67,7 +69,8 @@ TEST_CASE("what ranks say to each other is cut between characters") {
     call.set_tag(text);
     CHECK(call.tag_view().size() > 68);
     CHECK(is_utf8(std::string(call.tag_view())));
-    page.set_last_call(0, call, text);
+    page.flight(0).join_group(1, text, std::array{0});
+    page.flight(0).enter_call(1, 1, call);
     CHECK(is_utf8(page.last_call(0)));
   }
 }

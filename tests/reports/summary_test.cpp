@@ -47,7 +47,7 @@ TEST_CASE("a crash: the guilty rank first") {
   const auto report = sample_report();
   CHECK(failure_text(case_of(report, "mine/crashed[W=2]", Verdict::crashed), report, {}) ==
         "CRASH mine/crashed[W=2]      12 ms\n"
-        "  rank 1 crashed: was killed by signal 9 (SIGKILL) inside this case\n"
+        "  rank 1 died by signal 9 (SIGKILL) in mine/crashed[W=2]\n"
         "  rank 0 released: rank 1 died\n"
         "  again: shardproof run 'mine/crashed[W=2]' --seed 18446744073709551615 --worker './my tests'\n");
 }
@@ -97,7 +97,7 @@ TEST_CASE("a rank that died has its last words") {
   const auto report = world.merged();
   CHECK(failure_text(report.cases[0], report, {}) ==
         "CRASH a/one[W=2]      0.0 ms\n"
-        "  rank 1 crashed: was killed by signal 6 (SIGABRT) inside this case\n"
+        "  rank 1 died by signal 6 (SIGABRT) in a/one[W=2]\n"
         "  rank 0 released: was stopped by its launcher: rank 1 died\n"
         "  rank 1 said last (worlds/0/logs/rank-1.err):\n"
         "    2\n    3\n    4\n    5\n    what(): boom\n"

@@ -16,6 +16,7 @@ namespace shardproof {
 namespace {
 
 constexpr const char* region_key = "fabric/world";
+constexpr std::uint64_t world_id = 1;
 
 /// A world's slots, and those of all groups of one split together, take at most 8 MiB up to 512 ranks, so that a world with several meshes
 /// fits into the 64 MiB that containers give to /dev/shm.
@@ -71,7 +72,7 @@ std::shared_ptr<Group> ShmWorld::join() const {
     const auto name = store_->wait(region_key, std::chrono::steady_clock::now() + rank_->limit);
     region = rank_->memory->attach(name, shm::Meeting::bytes(size, rank_->slot_bytes));
   }
-  return std::make_shared<shm::ShmGroup>(rank_, "world", all_ranks(size), std::move(region));
+  return std::make_shared<shm::ShmGroup>(rank_, "world", world_id, all_ranks(size), std::move(region));
 }
 
 std::shared_ptr<Group> make_shm_world(const ShmContext& context) {
@@ -96,7 +97,7 @@ std::vector<std::shared_ptr<Group>> make_thread_world(const ThreadContext& conte
     rank->detect_deadlock = context.detect_deadlock;
     rank->memory = memory;
     rank->slot_bytes = slot_bytes;
-    groups.push_back(std::make_shared<shm::ShmGroup>(std::move(rank), "world", all_ranks(size), region));
+    groups.push_back(std::make_shared<shm::ShmGroup>(std::move(rank), "world", world_id, all_ranks(size), region));
   }
   return groups;
 }

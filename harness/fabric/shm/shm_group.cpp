@@ -12,6 +12,8 @@
 #include "harness/fabric/objection.hpp"
 #include "harness/fabric/shm/fold.hpp"
 #include "harness/fabric/shm/transfer.hpp"
+#include "harness/protocol/digest.hpp"
+#include "harness/protocol/flight_ring.hpp"
 #include "harness/protocol/utf8.hpp"
 
 namespace shardproof::shm {
@@ -27,10 +29,13 @@ std::byte* request_at(std::byte* slot, std::size_t index) { return slot + index 
 
 }  // namespace
 
-ShmGroup::ShmGroup(std::shared_ptr<const RankContext> context, std::string name, std::vector<int> members, std::shared_ptr<Region> region)
-    : context_(std::move(context)), name_(std::move(name)), members_(std::move(members)) {
+ShmGroup::ShmGroup(std::shared_ptr<const RankContext> context, std::string name, std::uint64_t id, std::vector<int> members,
+                   std::shared_ptr<Region> region)
+    : context_(std::move(context)), name_(std::move(name)), id_(id), members_(std::move(members)) {
   index_ = static_cast<int>(std::find(members_.begin(), members_.end(), context_->rank) - members_.begin());
-  if (region) meeting_.emplace(std::move(region), size(), index_, context_->slot_bytes);
+  if (!region) return;
+  meeting_.emplace(std::move(region), size(), index_, context_->slot_bytes);
+  context_->control->flight(context_->rank).join_group(id_, name_, members_);
 }
 
 const FabricCapabilities& ShmGroup::capabilities() const { return shm_capabilities; }
@@ -68,7 +73,7 @@ void ShmGroup::begin(Descriptor& descriptor) {
   context_->control->check(epoch);
   meeting_->enter(epoch);
   ++sequence_;
-  context_->control->set_last_call(context_->rank, descriptor, name_);
+  context_->control->flight(context_->rank).enter_call(id_, epoch, descriptor);
 }
 
 Receipt ShmGroup::run(const Call& call) {
@@ -103,6 +108,24 @@ Receipt ShmGroup::run_coalesced(std::span<const Call> calls) {
 }
 
 Receipt ShmGroup::issue(const Request& request, CollectiveKind kind, std::span<const Call> calls) {
+  FlightRing& flight = context_->control->flight(context_->rank);
+  try {
+    const Receipt receipt = exchange(request, kind, calls);
+    flight.end(FlightEntry::State::left);
+    return receipt;
+  } catch (const DeadlineExceeded&) {
+    flight.end(FlightEntry::State::given_up);
+    throw;
+  } catch (const Mismatch&) {
+    flight.end(FlightEntry::State::refused);
+    throw;
+  } catch (...) {
+    flight.end(FlightEntry::State::released);
+    throw;
+  }
+}
+
+Receipt ShmGroup::exchange(const Request& request, CollectiveKind kind, std::span<const Call> calls) {
   Receipt receipt{request.descriptor.sequence, request.descriptor.ready_ns};
   const std::size_t batch = request.descriptor.kind == CollectiveKind::coalesced ? calls.size() : 0;
   Transfer transfer(*meeting_, size(), index_, kind, calls);
@@ -151,6 +174,8 @@ void ShmGroup::meet(const Request& request, const Last& as_last) {
   const RankContext& context = *context_;
   // All sleep on the doorbell of the first member, and only the last to come rings it: everybody is woken once.
   const int bell = members_.front();
+  FlightRing& flight = context.control->flight(context.rank);
+  flight.meet();
   if (meeting_->arrive()) {
     as_last();
     if (context.detect_deadlock) context.control->leave_waits(size() - 1);
@@ -158,11 +183,12 @@ void ShmGroup::meet(const Request& request, const Last& as_last) {
     context.control->ring(bell);
     return;
   }
+  const Deadline now = std::chrono::steady_clock::now();
+  flight.wait(now);
   if (context.detect_deadlock) context.control->enter_wait(epoch_);
   try {
     context.control->await(
-        bell, [this] { return meeting_->completed(); }, epoch_, std::chrono::steady_clock::now() + context.limit,
-        [this, &request] { return late(request); });
+        bell, [this] { return meeting_->completed(); }, epoch_, now + context.limit, [this, &request] { return late(request); });
   } catch (const DeadlineExceeded& deadline) {
     // The case is over: whoever comes late, or makes another call, must not meet those who have given up.
     context.control->raise_abort(epoch_, {context.rank, AbortReason::deadline, deadline.what()});
@@ -253,7 +279,7 @@ struct Invitation {
 }  // namespace
 
 std::shared_ptr<Group> ShmGroup::split(int color, int key, std::string_view name) {
-  if (size() == 1) return color < 0 ? nullptr : std::make_shared<ShmGroup>(context_, std::string(name), members_, nullptr);
+  if (size() == 1) return color < 0 ? nullptr : std::make_shared<ShmGroup>(context_, std::string(name), id_, members_, nullptr);
 
   const auto gather = [&](const void* mine, std::size_t bytes, void* all) {
     Call call;
@@ -301,7 +327,8 @@ std::shared_ptr<Group> ShmGroup::split(int color, int key, std::string_view name
   barrier(fmt::format("split {}", name));
   if (region) region->drop_name();
   if (color < 0) return nullptr;
-  return std::make_shared<ShmGroup>(context_, std::string(name), std::move(members), std::move(region));
+  const std::uint64_t id = digest(fmt::format("{}/{}/{}/{}/{}", id_, epoch_, sequence_, color, name));
+  return std::make_shared<ShmGroup>(context_, std::string(name), id, std::move(members), std::move(region));
 }
 
 }  // namespace shardproof::shm

@@ -32,8 +32,10 @@ struct RankContext {
 
 class ShmGroup final : public Group {
  public:
-  /// `region` was created for Meeting::bytes of this group; null for a group of one rank.
-  ShmGroup(std::shared_ptr<const RankContext> context, std::string name, std::vector<int> members, std::shared_ptr<Region> region);
+  /// `region` was created for Meeting::bytes of this group; null for a group of one rank. `id` is the same on all members, and unlike that
+  /// of any other group of the world.
+  ShmGroup(std::shared_ptr<const RankContext> context, std::string name, std::uint64_t id, std::vector<int> members,
+           std::shared_ptr<Region> region);
 
   int rank() const override { return index_; }
   std::span<const int> members() const override { return members_; }
@@ -49,6 +51,7 @@ class ShmGroup final : public Group {
   void run_locally(const Call& call) const;
   void begin(Descriptor& descriptor);
   Receipt issue(const Request& request, CollectiveKind kind, std::span<const Call> calls);
+  Receipt exchange(const Request& request, CollectiveKind kind, std::span<const Call> calls);
   /// One meeting; whoever comes last calls `as_last` before the others go on.
   template <class Last> void meet(const Request& request, const Last& as_last);
   Verdict judge(std::size_t batched, std::size_t first_of_batch) const;
@@ -57,6 +60,7 @@ class ShmGroup final : public Group {
 
   std::shared_ptr<const RankContext> context_;
   std::string name_;
+  std::uint64_t id_;
   std::vector<int> members_;
   int index_ = 0;
   std::optional<Meeting> meeting_;

@@ -1,10 +1,10 @@
-#include "reports/rank_list.hpp"
+#include "harness/protocol/rank_list.hpp"
 
 #include <fmt/format.h>
 
 #include <cstddef>
 
-namespace shardproof::reports {
+namespace shardproof {
 
 std::string rank_list(const std::vector<int>& ranks) {
   constexpr std::size_t most_pieces = 8, shortest_run = 3;
@@ -22,4 +22,4 @@ std::string rank_list(const std::vector<int>& ranks) {
   return text;
 }
 
-}  // namespace shardproof::reports
+}  // namespace shardproof

@@ -1,9 +1,9 @@
-#include "reports/rank_list.hpp"
+#include "harness/protocol/rank_list.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <numeric>
 
-using shardproof::reports::rank_list;
+using shardproof::rank_list;
 
 TEST_CASE("ranks are listed as people read them") {
   CHECK(rank_list({3}) == "rank 3");

@@ -1,0 +1,189 @@
+#include "harness/protocol/flight_record.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "harness/protocol/json_fields.hpp"
+
+namespace shardproof {
+
+using What = FlightEntry::What;
+using State = FlightEntry::State;
+
+const FlightGroup* FlightRecord::find_group(std::uint64_t id) const {
+  const auto found = std::ranges::find(groups, id, &FlightGroup::id);
+  return found == groups.end() ? nullptr : &*found;
+}
+
+const FlightEntry* FlightRecord::last_call() const {
+  for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
+    if (entry->what == What::call) return &*entry;
+    if (entry->what == What::case_begun) return nullptr;
+  }
+  return nullptr;
+}
+
+const FlightEntry* FlightRecord::waits_in() const {
+  if (entries.empty()) return nullptr;
+  auto entry = entries.rbegin();
+  if (entry->what == What::call) return entry->state == State::left ? nullptr : &*entry;
+  if (entry->what == What::agreement && entry->state != State::open) return nullptr;
+  const FlightEntry* const agreement = entry->what == What::agreement ? &*entry : nullptr;
+  // Who was released, or gave up, has gone on to the end of its case and waits for the others there: what it waited for first says more.
+  if (agreement != nullptr) ++entry;
+  if (entry != entries.rend() && entry->what == What::body_ended) ++entry;
+  const bool was_cut = entry != entries.rend() && entry->what == What::call && entry->state != State::left;
+  return was_cut ? &*entry : agreement;
+}
+
+std::string describe(const FlightEntry& call, const FlightRecord& record) {
+  const FlightGroup* const group = record.find_group(call.group);
+  return fmt::format("{} in group {}", describe(call.call), group == nullptr ? "of an unknown name" : group->name);
+}
+
+namespace {
+
+/// Once a rank was there it may be further: nothing of it is older than what others still wait in, or it would wait there too.
+bool has_come(const FlightRecord& record, const FlightEntry& wanted) {
+  return std::ranges::any_of(record.entries, [&](const FlightEntry& theirs) {
+    if (theirs.what != wanted.what) return false;
+    if (wanted.what == What::agreement) return theirs.place >= wanted.place;
+    if (theirs.group != wanted.group || theirs.place != wanted.place) return false;
+    return theirs.call.sequence > wanted.call.sequence ||
+           (theirs.call.sequence == wanted.call.sequence && theirs.meetings >= wanted.meetings);
+  });
+}
+
+}  // namespace
+
+std::vector<Wait> waits(const std::vector<FlightRecord>& ranks) {
+  std::vector<Wait> result;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    const FlightEntry* const entry = ranks[rank].waits_in();
+    if (entry == nullptr) continue;
+    Wait& wait = result.emplace_back();
+    wait.rank = static_cast<int>(rank);
+    wait.entry = entry;
+    const FlightGroup* const group = entry->what == What::call ? ranks[rank].find_group(entry->group) : nullptr;
+    if (entry->what == What::call && group == nullptr) continue;
+    for (std::size_t other = 0; other < ranks.size(); ++other) {
+      const bool takes_part = group == nullptr || std::ranges::binary_search(group->members, static_cast<int>(other));
+      if (other != rank && takes_part && !has_come(ranks[other], *entry)) wait.missing.push_back(static_cast<int>(other));
+    }
+  }
+  return result;
+}
+
+// -- JSON --------------------------------------------------------------------------------------------------------------------------------
+
+std::string_view to_string(What what) {
+  switch (what) {
+    case What::case_begun: return "case_begun";
+    case What::body_ended: return "body_ended";
+    case What::agreement: return "agreement";
+    case What::call: return "call";
+    case What::left: return "left";
+  }
+  return "unknown";
+}
+
+std::string_view to_string(State state) {
+  switch (state) {
+    case State::open: return "open";
+    case State::left: return "left";
+    case State::released: return "released";
+    case State::given_up: return "given_up";
+    case State::refused: return "refused";
+  }
+  return "unknown";
+}
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json write(const FlightEntry& entry) {
+  Json json{{"what", to_string(entry.what)}, {"place", entry.place}};
+  if (entry.what == What::call || entry.what == What::agreement) json["state"] = to_string(entry.state);
+  if (entry.since_ns != 0) json["since_ns"] = entry.since_ns;
+  if (entry.what != What::call) return json;
+  json["group"] = entry.group;
+  json["meetings"] = entry.meetings;
+  json["sequence"] = entry.call.sequence;
+  json["kind"] = to_string(entry.call.kind);
+  json["count"] = entry.call.count;
+  json["dtype"] = to_string(entry.call.dtype);
+  if (entry.call.op != ReduceOp::none) json["op"] = to_string(entry.call.op);
+  if (entry.call.op == ReduceOp::premul_sum) json["factor"] = entry.call.factor;
+  if (entry.call.root >= 0) json["root"] = entry.call.root;
+  if (!entry.call.tag_view().empty()) json["tag"] = entry.call.tag_view();
+  return json;
+}
+
+FlightEntry read_entry(const Json& json) {
+  const Fields fields(json, "flight entry");
+  FlightEntry entry;
+  entry.what = read_enum(fields, "what", What::left);
+  entry.place = fields.integer<std::uint64_t>("place");
+  if (fields.has("state")) entry.state = read_enum(fields, "state", State::refused);
+  if (fields.has("since_ns")) entry.since_ns = fields.integer<std::int64_t>("since_ns");
+  if (entry.what != What::call) return entry;
+  entry.group = fields.integer<std::uint64_t>("group");
+  entry.meetings = fields.integer<std::uint64_t>("meetings");
+  entry.call.sequence = fields.integer<std::uint64_t>("sequence");
+  entry.call.kind = read_enum(fields, "kind", CollectiveKind::coalesced);
+  entry.call.count = fields.integer<std::uint64_t>("count");
+  entry.call.dtype = read_enum(fields, "dtype", DType::u8);
+  if (fields.has("op")) entry.call.op = read_enum(fields, "op", ReduceOp::min);
+  if (fields.has("factor")) entry.call.factor = fields.number("factor");
+  if (fields.has("root")) entry.call.root = fields.integer<std::int32_t>("root");
+  if (fields.has("tag")) entry.call.set_tag(fields.text("tag"));
+  return entry;
+}
+
+FlightGroup read_group(const Json& json) {
+  const Fields fields(json, "flight group");
+  FlightGroup group;
+  group.id = fields.integer<std::uint64_t>("id");
+  group.name = fields.text("name");
+  for (const Json& member : fields.array("members")) group.members.push_back(read_integer<int>(member, fields.where("members")));
+  std::ranges::sort(group.members);
+  return group;
+}
+
+}  // namespace
+
+void to_json(Json& json, const FlightSnapshot& snapshot) {
+  Json ranks = Json::array();
+  for (const FlightRecord& record : snapshot.ranks) {
+    Json entries = Json::array(), groups = Json::array();
+    for (const FlightEntry& entry : record.entries) entries.push_back(write(entry));
+    for (const FlightGroup& group : record.groups) groups.push_back({{"id", group.id}, {"name", group.name}, {"members", group.members}});
+    ranks.push_back(
+        {{"begun", record.begun}, {"is_writing", record.is_writing}, {"groups", std::move(groups)}, {"entries", std::move(entries)}});
+  }
+  json = Json{{"taken_ns", snapshot.taken_ns}, {"ranks", std::move(ranks)}};
+  if (!snapshot.begun_later.empty()) json["begun_later"] = snapshot.begun_later;
+}
+
+void from_json(const Json& json, FlightSnapshot& snapshot) {
+  const Fields fields(json, "flight record");
+  snapshot.taken_ns = fields.integer<std::int64_t>("taken_ns");
+  snapshot.ranks.clear();
+  snapshot.begun_later.clear();
+  if (fields.has("begun_later")) {
+    for (const Json& begun : fields.array("begun_later"))
+      snapshot.begun_later.push_back(read_integer<std::uint64_t>(begun, fields.where("begun_later")));
+  }
+  for (const Json& rank : fields.array("ranks")) {
+    const Fields of_rank(rank, "flight record of a rank");
+    FlightRecord& record = snapshot.ranks.emplace_back();
+    record.begun = of_rank.integer<std::uint64_t>("begun");
+    record.is_writing = of_rank.boolean("is_writing");
+    for (const Json& entry : of_rank.array("entries")) record.entries.push_back(read_entry(entry));
+    for (const Json& group : of_rank.array("groups")) record.groups.push_back(read_group(group));
+  }
+}
+
+}  // namespace shardproof

@@ -1,0 +1,50 @@
+// `shardproof explain`: why worlds of a run ended early, from what is kept of them.
+#include <fmt/format.h>
+
+#include "launcher/commands.hpp"
+#include "launcher/launcher.hpp"
+#include "launcher/records.hpp"
+#include "launcher/standard_streams.hpp"
+#include "reports/explanation.hpp"
+#include "reports/terminal.hpp"
+
+namespace shardproof::launcher {
+namespace {
+
+/// The worlds that `asked` means: those of a run, or the one whose folder or evidence it is.
+std::vector<WorldDirectory> worlds_of(const std::filesystem::path& asked) {
+  const std::filesystem::path directory = std::filesystem::absolute(asked / "").lexically_normal().parent_path();
+  if (!std::filesystem::is_directory(directory)) throw CommandError(usage, fmt::format("{} is no directory", asked.string()));
+  for (const WorldDirectory& world : {WorldDirectory{directory}, WorldDirectory{directory.parent_path()}}) {
+    const bool is_meant = world.root == directory ? std::filesystem::is_directory(world.ranks()) : world.evidence() == directory;
+    if (is_meant && std::filesystem::exists(world.plan())) return {world};
+  }
+  std::vector<WorldDirectory> worlds;
+  for (const auto& [number, world] : find_worlds({directory}, 0)) worlds.push_back(world);
+  if (worlds.empty())
+    throw CommandError(usage, fmt::format("{}: neither a run directory nor one of its worlds (RUN/worlds/K)", asked.string()));
+  return worlds;
+}
+
+}  // namespace
+
+int explain_command(const ExplainOptions& options) {
+  std::string text;
+  try {
+    for (const WorldDirectory& world : worlds_of(options.directory)) {
+      if (!std::filesystem::exists(world.plan())) continue;  // planned, and never begun
+      const WorldPlan plan = read_plan(world);
+      const Remains remains = read_remains(world, plan.size);
+      const std::string explanation = reports::explain(plan, remains.endings, remains.flight ? &*remains.flight : nullptr);
+      if (!explanation.empty()) text += fmt::format("world {}: {}\n", world.root.filename().string(), reports::printable(explanation));
+    }
+  } catch (const CommandError&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw CommandError(evidence_unusable, error.what());
+  }
+  say(text.empty() ? "no rank ended its world\n" : text);
+  return all_passed;
+}
+
+}  // namespace shardproof::launcher

@@ -1,0 +1,55 @@
+// What is kept of a world that ended early tells the same, afterwards, as the run did.
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include "tests/launcher/command.hpp"
+
+using namespace shardproof::launcher;
+using namespace shardproof::launcher::testing;
+using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::StartsWith;
+
+namespace {
+
+Exit code(int number) { return {.signalled = false, .code = number}; }
+
+Said call(const std::vector<std::string>& arguments) { return shardproof::launcher::testing::shardproof(arguments); }
+
+}  // namespace
+
+TEST_CASE("explain says of a kept run, world or evidence folder what the run has said") {
+  TemporaryDirectory directory;
+  for (const char* name : {"bad/segfault[W=2]", "bad/exits[W=2,code=0]", "bad/hangs[W=2]"}) {
+    const auto run = directory / std::string(name).substr(4);
+    const Said said = call({"run", name, "--worker", trouble_program().string(), "--timeout", "1", "--out", run.string()});
+    const std::string sentence = report_of(run).at("worlds").at(0).at("explanation");
+    INFO(said.out << said.err << sentence);
+    CHECK_THAT(sentence, StartsWith("rank 1 ") && ContainsSubstring(name) && ContainsSubstring("barrier #0 in group world"));
+    CHECK_THAT(said.out, ContainsSubstring(sentence));
+    for (const auto& kept : {run, run / "worlds/0", run / "worlds/0/evidence", run / "worlds/0/evidence/"}) {
+      const Said explained = call({"explain", kept.string()});
+      CHECK(explained.end == code(0));
+      CHECK(explained.out == "world 0: " + sentence + "\n");
+    }
+    CHECK(call({"merge", run.string()}).end == code(4));
+    CHECK(report_of(run).at("worlds").at(0).at("explanation") == sentence);
+  }
+}
+
+TEST_CASE("explain has nothing to say of worlds that ended in order, and refuses what is no run") {
+  TemporaryDirectory directory;
+  const auto run = directory / "run";
+  call({"run", "bad/check", "--worker", trouble_program().string(), "--out", run.string()});
+  CHECK_FALSE(std::filesystem::exists(run / "worlds/0/evidence/flight.json"));
+  CHECK(call({"explain", run.string()}).out == "no rank ended its world\n");
+  Said said = call({"explain", (directory / "nowhere").string()});
+  CHECK(said.end == code(2));
+  CHECK_THAT(said.err, ContainsSubstring("nowhere is no directory"));
+  said = call({"explain", (run / "worlds/0/logs").string()});
+  CHECK(said.end == code(2));
+  CHECK_THAT(said.err, ContainsSubstring("neither a run directory nor one of its worlds"));
+  write_text(run / "worlds/0/evidence/flight.json", "{}");
+  said = call({"explain", run.string()});
+  CHECK(said.end == code(5));
+  CHECK_THAT(said.err, ContainsSubstring("worlds/0") && ContainsSubstring("taken_ns"));
+}
