@@ -49,7 +49,7 @@ constexpr char stable_footer[] = "Exit codes: 0 printed; 2 usage, a report that 
 
 /// Options as they were written. Their meaning is found after all of them have been read, by rules and in words of our own.
 struct Texts {
-  std::string order = "listed", shard = "1/1", color = "auto", timeout = "60", repeat = "1";
+  std::string order = "listed", shard = "1/1", color = "auto", timeout = "60", repeat = "1", retries = "0", max_hangs = "5";
   std::optional<std::string> seed, allowed_skips;
   std::vector<std::string> ranks;
 };
@@ -120,6 +120,12 @@ void declare_run(CLI::App& app, RunOptions& run, Texts& texts) {
   command.add_option("--order", texts.order, "Of the cases of a world: listed or random")->option_text("ORDER=listed");
   command.add_option("--repeat", texts.repeat, "How often to run each case")->option_text("N=1");
   command.add_option("--shard", texts.shard, "Part I of N of the selected cases, from 1")->option_text("I/N");
+  command.add_flag("--isolate", run.plan.isolate, "Each case in a world of its own, whatever the others leave behind");
+  command.add_option("--retries", texts.retries, "How often to try a case again, alone, that ended badly; if it then passes, it is flaky")
+      ->option_text("N=0");
+  command.add_option("--rerun-failed", run.rerun_failed, "Of the selected cases, those that ended badly in this report, with its seed")
+      ->option_text("REPORT");
+  command.add_option("--max-hangs", texts.max_hangs, "How many worlds may be lost to a deadline before the run ends")->option_text("N=5");
   add_fault(command, run.plan.fault);
   command.add_flag("--trace", run.plan.trace, "Write each case's recorded facts as a trace that Perfetto opens");
   add_skips(command, texts);
@@ -267,6 +273,10 @@ Options convert(const CLI::App& command, Everything all) {
     all.run.plan.order = order(texts.order);
     all.run.plan.repeat = static_cast<int>(whole_number("--repeat", texts.repeat, 1, 1'000'000));
     all.run.plan.shard = parse_shard(texts.shard);
+    all.run.persistence.retries = static_cast<int>(whole_number("--retries", texts.retries, 0, 1'000));
+    all.run.persistence.max_hangs = static_cast<int>(whole_number("--max-hangs", texts.max_hangs, 0, 1'000'000));
+    if (all.run.persistence.retries > 0 && all.run.plan.repeat > 1)
+      throw CommandError(usage, "--retries with --repeat: a repetition that fails is no failed attempt; use one of the two");
     all.run.allowed_skips = allowed_skips(texts);
     all.run.terminal.color = color;
     return std::move(all.run);

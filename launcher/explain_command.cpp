@@ -20,7 +20,7 @@ std::vector<WorldDirectory> worlds_of(const std::filesystem::path& asked) {
     if (is_meant && std::filesystem::exists(world.plan())) return {world};
   }
   std::vector<WorldDirectory> worlds;
-  for (const auto& [number, world] : find_worlds({directory}, 0)) worlds.push_back(world);
+  for (const auto& [number, world] : find_worlds({directory})) worlds.push_back(world);
   if (worlds.empty())
     throw CommandError(usage, fmt::format("{}: neither a run directory nor one of its worlds (RUN/worlds/K)", asked.string()));
   return worlds;

@@ -1,9 +1,11 @@
 // `shardproof merge`: the report of ranks that another launcher started, or of a run whose own launcher did not live to write it.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "harness/protocol/json_parse.hpp"
@@ -44,33 +46,92 @@ reports::RunHead head_of(const RunDirectory& run, const WorldPlan& plan) {
 struct Merged {
   reports::Report report;
   std::vector<std::string> defects;
+  bool misses_plans = false;  ///< worlds of which nobody knows any more what they were
 };
 
-Merged merge(const RunDirectory& run, const std::vector<WorldPlan>& planned, const std::map<int, WorldDirectory>& worlds,
-             const CaseIndex& index) {
-  Merged merged;
-  std::optional<reports::Merger> merger;
-  for (const auto& [number, world] : worlds) {
-    for (std::string& defect : merge_traces(world)) merged.defects.push_back(std::move(defect));
-    try {
-      const bool is_planned = std::cmp_less(number, planned.size());
-      const bool began = std::filesystem::exists(world.plan());
-      const WorldPlan plan = began || !is_planned ? read_plan(world) : planned[static_cast<std::size_t>(number)];
-      if (!merger) merger.emplace(head_of(run, plan));
-      if (is_planned && plan.cases != planned[static_cast<std::size_t>(number)].cases)
-        throw std::runtime_error(fmt::format("{} has other cases than {} says", world.plan().string(), run.plan().string()));
-      if (began) {
-        add_world(*merger, plan, index, read_remains(world, plan.size), world);
-      } else {
-        add_not_started(*merger, plan, index, fmt::format("it was planned, and there is no {}", world.plan().string()));
+/// The worlds of a run as they are on disk: those that began, with the plans that they had.
+struct KeptWorld {
+  WorldDirectory directory;
+  WorldPlan plan;
+  std::size_t answers_for = 0;  ///< so many of its first cases: what a rank's end kept it from went to another world
+};
+
+class Merge {
+ public:
+  explicit Merge(const RunDirectory& run) : run_(run), planned_(read_planned_worlds(run)) {
+    for (const auto& [number, directory] : find_worlds(run)) {
+      try {
+        if (std::filesystem::exists(directory.plan())) keep(number, directory);
+      } catch (const std::runtime_error& error) {
+        merged_.misses_plans = true;
+        merged_.defects.push_back(error.what());
       }
-    } catch (const std::runtime_error& error) {
-      merged.defects.push_back(error.what());
+    }
+    for (const auto& [number, world] : worlds_) {
+      if (!world.plan.continues) continue;
+      const auto earlier = worlds_.find(world.plan.continues->world);
+      if (earlier != worlds_.end()) earlier->second.answers_for = std::min(earlier->second.answers_for, world.plan.continues->from);
     }
   }
-  if (merger) merged.report = merger->finish();
-  return merged;
-}
+
+  bool is_empty() const { return worlds_.empty() && planned_.empty() && merged_.defects.empty(); }
+
+  Merged merge(const CaseIndex& index) {
+    std::optional<reports::Merger> merger;
+    const auto open = [&](const WorldPlan& plan) -> reports::Merger& { return merger ? *merger : merger.emplace(head_of(run_, plan)); };
+    for (const auto& [number, world] : worlds_) {
+      for (std::string& defect : merge_traces(world.directory)) merged_.defects.push_back(std::move(defect));
+      try {
+        const Remains remains = read_remains(world.directory, world.plan.size);
+        reports::Merger& into = open(world.plan);
+        add_world(into, world.plan, index, remains, world.directory);
+        into.keep(world.answers_for);
+      } catch (const std::runtime_error& error) {
+        merged_.defects.push_back(error.what());
+      }
+    }
+    for (std::size_t number = 0; number < planned_.size(); ++number) {
+      if (begun_.contains(static_cast<int>(number))) continue;
+      add_not_started(open(planned_[number]), planned_[number], index, "it was planned, and it is not there");
+    }
+    if (merger) merged_.report = merger->finish();
+    return std::move(merged_);
+  }
+
+ private:
+  /// The world's plan must be the one that the run made for it, else its results are those of other cases.
+  void keep(int number, const WorldDirectory& directory) {
+    KeptWorld world{.directory = directory, .plan = read_plan(directory)};
+    world.answers_for = world.plan.cases.size();
+    if (world.plan.attempt == 0) {
+      const auto [cases, source] = expected_cases(number, world.plan);
+      if (cases && *cases != world.plan.cases)
+        throw std::runtime_error(fmt::format("{} has other cases than {} says", directory.plan().string(), source));
+      if (world.plan.planned >= 0) begun_.insert(world.plan.planned);
+    }
+    worlds_.emplace(number, std::move(world));
+  }
+
+  /// What the world should run and who says so; nothing where nobody does.
+  std::pair<std::optional<std::vector<std::string>>, std::string> expected_cases(int number, const WorldPlan& plan) const {
+    if (plan.continues) {
+      const auto earlier = worlds_.find(plan.continues->world);
+      if (earlier == worlds_.end() || plan.continues->world >= number || plan.continues->from > earlier->second.plan.cases.size())
+        return {std::vector<std::string>(), fmt::format("world {}, which it continues,", plan.continues->world)};
+      const auto& cases = earlier->second.plan.cases;
+      return {std::vector<std::string>(cases.begin() + static_cast<std::ptrdiff_t>(plan.continues->from), cases.end()),
+              earlier->second.directory.plan().string()};
+    }
+    if (plan.planned < 0 || std::cmp_greater_equal(plan.planned, planned_.size())) return {};
+    return {planned_[static_cast<std::size_t>(plan.planned)].cases, run_.plan().string()};
+  }
+
+  const RunDirectory& run_;
+  std::vector<WorldPlan> planned_;
+  std::map<int, KeptWorld> worlds_;
+  std::set<int> begun_;  ///< of those planned
+  Merged merged_;
+};
 
 }  // namespace
 
@@ -78,10 +139,9 @@ int merge_command(const MergeOptions& options) {
   const RunDirectory run{options.directory};
   Merged merged;
   try {
-    const std::vector<WorldPlan> planned = read_planned_worlds(run);
-    const std::map<int, WorldDirectory> worlds = find_worlds(run, planned.size());
-    if (worlds.empty()) throw CommandError(usage, fmt::format("{}: no world to merge in {}", run.root.string(), run.worlds().string()));
-    merged = merge(run, planned, worlds, known_cases(run, options.worker));
+    Merge merge(run);
+    if (merge.is_empty()) throw CommandError(usage, fmt::format("{}: no world to merge in {}", run.root.string(), run.worlds().string()));
+    merged = merge.merge(known_cases(run, options.worker));
   } catch (const CommandError&) {
     throw;
   } catch (const std::exception& error) {
@@ -98,7 +158,8 @@ int merge_command(const MergeOptions& options) {
   require_said(terminal.lost());
   const int code = reports::exit_code(merged.report, options.allowed_skips);
   // Evidence that cannot be read comes before cases that failed, and after ranks that crashed.
-  return merged.defects.empty() || code == crashed_or_hung || code == infrastructure ? code : evidence_unusable;
+  const bool is_stronger = code == crashed_or_hung || (code == infrastructure && !merged.misses_plans);
+  return merged.defects.empty() || is_stronger ? code : evidence_unusable;
 }
 
 }  // namespace shardproof::launcher

@@ -26,6 +26,8 @@ struct RunOptions {
   std::filesystem::path worker;  ///< empty for the one beside the launcher
   std::filesystem::path out;     ///< empty for a new one under shardproof-out/
   std::optional<std::size_t> allowed_skips;
+  Persistence persistence;
+  std::filesystem::path rerun_failed;  ///< a report or run directory; empty to run what the filters select
   TerminalOptions terminal;
 };
 
@@ -79,7 +81,6 @@ struct ExplainOptions {
   std::filesystem::path directory;
 };
 
-using Options =
-    std::variant<RunOptions, ListOptions, FaultsOptions, MergeOptions, DiffOptions, ExplainOptions, PlayOptions, StableOptions>;
+using Options = std::variant<RunOptions, ListOptions, FaultsOptions, MergeOptions, DiffOptions, ExplainOptions, PlayOptions, StableOptions>;
 
 }  // namespace shardproof::launcher

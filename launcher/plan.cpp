@@ -175,17 +175,42 @@ Plan plan(const Listing& listing, const PlanOptions& options) {
   for (CaseInfo& info : cases) by_size[info.world_size].push_back(std::move(info.id));
 
   std::uint64_t random = options.seed;
-  for (auto& [size, ids] : by_size) {
-    WorldPlan world = any;
+  const auto add_world = [&](int size, std::vector<std::string> ids) {
+    WorldPlan& world = result.worlds.emplace_back(any);
     world.size = size;
-    world.cases.reserve(ids.size() * static_cast<std::size_t>(options.repeat));
+    world.planned = static_cast<int>(result.worlds.size()) - 1;
+    world.cases = std::move(ids);
+  };
+  for (auto& [size, ids] : by_size) {
+    std::vector<std::string> all;
+    all.reserve(ids.size() * static_cast<std::size_t>(options.repeat));
     for (int round = 0; round < options.repeat; ++round) {
       if (options.order == Order::random) shuffle(std::span(ids), random);
-      world.cases.insert(world.cases.end(), ids.begin(), ids.end());
+      all.insert(all.end(), ids.begin(), ids.end());
     }
-    result.worlds.push_back(std::move(world));
+    if (options.isolate) {
+      for (std::string& id : all) add_world(size, {std::move(id)});
+    } else {
+      add_world(size, std::move(all));
+    }
   }
   return result;
+}
+
+WorldPlan continuation(const WorldPlan& lost, int number, std::size_t from) {
+  WorldPlan fresh = lost;
+  fresh.continues = Continuation{.world = number, .from = from};
+  fresh.cases.erase(fresh.cases.begin(), fresh.cases.begin() + static_cast<std::ptrdiff_t>(from));
+  return fresh;
+}
+
+WorldPlan another_attempt(const WorldPlan& plan, const std::string& id) {
+  WorldPlan again = plan;
+  again.planned = -1;
+  again.continues.reset();
+  again.cases = {id};
+  ++again.attempt;
+  return again;
 }
 
 }  // namespace shardproof::launcher

@@ -36,13 +36,20 @@ struct PlanOptions {
   std::uint64_t seed = 0;
   Order order = Order::listed;
   int repeat = 1;          ///< the whole selection, as often
+  bool isolate = false;    ///< each case, and each repetition of it, in a world of its own
   Shard shard;
   std::chrono::milliseconds timeout{60'000};
   bool trace = false;
 };
 
+/// What becomes of a run whose worlds are ended by their ranks.
+struct Persistence {
+  int retries = 0;    ///< how often a case that ended badly is tried again, in a world of such cases
+  int max_hangs = 5;  ///< worlds that may be lost to a deadline: a sick machine hangs everywhere, and each time costs one
+};
+
 struct Plan {
-  std::vector<WorldPlan> worlds;  ///< by size, ascending; their nonce and directories are still empty
+  std::vector<WorldPlan> worlds;  ///< by size, ascending; numbered as planned; their nonce and directories are still empty
   std::size_t selected = 0;       ///< cases, each counted once
   bool partial = false;           ///< the worker has cases that are not selected
 };
@@ -53,6 +60,11 @@ WorldPlan world_of(const Listing& listing, const PlanOptions& options, int size)
 
 /// Throws as `world_of`, and for filters that select nothing.
 Plan plan(const Listing& listing, const PlanOptions& options);
+
+/// The world for what `lost`, which has this number in its run, did not come to: its cases from `from` on.
+WorldPlan continuation(const WorldPlan& lost, int number, std::size_t from);
+/// The world in which a case of `plan` that ended badly is tried again, alone: nothing that ran before it may be to blame for it then.
+WorldPlan another_attempt(const WorldPlan& plan, const std::string& id);
 
 /// The cases that the filters mean. Throws CommandError naming the first filter that matches nothing, and what comes closest to it.
 std::vector<CaseInfo> select_cases(const Listing& listing, std::span<const std::string> filters);

@@ -112,20 +112,13 @@ void write_remains(const WorldDirectory& directory, const Remains& remains) {
   if (remains.flight) write_file(directory.flight(), dump_line(*remains.flight) + "\n");
 }
 
-WorldTally add_world(reports::Merger& merger, const WorldPlan& plan, const CaseIndex& index, const Remains& remains,
-                     const WorldDirectory& directory) {
-  std::vector<bool> failed(plan.cases.size());
+void add_world(reports::Merger& merger, const WorldPlan& plan, const CaseIndex& index, const Remains& remains,
+               const WorldDirectory& directory) {
   merger.open_world(plan, index.find(plan.cases), remains.endings);
   if (remains.flight) merger.explain(*remains.flight);
   for (int rank = 0; rank < plan.size; ++rank) {
-    reports::RankStream stream = reports::read_rank_stream(directory.rank_stream(rank));
-    for (const reports::StreamedCase& streamed : stream.cases) {
-      const bool bad = streamed.ended && (streamed.ended->outcome == Outcome::failed || streamed.ended->outcome == Outcome::error);
-      if (bad && streamed.started.position < failed.size()) failed[streamed.started.position] = true;
-    }
-    merger.add(std::move(stream));
+    merger.add(reports::read_rank_stream(directory.rank_stream(rank)));
   }
-  return {.failed = static_cast<std::size_t>(std::count(failed.begin(), failed.end(), true))};
 }
 
 void add_not_started(reports::Merger& merger, const WorldPlan& plan, const CaseIndex& index, const std::string& why) {
@@ -136,9 +129,8 @@ void add_not_started(reports::Merger& merger, const WorldPlan& plan, const CaseI
   merger.open_world(plan, index.find(plan.cases), std::move(endings));
 }
 
-std::map<int, WorldDirectory> find_worlds(const RunDirectory& run, std::size_t planned) {
+std::map<int, WorldDirectory> find_worlds(const RunDirectory& run) {
   std::map<int, WorldDirectory> worlds;
-  for (std::size_t number = 0; number < planned; ++number) worlds.emplace(number, run.world(static_cast<int>(number)));
   if (!std::filesystem::is_directory(run.worlds())) return worlds;
   for (const auto& entry : std::filesystem::directory_iterator(run.worlds())) {
     if (const auto number = whole_number(entry.path().filename().string())) worlds.emplace(*number, WorldDirectory{entry.path()});

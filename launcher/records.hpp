@@ -50,20 +50,15 @@ Remains read_remains(const WorldDirectory& directory, int world_size);
 /// Throws CommandError (usage) when not all of it can be written.
 void write_remains(const WorldDirectory& directory, const Remains& remains);
 
-/// What became of a world's ranks, in the words of their streams.
-struct WorldTally {
-  std::size_t failed = 0;  ///< cases with a failure or an error on any rank
-};
-
-/// Hands a world to the merger, one rank's stream in memory at a time.
-WorldTally add_world(reports::Merger& merger, const WorldPlan& plan, const CaseIndex& index, const Remains& remains,
-                     const WorldDirectory& directory);
+/// Hands a world to the merger, one rank's stream in memory at a time, and leaves it open there.
+void add_world(reports::Merger& merger, const WorldPlan& plan, const CaseIndex& index, const Remains& remains,
+               const WorldDirectory& directory);
 
 /// A world that was planned and never begun.
 void add_not_started(reports::Merger& merger, const WorldPlan& plan, const CaseIndex& index, const std::string& why);
 
-/// `worlds/K` of a run, by K: those that were planned and those that are there.
-std::map<int, WorldDirectory> find_worlds(const RunDirectory& run, std::size_t planned);
+/// `worlds/K` of a run, by K.
+std::map<int, WorldDirectory> find_worlds(const RunDirectory& run);
 
 /// The whole file. Throws std::runtime_error naming it.
 std::string read_file(const std::filesystem::path& file);

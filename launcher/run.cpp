@@ -29,13 +29,15 @@ std::size_t total_cases(const std::vector<WorldPlan>& worlds) {
 
 class Run {
  public:
-  Run(const Worker& worker, Plan plan, const RunDirectory& directory, reports::RunHead head, SignalWatch& signals, Terminal& terminal)
+  Run(const Worker& worker, Plan plan, const RunDirectory& directory, reports::RunHead head, SignalWatch& signals, Terminal& terminal,
+      const Persistence& persistence)
       : worker_(worker),
         directory_(directory),
         head_(std::move(head)),
         merger_(head_),
         signals_(signals),
         terminal_(terminal),
+        persistence_(persistence),
         index_(worker.listing.cases),
         tracker_(total_cases(plan.worlds)),
         pending_(std::make_move_iterator(plan.worlds.begin()), std::make_move_iterator(plan.worlds.end())) {}
@@ -54,7 +56,10 @@ class Run {
       result_.infrastructure_error = error.what();
     }
     const std::string why = fmt::format("the run ended before this world: {}", reason_of_end());
-    for (const WorldPlan& plan : pending_) add_not_started(merger_, plan, index_, why);
+    for (const WorldPlan& plan : pending_) {
+      // Of a case that was to be tried again, the last attempt stands.
+      if (plan.attempt == 0) add_not_started(merger_, plan, index_, why);
+    }
 
     result_.report = merger_.finish();
     try {
@@ -67,10 +72,11 @@ class Run {
 
  private:
   void run_worlds() {
-    while (!pending_.empty()) {
+    while (!pending_.empty() && !over_) {
       WorldPlan plan = std::move(pending_.front());
       pending_.pop_front();
-      const WorldDirectory directory = directory_.world(begun_++);
+      const int number = begun_++;
+      const WorldDirectory directory = directory_.world(number);
       WorldOutcome outcome;
       try {
         outcome = run_world(plan, directory, {.worker = worker_.program, .environment = worker_.environment}, signals_,
@@ -79,28 +85,56 @@ class Run {
         add_not_started(merger_, plan, index_, error.what());
         throw;
       }
-      take(plan, directory, outcome);
-      // A world that lost a rank ends the run. What its plan still holds behind the case that ended it would make a fresh world here.
-      if (!outcome.complete) break;
+      take(plan, number, directory, outcome);
     }
   }
 
-  void take(const WorldPlan& plan, const WorldDirectory& directory, const WorldOutcome& outcome) {
+  void take(const WorldPlan& plan, int number, const WorldDirectory& directory, const WorldOutcome& outcome) {
     result_.infrastructure_error = outcome.infrastructure_error;
     result_.interrupted_by = outcome.interrupted_by;
-    result_.rank_died = !outcome.complete && outcome.interrupted_by == 0;
-    const WorldTally tally = add_world(merger_, plan, index_, outcome.remains, directory);
-    tracker_.world_ended(plan.cases.size(), tally.failed);
-    terminal_.log(world_line(plan, outcome, tally.failed));
+    add_world(merger_, plan, index_, outcome.remains, directory);
+    // Before a fresh world says from where on it runs this one's cases.
     write_remains(directory, outcome.remains);
+    if (!outcome.complete) go_on(plan, number, outcome);
+
+    std::size_t ended = 0, failed = 0;
+    for (const reports::CaseResult& result : merger_.close_world()) {
+      ++ended;
+      if (!reports::is_bad(result.verdict) || result.verdict == reports::Verdict::not_run) continue;
+      ++failed;
+      if (result.attempt < persistence_.retries) pending_.push_back(another_attempt(plan, result.info.id));
+    }
+    tracker_.world_ended(plan.attempt == 0 ? ended : 0, failed);
+    terminal_.log(world_line(plan, number, ended, outcome, failed));
     // Ranks that run out of disk cannot say so in a log on that disk.
     if (!outcome.complete) require_writable(directory.logs());
     if (plan.trace) {
       for (const std::string& defect : merge_traces(directory)) terminal_.print("warning: " + defect);
     }
     // All failures come with the summary; nobody should have to wait long for those that are known.
-    const bool waits = outcome.complete && !pending_.empty() && std::chrono::steady_clock::now() - started_ > short_run;
-    if (tally.failed > 0 && waits) show_failures(plan, directory, outcome);
+    const bool waits = !over_ && !pending_.empty() && std::chrono::steady_clock::now() - started_ > short_run;
+    if (failed > 0 && waits) show_failures(plan, directory, outcome);
+  }
+
+  /// A rank has ended its world: what the plan still holds behind the case that it died in makes a fresh one, unless that would end as soon.
+  void go_on(const WorldPlan& plan, int number, const WorldOutcome& outcome) {
+    hangs_ += outcome.overran ? 1 : 0;
+    if (outcome.interrupted_by != 0) {
+      give_up("it was interrupted");
+    } else if (!outcome.infrastructure_error.empty()) {
+      give_up(outcome.infrastructure_error.substr(0, outcome.infrastructure_error.find('\n')));
+    } else if (hangs_ > persistence_.max_hangs) {
+      give_up(fmt::format("{} worlds have been lost to a deadline (--max-hangs)", hangs_));
+    } else if (outcome.began) {
+      const std::size_t answered = merger_.answered();
+      merger_.keep(answered);
+      if (answered < plan.cases.size()) pending_.push_front(continuation(plan, number, answered));
+    }
+  }
+
+  void give_up(const std::string& why) {
+    over_ = true;
+    why_over_ = why;
   }
 
   /// In full, while the other worlds run.
@@ -109,13 +143,15 @@ class Run {
     add_world(one, plan, index_, outcome.remains, directory);
     const reports::Report report = one.finish();
     for (const reports::CaseResult& result : report.cases) {
-      if (reports::is_bad(result.verdict)) terminal_.print(reports::failure_text(result, report, terminal_.style()));
+      if (reports::is_bad(result.verdict) && result.verdict != reports::Verdict::not_run)
+        terminal_.print(reports::failure_text(result, report, terminal_.style()));
     }
   }
 
-  std::string world_line(const WorldPlan& plan, const WorldOutcome& outcome, std::size_t failed) const {
-    std::string line = fmt::format("world {}: {} rank{}, {} case{}", begun_ - 1, plan.size, plan.size == 1 ? "" : "s", plan.cases.size(),
-                                   plan.cases.size() == 1 ? "" : "s");
+  static std::string world_line(const WorldPlan& plan, int number, std::size_t cases, const WorldOutcome& outcome, std::size_t failed) {
+    std::string line =
+        fmt::format("world {}: {} rank{}, {} case{}", number, plan.size, plan.size == 1 ? "" : "s", cases, cases == 1 ? "" : "s");
+    if (plan.attempt > 0) line += fmt::format(", attempt {}", plan.attempt + 1);
     if (failed > 0) line += fmt::format(", {} failed", failed);
     if (!outcome.complete) line += ", ended early: " + outcome.cut_short;
     return line + fmt::format(" ({:.2f} s)", std::chrono::duration<double>(outcome.duration).count());
@@ -123,8 +159,8 @@ class Run {
 
   std::string reason_of_end() const {
     if (!result_.output_error.empty()) return result_.output_error;
-    if (!result_.infrastructure_error.empty()) return result_.infrastructure_error.substr(0, result_.infrastructure_error.find('\n'));
-    return result_.interrupted_by != 0 ? "it was interrupted" : "a rank of an earlier world died or overran its deadline";
+    if (!why_over_.empty()) return why_over_;
+    return result_.infrastructure_error.substr(0, result_.infrastructure_error.find('\n'));
   }
 
   static constexpr std::chrono::seconds short_run{5};
@@ -136,9 +172,13 @@ class Run {
   reports::Merger merger_;
   SignalWatch& signals_;
   Terminal& terminal_;
+  const Persistence persistence_;
   CaseIndex index_;
   ProgressTracker tracker_;
   int begun_ = 0;
+  int hangs_ = 0;
+  bool over_ = false;
+  std::string why_over_;
   std::deque<WorldPlan> pending_;
   RunResult result_;
 };
@@ -150,16 +190,15 @@ std::string utc_now() {
 }  // namespace
 
 RunResult run_plan(const Worker& worker, Plan plan, const RunDirectory& directory, reports::RunHead head, SignalWatch& signals,
-                   Terminal& terminal) {
+                   Terminal& terminal, const Persistence& persistence) {
   head.run_id = directory.root.filename().string();
-  return Run(worker, std::move(plan), directory, std::move(head), signals, terminal).run();
+  return Run(worker, std::move(plan), directory, std::move(head), signals, terminal, persistence).run();
 }
 
 int exit_code(const RunResult& result, std::optional<std::size_t> allowed_skips) {
   if (result.interrupted_by != 0) return 128 + result.interrupted_by;
   if (!result.output_error.empty()) return usage;
   if (!result.infrastructure_error.empty()) return infrastructure;
-  if (result.rank_died) return crashed_or_hung;
   return reports::exit_code(result.report, allowed_skips);
 }
 

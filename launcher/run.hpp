@@ -17,13 +17,13 @@ struct RunResult {
   reports::Report report;
   std::string infrastructure_error;  ///< empty, or why a world could not do its work
   std::string output_error;          ///< empty, or why not all could be written
-  bool rank_died = false;            ///< or overran its deadline: known even where no stream tells it
   int interrupted_by = 0;
 };
 
-/// Runs world after world and merges what they leave, whatever happens to them; writes `run.json`, the worlds and `report.json`.
+/// Runs world after world and merges what they leave, whatever happens to them; writes `run.json`, the worlds and `report.json`. What a world
+/// has not come to when a rank ends it runs in a fresh one, behind the case that ended it.
 RunResult run_plan(const Worker& worker, Plan plan, const RunDirectory& directory, reports::RunHead head, SignalWatch& signals,
-                   Terminal& terminal);
+                   Terminal& terminal, const Persistence& persistence = {});
 
 /// The first that applies, of the exit codes that launcher.hpp lists.
 int exit_code(const RunResult& result, std::optional<std::size_t> allowed_skips);

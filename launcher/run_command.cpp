@@ -2,10 +2,12 @@
 #include <fmt/format.h>
 
 #include <random>
+#include <set>
 
 #include "launcher/commands.hpp"
 #include "launcher/launcher.hpp"
 #include "launcher/output.hpp"
+#include "launcher/report_file.hpp"
 #include "launcher/run.hpp"
 #include "launcher/standard_streams.hpp"
 
@@ -36,9 +38,34 @@ Plan bounded_plan(const Listing& listing, const PlanOptions& options) {
   return plan(listing, options);
 }
 
+/// The cases that ended badly in a report and are still there, as the only ones selected.
+void select_failed(RunOptions& options, const Listing& listing) {
+  const auto report = read_report_file(options.rerun_failed, [](std::istream& in) { return reports::read_report(in); });
+  std::set<std::string> failed;
+  for (const reports::CaseResult& result : report.cases) {
+    if (!result.superseded && reports::is_bad(result.verdict)) failed.insert(result.info.id);
+  }
+  if (failed.empty()) throw CommandError(usage, fmt::format("--rerun-failed {}: no case of it ended badly", options.rerun_failed.string()));
+  std::vector<std::string> again;
+  for (const CaseInfo& info : select_cases(listing, options.plan.filters)) {
+    if (failed.contains(info.id)) again.push_back(info.id);
+  }
+  if (again.empty()) {
+    throw CommandError(usage,
+                       fmt::format("--rerun-failed {}: none of the {} cases that ended badly there is among the selected ones, as {}",
+                                   options.rerun_failed.string(), failed.size(), *failed.begin()));
+  }
+  options.plan.filters = std::move(again);
+  if (!options.seed) options.seed = report.head.seed;
+}
+
 std::string heading(const Plan& plan, const PlanOptions& options) {
   std::string sizes;
-  for (const WorldPlan& world : plan.worlds) sizes += fmt::format("{}{}", sizes.empty() ? "" : ", ", world.size);
+  int last = 0;
+  for (const WorldPlan& world : plan.worlds) {
+    if (world.size != last) sizes += fmt::format("{}{}", sizes.empty() ? "" : ", ", world.size);
+    last = world.size;
+  }
   std::string text = fmt::format("{} case{}, ranks {}, seed {}", plan.selected, plan.selected == 1 ? "" : "s", sizes, options.seed);
   if (options.repeat > 1) text += fmt::format(", {} times", options.repeat);
   if (options.order == Order::random) text += ", random order";
@@ -52,9 +79,10 @@ std::string heading(const Plan& plan, const PlanOptions& options) {
 }  // namespace
 
 int run_command(RunOptions options, const std::vector<std::string>& argv) {
-  options.plan.seed = choose_seed(options);
   SignalWatch signals;
   const Worker worker = ask_worker(options.worker, signals);
+  if (!options.rerun_failed.empty()) select_failed(options, worker.listing);
+  options.plan.seed = choose_seed(options);
   Plan selected = bounded_plan(worker.listing, options.plan);
   const RunDirectory directory = make_run_directory(options.out);
   if (options.out.empty()) {
@@ -68,7 +96,7 @@ int run_command(RunOptions options, const std::vector<std::string>& argv) {
   if (options.terminal.quiet && is_drawn) terminal.print(fmt::format("seed {}", options.plan.seed));  // nobody could repeat it else
   terminal.note(heading(selected, options.plan));
   reports::RunHead head = make_head(worker, selected, options.plan, argv);
-  const RunResult result = run_plan(worker, std::move(selected), directory, std::move(head), signals, terminal);
+  const RunResult result = run_plan(worker, std::move(selected), directory, std::move(head), signals, terminal, options.persistence);
 
   terminal.print(reports::summary(result.report, terminal.style()));
   terminal.note(fmt::format("report: {}", directory.report().string()));

@@ -104,6 +104,11 @@ class RunningWorld {
     blame_somebody_for_overrun();
     for (RankState& rank : ranks_) outcome_.remains.endings.push_back(std::move(rank.ending));
     outcome_.complete = !doomed_;
+    outcome_.overran = doom_reason_ == AbortReason::deadline;
+    for (int rank = 0; rank < plan_.size; ++rank) {
+      const Progress progress = page_.progress(rank);
+      outcome_.began = outcome_.began || progress.position >= 0 || progress.cases_ended > 0;
+    }
     outcome_.cut_short = doom_text_;
     return std::move(outcome_);
   }

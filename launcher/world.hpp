@@ -32,6 +32,8 @@ struct LiveView {
 struct WorldOutcome {
   Remains remains;
   bool complete = false;  ///< every rank left in order: nothing of the plan is left to run
+  bool began = false;     ///< some rank came to its first case
+  bool overran = false;   ///< it was a deadline that ended it
   std::string cut_short;  ///< why the world is not complete
   std::string infrastructure_error;  ///< why ranks could not meet or part, with what the guilty one said last
   int interrupted_by = 0;  ///< a signal to the launcher

@@ -24,6 +24,7 @@ struct Merged {
 std::map<std::string, Merged> by_id(const Report& report) {
   std::map<std::string, Merged> merged;
   for (const auto& result : report.cases) {
+    if (result.superseded) continue;
     auto& entry = merged[result.info.id];
     entry.verdict = std::max(entry.verdict, result.verdict);
     const auto& device = report.worlds.at(static_cast<std::size_t>(result.world)).device;

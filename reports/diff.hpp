@@ -40,7 +40,7 @@ struct Diff {
   bool regression() const;  ///< a new failure, a removed case, a new skip, or an exact measurement that changed
 };
 
-/// A repeated case counts with its strongest verdict and with all values that it measured.
+/// A repeated case counts with its strongest verdict and with all values that it measured, one that was tried again with its last attempt.
 Diff diff(const Report& before, const Report& after);
 nlohmann::ordered_json to_json(const Diff& diff);
 /// Unchanged cases are only counted.

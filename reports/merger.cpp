@@ -80,6 +80,7 @@ void Merger::open_world(const WorldPlan& plan, std::vector<CaseInfo> cases, std:
     result.info = std::move(info);
     result.world = static_cast<int>(report_.worlds.size() - 1);
     result.ranks.resize(size);
+    result.attempt = plan.attempt;
   }
   // A plan that is not what the launcher answers for is no evidence of anything.
   const auto planned = std::min(plan.cases.size(), positions_.size());
@@ -353,8 +354,25 @@ void Merger::defect(int rank, std::string_view sentence) {
   report_.worlds.back().defects.push_back(fmt::format("rank {} {}", rank, sentence));
 }
 
-void Merger::close_world() {
-  if (!is_open_) return;
+std::size_t Merger::answered() const {
+  std::size_t count = positions_.size();
+  const auto says_nothing = [&](std::size_t i) {
+    const auto& ranks = report_.cases[first_case_ + i].ranks;
+    return !positions_[i].different_case &&
+           std::ranges::all_of(ranks, [](const RankOutcome& rank) { return rank.outcome == Outcome::missing; });
+  };
+  while (count > 0 && says_nothing(count - 1)) --count;
+  return count;
+}
+
+void Merger::keep(std::size_t first) {
+  if (!is_open_ || first > positions_.size()) throw std::logic_error("Merger::keep: no world is open, or it has fewer cases");
+  report_.cases.resize(first_case_ + first);
+  positions_.resize(first);
+}
+
+std::span<const CaseResult> Merger::close_world() {
+  if (!is_open_) return {};
   while (next_rank_ < plan_.size) {
     RankStream none;
     none.defect = "there is none";
@@ -384,14 +402,22 @@ void Merger::close_world() {
     }
   }
   is_open_ = false;
+  return std::span(report_.cases).subspan(first_case_);
 }
 
 Report Merger::finish() {
   close_world();
-  // Stable: repetitions stay in the order in which worlds and plans have them.
+  // Stable: repetitions and attempts stay in the order in which worlds and plans have them.
   std::stable_sort(report_.cases.begin(), report_.cases.end(), [](const auto& a, const auto& b) { return a.info.id < b.info.id; });
   for (std::size_t i = 1; i < report_.cases.size(); ++i) {
-    if (report_.cases[i].info.id == report_.cases[i - 1].info.id) report_.cases[i].repetition = report_.cases[i - 1].repetition + 1;
+    CaseResult& before = report_.cases[i - 1];
+    CaseResult& result = report_.cases[i];
+    if (result.info.id != before.info.id) continue;
+    if (result.attempt > 0) {
+      before.superseded = true;
+    } else {
+      result.repetition = before.repetition + 1;
+    }
   }
   return std::exchange(report_, {});
 }

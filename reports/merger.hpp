@@ -16,6 +16,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -44,6 +45,13 @@ class Merger {
   /// and for more streams than ranks.
   void add(RankStream stream);
 
+  /// Of the open world, whose streams have all been added: how many of its first cases it says anything about.
+  std::size_t answered() const;
+  /// The open world answers for so many of its first cases; another one is to run the rest.
+  void keep(std::size_t first);
+  /// Closes the open world; its cases, in the order of its plan. Valid until the next call.
+  std::span<const CaseResult> close_world();
+
   /// Leaves the merger empty.
   Report finish();
 
@@ -58,7 +66,6 @@ class Merger {
     std::vector<int> waiting;  ///< ranks that were stopped before it: released if another began it
   };
 
-  void close_world();
   std::string why_untrusted(const RankStream& stream, int rank);
   void take_case(StreamedCase& streamed, int rank, std::size_t position);
   void take_failures(CaseResult& result, StreamedCase& streamed, int rank, bool released);

@@ -16,9 +16,11 @@ bool is_exact(std::string_view device, std::string_view unit) {
 std::map<Verdict, std::size_t> Report::counts() const {
   std::map<Verdict, std::size_t> counts;
   for (const auto verdict : all_verdicts) counts[verdict] = 0;
-  for (const auto& result : cases) ++counts[result.verdict];
+  for (const auto& result : cases) counts[result.verdict] += result.superseded ? 0 : 1;
   return counts;
 }
+
+std::size_t Report::counted() const { return static_cast<std::size_t>(std::ranges::count(cases, false, &CaseResult::superseded)); }
 
 std::vector<std::string> Report::flaky() const {
   std::vector<std::string> ids;
@@ -42,6 +44,19 @@ struct WorldEnd {
   bool never_began = true;  ///< not one of its ranks
 };
 
+/// Whether the worlds' deaths are those of cases that have been tried again: then those decide.
+std::vector<bool> superseded_worlds(const Report& report) {
+  std::vector<bool> any(report.worlds.size()), all(report.worlds.size(), true);
+  for (const auto& result : report.cases) {
+    if (result.verdict != Verdict::crashed && result.verdict != Verdict::hung) continue;
+    const auto world = static_cast<std::size_t>(result.world);
+    any.at(world) = true;
+    all.at(world) = all.at(world) && result.superseded;
+  }
+  for (std::size_t world = 0; world < any.size(); ++world) all[world] = all[world] && any[world];
+  return all;
+}
+
 WorldEnd end_of(const WorldResult& world) {
   WorldEnd end;
   bool left = false;
@@ -61,7 +76,10 @@ ExitCode exit_code(const Report& report, std::optional<std::size_t> allowed_skip
   const auto counts = report.counts();
   bool died = counts.at(Verdict::crashed) + counts.at(Verdict::hung) > 0;
   bool defective = counts.at(Verdict::disagreed) + counts.at(Verdict::not_run) > 0 || report.cases.empty();
-  for (const auto& world : report.worlds) {
+  const std::vector<bool> superseded = superseded_worlds(report);
+  for (std::size_t i = 0; i < report.worlds.size(); ++i) {
+    const auto& world = report.worlds[i];
+    if (superseded[i]) continue;
     const auto end = end_of(world);
     // What comes after a world that died may not be tried at all.
     if (end.could_not_take_part && !(end.never_began && died)) return infrastructure;

@@ -63,6 +63,8 @@ struct CaseResult {
   CaseInfo info;
   int world = 0;                  ///< index into worlds
   std::uint64_t repetition = 0;   ///< of the same id in this run, from 0
+  int attempt = 0;                ///< how often it had ended badly before it was tried again here
+  bool superseded = false;        ///< a later attempt says what counts
   Verdict verdict = Verdict::not_run;
   std::uint64_t assertions = 0;   ///< over all ranks
   std::vector<RankOutcome> ranks;
@@ -87,9 +89,11 @@ struct Report {
   std::vector<WorldResult> worlds;
   std::vector<CaseResult> cases;  ///< by id, then repetition
 
-  /// All verdicts are keys.
+  /// Of the results that count; all verdicts are keys.
   std::map<Verdict, std::size_t> counts() const;
-  /// Ids that passed in one repetition and were bad in another, sorted.
+  /// Results that count: all but those that a later attempt supersedes.
+  std::size_t counted() const;
+  /// Ids that passed in one repetition or attempt and were bad in another, sorted.
   std::vector<std::string> flaky() const;
 };
 

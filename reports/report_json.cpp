@@ -66,26 +66,29 @@ ordered_json json_of(const CaseResult& result, bool flaky) {
   ordered_json failures = ordered_json::array();
   for (const auto& failure : result.failures) failures.push_back(json_of(failure));
   const auto& info = result.info;
-  return {{"id", info.id},
-          {"suite", info.suite},
-          {"params", info.params},
-          {"world_size", info.world_size},
-          {"world", result.world},
-          {"repetition", result.repetition},
-          {"clauses", info.clauses},
-          {"tags", info.tags},
-          {"needs", info.needs},
-          {"file", info.file},
-          {"line", info.line},
-          {"verdict", to_string(result.verdict)},
-          {"flaky", flaky},
-          {"assertions", result.assertions},
-          {"measurements", std::move(measurements)},
-          {"ranks", std::move(ranks)},
-          {"notes", result.notes},
-          {"failures", std::move(failures)},
-          {"failures_left_out", result.failures_left_out},
-          {"duration_ns", result.duration_ns}};
+  ordered_json json{{"id", info.id},
+                    {"suite", info.suite},
+                    {"params", info.params},
+                    {"world_size", info.world_size},
+                    {"world", result.world},
+                    {"repetition", result.repetition},
+                    {"clauses", info.clauses},
+                    {"tags", info.tags},
+                    {"needs", info.needs},
+                    {"file", info.file},
+                    {"line", info.line},
+                    {"verdict", to_string(result.verdict)},
+                    {"flaky", flaky},
+                    {"assertions", result.assertions},
+                    {"measurements", std::move(measurements)},
+                    {"ranks", std::move(ranks)},
+                    {"notes", result.notes},
+                    {"failures", std::move(failures)},
+                    {"failures_left_out", result.failures_left_out},
+                    {"duration_ns", result.duration_ns}};
+  if (result.attempt > 0) json["attempt"] = result.attempt;
+  if (result.superseded) json["superseded"] = true;
+  return json;
 }
 
 Outcome read_outcome(const Fields& fields, const ordered_json& json) {
@@ -133,6 +136,8 @@ CaseResult read_case(const ordered_json& json) {
   for (const auto& rank : ranks) read_rank(rank, result);
   result.notes = fields.texts("notes");
   for (const auto& failure : fields.array("failures")) result.failures.push_back(read_failure(failure));
+  if (fields.has("attempt")) result.attempt = fields.integer<int>("attempt");
+  if (fields.has("superseded")) result.superseded = fields.boolean("superseded");
   result.failures_left_out = fields.integer<std::uint64_t>("failures_left_out");
   result.duration_ns = fields.integer<std::int64_t>("duration_ns");
   return result;
@@ -160,7 +165,7 @@ WorldResult read_world(const ordered_json& json) {
 }
 
 ordered_json summary_of(const Report& report, std::size_t flaky) {
-  ordered_json summary{{"cases", report.cases.size()}};
+  ordered_json summary{{"cases", report.counted()}};
   for (const auto& [verdict, count] : report.counts()) summary[std::string(to_string(verdict))] = count;
   summary["flaky"] = flaky;
   summary["waived"] = 0;  // no case can be waived yet, so none is

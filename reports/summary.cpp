@@ -169,6 +169,7 @@ std::string scenarios_text(const CaseResult& result, const Report& report, const
 }
 
 std::string repetition_of(const CaseResult& result) {
+  if (result.attempt > 0 || result.superseded) return fmt::format(" (attempt {})", result.attempt + 1);
   return result.repetition == 0 ? std::string() : fmt::format(" (repetition {})", result.repetition);
 }
 
@@ -274,7 +275,8 @@ std::string not_run_text(const Report& report, const TextStyle& style, const Pai
 
 std::string last_line(const Report& report, const Paint& paint) {
   const auto counts = report.counts();
-  std::string text = fmt::format("{} {} in {} {}:", report.cases.size(), report.cases.size() == 1 ? "case" : "cases", report.worlds.size(),
+  const std::size_t cases = report.counted();
+  std::string text = fmt::format("{} {} in {} {}:", cases, cases == 1 ? "case" : "cases", report.worlds.size(),
                                  report.worlds.size() == 1 ? "world" : "worlds");
   const char* separator = " ";
   for (const auto verdict : all_verdicts) {

@@ -19,6 +19,9 @@ void to_json(nlohmann::ordered_json& json, const WorldPlan& plan) {
                                 {"cases", plan.cases},
                                 {"case_timeout_ms", plan.case_timeout.count()},
                                 {"trace", plan.trace}};
+  if (plan.planned >= 0) json["planned"] = plan.planned;
+  if (plan.continues) json["continues"] = {{"world", plan.continues->world}, {"from", plan.continues->from}};
+  if (plan.attempt > 0) json["attempt"] = plan.attempt;
   if (!plan.scenario.empty()) json["scenario"] = plan.scenario.string();
 }
 
@@ -39,6 +42,12 @@ void from_json(const nlohmann::ordered_json& json, WorldPlan& plan) {
   if (timeout < 1) refuse(fields.where("case_timeout_ms"), "at least 1", json["case_timeout_ms"]);
   plan.case_timeout = std::chrono::milliseconds(timeout);
   plan.trace = fields.boolean("trace");
+  if (fields.has("planned")) plan.planned = fields.integer<int>("planned");
+  if (fields.has("continues")) {
+    const Fields continues(fields.object("continues"), "world plan: \"continues\"");
+    plan.continues = {.world = continues.integer<int>("world"), .from = continues.integer<std::uint64_t>("from")};
+  }
+  if (fields.has("attempt")) plan.attempt = fields.integer<int>("attempt");
   if (fields.has("scenario")) plan.scenario = fields.text("scenario");
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,13 @@ namespace shardproof {
 
 /// For a rank to come to its first case. A world of many ranks on few cores takes its time.
 inline constexpr std::chrono::milliseconds joining_limit{30'000};
+
+/// A world that ran what an earlier one had not come to when a rank ended it.
+struct Continuation {
+  int world = 0;           ///< the earlier one's number in the run: it answers for its cases before `from`, and for no others
+  std::uint64_t from = 0;  ///< this world's cases are those of the earlier one from here on
+  friend bool operator==(const Continuation&, const Continuation&) = default;
+};
 
 struct WorldPlan {
   int size = 1;
@@ -26,6 +34,9 @@ struct WorldPlan {
   std::vector<std::string> cases;     ///< ids in the order to run; a repeated case stands several times
   std::chrono::milliseconds case_timeout{60'000};
   bool trace = false;                 ///< write each case's recorded facts to `traces/`
+  int planned = -1;                   ///< which of the run's planned worlds this is, or continues; -1: none of them
+  std::optional<Continuation> continues;
+  int attempt = 0;                    ///< how often its cases have ended badly before
   std::filesystem::path scenario;     ///< to be played as the case `play_case_id(size)`; empty for none
 };
 

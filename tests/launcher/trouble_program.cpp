@@ -1,5 +1,6 @@
 // A program of ranked cases as a user would write it, but for what its ranks do to themselves. TROUBLE in the environment names what goes
 // wrong before a rank has even joined.
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -15,6 +16,15 @@ bool in_trouble(const char* name) {
   const char* const trouble = getenv("TROUBLE");
   const char* const rank = getenv("SHARDPROOF_RANK");
   return trouble != nullptr && rank != nullptr && std::strcmp(trouble, name) == 0 && std::strcmp(rank, "1") == 0;
+}
+
+/// How often this has been called in all processes that have the same COUNTER, a file that grows by a byte each time.
+int count() {
+  const int file = open(getenv("COUNTER"), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  if (file < 0 || write(file, "x", 1) != 1) abort();
+  const off_t size = lseek(file, 0, SEEK_END);
+  close(file);
+  return static_cast<int>(size);
 }
 
 /// For ever: whoever is here has to be killed.
@@ -82,6 +92,17 @@ RANKED_TEST_CASE("bad/hangs", ranks(2)) {
 RANKED_TEST_CASE("bad/waits", ranks(2)) {
   std::fprintf(stderr, "here %d\n", static_cast<int>(getpid()));
   if (rank.index() == 1) stay();
+  rank.world().barrier();
+  CHECK(true);
+}
+
+RANKED_TEST_CASE("flaky/third_time", ranks(2), tags("counts")) {
+  if (rank.index() == 0) CHECK(count() == 3);
+  CHECK(rank.world().size() == 2);
+}
+
+RANKED_TEST_CASE("flaky/dies_once", ranks(2), tags("counts")) {
+  if (rank.index() == 1 && count() == 1) ::raise(SIGKILL);
   rank.world().barrier();
   CHECK(true);
 }

@@ -45,7 +45,8 @@ TEST_CASE("a world that ends in order says so of every rank, and leaves no meeti
   const Watched watched = watch(directory, {"good/stays[W=2]"}, launch_with(""));
   CHECK(watched.outcome.complete);
   CHECK(watched.outcome.infrastructure_error.empty());
-  CHECK(watched.outcome.remains.endings == std::vector<Ending>{{.rank = 0, .how = Ending::How::exited}, {.rank = 1, .how = Ending::How::exited}});
+  CHECK(watched.outcome.remains.endings ==
+        std::vector<Ending>{{.rank = 0, .how = Ending::How::exited}, {.rank = 1, .how = Ending::How::exited}});
   CHECK(nlohmann::ordered_json::parse(text_of(directory / "world/plan.json")).get<WorldPlan>().nonce == watched.plan.nonce);
   CHECK(watched.plan.nonce.size() == 32);
   CHECK_FALSE(std::filesystem::exists(watched.plan.rendezvous));

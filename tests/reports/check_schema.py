@@ -32,7 +32,7 @@ FREE = {"environment", "machine", "params", "measurements"}
 
 
 def is_optional(place):
-    if place[-1] in ("explanation", "is_cause"):
+    if place[-1] in ("attempt", "explanation", "is_cause", "superseded"):
         return True
     return (len(place) > 1 and place[-2] in FREE) or place[-1] == "reason" and place[-3] == "ranks"
 
