@@ -49,8 +49,8 @@ constexpr char stable_footer[] = "Exit codes: 0 printed; 2 usage, a report that 
 
 /// Options as they were written. Their meaning is found after all of them have been read, by rules and in words of our own.
 struct Texts {
-  std::string order = "listed", shard = "1/1", color = "auto", timeout = "60", repeat = "1", retries = "0", max_hangs = "5";
-  std::optional<std::string> seed, allowed_skips;
+  std::string order = "listed", shard = "1/1", color = "auto", repeat = "1", retries = "0", max_hangs = "5";
+  std::optional<std::string> seed, allowed_skips, timeout;
   std::vector<std::string> ranks;
 };
 
@@ -108,8 +108,10 @@ void add_plan(CLI::App& command, PlanOptions& plan, Texts& texts) {
   command.add_option("--subject", plan.subject, "The engine under test (default: the worker's first)")->option_text("NAME");
   command.add_option("--device", plan.device, "What runs the work")->option_text("NAME=sim");
   command.add_option("--fabric", plan.fabric, "What moves bytes between ranks")->option_text("NAME=shm");
-  command.add_option("--timeout", texts.timeout, "Seconds that a case may take. Its ranks are then told to leave, and killed 2 s later")
-      ->option_text("SECONDS=60");
+  command
+      .add_option("--timeout", texts.timeout,
+                  "Seconds that every case may take (default: what it says, else 60; more where ranks share cores)")
+      ->option_text("SECONDS");
 }
 
 void declare_run(CLI::App& app, RunOptions& run, Texts& texts) {
@@ -187,7 +189,8 @@ void declare_play(CLI::App& app, PlayOptions& play, Texts& texts) {
   command.add_option("--ranks", texts.ranks, "World size")->option_text("N=2");
   command.add_option("--subject", play.subject, "The engine that plays (default: the worker's first)")->option_text("NAME");
   add_fault(command, play.fault);
-  command.add_option("--timeout", texts.timeout, "Seconds that it may take")->option_text("SECONDS=60");
+  command.add_option("--timeout", texts.timeout, "Seconds that it may take (default: 60; more where ranks share cores)")
+      ->option_text("SECONDS");
   command.add_flag("--json", play.json, "As JSON, with all values");
   command.add_option("--trace", play.trace, "Write a trace that Perfetto opens to this file")->option_text("FILE");
   command.add_option("--out", play.out, "Keep streams, logs and report in this new or empty directory")->option_text("DIRECTORY");
@@ -255,7 +258,7 @@ void require_given(const CLI::App& command, const std::vector<std::pair<const ch
 void convert_plan(const CLI::App& command, const Texts& texts, PlanOptions& plan) {
   plan.filters = command.remaining();
   plan.ranks = world_sizes(texts.ranks);
-  plan.timeout = timeout(texts.timeout);
+  if (texts.timeout) plan.timeout = timeout(*texts.timeout);
 }
 
 std::optional<std::size_t> allowed_skips(const Texts& texts) {
@@ -301,7 +304,7 @@ Options convert(const CLI::App& command, Everything all) {
     const std::vector<int> sizes = world_sizes(texts.ranks);
     if (sizes.size() > 1) throw CommandError(usage, fmt::format("--ranks {}: play takes one world size", fmt::join(texts.ranks, ",")));
     if (!sizes.empty()) all.play.ranks = sizes.front();
-    all.play.timeout = timeout(texts.timeout);
+    if (texts.timeout) all.play.timeout = timeout(*texts.timeout);
     all.play.terminal.color = color;
     return std::move(all.play);
   }

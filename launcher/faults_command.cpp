@@ -10,6 +10,7 @@
 #include "launcher/commands.hpp"
 #include "launcher/kill_matrix.hpp"
 #include "launcher/launcher.hpp"
+#include "launcher/machine.hpp"
 #include "launcher/output.hpp"
 #include "launcher/run.hpp"
 #include "launcher/standard_streams.hpp"
@@ -93,6 +94,7 @@ int faults_command(FaultsOptions options, const std::vector<std::string>& argv) 
   if (judged.faults.empty())
     throw CommandError(usage, "no selected case checks a clause that a fault breaks (`shardproof list --clauses`)");
   options.plan.ranks.clear();
+  options.plan.cores = usable_cores();
 
   Terminal terminal(options.json ? stderr : stdout, options.terminal);
   const bool keep = !options.out.empty();

@@ -28,12 +28,6 @@ std::string field(const std::filesystem::path& file, std::string_view key) {
   return "";
 }
 
-int usable_cores() {
-  cpu_set_t cores;
-  CPU_ZERO(&cores);
-  return sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 0;
-}
-
 /// A work tree's `.git` is a directory, or a file that names one.
 std::filesystem::path git_directory(const std::filesystem::path& entry) {
   if (std::filesystem::is_directory(entry)) return entry;
@@ -58,6 +52,12 @@ std::string commit_of(const std::filesystem::path& git) {
 }
 
 }  // namespace
+
+int usable_cores() {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  return sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 0;
+}
 
 std::map<std::string, std::string> machine_facts() {
   std::map<std::string, std::string> facts;

@@ -8,6 +8,9 @@
 
 namespace shardproof::launcher {
 
+/// Cores that this process may use; 0: unknown.
+int usable_cores();
+
 /// host, kernel, architecture, cpu, cores (those that this process may use).
 std::map<std::string, std::string> machine_facts();
 

@@ -68,7 +68,7 @@ struct PlayOptions {
   std::filesystem::path worker;
   std::filesystem::path out;    ///< empty to keep nothing
   std::filesystem::path trace;  ///< a file for Perfetto; empty for none
-  std::chrono::milliseconds timeout{60'000};
+  std::optional<std::chrono::milliseconds> timeout;
   bool json = false;
   TerminalOptions terminal;
 };

@@ -79,7 +79,7 @@ void require_in_range(const PlanOptions& options) {
     }
   }
   if (options.repeat < 1) throw CommandError(usage, fmt::format("--repeat {}: at least once", options.repeat));
-  if (options.timeout.count() < 1) throw CommandError(usage, "--timeout: must be longer than nothing");
+  if (options.timeout && options.timeout->count() < 1) throw CommandError(usage, "--timeout: must be longer than nothing");
 }
 
 void keep_sizes(std::vector<CaseInfo>& cases, const std::vector<int>& wanted) {
@@ -141,6 +141,12 @@ std::vector<CaseInfo> select_cases(const Listing& listing, std::span<const std::
   return select(listing.cases, filters);
 }
 
+namespace {
+
+int ranks_per_core(int ranks, int cores) { return cores < 1 ? 1 : (ranks + cores - 1) / cores; }
+
+}  // namespace
+
 WorldPlan world_of(const Listing& listing, const PlanOptions& options, int size) {
   require_in_range(options);
   require_known("device", options.device, {"sim"});
@@ -155,13 +161,13 @@ WorldPlan world_of(const Listing& listing, const PlanOptions& options, int size)
   world.subject = !options.subject.empty() || listing.subjects.empty() ? options.subject : listing.subjects.front().name;
   world.fault = options.fault;
   world.seed = options.seed;
-  world.case_timeout = options.timeout;
+  world.case_timeout = options.timeout.value_or(usual_timeout * ranks_per_core(size, options.cores));
   world.trace = options.trace;
   return world;
 }
 
 Plan plan(const Listing& listing, const PlanOptions& options) {
-  const WorldPlan any = world_of(listing, options, 1);  // what is wrong with the settings comes before what is wrong with the filters
+  world_of(listing, options, 1);  // what is wrong with the settings comes before what is wrong with the filters
 
   std::vector<CaseInfo> cases = select_cases(listing, options.filters);
   if (!options.ranks.empty()) keep_sizes(cases, options.ranks);
@@ -172,12 +178,19 @@ Plan plan(const Listing& listing, const PlanOptions& options) {
   result.selected = cases.size();
   result.partial = cases.size() < listing.cases.size();
   std::map<int, std::vector<std::string>> by_size;
-  for (CaseInfo& info : cases) by_size[info.world_size].push_back(std::move(info.id));
+  std::map<std::string, std::chrono::milliseconds> timeouts;
+  for (CaseInfo& info : cases) {
+    if (info.timeout_ms > 0 && !options.timeout)
+      timeouts[info.id] = std::chrono::milliseconds(info.timeout_ms) * ranks_per_core(info.world_size, options.cores);
+    by_size[info.world_size].push_back(std::move(info.id));
+  }
 
   std::uint64_t random = options.seed;
   const auto add_world = [&](int size, std::vector<std::string> ids) {
-    WorldPlan& world = result.worlds.emplace_back(any);
-    world.size = size;
+    WorldPlan& world = result.worlds.emplace_back(world_of(listing, options, size));
+    for (const std::string& id : ids) {
+      if (const auto own = timeouts.find(id); own != timeouts.end()) world.timeouts.insert(*own);
+    }
     world.planned = static_cast<int>(result.worlds.size()) - 1;
     world.cases = std::move(ids);
   };

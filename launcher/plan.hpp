@@ -38,7 +38,8 @@ struct PlanOptions {
   int repeat = 1;          ///< the whole selection, as often
   bool isolate = false;    ///< each case, and each repetition of it, in a world of its own
   Shard shard;
-  std::chrono::milliseconds timeout{60'000};
+  std::optional<std::chrono::milliseconds> timeout;  ///< for every case, as it is; none: each case's own or the usual one, stretched
+  int cores = 0;           ///< times are stretched by the ranks that share one; 0: every rank has its own
   bool trace = false;
 };
 
@@ -53,6 +54,9 @@ struct Plan {
   std::size_t selected = 0;       ///< cases, each counted once
   bool partial = false;           ///< the worker has cases that are not selected
 };
+
+/// Of a case that says nothing of its own, where every rank has a core.
+inline constexpr std::chrono::milliseconds usual_timeout{60'000};
 
 /// A world of this size with the settings of `options`, without cases. Throws CommandError (usage) naming what does not exist and what there
 /// is instead.

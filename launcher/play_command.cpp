@@ -10,6 +10,7 @@
 #include "harness/rendezvous/rendezvous_directory.hpp"
 #include "launcher/commands.hpp"
 #include "launcher/launcher.hpp"
+#include "launcher/machine.hpp"
 #include "launcher/output.hpp"
 #include "launcher/records.hpp"
 #include "launcher/run.hpp"
@@ -28,6 +29,7 @@ PlanOptions plan_options(const PlayOptions& options) {
   result.subject = options.subject;
   result.fault = options.fault;
   result.timeout = options.timeout;
+  result.cores = usable_cores();
   return result;
 }
 

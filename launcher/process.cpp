@@ -95,7 +95,7 @@ Process Process::spawn(const Command& command) {
 
 Process::~Process() {
   if (end_ || !descriptor_) return;  // collected, or moved from
-  kill_group();
+  signal_group(SIGKILL);
   try {
     wait(std::chrono::steady_clock::now() + unkillable_after);
   } catch (const std::system_error&) {
@@ -103,9 +103,9 @@ Process::~Process() {
   }
 }
 
-void Process::kill_group() noexcept {
+void Process::signal_group(int number) noexcept {
   // Uncollected, the child keeps its number, and with it that of its group, from being used again.
-  if (!end_) ::kill(-pid_, SIGKILL);
+  if (!end_) ::kill(-pid_, number);
 }
 
 std::optional<Exit> Process::collect() {
@@ -116,7 +116,7 @@ std::optional<Exit> Process::collect() {
     throw std::system_error(errno, std::generic_category(), fmt::format("waitid for process {}, which is our child", pid_));
   }
   if (info.si_pid == 0) return std::nullopt;
-  kill_group();
+  signal_group(SIGKILL);
   waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG);
   end_ = Exit{.signalled = info.si_code != CLD_EXITED, .code = info.si_status};
   return end_;

@@ -1,7 +1,7 @@
 // A child process and all that it starts: spawned into a process group of its own, waited for on a descriptor, and gone when its handle is.
 //
 //   Process child = Process::spawn({.program = "worker", .environment = {...}, .standard_output = out.get(), .standard_error = err.get()});
-//   if (!child.wait(deadline)) child.kill_group();
+//   if (!child.wait(deadline)) child.signal_group(SIGKILL);
 //
 // A child must not outlive its launcher when that is killed: only the child itself can arrange for it (PR_SET_PDEATHSIG).
 #pragma once
@@ -56,8 +56,8 @@ class Process {
   std::optional<Exit> collect();
   /// The same, waiting until the deadline.
   std::optional<Exit> wait(Deadline deadline);
-  /// SIGKILL to the child and all that it started. Nothing once it has been collected.
-  void kill_group() noexcept;
+  /// To the child and all that it started. Nothing once it has been collected.
+  void signal_group(int number) noexcept;
   /// Lets go of a process that cannot be killed: nothing waits for it any more.
   void leave_behind() noexcept { descriptor_ = FileDescriptor(); }
 

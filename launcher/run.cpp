@@ -39,6 +39,9 @@ class Run {
         terminal_(terminal),
         persistence_(persistence),
         index_(worker.listing.cases),
+        launch_{.worker = worker.program,
+                .environment = worker.environment,
+                .notice = [&terminal](const std::string& line) { terminal.note(line); }},
         tracker_(total_cases(plan.worlds)),
         pending_(std::make_move_iterator(plan.worlds.begin()), std::make_move_iterator(plan.worlds.end())) {}
 
@@ -79,8 +82,7 @@ class Run {
       const WorldDirectory directory = directory_.world(number);
       WorldOutcome outcome;
       try {
-        outcome = run_world(plan, directory, {.worker = worker_.program, .environment = worker_.environment}, signals_,
-                            terminal_.view(tracker_, plan));
+        outcome = run_world(plan, directory, launch_, signals_, terminal_.view(tracker_, plan));
       } catch (const std::exception& error) {
         add_not_started(merger_, plan, index_, error.what());
         throw;
@@ -174,6 +176,7 @@ class Run {
   Terminal& terminal_;
   const Persistence persistence_;
   CaseIndex index_;
+  const WorldLaunch launch_;
   ProgressTracker tracker_;
   int begun_ = 0;
   int hangs_ = 0;

@@ -6,6 +6,7 @@
 
 #include "launcher/commands.hpp"
 #include "launcher/launcher.hpp"
+#include "launcher/machine.hpp"
 #include "launcher/output.hpp"
 #include "launcher/report_file.hpp"
 #include "launcher/run.hpp"
@@ -83,6 +84,7 @@ int run_command(RunOptions options, const std::vector<std::string>& argv) {
   const Worker worker = ask_worker(options.worker, signals);
   if (!options.rerun_failed.empty()) select_failed(options, worker.listing);
   options.plan.seed = choose_seed(options);
+  options.plan.cores = usable_cores();
   Plan selected = bounded_plan(worker.listing, options.plan);
   const RunDirectory directory = make_run_directory(options.out);
   if (options.out.empty()) {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -18,10 +19,13 @@
 #include "harness/protocol/json_text.hpp"
 #include "harness/rendezvous/file_store.hpp"
 #include "harness/rendezvous/rendezvous_directory.hpp"
+#include "launcher/case_clock.hpp"
+#include "launcher/evidence.hpp"
 #include "launcher/launcher.hpp"
 #include "launcher/output.hpp"
 #include "launcher/poller.hpp"
 #include "launcher/process.hpp"
+#include "reports/explanation.hpp"
 
 namespace shardproof::launcher {
 namespace {
@@ -32,11 +36,17 @@ using std::chrono::milliseconds;
 /// Key of the signal descriptor; ranks have their own numbers.
 constexpr std::uint64_t signal_key = ~std::uint64_t{0};
 
+/// Keys from here on belong to what looks at ranks that hang.
+constexpr std::uint64_t evidence_keys = std::uint64_t{1} << 32;
+
 /// Released ranks leave within milliseconds; the rest are not coming. More of them on few cores take longer to write their last line.
-/// After an overrun, who does not leave is who is to blame: a busy machine must not choose.
-milliseconds grace(AbortReason reason, int world_size) {
-  return milliseconds((reason == AbortReason::deadline ? 2000 : 400) + 2 * world_size);
-}
+milliseconds grace(int world_size) { return milliseconds(400 + 2 * world_size); }
+
+/// For whoever has to be asked by SIGTERM: its handlers may have something to save.
+constexpr milliseconds last_words{500};
+
+/// Between two looks at ranks that are overdue: who has gone on meanwhile is slow, not stuck.
+constexpr milliseconds second_look{100};
 
 std::string make_nonce() {
   std::array<unsigned char, 16> bytes{};
@@ -82,8 +92,6 @@ std::string tail(const std::filesystem::path& file) {
   return text;
 }
 
-std::string seconds(milliseconds time) { return fmt::format("{} s", static_cast<double>(time.count()) / 1000.0); }
-
 class RunningWorld {
  public:
   RunningWorld(const WorldPlan& plan, const WorldDirectory& directory, const WorldLaunch& launch, SignalWatch& signals,
@@ -94,6 +102,7 @@ class RunningWorld {
         signals_(signals),
         view_(view),
         page_(ControlPage::create(plan.rendezvous / "control", plan.size, plan.nonce)),
+        clock_(plan, page_, launch.joining),
         ranks_(static_cast<std::size_t>(plan.size)) {
     for (int rank = 0; rank < plan.size; ++rank) at(rank).ending.rank = rank;
   }
@@ -103,7 +112,8 @@ class RunningWorld {
     watch();
     blame_somebody_for_overrun();
     for (RankState& rank : ranks_) outcome_.remains.endings.push_back(std::move(rank.ending));
-    outcome_.complete = !doomed_;
+    outcome_.complete = !is_doomed();
+    if (outcome_.complete) outcome_.remains.flight.reset();
     outcome_.overran = doom_reason_ == AbortReason::deadline;
     for (int rank = 0; rank < plan_.size; ++rank) {
       const Progress progress = page_.progress(rank);
@@ -116,10 +126,7 @@ class RunningWorld {
  private:
   struct RankState {
     std::optional<Process> process;  ///< none: not started, or ended
-    bool killed = false;             ///< by us
     std::string overrun;  ///< what it has not done in time
-    Progress seen;
-    Deadline seen_at;  ///< when it was first seen to be there
     Ending ending;
   };
 
@@ -148,9 +155,8 @@ class RunningWorld {
         return;
       }
     }
-    const Deadline now = Clock::now();
-    for (RankState& rank : ranks_) rank.seen_at = now;
-    next_check_ = now + std::min(launch_.joining, plan_.case_timeout);
+    clock_.start(Clock::now());
+    next_check_ = clock_.look([](int) { return false; }, Clock::now()).next;
   }
 
   void give_up_spawning(int first, const std::string& why) {
@@ -171,17 +177,10 @@ class RunningWorld {
     while (alive_ > 0) {
       const std::vector<std::uint64_t> ready = poller_.wait(view_ ? std::min(next_check_, next_view) : next_check_);
       note_endings(ready);
+      if (evidence_) look_on(ready);
       if (std::find(ready.begin(), ready.end(), signal_key) != ready.end()) note_signal();
       const Deadline now = Clock::now();
-      if (alive_ > 0 && now >= next_check_) {
-        if (!doomed_) {
-          check_deadlines(now);
-        } else if (!killed_) {
-          kill_the_rest(now);
-        } else {
-          abandon_the_rest();
-        }
-      }
+      if (alive_ > 0 && now >= next_check_) check(now);
       if (view_ && now >= next_view) {
         view_->show(page_);
         next_view = now + view_->interval;
@@ -189,11 +188,22 @@ class RunningWorld {
     }
   }
 
+  void check(Deadline now) {
+    switch (phase_) {
+      case Phase::running: return check_deadlines(now);
+      case Phase::looking: return;  // see look_on
+      case Phase::leaving: return ask_the_rest(now);
+      case Phase::asked: return kill_the_rest(now);
+      case Phase::killed: return abandon_the_rest();
+    }
+  }
+
   /// When several ranks have ended since the last look, one that died explains one that gave up: signals come first.
   void note_endings(const std::vector<std::uint64_t>& ready) {
     std::vector<std::pair<int, Exit>> ended;
     for (const std::uint64_t key : ready) {
-      if (key == signal_key) continue;
+      if (key >= evidence_keys) continue;
+      evidence_.reset();  // while the numbers of the processes it looks at are still theirs
       const int rank = static_cast<int>(key);
       if (const auto end = at(rank).process->collect()) ended.emplace_back(rank, *end);
     }
@@ -212,13 +222,18 @@ class RunningWorld {
     const Progress progress = page_.progress(rank);
     const bool in_order = !end.signalled && end.code == 0 && progress.left;
     const bool released = !end.signalled && end.code == rank_released && progress.position < 0;
-    const bool consequence = released || (doomed_ && rank != self_confessed_);
+    const bool consequence = released || (is_doomed() && rank != self_confessed_);
     Ending& ending = state.ending;
     ending.code = end.code;
     ending.position = in_order ? -1 : progress.position;
-    if (end.signalled) {
-      const bool ours = state.killed && end.code == SIGKILL;
-      ending.how = !ours ? Ending::How::signalled : !state.overrun.empty() ? Ending::How::overran : stopped();
+    const bool was_asked = phase_ == Phase::asked || phase_ == Phase::killed;
+    const bool was_killed = phase_ == Phase::killed && end.signalled && end.code == SIGKILL;
+    if (was_killed || (was_asked && end.signalled && end.code == SIGTERM)) {
+      ending.how = !state.overrun.empty() ? Ending::How::overran : stopped();
+    } else if (end.signalled) {
+      ending.how = Ending::How::signalled;
+    } else if (was_asked && !state.overrun.empty() && !in_order) {
+      ending.how = Ending::How::overran;  // it handles SIGTERM
     } else {
       // A released rank may well say that it did not leave in order: that is the culprit's doing.
       ending.how = consequence && !in_order ? stopped() : Ending::How::exited;
@@ -227,7 +242,7 @@ class RunningWorld {
     if (ending.how == Ending::How::overran) tell_overrun(state);
     if (in_order || ending.how == stopped() || ending.how == Ending::How::overran) return;
 
-    ending.text = fmt::format("rank {} ended with {} {}", rank, describe(end), place(progress));
+    ending.text = fmt::format("rank {} ended with {} {}", rank, describe(end), clock_.place(rank));
     if (consequence) return;
     ending.last_words = tail(directory_.standard_error(rank));
     const bool began = progress.position >= 0 || progress.cases_ended > 0;
@@ -238,13 +253,13 @@ class RunningWorld {
     }
     // A rank that left in order and then failed holds up nobody: the others finish what they have.
     if (progress.left) return;
-    ending.is_cause = !doomed_;
+    ending.is_cause = !is_doomed();
     doom({.culprit = rank, .reason = AbortReason::died, .text = ending.text});
   }
 
   /// A rank that gives up ends its world itself, and may be the last whose end is seen here.
   void adopt_doom() {
-    if (doomed_) return;
+    if (is_doomed()) return;
     if (const auto abort = page_.doomed()) {
       doom(*abort);
       self_confessed_ = abort->culprit;
@@ -254,6 +269,7 @@ class RunningWorld {
   void note_signal() {
     while (const auto number = signals_.take()) {
       if (outcome_.interrupted_by != 0) {
+        if (phase_ == Phase::leaving) phase_ = Phase::asked;
         next_check_ = Clock::now();  // asked twice: no grace
         continue;
       }
@@ -265,71 +281,88 @@ class RunningWorld {
 
   /// Looks at every rank and sets the time of the next look: cases that begin meanwhile are due later than that.
   void check_deadlines(Deadline now) {
-    std::vector<int> overdue;
-    next_check_ = now + plan_.case_timeout;
+    const CaseClock::Look look = clock_.look([this](int rank) { return at(rank).process.has_value(); }, now);
+    next_check_ = look.next;
+    if (look.slow && launch_.notice) tell_slow(*look.slow);
+    if (!look.overdue.empty()) overrun(look.overdue, now);
+  }
+
+  void tell_slow(std::uint64_t position) {
+    const milliseconds time = plan_.time_for(position);
+    const std::string standing = reports::standing(take_flight());
+    launch_.notice(fmt::format("SLOW {}: half of its {} are over{}{}", plan_.cases[position], seconds_text(time),
+                               standing.empty() ? "" : "; ", standing));
+  }
+
+  /// The world is over; but first it is looked at, as long as its processes live.
+  void overrun(std::vector<int> overdue, Deadline now) {
+    overdue_ = std::move(overdue);
+    outcome_.remains.flight = take_flight();
+    phase_ = Phase::looking;
+    looked_at_ = now;
+    std::vector<Evidence::Suspect> suspects;
+    const auto add = [&](int rank) {
+      if (at(rank).process) suspects.push_back({.rank = rank, .process = at(rank).process->pid()});
+    };
+    std::ranges::for_each(overdue_, add);
     for (int rank = 0; rank < plan_.size; ++rank) {
-      if (!at(rank).process) continue;
-      const Deadline due = due_time(rank, now);
-      if (due <= now) {
-        overdue.push_back(rank);
-      } else {
-        next_check_ = std::min(next_check_, due);
-      }
+      if (std::ranges::find(overdue_, rank) == overdue_.end()) add(rank);
     }
-    if (!overdue.empty()) overrun(overdue);
+    const char* const path = std::getenv("PATH");
+    evidence_.emplace(directory_, suspects, find_stack_tool(path == nullptr ? "" : path), poller_, evidence_keys);
+    next_check_ = std::max(evidence_->deadline(), now + second_look);
   }
 
-  Deadline due_time(int rank, Deadline now) {
-    RankState& state = at(rank);
-    const Progress progress = page_.progress(rank);
-    if (progress.position >= 0) return Deadline(std::chrono::nanoseconds(progress.case_started_ns)) + plan_.case_timeout;
-    if (progress.cases_ended != state.seen.cases_ended || progress.left != state.seen.left) state.seen_at = now;
-    state.seen = progress;
-    return state.seen_at + (progress.cases_ended == 0 ? launch_.joining : plan_.case_timeout);
+  void look_on(const std::vector<std::uint64_t>& ready) {
+    const Deadline now = Clock::now();
+    evidence_->look(ready, now);
+    next_check_ = evidence_->done() ? looked_at_ + second_look : evidence_->deadline();
+    if (!evidence_->done() || now < looked_at_ + second_look) return;
+    evidence_.reset();
+    // A deadline is for ranks that do not come. Who has come while it was looked at has lost nothing.
+    const CaseClock::Look look = clock_.look([this](int rank) { return at(rank).process.has_value(); }, now);
+    overdue_ = look.overdue;
+    next_check_ = look.next;
+    if (overdue_.empty()) {
+      phase_ = Phase::running;
+      outcome_.remains.flight.reset();
+      return;
+    }
+    for (const FlightRecord& record : page_.flight_records()) outcome_.remains.flight->begun_later.push_back(record.begun);
+    blame_for_overrun();
   }
 
-  void overrun(std::vector<int> overdue) {
-    // Who is there and has not begun yet only waits for those who are not.
-    std::vector<int> absent;
-    std::copy_if(overdue.begin(), overdue.end(), std::back_inserter(absent), [&](int rank) { return page_.progress(rank).pid == 0; });
-    if (!absent.empty()) overdue = absent;
+  /// Who waits for others that are not there is not to blame, unless that is all that anybody does.
+  void blame_for_overrun() {
+    std::vector<int> absent, busy;
+    const std::vector<Wait> waits = shardproof::waits(outcome_.remains.flight->ranks);
+    for (const int rank : overdue_) {
+      if (page_.progress(rank).pid == 0) absent.push_back(rank);
+      const bool waits_for_others =
+          std::ranges::any_of(waits, [rank](const Wait& wait) { return wait.rank == rank && !wait.missing.empty(); });
+      if (!waits_for_others) busy.push_back(rank);
+    }
+    const std::vector<int>& blamed = !absent.empty() ? absent : !busy.empty() ? busy : overdue_;
     std::string text;
-    for (const int rank : overdue) {
-      at(rank).overrun = overrun_text(rank);
+    for (const int rank : blamed) {
+      at(rank).overrun = clock_.overrun_text(rank);
       text += fmt::format("{}rank {} {}", text.empty() ? "" : "; ", rank, at(rank).overrun);
     }
-    if (page_.progress(overdue.front()).cases_ended == 0 && page_.progress(overdue.front()).position < 0) {
+    const Progress first = page_.progress(blamed.front());
+    if (first.cases_ended == 0 && first.position < 0)
       outcome_.infrastructure_error = fmt::format("{}\n(its output: {})", text, directory_.logs().string());
-    }
-    doom({.culprit = overdue.size() == 1 ? overdue.front() : -1, .reason = AbortReason::deadline, .text = text});
-  }
-
-  std::string overrun_text(int rank) const {
-    const Progress progress = page_.progress(rank);
-    if (progress.pid == 0) return fmt::format("did not join its world within {}", seconds(launch_.joining));
-    const bool joining = progress.position < 0 && progress.cases_ended == 0;
-    const std::string last = page_.last_call(rank);
-    return fmt::format("has been {} for more than {}; last call: {}", place(progress),
-                       seconds(joining ? launch_.joining : plan_.case_timeout), last.empty() ? "none" : last);
-  }
-
-  std::string place(const Progress& progress) const {
-    if (progress.position >= 0 && static_cast<std::size_t>(progress.position) < plan_.cases.size()) {
-      return "in " + plan_.cases[static_cast<std::size_t>(progress.position)];
-    }
-    if (progress.cases_ended == 0) return "before its first case";
-    return progress.cases_ended < plan_.cases.size() ? "between two cases" : "after its last case";
+    doom({.culprit = blamed.size() == 1 ? blamed.front() : -1, .reason = AbortReason::deadline, .text = text});
   }
 
   // -- Ending ----------------------------------------------------------------------------------------------------------------------------
 
   /// Releases every rank from whatever it waits for. Who has not left by `next_check_` is killed.
   void doom(const Abort& abort) {
-    if (doomed_) return;
-    doomed_ = true;
+    if (is_doomed()) return;
+    evidence_.reset();
+    phase_ = Phase::leaving;
     // Before anybody is released: afterwards nobody waits for anything.
-    outcome_.remains.flight = FlightSnapshot{
-        .taken_ns = std::chrono::nanoseconds(Clock::now().time_since_epoch()).count(), .ranks = page_.flight_records(), .begun_later = {}};
+    if (!outcome_.remains.flight) outcome_.remains.flight = take_flight();
     doom_text_ = abort.text;
     doom_reason_ = abort.reason;
     page_.doom(abort);
@@ -339,16 +372,30 @@ class RunningWorld {
     } catch (const std::exception&) {
       // Then they are killed with the rest.
     }
-    next_check_ = Clock::now() + grace(abort.reason, plan_.size);
+    next_check_ = Clock::now() + grace(plan_.size);
+  }
+
+  FlightSnapshot take_flight() const {
+    const auto now = std::chrono::nanoseconds(Clock::now().time_since_epoch());
+    return {.taken_ns = now.count(), .ranks = page_.flight_records(), .begun_later = {}};
+  }
+
+  bool is_doomed() const { return phase_ != Phase::running && phase_ != Phase::looking; }
+
+  /// What is left does not wait on anything of ours.
+  void ask_the_rest(Deadline now) {
+    for (RankState& rank : ranks_) {
+      if (rank.process) rank.process->signal_group(SIGTERM);
+    }
+    phase_ = Phase::asked;
+    next_check_ = now + last_words;
   }
 
   void kill_the_rest(Deadline now) {
     for (RankState& rank : ranks_) {
-      if (!rank.process) continue;
-      rank.killed = true;
-      rank.process->kill_group();
+      if (rank.process) rank.process->signal_group(SIGKILL);
     }
-    killed_ = true;
+    phase_ = Phase::killed;
     next_check_ = now + Process::unkillable_after;
   }
 
@@ -359,7 +406,7 @@ class RunningWorld {
       rank.ending.how = rank.overrun.empty() ? stopped() : Ending::How::overran;
       rank.ending.position = page_.progress(rank.ending.rank).position;
       rank.ending.text = fmt::format("process {} did not end within {} of SIGKILL and is left behind", rank.process->pid(),
-                                     seconds(Process::unkillable_after));
+                                     seconds_text(Process::unkillable_after));
       poller_.remove(rank.process->descriptor());
       rank.process->leave_behind();
       --alive_;
@@ -373,9 +420,9 @@ class RunningWorld {
     rank.ending.last_words = tail(directory_.standard_error(rank.ending.rank));
   }
 
-  /// Of the ranks that were overdue, those that had to be killed are to blame; the others only waited for them. When all of them left as
+  /// Of the ranks that were overdue, those that had to be ended are to blame; the others only waited for them. When all of them left as
   /// soon as they were asked to, they waited for each other. When a rank noticed first that time was up, nobody is marked as overdue, and
-  /// those that had to be killed are to blame.
+  /// those that had to be ended are to blame.
   void blame_somebody_for_overrun() {
     if (doom_reason_ != AbortReason::deadline) return;
     const bool somebody = std::any_of(ranks_.begin(), ranks_.end(), [](const RankState& rank) {
@@ -384,7 +431,7 @@ class RunningWorld {
     if (somebody) return;
     const bool marked = std::any_of(ranks_.begin(), ranks_.end(), [](const RankState& rank) { return !rank.overrun.empty(); });
     for (RankState& rank : ranks_) {
-      if (marked ? rank.overrun.empty() : !rank.killed) continue;
+      if (marked ? rank.overrun.empty() : rank.ending.how != stopped()) continue;
       rank.ending.how = Ending::How::overran;
       tell_overrun(rank);
     }
@@ -396,13 +443,18 @@ class RunningWorld {
   SignalWatch& signals_;
   const std::optional<LiveView>& view_;
   ControlPage page_;
+  CaseClock clock_;
   Poller poller_;
   std::vector<RankState> ranks_;
   WorldOutcome outcome_;
   Deadline next_check_;
   int alive_ = 0;
-  bool doomed_ = false;
-  bool killed_ = false;
+  /// A world runs; when it is over, its ranks are released, then asked to end, then killed, and then left behind.
+  enum class Phase : std::uint8_t { running, looking, leaving, asked, killed };
+  Phase phase_ = Phase::running;
+  std::vector<int> overdue_;
+  Deadline looked_at_;  ///< first
+  std::optional<Evidence> evidence_;
   int self_confessed_ = -1;  ///< the rank that ended the world itself
   std::string doom_text_;
   std::optional<AbortReason> doom_reason_;

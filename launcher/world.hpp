@@ -21,6 +21,7 @@ struct WorldLaunch {
   std::filesystem::path worker;
   std::vector<std::string> environment;
   std::chrono::milliseconds joining = joining_limit;
+  std::function<void(const std::string&)> notice;  ///< a line about a case that takes long; empty: nobody wants to know
 };
 
 /// Shows how a world gets on, no more often than every `interval`.

@@ -209,4 +209,21 @@ std::string explain(const WorldPlan& plan, std::span<const Ending> endings, cons
   return Explainer(plan, endings, flight).explain();
 }
 
+std::string standing(const FlightSnapshot& flight) {
+  std::map<std::pair<std::string, std::vector<int>>, std::vector<int>> groups;
+  for (const Wait& wait : waits(flight.ranks)) {
+    if (wait.missing.empty()) continue;
+    const std::string where = wait.entry->what == What::call
+                                  ? "in " + describe(*wait.entry, flight.ranks[static_cast<std::size_t>(wait.rank)])
+                                  : std::string("at the end of the case");
+    groups[{where, wait.missing}].push_back(wait.rank);
+  }
+  std::string text;
+  for (const auto& [what, ranks] : groups) {
+    text += fmt::format("{}{} wait{} {} for {}", text.empty() ? "" : ", ", rank_list(ranks), ranks.size() == 1 ? "s" : "", what.first,
+                        rank_list(what.second));
+  }
+  return text;
+}
+
 }  // namespace shardproof::reports

@@ -20,4 +20,7 @@ namespace shardproof::reports {
 ///   every rank waits for another in CASE: rank 0 in barrier #0 in group a for rank 1, rank 1 in barrier #2 in group b for rank 0
 std::string explain(const WorldPlan& plan, std::span<const Ending> endings, const FlightSnapshot* flight);
 
+/// `rank 0 waits in barrier #0 in group world for rank 1`: all that ranks wait in at this moment; empty where nobody does.
+std::string standing(const FlightSnapshot& flight);
+
 }  // namespace shardproof::reports

@@ -331,6 +331,7 @@ std::string failure_text(const CaseResult& result, const Report& report, const T
     text += known == style.clauses.end() ? fmt::format("  {}\n", printable(clause))
                                          : fmt::format("  {}  {}\n", printable(clause), printable(known->second));
   }
+  if (reasons_first && !explanation.empty()) text += fmt::format("  evidence: worlds/{}/evidence\n", result.world);
   return text + fmt::format("  again: {}\n", again(result, report)) + scenarios_text(result, report, style);
 }
 

@@ -32,6 +32,7 @@ std::string problem_of(const CaseDeclaration& declaration) {
       return fmt::format("case \"{}\" asks for {} ranks; a world has 1 to {}", declaration.name, size, ControlPage::max_world_size);
     }
   }
+  if (declaration.timeout.count() < 0) return fmt::format("case \"{}\" has a timeout() that is over before it begins", declaration.name);
   std::set<std::string> keys{"W"};
   for (const auto& [key, values] : declaration.params) {
     if (!keys.insert(key).second) {
@@ -78,6 +79,7 @@ CaseInfo info_of(const CaseDeclaration& declaration, int size, std::map<std::str
   info.tags = declaration.tags;
   std::ranges::transform(declaration.needs, std::back_inserter(info.needs),
                          [](Feature feature) { return std::string(to_string(feature)); });
+  info.timeout_ms = declaration.timeout.count();
   info.file = declaration.file;
   info.line = declaration.line;
   return info;

@@ -33,6 +33,7 @@ void apply(CaseDeclaration& declaration, options::Each option) {
   declaration.params.emplace_back(std::move(option.key), std::move(option.values));
 }
 void apply(CaseDeclaration& declaration, options::Seed option) { declaration.seeds.push_back(std::move(option.test)); }
+void apply(CaseDeclaration& declaration, options::Timeout option) { declaration.timeout = option.time; }
 
 std::string spell(bool value) { return value ? "true" : "false"; }
 std::string spell(int value) { return std::to_string(value); }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <catch2/catch_test_macros.hpp>
+#include <chrono>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,6 +29,7 @@ struct CaseDeclaration {
   std::vector<std::string> tags;
   std::vector<Feature> needs;
   std::vector<std::string> seeds;
+  std::chrono::milliseconds timeout{0};  ///< 0: whatever the run gives to every case
 };
 
 namespace options {
@@ -50,6 +52,9 @@ struct Each {
 struct Seed {
   std::string test;
 };
+struct Timeout {
+  std::chrono::milliseconds time;
+};
 }  // namespace options
 
 template <class... Sizes> options::Ranks ranks(Sizes... sizes) { return {{static_cast<int>(sizes)...}}; }
@@ -60,6 +65,8 @@ template <class... Features> options::Needs needs(Features... features) { return
 template <class... Values> options::Each each(std::string key, Values... values);
 /// The seed test that the case descends from: `file::test`.
 inline options::Seed seed(std::string test) { return {std::move(test)}; }
+/// How long the case may take where every rank has a core of its own; on fewer cores it has as many times that as ranks share one.
+inline options::Timeout timeout(std::chrono::milliseconds time) { return {time}; }
 
 namespace detail {
 void apply(CaseDeclaration& declaration, options::Ranks option);
@@ -68,6 +75,7 @@ void apply(CaseDeclaration& declaration, options::Tags option);
 void apply(CaseDeclaration& declaration, options::Needs option);
 void apply(CaseDeclaration& declaration, options::Each option);
 void apply(CaseDeclaration& declaration, options::Seed option);
+void apply(CaseDeclaration& declaration, options::Timeout option);
 
 std::string spell(bool value);
 std::string spell(int value);

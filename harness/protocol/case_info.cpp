@@ -57,6 +57,7 @@ void to_json(ordered_json& json, const CaseInfo& info) {
   json = ordered_json{{"id", info.id},           {"suite", info.suite}, {"params", info.params}, {"world_size", info.world_size},
                       {"clauses", info.clauses}, {"tags", info.tags},   {"needs", info.needs},   {"file", info.file},
                       {"line", info.line}};
+  if (info.timeout_ms > 0) json["timeout_ms"] = info.timeout_ms;
 }
 
 void from_json(const ordered_json& json, CaseInfo& info) {
@@ -71,6 +72,10 @@ void from_json(const ordered_json& json, CaseInfo& info) {
   info.needs = fields.texts("needs");
   info.file = fields.text("file");
   info.line = fields.integer<int>("line");
+  if (fields.has("timeout_ms")) {
+    info.timeout_ms = fields.integer<std::int64_t>("timeout_ms");
+    if (info.timeout_ms < 0) refuse(fields.where("timeout_ms"), "at least 0", json["timeout_ms"]);
+  }
 }
 
 void to_json(ordered_json& json, const SubjectInfo& info) { json = ordered_json{{"name", info.name}, {"version", info.version}}; }

@@ -1,6 +1,7 @@
 // What a worker says about one of its cases when it is asked for a list; what a plan selects from and a report repeats.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -18,6 +19,7 @@ struct CaseInfo {
   std::vector<std::string> needs;    ///< features a subject must claim, else the case is skipped
   std::string file;  ///< relative to the source root where that is known
   int line = 0;
+  std::int64_t timeout_ms = 0;       ///< for the case on a core per rank; 0: whatever the run gives to every case
   friend bool operator==(const CaseInfo&, const CaseInfo&) = default;
 };
 

@@ -6,6 +6,11 @@ namespace shardproof {
 
 std::string play_case_id(int world_size) { return fmt::format("play/scenario[W={}]", world_size); }
 
+std::chrono::milliseconds WorldPlan::time_for(std::uint64_t position) const {
+  const auto own = position < cases.size() ? timeouts.find(cases[position]) : timeouts.end();
+  return own == timeouts.end() ? case_timeout : own->second;
+}
+
 void to_json(nlohmann::ordered_json& json, const WorldPlan& plan) {
   json = nlohmann::ordered_json{{"size", plan.size},
                                 {"nonce", plan.nonce},
@@ -22,6 +27,10 @@ void to_json(nlohmann::ordered_json& json, const WorldPlan& plan) {
   if (plan.planned >= 0) json["planned"] = plan.planned;
   if (plan.continues) json["continues"] = {{"world", plan.continues->world}, {"from", plan.continues->from}};
   if (plan.attempt > 0) json["attempt"] = plan.attempt;
+  if (!plan.timeouts.empty()) {
+    nlohmann::ordered_json& timeouts = json["timeouts_ms"] = nlohmann::ordered_json::object();
+    for (const auto& [id, time] : plan.timeouts) timeouts[id] = time.count();
+  }
   if (!plan.scenario.empty()) json["scenario"] = plan.scenario.string();
 }
 
@@ -38,9 +47,15 @@ void from_json(const nlohmann::ordered_json& json, WorldPlan& plan) {
   plan.fault = fields.text("fault");
   plan.seed = fields.integer<std::uint64_t>("seed");
   plan.cases = fields.texts("cases");
-  const auto timeout = fields.integer<std::int64_t>("case_timeout_ms");
-  if (timeout < 1) refuse(fields.where("case_timeout_ms"), "at least 1", json["case_timeout_ms"]);
-  plan.case_timeout = std::chrono::milliseconds(timeout);
+  const auto read_time = [&](const nlohmann::ordered_json& time, const char* field) {
+    const auto milliseconds = read_integer<std::int64_t>(time, fields.where(field));
+    if (milliseconds < 1) refuse(fields.where(field), "at least 1", time);
+    return std::chrono::milliseconds(milliseconds);
+  };
+  plan.case_timeout = read_time(fields.at("case_timeout_ms", "an integer"), "case_timeout_ms");
+  if (fields.has("timeouts_ms")) {
+    for (const auto& [id, time] : fields.object("timeouts_ms").items()) plan.timeouts[id] = read_time(time, "timeouts_ms");
+  }
   plan.trace = fields.boolean("trace");
   if (fields.has("planned")) plan.planned = fields.integer<int>("planned");
   if (fields.has("continues")) {

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -33,11 +34,15 @@ struct WorldPlan {
   std::uint64_t seed = 0;
   std::vector<std::string> cases;     ///< ids in the order to run; a repeated case stands several times
   std::chrono::milliseconds case_timeout{60'000};
+  std::map<std::string, std::chrono::milliseconds> timeouts;  ///< of cases that have one of their own, by id
   bool trace = false;                 ///< write each case's recorded facts to `traces/`
   int planned = -1;                   ///< which of the run's planned worlds this is, or continues; -1: none of them
   std::optional<Continuation> continues;
   int attempt = 0;                    ///< how often its cases have ended badly before
   std::filesystem::path scenario;     ///< to be played as the case `play_case_id(size)`; empty for none
+
+  /// How long the case at this place may take.
+  std::chrono::milliseconds time_for(std::uint64_t position) const;
 };
 
 /// `play/scenario[W=2]`: the one case that no program declares.

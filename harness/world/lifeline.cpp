@@ -49,6 +49,8 @@ void watch(FileDescriptor launcher) {
 }  // namespace
 
 void tie_life_to(std::int64_t launcher) {
+  // Where only a parent may look at a process (Yama), what the launcher starts to look at a rank that hangs may not: it is a sibling.
+  ::prctl(PR_SET_PTRACER, static_cast<unsigned long>(launcher), 0, 0, 0);
   if (::getppid() == launcher) {
     if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) throw std::system_error(errno, std::generic_category(), "prctl(PR_SET_PDEATHSIG)");
     if (::getppid() != launcher) refuse(launcher);  // the signal comes only for a death after the call above

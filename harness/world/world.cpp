@@ -39,15 +39,6 @@ void begin_stream(EventStream& stream, const WorldPlan& plan, int rank, const Me
                                   .protocol = Listing::current_protocol});
 }
 
-// A rank that waits for one that hangs should give up before the launcher's clock for the case runs out: it says what it waited for, goes
-// to the end of the case, and leaves the launcher with the one rank that is really overdue. The fabric multiplies this by the ranks per
-// core; the launcher's clock knows no such thing.
-std::chrono::milliseconds longest_wait(const WorldPlan& plan) {
-  const auto cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  const auto ranks_per_core = (plan.size + cores - 1) / cores;
-  return std::max(plan.case_timeout * 3 / 4 / ranks_per_core, std::chrono::milliseconds(1));
-}
-
 std::string key_of(int rank) { return fmt::format("ranks/{}", rank); }
 
 std::string differences(const ordered_json& first, const ordered_json& other, int other_rank) {
@@ -91,7 +82,7 @@ World::World(WorldPlan plan, int rank, Membership membership, std::chrono::milli
                                                   .store = &store_,
                                                   .directory = plan_.rendezvous,
                                                   .epoch = [this] { return epoch_; },
-                                                  .timeout = longest_wait(plan_),
+                                                  .give_up_at = [this](Deadline now) { return give_up_at(now); },
                                                   .rank = rank_});
   meet(for_others_to_come);
   group_ = watch_world(making_->join(), notes_.calls);
@@ -122,8 +113,9 @@ void World::meet(std::chrono::milliseconds for_others_to_come) {
 }
 
 std::vector<ControlPage::Ballot> World::agree(const ControlPage::Ballot& mine) {
-  // Others may still be in their bodies, and use up the case's time there: twice that is after every other deadline.
-  const Deadline deadline = std::chrono::steady_clock::now() + 2 * plan_.case_timeout;
+  // Others may still be in their bodies, and use up the case's time there; and then their launcher needs some to look at them.
+  constexpr std::chrono::seconds for_evidence{30};
+  const Deadline deadline = std::chrono::steady_clock::now() + 2 * plan_.time_for(position()) + for_evidence;
   try {
     auto ballots = control_.agree(rank_, mine, deadline);
     making_.reset();  // who takes part has joined
@@ -148,6 +140,14 @@ void World::begin(const CaseInfo& info, std::uint64_t position) {
   progress_.case_started_ns = monotonic_ns();
   control_.flight(rank_).enter(FlightEntry::What::case_begun, position, std::chrono::steady_clock::now());
   control_.report(rank_, progress_);
+}
+
+// A rank that waits for one that hangs should give up before the launcher's clock for the case runs out: it says what it waited for, goes
+// to the end of the case, and leaves the launcher with the one rank that is really overdue. Who begins to wait late still waits a while.
+Deadline World::give_up_at(Deadline now) const {
+  const auto time = std::chrono::nanoseconds(plan_.time_for(position()));
+  const Deadline started = progress_.position < 0 ? now : Deadline(std::chrono::nanoseconds(progress_.case_started_ns));
+  return std::max(started + time * 3 / 4, now + time / 8);
 }
 
 void World::abort(AbortReason reason, std::string_view text) {

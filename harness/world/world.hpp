@@ -95,6 +95,8 @@ class World {
  private:
   friend class Rank;
 
+  std::uint64_t position() const { return epoch_ == 0 ? 0 : epoch_ - 1; }
+  Deadline give_up_at(Deadline now) const;
   void meet(std::chrono::milliseconds for_others_to_come);
   std::string subject_identity() const;
   void write_trace(const Trace& trace);

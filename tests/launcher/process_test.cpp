@@ -107,7 +107,7 @@ TEST_CASE("a child that ignores SIGTERM is killed") {
   Script script("trap '' TERM; echo ready; while :; do sleep 1000; done");
   REQUIRE(script.first_line() == "ready");
   ::kill(script.process().pid(), SIGTERM);
-  script.process().kill_group();
+  script.process().signal_group(SIGKILL);
   CHECK(script.process().wait(in(20)) == Exit{.signalled = true, .code = SIGKILL});
 }
 

@@ -125,7 +125,7 @@ TEST_CASE("a case that overruns its time is hung, its rank is killed, its peer i
   const auto endings = nlohmann::json::parse(text_of(directory / "run/worlds/0/endings.json"));
   CHECK(endings.at(1).at("how") == "overran");
   CHECK(endings.at(0).at("how") == "stopped");
-  CHECK_THAT(endings.at(1).at("text").get<std::string>(), ContainsSubstring("has been in bad/hangs[W=2] for more than 2 s"));
+  CHECK_THAT(endings.at(1).at("text").get<std::string>(), ContainsSubstring("has been in bad/hangs[W=2] for more than its 2 s"));
 }
 
 TEST_CASE("a rank killed from outside in the middle of many cases costs that case alone") {

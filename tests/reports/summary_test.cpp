@@ -49,6 +49,7 @@ TEST_CASE("a crash: the guilty rank first") {
         "CRASH mine/crashed[W=2]      12 ms\n"
         "  rank 1 died by signal 9 (SIGKILL) in mine/crashed[W=2]\n"
         "  rank 0 released: rank 1 died\n"
+        "  evidence: worlds/1/evidence\n"
         "  again: shardproof run 'mine/crashed[W=2]' --seed 18446744073709551615 --worker './my tests'\n");
 }
 
@@ -101,6 +102,7 @@ TEST_CASE("a rank that died has its last words") {
         "  rank 0 released: was stopped by its launcher: rank 1 died\n"
         "  rank 1 said last (worlds/0/logs/rank-1.err):\n"
         "    2\n    3\n    4\n    5\n    what(): boom\n"
+        "  evidence: worlds/0/evidence\n"
         "  again: shardproof run 'a/one[W=2]' --seed 0\n");
 }
 

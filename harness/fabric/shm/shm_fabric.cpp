@@ -32,6 +32,10 @@ int ranks_per_core(int world_size) {
   return (world_size + cores - 1) / cores;
 }
 
+std::function<Deadline(Deadline)> after(std::chrono::nanoseconds time) {
+  return [time](Deadline now) { return now + time; };
+}
+
 std::vector<int> all_ranks(int world_size) {
   std::vector<int> ranks(static_cast<std::size_t>(world_size));
   std::iota(ranks.begin(), ranks.end(), 0);
@@ -44,7 +48,7 @@ ShmWorld::ShmWorld(const ShmContext& context) : store_(context.store), rank_(std
   const int size = context.control->world_size();
   rank_->control = context.control;
   rank_->epoch = context.epoch;
-  rank_->limit = context.timeout * ranks_per_core(size);
+  rank_->give_up_at = context.give_up_at ? context.give_up_at : after(context.timeout * ranks_per_core(size));
   rank_->rank = context.rank;
   rank_->detect_deadlock = context.detect_deadlock;
   rank_->memory = shm::make_file_memory(context.directory, context.rank);
@@ -69,7 +73,7 @@ std::shared_ptr<Group> ShmWorld::join() const {
   const int size = rank_->control->world_size();
   std::shared_ptr<shm::Region> region = region_;
   if (rank_->rank != 0) {
-    const auto name = store_->wait(region_key, std::chrono::steady_clock::now() + rank_->limit);
+    const auto name = store_->wait(region_key, rank_->give_up_at(std::chrono::steady_clock::now()));
     region = rank_->memory->attach(name, shm::Meeting::bytes(size, rank_->slot_bytes));
   }
   return std::make_shared<shm::ShmGroup>(rank_, "world", world_id, all_ranks(size), std::move(region));
@@ -92,7 +96,7 @@ std::vector<std::shared_ptr<Group>> make_thread_world(const ThreadContext& conte
     auto rank = std::make_shared<shm::RankContext>();
     rank->control = context.control;
     rank->epoch = [epoch = context.epoch, index] { return epoch(index); };
-    rank->limit = context.timeout * ranks_per_core(size);
+    rank->give_up_at = after(context.timeout * ranks_per_core(size));
     rank->rank = index;
     rank->detect_deadlock = context.detect_deadlock;
     rank->memory = memory;

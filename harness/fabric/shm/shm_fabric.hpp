@@ -31,6 +31,7 @@ struct ShmContext {
   std::filesystem::path directory;  ///< private, on a memory file system where there is one
   std::function<std::uint32_t()> epoch;  ///< of the case now running; below 2^24
   std::chrono::milliseconds timeout{30'000};  ///< of one wait; the fabric stretches it by ranks per core
+  std::function<Deadline(Deadline now)> give_up_at;  ///< when a wait that begins now gives up; empty: after `timeout`
   int rank = 0;
   /// Tell at once when every rank waits (see ControlPage). To be switched off where a rank makes calls from several threads.
   bool detect_deadlock = true;

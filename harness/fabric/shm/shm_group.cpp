@@ -188,7 +188,8 @@ void ShmGroup::meet(const Request& request, const Last& as_last) {
   if (context.detect_deadlock) context.control->enter_wait(epoch_);
   try {
     context.control->await(
-        bell, [this] { return meeting_->completed(); }, epoch_, now + context.limit, [this, &request] { return late(request); });
+        bell, [this] { return meeting_->completed(); }, epoch_, context.give_up_at(now),
+        [&] { return late(request, std::chrono::steady_clock::now() - now); });
   } catch (const DeadlineExceeded& deadline) {
     // The case is over: whoever comes late, or makes another call, must not meet those who have given up.
     context.control->raise_abort(epoch_, {context.rank, AbortReason::deadline, deadline.what()});
@@ -246,7 +247,7 @@ std::string ShmGroup::mismatch_between(const RequestOf& request_of, std::string_
   return {};
 }
 
-std::string ShmGroup::late(const Request& request) const {
+std::string ShmGroup::late(const Request& request, std::chrono::nanoseconds waited) const {
   std::string missing;
   for (int rank = 0; rank < size(); ++rank) {
     if (meeting_->has_arrived(rank)) continue;
@@ -256,7 +257,7 @@ std::string ShmGroup::late(const Request& request) const {
                    call.empty() ? "no call yet" : "last call: " + call);
   }
   return fmt::format("rank {}: {} in group {}: after {:.3g} s {}{}", context_->rank, describe(request.descriptor), name_,
-                     std::chrono::duration<double>(context_->limit).count(),
+                     std::chrono::duration<double>(waited).count(),
                      missing.empty() ? "the last rank arrived as the deadline passed" : "there is no sign of", missing);
 }
 

@@ -23,7 +23,7 @@ namespace shardproof::shm {
 struct RankContext {
   ControlPage* control = nullptr;
   std::function<std::uint32_t()> epoch;
-  std::chrono::nanoseconds limit{};  ///< of one wait, already stretched
+  std::function<Deadline(Deadline now)> give_up_at;  ///< when a wait that begins now gives up
   int rank = 0;                      ///< in the world
   bool detect_deadlock = true;
   std::shared_ptr<SharedMemory> memory;
@@ -56,7 +56,7 @@ class ShmGroup final : public Group {
   template <class Last> void meet(const Request& request, const Last& as_last);
   Verdict judge(std::size_t batched, std::size_t first_of_batch) const;
   template <class RequestOf> std::string mismatch_between(const RequestOf& request_of, std::string_view part) const;
-  std::string late(const Request& request) const;
+  std::string late(const Request& request, std::chrono::nanoseconds waited) const;
 
   std::shared_ptr<const RankContext> context_;
   std::string name_;

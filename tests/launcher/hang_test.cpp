@@ -1,0 +1,139 @@
+// Ranks that do not come to an end, in every place where they may not: told with the rank, the place and what was seen of it.
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <string>
+#include <vector>
+
+#include "launcher/evidence.hpp"
+#include "launcher/world.hpp"
+#include "tests/launcher/command.hpp"
+
+using namespace shardproof;
+using namespace shardproof::launcher;
+using namespace shardproof::launcher::testing;
+using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::StartsWith;
+using namespace std::chrono_literals;
+
+namespace {
+
+Exit code(int number) { return {.signalled = false, .code = number}; }
+
+struct Hung {
+  Said said;
+  std::string explanation;
+  nlohmann::json endings;
+};
+
+/// A run of one case that hangs, and then of one that passes.
+Hung hang(const std::filesystem::path& out, const std::string& id, const std::string& timeout = "0.5") {
+  Hung hung;
+  hung.said = shardproof::launcher::testing::shardproof(
+      {"run", id, "many/rounds[W=2,n=0]", "--timeout", timeout, "--worker", trouble_program().string(), "--out", out.string()});
+  INFO(hung.said.out << hung.said.err);
+  CHECK(hung.said.end == code(4));
+  CHECK(verdicts(out) == std::map<std::string, std::string>{{id, "hung"}, {"many/rounds[W=2,n=0]", "passed"}});
+  const auto report = report_of(out);
+  for (const auto& result : report.at("cases")) {
+    if (result.at("id") != id) continue;
+    const auto& world = report.at("worlds").at(result.at("world").get<std::size_t>());
+    hung.explanation = world.at("explanation");
+    hung.endings = world.at("endings");
+  }
+  return hung;
+}
+
+std::filesystem::path evidence(const std::filesystem::path& run) {
+  for (const char* world : {"0", "1"}) {
+    if (std::filesystem::exists(run / "worlds" / world / "evidence/flight.json")) return run / "worlds" / world / "evidence";
+  }
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("a hang is told with its rank, wherever it is and however it answers to SIGTERM") {
+  TemporaryDirectory directory;
+  for (const char* name : {"spins", "ignores_sigterm", "exits_when_asked"}) {
+    const auto run = directory / name;
+    const std::string id = "hang/" + std::string(name) + "[W=2]";
+    const Hung hung = hang(run, id);
+    CHECK_THAT(hung.explanation, StartsWith("rank 1 never entered barrier #0 in group world (rank 0 waits since ") &&
+                                     ContainsSubstring("it is in " + id + " before its first collective"));
+    CHECK(hung.endings.at(0).at("how") == "stopped");
+    CHECK(hung.endings.at(1).at("how") == "overran");
+    CHECK_THAT(text_of(evidence(run) / "rank-1.status"), ContainsSubstring("State:") && ContainsSubstring("wchan"));
+    CHECK_THAT(hung.said.out, ContainsSubstring("SLOW " + id + ": half of its 0.5 s are over; rank 0 waits in barrier #0"));
+  }
+}
+
+TEST_CASE("a rank that is stopped is told by the collective that it never entered, and is not let go on") {
+  TemporaryDirectory directory;
+  const Hung hung = hang(directory / "run", "hang/stopped[W=2]");
+  CHECK_THAT(hung.explanation, StartsWith(R"(rank 1 never entered all_reduce #1 of 3 f32 (sum) "after the stop" in group world)") &&
+                                   ContainsSubstring("it is in hang/stopped[W=2] after barrier #0 in group world"));
+  CHECK_THAT(text_of(evidence(directory / "run") / "rank-1.status"), ContainsSubstring("T (stopped)"));
+  CHECK(hung.endings.at(1).at("how") == "overran");
+}
+
+TEST_CASE("a rank that hangs behind its last collective is told by those who wait at the end of the case") {
+  TemporaryDirectory directory;
+  const Hung hung = hang(directory / "run", "hang/in_a_destructor[W=3]");
+  CHECK_THAT(hung.explanation, StartsWith("rank 2 never came to the end of the case (ranks 0, 1 wait since ") &&
+                                   ContainsSubstring("after barrier #0 in group world"));
+}
+
+TEST_CASE("a rank that makes call after call is slow, not stuck") {
+  TemporaryDirectory directory;
+  const Said said = shardproof::launcher::testing::shardproof(
+      {"run", "hang/slow_not_stuck", "--timeout", "0.4", "--worker", trouble_program().string(), "--out", (directory / "run").string()});
+  CHECK(said.end == code(4));
+  CHECK(verdicts(directory / "run").at("hang/slow_not_stuck[W=1]") == "hung");
+}
+
+TEST_CASE("a case has its own time, which the command line overrides") {
+  TemporaryDirectory directory;
+  const auto run = [&](const char* out, std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), "run");
+    arguments.insert(arguments.end(), {"--worker", trouble_program().string(), "--out", (directory / out).string()});
+    return shardproof::launcher::testing::shardproof(arguments);
+  };
+  Said said = run("own", {"hang/soon_told"});
+  CHECK(said.end == code(4));
+  CHECK_THAT(said.out, ContainsSubstring("has been in hang/soon_told[W=2] for more than its 0.3 s"));
+  CHECK(run("enough", {"hang/takes_its_time"}).end == code(0));
+  said = run("less", {"hang/may_take_long", "--timeout", "0.3"});
+  CHECK(said.end == code(4));
+  CHECK(verdicts(directory / "less").at("hang/may_take_long[W=2]") == "hung");
+}
+
+TEST_CASE("a rank that does not end after its last case costs no result, and is told") {
+  TemporaryDirectory directory;
+  SignalWatch signals;
+  WorldPlan plan{.size = 2, .subject = "", .cases = {"good/stays[W=2]"}};
+  const WorldLaunch launch{
+      .worker = trouble_program(), .environment = {"PATH=/usr/bin:/bin", "TROUBLE=never leaves"}, .joining = 700ms, .notice = {}};
+  const WorldOutcome outcome = run_world(plan, {directory / "world"}, launch, signals, std::nullopt);
+  CHECK_FALSE(outcome.complete);
+  CHECK(outcome.remains.endings.at(1).how == Ending::How::overran);
+  CHECK_THAT(outcome.remains.endings.at(1).text, ContainsSubstring("has been after its last case for more than 0.7 s"));
+  reports::Merger merger({});
+  add_world(merger, plan, CaseIndex(), outcome.remains, {directory / "world"});
+  CHECK(merger.close_world().front().verdict == reports::Verdict::passed);
+  const reports::Report report = merger.finish();
+  CHECK(reports::exit_code(report, std::nullopt) == 4);
+  CHECK_THAT(report.worlds.at(0).explanation, ContainsSubstring("rank 1 ") && ContainsSubstring("after it had left its world"));
+}
+
+TEST_CASE("the stacks of every rank are kept where a tool for them is installed, and why not where none is") {
+  TemporaryDirectory directory;
+  hang(directory / "run", "hang/spins[W=2]");
+  const std::string stacks = text_of(evidence(directory / "run") / "rank-1.stacks");
+  const char* const path = std::getenv("PATH");
+  if (find_stack_tool(path == nullptr ? "" : path)) {
+    CHECK_THAT(stacks, ContainsSubstring("ranked_test_case_") && ContainsSubstring("main"));
+  } else {
+    CHECK_THAT(stacks, ContainsSubstring("neither eu-stack (package elfutils) nor gdb is installed"));
+  }
+  CHECK_FALSE(find_stack_tool("/nowhere:/neither"));
+}
