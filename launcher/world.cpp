@@ -113,7 +113,6 @@ class RunningWorld {
     blame_somebody_for_overrun();
     for (RankState& rank : ranks_) outcome_.remains.endings.push_back(std::move(rank.ending));
     outcome_.complete = !is_doomed();
-    if (outcome_.complete) outcome_.remains.flight.reset();
     outcome_.overran = doom_reason_ == AbortReason::deadline;
     for (int rank = 0; rank < plan_.size; ++rank) {
       const Progress progress = page_.progress(rank);
@@ -252,7 +251,10 @@ class RunningWorld {
                       directory_.logs().string());
     }
     // A rank that left in order and then failed holds up nobody: the others finish what they have.
-    if (progress.left) return;
+    if (progress.left) {
+      if (!outcome_.remains.flight) outcome_.remains.flight = take_flight();
+      return;
+    }
     ending.is_cause = !is_doomed();
     doom({.culprit = rank, .reason = AbortReason::died, .text = ending.text});
   }
@@ -332,20 +334,30 @@ class RunningWorld {
     blame_for_overrun();
   }
 
-  /// Who waits for others that are not there is not to blame, unless that is all that anybody does.
+  /// Who waits for others that are not there is not to blame, unless that is all that anybody does. Who is to blame may not be overdue itself:
+  /// a rank that has not begun a case that others are in has its own time to join them.
   void blame_for_overrun() {
-    std::vector<int> absent, busy;
     const std::vector<Wait> waits = shardproof::waits(outcome_.remains.flight->ranks);
-    for (const int rank : overdue_) {
-      if (page_.progress(rank).pid == 0) absent.push_back(rank);
-      const bool waits_for_others =
-          std::ranges::any_of(waits, [rank](const Wait& wait) { return wait.rank == rank && !wait.missing.empty(); });
-      if (!waits_for_others) busy.push_back(rank);
+    const auto is_absent = [&](int rank) { return page_.progress(rank).pid == 0; };
+    const auto is_busy = [&](int rank) {
+      return std::ranges::none_of(waits, [rank](const Wait& wait) { return wait.rank == rank && !wait.missing.empty(); });
+    };
+    std::vector<int> alive;
+    for (int rank = 0; rank < plan_.size; ++rank) {
+      if (at(rank).process) alive.push_back(rank);
     }
-    const std::vector<int>& blamed = !absent.empty() ? absent : !busy.empty() ? busy : overdue_;
+    std::vector<int> blamed;
+    const auto blame = [&](const std::vector<int>& ranks, const auto& is_guilty) {
+      if (blamed.empty()) std::ranges::copy_if(ranks, std::back_inserter(blamed), is_guilty);
+    };
+    blame(overdue_, is_absent);
+    blame(overdue_, is_busy);
+    blame(alive, is_busy);
+    if (blamed.empty()) blamed = overdue_;
     std::string text;
     for (const int rank : blamed) {
-      at(rank).overrun = clock_.overrun_text(rank);
+      const bool is_overdue = std::ranges::find(overdue_, rank) != overdue_.end();
+      at(rank).overrun = is_overdue ? clock_.overrun_text(rank) : fmt::format("has kept others waiting {}", clock_.place(rank));
       text += fmt::format("{}rank {} {}", text.empty() ? "" : "; ", rank, at(rank).overrun);
     }
     const Progress first = page_.progress(blamed.front());

@@ -135,7 +135,8 @@ class Explainer {
     if (its == nullptr || its->entries.empty()) return {};
     if (its->is_writing) return ", as it began something";
     const FlightEntry* const last = its->last_call();
-    if (last == nullptr) return in_a_case(*its) ? " before its first collective" : "";
+    if (its->entries.back().what == What::left) return {};
+    if (last == nullptr) return !in_a_case(*its) ? "" : is_in_a_body(*its) ? " before its first collective" : ", which had no collective";
     const std::string call = describe(*last, *its);
     switch (last->state) {
       case State::open: return " inside " + call;
@@ -145,6 +146,13 @@ class Explainer {
       case State::refused: return fmt::format(" after {}, which did not fit what others asked for", call);
     }
     return {};
+  }
+
+  static bool is_in_a_body(const FlightRecord& record) {
+    const auto last = std::find_if(record.entries.rbegin(), record.entries.rend(), [](const FlightEntry& entry) {
+      return entry.what == What::case_begun || entry.what == What::body_ended;
+    });
+    return last != record.entries.rend() && last->what == What::case_begun;
   }
 
   static bool in_a_case(const FlightRecord& record) {
@@ -186,13 +194,17 @@ class Explainer {
   std::string place(std::int64_t position, int rank) const {
     if (position >= 0 && std::cmp_less(position, plan_.cases.size())) return "in " + plan_.cases[static_cast<std::size_t>(position)];
     const FlightRecord* const its = record(rank);
-    if (its == nullptr || !in_a_case(*its)) return "before its first case";
+    if (its == nullptr) return "outside of its cases";
+    if (!in_a_case(*its)) return "before its first case";
+    int agreements = 0;  // at the end of a case there is one, and another before the next
+    bool ended = false;
     for (auto entry = its->entries.rbegin(); entry != its->entries.rend(); ++entry) {
       if (entry->what == What::left) return "after it had left its world";
-      if (entry->what == What::case_begun) {
-        if (entry->place + 1 >= plan_.cases.size()) return "after its last case";
-        return "after " + plan_.cases[entry->place];
-      }
+      ended = ended || entry->what == What::body_ended;
+      if (entry->what == What::agreement && !ended) ++agreements;
+      if (entry->what != What::case_begun) continue;
+      const std::string name = entry->place < plan_.cases.size() ? plan_.cases[entry->place] : "a case that the plan has not";
+      return (!ended ? "in " : agreements < 2 ? "at the end of " : "after ") + name;
     }
     return "between two cases";
   }

@@ -33,7 +33,7 @@ std::string describe(const Ending& ending) {
 
 bool died_by_itself(const Ending& ending) {
   return ending.how == Ending::How::signalled || ending.how == Ending::How::overran || ending.how == Ending::How::not_started ||
-         (ending.how == Ending::How::exited && ending.position >= 0);
+         (ending.how == Ending::How::exited && (ending.position >= 0 || (ending.is_cause && !is_refusal(ending))));
 }
 
 /// What a run leaves of a case when it is told to end in the middle of it: nothing that would say anything about the case.
@@ -302,7 +302,7 @@ void Merger::apply_ending(const RankStream& stream, int rank, std::size_t first_
     }
     case Ending::How::exited:
       // A process that left in order flushed its lines: one that is cut off tells of a full disk, not of an exit inside the case.
-      if (ending.code == 0 && (!is_inside || stream.truncated) && ending.position < 0) {
+      if (ending.code == 0 && (!is_inside || stream.truncated) && ending.position < 0 && !ending.is_cause) {
         if (stream.start && stream.defect.empty() && !stream.complete) defect(rank, "exited with code 0, but its stream has no end");
         if (stream.complete && !is_last && !somebody_died_) {
           defect(rank, fmt::format("left after {} of {} cases", first_unended, positions_.size()));
@@ -322,7 +322,7 @@ void Merger::apply_death(const Ending& ending, int rank, std::size_t first_unend
   const bool is_named_open = ending.position >= 0 && named >= first_unended;
   if (is_exit && !is_inside && !is_named_open) {
     // Left because of another rank; its launcher's word on where it was may be older than its stream.
-    if (somebody_died_ && (ending.position < 0 || named >= positions_.size() || outcome_of(rank, named).outcome == Outcome::released))
+    if (somebody_died_ && !ending.is_cause && (ending.position < 0 || named >= positions_.size() || outcome_of(rank, named).outcome == Outcome::released))
       return;
     if (is_refusal(ending)) {
       if (first_unended < positions_.size()) set(rank, first_unended, Outcome::missing, describe(ending));

@@ -5,7 +5,8 @@
 //     first stream that counts; else every case is `missing` on this rank.
 //   * A case that the stream ended has the outcome it was given, with these exceptions: one with a failed assertion is `failed` whatever its
 //     end says; one whose id is not the plan's is `missing`, and the case is `disagreed`; a pass with a name measured twice is an `error`.
-//   * The process's ending outranks the stream. A rank that died (by a signal, its deadline, a nonzero exit, or any exit inside a case) is
+//   * The process's ending outranks the stream. A rank that died (by a signal, its deadline, a nonzero exit, any exit inside a case, or one
+//     by which its world ended) is
 //     `crashed` (deadline: `hung`) in the case it was in by its launcher's word, and in the case that its stream left open; outside any case,
 //     in the first one that it has not ended. A rank stopped because of another is `released` there.
 //   * Exits outside a case with the codes for usage (2) and infrastructure (3), and any nonzero exit outside a case in a world where another

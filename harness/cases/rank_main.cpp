@@ -35,7 +35,17 @@ namespace shardproof {
 
 namespace {
 
-void complain(const std::string& text) { fmt::print(stderr, "{}\n", text); }
+/// Where even that is lost, nobody can be told.
+void complain(const std::string& text) {
+  std::fputs((text + "\n").c_str(), stderr);
+  std::fflush(stderr);
+}
+
+/// What ended a rank that had been in a case: a world's end, and no refusal of it.
+class CouldNotGoOn : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
 
 std::vector<std::string> subject_names(const Program& program) {
   std::vector<std::string> names;
@@ -100,6 +110,7 @@ void take_part(const WorldPlan& plan, int rank, const Program& program, std::spa
   } catch (const std::exception& error) {
     // The others would wait for this rank at the next case.
     world.doom(AbortReason::error, error.what());
+    if (world.has_begun()) throw CouldNotGoOn(error.what());
     throw;
   }
 }
@@ -203,6 +214,9 @@ int rank_main(int argc, char** argv, const Program& program) {
   } catch (const Released& released) {
     complain(fmt::format("{}: {}", name, released.what()));
     return rank_released;
+  } catch (const CouldNotGoOn& error) {
+    complain(fmt::format("{}: {}", name, error.what()));
+    return rank_could_not_go_on;
   } catch (const std::exception& error) {
     complain(fmt::format("{}: {}", name, error.what()));
     return rank_could_not_join;

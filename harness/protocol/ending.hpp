@@ -33,8 +33,9 @@ struct Ending {
 enum RankExit : int {
   rank_left = 0,            ///< listed its cases, or left its world in order
   rank_usage = 2,           ///< bad arguments, or a program whose cases are declared wrongly
-  rank_could_not_join = 3,  ///< could not join its world, or could not go on in it by its own fault
+  rank_could_not_join = 3,  ///< never came to its first case
   rank_released = 4,        ///< left because its world was doomed: another rank died or overran
+  rank_could_not_go_on = 5, ///< came to a case and could not come to the next, for instance because its stream cannot be written
 };
 
 /// True for a rank that found its arguments or its world not right and took no part in any case, by its launcher's word.

@@ -81,6 +81,8 @@ class World {
   std::optional<Abort> aborted() const { return control_.aborted(epoch_); }
   /// Ends the world for every rank: this one cannot go on in it.
   void doom(AbortReason reason, std::string_view text);
+  /// It has come to its first case.
+  bool has_begun() const { return epoch_ > 0; }
   CaseNotes& notes() { return notes_; }
   Rank& self() { return self_; }
   /// The case has failed on this rank: leaves what it played as evidence.

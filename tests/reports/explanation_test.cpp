@@ -204,12 +204,24 @@ TEST_CASE("a rank that never came is told in its launcher's words; a world that 
   CHECK(well.explained().empty());
 }
 
-TEST_CASE("a death between two cases, and after the last one") {
+TEST_CASE("a death at the end of a case, between two cases, and after the last one") {
   Scene scene(2);
   scene.begin(0);
   scene.flight(1).enter(What::body_ended, 0, at(2));
-  scene.end({.rank = 1, .how = How::signalled, .code = SIGKILL, .position = -1, .text = "", .last_words = "", .is_cause = true});
-  CHECK(scene.explained() == "rank 1 died by signal 9 (SIGKILL) after a/one before its first collective");
+  const auto killed = [&](Scene& there) {
+    there.end({.rank = 1, .how = How::signalled, .code = SIGKILL, .position = -1, .text = "", .last_words = "", .is_cause = true});
+    there.look();
+    return there.explained();
+  };
+  CHECK(killed(scene) == "rank 1 died by signal 9 (SIGKILL) at the end of a/one, which had no collective");
+  for (std::uint64_t round : {2, 3}) {
+    scene.flight(1).enter(What::agreement, round, at(3));
+    scene.flight(1).end(State::left);
+  }
+  CHECK(killed(scene) == "rank 1 died by signal 9 (SIGKILL) after a/one, which had no collective");
+  scene.flight(1).enter(What::left, 0, at(4));
+  CHECK(killed(scene) == "rank 1 died by signal 9 (SIGKILL) after it had left its world");
+  CHECK(scene.explained_without_flight() == "rank 1 died by signal 9 (SIGKILL) outside of its cases");
 }
 
 }  // namespace

@@ -53,6 +53,21 @@ TEST_CASE("a world in which all is well") {
   CHECK(one.reasons.empty());
 }
 
+TEST_CASE("a rank that exits with 0 between two cases has ended its world, and the next case with it") {
+  auto world = three_cases();
+  for (int rank = 0; rank < 2; ++rank) {
+    world.begin(rank);
+    world.pass(rank, 0);
+    world.ending(rank) = {rank, How::stopped, 0, -1, "rank 1 ended with exit code 0 between two cases"};
+  }
+  world.ending(1) = {.rank = 1, .how = How::exited, .code = 0, .position = -1, .text = "", .last_words = "", .is_cause = true};
+  const auto report = world.merged();
+  CHECK(verdicts(report) == Words{"passed", "crashed", "not_run"});
+  CHECK(report.worlds.at(0).defects.empty());
+  CHECK(report.cases.at(1).reasons.at(1) == "exited with code 0 before this case");
+  CHECK(exit_code(report, 0) == 4);
+}
+
 TEST_CASE("a rank killed inside a case crashed it, and the rest did not run") {
   for (const std::int64_t position : {-1, 1}) {  // the launcher may or may not know
     CAPTURE(position);

@@ -1,0 +1,262 @@
+#!/usr/bin/env python3
+"""Every way in which a rank, a case or a run can end, tried, and what is told of it.
+
+    endings.py LAUNCHER PROGRAM REPORT.md     tests that all of it is as the table in the document says
+    endings.py LAUNCHER PROGRAM --table       tries all, and prints the table with the times that were measured
+"""
+import dataclasses
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+ALL_WELL = {"good/stays[W=2]": "passed", "many/rounds[W=2,n=0]": "passed"}
+
+
+@dataclasses.dataclass
+class Way:
+    what: str
+    case: str  # the one that ends so; empty: it is the run that does
+    verdict: str  # of that case
+    code: int
+    says: str  # a regular expression for what is told
+    options: tuple = ()
+    trouble: str = ""
+    prelude: str = ""
+    signal: int = 0  # to the launcher, as soon as the ranks wait
+    others: str = "passed"  # what becomes of the other cases
+
+
+def dies(what, case, says, **rest):
+    return Way(what, case, "crashed", 4, says, **rest)
+
+
+def fails(what, case, verdict, says, code=1, **rest):
+    return Way(what, case, verdict, code, says, **rest)
+
+
+def hangs(what, case, says, options=("--timeout", "0.5"), **rest):
+    return Way(what, case, "hung", 4, says, options=options, **rest)
+
+
+WAYS = [
+    # Ranks that end in the middle of a case
+    dies("killed by SIGKILL", "bad/killed[W=2]", r"^rank 1 died by signal 9 \(SIGKILL\) in bad/killed\[W=2\] before its first collective"),
+    dies("a segmentation fault", "bad/segfault[W=2]", r"^rank 1 died by signal 11 \(SIGSEGV\) in bad/segfault"),
+    dies("abort()", "dies/aborts[W=2]", r"^rank 1 died by signal 6 \(SIGABRT\) in dies/aborts"),
+    dies("an exception in a thread of its own", "dies/throws_in_a_thread[W=2]", r"^rank 1 died by signal 6 \(SIGABRT\)"),
+    dies("_exit(0)", "bad/exits[W=2,code=0]", r"^rank 1 exited with code 0 in bad/exits"),
+    dies("exit(0), with all destructors", "dies/leaves_main_behind[W=2]", r"^rank 1 exited with code 0 in dies/leaves_main_behind"),
+    dies("the exit code of bad arguments", "bad/exits[W=2,code=2]", r"^rank 1 exited with code 2 in bad/exits"),
+    dies("the exit code of a rank that cannot join", "bad/exits[W=2,code=3]", r"^rank 1 exited with code 3 in bad/exits"),
+    dies("rank 0 of all", "dies/as_rank_0[W=3]", r"^rank 0 died by signal 9 \(SIGKILL\) in dies/as_rank_0"),
+    dies("inside a collective", "dies/inside_a_collective[W=3]",
+         r"^rank 1 died by signal 14 \(SIGALRM\) in dies/inside_a_collective\[W=3\] inside barrier #0 in group world"),
+    dies("after its last collective", "dies/after_its_last_collective[W=2]",
+         r"^rank 1 died by signal 9 \(SIGKILL\) in dies/after_its_last_collective\[W=2\] after barrier #0 in group world"),
+    dies("all ranks at once", "dies/all_at_once[W=3]", r"^rank [012] died by signal 9 \(SIGKILL\) in dies/all_at_once\[W=3\] "),
+    # Cases that fail while their ranks live
+    fails("a failed CHECK on one rank", "fails/one_passes[W=2]", "failed", r"^rank\.index\(\) == 0$"),
+    fails("a failed REQUIRE while the others wait", "fails/requires[W=2]", "failed", r"^rank\.world\(\)\.size\(\) == 3$"),
+    fails("an exception", "fails/throws[W=2]", "error", r"^out of paper$"),
+    fails("something thrown that is no exception", "fails/throws_no_exception[W=2]", "error", r"^Unknown exception$"),
+    fails("no assertion", "fails/checks_nothing[W=2]", "error", r"^no assertion: a case that checks nothing proves nothing$"),
+    fails("different sizes", "fails/asks_for_another_size[W=2]", "error",
+          r"^group world, call #0: rank 0 asks for all_reduce of 3 f32 \(sum\), rank 1 for all_reduce of 4 f32 \(sum\)$"),
+    fails("different collectives", "fails/asks_for_another_collective[W=2]", "error",
+          r"^group world, call #0: rank 0 asks for barrier, rank 1 for all_reduce of 3 f32 \(sum\)$"),
+    fails("ranks that wait for each other", "fails/waits_in_a_circle[W=2]", "error",
+          r"every rank waits and none can go on: rank 0 in barrier #0 in group left for rank 1, rank 1 in barrier #0 in group right for rank 0$"),
+    fails("a rank that ends the case while others wait for it", "fails/leaves_the_others_waiting[W=3]", "error",
+          r"^the ranks made different numbers of calls .*every rank waits and none can go on: rank 0 in barrier #0 in group world for rank 2"),
+    fails("a body that swallows its release", "fails/swallows_its_release[W=2]", "failed", r"^rank\.world\(\)\.size\(\) == 3$"),
+    fails("a rank that comes too late", "fails/gives_up_waiting[W=2]", "error",
+          r"rank 0: barrier #0 in group world: after 3 s there is no sign of rank 1 \(no call yet\)$"),
+    fails("a SECTION", "fails/has_a_section[W=2]", "error", r"^SECTION \"of its own\" at .*a ranked case runs its body once"),
+    fails("a GENERATE", "fails/has_a_generator[W=2]", "error", r"^GENERATE: a ranked case runs its body once"),
+    fails("a skip that one rank asks for", "skip/asked_by_one[W=3]", "skipped", r"^no paper$", code=0),
+    fails("a skip while another rank fails", "skip/while_another_fails[W=2]", "failed", r"^false$"),
+    # Ranks that do not come to an end
+    hangs("a loop without a collective", "hang/spins[W=2]",
+          r"^rank 1 never entered barrier #0 in group world \(rank 0 waits since .* s\); it is in hang/spins\[W=2\] before its first collective"),
+    hangs("asleep", "bad/hangs[W=2]", r"^rank 1 never entered barrier #0 in group world"),
+    hangs("asleep, and deaf to SIGTERM", "hang/ignores_sigterm[W=2]", r"^rank 1 never entered barrier #0 in group world"),
+    hangs("asleep, with a handler for SIGTERM", "hang/exits_when_asked[W=2]", r"^rank 1 never entered barrier #0 in group world"),
+    hangs("stopped by SIGSTOP", "hang/stopped[W=2]", r"^rank 1 never entered all_reduce #1 of 3 f32 \(sum\) \"after the stop\" in group world"),
+    hangs("in a destructor", "hang/in_a_destructor[W=3]", r"^rank 2 never came to the end of the case \(ranks 0, 1 wait since .* s\)"),
+    hangs("calls without an end", "hang/slow_not_stuck[W=1]", r"^rank 0 is in hang/slow_not_stuck\[W=1\] before its first collective"),
+    hangs("longer than a case gives itself", "hang/soon_told[W=2]", r"^rank 0 never came to the end of the case", options=()),
+    # Before the first case, and after the last one
+    Way("cannot join its world", "", "not_run", 3, r"^rank 1 ended with exit code 3 before its first case:\nno place for me here",
+        trouble="refuses to join", others="not_run"),
+    Way("exit(0) before it joins", "", "crashed", 3, r"^rank 1 ended with exit code 0 before its first case, saying nothing", trouble="vanishes",
+        others="not_run"),
+    Way("abort() before it joins", "", "crashed", 4, r"^rank 1 died by signal 6 \(SIGABRT\) before its first case", trouble="crashes early",
+        others="not_run"),
+    Way("has other cases than the others", "", "not_run", 3, r"the ranks of this world do not belong together: .*cases: rank 0 has",
+        trouble="has another list", others="not_run"),
+    Way("a segmentation fault after its last case", "", "passed", 4, r"^rank 1 died by signal 11 \(SIGSEGV\) after it had left its world",
+        trouble="dies at its end"),
+    Way("an exit code after its last case", "", "passed", 4, r"^rank 1 exited with code 7 after it had left its world",
+        trouble="fails at its end"),
+    # Evidence that is not what it should be
+    Way("a failure in its stream, and exit code 0", "lies/fails_and_exits_well[W=2]", "failed", 1, r"^rank\.index\(\) == 0$"),
+    Way("a stream that is cut", "lies/cuts_its_stream[W=2]", "disagreed", 5, r"^rank 1 has a corrupt stream: line \d+"),
+    Way("a stream that is gone", "lies/removes_its_stream[W=2]", "disagreed", 5, r"^rank 1 has no stream to trust: ", others="disagreed"),
+    Way("a stream of another world", "lies/has_an_old_stream[W=2]", "disagreed", 5, r"^rank 1 has a stream of another world", others="disagreed"),
+    Way("a line behind the end of its stream", "lies/writes_after_its_end[W=2]", "passed", 5, r"^rank 1 has a corrupt stream: line \d+"),
+    Way("all its descriptors closed", "loud/closes_its_descriptors[W=2]", "crashed", 4,
+        r"^rank 1 exited with code 5 at the end of loud/closes_its_descriptors\[W=2\] after barrier #0 in group world"),
+    # Disorder that costs nothing
+    Way("three megabytes on standard error", "loud/floods[W=2]", "passed", 0, ""),
+    Way("a child left behind in its group", "loud/forks[W=2]", "passed", 0, ""),
+    Way("a child left behind in a session of its own", "loud/leaves_a_child[W=2]", "passed", 0, ""),
+    Way("another working directory", "loud/changes_directory[W=2]", "passed", 0, ""),
+    # The launcher's own end
+    Way("Ctrl-C", "bad/waits[W=2]", "not_run", 130, r"interrupted; the report holds what was done until then", signal=signal.SIGINT,
+        options=("--timeout", "60")),
+    Way("SIGTERM to the launcher", "bad/waits[W=2]", "not_run", 143, r"interrupted; the report holds what was done until then",
+        signal=signal.SIGTERM, options=("--timeout", "60")),
+    Way("SIGKILL to the launcher, then merge", "bad/waits[W=2]", "not_run", 5, r"has a stream without an end, and nobody saw how its process ended", signal=signal.SIGKILL, options=("--timeout", "60")),
+    Way("too few file descriptors", "", "not_run", 3, r"open files|Too many open files", prelude="ulimit -n 12;", others="not_run"),
+]
+
+
+class Outcome:
+    """What became of one way: a run in a directory of its own, and its report."""
+
+    def __init__(self, way, folder):
+        self.folder = pathlib.Path(folder)
+        run = self.folder / "run"
+        cases = [way.case] if way.case else []
+        command = [LAUNCHER, "run", *cases, *ALL_WELL, *way.options, "--worker", PROGRAM, "--out", str(run)]
+        environment = {"PATH": os.environ["PATH"], "TROUBLE": way.trouble}
+        if way.prelude:
+            command = ["/bin/bash", "-c", way.prelude + ' exec "$0" "$@"', *command]
+        began = time.monotonic()
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, cwd=folder)
+        if way.signal:
+            self.wait_for(run)
+            process.send_signal(way.signal)
+        self.out, self.err = process.communicate(timeout=120)
+        self.took = time.monotonic() - began
+        self.code = process.returncode
+        if way.signal == signal.SIGKILL:
+            merged = subprocess.run([LAUNCHER, "merge", str(run)], capture_output=True, text=True, timeout=60)
+            self.code, self.out, self.err = merged.returncode, merged.stdout, merged.stderr
+        report = run / "report.json"
+        self.report = json.loads(report.read_text()) if report.exists() else {"cases": [], "worlds": []}
+        self.run = run
+
+    @staticmethod
+    def wait_for(run):
+        """Until both ranks of the case that waits have come to it."""
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            logs = list(run.glob("worlds/*/logs/rank-*.err"))
+            if sum("here " in log.read_text() for log in logs) == 2:
+                return
+            time.sleep(0.01)
+        raise AssertionError("no rank came to the case that waits")
+
+    def case(self, case):
+        return next((result for result in self.report["cases"] if result["id"] == case), {"verdict": "missing"})
+
+    def told(self, way):
+        """The sentences that explain it, the best first."""
+        result = self.case(way.case)
+        sentences = []
+        for world in self.report["worlds"]:
+            sentences += [world["explanation"]] if "explanation" in world else []
+            sentences += world["defects"]
+        for failure in result.get("failures", []):
+            sentences.append(failure["expression"] or failure["expansion"])
+        sentences += [rank["reason"] for rank in result.get("ranks", []) if rank.get("reason")]
+        sentences += [line.removeprefix("shardproof: ") for line in [self.err.strip()] if line]
+        return sentences
+
+    def freed_ms(self):
+        """From what the guilty rank did until the last of the others had left its wait; None where nobody waited in one."""
+        gone, free = [], []
+        for log in self.run.glob("worlds/*/logs/rank-*.err"):
+            for line in log.read_text(errors="replace").splitlines():
+                word, _, number = line.partition(" ")
+                if word in ("gone", "free") and number.isdigit():
+                    (gone if word == "gone" else free).append(int(number))
+        return (max(free) - max(gone)) / 1e6 if gone and free else None
+
+    def kept(self):
+        files = sorted({re.sub(r"rank-\d+", "rank-N", file.name) for file in self.run.glob("worlds/*/evidence/*")})
+        return ", ".join(files)
+
+
+def shown(sentence):
+    """One line, without what differs from run to run."""
+    line = sentence.strip().splitlines()[0] if sentence.strip() else ""
+    line = re.sub(r"since \d+\.\d s", "since … s", line)
+    line = re.sub(r"/\S*/", "…/", line)
+    return line if len(line) <= 230 else line[:229] + "…"
+
+
+def best(way, outcome):
+    for sentence in outcome.told(way):
+        if way.says and re.search(way.says, sentence, re.MULTILINE):
+            return sentence
+    return ""
+
+
+def table():
+    rows = ["| what ends, and how | verdict | exit code | what is told | peers free after | evidence |", "|---|---|---|---|---|---|"]
+    for way in WAYS:
+        with tempfile.TemporaryDirectory() as folder:
+            outcome = Outcome(way, folder)
+            freed = outcome.freed_ms()
+            rows.append(f"| {way.what} | {way.verdict} | {way.code} | {shown(best(way, outcome)).replace('|', chr(92) + '|')} | "
+                        f"{'' if freed is None else f'{freed:.1f} ms'} | {outcome.kept()} |")
+    return "\n".join(rows)
+
+
+class Endings(unittest.TestCase):
+    def test_every_way_ends_as_it_should(self):
+        for way in WAYS:
+            with self.subTest(way.what), tempfile.TemporaryDirectory() as folder:
+                outcome = Outcome(way, folder)
+                context = f"{outcome.out}\n{outcome.err}"
+                self.assertEqual(outcome.code, way.code, context)
+                if way.case:
+                    self.assertEqual(outcome.case(way.case)["verdict"], way.verdict, context)
+                for case in ALL_WELL:
+                    if way.case != case and not (way.case == "" and way.verdict not in ("passed", "not_run")):
+                        self.assertEqual(outcome.case(case)["verdict"], way.others, context)
+                if way.says:
+                    self.assertTrue(best(way, outcome), f"{outcome.told(way)}\n{context}")
+                freed = outcome.freed_ms()
+                if freed is not None and way.verdict != "hung" and "gives_up" not in way.case:
+                    self.assertLess(freed, 5000, context)  # a time that a busy machine cannot miss: speed is measured elsewhere
+                if way.verdict in ("crashed", "hung") and way.case:
+                    self.explained_again(outcome)
+
+    def explained_again(self, outcome):
+        for world in outcome.run.glob("worlds/*/evidence/flight.json"):
+            explained = subprocess.run([LAUNCHER, "explain", str(world.parent)], capture_output=True, text=True, timeout=60)
+            number = world.parent.parent.name
+            self.assertEqual(explained.stdout, f"world {number}: {outcome.report['worlds'][int(number)]['explanation']}\n")
+
+    def test_the_document_has_a_row_for_every_way(self):
+        rows = re.findall(r"^\| (.*?) \| (\w+) \| (\d+) \|", DOCUMENT.read_text(encoding="utf-8"), re.MULTILINE)
+        self.assertEqual([(what, verdict, int(code)) for what, verdict, code in rows], [(way.what, way.verdict, way.code) for way in WAYS])
+
+
+if __name__ == "__main__":
+    LAUNCHER, PROGRAM, last = sys.argv[1:4]
+    if last == "--table":
+        print(table())
+    else:
+        DOCUMENT = pathlib.Path(last)
+        unittest.main(argv=[sys.argv[0], *sys.argv[4:]])

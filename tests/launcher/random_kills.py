@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+"""Runs in which one rank is ended at a random moment: is every result that was finished in the report, and is it that rank that is named?
+
+    random_kills.py LAUNCHER PROGRAM [RUNS [SEED]]
+
+Prints its seed; the same seed draws the same ranks, ways and moments. Ends with 1 at the first run that is not as it should be, whose folder
+is kept.
+"""
+import collections
+import json
+import os
+import pathlib
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+RANKS = 3
+REPEAT = 300
+WAYS = {"SIGKILL": signal.SIGKILL, "SIGSEGV": signal.SIGSEGV, "SIGSTOP": signal.SIGSTOP, "exit": None}
+
+
+def rank_processes(launcher):
+    """The ranks of a launcher that have begun to be themselves, by number."""
+    found = {}
+    try:
+        children = pathlib.Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split()
+    except OSError:
+        return found
+    for child in children:
+        try:
+            environment = pathlib.Path(f"/proc/{child}/environ").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        for variable in environment:
+            if variable.startswith(b"SHARDPROOF_RANK="):
+                found[int(variable.split(b"=")[1])] = int(child)
+    return found
+
+
+def finished_cases(world):
+    """Positions that every rank of a world has ended, with the outcomes of all ranks."""
+    ended = []
+    for stream in sorted(world.glob("ranks/rank-*.jsonl")):
+        outcomes = {}
+        for line in stream.read_bytes().splitlines(keepends=True):
+            if not line.endswith(b"\n"):
+                continue
+            event = json.loads(line)
+            if event["event"] == "case_ended":
+                outcomes[event["position"]] = event["outcome"]
+        ended.append(outcomes)
+    if len(ended) < RANKS:
+        return {}
+    return {position: [outcomes[position] for outcomes in ended] for position in ended[0] if all(position in outcomes for outcomes in ended)}
+
+
+class Wrong(Exception):
+    pass
+
+
+def one_run(draw, folder):
+    """What was done, and what the run made of it: (way, place) or None when the run was over before."""
+    way = draw.choice(list(WAYS))
+    victim = draw.randrange(RANKS)
+    delay = draw.uniform(0, 0.05)
+    run = pathlib.Path(folder) / "run"
+    environment = {"PATH": os.environ["PATH"]}
+    if way == "exit":
+        environment["EXIT"] = f"{victim} {int(delay * 1e6)}"
+    command = [LAUNCHER, "run", "good/meets[W=3]", "--repeat", str(REPEAT), "--timeout", "1", "--worker", PROGRAM, "--out", str(run)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, cwd=folder)
+    hit = way == "exit"
+    if way != "exit":
+        at = time.monotonic() + delay
+        while process.poll() is None and not hit:
+            if time.monotonic() >= at:
+                rank = rank_processes(process.pid).get(victim)
+                if rank is not None:
+                    try:
+                        os.kill(rank, WAYS[way])
+                        hit = True
+                    except ProcessLookupError:
+                        pass
+            time.sleep(0.0005)
+    said, _ = process.communicate(timeout=120)
+    check(run, way, victim, process.returncode, said)
+    report = json.loads((run / "report.json").read_text())
+    verdicts = collections.Counter(result["verdict"] for result in report["cases"])
+    if process.returncode == 0:
+        return None
+    return way, "in a case" if verdicts["crashed"] + verdicts["hung"] else "outside"
+
+
+def check(run, way, victim, code, said):
+    report = json.loads((run / "report.json").read_text())
+    if len(report["cases"]) != REPEAT:
+        raise Wrong(f"{len(report['cases'])} results for {REPEAT} cases\n{said}")
+    by_world = collections.defaultdict(list)
+    for result in report["cases"]:
+        by_world[result["world"]].append(result)
+    for number, results in by_world.items():
+        results.sort(key=lambda result: result["repetition"])
+        for position, outcomes in finished_cases(run / "worlds" / str(number)).items():
+            if position >= len(results) or [rank["outcome"] for rank in results[position]["ranks"]] != outcomes:
+                raise Wrong(f"world {number} ended case {position} with {outcomes}, which is not in the report\n{said}")
+    verdicts = collections.Counter(result["verdict"] for result in report["cases"])
+    if code == 0:
+        if verdicts != {"passed": REPEAT}:
+            raise Wrong(f"exit code 0 with {dict(verdicts)}\n{said}")
+        return
+    if code not in (3, 4):
+        raise Wrong(f"exit code {code} with {dict(verdicts)}\n{said}")
+    bad = verdicts["crashed"] + verdicts["hung"]
+    if bad > 1 or (code == 4 and verdicts["passed"] + bad + verdicts["not_run"] != REPEAT):
+        raise Wrong(f"{dict(verdicts)}\n{said}")
+    if way == "SIGSTOP" and verdicts["crashed"] or way != "SIGSTOP" and verdicts["hung"]:
+        raise Wrong(f"{way} became {dict(verdicts)}\n{said}")
+    explained = [world["explanation"] for world in report["worlds"] if "explanation" in world] or [said]
+    if not any(f"rank {victim} " in sentence for sentence in explained):
+        raise Wrong(f"rank {victim} is to blame, and what is said is {explained}\n{said}")
+    if code == 4 and verdicts["not_run"] and bad and "before its first" not in explained[0]:
+        raise Wrong(f"the run did not go on: {dict(verdicts)}\n{said}")
+
+
+def main(runs, seed):
+    print(f"seed {seed}", flush=True)
+    draw = random.Random(seed)
+    seen = collections.Counter()
+    done = 0
+    while done < runs:
+        folder = tempfile.mkdtemp(prefix="shardproof-kills-")
+        try:
+            ended = one_run(draw, folder)
+        except Exception as error:
+            print(f"run {done + 1}: {error}\nkept: {folder}")
+            return 1
+        shutil.rmtree(folder)
+        if ended is None:  # too late: nothing was killed that had anything left to do
+            seen["too late"] += 1
+            continue
+        done += 1
+        seen[ended] += 1
+    for what, count in sorted(seen.items(), key=str):
+        print(f"{count:5}  {what if isinstance(what, str) else ', '.join(what)}")
+    print(f"{done} ranks ended, 0 results lost, {done} culprits named")
+    return 0
+
+
+if __name__ == "__main__":
+    LAUNCHER, PROGRAM = sys.argv[1:3]
+    RUNS = int(sys.argv[3]) if len(sys.argv) > 3 else 1000
+    SEED = int(sys.argv[4]) if len(sys.argv) > 4 else random.SystemRandom().randrange(2**32)
+    sys.exit(main(RUNS, SEED))

@@ -1,0 +1,109 @@
+// Ranks that end in the middle of a case, in every way in which a process can.
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include <stdexcept>
+#include <thread>
+
+#include "tests/launcher/trouble/trouble.hpp"
+
+using trouble::gone;
+using trouble::meet;
+
+RANKED_TEST_CASE("bad/killed", ranks(2)) {
+  if (rank.index() == 1) {
+    gone();
+    ::raise(SIGKILL);
+  }
+  meet(rank);
+  CHECK(true);
+}
+
+RANKED_TEST_CASE("bad/segfault", ranks(2)) {
+  if (rank.index() == 1) {
+    ::signal(SIGSEGV, SIG_DFL);
+    gone();
+    ::raise(SIGSEGV);
+  }
+  meet(rank);
+  CHECK(true);
+}
+
+RANKED_TEST_CASE("bad/exits", ranks(2), each("code", 0, 2, 3)) {
+  if (rank.index() == 1) {
+    gone();
+    _exit(rank.param<int>("code"));
+  }
+  meet(rank);
+  CHECK(true);
+}
+
+RANKED_TEST_CASE("dies/aborts", ranks(2)) {
+  if (rank.index() == 1) {
+    gone();
+    abort();
+  }
+  meet(rank);
+  CHECK(true);
+}
+
+RANKED_TEST_CASE("dies/throws_in_a_thread", ranks(2)) {
+  if (rank.index() == 1) {
+    gone();
+    std::thread([] { throw std::runtime_error("nobody catches this"); }).join();
+  }
+  meet(rank);
+  CHECK(true);
+}
+
+/// Runs its program's destructors, and says nothing wrong.
+RANKED_TEST_CASE("dies/leaves_main_behind", ranks(2)) {
+  if (rank.index() == 1) {
+    gone();
+    ::exit(0);
+  }
+  meet(rank);
+  CHECK(true);
+}
+
+RANKED_TEST_CASE("dies/as_rank_0", ranks(3)) {
+  if (rank.index() == 0) {
+    gone();
+    ::raise(SIGKILL);
+  }
+  meet(rank);
+  CHECK(true);
+}
+
+/// By a signal at whatever instruction of a wait.
+RANKED_TEST_CASE("dies/inside_a_collective", ranks(3)) {
+  if (rank.index() == 2) {
+    ::usleep(100'000);
+    gone();
+    ::raise(SIGKILL);
+  }
+  if (rank.index() == 1) {
+    const itimerval soon{{0, 0}, {0, 30'000}};
+    gone();
+    ::setitimer(ITIMER_REAL, &soon, nullptr);
+  }
+  meet(rank);
+  CHECK(true);
+}
+
+RANKED_TEST_CASE("dies/after_its_last_collective", ranks(2)) {
+  meet(rank);
+  CHECK(true);
+  if (rank.index() == 1) {
+    gone();
+    ::raise(SIGKILL);
+  }
+}
+
+RANKED_TEST_CASE("dies/all_at_once", ranks(3)) {
+  rank.world().barrier();
+  ::raise(SIGKILL);
+  CHECK(true);
+}
