@@ -11,6 +11,7 @@
 
 #include "harness/protocol/json_text.hpp"
 #include "launcher/launcher.hpp"
+#include "launcher/leftovers.hpp"
 #include "launcher/machine.hpp"
 #include "launcher/output.hpp"
 #include "launcher/records.hpp"
@@ -108,6 +109,8 @@ class Run {
     }
     tracker_.world_ended(plan.attempt == 0 ? ended : 0, failed);
     terminal_.log(world_line(plan, number, ended, outcome, failed));
+    for (const Leftover& leftover : end_leftovers())
+      terminal_.print(fmt::format("warning: world {} left {} behind; it was killed", number, describe(leftover)));
     // Ranks that run out of disk cannot say so in a log on that disk.
     if (!outcome.complete) require_writable(directory.logs());
     if (plan.trace) {

@@ -198,9 +198,10 @@ class Outcome:
 
 def shown(sentence):
     """One line, without what differs from run to run."""
-    line = sentence.strip().splitlines()[0] if sentence.strip() else ""
+    line = " ".join(sentence.split("\n(its output")[0].split())
     line = re.sub(r"since \d+\.\d s", "since … s", line)
-    line = re.sub(r"/\S*/", "…/", line)
+    line = re.sub(r"(?<= )/\S*/", "", line)
+    line = re.sub(r"\b[0-9a-f]{32}\b", "…", line)
     return line if len(line) <= 230 else line[:229] + "…"
 
 

@@ -173,10 +173,15 @@ TEST_CASE("skips are free until a budget is given") {
 
 TEST_CASE("floods of output and forgotten children hold nobody up") {
   TemporaryDirectory directory;
-  const Said said = run(directory / "run", {"loud"});
+  const Said said = run(directory / "run", {"loud/floods", "loud/leaves_a_child", "loud/forks"});
+  INFO(said.out << said.err);
   CHECK(said.end == code(0));
   CHECK(std::filesystem::file_size(directory / "run/worlds/0/logs/rank-0.err") >= 3'000'000);
-  for (const pid_t child : pids_in(directory / "run/worlds/0/logs", "child ")) ::kill(child, SIGKILL);
+  const auto left = pids_in(directory / "run/worlds/0/logs", "child ");
+  CHECK(left.size() == 4);
+  for (const pid_t child : left) CHECK(is_gone(child));
+  for (const char* rank : {"0", "1"})
+    CHECK_THAT(said.out, ContainsSubstring(std::string("(trouble_program), started by rank ") + rank + " behind; it was killed"));
 }
 
 TEST_CASE("an interrupted run releases its ranks, reports what it has, and ends as shells expect") {
