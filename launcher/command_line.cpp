@@ -39,6 +39,8 @@ constexpr char merge_footer[] =
     "Exit codes, the first that applies: 2 usage, no world to merge or output unusable; 3 ranks did not meet; 4 a rank crashed or hung;\n"
     "5 evidence missing, corrupt or ranks disagree; 1 a case failed; 6 skips over budget; 0 all passed.";
 constexpr char diff_footer[] = "Exit codes: 0 nothing got worse; 1 something did; 2 usage, a report that is none, or output unusable.";
+constexpr char doctor_footer[] =
+    "Exit codes: 0 runs are possible, whatever hurts them; 2 usage, or output unusable; 3 something prevents them.";
 constexpr char explain_footer[] =
     "Exit codes: 0 told; 2 usage, a directory that is none of a run, or output unusable; 5 evidence that cannot be read.";
 constexpr char play_footer[] =
@@ -62,6 +64,7 @@ struct Everything {
   FaultsOptions faults;
   MergeOptions merge;
   DiffOptions diff;
+  DoctorOptions doctor;
   ExplainOptions explain;
   PlayOptions play;
   StableOptions stable;
@@ -173,6 +176,11 @@ void declare_diff(CLI::App& app, DiffOptions& diff, Texts& texts) {
   command.add_option("before", diff.before, "A report.json or a run directory")->option_text(" ");
   command.add_option("after", diff.after, "A report.json or a run directory")->option_text(" ");
   command.add_flag("--json", diff.json, "As JSON");
+  add_color(command, texts);
+}
+
+void declare_doctor(CLI::App& app, Texts& texts) {
+  CLI::App& command = add_command(app, "doctor", "Say what of this machine will hurt a run, and how to mend it", doctor_footer);
   add_color(command, texts);
 }
 
@@ -312,6 +320,11 @@ Options convert(const CLI::App& command, Everything all) {
     require_given(command, {{"REPORT", all.stable.report}});
     return std::move(all.stable);
   }
+  if (name == "doctor") {
+    require_given(command, {});
+    all.doctor.color = color;
+    return std::move(all.doctor);
+  }
   if (name == "explain") {
     require_given(command, {{"DIRECTORY", all.explain.directory}});
     return std::move(all.explain);
@@ -337,6 +350,7 @@ std::optional<Options> parse_command_line(int argc, const char* const* argv) {
   declare_faults(app, all.faults, all.texts);
   declare_merge(app, all.merge, all.texts);
   declare_diff(app, all.diff, all.texts);
+  declare_doctor(app, all.texts);
   declare_explain(app, all.explain);
   declare_play(app, all.play, all.texts);
   declare_stable(app, all.stable);

@@ -13,6 +13,7 @@ int list_command(const ListOptions& options);
 int faults_command(FaultsOptions options, const std::vector<std::string>& argv);
 int merge_command(const MergeOptions& options);
 int diff_command(const DiffOptions& options);
+int doctor_command(const DoctorOptions& options);
 int explain_command(const ExplainOptions& options);
 int play_command(const PlayOptions& options, const std::vector<std::string>& argv);
 int stable_command(const StableOptions& options);

@@ -77,10 +77,14 @@ struct StableOptions {
   std::filesystem::path report;
 };
 
+struct DoctorOptions {
+  ColorWhen color = ColorWhen::automatic;
+};
+
 struct ExplainOptions {
   std::filesystem::path directory;
 };
 
-using Options = std::variant<RunOptions, ListOptions, FaultsOptions, MergeOptions, DiffOptions, ExplainOptions, PlayOptions, StableOptions>;
+using Options = std::variant<RunOptions, ListOptions, FaultsOptions, MergeOptions, DiffOptions, DoctorOptions, ExplainOptions, PlayOptions, StableOptions>;
 
 }  // namespace shardproof::launcher

@@ -1,0 +1,184 @@
+#include "launcher/doctor.hpp"
+
+#include <fmt/format.h>
+#include <linux/magic.h>
+#include <sys/resource.h>
+#include <sys/utsname.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <string_view>
+#include <system_error>
+
+#include "launcher/evidence.hpp"
+#include "launcher/machine.hpp"
+
+namespace shardproof::launcher {
+namespace {
+
+constexpr std::uint64_t mebibyte = std::uint64_t{1} << 20;
+
+/// A world of two ranks and one split, and one of 256.
+constexpr std::uint64_t memory_for_small = 40 * mebibyte, memory_for_large = 64 * mebibyte;
+
+std::string first_line(const std::filesystem::path& file) {
+  std::ifstream in(file);
+  std::string line;
+  std::getline(in, line);
+  return line;
+}
+
+std::uint64_t free_bytes(const struct statfs& facts) { return facts.f_bavail * static_cast<std::uint64_t>(facts.f_bsize); }
+
+std::optional<std::uint64_t> limit(__rlimit_resource resource) {
+  rlimit found{};
+  if (::getrlimit(resource, &found) != 0 || found.rlim_cur == RLIM_INFINITY) return std::nullopt;
+  return found.rlim_cur;
+}
+
+bool is_remote(const struct statfs& facts) {
+  constexpr decltype(facts.f_type) cifs = 0xff534d42, lustre = 0x0bd00bd0, gpfs = 0x47504653, fuse = 0x65735546;
+  return facts.f_type == NFS_SUPER_MAGIC || facts.f_type == cifs || facts.f_type == lustre || facts.f_type == gpfs || facts.f_type == fuse;
+}
+
+std::filesystem::path find_nccl() {
+  for (const char* folder :
+       {"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/local/lib", "/usr/local/cuda/lib64"}) {
+    const std::filesystem::path library = std::filesystem::path(folder) / "libnccl.so.2";
+    std::error_code none;
+    if (std::filesystem::exists(library, none)) return library;
+  }
+  return {};
+}
+
+int count_gpus() {
+  int count = 0;
+  std::error_code none;
+  for (int device = 0; std::filesystem::exists(fmt::format("/dev/nvidia{}", device), none); ++device) ++count;
+  return count;
+}
+
+std::string in_mebibytes(std::uint64_t bytes) { return fmt::format("{} MiB", bytes / mebibyte); }
+
+using Weight = Finding::Weight;
+
+}  // namespace
+
+MachineState look_at_machine(const std::filesystem::path& output) {
+  MachineState machine;
+  machine.cores = usable_cores();
+  machine.online_cores = static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
+  utsname system{};
+  if (::uname(&system) == 0) machine.kernel = system.release;
+
+  struct statfs facts{};
+  if (::statfs("/dev/shm", &facts) == 0 && facts.f_type == TMPFS_MAGIC && ::access("/dev/shm", W_OK | X_OK) == 0) {
+    machine.memory = "/dev/shm";
+    machine.memory_free = free_bytes(facts);
+  }
+  machine.output = output;
+  if (::statfs(output.c_str(), &facts) == 0) {
+    machine.output_free = free_bytes(facts);
+    machine.output_is_remote = is_remote(facts);
+  }
+  rlimit files{};
+  if (::getrlimit(RLIMIT_NOFILE, &files) == 0) {
+    machine.open_files = files.rlim_cur;
+    machine.most_open_files = files.rlim_max;
+  }
+  machine.processes = limit(RLIMIT_NPROC);
+  machine.file_size = limit(RLIMIT_FSIZE);
+  if (const std::string scope = first_line("/proc/sys/kernel/yama/ptrace_scope"); !scope.empty())
+    machine.ptrace_scope = std::atoi(scope.c_str());
+  const char* const path = std::getenv("PATH");
+  if (const auto tool = find_stack_tool(path == nullptr ? "" : path)) machine.stack_tool = tool->program.string();
+  machine.tells_children = ::access("/proc/thread-self/children", R_OK) == 0;
+  machine.gpus = count_gpus();
+  machine.driver = first_line("/proc/driver/nvidia/version");
+  machine.nccl = find_nccl();
+  return machine;
+}
+
+std::vector<Finding> diagnose(const MachineState& machine) {
+  std::vector<Finding> findings;
+  const auto say = [&](Weight weight, std::string what, std::string why = {}) {
+    findings.push_back({weight, std::move(what), weight == Weight::fine ? std::string() : std::move(why)});
+  };
+
+  int major = 0, minor = 0;
+  const bool is_known = std::sscanf(machine.kernel.c_str(), "%d.%d", &major, &minor) == 2;
+  const bool is_old = is_known && (major < 5 || (major == 5 && minor < 3));
+  say(is_old ? Weight::prevents : Weight::fine, fmt::format("kernel: Linux {}", machine.kernel),
+      "ranks are waited for by pidfd_open, which came with Linux 5.3");
+
+  say(machine.cores == 1 ? Weight::hurts : Weight::fine, fmt::format("cores: {} of {}", machine.cores, machine.online_cores),
+      "ranks take turns on one core: worlds work, and are slow; times of cases are stretched by that. taskset, a cpuset or the batch "
+      "system's "
+      "--cpus-per-task gives more");
+
+  if (machine.memory.empty()) {
+    say(Weight::hurts, "memory file system: none",
+        "ranks meet on a disk instead, in TMPDIR or /tmp. A container gets one by --shm-size=1g or --tmpfs /dev/shm");
+  } else {
+    const Weight weight = machine.memory_free < memory_for_large ? Weight::hurts : Weight::fine;
+    say(weight, fmt::format("memory file system: {}, {} free", machine.memory.string(), in_mebibytes(machine.memory_free)),
+        fmt::format("{} Larger worlds meet on a disk instead. A container has more by --shm-size=1g, a host by mount -o remount,size=1g {}",
+                    machine.memory_free < memory_for_small ? "too little for two ranks." : "enough for small worlds.",
+                    machine.memory.string()));
+  }
+
+  const bool is_full = machine.output_free < 16 * mebibyte;
+  say(is_full || machine.output_is_remote ? Weight::hurts : Weight::fine,
+      fmt::format("output: {}, {} free{}", machine.output.string(), in_mebibytes(machine.output_free),
+                  machine.output_is_remote ? ", on a network" : ""),
+      is_full ? "a run that cannot write its report ends with 2: free some, or name another place by --out"
+              : "every event of every rank is flushed: --out on a local disk is quicker");
+
+  const bool is_tight = machine.most_open_files < 1024 + 64;
+  say(machine.most_open_files < 66 ? Weight::prevents
+      : is_tight                   ? Weight::hurts
+                                   : Weight::fine,
+      fmt::format("open files: {}, and {} at most", machine.open_files, machine.most_open_files),
+      fmt::format(
+          "each rank costs the launcher one: worlds of up to {} ranks. `ulimit -Hn`, limits.conf or the service's LimitNOFILE= raises it",
+          machine.most_open_files < 64 ? 0 : machine.most_open_files - 64));
+
+  if (machine.processes) {
+    say(*machine.processes < 1100 ? Weight::hurts : Weight::fine, fmt::format("processes of this user: {} at most", *machine.processes),
+        "a world of more ranks cannot be started; `ulimit -u` raises it");
+  }
+  if (machine.file_size) {
+    say(*machine.file_size < 64 * mebibyte ? Weight::hurts : Weight::fine,
+        fmt::format("length of a file: {} at most", in_mebibytes(*machine.file_size)),
+        "streams and logs of a long run are longer, and the run then ends with 2; `ulimit -f unlimited` lifts it");
+  }
+
+  const bool may_look = !machine.ptrace_scope || *machine.ptrace_scope < 2;
+  if (machine.stack_tool.empty()) {
+    say(Weight::hurts, "stacks of ranks that hang: no tool", "install elfutils (eu-stack, 10 ms a rank) or gdb (300 ms)");
+  } else {
+    say(may_look ? Weight::fine : Weight::hurts,
+        fmt::format("stacks of ranks that hang: {}{}", machine.stack_tool,
+                    machine.ptrace_scope ? fmt::format(", ptrace_scope {}", *machine.ptrace_scope) : ""),
+        "no process may look at another: sysctl kernel.yama.ptrace_scope=1 lets the launcher look at its ranks");
+  }
+  say(machine.tells_children ? Weight::fine : Weight::hurts,
+      fmt::format("processes that ranks leave behind: {}", machine.tells_children ? "found" : "not found"),
+      "the kernel was built without CONFIG_PROC_CHILDREN: daemons that a case starts stay");
+
+  if (machine.gpus == 0) {
+    say(Weight::fine, "GPU: none; worlds run on the simulated device");
+  } else {
+    say(machine.driver.empty() ? Weight::hurts : Weight::fine,
+        fmt::format("GPU: {}{}{}", machine.gpus, machine.driver.empty() ? "" : ", ", machine.driver),
+        "devices without a driver: load the module nvidia");
+    say(machine.nccl.empty() ? Weight::hurts : Weight::fine, fmt::format("NCCL: {}", machine.nccl.empty() ? "none" : machine.nccl.string()),
+        "libnccl.so.2 is not where the loader looks: install libnccl2, or set LD_LIBRARY_PATH");
+  }
+  return findings;
+}
+
+}  // namespace shardproof::launcher

@@ -1,0 +1,93 @@
+#include "launcher/doctor.hpp"
+
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+using namespace shardproof::launcher;
+using Catch::Matchers::ContainsSubstring;
+using Weight = Finding::Weight;
+
+namespace {
+
+MachineState healthy() {
+  return {.cores = 8,
+          .online_cores = 8,
+          .kernel = "6.1.0-13-amd64",
+          .memory = "/dev/shm",
+          .memory_free = std::uint64_t{1} << 30,
+          .output = "/work",
+          .output_free = std::uint64_t{1} << 40,
+          .output_is_remote = false,
+          .open_files = 1024,
+          .most_open_files = 1048576,
+          .processes = std::nullopt,
+          .file_size = std::nullopt,
+          .ptrace_scope = std::nullopt,
+          .stack_tool = "/usr/bin/eu-stack",
+          .tells_children = true,
+          .gpus = 0,
+          .driver = "",
+          .nccl = ""};
+}
+
+/// The one thing that is not fine with a machine that is healthy otherwise.
+template <class Spoil>
+Finding ailment(Spoil spoil) {
+  MachineState machine = healthy();
+  spoil(machine);
+  const auto findings = diagnose(machine);
+  const auto is_fine = [](const Finding& finding) { return finding.weight == Weight::fine; };
+  REQUIRE(std::ranges::count_if(findings, is_fine) == std::ssize(findings) - 1);
+  return *std::ranges::find_if_not(findings, is_fine);
+}
+
+}  // namespace
+
+TEST_CASE("a healthy machine has nothing to mend") {
+  for (const Finding& finding : diagnose(healthy())) {
+    INFO(finding.what);
+    CHECK(finding.weight == Weight::fine);
+    CHECK(finding.why.empty());
+  }
+}
+
+TEST_CASE("every ailment is told with what comes of it and how to mend it") {
+  const auto check = [](Weight weight, const char* what, const char* mend, auto spoil) {
+    const Finding finding = ailment(spoil);
+    CHECK(finding.weight == weight);
+    CHECK_THAT(finding.what, ContainsSubstring(what));
+    CHECK_THAT(finding.why, ContainsSubstring(mend));
+  };
+  check(Weight::prevents, "Linux 5.2", "5.3", [](MachineState& m) { m.kernel = "5.2.9"; });
+  check(Weight::hurts, "cores: 1 of 8", "--cpus-per-task", [](MachineState& m) { m.cores = 1; });
+  check(Weight::hurts, "memory file system: none", "--shm-size", [](MachineState& m) { m.memory.clear(); });
+  check(Weight::hurts, "/dev/shm, 50 MiB free", "enough for small worlds", [](MachineState& m) { m.memory_free = 50 << 20; });
+  check(Weight::hurts, "/dev/shm, 9 MiB free", "too little for two ranks", [](MachineState& m) { m.memory_free = 9 << 20; });
+  check(Weight::hurts, "0 MiB free", "--out", [](MachineState& m) { m.output_free = 1000; });
+  check(Weight::hurts, "on a network", "local disk", [](MachineState& m) { m.output_is_remote = true; });
+  check(Weight::hurts, "open files: 256, and 256 at most", "up to 192 ranks",
+        [](MachineState& m) { m.open_files = m.most_open_files = 256; });
+  check(Weight::prevents, "10 at most", "up to 0 ranks", [](MachineState& m) { m.most_open_files = 10; });
+  check(Weight::hurts, "processes of this user: 100", "ulimit -u", [](MachineState& m) { m.processes = 100; });
+  check(Weight::hurts, "length of a file: 1 MiB", "ulimit -f", [](MachineState& m) { m.file_size = 1 << 20; });
+  check(Weight::hurts, "no tool", "elfutils", [](MachineState& m) { m.stack_tool.clear(); });
+  check(Weight::hurts, "ptrace_scope 3", "kernel.yama.ptrace_scope=1", [](MachineState& m) { m.ptrace_scope = 3; });
+  check(Weight::hurts, "not found", "CONFIG_PROC_CHILDREN", [](MachineState& m) { m.tells_children = false; });
+  check(Weight::hurts, "GPU: 2", "nvidia", [](MachineState& m) {
+    m.gpus = 2;
+    m.nccl = "/usr/lib/libnccl.so.2";
+  });
+  check(Weight::hurts, "NCCL: none", "libnccl2", [](MachineState& m) {
+    m.gpus = 2;
+    m.driver = "NVRM version: 570";
+  });
+}
+
+TEST_CASE("the machine that this runs on can be looked at") {
+  const MachineState machine = look_at_machine(std::filesystem::current_path());
+  CHECK(machine.cores > 0);
+  CHECK(machine.online_cores >= machine.cores);
+  CHECK_FALSE(machine.kernel.empty());
+  CHECK(machine.most_open_files > 0);
+}
