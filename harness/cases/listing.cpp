@@ -12,6 +12,8 @@
 #include <stdexcept>
 
 #include "harness/protocol/digest.hpp"
+#include "harness/protocol/json_fields.hpp"
+#include "harness/protocol/json_parse.hpp"
 
 namespace shardproof {
 
@@ -67,6 +69,26 @@ std::string find_build_id(const char* notes, std::size_t size) {
     size -= whole;
   }
   return {};
+}
+
+std::vector<ProfileInfo> parse_profiles(std::string_view text) {
+  std::vector<ProfileInfo> profiles;
+  if (text.empty()) return profiles;
+  nlohmann::ordered_json json;
+  try {
+    json = parse_json(text);
+  } catch (const nlohmann::ordered_json::exception& error) {
+    throw std::invalid_argument(fmt::format("profiles: {}", error.what()));
+  }
+  if (!json.is_array()) refuse("profiles", "an array of profiles", json);
+  for (const auto& element : json) {
+    Fields(element, "profile").expect_only({"name", "text", "least_ranks", "most_ranks", "tags", "without_tags", "required_only"});
+    auto profile = element.get<ProfileInfo>();
+    if (std::ranges::find(profiles, profile.name, &ProfileInfo::name) != profiles.end())
+      throw std::invalid_argument(fmt::format("profile {} is defined twice", profile.name));
+    profiles.push_back(std::move(profile));
+  }
+  return profiles;
 }
 
 }  // namespace
@@ -127,6 +149,7 @@ Listing make_listing(const Program& program, std::span<const BoundCase> cases) {
     }
   }
   listing.seeds = seeds_of(cases);
+  listing.profiles = parse_profiles(program.profiles);
   return listing;
 }
 

@@ -18,7 +18,7 @@ std::vector<ClauseInfo> parse_clauses(std::string_view markdown);
 /// Identifies the running binary: its linker's build id in hex, or a digest of its file where it was linked without one.
 std::string build_id();
 
-/// Throws std::invalid_argument on a malformed or doubly defined clause.
+/// Throws std::invalid_argument on a malformed or doubly defined clause or profile.
 Listing make_listing(const Program& program, std::span<const BoundCase> cases);
 
 }  // namespace shardproof

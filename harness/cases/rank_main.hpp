@@ -17,6 +17,7 @@ struct Program {
   std::string suite_version = "0";
   std::vector<std::function<std::unique_ptr<Subject>()>> subjects;  ///< the first is the default
   std::vector<Fault> faults;
+  std::string_view profiles;  ///< JSON: an array of ProfileInfo (harness/protocol/case_info.hpp), the default first; empty for none
   std::vector<std::string_view> clause_tables;  ///< Markdown texts that hold `| OVL-1 | required | … |` rows
 };
 

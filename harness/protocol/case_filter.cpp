@@ -39,13 +39,14 @@ bool glob(std::string_view pattern, std::string_view text) {
 
 }  // namespace
 
+bool matches_id(std::string_view id, std::string_view pattern) { return glob(pattern, id) || glob(pattern, id.substr(0, id.find('['))); }
+
 bool matches(const CaseInfo& info, std::string_view filter) {
   if (is_tag(filter)) {
     const auto tag = filter.substr(1, filter.size() - 2);
     return std::find(info.tags.begin(), info.tags.end(), tag) != info.tags.end();
   }
-  const std::string_view id = info.id;
-  return (!filter.empty() && filter == info.suite) || glob(filter, id) || glob(filter, id.substr(0, id.find('[')));
+  return (!filter.empty() && filter == info.suite) || matches_id(info.id, filter);
 }
 
 std::vector<CaseInfo> select(std::span<const CaseInfo> cases, std::span<const std::string> filters) {

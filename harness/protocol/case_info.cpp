@@ -108,6 +108,28 @@ void from_json(const ordered_json& json, ClauseInfo& info) {
   info.text = fields.text("text");
 }
 
+void to_json(ordered_json& json, const ProfileInfo& info) {
+  json = ordered_json{{"name", info.name},
+                      {"text", info.text},
+                      {"least_ranks", info.least_ranks},
+                      {"most_ranks", info.most_ranks ? ordered_json(*info.most_ranks) : ordered_json(nullptr)},
+                      {"tags", info.tags},
+                      {"without_tags", info.without_tags},
+                      {"required_only", info.required_only}};
+}
+
+void from_json(const ordered_json& json, ProfileInfo& info) {
+  const Fields fields(json, "profile");
+  info.name = fields.text("name");
+  info.text = fields.text("text");
+  info.least_ranks = fields.integer<int>("least_ranks");
+  const auto& most = fields.at("most_ranks", "an integer or null");
+  info.most_ranks = most.is_null() ? std::nullopt : std::optional(read_integer<int>(most, fields.where("most_ranks")));
+  info.tags = fields.texts("tags");
+  info.without_tags = fields.texts("without_tags");
+  info.required_only = fields.boolean("required_only");
+}
+
 void to_json(ordered_json& json, const SeedInfo& info) { json = ordered_json{{"seed", info.seed}, {"cases", info.cases}}; }
 
 void from_json(const ordered_json& json, SeedInfo& info) {
@@ -120,7 +142,8 @@ void to_json(ordered_json& json, const Listing& listing) {
   json = ordered_json{{"protocol", listing.protocol}, {"suite_version", listing.suite_version},
                       {"build", listing.build},       {"subjects", listing.subjects},
                       {"cases", listing.cases},       {"faults", listing.faults},
-                      {"clauses", listing.clauses},   {"seeds", listing.seeds}};
+                      {"clauses", listing.clauses},   {"seeds", listing.seeds},
+                      {"profiles", listing.profiles}};
 }
 
 void from_json(const ordered_json& json, Listing& listing) {
@@ -138,6 +161,20 @@ void from_json(const ordered_json& json, Listing& listing) {
   listing.faults = fields.list<FaultInfo>("faults");
   listing.clauses = fields.list<ClauseInfo>("clauses");
   listing.seeds = fields.list<SeedInfo>("seeds");
+  listing.profiles = fields.list<ProfileInfo>("profiles");
+}
+
+bool is_in(const ProfileInfo& profile, const CaseInfo& info, const Listing& listing) {
+  const auto has_any = [&](const std::vector<std::string>& tags) {
+    return std::ranges::any_of(info.tags, [&](const std::string& tag) { return std::ranges::find(tags, tag) != tags.end(); });
+  };
+  const auto is_reference = [&](const std::string& id) {
+    const auto clause = std::ranges::find(listing.clauses, id, &ClauseInfo::id);
+    return clause != listing.clauses.end() && !clause->required;
+  };
+  return info.world_size >= profile.least_ranks && info.world_size <= profile.most_ranks.value_or(info.world_size) &&
+         (profile.tags.empty() || has_any(profile.tags)) && !has_any(profile.without_tags) &&
+         !(profile.required_only && std::ranges::any_of(info.clauses, is_reference));
 }
 
 }  // namespace shardproof

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -60,6 +61,21 @@ struct ClauseInfo {
 void to_json(nlohmann::ordered_json& json, const ClauseInfo& info);
 void from_json(const nlohmann::ordered_json& json, ClauseInfo& info);
 
+/// A part of the cases that somebody claims to pass, by what it needs and what it demands.
+struct ProfileInfo {
+  std::string name;
+  std::string text;                 ///< whom it is for
+  int least_ranks = 1;
+  std::optional<int> most_ranks;    ///< none: any number
+  std::vector<std::string> tags;    ///< a case has one of these; empty: no matter which it has
+  std::vector<std::string> without_tags;  ///< and none of these
+  bool required_only = false;       ///< no case with a clause that only the model engine must meet
+  friend bool operator==(const ProfileInfo&, const ProfileInfo&) = default;
+};
+
+void to_json(nlohmann::ordered_json& json, const ProfileInfo& info);
+void from_json(const nlohmann::ordered_json& json, ProfileInfo& info);
+
 /// The seed test (file stem, test, its parameters) that a case descends from.
 struct SeedInfo {
   std::string seed;  ///< `test_fully_shard_overlap.py::test_fully_shard_training_overlap`
@@ -81,9 +97,13 @@ struct Listing {
   std::vector<FaultInfo> faults;
   std::vector<ClauseInfo> clauses;
   std::vector<SeedInfo> seeds;
+  std::vector<ProfileInfo> profiles;  ///< the first is the default; a program of plain multi-rank tests has none
 };
 
 void to_json(nlohmann::ordered_json& json, const Listing& listing);
 void from_json(const nlohmann::ordered_json& json, Listing& listing);
+
+/// Whether the case belongs to the profile. A clause that the listing does not describe is taken for a required one.
+bool is_in(const ProfileInfo& profile, const CaseInfo& info, const Listing& listing);
 
 }  // namespace shardproof

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <fmt/format.h>
+#include <algorithm>
 #include <concepts>
+#include <initializer_list>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -67,7 +69,7 @@ inline std::map<std::string, std::string> read_text_map(const nlohmann::ordered_
 }
 
 /// One JSON object and what it stands for, for errors like `case ended: "position": expected an integer …, found "x"`.
-/// Fields that nobody asks for are ignored, so that a newer writer may add some.
+/// Fields that nobody asks for are ignored, so that a newer writer may add some; `expect_only` refuses them.
 class Fields {
  public:
   Fields(const nlohmann::ordered_json& object, std::string_view what) : object_(object), what_(what) {
@@ -75,6 +77,17 @@ class Fields {
   }
 
   bool has(const char* name) const { return object_.contains(name); }
+
+  /// For documents that people write: a name that is not among these is a mistake.
+  void expect_only(std::initializer_list<std::string_view> known) const {
+    for (const auto& item : object_.items()) {
+      if (std::find(known.begin(), known.end(), item.key()) != known.end()) continue;
+      std::string names;
+      for (const std::string_view name : known) names += fmt::format("{}\"{}\"", names.empty() ? "" : ", ", name);
+      throw std::invalid_argument(
+          fmt::format("{}: {} is not among its fields: {}", what_, shown(nlohmann::ordered_json(item.key())), names));
+    }
+  }
 
   const nlohmann::ordered_json& at(const char* name, std::string_view expected) const {
     const auto found = object_.find(name);

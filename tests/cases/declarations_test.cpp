@@ -1,6 +1,8 @@
-// From declarations and clause tables to a listing.
+// From declarations, clause tables and profiles to a listing.
+#include <fmt/format.h>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+#include <stdexcept>
 
 #include "harness/cases/bound_case.hpp"
 #include "harness/cases/listing.hpp"
@@ -109,4 +111,22 @@ TEST_CASE("A clause has one definition") {
   Program program;
   program.clause_tables = {"| OVL-1 | required | one |", "| OVL-1 | required | two |"};
   CHECK_THROWS_AS(make_listing(program, {}), std::invalid_argument);
+}
+
+TEST_CASE("Profiles are an array, each with a name of its own and nothing misspelt") {
+  const auto listed = [](std::string_view profiles) {
+    Program program;
+    program.profiles = profiles;
+    return make_listing(program, {}).profiles;
+  };
+  constexpr std::string_view core =
+      R"({"name": "core", "text": "t", "least_ranks": 1, "most_ranks": null, "tags": [], "without_tags": ["x"], "required_only": true})";
+  const auto array = [](const std::string& elements) { return "[" + elements + "]"; };
+  CHECK(listed("").empty());
+  REQUIRE(listed(array(std::string(core))).size() == 1);
+  CHECK(listed(array(std::string(core)))[0].without_tags == std::vector<std::string>{"x"});
+  CHECK_THROWS_WITH(listed(array(fmt::format("{0}, {0}", core))), ContainsSubstring("profile core is defined twice"));
+  CHECK_THROWS_WITH(listed(core), ContainsSubstring("profiles: expected an array of profiles"));
+  CHECK_THROWS_WITH(listed("[{\"nam\": 1}]"), ContainsSubstring("profile: \"nam\" is not among its fields"));
+  CHECK_THROWS_AS(listed("[{]"), std::invalid_argument);
 }

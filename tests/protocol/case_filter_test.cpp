@@ -110,6 +110,16 @@ TEST_CASE("globs agree with their definition") {
   CHECK(matched > 1000);
 }
 
+TEST_CASE("a pattern of ids knows neither suites nor tags") {
+  CHECK(matches_id("a/b[W=2]", "a/b[W=2]"));
+  CHECK(matches_id("a/b[W=2]", "a/b"));
+  CHECK(matches_id("a/b[W=2]", "a/*"));
+  CHECK(matches_id("a/b[W=2]", "*[W=?]"));
+  CHECK_FALSE(matches_id("a/b[W=2]", "a"));
+  CHECK_FALSE(matches_id("a/b[W=2]", "a/b[W=3]"));
+  CHECK_FALSE(matches_id("[a]/b", "[a]"));
+}
+
 TEST_CASE("a glob of many stars ends soon") {
   CaseInfo info;
   info.id = std::string(20000, 'a');

@@ -25,6 +25,7 @@ Listing listing() {
   all.faults = {{"drop", {"A-1"}, "drops a wait"}};
   all.clauses = {{"A-1", false, "text"}};
   all.seeds = {{"test_x.py::test_y", {"a/b[W=2]"}}};
+  all.profiles = {{"core", "what everybody meets", 1, 2, {"quick"}, {"slow"}, true}};
   return all;
 }
 
@@ -66,6 +67,7 @@ TEST_CASE("a listing survives the way through JSON") {
   CHECK(back.faults == listing().faults);
   CHECK(back.clauses == listing().clauses);
   CHECK(back.seeds == listing().seeds);
+  CHECK(back.profiles == listing().profiles);
   CHECK(ordered_json(back) == json);
 }
 
@@ -83,9 +85,40 @@ TEST_CASE("a spoiled listing is refused") {
   refuses_every_spoiled_field<FaultInfo>(json["faults"][0]);
   refuses_every_spoiled_field<ClauseInfo>(json["clauses"][0]);
   refuses_every_spoiled_field<SeedInfo>(json["seeds"][0]);
+  refuses_every_spoiled_field<ProfileInfo>(json["profiles"][0]);
   auto nobody = json;
   nobody["cases"][0]["world_size"] = 0;
   CHECK_THROWS_WITH(nobody.get<Listing>(), ContainsSubstring("at least 1"));
+}
+
+TEST_CASE("a profile takes cases by world size, tags and the kind of their clauses") {
+  auto all = listing();
+  all.clauses = {{"A-1", true, "any"}, {"A-2", false, "the model engine"}};
+  auto info = all.cases[0];  // two ranks, A-1, [slow]
+  ProfileInfo profile;
+  CHECK(is_in(profile, info, all));
+  profile.least_ranks = 3;
+  CHECK_FALSE(is_in(profile, info, all));
+  profile.least_ranks = 2;
+  CHECK(is_in(profile, info, all));
+  profile.most_ranks = 1;
+  CHECK_FALSE(is_in(profile, info, all));
+  profile.most_ranks = 2;
+  CHECK(is_in(profile, info, all));
+  profile.tags = {"other"};
+  CHECK_FALSE(is_in(profile, info, all));
+  profile.tags = {"other", "slow"};
+  CHECK(is_in(profile, info, all));
+  profile.tags.clear();
+  profile.without_tags = {"other", "slow"};
+  CHECK_FALSE(is_in(profile, info, all));
+  profile.without_tags = {"other"};
+  profile.required_only = true;
+  CHECK(is_in(profile, info, all));
+  info.clauses = {"A-1", "A-2"};
+  CHECK_FALSE(is_in(profile, info, all));
+  info.clauses = {"B-1"};  // nobody says what it is
+  CHECK(is_in(profile, info, all));
 }
 
 TEST_CASE("a listing of another protocol says so, whatever else it holds") {
