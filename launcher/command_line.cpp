@@ -27,7 +27,8 @@ constexpr char filters_footer[] =
 constexpr char run_footer[] =
     "Exit codes, the first that applies: 128 + n interrupted by signal n; 2 usage, nothing selected or output unusable; 3 the worker or\n"
     "the meeting of its ranks failed; 4 a rank crashed or hung; 5 evidence missing, corrupt or ranks disagree; 1 a case failed;\n"
-    "6 skips over budget; 0 all passed.";
+    "6 a demand beyond verdicts is not met: too many skips or waivers, a required clause without a passed case, a waiver that is over,\n"
+    "wrong or without use; 0 all passed. A waived case is none of these.";
 constexpr char list_footer[] =
     "Exit codes: 0 listed; 2 usage, nothing selected or output unusable; 3 the worker does not say its cases; 128 + n interrupted by\n"
     "signal n.";
@@ -37,7 +38,7 @@ constexpr char faults_footer[] =
     "1 a fault survived every selected case with one of its clauses; 0 each was noticed.";
 constexpr char merge_footer[] =
     "Exit codes, the first that applies: 2 usage, no world to merge or output unusable; 3 ranks did not meet; 4 a rank crashed or hung;\n"
-    "5 evidence missing, corrupt or ranks disagree; 1 a case failed; 6 skips over budget; 0 all passed.";
+    "5 evidence missing, corrupt or ranks disagree; 1 a case failed; 6 a demand beyond verdicts is not met, as in a run; 0 all passed.";
 constexpr char diff_footer[] = "Exit codes: 0 nothing got worse; 1 something did; 2 usage, a report that is none, or output unusable.";
 constexpr char doctor_footer[] =
     "Exit codes: 0 runs are possible, whatever hurts them; 2 usage, or output unusable; 3 something prevents them.";
@@ -52,8 +53,8 @@ constexpr char stable_footer[] = "Exit codes: 0 printed; 2 usage, a report that 
 /// Options as they were written. Their meaning is found after all of them have been read, by rules and in words of our own.
 struct Texts {
   std::string order = "listed", shard = "1/1", color = "auto", repeat = "1", retries = "0", max_hangs = "5";
-  std::optional<std::string> seed, allowed_skips, timeout;
-  std::vector<std::string> ranks;
+  std::optional<std::string> seed, max_skips, max_waivers, timeout;
+  std::vector<std::string> ranks, require;
 };
 
 /// Of all commands; the one that was chosen is used.
@@ -100,8 +101,19 @@ void add_terminal(CLI::App& command, TerminalOptions& terminal, Texts& texts) {
   add_color(command, texts);
 }
 
-void add_skips(CLI::App& command, Texts& texts) {
-  command.add_option("--allow-skips", texts.allowed_skips, "End with 6 when more cases than this are skipped")->option_text("N");
+void add_profile(CLI::App& command, std::string& profile, const char* otherwise) {
+  command.add_option("--profile", profile, fmt::format("A part of the cases (`list --profiles`; default: {})", otherwise))
+      ->option_text("NAME");
+}
+
+void add_demands(CLI::App& command, DemandOptions& demands, Texts& texts) {
+  command.add_option("--max-skips", texts.max_skips, "End with 6 when more cases than this are skipped")->option_text("N");
+  command.add_option("--require", texts.require, "End with 6 unless a case that checks the clause passed; for each of the clauses")
+      ->allow_extra_args(false)
+      ->option_text("CLAUSE[,CLAUSE...]");
+  command.add_option("--waivers", demands.waivers, "Failures that are known, with owner and last day (docs/skips-and-waivers.md)")
+      ->option_text("FILE");
+  command.add_option("--max-waivers", texts.max_waivers, "End with 6 when more cases than this are waived")->option_text("N");
 }
 
 void add_plan(CLI::App& command, PlanOptions& plan, Texts& texts) {
@@ -120,6 +132,7 @@ void add_plan(CLI::App& command, PlanOptions& plan, Texts& texts) {
 void declare_run(CLI::App& app, RunOptions& run, Texts& texts) {
   CLI::App& command =
       add_command(app, "run", "Run cases in worlds of real ranks and write one merged report", std::string(filters_footer) + run_footer);
+  add_profile(command, run.profile, "the worker's first");
   add_plan(command, run.plan, texts);
   command.add_option("--seed", texts.seed, "Of everything random (default: 0; with --order random a fresh one, printed)")->option_text("N");
   command.add_option("--order", texts.order, "Of the cases of a world: listed or random")->option_text("ORDER=listed");
@@ -133,7 +146,7 @@ void declare_run(CLI::App& app, RunOptions& run, Texts& texts) {
   command.add_option("--max-hangs", texts.max_hangs, "How many worlds may be lost to a deadline before the run ends")->option_text("N=5");
   add_fault(command, run.plan.fault);
   command.add_flag("--trace", run.plan.trace, "Write each case's recorded facts as a trace that Perfetto opens");
-  add_skips(command, texts);
+  add_demands(command, run.demands, texts);
   command.add_option("--out", run.out, "Where to write: a new or empty directory (default: a new one under shardproof-out/)")
       ->option_text("DIRECTORY");
   add_worker(command, run.worker);
@@ -147,13 +160,20 @@ void declare_list(CLI::App& app, ListOptions& list) {
                     .add_flag("--seeds", list.seeds,
                               "Which seed test became which cases: a test of the framework's own files that the suite restates")
                     ->option_text(" ");
-  command.add_flag("--clauses", list.clauses, "Which cases check a clause, and which faults break it")->excludes(seeds)->option_text(" ");
+  auto* clauses = command.add_flag("--clauses", list.clauses, "Which cases check a clause, and which faults break it");
+  clauses->excludes(seeds)->option_text(" ");
+  command.add_flag("--profiles", list.profiles, "The profiles, and how many of the cases belong to each")
+      ->excludes(seeds)
+      ->excludes(clauses)
+      ->option_text(" ");
+  add_profile(command, list.profile, "all cases");
   add_worker(command, list.worker);
 }
 
 void declare_faults(CLI::App& app, FaultsOptions& faults, Texts& texts) {
   CLI::App& command =
       add_command(app, "faults", "Run the cases against every fault: each must be noticed", std::string(filters_footer) + faults_footer);
+  add_profile(command, faults.profile, "the worker's first");
   add_plan(command, faults.plan, texts);
   command.add_flag("--json", faults.json, "As JSON");
   command.add_option("--out", faults.out, "Keep the reports of all runs in this new or empty directory")->option_text("DIRECTORY");
@@ -165,7 +185,7 @@ void declare_merge(CLI::App& app, MergeOptions& merge, Texts& texts) {
   CLI::App& command =
       add_command(app, "merge", "Make the report of a run that another launcher started, or that was cut short", merge_footer);
   command.add_option("directory", merge.directory, "The run directory")->option_text(" ");
-  add_skips(command, texts);
+  add_demands(command, merge.demands, texts);
   command.add_option("--worker", merge.worker, "The program that ran, where the run directory does not say its cases")
       ->option_text("PROGRAM");
   add_terminal(command, merge.terminal, texts);
@@ -269,9 +289,14 @@ void convert_plan(const CLI::App& command, const Texts& texts, PlanOptions& plan
   if (texts.timeout) plan.timeout = timeout(*texts.timeout);
 }
 
-std::optional<std::size_t> allowed_skips(const Texts& texts) {
-  if (!texts.allowed_skips) return std::nullopt;
-  return whole_number("--allow-skips", *texts.allowed_skips, 0, std::numeric_limits<std::size_t>::max());
+void convert_demands(const Texts& texts, DemandOptions& demands) {
+  const auto most = [](const char* option, const std::optional<std::string>& text) -> std::optional<std::size_t> {
+    if (!text) return std::nullopt;
+    return whole_number(option, *text, 0, std::numeric_limits<std::size_t>::max());
+  };
+  demands.max_skips = most("--max-skips", texts.max_skips);
+  demands.max_waivers = most("--max-waivers", texts.max_waivers);
+  demands.require = listed("--require", texts.require);
 }
 
 Options convert(const CLI::App& command, Everything all) {
@@ -288,7 +313,7 @@ Options convert(const CLI::App& command, Everything all) {
     all.run.persistence.max_hangs = static_cast<int>(whole_number("--max-hangs", texts.max_hangs, 0, 1'000'000));
     if (all.run.persistence.retries > 0 && all.run.plan.repeat > 1)
       throw CommandError(usage, "--retries with --repeat: a repetition that fails is no failed attempt; use one of the two");
-    all.run.allowed_skips = allowed_skips(texts);
+    convert_demands(texts, all.run.demands);
     all.run.terminal.color = color;
     return std::move(all.run);
   }
@@ -303,7 +328,7 @@ Options convert(const CLI::App& command, Everything all) {
   }
   if (name == "merge") {
     require_given(command, {{"DIRECTORY", all.merge.directory}});
-    all.merge.allowed_skips = allowed_skips(texts);
+    convert_demands(texts, all.merge.demands);
     all.merge.terminal.color = color;
     return std::move(all.merge);
   }

@@ -12,6 +12,7 @@
 #include "launcher/launcher.hpp"
 #include "launcher/machine.hpp"
 #include "launcher/output.hpp"
+#include "launcher/profile.hpp"
 #include "launcher/run.hpp"
 #include "launcher/standard_streams.hpp"
 
@@ -21,14 +22,22 @@ namespace {
 /// Runs of the same worker, one after the other, each with a directory of its own below one place.
 class FaultRuns {
  public:
-  FaultRuns(const Worker& worker, std::filesystem::path place, const std::vector<std::string>& argv, SignalWatch& signals)
-      : worker_(worker), place_(std::move(place)), argv_(argv), signals_(signals), silent_(stderr, {.quiet = true}) {}
+  FaultRuns(const Worker& worker, ChosenProfile profile, std::filesystem::path place, const std::vector<std::string>& argv,
+            SignalWatch& signals)
+      : worker_(worker),
+        profile_(std::move(profile)),
+        place_(std::move(place)),
+        argv_(argv),
+        signals_(signals),
+        silent_(stderr, {.quiet = true}) {}
 
   /// Throws CommandError when the ranks could not do their work, or when the user ended it.
   reports::Report run(const PlanOptions& options, const std::string& name) {
     Plan selected = plan(worker_.listing, options);
     const RunDirectory directory = make_run_directory(place_ / name);
     reports::RunHead head = make_head(worker_, selected, options, argv_);
+    head.profile = profile_.name;
+    head.outside_profile = profile_.outside;
     RunResult result = run_plan(worker_, std::move(selected), directory, std::move(head), signals_, silent_);
     if (!result.output_error.empty()) throw CommandError(usage, result.output_error);
     if (!result.infrastructure_error.empty()) throw CommandError(infrastructure, fmt::format("{}: {}", name, result.infrastructure_error));
@@ -38,6 +47,7 @@ class FaultRuns {
 
  private:
   const Worker& worker_;
+  ChosenProfile profile_;
   std::filesystem::path place_;
   const std::vector<std::string>& argv_;
   SignalWatch& signals_;
@@ -87,8 +97,9 @@ Judged judged_by(const std::vector<CaseInfo>& cases, const Listing& listing) {
 
 int faults_command(FaultsOptions options, const std::vector<std::string>& argv) {
   SignalWatch signals;
-  const Worker worker = ask_worker(options.worker, signals);
+  Worker worker = ask_worker(options.worker, signals);
   if (worker.listing.faults.empty()) throw CommandError(usage, "the worker has no faults");
+  const ChosenProfile profile = keep_profile(worker.listing, options.profile, options.plan.filters);
   const std::vector<CaseInfo> cases = selected_cases(worker.listing, options.plan);
   const Judged judged = judged_by(cases, worker.listing);
   if (judged.faults.empty())
@@ -99,13 +110,13 @@ int faults_command(FaultsOptions options, const std::vector<std::string>& argv) 
   Terminal terminal(options.json ? stderr : stdout, options.terminal);
   const bool keep = !options.out.empty();
   const RendezvousDirectory scratch = RendezvousDirectory::make(1);
-  FaultRuns runs(worker, keep ? claim_directory(options.out, without_fault) : scratch.path(), argv, signals);
+  FaultRuns runs(worker, profile, keep ? claim_directory(options.out, without_fault) : scratch.path(), argv, signals);
 
   PlanOptions one = options.plan;
   one.filters = ids(cases);
   terminal.note(fmt::format("without a fault: {}; the table has those that check a clause of a fault", cases_text(cases.size())));
   const reports::Report clean = runs.run(one, without_fault);
-  const int clean_code = reports::exit_code(clean, std::nullopt);
+  const int clean_code = reports::exit_code(clean);
   if (clean_code != all_passed) terminal.print(reports::summary(clean, terminal.style()));
 
   std::vector<reports::Report> faulty;

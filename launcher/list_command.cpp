@@ -12,6 +12,7 @@
 #include "launcher/commands.hpp"
 #include "launcher/launcher.hpp"
 #include "launcher/plan.hpp"
+#include "launcher/profile.hpp"
 #include "launcher/standard_streams.hpp"
 #include "launcher/worker.hpp"
 #include "reports/terminal.hpp"
@@ -64,8 +65,24 @@ std::string clauses_text(const std::vector<ClauseRow>& rows, bool json) {
   return text;
 }
 
-/// With filters, the seeds that have a part in the selected cases.
-std::string seeds_text(const Listing& listing, const std::vector<CaseInfo>& cases, bool json) {
+std::string profiles_text(const Listing& listing, const std::vector<CaseInfo>& cases, bool json) {
+  ordered_json all = ordered_json::array();
+  std::string text;
+  for (const ProfileInfo& profile : listing.profiles) {
+    const auto count = std::ranges::count_if(cases, [&](const CaseInfo& info) { return is_in(profile, info, listing); });
+    const bool is_default = &profile == &listing.profiles.front();
+    ordered_json entry = profile;
+    entry["default"] = is_default;
+    entry["cases"] = count;
+    all.push_back(std::move(entry));
+    text += fmt::format("{}{}: {}, {} case{}\n", profile.name, is_default ? " (default)" : "", profile.text, count, count == 1 ? "" : "s");
+  }
+  if (json) return document(all);
+  return text.empty() ? "the worker has no profile\n" : text;
+}
+
+/// With filters, the seeds that have a part in the selected cases; `all_cases`: how many the worker has.
+std::string seeds_text(const Listing& listing, const std::vector<CaseInfo>& cases, std::size_t all_cases, bool json) {
   std::set<std::string> selected;
   for (const CaseInfo& info : cases) selected.insert(info.id);
   std::vector<SeedInfo> seeds;
@@ -74,7 +91,7 @@ std::string seeds_text(const Listing& listing, const std::vector<CaseInfo>& case
     for (const std::string& id : seed.cases) {
       if (selected.contains(id)) kept.cases.push_back(id);
     }
-    if (!kept.cases.empty() || cases.size() == listing.cases.size()) seeds.push_back(std::move(kept));
+    if (!kept.cases.empty() || cases.size() == all_cases) seeds.push_back(std::move(kept));
   }
   if (json) return document(seeds);
   if (seeds.empty()) return "no case restates a seed test\n";
@@ -103,11 +120,14 @@ std::string cases_text(const std::vector<CaseInfo>& cases, bool json) {
 
 int list_command(const ListOptions& options) {
   SignalWatch signals;
-  const Worker worker = ask_worker(options.worker, signals);
+  Worker worker = ask_worker(options.worker, signals);
+  const std::size_t all_cases = worker.listing.cases.size();
+  if (!options.profile.empty()) keep_profile(worker.listing, options.profile, options.filters);
   const std::vector<CaseInfo> cases = select_cases(worker.listing, options.filters);
-  const std::string text = options.seeds     ? seeds_text(worker.listing, cases, options.json)
-                           : options.clauses ? clauses_text(clause_rows(worker.listing, cases), options.json)
-                                             : cases_text(cases, options.json);
+  const std::string text = options.seeds      ? seeds_text(worker.listing, cases, all_cases, options.json)
+                           : options.clauses  ? clauses_text(clause_rows(worker.listing, cases), options.json)
+                           : options.profiles ? profiles_text(worker.listing, cases, options.json)
+                                              : cases_text(cases, options.json);
   say(options.json ? text : reports::printable(text));
   return all_passed;
 }

@@ -1,5 +1,6 @@
 #include "launcher/machine.hpp"
 
+#include <fmt/chrono.h>
 #include <sched.h>
 #include <sys/utsname.h>
 
@@ -89,6 +90,8 @@ std::map<std::string, std::string> recorded_environment(std::span<const std::str
   }
   return result;
 }
+
+std::string utc_text(std::time_t time) { return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(time)); }
 
 std::string git_commit(const std::filesystem::path& directory) {
   std::error_code ignored;

@@ -1,7 +1,9 @@
 // `shardproof merge`: the report of ranks that another launcher started, or of a run whose own launcher did not live to write it.
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
+#include <ctime>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -10,7 +12,9 @@
 
 #include "harness/protocol/json_parse.hpp"
 #include "launcher/commands.hpp"
+#include "launcher/demands.hpp"
 #include "launcher/launcher.hpp"
+#include "launcher/machine.hpp"
 #include "launcher/output.hpp"
 #include "launcher/records.hpp"
 #include "launcher/standard_streams.hpp"
@@ -22,20 +26,38 @@ namespace shardproof::launcher {
 namespace {
 
 /// What the run itself recorded, else what the worker says now. Neither: the ids speak for themselves.
-CaseIndex known_cases(const RunDirectory& run, const std::filesystem::path& worker) {
+std::optional<Listing> known_listing(const RunDirectory& run, const std::filesystem::path& worker) {
   if (!worker.empty()) {
     SignalWatch signals;
-    return CaseIndex(ask_worker(worker, signals).listing.cases);
+    return ask_worker(worker, signals).listing;
   }
-  if (!std::filesystem::exists(listing_file(run))) return {};
-  return CaseIndex(parse_listing(read_file(listing_file(run))).cases);
+  if (!std::filesystem::exists(listing_file(run))) return std::nullopt;
+  return parse_listing(read_file(listing_file(run)));
+}
+
+/// The worlds of a run as they are on disk: those that began, with the plans that they had.
+struct KeptWorld {
+  WorldDirectory directory;
+  WorldPlan plan;
+  std::size_t answers_for = 0;  ///< so many of its first cases: what a rank's end kept it from went to another world
+};
+
+/// When the first rank of a run that another launcher started wrote down what it is to do.
+std::string start_of(const std::map<int, KeptWorld>& worlds) {
+  std::optional<std::time_t> first;
+  for (const auto& [number, world] : worlds) {
+    struct stat status{};
+    if (::stat(world.directory.plan().c_str(), &status) == 0 && (!first || status.st_mtime < *first)) first = status.st_mtime;
+  }
+  return first ? utc_text(*first) : std::string();
 }
 
 /// A foreign launcher writes no head. Where this merge runs is not where the ranks ran, so the machine stays unknown.
-reports::RunHead head_of(const RunDirectory& run, const WorldPlan& plan) {
+reports::RunHead head_of(const RunDirectory& run, const WorldPlan& plan, const std::map<int, KeptWorld>& worlds) {
   if (std::filesystem::exists(run.run())) return parse_json(read_file(run.run())).get<reports::RunHead>();
   reports::RunHead head;
   head.run_id = std::filesystem::canonical(run.root).filename().string();
+  head.started = start_of(worlds);
   head.partial = true;
   head.seed = plan.seed;
   head.subject = plan.subject;
@@ -49,16 +71,9 @@ struct Merged {
   bool misses_plans = false;  ///< worlds of which nobody knows any more what they were
 };
 
-/// The worlds of a run as they are on disk: those that began, with the plans that they had.
-struct KeptWorld {
-  WorldDirectory directory;
-  WorldPlan plan;
-  std::size_t answers_for = 0;  ///< so many of its first cases: what a rank's end kept it from went to another world
-};
-
 class Merge {
  public:
-  explicit Merge(const RunDirectory& run) : run_(run), planned_(read_planned_worlds(run)) {
+  Merge(const RunDirectory& run, const DemandOptions& demands) : run_(run), demands_(demands), planned_(read_planned_worlds(run)) {
     for (const auto& [number, directory] : find_worlds(run)) {
       try {
         if (std::filesystem::exists(directory.plan())) keep(number, directory);
@@ -76,9 +91,16 @@ class Merge {
 
   bool is_empty() const { return worlds_.empty() && planned_.empty() && merged_.defects.empty(); }
 
-  Merged merge(const CaseIndex& index) {
+  /// `listing`: what is known of the cases and clauses. Throws CommandError for demands that cannot be.
+  Merged merge(const std::optional<Listing>& listing) {
+    const CaseIndex index = listing ? CaseIndex(listing->cases) : CaseIndex();
     std::optional<reports::Merger> merger;
-    const auto open = [&](const WorldPlan& plan) -> reports::Merger& { return merger ? *merger : merger.emplace(head_of(run_, plan)); };
+    const auto open = [&](const WorldPlan& plan) -> reports::Merger& {
+      if (merger) return *merger;
+      reports::RunHead head = head_of(run_, plan, worlds_);
+      put_demands(head, demands_, listing ? &*listing : nullptr);
+      return merger.emplace(std::move(head));
+    };
     for (const auto& [number, world] : worlds_) {
       for (std::string& defect : merge_traces(world.directory)) merged_.defects.push_back(std::move(defect));
       try {
@@ -86,6 +108,8 @@ class Merge {
         reports::Merger& into = open(world.plan);
         add_world(into, world.plan, index, remains, world.directory);
         into.keep(world.answers_for);
+      } catch (const CommandError&) {
+        throw;
       } catch (const std::runtime_error& error) {
         merged_.defects.push_back(error.what());
       }
@@ -127,6 +151,7 @@ class Merge {
   }
 
   const RunDirectory& run_;
+  const DemandOptions& demands_;
   std::vector<WorldPlan> planned_;
   std::map<int, KeptWorld> worlds_;
   std::set<int> begun_;  ///< of those planned
@@ -139,9 +164,9 @@ int merge_command(const MergeOptions& options) {
   const RunDirectory run{options.directory};
   Merged merged;
   try {
-    Merge merge(run);
+    Merge merge(run, options.demands);
     if (merge.is_empty()) throw CommandError(usage, fmt::format("{}: no world to merge in {}", run.root.string(), run.worlds().string()));
-    merged = merge.merge(known_cases(run, options.worker));
+    merged = merge.merge(known_listing(run, options.worker));
   } catch (const CommandError&) {
     throw;
   } catch (const std::exception& error) {
@@ -156,7 +181,7 @@ int merge_command(const MergeOptions& options) {
   write_file(run.report(), [&](std::ostream& out) { reports::write_report(out, merged.report); });
   terminal.note(fmt::format("report: {}", run.report().string()));
   require_said(terminal.lost());
-  const int code = reports::exit_code(merged.report, options.allowed_skips);
+  const int code = reports::exit_code(merged.report);
   // Evidence that cannot be read comes before cases that failed, and after ranks that crashed.
   const bool is_stronger = code == crashed_or_hung || (code == infrastructure && !merged.misses_plans);
   return merged.defects.empty() || is_stronger ? code : evidence_unusable;

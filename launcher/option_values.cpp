@@ -24,6 +24,17 @@ std::optional<Number> number(std::string_view text) {
   return value;
 }
 
+/// Between the commas.
+std::vector<std::string_view> parts(std::string_view text) {
+  std::vector<std::string_view> found;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    found.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return found;
+}
+
 CommandError wrong(std::string_view option, std::string_view text, const std::string& expected) {
   return {usage, fmt::format("{} {}: {}", option, text.empty() ? "''" : text, expected)};
 }
@@ -49,16 +60,25 @@ std::uint64_t whole_number(std::string_view option, std::string_view text, std::
 std::vector<int> world_sizes(std::span<const std::string> texts) {
   std::vector<int> sizes;
   for (const std::string& text : texts) {
-    for (std::size_t begin = 0; begin <= text.size();) {
-      const std::size_t end = std::min(text.find(',', begin), text.size());
-      const auto size = number<int>(std::string_view(text).substr(begin, end - begin));
+    for (const std::string_view part : parts(text)) {
+      const auto size = number<int>(part);
       if (!size || *size < 1 || *size > ControlPage::max_world_size)
         throw wrong("--ranks", text, fmt::format("a world has 1 to {} ranks; several sizes are given as 2,4", ControlPage::max_world_size));
       sizes.push_back(*size);
-      begin = end + 1;
     }
   }
   return sizes;
+}
+
+std::vector<std::string> listed(std::string_view option, std::span<const std::string> texts) {
+  std::vector<std::string> items;
+  for (const std::string& text : texts) {
+    for (const std::string_view part : parts(text)) {
+      if (part.empty()) throw wrong(option, text, "a name, or several as A,B");
+      items.emplace_back(part);
+    }
+  }
+  return items;
 }
 
 std::chrono::milliseconds timeout(std::string_view text) {

@@ -18,6 +18,9 @@ std::uint64_t whole_number(std::string_view option, std::string_view text, std::
 /// `2,4` and `2` and `4`, each from one --ranks.
 std::vector<int> world_sizes(std::span<const std::string> texts);
 
+/// `OVL-1,OVL-2` and `OVL-1` and `OVL-2`, each from one `option`.
+std::vector<std::string> listed(std::string_view option, std::span<const std::string> texts);
+
 /// Seconds. A day and more is a mistake in the unit, and so is no time at all.
 std::chrono::milliseconds timeout(std::string_view text);
 

@@ -20,12 +20,20 @@ struct TerminalOptions {
   bool verbose = false;
 };
 
+/// What a run must show beyond verdicts, and which failures are known.
+struct DemandOptions {
+  std::optional<std::size_t> max_skips, max_waivers;
+  std::vector<std::string> require;  ///< clauses
+  std::filesystem::path waivers;     ///< empty for none
+};
+
 struct RunOptions {
   PlanOptions plan;
+  std::string profile;  ///< empty for the worker's first
   std::optional<std::uint64_t> seed;
   std::filesystem::path worker;  ///< empty for the one beside the launcher
   std::filesystem::path out;     ///< empty for a new one under shardproof-out/
-  std::optional<std::size_t> allowed_skips;
+  DemandOptions demands;
   Persistence persistence;
   std::filesystem::path rerun_failed;  ///< a report or run directory; empty to run what the filters select
   TerminalOptions terminal;
@@ -33,14 +41,17 @@ struct RunOptions {
 
 struct ListOptions {
   std::vector<std::string> filters;
+  std::string profile;  ///< empty for all cases
   std::filesystem::path worker;
   bool json = false;
   bool seeds = false;    ///< which seed test became which cases
   bool clauses = false;  ///< which cases check a clause, which faults break it
+  bool profiles = false;  ///< what each is for
 };
 
 struct FaultsOptions {
   PlanOptions plan;
+  std::string profile;  ///< empty for the worker's first
   std::filesystem::path worker;
   std::filesystem::path out;
   bool json = false;
@@ -50,7 +61,7 @@ struct FaultsOptions {
 struct MergeOptions {
   std::filesystem::path directory;
   std::filesystem::path worker;  ///< asked for the cases when the run directory does not say them; empty for nobody
-  std::optional<std::size_t> allowed_skips;
+  DemandOptions demands;  ///< those that are given replace the run's own
   TerminalOptions terminal;
 };
 

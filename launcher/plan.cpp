@@ -6,36 +6,20 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
-#include <numeric>
 #include <set>
 
 #include "harness/protocol/case_filter.hpp"
 #include "harness/protocol/control_page.hpp"
+#include "launcher/closest.hpp"
 #include "launcher/launcher.hpp"
 
 namespace shardproof::launcher {
 namespace {
 
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({replaced, row[j - 1] + 1, row[j] + 1});
-    }
-  }
-  return row.back();
-}
-
 std::string_view name_of(std::string_view id) { return id.substr(0, id.find('[')); }
 
-/// The suite, case name, id or tag that is least unlike the filter; empty when none is like it, that is when more than half of the filter
-/// would have to change.
-std::string closest(const std::vector<CaseInfo>& cases, std::string_view filter) {
+/// The suite, case name, id or tag that is least unlike the filter; empty when none is like it.
+std::string closest_name(const std::vector<CaseInfo>& cases, std::string_view filter) {
   std::set<std::string> candidates;
   for (const CaseInfo& info : cases) {
     candidates.insert(info.suite);
@@ -43,15 +27,7 @@ std::string closest(const std::vector<CaseInfo>& cases, std::string_view filter)
     candidates.insert(std::string(name_of(info.id)));
     for (const std::string& tag : info.tags) candidates.insert("[" + tag + "]");
   }
-  std::string best;
-  std::size_t least = filter.size() / 2 + 1;
-  for (const std::string& candidate : candidates) {
-    const std::size_t distance = edit_distance(candidate, filter);
-    if (distance >= least) continue;
-    least = distance;
-    best = candidate;
-  }
-  return best;
+  return closest(candidates, filter);
 }
 
 template <class Range>
@@ -134,7 +110,7 @@ std::vector<CaseInfo> select_cases(const Listing& listing, std::span<const std::
     if (any) continue;
     std::set<std::string> suites;
     for (const CaseInfo& info : listing.cases) suites.insert(info.suite);
-    const std::string near = closest(listing.cases, filter);
+    const std::string near = closest_name(listing.cases, filter);
     throw CommandError(usage, fmt::format("no case matches '{}'; {}suites are {} (`shardproof list` shows all cases)", filter,
                                           near.empty() ? "" : fmt::format("closest is '{}', ", near), join(suites)));
   }

@@ -94,7 +94,7 @@ int play_command(const PlayOptions& options, const std::vector<std::string>& arg
     if (!error.empty()) complain(error);
   }
   require_said(terminal.lost());
-  return exit_code(run, std::nullopt);
+  return exit_code(run);
 }
 
 }  // namespace shardproof::launcher

@@ -1,6 +1,5 @@
 #include "launcher/run.hpp"
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -189,10 +188,6 @@ class Run {
   RunResult result_;
 };
 
-std::string utc_now() {
-  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::chrono::system_clock::to_time_t(std::chrono::system_clock::now())));
-}
-
 }  // namespace
 
 RunResult run_plan(const Worker& worker, Plan plan, const RunDirectory& directory, reports::RunHead head, SignalWatch& signals,
@@ -201,16 +196,16 @@ RunResult run_plan(const Worker& worker, Plan plan, const RunDirectory& director
   return Run(worker, std::move(plan), directory, std::move(head), signals, terminal, persistence).run();
 }
 
-int exit_code(const RunResult& result, std::optional<std::size_t> allowed_skips) {
+int exit_code(const RunResult& result) {
   if (result.interrupted_by != 0) return 128 + result.interrupted_by;
   if (!result.output_error.empty()) return usage;
   if (!result.infrastructure_error.empty()) return infrastructure;
-  return reports::exit_code(result.report, allowed_skips);
+  return reports::exit_code(result.report);
 }
 
 reports::RunHead make_head(const Worker& worker, const Plan& plan, const PlanOptions& options, const std::vector<std::string>& argv) {
   reports::RunHead head;
-  head.started = utc_now();
+  head.started = utc_text(std::chrono::system_clock::to_time_t(std::chrono::system_clock::now()));
   head.argv = argv;
   head.seed = options.seed;
   head.suite_version = worker.listing.suite_version;

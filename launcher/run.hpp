@@ -1,7 +1,6 @@
 // A planned run from its first world to its report: what `run` does once, and `faults` once for every fault.
 #pragma once
 
-#include <optional>
 #include <string>
 
 #include "harness/protocol/run_directory.hpp"
@@ -26,7 +25,7 @@ RunResult run_plan(const Worker& worker, Plan plan, const RunDirectory& director
                    Terminal& terminal, const Persistence& persistence = {});
 
 /// The first that applies, of the exit codes that launcher.hpp lists.
-int exit_code(const RunResult& result, std::optional<std::size_t> allowed_skips);
+int exit_code(const RunResult& result);
 
 /// The head of a report that is made now, by the command line `argv`.
 reports::RunHead make_head(const Worker& worker, const Plan& plan, const PlanOptions& options, const std::vector<std::string>& argv);

@@ -5,9 +5,11 @@
 #include <set>
 
 #include "launcher/commands.hpp"
+#include "launcher/demands.hpp"
 #include "launcher/launcher.hpp"
 #include "launcher/machine.hpp"
 #include "launcher/output.hpp"
+#include "launcher/profile.hpp"
 #include "launcher/report_file.hpp"
 #include "launcher/run.hpp"
 #include "launcher/standard_streams.hpp"
@@ -60,7 +62,7 @@ void select_failed(RunOptions& options, const Listing& listing) {
   if (!options.seed) options.seed = report.head.seed;
 }
 
-std::string heading(const Plan& plan, const PlanOptions& options) {
+std::string heading(const Plan& plan, const PlanOptions& options, const std::string& profile) {
   std::string sizes;
   int last = 0;
   for (const WorldPlan& world : plan.worlds) {
@@ -74,6 +76,7 @@ std::string heading(const Plan& plan, const PlanOptions& options) {
   const std::string& subject = plan.worlds.front().subject;
   if (!subject.empty()) text += fmt::format(", subject {}", subject);
   if (!options.fault.empty()) text += fmt::format(" with fault {}", options.fault);
+  if (!profile.empty()) text += fmt::format(", profile {}", profile);
   return text;
 }
 
@@ -81,7 +84,10 @@ std::string heading(const Plan& plan, const PlanOptions& options) {
 
 int run_command(RunOptions options, const std::vector<std::string>& argv) {
   SignalWatch signals;
-  const Worker worker = ask_worker(options.worker, signals);
+  Worker worker = ask_worker(options.worker, signals);
+  reports::RunHead asked;
+  put_demands(asked, options.demands, &worker.listing);
+  const ChosenProfile profile = keep_profile(worker.listing, options.profile, options.plan.filters);
   if (!options.rerun_failed.empty()) select_failed(options, worker.listing);
   options.plan.seed = choose_seed(options);
   options.plan.cores = usable_cores();
@@ -96,8 +102,12 @@ int run_command(RunOptions options, const std::vector<std::string>& argv) {
   terminal.look_for_scenarios(directory);
   const bool is_drawn = !options.seed && options.plan.order == Order::random;
   if (options.terminal.quiet && is_drawn) terminal.print(fmt::format("seed {}", options.plan.seed));  // nobody could repeat it else
-  terminal.note(heading(selected, options.plan));
+  terminal.note(heading(selected, options.plan, options.profile));
   reports::RunHead head = make_head(worker, selected, options.plan, argv);
+  head.profile = profile.name;
+  head.outside_profile = profile.outside;
+  head.demands = asked.demands;
+  head.waivers = asked.waivers;
   const RunResult result = run_plan(worker, std::move(selected), directory, std::move(head), signals, terminal, options.persistence);
 
   terminal.print(reports::summary(result.report, terminal.style()));
@@ -110,7 +120,7 @@ int run_command(RunOptions options, const std::vector<std::string>& argv) {
   } else {
     require_said(terminal.lost());
   }
-  return exit_code(result, options.allowed_skips);
+  return exit_code(result);
 }
 
 }  // namespace shardproof::launcher

@@ -12,12 +12,14 @@ namespace shardproof::reports {
 
 namespace {
 
-constexpr std::array<std::string_view, all_changes.size()> change_names{"new_failure", "fixed",        "still_failing", "status_changed",
-                                                                        "new_case",    "removed_case", "newly_skipped", "unchanged"};
+constexpr std::array<std::string_view, all_changes.size()> change_names{
+    "new_failure", "fixed", "still_failing", "status_changed", "new_case", "removed_case", "newly_skipped", "newly_waived", "unchanged"};
 
 /// A case over all its repetitions.
 struct Merged {
   Verdict verdict = Verdict::passed;
+  bool bad = false;     ///< in a run that nothing excuses
+  bool waived = false;  ///< in some run
   std::map<std::string, std::set<std::string>> measurements;  ///< exact ones, by name, as text
 };
 
@@ -27,6 +29,8 @@ std::map<std::string, Merged> by_id(const Report& report) {
     if (result.superseded) continue;
     auto& entry = merged[result.info.id];
     entry.verdict = std::max(entry.verdict, result.verdict);
+    entry.bad = entry.bad || (is_bad(result.verdict) && result.waiver < 0);
+    entry.waived = entry.waived || result.waiver >= 0;
     const auto& device = report.worlds.at(static_cast<std::size_t>(result.world)).device;
     for (const auto& [name, measurement] : result.measurements) {
       if (is_exact(device, measurement.unit)) entry.measurements[name].insert(to_text(measurement));
@@ -35,16 +39,30 @@ std::map<std::string, Merged> by_id(const Report& report) {
   return merged;
 }
 
-Change classify(std::optional<Verdict> before, std::optional<Verdict> after) {
-  if (!after) return Change::removed_case;
-  if (!before) return is_bad(*after) ? Change::new_failure : Change::new_case;
-  if (*after == Verdict::skipped) return *before == Verdict::skipped ? Change::unchanged : Change::newly_skipped;
-  if (is_bad(*after)) {
-    if (!is_bad(*before)) return Change::new_failure;
-    return *before == *after ? Change::still_failing : Change::status_changed;
+enum class Standing : std::uint8_t { absent, passed, skipped, waived, bad };
+
+Standing standing_of(const Merged* merged) {
+  if (!merged) return Standing::absent;
+  if (merged->bad) return Standing::bad;
+  if (merged->waived) return Standing::waived;
+  return merged->verdict == Verdict::skipped ? Standing::skipped : Standing::passed;
+}
+
+Change classify(const Merged* before, const Merged* after) {
+  const auto was = standing_of(before);
+  const auto is = standing_of(after);
+  const auto same_verdict = [&] { return before->verdict == after->verdict ? Change::still_failing : Change::status_changed; };
+  switch (is) {
+    case Standing::absent: return Change::removed_case;
+    case Standing::bad: return was == Standing::bad ? same_verdict() : Change::new_failure;
+    case Standing::waived: return was == Standing::waived ? same_verdict() : Change::newly_waived;
+    case Standing::passed:
+    case Standing::skipped: break;
   }
-  if (is_bad(*before)) return Change::fixed;
-  return *before == *after ? Change::unchanged : Change::status_changed;
+  if (was == Standing::absent) return Change::new_case;
+  if (was == is) return Change::unchanged;
+  if (is == Standing::skipped) return Change::newly_skipped;
+  return was == Standing::skipped ? Change::status_changed : Change::fixed;
 }
 
 std::vector<std::string> changed_measurements(const Merged& before, const Merged& after) {
@@ -59,19 +77,24 @@ std::vector<std::string> changed_measurements(const Merged& before, const Merged
 }
 
 CaseChange change_of(const std::string& id, const Merged* before, const Merged* after) {
-  CaseChange change{id, Change::unchanged, std::nullopt, std::nullopt, {}};
+  CaseChange change;
+  change.id = id;
+  change.change = classify(before, after);
   if (before) change.before = before->verdict;
   if (after) change.after = after->verdict;
-  change.change = classify(change.before, change.after);
+  change.waived_before = standing_of(before) == Standing::waived;
+  change.waived_after = standing_of(after) == Standing::waived;
   if (change.before == Verdict::passed && change.after == Verdict::passed) change.measurements = changed_measurements(*before, *after);
   return change;
 }
 
-std::string_view word(const std::optional<Verdict>& verdict) { return verdict ? to_string(*verdict) : "none"; }
+std::string word(const std::optional<Verdict>& verdict, bool waived) {
+  return fmt::format("{}{}", verdict ? to_string(*verdict) : "none", waived ? " (waived)" : "");
+}
 
 bool is_regression(const CaseChange& change) {
   return change.change == Change::new_failure || change.change == Change::removed_case || change.change == Change::newly_skipped ||
-         !change.measurements.empty();
+         change.change == Change::newly_waived || !change.measurements.empty();
 }
 
 }  // namespace
@@ -92,7 +115,7 @@ Diff diff(const Report& before, const Report& after) {
   compare("subject", before.head.subject, after.head.subject);
   compare("subject version", before.head.subject_version, after.head.subject_version);
   compare("fault", before.head.fault.empty() ? "none" : before.head.fault, after.head.fault.empty() ? "none" : after.head.fault);
-  compare("profile", before.head.profile, after.head.profile);
+  compare("profile", before.head.profile.empty() ? "none" : before.head.profile, after.head.profile.empty() ? "none" : after.head.profile);
   compare("seed", before.head.seed, after.head.seed);
   compare("partial run", before.head.partial, after.head.partial);
 
@@ -130,6 +153,8 @@ nlohmann::ordered_json to_json(const Diff& diff) {
                        {"change", to_string(change.change)},
                        {"before", change.before ? ordered_json(to_string(*change.before)) : ordered_json(nullptr)},
                        {"after", change.after ? ordered_json(to_string(*change.after)) : ordered_json(nullptr)},
+                       {"waived_before", change.waived_before},
+                       {"waived_after", change.waived_after},
                        {"measurements", change.measurements}});
   }
   counts["measurements_changed"] = measured;
@@ -147,7 +172,9 @@ std::string to_text(const Diff& diff, bool color) {
     const auto hue = is_regression(change) ? Hue::red : change.change == Change::fixed ? Hue::green : Hue::yellow;
     const auto name = change.change == Change::unchanged ? std::string_view("measured") : to_string(change.change);
     text += fmt::format("{} {}", paint(hue, fmt::format("{:<14}", name)), printable(change.id));
-    if (change.before != change.after) text += fmt::format("  {} -> {}", word(change.before), word(change.after));
+    const auto was = word(change.before, change.waived_before);
+    const auto is = word(change.after, change.waived_after);
+    if (was != is) text += fmt::format("  {} -> {}", was, is);
     text += '\n';
     for (const auto& line : change.measurements) text += fmt::format("{:15}{}\n", "", printable(line));
   }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "reports/explanation.hpp"
+#include "reports/waivers.hpp"
 
 namespace shardproof::reports {
 
@@ -220,6 +221,7 @@ void Merger::take_case(StreamedCase& streamed, int rank, std::size_t position) {
   }
   take_measurements(result, place, streamed, rank, outcome == Outcome::passed);
 
+  if (outcome == Outcome::skipped && result.skipped_by < 0 && ended.culprit < plan_.size) result.skipped_by = std::max(ended.culprit, -1);
   set(rank, position, outcome, std::move(reason));
   result.ranks[static_cast<std::size_t>(rank)].assertions = ended.assertions;
   result.assertions += ended.assertions;
@@ -419,6 +421,7 @@ Report Merger::finish() {
       result.repetition = before.repetition + 1;
     }
   }
+  apply_waivers(report_);
   return std::exchange(report_, {});
 }
 

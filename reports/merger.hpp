@@ -53,7 +53,7 @@ class Merger {
   /// Closes the open world; its cases, in the order of its plan. Valid until the next call.
   std::span<const CaseResult> close_world();
 
-  /// Leaves the merger empty.
+  /// With the waivers of the head applied. Leaves the merger empty.
   Report finish();
 
  private:

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 #include <algorithm>
+#include <set>
+
+#include "reports/findings.hpp"
 
 namespace shardproof::reports {
 
@@ -24,22 +27,55 @@ std::size_t Report::counted() const { return static_cast<std::size_t>(std::range
 
 std::vector<std::string> Report::flaky() const {
   std::vector<std::string> ids;
-  for (auto first = cases.begin(); first != cases.end();) {
-    const auto last = std::find_if(first, cases.end(), [&](const CaseResult& other) { return other.info.id != first->info.id; });
-    const bool passed = std::any_of(first, last, [](const CaseResult& result) { return result.verdict == Verdict::passed; });
+  for (std::span<const CaseResult> rest = cases; !rest.empty();) {
+    const auto runs = repetitions(rest);
+    rest = rest.subspan(runs.size());
+    const bool passed = std::ranges::any_of(runs, [](const CaseResult& result) { return result.verdict == Verdict::passed; });
     const bool bad =
-        std::any_of(first, last, [](const CaseResult& result) { return is_bad(result.verdict) && result.verdict != Verdict::not_run; });
-    if (passed && bad) ids.push_back(first->info.id);
-    first = last;
+        std::ranges::any_of(runs, [](const CaseResult& result) { return is_bad(result.verdict) && result.verdict != Verdict::not_run; });
+    if (passed && bad) ids.push_back(runs.front().info.id);
   }
   return ids;
 }
 
+std::size_t Report::waived() const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(cases, [](const CaseResult& result) { return result.waiver >= 0 && !result.superseded; }));
+}
+
+std::span<const CaseResult> repetitions(std::span<const CaseResult> cases) {
+  const auto last = std::ranges::find_if(cases, [&](const CaseResult& other) { return other.info.id != cases.front().info.id; });
+  return cases.first(static_cast<std::size_t>(last - cases.begin()));
+}
+
+std::string skip_reason(const CaseResult& result) {
+  for (const auto& [rank, reason] : result.reasons) {
+    if (result.ranks.at(static_cast<std::size_t>(rank)).outcome == Outcome::skipped) return reason;
+  }
+  return {};
+}
+
 namespace {
+
+using Ranks = std::set<int>;
+
+/// By world: the ranks whose death belongs to a case that is waived.
+std::map<int, Ranks> waived_deaths(const Report& report) {
+  std::map<int, Ranks> worlds;
+  for (const auto& result : report.cases) {
+    if (result.waiver < 0) continue;
+    for (std::size_t rank = 0; rank < result.ranks.size(); ++rank) {
+      const auto outcome = result.ranks[rank].outcome;
+      if (outcome == Outcome::crashed || outcome == Outcome::hung) worlds[result.world].insert(static_cast<int>(rank));
+    }
+  }
+  return worlds;
+}
 
 /// What happened in a world, from how its processes ended: the cause outranks what the other ranks did because of it.
 struct WorldEnd {
   bool died = false;
+  bool excused = true;  ///< each rank that died did so in a waived case, or left because of one that did
   bool could_not_take_part = false;
   bool never_began = true;  ///< not one of its ranks
 };
@@ -57,12 +93,16 @@ std::vector<bool> superseded_worlds(const Report& report) {
   return all;
 }
 
-WorldEnd end_of(const WorldResult& world) {
+WorldEnd end_of(const WorldResult& world, const Ranks& waived) {
   WorldEnd end;
   bool left = false;
   for (const auto& ending : world.endings) {
-    const bool failed = ending.how == Ending::How::exited && ending.code != 0 && !is_refusal(ending);
-    end.died = end.died || failed || ending.how == Ending::How::signalled || ending.how == Ending::How::overran;
+    // One that ended before it had left its world broke it, whatever its code.
+    const bool failed = ending.how == Ending::How::exited && (ending.code != 0 || ending.is_cause) && !is_refusal(ending);
+    if (failed || ending.how == Ending::How::signalled || ending.how == Ending::How::overran) {
+      end.died = true;
+      end.excused = end.excused && (waived.contains(ending.rank) || (!waived.empty() && failed));
+    }
     end.never_began = end.never_began && ending.how == Ending::How::not_started;
     left = left || is_refusal(ending) || ending.how == Ending::How::not_started;
   }
@@ -72,25 +112,31 @@ WorldEnd end_of(const WorldResult& world) {
 
 }  // namespace
 
-ExitCode exit_code(const Report& report, std::optional<std::size_t> allowed_skips) {
-  const auto counts = report.counts();
-  bool died = counts.at(Verdict::crashed) + counts.at(Verdict::hung) > 0;
-  bool defective = counts.at(Verdict::disagreed) + counts.at(Verdict::not_run) > 0 || report.cases.empty();
+ExitCode exit_code(const Report& report) {
+  std::map<Verdict, std::size_t> counts;
+  bool died = false;
+  for (const auto& result : report.cases) {
+    if (result.superseded) continue;
+    died = died || result.verdict == Verdict::crashed || result.verdict == Verdict::hung;
+    if (result.waiver < 0) ++counts[result.verdict];
+  }
+  auto waived = waived_deaths(report);
   const std::vector<bool> superseded = superseded_worlds(report);
+  bool has_unexcused_death = counts[Verdict::crashed] + counts[Verdict::hung] > 0;
+  bool defective = counts[Verdict::disagreed] + counts[Verdict::not_run] > 0 || report.cases.empty();
   for (std::size_t i = 0; i < report.worlds.size(); ++i) {
-    const auto& world = report.worlds[i];
     if (superseded[i]) continue;
-    const auto end = end_of(world);
+    const auto end = end_of(report.worlds[i], waived[static_cast<int>(i)]);
     // What comes after a world that died may not be tried at all.
     if (end.could_not_take_part && !(end.never_began && died)) return infrastructure;
     died = died || end.died;
-    defective = defective || !world.defects.empty();
+    has_unexcused_death = has_unexcused_death || (end.died && !end.excused);
+    defective = defective || !report.worlds[i].defects.empty();
   }
-  if (died) return crashed_or_hung;
+  if (has_unexcused_death) return crashed_or_hung;
   if (defective) return evidence_unusable;
-  if (counts.at(Verdict::failed) + counts.at(Verdict::error) > 0) return case_failed;
-  if (allowed_skips && counts.at(Verdict::skipped) > *allowed_skips) return over_budget;
-  return all_passed;
+  if (counts[Verdict::failed] + counts[Verdict::error] > 0) return case_failed;
+  return findings(report).empty() ? all_passed : over_budget;
 }
 
 }  // namespace shardproof::reports

@@ -17,10 +17,18 @@
 #include "harness/protocol/events.hpp"
 #include "reports/exit_code.hpp"
 #include "reports/verdict.hpp"
+#include "reports/waiver.hpp"
 
 namespace shardproof::reports {
 
 inline constexpr int schema_version = 1;
+
+/// What a run must show beyond verdicts. What it does not meet is a finding (findings.hpp).
+struct Demands {
+  std::optional<std::size_t> max_skips;    ///< skipped cases; none for any number
+  std::optional<std::size_t> max_waivers;  ///< waived cases; none for any number
+  std::vector<std::string> require;        ///< clauses, each with at least one case that passed
+};
 
 /// The report's head: known before the first rank starts, kept in `run.json` so that a merge can be done later.
 struct RunHead {
@@ -28,13 +36,16 @@ struct RunHead {
   std::string started;               ///< volatile; UTC, ISO 8601
   std::vector<std::string> argv;     ///< volatile: it may name paths
   std::uint64_t seed = 0;
-  std::string suite_version, subject, subject_version, profile = "pytorch-compatible";
+  std::string suite_version, subject, subject_version, profile;
   std::string git_commit;            ///< volatile
   std::string fault;
-  bool partial = false;              ///< filters, shards or fewer worlds than the suite has
+  bool partial = false;              ///< filters, shards or fewer worlds than the profile has
+  std::size_t outside_profile = 0;   ///< cases of the worker that its profile leaves out
   std::map<std::string, std::string> machine;      ///< volatile: host, cpu, cores, kernel, driver, …
   std::map<std::string, std::string> environment;  ///< volatile: an allow-list of variables
   int repeat = 1;
+  Demands demands;
+  std::vector<Waiver> waivers;  ///< in the order of their file
 };
 
 void to_json(nlohmann::ordered_json& json, const RunHead& head);
@@ -69,6 +80,8 @@ struct CaseResult {
   std::uint64_t assertions = 0;   ///< over all ranks
   std::vector<RankOutcome> ranks;
   std::map<int, std::string> reasons;  ///< by rank, where there is one: of a skip, an error, a release, an end of the process
+  int skipped_by = -1;            ///< the rank that asked to skip it; -1: nobody, or all of them at once, for a missing feature
+  int waiver = -1;                ///< index into the head's waivers of the one that excuses its verdict; -1: none
   std::vector<std::string> notes;  ///< what the verdict has from comparing ranks
   std::vector<Failure> failures;  ///< first cause first; released ranks add none
   std::uint64_t failures_left_out = 0;  ///< more than a report keeps
@@ -95,8 +108,16 @@ struct Report {
   std::size_t counted() const;
   /// Ids that passed in one repetition or attempt and were bad in another, sorted.
   std::vector<std::string> flaky() const;
+  std::size_t waived() const;  ///< of the results that count
 };
 
+/// Those runs at the front of `cases` that are of one id: the repetitions of a case stand together.
+std::span<const CaseResult> repetitions(std::span<const CaseResult> cases);
+
+/// Why a case was skipped; empty where nobody said.
+std::string skip_reason(const CaseResult& result);
+
+/// What follows from the rest is written for those who read, and not read: summary, skips, requirements, what became of waivers, flags.
 nlohmann::ordered_json to_json(const Report& report);
 /// Throws std::invalid_argument naming the place; reads this schema version.
 Report from_json(const nlohmann::ordered_json& json);
@@ -114,7 +135,7 @@ std::span<const std::string_view> volatile_fields();
 nlohmann::ordered_json stable_part(const nlohmann::ordered_json& report);
 
 /// `infrastructure` when a rank could not start, join or leave its world while none crashed or hung there; `evidence_unusable` also when there
-/// is no case at all. Never `usage`.
-ExitCode exit_code(const Report& report, std::optional<std::size_t> allowed_skips);
+/// is no case at all; `over_budget` for any finding. A waived case counts as none of these, nor does the death of a rank in it. Never `usage`.
+ExitCode exit_code(const Report& report);
 
 }  // namespace shardproof::reports

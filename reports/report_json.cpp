@@ -7,7 +7,9 @@
 
 #include "harness/protocol/json_fields.hpp"
 #include "harness/protocol/json_parse.hpp"
+#include "reports/findings.hpp"
 #include "reports/report.hpp"
+#include "reports/waivers.hpp"
 
 namespace shardproof::reports {
 
@@ -79,6 +81,7 @@ ordered_json json_of(const CaseResult& result, bool flaky) {
                     {"line", info.line},
                     {"verdict", to_string(result.verdict)},
                     {"flaky", flaky},
+                    {"waived", result.waiver >= 0},
                     {"assertions", result.assertions},
                     {"measurements", std::move(measurements)},
                     {"ranks", std::move(ranks)},
@@ -88,6 +91,8 @@ ordered_json json_of(const CaseResult& result, bool flaky) {
                     {"duration_ns", result.duration_ns}};
   if (result.attempt > 0) json["attempt"] = result.attempt;
   if (result.superseded) json["superseded"] = true;
+  if (result.skipped_by >= 0) json["skipped_by"] = result.skipped_by;
+  if (result.waiver >= 0) json["waiver"] = result.waiver;
   return json;
 }
 
@@ -95,6 +100,14 @@ Outcome read_outcome(const Fields& fields, const ordered_json& json) {
   const auto outcome = outcome_from_string(fields.text("outcome"));
   if (!outcome) refuse(fields.where("outcome"), "an outcome", json["outcome"]);
   return *outcome;
+}
+
+/// -1 where there is none.
+int read_index_if_given(const Fields& fields, const char* name) {
+  if (!fields.has(name)) return -1;
+  const int index = fields.integer<int>(name);
+  if (index < 0) refuse(fields.where(name), "no negative number", fields.at(name, "an index"));
+  return index;
 }
 
 void read_rank(const ordered_json& json, CaseResult& result) {
@@ -140,6 +153,8 @@ CaseResult read_case(const ordered_json& json) {
   if (fields.has("superseded")) result.superseded = fields.boolean("superseded");
   result.failures_left_out = fields.integer<std::uint64_t>("failures_left_out");
   result.duration_ns = fields.integer<std::int64_t>("duration_ns");
+  result.skipped_by = read_index_if_given(fields, "skipped_by");
+  result.waiver = read_index_if_given(fields, "waiver");
   return result;
 }
 
@@ -168,7 +183,7 @@ ordered_json summary_of(const Report& report, std::size_t flaky) {
   ordered_json summary{{"cases", report.counted()}};
   for (const auto& [verdict, count] : report.counts()) summary[std::string(to_string(verdict))] = count;
   summary["flaky"] = flaky;
-  summary["waived"] = 0;  // no case can be waived yet, so none is
+  summary["waived"] = report.waived();
   return summary;
 }
 
@@ -176,29 +191,47 @@ ordered_json skips_of(const Report& report) {
   ordered_json skips = ordered_json::array();
   for (const auto& result : report.cases) {
     if (result.verdict != Verdict::skipped) continue;
-    std::string reason;
-    for (const auto& [rank, text] : result.reasons) {
-      if (result.ranks.at(static_cast<std::size_t>(rank)).outcome == Outcome::skipped) {
-        reason = text;
-        break;
-      }
-    }
-    skips.push_back({{"id", result.info.id}, {"repetition", result.repetition}, {"reason", reason}});
+    skips.push_back({{"id", result.info.id},
+                     {"repetition", result.repetition},
+                     {"reason", skip_reason(result)},
+                     {"by", result.skipped_by < 0 ? ordered_json(nullptr) : ordered_json(result.skipped_by)}});
   }
   return skips;
+}
+
+ordered_json requirements_of(const Report& report) {
+  ordered_json all = ordered_json::array();
+  for (const auto& requirement : requirements(report))
+    all.push_back({{"clause", requirement.clause}, {"cases", requirement.cases}, {"passed", requirement.passed}});
+  return all;
+}
+
+ordered_json waivers_of(const Report& report) {
+  ordered_json all = report.head.waivers;
+  const auto uses = waiver_uses(report);
+  for (std::size_t i = 0; i < uses.size(); ++i) {
+    all[i]["state"] = to_string(uses[i].state);
+    all[i]["waived"] = uses[i].waived;
+    all[i]["passed"] = uses[i].passed;
+  }
+  return all;
 }
 
 /// Everything, with `cases` empty in its place.
 ordered_json frame_of(const Report& report, std::size_t flaky) {
   ordered_json frame{{"schema_version", schema_version}};
   const ordered_json head = report.head;
-  for (const auto& [key, value] : head.items()) frame[key] = value;
+  for (const auto& [key, value] : head.items()) {
+    if (key != "waivers") frame[key] = value;
+  }
   frame["summary"] = summary_of(report, flaky);
   ordered_json worlds = ordered_json::array();
   for (const auto& world : report.worlds) worlds.push_back(json_of(world));
   frame["worlds"] = std::move(worlds);
   frame["cases"] = ordered_json::array();
   frame["skips"] = skips_of(report);
+  frame["requirements"] = requirements_of(report);
+  frame["waivers"] = waivers_of(report);
   return frame;
 }
 
@@ -223,14 +256,42 @@ Report read_frame(const ordered_json& json) {
   return report;
 }
 
-void check_worlds(const Report& report) {
+/// What a case says of others is so.
+void check_indices(const Report& report) {
+  const auto check = [](std::size_t i, const char* name, int index, std::size_t count, const char* what) {
+    if (index >= 0 && std::cmp_less(index, count)) return;
+    throw std::invalid_argument(fmt::format("cases[{}]: \"{}\": expected an index into {} {}, found {}", i, name, count, what, index));
+  };
   for (std::size_t i = 0; i < report.cases.size(); ++i) {
-    const int world = report.cases[i].world;
-    if (world < 0 || std::cmp_greater_equal(world, report.worlds.size())) {
-      throw std::invalid_argument(
-          fmt::format("cases[{}]: \"world\": expected an index into {} worlds, found {}", i, report.worlds.size(), world));
-    }
+    const auto& result = report.cases[i];
+    check(i, "world", result.world, report.worlds.size(), "worlds");
+    if (result.skipped_by >= 0) check(i, "skipped_by", result.skipped_by, result.ranks.size(), "ranks");
+    if (result.waiver < 0) continue;
+    check(i, "waiver", result.waiver, report.head.waivers.size(), "waivers");
+    const Verdict excused = report.head.waivers[static_cast<std::size_t>(result.waiver)].verdict;
+    if (excused == result.verdict) continue;
+    throw std::invalid_argument(
+        fmt::format("cases[{}]: \"waiver\": expected a waiver of {}, found one of {}", i, to_string(result.verdict), to_string(excused)));
   }
+}
+
+ordered_json number_or_null(const std::optional<std::size_t>& number) { return number ? ordered_json(*number) : ordered_json(nullptr); }
+
+std::optional<std::size_t> read_number_or_null(const Fields& fields, const char* name) {
+  const auto& value = fields.at(name, "a number or null");
+  return value.is_null() ? std::nullopt : std::optional(read_integer<std::size_t>(value, fields.where(name)));
+}
+
+ordered_json json_of(const Demands& demands) {
+  return {
+      {"max_skips", number_or_null(demands.max_skips)}, {"max_waivers", number_or_null(demands.max_waivers)}, {"require", demands.require}};
+}
+
+Demands read_demands(const ordered_json& json) {
+  const Fields fields(json, "report: run: demands");
+  return {.max_skips = read_number_or_null(fields, "max_skips"),
+          .max_waivers = read_number_or_null(fields, "max_waivers"),
+          .require = fields.texts("require")};
 }
 
 ordered_json* find(ordered_json& json, const char* key) {
@@ -267,11 +328,14 @@ void to_json(ordered_json& json, const RunHead& head) {
                         {"seed", head.seed},
                         {"repeat", head.repeat},
                         {"partial", head.partial},
+                        {"outside_profile", head.outside_profile},
+                        {"demands", json_of(head.demands)},
                         {"git_commit", head.git_commit},
                         {"environment", head.environment}}},
                       {"machine", head.machine},
                       {"subject", {{"name", head.subject}, {"version", head.subject_version}, {"fault", text_or_null(head.fault)}}},
-                      {"profile", head.profile}};
+                      {"profile", head.profile},
+                      {"waivers", head.waivers}};
 }
 
 void from_json(const ordered_json& json, RunHead& head) {
@@ -284,6 +348,9 @@ void from_json(const ordered_json& json, RunHead& head) {
   head.seed = run.integer<std::uint64_t>("seed");
   head.repeat = run.integer<int>("repeat");
   head.partial = run.boolean("partial");
+  // The first reports of this version had no demands and no waivers.
+  if (run.has("outside_profile")) head.outside_profile = run.integer<std::size_t>("outside_profile");
+  if (run.has("demands")) head.demands = read_demands(run.object("demands"));
   head.git_commit = run.text("git_commit");
   head.environment = run.text_map("environment");
   head.machine = fields.text_map("machine");
@@ -292,6 +359,10 @@ void from_json(const ordered_json& json, RunHead& head) {
   head.subject_version = subject.text("version");
   head.fault = read_text_or_null(subject, "fault");
   head.profile = fields.text("profile");
+  head.waivers.clear();
+  if (!fields.has("waivers")) return;
+  for (const auto& waiver : fields.array("waivers"))
+    head.waivers.push_back(read_waiver(waiver, fmt::format("report: waivers[{}]", head.waivers.size())));
 }
 
 ordered_json to_json(const Report& report) {
@@ -334,7 +405,7 @@ Report from_json(const ordered_json& json) {
   for (std::size_t i = 0; i < cases.size(); ++i) {
     within(fmt::format("cases[{}]", i), [&] { report.cases.push_back(read_case(cases[i])); });
   }
-  check_worlds(report);
+  check_indices(report);
   return report;
 }
 
@@ -365,7 +436,7 @@ Report read_report(std::istream& in) {
   const auto& rest = Fields(json, "report").array("cases");
   if (!rest.empty()) throw std::invalid_argument("report: \"cases\": expected an array of objects");
   report.cases = std::move(cases);
-  check_worlds(report);
+  check_indices(report);
   return report;
 }
 

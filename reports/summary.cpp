@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "harness/protocol/rank_list.hpp"
+#include "reports/findings.hpp"
 #include "reports/terminal.hpp"
 
 namespace shardproof::reports {
@@ -198,7 +199,9 @@ std::string skips_text(const Report& report, const Paint& paint) {
   std::map<std::string, std::vector<std::string_view>> by_reason;
   for (const auto& result : report.cases) {
     if (result.verdict != Verdict::skipped) continue;
-    std::string reason = result.reasons.empty() ? std::string("no reason given") : result.reasons.begin()->second;
+    std::string reason = skip_reason(result);
+    if (reason.empty()) reason = "no reason given";
+    if (result.skipped_by >= 0) reason += fmt::format(" (asked by rank {})", result.skipped_by);
     by_reason[std::move(reason)].push_back(result.info.id);
   }
   std::string text;
@@ -213,11 +216,30 @@ std::string skips_text(const Report& report, const Paint& paint) {
   return text;
 }
 
+/// `WAIVED`, so that nobody takes it for a failure that is new, nor for a pass.
+std::string head_of(const CaseResult& result) {
+  return result.waiver >= 0 ? fmt::format("WAIVED {}", headline(result.verdict)) : std::string(headline(result.verdict));
+}
+
+Hue hue_of(const CaseResult& result) { return result.waiver >= 0 ? Hue::yellow : hue_of(result.verdict); }
+
+/// Who answers for it, why, and until when.
+std::string waiver_text(const CaseResult& result, const Report& report) {
+  const Waiver& waiver = report.head.waivers.at(static_cast<std::size_t>(result.waiver));
+  return printable(fmt::format("  waived by {} until {}: {} ({})\n", waiver.owner, waiver.expires, waiver.reason, waiver.link));
+}
+
+std::string findings_text(const Report& report, const Paint& paint) {
+  std::string text;
+  for (const auto& finding : findings(report)) text += fmt::format("{} {}\n", paint(Hue::red, "FINDING"), printable(finding));
+  return text;
+}
+
 std::string all_cases_text(const Report& report, const Paint& paint) {
   std::string text;
   for (const auto& result : report.cases) {
-    text += fmt::format("{} {}{}  {}\n", paint(hue_of(result.verdict), fmt::format("{:<8}", headline(result.verdict))),
-                        printable(result.info.id), repetition_of(result), duration_text(result.duration_ns));
+    text += fmt::format("{} {}{}  {}\n", paint(hue_of(result), fmt::format("{:<8}", head_of(result))), printable(result.info.id),
+                        repetition_of(result), duration_text(result.duration_ns));
     for (const auto& [name, measurement] : result.measurements)
       text += printable(fmt::format("{:9}{} = {}", "", name, to_text(measurement))) + "\n";
   }
@@ -288,6 +310,8 @@ std::string last_line(const Report& report, const Paint& paint) {
   if (report.cases.empty()) text += " nothing ran";
   const auto flaky = report.flaky();
   if (!flaky.empty()) text += fmt::format("; {}", paint(Hue::yellow, fmt::format("{} flaky", flaky.size())));
+  const auto waived = report.waived();
+  if (waived > 0) text += fmt::format("; {}", paint(Hue::yellow, fmt::format("{} waived", waived)));
   return text + "\n";
 }
 
@@ -296,8 +320,7 @@ std::string last_line(const Report& report, const Paint& paint) {
 std::string failure_text(const CaseResult& result, const Report& report, const TextStyle& style) {
   const Paint paint(style.color);
   const auto total = result.failures.size() + result.failures_left_out;
-  std::string text =
-      fmt::format("{} {}{}", paint(hue_of(result.verdict), headline(result.verdict)), printable(result.info.id), repetition_of(result));
+  std::string text = fmt::format("{} {}{}", paint(hue_of(result), head_of(result)), printable(result.info.id), repetition_of(result));
   if (total > 0) {
     text += fmt::format("      rank {}, {}", result.failures.empty() ? 0 : result.failures.front().rank, duration_text(result.duration_ns));
     if (total > 1) text += fmt::format(", first of {}", total);
@@ -305,6 +328,10 @@ std::string failure_text(const CaseResult& result, const Report& report, const T
     text += fmt::format("      {}", duration_text(result.duration_ns));
   }
   text += '\n';
+  if (result.waiver >= 0) {
+    text += waiver_text(result, report);
+    if (!style.verbose) return text;
+  }
 
   // A death explains the rest; a failed assertion explains releases and disagreement.
   const bool reasons_first = result.verdict == Verdict::crashed || result.verdict == Verdict::hung;
@@ -343,7 +370,7 @@ std::string summary(const Report& report, const TextStyle& style) {
     if (is_bad(result.verdict) && result.verdict != Verdict::not_run)
       text += fmt::format("{}{}", text.empty() ? "" : "\n", failure_text(result, report, style));
   }
-  std::string rest = defects_text(report, style, paint) + not_run_text(report, style, paint);
+  std::string rest = defects_text(report, style, paint) + not_run_text(report, style, paint) + findings_text(report, paint);
   if (!style.quiet) {
     rest += skips_text(report, paint);
     for (const auto& id : report.flaky()) rest += fmt::format("{} {}\n", paint(Hue::yellow, "FLAKY"), printable(id));

@@ -14,6 +14,8 @@
 #include "reports/diff.hpp"
 #include "reports/report.hpp"
 #include "reports/summary.hpp"
+#include "reports/waiver.hpp"
+#include "reports/waivers.hpp"
 #include "tests/reports/world_record.hpp"
 
 namespace shardproof::fuzz {
@@ -73,7 +75,7 @@ void rank_stream(std::string_view input) {
   world.endings = {{0, Ending::How::exited, 0, -1, ""}, {1, Ending::How::exited, 0, -1, ""}};
   const auto report = reports::testing::merge({}, std::span(&world, 1));
   for (const auto& result : report.cases) require(result.verdict != reports::Verdict::passed, "no case passes without its first rank");
-  require(reports::exit_code(report, std::nullopt) != 0, "nothing passes without its first rank");
+  require(reports::exit_code(report) != 0, "nothing passes without its first rank");
   written(report);
 }
 
@@ -89,7 +91,7 @@ void report(std::string_view input) {
   reports::TextStyle style;
   style.verbose = true;
   require(!reports::summary(*report, style).empty(), "there is always a last line");
-  const int code = reports::exit_code(*report, 0);
+  const int code = reports::exit_code(*report);
   require(code >= 0 && code <= 6 && code != 2, "the exit code is one of ours");
 }
 
@@ -128,6 +130,34 @@ void scenario(std::string_view input) {
   }
   const std::string text = nlohmann::ordered_json(read).dump();
   require(scenario::parse_scenario(text) == read, "a written scenario reads as it was written");
+}
+
+void waivers(std::string_view input) {
+  std::vector<reports::Waiver> read;
+  try {
+    read = reports::parse_waivers(input);
+  } catch (const std::invalid_argument&) {
+    return;
+  }
+  require(reports::parse_waivers(nlohmann::ordered_json{{"waivers", read}}.dump()) == read, "written waivers read as they were written");
+
+  reports::Report report;
+  report.head.started = "2030-01-02T03:04:05Z";
+  report.head.waivers = std::move(read);
+  report.worlds.push_back({.size = 1, .fabric = "shm", .device = "sim", .endings = {}, .defects = {}, .explanation = {}});
+  for (const auto verdict : reports::all_verdicts) {
+    auto& result = report.cases.emplace_back();
+    result.info.id = "a/" + std::string(to_string(verdict));
+    result.verdict = verdict;
+  }
+  const auto before = report.counts();
+  reports::apply_waivers(report);
+  require(report.counts() == before, "no waiver changes a verdict");
+  require(reports::exit_code(report) == reports::crashed_or_hung || reports::exit_code(report) == reports::evidence_unusable,
+          "no waiver excuses missing evidence");
+  for (const auto& result : report.cases) require(result.waiver < 0 || is_waivable(result.verdict), "only what went wrong is waived");
+  require(!reports::summary(report, {}).empty(), "there is always a last line");
+  require(written(report) == written(reports::from_json(reports::to_json(report))), "a report with waivers reads as it was written");
 }
 
 }  // namespace shardproof::fuzz

@@ -20,16 +20,20 @@ void case_filter(std::string_view input);
 /// Throws std::invalid_argument only; a scenario that is read is written so that it reads the same.
 void scenario(std::string_view input);
 
+/// Throws std::invalid_argument only; waivers that are read are written so that they read the same, and make no verdict a pass.
+void waivers(std::string_view input);
+
 struct Target {
   std::string_view name;
   void (*run)(std::string_view input);
 };
 
-inline constexpr std::array<Target, 6> targets{{{"parse_line", parse_line},
+inline constexpr std::array<Target, 7> targets{{{"parse_line", parse_line},
                                                 {"rank_stream", rank_stream},
                                                 {"report", report},
                                                 {"diff", diff},
                                                 {"case_filter", case_filter},
-                                                {"scenario", scenario}}};
+                                                {"scenario", scenario},
+                                                {"waivers", waivers}}};
 
 }  // namespace shardproof::fuzz

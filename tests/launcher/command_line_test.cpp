@@ -50,11 +50,10 @@ TEST_CASE("what a command lacks or has too much of is said in its own words") {
 
 TEST_CASE("values are refused before a worker is asked") {
   CHECK(refused({"run", "--worker", "/nowhere", "--seed", "-1"}) == "--seed -1: a whole number from 0 to 18446744073709551615\n");
-  CHECK(refused({"run", "--worker", "/nowhere", "--allow-skips", "-1"}) ==
-        "--allow-skips -1: a whole number from 0 to 18446744073709551615\n");
+  CHECK(refused({"run", "--worker", "/nowhere", "--max-skips", "-1"}) == "--max-skips -1: a whole number from 0 to 18446744073709551615\n");
   CHECK(refused({"run", "--worker", "/nowhere", "--ranks", "2,,3"}) ==
         "--ranks 2,,3: a world has 1 to 1024 ranks; several sizes are given as 2,4\n");
-  CHECK(refused({"merge", "x", "--allow-skips", "many"}) == "--allow-skips many: a whole number from 0 to 18446744073709551615\n");
+  CHECK(refused({"merge", "x", "--max-skips", "many"}) == "--max-skips many: a whole number from 0 to 18446744073709551615\n");
 }
 
 TEST_CASE("each command's help tells its own arguments and exit codes") {
@@ -65,7 +64,7 @@ TEST_CASE("each command's help tells its own arguments and exit codes") {
   for (const char* command : {"merge", "diff", "stable"}) CHECK_THAT(help({command, "--help"}), !ContainsSubstring("[tag]"));
   for (const char* command : {"run", "list", "faults", "merge", "diff", "stable"})
     CHECK_THAT(help({command, "--help"}), ContainsSubstring("Exit codes"));
-  CHECK_THAT(help({"run", "--help"}), ContainsSubstring("6 skips over budget"));
+  CHECK_THAT(help({"run", "--help"}), ContainsSubstring("6 a demand beyond verdicts is not met"));
   CHECK_THAT(help({"diff", "--help"}), ContainsSubstring("1 something did") && !ContainsSubstring("skips"));
   CHECK_THAT(help({"run", "--help"}), ContainsSubstring("--ranks N[,N...]  ") && ContainsSubstring("--timeout SECONDS"));
 }

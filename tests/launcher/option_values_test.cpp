@@ -52,6 +52,15 @@ TEST_CASE("world sizes are given together or one by one") {
   }
 }
 
+TEST_CASE("names are given together or one by one") {
+  CHECK(listed("--require", std::vector<std::string>{"A-1,A-2", "B-1"}) == std::vector<std::string>{"A-1", "A-2", "B-1"});
+  CHECK(listed("--require", {}).empty());
+  for (const char* text : {"", ",", "A-1,", ",A-1", "A-1,,A-2"}) {
+    INFO(text);
+    CHECK(refusal([&] { listed("--require", std::vector<std::string>{text}); }).ends_with(": a name, or several as A,B"));
+  }
+}
+
 TEST_CASE("a time is longer than nothing, and no mistake in the unit") {
   CHECK(timeout("60") == 60s);
   CHECK(timeout("0.25") == 250ms);

@@ -50,7 +50,7 @@ class Player:
         listing, out = folder / "listing.json", folder / "out"
         listing.write_text(json.dumps({**self.listing, "cases": cases}), encoding="utf-8")
         environment.update(SHARDPROOF_LISTING=str(listing), SHARDPROOF_MUTANT_WORKER=WORKER)
-        command = [LAUNCHER, "run", "--worker", self.front, "--quiet", "--allow-skips", "0", "--timeout", str(WAIT_SECONDS), "--out", out]
+        command = [LAUNCHER, "run", "--worker", self.front, "--quiet", "--max-skips", "0", "--timeout", str(WAIT_SECONDS), "--out", out]
         result = subprocess.run(command, env={**os.environ, **environment}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
                                 errors="replace")
         try:

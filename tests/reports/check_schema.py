@@ -32,7 +32,9 @@ FREE = {"environment", "machine", "params", "measurements"}
 
 
 def is_optional(place):
-    if place[-1] in ("attempt", "explanation", "is_cause", "superseded"):
+    if place[-1] in ("attempt", "explanation", "is_cause", "skipped_by", "superseded", "waiver"):
+        return True
+    if len(place) > 1 and place[-2] == "when":
         return True
     return (len(place) > 1 and place[-2] in FREE) or place[-1] == "reason" and place[-3] == "ranks"
 
@@ -56,7 +58,7 @@ def spoiled(document):
             other = copy.deepcopy(document)
             at(other, place[:-1])[place[-1]] = -2
             yield f"{place}: negative", other
-        if place[-1] in ("verdict", "outcome", "how"):
+        if place[-1] in ("verdict", "outcome", "how", "state"):
             other = copy.deepcopy(document)
             at(other, place[:-1])[place[-1]] = value.upper()
             yield f"{place}: another word", other

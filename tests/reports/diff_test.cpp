@@ -50,6 +50,49 @@ TEST_CASE("every pair of verdicts has its state") {
   CHECK(diff(report_of({result("a", V::failed)}), report_of({result("a", V::crashed)})).changes[0].change == Change::status_changed);
 }
 
+TEST_CASE("a case that is waived now and was not before got worse; waived before, it counts as known") {
+  using V = Verdict;
+  const auto waived = [](Verdict verdict) {
+    auto r = result("a", verdict);
+    r.waiver = 0;
+    return r;
+  };
+  const auto change = [](const std::vector<CaseResult>& before, const std::vector<CaseResult>& after) {
+    const auto d = diff(report_of(before), report_of(after));
+    REQUIRE(d.changes.size() == 1);
+    const auto state = d.changes[0].change;
+    CHECK(d.regression() == (state == Change::newly_waived || state == Change::new_failure || state == Change::newly_skipped ||
+                             state == Change::removed_case));
+    return state;
+  };
+  for (const auto before : all_verdicts) {
+    CAPTURE(to_string(before));
+    CHECK(change({result("a", before)}, {waived(V::failed)}) == Change::newly_waived);
+  }
+  CHECK(change({}, {waived(V::failed)}) == Change::newly_waived);
+  CHECK(change({waived(V::failed)}, {waived(V::failed)}) == Change::still_failing);
+  CHECK(change({waived(V::failed)}, {waived(V::crashed)}) == Change::status_changed);
+  CHECK(change({waived(V::failed)}, {result("a", V::passed)}) == Change::fixed);
+  CHECK(change({waived(V::failed)}, {result("a", V::skipped)}) == Change::newly_skipped);
+  CHECK(change({waived(V::failed)}, {result("a", V::failed)}) == Change::new_failure);
+  CHECK(change({waived(V::failed)}, {}) == Change::removed_case);
+  // Each bad run of a repeated case needs its waiver.
+  CHECK(change({result("a", V::passed)}, {result("a", V::passed), waived(V::failed)}) == Change::newly_waived);
+  CHECK(change({result("a", V::passed)}, {waived(V::failed), result("a", V::error)}) == Change::new_failure);
+
+  const auto d = diff(report_of({result("a", V::failed)}), report_of({waived(V::failed)}));
+  CHECK(to_text(d, false) == "newly_waived   a  failed -> failed (waived)\n1 cases: 1 newly_waived; regression\n");
+  const auto json = to_json(d);
+  CHECK(json["changes"][0]["waived_before"] == false);
+  CHECK(json["changes"][0]["waived_after"] == true);
+}
+
+TEST_CASE("another profile is a reason to differ") {
+  auto before = report_of({}), after = report_of({});
+  after.head.profile = "core";
+  CHECK(diff(before, after).context == std::vector<std::string>{"profile: none -> core"});
+}
+
 TEST_CASE("cases that come and go") {
   const auto one = report_of({result("a", Verdict::passed), result("c", Verdict::passed)});
   const auto other =
@@ -139,8 +182,8 @@ TEST_CASE("a difference as JSON") {
       to_json(diff(report_of({result("a", Verdict::passed)}), report_of({result("a", Verdict::failed), result("b", Verdict::passed)})));
   CHECK(
       json.dump() ==
-      R"({"regression":true,"counts":{"new_failure":1,"fixed":0,"still_failing":0,"status_changed":0,"new_case":1,"removed_case":0,"newly_skipped":0,"unchanged":0,"measurements_changed":0},)"
-      R"("context":[],"changes":[{"id":"a","change":"new_failure","before":"passed","after":"failed","measurements":[]},{"id":"b","change":"new_case","before":null,"after":"passed","measurements":[]}]})");
+      R"({"regression":true,"counts":{"new_failure":1,"fixed":0,"still_failing":0,"status_changed":0,"new_case":1,"removed_case":0,"newly_skipped":0,"newly_waived":0,"unchanged":0,"measurements_changed":0},)"
+      R"("context":[],"changes":[{"id":"a","change":"new_failure","before":"passed","after":"failed","waived_before":false,"waived_after":false,"measurements":[]},{"id":"b","change":"new_case","before":null,"after":"passed","waived_before":false,"waived_after":false,"measurements":[]}]})");
 }
 
 TEST_CASE("a report differs from itself in nothing") {

@@ -178,10 +178,10 @@ void spoil_a_line(WorldOnPaper world, Dice& dice, const std::vector<Verdict>& be
     if (after[static_cast<std::size_t>(owner)] == Verdict::passed && !unnoticed && !later && how != "swapped with the next")
       FAIL("the case still passes");
     // Another outcome may be `skipped`, which fails a case's pass but no run.
-    if (exit_code(report, std::nullopt) == 0 && !unnoticed && how != "changed outcome") FAIL("the run still passes");
+    if (exit_code(report) == 0 && !unnoticed && how != "changed outcome") FAIL("the run still passes");
   } else {
     ++tally.of_ranks;
-    if (exit_code(report, std::nullopt) == 0) FAIL("the run still passes");
+    if (exit_code(report) == 0) FAIL("the run still passes");
     const bool harmless =
         how == "doubled" || how == "swapped with the next";  // where the second one stands evidence ends, cases before it stay
     if (is_start && !harmless && std::count(after.begin(), after.end(), Verdict::passed) > 0)
@@ -224,7 +224,7 @@ void spoil_an_ending(WorldOnPaper world, Dice& dice, const std::vector<Verdict>&
   for (std::size_t i = 0; i < after.size(); ++i) {
     if (before[i] != Verdict::passed && after[i] == Verdict::passed) FAIL("position " << i << " passes now");
   }
-  if (exit_code(report, std::nullopt) == 0) FAIL("the run still passes");
+  if (exit_code(report) == 0) FAIL("the run still passes");
   if (affected && after[*affected] == Verdict::passed) FAIL("the case still passes");
 }
 

@@ -44,7 +44,7 @@ TEST_CASE("a world in which all is well") {
   const auto report = three_cases().merged();
   CHECK(verdicts(report) == Words{"passed", "passed", "passed"});
   CHECK(report.worlds.at(0).defects.empty());
-  CHECK(exit_code(report, 0) == 0);
+  CHECK(exit_code(report) == 0);
   const auto& one = report.cases.at(0);
   CHECK(one.assertions == 6);
   CHECK(one.ranks.size() == 2);
@@ -76,7 +76,7 @@ TEST_CASE("a rank killed inside a case crashed it, and the rest did not run") {
     CHECK(report.cases.at(1).reasons.at(1) == "was killed by signal 9 (SIGKILL) inside this case");
     CHECK(report.cases.at(1).reasons.at(0) == "rank 1 died");
     CHECK(report.worlds.at(0).defects.empty());
-    CHECK(exit_code(report, std::nullopt) == 4);
+    CHECK(exit_code(report) == 4);
   }
 }
 
@@ -93,7 +93,7 @@ TEST_CASE("the launcher's word on where a rank died outranks the rank's pass") {
   world.ending(1) = {1, How::signalled, SIGBUS, 1, ""};
   const auto report = world.merged();
   CHECK(verdicts(report) == Words{"passed", "crashed", "passed"});
-  CHECK(exit_code(report, std::nullopt) == 4);
+  CHECK(exit_code(report) == 4);
 }
 
 TEST_CASE("a launcher and a stream that differ on where a rank died spoil both cases") {
@@ -110,7 +110,7 @@ TEST_CASE("a rank that dies after its last case fails the run but no case") {
     CHECK(verdicts(report) == Words{"passed", "passed", "passed"});
     REQUIRE(report.worlds.at(0).defects.size() == 1);
     CHECK_THAT(report.worlds.at(0).defects[0], ContainsSubstring("rank 1") && ContainsSubstring("after its last case"));
-    CHECK(exit_code(report, std::nullopt) == 4);
+    CHECK(exit_code(report) == 4);
   }
 }
 
@@ -118,7 +118,7 @@ TEST_CASE("a rank over its deadline hung") {
   const auto report = died_in_the_second({1, How::overran, SIGKILL, 1, "60 s"}).merged();
   CHECK(verdicts(report) == Words{"passed", "hung", "not_run"});
   CHECK(report.cases.at(1).reasons.at(1) == "60 s inside this case");
-  CHECK(exit_code(report, std::nullopt) == 4);
+  CHECK(exit_code(report) == 4);
 }
 
 TEST_CASE("leaving the process inside a case is a crash, whatever the code") {
@@ -140,7 +140,7 @@ TEST_CASE("a peer that fails to leave because another rank died is not to blame"
       const auto report = world.merged();
       CHECK(verdicts(report) == Words{"passed", "crashed", "not_run"});
       CHECK(report.cases.at(1).ranks.at(0).outcome == Outcome::released);
-      CHECK(exit_code(report, std::nullopt) == 4);
+      CHECK(exit_code(report) == 4);
     }
   }
 }
@@ -169,7 +169,7 @@ TEST_CASE("when all ranks are stopped nobody passes") {
   SECTION("between cases: the next did not run") {
     const auto report = world.merged();
     CHECK(verdicts(report) == Words{"passed", "not_run", "not_run"});
-    CHECK(exit_code(report, std::nullopt) == 5);
+    CHECK(exit_code(report) == 5);
   }
   SECTION("inside a case: released without a culprit") {
     world.start(0, 1);
@@ -193,7 +193,7 @@ TEST_CASE("a rank that could not start or join is infrastructure, and nothing of
   const auto report = world.merged();
   CHECK(verdicts(report) == Words{"not_run", "not_run", "not_run"});
   CHECK_FALSE(report.worlds.at(0).defects.empty());
-  CHECK(exit_code(report, std::nullopt) == 3);
+  CHECK(exit_code(report) == 3);
 }
 
 TEST_CASE("a death outranks infrastructure in one world, infrastructure in another outranks a death") {
@@ -203,7 +203,7 @@ TEST_CASE("a death outranks infrastructure in one world, infrastructure in anoth
   refused.ending(0) = {0, How::exited, 3, -1, ""};
   auto untried = refused;
   for (const int rank : {0, 1}) untried.ending(rank) = {rank, How::not_started, 0, -1, "the run ended before"};
-  const auto code = [](const std::vector<WorldRecord>& worlds) { return exit_code(merge({}, worlds), std::nullopt); };
+  const auto code = [](const std::vector<WorldRecord>& worlds) { return exit_code(merge({}, worlds)); };
   CHECK(code({dead.record(), refused.record()}) == 3);
   CHECK(code({dead.record(), untried.record()}) == 4);
   CHECK(code({untried.record()}) == 3);
@@ -244,7 +244,7 @@ TEST_CASE("a stream that is not of this rank, world or program is no evidence") 
   REQUIRE(report.worlds.at(0).defects.size() == 1);
   CHECK_THAT(report.worlds.at(0).defects[0], ContainsSubstring(std::string("rank 1 ")) && ContainsSubstring(sentence));
   CHECK(report.cases.at(0).notes == std::vector<std::string>{"no evidence from rank 1"});
-  CHECK(exit_code(report, std::nullopt) == 5);
+  CHECK(exit_code(report) == 5);
 }
 
 TEST_CASE("a missing, empty or headless stream is no evidence") {
@@ -259,7 +259,7 @@ TEST_CASE("a missing, empty or headless stream is no evidence") {
   auto report = world.merged();
   CHECK(verdicts(report) == Words{"disagreed", "disagreed", "disagreed"});
   CHECK(report.worlds.at(0).defects.size() == 1);
-  CHECK(exit_code(report, std::nullopt) == 5);
+  CHECK(exit_code(report) == 5);
 
   auto record = world.record();
   record.streams.pop_back();
@@ -349,7 +349,7 @@ TEST_CASE("ranks that leave early in order left cases that did not run") {
   const auto report = world.merged();
   CHECK(verdicts(report) == Words{"passed", "not_run", "not_run"});
   CHECK_THAT(report.worlds.at(0).defects.at(0), ContainsSubstring("rank 0 left after 1 of 3 cases"));
-  CHECK(exit_code(report, std::nullopt) == 5);
+  CHECK(exit_code(report) == 5);
 }
 
 TEST_CASE("a rank that exits with code 0 inside a case has died of it, and its peers were stopped for a reason") {
@@ -364,7 +364,7 @@ TEST_CASE("a rank that exits with code 0 inside a case has died of it, and its p
   const auto report = world.merged();
   CHECK(verdicts(report) == Words{"passed", "crashed", "not_run"});
   CHECK(report.worlds.at(0).defects.empty());
-  CHECK(exit_code(report, std::nullopt) == 4);
+  CHECK(exit_code(report) == 4);
 }
 
 TEST_CASE("a case in which the run was interrupted says nothing; what failed before does") {
@@ -380,7 +380,7 @@ TEST_CASE("a case in which the run was interrupted says nothing; what failed bef
   CHECK(verdicts(report) == Words{"passed", "not_run", "not_run"});
   CHECK(report.worlds.at(0).defects.empty());
   CHECK(report.flaky().empty());
-  CHECK(exit_code(report, std::nullopt) == 5);
+  CHECK(exit_code(report) == 5);
 
   world.end(1, 1, Outcome::failed);
   report = world.merged();
@@ -404,7 +404,7 @@ TEST_CASE("an ending that nobody recorded is missing evidence, but what ended be
   auto report = world.merged();
   CHECK(verdicts(report) == Words{"passed", "passed", "passed"});
   CHECK(report.worlds.at(0).defects == std::vector<std::string>{"rank 1 has no recorded ending"});
-  CHECK(exit_code(report, std::nullopt) == 5);
+  CHECK(exit_code(report) == 5);
 
   world.endings.push_back({0, How::exited, 0, -1, ""});
   world.endings.push_back({7, How::exited, 0, -1, ""});
@@ -415,10 +415,10 @@ TEST_CASE("an ending that nobody recorded is missing evidence, but what ended be
 TEST_CASE("foreign ranks are judged by their streams alone") {
   auto world = three_cases();
   for (auto& ending : world.endings) ending.how = How::foreign;
-  CHECK(exit_code(world.merged(), std::nullopt) == 0);
+  CHECK(exit_code(world.merged()) == 0);
   world.of(1).lines.pop_back();  // its end
   auto report = world.merged();
-  CHECK(exit_code(report, std::nullopt) == 5);
+  CHECK(exit_code(report) == 5);
   world.of(1).lines.pop_back();  // the end of its last case
   report = world.merged();
   CHECK(verdicts(report) == Words{"passed", "passed", "disagreed"});
@@ -430,7 +430,7 @@ TEST_CASE("a stream without an end is missing evidence even after code 0") {
   const auto report = world.merged();
   CHECK(verdicts(report) == Words{"passed", "passed", "passed"});
   CHECK_THAT(report.worlds.at(0).defects.at(0), ContainsSubstring("rank 0 exited with code 0, but its stream has no end"));
-  CHECK(exit_code(report, std::nullopt) == 5);
+  CHECK(exit_code(report) == 5);
 }
 
 TEST_CASE("a failed assertion outranks what the rank says of itself") {
@@ -464,7 +464,7 @@ TEST_CASE("the exception by which a rank is released is not its failure, any oth
     const auto report = world.merged();
     CHECK(report.cases.at(0).failures.size() == 1);
     CHECK(report.cases.at(0).reasons.at(1) == "left because of rank 0");
-    CHECK(exit_code(report, std::nullopt) == 1);
+    CHECK(exit_code(report) == 1);
   }
   SECTION("passed") {
     world.end(1, 0, Outcome::passed);
@@ -577,11 +577,28 @@ TEST_CASE("skips are joint and have their reason") {
     world.end(rank, 0, Outcome::skipped, "needs a timeline", 0, 0);
     world.finish(rank);
   }
-  const auto report = world.merged();
+  auto report = world.merged();
   CHECK(report.cases.at(0).verdict == Verdict::skipped);
-  CHECK(exit_code(report, std::nullopt) == 0);
-  CHECK(exit_code(report, 1) == 0);
-  CHECK(exit_code(report, 0) == 6);
+  CHECK(report.cases.at(0).skipped_by == 0);
+  CHECK(exit_code(report) == 0);
+  report.head.demands.max_skips = 1;
+  CHECK(exit_code(report) == 0);
+  report.head.demands.max_skips = 0;
+  CHECK(exit_code(report) == 6);
+}
+
+TEST_CASE("a skip that no rank asked for is asked by all, and a rank that is none is nobody") {
+  for (const int culprit : {-1, 2, 1000}) {
+    CAPTURE(culprit);
+    WorldOnPaper world(2, {"a/one"});
+    for (int rank = 0; rank < 2; ++rank) {
+      world.begin(rank);
+      world.start(rank, 0);
+      world.end(rank, 0, Outcome::skipped, "the subject lacks timeline", culprit, 0);
+      world.finish(rank);
+    }
+    CHECK(world.merged().cases.at(0).skipped_by == -1);
+  }
 }
 
 TEST_CASE("repetitions are numbered over all worlds, and one that differs is flaky") {
@@ -602,7 +619,7 @@ TEST_CASE("repetitions are numbered over all worlds, and one that differs is fla
   }
   CHECK(report.cases[3].world == 1);
   CHECK(report.flaky() == std::vector<std::string>{"b/x[W=1]"});
-  CHECK(exit_code(report, std::nullopt) == 1);
+  CHECK(exit_code(report) == 1);
 }
 
 TEST_CASE("a world answers only for the cases it is given") {
@@ -620,8 +637,8 @@ TEST_CASE("a plan that is not what the launcher answers for is a defect") {
 }
 
 TEST_CASE("nothing at all is no pass") {
-  CHECK(exit_code(merge({}, {}), std::nullopt) == 5);
-  CHECK(exit_code(WorldOnPaper(2, {}).merged(), std::nullopt) == 5);
+  CHECK(exit_code(merge({}, {})) == 5);
+  CHECK(exit_code(WorldOnPaper(2, {}).merged()) == 5);
 }
 
 TEST_CASE("a merger refuses to be used out of order") {

@@ -39,17 +39,26 @@ using Names = std::vector<std::string>;
 
 TEST_CASE("the fields that scripts rely on") {
   const auto json = to_json(sample_report());
-  CHECK(keys(json) ==
-        Names{"schema_version", "suite_version", "run", "machine", "subject", "profile", "summary", "worlds", "cases", "skips"});
+  CHECK(keys(json) == Names{"schema_version", "suite_version", "run", "machine", "subject", "profile", "summary", "worlds", "cases",
+                            "skips", "requirements", "waivers"});
   CHECK(json["schema_version"] == 1);
   CHECK(json["summary"].dump() ==
-        R"({"cases":8,"passed":2,"skipped":1,"not_run":1,"error":1,"failed":1,"disagreed":1,"hung":0,"crashed":1,"flaky":1,"waived":0})");
+        R"({"cases":9,"passed":2,"skipped":1,"not_run":1,"error":1,"failed":2,"disagreed":1,"hung":0,"crashed":1,"flaky":1,"waived":1})");
   CHECK(json["worlds"][0]["fabric"] == "shm");
   CHECK(json["worlds"][0]["device"] == "sim");
   CHECK(json["worlds"][0]["ranks"] == 2);
   CHECK(json["run"]["seed"] == 18446744073709551615ULL);
   CHECK(json["subject"]["fault"].is_null());
-  CHECK(json["skips"].dump() == R"([{"id":"mine/skipped[W=2]","repetition":0,"reason":"needs a timeline"}])");
+  CHECK(json["skips"].dump() == R"([{"id":"mine/skipped[W=2]","repetition":0,"reason":"needs a timeline","by":0}])");
+  CHECK(json["run"]["outside_profile"] == 3);
+  CHECK(json["run"]["demands"].dump() == R"({"max_skips":2,"max_waivers":null,"require":["OVL-1","OVL-9"]})");
+  CHECK(json["requirements"].dump() == R"([{"clause":"OVL-1","cases":1,"passed":0},{"clause":"OVL-9","cases":0,"passed":0}])");
+  CHECK(json["waivers"].size() == 2);
+  CHECK(json["waivers"][0].dump() ==
+        R"({"pattern":"mine/waived*","verdict":"failed","when":{"fabric":"shm","device":"sim","subject":"fully_shard","world_size":2},)"
+        R"("reason":"the new scheduler is late","link":"https://tracker.example/7","owner":"ada","expires":"2030-02-01",)"
+        R"("state":"used","waived":["mine/waived[W=2]"],"passed":[]})");
+  CHECK(json["waivers"][1]["state"] == "idle");
 
   const auto& one = json["cases"][0];
   CHECK(one["id"] == "mine/crashed[W=2]");
@@ -65,6 +74,46 @@ TEST_CASE("the fields that scripts rely on") {
   REQUIRE(passed != json["cases"].end());
   CHECK((*passed)["measurements"].dump() == R"({"forward_ns":{"value":85000000.0,"unit":"ns"}})");
   CHECK((*passed)["assertions"] == 6);
+}
+
+TEST_CASE("a case says who asked to skip it, and which waiver excuses it") {
+  const auto cases = to_json(sample_report())["cases"];
+  std::size_t skipped = 0, waived = 0;
+  for (const auto& one : cases) {
+    CAPTURE(one["id"].get<std::string>());
+    CHECK(one.contains("skipped_by") == (one["id"] == "mine/skipped[W=2]"));
+    CHECK(one.contains("waiver") == (one["id"] == "mine/waived[W=2]"));
+    CHECK(one["waived"] == one.contains("waiver"));
+    skipped += one.contains("skipped_by") && one["skipped_by"] == 0 ? 1U : 0U;
+    waived += one.contains("waiver") && one["waiver"] == 0 && one["verdict"] == "failed" ? 1U : 0U;
+  }
+  CHECK(skipped == 1);
+  CHECK(waived == 1);
+}
+
+TEST_CASE("a report without demands and waivers, as the first ones were, is read") {
+  auto json = to_json(WorldOnPaper(1, {"a/one"}).merged());
+  const auto whole = json;
+  for (const char* newer : {"requirements", "waivers"}) json.erase(newer);
+  for (const char* newer : {"outside_profile", "demands"}) json["run"].erase(newer);
+  for (auto& one : json["cases"]) one.erase("waived");
+  for (auto& skip : json["skips"]) skip.erase("by");
+  CHECK(to_json(from_json(json)) == whole);
+  CHECK(to_json(read(json.dump())) == whole);
+}
+
+TEST_CASE("a waiver that a case names is there, and is one of its verdict") {
+  auto json = to_json(sample_report());
+  auto& waived = *std::find_if(json["cases"].begin(), json["cases"].end(), [](const auto& c) { return c.contains("waiver"); });
+  waived["waiver"] = 2;
+  CHECK_THROWS_WITH(from_json(json), ContainsSubstring("\"waiver\": expected an index into 2 waivers, found 2"));
+  waived["waiver"] = 1;
+  CHECK_THROWS_WITH(from_json(json), ContainsSubstring("\"waiver\": expected a waiver of failed, found one of crashed"));
+  waived["waiver"] = -1;
+  CHECK_THROWS_WITH(from_json(json), ContainsSubstring("\"waiver\": expected no negative number, found -1"));
+  waived["waiver"] = 0;
+  waived["verdict"] = "passed";
+  CHECK_THROWS_WITH(from_json(json), ContainsSubstring("expected a waiver of passed"));
 }
 
 TEST_CASE("a report survives the way through JSON, as a document and as a stream") {
@@ -87,7 +136,7 @@ TEST_CASE("one case per line") {
   std::size_t cases = 0;
   for (std::string line; std::getline(in, line);)
     cases += line.starts_with("    {\"id\":\"") && line.find("\"verdict\"") != std::string::npos ? 1U : 0U;
-  CHECK(cases == 8);
+  CHECK(cases == 9);
   CHECK(text.ends_with("}\n"));
 }
 
@@ -129,8 +178,11 @@ TEST_CASE("a value of another type is refused wherever it stands, and the same b
   auto json = to_json(sample_report());
   std::size_t refused = 0;
   every_value(json, "", [&](ordered_json& value, const std::string& place) {
-    // The summary and the skips follow from the cases, so nobody reads them; `flaky` likewise.
-    if (place.starts_with("/summary") || place.starts_with("/skips") || place.ends_with("/flaky")) return;
+    // What follows from the cases and the demands, nobody reads.
+    if (place.starts_with("/summary") || place.starts_with("/skips") || place.starts_with("/requirements")) return;
+    if (place.ends_with("/flaky") || (place.starts_with("/cases") && place.ends_with("/waived"))) return;
+    const std::string use = place.starts_with("/waivers/") ? place.substr(std::min(place.size(), place.find('/', 9))) : "";
+    if (use.starts_with("/state") || use.starts_with("/waived") || use.starts_with("/passed")) return;
     auto original = value;
     value = original.is_boolean() ? ordered_json(3) : ordered_json(true);
     std::string one, other;
@@ -158,14 +210,14 @@ TEST_CASE("a value of another type is refused wherever it stands, and the same b
 TEST_CASE("a missing field is refused wherever it stands") {
   const auto json = to_json(sample_report());
   for (const auto& key : keys(json)) {
-    if (key == "summary" || key == "skips") continue;
+    if (key == "summary" || key == "skips" || key == "requirements" || key == "waivers") continue;
     auto without = json;
     without.erase(key);
     CHECK_THROWS_WITH(from_json(without), ContainsSubstring("\"" + key + "\" is missing"));
     CHECK_THROWS_WITH(read(without.dump()), ContainsSubstring("\"" + key + "\" is missing"));
   }
   for (const auto& key : keys(json["cases"][0])) {
-    if (key == "flaky") continue;
+    if (key == "flaky" || key == "waived") continue;
     auto without = json;
     without["cases"][0].erase(key);
     CHECK_THROWS_WITH(from_json(without), ContainsSubstring("cases[0]") && ContainsSubstring("\"" + key + "\" is missing"));
@@ -193,7 +245,7 @@ TEST_CASE("the stable part has no volatile field and all others") {
   const auto json = to_json(sample_report());
   const auto stable = stable_part(json);
   CHECK_FALSE(stable.contains("machine"));
-  CHECK(keys(stable["run"]) == Names{"seed", "repeat", "partial"});
+  CHECK(keys(stable["run"]) == Names{"seed", "repeat", "partial", "outside_profile", "demands"});
   CHECK(keys(stable["worlds"][0]) == Names{"fabric", "device", "ranks", "defects"});
   CHECK_FALSE(stable["cases"][0].contains("duration_ns"));
   CHECK(keys(stable["cases"][0]).size() == keys(json["cases"][0]).size() - 1);
@@ -218,7 +270,7 @@ TEST_CASE("whatever is volatile may change and the stable part does not") {
   const auto report = sample_report();
   auto other = report;
   other.head.run_id = "another";
-  other.head.started = "2031-01-01T00:00:00Z";
+  other.head.started = "2030-02-01T23:59:59Z";
   other.head.argv = {"elsewhere"};
   other.head.git_commit = "ffff";
   other.head.machine = {{"host", "other"}};

@@ -21,8 +21,25 @@ inline Report sample_report() {
   head.machine = {{"cpu", "some cpu"}, {"host", "node-1"}};
   head.environment = {{"OMP_NUM_THREADS", "1"}};
   head.repeat = 2;
+  head.profile = "core";
+  head.outside_profile = 3;
+  head.demands = {.max_skips = 2, .max_waivers = std::nullopt, .require = {"OVL-1", "OVL-9"}};
+  head.waivers = {{.pattern = "mine/waived*",
+                   .verdict = Verdict::failed,
+                   .when = {.fabric = "shm", .device = "sim", .subject = "fully_shard", .fault = std::nullopt, .world_size = 2},
+                   .reason = "the new scheduler is late",
+                   .link = "https://tracker.example/7",
+                   .owner = "ada",
+                   .expires = "2030-02-01"},
+                  {.pattern = "mine/passed",
+                   .verdict = Verdict::crashed,
+                   .when = {.fabric = std::nullopt, .device = std::nullopt, .subject = std::nullopt, .fault = "drop", .world_size = {}},
+                   .reason = "drop crashes it",
+                   .link = "https://tracker.example/8",
+                   .owner = "bob",
+                   .expires = "2030-02-01"}};
 
-  WorldOnPaper first(2, {"mine/passed", "mine/flaky", "mine/failed", "mine/skipped", "mine/disagreed"});
+  WorldOnPaper first(2, {"mine/passed", "mine/flaky", "mine/failed", "mine/skipped", "mine/disagreed", "mine/waived"});
   first.cases[2].clauses = {"OVL-1", "OVL-5"};
   first.cases[2].tags = {"overlap"};
   for (int rank = 0; rank < 2; ++rank) {
@@ -41,6 +58,9 @@ inline Report sample_report() {
     first.start(rank, 4);
     first.of(rank).add(event::Measured{"exposed_ns", 10e6 + rank, "ns"});
     first.end(rank, 4, Outcome::passed);
+    first.start(rank, 5);
+    if (rank == 1) first.of(rank).add(check_failed("late == 0", "3 == 0", 700));
+    first.end(rank, 5, rank == 1 ? Outcome::failed : Outcome::passed);
     first.finish(rank);
   }
 

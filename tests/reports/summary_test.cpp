@@ -140,13 +140,18 @@ TEST_CASE("the summary ends with skips, worlds and counts") {
   const auto tail = text.substr(text.rfind("again:"));
   CHECK(tail.substr(tail.find('\n')) ==
         "\n\n"
+        "WAIVED FAIL mine/waived[W=2]      rank 1, 12 ms\n"
+        "  waived by ada until 2030-02-01: the new scheduler is late (https://tracker.example/7)\n"
+        "\n"
         "NOT RUN 1 case: mine/late[W=2]\n"
-        "SKIP 1 case: needs a timeline\n"
+        "FINDING required clause OVL-1: its one case did not pass\n"
+        "FINDING required clause OVL-9: no case of this run checks it\n"
+        "SKIP 1 case: needs a timeline (asked by rank 0)\n"
         "  mine/skipped[W=2]\n"
         "FLAKY mine/flaky[W=2]\n"
-        "world 0: 2 ranks of shm on sim, 5 cases: 2 passed, 1 skipped, 1 failed, 1 disagreed\n"
+        "world 0: 2 ranks of shm on sim, 6 cases: 2 passed, 1 skipped, 2 failed, 1 disagreed\n"
         "world 1: 2 ranks of shm on sim, 3 cases: 1 not_run, 1 error, 1 crashed\n"
-        "8 cases in 2 worlds: 2 passed, 1 skipped, 1 not_run, 1 error, 1 failed, 1 disagreed, 1 crashed; 1 flaky\n");
+        "9 cases in 2 worlds: 2 passed, 1 skipped, 1 not_run, 1 error, 2 failed, 1 disagreed, 1 crashed; 1 flaky; 1 waived\n");
   CHECK(text.starts_with("CRASH mine/crashed[W=2]"));
   CHECK(text.find('\x1b') == std::string::npos);
 }
@@ -156,7 +161,7 @@ TEST_CASE("quiet: failures and the last line") {
   TextStyle style;
   style.quiet = true;
   const auto text = summary(report, style);
-  CHECK_THAT(text, ContainsSubstring("FAIL mine/failed[W=2]") && ContainsSubstring("8 cases in 2 worlds") && !ContainsSubstring("SKIP") &&
+  CHECK_THAT(text, ContainsSubstring("FAIL mine/failed[W=2]") && ContainsSubstring("9 cases in 2 worlds") && !ContainsSubstring("SKIP") &&
                        !ContainsSubstring("world 0:"));
 }
 

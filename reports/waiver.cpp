@@ -1,0 +1,120 @@
+#include "reports/waiver.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "harness/protocol/json_fields.hpp"
+#include "harness/protocol/json_parse.hpp"
+
+namespace shardproof::reports {
+
+using nlohmann::ordered_json;
+
+namespace {
+
+const std::string& nonempty(const Fields& fields, const char* name) {
+  const std::string& text = fields.text(name);
+  if (text.empty()) throw std::invalid_argument(fmt::format("{}: expected a text that says something", fields.where(name)));
+  return text;
+}
+
+std::optional<std::string> text_if_given(const Fields& fields, const char* name) {
+  return fields.has(name) ? std::optional(nonempty(fields, name)) : std::nullopt;
+}
+
+Waiver::When read_when(const ordered_json& json, const std::string& place) {
+  const Fields fields(json, place);
+  fields.expect_only({"fabric", "device", "subject", "fault", "world_size"});
+  Waiver::When when{.fabric = text_if_given(fields, "fabric"),
+                    .device = text_if_given(fields, "device"),
+                    .subject = text_if_given(fields, "subject"),
+                    .fault = text_if_given(fields, "fault"),
+                    .world_size = {}};
+  if (fields.has("world_size")) {
+    when.world_size = fields.integer<int>("world_size");
+    if (*when.world_size < 1) refuse(fields.where("world_size"), "at least 1", json["world_size"]);
+  }
+  return when;
+}
+
+ordered_json json_of(const Waiver::When& when) {
+  ordered_json json = ordered_json::object();
+  if (when.fabric) json["fabric"] = *when.fabric;
+  if (when.device) json["device"] = *when.device;
+  if (when.subject) json["subject"] = *when.subject;
+  if (when.fault) json["fault"] = *when.fault;
+  if (when.world_size) json["world_size"] = *when.world_size;
+  return json;
+}
+
+ordered_json parse(std::string_view text) {
+  try {
+    return parse_json(text);
+  } catch (const ordered_json::parse_error& error) {
+    throw std::invalid_argument(fmt::format("no JSON at byte {}", error.byte));
+  } catch (const ordered_json::exception&) {
+    throw std::invalid_argument("a number is out of range");
+  }
+}
+
+}  // namespace
+
+bool is_waivable(Verdict verdict) {
+  return verdict == Verdict::failed || verdict == Verdict::error || verdict == Verdict::hung || verdict == Verdict::crashed;
+}
+
+bool is_day(std::string_view text) {
+  constexpr std::string_view form = "dddd-dd-dd";
+  const auto fits = [](char c, char wanted) { return wanted == 'd' ? c >= '0' && c <= '9' : c == wanted; };
+  if (!std::equal(text.begin(), text.end(), form.begin(), form.end(), fits)) return false;
+  const auto number = [&](std::size_t begin, std::size_t length) {
+    unsigned value = 0;
+    std::from_chars(text.data() + begin, text.data() + begin + length, value);
+    return value;
+  };
+  using namespace std::chrono;
+  return year_month_day(year(static_cast<int>(number(0, 4))), month(number(5, 2)), day(number(8, 2))).ok();
+}
+
+std::vector<Waiver> parse_waivers(std::string_view text) {
+  const ordered_json json = parse(text);
+  const Fields document(json, "waivers");
+  document.expect_only({"$schema", "waivers"});
+  std::vector<Waiver> waivers;
+  for (const auto& element : document.array("waivers")) {
+    const std::string place = fmt::format("waivers[{}]", waivers.size());
+    Fields(element, place).expect_only({"pattern", "verdict", "when", "reason", "link", "owner", "expires"});
+    waivers.push_back(read_waiver(element, place));
+  }
+  return waivers;
+}
+
+void to_json(ordered_json& json, const Waiver& waiver) {
+  json = ordered_json{{"pattern", waiver.pattern},    {"verdict", to_string(waiver.verdict)},
+                      {"when", json_of(waiver.when)}, {"reason", waiver.reason},
+                      {"link", waiver.link},          {"owner", waiver.owner},
+                      {"expires", waiver.expires}};
+}
+
+Waiver read_waiver(const ordered_json& json, std::string_view place) {
+  const Fields fields(json, place);
+  Waiver waiver;
+  waiver.pattern = nonempty(fields, "pattern");
+  const auto verdict = verdict_from_string(fields.text("verdict"));
+  if (!verdict || !is_waivable(*verdict)) refuse(fields.where("verdict"), "failed, error, hung or crashed", json["verdict"]);
+  waiver.verdict = *verdict;
+  if (fields.has("when")) waiver.when = read_when(fields.object("when"), fmt::format("{}: when", place));
+  waiver.reason = nonempty(fields, "reason");
+  waiver.link = nonempty(fields, "link");
+  waiver.owner = nonempty(fields, "owner");
+  waiver.expires = fields.text("expires");
+  if (!is_day(waiver.expires)) refuse(fields.where("expires"), "a day such as 2030-12-31", json["expires"]);
+  return waiver;
+}
+
+}  // namespace shardproof::reports

@@ -1,0 +1,44 @@
+// A waiver: somebody's word that a known failure is known, with a reason, an owner and a last day. Its file, and its JSON in a report. Pure.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "reports/verdict.hpp"
+
+namespace shardproof::reports {
+
+struct Waiver {
+  /// Where it holds; what is left out may be anything.
+  struct When {
+    std::optional<std::string> fabric, device, subject, fault;
+    std::optional<int> world_size;
+    friend bool operator==(const When&, const When&) = default;
+  };
+
+  std::string pattern;  ///< a glob over case ids (see matches_id)
+  Verdict verdict = Verdict::failed;  ///< the one that it excuses
+  When when;
+  std::string reason, link, owner;
+  std::string expires;  ///< its last day, `2030-12-31`
+  friend bool operator==(const Waiver&, const Waiver&) = default;
+};
+
+/// Only what a case did wrong can be waived: failed, error, hung, crashed. Missing evidence, ranks that disagree and what was not run cannot.
+bool is_waivable(Verdict verdict);
+
+/// A day of the calendar, `2030-12-31`: such texts stand in the order of their days.
+bool is_day(std::string_view text);
+
+/// `{"waivers": [{…}, …]}`. Throws std::invalid_argument naming waiver and field, as `waivers[2]: "expires": expected a day …`; a field that
+/// no waiver has is an error too, for a misspelt condition would waive more than was meant.
+std::vector<Waiver> parse_waivers(std::string_view text);
+
+void to_json(nlohmann::ordered_json& json, const Waiver& waiver);
+/// Throws std::invalid_argument naming `place` and the field; fields that it does not know are left alone.
+Waiver read_waiver(const nlohmann::ordered_json& json, std::string_view place);
+
+}  // namespace shardproof::reports

@@ -1,0 +1,185 @@
+// What a run must show beyond verdicts, and failures that are known: `run` and `merge` from the command line to the exit code.
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include "tests/launcher/command.hpp"
+
+using namespace shardproof;
+using namespace shardproof::launcher;
+using namespace shardproof::launcher::testing;
+using Catch::Matchers::ContainsSubstring;
+using nlohmann::json;
+
+namespace {
+
+using Arguments = std::vector<std::string>;
+
+Exit code(int number) { return {.signalled = false, .code = number}; }
+
+Said run(const std::filesystem::path& out, const Arguments& arguments) {
+  Arguments all{"run", "--worker", trouble_program().string(), "--out", out.string()};
+  all.insert(all.end(), arguments.begin(), arguments.end());
+  return shardproof::launcher::testing::shardproof(all);
+}
+
+Said merge(const std::filesystem::path& directory, const Arguments& arguments = {}) {
+  Arguments all{"merge", directory.string()};
+  all.insert(all.end(), arguments.begin(), arguments.end());
+  return shardproof::launcher::testing::shardproof(all);
+}
+
+json waiver(const std::string& pattern, const std::string& verdict, const std::string& expires = "2999-12-31") {
+  return {{"pattern", pattern}, {"verdict", verdict}, {"reason", "the driver is old"}, {"link", "https://tracker.example/1"},
+          {"owner", "ada"},     {"expires", expires}};
+}
+
+/// A file of waivers.
+std::string waivers(const std::filesystem::path& file, const std::vector<json>& all) {
+  write_text(file, json{{"waivers", all}}.dump());
+  return file.string();
+}
+
+json case_of(const std::filesystem::path& run_directory, const std::string& id) {
+  const json report = report_of(run_directory);
+  for (const json& one : report.at("cases")) {
+    if (one.at("id") == id) return one;
+  }
+  FAIL("no case " << id);
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("a skip names who asked for it") {
+  TemporaryDirectory directory;
+  const Said said = run(directory / "run", {"skip"});
+  INFO(said.out << said.err);
+  CHECK(said.end == code(0));
+  CHECK_THAT(said.out, ContainsSubstring("SKIP 1 case: rank 1 has no time (asked by rank 1)\n  skip/by_one[W=2]"));
+  CHECK(case_of(directory / "run", "skip/by_one[W=2]").at("skipped_by") == 1);
+  CHECK(report_of(directory / "run").at("skips").at(1).at("by") == 1);
+}
+
+TEST_CASE("skips over the budget are a finding, in a merge too, where another budget can be given") {
+  TemporaryDirectory directory;
+  const Said said = run(directory / "run", {"skip", "good/stays", "--max-skips", "1"});
+  INFO(said.out << said.err);
+  CHECK(said.end == code(6));
+  CHECK_THAT(said.out, ContainsSubstring("FINDING 2 cases skipped, at most 1 may be (--max-skips)\n"));
+  CHECK(merge(directory / "run").end == code(6));
+  CHECK(merge(directory / "run", {"--max-skips", "2"}).end == code(0));
+  CHECK(report_of(directory / "run").at("run").at("demands").at("max_skips") == 2);
+}
+
+TEST_CASE("a required clause is met by a case that passed, and by nothing else") {
+  TemporaryDirectory directory;
+  CHECK(run(directory / "met", {"good/stays", "--require", "TRB-1"}).end == code(0));
+  const Said said = run(directory / "run", {"good/meets", "skip", "--require", "TRB-1,TRB-2"});
+  INFO(said.out << said.err);
+  CHECK(said.end == code(6));
+  CHECK_THAT(said.out, ContainsSubstring("FINDING required clause TRB-1: no case of this run checks it\n") &&
+                           ContainsSubstring("FINDING required clause TRB-2: its one case did not pass\n"));
+  CHECK(report_of(directory / "run").at("requirements") ==
+        json::parse(R"([{"clause":"TRB-1","cases":0,"passed":0},{"clause":"TRB-2","cases":1,"passed":0}])"));
+  CHECK(merge(directory / "run").end == code(6));
+  CHECK(merge(directory / "met", {"--require", "TRB-1", "--require", "TRB-2"}).end == code(6));
+}
+
+TEST_CASE("a clause that does not exist is answered with the closest that does, before anything runs") {
+  TemporaryDirectory directory;
+  const Said said = run(directory / "run", {"--require", "TRB-1,TRP-2"});
+  CHECK(said.end == code(2));
+  CHECK(said.err == "shardproof: --require TRP-2: the worker has no such clause, closest is TRB-2 (`shardproof list --clauses`)\n");
+  CHECK_FALSE(std::filesystem::exists(directory / "run"));
+  REQUIRE(run(directory / "run", {"good/stays"}).end == code(0));
+  CHECK(merge(directory / "run", {"--require", "TRP-2"}).err == said.err);
+}
+
+TEST_CASE("a waived failure is shown as one and does not fail the run, nor the merge, which has the waivers from the run") {
+  TemporaryDirectory directory;
+  const std::string file = waivers(directory / "waivers.json", {waiver("bad/check*", "failed")});
+  const Said said = run(directory / "run", {"bad/check", "good/stays", "--waivers", file, "--max-waivers", "1"});
+  INFO(said.out << said.err);
+  CHECK(said.end == code(0));
+  CHECK_THAT(said.out, ContainsSubstring("WAIVED FAIL bad/check[W=2]") &&
+                           ContainsSubstring("\n  waived by ada until 2999-12-31: the driver is old (https://tracker.example/1)\n") &&
+                           ContainsSubstring("2 cases in 1 world: 1 passed, 1 failed; 1 waived\n"));
+  const auto check = [&] {
+    const json report = report_of(directory / "run");
+    CHECK(report.at("summary").at("waived") == 1);
+    CHECK(report.at("summary").at("failed") == 1);
+    CHECK(report.at("waivers").at(0).at("state") == "used");
+    CHECK(case_of(directory / "run", "bad/check[W=2]").at("verdict") == "failed");
+    CHECK(case_of(directory / "run", "bad/check[W=2]").at("waived") == true);
+  };
+  check();
+  std::filesystem::remove(file);
+  CHECK(merge(directory / "run").end == code(0));
+  check();
+  CHECK(merge(directory / "run", {"--max-waivers", "0"}).end == code(6));
+  const std::string none = waivers(directory / "none.json", {});
+  CHECK(merge(directory / "run", {"--waivers", none}).end == code(1));
+}
+
+TEST_CASE("a rank that crashes or hangs in a waived case does not fail the run; in another it does") {
+  TemporaryDirectory directory;
+  const std::string file = waivers(directory / "waivers.json", {waiver("bad/killed", "crashed"), waiver("bad/segfault", "crashed"),
+                                                                waiver("bad/exits[W=2,code=3]", "crashed"), waiver("bad/hangs", "hung")});
+  for (const char* name : {"bad/killed", "bad/segfault", "bad/exits[W=2,code=3]", "bad/hangs"}) {
+    CAPTURE(name);
+    const auto out = directory / std::to_string(std::hash<std::string>{}(name));
+    const Said said = run(out, {"good/stays", name, "--waivers", file, "--timeout", "1"});
+    INFO(said.out << said.err);
+    CHECK(said.end == code(0));
+    CHECK_THAT(said.out, ContainsSubstring("1 waived\n"));
+    CHECK(merge(out).end == code(0));
+  }
+  CHECK(run(directory / "other", {"good/stays", "bad/exits[W=2,code=2]", "--waivers", file}).end == code(4));
+}
+
+TEST_CASE("a waiver that is over, wrong or without use is a finding") {
+  TemporaryDirectory directory;
+  const auto with = [&](const std::vector<json>& all) { return waivers(directory / "waivers.json", all); };
+  const Said expired = run(directory / "expired", {"bad/check", "--waivers", with({waiver("bad/check", "failed", "2020-01-01")})});
+  CHECK(expired.end == code(1));
+  CHECK_THAT(expired.out, ContainsSubstring("FINDING waivers[0] bad/check (failed, ada): expired on 2020-01-01"));
+  const Said passed = run(directory / "passed", {"good/stays", "--waivers", with({waiver("good/*", "failed")})});
+  CHECK(passed.end == code(6));
+  CHECK_THAT(passed.out, ContainsSubstring("FINDING waivers[0] good/* (failed, ada): unexpected pass of good/stays[W=2]"));
+  CHECK(report_of(directory / "passed").at("waivers").at(0).at("passed") == json{"good/stays[W=2]"});
+  // Other cases than those that were selected may be what it is for.
+  CHECK(run(directory / "elsewhere", {"good/stays", "--waivers", with({waiver("bad/nothing", "failed")})}).end == code(0));
+}
+
+TEST_CASE("a file that is none is refused before anything runs, by file, waiver and field") {
+  TemporaryDirectory directory;
+  const std::string file = waivers(directory / "waivers.json", {waiver("a", "failed"), waiver("b", "skipped")});
+  const Said said = run(directory / "run", {"--waivers", file});
+  CHECK(said.end == code(2));
+  CHECK(said.err ==
+        "shardproof: --waivers " + file + ": waivers[1]: \"verdict\": expected failed, error, hung or crashed, found \"skipped\"\n");
+  CHECK_FALSE(std::filesystem::exists(directory / "run"));
+  const Said absent = run(directory / "run", {"--waivers", "/nowhere.json"});
+  CHECK(absent.end == code(2));
+  CHECK(absent.err == "shardproof: --waivers: cannot read /nowhere.json\n");
+}
+
+TEST_CASE("a run of ranks that another launcher started is as old as its plan") {
+  TemporaryDirectory directory;
+  REQUIRE(run(directory / "run", {"bad/check"}).end == code(1));
+  for (const char* file : {"run.json", "plan.json", "report.json"}) std::filesystem::remove(directory / "run" / file);
+  const std::string file = waivers(directory / "waivers.json", {waiver("bad/check", "failed")});
+  const Said said = merge(directory / "run", {"--waivers", file});
+  INFO(said.out << said.err);
+  CHECK(said.end == code(0));
+  CHECK(report_of(directory / "run").at("run").at("started").get<std::string>().starts_with("20"));
+}
+
+TEST_CASE("a program without profiles says so") {
+  TemporaryDirectory directory;
+  const Said said = run(directory / "run", {"--profile", "core"});
+  CHECK(said.end == code(2));
+  CHECK(said.err == "shardproof: unknown profile 'core': this worker has no profile\n");
+  CHECK(shardproof::launcher::testing::shardproof({"list", "--worker", trouble_program().string(), "--profiles"}).out ==
+        "the worker has no profile\n");
+}
