@@ -121,7 +121,7 @@ TEST_CASE("a rank that does not end after its last case costs no result, and is 
   add_world(merger, plan, CaseIndex(), outcome.remains, {directory / "world"});
   CHECK(merger.close_world().front().verdict == reports::Verdict::passed);
   const reports::Report report = merger.finish();
-  CHECK(reports::exit_code(report, std::nullopt) == 4);
+  CHECK(reports::exit_code(report) == 4);
   CHECK_THAT(report.worlds.at(0).explanation, ContainsSubstring("rank 1 ") && ContainsSubstring("after it had left its world"));
 }
 

@@ -68,6 +68,32 @@ class Catalogue(unittest.TestCase):
                 kinds = {self.kinds[clause] for clause in case["clauses"]}
                 self.assertEqual(kinds, {"reference"} if "reference" in case["tags"] else {"required"})
 
+    def test_profiles_take_cases_by_what_they_need_and_demand(self):
+        def listed(*arguments):
+            return {case["id"]: case for case in json.loads(shardproof("list", "--json", *arguments))}
+
+        profiles = {profile["name"]: profile for profile in json.loads(shardproof("list", "--profiles", "--json"))}
+        self.assertEqual(set(profiles), {"pytorch-compatible", "core", "multi", "timing", "full"})
+        self.assertEqual([name for name, profile in profiles.items() if profile["default"]], ["pytorch-compatible"])
+        everything = {case["id"]: case for case in self.cases}
+        timing = {id for id, case in everything.items() if "timing" in case["tags"]}
+        required = {id for id, case in everything.items() if all(self.kinds[clause] == "required" for clause in case["clauses"])}
+        alone = {id for id, case in everything.items() if case["world_size"] == 1}
+        expected = {"full": set(everything), "pytorch-compatible": set(everything) - timing, "timing": timing,
+                    "core": (required & alone) - timing, "multi": required - alone - timing}
+        for name, ids in expected.items():
+            with self.subTest(profile=name):
+                self.assertEqual(profiles[name]["cases"], len(ids))
+                if ids:
+                    self.assertEqual(set(listed("--profile", name)), ids)
+                else:
+                    shardproof("list", "--profile", name, expect=2)
+
+    def test_the_guide_names_every_profile(self):
+        guide = (ROOT / "docs/skips-and-waivers.md").read_text(encoding="utf-8")
+        for profile in json.loads(shardproof("list", "--profiles", "--json")):
+            self.assertIn(f"| `{profile['name']}` |", guide)
+
     def test_no_seed_test_is_missing(self):
         ids = {case["id"] for case in self.cases}
         listed = {}
@@ -135,6 +161,31 @@ class Reports(unittest.TestCase):
         self.assertEqual({change["change"] for change in difference["changes"]}, {"unchanged"})
         self.assertEqual(shardproof("stable", self.out / "first"), shardproof("stable", self.out / "second"))
 
+    def test_a_run_of_a_whole_profile_is_not_partial(self):
+        whole = self.run_suite("whole", "--profile", "core")
+        self.assertEqual((whole["profile"], whole["run"]["partial"]), ("core", False))
+        self.assertEqual(whole["run"]["outside_profile"] + len(whole["cases"]), len(json.loads(shardproof("list", "--json"))))
+        part = self.run_suite("part", "overlap/training_overlap", "--profile", "core")
+        self.assertTrue(part["run"]["partial"])
+        default = self.run_suite("default", "--ranks", "2")
+        self.assertEqual((default["profile"], default["run"]["partial"]), ("pytorch-compatible", True))
+        self.assertEqual(json.loads(shardproof("diff", self.out / "part", self.out / "whole", "--json"))["context"], ["partial run: true -> false"])
+
+    def test_a_filter_outside_of_the_profile_is_refused(self):
+        shardproof("run", "overlap/training_overlap[W=2]", "--profile", "core", "--out", self.out / "run", expect=2)
+
+    def test_a_known_failure_is_waived_where_its_fault_is_and_nowhere_else(self):
+        file = self.out / "waivers.json"
+        file.write_text(json.dumps({"waivers": [{"pattern": "*", "verdict": "failed", "when": {"fault": "one_stream"}, "reason": "nothing overlaps",
+                                                 "link": "https://tracker.example/1", "owner": "ada", "expires": "2999-12-31"}]}), encoding="utf-8")
+        one = "overlap/training_overlap[W=2]"
+        report = self.run_suite("waived", one, "--fault", "one_stream", "--waivers", file)
+        self.assertEqual((report["summary"]["failed"], report["summary"]["waived"]), (1, 1))
+        self.run_suite("other", one, "--fault", "gathered_released_early", "--waivers", file, expect=1)
+        self.run_suite("unwaived", one, "--fault", "one_stream", expect=1)
+        shardproof("diff", self.out / "unwaived", self.out / "waived", expect=1)
+        shardproof("diff", self.out / "waived", self.out / "unwaived", expect=1)
+
     def test_a_fault_is_a_difference(self):
         self.run_suite("right", "overlap/training_overlap", "--ranks", "2")
         self.run_suite("broken", "overlap/training_overlap", "--ranks", "2", "--fault", "one_stream", expect=1)
@@ -149,7 +200,8 @@ class Reports(unittest.TestCase):
         schema = json.loads((ROOT / "reports/schema/report.schema.json").read_text(encoding="utf-8"))
         jsonschema.Draft202012Validator.check_schema(schema)
         jsonschema.validate(self.run_suite("right"), schema, cls=jsonschema.Draft202012Validator)
-        jsonschema.validate(self.run_suite("broken", "--fault", "gradients_summed", expect=1), schema, cls=jsonschema.Draft202012Validator)
+        jsonschema.validate(self.run_suite("broken", "--fault", "gradients_summed", "--require", "OVL-1", expect=1), schema,
+                            cls=jsonschema.Draft202012Validator)
 
     def test_a_trace_shows_compute_and_communication_overlap(self):
         self.run_suite("run", "overlap/training_overlap", "--ranks", "2", "--trace")
