@@ -10,7 +10,7 @@
 
 namespace shardproof::launcher {
 
-/// Puts into the head what was given; what was not stays as it is. `listing`: what the worker says of its clauses; nullptr where nobody knows.
+/// Puts into the head what was given; what was not stays as it is. `listing`: what the worker says of its clauses; nullptr: nobody knows.
 /// Throws CommandError (usage) for a clause that the worker does not know, with the closest that it does, and for a file of waivers that is
 /// none, naming file, waiver and field.
 void put_demands(reports::RunHead& head, const DemandOptions& options, const Listing* listing);

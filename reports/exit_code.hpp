@@ -11,7 +11,7 @@ enum ExitCode : int {
   infrastructure = 3,     ///< the worker is not one, or its ranks could not meet or stay
   crashed_or_hung = 4,
   evidence_unusable = 5,  ///< missing, corrupt, or ranks disagree
-  over_budget = 6,        ///< skips or waivers
+  over_budget = 6,        ///< a demand beyond verdicts is not met: skips, waivers, required clauses (findings.hpp)
 };
 
 }  // namespace shardproof::reports

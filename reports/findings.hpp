@@ -20,8 +20,8 @@ struct Requirement {
 /// In the order of the demand, each clause once.
 std::vector<Requirement> requirements(const Report& report);
 
-/// A sentence each, with what to do about it where that is not plain. A run with a finding ends with `over_budget`, unless something stronger
-/// applies.
+/// A sentence each, with what to do about it where that is not plain. A run with a finding ends with `over_budget`, unless something
+/// stronger applies.
 std::vector<std::string> findings(const Report& report);
 
 }  // namespace shardproof::reports

@@ -135,7 +135,8 @@ std::span<const std::string_view> volatile_fields();
 nlohmann::ordered_json stable_part(const nlohmann::ordered_json& report);
 
 /// `infrastructure` when a rank could not start, join or leave its world while none crashed or hung there; `evidence_unusable` also when there
-/// is no case at all; `over_budget` for any finding. A waived case counts as none of these, nor does the death of a rank in it. Never `usage`.
+/// is no case at all; `over_budget` for any finding. A waived case counts as none of these, nor does the death of a
+/// rank in it. Never `usage`.
 ExitCode exit_code(const Report& report);
 
 }  // namespace shardproof::reports

@@ -18,7 +18,8 @@ struct TextStyle {
   std::function<std::vector<std::string>(const CaseResult&)> scenarios;  ///< files that hold what a case has played; none: unknown
 };
 
-/// One bad case; of one that is waived, by whom and why, and the rest only where all is asked for. Failures that several ranks share in file, line and values are shown once, with those ranks.
+/// One bad case; of one that is waived, by whom and why, and the rest only where all is asked for.
+/// Failures that several ranks share in file, line and values are shown once, with those ranks.
 std::string failure_text(const CaseResult& result, const Report& report, const TextStyle& style);
 std::string summary(const Report& report, const TextStyle& style);
 

@@ -71,7 +71,7 @@ bool is_waivable(Verdict verdict) {
 bool is_day(std::string_view text) {
   constexpr std::string_view form = "dddd-dd-dd";
   const auto fits = [](char c, char wanted) { return wanted == 'd' ? c >= '0' && c <= '9' : c == wanted; };
-  if (!std::equal(text.begin(), text.end(), form.begin(), form.end(), fits)) return false;
+  if (!std::ranges::equal(text, form, fits)) return false;
   const auto number = [&](std::size_t begin, std::size_t length) {
     unsigned value = 0;
     std::from_chars(text.data() + begin, text.data() + begin + length, value);

@@ -1,4 +1,4 @@
-// A waiver: somebody's word that a known failure is known, with a reason, an owner and a last day. Its file, and its JSON in a report. Pure.
+// A waiver: somebody's word that a failure is known, with a reason, an owner and a last day. Its file, and its JSON in a report. Pure.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -27,14 +27,14 @@ struct Waiver {
   friend bool operator==(const Waiver&, const Waiver&) = default;
 };
 
-/// Only what a case did wrong can be waived: failed, error, hung, crashed. Missing evidence, ranks that disagree and what was not run cannot.
+/// Only what a case did wrong can be waived: failed, error, hung, crashed. Where evidence is missing, there is nothing to waive.
 bool is_waivable(Verdict verdict);
 
 /// A day of the calendar, `2030-12-31`: such texts stand in the order of their days.
 bool is_day(std::string_view text);
 
-/// `{"waivers": [{…}, …]}`. Throws std::invalid_argument naming waiver and field, as `waivers[2]: "expires": expected a day …`; a field that
-/// no waiver has is an error too, for a misspelt condition would waive more than was meant.
+/// `{"waivers": [{…}, …]}`. Throws std::invalid_argument naming waiver and field, as `waivers[2]: "expires": expected a day …`. A field
+/// that no waiver has is an error too: a misspelt condition would waive more than was meant.
 std::vector<Waiver> parse_waivers(std::string_view text);
 
 void to_json(nlohmann::ordered_json& json, const Waiver& waiver);

@@ -83,6 +83,7 @@ void apply_waivers(Report& report) {
 
 std::vector<WaiverUse> waiver_uses(const Report& report) {
   std::vector<WaiverUse> uses;
+  uses.reserve(report.head.waivers.size());
   for (const Waiver& waiver : report.head.waivers) uses.push_back(use_of(waiver, report));
   return uses;
 }

@@ -14,8 +14,8 @@ namespace shardproof::reports {
 ///   expired          its last day is before the day on which the run started, or nobody knows when that was: it excuses nothing
 ///   unexpected_pass  a case that it covers passed, each time that it ran, each attempt counted; the waiver is wrong, or too wide
 ///   used             it excuses a case
-///   unused           the run had all cases that the worker has, and it covers none; not said where its conditions on fabric, device, subject
-///                    or fault hold nowhere in the run
+///   unused           the run had all cases that the worker has, and it covers none; not said where its conditions on fabric, device,
+///                    subject or fault hold nowhere in the run
 ///   idle             nothing to say: its conditions do not hold here, or what it covers was skipped, not run, or ended in another way
 enum class WaiverState : std::uint8_t { expired, unexpected_pass, used, unused, idle };
 

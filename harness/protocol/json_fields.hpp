@@ -81,7 +81,7 @@ class Fields {
   /// For documents that people write: a name that is not among these is a mistake.
   void expect_only(std::initializer_list<std::string_view> known) const {
     for (const auto& item : object_.items()) {
-      if (std::find(known.begin(), known.end(), item.key()) != known.end()) continue;
+      if (std::ranges::find(known, item.key()) != known.end()) continue;
       std::string names;
       for (const std::string_view name : known) names += fmt::format("{}\"{}\"", names.empty() ? "" : ", ", name);
       throw std::invalid_argument(

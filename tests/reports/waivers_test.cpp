@@ -69,6 +69,13 @@ TEST_CASE("a waiver excuses its verdict of the cases that it names, and changes 
   CHECK(waiver_uses(report)[0].waived == Names{"a/failed[W=2]"});
 }
 
+TEST_CASE("missing evidence is not excused, even by a waiver that no file can hold") {
+  for (const auto verdict : {Verdict::disagreed, Verdict::not_run, Verdict::skipped, Verdict::passed}) {
+    CAPTURE(to_string(verdict));
+    CHECK(report_of({{"a/one", verdict}}, {waiver("*", verdict)}).cases[0].waiver == -1);
+  }
+}
+
 TEST_CASE("each condition keeps a waiver from what is elsewhere") {
   const std::vector<std::pair<std::string, Verdict>> failed{{"a/one", Verdict::failed}};
   const auto with = [](auto change) {

@@ -169,15 +169,17 @@ class Reports(unittest.TestCase):
         self.assertTrue(part["run"]["partial"])
         default = self.run_suite("default", "--ranks", "2")
         self.assertEqual((default["profile"], default["run"]["partial"]), ("pytorch-compatible", True))
-        self.assertEqual(json.loads(shardproof("diff", self.out / "part", self.out / "whole", "--json"))["context"], ["partial run: true -> false"])
+        difference = json.loads(shardproof("diff", self.out / "part", self.out / "whole", "--json"))
+        self.assertEqual(difference["context"], ["partial run: true -> false"])
 
     def test_a_filter_outside_of_the_profile_is_refused(self):
         shardproof("run", "overlap/training_overlap[W=2]", "--profile", "core", "--out", self.out / "run", expect=2)
 
     def test_a_known_failure_is_waived_where_its_fault_is_and_nowhere_else(self):
         file = self.out / "waivers.json"
-        file.write_text(json.dumps({"waivers": [{"pattern": "*", "verdict": "failed", "when": {"fault": "one_stream"}, "reason": "nothing overlaps",
-                                                 "link": "https://tracker.example/1", "owner": "ada", "expires": "2999-12-31"}]}), encoding="utf-8")
+        waiver = {"pattern": "*", "verdict": "failed", "when": {"fault": "one_stream"}, "reason": "nothing overlaps",
+                  "link": "https://tracker.example/1", "owner": "ada", "expires": "2999-12-31"}
+        file.write_text(json.dumps({"waivers": [waiver]}), encoding="utf-8")
         one = "overlap/training_overlap[W=2]"
         report = self.run_suite("waived", one, "--fault", "one_stream", "--waivers", file)
         self.assertEqual((report["summary"]["failed"], report["summary"]["waived"]), (1, 1))
