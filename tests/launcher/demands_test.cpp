@@ -16,10 +16,10 @@ using Arguments = std::vector<std::string>;
 
 Exit code(int number) { return {.signalled = false, .code = number}; }
 
-Said run(const std::filesystem::path& out, const Arguments& arguments) {
+Said run(const std::filesystem::path& out, const Arguments& arguments, const Setting& setting = {}) {
   Arguments all{"run", "--worker", trouble_program().string(), "--out", out.string()};
   all.insert(all.end(), arguments.begin(), arguments.end());
-  return shardproof::launcher::testing::shardproof(all);
+  return shardproof::launcher::testing::shardproof(all, setting);
 }
 
 Said merge(const std::filesystem::path& directory, const Arguments& arguments = {}) {
@@ -52,17 +52,17 @@ json case_of(const std::filesystem::path& run_directory, const std::string& id) 
 
 TEST_CASE("a skip names who asked for it") {
   TemporaryDirectory directory;
-  const Said said = run(directory / "run", {"skip"});
+  const Said said = run(directory / "run", {"skip/asked_by_one"});
   INFO(said.out << said.err);
   CHECK(said.end == code(0));
-  CHECK_THAT(said.out, ContainsSubstring("SKIP 1 case: rank 1 has no time (asked by rank 1)\n  skip/by_one[W=2]"));
-  CHECK(case_of(directory / "run", "skip/by_one[W=2]").at("skipped_by") == 1);
-  CHECK(report_of(directory / "run").at("skips").at(1).at("by") == 1);
+  CHECK_THAT(said.out, ContainsSubstring("SKIP 1 case: no paper (asked by rank 1)\n  skip/asked_by_one[W=3]"));
+  CHECK(case_of(directory / "run", "skip/asked_by_one[W=3]").at("skipped_by") == 1);
+  CHECK(report_of(directory / "run").at("skips").at(0).at("by") == 1);
 }
 
 TEST_CASE("skips over the budget are a finding, in a merge too, where another budget can be given") {
   TemporaryDirectory directory;
-  const Said said = run(directory / "run", {"skip", "good/stays", "--max-skips", "1"});
+  const Said said = run(directory / "run", {"skip/asked*", "good/stays", "--max-skips", "1"});
   INFO(said.out << said.err);
   CHECK(said.end == code(6));
   CHECK_THAT(said.out, ContainsSubstring("FINDING 2 cases skipped, at most 1 may be (--max-skips)\n"));
@@ -74,7 +74,7 @@ TEST_CASE("skips over the budget are a finding, in a merge too, where another bu
 TEST_CASE("a required clause is met by a case that passed, and by nothing else") {
   TemporaryDirectory directory;
   CHECK(run(directory / "met", {"good/stays", "--require", "TRB-1"}).end == code(0));
-  const Said said = run(directory / "run", {"good/meets", "skip", "--require", "TRB-1,TRB-2"});
+  const Said said = run(directory / "run", {"good/meets", "skip/asked", "--require", "TRB-1,TRB-2"});
   INFO(said.out << said.err);
   CHECK(said.end == code(6));
   CHECK_THAT(said.out, ContainsSubstring("FINDING required clause TRB-1: no case of this run checks it\n") &&
@@ -135,6 +135,32 @@ TEST_CASE("a rank that crashes or hangs in a waived case does not fail the run; 
     CHECK(merge(out).end == code(0));
   }
   CHECK(run(directory / "other", {"good/stays", "bad/exits[W=2,code=2]", "--waivers", file}).end == code(4));
+}
+
+TEST_CASE("a run goes on behind a waived crash, and ends as if there had been none") {
+  TemporaryDirectory directory;
+  const std::string file = waivers(directory / "waivers.json", {waiver("bad/killed", "crashed"), waiver("bad/segfault", "crashed")});
+  const Said said = run(directory / "run", {"bad/killed", "bad/segfault", "many", "--waivers", file});
+  INFO(said.out << said.err);
+  CHECK(said.end == code(0));
+  CHECK(report_of(directory / "run").at("summary").at("passed") == 10);
+  CHECK(report_of(directory / "run").at("summary").at("waived") == 2);
+  CHECK(merge(directory / "run").end == code(0));
+}
+
+TEST_CASE("of a case that was tried again, a waiver is about the last attempt, and a pass after a failure is not unexpected") {
+  TemporaryDirectory directory;
+  const std::string file = waivers(directory / "waivers.json", {waiver("bad/check", "failed"), waiver("flaky/dies_once", "crashed")});
+  const Setting setting{.environment = {"COUNTER=" + (directory / "counter").string()}};
+  const Said said = run(directory / "run", {"flaky/dies_once", "bad/check", "--retries", "1", "--waivers", file}, setting);
+  INFO(said.out << said.err);
+  CHECK(said.end == code(0));
+  const json report = report_of(directory / "run");
+  CHECK(report.at("summary").at("waived") == 1);
+  CHECK(report.at("summary").at("flaky") == 1);
+  CHECK(report.at("waivers").at(0).at("state") == "used");
+  CHECK(report.at("waivers").at(1).at("state") == "idle");
+  CHECK(merge(directory / "run").end == code(0));
 }
 
 TEST_CASE("a waiver that is over, wrong or without use is a finding") {

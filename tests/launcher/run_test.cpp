@@ -164,9 +164,9 @@ TEST_CASE("a rank that crashes before it joins has crashed") {
 
 TEST_CASE("skips are free until a budget is given") {
   TemporaryDirectory directory;
-  CHECK(run(directory / "free", {"skip/asked", "good/stays"}).end == code(0));
-  CHECK(run(directory / "allowed", {"skip/asked", "good/stays", "--max-skips", "1"}).end == code(0));
-  const Said said = run(directory / "over", {"skip/asked", "good/stays", "--max-skips", "0"});
+  CHECK(run(directory / "free", {"skip", "good/stays"}).end == code(0));
+  CHECK(run(directory / "allowed", {"skip", "good/stays", "--max-skips", "1"}).end == code(0));
+  const Said said = run(directory / "over", {"skip", "good/stays", "--max-skips", "0"});
   CHECK(said.end == code(6));
   CHECK_THAT(said.out, ContainsSubstring("not today"));
 }

@@ -150,6 +150,21 @@ TEST_CASE("a pass that a waiver did not expect is a finding, if it is one each t
     CHECK(state_of({{"a/one", other}}, waiver("a/one")) == WaiverState::idle);
 }
 
+TEST_CASE("an attempt that a later one supersedes is neither waived nor required, but no pass was unexpected after it") {
+  using V = Verdict;
+  auto report = report_of({{"a/one", V::failed}, {"a/one", V::passed}}, {waiver("a/one")});
+  report.cases[0].superseded = true;
+  report.cases[1].attempt = 1;
+  for (auto& result : report.cases) result.info.clauses = {"A-1"};
+  report.head.demands = {.max_skips = std::nullopt, .max_waivers = 0, .require = {"A-1"}};
+  CHECK(report.waived() == 0);
+  CHECK(waiver_uses(report)[0].state == WaiverState::idle);
+  CHECK(requirements(report)[0].cases == 1);
+  CHECK(exit_code(report) == all_passed);
+  report.cases[1].verdict = V::error;
+  CHECK(exit_code(report) == case_failed);
+}
+
 TEST_CASE("that a waiver has no case is said of a run of all cases only") {
   auto report = report_of({{"a/one", Verdict::passed}}, {waiver("b/*")});
   CHECK(exit_code(report) == over_budget);
