@@ -34,7 +34,7 @@ std::string help(const std::vector<std::string>& arguments) {
 TEST_CASE("a command that does not exist is answered with those that do") {
   CHECK(refused({"rum"}) == "unknown command 'rum'; known: run, list, faults, merge, diff, doctor, explain, play, stable\n");
   CHECK(refused({}) ==
-        "which command? There are run, list, faults, merge, diff, explain, play, stable (`shardproof --help` explains them)\n");
+        "which command? There are run, list, faults, merge, diff, doctor, explain, play, stable (`shardproof --help` explains them)\n");
   CHECK(refused({"--rum"}) == "unknown option --rum (`shardproof --help` lists them)\n");
 }
 

@@ -152,7 +152,7 @@ TEST_CASE("a rank that cannot join ends with 3 and its own last words") {
   said = run(directory / "vanishes", {"good/stays"}, {.environment = {"TROUBLE=vanishes"}});
   CHECK(said.end == code(3));
   CHECK_THAT(said.err, ContainsSubstring("rank 1 ended with exit code 0 before its first case"));
-  CHECK(verdicts(directory / "vanishes") == Verdicts{{"good/stays[W=2]", "not_run"}});
+  CHECK(verdicts(directory / "vanishes") == Verdicts{{"good/stays[W=2]", "crashed"}});
 }
 
 TEST_CASE("a rank that crashes before it joins has crashed") {
@@ -164,9 +164,9 @@ TEST_CASE("a rank that crashes before it joins has crashed") {
 
 TEST_CASE("skips are free until a budget is given") {
   TemporaryDirectory directory;
-  CHECK(run(directory / "free", {"skip", "good/stays"}).end == code(0));
-  CHECK(run(directory / "allowed", {"skip", "good/stays", "--max-skips", "1"}).end == code(0));
-  const Said said = run(directory / "over", {"skip", "good/stays", "--max-skips", "0"});
+  CHECK(run(directory / "free", {"skip/asked[W=2]", "good/stays"}).end == code(0));
+  CHECK(run(directory / "allowed", {"skip/asked[W=2]", "good/stays", "--max-skips", "1"}).end == code(0));
+  const Said said = run(directory / "over", {"skip/asked[W=2]", "good/stays", "--max-skips", "0"});
   CHECK(said.end == code(6));
   CHECK_THAT(said.out, ContainsSubstring("not today"));
 }
