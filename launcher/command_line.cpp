@@ -53,7 +53,7 @@ constexpr char stable_footer[] = "Exit codes: 0 printed; 2 usage, a report that 
 /// Options as they were written. Their meaning is found after all of them have been read, by rules and in words of our own.
 struct Texts {
   std::string order = "listed", shard = "1/1", color = "auto", repeat = "1", retries = "0", max_hangs = "5";
-  std::optional<std::string> seed, max_skips, max_waivers, timeout;
+  std::optional<std::string> scheduler, seed, max_skips, max_waivers, timeout;
   std::vector<std::string> ranks, require;
 };
 
@@ -122,7 +122,11 @@ void add_plan(CLI::App& command, PlanOptions& plan, Texts& texts) {
       ->option_text("N[,N...]");
   command.add_option("--subject", plan.subject, "The engine under test (default: the worker's first)")->option_text("NAME");
   command.add_option("--device", plan.device, "What runs the work")->option_text("NAME=sim");
-  command.add_option("--fabric", plan.fabric, "What moves bytes between ranks")->option_text("NAME=shm");
+  command.add_option("--fabric", plan.fabric, "What moves bytes between ranks: shm, or thread for ranks that are threads of one process")
+      ->option_text("NAME=shm");
+  command
+      .add_option("--scheduler", texts.scheduler, "With --fabric thread: seeded, one rank at a time in an order that --seed draws, or free")
+      ->option_text("NAME=seeded");
   command
       .add_option("--timeout", texts.timeout,
                   "Seconds that every case may take (default: what it says, else 60; more where ranks share cores)")
@@ -287,6 +291,10 @@ void convert_plan(const CLI::App& command, const Texts& texts, PlanOptions& plan
   plan.filters = command.remaining();
   plan.ranks = world_sizes(texts.ranks);
   if (texts.timeout) plan.timeout = timeout(*texts.timeout);
+  if (!texts.scheduler) return;
+  plan.scheduler = scheduler(*texts.scheduler);
+  if (plan.fabric != thread_fabric)
+    throw CommandError(usage, fmt::format("--scheduler {}: ranks are scheduled with --fabric {} only", *texts.scheduler, thread_fabric));
 }
 
 void convert_demands(const Texts& texts, DemandOptions& demands) {

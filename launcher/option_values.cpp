@@ -89,6 +89,10 @@ std::chrono::milliseconds timeout(std::string_view text) {
 
 Order order(std::string_view text) { return choice<Order, 2>("--order", text, {{{"listed", Order::listed}, {"random", Order::random}}}); }
 
+Scheduler scheduler(std::string_view text) {
+  return choice<Scheduler, 2>("--scheduler", text, {{{"seeded", Scheduler::seeded}, {"free", Scheduler::free}}});
+}
+
 ColorWhen color_when(std::string_view text) {
   return choice<ColorWhen, 3>("--color", text,
                               {{{"auto", ColorWhen::automatic}, {"always", ColorWhen::always}, {"never", ColorWhen::never}}});

@@ -25,6 +25,7 @@ std::vector<std::string> listed(std::string_view option, std::span<const std::st
 std::chrono::milliseconds timeout(std::string_view text);
 
 Order order(std::string_view text);
+Scheduler scheduler(std::string_view text);
 ColorWhen color_when(std::string_view text);
 
 }  // namespace shardproof::launcher

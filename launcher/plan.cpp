@@ -70,6 +70,14 @@ void keep_sizes(std::vector<CaseInfo>& cases, const std::vector<int>& wanted) {
   std::erase_if(cases, [&](const CaseInfo& info) { return std::find(wanted.begin(), wanted.end(), info.world_size) == wanted.end(); });
 }
 
+void require_room(const std::vector<CaseInfo>& cases, const std::string& fabric) {
+  if (fabric != thread_fabric) return;
+  const auto largest = std::ranges::max_element(cases, {}, &CaseInfo::world_size);
+  if (largest == cases.end() || largest->world_size <= max_threads) return;
+  throw CommandError(usage, fmt::format("--fabric {}: {} has {} ranks, and one process has {} at most; --ranks selects world sizes", fabric,
+                                        largest->id, largest->world_size, max_threads));
+}
+
 /// Dealt out like cards, so that every part gets cases of every world size.
 void keep_shard(std::vector<CaseInfo>& cases, Shard shard) {
   if (static_cast<std::size_t>(shard.index) > cases.size()) {
@@ -84,13 +92,6 @@ void keep_shard(std::vector<CaseInfo>& cases, Shard shard) {
 }
 
 }  // namespace
-
-std::uint64_t next_random(std::uint64_t& state) {
-  std::uint64_t z = (state += 0x9e3779b97f4a7c15u);
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return z ^ (z >> 31);
-}
 
 Shard parse_shard(std::string_view text) {
   Shard shard;
@@ -119,25 +120,30 @@ std::vector<CaseInfo> select_cases(const Listing& listing, std::span<const std::
 
 namespace {
 
-int ranks_per_core(int ranks, int cores) { return cores < 1 ? 1 : (ranks + cores - 1) / cores; }
+int ranks_per_core(int ranks, const PlanOptions& options) {
+  const bool take_turns = options.fabric == thread_fabric && options.scheduler == Scheduler::seeded;
+  const int cores = take_turns ? 1 : options.cores;
+  return cores < 1 ? 1 : (ranks + cores - 1) / cores;
+}
 
 }  // namespace
 
 WorldPlan world_of(const Listing& listing, const PlanOptions& options, int size) {
   require_in_range(options);
   require_known("device", options.device, {"sim"});
-  require_known("fabric", options.fabric, {"shm"});
+  require_known("fabric", options.fabric, {shm_fabric, thread_fabric});
   if (!options.subject.empty()) require_known("subject", options.subject, names(listing.subjects));
   if (!options.fault.empty()) require_known("fault", options.fault, names(listing.faults));
   WorldPlan world;
   world.size = size;
   world.fabric = options.fabric;
+  world.scheduler = options.scheduler;
   world.device = options.device;
   // A program of plain multi-rank tests has no subject at all.
   world.subject = !options.subject.empty() || listing.subjects.empty() ? options.subject : listing.subjects.front().name;
   world.fault = options.fault;
   world.seed = options.seed;
-  world.case_timeout = options.timeout.value_or(usual_timeout * ranks_per_core(size, options.cores));
+  world.case_timeout = options.timeout.value_or(usual_timeout * ranks_per_core(size, options));
   world.trace = options.trace;
   return world;
 }
@@ -147,6 +153,7 @@ Plan plan(const Listing& listing, const PlanOptions& options) {
 
   std::vector<CaseInfo> cases = select_cases(listing, options.filters);
   if (!options.ranks.empty()) keep_sizes(cases, options.ranks);
+  require_room(cases, options.fabric);
   std::stable_sort(cases.begin(), cases.end(), [](const CaseInfo& a, const CaseInfo& b) { return a.world_size < b.world_size; });
   keep_shard(cases, options.shard);
 
@@ -157,7 +164,7 @@ Plan plan(const Listing& listing, const PlanOptions& options) {
   std::map<std::string, std::chrono::milliseconds> timeouts;
   for (CaseInfo& info : cases) {
     if (info.timeout_ms > 0 && !options.timeout)
-      timeouts[info.id] = std::chrono::milliseconds(info.timeout_ms) * ranks_per_core(info.world_size, options.cores);
+      timeouts[info.id] = std::chrono::milliseconds(info.timeout_ms) * ranks_per_core(info.world_size, options);
     by_size[info.world_size].push_back(std::move(info.id));
   }
 

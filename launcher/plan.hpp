@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "harness/protocol/case_info.hpp"
+#include "harness/protocol/random.hpp"
 #include "harness/protocol/world_plan.hpp"
 
 namespace shardproof::launcher {
@@ -31,7 +32,8 @@ struct PlanOptions {
   std::vector<int> ranks;  ///< world sizes to keep; empty for all
   std::string subject;     ///< empty for the worker's first
   std::string device = "sim";
-  std::string fabric = "shm";
+  std::string fabric = shm_fabric;
+  Scheduler scheduler = Scheduler::seeded;  ///< of ranks that are threads
   std::string fault;
   std::uint64_t seed = 0;
   Order order = Order::listed;
@@ -76,9 +78,6 @@ std::vector<CaseInfo> select_cases(const Listing& listing, std::span<const std::
 /// An order that depends on the seed alone, not on the standard library.
 template <class T>
 void shuffle(std::span<T> items, std::uint64_t& state);
-
-/// splitmix64: the next number of the sequence that `state` stands in.
-std::uint64_t next_random(std::uint64_t& state);
 
 template <class T>
 void shuffle(std::span<T> items, std::uint64_t& state) {

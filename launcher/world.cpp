@@ -11,12 +11,16 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <system_error>
+#include <utility>
 
 #include "harness/protocol/environment.hpp"
 #include "harness/protocol/flight_record.hpp"
 #include "harness/protocol/json_text.hpp"
+#include "harness/protocol/rank_list.hpp"
 #include "harness/rendezvous/file_store.hpp"
 #include "harness/rendezvous/rendezvous_directory.hpp"
 #include "launcher/case_clock.hpp"
@@ -25,6 +29,7 @@
 #include "launcher/output.hpp"
 #include "launcher/poller.hpp"
 #include "launcher/process.hpp"
+#include "launcher/running_ranks.hpp"
 #include "reports/explanation.hpp"
 
 namespace shardproof::launcher {
@@ -124,7 +129,7 @@ class RunningWorld {
 
  private:
   struct RankState {
-    std::optional<Process> process;  ///< none: not started, or ended
+    std::shared_ptr<Process> process;  ///< none: not started, or ended; one for all, where ranks are threads
     std::string overrun;  ///< what it has not done in time
     Ending ending;
   };
@@ -140,13 +145,17 @@ class RunningWorld {
     command.environment.push_back(fmt::format("{}={}", environment::parent, getpid()));
     command.environment.emplace_back();
     for (int rank = 0; rank < plan_.size; ++rank) {
-      command.environment.back() = fmt::format("{}={}", environment::rank, rank);
+      if (are_together() && rank > 0) {
+        move_in(rank);
+        continue;
+      }
+      command.environment.back() = fmt::format("{}={}", environment::rank, are_together() ? "all" : std::to_string(rank));
       const FileDescriptor out = open_log(directory_.standard_output(rank));
       const FileDescriptor err = open_log(directory_.standard_error(rank));
       command.standard_output = out.get();
       command.standard_error = err.get();
       try {
-        at(rank).process.emplace(Process::spawn(command));
+        at(rank).process = std::make_shared<Process>(Process::spawn(command));
         poller_.add(at(rank).process->descriptor(), static_cast<std::uint64_t>(rank));
         ++alive_;
       } catch (const std::system_error& error) {
@@ -156,6 +165,18 @@ class RunningWorld {
     }
     clock_.start(Clock::now());
     next_check_ = clock_.look([](int) { return false; }, Clock::now()).next;
+  }
+
+  bool are_together() const { return plan_.fabric == thread_fabric; }
+
+  /// With rank 0, whose process is that of all. What it says is everybody's.
+  void move_in(int rank) {
+    at(rank).process = at(0).process;
+    ++alive_;
+    for (const auto& log : {&WorldDirectory::standard_output, &WorldDirectory::standard_error}) {
+      std::error_code ignored;  // there is the log of rank 0
+      std::filesystem::create_symlink((directory_.*log)(0).filename(), (directory_.*log)(rank), ignored);
+    }
   }
 
   void give_up_spawning(int first, const std::string& why) {
@@ -209,10 +230,52 @@ class RunningWorld {
     std::stable_sort(ended.begin(), ended.end(), [](const auto& a, const auto& b) { return a.second.signalled > b.second.signalled; });
     for (const auto& [rank, end] : ended) {
       poller_.remove(at(rank).process->descriptor());
+      if (are_together()) {
+        note_end_of_all(end);
+        return;
+      }
       at(rank).process.reset();
       --alive_;
       note_ending(rank, end);
     }
+  }
+
+  /// Of a process that is all ranks.
+  void note_end_of_all(const Exit& end) {
+    adopt_doom();
+    alive_ = 0;
+    for (RankState& rank : ranks_) rank.process.reset();
+    const bool began = std::ranges::any_of(ranks_, [this](const RankState& rank) { return page_.progress(rank.ending.rank).pid != 0; });
+    const bool all_left = std::ranges::all_of(ranks_, [this](const RankState& rank) { return page_.progress(rank.ending.rank).left; });
+    if (is_doomed() || !began || all_left) {
+      for (int rank = 0; rank < plan_.size; ++rank) note_ending(rank, end);
+    } else {
+      blame_for_end_of_all(end);
+    }
+  }
+
+  /// A rank that was running ended the process, and took the others with it without a word from them. Which one it was of several, nobody can
+  /// tell.
+  void blame_for_end_of_all(const Exit& end) {
+    const std::vector<int> running = running_ranks(page_);
+    const std::string text = fmt::format("the process of all ranks ended with {} while {}", describe(end), running_text(running));
+    for (RankState& rank : ranks_) {
+      Ending& ending = rank.ending;
+      ending.position = page_.progress(ending.rank).position;
+      ending.code = end.code;
+      ending.text = text;
+      ending.is_cause = running.empty() || std::ranges::find(running, ending.rank) != running.end();
+      ending.how = !ending.is_cause ? stopped() : end.signalled ? Ending::How::signalled : Ending::How::exited;
+      if (ending.is_cause) ending.last_words = tail(directory_.standard_error(ending.rank));
+    }
+    doom({.culprit = running.size() == 1 ? running.front() : -1, .reason = AbortReason::died, .text = text});
+  }
+
+  std::string running_text(const std::vector<int>& running) const {
+    if (running.empty()) return "every rank waited for others";
+    std::string text = fmt::format("{} {} running", rank_list(running), running.size() == 1 ? "was" : "were");
+    for (const int rank : running) text += fmt::format("{} {}", rank == running.front() ? "," : " and", clock_.place(rank));
+    return running.size() == 1 ? text : text + "; one of them did it";
   }
 
   void note_ending(int rank, const Exit& end) {
@@ -283,7 +346,7 @@ class RunningWorld {
 
   /// Looks at every rank and sets the time of the next look: cases that begin meanwhile are due later than that.
   void check_deadlines(Deadline now) {
-    const CaseClock::Look look = clock_.look([this](int rank) { return at(rank).process.has_value(); }, now);
+    const CaseClock::Look look = clock_.look([this](int rank) { return at(rank).process != nullptr; }, now);
     next_check_ = look.next;
     if (look.slow && launch_.notice) tell_slow(*look.slow);
     if (!look.overdue.empty()) overrun(look.overdue, now);
@@ -304,8 +367,10 @@ class RunningWorld {
     looked_at_ = now;
     std::vector<Evidence::Suspect> suspects;
     const auto add = [&](int rank) {
-      if (at(rank).process) suspects.push_back({.rank = rank, .process = at(rank).process->pid()});
+      const bool is_seen = are_together() && !suspects.empty();  // a process is looked at once, with all its threads
+      if (at(rank).process && !is_seen) suspects.push_back({.rank = rank, .process = at(rank).process->pid()});
     };
+    if (const std::optional<int> turn = page_.turn()) add(*turn);
     std::ranges::for_each(overdue_, add);
     for (int rank = 0; rank < plan_.size; ++rank) {
       if (std::ranges::find(overdue_, rank) == overdue_.end()) add(rank);
@@ -322,7 +387,7 @@ class RunningWorld {
     if (!evidence_->done() || now < looked_at_ + second_look) return;
     evidence_.reset();
     // A deadline is for ranks that do not come. Who has come while it was looked at has lost nothing.
-    const CaseClock::Look look = clock_.look([this](int rank) { return at(rank).process.has_value(); }, now);
+    const CaseClock::Look look = clock_.look([this](int rank) { return at(rank).process != nullptr; }, now);
     overdue_ = look.overdue;
     next_check_ = look.next;
     if (overdue_.empty()) {
@@ -335,7 +400,7 @@ class RunningWorld {
   }
 
   /// Who waits for others that are not there is not to blame, unless that is all that anybody does. Who is to blame may not be overdue itself:
-  /// a rank that has not begun a case that others are in has its own time to join them.
+  /// a rank that has not begun a case that others are in has its own time to join them. Where ranks take turns, it is the one that has it.
   void blame_for_overrun() {
     const std::vector<Wait> waits = shardproof::waits(outcome_.remains.flight->ranks);
     const auto is_absent = [&](int rank) { return page_.progress(rank).pid == 0; };
@@ -350,6 +415,7 @@ class RunningWorld {
     const auto blame = [&](const std::vector<int>& ranks, const auto& is_guilty) {
       if (blamed.empty()) std::ranges::copy_if(ranks, std::back_inserter(blamed), is_guilty);
     };
+    if (const std::optional<int> turn = page_.turn()) blamed = {*turn};
     blame(overdue_, is_absent);
     blame(overdue_, is_busy);
     blame(alive, is_busy);
@@ -396,7 +462,7 @@ class RunningWorld {
 
   /// What is left does not wait on anything of ours.
   void ask_the_rest(Deadline now) {
-    for (RankState& rank : ranks_) {
+    for (const RankState& rank : ranks_) {
       if (rank.process) rank.process->signal_group(SIGTERM);
     }
     phase_ = Phase::asked;
@@ -404,7 +470,7 @@ class RunningWorld {
   }
 
   void kill_the_rest(Deadline now) {
-    for (RankState& rank : ranks_) {
+    for (const RankState& rank : ranks_) {
       if (rank.process) rank.process->signal_group(SIGKILL);
     }
     phase_ = Phase::killed;
@@ -419,8 +485,11 @@ class RunningWorld {
       rank.ending.position = page_.progress(rank.ending.rank).position;
       rank.ending.text = fmt::format("process {} did not end within {} of SIGKILL and is left behind", rank.process->pid(),
                                      seconds_text(Process::unkillable_after));
-      poller_.remove(rank.process->descriptor());
-      rank.process->leave_behind();
+      if (rank.process.use_count() == 1) {
+        poller_.remove(rank.process->descriptor());
+        rank.process->leave_behind();
+      }
+      rank.process.reset();
       --alive_;
     }
   }

@@ -41,8 +41,8 @@ class Explainer {
 
   std::string explain_death(const std::vector<const Ending*>& dead) const {
     const Ending& first = *dead.front();
-    const std::string how =
-        first.how == Ending::How::signalled ? "died by " + signal_text(first.code) : fmt::format("exited with code {}", first.code);
+    if (plan_.fabric == thread_fabric && first.is_cause) return explain_death_of_all(dead);
+    const std::string how = end_text(first);
     std::string text = fmt::format("rank {} {} {}{}", first.rank, how, place(first.position, first.rank), activity(first.rank));
     text += waiters(first.rank, "waited for it");
     for (auto other = dead.begin() + 1; other != dead.end(); ++other) {
@@ -50,6 +50,22 @@ class Explainer {
         text += fmt::format("; rank {} died by {} too", (*other)->rank, signal_text((*other)->code));
     }
     return text;
+  }
+
+  /// Of the process that was all ranks. One that was running ended it; of several it may have been any.
+  std::string explain_death_of_all(const std::vector<const Ending*>& suspects) const {
+    std::string text = fmt::format("the process of all ranks {}", end_text(*suspects.front()));
+    const char* separator = suspects.size() == 1 ? " while" : "; one of these did it:";
+    for (const Ending* suspect : suspects) {
+      text += fmt::format("{} rank {}{} {}{}", separator, suspect->rank, suspects.size() == 1 ? " was running," : "",
+                          place(suspect->position, suspect->rank), activity(suspect->rank));
+      separator = ",";
+    }
+    return suspects.size() == 1 ? text + waiters(suspects.front()->rank, "waited for it") : text;
+  }
+
+  static std::string end_text(const Ending& ending) {
+    return ending.how == Ending::How::signalled ? "died by " + signal_text(ending.code) : fmt::format("exited with code {}", ending.code);
   }
 
   // -- Standstill --------------------------------------------------------------------------------------------------------------------------

@@ -154,7 +154,7 @@ std::string again(const CaseResult& result, const Report& report) {
   const auto& argv = report.head.argv;
   if (argv.size() > 1 && argv[1] == "play") return play_again(argv);
   return with_options(fmt::format("{} run {} --seed {}", program(argv), shell_word(result.info.id), report.head.seed), argv,
-                      {"--worker", "--subject", "--device", "--fabric", "--fault", "--timeout"});
+                      {"--worker", "--subject", "--device", "--fabric", "--scheduler", "--fault", "--timeout"});
 }
 
 /// How what the case played is played alone.

@@ -1,50 +1,24 @@
-// The one place that drives Catch2: a body is run as one Catch2 run of one test case, and what its assertions say is handed on as it
-// happens. Nothing goes to stdout. The ranked cases are not registered one by one: a single Catch2 test case whose body is exchanged costs
+// Drives Catch2 for a rank that has a process of its own: a body is run as one Catch2 run of one test case, and what its assertions say is
+// handed on as it happens. Nothing goes to stdout. The ranked cases are not registered one by one: a single Catch2 test case whose body is exchanged costs
 // the same whether a program declares one ranked case or a thousand.
 #pragma once
 
 #include <cstdint>
-#include <exception>
 #include <functional>
 #include <memory>
 #include <string>
 
+#include "harness/cases/body_run.hpp"
+
 namespace shardproof {
 
-namespace event {
-struct AssertionFailed;
-}
-
-/// Hears what happens in a body while it happens.
-class BodyListener {
- public:
-  virtual ~BodyListener() = default;
-  /// An assertion failed.
-  virtual void failed(event::AssertionFailed failure) = 0;
-  /// A failed REQUIRE or FAIL has left the body; `failed` has told about it before.
-  virtual void left_by_assertion() = 0;
-  /// An exception has left the body. `text` is as Catch2's translators put it.
-  virtual void left_by_exception(const std::exception_ptr& exception, const std::string& text) = 0;
-  /// What Catch2 knows about that exception: messages in scope, file and line of the last assertion before it (empty and 0 where there was
-  /// none). `macro` is empty.
-  virtual void exception_reported(event::AssertionFailed failure) = 0;
-  /// The exception of a released wait, or of one for each other, has come up: inside an assertion, or out of the body.
-  virtual void released() = 0;
-  /// SKIP(reason): the body ends with it.
-  virtual void skip(std::string reason) = 0;
-  /// The body uses something of Catch2 that a ranked case must not. It is not run on.
-  virtual void refused(std::string what) = 0;
-};
-
-class CatchRun {
+class CatchRun final : public BodyRunner {
  public:
   /// One per process. `seed` is of Catch2's own random numbers.
   explicit CatchRun(std::uint32_t seed);
-  ~CatchRun();
+  ~CatchRun() override;
 
-  /// Runs the body; returns the number of assertions that held. Exceptions `Released`, `Deadlock` and `CaseSkipped` end it without a word
-  /// from Catch2. Throws std::runtime_error when Catch2 did not run the body to an end.
-  std::uint64_t run(const std::function<void()>& body, BodyListener& listener);
+  std::uint64_t run(const std::function<void()>& body, BodyListener& listener) override;
 
   /// `file:line: name` of a TEST_CASE that the program declares beside its ranked cases; empty when there is none.
   static std::string plain_test_case();

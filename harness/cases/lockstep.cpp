@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "harness/cases/case_end.hpp"
-#include "harness/cases/catch_run.hpp"
 #include "harness/protocol/digest.hpp"
 #include "harness/protocol/events.hpp"
 #include "harness/world/event_stream.hpp"
@@ -121,7 +120,7 @@ class Observer final : public BodyListener {
 
 class Lockstep {
  public:
-  Lockstep(World& world, std::span<const BoundCase> cases) : world_(world), catch_(static_cast<std::uint32_t>(world.plan().seed)) {
+  Lockstep(World& world, std::span<const BoundCase> cases, BodyRunner& runner) : world_(world), runner_(runner) {
     for (const BoundCase& bound : cases) cases_.emplace(bound.info.id, &bound);
   }
 
@@ -180,7 +179,7 @@ class Lockstep {
 
   CaseEnd run_body(const BoundCase& bound, std::uint64_t& assertions) {
     Observer observer(world_);
-    const std::uint64_t passed = catch_.run([&] { bound.body(world_.self()); }, observer);
+    const std::uint64_t passed = runner_.run([&] { bound.body(world_.self()); }, observer);
     assertions = passed + observer.failures();
     const BodyEnd mine = observer.end();
     world_.body_ended();
@@ -190,12 +189,12 @@ class Lockstep {
   }
 
   World& world_;
-  CatchRun catch_;
+  BodyRunner& runner_;
   std::unordered_map<std::string, const BoundCase*> cases_;
 };
 
 }  // namespace
 
-void run_in_lockstep(World& world, std::span<const BoundCase> cases) { Lockstep(world, cases).run(); }
+void run_in_lockstep(World& world, std::span<const BoundCase> cases, BodyRunner& runner) { Lockstep(world, cases, runner).run(); }
 
 }  // namespace shardproof

@@ -3,14 +3,15 @@
 
 #include <span>
 
+#include "harness/cases/body_run.hpp"
 #include "harness/cases/bound_case.hpp"
 #include "harness/world/world.hpp"
 
 namespace shardproof {
 
-/// Runs the cases of the world's plan, which must all be among `cases`. Each rank tells its own stream what it did and saw. Throws Released
+/// Runs the cases of the world's plan, which must all be among `cases`, their bodies by `runner`. Each rank tells its own stream what it did and saw. Throws Released
 /// when the world is doomed (the running case, if any, is then already written as released), WorldMismatch when the ranks do not agree on
 /// which case is next, std::system_error when an event cannot be written.
-void run_in_lockstep(World& world, std::span<const BoundCase> cases);
+void run_in_lockstep(World& world, std::span<const BoundCase> cases, BodyRunner& runner);
 
 }  // namespace shardproof

@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
@@ -22,7 +21,9 @@
 #include "harness/cases/listing.hpp"
 #include "harness/cases/lockstep.hpp"
 #include "harness/cases/play_case.hpp"
+#include "harness/cases/rank_threads.hpp"
 #include "harness/cases/ranked_test_case.hpp"
+#include "harness/cases/thread_runs.hpp"
 #include "harness/protocol/digest.hpp"
 #include "harness/protocol/ending.hpp"
 #include "harness/protocol/environment.hpp"
@@ -90,8 +91,10 @@ Membership membership(const Program& program, const WorldPlan& plan, std::span<c
           .subject = make_subject(program, plan)};
 }
 
-void check_plan(const WorldPlan& plan, int rank, std::span<const BoundCase> cases) {
-  if (rank >= plan.size) throw UsageError(fmt::format("rank {} is not in a world of {} ranks", rank, plan.size));
+// What Catch2 draws at random is the same on all ranks.
+std::uint32_t catch_seed(const WorldPlan& plan) { return static_cast<std::uint32_t>(plan.seed); }
+
+void check_plan(const WorldPlan& plan, std::span<const BoundCase> cases) {
   for (const std::string& id : plan.cases) {
     const auto found = std::ranges::find(cases, id, [](const BoundCase& bound) -> const std::string& { return bound.info.id; });
     if (found == cases.end()) throw UsageError(fmt::format("the plan names case {}, which this program does not declare", id));
@@ -99,11 +102,9 @@ void check_plan(const WorldPlan& plan, int rank, std::span<const BoundCase> case
   }
 }
 
-void take_part(const WorldPlan& plan, int rank, const Program& program, std::span<const BoundCase> cases) {
-  check_plan(plan, rank, cases);
-  World world(plan, rank, membership(program, plan, cases));
+void run_to_the_end(World& world, std::span<const BoundCase> cases, BodyRunner& runner) {
   try {
-    run_in_lockstep(world, cases);
+    run_in_lockstep(world, cases, runner);
     world.leave();
   } catch (const Released&) {
     throw;
@@ -113,6 +114,29 @@ void take_part(const WorldPlan& plan, int rank, const Program& program, std::spa
     if (world.has_begun()) throw CouldNotGoOn(error.what());
     throw;
   }
+}
+
+void take_part(const WorldPlan& plan, int rank, const Program& program, std::span<const BoundCase> cases) {
+  if (rank >= plan.size) throw UsageError(fmt::format("rank {} is not in a world of {} ranks", rank, plan.size));
+  check_plan(plan, cases);
+  World world(plan, rank, membership(program, plan, cases));
+  CatchRun runner(catch_seed(plan));
+  run_to_the_end(world, cases, runner);
+}
+
+void take_every_part(const WorldPlan& plan, const Program& program, std::span<const BoundCase> cases) {
+  if (plan.size > max_threads) throw UsageError(fmt::format("{} ranks in one process: it may have {}", plan.size, max_threads));
+  check_plan(plan, cases);
+  // A program's factories need not be made for several threads.
+  std::vector<Membership> members;
+  for (int rank = 0; rank < plan.size; ++rank) members.push_back(membership(program, plan, cases));
+  const Premises premises = premises_of_threads(plan);
+  ThreadRuns runs(catch_seed(plan));
+  run_rank_threads(plan, premises, [&](int rank) {
+    const auto runner = runs.for_rank();
+    World world(plan, rank, std::move(members[static_cast<std::size_t>(rank)]), 2 * joining_limit, premises);
+    run_to_the_end(world, cases, *runner);
+  });
 }
 
 // Of a launcher of ours, which names itself; others do not.
@@ -127,20 +151,24 @@ void tie_life_to_launcher() {
   tie_life_to(parent);
 }
 
-int run_as_rank_of_ours(const std::string& plan_file, const Program& program, std::span<const BoundCase> cases) {
+int run_ranks_of_ours(const std::string& plan_file, const Program& program, std::span<const BoundCase> cases) {
+  std::ifstream file(plan_file);
+  if (!file) throw std::runtime_error(fmt::format("cannot read the plan {}", plan_file));
+  const auto plan = parse_json(file).get<WorldPlan>();
+  std::vector<BoundCase> played;
+  if (!plan.scenario.empty()) {
+    played.push_back(play_case(plan));
+    cases = played;
+  }
+  if (plan.fabric == thread_fabric) {
+    take_every_part(plan, program, cases);
+    return rank_left;
+  }
   const auto identity = shardproof::identity([](const char* name) { return std::getenv(name); });
   if (!identity || identity->launcher != "shardproof") {
     throw UsageError(fmt::format("{} is set but {} is not: a launcher sets both", environment::plan, environment::rank));
   }
-  std::ifstream file(plan_file);
-  if (!file) throw std::runtime_error(fmt::format("cannot read the plan {}", plan_file));
-  const auto plan = parse_json(file).get<WorldPlan>();
-  if (plan.scenario.empty()) {
-    take_part(plan, identity->rank, program, cases);
-  } else {
-    const std::array played{play_case(plan)};
-    take_part(plan, identity->rank, program, played);
-  }
+  take_part(plan, identity->rank, program, cases);
   return rank_left;
 }
 
@@ -197,7 +225,7 @@ int run(std::span<char*> argv, const Program& program) {
     case CommandLine::Mode::foreign: return run_as_rank_of_others(line, program, bound.cases);
     default: break;
   }
-  if (const char* plan = std::getenv(environment::plan)) return run_as_rank_of_ours(plan, program, bound.cases);
+  if (const char* plan = std::getenv(environment::plan)) return run_ranks_of_ours(plan, program, bound.cases);
   fmt::print(stderr, "{}", usage(name));
   return rank_usage;
 }

@@ -60,6 +60,16 @@ void check_world_size(int world_size) {
   }
 }
 
+/// Everybody sleeps on the doorbell himself.
+class Sleeping final : public Waiting {
+ public:
+  explicit Sleeping(bool enough_cores) : patience_(enough_cores) {}
+  bool wait(Doorbell& bell, Deadline deadline, Condition done) override { return bell.wait(patience_, deadline, done); }
+
+ private:
+  Patience patience_;
+};
+
 }  // namespace
 
 std::string_view to_string(AbortReason reason) {
@@ -87,7 +97,7 @@ struct ControlPage::Mapping {
   Mapping(void* address, int world_size)
       : layout(world_size),
         base(static_cast<std::byte*>(address)),
-        patience(static_cast<unsigned>(world_size) <= std::max(1U, std::thread::hardware_concurrency())) {}
+        waiting(std::make_shared<Sleeping>(static_cast<unsigned>(world_size) <= std::max(1U, std::thread::hardware_concurrency()))) {}
   ~Mapping() { ::munmap(base, layout.bytes); }
   Mapping(const Mapping&) = delete;
   Mapping& operator=(const Mapping&) = delete;
@@ -125,7 +135,7 @@ struct ControlPage::Mapping {
 
   page::Layout layout;
   std::byte* base;
-  Patience patience;
+  std::shared_ptr<Waiting> waiting;
 };
 
 ControlPage::ControlPage(std::unique_ptr<Mapping> mapping) : mapping_(std::move(mapping)) {}
@@ -274,7 +284,21 @@ bool is_complete(const ControlPage& page, const Ready& ready, std::optional<std:
 void ControlPage::await(int rank, const std::function<bool()>& ready, std::optional<std::uint32_t> epoch, Deadline deadline,
                         const std::function<std::string()>& late) const {
   const auto look = [&] { return is_complete(*this, ready, epoch); };
-  if (!mapping_->area(rank).bell.wait(mapping_->patience, deadline, look)) throw DeadlineExceeded(late());
+  if (!mapping_->waiting->wait(mapping_->area(rank).bell, deadline, look)) throw DeadlineExceeded(late());
+}
+
+void ControlPage::wait_by(std::shared_ptr<Waiting> waiting) { mapping_->waiting = std::move(waiting); }
+
+void ControlPage::pause() const { mapping_->waiting->pause(); }
+
+// -- Turns -------------------------------------------------------------------------------------------------------------------------------
+
+void ControlPage::give_turn(std::optional<int> rank) { mapping_->state().turn.store(rank ? static_cast<std::uint32_t>(*rank) + 1 : 0); }
+
+std::optional<int> ControlPage::turn() const {
+  const std::uint32_t turn = mapping_->state().turn.load();
+  // Whatever a stray write has made of it.
+  return turn == 0 || turn > mapping_->layout.ranks ? std::nullopt : std::optional(static_cast<int>(turn) - 1);
 }
 
 // -- Agreement ---------------------------------------------------------------------------------------------------------------------------
@@ -283,6 +307,7 @@ std::vector<ControlPage::Ballot> ControlPage::agree(int rank, const Ballot& mine
   page::State& state = mapping_->state();
   page::RankArea& area = mapping_->area(rank);
   const std::uint64_t ranks = mapping_->layout.ranks;
+  pause();
   check(std::nullopt);
 
   // Two ballots per rank suffice: whoever writes the one of round n has seen all arrive in round n - 1, and nobody arrived there before
@@ -304,7 +329,7 @@ std::vector<ControlPage::Ballot> ControlPage::agree(int rank, const Ballot& mine
     find_deadlock();
     // The end of the world alone ends it early.
     const auto decided = [&] { return is_complete(*this, [&] { return state.decided.load() >= round; }, std::nullopt); };
-    if (!state.agreement.wait(mapping_->patience, deadline, decided)) {
+    if (!mapping_->waiting->wait(state.agreement, deadline, decided)) {
       std::string missing;
       for (int other = 0; other < world_size(); ++other) {
         if (mapping_->area(other).rounds.load() >= round) continue;

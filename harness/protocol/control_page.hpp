@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "harness/protocol/doorbell.hpp"  // Deadline
+#include "harness/protocol/waiting.hpp"
 
 namespace shardproof {
 
@@ -99,6 +100,19 @@ class ControlPage {
              const std::function<std::string()>& late) const;
   /// Throws what `await` would throw of something that never gets ready, and returns when there is nothing to throw.
   void check(std::optional<std::uint32_t> epoch) const;
+
+  /// From here on every wait through this object is done in that way, for all who share the object. Without it, ranks sleep on their
+  /// doorbells, each on its own. To be called before anybody waits.
+  void wait_by(std::shared_ptr<Waiting> waiting);
+  /// A rank is about to begin something that others can see: a call, an agreement.
+  void pause() const;
+
+  // -- Turns -------------------------------------------------------------------------------------------------------------------------
+  // Where ranks are threads that take turns, the page says whose turn it is: whoever looks at it after a crash knows who ran.
+
+  void give_turn(std::optional<int> rank);
+  /// nullopt: ranks do not take turns, or nobody has it.
+  std::optional<int> turn() const;
 
   // -- Agreement ---------------------------------------------------------------------------------------------------------------------
 

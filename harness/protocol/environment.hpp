@@ -8,7 +8,7 @@
 namespace shardproof {
 
 namespace environment {
-inline constexpr char rank[] = "SHARDPROOF_RANK";
+inline constexpr char rank[] = "SHARDPROOF_RANK";      ///< a number; `all` where the plan has them as threads of one process
 inline constexpr char plan[] = "SHARDPROOF_PLAN";      ///< path of the WorldPlan file
 inline constexpr char parent[] = "SHARDPROOF_PARENT";  ///< pid of the launcher: a rank ends with it
 }  // namespace environment

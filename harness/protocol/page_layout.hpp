@@ -12,7 +12,7 @@
 namespace shardproof::page {
 
 inline constexpr std::uint64_t magic = 0x6761702d70726873;  // "shrp-pag"
-inline constexpr std::uint32_t version = 4;
+inline constexpr std::uint32_t version = 5;
 
 struct Header {
   std::atomic<std::uint64_t> magic;  ///< set last
@@ -34,6 +34,7 @@ struct State {
   Doorbell agreement;
   alignas(64) std::atomic<std::int64_t> waiting;   ///< ranks that wait in a call for a rank that has not come
   std::atomic<std::uint32_t> waiting_epoch;
+  std::atomic<std::uint32_t> turn;  ///< of the rank one below; 0: nobody's
 };
 
 struct Vote {

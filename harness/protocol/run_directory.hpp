@@ -28,6 +28,8 @@ struct WorldDirectory {
   }
   /// What all ranks were in the middle of when the launcher saw that the world would end early.
   std::filesystem::path flight() const { return evidence() / "flight.json"; }
+  /// The order in which ranks took turns, where they did: a line for each case, `id: 0 1 1 0`.
+  std::filesystem::path turns() const { return root / "turns"; }
   std::filesystem::path play_result(int rank) const { return root / "play" / ("rank-" + std::to_string(rank) + ".json"); }
   std::filesystem::path rank_stream(int rank) const { return ranks() / ("rank-" + std::to_string(rank) + ".jsonl"); }
   std::filesystem::path standard_output(int rank) const { return logs() / ("rank-" + std::to_string(rank) + ".out"); }

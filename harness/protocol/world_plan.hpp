@@ -8,6 +8,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace shardproof {
@@ -22,12 +23,27 @@ struct Continuation {
   friend bool operator==(const Continuation&, const Continuation&) = default;
 };
 
+inline constexpr char shm_fabric[] = "shm";        ///< ranks are processes of one machine
+inline constexpr char thread_fabric[] = "thread";  ///< ranks are threads of one process
+
+/// What decides which of the ranks that are threads run.
+enum class Scheduler : std::uint8_t {
+  seeded,  ///< one at a time, in an order that the seed draws
+  free,    ///< the operating system
+};
+
+std::string_view to_string(Scheduler scheduler);
+
+/// Threads of one process, at most.
+inline constexpr int max_threads = 128;
+
 struct WorldPlan {
   int size = 1;
   std::string nonce;                  ///< unlike in any other world; in the path and in the stored values
   std::filesystem::path rendezvous;   ///< private directory of this world, on a memory file system where there is one
   std::filesystem::path directory;    ///< `worlds/K` of the run: rank streams, logs, evidence, traces
-  std::string fabric = "shm";
+  std::string fabric = shm_fabric;
+  Scheduler scheduler = Scheduler::seeded;  ///< of ranks that are threads
   std::string device = "sim";
   std::string subject = "fully_shard";
   std::string fault;                  ///< name of a fault to apply to the subject; empty for none

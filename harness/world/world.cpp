@@ -18,8 +18,10 @@
 #include "harness/protocol/flight_ring.hpp"
 #include "harness/protocol/json_parse.hpp"
 #include "harness/protocol/json_text.hpp"
+#include "harness/protocol/random.hpp"
 #include "harness/protocol/run_directory.hpp"
 #include "harness/world/event_stream.hpp"
+#include "harness/world/seeded_scheduler.hpp"
 
 namespace shardproof {
 
@@ -39,6 +41,12 @@ void begin_stream(EventStream& stream, const WorldPlan& plan, int rank, const Me
                                   .protocol = Listing::current_protocol});
 }
 
+// A process maps what the launcher has made.
+Premises furnished(Premises premises, const WorldPlan& plan) {
+  if (!premises.control) premises.control = std::make_shared<ControlPage>(ControlPage::open(plan.rendezvous / "control", plan.nonce));
+  return premises;
+}
+
 std::string key_of(int rank) { return fmt::format("ranks/{}", rank); }
 
 std::string differences(const ordered_json& first, const ordered_json& other, int other_rank) {
@@ -52,29 +60,30 @@ std::string differences(const ordered_json& first, const ordered_json& other, in
   return text;
 }
 
-// splitmix64's last step: neighbouring inputs give unlike outputs.
-std::uint64_t mix(std::uint64_t value) {
-  value += 0x9e3779b97f4a7c15U;
-  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9U;
-  value = (value ^ (value >> 27)) * 0x94d049bb133111ebU;
-  return value ^ (value >> 31);
+std::uint64_t seed_of(std::uint64_t seed_of_run, const CaseInfo& info) {
+  std::uint64_t state = seed_of_run ^ digest(info.id);
+  return next_random(state);
 }
 
 }  // namespace
 
-World::World(WorldPlan plan, int rank, Membership membership, std::chrono::milliseconds for_others_to_come)
+World::World(WorldPlan plan, int rank, Membership membership, std::chrono::milliseconds for_others_to_come, Premises premises)
     : plan_(std::move(plan)),
       rank_(rank),
       membership_(std::move(membership)),
       stream_(std::make_unique<EventStream>(WorldDirectory{plan_.directory}.rank_stream(rank))),
-      control_((begin_stream(*stream_, plan_, rank, membership_), ControlPage::open(plan_.rendezvous / "control", plan_.nonce))),
+      premises_((begin_stream(*stream_, plan_, rank, membership_), furnished(std::move(premises), plan_))),
+      control_(*premises_.control),
       store_(plan_.rendezvous / "store", plan_.nonce, rank),
       self_(*this) {
   if (control_.world_size() != plan_.size) {
     throw WorldMismatch(
         fmt::format("rank {}: the plan is for {} ranks, the control page for {}", rank_, plan_.size, control_.world_size()));
   }
-  if (plan_.fabric != "shm") throw WorldMismatch(fmt::format("rank {}: there is no fabric '{}'; there is: shm", rank_, plan_.fabric));
+  if (plan_.fabric != (premises_.memory ? thread_fabric : shm_fabric)) {
+    throw WorldMismatch(fmt::format("rank {}: there is no fabric '{}'; there is: {} for ranks that are processes, {} for threads", rank_,
+                                    plan_.fabric, shm_fabric, thread_fabric));
+  }
   if (plan_.device != "sim") throw WorldMismatch(fmt::format("rank {}: there is no device '{}'; there is: sim", rank_, plan_.device));
   progress_.pid = ::getpid();
   control_.report(rank_, progress_);
@@ -83,7 +92,8 @@ World::World(WorldPlan plan, int rank, Membership membership, std::chrono::milli
                                                   .directory = plan_.rendezvous,
                                                   .epoch = [this] { return epoch_; },
                                                   .give_up_at = [this](Deadline now) { return give_up_at(now); },
-                                                  .rank = rank_});
+                                                  .rank = rank_,
+                                                  .memory = premises_.memory});
   meet(for_others_to_come);
   group_ = watch_world(making_->join(), notes_.calls);
 }
@@ -129,13 +139,14 @@ std::vector<ControlPage::Ballot> World::agree(const ControlPage::Ballot& mine) {
 
 void World::begin(const CaseInfo& info, std::uint64_t position) {
   notes_.info = &info;
-  notes_.seed = mix(plan_.seed ^ digest(info.id));
+  notes_.seed = seed_of(plan_.seed, info);
   notes_.seed_used = false;
   notes_.skip.reset();
   notes_.left_alive = 0;
   notes_.played.clear();
   notes_.calls = {};
   epoch_ = static_cast<std::uint32_t>(position + 1);
+  if (premises_.scheduler) premises_.scheduler->begin(epoch_, info.id, notes_.seed);
   progress_.position = static_cast<std::int64_t>(position);
   progress_.case_started_ns = monotonic_ns();
   control_.flight(rank_).enter(FlightEntry::What::case_begun, position, std::chrono::steady_clock::now());

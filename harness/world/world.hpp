@@ -17,6 +17,7 @@
 #include "harness/protocol/control_page.hpp"
 #include "harness/protocol/world_plan.hpp"
 #include "harness/rendezvous/file_store.hpp"
+#include "harness/world/premises.hpp"
 #include "harness/world/rank.hpp"
 #include "harness/world/watched_group.hpp"
 
@@ -59,8 +60,9 @@ class World {
  public:
   /// Joins: returns when all ranks of the plan are there and of one kind. Throws WorldMismatch; Released when the world was doomed
   /// meanwhile; DeadlineExceeded naming the ranks that did not come in time. A launcher's own clock for that is to ring before.
-  /// The rank's event stream begins before all that.
-  World(WorldPlan plan, int rank, Membership membership, std::chrono::milliseconds for_others_to_come = 2 * joining_limit);
+  /// The rank's event stream begins before all that. `premises`: of ranks that are threads of one process, the same for all of them.
+  World(WorldPlan plan, int rank, Membership membership, std::chrono::milliseconds for_others_to_come = 2 * joining_limit,
+        Premises premises = {});
   ~World();
   World(const World&) = delete;
   World& operator=(const World&) = delete;
@@ -107,7 +109,8 @@ class World {
   int rank_;
   Membership membership_;
   std::unique_ptr<EventStream> stream_;
-  ControlPage control_;
+  Premises premises_;
+  ControlPage& control_;
   FileStore store_;
   Progress progress_;
   std::uint32_t epoch_ = 0;

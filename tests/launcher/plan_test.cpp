@@ -115,10 +115,24 @@ TEST_CASE("a mistake is named together with what there is") {
   CHECK_THAT(refusal(with([](auto& o) { o.ranks = {10'000}; })), ContainsSubstring("1 to 1024"));
   CHECK_THAT(refusal(with([](auto& o) { o.subject = "other"; })), ContainsSubstring("unknown subject 'other'; known: right, wrong"));
   CHECK_THAT(refusal(with([](auto& o) { o.device = "abacus"; })), ContainsSubstring("unknown device 'abacus'; known: sim"));
-  CHECK_THAT(refusal(with([](auto& o) { o.fabric = "wool"; })), ContainsSubstring("unknown fabric 'wool'; known: shm"));
+  CHECK_THAT(refusal(with([](auto& o) { o.fabric = "wool"; })), ContainsSubstring("unknown fabric 'wool'; known: shm, thread"));
   CHECK_THAT(refusal(with([](auto& o) { o.fault = "early"; })), ContainsSubstring("unknown fault 'early'; known: late"));
   CHECK_THAT(refusal(with([](auto& o) { o.repeat = 0; })), ContainsSubstring("at least once"));
   CHECK_THAT(refusal({}, Listing{}), ContainsSubstring("the worker has no cases"));
+}
+
+TEST_CASE("ranks that take turns share one core, and their cases have the time for that") {
+  const auto time_of = [](const std::string& fabric, Scheduler scheduler) {
+    const PlanOptions options = with([&](auto& o) {
+      o.fabric = fabric;
+      o.scheduler = scheduler;
+      o.cores = 8;
+    });
+    return world_of(listing(), options, 4).case_timeout;
+  };
+  CHECK(time_of("shm", Scheduler::seeded) == std::chrono::seconds(60));
+  CHECK(time_of("thread", Scheduler::free) == std::chrono::seconds(60));
+  CHECK(time_of("thread", Scheduler::seeded) == std::chrono::seconds(240));
 }
 
 TEST_CASE("a worker without subjects is not asked for one") {

@@ -230,6 +230,43 @@ TEST_CASE("what gets ready between the look at it and the look at the abort is r
   CHECK_NOTHROW(page.await(0, in_between, 1, far, no_words));
 }
 
+TEST_CASE("waits and agreements are done in the way that the page is given") {
+  struct Counting final : Waiting {
+    bool wait(Doorbell&, Deadline, Condition done) override {
+      ++waits;
+      return done() || holds_on;
+    }
+    void pause() override { ++pauses; }
+    int waits = 0, pauses = 0;
+    bool holds_on = true;
+  };
+  ControlPage page = ControlPage::anonymous(2);
+  const auto way = std::make_shared<Counting>();
+  page.wait_by(way);
+  page.await(0, [] { return false; }, 1, Deadline{}, no_words);
+  page.pause();
+  CHECK(way->waits == 1);
+  CHECK(way->pauses == 1);
+  page.agree(0, {}, Deadline{});
+  CHECK(way->waits == 2);
+  CHECK(way->pauses == 2);
+  way->holds_on = false;
+  CHECK_THROWS_AS(page.await(0, [] { return false; }, 1, far, no_words), DeadlineExceeded);
+}
+
+TEST_CASE("the page says whose turn it is, and believes no rank that is not there") {
+  ControlPage page = ControlPage::anonymous(3);
+  CHECK_FALSE(page.turn());
+  page.give_turn(0);
+  CHECK(page.turn() == 0);
+  page.give_turn(2);
+  CHECK(page.turn() == 2);
+  page.give_turn(3);
+  CHECK_FALSE(page.turn());
+  page.give_turn(std::nullopt);
+  CHECK_FALSE(page.turn());
+}
+
 TEST_CASE("no ring is lost") {
   ControlPage page = ControlPage::anonymous(2);
   std::atomic<int> turn{0};

@@ -140,6 +140,17 @@ TEST_CASE("a plan survives the way through JSON and a spoiled one is refused") {
   }
 }
 
+TEST_CASE("a plan names a scheduler where its ranks are threads, and only a known one") {
+  CHECK_FALSE(ordered_json(plan()).contains("scheduler"));
+  WorldPlan threads = plan();
+  threads.fabric = thread_fabric;
+  threads.scheduler = Scheduler::free;
+  ordered_json json = threads;
+  CHECK(json.get<WorldPlan>().scheduler == Scheduler::free);
+  json["scheduler"] = "lucky";
+  CHECK_THROWS_WITH(json.get<WorldPlan>(), ContainsSubstring("scheduler") && ContainsSubstring("lucky"));
+}
+
 TEST_CASE("every way of ending survives the way through JSON") {
   for (int how = 0; how < 6; ++how) {
     const Ending ending{3, static_cast<Ending::How>(how), 11, 5, "SIGSEGV"};

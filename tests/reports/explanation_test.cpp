@@ -60,6 +60,8 @@ class Scene {
   void overran(int rank) { end({.rank = rank, .how = How::overran, .code = 0, .position = 1, .text = "took too long"}); }
   void end(const Ending& ending) { endings_[static_cast<std::size_t>(ending.rank)] = ending; }
 
+  void share_a_process() { plan_.fabric = thread_fabric; }
+
   void look() {
     flight_ = {.taken_ns = std::chrono::nanoseconds(at(10).time_since_epoch()).count(), .ranks = page_.flight_records(), .begun_later = {}};
   }
@@ -110,6 +112,21 @@ TEST_CASE("of several deaths the first is the cause, and the others are told") {
   scene.died(0, SIGABRT, false);
   scene.end({.rank = 2, .how = How::exited, .code = 0, .position = 1, .text = "", .last_words = "", .is_cause = true});
   CHECK(scene.explained() == "rank 2 exited with code 0 in a/two before its first collective; rank 0 died by signal 6 (SIGABRT) too");
+}
+
+TEST_CASE("a process that was all ranks dies of the one that ran, or of one of those that did") {
+  Scene scene(3);
+  scene.share_a_process();
+  scene.begin();
+  scene.enter(0, world, 0, CollectiveKind::barrier);
+  scene.died(1, SIGSEGV);
+  CHECK(scene.explained() ==
+        "the process of all ranks died by signal 11 (SIGSEGV) while rank 1 was running, in a/two before its first collective; rank 0 "
+        "waited for it in barrier #0 of 4 f32 in group world");
+  scene.died(2, SIGSEGV);
+  CHECK(scene.explained() ==
+        "the process of all ranks died by signal 11 (SIGSEGV); one of these did it: rank 1 in a/two before its first collective, rank 2 in "
+        "a/two before its first collective");
 }
 
 TEST_CASE("a rank that never enters a collective is told with those who wait, and with what it did last") {

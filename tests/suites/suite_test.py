@@ -188,6 +188,32 @@ class Reports(unittest.TestCase):
         shardproof("diff", self.out / "unwaived", self.out / "waived", expect=1)
         shardproof("diff", self.out / "waived", self.out / "unwaived", expect=1)
 
+    def test_ranks_that_are_threads_agree_with_processes_on_every_case(self):
+        def stable(name):
+            return shardproof("stable", self.out / name).replace('"fabric": "thread"', '"fabric": "shm"')
+
+        self.assertGreater(len(self.run_suite("processes")["cases"]), 700)
+        expected = stable("processes")
+        for name, arguments in (("seeded", ()), ("free", ("--scheduler", "free"))):
+            with self.subTest(scheduler=name):
+                self.run_suite(name, "--fabric", "thread", *arguments)
+                self.assertEqual(stable(name), expected)
+
+    def test_one_seed_is_one_interleaving_of_every_case(self):
+        turns = {}
+        for name, seed in (("first", "7"), ("second", "7"), ("other", "8")):
+            self.run_suite(name, "overlap", "--ranks", "3", "--fabric", "thread", "--seed", seed)
+            turns[name] = (self.out / name / "worlds/0/turns").read_text(encoding="utf-8")
+        self.assertEqual(turns["first"], turns["second"])
+        # All but a handful of lines: few turns can fall the same way under two seeds.
+        different = sum(a != b for a, b in zip(turns["first"].splitlines(), turns["other"].splitlines()))
+        self.assertGreater(different, 0.9 * len(turns["first"].splitlines()))
+
+    def test_a_fault_is_noticed_by_ranks_that_are_threads(self):
+        processes = self.run_suite("processes", "--ranks", "2", "--fault", "one_stream", expect=1)
+        threads = self.run_suite("threads", "--ranks", "2", "--fault", "one_stream", "--fabric", "thread", expect=1)
+        self.assertEqual(processes["summary"], threads["summary"])
+
     def test_a_fault_is_a_difference(self):
         self.run_suite("right", "overlap/training_overlap", "--ranks", "2")
         self.run_suite("broken", "overlap/training_overlap", "--ranks", "2", "--fault", "one_stream", expect=1)

@@ -6,17 +6,22 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "harness/protocol/run_directory.hpp"
 #include "harness/world/event_stream.hpp"
+#include "harness/world/premises.hpp"
+#include "harness/world/seeded_scheduler.hpp"
 #include "harness/world/world.hpp"
 
 using namespace shardproof;
 using Catch::Matchers::ContainsSubstring;
+using namespace std::chrono_literals;
 
 namespace {
 
@@ -135,6 +140,51 @@ TEST_CASE("A plan for another number of ranks than the control page is refused")
   WorldPlan plan = ground.plan;
   plan.size = 2;
   CHECK_THROWS_AS(World(plan, 0, member()), WorldMismatch);
+}
+
+TEST_CASE("A rank that is a process does not take the fabric of threads, nor the other way round") {
+  const Ground ground(1);
+  WorldPlan plan = ground.plan;
+  plan.fabric = thread_fabric;
+  CHECK_THROWS_WITH(World(plan, 0, member()), ContainsSubstring("no fabric 'thread'; there is: shm for ranks that are processes"));
+  const Ground other(1);
+  std::filesystem::create_directories(other.plan.directory);
+  CHECK_THROWS_AS(World(other.plan, 0, member(), 1s, premises_of_threads(other.plan)), WorldMismatch);
+}
+
+TEST_CASE("Ranks that are threads share their page and take turns, and leave a record of them") {
+  const Ground ground(3);
+  WorldPlan plan = ground.plan;
+  plan.fabric = thread_fabric;
+  std::filesystem::create_directories(plan.directory);
+  const CaseInfo only = info("s/only[W=3]");
+  {
+    const Premises premises = premises_of_threads(plan);
+    const auto errors = ground.run([&](int rank) {
+      premises.scheduler->enter(rank);
+      {
+        World world(plan, rank, member(), 60s, premises);
+        world.begin(only, 0);
+        expect(premises.control->turn() == rank, "its own turn");
+        world.self().world().barrier();
+        world.body_ended();
+        world.agree({});
+        world.leave();
+      }
+      premises.scheduler->leave();
+    });
+    CHECK(errors == std::vector<std::string>(3));
+    CHECK(premises.control->progress(2).left);
+    CHECK_FALSE(premises.control->turn());
+    CHECK_THROWS_WITH(premises_of_threads(plan), ContainsSubstring("record of turns"));
+  }
+  std::ifstream record(WorldDirectory{plan.directory}.turns());
+  std::string joining, line;
+  REQUIRE(std::getline(record, joining));
+  REQUIRE(std::getline(record, line));
+  CHECK(joining.starts_with("joining: "));
+  CHECK(line.starts_with("s/only[W=3]: "));
+  CHECK(line.find_first_not_of(" 012", line.find(':') + 1) == std::string::npos);
 }
 
 TEST_CASE("A rank that does not come is named when the time is up") {

@@ -51,7 +51,7 @@ ShmWorld::ShmWorld(const ShmContext& context) : store_(context.store), rank_(std
   rank_->give_up_at = context.give_up_at ? context.give_up_at : after(context.timeout * ranks_per_core(size));
   rank_->rank = context.rank;
   rank_->detect_deadlock = context.detect_deadlock;
-  rank_->memory = shm::make_file_memory(context.directory, context.rank);
+  rank_->memory = context.memory ? context.memory : shm::make_file_memory(context.directory, context.rank);
   rank_->slot_bytes = slot_bytes_for(size);
   if (context.rank != 0 || size == 1) return;
   try {

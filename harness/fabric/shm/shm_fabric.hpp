@@ -24,6 +24,12 @@
 
 namespace shardproof {
 
+namespace shm {
+class Region;
+class SharedMemory;
+struct RankContext;
+}  // namespace shm
+
 /// What a group needs to know about the world around it. The page must outlive all groups, the store only the making of the world.
 struct ShmContext {
   ControlPage* control = nullptr;
@@ -33,14 +39,11 @@ struct ShmContext {
   std::chrono::milliseconds timeout{30'000};  ///< of one wait; the fabric stretches it by ranks per core
   std::function<Deadline(Deadline now)> give_up_at;  ///< when a wait that begins now gives up; empty: after `timeout`
   int rank = 0;
+  /// Of all ranks together, where they are threads of one process; nullptr: files in `directory`.
+  std::shared_ptr<shm::SharedMemory> memory;
   /// Tell at once when every rank waits (see ControlPage). To be switched off where a rank makes calls from several threads.
   bool detect_deadlock = true;
 };
-
-namespace shm {
-class Region;
-struct RankContext;
-}  // namespace shm
 
 /// A world in the making, in two steps with room between them: where ranks meet in any case after the first, nobody waits in the second.
 /// Kept until all have joined, which rank 0 must learn by other means: with it goes the name by which they find the mailboxes.

@@ -70,6 +70,7 @@ void ShmGroup::begin(Descriptor& descriptor) {
     ++sequence_;
     return;
   }
+  context_->control->pause();
   context_->control->check(epoch);
   meeting_->enter(epoch);
   ++sequence_;

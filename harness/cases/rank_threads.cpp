@@ -1,0 +1,68 @@
+#include "harness/cases/rank_threads.hpp"
+
+#include <cstddef>
+#include <exception>
+#include <thread>
+#include <vector>
+
+#include "harness/world/seeded_scheduler.hpp"
+
+namespace shardproof {
+
+namespace {
+
+// One rank's thread from its first turn to its last.
+class Turns {
+ public:
+  Turns(SeededScheduler* scheduler, int rank) : scheduler_(scheduler) {
+    if (scheduler_ != nullptr) scheduler_->enter(rank);
+  }
+  ~Turns() {
+    if (scheduler_ != nullptr) scheduler_->leave();
+  }
+  Turns(const Turns&) = delete;
+  Turns& operator=(const Turns&) = delete;
+
+ private:
+  SeededScheduler* scheduler_;
+};
+
+struct Ends {
+  explicit Ends(int ranks) : errors(static_cast<std::size_t>(ranks)), releases(static_cast<std::size_t>(ranks)) {}
+  std::vector<std::exception_ptr> errors, releases;  ///< by rank
+};
+
+void rethrow_first(const std::vector<std::exception_ptr>& thrown) {
+  for (const std::exception_ptr& exception : thrown) {
+    if (exception) std::rethrow_exception(exception);
+  }
+}
+
+}  // namespace
+
+void run_rank_threads(const WorldPlan& plan, const Premises& premises, const std::function<void(int rank)>& take_part) {
+  Ends ends(plan.size);
+  {
+    std::vector<std::jthread> ranks;
+    ranks.reserve(static_cast<std::size_t>(plan.size));
+    for (int rank = 0; rank < plan.size; ++rank) {
+      ranks.emplace_back([&, rank] {
+        const auto index = static_cast<std::size_t>(rank);
+        const Turns turns(premises.scheduler.get(), rank);
+        try {
+          take_part(rank);
+        } catch (const Released&) {
+          ends.releases[index] = std::current_exception();
+        } catch (const std::exception& error) {
+          // Nobody else would tell the others: the process lives on with them.
+          premises.control->doom({.culprit = rank, .reason = AbortReason::error, .text = error.what()});
+          ends.errors[index] = std::current_exception();
+        }
+      });
+    }
+  }
+  rethrow_first(ends.errors);
+  rethrow_first(ends.releases);
+}
+
+}  // namespace shardproof

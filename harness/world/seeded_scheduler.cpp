@@ -1,0 +1,123 @@
+#include "harness/world/seeded_scheduler.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "harness/protocol/random.hpp"
+
+namespace shardproof {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// A deadline may be as far away as time itself, and patience begins when it is not yet known.
+constexpr std::chrono::hours longest_patience{24 * 365};
+
+/// A condition that throws is over as well: its owner has to hear of it.
+bool is_over(const Condition& done) {
+  try {
+    return done();
+  } catch (...) {
+    return true;
+  }
+}
+
+}  // namespace
+
+SeededScheduler::SeededScheduler(int ranks, std::uint64_t seed, TurnObserver& observer)
+    : seats_(static_cast<std::size_t>(ranks)), random_(seed), observer_(observer) {
+  pass_on();
+}
+
+void SeededScheduler::enter(int rank) {
+  std::unique_lock lock(mutex_);
+  sit_until_called(lock, rank);
+}
+
+void SeededScheduler::leave() {
+  const std::lock_guard lock(mutex_);
+  seat(*turn_).left = true;
+  pass_on();
+}
+
+void SeededScheduler::begin(std::uint64_t number, std::string_view name, std::uint64_t seed) {
+  std::unique_lock lock(mutex_);
+  if (number <= begun_) return;
+  begun_ = number;
+  random_ = seed;
+  observer_.began(name);
+  // Whoever happens to be here first has no privilege.
+  const int mine = *turn_;
+  pass_on();
+  sit_until_called(lock, mine);
+}
+
+bool SeededScheduler::wait(Doorbell& bell, Deadline deadline, Condition done) {
+  if (done()) return true;
+  std::unique_lock lock(mutex_);
+  const int mine = *turn_;  // only one runs, and it is the caller
+  Seat& seat = this->seat(mine);
+  seat.bell = &bell;
+  seat.patience = std::min<Clock::duration>(deadline - Clock::now(), longest_patience);
+  bool late = false;
+  do {
+    seat.done = &done;
+    pass_on();
+    sit_until_called(lock, mine);
+    seat.done = nullptr;
+    late = std::exchange(seat.late, false);
+    if (done()) return true;
+  } while (!late);
+  return false;
+}
+
+void SeededScheduler::pause() {
+  std::unique_lock lock(mutex_);
+  const int mine = *turn_;
+  pass_on();
+  sit_until_called(lock, mine);
+}
+
+/// By the one who has the turn. It may be given back to the same.
+void SeededScheduler::pass_on() {
+  const std::vector<int> able = runnable();
+  give(able.empty() ? wait_for_somebody() : able[next_random(random_) % able.size()]);
+}
+
+std::vector<int> SeededScheduler::runnable() const {
+  std::vector<int> able;
+  for (std::size_t rank = 0; rank < seats_.size(); ++rank) {
+    const Seat& seat = seats_[rank];
+    if (!seat.left && (seat.done == nullptr || is_over(*seat.done))) able.push_back(static_cast<int>(rank));
+  }
+  return able;
+}
+
+/// Nobody can go on by what the others did: only the launcher can end this, or time. The one whose time is up first goes on then, and is
+/// late; nullopt when all have left. The lock is kept: there is nobody who could want it.
+std::optional<int> SeededScheduler::wait_for_somebody() {
+  Seat* next = nullptr;
+  for (Seat& seat : seats_) {
+    if (!seat.left && (next == nullptr || seat.patience < next->patience)) next = &seat;
+  }
+  if (next == nullptr) return std::nullopt;
+  const auto somebody = [this] { return !runnable().empty(); };
+  give(std::nullopt);
+  Patience none(false);
+  if (next->bell->wait(none, Clock::now() + next->patience, somebody)) return runnable().front();
+  next->late = true;
+  return static_cast<int>(next - seats_.data());
+}
+
+void SeededScheduler::give(std::optional<int> rank) {
+  turn_ = rank;
+  observer_.given(rank);
+  if (rank) seat(*rank).called.notify_one();
+}
+
+void SeededScheduler::sit_until_called(std::unique_lock<std::mutex>& lock, int rank) {
+  seat(rank).called.wait(lock, [&] { return turn_ == rank; });
+}
+
+}  // namespace shardproof
