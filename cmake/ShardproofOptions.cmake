@@ -1,7 +1,6 @@
 # How this tree is compiled, and the functions by which its rooms and their tests are declared.
 option(SHARDPROOF_TESTS "Build the project's own tests" ${PROJECT_IS_TOP_LEVEL})
 option(SHARDPROOF_BENCH "Build the benchmark programs" OFF)
-option(SHARDPROOF_FUZZ "Build the fuzzers (Clang only)" OFF)
 set(SHARDPROOF_SANITIZE "" CACHE STRING "Sanitizers to build with: address,undefined or thread")
 
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
@@ -44,7 +43,12 @@ add_link_options(-Wl,--build-id=sha1)
 if(SHARDPROOF_SANITIZE)
   add_compile_options("-fsanitize=${SHARDPROOF_SANITIZE}" -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options("-fsanitize=${SHARDPROOF_SANITIZE}")
-elseif(NOT SHARDPROOF_FUZZ)
+  # libFuzzer comes with Clang: what it is to explore is compiled so that it sees which branches an input takes. Others do not notice.
+  if(CMAKE_CXX_COMPILER_ID MATCHES "Clang" AND SHARDPROOF_SANITIZE MATCHES "address")
+    set(SHARDPROOF_FUZZ ON)
+    add_compile_options(-fsanitize=fuzzer-no-link)
+  endif()
+else()
   # Half of a rank's start-up time would go into loading libstdc++.
   add_link_options(-static-libstdc++ -static-libgcc)
 endif()

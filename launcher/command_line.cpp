@@ -53,7 +53,8 @@ constexpr char stable_footer[] = "Exit codes: 0 printed; 2 usage, a report that 
 /// Options as they were written. Their meaning is found after all of them have been read, by rules and in words of our own.
 struct Texts {
   std::string order = "listed", shard = "1/1", color = "auto", repeat = "1", retries = "0", max_hangs = "5";
-  std::optional<std::string> scheduler, seed, max_skips, max_waivers, timeout;
+  std::optional<std::string> scheduler, seed, max_skips, max_waivers, timeout, debug;
+  std::vector<std::string> output;
   std::vector<std::string> ranks, require;
 };
 
@@ -148,6 +149,11 @@ void declare_run(CLI::App& app, RunOptions& run, Texts& texts) {
   command.add_option("--rerun-failed", run.rerun_failed, "Of the selected cases, those that ended badly in this report, with its seed")
       ->option_text("REPORT");
   command.add_option("--max-hangs", texts.max_hangs, "How many worlds may be lost to a deadline before the run ends")->option_text("N=5");
+  command.add_option("--debug", texts.debug, "A rank that waits for a debugger before its first case; no case is late then")
+      ->option_text("RANK");
+  command.add_option("--output", texts.output, "Ranks whose output is shown as it comes, each line behind its rank, as 0,2")
+      ->allow_extra_args(false)
+      ->option_text("N[,N...]");
   add_fault(command, run.plan.fault);
   command.add_flag("--trace", run.plan.trace, "Write each case's recorded facts as a trace that Perfetto opens");
   add_demands(command, run.demands, texts);
@@ -319,6 +325,8 @@ Options convert(const CLI::App& command, Everything all) {
     all.run.plan.shard = parse_shard(texts.shard);
     all.run.persistence.retries = static_cast<int>(whole_number("--retries", texts.retries, 0, 1'000));
     all.run.persistence.max_hangs = static_cast<int>(whole_number("--max-hangs", texts.max_hangs, 0, 1'000'000));
+    if (texts.debug) all.run.attention.debug = static_cast<int>(whole_number("--debug", *texts.debug, 0, 1023));
+    all.run.attention.output_of = ranks("--output", texts.output);
     if (all.run.persistence.retries > 0 && all.run.plan.repeat > 1)
       throw CommandError(usage, "--retries with --repeat: a repetition that fails is no failed attempt; use one of the two");
     convert_demands(texts, all.run.demands);

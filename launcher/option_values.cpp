@@ -57,6 +57,19 @@ std::uint64_t whole_number(std::string_view option, std::string_view text, std::
   return *value;
 }
 
+std::vector<int> ranks(std::string_view option, std::span<const std::string> texts) {
+  std::vector<int> found;
+  for (const std::string& text : texts) {
+    for (const std::string_view part : parts(text)) {
+      const auto rank = number<int>(part);
+      if (!rank || *rank < 0 || *rank >= ControlPage::max_world_size)
+        throw wrong(option, text, fmt::format("ranks from 0 to {}; several are given as 0,2", ControlPage::max_world_size - 1));
+      found.push_back(*rank);
+    }
+  }
+  return found;
+}
+
 std::vector<int> world_sizes(std::span<const std::string> texts) {
   std::vector<int> sizes;
   for (const std::string& text : texts) {

@@ -21,6 +21,9 @@ std::vector<int> world_sizes(std::span<const std::string> texts);
 /// `OVL-1,OVL-2` and `OVL-1` and `OVL-2`, each from one `option`.
 std::vector<std::string> listed(std::string_view option, std::span<const std::string> texts);
 
+/// `0,2` and `0` and `2`, each from one use of the option.
+std::vector<int> ranks(std::string_view option, std::span<const std::string> texts);
+
 /// Seconds. A day and more is a mistake in the unit, and so is no time at all.
 std::chrono::milliseconds timeout(std::string_view text);
 

@@ -35,6 +35,7 @@ struct RunOptions {
   std::filesystem::path out;     ///< empty for a new one under shardproof-out/
   DemandOptions demands;
   Persistence persistence;
+  Attention attention;
   std::filesystem::path rerun_failed;  ///< a report or run directory; empty to run what the filters select
   TerminalOptions terminal;
 };
@@ -96,6 +97,7 @@ struct ExplainOptions {
   std::filesystem::path directory;
 };
 
-using Options = std::variant<RunOptions, ListOptions, FaultsOptions, MergeOptions, DiffOptions, DoctorOptions, ExplainOptions, PlayOptions, StableOptions>;
+using Options = std::variant<RunOptions, ListOptions, FaultsOptions, MergeOptions, DiffOptions, DoctorOptions, ExplainOptions, PlayOptions,
+                             StableOptions>;
 
 }  // namespace shardproof::launcher

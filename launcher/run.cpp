@@ -30,7 +30,7 @@ std::size_t total_cases(const std::vector<WorldPlan>& worlds) {
 class Run {
  public:
   Run(const Worker& worker, Plan plan, const RunDirectory& directory, reports::RunHead head, SignalWatch& signals, Terminal& terminal,
-      const Persistence& persistence)
+      const Persistence& persistence, const Attention& attention)
       : worker_(worker),
         directory_(directory),
         head_(std::move(head)),
@@ -41,6 +41,10 @@ class Run {
         index_(worker.listing.cases),
         launch_{.worker = worker.program,
                 .environment = worker.environment,
+                .joining = attention.debug >= 0 ? std::chrono::hours(24) : joining_limit,
+                .debug = attention.debug,
+                .output_of = attention.output_of,
+                .print = [&terminal](const std::string& text) { terminal.print(text); },
                 .notice = [&terminal](const std::string& line) { terminal.note(line); }},
         tracker_(total_cases(plan.worlds)),
         pending_(std::make_move_iterator(plan.worlds.begin()), std::make_move_iterator(plan.worlds.end())) {}
@@ -191,9 +195,9 @@ class Run {
 }  // namespace
 
 RunResult run_plan(const Worker& worker, Plan plan, const RunDirectory& directory, reports::RunHead head, SignalWatch& signals,
-                   Terminal& terminal, const Persistence& persistence) {
+                   Terminal& terminal, const Persistence& persistence, const Attention& attention) {
   head.run_id = directory.root.filename().string();
-  return Run(worker, std::move(plan), directory, std::move(head), signals, terminal, persistence).run();
+  return Run(worker, std::move(plan), directory, std::move(head), signals, terminal, persistence, attention).run();
 }
 
 int exit_code(const RunResult& result) {

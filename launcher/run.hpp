@@ -22,7 +22,7 @@ struct RunResult {
 /// Runs world after world and merges what they leave, whatever happens to them; writes `run.json`, the worlds and `report.json`. What a world
 /// has not come to when a rank ends it runs in a fresh one, behind the case that ended it.
 RunResult run_plan(const Worker& worker, Plan plan, const RunDirectory& directory, reports::RunHead head, SignalWatch& signals,
-                   Terminal& terminal, const Persistence& persistence = {});
+                   Terminal& terminal, const Persistence& persistence = {}, const Attention& attention = {});
 
 /// The first that applies, of the exit codes that launcher.hpp lists.
 int exit_code(const RunResult& result);

@@ -1,6 +1,7 @@
 // `shardproof run`: the selected cases in worlds of real ranks, one merged report.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <random>
 #include <set>
 
@@ -62,6 +63,11 @@ void select_failed(RunOptions& options, const Listing& listing) {
   if (!options.seed) options.seed = report.head.seed;
 }
 
+void require_rank(const Plan& plan, int debugged) {
+  const bool is_there = std::ranges::any_of(plan.worlds, [debugged](const WorldPlan& world) { return debugged < world.size; });
+  if (!is_there) throw CommandError(usage, fmt::format("--debug {}: no selected case has that rank", debugged));
+}
+
 std::string heading(const Plan& plan, const PlanOptions& options, const std::string& profile) {
   std::string sizes;
   int last = 0;
@@ -91,7 +97,10 @@ int run_command(RunOptions options, const std::vector<std::string>& argv) {
   if (!options.rerun_failed.empty()) select_failed(options, worker.listing);
   options.plan.seed = choose_seed(options);
   options.plan.cores = usable_cores();
+  // Nobody is late while somebody looks at it.
+  if (options.attention.debug >= 0 && !options.plan.timeout) options.plan.timeout = std::chrono::hours(24);
   Plan selected = bounded_plan(worker.listing, options.plan);
+  require_rank(selected, options.attention.debug);
   const RunDirectory directory = make_run_directory(options.out);
   if (options.out.empty()) {
     if (const auto obstacle = point_latest_to(directory)) complain("warning: " + *obstacle);
@@ -108,7 +117,8 @@ int run_command(RunOptions options, const std::vector<std::string>& argv) {
   head.outside_profile = profile.outside;
   head.demands = asked.demands;
   head.waivers = asked.waivers;
-  const RunResult result = run_plan(worker, std::move(selected), directory, std::move(head), signals, terminal, options.persistence);
+  const RunResult result =
+      run_plan(worker, std::move(selected), directory, std::move(head), signals, terminal, options.persistence, options.attention);
 
   terminal.print(reports::summary(result.report, terminal.style()));
   terminal.note(fmt::format("report: {}", directory.report().string()));

@@ -26,6 +26,7 @@
 #include "launcher/case_clock.hpp"
 #include "launcher/evidence.hpp"
 #include "launcher/launcher.hpp"
+#include "launcher/log_tail.hpp"
 #include "launcher/output.hpp"
 #include "launcher/poller.hpp"
 #include "launcher/process.hpp"
@@ -52,6 +53,9 @@ constexpr milliseconds last_words{500};
 
 /// Between two looks at ranks that are overdue: who has gone on meanwhile is slow, not stuck.
 constexpr milliseconds second_look{100};
+
+/// Between two looks at what ranks print.
+constexpr milliseconds tail_interval{50};
 
 std::string make_nonce() {
   std::array<unsigned char, 16> bytes{};
@@ -143,13 +147,16 @@ class RunningWorld {
     Command command{.program = launch_.worker, .arguments = {}, .environment = launch_.environment};
     command.environment.push_back(fmt::format("{}={}", environment::plan, directory_.plan().string()));
     command.environment.push_back(fmt::format("{}={}", environment::parent, getpid()));
-    command.environment.emplace_back();
+    const std::size_t shared = command.environment.size();
     for (int rank = 0; rank < plan_.size; ++rank) {
       if (are_together() && rank > 0) {
         move_in(rank);
         continue;
       }
-      command.environment.back() = fmt::format("{}={}", environment::rank, are_together() ? "all" : std::to_string(rank));
+      command.environment.resize(shared);
+      command.environment.push_back(fmt::format("{}={}", environment::rank, are_together() ? "all" : std::to_string(rank)));
+      const bool is_debugged = launch_.debug >= 0 && launch_.debug < plan_.size && (are_together() || rank == launch_.debug);
+      if (is_debugged) command.environment.push_back(fmt::format("{}=1", environment::debug));
       const FileDescriptor out = open_log(directory_.standard_output(rank));
       const FileDescriptor err = open_log(directory_.standard_error(rank));
       command.standard_output = out.get();
@@ -158,6 +165,7 @@ class RunningWorld {
         at(rank).process = std::make_shared<Process>(Process::spawn(command));
         poller_.add(at(rank).process->descriptor(), static_cast<std::uint64_t>(rank));
         ++alive_;
+        if (is_debugged) tell_debugger(rank);
       } catch (const std::system_error& error) {
         give_up_spawning(rank, error.what());
         return;
@@ -165,6 +173,14 @@ class RunningWorld {
     }
     clock_.start(Clock::now());
     next_check_ = clock_.look([](int) { return false; }, Clock::now()).next;
+  }
+
+  void tell_debugger(int rank) const {
+    const pid_t process = ranks_[static_cast<std::size_t>(rank)].process->pid();
+    print(fmt::format(
+        "{} process {} and waits for a debugger before its first case: gdb -p {}, `continue`, set breakpoints where it stops, and "
+        "`continue` again",
+        are_together() ? std::string("all ranks are") : fmt::format("rank {} is", rank), process, process));
   }
 
   bool are_together() const { return plan_.fabric == thread_fabric; }
@@ -189,13 +205,19 @@ class RunningWorld {
     doom({.culprit = first, .reason = AbortReason::died, .text = outcome_.infrastructure_error});
   }
 
+  void print(const std::string& text) const {
+    if (!text.empty() && launch_.print) launch_.print(text);
+  }
+
   // -- Watching --------------------------------------------------------------------------------------------------------------------------
 
   void watch() {
     // Not at once: most worlds are over before anybody could read a line about them.
     Deadline next_view = view_ ? Clock::now() + view_->interval : Deadline::max();
+    LogTail tail(directory_, launch_.output_of, plan_.size, are_together());
+    Deadline next_tail = launch_.output_of.empty() ? Deadline::max() : Clock::now();
     while (alive_ > 0) {
-      const std::vector<std::uint64_t> ready = poller_.wait(view_ ? std::min(next_check_, next_view) : next_check_);
+      const std::vector<std::uint64_t> ready = poller_.wait(std::min({next_check_, next_view, next_tail}));
       note_endings(ready);
       if (evidence_) look_on(ready);
       if (std::find(ready.begin(), ready.end(), signal_key) != ready.end()) note_signal();
@@ -205,7 +227,12 @@ class RunningWorld {
         view_->show(page_);
         next_view = now + view_->interval;
       }
+      if (now >= next_tail) {
+        print(tail.more(false));
+        next_tail = now + tail_interval;
+      }
     }
+    print(tail.more(true));
   }
 
   void check(Deadline now) {

@@ -21,6 +21,9 @@ struct WorldLaunch {
   std::filesystem::path worker;
   std::vector<std::string> environment;
   std::chrono::milliseconds joining = joining_limit;
+  int debug = -1;              ///< a rank that is to wait for a debugger before its first case; -1: none
+  std::vector<int> output_of;  ///< ranks whose output is shown as it comes
+  std::function<void(const std::string&)> print;   ///< what must be seen, in whole lines; empty: nowhere
   std::function<void(const std::string&)> notice;  ///< a line about a case that takes long; empty: nobody wants to know
 };
 

@@ -324,7 +324,8 @@ void Merger::apply_death(const Ending& ending, int rank, std::size_t first_unend
   const bool is_named_open = ending.position >= 0 && named >= first_unended;
   if (is_exit && !is_inside && !is_named_open) {
     // Left because of another rank; its launcher's word on where it was may be older than its stream.
-    if (somebody_died_ && !ending.is_cause && (ending.position < 0 || named >= positions_.size() || outcome_of(rank, named).outcome == Outcome::released))
+    if (somebody_died_ && !ending.is_cause &&
+        (ending.position < 0 || named >= positions_.size() || outcome_of(rank, named).outcome == Outcome::released))
       return;
     if (is_refusal(ending)) {
       if (first_unended < positions_.size()) set(rank, first_unended, Outcome::missing, describe(ending));

@@ -11,6 +11,7 @@ namespace environment {
 inline constexpr char rank[] = "SHARDPROOF_RANK";      ///< a number; `all` where the plan has them as threads of one process
 inline constexpr char plan[] = "SHARDPROOF_PLAN";      ///< path of the WorldPlan file
 inline constexpr char parent[] = "SHARDPROOF_PARENT";  ///< pid of the launcher: a rank ends with it
+inline constexpr char debug[] = "SHARDPROOF_DEBUG";    ///< set for a rank that is to wait for a debugger
 }  // namespace environment
 
 struct Identity {

@@ -1,5 +1,6 @@
 #include "tests/fuzz/targets.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
@@ -7,11 +8,16 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "harness/protocol/case_filter.hpp"
 #include "harness/protocol/events.hpp"
+#include "harness/protocol/flight_record.hpp"
+#include "harness/protocol/json_parse.hpp"
+#include "harness/rendezvous/value_file.hpp"
 #include "harness/scenario/scenario_json.hpp"
 #include "reports/diff.hpp"
+#include "reports/explanation.hpp"
 #include "reports/report.hpp"
 #include "reports/summary.hpp"
 #include "reports/waiver.hpp"
@@ -158,6 +164,43 @@ void waivers(std::string_view input) {
   for (const auto& result : report.cases) require(result.waiver < 0 || is_waivable(result.verdict), "only what went wrong is waived");
   require(!reports::summary(report, {}).empty(), "there is always a last line");
   require(written(report) == written(reports::from_json(reports::to_json(report))), "a report with waivers reads as it was written");
+}
+
+void flight(std::string_view input) {
+  FlightSnapshot snapshot;
+  try {
+    snapshot = parse_json(std::string(input)).get<FlightSnapshot>();
+  } catch (const std::invalid_argument&) {
+    return;
+  } catch (const nlohmann::json::exception&) {
+    return;  // no JSON
+  }
+  const nlohmann::ordered_json written = snapshot;
+  require(nlohmann::ordered_json(written.get<FlightSnapshot>()) == written,
+          "a flight record that is read is written so that it reads the same");
+  const int size = static_cast<int>(std::clamp<std::size_t>(snapshot.ranks.size(), 1, 64));
+  WorldPlan plan{.size = size, .cases = {"a/one", "a/two"}};
+  std::vector<Ending> endings;
+  for (int rank = 0; rank < size; ++rank) {
+    endings.push_back({.rank = rank,
+                       .how = rank % 2 == 0 ? Ending::How::overran : Ending::How::stopped,
+                       .code = 0,
+                       .position = rank % 3 - 1,
+                       .text = ""});
+  }
+  require(!reports::explain(plan, endings, &snapshot).empty(), "a world that hangs is explained");
+  reports::standing(snapshot);
+}
+
+void store_file(std::string_view input) {
+  constexpr std::string_view nonce = "nonce";
+  rendezvous::Value value;
+  try {
+    value = rendezvous::decode(input, nonce);
+  } catch (const std::runtime_error&) {
+    return;
+  }
+  require(rendezvous::encode(value, nonce) == input, "a value has one written form");
 }
 
 }  // namespace shardproof::fuzz

@@ -23,17 +23,25 @@ void scenario(std::string_view input);
 /// Throws std::invalid_argument only; waivers that are read are written so that they read the same, and make no verdict a pass.
 void waivers(std::string_view input);
 
+/// Throws std::invalid_argument only; a flight record that is read is written so that it reads the same, and can be explained.
+void flight(std::string_view input);
+
+/// Throws std::runtime_error only; a value that is read out of a store's file has one written form.
+void store_file(std::string_view input);
+
 struct Target {
   std::string_view name;
   void (*run)(std::string_view input);
 };
 
-inline constexpr std::array<Target, 7> targets{{{"parse_line", parse_line},
+inline constexpr std::array<Target, 9> targets{{{"parse_line", parse_line},
                                                 {"rank_stream", rank_stream},
                                                 {"report", report},
                                                 {"diff", diff},
                                                 {"case_filter", case_filter},
                                                 {"scenario", scenario},
-                                                {"waivers", waivers}}};
+                                                {"waivers", waivers},
+                                                {"flight", flight},
+                                                {"store_file", store_file}}};
 
 }  // namespace shardproof::fuzz

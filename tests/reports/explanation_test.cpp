@@ -231,7 +231,7 @@ TEST_CASE("a death at the end of a case, between two cases, and after the last o
     return there.explained();
   };
   CHECK(killed(scene) == "rank 1 died by signal 9 (SIGKILL) at the end of a/one, which had no collective");
-  for (std::uint64_t round : {2, 3}) {
+  for (std::uint64_t round : {2U, 3U}) {
     scene.flight(1).enter(What::agreement, round, at(3));
     scene.flight(1).end(State::left);
   }

@@ -1,0 +1,104 @@
+// Looking at ranks while they run: what they print, line by line, and a debugger for one of them.
+#include <signal.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <cerrno>
+#include <chrono>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "launcher/log_tail.hpp"
+#include "tests/launcher/command.hpp"
+
+using namespace shardproof;
+using namespace shardproof::launcher;
+using namespace shardproof::launcher::testing;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+Exit code(int number) { return {.signalled = false, .code = number}; }
+
+Said call(const std::vector<std::string>& arguments, const Setting& setting = {}) {
+  return shardproof::launcher::testing::shardproof(arguments, setting);
+}
+
+/// The number behind `words` in a text, 0 as long as there is none.
+pid_t number_behind(const std::string& text, const std::string& words) {
+  const auto at = text.find(words);
+  return at == std::string::npos ? 0 : static_cast<pid_t>(std::atoi(text.c_str() + at + words.size()));
+}
+
+}  // namespace
+
+TEST_CASE("lines of logs are told once, whole, behind their rank, and what has no end is told at the end") {
+  TemporaryDirectory directory;
+  const WorldDirectory world{directory.path()};
+  std::filesystem::create_directories(world.logs());
+  const auto append = [](const std::filesystem::path& file, const std::string& text) { std::ofstream(file, std::ios::app) << text; };
+  LogTail tail(world, {1, 0, 7}, 2, false);
+  CHECK(tail.more(false).empty());
+  append(world.standard_error(0), "one\ntw");
+  append(world.standard_output(1), "\nthree\n");
+  CHECK(tail.more(false) == "[rank 1] \n[rank 1] three\n[rank 0] one\n");
+  CHECK(tail.more(false).empty());
+  append(world.standard_error(0), "o\n");
+  append(world.standard_error(1), "the last");
+  CHECK(tail.more(false) == "[rank 0] two\n");
+  CHECK(tail.more(true) == "[rank 1] the last\n");
+  CHECK(tail.more(true).empty());
+
+  LogTail shared(world, {1}, 2, true);
+  CHECK(shared.more(true) == "[all ranks] one\n[all ranks] two\n");
+}
+
+TEST_CASE("the output of chosen ranks is shown, and of no other") {
+  TemporaryDirectory directory;
+  const auto run = [&](const char* out, const char* ranks) {
+    return call({"run", "loud/forks", "--worker", trouble_program().string(), "--output", ranks, "--out", (directory / out).string()});
+  };
+  Said said = run("both", "0,1");
+  CHECK_THAT(said.out, ContainsSubstring("[rank 0] child ") && ContainsSubstring("[rank 1] child "));
+  said = run("one", "1");
+  CHECK_THAT(said.out, !ContainsSubstring("[rank 0]") && ContainsSubstring("[rank 1] child "));
+  said = run("none", "x");
+  CHECK(said.end == code(2));
+  CHECK(said.err == "shardproof: --output x: ranks from 0 to 1023; several are given as 0,2\n");
+}
+
+TEST_CASE("a rank waits for a debugger, stops in it before its first case, and is not late") {
+  TemporaryDirectory directory;
+  bool is_forbidden = false;
+  Setting setting;
+  setting.meanwhile = [&](Process&, const std::function<std::string()>& said) {
+    REQUIRE(eventually([&] { return number_behind(said(), "rank 1 is process ") != 0; }));
+    const pid_t rank = number_behind(said(), "rank 1 is process ");
+    CHECK_FALSE(std::filesystem::exists(directory / "run/report.json"));
+    if (::ptrace(PTRACE_ATTACH, rank, nullptr, nullptr) != 0) {
+      is_forbidden = errno == EPERM;
+      ::kill(rank, SIGKILL);
+      return;
+    }
+    int status = 0;
+    REQUIRE(::waitpid(rank, &status, __WALL) == rank);
+    CHECK((WIFSTOPPED(status) && WSTOPSIG(status) == SIGSTOP));
+    ::ptrace(PTRACE_CONT, rank, nullptr, nullptr);
+    REQUIRE(::waitpid(rank, &status, __WALL) == rank);
+    CHECK((WIFSTOPPED(status) && WSTOPSIG(status) == SIGTRAP));
+    ::ptrace(PTRACE_DETACH, rank, nullptr, nullptr);
+  };
+  const Said said =
+      call({"run", "good/stays", "--debug", "1", "--worker", trouble_program().string(), "--out", (directory / "run").string()}, setting);
+  if (is_forbidden) SKIP("nobody may look at processes here");
+  INFO(said.out << said.err);
+  CHECK(said.end == code(0));
+  CHECK_THAT(said.out, ContainsSubstring("waits for a debugger before its first case: gdb -p "));
+
+  const Said refused = call({"run", "good/stays", "--debug", "2", "--worker", trouble_program().string()});
+  CHECK(refused.end == code(2));
+  CHECK(refused.err == "shardproof: --debug 2: no selected case has that rank\n");
+}
