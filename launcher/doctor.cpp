@@ -55,9 +55,15 @@ std::filesystem::path find_nccl() {
 }
 
 int count_gpus() {
-  int count = 0;
+  constexpr std::string_view prefix = "nvidia";
   std::error_code none;
-  for (int device = 0; std::filesystem::exists(fmt::format("/dev/nvidia{}", device), none); ++device) ++count;
+  int count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev", none)) {
+    const std::string name = entry.path().filename().string();
+    // A container may have been given any of them.
+    const bool is_numbered = name.size() > prefix.size() && name.find_first_not_of("0123456789", prefix.size()) == std::string::npos;
+    if (name.starts_with(prefix) && is_numbered) ++count;
+  }
   return count;
 }
 

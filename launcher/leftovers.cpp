@@ -8,9 +8,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <charconv>
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <sstream>
 #include <string_view>
 
@@ -38,25 +39,20 @@ std::vector<pid_t> children() {
   return found;
 }
 
-std::optional<int> rank_of(const std::string& environment) {
-  const std::string wanted = fmt::format("{}=", environment::rank);
-  for (std::size_t begin = 0; begin < environment.size();) {
-    const std::string_view variable = std::string_view(environment).substr(begin, environment.find('\0', begin) - begin);
-    int rank = 0;
-    if (variable.starts_with(wanted)) {
-      const std::string_view digits = variable.substr(wanted.size());
-      if (std::from_chars(digits.data(), digits.data() + digits.size(), rank).ec == std::errc{}) return rank;
-    }
-    begin += variable.size() + 1;
+/// Of a variable in an environment as the kernel shows it; empty: it is not there.
+std::string_view value_of(std::string_view environment, std::string_view name) {
+  while (!environment.empty()) {
+    const std::string_view variable = environment.substr(0, environment.find('\0'));
+    if (variable.starts_with(name) && variable.substr(name.size()).starts_with('=')) return variable.substr(name.size() + 1);
+    environment.remove_prefix(std::min(variable.size() + 1, environment.size()));
   }
-  return std::nullopt;
+  return {};
 }
 
-Leftover look_at(pid_t process) {
-  const std::filesystem::path directory = fmt::format("/proc/{}", process);
-  std::string name = text_of(directory / "comm");
+Leftover look_at(pid_t process, std::string_view environment) {
+  std::string name = text_of(fmt::format("/proc/{}/comm", process));
   while (!name.empty() && name.back() == '\n') name.pop_back();
-  return {.process = process, .name = std::move(name), .rank = rank_of(text_of(directory / "environ"))};
+  return {.process = process, .name = std::move(name), .rank = std::string(value_of(environment, environment::rank))};
 }
 
 bool is_dead(pid_t process) {
@@ -64,13 +60,13 @@ bool is_dead(pid_t process) {
   return waitid(P_PID, static_cast<id_t>(process), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == process;
 }
 
-/// Waits for a killed child, and not for ever: uninterruptible sleep survives SIGKILL.
-void reap(pid_t process) {
+/// Waits for a killed child, and not for ever: uninterruptible sleep survives SIGKILL. True once it is gone.
+bool reap(pid_t process) {
   constexpr int patience_ms = 1000;
   const FileDescriptor descriptor(static_cast<int>(::syscall(SYS_pidfd_open, process, 0)));
   pollfd watched{.fd = descriptor.get(), .events = POLLIN, .revents = 0};
   if (descriptor) ::poll(&watched, 1, patience_ms);
-  ::waitpid(process, nullptr, WNOHANG);
+  return ::waitpid(process, nullptr, WNOHANG) != 0;
 }
 
 }  // namespace
@@ -79,26 +75,36 @@ void adopt_orphans() noexcept { ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); }
 
 std::vector<Leftover> end_leftovers() {
   std::vector<Leftover> ended;
+  std::set<pid_t> tried;
   // What a killed one has started is ours in the next round. Bounded: a program that forks without end must not keep the launcher busy.
   for (int round = 0; round < 100; ++round) {
-    const std::vector<pid_t> found = children();
-    if (found.empty()) break;
-    for (const pid_t child : found) {
-      // Who has ended by itself has left nothing behind.
-      if (!is_dead(child)) {
-        ended.push_back(look_at(child));
-        ::kill(child, SIGKILL);
+    bool is_done = true;
+    for (const pid_t child : children()) {
+      if (tried.contains(child)) continue;
+      const std::string environment = text_of(fmt::format("/proc/{}/environ", child));
+      // What is not of a rank of ours (whoever started this launcher may have left it children) is nobody's business here.
+      const bool is_ours = value_of(environment, environment::parent) == std::to_string(getpid());
+      if (!is_ours && !is_dead(child)) continue;
+      tried.insert(child);
+      is_done = false;
+      if (is_dead(child)) {  // has left nothing behind
+        reap(child);
+        continue;
       }
-      reap(child);
+      Leftover leftover = look_at(child, environment);
+      ::kill(child, SIGKILL);
+      leftover.is_gone = reap(child);
+      ended.push_back(std::move(leftover));
     }
+    if (is_done) break;
   }
   return ended;
 }
 
 std::string describe(const Leftover& leftover) {
   std::string text = fmt::format("process {} ({})", leftover.process, leftover.name);
-  if (leftover.rank) text += fmt::format(", started by rank {}", *leftover.rank);
-  return text;
+  if (!leftover.rank.empty()) text += fmt::format(", started by rank {},", leftover.rank);
+  return text + (leftover.is_gone ? " behind; it was killed" : " behind, which does not end by SIGKILL");
 }
 
 }  // namespace shardproof::launcher

@@ -3,7 +3,6 @@
 
 #include <sys/types.h>
 
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,13 +14,14 @@ void adopt_orphans() noexcept;
 struct Leftover {
   pid_t process = 0;
   std::string name;         ///< the kernel's word for it
-  std::optional<int> rank;  ///< by its environment
+  std::string rank;         ///< that started it, by its environment; `all`: ranks that are threads; empty: unknown
+  bool is_gone = true;      ///< no: SIGKILL did not end it
 };
 
-/// Kills all children of this process, and what they leave, and reaps them. To be called when none of them is anybody's any more.
+/// Kills and reaps all that ranks of this process have started and left to it. To be called when no rank lives.
 std::vector<Leftover> end_leftovers();
 
-/// `process 123 (name), started by rank 1`
+/// `process 123 (name), started by rank 1, behind; it was killed`
 std::string describe(const Leftover& leftover);
 
 }  // namespace shardproof::launcher

@@ -96,7 +96,7 @@ class Run {
   }
 
   void take(const WorldPlan& plan, int number, const WorldDirectory& directory, const WorldOutcome& outcome) {
-    result_.infrastructure_error = outcome.infrastructure_error;
+    if (result_.infrastructure_error.empty()) result_.infrastructure_error = outcome.infrastructure_error;
     result_.interrupted_by = outcome.interrupted_by;
     add_world(merger_, plan, index_, outcome.remains, directory);
     // Before a fresh world says from where on it runs this one's cases.
@@ -112,8 +112,7 @@ class Run {
     }
     tracker_.world_ended(plan.attempt == 0 ? ended : 0, failed);
     terminal_.log(world_line(plan, number, ended, outcome, failed));
-    for (const Leftover& leftover : end_leftovers())
-      terminal_.print(fmt::format("warning: world {} left {} behind; it was killed", number, describe(leftover)));
+    for (const Leftover& leftover : end_leftovers()) terminal_.print(fmt::format("warning: world {} left {}", number, describe(leftover)));
     // Ranks that run out of disk cannot say so in a log on that disk.
     if (!outcome.complete) require_writable(directory.logs());
     if (plan.trace) {

@@ -98,7 +98,7 @@ int run_command(RunOptions options, const std::vector<std::string>& argv) {
   options.plan.seed = choose_seed(options);
   options.plan.cores = usable_cores();
   // Nobody is late while somebody looks at it.
-  if (options.attention.debug >= 0 && !options.plan.timeout) options.plan.timeout = std::chrono::hours(24);
+  if (options.attention.debug >= 0) options.plan.timeout = std::chrono::hours(24);
   Plan selected = bounded_plan(worker.listing, options.plan);
   require_rank(selected, options.attention.debug);
   const RunDirectory directory = make_run_directory(options.out);

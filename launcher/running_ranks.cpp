@@ -13,8 +13,7 @@ std::vector<int> running_ranks(const ControlPage& page) {
   const std::vector<Wait> waits = shardproof::waits(records);
   std::vector<int> running;
   for (int rank = 0; rank < page.world_size(); ++rank) {
-    const bool is_waiting = std::ranges::any_of(waits, [rank](const Wait& wait) { return wait.rank == rank && !wait.missing.empty(); });
-    if (!is_waiting) running.push_back(rank);
+    if (!is_held_up(waits, rank)) running.push_back(rank);
   }
   return running;
 }

@@ -135,6 +135,7 @@ class RunningWorld {
   struct RankState {
     std::shared_ptr<Process> process;  ///< none: not started, or ended; one for all, where ranks are threads
     std::string overrun;  ///< what it has not done in time
+    std::int64_t overdue_in = -1;  ///< the position of the case that it was in then
     Ending ending;
   };
 
@@ -219,7 +220,7 @@ class RunningWorld {
     while (alive_ > 0) {
       const std::vector<std::uint64_t> ready = poller_.wait(std::min({next_check_, next_view, next_tail}));
       note_endings(ready);
-      if (evidence_) look_on(ready);
+      if (phase_ == Phase::looking) look_on(ready);
       if (std::find(ready.begin(), ready.end(), signal_key) != ready.end()) note_signal();
       const Deadline now = Clock::now();
       if (alive_ > 0 && now >= next_check_) check(now);
@@ -335,7 +336,7 @@ class RunningWorld {
     if (consequence) return;
     ending.last_words = tail(directory_.standard_error(rank));
     const bool began = progress.position >= 0 || progress.cases_ended > 0;
-    if (!end.signalled && (is_refusal(ending) || !began)) {
+    if (!end.signalled && !progress.left && (is_refusal(ending) || !began)) {
       outcome_.infrastructure_error =
           fmt::format("{}{}\n(its output: {})", ending.text, ending.last_words.empty() ? ", saying nothing" : ":\n" + ending.last_words,
                       directory_.logs().string());
@@ -404,14 +405,15 @@ class RunningWorld {
     }
     const char* const path = std::getenv("PATH");
     evidence_.emplace(directory_, suspects, find_stack_tool(path == nullptr ? "" : path), poller_, evidence_keys);
-    next_check_ = std::max(evidence_->deadline(), now + second_look);
+    look_on({});
   }
 
   void look_on(const std::vector<std::uint64_t>& ready) {
     const Deadline now = Clock::now();
-    evidence_->look(ready, now);
-    next_check_ = evidence_->done() ? looked_at_ + second_look : evidence_->deadline();
-    if (!evidence_->done() || now < looked_at_ + second_look) return;
+    if (evidence_) evidence_->look(ready, now);
+    const bool is_looked_at = !evidence_ || evidence_->done();
+    next_check_ = is_looked_at ? looked_at_ + second_look : evidence_->deadline();
+    if (!is_looked_at || now < looked_at_ + second_look) return;
     evidence_.reset();
     // A deadline is for ranks that do not come. Who has come while it was looked at has lost nothing.
     const CaseClock::Look look = clock_.look([this](int rank) { return at(rank).process != nullptr; }, now);
@@ -431,9 +433,7 @@ class RunningWorld {
   void blame_for_overrun() {
     const std::vector<Wait> waits = shardproof::waits(outcome_.remains.flight->ranks);
     const auto is_absent = [&](int rank) { return page_.progress(rank).pid == 0; };
-    const auto is_busy = [&](int rank) {
-      return std::ranges::none_of(waits, [rank](const Wait& wait) { return wait.rank == rank && !wait.missing.empty(); });
-    };
+    const auto is_busy = [&](int rank) { return !is_held_up(waits, rank); };
     std::vector<int> alive;
     for (int rank = 0; rank < plan_.size; ++rank) {
       if (at(rank).process) alive.push_back(rank);
@@ -450,6 +450,7 @@ class RunningWorld {
     std::string text;
     for (const int rank : blamed) {
       const bool is_overdue = std::ranges::find(overdue_, rank) != overdue_.end();
+      at(rank).overdue_in = page_.progress(rank).position;
       at(rank).overrun = is_overdue ? clock_.overrun_text(rank) : fmt::format("has kept others waiting {}", clock_.place(rank));
       text += fmt::format("{}rank {} {}", text.empty() ? "" : "; ", rank, at(rank).overrun);
     }
@@ -526,6 +527,7 @@ class RunningWorld {
   void tell_overrun(RankState& rank) const {
     rank.ending.text = rank.overrun.empty() ? "had to be killed: " + doom_text_ : rank.overrun;
     rank.ending.last_words = tail(directory_.standard_error(rank.ending.rank));
+    if (rank.ending.position < 0) rank.ending.position = rank.overdue_in;  // it may have left the case when it was asked to
   }
 
   /// Of the ranks that were overdue, those that had to be ended are to blame; the others only waited for them. When all of them left as

@@ -78,9 +78,10 @@ class Explainer {
     }
     std::vector<const Ending*> guilty;
     for (const Ending* ending : stuck) {
-      const Wait* const wait = wait_of(ending->rank);
-      if (wait == nullptr || wait->missing.empty()) guilty.push_back(ending);
+      if (!is_held_up(waits_, ending->rank)) guilty.push_back(ending);
     }
+    const bool all_went_on = std::ranges::all_of(stuck, [this](const Ending* ending) { return begun_since(ending->rank) > 0; });
+    if (guilty.empty() && all_went_on) guilty = stuck;
     if (guilty.empty()) return explain_circle(stuck.front()->position);
     std::string text;
     for (const Ending* ending : guilty) text += (text.empty() ? "" : "; ") + explain_stuck(*ending);
@@ -180,7 +181,9 @@ class Explainer {
     std::map<std::string, std::pair<std::int64_t, std::vector<int>>> by_call;
     for (const Wait& wait : waits_) {
       if (std::ranges::find(wait.missing, rank) == wait.missing.end()) continue;
-      const std::string what = wait.entry->what == What::call ? "entered " + call_text(wait) : std::string("came to the end of the case");
+      const std::string what = wait.entry->what == What::call
+                                   ? "entered " + call_text(wait)
+                                   : std::string(wait.ends_case ? "came to the end of the case" : "came to the next case");
       auto& [first, ranks] = by_call[what];
       first = first == 0 ? wait.entry->since_ns : std::min(first, wait.entry->since_ns);
       ranks.push_back(wait.rank);

@@ -412,12 +412,17 @@ Report Merger::finish() {
   close_world();
   // Stable: repetitions and attempts stay in the order in which worlds and plans have them.
   std::stable_sort(report_.cases.begin(), report_.cases.end(), [](const auto& a, const auto& b) { return a.info.id < b.info.id; });
+  std::size_t counts = 0;  // of the case that is looked at, the attempt that does
   for (std::size_t i = 1; i < report_.cases.size(); ++i) {
     CaseResult& before = report_.cases[i - 1];
     CaseResult& result = report_.cases[i];
-    if (result.info.id != before.info.id) continue;
-    if (result.attempt > 0) {
-      before.superseded = true;
+    if (result.info.id != before.info.id) {
+      counts = i;
+    } else if (result.attempt > 0) {
+      // An attempt that did not come about says nothing: the one before still counts.
+      const bool came_about = result.verdict != Verdict::not_run;
+      (came_about ? report_.cases[counts] : result).superseded = true;
+      if (came_about) counts = i;
     } else {
       result.repetition = before.repetition + 1;
     }

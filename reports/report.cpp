@@ -125,13 +125,13 @@ ExitCode exit_code(const Report& report) {
   bool has_unexcused_death = counts[Verdict::crashed] + counts[Verdict::hung] > 0;
   bool defective = counts[Verdict::disagreed] + counts[Verdict::not_run] > 0 || report.cases.empty();
   for (std::size_t i = 0; i < report.worlds.size(); ++i) {
+    defective = defective || !report.worlds[i].defects.empty();
     if (superseded[i]) continue;
     const auto end = end_of(report.worlds[i], waived[static_cast<int>(i)]);
     // What comes after a world that died may not be tried at all.
     if (end.could_not_take_part && !(end.never_began && died)) return infrastructure;
     died = died || end.died;
     has_unexcused_death = has_unexcused_death || (end.died && !end.excused);
-    defective = defective || !report.worlds[i].defects.empty();
   }
   if (has_unexcused_death) return crashed_or_hung;
   if (defective) return evidence_unusable;

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "harness/cases/case_end.hpp"
-#include "harness/cases/debugger.hpp"
 #include "harness/protocol/digest.hpp"
 #include "harness/protocol/events.hpp"
 #include "harness/world/event_stream.hpp"
@@ -126,7 +125,6 @@ class Lockstep {
   }
 
   void run() {
-    wait_for_debugger_if_asked();
     const auto& plan = world_.plan().cases;
     for (std::uint64_t position = 0; position < plan.size(); ++position) run(*cases_.at(plan[position]), position);
   }

@@ -17,6 +17,7 @@
 #include "harness/cases/bound_case.hpp"
 #include "harness/cases/catch_run.hpp"
 #include "harness/cases/command_line.hpp"
+#include "harness/cases/debugger.hpp"
 #include "harness/cases/foreign.hpp"
 #include "harness/cases/listing.hpp"
 #include "harness/cases/lockstep.hpp"
@@ -120,6 +121,7 @@ void take_part(const WorldPlan& plan, int rank, const Program& program, std::spa
   if (rank >= plan.size) throw UsageError(fmt::format("rank {} is not in a world of {} ranks", rank, plan.size));
   check_plan(plan, cases);
   World world(plan, rank, membership(program, plan, cases));
+  wait_for_debugger_if_asked();
   CatchRun runner(catch_seed(plan));
   run_to_the_end(world, cases, runner);
 }
@@ -131,6 +133,7 @@ void take_every_part(const WorldPlan& plan, const Program& program, std::span<co
   std::vector<Membership> members;
   for (int rank = 0; rank < plan.size; ++rank) members.push_back(membership(program, plan, cases));
   const Premises premises = premises_of_threads(plan);
+  wait_for_debugger_if_asked();
   ThreadRuns runs(catch_seed(plan));
   run_rank_threads(plan, premises, [&](int rank) {
     const auto runner = runs.for_rank();

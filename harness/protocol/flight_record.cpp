@@ -66,13 +66,19 @@ std::vector<Wait> waits(const std::vector<FlightRecord>& ranks) {
     wait.rank = static_cast<int>(rank);
     wait.entry = entry;
     const FlightGroup* const group = entry->what == What::call ? ranks[rank].find_group(entry->group) : nullptr;
-    if (entry->what == What::call && group == nullptr) continue;
+    wait.is_of_unknown = entry->what == What::call && group == nullptr;
+    wait.ends_case = entry->what == What::agreement && entry != &ranks[rank].entries.front() && std::prev(entry)->what == What::body_ended;
+    if (wait.is_of_unknown) continue;
     for (std::size_t other = 0; other < ranks.size(); ++other) {
       const bool takes_part = group == nullptr || std::ranges::binary_search(group->members, static_cast<int>(other));
       if (other != rank && takes_part && !has_come(ranks[other], *entry)) wait.missing.push_back(static_cast<int>(other));
     }
   }
   return result;
+}
+
+bool is_held_up(const std::vector<Wait>& waits, int rank) {
+  return std::ranges::any_of(waits, [rank](const Wait& wait) { return wait.rank == rank && wait.is_for_others(); });
 }
 
 // -- JSON --------------------------------------------------------------------------------------------------------------------------------

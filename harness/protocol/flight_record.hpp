@@ -68,10 +68,17 @@ struct Wait {
   int rank = 0;
   const FlightEntry* entry = nullptr;  ///< belongs to the records
   std::vector<int> missing;  ///< members that have not come; none: all have, and the bytes are on their way
+  bool is_of_unknown = false;  ///< a group that the record no longer knows: nobody can say who is missing
+  bool ends_case = false;  ///< of an agreement: behind the body of a case, and not before one
+
+  /// The rank is held up by others.
+  bool is_for_others() const { return is_of_unknown || !missing.empty(); }
 };
 
 /// Every rank that waits in something, by the records of all ranks of a world. Pure.
 std::vector<Wait> waits(const std::vector<FlightRecord>& ranks);
+/// Among them, whether others hold up this rank.
+bool is_held_up(const std::vector<Wait>& waits, int rank);
 
 /// The records of a world at one moment: the document `evidence/flight.json`.
 struct FlightSnapshot {

@@ -24,7 +24,7 @@ bool is_known(const Descriptor& call) {
 
 void FlightRing::join_group(std::uint64_t id, std::string_view name, std::span<const int> members) {
   const std::uint64_t number = joined_.load(std::memory_order_relaxed) + 1;
-  Group& group = groups_[number % groups_kept];
+  Group& group = groups_[number == 1 ? 0 : 1 + number % (groups_kept - 1)];
   group.id.store(0, std::memory_order_release);
   group.name.store(name);
   for (std::size_t word = 0; word < group.members.size(); ++word) {
@@ -84,7 +84,8 @@ FlightRecord FlightRing::read() const {
   const std::uint64_t newest = written_.load(std::memory_order_acquire);
   record.is_writing = record.begun > newest;
   const std::uint64_t kept = std::min<std::uint64_t>(newest, entries_kept);
-  for (std::uint64_t number = newest - kept + 1; number <= newest; ++number) {
+  for (std::uint64_t back = kept; back > 0; --back) {
+    const std::uint64_t number = newest - back + 1;
     const Entry& entry = entries_[number % entries_kept];
     if (entry.number.load(std::memory_order_acquire) != number) continue;
     // Whatever a stray write has made of a word, it is one of the known values or the entry is left out.

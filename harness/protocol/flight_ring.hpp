@@ -24,7 +24,8 @@ class FlightRing {
 
   // -- Writing: the rank itself, from one thread --------------------------------------------------------------------------------------------
 
-  /// The rank belongs to this group from now on. `id` is the same on all members, and unlike that of any other group of the world.
+  /// The rank belongs to this group from now on. `id` is the same on all members, and unlike that of any other group of the world. The first
+  /// one, the world, is kept for ever, of the others the last ones.
   void join_group(std::uint64_t id, std::string_view name, std::span<const int> members);
 
   /// Begins an entry. What it is about: see FlightEntry.

@@ -47,6 +47,9 @@ Premises furnished(Premises premises, const WorldPlan& plan) {
   return premises;
 }
 
+/// That a launcher may take to look at ranks that hang, and more.
+constexpr std::chrono::seconds for_evidence{30};
+
 std::string key_of(int rank) { return fmt::format("ranks/{}", rank); }
 
 std::string differences(const ordered_json& first, const ordered_json& other, int other_rank) {
@@ -124,7 +127,6 @@ void World::meet(std::chrono::milliseconds for_others_to_come) {
 
 std::vector<ControlPage::Ballot> World::agree(const ControlPage::Ballot& mine) {
   // Others may still be in their bodies, and use up the case's time there; and then their launcher needs some to look at them.
-  constexpr std::chrono::seconds for_evidence{30};
   const Deadline deadline = std::chrono::steady_clock::now() + 2 * plan_.time_for(position()) + for_evidence;
   try {
     auto ballots = control_.agree(rank_, mine, deadline);
@@ -154,11 +156,13 @@ void World::begin(const CaseInfo& info, std::uint64_t position) {
 }
 
 // A rank that waits for one that hangs should give up before the launcher's clock for the case runs out: it says what it waited for, goes
-// to the end of the case, and leaves the launcher with the one rank that is really overdue. Who begins to wait late still waits a while.
+// to the end of the case, and leaves the launcher with the one rank that is really overdue. Who begins to wait after that leaves it to the
+// launcher: it may be looking at the others already, which holds them up.
 Deadline World::give_up_at(Deadline now) const {
   const auto time = std::chrono::nanoseconds(plan_.time_for(position()));
   const Deadline started = progress_.position < 0 ? now : Deadline(std::chrono::nanoseconds(progress_.case_started_ns));
-  return std::max(started + time * 3 / 4, now + time / 8);
+  const Deadline usual = started + time * 3 / 4;
+  return now < usual ? std::max(usual, now + time / 8) : now + time + for_evidence;
 }
 
 void World::abort(AbortReason reason, std::string_view text) {

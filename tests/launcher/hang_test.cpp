@@ -88,7 +88,7 @@ TEST_CASE("a rank that makes call after call is slow, not stuck") {
   const Said said = shardproof::launcher::testing::shardproof(
       {"run", "hang/slow_not_stuck", "--timeout", "0.4", "--worker", trouble_program().string(), "--out", (directory / "run").string()});
   CHECK(said.end == code(4));
-  CHECK(verdicts(directory / "run").at("hang/slow_not_stuck[W=1]") == "hung");
+  CHECK(verdicts(directory / "run").at("hang/slow_not_stuck[W=2]") == "hung");
 }
 
 TEST_CASE("a case has its own time, which the command line overrides") {

@@ -87,15 +87,17 @@ def one_run(draw, folder):
                         pass
             time.sleep(0.0005)
     said, _ = process.communicate(timeout=120)
-    check(run, way, victim, process.returncode, said)
+    found = check(run, way, victim, process.returncode, said)
     report = json.loads((run / "report.json").read_text())
     verdicts = collections.Counter(result["verdict"] for result in report["cases"])
     if process.returncode == 0:
         return None
-    return way, "in a case" if verdicts["crashed"] + verdicts["hung"] else "outside"
+    return (way, "in a case" if verdicts["crashed"] + verdicts["hung"] else "outside"), found
 
 
 def check(run, way, victim, code, said):
+    """Raises Wrong; gives the number of results that all ranks had finished, each of which is in the report."""
+    found = 0
     report = json.loads((run / "report.json").read_text())
     if len(report["cases"]) != REPEAT:
         raise Wrong(f"{len(report['cases'])} results for {REPEAT} cases\n{said}")
@@ -107,11 +109,12 @@ def check(run, way, victim, code, said):
         for position, outcomes in finished_cases(run / "worlds" / str(number)).items():
             if position >= len(results) or [rank["outcome"] for rank in results[position]["ranks"]] != outcomes:
                 raise Wrong(f"world {number} ended case {position} with {outcomes}, which is not in the report\n{said}")
+            found += 1
     verdicts = collections.Counter(result["verdict"] for result in report["cases"])
     if code == 0:
         if verdicts != {"passed": REPEAT}:
             raise Wrong(f"exit code 0 with {dict(verdicts)}\n{said}")
-        return
+        return found
     if code not in (3, 4):
         raise Wrong(f"exit code {code} with {dict(verdicts)}\n{said}")
     bad = verdicts["crashed"] + verdicts["hung"]
@@ -124,13 +127,14 @@ def check(run, way, victim, code, said):
         raise Wrong(f"rank {victim} is to blame, and what is said is {explained}\n{said}")
     if code == 4 and verdicts["not_run"] and bad and "before its first" not in explained[0]:
         raise Wrong(f"the run did not go on: {dict(verdicts)}\n{said}")
+    return found
 
 
 def main(runs, seed):
     print(f"seed {seed}", flush=True)
     draw = random.Random(seed)
     seen = collections.Counter()
-    done = 0
+    done = results = 0
     while done < runs:
         folder = tempfile.mkdtemp(prefix="shardproof-kills-")
         try:
@@ -143,10 +147,11 @@ def main(runs, seed):
             seen["too late"] += 1
             continue
         done += 1
-        seen[ended] += 1
+        results += ended[1]
+        seen[ended[0]] += 1
     for what, count in sorted(seen.items(), key=str):
         print(f"{count:5}  {what if isinstance(what, str) else ', '.join(what)}")
-    print(f"{done} ranks ended, 0 results lost, {done} culprits named")
+    print(f"{done} ranks ended and named; all {results} results that had been finished are in the reports")
     return 0
 
 

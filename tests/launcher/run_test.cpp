@@ -181,7 +181,7 @@ TEST_CASE("floods of output and forgotten children hold nobody up") {
   CHECK(left.size() == 4);
   for (const pid_t child : left) CHECK(is_gone(child));
   for (const char* rank : {"0", "1"})
-    CHECK_THAT(said.out, ContainsSubstring(std::string("(trouble_program), started by rank ") + rank + " behind; it was killed"));
+    CHECK_THAT(said.out, ContainsSubstring(std::string("(trouble_program), started by rank ") + rank + ", behind; it was killed"));
 }
 
 TEST_CASE("an interrupted run releases its ranks, reports what it has, and ends as shells expect") {

@@ -91,11 +91,15 @@ TEST_CASE("a flight record keeps the last entries, oldest first, with their grou
 TEST_CASE("groups that were joined long ago are forgotten, and calls on them are not taken for calls on others") {
   ControlPage page = ControlPage::anonymous(1);
   const std::array alone{0};
+  page.flight(0).join_group(999, "world", alone);
   page.flight(0).join_group(1000, "a group with a name that is longer than forty bytes", alone);
   page.flight(0).enter_call(1000, 1, numbered(0));
   CHECK(page.last_call(0) == "barrier #0 in group a group with a name that is longer than ");
   for (std::uint64_t i = 0; i < FlightRing::groups_kept; ++i) page.flight(0).join_group(i + 1, "young", alone);
   CHECK(page.last_call(0) == "barrier #0 in group of an unknown name");
+  const auto records = page.flight_records();
+  CHECK(is_held_up(waits(records), 0));  // nobody knows by whom
+  CHECK(records[0].find_group(999) != nullptr);  // the world is never forgotten
 }
 
 TEST_CASE("who waits for whom follows from the records of all ranks") {

@@ -88,7 +88,7 @@ RANKED_TEST_CASE("hang/may_take_long", ranks(2), timeout(std::chrono::hours(1)))
   CHECK(true);
 }
 
-RANKED_TEST_CASE("hang/slow_not_stuck", ranks(1)) {
+RANKED_TEST_CASE("hang/slow_not_stuck", ranks(2)) {
   for (;;) {
     const auto part = rank.world().split(0, 0, "part");
     CHECK(part != nullptr);
