@@ -254,7 +254,7 @@ class Endings(unittest.TestCase):
         self.assertEqual([(row[0], row[1], int(row[2])) for row in rows], [(way.what, way.verdict, way.code) for way in WAYS])
         for row, way in zip(rows, WAYS):
             if not row[3].endswith("…"):
-                self.assertRegex(row[3], way.says.replace("\n", " "))
+                self.assertRegex(row[3], way.says.replace(r"\n", " "))
 
 
 if __name__ == "__main__":
