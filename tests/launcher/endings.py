@@ -253,7 +253,7 @@ class Endings(unittest.TestCase):
         rows = re.findall(r"^\| (.*?) \| (\w+) \| (\d+) \| (.*?) \|", DOCUMENT.read_text(encoding="utf-8"), re.MULTILINE)
         self.assertEqual([(row[0], row[1], int(row[2])) for row in rows], [(way.what, way.verdict, way.code) for way in WAYS])
         for row, way in zip(rows, WAYS):
-            if not row[3].endswith("…"):
+            if way.says and not row[3].endswith("…"):
                 self.assertRegex(row[3], way.says.replace(r"\n", " "))
 
 
