@@ -31,6 +31,12 @@ endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   add_compile_options(-Wno-restrict)  # GCC bug 105651: false alarms in std::string's own operator+
 endif()
+# Presets compile six files of a target at a time, for most of a compiler's time goes into what all of them include. Files must compile alone as
+# well, as they do for users who embed this tree and in the presets `tsan`, `tidy` and `bench`.
+set(CMAKE_UNITY_BUILD_BATCH_SIZE 6)
+if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  add_compile_options(-Wno-subobject-linkage)  # what stands in a file's own anonymous namespace looks to it as if a header had it
+endif()
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   # libstdc++ 12's own std::stable_sort calls what it deprecates; and the golden files are longer than a string that every compiler must take.
   add_compile_options(-Wno-deprecated-declarations -Wno-overlength-strings)
@@ -77,6 +83,14 @@ function(shardproof_room name)
   add_library(shardproof_${name} STATIC ${ROOM_SOURCES})
   target_link_libraries(shardproof_${name} PUBLIC shardproof_options ${ROOM_LINK})
   target_precompile_headers(shardproof_${name} REUSE_FROM shardproof_headers)
+endfunction()
+
+# Of a target that sanitized tests spend most of their time in: optimized also where nothing else is. shardproof_is_hot(target)
+function(shardproof_is_hot target)
+  if(SHARDPROOF_SANITIZE)
+    target_compile_options(${target} PRIVATE -O1)
+    set_target_properties(${target} PROPERTIES DISABLE_PRECOMPILE_HEADERS ON)  # they fit one level of optimization only
+  endif()
 endfunction()
 
 # A test program of one room; each of its cases is a test of CTest, `room: case`. shardproof_test(name SOURCES … LINK …)
