@@ -43,7 +43,8 @@ constexpr char diff_footer[] = "Exit codes: 0 nothing got worse; 1 something did
 constexpr char doctor_footer[] =
     "Exit codes: 0 runs are possible, whatever hurts them; 2 usage, or output unusable; 3 something prevents them.";
 constexpr char explain_footer[] =
-    "Exit codes: 0 told; 2 usage, a directory that is none of a run, or output unusable; 5 evidence that cannot be read.";
+    "Exit codes: 0 told; 2 usage, a directory that is none of a run, or output unusable; 5 evidence that cannot be read, or ranks\n"
+    "that nobody saw end.";
 constexpr char play_footer[] =
     "Exit codes, the first that applies: 128 + n interrupted by signal n; 2 usage, a document that cannot be played or output unusable;\n"
     "3 the worker or the meeting of its ranks failed; 4 a rank crashed or hung; 5 ranks disagree; 1 the subject failed, or a race was\n"

@@ -9,12 +9,12 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <string_view>
 #include <system_error>
 
 #include "launcher/evidence.hpp"
 #include "launcher/machine.hpp"
+#include "launcher/small_file.hpp"
 
 namespace shardproof::launcher {
 namespace {
@@ -23,13 +23,6 @@ constexpr std::uint64_t mebibyte = std::uint64_t{1} << 20;
 
 /// A world of two ranks and one split, and one of 256.
 constexpr std::uint64_t memory_for_small = 40 * mebibyte, memory_for_large = 64 * mebibyte;
-
-std::string first_line(const std::filesystem::path& file) {
-  std::ifstream in(file);
-  std::string line;
-  std::getline(in, line);
-  return line;
-}
 
 std::uint64_t free_bytes(const struct statfs& facts) { return facts.f_bavail * static_cast<std::uint64_t>(facts.f_bsize); }
 
@@ -99,8 +92,7 @@ MachineState look_at_machine(const std::filesystem::path& output) {
   machine.file_size = limit(RLIMIT_FSIZE);
   if (const std::string scope = first_line("/proc/sys/kernel/yama/ptrace_scope"); !scope.empty())
     machine.ptrace_scope = std::atoi(scope.c_str());
-  const char* const path = std::getenv("PATH");
-  if (const auto tool = find_stack_tool(path == nullptr ? "" : path)) machine.stack_tool = tool->program.string();
+  if (const auto tool = find_stack_tool(std::getenv("PATH"))) machine.stack_tool = tool->program.string();
   machine.tells_children = ::access("/proc/thread-self/children", R_OK) == 0;
   machine.gpus = count_gpus();
   machine.driver = first_line("/proc/driver/nvidia/version");

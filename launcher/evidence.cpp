@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "harness/protocol/file_descriptor.hpp"
+#include "launcher/small_file.hpp"
 
 namespace shardproof::launcher {
 namespace {
@@ -23,24 +24,16 @@ using Clock = std::chrono::steady_clock;
 /// So many looks at once: enough to be quick, and few enough not to be what the machine hangs on.
 constexpr std::size_t most_at_once = 4;
 
-std::string text_of(const std::filesystem::path& file) {
-  std::ifstream in(file);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return std::move(text).str();
-}
-
 /// `State:\tT (stopped)` by a signal, before anybody of ours looked at it.
-bool is_stopped(const std::filesystem::path& process) { return text_of(process / "status").find("State:\tT") != std::string::npos; }
+bool is_stopped(const std::filesystem::path& process) { return whole_text(process / "status").find("State:\tT") != std::string::npos; }
 
 std::string status_of(const std::filesystem::path& process) {
-  std::string text = text_of(process / "status");
+  std::string text = whole_text(process / "status");
   if (text.empty()) return fmt::format("{} is gone\n", process.string());
   std::error_code error;
   for (const auto& thread : std::filesystem::directory_iterator(process / "task", error)) {
     const auto line = [&](const char* name) {
-      std::string value = text_of(thread.path() / name);
-      value.erase(std::find(value.begin(), value.end(), '\n'), value.end());
+      const std::string value = first_line(thread.path() / name);
       return value.empty() ? std::string("-") : value;
     };
     text += fmt::format("thread {} \"{}\": wchan {}, syscall {}\n", thread.path().filename().string(), line("comm"), line("wchan"),
@@ -52,8 +45,8 @@ std::string status_of(const std::filesystem::path& process) {
 /// Evidence that cannot be written is missed by whoever looks for it; the run goes on.
 void write(const std::filesystem::path& file, std::string_view text) { std::ofstream(file, std::ios::app) << text; }
 
-std::optional<std::filesystem::path> find_in(const std::string& path, const char* program) {
-  std::istringstream folders(path);
+std::optional<std::filesystem::path> find_in(const char* path, const char* program) {
+  std::istringstream folders(path == nullptr ? "" : path);
   for (std::string folder; std::getline(folders, folder, ':');) {
     const std::filesystem::path candidate = std::filesystem::path(folder) / program;
     if (::access(candidate.c_str(), X_OK) == 0) return candidate;
@@ -63,7 +56,7 @@ std::optional<std::filesystem::path> find_in(const std::string& path, const char
 
 }  // namespace
 
-std::optional<StackTool> find_stack_tool(const std::string& path) {
+std::optional<StackTool> find_stack_tool(const char* path) {
   if (const auto program = find_in(path, "eu-stack")) {
     return StackTool{.program = *program,
                      .arguments = [](pid_t process) { return std::vector<std::string>{"-p", std::to_string(process)}; }};

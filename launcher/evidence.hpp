@@ -25,7 +25,8 @@ struct StackTool {
 };
 
 /// The first that this machine has: eu-stack (elfutils), which takes some 10 ms, or gdb, which takes 300.
-std::optional<StackTool> find_stack_tool(const std::string& path);
+/// `path`: folders as in $PATH; nullptr: none.
+std::optional<StackTool> find_stack_tool(const char* path);
 
 class Evidence {
  public:

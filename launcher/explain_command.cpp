@@ -1,6 +1,8 @@
 // `shardproof explain`: why worlds of a run ended early, from what is kept of them.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "launcher/commands.hpp"
 #include "launcher/launcher.hpp"
 #include "launcher/records.hpp"
@@ -30,12 +32,20 @@ std::vector<WorldDirectory> worlds_of(const std::filesystem::path& asked) {
 
 int explain_command(const ExplainOptions& options) {
   std::string text;
+  bool is_known = true;
   try {
     for (const WorldDirectory& world : worlds_of(options.directory)) {
       if (!std::filesystem::exists(world.plan())) continue;  // planned, and never begun
       const WorldPlan plan = read_plan(world);
       const Remains remains = read_remains(world, plan.size);
+      if (!remains.flight_defect.empty()) throw std::runtime_error(remains.flight_defect);
       const std::string explanation = reports::explain(plan, remains.endings, remains.flight ? &*remains.flight : nullptr);
+      const auto was_seen = [](const Ending& ending) { return ending.how != Ending::How::foreign; };
+      if (std::ranges::none_of(remains.endings, was_seen)) {
+        is_known = false;
+        text += fmt::format("world {}: nobody saw how its ranks ended; `shardproof merge` tells what they left\n",
+                            world.root.filename().string());
+      }
       if (!explanation.empty()) text += fmt::format("world {}: {}\n", world.root.filename().string(), reports::printable(explanation));
     }
   } catch (const CommandError&) {
@@ -44,7 +54,7 @@ int explain_command(const ExplainOptions& options) {
     throw CommandError(evidence_unusable, error.what());
   }
   say(text.empty() ? "no rank ended its world\n" : text);
-  return all_passed;
+  return is_known ? all_passed : evidence_unusable;
 }
 
 }  // namespace shardproof::launcher

@@ -139,7 +139,7 @@ int faults_command(FaultsOptions options, const std::vector<std::string>& argv) 
       terminal.print(fmt::format("not checked, as no selected case has a clause of theirs: {}", fmt::join(judged.left_out, ", ")));
   }
   if (keep) terminal.note(fmt::format("reports: {}", std::filesystem::absolute(options.out).string()));
-  if (!options.json) require_said(terminal.lost());
+  if (!options.json) require_said(terminal.finish());
   // What the cases say of the subject itself comes first: on a broken one, no fault can be judged.
   if (clean_code != all_passed) return clean_code;
   return matrix.all_killed() ? all_passed : case_failed;

@@ -10,30 +10,23 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <set>
 #include <sstream>
 #include <string_view>
 
 #include "harness/protocol/environment.hpp"
 #include "harness/protocol/file_descriptor.hpp"
+#include "launcher/small_file.hpp"
 
 namespace shardproof::launcher {
 namespace {
-
-std::string text_of(const std::filesystem::path& file) {
-  std::ifstream in(file);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return std::move(text).str();
-}
 
 /// Of all threads of this process.
 std::vector<pid_t> children() {
   std::vector<pid_t> found;
   std::error_code error;
   for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task", error)) {
-    std::istringstream numbers(text_of(thread.path() / "children"));
+    std::istringstream numbers(whole_text(thread.path() / "children"));
     for (pid_t child = 0; numbers >> child;) found.push_back(child);
   }
   return found;
@@ -49,10 +42,13 @@ std::string_view value_of(std::string_view environment, std::string_view name) {
   return {};
 }
 
+/// By its environment.
+bool is_of_our_ranks(std::string_view environment) { return value_of(environment, environment::parent) == std::to_string(getpid()); }
+
 Leftover look_at(pid_t process, std::string_view environment) {
-  std::string name = text_of(fmt::format("/proc/{}/comm", process));
-  while (!name.empty() && name.back() == '\n') name.pop_back();
-  return {.process = process, .name = std::move(name), .rank = std::string(value_of(environment, environment::rank))};
+  return {.process = process,
+          .name = first_line(fmt::format("/proc/{}/comm", process)),
+          .rank = std::string(is_of_our_ranks(environment) ? value_of(environment, environment::rank) : "")};
 }
 
 bool is_dead(pid_t process) {
@@ -71,9 +67,17 @@ bool reap(pid_t process) {
 
 }  // namespace
 
-void adopt_orphans() noexcept { ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); }
+Leftovers::Leftovers() : has_foreign_children_(!children().empty()) { ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); }
 
-std::vector<Leftover> end_leftovers() {
+Leftovers::~Leftovers() {
+  try {
+    end();
+  } catch (const std::exception&) {
+    // Without memory there is nothing that could be done for them.
+  }
+}
+
+std::vector<Leftover> Leftovers::end() {
   std::vector<Leftover> ended;
   std::set<pid_t> tried;
   // What a killed one has started is ours in the next round. Bounded: a program that forks without end must not keep the launcher busy.
@@ -81,9 +85,8 @@ std::vector<Leftover> end_leftovers() {
     bool is_done = true;
     for (const pid_t child : children()) {
       if (tried.contains(child)) continue;
-      const std::string environment = text_of(fmt::format("/proc/{}/environ", child));
-      // What is not of a rank of ours (whoever started this launcher may have left it children) is nobody's business here.
-      const bool is_ours = value_of(environment, environment::parent) == std::to_string(getpid());
+      const std::string environment = whole_text(fmt::format("/proc/{}/environ", child));
+      const bool is_ours = !has_foreign_children_ || is_of_our_ranks(environment);
       if (!is_ours && !is_dead(child)) continue;
       tried.insert(child);
       is_done = false;

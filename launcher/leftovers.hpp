@@ -8,18 +8,29 @@
 
 namespace shardproof::launcher {
 
-/// From here on, orphans among this process's descendants become its own children, wherever between the two a parent has ended.
-void adopt_orphans() noexcept;
-
 struct Leftover {
   pid_t process = 0;
-  std::string name;         ///< the kernel's word for it
-  std::string rank;         ///< that started it, by its environment; `all`: ranks that are threads; empty: unknown
-  bool is_gone = true;      ///< no: SIGKILL did not end it
+  std::string name;     ///< the kernel's word for it
+  std::string rank;     ///< that started it, by its environment; `all`: ranks that are threads; empty: it does not say
+  bool is_gone = true;  ///< no: SIGKILL did not end it
 };
 
-/// Kills and reaps all that ranks of this process have started and left to it. To be called when no rank lives.
-std::vector<Leftover> end_leftovers();
+/// From its construction on, orphans among this process's descendants become its own children, wherever between the two a parent has ended.
+class Leftovers {
+ public:
+  Leftovers();
+  /// Ends what nobody has been told of.
+  ~Leftovers();
+  Leftovers(const Leftovers&) = delete;
+  Leftovers& operator=(const Leftovers&) = delete;
+
+  /// Kills and reaps all that ranks of this process have left to it. To be called when no rank lives.
+  std::vector<Leftover> end();
+
+ private:
+  /// Whoever started this process may have left it children, and those may leave it theirs: then only a child's environment says whose it is.
+  bool has_foreign_children_;
+};
 
 /// `process 123 (name), started by rank 1, behind; it was killed`
 std::string describe(const Leftover& leftover);

@@ -51,7 +51,7 @@ void LogTail::take(Log& log, bool is_over, std::string& into) {
     begin = end + 1;
   }
   log.rest.erase(0, begin);
-  if (!is_over || log.rest.empty()) return;
+  if (log.rest.empty() || (!is_over && log.rest.size() < most_at_once)) return;  // a line without an end is told in pieces, too
   into += log.prefix + log.rest + "\n";
   log.rest.clear();
 }

@@ -8,15 +8,10 @@
 #include <fstream>
 #include <string_view>
 
+#include "launcher/small_file.hpp"
+
 namespace shardproof::launcher {
 namespace {
-
-std::string first_line(const std::filesystem::path& file) {
-  std::ifstream in(file);
-  std::string line;
-  std::getline(in, line);
-  return line;
-}
 
 /// The text behind the colon of the first line that starts with `key`.
 std::string field(const std::filesystem::path& file, std::string_view key) {

@@ -10,7 +10,6 @@
 #include "launcher/command_line.hpp"
 #include "launcher/commands.hpp"
 #include "launcher/launcher.hpp"
-#include "launcher/leftovers.hpp"
 #include "launcher/standard_streams.hpp"
 
 namespace {
@@ -46,7 +45,6 @@ void reserve_standard_descriptors() {
 int main(int argc, char** argv) {
   reserve_standard_descriptors();
   ::signal(SIGCHLD, SIG_DFL);  // a parent that ignored it would have hidden from us how ranks end
-  adopt_orphans();
   ::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow (ulimit -f) is an error of its write, not the end of the run
   try {
     const auto options = parse_command_line(argc, argv);

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <ctime>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <set>
 #include <utility>
 
 #include "harness/protocol/json_parse.hpp"
@@ -82,11 +82,7 @@ class Merge {
         merged_.defects.push_back(error.what());
       }
     }
-    for (const auto& [number, world] : worlds_) {
-      if (!world.plan.continues) continue;
-      const auto earlier = worlds_.find(world.plan.continues->world);
-      if (earlier != worlds_.end()) earlier->second.answers_for = std::min(earlier->second.answers_for, world.plan.continues->from);
-    }
+    share_out();
   }
 
   bool is_empty() const { return worlds_.empty() && planned_.empty() && merged_.defects.empty(); }
@@ -115,46 +111,53 @@ class Merge {
       }
     }
     for (std::size_t number = 0; number < planned_.size(); ++number) {
-      if (begun_.contains(static_cast<int>(number))) continue;
-      add_not_started(open(planned_[number]), planned_[number], index, "it was planned, and it is not there");
+      WorldPlan lost = planned_[number];
+      const auto first = begun_.find(static_cast<int>(number));
+      if (first != begun_.end()) lost.cases.resize(first->second);
+      if (!lost.cases.empty()) add_not_started(open(lost), lost, index, "it was planned, and nothing of it can be read");
     }
     if (merger) merged_.report = merger->finish();
     return std::move(merged_);
   }
 
  private:
-  /// The world's plan must be the one that the run made for it, else its results are those of other cases.
+  /// The world's plan must be the one that the run made for it, or the end of that, else its results are those of other cases.
   void keep(int number, const WorldDirectory& directory) {
     KeptWorld world{.directory = directory, .plan = read_plan(directory)};
     world.answers_for = world.plan.cases.size();
-    if (world.plan.attempt == 0) {
-      const auto [cases, source] = expected_cases(number, world.plan);
-      if (cases && *cases != world.plan.cases)
-        throw std::runtime_error(fmt::format("{} has other cases than {} says", directory.plan().string(), source));
-      if (world.plan.planned >= 0) begun_.insert(world.plan.planned);
+    if (world.plan.attempt == 0 && is_planned(world.plan)) {
+      const auto& planned = planned_[static_cast<std::size_t>(world.plan.planned)].cases;
+      const auto& cases = world.plan.cases;
+      const bool is_end = cases.size() <= planned.size() && std::equal(cases.rbegin(), cases.rend(), planned.rbegin());
+      if (!is_end || (!world.plan.continues && cases.size() != planned.size()))
+        throw std::runtime_error(fmt::format("{} has other cases than {} says", directory.plan().string(), run_.plan().string()));
     }
     worlds_.emplace(number, std::move(world));
   }
 
-  /// What the world should run and who says so; nothing where nobody does.
-  std::pair<std::optional<std::vector<std::string>>, std::string> expected_cases(int number, const WorldPlan& plan) const {
-    if (plan.continues) {
-      const auto earlier = worlds_.find(plan.continues->world);
-      if (earlier == worlds_.end() || plan.continues->world >= number || plan.continues->from > earlier->second.plan.cases.size())
-        return {std::vector<std::string>(), fmt::format("world {}, which it continues,", plan.continues->world)};
-      const auto& cases = earlier->second.plan.cases;
-      return {std::vector<std::string>(cases.begin() + static_cast<std::ptrdiff_t>(plan.continues->from), cases.end()),
-              earlier->second.directory.plan().string()};
+  bool is_planned(const WorldPlan& plan) const { return plan.planned >= 0 && std::cmp_less(plan.planned, planned_.size()); }
+
+  /// A world whose rank ended before its last case has left the cases from there on to another one, which runs the end of the same plan: each
+  /// answers for its cases up to those of the next.
+  void share_out() {
+    std::map<int, std::vector<KeptWorld*>> by_plan;
+    for (auto& [number, world] : worlds_) {
+      if (world.plan.attempt == 0 && world.plan.planned >= 0) by_plan[world.plan.planned].push_back(&world);
     }
-    if (plan.planned < 0 || std::cmp_greater_equal(plan.planned, planned_.size())) return {};
-    return {planned_[static_cast<std::size_t>(plan.planned)].cases, run_.plan().string()};
+    for (auto& [planned, worlds] : by_plan) {
+      std::ranges::stable_sort(worlds, std::greater{}, [](const KeptWorld* world) { return world->plan.cases.size(); });
+      for (std::size_t i = 0; i + 1 < worlds.size(); ++i)
+        worlds[i]->answers_for = worlds[i]->plan.cases.size() - worlds[i + 1]->plan.cases.size();
+      if (is_planned(worlds.front()->plan))
+        begun_[planned] = planned_[static_cast<std::size_t>(planned)].cases.size() - worlds.front()->plan.cases.size();
+    }
   }
 
   const RunDirectory& run_;
   const DemandOptions& demands_;
   std::vector<WorldPlan> planned_;
   std::map<int, KeptWorld> worlds_;
-  std::set<int> begun_;  ///< of those planned
+  std::map<int, std::size_t> begun_;  ///< of those planned: how many of its first cases no world can answer for
   Merged merged_;
 };
 
@@ -180,7 +183,7 @@ int merge_command(const MergeOptions& options) {
   terminal.print(reports::summary(merged.report, terminal.style()));
   write_file(run.report(), [&](std::ostream& out) { reports::write_report(out, merged.report); });
   terminal.note(fmt::format("report: {}", run.report().string()));
-  require_said(terminal.lost());
+  require_said(terminal.finish());
   const int code = reports::exit_code(merged.report);
   // Evidence that cannot be read comes before cases that failed, and after ranks that crashed.
   const bool is_stronger = code == crashed_or_hung || (code == infrastructure && !merged.misses_plans);

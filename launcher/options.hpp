@@ -27,6 +27,18 @@ struct DemandOptions {
   std::filesystem::path waivers;     ///< empty for none
 };
 
+/// What becomes of a run whose worlds are ended by their ranks.
+struct Persistence {
+  int retries = 0;    ///< how often a case that ended badly is tried again, in a world of such cases
+  int max_hangs = 5;  ///< worlds that may be lost to a deadline: a sick machine hangs everywhere, and each time costs one
+};
+
+/// What somebody wants to see of ranks while they run.
+struct Attention {
+  int debug = -1;              ///< a rank that waits for a debugger; -1: none
+  std::vector<int> output_of;  ///< ranks whose output is shown as it comes
+};
+
 struct RunOptions {
   PlanOptions plan;
   std::string profile;  ///< empty for the worker's first

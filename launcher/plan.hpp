@@ -45,18 +45,6 @@ struct PlanOptions {
   bool trace = false;
 };
 
-/// What becomes of a run whose worlds are ended by their ranks.
-struct Persistence {
-  int retries = 0;    ///< how often a case that ended badly is tried again, in a world of such cases
-  int max_hangs = 5;  ///< worlds that may be lost to a deadline: a sick machine hangs everywhere, and each time costs one
-};
-
-/// What somebody wants to see of ranks while they run.
-struct Attention {
-  int debug = -1;              ///< a rank that waits for a debugger; -1: none
-  std::vector<int> output_of;  ///< ranks whose output is shown as it comes
-};
-
 struct Plan {
   std::vector<WorldPlan> worlds;  ///< by size, ascending; numbered as planned; their nonce and directories are still empty
   std::size_t selected = 0;       ///< cases, each counted once

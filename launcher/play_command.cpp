@@ -93,7 +93,7 @@ int play_command(const PlayOptions& options, const std::vector<std::string>& arg
   for (const std::string& error : {run.output_error, run.infrastructure_error}) {
     if (!error.empty()) complain(error);
   }
-  require_said(terminal.lost());
+  require_said(terminal.finish());
   return exit_code(run);
 }
 

@@ -80,7 +80,11 @@ Process Process::spawn(const Command& command) {
   pid_t pid = 0;
   const int error = posix_spawn(&pid, command.program.c_str(), actions.get(), attributes.get(), pointers(arguments).data(),
                                 pointers(command.environment).data());
-  if (error != 0) throw std::system_error(error, std::generic_category(), fmt::format("cannot start {}", command.program.string()));
+  if (error != 0) {
+    // Of a user (`ulimit -u`), of a cgroup, or of the machine: the kernel does not say of which.
+    const char* const hint = error == EAGAIN ? " (there may be no more processes: see `ulimit -u` and the cgroup's pids.max)" : "";
+    throw std::system_error(error, std::generic_category(), fmt::format("cannot start {}{}", command.program.string(), hint));
+  }
 
   // The child cannot be reaped by anybody else, so its number is still its own here.
   FileDescriptor descriptor(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
@@ -105,7 +109,9 @@ Process::~Process() {
 
 void Process::signal_group(int number) noexcept {
   // Uncollected, the child keeps its number, and with it that of its group, from being used again.
-  if (!end_) ::kill(-pid_, number);
+  if (end_) return;
+  ::kill(-pid_, number);
+  if (::getpgid(pid_) != pid_) ::kill(pid_, number);  // it has gone into another group
 }
 
 std::optional<Exit> Process::collect() {

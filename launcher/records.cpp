@@ -100,9 +100,14 @@ Remains read_remains(const WorldDirectory& directory, int world_size) {
         if (ending.rank >= 0 && ending.rank < world_size) remains.endings[static_cast<std::size_t>(ending.rank)] = std::move(ending);
       }
     }
-    if (std::filesystem::exists(directory.flight())) remains.flight = parse_json(read_file(directory.flight())).get<FlightSnapshot>();
   } catch (const std::exception& error) {
     throw std::runtime_error(fmt::format("what is left of {}: {}", directory.root.string(), error.what()));
+  }
+  try {
+    if (std::filesystem::exists(directory.flight())) remains.flight = parse_json(read_file(directory.flight())).get<FlightSnapshot>();
+  } catch (const std::exception& error) {
+    // It explains how ranks ended; that they did is known without it.
+    remains.flight_defect = fmt::format("its flight record {} cannot be read: {}", directory.flight().string(), error.what());
   }
   return remains;
 }
@@ -114,8 +119,9 @@ void write_remains(const WorldDirectory& directory, const Remains& remains) {
 
 void add_world(reports::Merger& merger, const WorldPlan& plan, const CaseIndex& index, const Remains& remains,
                const WorldDirectory& directory) {
-  merger.open_world(plan, index.find(plan.cases), remains.endings);
+  merger.open_world(plan, index.find(plan.cases), remains.endings, whole_number(directory.root.filename().string()));
   if (remains.flight) merger.explain(*remains.flight);
+  if (!remains.flight_defect.empty()) merger.add_defect(remains.flight_defect);
   for (int rank = 0; rank < plan.size; ++rank) {
     merger.add(reports::read_rank_stream(directory.rank_stream(rank)));
   }

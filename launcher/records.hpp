@@ -43,6 +43,7 @@ std::vector<WorldPlan> read_planned_worlds(const RunDirectory& run);
 struct Remains {
   std::vector<Ending> endings;           ///< in rank order
   std::optional<FlightSnapshot> flight;  ///< what ranks were in the middle of when the world ended early
+  std::string flight_defect;             ///< why that cannot be read, where it is there; a sentence
 };
 
 /// Ranks whose ending nobody wrote down are `foreign`. Throws std::runtime_error naming the world.

@@ -62,6 +62,7 @@ class Run {
     } catch (const std::exception& error) {
       result_.infrastructure_error = error.what();
     }
+    if (begun_ > 0) end_leftovers(begun_ - 1);  // of a world whose end could not be written down
     const std::string why = fmt::format("the run ended before this world: {}", reason_of_end());
     for (const WorldPlan& plan : pending_) {
       // Of a case that was to be tried again, the last attempt stands.
@@ -71,8 +72,9 @@ class Run {
     result_.report = merger_.finish();
     try {
       write_file(directory_.report(), [&](std::ostream& out) { reports::write_report(out, result_.report); });
+      result_.is_written = true;
     } catch (const CommandError& error) {
-      if (result_.output_error.empty()) result_.output_error = error.what();
+      result_.output_error += fmt::format("{}{}", result_.output_error.empty() ? "" : "\n", error.what());
     }
     return std::move(result_);
   }
@@ -112,7 +114,7 @@ class Run {
     }
     tracker_.world_ended(plan.attempt == 0 ? ended : 0, failed);
     terminal_.log(world_line(plan, number, ended, outcome, failed));
-    for (const Leftover& leftover : end_leftovers()) terminal_.print(fmt::format("warning: world {} left {}", number, describe(leftover)));
+    end_leftovers(number);
     // Ranks that run out of disk cannot say so in a log on that disk.
     if (!outcome.complete) require_writable(directory.logs());
     if (plan.trace) {
@@ -123,6 +125,10 @@ class Run {
     if (failed > 0 && waits) show_failures(plan, directory, outcome);
   }
 
+  void end_leftovers(int number) {
+    for (const Leftover& leftover : leftovers_.end()) terminal_.print(fmt::format("warning: world {} left {}", number, describe(leftover)));
+  }
+
   /// A rank has ended its world: what the plan still holds behind the case that it died in makes a fresh one, unless that would end as soon.
   void go_on(const WorldPlan& plan, int number, const WorldOutcome& outcome) {
     hangs_ += outcome.overran ? 1 : 0;
@@ -131,7 +137,8 @@ class Run {
     } else if (!outcome.infrastructure_error.empty()) {
       give_up(outcome.infrastructure_error.substr(0, outcome.infrastructure_error.find('\n')));
     } else if (hangs_ > persistence_.max_hangs) {
-      give_up(fmt::format("{} worlds have been lost to a deadline (--max-hangs)", hangs_));
+      give_up(fmt::format("{} {} been lost to a deadline (--max-hangs)", hangs_, hangs_ == 1 ? "world has" : "worlds have"));
+      terminal_.print("the run ends here: " + why_over_);
     } else if (outcome.began) {
       const std::size_t answered = merger_.answered();
       merger_.keep(answered);
@@ -183,6 +190,7 @@ class Run {
   CaseIndex index_;
   const WorldLaunch launch_;
   ProgressTracker tracker_;
+  Leftovers leftovers_;
   int begun_ = 0;
   int hangs_ = 0;
   bool over_ = false;

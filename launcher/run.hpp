@@ -4,6 +4,7 @@
 #include <string>
 
 #include "harness/protocol/run_directory.hpp"
+#include "launcher/options.hpp"
 #include "launcher/plan.hpp"
 #include "launcher/signal_watch.hpp"
 #include "launcher/terminal.hpp"
@@ -17,6 +18,7 @@ struct RunResult {
   std::string infrastructure_error;  ///< empty, or why a world could not do its work
   std::string output_error;          ///< empty, or why not all could be written
   int interrupted_by = 0;
+  bool is_written = false;  ///< the report is where it belongs
 };
 
 /// Runs world after world and merges what they leave, whatever happens to them; writes `run.json`, the worlds and `report.json`. What a world

@@ -121,14 +121,15 @@ int run_command(RunOptions options, const std::vector<std::string>& argv) {
       run_plan(worker, std::move(selected), directory, std::move(head), signals, terminal, options.persistence, options.attention);
 
   terminal.print(reports::summary(result.report, terminal.style()));
-  terminal.note(fmt::format("report: {}", directory.report().string()));
+  if (result.is_written) terminal.note(fmt::format("report: {}", directory.report().string()));
+  terminal.finish();  // what follows goes elsewhere
   for (const std::string& error : {result.output_error, result.infrastructure_error}) {
     if (!error.empty()) complain(error);
   }
   if (result.interrupted_by != 0) {
-    complain("interrupted; the report holds what was done until then");
+    complain(result.is_written ? "interrupted; the report holds what was done until then" : "interrupted; there is no report");
   } else {
-    require_said(terminal.lost());
+    require_said(terminal.finish());
   }
   return exit_code(result);
 }

@@ -10,7 +10,8 @@ namespace shardproof::launcher {
 SignalWatch::SignalWatch() {
   sigset_t watched;
   sigemptyset(&watched);
-  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU, SIGUSR1, SIGUSR2, SIGALRM}) {
+  // All that would end us and say nothing of an error of our own, but for the timers of profilers.
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU, SIGUSR1, SIGUSR2, SIGALRM, SIGIO, SIGPWR, SIGSTKFLT}) {
     struct sigaction current{};
     sigaction(number, nullptr, &current);
     if (current.sa_handler != SIG_IGN) sigaddset(&watched, number);

@@ -7,7 +7,10 @@
 
 namespace shardproof::launcher {
 
-/// All of `text`, written through. A reader that has left (`| head -1`) is no error. Never throws.
+/// What `out` takes of `text` without waiting; leaves in `text` what it does not. A reader that has left (`| head -1`) is no error. Never
+/// throws.
+std::error_code write_ready(std::FILE* out, std::string_view& text);
+/// All of it, waiting for a reader as long as that takes; a signal that ends processes ends this one meanwhile, also where it is blocked.
 std::error_code write_through(std::FILE* out, std::string_view text);
 
 /// To standard output. Throws CommandError (usage) when it cannot be written: the output is unusable.

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "harness/protocol/utf8.hpp"
 #include "launcher/standard_streams.hpp"
@@ -100,15 +101,20 @@ Terminal::Terminal(std::FILE* out, const TerminalOptions& options) : out_(out), 
   style_.quiet = options.quiet;
 }
 
+Terminal::~Terminal() {
+  clear();
+  finish();
+}
+
 void Terminal::explain(const std::vector<ClauseInfo>& clauses) {
   for (const ClauseInfo& clause : clauses) style_.clauses[clause.id] = clause.text;
 }
 
 void Terminal::look_for_scenarios(const RunDirectory& run) {
-  style_.scenarios = [run](const reports::CaseResult& result) {
+  style_.scenarios = [run](const reports::CaseResult& result, int world) {
     std::vector<std::string> files;
     for (int play = 1;; ++play) {
-      const auto file = run.world(result.world).scenario(result.info.id, play);
+      const auto file = run.world(world).scenario(result.info.id, play);
       std::error_code ignored;  // then it is not there
       if (!std::filesystem::exists(file, ignored)) return files;
       const auto from_here = std::filesystem::proximate(file, ignored);
@@ -129,6 +135,8 @@ void Terminal::show(const RunProgress& progress) {
     print(progress_line(progress, 200));
     return;
   }
+  flush();
+  if (!waiting_.empty()) return;  // a terminal that is stopped shows nothing
   // Carriage return, the line, and whatever stood longer before is erased; no wrap, so the last column stays free.
   write(fmt::format("\r{}\x1b[K", progress_line(progress, terminal_width(out_) - 1)));
   line_stands_ = true;
@@ -141,7 +149,7 @@ void Terminal::clear() {
 }
 
 void Terminal::print(std::string_view text) {
-  if (text.empty()) return;
+  if (text.empty()) return flush();
   clear();
   std::string whole(text);
   if (whole.back() != '\n') whole += '\n';
@@ -149,7 +157,24 @@ void Terminal::print(std::string_view text) {
 }
 
 void Terminal::write(std::string_view text) {
-  const std::error_code error = write_through(out_, text);
+  flush();
+  if (waiting_.empty()) note_lost(write_ready(out_, text));
+  if (waiting_.size() + text.size() > most_waiting) return note_lost(std::make_error_code(std::errc::no_buffer_space));
+  waiting_ += text;
+}
+
+void Terminal::flush() {
+  std::string_view rest = waiting_;
+  note_lost(write_ready(out_, rest));
+  waiting_.erase(0, waiting_.size() - rest.size());
+}
+
+const std::error_code& Terminal::finish() {
+  note_lost(write_through(out_, std::exchange(waiting_, {})));
+  return lost_;
+}
+
+void Terminal::note_lost(const std::error_code& error) {
   // A terminal that has been closed is a reader that has left.
   if (error && !(live_ && error == std::errc::io_error) && !lost_) lost_ = error;
 }

@@ -49,8 +49,8 @@ class Terminal {
  public:
   /// `out` is borrowed.
   Terminal(std::FILE* out, const TerminalOptions& options);
-  /// Wipes the live line.
-  ~Terminal() { clear(); }
+  /// Wipes the live line, and finishes.
+  ~Terminal();
   Terminal(const Terminal&) = delete;
 
   bool color() const { return style_.color; }
@@ -63,30 +63,38 @@ class Terminal {
   /// How the run is to be shown while it lasts, if at all.
   std::optional<LiveView> view(ProgressTracker& tracker, const WorldPlan& plan);
 
-  /// Whole lines, above the live one.
+  /// Whole lines, above the live one, and before them what still waits to be taken.
   void print(std::string_view text);
   /// The same, unless quiet was asked for.
   void note(std::string_view text) {
     if (!style_.quiet) print(text);
   }
 
-  /// Why not all of it arrived, if it did not. A run is not ended for it.
-  const std::error_code& lost() const { return lost_; }
-
   /// The same, where no live line tells as much.
   void log(std::string_view text) {
     if (!live_) note(text);
   }
 
+  /// Waits until all of it has been taken, by a reader who need not be quick; until then nothing here waits for anybody. A signal that ends
+  /// processes ends this one meanwhile. Why not all arrived, if it did not: a run is not ended for it.
+  const std::error_code& finish();
+
  private:
   void show(const RunProgress& progress);
   void clear();
   void write(std::string_view text);
+  /// Writes of what waits as much as is taken without waiting.
+  void flush();
+  void note_lost(const std::error_code& error);
+
+  /// What nobody reads is not kept for ever.
+  static constexpr std::size_t most_waiting = std::size_t{64} << 20;
 
   std::FILE* out_;
   bool live_ = false;
   bool line_stands_ = false;
   std::error_code lost_;
+  std::string waiting_;  ///< said, and not taken yet
   reports::TextStyle style_;
 };
 

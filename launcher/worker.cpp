@@ -20,8 +20,10 @@
 #include "harness/protocol/json_parse.hpp"
 #include "harness/protocol/utf8.hpp"
 #include "launcher/launcher.hpp"
+#include "launcher/leftovers.hpp"
 #include "launcher/poller.hpp"
 #include "launcher/process.hpp"
+#include "launcher/standard_streams.hpp"
 #include "reports/terminal.hpp"
 
 namespace shardproof::launcher {
@@ -110,6 +112,7 @@ struct Answer {
 };
 
 Answer ask(const Worker& worker, std::vector<std::string> arguments, SignalWatch& signals, std::chrono::milliseconds patience) {
+  Leftovers leftovers;
   const BoundedOutput text(longest_listing);
   const BoundedOutput complaint(longest_complaint);
   try {
@@ -122,6 +125,10 @@ Answer ask(const Worker& worker, std::vector<std::string> arguments, SignalWatch
     command.environment.push_back(fmt::format("{}={}", environment::parent, getpid()));
     Process process = Process::spawn(command);
     const std::optional<Exit> end = end_of(process, signals, std::chrono::steady_clock::now() + patience);
+    if (end) {
+      for (const Leftover& leftover : leftovers.end())
+        complain(fmt::format("warning: the worker that was asked left {}", describe(leftover)));
+    }
     return {end, text.text(), complaint.text()};
   } catch (const std::system_error& error) {
     throw CommandError(infrastructure, fmt::format("worker: {}", error.what()));
@@ -129,7 +136,7 @@ Answer ask(const Worker& worker, std::vector<std::string> arguments, SignalWatch
 }
 
 /// The first line of what a program said, for a message of one line. An exception's text would end at its first NUL.
-std::string first_line(std::string_view text) { return reports::printable(beginning_within(text.substr(0, text.find('\n')), 200)); }
+std::string first_line_of(std::string_view text) { return reports::printable(beginning_within(text.substr(0, text.find('\n')), 200)); }
 
 /// What a worker of ours that refuses to list its cases says is wrong with their declarations, line by line; empty for any other program.
 std::string declared_wrongly(const std::string& answer) {
@@ -154,7 +161,7 @@ Listing parse_listing(const std::string& text) {
   } catch (const std::invalid_argument& error) {
     throw std::invalid_argument(fmt::format("its answer is malformed: {}", error.what()));
   } catch (const nlohmann::json::exception&) {
-    throw std::invalid_argument(text.empty() ? "its answer is empty" : fmt::format("its answer is no JSON: '{}'", first_line(text)));
+    throw std::invalid_argument(text.empty() ? "its answer is empty" : fmt::format("its answer is no JSON: '{}'", first_line_of(text)));
   }
   // Before all else: whatever else is different is explained by this.
   if (!json.is_object() || !json.contains("protocol") || !json["protocol"].is_number_integer()) {
@@ -182,7 +189,7 @@ Worker ask_worker(const std::filesystem::path& asked, SignalWatch& signals, std:
   const auto refusal = [&](const char* what, const std::string& why) {
     return CommandError(infrastructure,
                         fmt::format("{} {}: asked with --list-json, {}{}", name, what, why,
-                                    answer.complaint.empty() ? "" : fmt::format(" (standard error: {})", first_line(answer.complaint))));
+                                    answer.complaint.empty() ? "" : fmt::format(" (standard error: {})", first_line_of(answer.complaint))));
   };
   const auto not_a_worker = [&](const std::string& why) { return refusal("is not a shardproof worker", why); };
   constexpr char silent[] = "does not say its cases";
@@ -205,7 +212,7 @@ Worker ask_worker(const std::filesystem::path& asked, SignalWatch& signals, std:
 void check_scenario(const Worker& worker, const std::filesystem::path& document, SignalWatch& signals) {
   const Answer answer = ask(worker, {"--check-scenario", std::filesystem::absolute(document).string()}, signals, worker_patience);
   if (answer.end == Exit{}) return;
-  const std::string said = answer.complaint.empty() ? "it says nothing" : first_line(answer.complaint);
+  const std::string said = answer.complaint.empty() ? "it says nothing" : first_line_of(answer.complaint);
   if (answer.end && !answer.end->signalled && answer.end->code == rank_usage) throw CommandError(usage, said);
   throw CommandError(infrastructure,
                      fmt::format("{} cannot say whether it can play {}: {}", worker.program.string(), document.string(), said));

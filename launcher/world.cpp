@@ -1,28 +1,23 @@
 #include "launcher/world.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/random.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <system_error>
 #include <utility>
 
-#include "harness/protocol/environment.hpp"
 #include "harness/protocol/flight_record.hpp"
 #include "harness/protocol/json_text.hpp"
 #include "harness/protocol/rank_list.hpp"
 #include "harness/rendezvous/file_store.hpp"
 #include "harness/rendezvous/rendezvous_directory.hpp"
+#include "launcher/blame.hpp"
 #include "launcher/case_clock.hpp"
 #include "launcher/evidence.hpp"
 #include "launcher/launcher.hpp"
@@ -30,7 +25,9 @@
 #include "launcher/output.hpp"
 #include "launcher/poller.hpp"
 #include "launcher/process.hpp"
+#include "launcher/rank_processes.hpp"
 #include "launcher/running_ranks.hpp"
+#include "launcher/small_file.hpp"
 #include "reports/explanation.hpp"
 
 namespace shardproof::launcher {
@@ -49,7 +46,7 @@ constexpr std::uint64_t evidence_keys = std::uint64_t{1} << 32;
 milliseconds grace(int world_size) { return milliseconds(400 + 2 * world_size); }
 
 /// For whoever has to be asked by SIGTERM: its handlers may have something to save.
-constexpr milliseconds last_words{500};
+constexpr milliseconds time_to_save{500};
 
 /// Between two looks at ranks that are overdue: who has gone on meanwhile is slow, not stuck.
 constexpr milliseconds second_look{100};
@@ -67,40 +64,6 @@ std::string make_nonce() {
   return text;
 }
 
-/// Each rank costs a descriptor, and the usual limit is that of the largest world.
-void allow_descriptors(int world_size) {
-  const rlim_t needed = static_cast<rlim_t>(world_size) + 64;
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return;
-  limit.rlim_cur = std::min(needed, limit.rlim_max);
-  if (setrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur < needed) {
-    throw CommandError(infrastructure, fmt::format("{} ranks need {} open files, the limit is {}: raise it with `ulimit -n {}`", world_size,
-                                                   needed, limit.rlim_max, needed));
-  }
-}
-
-FileDescriptor open_log(const std::filesystem::path& file) {
-  FileDescriptor descriptor(::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666));
-  if (!descriptor) {
-    throw CommandError(usage, fmt::format("output unusable: open {}: {}", file.string(), std::generic_category().message(errno)));
-  }
-  return descriptor;
-}
-
-/// The last lines of a log: what a program says before it gives up.
-std::string tail(const std::filesystem::path& file) {
-  constexpr std::streamoff most = 2048;
-  std::ifstream in(file, std::ios::binary);
-  in.seekg(0, std::ios::end);
-  const std::streamoff size = std::max<std::streamoff>(in.tellg(), 0);
-  in.seekg(std::max<std::streamoff>(size - most, 0));
-  std::string text(static_cast<std::size_t>(std::min(size, most)), '\0');
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(std::max<std::streamsize>(in.gcount(), 0)));
-  while (!text.empty() && text.back() == '\n') text.pop_back();
-  return text;
-}
-
 class RunningWorld {
  public:
   RunningWorld(const WorldPlan& plan, const WorldDirectory& directory, const WorldLaunch& launch, SignalWatch& signals,
@@ -112,12 +75,13 @@ class RunningWorld {
         view_(view),
         page_(ControlPage::create(plan.rendezvous / "control", plan.size, plan.nonce)),
         clock_(plan, page_, launch.joining),
+        processes_(plan, directory, launch, poller_),
         ranks_(static_cast<std::size_t>(plan.size)) {
     for (int rank = 0; rank < plan.size; ++rank) at(rank).ending.rank = rank;
   }
 
   WorldOutcome run() {
-    spawn();
+    start();
     watch();
     blame_somebody_for_overrun();
     for (RankState& rank : ranks_) outcome_.remains.endings.push_back(std::move(rank.ending));
@@ -133,7 +97,6 @@ class RunningWorld {
 
  private:
   struct RankState {
-    std::shared_ptr<Process> process;  ///< none: not started, or ended; one for all, where ranks are threads
     std::string overrun;  ///< what it has not done in time
     std::int64_t overdue_in = -1;  ///< the position of the case that it was in then
     Ending ending;
@@ -143,60 +106,14 @@ class RunningWorld {
 
   // -- Beginning -------------------------------------------------------------------------------------------------------------------------
 
-  void spawn() {
+  void start() {
     poller_.add(signals_.descriptor(), signal_key);
-    Command command{.program = launch_.worker, .arguments = {}, .environment = launch_.environment};
-    command.environment.push_back(fmt::format("{}={}", environment::plan, directory_.plan().string()));
-    command.environment.push_back(fmt::format("{}={}", environment::parent, getpid()));
-    const std::size_t shared = command.environment.size();
-    for (int rank = 0; rank < plan_.size; ++rank) {
-      if (are_together() && rank > 0) {
-        move_in(rank);
-        continue;
-      }
-      command.environment.resize(shared);
-      command.environment.push_back(fmt::format("{}={}", environment::rank, are_together() ? "all" : std::to_string(rank)));
-      const bool is_debugged = launch_.debug >= 0 && launch_.debug < plan_.size && (are_together() || rank == launch_.debug);
-      if (is_debugged) command.environment.push_back(fmt::format("{}=1", environment::debug));
-      const FileDescriptor out = open_log(directory_.standard_output(rank));
-      const FileDescriptor err = open_log(directory_.standard_error(rank));
-      command.standard_output = out.get();
-      command.standard_error = err.get();
-      try {
-        at(rank).process = std::make_shared<Process>(Process::spawn(command));
-        poller_.add(at(rank).process->descriptor(), static_cast<std::uint64_t>(rank));
-        ++alive_;
-        if (is_debugged) tell_debugger(rank);
-      } catch (const std::system_error& error) {
-        give_up_spawning(rank, error.what());
-        return;
-      }
-    }
+    if (const auto failure = processes_.start()) return give_up_starting(failure->rank, failure->why);
     clock_.start(Clock::now());
     next_check_ = clock_.look([](int) { return false; }, Clock::now()).next;
   }
 
-  void tell_debugger(int rank) const {
-    const pid_t process = ranks_[static_cast<std::size_t>(rank)].process->pid();
-    print(fmt::format(
-        "{} process {} and waits for a debugger before its first case: gdb -p {}, `continue`, set breakpoints where it stops, and "
-        "`continue` again",
-        are_together() ? std::string("all ranks are") : fmt::format("rank {} is", rank), process, process));
-  }
-
-  bool are_together() const { return plan_.fabric == thread_fabric; }
-
-  /// With rank 0, whose process is that of all. What it says is everybody's.
-  void move_in(int rank) {
-    at(rank).process = at(0).process;
-    ++alive_;
-    for (const auto& log : {&WorldDirectory::standard_output, &WorldDirectory::standard_error}) {
-      std::error_code ignored;  // there is the log of rank 0
-      std::filesystem::create_symlink((directory_.*log)(0).filename(), (directory_.*log)(rank), ignored);
-    }
-  }
-
-  void give_up_spawning(int first, const std::string& why) {
+  void give_up_starting(int first, const std::string& why) {
     for (int rank = first; rank < plan_.size; ++rank) {
       Ending& ending = at(rank).ending;
       ending.how = Ending::How::not_started;
@@ -207,7 +124,7 @@ class RunningWorld {
   }
 
   void print(const std::string& text) const {
-    if (!text.empty() && launch_.print) launch_.print(text);
+    if (launch_.print) launch_.print(text);
   }
 
   // -- Watching --------------------------------------------------------------------------------------------------------------------------
@@ -215,15 +132,15 @@ class RunningWorld {
   void watch() {
     // Not at once: most worlds are over before anybody could read a line about them.
     Deadline next_view = view_ ? Clock::now() + view_->interval : Deadline::max();
-    LogTail tail(directory_, launch_.output_of, plan_.size, are_together());
+    LogTail tail(directory_, launch_.output_of, plan_.size, processes_.are_one());
     Deadline next_tail = launch_.output_of.empty() ? Deadline::max() : Clock::now();
-    while (alive_ > 0) {
+    while (!processes_.all_have_ended()) {
       const std::vector<std::uint64_t> ready = poller_.wait(std::min({next_check_, next_view, next_tail}));
       note_endings(ready);
       if (phase_ == Phase::looking) look_on(ready);
       if (std::find(ready.begin(), ready.end(), signal_key) != ready.end()) note_signal();
       const Deadline now = Clock::now();
-      if (alive_ > 0 && now >= next_check_) check(now);
+      if (!processes_.all_have_ended() && now >= next_check_) check(now);
       if (view_ && now >= next_view) {
         view_->show(page_);
         next_view = now + view_->interval;
@@ -246,33 +163,21 @@ class RunningWorld {
     }
   }
 
-  /// When several ranks have ended since the last look, one that died explains one that gave up: signals come first.
   void note_endings(const std::vector<std::uint64_t>& ready) {
-    std::vector<std::pair<int, Exit>> ended;
-    for (const std::uint64_t key : ready) {
-      if (key >= evidence_keys) continue;
-      evidence_.reset();  // while the numbers of the processes it looks at are still theirs
-      const int rank = static_cast<int>(key);
-      if (const auto end = at(rank).process->collect()) ended.emplace_back(rank, *end);
-    }
-    std::stable_sort(ended.begin(), ended.end(), [](const auto& a, const auto& b) { return a.second.signalled > b.second.signalled; });
-    for (const auto& [rank, end] : ended) {
-      poller_.remove(at(rank).process->descriptor());
-      if (are_together()) {
+    const bool somebody_ended = std::ranges::any_of(ready, [](std::uint64_t key) { return key < evidence_keys; });
+    if (somebody_ended) evidence_.reset();  // while the numbers of the processes it looks at are still theirs
+    for (const auto& [rank, end] : processes_.collect(ready)) {
+      if (processes_.are_one()) {
         note_end_of_all(end);
-        return;
+      } else {
+        note_ending(rank, end);
       }
-      at(rank).process.reset();
-      --alive_;
-      note_ending(rank, end);
     }
   }
 
   /// Of a process that is all ranks.
   void note_end_of_all(const Exit& end) {
     adopt_doom();
-    alive_ = 0;
-    for (RankState& rank : ranks_) rank.process.reset();
     const bool began = std::ranges::any_of(ranks_, [this](const RankState& rank) { return page_.progress(rank.ending.rank).pid != 0; });
     const bool all_left = std::ranges::all_of(ranks_, [this](const RankState& rank) { return page_.progress(rank.ending.rank).left; });
     if (is_doomed() || !began || all_left) {
@@ -294,7 +199,7 @@ class RunningWorld {
       ending.text = text;
       ending.is_cause = running.empty() || std::ranges::find(running, ending.rank) != running.end();
       ending.how = !ending.is_cause ? stopped() : end.signalled ? Ending::How::signalled : Ending::How::exited;
-      if (ending.is_cause) ending.last_words = tail(directory_.standard_error(ending.rank));
+      if (ending.is_cause) ending.last_words = last_words(directory_.standard_error(ending.rank));
     }
     doom({.culprit = running.size() == 1 ? running.front() : -1, .reason = AbortReason::died, .text = text});
   }
@@ -334,7 +239,7 @@ class RunningWorld {
 
     ending.text = fmt::format("rank {} ended with {} {}", rank, describe(end), clock_.place(rank));
     if (consequence) return;
-    ending.last_words = tail(directory_.standard_error(rank));
+    ending.last_words = last_words(directory_.standard_error(rank));
     const bool began = progress.position >= 0 || progress.cases_ended > 0;
     if (!end.signalled && !progress.left && (is_refusal(ending) || !began)) {
       outcome_.infrastructure_error =
@@ -346,7 +251,7 @@ class RunningWorld {
       if (!outcome_.remains.flight) outcome_.remains.flight = take_flight();
       return;
     }
-    ending.is_cause = !is_doomed();
+    ending.is_cause = !is_doomed() || rank == self_confessed_;
     doom({.culprit = rank, .reason = AbortReason::died, .text = ending.text});
   }
 
@@ -374,7 +279,7 @@ class RunningWorld {
 
   /// Looks at every rank and sets the time of the next look: cases that begin meanwhile are due later than that.
   void check_deadlines(Deadline now) {
-    const CaseClock::Look look = clock_.look([this](int rank) { return at(rank).process != nullptr; }, now);
+    const CaseClock::Look look = clock_.look([this](int rank) { return processes_.is_alive(rank); }, now);
     next_check_ = look.next;
     if (look.slow && launch_.notice) tell_slow(*look.slow);
     if (!look.overdue.empty()) overrun(look.overdue, now);
@@ -395,16 +300,15 @@ class RunningWorld {
     looked_at_ = now;
     std::vector<Evidence::Suspect> suspects;
     const auto add = [&](int rank) {
-      const bool is_seen = are_together() && !suspects.empty();  // a process is looked at once, with all its threads
-      if (at(rank).process && !is_seen) suspects.push_back({.rank = rank, .process = at(rank).process->pid()});
+      const bool is_seen = processes_.are_one() && !suspects.empty();  // a process is looked at once, with all its threads
+      if (processes_.is_alive(rank) && !is_seen) suspects.push_back({.rank = rank, .process = processes_.pid(rank)});
     };
     if (const std::optional<int> turn = page_.turn()) add(*turn);
     std::ranges::for_each(overdue_, add);
     for (int rank = 0; rank < plan_.size; ++rank) {
       if (std::ranges::find(overdue_, rank) == overdue_.end()) add(rank);
     }
-    const char* const path = std::getenv("PATH");
-    evidence_.emplace(directory_, suspects, find_stack_tool(path == nullptr ? "" : path), poller_, evidence_keys);
+    evidence_.emplace(directory_, suspects, find_stack_tool(std::getenv("PATH")), poller_, evidence_keys);
     look_on({});
   }
 
@@ -416,7 +320,7 @@ class RunningWorld {
     if (!is_looked_at || now < looked_at_ + second_look) return;
     evidence_.reset();
     // A deadline is for ranks that do not come. Who has come while it was looked at has lost nothing.
-    const CaseClock::Look look = clock_.look([this](int rank) { return at(rank).process != nullptr; }, now);
+    const CaseClock::Look look = clock_.look([this](int rank) { return processes_.is_alive(rank); }, now);
     overdue_ = look.overdue;
     next_check_ = look.next;
     if (overdue_.empty()) {
@@ -428,36 +332,23 @@ class RunningWorld {
     blame_for_overrun();
   }
 
-  /// Who waits for others that are not there is not to blame, unless that is all that anybody does. Who is to blame may not be overdue itself:
-  /// a rank that has not begun a case that others are in has its own time to join them. Where ranks take turns, it is the one that has it.
   void blame_for_overrun() {
-    const std::vector<Wait> waits = shardproof::waits(outcome_.remains.flight->ranks);
-    const auto is_absent = [&](int rank) { return page_.progress(rank).pid == 0; };
-    const auto is_busy = [&](int rank) { return !is_held_up(waits, rank); };
-    std::vector<int> alive;
-    for (int rank = 0; rank < plan_.size; ++rank) {
-      if (at(rank).process) alive.push_back(rank);
-    }
-    std::vector<int> blamed;
-    const auto blame = [&](const std::vector<int>& ranks, const auto& is_guilty) {
-      if (blamed.empty()) std::ranges::copy_if(ranks, std::back_inserter(blamed), is_guilty);
-    };
-    if (const std::optional<int> turn = page_.turn()) blamed = {*turn};
-    blame(overdue_, is_absent);
-    blame(overdue_, is_busy);
-    blame(alive, is_busy);
-    if (blamed.empty()) blamed = overdue_;
+    const std::vector<int> guilty = blamed({.waits = waits(outcome_.remains.flight->ranks),
+                                            .overdue = overdue_,
+                                            .alive = processes_.alive(),
+                                            .turn = page_.turn(),
+                                            .is_absent = [this](int rank) { return page_.progress(rank).pid == 0; }});
     std::string text;
-    for (const int rank : blamed) {
+    for (const int rank : guilty) {
       const bool is_overdue = std::ranges::find(overdue_, rank) != overdue_.end();
       at(rank).overdue_in = page_.progress(rank).position;
       at(rank).overrun = is_overdue ? clock_.overrun_text(rank) : fmt::format("has kept others waiting {}", clock_.place(rank));
       text += fmt::format("{}rank {} {}", text.empty() ? "" : "; ", rank, at(rank).overrun);
     }
-    const Progress first = page_.progress(blamed.front());
+    const Progress first = page_.progress(guilty.front());
     if (first.cases_ended == 0 && first.position < 0)
       outcome_.infrastructure_error = fmt::format("{}\n(its output: {})", text, directory_.logs().string());
-    doom({.culprit = blamed.size() == 1 ? blamed.front() : -1, .reason = AbortReason::deadline, .text = text});
+    doom({.culprit = guilty.size() == 1 ? guilty.front() : -1, .reason = AbortReason::deadline, .text = text});
   }
 
   // -- Ending ----------------------------------------------------------------------------------------------------------------------------
@@ -490,35 +381,25 @@ class RunningWorld {
 
   /// What is left does not wait on anything of ours.
   void ask_the_rest(Deadline now) {
-    for (const RankState& rank : ranks_) {
-      if (rank.process) rank.process->signal_group(SIGTERM);
-    }
+    processes_.signal_all(SIGTERM);
     phase_ = Phase::asked;
-    next_check_ = now + last_words;
+    next_check_ = now + time_to_save;
   }
 
   void kill_the_rest(Deadline now) {
-    for (const RankState& rank : ranks_) {
-      if (rank.process) rank.process->signal_group(SIGKILL);
-    }
+    processes_.signal_all(SIGKILL);
     phase_ = Phase::killed;
     next_check_ = now + Process::unkillable_after;
   }
 
   /// Uninterruptible sleep in a driver or a network file system: the launcher says so and goes on.
   void abandon_the_rest() {
-    for (RankState& rank : ranks_) {
-      if (!rank.process) continue;
-      rank.ending.how = rank.overrun.empty() ? stopped() : Ending::How::overran;
-      rank.ending.position = page_.progress(rank.ending.rank).position;
-      rank.ending.text = fmt::format("process {} did not end within {} of SIGKILL and is left behind", rank.process->pid(),
-                                     seconds_text(Process::unkillable_after));
-      if (rank.process.use_count() == 1) {
-        poller_.remove(rank.process->descriptor());
-        rank.process->leave_behind();
-      }
-      rank.process.reset();
-      --alive_;
+    for (const auto& [rank, process] : processes_.leave_behind()) {
+      Ending& ending = at(rank).ending;
+      ending.how = at(rank).overrun.empty() ? stopped() : Ending::How::overran;
+      ending.position = page_.progress(rank).position;
+      ending.text =
+          fmt::format("process {} did not end within {} of SIGKILL and is left behind", process, seconds_text(Process::unkillable_after));
     }
   }
 
@@ -526,7 +407,7 @@ class RunningWorld {
 
   void tell_overrun(RankState& rank) const {
     rank.ending.text = rank.overrun.empty() ? "had to be killed: " + doom_text_ : rank.overrun;
-    rank.ending.last_words = tail(directory_.standard_error(rank.ending.rank));
+    rank.ending.last_words = last_words(directory_.standard_error(rank.ending.rank));
     if (rank.ending.position < 0) rank.ending.position = rank.overdue_in;  // it may have left the case when it was asked to
   }
 
@@ -555,10 +436,10 @@ class RunningWorld {
   ControlPage page_;
   CaseClock clock_;
   Poller poller_;
+  RankProcesses processes_;
   std::vector<RankState> ranks_;
   WorldOutcome outcome_;
   Deadline next_check_;
-  int alive_ = 0;
   /// A world runs; when it is over, its ranks are released, then asked to end, then killed, and then left behind.
   enum class Phase : std::uint8_t { running, looking, leaving, asked, killed };
   Phase phase_ = Phase::running;

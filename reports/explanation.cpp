@@ -16,6 +16,9 @@ namespace {
 using What = FlightEntry::What;
 using State = FlightEntry::State;
 
+/// Of an agreement.
+std::string_view meeting_text(const Wait& wait) { return wait.ends_case ? "the end of the case" : "the next case"; }
+
 class Explainer {
  public:
   Explainer(const WorldPlan& plan, std::span<const Ending> endings, const FlightSnapshot* flight)
@@ -33,10 +36,17 @@ class Explainer {
     }
     std::ranges::stable_sort(dead, [](const Ending* a, const Ending* b) { return a->is_cause > b->is_cause; });
     if (!dead.empty() && (dead.front()->is_cause || stuck.empty())) return explain_death(dead);
-    return stuck.empty() ? std::string() : explain_standstill(stuck);
+    return stuck.empty() ? explain_interruption() : explain_standstill(stuck);
   }
 
  private:
+  /// Nobody is to blame for it; but who ended the run may have done so because it did not get on.
+  std::string explain_interruption() const {
+    const bool was_interrupted = std::ranges::any_of(endings_, [](const Ending& ending) { return ending.how == Ending::How::interrupted; });
+    const std::string standing = was_interrupted && flight_ != nullptr ? reports::standing(*flight_) : std::string();
+    return standing.empty() ? standing : "when the run was interrupted, " + standing;
+  }
+
   // -- Death -----------------------------------------------------------------------------------------------------------------------------
 
   std::string explain_death(const std::vector<const Ending*>& dead) const {
@@ -90,9 +100,12 @@ class Explainer {
 
   std::string explain_stuck(const Ending& ending) const {
     const int rank = ending.rank;
+    if (const FlightRecord* const its = record(rank); its != nullptr && !its->entries.empty() && its->entries.back().what == What::left)
+      return fmt::format("rank {} has left its world, and its process does not end", rank);
     const std::string where = place(ending.position, rank);
     std::string text;
-    if (const Wait* const moving = wait_of(rank); moving != nullptr && moving->entry->what == What::call) {
+    const Wait* const moving = wait_of(rank);
+    if (moving != nullptr && moving->entry->what == What::call && !moving->is_for_others()) {
       text =
           fmt::format("rank {} is {} inside {}, which all have entered{}", rank, where, call_text(*moving), since(moving->entry->since_ns));
     } else {
@@ -113,8 +126,9 @@ class Explainer {
     std::string text = fmt::format("every rank waits for another {}:", place(position, -1));
     const char* separator = "";
     for (const Wait& wait : waits_) {
-      text += fmt::format("{} rank {} in {} for {}", separator, wait.rank,
-                          wait.entry->what == What::call ? call_text(wait) : "the agreement between cases", rank_list(wait.missing));
+      text += fmt::format("{} rank {} in {}", separator, wait.rank,
+                          wait.entry->what == What::call ? call_text(wait) : "the agreement between cases");
+      if (!wait.missing.empty()) text += " for " + rank_list(wait.missing);
       separator = ",";
     }
     return text;
@@ -156,7 +170,7 @@ class Explainer {
     if (last == nullptr) return !in_a_case(*its) ? "" : is_in_a_body(*its) ? " before its first collective" : ", which had no collective";
     const std::string call = describe(*last, *its);
     switch (last->state) {
-      case State::open: return " inside " + call;
+      case State::open: return fmt::format(" inside {}{}", call, is_over(flight_->ranks) ? ", which others have left" : "");
       case State::left: return " after " + call;
       case State::released: return fmt::format(" after {}, from which it was released", call);
       case State::given_up: return fmt::format(" after {}, for which it waited in vain", call);
@@ -181,9 +195,8 @@ class Explainer {
     std::map<std::string, std::pair<std::int64_t, std::vector<int>>> by_call;
     for (const Wait& wait : waits_) {
       if (std::ranges::find(wait.missing, rank) == wait.missing.end()) continue;
-      const std::string what = wait.entry->what == What::call
-                                   ? "entered " + call_text(wait)
-                                   : std::string(wait.ends_case ? "came to the end of the case" : "came to the next case");
+      const std::string what =
+          wait.entry->what == What::call ? "entered " + call_text(wait) : fmt::format("came to {}", meeting_text(wait));
       auto& [first, ranks] = by_call[what];
       first = first == 0 ? wait.entry->since_ns : std::min(first, wait.entry->since_ns);
       ranks.push_back(wait.rank);
@@ -246,7 +259,7 @@ std::string standing(const FlightSnapshot& flight) {
     if (wait.missing.empty()) continue;
     const std::string where = wait.entry->what == What::call
                                   ? "in " + describe(*wait.entry, flight.ranks[static_cast<std::size_t>(wait.rank)])
-                                  : std::string("at the end of the case");
+                                  : fmt::format("at {}", meeting_text(wait));
     groups[{where, wait.missing}].push_back(wait.rank);
   }
   std::string text;

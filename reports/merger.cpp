@@ -62,7 +62,7 @@ std::string join_ranks(const std::vector<int>& ranks) {
 
 Merger::Merger(RunHead head) { report_.head = std::move(head); }
 
-void Merger::open_world(const WorldPlan& plan, std::vector<CaseInfo> cases, std::vector<Ending> endings) {
+void Merger::open_world(const WorldPlan& plan, std::vector<CaseInfo> cases, std::vector<Ending> endings, std::optional<int> number) {
   close_world();
   is_open_ = true;
   plan_ = plan;
@@ -72,7 +72,9 @@ void Merger::open_world(const WorldPlan& plan, std::vector<CaseInfo> cases, std:
   positions_.assign(cases.size(), {});
 
   const auto size = static_cast<std::size_t>(std::max(plan.size, 0));
+  const int next = report_.worlds.empty() ? 0 : report_.worlds.back().number + 1;
   auto& world = report_.worlds.emplace_back();
+  world.number = number.value_or(next);
   world.size = plan.size;
   world.fabric = plan.fabric;
   world.device = plan.device;
@@ -124,6 +126,11 @@ void Merger::explain(const FlightSnapshot& flight) {
   if (!is_open_) throw std::logic_error("Merger::explain: no world is open");
   WorldResult& world = report_.worlds.back();
   world.explanation = reports::explain(plan_, world.endings, &flight);
+}
+
+void Merger::add_defect(std::string defect) {
+  if (!is_open_) throw std::logic_error("Merger::add_defect: no world is open");
+  report_.worlds.back().defects.push_back(std::move(defect));
 }
 
 void Merger::add(RankStream stream) {
@@ -256,7 +263,8 @@ void Merger::take_measurements(CaseResult& result, Position& position, const Str
   }
   const auto differs = [&](const std::string& name, const std::string& here, const std::string& there) {
     position.different_case = true;
-    result.notes.push_back(fmt::format("measurement {}: {} on rank {}, {} on rank {}", name, there, position.measured_by, here, rank));
+    result.notes.push_back(fmt::format("measurement {}: {} on rank {}, {} on rank {}; every rank must measure the same", name, there,
+                                       position.measured_by, here, rank));
   };
   for (const auto& measured : streamed.measurements) {
     const Measurement here{measured.value, measured.unit};
@@ -334,13 +342,15 @@ void Merger::apply_death(const Ending& ending, int rank, std::size_t first_unend
   }
   const auto outcome = ending.how == Ending::How::overran ? Outcome::hung : Outcome::crashed;
   const auto position = ending.position >= 0 ? named : first_unended;
-  if (is_inside) set(rank, first_unended, outcome, describe(ending) + " inside this case");
+  // The launcher's word on who is late says where.
+  const bool says_where = ending.how == Ending::How::overran && !ending.text.empty();
+  if (is_inside) set(rank, first_unended, outcome, describe(ending) + (says_where ? "" : " inside this case"));
   if (position >= positions_.size()) {
-    if (!is_inside) defect(rank, describe(ending) + " after its last case");
+    if (!is_inside) defect(rank, describe(ending) + (says_where ? "" : " after its last case"));
     return;
   }
   if (is_inside && position == first_unended) return;
-  set(rank, position, outcome, describe(ending) + (ending.position >= 0 ? " inside this case" : " before this case"));
+  set(rank, position, outcome, describe(ending) + (says_where ? "" : ending.position >= 0 ? " inside this case" : " before this case"));
 }
 
 void Merger::set(int rank, std::size_t position, Outcome outcome, std::string reason) {

@@ -6,9 +6,8 @@
 //   * A case that the stream ended has the outcome it was given, with these exceptions: one with a failed assertion is `failed` whatever its
 //     end says; one whose id is not the plan's is `missing`, and the case is `disagreed`; a pass with a name measured twice is an `error`.
 //   * The process's ending outranks the stream. A rank that died (by a signal, its deadline, a nonzero exit, any exit inside a case, or one
-//     by which its world ended) is
-//     `crashed` (deadline: `hung`) in the case it was in by its launcher's word, and in the case that its stream left open; outside any case,
-//     in the first one that it has not ended. A rank stopped because of another is `released` there.
+//     by which its world ended) is `crashed` (deadline: `hung`) in the case it was in by its launcher's word, and in the case that its stream
+//     left open; outside any case, in the first one that it has not ended. A rank stopped because of another is `released` there.
 //   * Exits outside a case with the codes for usage (2) and infrastructure (3), and any nonzero exit outside a case in a world where another
 //     rank died first, are consequences: `missing`.
 //   * All else is `missing`: a pass needs every rank's own word.
@@ -36,11 +35,14 @@ class Merger {
 
   explicit Merger(RunHead head);
 
-  /// The next world, and the closing of the one before. `cases` as in WorldRecord.
-  void open_world(const WorldPlan& plan, std::vector<CaseInfo> cases, std::vector<Ending> endings);
+  /// The next world, and the closing of the one before. `cases` as in WorldRecord; `number`: of its folder, by default the one after the last.
+  void open_world(const WorldPlan& plan, std::vector<CaseInfo> cases, std::vector<Ending> endings, std::optional<int> number = {});
 
   /// Why the open world ended early, by its flight record.
   void explain(const FlightSnapshot& flight);
+
+  /// Of the open world's evidence: a sentence.
+  void add_defect(std::string defect);
 
   /// The stream of the open world's next rank, from 0. Ranks whose streams are not added have none. Throws std::logic_error without a world
   /// and for more streams than ranks.

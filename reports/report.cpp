@@ -75,7 +75,7 @@ std::map<int, Ranks> waived_deaths(const Report& report) {
 /// What happened in a world, from how its processes ended: the cause outranks what the other ranks did because of it.
 struct WorldEnd {
   bool died = false;
-  bool excused = true;  ///< each rank that died did so in a waived case, or left because of one that did
+  bool excused = true;  ///< each rank that died did so in a waived case, or was released because of one that did
   bool could_not_take_part = false;
   bool never_began = true;  ///< not one of its ranks
 };
@@ -101,7 +101,8 @@ WorldEnd end_of(const WorldResult& world, const Ranks& waived) {
     const bool failed = ending.how == Ending::How::exited && (ending.code != 0 || ending.is_cause) && !is_refusal(ending);
     if (failed || ending.how == Ending::How::signalled || ending.how == Ending::How::overran) {
       end.died = true;
-      end.excused = end.excused && (waived.contains(ending.rank) || (!waived.empty() && failed));
+      const bool released = failed && ending.code == rank_released && !ending.is_cause;
+      end.excused = end.excused && (waived.contains(ending.rank) || (!waived.empty() && released));
     }
     end.never_began = end.never_began && ending.how == Ending::How::not_started;
     left = left || is_refusal(ending) || ending.how == Ending::How::not_started;
@@ -114,7 +115,7 @@ WorldEnd end_of(const WorldResult& world, const Ranks& waived) {
 
 ExitCode exit_code(const Report& report) {
   std::map<Verdict, std::size_t> counts;
-  bool died = false;
+  bool died = false, began = false;
   for (const auto& result : report.cases) {
     if (result.superseded) continue;
     died = died || result.verdict == Verdict::crashed || result.verdict == Verdict::hung;
@@ -128,8 +129,9 @@ ExitCode exit_code(const Report& report) {
     defective = defective || !report.worlds[i].defects.empty();
     if (superseded[i]) continue;
     const auto end = end_of(report.worlds[i], waived[static_cast<int>(i)]);
-    // What comes after a world that died may not be tried at all.
-    if (end.could_not_take_part && !(end.never_began && died)) return infrastructure;
+    // What comes after a world that died, or whose launcher did, may not be tried at all.
+    if (end.could_not_take_part && !(end.never_began && (died || began))) return infrastructure;
+    began = began || !end.never_began;
     died = died || end.died;
     has_unexcused_death = has_unexcused_death || (end.died && !end.excused);
   }

@@ -95,6 +95,7 @@ struct WorldResult {
   std::vector<Ending> endings;
   std::vector<std::string> defects;  ///< missing or corrupt evidence, per sentence
   std::string explanation;           ///< volatile; one sentence: why it ended early (see explanation.hpp)
+  int number = 0;                    ///< its folder is worlds/NUMBER of the run
 };
 
 struct Report {

@@ -167,9 +167,11 @@ ordered_json json_of(const WorldResult& world) {
   return json;
 }
 
-WorldResult read_world(const ordered_json& json) {
+WorldResult read_world(const ordered_json& json, int place) {
   const Fields fields(json, "world");
   WorldResult world;
+  const int number = read_index_if_given(fields, "number");
+  world.number = number < 0 ? place : number;
   world.fabric = fields.text("fabric");
   world.device = fields.text("device");
   world.size = fields.integer<int>("ranks");
@@ -226,7 +228,11 @@ ordered_json frame_of(const Report& report, std::size_t flaky) {
   }
   frame["summary"] = summary_of(report, flaky);
   ordered_json worlds = ordered_json::array();
-  for (const auto& world : report.worlds) worlds.push_back(json_of(world));
+  for (const auto& world : report.worlds) {
+    const bool is_in_order = std::cmp_equal(world.number, worlds.size());
+    auto& json = worlds.emplace_back(json_of(world));
+    if (!is_in_order) json["number"] = world.number;
+  }
   frame["worlds"] = std::move(worlds);
   frame["cases"] = ordered_json::array();
   frame["skips"] = skips_of(report);
@@ -251,7 +257,7 @@ Report read_frame(const ordered_json& json) {
   from_json(json, report.head);
   const auto& worlds = fields.array("worlds");
   for (std::size_t i = 0; i < worlds.size(); ++i) {
-    within(fmt::format("worlds[{}]", i), [&] { report.worlds.push_back(read_world(worlds[i])); });
+    within(fmt::format("worlds[{}]", i), [&] { report.worlds.push_back(read_world(worlds[i], static_cast<int>(i))); });
   }
   return report;
 }

@@ -66,7 +66,10 @@ std::string text_of(const event::AssertionFailed& failure) {
                                            : fmt::format("{}( {} )\n", failure.macro, failure.expression);
   if (!says_only && !failure.expansion.empty() && failure.expansion != failure.expression) text += indented(failure.expansion, "  ");
   for (auto i = says_first ? std::size_t{1} : 0; i < failure.messages.size(); ++i) text += indented(failure.messages[i], "  ");
-  if (!failure.file.empty()) text += fmt::format("  at {}{}\n", failure.file, failure.line > 0 ? fmt::format(":{}", failure.line) : "");
+  // Of an exception it is known which assertion it came after.
+  const char* const where = failure.macro.empty() ? "after" : "at";
+  if (!failure.file.empty())
+    text += fmt::format("  {} {}{}\n", where, failure.file, failure.line > 0 ? fmt::format(":{}", failure.line) : "");
   return indented(printable(text), "  ");
 }
 
@@ -107,6 +110,9 @@ std::string reasons_text(const CaseResult& result, std::string_view above, std::
   return text;
 }
 
+/// Of the folder of its world.
+int number_of(const CaseResult& result, const Report& report) { return report.worlds.at(static_cast<std::size_t>(result.world)).number; }
+
 /// What a rank that died said last, for which the reader would have to open its log.
 std::string last_words_text(const CaseResult& result, const Report& report) {
   constexpr std::size_t shown = 5;
@@ -120,7 +126,7 @@ std::string last_words_text(const CaseResult& result, const Report& report) {
     for (std::size_t lines = 0; lines < shown && begin != std::string_view::npos && begin > 0; ++lines)
       begin = words.rfind('\n', begin - 1);
     if (begin != std::string_view::npos && begin > 0) words.remove_prefix(begin + 1);
-    text += fmt::format("  rank {} said last (worlds/{}/logs/rank-{}.err):\n{}", ending.rank, result.world, ending.rank,
+    text += fmt::format("  rank {} said last (worlds/{}/logs/rank-{}.err):\n{}", ending.rank, number_of(result, report), ending.rank,
                         indented(printable(words), "    "));
   }
   return text;
@@ -161,7 +167,7 @@ std::string again(const CaseResult& result, const Report& report) {
 std::string scenarios_text(const CaseResult& result, const Report& report, const TextStyle& style) {
   std::string text;
   if (!style.scenarios) return text;
-  for (const std::string& file : style.scenarios(result)) {
+  for (const std::string& file : style.scenarios(result, number_of(result, report))) {
     const auto& argv = report.head.argv;
     const std::string play = fmt::format("{} play {} --ranks {}", program(argv), shell_word(file), result.info.world_size);
     text += fmt::format("  what it played: {}\n", with_options(play, argv, {"--worker", "--subject", "--fault", "--timeout"}));
@@ -181,8 +187,8 @@ std::string world_text(const Report& report) {
   for (std::size_t i = 0; i < report.worlds.size(); ++i) {
     const auto& world = report.worlds[i];
     const auto cases = std::accumulate(counts[i].begin(), counts[i].end(), std::size_t{0});
-    text += fmt::format("world {}: {} {} of {} on {}, {} {}", i, world.size, world.size == 1 ? "rank" : "ranks", printable(world.fabric),
-                        printable(world.device), cases, cases == 1 ? "case" : "cases");
+    text += fmt::format("world {}: {} {} of {} on {}, {} {}", world.number, world.size, world.size == 1 ? "rank" : "ranks",
+                        printable(world.fabric), printable(world.device), cases, cases == 1 ? "case" : "cases");
     const char* separator = ": ";
     for (const auto verdict : all_verdicts) {
       const auto count = counts[i][static_cast<std::size_t>(verdict)];
@@ -265,11 +271,25 @@ std::string slowest_text(const Report& report) {
 std::string defects_text(const Report& report, const TextStyle& style, const Paint& paint) {
   constexpr std::size_t shown = 20;
   std::string text;
-  for (std::size_t i = 0; i < report.worlds.size(); ++i) {
-    const auto& defects = report.worlds[i].defects;
+  for (const WorldResult& world : report.worlds) {
+    const int number = world.number;
+    const auto& defects = world.defects;
     const auto few = style.verbose ? defects.size() : std::min(defects.size(), shown);
-    for (std::size_t k = 0; k < few; ++k) text += fmt::format("{} world {}: {}\n", paint(Hue::red, "EVIDENCE"), i, printable(defects[k]));
-    if (few < defects.size()) text += fmt::format("{} world {}: {} more\n", paint(Hue::red, "EVIDENCE"), i, defects.size() - few);
+    for (std::size_t k = 0; k < few; ++k)
+      text += fmt::format("{} world {}: {}\n", paint(Hue::red, "EVIDENCE"), number, printable(defects[k]));
+    if (few < defects.size()) text += fmt::format("{} world {}: {} more\n", paint(Hue::red, "EVIDENCE"), number, defects.size() - few);
+  }
+  return text;
+}
+
+/// What ranks were in the middle of when somebody ended the run.
+std::string interruptions_text(const Report& report, const Paint& paint) {
+  std::string text;
+  for (const WorldResult& world : report.worlds) {
+    const bool was_interrupted =
+        std::ranges::any_of(world.endings, [](const Ending& ending) { return ending.how == Ending::How::interrupted; });
+    if (was_interrupted && !world.explanation.empty())
+      text += fmt::format("{} world {}: {}\n", paint(Hue::yellow, "INTERRUPTED"), world.number, printable(world.explanation));
   }
   return text;
 }
@@ -325,7 +345,7 @@ std::string failure_text(const CaseResult& result, const Report& report, const T
     text += fmt::format("      rank {}, {}", result.failures.empty() ? 0 : result.failures.front().rank, duration_text(result.duration_ns));
     if (total > 1) text += fmt::format(", first of {}", total);
   } else {
-    text += fmt::format("      {}", duration_text(result.duration_ns));
+    if (result.duration_ns > 0) text += fmt::format("      {}", duration_text(result.duration_ns));  // else no rank came to its end
   }
   text += '\n';
   if (result.waiver >= 0) {
@@ -358,7 +378,7 @@ std::string failure_text(const CaseResult& result, const Report& report, const T
     text += known == style.clauses.end() ? fmt::format("  {}\n", printable(clause))
                                          : fmt::format("  {}  {}\n", printable(clause), printable(known->second));
   }
-  if (reasons_first && !explanation.empty()) text += fmt::format("  evidence: worlds/{}/evidence\n", result.world);
+  if (reasons_first && !explanation.empty()) text += fmt::format("  evidence: worlds/{}/evidence\n", number_of(result, report));
   return text + fmt::format("  again: {}\n", again(result, report)) + scenarios_text(result, report, style);
 }
 
@@ -370,7 +390,8 @@ std::string summary(const Report& report, const TextStyle& style) {
     if (is_bad(result.verdict) && result.verdict != Verdict::not_run)
       text += fmt::format("{}{}", text.empty() ? "" : "\n", failure_text(result, report, style));
   }
-  std::string rest = defects_text(report, style, paint) + not_run_text(report, style, paint) + findings_text(report, paint);
+  std::string rest = defects_text(report, style, paint) + interruptions_text(report, paint) + not_run_text(report, style, paint) +
+                     findings_text(report, paint);
   if (!style.quiet) {
     rest += skips_text(report, paint);
     for (const auto& id : report.flaky()) rest += fmt::format("{} {}\n", paint(Hue::yellow, "FLAKY"), printable(id));

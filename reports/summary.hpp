@@ -15,7 +15,8 @@ struct TextStyle {
   bool verbose = false;  ///< every case, with its measurements, the slowest ones, and failures without a limit
   bool quiet = false;    ///< failures and the last line only
   std::map<std::string, std::string> clauses;  ///< texts by clause id, where the worker's listing is at hand
-  std::function<std::vector<std::string>(const CaseResult&)> scenarios;  ///< files that hold what a case has played; none: unknown
+  /// Files that hold what a case of the world of this number has played; none: unknown.
+  std::function<std::vector<std::string>(const CaseResult&, int world)> scenarios;
 };
 
 /// One bad case; of one that is waived, by whom and why, and the rest only where all is asked for.

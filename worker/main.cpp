@@ -10,5 +10,5 @@ int main(int argc, char** argv) {
                                 .subjects = {[] { return std::make_unique<shardproof::engines::FullyShard>(); }},
                                 .faults = shardproof::declared_faults(),
                                 .profiles = shardproof::suites::profiles(),
-                                .clause_tables = {shardproof::overlap::clauses()}});
+                                .clause_tables = {shardproof::overlap::clause_table()}});
 }

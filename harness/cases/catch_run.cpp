@@ -114,6 +114,7 @@ class ReporterFactory final : public Catch::IReporterFactory {
 }  // namespace
 
 CatchRun::State::State(std::uint32_t seed) {
+  ::unsetenv("BAZEL_TEST");  // under which Catch2 would choose among its tests and write files for Bazel: that is our launcher's business
   auto& hub = Catch::getMutableRegistryHub();
   hub.registerTest(Catch::makeTestCaseInfo("", {name_of_test, ""}, {__FILE__, __LINE__}),
                    Catch::Detail::make_unique<Invoker>([this] { invoke(); }));

@@ -1,6 +1,7 @@
 #include "harness/cases/lockstep.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -26,6 +27,7 @@ class Observer final : public BodyListener {
   explicit Observer(World& world) : world_(world) {}
 
   void failed(event::AssertionFailed failure) override {
+    stay_the_rank();
     if (was_released()) return;
     ++failures_;
     const std::string what = failure.expression.empty() ? fmt::format("{}: {}", failure.macro, failure.expansion)
@@ -35,10 +37,12 @@ class Observer final : public BodyListener {
   }
 
   void left_by_assertion() override {
+    stay_the_rank();
     if (!was_released()) world_.abort(AbortReason::failed, last_failure_);
   }
 
   void left_by_exception(const std::exception_ptr& exception, const std::string& text) override {
+    stay_the_rank();
     if (was_released()) return;
     set_error(text.empty() ? "an exception without a text left the body" : text);
     world_.abort(reason_of(exception), error_);
@@ -56,6 +60,7 @@ class Observer final : public BodyListener {
   void released() override { world_.notes().calls.released = true; }
 
   void skip(std::string reason) override {
+    stay_the_rank();
     world_.notes().skip = reason;
     world_.abort(AbortReason::skipped, reason);
   }
@@ -63,6 +68,14 @@ class Observer final : public BodyListener {
   void refused(std::string what) override {
     set_error(what + ": a ranked case runs its body once, from top to bottom; parameters are cases: use each(\"key\", values…)");
     world_.abort(AbortReason::error, error_);
+  }
+
+  /// A body that forks has two ends. Only one of the two processes is the rank, whatever the other has to say.
+  void stay_the_rank() const {
+    if (::getpid() == process_) return;
+    fmt::print(stderr, "shardproof: process {} was forked by rank {} in {} and goes on as if it were the rank: it has to leave by _exit\n",
+               ::getpid(), world_.rank(), world_.notes().info->id);
+    ::_exit(1);
   }
 
   /// Of the body's failed assertions, those that are its own.
@@ -113,6 +126,7 @@ class Observer final : public BodyListener {
   }
 
   World& world_;
+  const pid_t process_ = ::getpid();
   std::uint64_t failures_ = 0;
   std::string last_failure_;
   std::string error_;
@@ -180,6 +194,7 @@ class Lockstep {
   CaseEnd run_body(const BoundCase& bound, std::uint64_t& assertions) {
     Observer observer(world_);
     const std::uint64_t passed = runner_.run([&] { bound.body(world_.self()); }, observer);
+    observer.stay_the_rank();
     assertions = passed + observer.failures();
     const BodyEnd mine = observer.end();
     world_.body_ended();

@@ -1,10 +1,17 @@
 #include "harness/cases/rank_threads.hpp"
 
+#include <fmt/format.h>
+
 #include <cstddef>
+#include <cstdio>
+#include <cstdlib>
 #include <exception>
+#include <latch>
+#include <system_error>
 #include <thread>
 #include <vector>
 
+#include "harness/protocol/ending.hpp"
 #include "harness/world/seeded_scheduler.hpp"
 
 namespace shardproof {
@@ -43,10 +50,12 @@ void rethrow_first(const std::vector<std::exception_ptr>& thrown) {
 void run_rank_threads(const WorldPlan& plan, const Premises& premises, const std::function<void(int rank)>& take_part) {
   Ends ends(plan.size);
   {
+    std::latch all_are_there(plan.size);  // before any begins: it could not be told that one is missing
     std::vector<std::jthread> ranks;
     ranks.reserve(static_cast<std::size_t>(plan.size));
     for (int rank = 0; rank < plan.size; ++rank) {
-      ranks.emplace_back([&, rank] {
+      const auto take_turns = [&, rank] {
+        all_are_there.arrive_and_wait();
         const auto index = static_cast<std::size_t>(rank);
         const Turns turns(premises.scheduler.get(), rank);
         try {
@@ -58,7 +67,14 @@ void run_rank_threads(const WorldPlan& plan, const Premises& premises, const std
           premises.control->doom({.culprit = rank, .reason = AbortReason::error, .text = error.what()});
           ends.errors[index] = std::current_exception();
         }
-      });
+      };
+      try {
+        ranks.emplace_back(take_turns);
+      } catch (const std::system_error& error) {
+        // Those that have been started wait for this one.
+        fmt::print(stderr, "shardproof: cannot start the thread of rank {} of {}: {}\n", rank, plan.size, error.what());
+        std::_Exit(rank_could_not_join);
+      }
     }
   }
   rethrow_first(ends.errors);

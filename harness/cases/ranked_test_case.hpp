@@ -108,11 +108,12 @@ const std::vector<CaseDeclaration>& declared_cases();
   static void body([[maybe_unused]] ::shardproof::Rank& rank);                                                                        \
   namespace {                                                                                                                         \
   const ::shardproof::detail::Registration SHARDPROOF_CONCAT(body, _registration) = [] {                                              \
-    using namespace ::shardproof; /* ranks, clauses, needs, … */                                                                      \
+    using namespace ::shardproof;           /* ranks, clauses, needs */                                                                         \
+    using namespace ::std::chrono_literals; /* timeout(5s) */                                                                         \
     return ::shardproof::detail::Registration(SHARDPROOF_FIRST(__VA_ARGS__), __FILE__, __LINE__, &body SHARDPROOF_REST(__VA_ARGS__)); \
   }();                                                                                                                                \
   }                                                                                                                                   \
   static void body([[maybe_unused]] ::shardproof::Rank& rank)
 #define SHARDPROOF_FIRST(first, ...) first
 #define SHARDPROOF_REST(first, ...) __VA_OPT__(, ) __VA_ARGS__
-#define RANKED_TEST_CASE(...) SHARDPROOF_RANKED_TEST_CASE(SHARDPROOF_CONCAT(ranked_test_case_, __LINE__), __VA_ARGS__)
+#define RANKED_TEST_CASE(...) SHARDPROOF_RANKED_TEST_CASE(SHARDPROOF_CONCAT(ranked_test_case_, __COUNTER__), __VA_ARGS__)

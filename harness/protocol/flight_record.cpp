@@ -44,6 +44,16 @@ std::string describe(const FlightEntry& call, const FlightRecord& record) {
 
 namespace {
 
+/// By what was done last: a call that was left without its result, the end of the body perhaps, an agreement perhaps.
+bool has_given_up(const FlightRecord& record) {
+  auto entry = record.entries.rbegin();
+  if (entry != record.entries.rend() && entry->what == What::agreement) ++entry;
+  const bool left_body = entry != record.entries.rend() && entry->what == What::body_ended;
+  if (left_body) ++entry;
+  if (entry == record.entries.rend() || entry->what != What::call) return false;
+  return entry->state == State::released || (left_body && (entry->state == State::given_up || entry->state == State::refused));
+}
+
 /// Once a rank was there it may be further: nothing of it is older than what others still wait in, or it would wait there too.
 bool has_come(const FlightRecord& record, const FlightEntry& wanted) {
   return std::ranges::any_of(record.entries, [&](const FlightEntry& theirs) {
@@ -57,11 +67,14 @@ bool has_come(const FlightRecord& record, const FlightEntry& wanted) {
 
 }  // namespace
 
+bool is_over(const std::vector<FlightRecord>& ranks) { return std::ranges::any_of(ranks, has_given_up); }
+
 std::vector<Wait> waits(const std::vector<FlightRecord>& ranks) {
+  const bool case_is_over = is_over(ranks);
   std::vector<Wait> result;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     const FlightEntry* const entry = ranks[rank].waits_in();
-    if (entry == nullptr) continue;
+    if (entry == nullptr || (case_is_over && entry->what == What::call && entry->state == State::open)) continue;
     Wait& wait = result.emplace_back();
     wait.rank = static_cast<int>(rank);
     wait.entry = entry;

@@ -75,6 +75,9 @@ struct Wait {
   bool is_for_others() const { return is_of_unknown || !missing.empty(); }
 };
 
+/// Whether the case that they are in is over for all: one of them was released from its last call, or gave up on it and left its body. Who is
+/// inside a call all the same does not wait there for anybody, it is stuck.
+bool is_over(const std::vector<FlightRecord>& ranks);
 /// Every rank that waits in something, by the records of all ranks of a world. Pure.
 std::vector<Wait> waits(const std::vector<FlightRecord>& ranks);
 /// Among them, whether others hold up this rank.

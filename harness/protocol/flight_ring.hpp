@@ -1,6 +1,6 @@
-// A rank's flight record in the control page: a ring of the last things that it did, and the groups that it belongs to. One writer, the rank;
-// it costs no system call and no reading of the clock. Whoever maps the page reads it at any time, also long after the rank
-// was killed between two stores: an entry that was being written then is left out.
+// A rank's flight record in the control page: a ring of the last things that it did, and the groups that it belongs to. One writer, the rank,
+// whom it costs no system call. Whoever maps the page reads it at any time, also long after the rank was killed between two stores: an entry
+// that was being written then is left out.
 #pragma once
 
 #include <array>

@@ -5,6 +5,7 @@
 #include <linux/magic.h>
 #include <stdlib.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -31,8 +32,11 @@ bool is_abandoned(const std::filesystem::path& directory) {
   std::error_code error;
   const auto made = std::filesystem::last_write_time(lock_of(directory), error);
   if (error || std::filesystem::file_time_type::clock::now() - made < std::chrono::minutes(1)) return false;
-  const FileDescriptor lock(::open(lock_of(directory).c_str(), O_RDONLY | O_CLOEXEC));
-  return lock && ::flock(lock.get(), LOCK_EX | LOCK_NB) == 0;
+  // Anybody may put anything there: what is no plain file of ours is not looked at, and a pipe must not hold us up.
+  const FileDescriptor lock(::open(lock_of(directory).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  struct stat status{};
+  if (!lock || ::fstat(lock.get(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_uid != geteuid()) return false;
+  return ::flock(lock.get(), LOCK_EX | LOCK_NB) == 0;
 }
 
 std::filesystem::path place_for(int world_size) {

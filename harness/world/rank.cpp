@@ -37,6 +37,11 @@ const std::string& Rank::param(std::string_view name) const {
 }
 
 template <>
+std::string Rank::param<std::string>(std::string_view name) const {
+  return param(name);
+}
+
+template <>
 bool Rank::param<bool>(std::string_view name) const {
   const std::string& text = param(name);
   if (text == "true") return true;

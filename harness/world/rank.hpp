@@ -19,9 +19,10 @@ class Rank {
 
   /// A parameter of the case, as bound in its id. Throws std::out_of_range naming it.
   const std::string& param(std::string_view name) const;
-  template <class T> T param(std::string_view name) const;  ///< bool, int, double
+  template <class T> T param(std::string_view name) const;  ///< std::string, bool, int, double
 
-  /// A number that goes into the report, e.g. ("forward_ns", 85'000'000, "ns").
+  /// A number that goes into the report, e.g. ("forward_ns", 85'000'000, "ns"). All ranks must say the same, or the case is one on which they
+  /// disagree: what differs between them is to be reduced first, or said by one rank alone.
   void measure(std::string_view name, double value, std::string_view unit);
   void measure_ns(std::string_view name, Nanoseconds value) { measure(name, static_cast<double>(value), "ns"); }
 
@@ -40,6 +41,7 @@ class Rank {
   World* world_;
 };
 
+template <> std::string Rank::param<std::string>(std::string_view name) const;
 template <> bool Rank::param<bool>(std::string_view name) const;
 template <> int Rank::param<int>(std::string_view name) const;
 template <> double Rank::param<double>(std::string_view name) const;

@@ -5,6 +5,6 @@
 
 namespace shardproof::overlap {
 
-std::string_view clauses();
+std::string_view clause_table();
 
 }  // namespace shardproof::overlap

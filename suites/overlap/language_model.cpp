@@ -8,7 +8,7 @@ namespace shardproof::overlap {
 namespace {
 
 // Training of three steps of 0.1 on values of about one, in single precision.
-constexpr Tolerance tolerance{.loss = 1e-5, .gradient = 1e-5, .parameter = 1e-5};
+constexpr Tolerance of_f32_training{.loss = 1e-5, .gradient = 1e-5, .parameter = 1e-5};
 
 }  // namespace
 
@@ -16,7 +16,7 @@ RANKED_TEST_CASE("overlap/language_model", clauses("OVL-4", "OVL-5", "OVL-6", "O
                  each("wrap", "root", "blocks"),
                  needs(Feature::timeline, Feature::fully_shard, Feature::language_model, Feature::shared_parameters)) {
   const scenario::Run run = rank.play(language_model(rank.param("wrap") == "blocks"));
-  check_training(rank, run, oracles::Arithmetic::f64, tolerance);
+  check_training(rank, run, oracles::Arithmetic::f64, of_f32_training);
   check_sound(rank, run);
   for (const int iteration : {0, 1, 2}) check_nothing_is_left(run, iteration);
 }

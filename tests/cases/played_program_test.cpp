@@ -13,10 +13,10 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-const std::string program = SHARDPROOF_PLAYED_PROGRAM;
+const std::string played_program = SHARDPROOF_PLAYED_PROGRAM;
 
 WorldRemains play(const std::string& id, const std::string& subject, const std::string& fault = {}, bool trace = false) {
-  return run_world(program, 2, {id}, {.plan = [&](WorldPlan& plan) {
+  return run_world(played_program, 2, {id}, {.plan = [&](WorldPlan& plan) {
                      plan.subject = subject;
                      plan.fault = fault;
                      plan.trace = trace;
@@ -73,7 +73,7 @@ TEST_CASE("Traces are left where they were asked for, one file for each rank and
 }
 
 TEST_CASE("A listing tells subjects, faults and clauses") {
-  const auto end = run_program(program, {"--list-json"}).front();
+  const auto end = run_program(played_program, {"--list-json"}).front();
   REQUIRE(end.exit_code == 0);
   const auto listing = nlohmann::ordered_json::parse(end.output).get<Listing>();
   CHECK(listing.suite_version == "3");

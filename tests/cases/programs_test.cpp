@@ -16,7 +16,7 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-const std::string program = SHARDPROOF_RANKED_PROGRAM;
+const std::string ranked_program = SHARDPROOF_RANKED_PROGRAM;
 
 ProgramEnd run_one(const std::string& path, std::vector<std::string> arguments) { return run_program(path, std::move(arguments)).front(); }
 
@@ -28,7 +28,7 @@ std::function<std::map<std::string, std::string>(int)> torchrun(int size) {
 }  // namespace
 
 TEST_CASE("A program lists its cases for a launcher") {
-  const auto end = run_one(program, {"--list-json"});
+  const auto end = run_one(ranked_program, {"--list-json"});
   REQUIRE(end.exit_code == 0);
   const auto listing = nlohmann::ordered_json::parse(end.output).get<Listing>();
   CHECK(listing.protocol == Listing::current_protocol);
@@ -53,19 +53,19 @@ TEST_CASE("A program lists its cases for a launcher") {
 }
 
 TEST_CASE("A program started by hand says what it is and how to run it") {
-  const auto end = run_one(program, {});
+  const auto end = run_one(ranked_program, {});
   CHECK(end.exit_code == 2);
-  CHECK_THAT(end.errors, ContainsSubstring("shardproof run --worker " + program));
-  CHECK(run_one(program, {"--help"}).exit_code == 0);
-  CHECK_THAT(run_one(program, {"--help"}).output, ContainsSubstring("--run-dir DIR"));
+  CHECK_THAT(end.errors, ContainsSubstring("shardproof run --worker " + ranked_program));
+  CHECK(run_one(ranked_program, {"--help"}).exit_code == 0);
+  CHECK_THAT(run_one(ranked_program, {"--help"}).output, ContainsSubstring("--run-dir DIR"));
 }
 
 TEST_CASE("Arguments that mean nothing are refused") {
-  CHECK(run_one(program, {"--frobnicate"}).exit_code == 2);
-  CHECK_THAT(run_one(program, {"--frobnicate"}).errors, ContainsSubstring("unknown option --frobnicate"));
-  CHECK_THAT(run_one(program, {"[quick]", "--seed", "3"}).errors,
-             ContainsSubstring("shardproof run --worker '" + program + "' '[quick]' '--seed' '3' does"));
-  CHECK_THAT(run_one(program, {"--run-dir", "x"}).errors, ContainsSubstring("the environment names no rank and size"));
+  CHECK(run_one(ranked_program, {"--frobnicate"}).exit_code == 2);
+  CHECK_THAT(run_one(ranked_program, {"--frobnicate"}).errors, ContainsSubstring("unknown option --frobnicate"));
+  CHECK_THAT(run_one(ranked_program, {"[quick]", "--seed", "3"}).errors,
+             ContainsSubstring("shardproof run --worker '" + ranked_program + "' '[quick]' '--seed' '3' does"));
+  CHECK_THAT(run_one(ranked_program, {"--run-dir", "x"}).errors, ContainsSubstring("the environment names no rank and size"));
 }
 
 TEST_CASE("Wrong declarations are named with file and line, all of them, and nothing is run") {
@@ -91,7 +91,7 @@ TEST_CASE("A plain TEST_CASE beside ranked ones is refused: it would never run")
 TEST_CASE("Under somebody else's launcher the ranks make the world themselves") {
   const TemporaryDirectory directory;
   const auto run = directory.path() / "run";
-  const auto ends = run_program(program, {"--run-dir", run.string(), "--seed", "7", "ends/passed", "ends/thrown"}, 2, torchrun(2));
+  const auto ends = run_program(ranked_program, {"--run-dir", run.string(), "--seed", "7", "ends/passed", "ends/thrown"}, 2, torchrun(2));
   const WorldDirectory world = RunDirectory{run}.world(0);
   for (std::size_t rank = 0; rank < ends.size(); ++rank) {
     INFO(ends[rank].errors);
@@ -111,7 +111,7 @@ TEST_CASE("Under somebody else's launcher the ranks make the world themselves") 
   CHECK(std::filesystem::exists(run / "listing.json"));
 
   SECTION("a run directory serves once") {
-    for (const auto& end : run_program(program, {"--run-dir", run.string(), "ends/passed"}, 2, torchrun(2))) {
+    for (const auto& end : run_program(ranked_program, {"--run-dir", run.string(), "ends/passed"}, 2, torchrun(2))) {
       CHECK(end.exit_code == 3);
       CHECK_THAT(end.errors, ContainsSubstring("a fresh --run-dir"));
     }
@@ -121,18 +121,18 @@ TEST_CASE("Under somebody else's launcher the ranks make the world themselves") 
 TEST_CASE("Under somebody else's launcher a filter that selects nothing is every rank's error at once, and uses nothing up") {
   const TemporaryDirectory directory;
   const auto run = directory.path() / "run";
-  for (const auto& end : run_program(program, {"--run-dir", run.string(), "nothing/*"}, 2, torchrun(2))) {
+  for (const auto& end : run_program(ranked_program, {"--run-dir", run.string(), "nothing/*"}, 2, torchrun(2))) {
     CHECK(end.exit_code == 2);
     CHECK_THAT(end.errors, ContainsSubstring("\"nothing/*\" matches none"));
   }
-  for (const auto& end : run_program(program, {"--run-dir", run.string(), "ends/passed"}, 2, torchrun(2))) CHECK(end.exit_code == 0);
+  for (const auto& end : run_program(ranked_program, {"--run-dir", run.string(), "ends/passed"}, 2, torchrun(2))) CHECK(end.exit_code == 0);
 }
 
 TEST_CASE("Under somebody else's launcher every rank hears at once why rank 0 could make no world") {
   const TemporaryDirectory directory;
   const auto run = directory.path() / "run";
   std::filesystem::create_directories(RunDirectory{run}.world(0).root);
-  for (const auto& end : run_program(program, {"--run-dir", run.string(), "ends/passed"}, 2, torchrun(2))) {
+  for (const auto& end : run_program(ranked_program, {"--run-dir", run.string(), "ends/passed"}, 2, torchrun(2))) {
     CHECK(end.exit_code == 3);
     CHECK_THAT(end.errors, ContainsSubstring("exists: give every run a fresh --run-dir"));
   }

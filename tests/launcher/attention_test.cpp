@@ -21,12 +21,6 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-Exit code(int number) { return {.signalled = false, .code = number}; }
-
-Said call(const std::vector<std::string>& arguments, const Setting& setting = {}) {
-  return shardproof::launcher::testing::shardproof(arguments, setting);
-}
-
 /// The number behind `words` in a text, 0 as long as there is none.
 pid_t number_behind(const std::string& text, const std::string& words) {
   const auto at = text.find(words);
@@ -75,8 +69,8 @@ TEST_CASE("a rank waits for a debugger, stops in it before its first case, and i
   bool is_forbidden = false;
   Setting setting;
   setting.meanwhile = [&](Process&, const std::function<std::string()>& said) {
-    REQUIRE(eventually([&] { return number_behind(said(), "rank 1 is process ") != 0; }));
-    const pid_t rank = number_behind(said(), "rank 1 is process ");
+    REQUIRE(eventually([&] { return number_behind(said(), "rank 1 is in process ") != 0; }));
+    const pid_t rank = number_behind(said(), "rank 1 is in process ");
     CHECK_FALSE(std::filesystem::exists(directory / "run/report.json"));
     if (::ptrace(PTRACE_ATTACH, rank, nullptr, nullptr) != 0) {
       is_forbidden = errno == EPERM;
@@ -96,9 +90,18 @@ TEST_CASE("a rank waits for a debugger, stops in it before its first case, and i
   if (is_forbidden) SKIP("nobody may look at processes here");
   INFO(said.out << said.err);
   CHECK(said.end == code(0));
-  CHECK_THAT(said.out, ContainsSubstring("waits for a debugger before its first case: gdb -p "));
+  CHECK_THAT(said.out, ContainsSubstring("waiting for a debugger before its first case: gdb -p "));
 
   const Said refused = call({"run", "good/stays", "--debug", "2", "--worker", trouble_program().string()});
   CHECK(refused.end == code(2));
   CHECK(refused.err == "shardproof: --debug 2: no selected case has that rank\n");
+}
+
+TEST_CASE("doctor says of everything whether it is fine, and ends well where runs are possible") {
+  const Said said = call({"doctor"});
+  CHECK(said.end == code(0));
+  for (const char* what :
+       {"kernel: Linux", "cores: ", "memory file system: ", "output: ", "open files: ", "stacks of ranks that hang: ", "GPU: "})
+    CHECK_THAT(said.out, ContainsSubstring(what));
+  CHECK(call({"doctor", "x"}).err == "shardproof: 'x' is too much: shardproof doctor\n");
 }

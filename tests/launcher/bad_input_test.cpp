@@ -11,12 +11,6 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-Exit code(int number) { return {.signalled = false, .code = number}; }
-
-Said call(const std::vector<std::string>& arguments, const Setting& setting = {}) {
-  return shardproof::launcher::testing::shardproof(arguments, setting);
-}
-
 /// `run` of the troubled program; the message of a refusal, which must leave no output behind.
 std::string refused(std::vector<std::string> arguments, int expected = 2) {
   TemporaryDirectory directory;

@@ -11,7 +11,7 @@
 
 namespace shardproof::launcher::testing {
 
-Said shardproof(const std::vector<std::string>& arguments, const Setting& setting) {
+Said call(const std::vector<std::string>& arguments, const Setting& setting) {
   const TemporaryDirectory place;
   const FileDescriptor out(::open((place / "out").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
   const FileDescriptor err(::open((place / "err").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
@@ -42,7 +42,7 @@ nlohmann::json report_of(const std::filesystem::path& run_directory) {
   return nlohmann::json::parse(text_of(run_directory / "report.json"));
 }
 
-std::map<std::string, std::string> verdicts(const std::filesystem::path& run_directory) {
+Verdicts verdicts(const std::filesystem::path& run_directory) {
   std::map<std::string, std::string> result;
   const nlohmann::json report = report_of(run_directory);
   for (const auto& one : report.at("cases")) result[one.at("id")] = one.at("verdict");

@@ -20,6 +20,8 @@ inline std::ostream& operator<<(std::ostream& out, const Exit& end) { return out
 
 namespace shardproof::launcher::testing {
 
+inline Exit code(int number) { return {.signalled = false, .code = number}; }
+
 struct Said {
   Exit end;
   std::string out, err;
@@ -34,13 +36,14 @@ struct Setting {
 };
 
 /// `shardproof ARGUMENTS…` in an empty directory of its own.
-Said shardproof(const std::vector<std::string>& arguments, const Setting& setting = {});
+Said call(const std::vector<std::string>& arguments, const Setting& setting = {});
 
 /// The program of troubled cases.
 std::filesystem::path trouble_program();
 
-/// The verdicts of a report, by case id.
-std::map<std::string, std::string> verdicts(const std::filesystem::path& run_directory);
+/// Of a report, by case id.
+using Verdicts = std::map<std::string, std::string>;
+Verdicts verdicts(const std::filesystem::path& run_directory);
 nlohmann::json report_of(const std::filesystem::path& run_directory);
 
 /// Until `found` holds; false after a minute.

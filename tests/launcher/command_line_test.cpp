@@ -10,11 +10,9 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-Exit code(int number) { return {.signalled = false, .code = number}; }
-
 /// What standard error says after `shardproof: `.
-std::string refused(const std::vector<std::string>& arguments) {
-  const Said said = shardproof::launcher::testing::shardproof(arguments);
+std::string complaint(const std::vector<std::string>& arguments) {
+  const Said said = call(arguments);
   CHECK(said.end == code(2));
   CHECK(said.out.empty());
   CHECK(said.err.starts_with("shardproof: "));
@@ -23,7 +21,7 @@ std::string refused(const std::vector<std::string>& arguments) {
 }
 
 std::string help(const std::vector<std::string>& arguments) {
-  const Said said = shardproof::launcher::testing::shardproof(arguments);
+  const Said said = call(arguments);
   CHECK(said.end == code(0));
   CHECK(said.err.empty());
   return said.out;
@@ -32,28 +30,29 @@ std::string help(const std::vector<std::string>& arguments) {
 }  // namespace
 
 TEST_CASE("a command that does not exist is answered with those that do") {
-  CHECK(refused({"rum"}) == "unknown command 'rum'; known: run, list, faults, merge, diff, doctor, explain, play, stable\n");
-  CHECK(refused({}) ==
+  CHECK(complaint({"rum"}) == "unknown command 'rum'; known: run, list, faults, merge, diff, doctor, explain, play, stable\n");
+  CHECK(complaint({}) ==
         "which command? There are run, list, faults, merge, diff, doctor, explain, play, stable (`shardproof --help` explains them)\n");
-  CHECK(refused({"--rum"}) == "unknown option --rum (`shardproof --help` lists them)\n");
+  CHECK(complaint({"--rum"}) == "unknown option --rum (`shardproof --help` lists them)\n");
 }
 
 TEST_CASE("what a command lacks or has too much of is said in its own words") {
-  CHECK(refused({"diff", "a"}) == "diff takes both: shardproof diff BEFORE AFTER\n");
-  CHECK(refused({"diff"}) == "diff takes both: shardproof diff BEFORE AFTER\n");
-  CHECK(refused({"diff", "a", "b", "c"}) == "'c' is too much: shardproof diff BEFORE AFTER\n");
-  CHECK(refused({"merge"}) == "merge takes: shardproof merge DIRECTORY\n");
-  CHECK(refused({"stable", "a", "--json"}) == "unknown option --json (`shardproof stable --help` lists them)\n");
-  CHECK(refused({"run", "--seed"}) == "--seed needs one value (`shardproof run --help` explains it)\n");
-  CHECK(refused({"run", "-q", "-v"}) == "--quiet excludes --verbose (`shardproof run --help` lists the options)\n");
+  CHECK(complaint({"diff", "a"}) == "diff takes both: shardproof diff BEFORE AFTER\n");
+  CHECK(complaint({"diff"}) == "diff takes both: shardproof diff BEFORE AFTER\n");
+  CHECK(complaint({"diff", "a", "b", "c"}) == "'c' is too much: shardproof diff BEFORE AFTER\n");
+  CHECK(complaint({"merge"}) == "merge takes: shardproof merge DIRECTORY\n");
+  CHECK(complaint({"stable", "a", "--json"}) == "unknown option --json (`shardproof stable --help` lists them)\n");
+  CHECK(complaint({"run", "--seed"}) == "--seed needs one value (`shardproof run --help` explains it)\n");
+  CHECK(complaint({"run", "-q", "-v"}) == "--quiet excludes --verbose (`shardproof run --help` lists the options)\n");
 }
 
 TEST_CASE("values are refused before a worker is asked") {
-  CHECK(refused({"run", "--worker", "/nowhere", "--seed", "-1"}) == "--seed -1: a whole number from 0 to 18446744073709551615\n");
-  CHECK(refused({"run", "--worker", "/nowhere", "--max-skips", "-1"}) == "--max-skips -1: a whole number from 0 to 18446744073709551615\n");
-  CHECK(refused({"run", "--worker", "/nowhere", "--ranks", "2,,3"}) ==
+  CHECK(complaint({"run", "--worker", "/nowhere", "--seed", "-1"}) == "--seed -1: a whole number from 0 to 18446744073709551615\n");
+  CHECK(complaint({"run", "--worker", "/nowhere", "--max-skips", "-1"}) ==
+        "--max-skips -1: a whole number from 0 to 18446744073709551615\n");
+  CHECK(complaint({"run", "--worker", "/nowhere", "--ranks", "2,,3"}) ==
         "--ranks 2,,3: a world has 1 to 1024 ranks; several sizes are given as 2,4\n");
-  CHECK(refused({"merge", "x", "--max-skips", "many"}) == "--max-skips many: a whole number from 0 to 18446744073709551615\n");
+  CHECK(complaint({"merge", "x", "--max-skips", "many"}) == "--max-skips many: a whole number from 0 to 18446744073709551615\n");
 }
 
 TEST_CASE("each command's help tells its own arguments and exit codes") {

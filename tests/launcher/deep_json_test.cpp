@@ -13,16 +13,12 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-Exit code(int number) { return {.signalled = false, .code = number}; }
-
 std::string nested(std::size_t depth) { return std::string(depth, '[') + std::string(depth, ']'); }
 
 /// What the command says of a document that has a field of `depth` brackets more.
 std::string with_deep_field(std::string document, std::size_t depth = 200'000) {
   return document.insert(document.find('{') + 1, "\"unknown\": " + nested(depth) + ", ");
 }
-
-Said call(const std::vector<std::string>& arguments) { return shardproof::launcher::testing::shardproof(arguments); }
 
 }  // namespace
 

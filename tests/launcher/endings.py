@@ -5,10 +5,12 @@
     endings.py LAUNCHER PROGRAM --table       tries all, and prints the table with the times that were measured
 """
 import dataclasses
+import datetime
 import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -31,6 +33,8 @@ class Way:
     prelude: str = ""
     signal: int = 0  # to the launcher, as soon as the ranks wait
     others: str = "passed"  # what becomes of the other cases
+    clock_set_back: bool = False  # for the launcher and its ranks, by an hour whenever they look at it
+    processes: int = 0  # that its user may have, the launcher among them; 0: any number
 
 
 def dies(what, case, says, **rest):
@@ -78,6 +82,8 @@ WAYS = [
     fails("a body that swallows its release", "fails/swallows_its_release[W=2]", "failed", r"^rank\.world\(\)\.size\(\) == 3$"),
     fails("a rank that comes too late", "fails/gives_up_waiting[W=2]", "error",
           r"rank 0: barrier #0 in group world: after 3 s there is no sign of rank 1 \(no call yet\)$"),
+    fails("memory of its device that its subject keeps", "fails/is_not_quiet_at_its_end[W=2]", "error",
+          r"^not quiet at its end: the subject left 64 bytes of device memory alive$"),
     fails("a SECTION", "fails/has_a_section[W=2]", "error", r"^SECTION \"of its own\" at .*a ranked case runs its body once"),
     fails("a GENERATE", "fails/has_a_generator[W=2]", "error", r"^GENERATE: a ranked case runs its body once"),
     fails("a skip that one rank asks for", "skip/asked_by_one[W=3]", "skipped", r"^no paper$", code=0),
@@ -89,10 +95,16 @@ WAYS = [
     hangs("asleep, and deaf to SIGTERM", "hang/ignores_sigterm[W=2]", r"^rank 1 never entered barrier #0 in group world"),
     hangs("asleep, with a handler for SIGTERM", "hang/exits_when_asked[W=2]", r"^rank 1 never entered barrier #0 in group world"),
     hangs("stopped by SIGSTOP", "hang/stopped[W=2]", r"^rank 1 never entered all_reduce #1 of 3 f32 \(sum\) \"after the stop\" in group world"),
+    hangs("inside a collective that all have entered", "hang/inside_a_collective[W=3]",
+          r"^rank 1 is in hang/inside_a_collective\[W=3\] inside barrier #0 in group world, which all have entered since .* s$",
+          options=("--timeout", "2")),
     hangs("in a destructor", "hang/in_a_destructor[W=3]", r"^rank 2 never came to the end of the case \(ranks 0, 1 wait since .* s\)"),
     hangs("calls without an end", "hang/slow_not_stuck[W=2]", r"in hang/slow_not_stuck\[W=2\] .*; it went on meanwhile .*: slow, not stuck"),
     hangs("longer than a case gives itself", "hang/soon_told[W=2]", r"^rank 0 never came to the end of the case", options=()),
     # Before the first case, and after the last one
+    Way("never joins its world", "", "hung", 3, r"^rank 1 did not join its world within 30 s$", trouble="never joins", others="not_run"),
+    Way("does not end after its last case", "", "passed", 4, r"^rank 1 has left its world, and its process does not end$",
+        trouble="never leaves"),
     Way("cannot join its world", "", "not_run", 3, r"^rank 1 ended with exit code 3 before its first case:\nno place for me here",
         trouble="refuses to join", others="not_run"),
     Way("exit(0) before it joins", "", "crashed", 3, r"^rank 1 ended with exit code 0 before its first case, saying nothing", trouble="vanishes",
@@ -115,9 +127,13 @@ WAYS = [
         r"^rank 1 exited with code 5 at the end of loud/closes_its_descriptors\[W=2\] after barrier #0 in group world"),
     # Disorder that costs nothing
     Way("three megabytes on standard error", "loud/floods[W=2]", "passed", 0, ""),
+    Way("a gigabyte on standard error", "loud/floods_a_gigabyte[W=2]", "passed", 0, ""),
     Way("a child left behind in its group", "loud/forks[W=2]", "passed", 0, ""),
     Way("a child left behind in a session of its own", "loud/leaves_a_child[W=2]", "passed", 0, ""),
+    Way("a daemon without its rank's environment", "loud/leaves_a_daemon[W=2]", "passed", 0, ""),
+    Way("a forked child that comes back from the body", "loud/comes_back_twice[W=2]", "passed", 0, ""),
     Way("another working directory", "loud/changes_directory[W=2]", "passed", 0, ""),
+    Way("a wall clock that is set back", "good/meets[W=2]", "passed", 0, "", clock_set_back=True),
     # The launcher's own end
     Way("Ctrl-C", "bad/waits[W=2]", "not_run", 130, r"interrupted; the report holds what was done until then", signal=signal.SIGINT,
         options=("--timeout", "60")),
@@ -125,6 +141,9 @@ WAYS = [
         signal=signal.SIGTERM, options=("--timeout", "60")),
     Way("SIGKILL to the launcher, then merge", "bad/waits[W=2]", "not_run", 5, r"has a stream without an end, and nobody saw how its process ended", signal=signal.SIGKILL, options=("--timeout", "60")),
     Way("too few file descriptors", "", "not_run", 3, r"open files|Too many open files", prelude="ulimit -n 12;", others="not_run"),
+    Way("no process for a rank", "", "not_run", 3, r"rank 1 was not started: cannot start .*ulimit -u.*Resource temporarily unavailable", processes=2, others="not_run"),
+    Way("no thread for a rank", "", "not_run", 3, r"cannot start the thread of rank 1 of 2", processes=3,
+        options=("--fabric", "thread"), others="not_run"),
 ]
 
 
@@ -137,15 +156,18 @@ class Outcome:
         cases = [way.case] if way.case else []
         command = [LAUNCHER, "run", *cases, *ALL_WELL, *way.options, "--worker", PROGRAM, "--out", str(run)]
         environment = {"PATH": os.environ["PATH"], "TROUBLE": way.trouble}
-        if way.prelude:
+        user = {}
+        if way.clock_set_back:
+            environment["LD_PRELOAD"] = str(pathlib.Path(PROGRAM).with_name("libclock_set_back.so"))
+        if way.processes:
+            command, user = self.as_another_user(command, way.processes)
+        elif way.prelude:
             command = ["/bin/bash", "-c", way.prelude + ' exec "$0" "$@"', *command]
-        began = time.monotonic()
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, cwd=folder)
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, cwd=folder, **user)
         if way.signal:
             self.wait_for(run)
             process.send_signal(way.signal)
         self.out, self.err = process.communicate(timeout=120)
-        self.took = time.monotonic() - began
         self.code = process.returncode
         if way.signal == signal.SIGKILL:
             merged = subprocess.run([LAUNCHER, "merge", str(run)], capture_output=True, text=True, timeout=60)
@@ -153,6 +175,14 @@ class Outcome:
         report = run / "report.json"
         self.report = json.loads(report.read_text()) if report.exists() else {"cases": [], "worlds": []}
         self.run = run
+
+    def as_another_user(self, command, processes):
+        """The command for a user who has no other processes, and what Popen needs for it: the limit is one of users, and root has none."""
+        user = 60000 + os.getpid() % 5000
+        os.chown(self.folder, user, user)
+        own = {program: shutil.copy(program, self.folder) for program in (LAUNCHER, PROGRAM)}  # there this user may read them
+        limited = ["/bin/bash", "-c", f'ulimit -u {processes}; exec "$0" "$@"', *(own.get(word, word) for word in command)]
+        return limited, {"user": user, "group": user, "extra_groups": []}
 
     @staticmethod
     def wait_for(run):
@@ -227,21 +257,30 @@ class Endings(unittest.TestCase):
     def test_every_way_ends_as_it_should(self):
         for way in WAYS:
             with self.subTest(way.what), tempfile.TemporaryDirectory() as folder:
+                if way.processes and os.geteuid() != 0:
+                    self.skipTest("only root can run something as a user who has no processes")
                 outcome = Outcome(way, folder)
                 context = f"{outcome.out}\n{outcome.err}"
                 self.assertEqual(outcome.code, way.code, context)
-                first = way.case or ("good/stays[W=2]" if way.verdict == "crashed" else "many/rounds[W=2,n=0]")
+                first = way.case or ("good/stays[W=2]" if way.verdict in ("crashed", "hung") else "many/rounds[W=2,n=0]")
                 self.assertEqual(outcome.case(first)["verdict"], way.verdict, context)
                 for case in ALL_WELL:
                     if way.case != case and not (way.case == "" and way.verdict not in ("passed", "not_run")):
                         self.assertEqual(outcome.case(case)["verdict"], way.others, context)
                 if way.says:
                     self.assertTrue(best(way, outcome), f"{outcome.told(way)}\n{context}")
+                if way.clock_set_back:
+                    self.assert_looked_at_the_clock(outcome, context)
                 freed = outcome.freed_ms()
                 if freed is not None and way.verdict != "hung" and "gives_up" not in way.case:
                     self.assertLess(freed, 5000, context)  # a time that a busy machine cannot miss: speed is measured elsewhere
                 if way.verdict in ("crashed", "hung") and way.case:
                     self.explained_again(outcome)
+
+    def assert_looked_at_the_clock(self, outcome, context):
+        """Else it was not set back."""
+        started = datetime.datetime.strptime(outcome.report["run"]["started"], "%Y-%m-%dT%H:%M:%S%z")
+        self.assertLess(started, datetime.datetime.now(datetime.timezone.utc) - datetime.timedelta(minutes=50), context)
 
     def explained_again(self, outcome):
         for world in outcome.run.glob("worlds/*/evidence/flight.json"):
@@ -258,7 +297,8 @@ class Endings(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    LAUNCHER, PROGRAM, last = sys.argv[1:4]
+    LAUNCHER, PROGRAM = map(os.path.abspath, sys.argv[1:3])
+    last = sys.argv[3]
     if last == "--table":
         print(table())
     else:

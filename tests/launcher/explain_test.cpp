@@ -9,14 +9,6 @@ using namespace shardproof::launcher::testing;
 using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::StartsWith;
 
-namespace {
-
-Exit code(int number) { return {.signalled = false, .code = number}; }
-
-Said call(const std::vector<std::string>& arguments) { return shardproof::launcher::testing::shardproof(arguments); }
-
-}  // namespace
-
 TEST_CASE("explain says of a kept run, world or evidence folder what the run has said") {
   TemporaryDirectory directory;
   for (const char* name : {"bad/segfault[W=2]", "bad/exits[W=2,code=0]", "bad/hangs[W=2]"}) {
@@ -52,4 +44,17 @@ TEST_CASE("explain has nothing to say of worlds that ended in order, and refuses
   said = call({"explain", run.string()});
   CHECK(said.end == code(5));
   CHECK_THAT(said.err, ContainsSubstring("worlds/0") && ContainsSubstring("taken_ns"));
+}
+
+TEST_CASE("a flight record that cannot be read hides nothing else of its world") {
+  TemporaryDirectory directory;
+  const auto run = directory / "run";
+  call({"run", "bad/killed", "good/stays", "--worker", trouble_program().string(), "--out", run.string()});
+  const Verdicts before = verdicts(run);
+  write_text(run / "worlds/0/evidence/flight.json", "{");
+  const Said said = call({"merge", run.string()});
+  INFO(said.out << said.err);
+  CHECK(verdicts(run) == before);
+  CHECK(said.end == code(4));
+  CHECK_THAT(said.out, ContainsSubstring("its flight record") && ContainsSubstring("cannot be read"));
 }

@@ -10,11 +10,9 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-Exit code(int number) { return {.signalled = false, .code = number}; }
-
 Said faults(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), {"faults", "--worker", SHARDPROOF_FAULTY_PROGRAM});
-  return shardproof::launcher::testing::shardproof(arguments);
+  return call(arguments);
 }
 
 }  // namespace

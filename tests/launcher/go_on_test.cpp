@@ -16,18 +16,9 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-using Verdicts = std::map<std::string, std::string>;
-
-Exit code(int number) { return {.signalled = false, .code = number}; }
-
-Said call(std::vector<std::string> arguments, const Setting& setting = {}) {
-  if (arguments.front() == "run") arguments.insert(arguments.end(), {"--worker", trouble_program().string()});
-  return shardproof::launcher::testing::shardproof(arguments, setting);
-}
-
 Said run(const std::filesystem::path& out, std::vector<std::string> arguments, const Setting& setting = {}) {
   arguments.insert(arguments.begin(), "run");
-  arguments.insert(arguments.end(), {"--out", out.string()});
+  arguments.insert(arguments.end(), {"--worker", trouble_program().string(), "--out", out.string()});
   return call(arguments, setting);
 }
 
@@ -177,7 +168,7 @@ TEST_CASE("a merge knows which world answers for a case, and when a world has ot
   write_text(fresh, plan.dump());
   Said said = call({"merge", (directory / "run").string()});
   CHECK(said.end == code(4));
-  CHECK_THAT(said.err, ContainsSubstring("worlds/1/plan.json has other cases than") && ContainsSubstring("worlds/0/plan.json says"));
+  CHECK_THAT(said.err, ContainsSubstring("worlds/1/plan.json has other cases than") && ContainsSubstring("run/plan.json says"));
   CHECK(verdicts(directory / "run").at("many/rounds[W=2,n=0]") == "not_run");
 
   // As a launcher leaves it that is killed before it begins the fresh world.
@@ -186,4 +177,28 @@ TEST_CASE("a merge knows which world answers for a case, and when a world has ot
   CHECK(said.end == code(4));
   CHECK(verdicts(directory / "run").at("bad/killed[W=2]") == "crashed");
   CHECK(report_of(directory / "run").at("summary").at("not_run") == 10);
+}
+
+TEST_CASE("a merge counts every case once, also when nobody knows any more what was planned") {
+  TemporaryDirectory directory;
+  run(directory / "run", {"bad/killed", "many"});
+  const Verdicts seen = verdicts(directory / "run");
+  std::filesystem::remove(directory / "run/plan.json");
+  CHECK(call({"merge", (directory / "run").string()}).end == code(4));
+  CHECK(verdicts(directory / "run") == seen);
+  CHECK(report_of(directory / "run").at("summary").at("cases") == 11);
+}
+
+TEST_CASE("a merge keeps what ran in a fresh world when the plan of the world before it is lost") {
+  TemporaryDirectory directory;
+  run(directory / "run", {"bad/killed", "many"});
+  write_text(directory / "run/worlds/0/plan.json", "x");
+  const Said said = call({"merge", (directory / "run").string()});
+  INFO(said.out << said.err);
+  CHECK(said.end == code(5));
+  const Verdicts seen = verdicts(directory / "run");
+  CHECK(seen.size() == 11);
+  CHECK(seen.at("bad/killed[W=2]") == "not_run");
+  CHECK(report_of(directory / "run").at("summary").at("passed") == 10);
+  CHECK_THAT(said.out, ContainsSubstring("world 1: 2 ranks of shm on sim, 10 cases: 10 passed"));
 }

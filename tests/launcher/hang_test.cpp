@@ -17,8 +17,6 @@ using namespace std::chrono_literals;
 
 namespace {
 
-Exit code(int number) { return {.signalled = false, .code = number}; }
-
 struct Hung {
   Said said;
   std::string explanation;
@@ -28,8 +26,8 @@ struct Hung {
 /// A run of one case that hangs, and then of one that passes.
 Hung hang(const std::filesystem::path& out, const std::string& id, const std::string& timeout = "0.5") {
   Hung hung;
-  hung.said = shardproof::launcher::testing::shardproof(
-      {"run", id, "many/rounds[W=2,n=0]", "--timeout", timeout, "--worker", trouble_program().string(), "--out", out.string()});
+  hung.said =
+      call({"run", id, "many/rounds[W=2,n=0]", "--timeout", timeout, "--worker", trouble_program().string(), "--out", out.string()});
   INFO(hung.said.out << hung.said.err);
   CHECK(hung.said.end == code(4));
   CHECK(verdicts(out) == std::map<std::string, std::string>{{id, "hung"}, {"many/rounds[W=2,n=0]", "passed"}});
@@ -85,7 +83,7 @@ TEST_CASE("a rank that hangs behind its last collective is told by those who wai
 
 TEST_CASE("a rank that makes call after call is slow, not stuck") {
   TemporaryDirectory directory;
-  const Said said = shardproof::launcher::testing::shardproof(
+  const Said said = call(
       {"run", "hang/slow_not_stuck", "--timeout", "0.4", "--worker", trouble_program().string(), "--out", (directory / "run").string()});
   CHECK(said.end == code(4));
   CHECK(verdicts(directory / "run").at("hang/slow_not_stuck[W=2]") == "hung");
@@ -96,7 +94,7 @@ TEST_CASE("a case has its own time, which the command line overrides") {
   const auto run = [&](const char* out, std::vector<std::string> arguments) {
     arguments.insert(arguments.begin(), "run");
     arguments.insert(arguments.end(), {"--worker", trouble_program().string(), "--out", (directory / out).string()});
-    return shardproof::launcher::testing::shardproof(arguments);
+    return call(arguments);
   };
   Said said = run("own", {"hang/soon_told"});
   CHECK(said.end == code(4));
@@ -122,18 +120,24 @@ TEST_CASE("a rank that does not end after its last case costs no result, and is 
   CHECK(merger.close_world().front().verdict == reports::Verdict::passed);
   const reports::Report report = merger.finish();
   CHECK(reports::exit_code(report) == 4);
-  CHECK_THAT(report.worlds.at(0).explanation, ContainsSubstring("rank 1 ") && ContainsSubstring("after it had left its world"));
+  CHECK_THAT(report.worlds.at(0).explanation, ContainsSubstring("rank 1 has left its world, and its process does not end"));
+}
+
+TEST_CASE("a rank that has left its process group is ended all the same") {
+  TemporaryDirectory directory;
+  const Hung hung = hang(directory / "run", "hang/in_another_group[W=2]");
+  CHECK_THAT(hung.said.out, !ContainsSubstring("is left behind"));
 }
 
 TEST_CASE("the stacks of every rank are kept where a tool for them is installed, and why not where none is") {
   TemporaryDirectory directory;
   hang(directory / "run", "hang/spins[W=2]");
   const std::string stacks = text_of(evidence(directory / "run") / "rank-1.stacks");
-  const char* const path = std::getenv("PATH");
-  if (find_stack_tool(path == nullptr ? "" : path)) {
+  if (find_stack_tool(std::getenv("PATH"))) {
     CHECK_THAT(stacks, ContainsSubstring("ranked_test_case_") && ContainsSubstring("main"));
   } else {
     CHECK_THAT(stacks, ContainsSubstring("neither eu-stack (package elfutils) nor gdb is installed"));
   }
   CHECK_FALSE(find_stack_tool("/nowhere:/neither"));
+  CHECK_FALSE(find_stack_tool(nullptr));
 }

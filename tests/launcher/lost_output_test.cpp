@@ -19,16 +19,6 @@ using namespace shardproof::launcher;
 using namespace shardproof::launcher::testing;
 using Catch::Matchers::ContainsSubstring;
 
-namespace {
-
-Exit code(int number) { return {.signalled = false, .code = number}; }
-
-Said call(const std::vector<std::string>& arguments, const Setting& setting = {}) {
-  return shardproof::launcher::testing::shardproof(arguments, setting);
-}
-
-}  // namespace
-
 TEST_CASE("standard output that cannot be written is output that is unusable, whatever the command") {
   if (!std::filesystem::exists("/dev/full")) SKIP("no /dev/full here");
   TemporaryDirectory directory;
@@ -70,6 +60,23 @@ TEST_CASE("a reader that has had enough is no error") {
   }
 }
 
+TEST_CASE("a reader that does not read holds up neither the run nor whoever wants to end it") {
+  std::array<int, 2> ends{};
+  REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
+  const FileDescriptor in(ends[0]), out(ends[1]), err(::open("/dev/null", O_WRONLY | O_CLOEXEC));
+  TemporaryDirectory directory;
+  Process process = Process::spawn({.program = SHARDPROOF_LAUNCHER,
+                                    .arguments = {"run", "loud/floods", "bad/hangs", "--worker", trouble_program().string(), "--output",
+                                                  "0,1", "--timeout", "0.5", "--out", (directory / "run").string()},
+                                    .environment = {"PATH=/usr/bin:/bin"},
+                                    .standard_output = out.get(),
+                                    .standard_error = err.get()});
+  CHECK(eventually([&] { return std::filesystem::exists(directory / "run/report.json"); }));
+  CHECK(verdicts(directory / "run") == Verdicts{{"loud/floods[W=2]", "passed"}, {"bad/hangs[W=2]", "hung"}});
+  process.signal_group(SIGTERM);  // it waits for somebody who reads
+  CHECK(process.wait(std::chrono::steady_clock::now() + std::chrono::minutes(1)) == Exit{.signalled = true, .code = SIGTERM});
+}
+
 TEST_CASE("files that may not grow end with 2, and not by the signal for it") {
   TemporaryDirectory directory;
   Said said = call({"run", "many", "--repeat", "1000", "--worker", trouble_program().string(), "--out", (directory / "run").string()},
@@ -84,7 +91,7 @@ TEST_CASE("files that may not grow end with 2, and not by the signal for it") {
 }
 
 TEST_CASE("whatever signal asks a run to end, its ranks and their meeting place go with it") {
-  for (const int number : {SIGQUIT, SIGXCPU, SIGUSR1}) {
+  for (const int number : {SIGQUIT, SIGXCPU, SIGUSR1, SIGPWR}) {
     TemporaryDirectory directory;
     std::string meeting_place;
     Setting setting;

@@ -2,23 +2,14 @@
 #include <catch2/catch_test_macros.hpp>
 #include <string>
 
-#include "launcher/launcher.hpp"
 #include "launcher/option_values.hpp"
+#include "tests/launcher/refusal.hpp"
 
 using namespace shardproof::launcher;
+using namespace shardproof::launcher::testing;
 using namespace std::chrono_literals;
 
 namespace {
-
-std::string refusal(const auto& action) {
-  try {
-    action();
-  } catch (const CommandError& error) {
-    CHECK(error.code() == usage);
-    return error.what();
-  }
-  return "accepted";
-}
 
 std::string refused_seed(const std::string& text) {
   return refusal([&] { whole_number("--seed", text, 0, ~std::uint64_t{0}); });

@@ -15,6 +15,7 @@
 #include "launcher/launcher.hpp"
 #include "launcher/machine.hpp"
 #include "launcher/output.hpp"
+#include "tests/launcher/refusal.hpp"
 #include "tests/launcher/temporary.hpp"
 
 using namespace shardproof;
@@ -23,16 +24,6 @@ using namespace shardproof::launcher::testing;
 using Catch::Matchers::ContainsSubstring;
 
 namespace {
-
-std::string refusal(const auto& action) {
-  try {
-    action();
-  } catch (const CommandError& error) {
-    CHECK(error.code() == usage);
-    return error.what();
-  }
-  return "accepted";
-}
 
 /// The process's own, for as long as this lives.
 class WorkingDirectory {

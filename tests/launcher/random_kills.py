@@ -156,7 +156,7 @@ def main(runs, seed):
 
 
 if __name__ == "__main__":
-    LAUNCHER, PROGRAM = sys.argv[1:3]
+    LAUNCHER, PROGRAM = map(os.path.abspath, sys.argv[1:3])
     RUNS = int(sys.argv[3]) if len(sys.argv) > 3 else 1000
     SEED = int(sys.argv[4]) if len(sys.argv) > 4 else random.SystemRandom().randrange(2**32)
     sys.exit(main(RUNS, SEED))

@@ -2,6 +2,8 @@
 #include <fcntl.h>
 #include <signal.h>
 
+#include <fmt/format.h>
+
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <sstream>
@@ -13,17 +15,14 @@ using namespace shardproof;
 using namespace shardproof::launcher;
 using namespace shardproof::launcher::testing;
 using Catch::Matchers::ContainsSubstring;
-using Verdicts = std::map<std::string, std::string>;
 
 namespace {
 
 Said run(const std::filesystem::path& out, std::vector<std::string> arguments, const Setting& setting = {}) {
   std::vector<std::string> all{"run", "--worker", trouble_program().string(), "--out", out.string()};
   all.insert(all.end(), arguments.begin(), arguments.end());
-  return shardproof::launcher::testing::shardproof(all, setting);
+  return call(all, setting);
 }
-
-Exit code(int number) { return {.signalled = false, .code = number}; }
 
 /// Processes that the ranks named in their logs.
 std::vector<pid_t> pids_in(const std::filesystem::path& logs, const std::string& word) {
@@ -173,15 +172,52 @@ TEST_CASE("skips are free until a budget is given") {
 
 TEST_CASE("floods of output and forgotten children hold nobody up") {
   TemporaryDirectory directory;
-  const Said said = run(directory / "run", {"loud/floods", "loud/leaves_a_child", "loud/forks"});
+  const Said said = run(directory / "run", {"loud/floods", "loud/leaves_a_child", "loud/leaves_a_daemon", "loud/forks"});
   INFO(said.out << said.err);
   CHECK(said.end == code(0));
   CHECK(std::filesystem::file_size(directory / "run/worlds/0/logs/rank-0.err") >= 3'000'000);
   const auto left = pids_in(directory / "run/worlds/0/logs", "child ");
-  CHECK(left.size() == 4);
+  CHECK(left.size() == 6);
   for (const pid_t child : left) CHECK(is_gone(child));
   for (const char* rank : {"0", "1"})
     CHECK_THAT(said.out, ContainsSubstring(std::string("(trouble_program), started by rank ") + rank + ", behind; it was killed"));
+  CHECK_THAT(said.out, ContainsSubstring("(sleep) behind; it was killed"));
+}
+
+TEST_CASE("what a worker leaves behind when it lists its cases is ended, too") {
+  TemporaryDirectory directory;
+  const auto worker = directory / "worker";
+  // It waits for its daemon to have a session of its own: before that, the daemon would end with the worker's process group.
+  write_text(worker, fmt::format("#!/bin/sh\nif [ \"$1\" = --list-json ]; then\n"
+                                 "  setsid sh -c 'echo $$ >{0}; exec sleep 30' &\n  until [ -s {0} ]; do sleep 0.01; done\nfi\n"
+                                 "exec {1} \"$@\"\n",
+                                 (directory / "left").string(), trouble_program().string()));
+  std::filesystem::permissions(worker, std::filesystem::perms::owner_all);
+  const Said said = call({"run", "good/stays", "--worker", worker.string(), "--out", (directory / "run").string()});
+  INFO(said.out << said.err);
+  CHECK(said.end == code(0));
+  CHECK_THAT(said.err, ContainsSubstring("the worker that was asked left process"));
+  CHECK(is_gone(std::stoi(text_of(directory / "left"))));
+}
+
+TEST_CASE("what ranks have left is ended also when the end of their world cannot be written down") {
+  TemporaryDirectory directory;
+  const Said said = run(directory / "run", {"lies/removes_its_world", "good/stays"});
+  INFO(said.out << said.err);
+  CHECK(said.end == code(2));
+  const auto child = said.out.find("warning: world 0 left process ");
+  REQUIRE(child != std::string::npos);
+  CHECK(is_gone(std::stoi(said.out.substr(child + 30))));
+}
+
+TEST_CASE("what Bazel asks of a test of its own is not asked of ranks") {
+  TemporaryDirectory directory;
+  Setting setting;
+  setting.environment = {"BAZEL_TEST=1", "TESTBRIDGE_TEST_ONLY=many*", "XML_OUTPUT_FILE=" + (directory / "results.xml").string()};
+  const Said said = run(directory / "run", {"good/stays"}, setting);
+  INFO(said.out << said.err);
+  CHECK(said.end == code(0));
+  CHECK_FALSE(std::filesystem::exists(directory / "results.xml"));
 }
 
 TEST_CASE("an interrupted run releases its ranks, reports what it has, and ends as shells expect") {
@@ -202,8 +238,11 @@ TEST_CASE("an interrupted run releases its ranks, reports what it has, and ends 
     CHECK(seen.at("bad/waits[W=2]") == "not_run");  // it was cut short, and nobody is to blame
     CHECK(seen.at("good/meets[W=3]") == "not_run");
     CHECK_THAT(said.out, !ContainsSubstring("ERROR") && !ContainsSubstring("EVIDENCE world 1"));
+    const std::string stood = "when the run was interrupted, rank 0 waits in barrier #0 in group world for rank 1";
+    CHECK_THAT(said.out, ContainsSubstring("INTERRUPTED world 1: " + stood));
+    CHECK(call({"explain", (directory / "run").string()}).out == "world 1: " + stood + "\n");
 
-    const Said merged = shardproof::launcher::testing::shardproof({"merge", (directory / "run").string()});
+    const Said merged = call({"merge", (directory / "run").string()});
     CHECK(merged.end != code(0));
     CHECK(verdicts(directory / "run") == seen);
     for (const pid_t rank : pids_in(directory / "run/worlds/1/logs", "here ")) CHECK(eventually([&] { return is_gone(rank); }));
@@ -222,8 +261,11 @@ TEST_CASE("ranks do not outlive a launcher that is killed, and a merge makes its
   CHECK(said.end == Exit{.signalled = true, .code = SIGKILL});
   for (const pid_t rank : pids_in(directory / "run/worlds/1/logs", "here ")) CHECK(eventually([&] { return is_gone(rank); }));
   CHECK_FALSE(std::filesystem::exists(directory / "run/report.json"));
+  const Said explained = call({"explain", (directory / "run").string()});
+  CHECK(explained.end == code(5));
+  CHECK_THAT(explained.out, ContainsSubstring("world 1: nobody saw how its ranks ended"));
 
-  const Said merged = shardproof::launcher::testing::shardproof({"merge", (directory / "run").string()});
+  const Said merged = call({"merge", (directory / "run").string()});
   INFO(merged.out << merged.err);
   CHECK(merged.end != code(0));
   CHECK(verdicts(directory / "run").at("good/alone[W=1]") == "passed");
@@ -235,9 +277,10 @@ TEST_CASE("a merge misses a world that was planned and is not there") {
   REQUIRE(run(directory / "run", {"good"}).end == code(0));
   const Verdicts seen = verdicts(directory / "run");
   std::filesystem::remove_all(directory / "run/worlds/1");
-  const Said merged = shardproof::launcher::testing::shardproof({"merge", (directory / "run").string()});
+  const Said merged = call({"merge", (directory / "run").string()});
   CHECK(merged.end != code(0));
-  CHECK_THAT(merged.out, ContainsSubstring("EVIDENCE world 2: none of its ranks was started: it was planned, and it is not there"));
+  CHECK_THAT(merged.out,
+             ContainsSubstring("EVIDENCE world 3: none of its ranks was started: it was planned, and nothing of it can be read"));
   CHECK(verdicts(directory / "run").size() == seen.size());
 }
 
@@ -255,8 +298,7 @@ TEST_CASE("ranks that another launcher started are merged") {
     }
     for (Process& rank : ranks) CHECK(rank.wait(std::chrono::steady_clock::now() + std::chrono::minutes(1)) == code(0));
   }
-  const Said merged =
-      shardproof::launcher::testing::shardproof({"merge", (directory / "run").string(), "--worker", trouble_program().string()});
+  const Said merged = call({"merge", (directory / "run").string(), "--worker", trouble_program().string()});
   INFO(merged.out << merged.err);
   CHECK(merged.end == code(0));
   CHECK(verdicts(directory / "run") == Verdicts{{"good/meets[W=2]", "passed"}, {"good/stays[W=2]", "passed"}});
@@ -287,7 +329,7 @@ TEST_CASE("two runs of one seed have no difference") {
   REQUIRE(run(directory / "a", {"good", "--seed", "7"}).end == code(0));
   REQUIRE(run(directory / "b", {"good", "--seed", "7"}).end == code(0));
   const auto diff = [](const std::filesystem::path& a, const std::filesystem::path& b) {
-    return shardproof::launcher::testing::shardproof({"diff", a.string(), b.string(), "--json"});
+    return call({"diff", a.string(), b.string(), "--json"});
   };
   CHECK(diff(directory / "a", directory / "b/report.json").end == code(0));
   // Without a case that was there before, something got worse.

@@ -19,17 +19,13 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-using Verdicts = std::map<std::string, std::string>;
-
 constexpr char ranked_program[] = SHARDPROOF_RANKED_PROGRAM;
 constexpr char threaded_program[] = SHARDPROOF_THREADED_PROGRAM;
-
-Exit code(int number) { return {.signalled = false, .code = number}; }
 
 Said run(const std::filesystem::path& out, const std::filesystem::path& worker, std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), "run");
   arguments.insert(arguments.end(), {"--worker", worker.string(), "--out", out.string()});
-  return shardproof::launcher::testing::shardproof(arguments);
+  return call(arguments);
 }
 
 Said run_threads(const std::filesystem::path& out, const std::filesystem::path& worker, std::vector<std::string> arguments) {
@@ -38,7 +34,7 @@ Said run_threads(const std::filesystem::path& out, const std::filesystem::path& 
 }
 
 std::string stable(const std::filesystem::path& run_directory) {
-  const Said said = shardproof::launcher::testing::shardproof({"stable", run_directory.string()});
+  const Said said = call({"stable", run_directory.string()});
   REQUIRE(said.end == code(0));
   return said.out;
 }

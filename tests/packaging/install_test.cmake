@@ -10,6 +10,8 @@ run("${CMAKE_COMMAND}" -S "${CMAKE_CURRENT_LIST_DIR}/consumer" -B "${SCRATCH}/bu
   "-DCMAKE_PREFIX_PATH=${SCRATCH}/prefix" "-DCMAKE_CXX_COMPILER=${COMPILER}" -DCMAKE_BUILD_TYPE=Release)
 run("${CMAKE_COMMAND}" --build "${SCRATCH}/build")
 run("${SCRATCH}/prefix/bin/shardproof" run --worker "${SCRATCH}/build/my_tests" --ranks 4 --out "${SCRATCH}/run")
+run("${SCRATCH}/prefix/bin/shardproof" run mine/in_words --worker "${SCRATCH}/build/my_tests" --out "${SCRATCH}/words")
+run("${SCRATCH}/prefix/bin/shardproof" run --profile small --require MY-1 --worker "${SCRATCH}/build/my_own_main" --out "${SCRATCH}/own")
 
 file(READ "${SCRATCH}/run/report.json" report)
 string(JSON cases LENGTH "${report}" cases)

@@ -64,10 +64,10 @@ def main(root):
     for document in (root / "README.md", *sorted((root / "docs").glob("*.md"))):
         failures += dead_links(document)
 
-    readme = (root / "README.md").read_text(encoding="utf-8")
-    example = re.search(r"```cpp\n(.*?)```", readme, re.S).group(1)
-    if example != (root / "tests/packaging/consumer/my_tests.cpp").read_text(encoding="utf-8"):
-        failures.append("the example is not the program that tests/packaging builds")
+    for document, program in (("README.md", "my_tests.cpp"), ("docs/building.md", "own_main.cpp")):
+        example = re.search(r"```cpp\n(.*?)```", (root / document).read_text(encoding="utf-8"), re.S).group(1)
+        if example != (root / "tests/packaging/consumer" / program).read_text(encoding="utf-8"):
+            failures.append(f"the example in {document} is not the program that tests/packaging builds")
 
     for failure in failures:
         print("FAIL", failure)

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 
 #include <catch2/catch_test_macros.hpp>
 #include <chrono>
@@ -45,11 +46,15 @@ TEST_CASE("what a killed owner left is removed, what anybody else has is not") {
   make("shardproof-young", true, false);
   make("shardproof-foreign", false, false);
   make("another", true, true);
+  make("shardproof-pipe", false, false);
+  const std::filesystem::path pipe = lock_of(place / "shardproof-pipe");
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);  // whoever opens it waits for a writer
+  std::filesystem::last_write_time(pipe, std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
   const FileDescriptor held(::open(lock_of(place / "shardproof-alive").c_str(), O_RDONLY | O_CLOEXEC));
   REQUIRE(::flock(held.get(), LOCK_EX | LOCK_NB) == 0);
   remove_abandoned(place);
   CHECK_FALSE(std::filesystem::exists(place / "shardproof-killed"));
-  for (const char* name : {"shardproof-alive", "shardproof-young", "shardproof-foreign", "another"})
+  for (const char* name : {"shardproof-alive", "shardproof-young", "shardproof-foreign", "shardproof-pipe", "another"})
     CHECK(std::filesystem::exists(place / name));
   remove_abandoned(place / "nowhere");
 }

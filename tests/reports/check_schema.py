@@ -32,7 +32,7 @@ FREE = {"environment", "machine", "params", "measurements"}
 
 
 def is_optional(place):
-    if place[-1] in ("attempt", "explanation", "is_cause", "skipped_by", "superseded", "waiver"):
+    if place[-1] in ("attempt", "explanation", "is_cause", "number", "skipped_by", "superseded", "waiver"):
         return True
     if len(place) > 1 and place[-2] == "when":
         return True

@@ -17,7 +17,7 @@ using How = Ending::How;
 using What = FlightEntry::What;
 using State = FlightEntry::State;
 
-constexpr std::uint64_t world = 1, dp = 2, tp = 3;
+constexpr std::uint64_t world_group = 1, dp = 2, tp = 3;
 
 Deadline at(double seconds) { return Deadline(std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9))); }
 
@@ -30,7 +30,7 @@ class Scene {
     std::vector<int> all(static_cast<std::size_t>(ranks));
     std::iota(all.begin(), all.end(), 0);
     for (int rank = 0; rank < ranks; ++rank) {
-      flight(rank).join_group(world, "world", all);
+      flight(rank).join_group(world_group, "world", all);
       endings_.push_back({.rank = rank, .how = How::stopped, .code = 0, .position = 1, .text = ""});
     }
   }
@@ -72,6 +72,10 @@ class Scene {
     if (flight_.ranks.empty()) look();
     return explain(plan_, endings_, &flight_);
   }
+  std::string standing() {
+    look();
+    return reports::standing(flight_);
+  }
   std::string explained_without_flight() const { return explain(plan_, endings_, nullptr); }
 
  private:
@@ -81,11 +85,24 @@ class Scene {
   FlightSnapshot flight_;
 };
 
+/// Two ranks, each in a call of a group in which the other does not come.
+void wait_for_each_other(Scene& scene) {
+  for (const int rank : {0, 1}) {
+    scene.flight(rank).join_group(dp, "a", std::array{0, 1});
+    scene.flight(rank).join_group(tp, "b", std::array{0, 1});
+  }
+  scene.begin();
+  scene.enter(0, dp, 0, CollectiveKind::barrier);
+  scene.enter(1, tp, 2, CollectiveKind::barrier);
+  scene.overran(0);
+  scene.overran(1);
+}
+
 TEST_CASE("a death is told with its place, its last collective and who waited for it") {
   Scene scene(3);
   scene.begin();
-  scene.enter(0, world, 0, CollectiveKind::barrier);
-  scene.enter(2, world, 0, CollectiveKind::barrier);
+  scene.enter(0, world_group, 0, CollectiveKind::barrier);
+  scene.enter(2, world_group, 0, CollectiveKind::barrier);
   scene.died(1, SIGSEGV);
   CHECK(scene.explained() ==
         "rank 1 died by signal 11 (SIGSEGV) in a/two before its first collective; ranks 0, 2 waited for it in barrier #0 of 4 f32 in group "
@@ -97,11 +114,11 @@ TEST_CASE("a death inside a collective, and after one") {
   Scene inside(2), after(2);
   for (Scene* scene : {&inside, &after}) {
     scene->begin();
-    scene->pass(0, world, 0, CollectiveKind::all_reduce);
-    scene->pass(1, world, 0, CollectiveKind::all_reduce);
+    scene->pass(0, world_group, 0, CollectiveKind::all_reduce);
+    scene->pass(1, world_group, 0, CollectiveKind::all_reduce);
     scene->died(1, SIGKILL);
   }
-  inside.enter(1, world, 1, CollectiveKind::all_gather);
+  inside.enter(1, world_group, 1, CollectiveKind::all_gather);
   CHECK(inside.explained() == "rank 1 died by signal 9 (SIGKILL) in a/two inside all_gather #1 of 4 f32 in group world");
   CHECK(after.explained() == "rank 1 died by signal 9 (SIGKILL) in a/two after all_reduce #0 of 4 f32 in group world");
 }
@@ -118,7 +135,7 @@ TEST_CASE("a process that was all ranks dies of the one that ran, or of one of t
   Scene scene(3);
   scene.share_a_process();
   scene.begin();
-  scene.enter(0, world, 0, CollectiveKind::barrier);
+  scene.enter(0, world_group, 0, CollectiveKind::barrier);
   scene.died(1, SIGSEGV);
   CHECK(scene.explained() ==
         "the process of all ranks died by signal 11 (SIGSEGV) while rank 1 was running, in a/two before its first collective; rank 0 "
@@ -137,7 +154,7 @@ TEST_CASE("a rank that never enters a collective is told with those who wait, an
   for (const int rank : {0, 2}) scene.pass(rank, dp, 9, CollectiveKind::reduce_scatter);
   scene.enter(0, dp, 10, CollectiveKind::all_gather);
   for (const int rank : {1, 3}) scene.pass(rank, tp, 9, CollectiveKind::reduce_scatter);
-  for (const int rank : {1, 3}) scene.enter(rank, world, 11, CollectiveKind::barrier, 8);
+  for (const int rank : {1, 3}) scene.enter(rank, world_group, 11, CollectiveKind::barrier, 8);
   scene.overran(2);
   CHECK(scene.explained() ==
         "rank 2 never entered all_gather #10 of 4 f32 in group dp (rank 0 waits since 3.0 s), rank 2 never entered barrier #11 of 4 f32 in "
@@ -147,8 +164,8 @@ TEST_CASE("a rank that never enters a collective is told with those who wait, an
 TEST_CASE("a rank that gave up, or was released, still waited for the one that never came") {
   Scene scene(3);
   scene.begin();
-  scene.enter(0, world, 0, CollectiveKind::barrier);
-  scene.enter(2, world, 0, CollectiveKind::barrier);
+  scene.enter(0, world_group, 0, CollectiveKind::barrier);
+  scene.enter(2, world_group, 0, CollectiveKind::barrier);
   scene.flight(0).end(State::given_up);
   scene.flight(2).end(State::released);
   scene.end_body(0);
@@ -176,26 +193,45 @@ TEST_CASE("a rank that runs on is told as such, whether others wait at the end o
 TEST_CASE("who goes on making calls is slow, not stuck") {
   Scene scene(1);
   scene.begin();
-  scene.pass(0, world, 0, CollectiveKind::barrier);
+  scene.pass(0, world_group, 0, CollectiveKind::barrier);
   scene.overran(0);
   scene.look();
-  scene.pass(0, world, 1, CollectiveKind::barrier);
-  scene.pass(0, world, 2, CollectiveKind::barrier);
+  scene.pass(0, world_group, 1, CollectiveKind::barrier);
+  scene.pass(0, world_group, 2, CollectiveKind::barrier);
   scene.look_again();
   CHECK(scene.explained() == "rank 0 is in a/two after barrier #0 of 4 f32 in group world; it went on meanwhile (2 more): slow, not stuck");
 }
 
+TEST_CASE("ranks that wait for each other at one moment and have gone on at the next are slow, and nobody has entered what he has not") {
+  Scene scene(2);
+  wait_for_each_other(scene);
+  scene.look();
+  for (const int rank : {0, 1}) scene.pass(rank, world_group, 9, CollectiveKind::barrier);
+  scene.look_again();
+  CHECK(scene.explained() ==
+        "rank 0 never entered barrier #2 of 4 f32 in group b (rank 1 waits since 3.0 s); it is in a/two inside barrier #0 of 4 f32 in "
+        "group a; "
+        "it went on meanwhile (1 more): slow, not stuck; "
+        "rank 1 never entered barrier #0 of 4 f32 in group a (rank 0 waits since 3.0 s); it is in a/two inside barrier #2 of 4 f32 in "
+        "group b; "
+        "it went on meanwhile (1 more): slow, not stuck");
+}
+
+TEST_CASE("who waits where is told of calls, of the end of a case and of the next one") {
+  Scene scene(3);
+  scene.begin();
+  scene.enter(0, world_group, 0, CollectiveKind::barrier);
+  scene.end_body(1);
+  CHECK(scene.standing() ==
+        "rank 1 waits at the end of the case for ranks 0, 2, rank 0 waits in barrier #0 of 4 f32 in group world for ranks 1, 2");
+  Scene next(2);
+  next.flight(0).enter(What::agreement, 1, at(3));
+  CHECK(next.standing() == "rank 0 waits at the next case for rank 1");
+}
+
 TEST_CASE("ranks that wait for each other are told as the circle that they are") {
   Scene scene(2);
-  for (const int rank : {0, 1}) {
-    scene.flight(rank).join_group(dp, "a", std::array{0, 1});
-    scene.flight(rank).join_group(tp, "b", std::array{0, 1});
-  }
-  scene.begin();
-  scene.enter(0, dp, 0, CollectiveKind::barrier);
-  scene.enter(1, tp, 2, CollectiveKind::barrier);
-  scene.overran(0);
-  scene.overran(1);
+  wait_for_each_other(scene);
   CHECK(
       scene.explained() ==
       "every rank waits for another in a/two: rank 0 in barrier #0 of 4 f32 in group a for rank 1, rank 1 in barrier #2 of 4 f32 in group "
@@ -205,10 +241,32 @@ TEST_CASE("ranks that wait for each other are told as the circle that they are")
 TEST_CASE("a rank that stops in the middle of a collective that all have entered is told so") {
   Scene scene(2);
   scene.begin();
-  for (const int rank : {0, 1}) scene.enter(rank, world, 5, CollectiveKind::all_gather);
+  for (const int rank : {0, 1}) scene.enter(rank, world_group, 5, CollectiveKind::all_gather);
   scene.flight(0).meet();
   scene.overran(1);
   CHECK(scene.explained() == "rank 1 is in a/two inside all_gather #5 of 4 f32 in group world, which all have entered since 3.0 s");
+}
+
+TEST_CASE("a rank that stays in a collective from which all others have been released waits for nobody") {
+  Scene scene(3);
+  scene.begin();
+  for (const int rank : {0, 1}) scene.enter(rank, world_group, 0, CollectiveKind::barrier);
+  scene.flight(0).end(State::given_up);
+  scene.end_body(0);
+  scene.end_body(2, 7);  // came too late for that barrier
+  scene.overran(1);
+  CHECK(scene.explained() ==
+        "rank 1 never came to the end of the case (rank 2 waits since 3.0 s); it is in a/two inside barrier #0 of 4 f32 in group world, "
+        "which others have left");
+}
+
+TEST_CASE("a process that does not end when its rank has left its world is told so") {
+  Scene scene(2);
+  scene.begin();
+  scene.end_body(1);
+  scene.flight(1).enter(What::left, 0, at(8));
+  scene.overran(1);
+  CHECK(scene.explained() == "rank 1 has left its world, and its process does not end");
 }
 
 TEST_CASE("a rank that never came is told in its launcher's words; a world that nobody ended is not told at all") {

@@ -125,6 +125,18 @@ TEST_CASE("a report survives the way through JSON, as a document and as a stream
   CHECK(to_json(read(json.dump(2))).dump() == json.dump());
 }
 
+TEST_CASE("a world whose folder has another number than its place survives with it") {
+  auto report = sample_report();
+  report.worlds.back().number = 7;
+  const auto json = to_json(report);
+  CHECK(json.at("worlds").back().at("number") == 7);
+  CHECK_FALSE(json.at("worlds").front().contains("number"));
+  CHECK(from_json(json).worlds.back().number == 7);
+  auto negative = json;
+  negative["worlds"].back()["number"] = -1;
+  CHECK_THROWS_AS(from_json(negative), std::invalid_argument);
+}
+
 TEST_CASE("a report without cases survives too") {
   Report report;
   CHECK(written(read(written(report))) == written(report));

@@ -82,7 +82,7 @@ TEST_CASE("what an exception says is said once, and those whom it released are n
         "ERROR a/one[W=2]      rank 1, 12 ms\n"
         "  exception outside an assertion\n"
         "    unexpected exception: out of luck\n"
-        "    at suites/a/cases.cpp:42\n"
+        "    after suites/a/cases.cpp:42\n"
         "  rank 0 released\n"
         "  again: shardproof run 'a/one[W=2]' --seed 0\n");
 }
@@ -97,13 +97,28 @@ TEST_CASE("a rank that died has its last words") {
   world.ending(1) = {1, Ending::How::signalled, SIGABRT, 0, "rank 1 died", "1\n2\n3\n4\n5\nwhat(): boom"};
   const auto report = world.merged();
   CHECK(failure_text(report.cases[0], report, {}) ==
-        "CRASH a/one[W=2]      0.0 ms\n"
+        "CRASH a/one[W=2]\n"
         "  rank 1 died by signal 6 (SIGABRT) in a/one[W=2]\n"
         "  rank 0 released: was stopped by its launcher: rank 1 died\n"
         "  rank 1 said last (worlds/0/logs/rank-1.err):\n"
         "    2\n    3\n    4\n    5\n    what(): boom\n"
         "  evidence: worlds/0/evidence\n"
         "  again: shardproof run 'a/one[W=2]' --seed 0\n");
+}
+
+TEST_CASE("a world is told by the number of its folder, wherever it stands in the report") {
+  WorldOnPaper world(2, {"a/one"});
+  for (int rank = 0; rank < 2; ++rank) {
+    world.begin(rank);
+    world.start(rank, 0);
+  }
+  world.ending(1) = {1, Ending::How::signalled, SIGABRT, 0, "rank 1 died", "boom"};
+  auto report = world.merged();
+  report.worlds[0].number = 7;
+  report.worlds[0].defects = {"something is missing"};
+  const auto text = summary(report, {});
+  CHECK_THAT(text, ContainsSubstring("(worlds/7/logs/rank-1.err)") && ContainsSubstring("evidence: worlds/7/evidence\n") &&
+                       ContainsSubstring("EVIDENCE world 7: something is missing") && ContainsSubstring("\nworld 7: 2 ranks"));
 }
 
 TEST_CASE("FAIL has a message and no expression") {
@@ -130,7 +145,7 @@ TEST_CASE("a disagreement says what differs") {
   const auto report = sample_report();
   CHECK(failure_text(case_of(report, "mine/disagreed[W=2]", Verdict::disagreed), report, {}) ==
         "DISAGREE mine/disagreed[W=2]      12 ms\n"
-        "  measurement exposed_ns: 10000000 ns on rank 0, 10000001 ns on rank 1\n"
+        "  measurement exposed_ns: 10000000 ns on rank 0, 10000001 ns on rank 1; every rank must measure the same\n"
         "  again: shardproof run 'mine/disagreed[W=2]' --seed 18446744073709551615 --worker './my tests'\n");
 }
 

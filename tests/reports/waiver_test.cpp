@@ -12,7 +12,7 @@ namespace {
 using Catch::Matchers::ContainsSubstring;
 using nlohmann::ordered_json;
 
-ordered_json whole() {
+ordered_json whole_waiver() {
   return {{"pattern", "a/*"},
           {"verdict", "failed"},
           {"when", {{"fabric", "shm"}, {"device", "sim"}, {"subject", "s"}, {"fault", "f"}, {"world_size", 2}}},
@@ -34,16 +34,16 @@ std::string refusal(const std::string& text) {
 }
 
 /// Of a document whose second waiver is this one.
-std::string refusal(const ordered_json& waiver) { return refusal(ordered_json{{"waivers", {whole(), waiver}}}.dump()); }
+std::string refusal(const ordered_json& waiver) { return refusal(ordered_json{{"waivers", {whole_waiver(), waiver}}}.dump()); }
 
 ordered_json with(const char* field, const ordered_json& value) {
-  auto json = whole();
+  auto json = whole_waiver();
   json[field] = value;
   return json;
 }
 
 TEST_CASE("a waiver is read as it stands, and written so that it reads the same") {
-  const auto waivers = parsed({whole(), with("when", ordered_json::object())});
+  const auto waivers = parsed({whole_waiver(), with("when", ordered_json::object())});
   REQUIRE(waivers.size() == 2);
   CHECK(waivers[0] == Waiver{.pattern = "a/*",
                              .verdict = Verdict::failed,
@@ -53,10 +53,10 @@ TEST_CASE("a waiver is read as it stands, and written so that it reads the same"
                              .owner = "ada",
                              .expires = "2030-12-31"});
   CHECK(waivers[1].when == Waiver::When{});
-  CHECK(ordered_json(waivers[0]) == whole());
+  CHECK(ordered_json(waivers[0]) == whole_waiver());
   CHECK(parsed(ordered_json(waivers)) == waivers);
   CHECK(parsed(ordered_json::array()).empty());
-  auto anywhere = whole();
+  auto anywhere = whole_waiver();
   anywhere.erase("when");
   CHECK(parsed(ordered_json::array({anywhere}))[0] == waivers[1]);
 }
@@ -79,7 +79,7 @@ TEST_CASE("a mistake is named by waiver and field") {
 }
 
 TEST_CASE("no field may be missing but its condition, and none may be of another type") {
-  const auto good = whole();
+  const auto good = whole_waiver();
   for (const auto& item : good.items()) {
     CAPTURE(item.key());
     CHECK_THAT(refusal(with(item.key().c_str(), 7)), ContainsSubstring("waivers[1]: \"" + item.key() + "\": expected"));

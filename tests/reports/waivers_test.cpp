@@ -238,6 +238,8 @@ TEST_CASE("a death that belongs to no waived case is not waived") {
   auto both = death({1, How::signalled, SIGKILL, 1, ""});
   both.ending(0) = {0, How::signalled, SIGSEGV, -1, ""};
   CHECK(exit_code(merged(both, {waiver("a/two", Verdict::crashed)})) == crashed_or_hung);
+  // Nor is an exit that no release explains.
+  CHECK(exit_code(merged(death({1, How::signalled, SIGKILL, 1, ""}, 7), {waiver("a/two", Verdict::crashed)})) == crashed_or_hung);
   // In another world.
   const auto first = death({1, How::signalled, SIGKILL, 1, ""});
   WorldOnPaper second(2, {"b/one"});

@@ -79,7 +79,7 @@ RANKED_TEST_CASE("dies/as_rank_0", ranks(3)) {
 
 /// By a signal at whatever instruction of a wait.
 RANKED_TEST_CASE("dies/inside_a_collective", ranks(3)) {
-  if (rank.index() == 2) ::usleep(100'000);
+  if (rank.index() == 2) ::usleep(400'000);
   if (rank.index() == 1) {
     const itimerval soon{{0, 0}, {0, 30'000}};
     ::setitimer(ITIMER_REAL, &soon, nullptr);

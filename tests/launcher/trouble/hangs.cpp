@@ -1,5 +1,6 @@
 // Ranks that do not come to an end.
 #include <signal.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -42,6 +43,16 @@ RANKED_TEST_CASE("hang/ignores_sigterm", ranks(2)) {
   CHECK(true);
 }
 
+/// Out of reach of signals to its own group.
+RANKED_TEST_CASE("hang/in_another_group", ranks(2)) {
+  if (rank.index() == 1) {
+    CHECK(::setpgid(0, ::getpgid(::getppid())) == 0);
+    stay();
+  }
+  meet(rank);
+  CHECK(true);
+}
+
 RANKED_TEST_CASE("hang/exits_when_asked", ranks(2)) {
   if (rank.index() == 1) {
     ::signal(SIGTERM, [](int) { _exit(143); });
@@ -56,6 +67,18 @@ RANKED_TEST_CASE("hang/stopped", ranks(2)) {
   rank.world().barrier();
   if (rank.index() == 1) ::raise(SIGSTOP);
   rank.world().all_reduce(shardproof::iota(rank.index(), 3), shardproof::ReduceOp::sum, "after the stop");
+  CHECK(true);
+}
+
+/// In a handler, at whatever instruction of a wait; the others come, and go on.
+RANKED_TEST_CASE("hang/inside_a_collective", ranks(3)) {
+  if (rank.index() == 2) ::usleep(500'000);
+  if (rank.index() == 1) {
+    ::signal(SIGALRM, [](int) { stay(); });
+    const itimerval soon{{0, 0}, {0, 30'000}};
+    ::setitimer(ITIMER_REAL, &soon, nullptr);
+  }
+  rank.world().barrier();
   CHECK(true);
 }
 

@@ -18,7 +18,8 @@ std::filesystem::path stream_of(const shardproof::Rank& rank) {
   return world / "ranks" / ("rank-" + std::to_string(rank.index()) + ".jsonl");
 }
 
-std::filesystem::path* file_at_the_end = nullptr;
+/// What a handler of the program's end writes to.
+std::filesystem::path file_at_the_end;
 
 }  // namespace
 
@@ -35,6 +36,20 @@ RANKED_TEST_CASE("lies/cuts_its_stream", ranks(2)) {
 RANKED_TEST_CASE("lies/removes_its_stream", ranks(2)) {
   trouble::meet(rank);
   if (rank.index() == 1) std::filesystem::remove(stream_of(rank));
+  CHECK(true);
+}
+
+/// And leaves a daemon.
+RANKED_TEST_CASE("lies/removes_its_world", ranks(2)) {
+  trouble::meet(rank);
+  if (rank.index() == 1) {
+    if (fork() == 0) {
+      setsid();
+      alarm(30);
+      trouble::stay();
+    }
+    std::filesystem::remove_all(std::filesystem::path(getenv("SHARDPROOF_PLAN")).parent_path());
+  }
   CHECK(true);
 }
 
@@ -55,9 +70,8 @@ RANKED_TEST_CASE("lies/has_an_old_stream", ranks(2)) {
 RANKED_TEST_CASE("lies/writes_after_its_end", ranks(2)) {
   trouble::meet(rank);
   if (rank.index() == 1) {
-    static std::filesystem::path file = stream_of(rank);
-    file_at_the_end = &file;
-    ::atexit([] { std::ofstream(*file_at_the_end, std::ios::app) << "{\"event\":\"case_ended\"}\n"; });
+    file_at_the_end = stream_of(rank);
+    ::atexit([] { std::ofstream(file_at_the_end, std::ios::app) << "{\"event\":\"case_ended\"}\n"; });
   }
   CHECK(true);
 }

@@ -1,6 +1,8 @@
 // Ranks that leave the launcher's house in disorder, and pass.
 #include <dirent.h>
 #include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -37,11 +39,42 @@ RANKED_TEST_CASE("loud/leaves_a_child", ranks(2)) {
   CHECK(child > 0);
 }
 
+/// As daemons are started: nothing leads back to its rank.
+RANKED_TEST_CASE("loud/leaves_a_daemon", ranks(2)) {
+  const pid_t child = fork();
+  if (child == 0) {
+    setsid();
+    char name[] = "sleep", seconds[] = "30";
+    char* const words[] = {name, seconds, nullptr};
+    char* const nothing[] = {nullptr};
+    pid_t daemon = 0;
+    const bool is_started = ::posix_spawn(&daemon, "/bin/sleep", nullptr, nullptr, words, nothing) == 0;
+    std::fprintf(stderr, "child %d\n", static_cast<int>(daemon));
+    _exit(is_started ? 0 : 1);
+  }
+  int status = -1;
+  CHECK(::waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+}
+
 RANKED_TEST_CASE("loud/forks", ranks(2)) {
   const pid_t child = fork();
   if (child == 0) stay();
   std::fprintf(stderr, "child %d\n", static_cast<int>(child));
   CHECK(child > 0);
+}
+
+/// A body that forks comes back twice.
+RANKED_TEST_CASE("loud/comes_back_twice", ranks(2)) {
+  const pid_t child = fork();
+  if (child == 0) {
+    if (rank.index() == 0) CHECK(false);
+    return;
+  }
+  int status = -1;
+  CHECK(::waitpid(child, &status, 0) == child);
+  CHECK(WEXITSTATUS(status) == 1);
+  rank.world().barrier();
 }
 
 RANKED_TEST_CASE("loud/changes_directory", ranks(2)) {

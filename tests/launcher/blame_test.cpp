@@ -1,0 +1,46 @@
+// Of ranks that do not get on: who holds up whom.
+#include "launcher/blame.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+using namespace shardproof;
+using namespace shardproof::launcher;
+
+namespace {
+
+using Ranks = std::vector<int>;
+
+bool nobody(int /*rank*/) { return false; }
+
+/// `rank` waits for `missing`, who have not come to where it is.
+Wait waits_for(int rank, Ranks missing) {
+  Wait wait;
+  wait.rank = rank;
+  wait.missing = std::move(missing);
+  return wait;
+}
+
+}  // namespace
+
+TEST_CASE("who waits is not to blame, who does not come is") {
+  CHECK(blamed({.waits = {waits_for(0, {1})}, .overdue = {0, 1}, .alive = {0, 1}, .turn = {}, .is_absent = nobody}) == Ranks{1});
+}
+
+TEST_CASE("who is to blame need not be overdue itself") {
+  CHECK(blamed({.waits = {waits_for(0, {2}), waits_for(1, {2})}, .overdue = {0, 1}, .alive = {0, 1, 2}, .turn = {}, .is_absent = nobody}) ==
+        Ranks{2});
+}
+
+TEST_CASE("a rank that never joined outranks one that is busy") {
+  const auto two_is_absent = [](int rank) { return rank == 2; };
+  CHECK(blamed({.waits = {}, .overdue = {0, 1, 2}, .alive = {0, 1, 2}, .turn = {}, .is_absent = two_is_absent}) == Ranks{2});
+}
+
+TEST_CASE("ranks that all wait are to blame together") {
+  CHECK(blamed({.waits = {waits_for(0, {1}), waits_for(1, {0})}, .overdue = {0, 1}, .alive = {0, 1}, .turn = {}, .is_absent = nobody}) ==
+        Ranks{0, 1});
+}
+
+TEST_CASE("where ranks take turns, the one that has it is to blame, whatever the others do") {
+  CHECK(blamed({.waits = {waits_for(1, {0})}, .overdue = {0, 2}, .alive = {0, 1, 2}, .turn = 1, .is_absent = nobody}) == Ranks{1});
+}
