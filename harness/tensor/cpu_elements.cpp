@@ -15,8 +15,14 @@ template <class A, class B>
 using Compute = std::conditional_t<std::is_same_v<A, double> || std::is_same_v<B, double>, double,
                                    std::conditional_t<std::is_integral_v<A> && std::is_integral_v<B>, double, float>>;
 
+/// Calls `body` with the element types of two tensors.
+template <class Body> void visit_pair(const Tensor& out, const Tensor& in, Body&& body) {
+  elements::visit(out.dtype(), [&](auto to) { elements::visit(in.dtype(), [&](auto from) { body(to, from); }); });
+}
+
 template <class Operation> void map(const char* kernel, const Tensor& out, const Tensor& in, double operand, Operation operation) {
-  visit_pair(kernel, out, in, [&](auto to, auto from) {
+  operands::pair(kernel, out, in);
+  visit_pair(out, in, [&](auto to, auto from) {
     using To = typename decltype(to)::type;
     using From = typename decltype(from)::type;
     using C = Compute<To, From>;
@@ -30,7 +36,8 @@ template <class Operation> void map(const char* kernel, const Tensor& out, const
 }  // namespace
 
 void CpuKernels::copy(NativeStream, const Tensor& out, const Tensor& in) const {
-  visit_pair("copy", out, in, [&](auto to, auto from) {
+  operands::pair("copy", out, in);
+  visit_pair(out, in, [&](auto to, auto from) {
     using To = typename decltype(to)::type;
     using From = typename decltype(from)::type;
     std::ranges::transform(in.values<From>(), out.values<To>().begin(), convert<To, From>);
@@ -38,7 +45,7 @@ void CpuKernels::copy(NativeStream, const Tensor& out, const Tensor& in) const {
 }
 
 void CpuKernels::fill(NativeStream, const Tensor& out, double value) const {
-  require(out.defined(), "fill", "the operand must be defined", out);
+  operands::fill(out);
   elements::visit(out.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     std::ranges::fill(out.values<T>(), convert<T>(value));
@@ -54,7 +61,8 @@ void CpuKernels::divide(NativeStream, const Tensor& out, const Tensor& in, doubl
 }
 
 void CpuKernels::accumulate(NativeStream, const Tensor& out, const Tensor& in) const {
-  visit_pair("accumulate", out, in, [&](auto to, auto from) {
+  operands::pair("accumulate", out, in);
+  visit_pair(out, in, [&](auto to, auto from) {
     using To = typename decltype(to)::type;
     using From = typename decltype(from)::type;
     const auto source = in.values<From>();
@@ -71,41 +79,30 @@ void CpuKernels::accumulate(NativeStream, const Tensor& out, const Tensor& in) c
 }
 
 void CpuKernels::relu(NativeStream, const Tensor& out, const Tensor& in) const {
-  require(out.numel() == in.numel(), "relu", "operands must have as many elements", out, in);
-  visit_real(
-      "relu",
-      [&](auto type) {
-        using T = typename decltype(type)::type;
+  operands::relu(out, in);
+  visit_real(out.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
     // NaN is not <= 0 and passes through, as in PyTorch.
-        std::ranges::transform(in.values<T>(), out.values<T>().begin(), [](T x) { return x <= T{0} ? T{0} : x; });
-      },
-      out, in);
+    std::ranges::transform(in.values<T>(), out.values<T>().begin(), [](T x) { return x <= T{0} ? T{0} : x; });
+  });
 }
 
 void CpuKernels::relu_backward(NativeStream, const Tensor& grad_in, const Tensor& grad_out, const Tensor& out) const {
-  const bool fit = grad_in.numel() == out.numel() && grad_out.numel() == out.numel();
-  require(fit, "relu_backward", "operands must have as many elements", grad_in, grad_out, out);
-  visit_real(
-      "relu_backward",
-      [&](auto type) {
-        using T = typename decltype(type)::type;
-        const auto target = grad_in.values<T>(), incoming = grad_out.values<T>(), result = out.values<T>();
-        for (std::size_t i = 0; i < target.size(); ++i) target[i] = result[i] <= T{0} ? T{0} : incoming[i];
-      },
-      grad_in, grad_out, out);
+  operands::relu_backward(grad_in, grad_out, out);
+  visit_real(grad_in.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    const auto target = grad_in.values<T>(), incoming = grad_out.values<T>(), result = out.values<T>();
+    for (std::size_t i = 0; i < target.size(); ++i) target[i] = result[i] <= T{0} ? T{0} : incoming[i];
+  });
 }
 
 void CpuKernels::scale_by(NativeStream, const Tensor& out, const Tensor& in, const Tensor& factor) const {
-  require(out.numel() == in.numel() && factor.numel() == 1, "scale_by", "operands must have as many elements, and the factor one", out, in,
-          factor);
-  visit_real(
-      "scale_by",
-      [&](auto type) {
-        using T = typename decltype(type)::type;
-        const T by = factor.values<T>()[0];
-        std::ranges::transform(in.values<T>(), out.values<T>().begin(), [by](T x) { return x * by; });
-      },
-      out, in, factor);
+  operands::scale_by(out, in, factor);
+  visit_real(out.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    const T by = factor.values<T>()[0];
+    std::ranges::transform(in.values<T>(), out.values<T>().begin(), [by](T x) { return x * by; });
+  });
 }
 
 void CpuKernels::spin(NativeStream, std::int64_t) const {}

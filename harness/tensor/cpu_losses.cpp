@@ -8,16 +8,13 @@ namespace shardproof::cpu {
 namespace {
 
 template <class Term> void reduce(const char* kernel, const Tensor& out, const Tensor& in, Term term) {
-  require(out.numel() == 1, kernel, "out must have one element", out);
-  visit_real(
-      kernel,
-      [&](auto type) {
-        using T = typename decltype(type)::type;
-        T total{0};
-        for (const T value : in.values<T>()) total += term(value);
-        out.values<T>()[0] = total;
-      },
-      out, in);
+  operands::reduce(kernel, out, in);
+  visit_real(out.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    T total{0};
+    for (const T value : in.values<T>()) total += term(value);
+    out.values<T>()[0] = total;
+  });
 }
 
 /// A row's largest element, and the sum of exp(element - largest).
@@ -39,74 +36,58 @@ void CpuKernels::sum_of_squares(NativeStream, const Tensor& out, const Tensor& i
 }
 
 void CpuKernels::dot_rows(NativeStream, const Tensor& out, const Tensor& in, const Tensor& row) const {
-  const Rows shape = rows_of("dot_rows", in, row);
-  require(out.numel() == 1, "dot_rows", "out must have one element", out);
-  visit_real(
-      "dot_rows",
-      [&](auto type) {
-        using T = typename decltype(type)::type;
-        const auto source = in.values<T>(), weight = row.values<T>();
-        T total{0};
-        for (std::size_t i = 0; i < source.size(); ++i) total += source[i] * weight[i % shape.length];
-        out.values<T>()[0] = total;
-      },
-      out, in, row);
+  const Rows shape = operands::dot_rows(out, in, row);
+  visit_real(out.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    const auto source = in.values<T>(), weight = row.values<T>();
+    T total{0};
+    for (std::size_t i = 0; i < source.size(); ++i) total += source[i] * weight[i % shape.length];
+    out.values<T>()[0] = total;
+  });
 }
 
 void CpuKernels::dot(NativeStream, const Gradient& total, const Tensor& a, const Tensor& b) const {
-  require(total.out.numel() == 1 && a.numel() == b.numel(), "dot", "operands must have as many elements, and the total one", total.out, a,
-          b);
-  visit_real(
-      "dot",
-      [&](auto type) {
-        using T = typename decltype(type)::type;
-        const auto x = a.values<T>(), y = b.values<T>();
-        T sum{0};
-        for (std::size_t i = 0; i < x.size(); ++i) sum += x[i] * y[i];
-        deliver(total, std::vector<T>{sum});
-      },
-      total.out, a, b);
+  operands::dot(total, a, b);
+  visit_real(total.out.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    const auto x = a.values<T>(), y = b.values<T>();
+    T sum{0};
+    for (std::size_t i = 0; i < x.size(); ++i) sum += x[i] * y[i];
+    deliver(total, std::vector<T>{sum});
+  });
 }
 
 void CpuKernels::cross_entropy(NativeStream, const Tensor& out, const Tensor& logits, const Tensor& targets) const {
-  const Rows shape = rows_of("cross_entropy", logits);
-  require(out.numel() == 1, "cross_entropy", "out must have one element", out);
-  const auto target = indices("cross_entropy", targets, shape.count, shape.length, "target", "classes");
-  visit_real(
-      "cross_entropy",
-      [&](auto type) {
-        using T = typename decltype(type)::type;
-        T total{0};
-        for (std::size_t i = 0; i < shape.count; ++i) {
-          const std::span<const T> row = logits.values<T>().subspan(i * shape.length, shape.length);
-          const Exponentials<T> exponentials(row);
-          total += std::log(exponentials.total) + exponentials.largest - row[static_cast<std::size_t>(target[i])];
-        }
-        out.values<T>()[0] = total / static_cast<T>(shape.count);
-      },
-      out, logits);
+  const auto [shape, classes] = operands::cross_entropy(out, logits, targets);
+  const auto target = indices("cross_entropy", targets, classes, "target", "classes");
+  visit_real(out.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    T total{0};
+    for (std::size_t i = 0; i < shape.count; ++i) {
+      const std::span<const T> row = logits.values<T>().subspan(i * shape.length, shape.length);
+      const Exponentials<T> exponentials(row);
+      total += std::log(exponentials.total) + exponentials.largest - row[static_cast<std::size_t>(target[i])];
+    }
+    out.values<T>()[0] = total / static_cast<T>(shape.count);
+  });
 }
 
 void CpuKernels::cross_entropy_backward(NativeStream, const Tensor& grad_logits, const Tensor& logits, const Tensor& targets) const {
-  const Rows shape = rows_of("cross_entropy_backward", logits);
-  require(grad_logits.numel() == logits.numel(), "cross_entropy_backward", "operands must have as many elements", grad_logits, logits);
-  const auto target = indices("cross_entropy_backward", targets, shape.count, shape.length, "target", "classes");
-  visit_real(
-      "cross_entropy_backward",
-      [&](auto type) {
-        using T = typename decltype(type)::type;
-        const T rows = static_cast<T>(shape.count);
-        for (std::size_t i = 0; i < shape.count; ++i) {
-          const std::span<const T> row = logits.values<T>().subspan(i * shape.length, shape.length);
-          const std::span<T> slope = grad_logits.values<T>().subspan(i * shape.length, shape.length);
-          const Exponentials<T> exponentials(row);
-          for (std::size_t j = 0; j < shape.length; ++j) {
-            const T probability = std::exp(row[j] - exponentials.largest) / exponentials.total;
-            slope[j] = (static_cast<std::size_t>(target[i]) == j ? probability - T{1} : probability) / rows;
-          }
-        }
-      },
-      grad_logits, logits);
+  const auto [shape, classes] = operands::cross_entropy_backward(grad_logits, logits, targets);
+  const auto target = indices("cross_entropy_backward", targets, classes, "target", "classes");
+  visit_real(grad_logits.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    const T rows = static_cast<T>(shape.count);
+    for (std::size_t i = 0; i < shape.count; ++i) {
+      const std::span<const T> row = logits.values<T>().subspan(i * shape.length, shape.length);
+      const std::span<T> slope = grad_logits.values<T>().subspan(i * shape.length, shape.length);
+      const Exponentials<T> exponentials(row);
+      for (std::size_t j = 0; j < shape.length; ++j) {
+        const T probability = std::exp(row[j] - exponentials.largest) / exponentials.total;
+        slope[j] = (static_cast<std::size_t>(target[i]) == j ? probability - T{1} : probability) / rows;
+      }
+    }
+  });
 }
 
 }  // namespace shardproof::cpu

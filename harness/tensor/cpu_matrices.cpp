@@ -4,59 +4,45 @@
 namespace shardproof::cpu {
 
 void CpuKernels::matmul(NativeStream, const Tensor& out, const Tensor& a, const Tensor& b, Matmul how) const {
-  const Rows shape = rows_of("matmul", out), left = rows_of("matmul", a), right = rows_of("matmul", b);
-  const std::size_t inner = how.transpose_a ? left.count : left.length;
-  const bool fit = (how.transpose_a ? left.length : left.count) == shape.count &&
-                   (how.transpose_b ? right.count : right.length) == shape.length &&
-                   (how.transpose_b ? right.length : right.count) == inner;
-  require(fit, "matmul", "out must be [m, n] = [m, k] times [k, n] after transposition", out, a, b);
-  visit_real(
-      "matmul",
-      [&](auto type) {
-        using T = typename decltype(type)::type;
-        const T* const x = a.values<T>().data();
-        const T* const y = b.values<T>().data();
-        T* const z = out.values<T>().data();
-        const std::size_t x_row = how.transpose_a ? 1 : left.length, x_step = how.transpose_a ? left.length : 1;
-        const std::size_t y_column = how.transpose_b ? right.length : 1, y_step = how.transpose_b ? 1 : right.length;
-        for (std::size_t i = 0; i < shape.count; ++i) {
-          for (std::size_t j = 0; j < shape.length; ++j) {
-            T total{0};
-            for (std::size_t k = 0; k < inner; ++k) total += x[i * x_row + k * x_step] * y[k * y_step + j * y_column];
-            T& element = z[i * shape.length + j];
-            element = how.add ? element + total : total;
-          }
-        }
-      },
-      out, a, b);
+  const auto [shape, left, right, inner] = operands::matmul(out, a, b, how);
+  visit_real(out.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    const T* const x = a.values<T>().data();
+    const T* const y = b.values<T>().data();
+    T* const z = out.values<T>().data();
+    const std::size_t x_row = how.transpose_a ? 1 : left.length, x_step = how.transpose_a ? left.length : 1;
+    const std::size_t y_column = how.transpose_b ? right.length : 1, y_step = how.transpose_b ? 1 : right.length;
+    for (std::size_t i = 0; i < shape.count; ++i) {
+      for (std::size_t j = 0; j < shape.length; ++j) {
+        T total{0};
+        for (std::size_t k = 0; k < inner; ++k) total += x[i * x_row + k * x_step] * y[k * y_step + j * y_column];
+        T& element = z[i * shape.length + j];
+        element = how.add ? element + total : total;
+      }
+    }
+  });
 }
 
 void CpuKernels::add_row(NativeStream, const Tensor& out, const Tensor& row) const {
-  const Rows shape = rows_of("add_row", out, row);
-  visit_real(
-      "add_row",
-      [&](auto type) {
-        using T = typename decltype(type)::type;
-        const auto target = out.values<T>(), addend = row.values<T>();
-        for (std::size_t i = 0; i < target.size(); ++i) target[i] += addend[i % shape.length];
-      },
-      out, row);
+  const Rows shape = operands::add_row(out, row);
+  visit_real(out.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    const auto target = out.values<T>(), addend = row.values<T>();
+    for (std::size_t i = 0; i < target.size(); ++i) target[i] += addend[i % shape.length];
+  });
 }
 
 void CpuKernels::sum_rows(NativeStream, const Tensor& out, const Tensor& in, bool add) const {
-  const Rows shape = rows_of("sum_rows", in, out);
-  visit_real(
-      "sum_rows",
-      [&](auto type) {
-        using T = typename decltype(type)::type;
-        const auto target = out.values<T>(), source = in.values<T>();
-        for (std::size_t j = 0; j < shape.length; ++j) {
-          T total{0};
-          for (std::size_t i = 0; i < shape.count; ++i) total += source[i * shape.length + j];
-          target[j] = add ? target[j] + total : total;
-        }
-      },
-      out, in);
+  const Rows shape = operands::sum_rows(out, in);
+  visit_real(out.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    const auto target = out.values<T>(), source = in.values<T>();
+    for (std::size_t j = 0; j < shape.length; ++j) {
+      T total{0};
+      for (std::size_t i = 0; i < shape.count; ++i) total += source[i * shape.length + j];
+      target[j] = add ? target[j] + total : total;
+    }
+  });
 }
 
 }  // namespace shardproof::cpu

@@ -7,20 +7,6 @@
 namespace shardproof::cpu {
 namespace {
 
-/// Sequences of `positions` rows of d features each.
-struct Sequences {
-  std::size_t count, positions, features;
-};
-
-Sequences sequences_of(const char* kernel, const Kernels::Attention& of) {
-  const auto& [query, key, value, positions] = of;
-  const Rows shape = rows_of(kernel, query);
-  require(query.shape() == key.shape() && query.shape() == value.shape(), kernel, "query, key and value must have one shape", query, key,
-          value);
-  require(positions > 0 && shape.count % static_cast<std::size_t>(positions) == 0, kernel, "needs whole sequences of rows", query);
-  return {shape.count / static_cast<std::size_t>(positions), static_cast<std::size_t>(positions), shape.length};
-}
-
 template <class T> T inner_product(const T* a, const T* b, std::size_t count) {
   T total{0};
   for (std::size_t i = 0; i < count; ++i) total += a[i] * b[i];
@@ -44,138 +30,109 @@ template <class T> std::vector<T> attended(const T* query, const T* key, std::si
 }  // namespace
 
 void CpuKernels::embedding(NativeStream, const Tensor& out, const Tensor& weight, const Tensor& ids) const {
-  const Rows shape = rows_of("embedding", out), table = rows_of("embedding", weight);
-  require(shape.length == table.length, "embedding", "out and weight must have rows of one length", out, weight);
-  const auto id = indices("embedding", ids, shape.count, table.count, "token", "vocabulary");
-  visit_real(
-      "embedding",
-      [&](auto type) {
-        using T = typename decltype(type)::type;
-        for (std::size_t i = 0; i < shape.count; ++i) {
-          const auto row = weight.values<T>().subspan(static_cast<std::size_t>(id[i]) * shape.length, shape.length);
-          std::ranges::copy(row, out.values<T>().subspan(i * shape.length).begin());
-        }
-      },
-      out, weight);
+  const auto [shape, vocabulary] = operands::embedding(out, weight, ids);
+  const auto id = indices("embedding", ids, vocabulary, "token", "vocabulary");
+  visit_real(out.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    for (std::size_t i = 0; i < shape.count; ++i) {
+      const auto row = weight.values<T>().subspan(static_cast<std::size_t>(id[i]) * shape.length, shape.length);
+      std::ranges::copy(row, out.values<T>().subspan(i * shape.length).begin());
+    }
+  });
 }
 
 void CpuKernels::embedding_backward(NativeStream, const Gradient& weight, const Tensor& grad_out, const Tensor& ids) const {
-  const Rows shape = rows_of("embedding_backward", grad_out), table = rows_of("embedding_backward", weight.out);
-  require(shape.length == table.length, "embedding_backward", "gradients must have rows of one length", weight.out, grad_out);
-  const auto id = indices("embedding_backward", ids, shape.count, table.count, "token", "vocabulary");
-  visit_real(
-      "embedding_backward",
-      [&](auto type) {
-        using T = typename decltype(type)::type;
-        const auto slope = grad_out.values<T>();
-        std::vector<T> totals(table.count * table.length);
-        for (std::size_t i = 0; i < shape.count; ++i) {
-          const std::size_t row = static_cast<std::size_t>(id[i]) * shape.length;
-          for (std::size_t j = 0; j < shape.length; ++j) totals[row + j] += slope[i * shape.length + j];
-        }
-        deliver(weight, totals);
-      },
-      weight.out, grad_out);
+  const auto [shape, vocabulary] = operands::embedding_backward(weight, grad_out, ids);
+  const auto id = indices("embedding_backward", ids, vocabulary, "token", "vocabulary");
+  visit_real(weight.out.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    const auto slope = grad_out.values<T>();
+    std::vector<T> totals(vocabulary * shape.length);
+    for (std::size_t i = 0; i < shape.count; ++i) {
+      const std::size_t row = static_cast<std::size_t>(id[i]) * shape.length;
+      for (std::size_t j = 0; j < shape.length; ++j) totals[row + j] += slope[i * shape.length + j];
+    }
+    deliver(weight, totals);
+  });
 }
 
 void CpuKernels::add_positions(NativeStream, const Tensor& out, const Tensor& positions) const {
-  const Rows shape = rows_of("add_positions", out), table = rows_of("add_positions", positions);
-  const bool fit = shape.length == table.length && table.count > 0 && shape.count % table.count == 0;
-  require(fit, "add_positions", "needs whole sequences of rows [m s, n] and positions [s, n]", out, positions);
-  visit_real(
-      "add_positions",
-      [&](auto type) {
-        using T = typename decltype(type)::type;
-        const auto target = out.values<T>(), addend = positions.values<T>();
-        for (std::size_t i = 0; i < target.size(); ++i) target[i] += addend[i % addend.size()];
-      },
-      out, positions);
+  operands::add_positions(out, positions);
+  visit_real(out.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    const auto target = out.values<T>(), addend = positions.values<T>();
+    for (std::size_t i = 0; i < target.size(); ++i) target[i] += addend[i % addend.size()];
+  });
 }
 
 void CpuKernels::add_positions_backward(NativeStream, const Gradient& positions, const Tensor& grad_out) const {
-  const Rows shape = rows_of("add_positions_backward", grad_out), table = rows_of("add_positions_backward", positions.out);
-  const bool fit = shape.length == table.length && table.count > 0 && shape.count % table.count == 0;
-  require(fit, "add_positions_backward", "needs positions [s, n] and whole sequences of rows [m s, n]", positions.out, grad_out);
-  visit_real(
-      "add_positions_backward",
-      [&](auto type) {
-        using T = typename decltype(type)::type;
-        const auto slope = grad_out.values<T>();
-        std::vector<T> totals(table.count * table.length);
-        for (std::size_t i = 0; i < slope.size(); ++i) totals[i % totals.size()] += slope[i];
-        deliver(positions, totals);
-      },
-      positions.out, grad_out);
+  operands::add_positions_backward(positions, grad_out);
+  visit_real(positions.out.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    const auto slope = grad_out.values<T>();
+    std::vector<T> totals(static_cast<std::size_t>(positions.out.numel()));
+    for (std::size_t i = 0; i < slope.size(); ++i) totals[i % totals.size()] += slope[i];
+    deliver(positions, totals);
+  });
 }
 
 void CpuKernels::attention(NativeStream, const Tensor& out, const Attention& of) const {
-  const Sequences sequences = sequences_of("attention", of);
-  require(out.shape() == of.value.shape(), "attention", "out must have the shape of the values", out, of.value);
-  visit_real(
-      "attention",
-      [&](auto type) {
-        using T = typename decltype(type)::type;
-        const auto& [count, positions, features] = sequences;
-        for (std::size_t sequence = 0; sequence < count; ++sequence) {
-          const std::size_t begin = sequence * positions * features;
-          const T* const value = of.value.values<T>().data() + begin;
-          T* const target = out.values<T>().data() + begin;
-          for (std::size_t at = 0; at < positions; ++at) {
-            const std::vector<T> shares = attended<T>(of.query.values<T>().data() + begin, of.key.values<T>().data() + begin, at, features);
-            for (std::size_t j = 0; j < features; ++j) {
-              T total{0};
-              for (std::size_t from = 0; from <= at; ++from) total += shares[from] * value[from * features + j];
-              target[at * features + j] = total;
-            }
-          }
+  const operands::Sequences sequences = operands::attention(out, of);
+  visit_real(out.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    const auto& [count, positions, features] = sequences;
+    for (std::size_t sequence = 0; sequence < count; ++sequence) {
+      const std::size_t begin = sequence * positions * features;
+      const T* const value = of.value.values<T>().data() + begin;
+      T* const target = out.values<T>().data() + begin;
+      for (std::size_t at = 0; at < positions; ++at) {
+        const std::vector<T> shares = attended<T>(of.query.values<T>().data() + begin, of.key.values<T>().data() + begin, at, features);
+        for (std::size_t j = 0; j < features; ++j) {
+          T total{0};
+          for (std::size_t from = 0; from <= at; ++from) total += shares[from] * value[from * features + j];
+          target[at * features + j] = total;
         }
-      },
-      out, of.query, of.key, of.value);
+      }
+    }
+  });
 }
 
 void CpuKernels::attention_backward(NativeStream, const AttentionGradients& gradients, const Tensor& grad_out, const Attention& of) const {
-  const Sequences sequences = sequences_of("attention_backward", of);
-  require(grad_out.shape() == of.value.shape(), "attention_backward", "grad_out must have the shape of the values", grad_out, of.value);
-  for (const Gradient& gradient : {gradients.query, gradients.key, gradients.value}) {
-    require(fits(gradient, of.query), "attention_backward", "gradients must be like what they are by", gradient.out, of.query);
-  }
-  visit_real(
-      "attention_backward",
-      [&](auto type) {
-        using T = typename decltype(type)::type;
-        const auto& [count, positions, features] = sequences;
-        const T root = std::sqrt(static_cast<T>(features));
-        const std::size_t elements = count * positions * features;
-        std::vector<T> by_query(elements), by_key(elements), by_value(elements);
-        for (std::size_t sequence = 0; sequence < count; ++sequence) {
-          const std::size_t begin = sequence * positions * features;
-          const T* const query = of.query.values<T>().data() + begin;
-          const T* const key = of.key.values<T>().data() + begin;
-          const T* const value = of.value.values<T>().data() + begin;
-          const T* const slope = grad_out.values<T>().data() + begin;
-          for (std::size_t at = 0; at < positions; ++at) {
-            const std::vector<T> shares = attended(query, key, at, features);
-            std::vector<T> by_share;
-            T common{0};  // the shares sum to 1: what one gains the others lose
-            for (std::size_t from = 0; from <= at; ++from) {
-              by_share.push_back(inner_product(slope + at * features, value + from * features, features));
-              common += by_share[from] * shares[from];
-            }
-            for (std::size_t from = 0; from <= at; ++from) {
-              const T by_score = shares[from] * (by_share[from] - common) / root;
-              for (std::size_t j = 0; j < features; ++j) {
-                by_query[begin + at * features + j] += by_score * key[from * features + j];
-                by_key[begin + from * features + j] += by_score * query[at * features + j];
-                by_value[begin + from * features + j] += shares[from] * slope[at * features + j];
-              }
-            }
+  const operands::Sequences sequences = operands::attention_backward(gradients, grad_out, of);
+  visit_real(grad_out.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    const auto& [count, positions, features] = sequences;
+    const T root = std::sqrt(static_cast<T>(features));
+    const std::size_t elements = count * positions * features;
+    std::vector<T> by_query(elements), by_key(elements), by_value(elements);
+    for (std::size_t sequence = 0; sequence < count; ++sequence) {
+      const std::size_t begin = sequence * positions * features;
+      const T* const query = of.query.values<T>().data() + begin;
+      const T* const key = of.key.values<T>().data() + begin;
+      const T* const value = of.value.values<T>().data() + begin;
+      const T* const slope = grad_out.values<T>().data() + begin;
+      for (std::size_t at = 0; at < positions; ++at) {
+        const std::vector<T> shares = attended(query, key, at, features);
+        std::vector<T> by_share;
+        T common{0};  // the shares sum to 1: what one gains the others lose
+        for (std::size_t from = 0; from <= at; ++from) {
+          by_share.push_back(inner_product(slope + at * features, value + from * features, features));
+          common += by_share[from] * shares[from];
+        }
+        for (std::size_t from = 0; from <= at; ++from) {
+          const T by_score = shares[from] * (by_share[from] - common) / root;
+          for (std::size_t j = 0; j < features; ++j) {
+            by_query[begin + at * features + j] += by_score * key[from * features + j];
+            by_key[begin + from * features + j] += by_score * query[at * features + j];
+            by_value[begin + from * features + j] += shares[from] * slope[at * features + j];
           }
         }
-        deliver(gradients.query, by_query);
-        deliver(gradients.key, by_key);
-        deliver(gradients.value, by_value);
-      },
-      grad_out, of.query, of.key, of.value);
+      }
+    }
+    deliver(gradients.query, by_query);
+    deliver(gradients.key, by_key);
+    deliver(gradients.value, by_value);
+  });
 }
 
 }  // namespace shardproof::cpu
