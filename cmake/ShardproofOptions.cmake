@@ -14,6 +14,7 @@ if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # Without this sloppiness it keeps nothing that reads a precompiled header; ours contain no __DATE__, and macros are in the command line. By
   # the dependencies that the compiler writes anyway it spares a run of the preprocessor for each file that it does not have.
   set(CMAKE_CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND};-E;env;CCACHE_DEPEND=1;CCACHE_SLOPPINESS=pch_defines,time_macros;${CCACHE}")
+  set(CMAKE_CUDA_COMPILER_LAUNCHER "${CCACHE}")
 endif()
 
 # What a program that uses the library has to know; everything below this target concerns our own files only.
@@ -23,36 +24,45 @@ target_include_directories(shardproof_options INTERFACE
   "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>" "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/harness>"
   "$<INSTALL_INTERFACE:include/shardproof>" "$<INSTALL_INTERFACE:include/shardproof/harness>")
 
+# For what the host's compiler compiles: nvcc has options of its own. shardproof_compile_options(option…)
+function(shardproof_compile_options)
+  add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:${ARGN}>")
+endfunction()
+
 # A designated initializer leaves members out on purpose: they have their defaults.
-add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-missing-field-initializers)
+shardproof_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-missing-field-initializers)
+# What nvcc hands to the host's compiler is not meant to be pedantic.
+add_compile_options("$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra,-Wshadow,-Wconversion>")
 if(PROJECT_IS_TOP_LEVEL)
-  add_compile_options(-Werror)
+  shardproof_compile_options(-Werror)
+  add_compile_options("$<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>")
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-  add_compile_options(-Wno-restrict)  # GCC bug 105651: false alarms in std::string's own operator+
+  shardproof_compile_options(-Wno-restrict)  # GCC bug 105651: false alarms in std::string's own operator+
 endif()
 # Presets compile six files of a target at a time, for most of a compiler's time goes into what all of them include. Files must compile alone as
 # well, as they do for users who embed this tree and in the presets `tsan`, `tidy` and `bench`.
 set(CMAKE_UNITY_BUILD_BATCH_SIZE 6)
 if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  add_compile_options(-Wno-subobject-linkage)  # what stands in a file's own anonymous namespace looks to it as if a header had it
+  shardproof_compile_options(-Wno-subobject-linkage)  # what stands in a file's own anonymous namespace looks to it as if a header had it
 endif()
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   # libstdc++ 12's own std::stable_sort calls what it deprecates; and the golden files are longer than a string that every compiler must take.
-  add_compile_options(-Wno-deprecated-declarations -Wno-overlength-strings)
+  shardproof_compile_options(-Wno-deprecated-declarations -Wno-overlength-strings)
 endif()
 # Reports are equal byte for byte between machines: no fused multiply-add where the source has none.
-add_compile_options(-ffp-contract=off)
+shardproof_compile_options(-ffp-contract=off)
 # No path of the machine that built it goes into a binary; ranks compare build ids to know that they are of one build.
-add_compile_options("-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=")
+shardproof_compile_options("-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=")
+add_compile_options("$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=>")
 add_link_options(-Wl,--build-id=sha1)
 if(SHARDPROOF_SANITIZE)
-  add_compile_options("-fsanitize=${SHARDPROOF_SANITIZE}" -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  shardproof_compile_options("-fsanitize=${SHARDPROOF_SANITIZE}" -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options("-fsanitize=${SHARDPROOF_SANITIZE}")
   # libFuzzer comes with Clang: what it is to explore is compiled so that it sees which branches an input takes. Others do not notice.
   if(CMAKE_CXX_COMPILER_ID MATCHES "Clang" AND SHARDPROOF_SANITIZE MATCHES "address")
     set(SHARDPROOF_FUZZ ON)
-    add_compile_options(-fsanitize=fuzzer-no-link)
+    shardproof_compile_options(-fsanitize=fuzzer-no-link)
   endif()
 else()
   # Half of a rank's start-up time would go into loading libstdc++.

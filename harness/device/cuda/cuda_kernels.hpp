@@ -1,0 +1,100 @@
+// The kernels on a CUDA device: operands are checked by the rules of the kernels on the host, then the work is launched on the stream that was
+// given. Tensors' data() are addresses of the device. Whatever fills the tables runs it: a GPU, or a test on the host.
+//
+// Results are those of cpu_kernels(), bit for bit, with three exceptions. Sums of `matmul` are cuBLAS's, whose order nobody promises: they are
+// equal where every order gives the same, as with sums that are exact. On a GPU exp, log and pow are CUDA's, which may differ in the last place
+// (softmax, cross entropy, norms of a power other than 1, 2 and infinity). And a NaN is a NaN.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+
+#include "harness/device/cuda/vendor.hpp"
+#include "harness/tensor/kernels.hpp"
+
+namespace shardproof::cuda {
+
+namespace bodies {
+struct IndexError;
+enum class IndexKind : std::uint32_t;
+}  // namespace bodies
+
+/// Words in memory that the host and the device see, by the device's addresses; they outlive the kernels that are given them.
+struct SharedWords {
+  const std::uint32_t* abort_flag;  ///< not 0: spinning ends
+  bodies::IndexError* index_error;  ///< the first index that was out of range, for `check` below; zero at first
+};
+
+/// Throws std::out_of_range in the words of the kernels on the host when an index was out of range. For the host, with its own address of
+/// the word, after synchronizing; who goes on afterwards sets it to zero before.
+void check(const bodies::IndexError& error);
+
+class CudaKernels final : public Kernels {
+ public:
+  /// Throws what says it best: a status that is not success, of "CUDA" or "cuBLAS", and the kernel that was asked for.
+  using Failed = std::function<void(Status status, const char* library, const char* operation)>;
+
+  /// Of the device that is current. cuBLAS allocates here, and loads kernels at its first products: no gate may be closed then.
+  CudaKernels(const VendorTables& tables, const SharedWords& words, Failed failed);
+  ~CudaKernels() override;
+  CudaKernels(const CudaKernels&) = delete;
+  CudaKernels& operator=(const CudaKernels&) = delete;
+
+  /// Also between host and device, of one dtype: host memory is that of tensors without a buffer.
+  void copy(NativeStream stream, const Tensor& out, const Tensor& in) const override;
+  void fill(NativeStream stream, const Tensor& out, double value) const override;
+  void scale(NativeStream stream, const Tensor& out, const Tensor& in, double factor) const override;
+  void divide(NativeStream stream, const Tensor& out, const Tensor& in, double divisor) const override;
+  void accumulate(NativeStream stream, const Tensor& out, const Tensor& in) const override;
+  void matmul(NativeStream stream, const Tensor& out, const Tensor& a, const Tensor& b, Matmul how) const override;
+  void add_row(NativeStream stream, const Tensor& out, const Tensor& row) const override;
+  void sum_rows(NativeStream stream, const Tensor& out, const Tensor& in, bool add) const override;
+  void relu(NativeStream stream, const Tensor& out, const Tensor& in) const override;
+  void relu_backward(NativeStream stream, const Tensor& grad_in, const Tensor& grad_out, const Tensor& out) const override;
+  void scale_by(NativeStream stream, const Tensor& out, const Tensor& in, const Tensor& factor) const override;
+  void dot(NativeStream stream, const Gradient& total, const Tensor& a, const Tensor& b) const override;
+  // An index that is out of range is found on the device: the host learns of it by `check`.
+  void embedding(NativeStream stream, const Tensor& out, const Tensor& weight, const Tensor& ids) const override;
+  void embedding_backward(NativeStream stream, const Gradient& weight, const Tensor& grad_out, const Tensor& ids) const override;
+  void add_positions(NativeStream stream, const Tensor& out, const Tensor& positions) const override;
+  void add_positions_backward(NativeStream stream, const Gradient& positions, const Tensor& grad_out) const override;
+  void layer_norm(NativeStream stream, const Tensor& out, const Tensor& in, const Tensor& weight, const Tensor& bias) const override;
+  void layer_norm_backward(NativeStream stream, const LayerNormGradients& gradients, const Tensor& grad_out, const Tensor& in,
+                           const Tensor& weight) const override;
+  void attention(NativeStream stream, const Tensor& out, const Attention& of) const override;
+  void attention_backward(NativeStream stream, const AttentionGradients& gradients, const Tensor& grad_out,
+                          const Attention& of) const override;
+  void sum(NativeStream stream, const Tensor& out, const Tensor& in) const override;
+  void sum_of_squares(NativeStream stream, const Tensor& out, const Tensor& in) const override;
+  void dot_rows(NativeStream stream, const Tensor& out, const Tensor& in, const Tensor& row) const override;
+  void cross_entropy(NativeStream stream, const Tensor& out, const Tensor& logits, const Tensor& targets) const override;
+  void cross_entropy_backward(NativeStream stream, const Tensor& grad_logits, const Tensor& logits, const Tensor& targets) const override;
+  void power_sum(NativeStream stream, const Tensor& out, const Tensor& in, double power, bool add) const override;
+  void power_root(NativeStream stream, const Tensor& out, const Tensor& in, double power) const override;
+  void clip(NativeStream stream, const Tensor& gradient, const Tensor& total_norm, double max_norm) const override;
+  void sgd(NativeStream stream, const Tensor& parameter, const Tensor& gradient, double rate) const override;
+  void adam(NativeStream stream, const Tensor& parameter, const Tensor& gradient, const Tensor& moment1, const Tensor& moment2,
+            const Adam& how) const override;
+  void adamw(NativeStream stream, const Tensor& parameter, const Tensor& gradient, const Tensor& moment1, const Tensor& moment2,
+             const Adam& how) const override;
+  /// std::invalid_argument when asked for more than a minute: nobody means it, and everybody else would wait.
+  void spin(NativeStream stream, std::int64_t nanoseconds) const override;
+
+ private:
+  void require_success(Status status, const char* library, const char* operation) const;
+  template <class Launch, class Body>
+  void launch(const char* operation, NativeStream stream, Launch kernel, const Body& body, std::int64_t count) const;
+  void check_indices(const char* operation, NativeStream stream, const Tensor& indices, std::size_t limit, bodies::IndexKind kind) const;
+  void update(const char* operation, NativeStream stream, const Tensor& parameter, const Tensor& gradient, const Tensor& moment1,
+              const Tensor& moment2, const Adam& how, bool decay_off_parameter) const;
+
+  const KernelTable& kernels_;
+  const CudaTable& cuda_;
+  const CublasTable& cublas_;
+  SharedWords words_;
+  Failed failed_;
+  BlasHandle blas_ = nullptr;
+};
+
+}  // namespace shardproof::cuda

@@ -1,0 +1,51 @@
+// Bodies of the optimizers' kernels: i is an element of the parameter.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "harness/device/cuda/kernels/portable.hpp"
+#include "harness/tensor/adam_coefficients.hpp"
+
+namespace shardproof::cuda::bodies {
+
+template <class T> struct Sgd {
+  T* parameter;
+  const T* gradient;
+  T step;  ///< the rate, negative
+
+  SHARDPROOF_HOST_DEVICE void operator()(std::int64_t i) const { parameter[i] += step * gradient[i]; }
+};
+
+/// Adam, and AdamW where the decay goes off the parameter and not into the gradient.
+template <class T> struct Adam {
+  T* parameter;
+  const T* gradient;
+  T* moment1;
+  T* moment2;
+  AdamCoefficients<T> coefficients;
+  bool decay_off_parameter;
+
+  // Each line is one tensor operation of PyTorch's.
+  SHARDPROOF_HOST_DEVICE void operator()(std::int64_t i) const {
+    const AdamCoefficients<T>& c = coefficients;
+    T slope = gradient[i], value = parameter[i];
+    if (c.decays && !decay_off_parameter) slope = slope + c.added * value;
+    if (c.decays && decay_off_parameter) value = value * c.kept;
+    const T first = lerp(moment1[i], slope, c.weight1);
+    T second = moment2[i] * c.keep2;
+    second = second + c.add2 * slope * slope;
+    const T denominator = std::sqrt(second) / c.root + c.epsilon;
+    moment1[i] = first;
+    moment2[i] = second;
+    parameter[i] = value + c.step * first / denominator;
+  }
+
+ private:
+  /// torch.lerp: from whichever end is nearer, so that a weight of one gives `end` exactly.
+  SHARDPROOF_HOST_DEVICE static T lerp(T start, T end, T weight) {
+    return weight < T{0.5} ? start + weight * (end - start) : end - (end - start) * (T{1} - weight);
+  }
+};
+
+}  // namespace shardproof::cuda::bodies

@@ -1,0 +1,111 @@
+// Bodies of the kernels on matrices and the rows that go with them.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "harness/device/cuda/kernels/portable.hpp"
+
+namespace shardproof::cuda::bodies {
+
+/// i is an element of `out`, whose rows have `length` elements. Positions are added so as well: all of a sequence is one row.
+template <class T> struct AddRow {
+  T* out;
+  const T* row;
+  std::int64_t length;
+
+  SHARDPROOF_HOST_DEVICE void operator()(std::int64_t i) const { out[i] += row[i % length]; }
+};
+
+/// i is an element of `out`, the sum of a column of `in`.
+template <class T> struct SumRows {
+  T* out;
+  const T* in;
+  std::int64_t rows, length;
+  bool add;
+
+  SHARDPROOF_HOST_DEVICE void operator()(std::int64_t i) const {
+    T total{0};
+    for (std::int64_t row = 0; row < rows; ++row) total += in[row * length + i];
+    deliver(out[i], total, add);
+  }
+};
+
+/// What layer norm takes off a row and multiplies it with.
+template <class T> struct Moments {
+  SHARDPROOF_HOST_DEVICE Moments(const T* row, std::int64_t length) {
+    const T count = static_cast<T>(length);
+    for (std::int64_t j = 0; j < length; ++j) mean += row[j];
+    mean /= count;
+    T variance{0};
+    for (std::int64_t j = 0; j < length; ++j) variance += (row[j] - mean) * (row[j] - mean);
+    variance /= count;
+    inverse_deviation = T{1} / std::sqrt(variance + static_cast<T>(1e-5));
+  }
+  SHARDPROOF_HOST_DEVICE T normalized(T x) const { return (x - mean) * inverse_deviation; }
+
+  T mean{0}, inverse_deviation{0};
+};
+
+/// i is a row.
+template <class T> struct LayerNorm {
+  T* out;
+  const T* in;
+  const T* weight;
+  const T* bias;
+  std::int64_t length;
+
+  SHARDPROOF_HOST_DEVICE void operator()(std::int64_t i) const {
+    const T* const row = in + i * length;
+    const Moments<T> moments(row, length);
+    for (std::int64_t j = 0; j < length; ++j) out[i * length + j] = moments.normalized(row[j]) * weight[j] + bias[j];
+  }
+};
+
+/// The gradient by the input; i is a row. Moving one element moves the mean and the deviation of its whole row.
+template <class T> struct LayerNormBackwardIn {
+  T* out;
+  const T* grad_out;
+  const T* in;
+  const T* weight;
+  std::int64_t length;
+  bool add;
+
+  SHARDPROOF_HOST_DEVICE void operator()(std::int64_t i) const {
+    const T* const row = in + i * length;
+    const T* const slope = grad_out + i * length;
+    const Moments<T> moments(row, length);
+    T by_mean{0}, by_deviation{0};
+    for (std::int64_t j = 0; j < length; ++j) {
+      by_mean += slope[j] * weight[j];
+      by_deviation += slope[j] * weight[j] * moments.normalized(row[j]);
+    }
+    by_mean /= static_cast<T>(length);
+    by_deviation /= static_cast<T>(length);
+    for (std::int64_t j = 0; j < length; ++j) {
+      const T below = moments.inverse_deviation * (slope[j] * weight[j] - by_mean - moments.normalized(row[j]) * by_deviation);
+      deliver(out[i * length + j], below, add);
+    }
+  }
+};
+
+/// The gradient by the weight; i is an element of it. That by the bias is SumRows. Every element finds the moments of every row again:
+/// keeping them would take memory.
+template <class T> struct LayerNormBackwardWeight {
+  T* out;
+  const T* grad_out;
+  const T* in;
+  std::int64_t rows, length;
+  bool add;
+
+  SHARDPROOF_HOST_DEVICE void operator()(std::int64_t i) const {
+    T total{0};
+    for (std::int64_t row = 0; row < rows; ++row) {
+      const Moments<T> moments(in + row * length, length);
+      total += grad_out[row * length + i] * moments.normalized(in[row * length + i]);
+    }
+    deliver(out[i], total, add);
+  }
+};
+
+}  // namespace shardproof::cuda::bodies

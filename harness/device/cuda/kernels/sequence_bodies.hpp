@@ -1,0 +1,211 @@
+// Bodies of the kernels on tokens and sequences of them, and the check of indices.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "harness/device/cuda/kernels/portable.hpp"
+
+namespace shardproof::cuda::bodies {
+
+/// Whose index it is that is out of range.
+enum class IndexKind : std::uint32_t { none, embedding, embedding_backward, cross_entropy, cross_entropy_backward };
+
+/// An index that was out of range: a device cannot throw, so the first one found stays here until the host reads it, at its next
+/// synchronization. In memory that both see (or that the host copies), all zero at first.
+struct IndexError {
+  std::uint32_t claimed;  ///< by whoever writes the rest
+  IndexKind kind;  ///< none: nothing was out of range; written last
+  std::int64_t index, limit;
+};
+
+/// Launched before every kernel that goes by indices; i is an index. Those kernels leave out what a wrong index chooses: they touch no
+/// memory that is not theirs, but what they write is no result.
+struct CheckIndices {
+  const std::int64_t* indices;
+  std::int64_t limit;
+  IndexKind kind;
+  IndexError* error;
+
+  SHARDPROOF_HOST_DEVICE void operator()(std::int64_t i) const {
+    const std::int64_t index = indices[i];
+    if ((index >= 0 && index < limit) || !claim(&error->claimed)) return;
+    error->index = index;
+    error->limit = limit;
+    publish(reinterpret_cast<std::uint32_t*>(&error->kind), static_cast<std::uint32_t>(kind));
+  }
+};
+
+/// i is an element of `out`, whose rows have `length` elements.
+template <class T> struct Embedding {
+  T* out;
+  const T* weight;
+  const std::int64_t* ids;
+  std::int64_t length, vocabulary;
+
+  SHARDPROOF_HOST_DEVICE void operator()(std::int64_t i) const {
+    const std::int64_t id = ids[i / length];
+    if (id >= 0 && id < vocabulary) out[i] = weight[id * length + i % length];
+  }
+};
+
+/// i is an element of `out`, the gradient by the weight: every element looks through all ids, as sums must ascend.
+template <class T> struct EmbeddingBackward {
+  T* out;
+  const T* grad_out;
+  const std::int64_t* ids;
+  std::int64_t rows, length;
+  bool add;
+
+  SHARDPROOF_HOST_DEVICE void operator()(std::int64_t i) const {
+    T total{0};
+    for (std::int64_t row = 0; row < rows; ++row) {
+      if (ids[row] == i / length) total += grad_out[row * length + i % length];
+    }
+    deliver(out[i], total, add);
+  }
+};
+
+template <class T> SHARDPROOF_HOST_DEVICE T inner_product(const T* a, const T* b, std::int64_t count) {
+  T total{0};
+  for (std::int64_t i = 0; i < count; ++i) total += a[i] * b[i];
+  return total;
+}
+
+/// How much position `at` of a sequence takes from itself and from each position before it; the shares sum to 1. A share is computed anew
+/// wherever it is needed: there is no memory for them.
+template <class T> struct Attended {
+  /// `query` and `key` point to the sequence's first row.
+  SHARDPROOF_HOST_DEVICE Attended(const T* query, const T* key, std::int64_t at, std::int64_t features)
+      : query_(query + at * features), key_(key), features_(features), root_(std::sqrt(static_cast<T>(features))), largest_(score(0)) {
+    for (std::int64_t from = 1; from <= at; ++from) {
+      const T next = score(from);
+      if (largest_ < next) largest_ = next;
+    }
+    for (std::int64_t from = 0; from <= at; ++from) total_ += std::exp(score(from) - largest_);
+  }
+  SHARDPROOF_HOST_DEVICE T share(std::int64_t from) const { return std::exp(score(from) - largest_) / total_; }
+  SHARDPROOF_HOST_DEVICE T root() const { return root_; }
+
+ private:
+  SHARDPROOF_HOST_DEVICE T score(std::int64_t from) const { return inner_product(query_, key_ + from * features_, features_) / root_; }
+
+  const T* query_;
+  const T* key_;
+  std::int64_t features_;
+  T root_, largest_, total_{0};
+};
+
+/// An element of a matrix of sequences, [n, features].
+struct Place {
+  SHARDPROOF_HOST_DEVICE Place(std::int64_t i, std::int64_t positions, std::int64_t features)
+      : feature(i % features), position(i / features % positions), sequence(i - position * features - feature) {}
+  std::int64_t feature, position;
+  std::int64_t sequence;  ///< the first element of its sequence
+};
+
+/// i is an element of `out`.
+template <class T> struct Attention {
+  T* out;
+  const T* query;
+  const T* key;
+  const T* value;
+  std::int64_t positions, features;
+
+  SHARDPROOF_HOST_DEVICE void operator()(std::int64_t i) const {
+    const Place place(i, positions, features);
+    const Attended<T> attended(query + place.sequence, key + place.sequence, place.position, features);
+    T total{0};
+    for (std::int64_t from = 0; from <= place.position; ++from) {
+      total += attended.share(from) * value[place.sequence + from * features + place.feature];
+    }
+    out[i] = total;
+  }
+};
+
+/// How the scores of position `at` move what it takes: the shares sum to 1, so what one gains the others lose. Pointers are to the
+/// sequence's first row.
+template <class T> struct AttendedSlopes {
+  SHARDPROOF_HOST_DEVICE AttendedSlopes(const T* query, const T* key, const T* value, const T* slope, std::int64_t at,
+                                        std::int64_t features)
+      : attended_(query, key, at, features), slope_(slope + at * features), value_(value), features_(features) {
+    for (std::int64_t from = 0; from <= at; ++from) common_ += by_share(from) * attended_.share(from);
+  }
+  SHARDPROOF_HOST_DEVICE T by_score(std::int64_t from) const {
+    return attended_.share(from) * (by_share(from) - common_) / attended_.root();
+  }
+
+ private:
+  SHARDPROOF_HOST_DEVICE T by_share(std::int64_t from) const { return inner_product(slope_, value_ + from * features_, features_); }
+
+  Attended<T> attended_;
+  const T* slope_;
+  const T* value_;
+  std::int64_t features_;
+  T common_{0};
+};
+
+/// The gradient by the queries; i is an element of it.
+template <class T> struct AttentionBackwardQuery {
+  T* out;
+  const T* grad_out;
+  const T* query;
+  const T* key;
+  const T* value;
+  std::int64_t positions, features;
+  bool add;
+
+  SHARDPROOF_HOST_DEVICE void operator()(std::int64_t i) const {
+    const Place place(i, positions, features);
+    const std::int64_t begin = place.sequence;
+    const AttendedSlopes<T> slopes(query + begin, key + begin, value + begin, grad_out + begin, place.position, features);
+    T total{0};
+    for (std::int64_t from = 0; from <= place.position; ++from)
+      total += slopes.by_score(from) * key[begin + from * features + place.feature];
+    deliver(out[i], total, add);
+  }
+};
+
+/// The gradient by the keys; i is an element of it. It gathers from the positions that look back at its own.
+template <class T> struct AttentionBackwardKey {
+  T* out;
+  const T* grad_out;
+  const T* query;
+  const T* key;
+  const T* value;
+  std::int64_t positions, features;
+  bool add;
+
+  SHARDPROOF_HOST_DEVICE void operator()(std::int64_t i) const {
+    const Place place(i, positions, features);
+    const std::int64_t begin = place.sequence;
+    T total{0};
+    for (std::int64_t at = place.position; at < positions; ++at) {
+      const AttendedSlopes<T> slopes(query + begin, key + begin, value + begin, grad_out + begin, at, features);
+      total += slopes.by_score(place.position) * query[begin + at * features + place.feature];
+    }
+    deliver(out[i], total, add);
+  }
+};
+
+/// The gradient by the values; i is an element of it.
+template <class T> struct AttentionBackwardValue {
+  T* out;
+  const T* grad_out;
+  const T* query;
+  const T* key;
+  std::int64_t positions, features;
+  bool add;
+
+  SHARDPROOF_HOST_DEVICE void operator()(std::int64_t i) const {
+    const Place place(i, positions, features);
+    T total{0};
+    for (std::int64_t at = place.position; at < positions; ++at) {
+      const Attended<T> attended(query + place.sequence, key + place.sequence, at, features);
+      total += attended.share(place.position) * grad_out[place.sequence + at * features + place.feature];
+    }
+    deliver(out[i], total, add);
+  }
+};
+
+}  // namespace shardproof::cuda::bodies

@@ -1,0 +1,103 @@
+// The table of the CUDA backend's own kernels. What a kernel computes stands in the bodies; what runs them is a launcher: on a GPU grids of
+// threads (kernels.cu), in tests loops on the host.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "harness/device/cuda/kernels/element_bodies.hpp"
+#include "harness/device/cuda/kernels/loss_bodies.hpp"
+#include "harness/device/cuda/kernels/optimizer_bodies.hpp"
+#include "harness/device/cuda/kernels/row_bodies.hpp"
+#include "harness/device/cuda/kernels/sequence_bodies.hpp"
+#include "harness/device/cuda/vendor.hpp"
+
+// All kernels, as X(member of the table, its body): those for every dtype and those that compute in f32 or f64, whose bodies are templates.
+#define SHARDPROOF_CUDA_KERNELS(X) \
+  X(copy, Copy)                    \
+  X(fill, Fill)                    \
+  X(scale, Scale)                  \
+  X(divide, Divide)                \
+  X(accumulate, Accumulate)        \
+  X(check_indices, CheckIndices)
+
+#define SHARDPROOF_CUDA_REAL_KERNELS(X)                  \
+  X(relu, Relu)                                          \
+  X(relu_backward, ReluBackward)                         \
+  X(scale_by, ScaleBy)                                   \
+  X(add_row, AddRow)                                     \
+  X(sum_rows, SumRows)                                   \
+  X(layer_norm, LayerNorm)                               \
+  X(layer_norm_backward_in, LayerNormBackwardIn)         \
+  X(layer_norm_backward_weight, LayerNormBackwardWeight) \
+  X(embedding, Embedding)                                \
+  X(embedding_backward, EmbeddingBackward)               \
+  X(attention, Attention)                                \
+  X(attention_backward_query, AttentionBackwardQuery)    \
+  X(attention_backward_key, AttentionBackwardKey)        \
+  X(attention_backward_value, AttentionBackwardValue)    \
+  X(sum, Sum)                                            \
+  X(sum_of_squares, SumOfSquares)                        \
+  X(dot, Dot)                                            \
+  X(dot_rows, DotRows)                                   \
+  X(cross_entropy, CrossEntropy)                         \
+  X(cross_entropy_backward, CrossEntropyBackward)        \
+  X(power_sum, PowerSum)                                 \
+  X(power_root, PowerRoot)                               \
+  X(clip, Clip)                                          \
+  X(sgd, Sgd)                                            \
+  X(adam, Adam)
+
+namespace shardproof::cuda {
+
+/// Runs a body for each i below `count` on the stream; of a count of 0 nothing is launched. Returns CUDA's status.
+template <class Body> using Launch = Status (*)(const Body& body, std::int64_t count, StreamHandle stream);
+
+template <template <class> class Body> struct RealLaunch {
+  Launch<Body<float>> f32;
+  Launch<Body<double>> f64;
+
+  /// T is float or double.
+  template <class T> Launch<Body<T>> of() const {
+    if constexpr (std::is_same_v<T, float>) return f32;
+    else return f64;
+  }
+};
+
+struct KernelTable {
+#define SHARDPROOF_MEMBER(name, Body) Launch<bodies::Body> name;
+  SHARDPROOF_CUDA_KERNELS(SHARDPROOF_MEMBER)
+#undef SHARDPROOF_MEMBER
+#define SHARDPROOF_MEMBER(name, Body) RealLaunch<bodies::Body> name;
+  SHARDPROOF_CUDA_REAL_KERNELS(SHARDPROOF_MEMBER)
+#undef SHARDPROOF_MEMBER
+
+  // What follows occupies one thread of the stream. Flags are words that the host sets and the device sees (CudaTable::host_allocate, the
+  // device's address); a cap ends the kernel whatever else happens, so that no failed test leaves a device busy.
+  /// For `ns` of real time, or until the cap is over or the word `abort_flag` is not 0.
+  Status (*spin)(std::int64_t ns, std::int64_t cap_ns, const std::uint32_t* abort_flag, StreamHandle stream);
+  /// Until the word `open_flag` is not 0, the cap is over, or the word `abort_flag` is not 0.
+  Status (*gate)(const std::uint32_t* open_flag, std::int64_t cap_ns, const std::uint32_t* abort_flag, StreamHandle stream);
+
+  /// Loads every kernel onto the current device: a kernel that is loaded at its first launch can wait for all others to end, and would wait
+  /// for ever behind a closed gate.
+  Status (*warm_up)();
+};
+
+/// The table whose kernels `Launcher` launches: a struct with the static functions `launch<Body>`, `spin`, `gate` and `warm_up`.
+template <class Launcher> constexpr KernelTable kernel_table() {
+  return {
+#define SHARDPROOF_MEMBER(name, Body) .name = &Launcher::template launch<bodies::Body>,
+      SHARDPROOF_CUDA_KERNELS(SHARDPROOF_MEMBER)
+#undef SHARDPROOF_MEMBER
+#define SHARDPROOF_MEMBER(name, Body) \
+  .name = {&Launcher::template launch<bodies::Body<float>>, &Launcher::template launch<bodies::Body<double>>},
+          SHARDPROOF_CUDA_REAL_KERNELS(SHARDPROOF_MEMBER)
+#undef SHARDPROOF_MEMBER
+              .spin = &Launcher::spin,
+      .gate = &Launcher::gate,
+      .warm_up = &Launcher::warm_up,
+  };
+}
+
+}  // namespace shardproof::cuda

@@ -1,0 +1,73 @@
+// The CUDA backend's kernels, and cuBLAS's products, on the host: the same bodies that a GPU runs, in loops, at once. What stands in for a device
+// and runs work later, or elsewhere, brings a launcher of its own and calls these.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "harness/device/cuda/kernels/table.hpp"
+#include "harness/device/cuda/vendor.hpp"
+
+namespace shardproof::cuda {
+
+struct HostLauncher {
+  template <class Body> static Status launch(const Body& body, std::int64_t count, StreamHandle) {
+    for (std::int64_t i = 0; i < count; ++i) body(i);
+    return 0;
+  }
+  // Time is not real here.
+  static Status spin(std::int64_t, std::int64_t, const std::uint32_t*, StreamHandle) { return 0; }
+  static Status gate(const std::uint32_t*, std::int64_t, const std::uint32_t*, StreamHandle) { return 0; }
+  static Status warm_up() { return 0; }
+};
+
+inline constexpr KernelTable cpu_kernel_table = kernel_table<HostLauncher>();
+
+/// As CublasTable's functions mean it; sums ascend.
+template <class T>
+void multiply_on_host(bool transpose_a, bool transpose_b, int m, int n, int inner, const T* a, const T* b, T beta, T* c) {
+  const auto rows = static_cast<std::size_t>(m), columns = static_cast<std::size_t>(n), length = static_cast<std::size_t>(inner);
+  for (std::size_t i = 0; i < rows; ++i) {
+    for (std::size_t j = 0; j < columns; ++j) {
+      T total{0};
+      for (std::size_t k = 0; k < length; ++k) {
+        total += a[transpose_a ? k * rows + i : i * length + k] * b[transpose_b ? j * length + k : k * columns + j];
+      }
+      T& element = c[i * columns + j];
+      element = beta == T{0} ? total : beta * element + total;
+    }
+  }
+}
+
+/// What a BlasHandle of the host points to.
+struct HostBlas {
+  StreamHandle stream = nullptr;
+};
+
+inline constexpr CublasTable cpu_cublas_table{
+    .create = [](BlasHandle* handle) -> Status {
+      *handle = new HostBlas;
+      return 0;
+    },
+    .destroy = [](BlasHandle handle) -> Status {
+      delete static_cast<HostBlas*>(handle);
+      return 0;
+    },
+    .set_stream = [](BlasHandle handle, StreamHandle stream) -> Status {
+      static_cast<HostBlas*>(handle)->stream = stream;
+      return 0;
+    },
+    .sgemm = [](BlasHandle, bool transpose_a, bool transpose_b, int m, int n, int inner, const float* a, const float* b, float beta,
+                float* c) -> Status {
+      multiply_on_host(transpose_a, transpose_b, m, n, inner, a, b, beta, c);
+      return 0;
+    },
+    .dgemm = [](BlasHandle, bool transpose_a, bool transpose_b, int m, int n, int inner, const double* a, const double* b, double beta,
+                double* c) -> Status {
+      multiply_on_host(transpose_a, transpose_b, m, n, inner, a, b, beta, c);
+      return 0;
+    },
+    .error_name = [](Status) -> const char* { return "CUBLAS_STATUS_NOT_SUPPORTED"; },
+};
+
+}  // namespace shardproof::cuda

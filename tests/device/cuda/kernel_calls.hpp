@@ -1,0 +1,28 @@
+// Calls of every method of Kernels with random operands, to be made on two implementations and compared.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "harness/tensor/kernels.hpp"
+
+namespace shardproof::cuda {
+
+/// Reads some of its operands and writes others.
+struct KernelCall {
+  std::string method, detail;
+  std::vector<Tensor> operands;  ///< in host memory, or undefined
+  std::function<void(const Kernels&, NativeStream, const std::vector<Tensor>&)> make;
+  bool converts = false;  ///< computes nothing: NaNs keep their bits too
+};
+
+/// Elements of every bit pattern: NaN, infinities, numbers below the smallest normal one, the ends of integers' ranges.
+Tensor any_bits(DType dtype, const Shape& shape, unsigned seed);
+
+/// copy, fill, scale, divide and accumulate, of every pair of dtypes.
+std::vector<KernelCall> element_calls(unsigned seed);
+/// All others in f32 and f64: several shapes, empty ones among them, with and without adding, gradients left out; ordinary numbers and wild ones.
+std::vector<KernelCall> real_calls(unsigned seed);
+
+}  // namespace shardproof::cuda
