@@ -241,7 +241,7 @@ Tensor any_bits(DType dtype, const Shape& shape, unsigned seed) {
         const std::span<std::byte> bytes = std::as_writable_bytes(std::span(&element, 1));
         for (std::size_t i = 0; i < size; ++i) bytes[i] = static_cast<std::byte>(bits >> (8 * i));
       } else {  // of a size that every dtype has
-        element = static_cast<T>(static_cast<float>(static_cast<std::int64_t>(bits % 4097) - 2048) / (bits % 3 == 0 ? 1.0F : 19.0F));
+        element = elements::convert<T>(static_cast<float>(static_cast<std::int64_t>(bits % 4097) - 2048) / (bits % 3 == 0 ? 1.0F : 19.0F));
       }
     }
   });
