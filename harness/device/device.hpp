@@ -19,6 +19,7 @@
 namespace shardproof {
 
 struct Call;
+struct FabricCapabilities;
 
 struct Stream {
   std::uint32_t id = 0;
@@ -70,6 +71,9 @@ class Device {
   /// Races of the host with its streams are found from this. A device that records nothing does nothing.
   virtual void host_access(std::string_view label, const std::vector<Tensor>& reads, const std::vector<Tensor>& writes) = 0;
 
+  /// A copy in host memory. Whoever asks has synchronized with the work that writes it, and has said that it reads it (`host_access`).
+  virtual Tensor to_host(const Tensor& tensor) = 0;
+
   /// A phase boundary, at the end of all work issued so far on the compute stream.
   virtual void mark(std::string_view text) = 0;
 };
@@ -98,6 +102,7 @@ class Communicator {
   virtual int rank() const = 0;  ///< within the group
   virtual std::span<const int> members() const = 0;  ///< global ranks
   int size() const { return static_cast<int>(members().size()); }
+  virtual const FabricCapabilities& capabilities() const = 0;  ///< what moves the bytes can promise
   /// Issues the collective on the stream. A group of one rank must not be asked: std::logic_error.
   virtual void run(Stream stream, const Collective& collective) = 0;
   /// Collective over this group, of the hosts alone: ranks of equal color form a group, ordered by (key, rank). A negative color joins

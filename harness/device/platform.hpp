@@ -2,7 +2,10 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
+#include <string>
 
+#include "harness/device/cost_model.hpp"
 #include "harness/device/device.hpp"
 
 namespace shardproof {
@@ -16,6 +19,18 @@ class Platform {
   virtual Trace take_trace() = 0;
   /// Bytes of buffers not yet released.
   virtual std::size_t live_bytes() const = 0;
+};
+
+/// Where a rank's platforms come from, for the life of its world.
+class Platforms {
+ public:
+  virtual ~Platforms() = default;
+  /// Collective over the world.
+  virtual std::unique_ptr<Platform> make(const CostModel& costs) = 0;
+  /// Why scenarios with these costs cannot be played here; empty when they can. The same on every rank.
+  virtual std::string objection(const CostModel& costs) const = 0;
+  /// Times are virtual: the same in every run.
+  virtual bool is_exact() const = 0;
 };
 
 }  // namespace shardproof

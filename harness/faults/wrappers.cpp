@@ -17,6 +17,7 @@ class AlteredCommunicator final : public Communicator {
 
   int rank() const override { return acting_->rank(); }
   std::span<const int> members() const override { return acting_->members(); }
+  const FabricCapabilities& capabilities() const override { return acting_->capabilities(); }
   void run(Stream stream, const Collective& collective) override { acting_->run(stream, collective); }
   std::unique_ptr<Communicator> split(int color, int key, std::string_view name) override {
     std::shared_ptr<Communicator> part = inner_->split(color, key, name);

@@ -34,6 +34,7 @@ class DeviceWrapper : public Device {
   void host_access(std::string_view label, const std::vector<Tensor>& reads, const std::vector<Tensor>& writes) override {
     inner_.host_access(label, reads, writes);
   }
+  Tensor to_host(const Tensor& tensor) override { return inner_.to_host(tensor); }
   void mark(std::string_view text) override { inner_.mark(text); }
 
  protected:
@@ -46,6 +47,7 @@ class CommunicatorWrapper : public Communicator {
 
   int rank() const override { return inner_.rank(); }
   std::span<const int> members() const override { return inner_.members(); }
+  const FabricCapabilities& capabilities() const override { return inner_.capabilities(); }
   void run(Stream stream, const Collective& collective) override { inner_.run(stream, collective); }
   std::unique_ptr<Communicator> split(int color, int key, std::string_view name) override { return inner_.split(color, key, name); }
 

@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "harness/device/sim/sim_platform.hpp"
 #include "harness/scenario/formula.hpp"
 
 namespace shardproof::scenario {
@@ -24,6 +23,7 @@ class RememberingCommunicator final : public Communicator {
 
   int rank() const override { return inner_->rank(); }
   std::span<const int> members() const override { return inner_->members(); }
+  const FabricCapabilities& capabilities() const override { return inner_->capabilities(); }
   void run(Stream stream, const Collective& collective) override {
     remembering([&] { inner_->run(stream, collective); });
   }
@@ -166,10 +166,10 @@ class Performance {
       device_.host_access("snapshot", read, {});
     }
     for (Snapshot& snapshot : std::exchange(snapshots_, {})) {
-      Iteration iteration{.loss = snapshot.loss.to_doubles().at(0), .parameters = std::move(snapshot.parameters)};
+      Iteration iteration{.loss = device_.to_host(snapshot.loss).to_doubles().at(0), .parameters = std::move(snapshot.parameters)};
       for (CapturedParameter& parameter : iteration.parameters) {
-        parameter.shard = parameter.shard.clone();
-        if (parameter.gradient.defined()) parameter.gradient = parameter.gradient.clone();
+        parameter.shard = device_.to_host(parameter.shard);
+        if (parameter.gradient.defined()) parameter.gradient = device_.to_host(parameter.gradient);
       }
       iterations.push_back(std::move(iteration));
     }
@@ -217,11 +217,6 @@ std::string SubjectError::on_any_rank() const { return fmt::format("{}: {}", pla
 Run play(const Scenario& scenario, Subject& subject, Platform& platform, int rank) {
   validate(scenario);
   return Performance(scenario, subject, platform, rank).take();
-}
-
-Run play(const Scenario& scenario, Subject& subject, Group& world, int rank) {
-  SimPlatform platform(scenario.costs, world, rank);
-  return play(scenario, subject, platform, rank);
 }
 
 }  // namespace shardproof::scenario

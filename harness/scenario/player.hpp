@@ -6,7 +6,6 @@
 #include <string>
 
 #include "harness/device/platform.hpp"
-#include "harness/fabric/group.hpp"
 #include "harness/scenario/run.hpp"
 #include "harness/subject/subject.hpp"
 
@@ -32,8 +31,5 @@ class SubjectError : public std::runtime_error {
 /// All ranks play the same scenario, each on a fresh platform. Throws SubjectError, and what the group throws (a subject's error that stems
 /// from a released wait or a mismatch is passed on as that).
 Run play(const Scenario& scenario, Subject& subject, Platform& platform, int rank);
-
-/// On the simulated device, with the scenario's costs, over the fabric of `world`.
-Run play(const Scenario& scenario, Subject& subject, Group& world, int rank);
 
 }  // namespace shardproof::scenario

@@ -103,6 +103,9 @@ std::byte* Tensor::data() const { return defined() ? storage_->data() + offset_ 
 ByteRange Tensor::range() const { return {defined() ? storage_->buffer() : 0, offset_, bytes()}; }
 
 template <class T> std::span<T> Tensor::values() const {
+  if (defined() && storage_->space() == MemorySpace::device) {
+    throw std::logic_error(fmt::format("tensor {} is in a device's own memory, which the host cannot read", describe(dtype_, shape_)));
+  }
   if constexpr (std::is_same_v<T, std::byte>) {
     return {data(), bytes()};
   } else {

@@ -19,6 +19,9 @@ using Shape = std::vector<std::int64_t>;
 std::int64_t numel(const Shape& shape);
 std::string to_string(const Shape& shape);  ///< `[2, 3]`
 
+/// Where bytes are: what the host itself can read, or a device's own memory, of which it has the address only.
+enum class MemorySpace : std::uint8_t { host, device };
+
 /// Bytes with one owner. `buffer` is the device's id of them; 0 for plain host memory.
 class Storage {
  public:
@@ -28,14 +31,17 @@ class Storage {
   std::byte* data() const { return data_; }
   std::size_t bytes() const { return bytes_; }
   std::uint64_t buffer() const { return buffer_; }
+  MemorySpace space() const { return space_; }
 
  protected:
-  Storage(std::byte* data, std::size_t bytes, std::uint64_t buffer) : data_(data), bytes_(bytes), buffer_(buffer) {}
+  Storage(std::byte* data, std::size_t bytes, std::uint64_t buffer, MemorySpace space = MemorySpace::host)
+      : data_(data), bytes_(bytes), buffer_(buffer), space_(space) {}
 
  private:
   std::byte* data_;
   std::size_t bytes_;
   std::uint64_t buffer_;
+  MemorySpace space_;
 };
 
 class Tensor {
@@ -59,7 +65,7 @@ class Tensor {
   ByteRange range() const;  ///< its bytes in its buffer
 
   /// Its elements; T must be the dtype's element type (checked; Eigen::bfloat16 and Eigen::half for bf16 and f16), or std::byte, which goes
-  /// with every dtype. Only for memory that the host can address.
+  /// with every dtype. std::logic_error for a device's own memory: see Device::to_host.
   template <class T> std::span<T> values() const;
   std::vector<double> to_doubles() const;  ///< any dtype, widened
 

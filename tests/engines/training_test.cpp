@@ -8,6 +8,7 @@
 #include "fixtures/oracles/golden.hpp"
 #include "harness/scenario/player.hpp"
 #include "tests/engines/thread_ranks.hpp"
+#include "tests/scenario/simulated.hpp"
 
 using namespace shardproof;
 namespace golden = shardproof::oracles::golden;
@@ -90,7 +91,7 @@ std::vector<scenario::Run> train(const Scenario& scenario, int world) {
   std::vector<std::optional<scenario::Run>> runs(static_cast<std::size_t>(world));
   on_thread_ranks(world, [&](int rank, Group& group) {
     engines::FullyShard subject;
-    runs[static_cast<std::size_t>(rank)] = scenario::play(scenario, subject, group, rank);
+    runs[static_cast<std::size_t>(rank)] = testing::play_simulated(scenario, subject, group, rank);
   });
   std::vector<scenario::Run> all;
   for (std::optional<scenario::Run>& run : runs) all.push_back(std::move(*run));

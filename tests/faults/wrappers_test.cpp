@@ -10,6 +10,7 @@
 #include "harness/faults/wrappers.hpp"
 #include "harness/scenario/builder.hpp"
 #include "harness/scenario/player.hpp"
+#include "tests/scenario/simulated.hpp"
 
 using namespace shardproof;
 
@@ -19,7 +20,7 @@ Trace play_alone(std::unique_ptr<Subject> subject) {
   ControlPage control = ControlPage::anonymous(1);
   const auto groups = make_thread_world({.control = &control, .epoch = [](int) { return 1U; }});
   const scenario::Scenario scenario = scenario::sleeping_stack(2).train(2, {});
-  return scenario::play(scenario, *subject, *groups.front(), 0).trace();
+  return testing::play_simulated(scenario, *subject, *groups.front(), 0).trace();
 }
 
 std::size_t count_waits(const Trace& trace) {
@@ -74,7 +75,7 @@ TEST_CASE("a plan for another engine is refused, not guessed at") {
   ControlPage control = ControlPage::anonymous(1);
   const auto groups = make_thread_world({.control = &control, .epoch = [](int) { return 1U; }});
   engines::FullyShard subject;
-  CHECK_THROWS_AS(scenario::play(scenario, subject, *groups.front(), 0), scenario::SubjectError);
+  CHECK_THROWS_AS(testing::play_simulated(scenario, subject, *groups.front(), 0), scenario::SubjectError);
 }
 
 TEST_CASE("what alters the world's collectives alters those of every group split off it") {
@@ -98,7 +99,7 @@ TEST_CASE("what alters the world's collectives alters those of every group split
         const auto counting =
             altered(std::make_unique<engines::FullyShard>(),
                     {.communicator = [&, rank](Communicator& inner, Device&) { return std::make_unique<Counting>(inner, calls[rank]); }});
-        const scenario::Run run = scenario::play(scenario, *counting, *groups[rank], static_cast<int>(rank));
+        const scenario::Run run = testing::play_simulated(scenario, *counting, *groups[rank], static_cast<int>(rank));
         issued[rank] = static_cast<int>(
             std::ranges::count_if(run.trace().facts, [](const Fact& fact) { return std::holds_alternative<fact::Collective>(fact); }));
       });

@@ -13,6 +13,7 @@
 #include "harness/fabric/shm/shm_fabric.hpp"
 #include "harness/scenario/builder.hpp"
 #include "harness/scenario/player.hpp"
+#include "tests/scenario/simulated.hpp"
 
 using namespace shardproof;
 using namespace shardproof::scenario;
@@ -79,7 +80,7 @@ Run play_alone(const Scenario& scenario, Words words = {}) {
   ControlPage control = ControlPage::anonymous(1);
   const auto groups = make_thread_world({.control = &control, .epoch = [](int) { return 1U; }});
   ToySubject subject(std::move(words));
-  return play(scenario, subject, *groups.front(), 0);
+  return testing::play_simulated(scenario, subject, *groups.front(), 0);
 }
 
 }  // namespace

@@ -12,22 +12,13 @@
 #include <stdexcept>
 #include <utility>
 
+#include "harness/device/facts.hpp"
+
 namespace shardproof {
 
 namespace {
 
 constexpr std::align_val_t alignment{64};
-
-// Bytes in buffers of a device; host memory and empty views are nothing that facts speak of.
-std::vector<ByteRange> ranges(const std::vector<Tensor>& tensors) {
-  std::vector<ByteRange> found;
-  found.reserve(tensors.size());
-  for (const Tensor& tensor : tensors) {
-    const ByteRange range = tensor.range();
-    if (range.buffer != 0 && range.length != 0) found.push_back(range);
-  }
-  return found;
-}
 
 // When the resources that a group's collectives occupy are free again, on this rank.
 struct Resources {
@@ -120,6 +111,7 @@ class SimDevice::State::Channel final : public Communicator {
 
   int rank() const override { return group_->rank(); }
   std::span<const int> members() const override { return group_->members(); }
+  const FabricCapabilities& capabilities() const override { return group_->capabilities(); }
   void run(Stream stream, const Collective& collective) override { state_->run(stream, collective, *group_, *resources_); }
   std::unique_ptr<Communicator> split(int color, int key, std::string_view name) override {
     std::shared_ptr<Group> part = group_->split(color, key, name);
@@ -176,13 +168,7 @@ void SimDevice::State::submit(Stream stream, const Work& work) {
   host_clock_ = later(host_clock_, costs_.host_call);
   const Nanoseconds start = std::max(end_of_[on], host_clock_);
   end_of_[on] = later(start, cost);
-  note(fact::Work{.stream = on,
-                  .kind = work.kind,
-                  .label = work.label,
-                  .start = start,
-                  .end = end_of_[on],
-                  .reads = ranges(work.reads),
-                  .writes = ranges(work.writes)});
+  note(fact_of(work, on, start, end_of_[on]));
 }
 
 Event SimDevice::State::record(Stream stream) {
@@ -312,19 +298,7 @@ void SimDevice::State::run(Stream stream, const Collective& collective, Group& g
   host_clock_ = issued;
   end_of_[on] = end;
   resource_free = end;
-  note(fact::Collective{.stream = on,
-                        .kind = collective.kind,
-                        .dtype = call.descriptor.dtype,
-                        .op = collective.op,
-                        .in_count = call.descriptor.count,
-                        .out_count = static_cast<std::uint64_t>(collective.out.numel()),
-                        .sequence = receipt.sequence,
-                        .group = {group.members().begin(), group.members().end()},
-                        .tag = collective.tag,
-                        .start = start,
-                        .end = end,
-                        .reads = ranges({collective.in}),
-                        .writes = ranges({collective.out})});
+  note(fact_of(collective, on, group.members(), receipt.sequence, start, end));
 }
 
 SimDevice::SimDevice(CostModel costs, int rank) : state_(std::make_shared<State>(std::move(costs), rank)) {}

@@ -32,6 +32,7 @@ class SimDevice final : public Device {
   std::shared_ptr<Storage> allocate(Stream stream, std::size_t bytes, MemoryClass memory, std::string_view label) override;
   void release(Stream stream, const std::shared_ptr<Storage>& storage) override;
   void host_access(std::string_view label, const std::vector<Tensor>& reads, const std::vector<Tensor>& writes) override;
+  Tensor to_host(const Tensor& tensor) override { return tensor.clone(); }
   void mark(std::string_view text) override;
 
   /// Collectives of `group` on this device. The group must outlive the communicator. Communicators of one group share its resource.

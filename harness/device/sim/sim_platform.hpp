@@ -23,4 +23,17 @@ class SimPlatform final : public Platform {
   std::unique_ptr<Communicator> world_;
 };
 
+class SimPlatforms final : public Platforms {
+ public:
+  SimPlatforms(std::shared_ptr<Group> group, int rank) : group_(std::move(group)), rank_(rank) {}
+
+  std::unique_ptr<Platform> make(const CostModel& costs) override { return std::make_unique<SimPlatform>(costs, *group_, rank_); }
+  std::string objection(const CostModel&) const override { return {}; }
+  bool is_exact() const override { return true; }
+
+ private:
+  std::shared_ptr<Group> group_;
+  int rank_;
+};
+
 }  // namespace shardproof
