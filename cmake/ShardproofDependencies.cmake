@@ -1,6 +1,7 @@
 # The libraries this project stands on. Each is taken from the system; one that is missing or too old there is downloaded as a release archive
 # and checked against its hash. Nothing is downloaded where the system has everything, and CUDA and NCCL are never needed.
 include(FetchContent)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)  # what is built here and goes into rooms goes into shared objects, too
 set(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL ON)  # a project that has this tree as a subdirectory links what our targets link
 
 # shardproof_dependency(package version ARCHIVE url SHA256 hash [SETTINGS name=value…]): settings hold where the package is built by us.

@@ -47,6 +47,7 @@ struct CudaTable {
   Status (*event_destroy)(EventHandle event);
   Status (*event_record)(EventHandle event, StreamHandle stream);
   Status (*event_query)(EventHandle event);
+  Status (*event_synchronize)(EventHandle event);
   Status (*event_elapsed_ns)(std::int64_t* nanoseconds, EventHandle start, EventHandle end);
 
   Status (*malloc_async)(void** memory, std::size_t bytes, StreamHandle stream);

@@ -1,0 +1,401 @@
+#include "harness/device/cuda/cuda_device.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <map>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "harness/device/cuda/cuda_kernels.hpp"
+#include "harness/device/cuda/kernels/table.hpp"
+#include "harness/device/facts.hpp"
+
+namespace shardproof::cuda {
+
+namespace {
+
+constexpr int poison = 0xFF;
+constexpr Nanoseconds longest_spin = 10'000'000'000;
+
+}  // namespace
+
+// Outlives the device in the storage that it has given out, which reports its release here.
+class CudaDevice::State : public std::enable_shared_from_this<State> {
+ public:
+  State(Gpu& gpu, CostModel costs);
+  ~State();
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+
+  Stream create_stream(StreamRole role, std::string_view name);
+  void submit(Stream stream, const Work& work);
+  Event record(Stream stream);
+  void wait(Stream stream, Event event);
+  void synchronize(Stream stream);
+  void synchronize(Event event);
+  void synchronize();
+  std::shared_ptr<Storage> allocate(Stream stream, std::size_t bytes, MemoryClass memory, std::string_view label);
+  void release(Stream stream, const std::shared_ptr<Storage>& storage);
+  void host_access(std::string_view label, const std::vector<Tensor>& reads, const std::vector<Tensor>& writes);
+  Tensor to_host(const Tensor& tensor);
+  void mark(std::string_view text) { note(fact::Mark{std::string(text), 0}); }
+  Trace take_trace();
+  std::size_t live_bytes() const { return live_bytes_; }
+
+  class Memory;
+  class Channel;
+  struct Resources;
+  std::shared_ptr<Resources> resources(const NcclGroup& group);
+  void run(Stream stream, const Collective& collective, NcclGroup& group, Resources& resources);
+
+ private:
+  struct Lane {
+    StreamHandle handle = nullptr;
+    std::string name;
+  };
+  // A fact whose start and end two events tell.
+  struct Timed {
+    std::size_t fact;
+    EventHandle start, end;
+  };
+
+  template <class F>
+  void note(F fact) {
+    trace_.facts.emplace_back(std::move(fact));
+  }
+  // The stream whose order counts: all handles mean the compute stream in a serial world.
+  std::uint32_t timeline(Stream stream, std::string_view operation) const;
+  StreamHandle handle(std::uint32_t timeline) const { return lanes_[timeline].handle; }
+  EventHandle handle(Event event, std::string_view operation) const;
+  EventHandle timestamp(std::uint32_t timeline);
+  void spin(std::uint32_t timeline, Nanoseconds cost, std::string_view what);
+  void compute(std::uint32_t timeline, const Work& work) const;
+  void give_back(std::uint32_t timeline, Memory& memory);
+  Nanoseconds time_of(EventHandle event) const;
+
+  Gpu& gpu_;
+  CostModel costs_;
+  Trace trace_;
+  std::vector<Lane> lanes_;
+  std::vector<EventHandle> events_;  // of event i + 1
+  std::vector<EventHandle> timestamps_;
+  std::vector<Timed> timed_;
+  EventHandle origin_ = nullptr;  // of all times
+  std::uint64_t buffers_made_ = 0;
+  std::size_t live_bytes_ = 0;
+  std::map<const NcclGroup*, std::weak_ptr<Resources>> resources_;
+};
+
+// The last collective of each resource: nullptr before the first.
+struct CudaDevice::State::Resources {
+  std::array<EventHandle, static_cast<std::size_t>(CollectiveKind::coalesced) + 1> last{};
+};
+
+class CudaDevice::State::Memory final : public Storage {
+ public:
+  Memory(std::shared_ptr<State> state, std::uint32_t stream, std::byte* data, std::size_t size, std::uint64_t id, std::string label)
+      : Storage(data, size, id, MemorySpace::device), state_(std::move(state)), stream_(stream), label_(std::move(label)) {}
+  ~Memory() override {
+    try {
+      if (!released_) state_->give_back(stream_, *this);
+    } catch (const std::exception&) {
+      // The stream is broken: its next wait says so.
+    }
+  }
+  bool belongs_to(const State& state) const { return state_.get() == &state; }
+  bool released() const { return released_; }
+  const std::string& label() const { return label_; }
+  void retire() { released_ = true; }
+
+ private:
+  std::shared_ptr<State> state_;
+  std::uint32_t stream_;
+  std::string label_;
+  bool released_ = false;
+};
+
+class CudaDevice::State::Channel final : public Communicator {
+ public:
+  Channel(std::shared_ptr<State> state, std::shared_ptr<NcclGroup> group)
+      : state_(std::move(state)), group_(std::move(group)), resources_(state_->resources(*group_)) {}
+
+  int rank() const override { return group_->hosts().rank(); }
+  std::span<const int> members() const override { return group_->hosts().members(); }
+  const FabricCapabilities& capabilities() const override { return NcclGroup::capabilities(); }
+  void run(Stream stream, const Collective& collective) override { state_->run(stream, collective, *group_, *resources_); }
+  std::unique_ptr<Communicator> split(int color, int key, std::string_view name) override {
+    std::shared_ptr<NcclGroup> part = group_->split(color, key, name);
+    return part ? std::make_unique<Channel>(state_, std::move(part)) : nullptr;
+  }
+
+ private:
+  std::shared_ptr<State> state_;
+  std::shared_ptr<NcclGroup> group_;
+  std::shared_ptr<Resources> resources_;
+};
+
+CudaDevice::State::State(Gpu& gpu, CostModel costs) : gpu_(gpu), costs_(std::move(costs)) {
+  trace_.rank = gpu.rank();
+  lanes_.push_back({gpu.create_stream("compute"), "compute"});
+  try {
+    origin_ = gpu.record(lanes_[0].handle);
+  } catch (...) {
+    gpu.destroy_stream(lanes_[0].handle);
+    throw;
+  }
+}
+
+CudaDevice::State::~State() {
+  gpu_.give_back(origin_);
+  for (EventHandle event : events_) gpu_.give_back(event);
+  for (EventHandle event : timestamps_) gpu_.give_back(event);
+  for (const Lane& lane : lanes_) gpu_.destroy_stream(lane.handle);
+}
+
+std::uint32_t CudaDevice::State::timeline(Stream stream, std::string_view operation) const {
+  if (stream.id >= lanes_.size()) {
+    throw std::invalid_argument(
+        fmt::format("{} on rank {}: there is no stream {}; this device has made {}", operation, trace_.rank, stream.id, lanes_.size()));
+  }
+  return costs_.single_stream ? Device::compute.id : stream.id;
+}
+
+EventHandle CudaDevice::State::handle(Event event, std::string_view operation) const {
+  if (event.id == 0 || event.id > events_.size()) {
+    throw std::invalid_argument(fmt::format("{} on rank {}: event {} was never recorded on this device", operation, trace_.rank, event.id));
+  }
+  return events_[event.id - 1];
+}
+
+Stream CudaDevice::State::create_stream(StreamRole role, std::string_view name) {
+  const auto id = static_cast<std::uint32_t>(lanes_.size());
+  lanes_.push_back({gpu_.create_stream(std::string(name)), std::string(name)});
+  // Nothing ever runs on it in a serial world.
+  if (!costs_.single_stream) note(fact::StreamCreated{id, role, std::string(name)});
+  return {id, role};
+}
+
+EventHandle CudaDevice::State::timestamp(std::uint32_t timeline) {
+  timestamps_.push_back(nullptr);  // room first: an event that nobody remembers would be lost
+  return timestamps_.back() = gpu_.record(handle(timeline));
+}
+
+void CudaDevice::State::spin(std::uint32_t timeline, Nanoseconds cost, std::string_view what) {
+  if (cost < 0 || cost > longest_spin) {
+    throw std::invalid_argument(
+        fmt::format("{} on rank {} would take {} ns; {} spins for {} ns at most", what, trace_.rank, cost, gpu_.name(), longest_spin));
+  }
+  if (cost == 0) return;
+  const StreamHandle stream = handle(timeline);
+  gpu_.check(gpu_.vendor().kernels->spin(cost, longest_spin, gpu_.abort_flag(), stream), "spin", stream);
+}
+
+void CudaDevice::State::compute(std::uint32_t timeline, const Work& work) const {
+  try {
+    work.run(gpu_.kernels(), handle(timeline));
+  } catch (const std::invalid_argument& error) {
+    // A kernel objects to shapes, and cannot know whose they are.
+    throw std::invalid_argument(fmt::format("{} \"{}\": {}", to_string(work.kind), work.label, error.what()));
+  }
+}
+
+// It spins first: who reads too early then finds what was there before, and who overwrites too early is read.
+void CudaDevice::State::submit(Stream stream, const Work& work) {
+  const std::uint32_t on = timeline(stream, "submit");
+  const Nanoseconds cost = later(costs_.of_work(work.kind, work.label), work.cost);
+  const EventHandle start = timestamp(on);
+  spin(on, cost, fmt::format("{} \"{}\"", to_string(work.kind), work.label));
+  if (work.run) compute(on, work);
+  const EventHandle end = timestamp(on);
+  timed_.push_back({trace_.facts.size(), start, end});
+  note(fact_of(work, on, 0, 0));
+}
+
+Event CudaDevice::State::record(Stream stream) {
+  const std::uint32_t on = timeline(stream, "record");
+  events_.push_back(nullptr);
+  try {
+    events_.back() = gpu_.record(handle(on));
+  } catch (...) {
+    events_.pop_back();
+    throw;
+  }
+  const Event event{events_.size()};
+  note(fact::EventRecorded{on, event.id});
+  return event;
+}
+
+void CudaDevice::State::wait(Stream stream, Event event) {
+  const std::uint32_t on = timeline(stream, "wait");
+  gpu_.check(gpu_.cuda().stream_wait_event(handle(on), handle(event, "wait")), "cudaStreamWaitEvent", handle(on));
+  note(fact::EventWaited{on, event.id});
+}
+
+void CudaDevice::State::synchronize(Stream stream) {
+  const std::uint32_t on = timeline(stream, "synchronize");
+  gpu_.await(timestamp(on), [&] { return fmt::format("work on stream {} of rank {} has not ended", lanes_[on].name, trace_.rank); });
+  note(fact::StreamSynchronized{on});
+}
+
+void CudaDevice::State::synchronize(Event event) {
+  gpu_.await(handle(event, "synchronize"), [&] { return fmt::format("event {} of rank {} has not happened", event.id, trace_.rank); });
+  note(fact::EventSynchronized{event.id});
+}
+
+void CudaDevice::State::synchronize() {
+  synchronize(Device::compute);
+  if (costs_.single_stream) return;  // all handles mean that one
+  for (std::uint32_t id = Device::compute.id + 1; id < lanes_.size(); ++id) synchronize(Stream{id});
+}
+
+std::shared_ptr<Storage> CudaDevice::State::allocate(Stream stream, std::size_t bytes, MemoryClass memory, std::string_view label) {
+  const std::uint32_t on = timeline(stream, "allocate");
+  void* data = nullptr;
+  if (bytes > 0) {
+    gpu_.check(gpu_.cuda().malloc_async(&data, bytes, handle(on)), "cudaMallocAsync", handle(on));
+    gpu_.check(gpu_.cuda().memset_async(data, poison, bytes, handle(on)), "cudaMemsetAsync", handle(on));
+  }
+  const std::uint64_t id = ++buffers_made_;
+  auto storage = std::make_shared<Memory>(shared_from_this(), on, static_cast<std::byte*>(data), bytes, id, std::string(label));
+  live_bytes_ += bytes;
+  note(fact::Allocated{on, id, bytes, memory, std::string(label)});
+  return storage;
+}
+
+void CudaDevice::State::release(Stream stream, const std::shared_ptr<Storage>& storage) {
+  const std::uint32_t on = timeline(stream, "release");
+  auto* memory = dynamic_cast<Memory*>(storage.get());
+  if (memory == nullptr || !memory->belongs_to(*this)) {
+    throw std::invalid_argument(fmt::format("release on rank {}: {} was not allocated on this device", trace_.rank,
+                                            storage ? fmt::format("buffer {}", storage->buffer()) : "no storage"));
+  }
+  if (memory->released()) {
+    throw std::logic_error(
+        fmt::format("release on rank {}: buffer {} \"{}\" was released before", trace_.rank, memory->buffer(), memory->label()));
+  }
+  give_back(on, *memory);
+}
+
+void CudaDevice::State::give_back(std::uint32_t timeline, Memory& memory) {
+  memory.retire();
+  live_bytes_ -= memory.bytes();
+  note(fact::Released{timeline, memory.buffer()});
+  if (memory.data() != nullptr) gpu_.check(gpu_.cuda().free_async(memory.data(), handle(timeline)), "cudaFreeAsync", handle(timeline));
+}
+
+void CudaDevice::State::host_access(std::string_view label, const std::vector<Tensor>& reads, const std::vector<Tensor>& writes) {
+  note(fact::HostAccess{std::string(label), ranges(reads), ranges(writes)});
+}
+
+Tensor CudaDevice::State::to_host(const Tensor& tensor) {
+  if (!tensor.defined() || tensor.storage()->space() == MemorySpace::host) return tensor.clone();
+  const Tensor copy = Tensor::host(tensor.dtype(), tensor.shape());
+  if (copy.bytes() == 0) return copy;
+  // What is copied has been waited for; but other work on the stream may be under way, and the copy would wait for it without bounds.
+  gpu_.await(timestamp(Device::compute.id), [&] { return fmt::format("work on stream compute of rank {} has not ended", trace_.rank); });
+  const StreamHandle stream = handle(Device::compute.id);
+  gpu_.check(gpu_.cuda().memcpy_async(copy.data(), tensor.data(), copy.bytes(), CopyKind::device_to_host, stream), "cudaMemcpyAsync",
+             stream);
+  return copy;
+}
+
+std::shared_ptr<CudaDevice::State::Resources> CudaDevice::State::resources(const NcclGroup& group) {
+  std::weak_ptr<Resources>& known = resources_[&group];
+  std::shared_ptr<Resources> shared = known.lock();
+  if (!shared) known = shared = std::make_shared<Resources>();
+  return shared;
+}
+
+// NCCL runs the collectives of a communicator one at a time; what they cost is spun in the same order, before the bytes move.
+void CudaDevice::State::run(Stream stream, const Collective& collective, NcclGroup& group, Resources& resources) {
+  const Group& hosts = group.hosts();
+  const std::string where =
+      fmt::format("{} \"{}\" of group {} on rank {}", to_string(collective.kind), collective.tag, hosts.name(), trace_.rank);
+  const std::uint32_t on = timeline(stream, where);
+  if (hosts.size() == 1) throw std::logic_error(where + ": a group of one rank has nobody to talk to and must issue no collective");
+  shardproof::check(collective, hosts.rank(), hosts.size(), where);
+
+  EventHandle& last = resources.last[costs_.separate_resources ? static_cast<std::size_t>(collective.kind) : 0];
+  if (last != nullptr) gpu_.check(gpu_.cuda().stream_wait_event(handle(on), last), "cudaStreamWaitEvent", handle(on));
+  const EventHandle start = timestamp(on);
+  const std::size_t larger_side = std::max(collective.in.bytes(), collective.out.bytes());
+  spin(on, costs_.of_collective(collective.kind, collective.tag, larger_side), where);
+  const std::uint64_t sequence = group.run(handle(on), collective);
+  last = timestamp(on);
+  timed_.push_back({trace_.facts.size(), start, last});
+  note(fact_of(collective, on, hosts.members(), sequence, 0, 0));
+}
+
+Nanoseconds CudaDevice::State::time_of(EventHandle event) const {
+  Nanoseconds time = 0;
+  gpu_.check(gpu_.cuda().event_elapsed_ns(&time, origin_, event), "cudaEventElapsedTime");
+  return time;
+}
+
+Trace CudaDevice::State::take_trace() {
+  for (const Timed& timed : std::exchange(timed_, {})) {
+    std::visit(
+        [&](auto& fact) {
+          if constexpr (requires { fact.start; }) {
+            fact.start = time_of(timed.start);
+            fact.end = time_of(timed.end);
+          }
+        },
+        trace_.facts[timed.fact]);
+  }
+  // A mark is the end of what the compute stream had been given by then, waits included.
+  Nanoseconds end = 0;
+  for (Fact& fact : trace_.facts) {
+    if (const auto* work = std::get_if<fact::Work>(&fact); work != nullptr && work->stream == Device::compute.id) end = work->end;
+    if (const auto* call = std::get_if<fact::Collective>(&fact); call != nullptr && call->stream == Device::compute.id) end = call->end;
+    if (const auto* waited = std::get_if<fact::EventWaited>(&fact); waited != nullptr && waited->stream == Device::compute.id) {
+      end = std::max(end, time_of(events_[waited->event - 1]));
+    }
+    if (auto* mark = std::get_if<fact::Mark>(&fact)) mark->time = end;
+  }
+  return std::exchange(trace_, Trace{.rank = trace_.rank, .facts = {}});
+}
+
+CudaDevice::CudaDevice(Gpu& gpu, CostModel costs) : state_(std::make_shared<State>(gpu, std::move(costs))) {}
+
+CudaDevice::~CudaDevice() {
+  try {
+    state_->synchronize();
+  } catch (const std::exception&) {
+    // What could not be waited for has been abandoned.
+  }
+}
+
+std::string CudaDevice::objection(const CostModel& costs, const VendorTables& vendor) {
+  if (costs.host_call != 0) return fmt::format("{} cannot make the host slower (costs.host_call)", vendor.name);
+  if (costs.hide_undeclared_memory) return fmt::format("{} cannot hide memory from work (costs.hide_undeclared_memory)", vendor.name);
+  return {};
+}
+
+Stream CudaDevice::create_stream(StreamRole role, std::string_view name) { return state_->create_stream(role, name); }
+void CudaDevice::submit(Stream stream, Work work) { state_->submit(stream, work); }
+Event CudaDevice::record(Stream stream) { return state_->record(stream); }
+void CudaDevice::wait(Stream stream, Event event) { state_->wait(stream, event); }
+void CudaDevice::synchronize(Stream stream) { state_->synchronize(stream); }
+void CudaDevice::synchronize(Event event) { state_->synchronize(event); }
+void CudaDevice::synchronize() { state_->synchronize(); }
+std::shared_ptr<Storage> CudaDevice::allocate(Stream stream, std::size_t bytes, MemoryClass memory, std::string_view label) {
+  return state_->allocate(stream, bytes, memory, label);
+}
+void CudaDevice::release(Stream stream, const std::shared_ptr<Storage>& storage) { state_->release(stream, storage); }
+void CudaDevice::host_access(std::string_view label, const std::vector<Tensor>& reads, const std::vector<Tensor>& writes) {
+  state_->host_access(label, reads, writes);
+}
+Tensor CudaDevice::to_host(const Tensor& tensor) { return state_->to_host(tensor); }
+void CudaDevice::mark(std::string_view text) { state_->mark(text); }
+std::unique_ptr<Communicator> CudaDevice::communicator(std::shared_ptr<NcclGroup> group) {
+  return std::make_unique<State::Channel>(state_, std::move(group));
+}
+Trace CudaDevice::take_trace() { return state_->take_trace(); }
+std::size_t CudaDevice::live_bytes() const { return state_->live_bytes(); }
+
+}  // namespace shardproof::cuda

@@ -1,0 +1,53 @@
+#include "harness/device/cuda/cuda_world.hpp"
+
+#include <array>
+#include <span>
+#include <utility>
+
+namespace shardproof::cuda {
+
+namespace {
+
+class CudaPlatform final : public Platform {
+ public:
+  CudaPlatform(Gpu& gpu, CostModel costs, const std::shared_ptr<NcclGroup>& group)
+      : device_(gpu, std::move(costs)), world_(device_.communicator(group)) {}
+
+  Device& device() override { return device_; }
+  Communicator& world() override { return *world_; }
+  Trace take_trace() override { return device_.take_trace(); }
+  std::size_t live_bytes() const override { return device_.live_bytes(); }
+
+ private:
+  CudaDevice device_;
+  std::unique_ptr<Communicator> world_;
+};
+
+}  // namespace
+
+CudaWorld::CudaWorld(const VendorTables& vendor, Surroundings surroundings, std::shared_ptr<Group> hosts,
+                     std::shared_ptr<shm::SharedMemory> memory, ShareId share_id)
+    : gpu_(vendor, std::move(surroundings)), hosts_(std::move(hosts)), memory_(std::move(memory)), share_id_(std::move(share_id)) {}
+
+std::unique_ptr<Platform> CudaWorld::make(const CostModel& costs) {
+  // One rank may have aborted its communicator in a case that others came out of well: then all need a new one.
+  const bool is_usable = group_ != nullptr && !group_->is_gone();
+  const std::array<std::int64_t, 1> needs_new{is_usable ? 0 : 1};
+  const Tensor any = hosts_->all_reduce(Tensor::of<std::int64_t>({1}, needs_new), ReduceOp::max, "communicators");
+  if (any.values<std::int64_t>()[0] != 0) renew();
+  return std::make_unique<CudaPlatform>(gpu_, costs, group_);
+}
+
+void CudaWorld::renew() {
+  if (group_ != nullptr && !group_->is_gone()) gpu_.abandon();  // its peers are gone: it cannot be ended in order
+  group_.reset();
+  group_ = NcclGroup::make(gpu_, hosts_, memory_, [this] {
+    return share_id_(attempts_++, [this] {
+      UniqueId made{};
+      if (const Status status = gpu_.nccl().get_unique_id(&made); status != 0) gpu_.fail_nccl(status, "ncclGetUniqueId", {});
+      return made;
+    });
+  });
+}
+
+}  // namespace shardproof::cuda

@@ -1,0 +1,110 @@
+// A rank's hold on its GPU, for the life of its world: streams, events, the one wait that everything on it is waited for by, and the way out of
+// work that does not end. Devices (cuda_device.hpp) come and go with the scenarios that are played; this stays.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <source_location>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harness/device/cuda/vendor_error.hpp"
+#include "harness/protocol/doorbell.hpp"  // Deadline
+
+namespace shardproof::cuda {
+
+class CudaKernels;
+class NcclComm;
+
+/// What a rank's GPU has to know of the world around it.
+struct Surroundings {
+  int rank = 0;
+  int ordinal = 0;  ///< of the GPU among those that this process sees
+  std::function<void()> check;  ///< throws what ends the running case for every rank, and returns while there is nothing
+  std::function<Deadline(Deadline now)> give_up_at;  ///< when a wait that begins now gives up
+  std::chrono::milliseconds for_abort{5'000};  ///< that communicators and work may take to end once they are told to
+};
+
+/// Work, or an abort, that does not end although it was told to: nothing can be done on this GPU by this process any more.
+class GpuLost : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+class Gpu {
+ public:
+  /// Throws VendorError; std::runtime_error where there is no GPU of that ordinal.
+  Gpu(const VendorTables& vendor, Surroundings surroundings);
+  ~Gpu();
+  Gpu(const Gpu&) = delete;
+  Gpu& operator=(const Gpu&) = delete;
+
+  const VendorTables& vendor() const { return vendor_; }
+  const CudaTable& cuda() const { return *vendor_.cuda; }
+  const NcclTable& nccl() const { return *vendor_.nccl; }
+  int rank() const { return surroundings_.rank; }
+  const GpuProperties& properties() const { return properties_; }
+  const std::string& name() const { return name_; }  ///< `GPU 0 (NVIDIA H200)`
+  const CudaKernels& kernels() const { return *kernels_; }
+
+  /// Throws VendorError for what is no success, with all that is known of the place.
+  void check(Status status, std::string_view operation, StreamHandle stream = nullptr,
+             std::source_location location = std::source_location::current()) const;
+  void check_blas(Status status, std::string_view operation, StreamHandle stream = nullptr,
+                  std::source_location location = std::source_location::current()) const;
+  [[noreturn]] void fail_nccl(Status status, std::string_view operation, std::string_view in_words, StreamHandle stream = nullptr,
+                              std::source_location location = std::source_location::current()) const;
+
+  StreamHandle create_stream(const std::string& name);
+  void destroy_stream(StreamHandle stream) noexcept;
+  /// From those given back, or a new one.
+  EventHandle take_event();
+  void give_back(EventHandle event) noexcept;
+  EventHandle record(StreamHandle stream);
+
+  /// The one wait: returns when `is_ready` holds, which wins over everything else. Throws what the surroundings have to say, the error of a
+  /// communicator, what `is_ready` throws, or DeadlineExceeded with `late()` as its text; in all these cases nothing of what was under way on
+  /// this GPU goes on (`abandon`).
+  void await(const std::function<bool()>& is_ready, const std::function<std::string()>& late);
+  /// Until the event has happened.
+  void await(EventHandle event, const std::function<std::string()>& late);
+
+  /// Ends what is under way: kernels that spin or wait at a gate leave, all communicators are aborted together, streams run empty. Where that
+  /// takes too long, the GPU is lost.
+  void abandon() noexcept;
+  bool is_lost() const { return is_lost_; }
+  /// Grows whenever communicators were abandoned: those made before are gone.
+  std::uint64_t generation() const { return generation_; }
+
+  /// In memory that kernels see: not 0 tells those that wait to leave.
+  const std::uint32_t* abort_flag() const;
+
+ private:
+  friend class NcclComm;
+  struct Words;
+
+  void release() noexcept;
+  std::string_view stream_name(StreamHandle stream) const;
+  void check_communicators() const;
+  bool abort_communicators() noexcept;
+  bool run_empty() noexcept;
+
+  const VendorTables& vendor_;
+  Surroundings surroundings_;
+  GpuProperties properties_{};
+  std::string name_;
+  Words* words_ = nullptr;  // the host's address
+  const Words* on_device_ = nullptr;  // the same, as kernels see it
+  std::unique_ptr<CudaKernels> kernels_;
+  std::map<StreamHandle, std::string> streams_;
+  std::vector<EventHandle> free_events_;
+  std::vector<NcclComm*> comms_;
+  std::uint64_t generation_ = 0;
+  bool is_lost_ = false;
+};
+
+}  // namespace shardproof::cuda

@@ -1,0 +1,39 @@
+// What a vendor's library says of a call that failed, with everything that is needed to find the place.
+#pragma once
+
+#include <source_location>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+#include "harness/device/cuda/vendor.hpp"
+
+namespace shardproof::cuda {
+
+enum class Library : std::uint8_t { cuda, cublas, nccl };
+
+std::string_view name_of(Library library);
+
+/// Where a call was made: `operation` is the library's name of it, `stream` that of the stream, or empty.
+struct CallSite {
+  std::string_view operation;
+  int rank = 0;
+  std::string_view gpu;
+  std::string_view stream;
+  std::source_location location;
+};
+
+/// `cudaMallocAsync on rank 1, GPU 0 (NVIDIA H200), stream all_gather: cudaErrorMemoryAllocation (2), out of memory
+/// (harness/device/cuda/cuda_device.cpp:123)`
+class VendorError : public std::runtime_error {
+ public:
+  VendorError(Library library, Status status, std::string_view in_words, const CallSite& site);
+  Library library() const { return library_; }
+  Status status() const { return status_; }
+
+ private:
+  Library library_;
+  Status status_;
+};
+
+}  // namespace shardproof::cuda

@@ -1,0 +1,31 @@
+#include "harness/device/cuda/vendor_module.hpp"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <stdexcept>
+
+namespace shardproof::cuda {
+
+const VendorTables& load_vendor(const std::filesystem::path& module) {
+  const auto refuse = [&](std::string_view why) -> std::runtime_error {
+    return std::runtime_error(fmt::format("backend {}: {}", module.string(), why));
+  };
+  if (!std::filesystem::exists(module)) {
+    throw refuse("there is no such file; it is built where the CUDA Toolkit and NCCL are present");
+  }
+  void* const loaded = ::dlopen(module.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (loaded == nullptr) throw refuse(::dlerror());
+  const auto function = reinterpret_cast<VendorFunction>(::dlsym(loaded, vendor_function));
+  if (function == nullptr) throw refuse(fmt::format("it has no {}, so it is no backend of shardproof", vendor_function));
+  const char* why = "it gives no reason";
+  const VendorTables* const tables = function(&why);
+  if (tables == nullptr) throw refuse(why);
+  if (tables->version != VendorTables::current_version || tables->bytes != sizeof(VendorTables)) {
+    throw refuse(fmt::format("it is of version {} of the interface, this program of {}: both are to be built together", tables->version,
+                             VendorTables::current_version));
+  }
+  return *tables;
+}
+
+}  // namespace shardproof::cuda

@@ -1,0 +1,112 @@
+#include "harness/fabric/descriptor_board.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <new>
+#include <optional>
+
+#include "harness/protocol/page_words.hpp"
+
+namespace shardproof {
+
+namespace {
+
+struct Note {
+  std::atomic<std::uint64_t> number;  // of the call, from 1; 0: being written
+  page::Bytes<sizeof(Descriptor)> asked;
+};
+
+using Notes = std::array<Note, DescriptorBoard::kept>;
+
+constexpr std::size_t name_bytes = 104;
+
+}  // namespace
+
+struct DescriptorBoard::Layout {
+  enum Verdict : std::uint64_t { none, being_written, written };
+
+  std::atomic<std::uint64_t> verdict;
+  page::Text<512> mismatch;
+
+  static std::size_t bytes(int size) { return sizeof(Layout) + static_cast<std::size_t>(size) * sizeof(Notes); }
+  Notes& of(int rank) { return *std::launder(reinterpret_cast<Notes*>(this + 1) + rank); }
+};
+
+std::unique_ptr<DescriptorBoard> DescriptorBoard::make(shm::SharedMemory& memory, Group& group) {
+  const std::size_t bytes = Layout::bytes(group.size());
+  std::shared_ptr<shm::Region> region;
+  const Tensor name = Tensor::host(DType::u8, {name_bytes});
+  if (group.rank() == 0) {
+    auto [made, text] = memory.create(bytes);
+    region = std::move(made);
+    std::memcpy(name.data(), text.data(), std::min(text.size(), name_bytes - 1));
+  }
+  const Tensor shared = group.broadcast(name, 0, "descriptor board");
+  if (!region) region = memory.attach(reinterpret_cast<const char*>(shared.data()), bytes);
+  group.barrier("descriptor board");
+  if (group.rank() == 0) region->drop_name();
+  return std::unique_ptr<DescriptorBoard>(new DescriptorBoard(std::move(region), group));
+}
+
+DescriptorBoard::DescriptorBoard(std::shared_ptr<shm::Region> region, const Group& group)
+    : region_(std::move(region)),
+      layout_(reinterpret_cast<Layout*>(region_->data())),  // zero bytes are an empty board
+      name_(group.name()),
+      members_(group.members().begin(), group.members().end()),
+      rank_(group.rank()) {}
+
+std::uint64_t DescriptorBoard::post(Descriptor asked) {
+  asked.sequence = posted_;
+  Note& note = layout_->of(rank_)[posted_ % kept];
+  note.number.store(0, std::memory_order_release);
+  note.asked.store(&asked, sizeof asked);
+  note.number.store(++posted_, std::memory_order_release);
+  return asked.sequence;
+}
+
+// Empty where all that is there agrees; complete once nothing more can come of it.
+std::string DescriptorBoard::difference_at(std::uint64_t sequence, bool& is_complete) {
+  is_complete = true;
+  std::optional<Descriptor> first;
+  int first_rank = 0;
+  bool is_missed = false;
+  for (int rank = 0; rank < static_cast<int>(members_.size()); ++rank) {
+    const Note& note = layout_->of(rank)[sequence % kept];
+    const std::uint64_t number = note.number.load(std::memory_order_acquire);
+    Descriptor asked;
+    note.asked.load(&asked, sizeof asked);
+    const bool is_stable = note.number.load(std::memory_order_acquire) == number;
+    if (!is_stable || number < sequence + 1) {  // on its way
+      is_complete = false;
+    } else if (number > sequence + 1) {  // gone
+      is_missed = true;
+    } else if (!first) {
+      first = asked;
+      first_rank = rank;
+    } else if (!same_request(*first, asked)) {
+      const auto of_world = [this](int member) { return members_[static_cast<std::size_t>(member)]; };
+      return fmt::format("group {}, call #{}: rank {} asks for {}, rank {} for {}", name_, sequence, of_world(first_rank),
+                         describe_request(*first), of_world(rank), describe_request(asked));
+    }
+  }
+  if (is_complete && is_missed) ++unchecked_;
+  return {};
+}
+
+void DescriptorBoard::check() {
+  for (bool is_complete = true; is_complete && compared_ < posted_; compared_ += is_complete ? 1 : 0) {
+    const std::string difference = difference_at(compared_, is_complete);
+    if (difference.empty()) continue;
+    std::uint64_t nobody = Layout::none;
+    if (!layout_->verdict.compare_exchange_strong(nobody, Layout::being_written)) break;
+    layout_->mismatch.store(difference);
+    layout_->verdict.store(Layout::written, std::memory_order_release);
+    break;
+  }
+  if (layout_->verdict.load(std::memory_order_acquire) == Layout::written) throw Mismatch(layout_->mismatch.load());
+}
+
+}  // namespace shardproof
