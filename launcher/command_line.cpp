@@ -54,7 +54,7 @@ constexpr char stable_footer[] = "Exit codes: 0 printed; 2 usage, a report that 
 /// Options as they were written. Their meaning is found after all of them have been read, by rules and in words of our own.
 struct Texts {
   std::string order = "listed", shard = "1/1", color = "auto", repeat = "1", retries = "0", max_hangs = "5";
-  std::optional<std::string> scheduler, seed, max_skips, max_waivers, timeout, debug;
+  std::optional<std::string> fabric, scheduler, seed, max_skips, max_waivers, timeout, debug;
   std::vector<std::string> output;
   std::vector<std::string> ranks, require;
 };
@@ -123,9 +123,14 @@ void add_plan(CLI::App& command, PlanOptions& plan, Texts& texts) {
       ->allow_extra_args(false)
       ->option_text("N[,N...]");
   command.add_option("--subject", plan.subject, "The engine under test (default: the worker's first)")->option_text("NAME");
-  command.add_option("--device", plan.device, "What runs the work")->option_text("NAME=sim");
-  command.add_option("--fabric", plan.fabric, "What moves bytes between ranks: shm, or thread for ranks that are threads of one process")
-      ->option_text("NAME=shm");
+  command.add_option("--device", plan.device, "What runs the work: sim, simulated in exact time, or cuda, one GPU for each rank")
+      ->option_text("NAME=sim");
+  command
+      .add_option("--fabric", texts.fabric,
+                  "What moves bytes between ranks: shm, thread for ranks that are threads of one process, or nccl with --device cuda")
+      ->option_text("NAME=shm, or nccl");
+  command.add_option("--backend", plan.backend, "With --device cuda: the shared object that reaches CUDA (default: the one built here)")
+      ->option_text("FILE");
   command
       .add_option("--scheduler", texts.scheduler, "With --fabric thread: seeded, one rank at a time in an order that --seed draws, or free")
       ->option_text("NAME=seeded");
@@ -298,6 +303,9 @@ void convert_plan(const CLI::App& command, const Texts& texts, PlanOptions& plan
   plan.filters = command.remaining();
   plan.ranks = world_sizes(texts.ranks);
   if (texts.timeout) plan.timeout = timeout(*texts.timeout);
+  plan.fabric = texts.fabric.value_or(plan.device == cuda_device ? nccl_fabric : shm_fabric);
+  if (!plan.backend.empty() && plan.device != cuda_device)
+    throw CommandError(usage, fmt::format("--backend {}: only with --device {}", plan.backend.string(), cuda_device));
   if (!texts.scheduler) return;
   plan.scheduler = scheduler(*texts.scheduler);
   if (plan.fabric != thread_fabric)

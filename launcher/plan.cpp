@@ -130,8 +130,12 @@ int ranks_per_core(int ranks, const PlanOptions& options) {
 
 WorldPlan world_of(const Listing& listing, const PlanOptions& options, int size) {
   require_in_range(options);
-  require_known("device", options.device, {"sim"});
-  require_known("fabric", options.fabric, {shm_fabric, thread_fabric});
+  require_known("device", options.device, {sim_device, cuda_device});
+  require_known("fabric", options.fabric, {shm_fabric, thread_fabric, nccl_fabric});
+  if ((options.device == cuda_device) != (options.fabric == nccl_fabric)) {
+    throw CommandError(usage, fmt::format("--device {} --fabric {}: --fabric {} goes with --device {}, and with nothing else",
+                                          options.device, options.fabric, nccl_fabric, cuda_device));
+  }
   if (!options.subject.empty()) require_known("subject", options.subject, names(listing.subjects));
   if (!options.fault.empty()) require_known("fault", options.fault, names(listing.faults));
   WorldPlan world;
@@ -139,6 +143,7 @@ WorldPlan world_of(const Listing& listing, const PlanOptions& options, int size)
   world.fabric = options.fabric;
   world.scheduler = options.scheduler;
   world.device = options.device;
+  if (options.device == cuda_device) world.backend = options.backend;
   // A program of plain multi-rank tests has no subject at all.
   world.subject = !options.subject.empty() || listing.subjects.empty() ? options.subject : listing.subjects.front().name;
   world.fault = options.fault;

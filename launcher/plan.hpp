@@ -31,8 +31,9 @@ struct PlanOptions {
   std::vector<std::string> filters;
   std::vector<int> ranks;  ///< world sizes to keep; empty for all
   std::string subject;     ///< empty for the worker's first
-  std::string device = "sim";
+  std::string device = sim_device;
   std::string fabric = shm_fabric;
+  std::filesystem::path backend;  ///< of ranks on GPUs
   Scheduler scheduler = Scheduler::seeded;  ///< of ranks that are threads
   std::string fault;
   std::uint64_t seed = 0;

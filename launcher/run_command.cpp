@@ -5,6 +5,7 @@
 #include <random>
 #include <set>
 
+#include "launcher/backend.hpp"
 #include "launcher/commands.hpp"
 #include "launcher/demands.hpp"
 #include "launcher/launcher.hpp"
@@ -99,6 +100,7 @@ int run_command(RunOptions options, const std::vector<std::string>& argv) {
   options.plan.cores = usable_cores();
   // Nobody is late while somebody looks at it.
   if (options.attention.debug >= 0) options.plan.timeout = std::chrono::hours(24);
+  find_backend(options.plan);
   Plan selected = bounded_plan(worker.listing, options.plan);
   require_rank(selected, options.attention.debug);
   const RunDirectory directory = make_run_directory(options.out);

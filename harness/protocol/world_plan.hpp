@@ -25,6 +25,10 @@ struct Continuation {
 
 inline constexpr char shm_fabric[] = "shm";        ///< ranks are processes of one machine
 inline constexpr char thread_fabric[] = "thread";  ///< ranks are threads of one process
+inline constexpr char nccl_fabric[] = "nccl";      ///< ranks are processes of one machine, and engines' collectives run on their GPUs
+
+inline constexpr char sim_device[] = "sim";
+inline constexpr char cuda_device[] = "cuda";
 
 /// What decides which of the ranks that are threads run.
 enum class Scheduler : std::uint8_t {
@@ -44,7 +48,8 @@ struct WorldPlan {
   std::filesystem::path directory;    ///< `worlds/K` of the run: rank streams, logs, evidence, traces
   std::string fabric = shm_fabric;
   Scheduler scheduler = Scheduler::seeded;  ///< of ranks that are threads
-  std::string device = "sim";
+  std::string device = sim_device;
+  std::filesystem::path backend;      ///< of ranks on GPUs: the shared object that reaches CUDA
   std::string subject = "fully_shard";
   std::string fault;                  ///< name of a fault to apply to the subject; empty for none
   std::uint64_t seed = 0;

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 
+#include "harness/device/platform.hpp"
 #include "harness/fabric/group.hpp"
 #include "harness/scenario/run.hpp"
 
@@ -31,6 +33,10 @@ class Rank {
 
   /// One seed for all ranks, unlike in every case; printed with failures.
   std::uint64_t seed() const;
+
+  /// A fresh device with the collectives of the world on it, of the kind that this run asked for: simulated, or this rank's GPU. Collective
+  /// over the world.
+  std::unique_ptr<Platform> platform(const CostModel& costs = {});
 
   /// Plays the scenario on the subject under test. A subject that leaves memory behind makes the case fail at its end.
   scenario::Run play(const scenario::Scenario& scenario);

@@ -1,7 +1,8 @@
-// The part of this room that knows the subject: what it claims, and playing scenarios on it.
+// The part of this room that knows the subject and what it runs on: what they offer, and playing scenarios.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
@@ -10,6 +11,10 @@
 #include <system_error>
 #include <vector>
 
+#include "harness/device/cuda/cuda_world.hpp"
+#include "harness/device/cuda/vendor_module.hpp"
+#include "harness/device/sim/sim_platform.hpp"
+#include "harness/fabric/shm/region.hpp"
 #include "harness/protocol/json_text.hpp"
 #include "harness/protocol/run_directory.hpp"
 #include "harness/protocol/trace_json.hpp"
@@ -31,6 +36,9 @@ std::string World::missing(const CaseInfo& info) const {
   if (subject == nullptr) return fmt::format("the program has no subject that could claim {}", fmt::join(info.needs, ", "));
   std::vector<std::string> missing = info.needs;
   for (const Feature feature : subject->capabilities()) std::erase(missing, to_string(feature));
+  if (missing.empty() && !platforms_->is_exact() && std::ranges::find(info.needs, to_string(Feature::timeline)) != info.needs.end()) {
+    return fmt::format("the times of device {} are real, not exact", plan_.device);
+  }
   return missing.empty() ? std::string() : fmt::format("subject {} does not claim {}", subject->name(), fmt::join(missing, ", "));
 }
 
@@ -68,12 +76,50 @@ void World::keep_scenarios() {
   }
 }
 
+// What ends the running case for every rank, for waits that are not the fabric's. A disagreement is everybody's own.
+void World::check_case() {
+  try {
+    if (const auto abort = control_.aborted(epoch_); abort && abort->reason == AbortReason::disagreed) throw Mismatch(abort->text);
+    control_.check(epoch_);
+  } catch (...) {
+    notes_.calls.released = true;
+    throw;
+  }
+}
+
+std::unique_ptr<Platforms> World::make_platforms() {
+  if (plan_.device == sim_device) return std::make_unique<SimPlatforms>(group_, rank_);
+  const auto share = [this](std::uint64_t attempt, const std::function<cuda::UniqueId()>& make) {
+    const std::string key = fmt::format("nccl/{}", attempt);
+    cuda::UniqueId id{};
+    if (rank_ == 0) {
+      id = make();
+      store_.put(key, {id.bytes, sizeof id.bytes});
+      return id;
+    }
+    const std::string bytes = store_.wait(key, give_up_at(std::chrono::steady_clock::now()));
+    if (bytes.size() != sizeof id.bytes) throw std::runtime_error(fmt::format("{} in the store is no id of NCCL", key));
+    std::ranges::copy(bytes, id.bytes);
+    return id;
+  };
+  return std::make_unique<cuda::CudaWorld>(
+      cuda::load_vendor(plan_.backend),
+      cuda::Surroundings{.rank = rank_, .check = [this] { check_case(); }, .give_up_at = [this](Deadline now) { return give_up_at(now); }},
+      group_, premises_.memory ? premises_.memory : shm::make_file_memory(plan_.rendezvous, rank_), share);
+}
+
+std::unique_ptr<Platform> Rank::platform(const CostModel& costs) {
+  if (const std::string why = world_->platforms_->objection(costs); !why.empty()) skip(why);
+  return world_->platforms_->make(costs);
+}
+
 scenario::Run Rank::play(const scenario::Scenario& scenario) {
   Subject* subject = world_->membership_.subject.get();
   if (subject == nullptr) throw std::logic_error("Rank::play: this program has no subject to play the scenario on");
   CaseNotes& notes = world_->notes();
   notes.played.push_back(scenario);
-  scenario::Run run = scenario::play(scenario, *subject, world(), index());
+  const std::unique_ptr<Platform> platform = this->platform(scenario.costs);
+  scenario::Run run = scenario::play(scenario, *subject, *platform, index());
   notes.left_alive += run.left_alive();
   if (world_->plan().trace) world_->write_trace(run.trace());
   return run;

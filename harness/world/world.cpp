@@ -12,6 +12,7 @@
 #include <thread>
 #include <utility>
 
+#include "harness/device/platform.hpp"
 #include "harness/fabric/shm/shm_fabric.hpp"
 #include "harness/protocol/digest.hpp"
 #include "harness/protocol/environment.hpp"
@@ -63,6 +64,19 @@ std::string differences(const ordered_json& first, const ordered_json& other, in
   return text;
 }
 
+void check_kind(const WorldPlan& plan, int rank, bool are_threads) {
+  const auto refuse = [&](const std::string& why) { throw WorldMismatch(fmt::format("rank {}: {}", rank, why)); };
+  const bool is_on_gpus = plan.device == cuda_device;
+  if (!is_on_gpus && plan.device != sim_device) {
+    refuse(fmt::format("there is no device '{}'; there are: {}, {}", plan.device, sim_device, cuda_device));
+  }
+  const std::string_view fabric = are_threads ? thread_fabric : is_on_gpus ? nccl_fabric : shm_fabric;
+  if (plan.fabric != fabric) {
+    refuse(fmt::format("there is no fabric '{}' for ranks that are {} on the device '{}'; there is: {}", plan.fabric,
+                       are_threads ? "threads" : "processes", plan.device, fabric));
+  }
+}
+
 std::uint64_t seed_of(std::uint64_t seed_of_run, const CaseInfo& info) {
   std::uint64_t state = seed_of_run ^ digest(info.id);
   return next_random(state);
@@ -83,11 +97,7 @@ World::World(WorldPlan plan, int rank, Membership membership, std::chrono::milli
     throw WorldMismatch(
         fmt::format("rank {}: the plan is for {} ranks, the control page for {}", rank_, plan_.size, control_.world_size()));
   }
-  if (plan_.fabric != (premises_.memory ? thread_fabric : shm_fabric)) {
-    throw WorldMismatch(fmt::format("rank {}: there is no fabric '{}'; there is: {} for ranks that are processes, {} for threads", rank_,
-                                    plan_.fabric, shm_fabric, thread_fabric));
-  }
-  if (plan_.device != "sim") throw WorldMismatch(fmt::format("rank {}: there is no device '{}'; there is: sim", rank_, plan_.device));
+  check_kind(plan_, rank_, premises_.memory != nullptr);
   progress_.pid = ::getpid();
   control_.report(rank_, progress_);
   making_ = std::make_unique<ShmWorld>(ShmContext{.control = &control_,
@@ -99,6 +109,7 @@ World::World(WorldPlan plan, int rank, Membership membership, std::chrono::milli
                                                   .memory = premises_.memory});
   meet(for_others_to_come);
   group_ = watch_world(making_->join(), notes_.calls);
+  platforms_ = make_platforms();
 }
 
 World::~World() = default;

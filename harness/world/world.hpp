@@ -24,6 +24,7 @@
 namespace shardproof {
 
 class EventStream;
+class Platforms;
 class ShmWorld;
 class Subject;
 
@@ -103,6 +104,8 @@ class World {
   Deadline give_up_at(Deadline now) const;
   void meet(std::chrono::milliseconds for_others_to_come);
   std::string subject_identity() const;
+  std::unique_ptr<Platforms> make_platforms();
+  void check_case();
   void write_trace(const Trace& trace);
 
   WorldPlan plan_;
@@ -117,6 +120,7 @@ class World {
   CaseNotes notes_;
   std::unique_ptr<ShmWorld> making_;  ///< until all ranks have joined their group
   std::shared_ptr<Group> group_;
+  std::unique_ptr<Platforms> platforms_;
   Rank self_;
 };
 

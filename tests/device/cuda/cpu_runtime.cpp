@@ -1,0 +1,302 @@
+#include "tests/device/cuda/cpu_runtime.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace shardproof::cuda::cpu {
+
+namespace {
+
+constexpr int gpus = 8;
+
+// Each rank is one host thread. Its clock moves only when it waits for its streams.
+thread_local Nanoseconds host_clock = 0;
+
+std::atomic<std::int64_t> allocations = 0;
+
+// One recording of an event.
+class Moment {
+ public:
+  void come(Nanoseconds time) {
+    {
+      const std::lock_guard lock(mutex_);
+      time_ = time;
+      has_come_ = true;
+    }
+    came_.notify_all();
+  }
+  Nanoseconds wait() const {
+    std::unique_lock lock(mutex_);
+    came_.wait(lock, [this] { return has_come_; });
+    return time_;
+  }
+  bool has_come() const {
+    const std::lock_guard lock(mutex_);
+    return has_come_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  mutable std::condition_variable came_;
+  Nanoseconds time_ = 0;
+  bool has_come_ = false;
+};
+
+// Lives until its thread has done all that it was given, as a destroyed stream does.
+class Queue : public std::enable_shared_from_this<Queue> {
+ public:
+  void start() {
+    std::thread([self = shared_from_this()] { self->work(); }).detach();
+  }
+  void put(Task task) {
+    {
+      const std::lock_guard lock(mutex_);
+      tasks_.push_back(std::move(task));
+    }
+    more_.notify_one();
+  }
+  void close() {
+    {
+      const std::lock_guard lock(mutex_);
+      is_closed_ = true;
+    }
+    more_.notify_one();
+  }
+
+ private:
+  void work() {
+    Nanoseconds end = 0;
+    for (;;) {
+      Task task;
+      {
+        std::unique_lock lock(mutex_);
+        more_.wait(lock, [this] { return is_closed_ || !tasks_.empty(); });
+        if (tasks_.empty()) return;
+        task = std::move(tasks_.front());
+        tasks_.pop_front();
+      }
+      task(end);
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable more_;
+  std::deque<Task> tasks_;
+  bool is_closed_ = false;
+};
+
+struct Stream {
+  std::shared_ptr<Queue> queue = std::make_shared<Queue>();
+};
+
+struct Event {
+  std::shared_ptr<Moment> last;
+};
+
+Queue& queue_of(StreamHandle stream) {
+  if (stream == nullptr) {  // the default stream
+    static const std::shared_ptr<Queue> shared = [] {
+      auto made = std::make_shared<Queue>();
+      made->start();
+      return made;
+    }();
+    return *shared;
+  }
+  return *static_cast<Stream*>(stream)->queue;
+}
+
+Event& event_of(EventHandle event) { return *static_cast<Event*>(event); }
+
+Status driver_version(int* version) {
+  *version = 13000;
+  return 0;
+}
+
+Status device_count(int* count) {
+  *count = gpus;
+  return 0;
+}
+
+Status device_properties(int device, GpuProperties* properties) {
+  if (device < 0 || device >= gpus) return invalid_value;
+  *properties = {};
+  std::snprintf(properties->name, sizeof properties->name, "threads of this process");
+  std::snprintf(properties->uuid, sizeof properties->uuid, "GPU-00000000-0000-0000-0000-%012d", device);
+  std::snprintf(properties->bus_id, sizeof properties->bus_id, "0000:%02x:00.0", device);
+  return 0;
+}
+
+Status set_device(int device) { return device >= 0 && device < gpus ? 0 : invalid_value; }
+
+Status stream_create(StreamHandle* stream, const char*) {
+  auto made = std::make_unique<Stream>();
+  made->queue->start();
+  *stream = made.release();
+  return 0;
+}
+
+Status stream_destroy(StreamHandle stream) {
+  const std::unique_ptr<Stream> gone(static_cast<Stream*>(stream));
+  gone->queue->close();
+  return 0;
+}
+
+Status stream_wait_event(StreamHandle stream, EventHandle event) {
+  if (const std::shared_ptr<Moment> moment = event_of(event).last) {  // of one never recorded, nothing is waited for
+    enqueue(stream, [moment](Nanoseconds& end, Nanoseconds) { end = std::max(end, moment->wait()); });
+  }
+  return 0;
+}
+
+Status event_create(EventHandle* event) {
+  *event = new Event;
+  return 0;
+}
+
+Status event_destroy(EventHandle event) {
+  delete &event_of(event);
+  return 0;
+}
+
+Status event_record(EventHandle event, StreamHandle stream) {
+  const auto moment = std::make_shared<Moment>();
+  event_of(event).last = moment;
+  enqueue(stream, [moment](Nanoseconds& end, Nanoseconds issued) { moment->come(std::max(end, issued)); });
+  return 0;
+}
+
+Status event_query(EventHandle event) {
+  const std::shared_ptr<Moment>& last = event_of(event).last;
+  return last == nullptr || last->has_come() ? 0 : not_ready;
+}
+
+Status event_synchronize(EventHandle event) {
+  if (const std::shared_ptr<Moment>& last = event_of(event).last) host_clock = std::max(host_clock, last->wait());
+  return 0;
+}
+
+Status event_elapsed_ns(std::int64_t* nanoseconds, EventHandle start, EventHandle end) {
+  if (event_of(start).last == nullptr || event_of(end).last == nullptr) return invalid_value;
+  if (event_query(start) != 0 || event_query(end) != 0) return not_ready;
+  *nanoseconds = event_of(end).last->wait() - event_of(start).last->wait();
+  return 0;
+}
+
+Status malloc_async(void** memory, std::size_t bytes, StreamHandle) {
+  *memory = std::malloc(bytes);
+  if (*memory == nullptr) return out_of_memory;
+  ++allocations;
+  return 0;
+}
+
+Status free_async(void* memory, StreamHandle stream) {
+  enqueue(stream, [memory](Nanoseconds&, Nanoseconds) {
+    std::free(memory);
+    --allocations;
+  });
+  return 0;
+}
+
+Status memset_async(void* memory, int value, std::size_t bytes, StreamHandle stream) {
+  enqueue(stream, [=](Nanoseconds&, Nanoseconds) { std::memset(memory, value, bytes); });
+  return 0;
+}
+
+Status memcpy_async(void* to, const void* from, std::size_t bytes, CopyKind kind, StreamHandle stream) {
+  switch (kind) {
+    case CopyKind::device_to_device: launch(stream, 0, [=] { std::memmove(to, from, bytes); }); break;
+    case CopyKind::host_to_device: {
+      const auto* const first = static_cast<const std::byte*>(from);
+      launch(stream, 0, [to, staged = std::vector<std::byte>(first, first + bytes)] {
+        if (!staged.empty()) std::memcpy(to, staged.data(), staged.size());
+      });
+      break;
+    }
+    case CopyKind::device_to_host: {
+      Moment done;
+      enqueue(stream, [&](Nanoseconds&, Nanoseconds) {
+        std::memcpy(to, from, bytes);
+        done.come(0);
+      });
+      done.wait();
+      break;
+    }
+  }
+  return 0;
+}
+
+Status host_allocate(void** host, void** device, std::size_t bytes) {
+  *host = *device = std::calloc(1, bytes);
+  return *host == nullptr ? out_of_memory : 0;
+}
+
+Status host_free(void* host) {
+  std::free(host);
+  return 0;
+}
+
+Status peek_at_last_error() { return 0; }
+
+const char* error_name(Status status) {
+  switch (status) {
+    case 0: return "cudaSuccess";
+    case invalid_value: return "cudaErrorInvalidValue";
+    case out_of_memory: return "cudaErrorMemoryAllocation";
+    case not_ready: return "cudaErrorNotReady";
+    default: return "an error that was planted";
+  }
+}
+
+}  // namespace
+
+void enqueue(StreamHandle stream, std::function<void(Nanoseconds& end, Nanoseconds issued)> task) {
+  queue_of(stream).put([task = std::move(task), issued = host_clock](Nanoseconds& end) { task(end, issued); });
+}
+
+void launch(StreamHandle stream, Nanoseconds cost, std::function<void()> work) {
+  enqueue(stream, [cost, work = std::move(work)](Nanoseconds& end, Nanoseconds issued) {
+    work();
+    end = std::max(end, issued) + cost;
+  });
+}
+
+std::int64_t live_allocations() { return allocations; }
+
+const CudaTable& runtime() {
+  static const CudaTable table{.not_ready = not_ready,
+                               .driver_version = driver_version,
+                               .runtime_version = driver_version,
+                               .device_count = device_count,
+                               .device_properties = device_properties,
+                               .set_device = set_device,
+                               .stream_create = stream_create,
+                               .stream_destroy = stream_destroy,
+                               .stream_wait_event = stream_wait_event,
+                               .event_create = event_create,
+                               .event_destroy = event_destroy,
+                               .event_record = event_record,
+                               .event_query = event_query,
+                               .event_synchronize = event_synchronize,
+                               .event_elapsed_ns = event_elapsed_ns,
+                               .malloc_async = malloc_async,
+                               .free_async = free_async,
+                               .memset_async = memset_async,
+                               .memcpy_async = memcpy_async,
+                               .host_allocate = host_allocate,
+                               .host_free = host_free,
+                               .peek_at_last_error = peek_at_last_error,
+                               .error_name = error_name,
+                               .error_text = error_name};
+  return table;
+}
+
+}  // namespace shardproof::cuda::cpu

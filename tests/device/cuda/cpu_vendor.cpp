@@ -1,0 +1,99 @@
+#include "tests/device/cuda/cpu_vendor.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <thread>
+
+#include "harness/device/cuda/kernels/table.hpp"
+#include "tests/device/cuda/cpu_nccl.hpp"
+#include "tests/device/cuda/cpu_runtime.hpp"
+
+namespace shardproof::cuda::cpu {
+
+namespace {
+
+bool is_set(const std::uint32_t* flag) { return std::atomic_ref(*const_cast<std::uint32_t*>(flag)).load(std::memory_order_acquire) != 0; }
+
+struct Loops {
+  template <class Body> static Status launch(const Body& body, std::int64_t count, StreamHandle stream) {
+    cpu::launch(stream, 0, [body, count] {
+      for (std::int64_t i = 0; i < count; ++i) body(i);
+    });
+    return 0;
+  }
+  // Time is virtual: the stream's clock goes on, its thread does not wait.
+  static Status spin(std::int64_t ns, std::int64_t, const std::uint32_t*, StreamHandle stream) {
+    cpu::launch(stream, ns, [] {});
+    return 0;
+  }
+  static Status gate(const std::uint32_t* open_flag, std::int64_t cap_ns, const std::uint32_t* abort_flag, StreamHandle stream) {
+    cpu::launch(stream, 0, [=] {
+      const auto end = std::chrono::steady_clock::now() + std::chrono::nanoseconds(cap_ns);
+      while (!is_set(open_flag) && !is_set(abort_flag) && std::chrono::steady_clock::now() < end) {
+        std::this_thread::sleep_for(std::chrono::microseconds(50));
+      }
+    });
+    return 0;
+  }
+  static Status warm_up() { return 0; }
+};
+
+struct Blas {
+  StreamHandle stream = nullptr;
+};
+
+Status blas_create(BlasHandle* handle) {
+  *handle = new Blas;
+  return 0;
+}
+
+Status blas_destroy(BlasHandle handle) {
+  delete static_cast<Blas*>(handle);
+  return 0;
+}
+
+Status blas_set_stream(BlasHandle handle, StreamHandle stream) {
+  static_cast<Blas*>(handle)->stream = stream;
+  return 0;
+}
+
+template <class T>
+Status gemm(BlasHandle handle, bool transpose_a, bool transpose_b, int m, int n, int inner, const T* a, const T* b, T beta, T* c) {
+  cpu::launch(static_cast<Blas*>(handle)->stream, 0, [=] {
+    for (int i = 0; i < m; ++i) {
+      for (int j = 0; j < n; ++j) {
+        T sum{0};
+        for (int k = 0; k < inner; ++k) sum += a[transpose_a ? k * m + i : i * inner + k] * b[transpose_b ? j * inner + k : k * n + j];
+        T& out = c[i * n + j];
+        out = beta == T{0} ? sum : out + sum;
+      }
+    }
+  });
+  return 0;
+}
+
+const char* blas_error_name(Status status) { return status == 0 ? "CUBLAS_STATUS_SUCCESS" : "an error that was planted"; }
+
+}  // namespace
+
+const VendorTables& vendor() {
+  static constexpr KernelTable kernels = kernel_table<Loops>();
+  static constexpr CublasTable cublas{.create = blas_create,
+                                      .destroy = blas_destroy,
+                                      .set_stream = blas_set_stream,
+                                      .sgemm = gemm<float>,
+                                      .dgemm = gemm<double>,
+                                      .error_name = blas_error_name};
+  static const VendorTables tables{.version = VendorTables::current_version,
+                                   .bytes = sizeof(VendorTables),
+                                   .name = "CUDA on the CPU",
+                                   .is_exact = true,
+                                   .cuda = &runtime(),
+                                   .cublas = &cublas,
+                                   .nccl = &nccl(),
+                                   .kernels = &kernels};
+  return tables;
+}
+
+}  // namespace shardproof::cuda::cpu

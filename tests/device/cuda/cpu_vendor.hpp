@@ -1,0 +1,11 @@
+// All tables of the CUDA backend, filled for the CPU: with them everything above the vendors' libraries runs on a machine without a GPU, in
+// processes or in threads, and in virtual time.
+#pragma once
+
+#include "harness/device/cuda/vendor.hpp"
+
+namespace shardproof::cuda::cpu {
+
+const VendorTables& vendor();
+
+}  // namespace shardproof::cuda::cpu
