@@ -29,6 +29,10 @@ function(shardproof_compile_options)
   add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:${ARGN}>")
 endfunction()
 
+# Rooms go into programs and into shared objects: one level for both, or the headers that are read once would not fit.
+unset(CMAKE_POSITION_INDEPENDENT_CODE)
+shardproof_compile_options(-fPIC)
+
 # A designated initializer leaves members out on purpose: they have their defaults.
 shardproof_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-missing-field-initializers)
 # What nvcc hands to the host's compiler is not meant to be pedantic.

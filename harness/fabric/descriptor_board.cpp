@@ -67,44 +67,46 @@ std::uint64_t DescriptorBoard::post(Descriptor asked) {
   return asked.sequence;
 }
 
-// Empty where all that is there agrees; complete once nothing more can come of it.
-std::string DescriptorBoard::difference_at(std::uint64_t sequence, bool& is_complete) {
-  is_complete = true;
+DescriptorBoard::Comparison DescriptorBoard::compare(std::uint64_t sequence) const {
+  const auto of_world = [this](int member) { return members_[static_cast<std::size_t>(member)]; };
+  Comparison comparison;
   std::optional<Descriptor> first;
   int first_rank = 0;
-  bool is_missed = false;
   for (int rank = 0; rank < static_cast<int>(members_.size()); ++rank) {
     const Note& note = layout_->of(rank)[sequence % kept];
     const std::uint64_t number = note.number.load(std::memory_order_acquire);
     Descriptor asked;
     note.asked.load(&asked, sizeof asked);
     const bool is_stable = note.number.load(std::memory_order_acquire) == number;
-    if (!is_stable || number < sequence + 1) {  // on its way
-      is_complete = false;
-    } else if (number > sequence + 1) {  // gone
-      is_missed = true;
+    if (!is_stable || number < sequence + 1) {
+      comparison.is_complete = false;
+    } else if (number > sequence + 1) {
+      comparison.is_missed = true;
     } else if (!first) {
       first = asked;
       first_rank = rank;
-    } else if (!same_request(*first, asked)) {
-      const auto of_world = [this](int member) { return members_[static_cast<std::size_t>(member)]; };
-      return fmt::format("group {}, call #{}: rank {} asks for {}, rank {} for {}", name_, sequence, of_world(first_rank),
-                         describe_request(*first), of_world(rank), describe_request(asked));
+    } else if (comparison.difference.empty() && !same_request(*first, asked)) {
+      comparison.difference = fmt::format("group {}, call #{}: rank {} asks for {}, rank {} for {}", name_, sequence, of_world(first_rank),
+                                          describe_request(*first), of_world(rank), describe_request(asked));
     }
   }
-  if (is_complete && is_missed) ++unchecked_;
-  return {};
+  return comparison;
 }
 
-void DescriptorBoard::check() {
-  for (bool is_complete = true; is_complete && compared_ < posted_; compared_ += is_complete ? 1 : 0) {
-    const std::string difference = difference_at(compared_, is_complete);
-    if (difference.empty()) continue;
-    std::uint64_t nobody = Layout::none;
-    if (!layout_->verdict.compare_exchange_strong(nobody, Layout::being_written)) break;
-    layout_->mismatch.store(difference);
-    layout_->verdict.store(Layout::written, std::memory_order_release);
-    break;
+void DescriptorBoard::check(Look look) {
+  while (compared_ < posted_) {
+    const Comparison comparison = compare(compared_);
+    if (!comparison.difference.empty() && (comparison.is_complete || look == Look::at_everything)) {
+      std::uint64_t nobody = Layout::none;
+      if (layout_->verdict.compare_exchange_strong(nobody, Layout::being_written)) {
+        layout_->mismatch.store(comparison.difference);
+        layout_->verdict.store(Layout::written, std::memory_order_release);
+      }
+      break;
+    }
+    if (!comparison.is_complete) break;
+    if (comparison.is_missed) ++unchecked_;
+    ++compared_;
   }
   if (layout_->verdict.load(std::memory_order_acquire) == Layout::written) throw Mismatch(layout_->mismatch.load());
 }

@@ -22,8 +22,12 @@ class DescriptorBoard {
 
   /// This rank's next call; returns its number, from 0, which is the descriptor's sequence.
   std::uint64_t post(Descriptor asked);
-  /// Compares what has been posted so far. Throws Mismatch, from then on always the same on every rank: whoever finds it first writes it down.
-  void check();
+  std::uint64_t posted() const { return posted_; }  ///< by this rank
+  /// What is compared: calls that all ranks have posted, of which the first two that differ are named; or all that is there, for whoever has
+  /// waited for the others for long.
+  enum class Look : std::uint8_t { at_whole_calls, at_everything };
+  /// Throws Mismatch, from then on always the same on every rank: whoever finds it first writes it down.
+  void check(Look look);
   /// Calls of which some rank's descriptor was gone before this rank compared it.
   std::uint64_t unchecked() const { return unchecked_; }
 
@@ -31,7 +35,12 @@ class DescriptorBoard {
   struct Layout;
 
   DescriptorBoard(std::shared_ptr<shm::Region> region, const Group& group);
-  std::string difference_at(std::uint64_t sequence, bool& is_complete);
+  struct Comparison {
+    bool is_complete = true;  ///< nothing more can come of it
+    bool is_missed = false;   ///< a descriptor is gone
+    std::string difference;
+  };
+  Comparison compare(std::uint64_t sequence) const;
 
   std::shared_ptr<shm::Region> region_;
   Layout* layout_;

@@ -90,8 +90,10 @@ class CudaDevice::State : public std::enable_shared_from_this<State> {
   std::map<const NcclGroup*, std::weak_ptr<Resources>> resources_;
 };
 
-// The last collective of each resource: nullptr before the first.
+// Of a group on this device.
 struct CudaDevice::State::Resources {
+  std::uint64_t first = 0;  // number that the group gave its first collective here
+  /// The last collective of each resource: nullptr before the first.
   std::array<EventHandle, static_cast<std::size_t>(CollectiveKind::coalesced) + 1> last{};
 };
 
@@ -306,7 +308,7 @@ Tensor CudaDevice::State::to_host(const Tensor& tensor) {
 std::shared_ptr<CudaDevice::State::Resources> CudaDevice::State::resources(const NcclGroup& group) {
   std::weak_ptr<Resources>& known = resources_[&group];
   std::shared_ptr<Resources> shared = known.lock();
-  if (!shared) known = shared = std::make_shared<Resources>();
+  if (!shared) known = shared = std::make_shared<Resources>(Resources{.first = group.issued()});
   return shared;
 }
 
@@ -324,7 +326,7 @@ void CudaDevice::State::run(Stream stream, const Collective& collective, NcclGro
   const EventHandle start = timestamp(on);
   const std::size_t larger_side = std::max(collective.in.bytes(), collective.out.bytes());
   spin(on, costs_.of_collective(collective.kind, collective.tag, larger_side), where);
-  const std::uint64_t sequence = group.run(handle(on), collective);
+  const std::uint64_t sequence = group.run(handle(on), collective) - resources.first;
   last = timestamp(on);
   timed_.push_back({trace_.facts.size(), start, last});
   note(fact_of(collective, on, hosts.members(), sequence, 0, 0));

@@ -33,6 +33,9 @@ class Patience {
   std::chrono::microseconds pause_{5};
 };
 
+/// Before ranks that ask for different things are named although others have not come.
+constexpr std::chrono::seconds for_others_to_post{1};
+
 bool wait_until(Deadline deadline, const std::function<bool()>& is_ready) {
   for (Patience patience; !is_ready(); patience.take()) {
     if (std::chrono::steady_clock::now() > deadline) return false;
@@ -153,19 +156,24 @@ EventHandle Gpu::record(StreamHandle stream) {
   return event;
 }
 
-void Gpu::check_communicators() const {
+// What ranks disagree about is why their communicators fail.
+void Gpu::check_communicators(bool is_late) const {
+  using Look = DescriptorBoard::Look;
+  for (const NcclComm* comm : comms_) comm->check_agreement(is_late ? Look::at_everything : Look::at_whole_calls);
   for (const NcclComm* comm : comms_) comm->check_health();
 }
 
 void Gpu::await(const std::function<bool()>& is_ready, const std::function<std::string()>& late) {
   if (is_lost_) throw GpuLost(fmt::format("rank {}: {} is lost: work on it did not end when it was told to", rank(), name_));
-  const Deadline deadline = surroundings_.give_up_at(std::chrono::steady_clock::now());
+  const Deadline begun = std::chrono::steady_clock::now(), deadline = surroundings_.give_up_at(begun);
   try {
     for (Patience patience; !is_ready(); patience.take()) {
+      const Deadline now = std::chrono::steady_clock::now();
       surroundings_.check();
-      check_communicators();
-      if (std::chrono::steady_clock::now() > deadline) throw DeadlineExceeded(late());
+      check_communicators(now > begun + for_others_to_post);
+      if (now > deadline) throw DeadlineExceeded(late());
     }
+    check_communicators(false);
   } catch (...) {
     abandon();
     throw;

@@ -66,9 +66,9 @@ class Gpu {
   void give_back(EventHandle event) noexcept;
   EventHandle record(StreamHandle stream);
 
-  /// The one wait: returns when `is_ready` holds, which wins over everything else. Throws what the surroundings have to say, the error of a
-  /// communicator, what `is_ready` throws, or DeadlineExceeded with `late()` as its text; in all these cases nothing of what was under way on
-  /// this GPU goes on (`abandon`).
+  /// The one wait: returns when `is_ready` holds and no communicator has failed: an aborted one lets work end that is not done. Throws what the
+  /// surroundings have to say, Mismatch, the error of a communicator, what `is_ready` throws, or DeadlineExceeded with `late()` as its text; in
+  /// all these cases nothing of what was under way on this GPU goes on (`abandon`).
   void await(const std::function<bool()>& is_ready, const std::function<std::string()>& late);
   /// Until the event has happened.
   void await(EventHandle event, const std::function<std::string()>& late);
@@ -89,7 +89,7 @@ class Gpu {
 
   void release() noexcept;
   std::string_view stream_name(StreamHandle stream) const;
-  void check_communicators() const;
+  void check_communicators(bool is_late) const;
   bool abort_communicators() noexcept;
   bool run_empty() noexcept;
 

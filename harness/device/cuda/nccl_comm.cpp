@@ -88,9 +88,12 @@ NcclComm::~NcclComm() {
   std::erase(gpu_.comms_, this);
 }
 
+void NcclComm::check_agreement(DescriptorBoard::Look look) const {
+  if (handle_ != nullptr) board_->check(look);
+}
+
 void NcclComm::check_health() const {
   if (handle_ == nullptr) return;
-  board_->check();
   Status state = 0;
   const Status status = gpu_.nccl().comm_get_async_error(handle_, &state);
   if (status != 0) gpu_.fail_nccl(status, "ncclCommGetAsyncError", fmt::format("communicator {}", name_));
@@ -128,7 +131,7 @@ std::uint64_t NcclComm::run(StreamHandle stream, const Collective& collective) {
   }
   const std::uint64_t number = board_->post(as_call(collective).descriptor);
   try {
-    board_->check();
+    board_->check(DescriptorBoard::Look::at_whole_calls);
   } catch (const Mismatch&) {
     gpu_.abandon();
     throw;

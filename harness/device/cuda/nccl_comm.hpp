@@ -30,7 +30,11 @@ class NcclComm {
   /// what NCCL itself cannot do; Mismatch when it is known by now that ranks ask for different things.
   std::uint64_t run(StreamHandle stream, const Collective& collective);
 
-  /// Throws when something went wrong behind the host's back: VendorError for a peer that is gone, Mismatch.
+  std::uint64_t issued() const { return board_->posted(); }
+
+  /// Throws Mismatch when ranks ask for different things.
+  void check_agreement(DescriptorBoard::Look look) const;
+  /// Throws VendorError when something went wrong behind the host's back: a peer that is gone.
   void check_health() const;
   /// Whoever takes the handle aborts the communicator; nullptr: there is none any more.
   CommHandle surrender() noexcept { return std::exchange(handle_, nullptr); }

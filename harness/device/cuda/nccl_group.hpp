@@ -26,6 +26,8 @@ class NcclGroup {
 
   /// See NcclComm::run.
   std::uint64_t run(StreamHandle stream, const Collective& collective) { return comm_->run(stream, collective); }
+  /// How many it has been asked for.
+  std::uint64_t issued() const { return comm_ == nullptr ? 0 : comm_->issued(); }
   /// Collective over the hosts of this group. nullptr for a negative color.
   std::shared_ptr<NcclGroup> split(int color, int key, std::string_view name);
 

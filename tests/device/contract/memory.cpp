@@ -1,0 +1,80 @@
+// Memory comes and goes in the order of streams.
+#include "tests/device/contract/contract.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+
+using namespace contract;
+
+/// What was allocated is no result of anybody's.
+RANKED_TEST_CASE("contract/fresh_memory_is_poisoned", ranks(1)) {
+  const auto platform = rank.platform();
+  Device& device = platform->device();
+  const Tensor fresh = get(device, device.empty(Device::compute, DType::f32, {100}, MemoryClass::other, "fresh"));
+  CHECK(std::ranges::all_of(fresh.values<float>(), [](float value) { return std::isnan(value); }));
+}
+
+/// The second buffer may be where the first one was; what the stream did with the first was before.
+RANKED_TEST_CASE("contract/release_is_in_the_order_of_its_stream", ranks(1)) {
+  const auto platform = rank.platform();
+  Device& device = platform->device();
+  const Stream stream = device.create_stream(StreamRole::other, "one");
+  const Tensor kept = room(device, stream, iota(0, 4096));
+  Tensor first = room(device, stream, kept);
+  fill(device, stream, first, 5, slow);
+  copy(device, stream, kept, first);
+  device.release(stream, first.storage());
+  first = {};
+  const Tensor second = room(device, stream, kept);
+  fill(device, stream, second, 6);
+  const Tensor fives = get(device, kept), sixes = get(device, second);
+  CHECK(std::ranges::all_of(fives.values<float>(), [](float value) { return value == 5; }));
+  CHECK(std::ranges::all_of(sixes.values<float>(), [](float value) { return value == 6; }));
+}
+
+RANKED_TEST_CASE("contract/live_bytes_are_counted", ranks(1)) {
+  const auto platform = rank.platform();
+  Device& device = platform->device();
+  CHECK(platform->live_bytes() == 0);
+  {
+    const Tensor dropped = device.empty(Device::compute, DType::f64, {10}, MemoryClass::other, "dropped");
+    const Tensor released = device.empty(Device::compute, DType::u8, {3}, MemoryClass::other, "released");
+    CHECK(platform->live_bytes() == 83);
+    device.release(Device::compute, released.storage());
+    CHECK(platform->live_bytes() == 80);
+  }
+  CHECK(platform->live_bytes() == 0);
+  device.synchronize();
+}
+
+RANKED_TEST_CASE("contract/what_cannot_be_released_is_refused", ranks(1)) {
+  const auto platform = rank.platform();
+  Device& device = platform->device();
+  const Tensor once = device.empty(Device::compute, DType::f32, {4}, MemoryClass::other, "once");
+  device.release(Device::compute, once.storage());
+  CHECK_THROWS_AS(device.release(Device::compute, once.storage()), std::logic_error);
+  CHECK_THROWS_AS(device.release(Device::compute, Tensor::host(DType::f32, {4}).storage()), std::invalid_argument);
+  CHECK_THROWS_AS(device.release(Device::compute, nullptr), std::invalid_argument);
+  device.synchronize();
+}
+
+RANKED_TEST_CASE("contract/nothing_is_allocated_and_moved", ranks(1)) {
+  const auto platform = rank.platform();
+  Device& device = platform->device();
+  const Tensor empty = put(device, Device::compute, Tensor::host(DType::f32, {0, 3}));
+  fill(device, Device::compute, empty, 1);
+  CHECK(get(device, empty) == Tensor::host(DType::f32, {0, 3}));
+}
+
+RANKED_TEST_CASE("contract/every_dtype_goes_there_and_back", ranks(1)) {
+  const auto platform = rank.platform();
+  Device& device = platform->device();
+  for (const DType dtype : {DType::f64, DType::f32, DType::bf16, DType::f16, DType::i64, DType::i32, DType::i16, DType::i8, DType::u8}) {
+    INFO(to_string(dtype));
+    const Tensor host = Tensor::host(dtype, {7, 3});
+    auto bytes = host.values<std::byte>();
+    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * 37 + 11);
+    CHECK(get(device, put(device, Device::compute, host)) == host);
+  }
+}
