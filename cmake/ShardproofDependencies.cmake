@@ -63,7 +63,7 @@ endif()
 include(Catch)  # catch_discover_tests
 
 # The GPU backend is a shared object of its own, loaded at run time: it is built where these are present, and nothing else looks at them.
-find_package(CUDAToolkit QUIET)
+find_package(CUDAToolkit 12 QUIET)  # the first whose nvcc compiles C++20
 find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS} NO_CMAKE_ENVIRONMENT_PATH)
 find_library(NCCL_LIBRARY nccl HINTS ${CUDAToolkit_LIBRARY_DIR})
 mark_as_advanced(NCCL_INCLUDE_DIR NCCL_LIBRARY)
@@ -72,7 +72,7 @@ if(CUDAToolkit_FOUND AND NCCL_INCLUDE_DIR AND NCCL_LIBRARY)
   include(CheckLanguage)
   check_language(CUDA)  # enable_language would end the configuration where nvcc is missing
   if(CMAKE_CUDA_COMPILER)
-    if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+    if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})
       # Compiled for Hopper, and for what else is not older than Turing by the driver, once, when it loads the module: each further architecture
       # would take as long to compile as the first.
       set(CMAKE_CUDA_ARCHITECTURES 75-virtual 90-real)
@@ -91,5 +91,5 @@ endif()
 if(SHARDPROOF_CUDA)
   message(STATUS "CUDA ${CMAKE_CUDA_COMPILER_VERSION} (${CMAKE_CUDA_COMPILER}) and NCCL (${NCCL_LIBRARY}) are present")
 else()
-  message(STATUS "No CUDA compiler with NCCL: simulated devices only")
+  message(STATUS "No CUDA 12 compiler with NCCL: simulated devices only")
 endif()

@@ -9,11 +9,13 @@
 
 namespace shardproof::cuda {
 
+using Operands = std::vector<Tensor>;
+
 /// Reads some of its operands and writes others.
 struct KernelCall {
   std::string method, detail;
-  std::vector<Tensor> operands;  ///< in host memory, or undefined
-  std::function<void(const Kernels&, NativeStream, const std::vector<Tensor>&)> make;
+  Operands operands;  ///< in host memory, or undefined
+  std::function<void(const Kernels&, NativeStream, const Operands&)> make;
   bool converts = false;  ///< computes nothing: NaNs keep their bits too
 };
 

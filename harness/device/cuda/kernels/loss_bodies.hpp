@@ -111,7 +111,7 @@ template <class T> struct CrossEntropyBackward {
 };
 
 /// The larger one, and NaN when either is.
-template <class T> SHARDPROOF_HOST_DEVICE T larger(T a, T b) { return a != a || a > b ? a : b; }
+template <class T> SHARDPROOF_HOST_DEVICE T larger(T a, T b) { return std::isnan(a) || a > b ? a : b; }
 
 template <class T> SHARDPROOF_HOST_DEVICE T power_of(T magnitude, double power) {
   if (power == 1) return magnitude;
