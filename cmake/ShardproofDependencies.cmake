@@ -1,5 +1,5 @@
-# The libraries this project stands on. Each is taken from the system; one that is missing or too old there is downloaded as a release archive
-# and checked against its hash. Nothing is downloaded where the system has everything, and CUDA and NCCL are never needed.
+# The libraries this project stands on. Each is taken from the system; one that is missing or too old there is downloaded as a release
+# archive and checked against its hash. Nothing is downloaded where the system has everything, and CUDA and NCCL are never needed.
 include(FetchContent)
 set(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL ON)  # a project that has this tree as a subdirectory links what our targets link
 
@@ -73,8 +73,8 @@ if(CUDAToolkit_FOUND AND NCCL_INCLUDE_DIR AND NCCL_LIBRARY)
   check_language(CUDA)  # enable_language would end the configuration where nvcc is missing
   if(CMAKE_CUDA_COMPILER)
     if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})
-      # Compiled for Hopper, and for what else is not older than Turing by the driver, once, when it loads the module: each further architecture
-      # would take as long to compile as the first.
+      # Compiled for Hopper, and for what else is not older than Turing by the driver, once, when it loads the module: each further
+      # architecture would take as long to compile as the first.
       set(CMAKE_CUDA_ARCHITECTURES 75-virtual 90-real)
     endif()
     enable_language(CUDA)

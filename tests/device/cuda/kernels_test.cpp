@@ -13,7 +13,6 @@
 #include <set>
 #include <stdexcept>
 #include <string>
-#include <string_view>
 #include <type_traits>
 #include <typeindex>
 #include <typeinfo>
@@ -160,8 +159,9 @@ void compare(const KernelCall& call, Bench& bench) {
   call.make(cpu_kernels(), nullptr, host);
   call.make(bench.kernels, bench.stream(), device);
   for (std::size_t i = 0; i < host.size(); ++i) {
-    INFO("seed " << Catch::getSeed() << ": " << call.method << " " << call.detail << ", operand " << i);
-    CHECK(difference(host[i], device[i], call.converts) == std::string_view());
+    const std::string differs = difference(host[i], device[i], call.converts);
+    INFO("seed " << Catch::getSeed() << ": " << call.method << " " << call.detail << ", operand " << i << ": " << differs);
+    CHECK(differs.empty());
   }
 }
 

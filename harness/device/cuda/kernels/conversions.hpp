@@ -1,6 +1,7 @@
-// Elements of every dtype in memory, as float, double or integer in a register and back, with the conversions of harness/tensor/elements.hpp bit
-// for bit, NaN included: one rounding to nearest even between floating types; toward zero, saturating, NaN to 0 from floating types to integers;
-// modulo the range between integers. bf16 and f16 are taken apart and put together here, as neither vendor's nor Eigen's types compile everywhere.
+// Elements of every dtype in memory, as float, double or integer in a register and back, with the conversions of
+// harness/tensor/elements.hpp bit for bit, NaN included: one rounding to nearest even between floating types; toward zero, saturating, NaN
+// to 0 from floating types to integers; modulo the range between integers. bf16 and f16 are taken apart and put together here, as neither
+// vendor's nor Eigen's types compile everywhere.
 #pragma once
 
 #include <bit>

@@ -1,5 +1,5 @@
-// Bodies of the kernels that make one number of many: losses and norms. Where not said otherwise there is one result, and i is 0: sums ascend, so
-// one thread computes it all.
+// Bodies of the kernels that make one number of many: losses and norms. Where not said otherwise there is one result, and i is 0: sums
+// ascend, so one thread computes it all.
 #pragma once
 
 #include <cmath>
