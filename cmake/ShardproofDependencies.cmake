@@ -1,5 +1,5 @@
-# The libraries this project stands on. Each is taken from the system; one that is missing or too old there is downloaded as a release archive
-# and checked against its hash. Nothing is downloaded where the system has everything, and CUDA and NCCL are never needed.
+# The libraries this project stands on. Each is taken from the system; one that is missing or too old there is downloaded as a release
+# archive and checked against its hash. Nothing is downloaded where the system has everything, and CUDA and NCCL are never needed.
 include(FetchContent)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)  # what is built here and goes into rooms goes into shared objects, too
 set(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL ON)  # a project that has this tree as a subdirectory links what our targets link
@@ -64,7 +64,7 @@ endif()
 include(Catch)  # catch_discover_tests
 
 # The GPU backend is a shared object of its own, loaded at run time: it is built where these are present, and nothing else looks at them.
-find_package(CUDAToolkit QUIET)
+find_package(CUDAToolkit 12 QUIET)  # the first whose nvcc compiles C++20
 find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS} NO_CMAKE_ENVIRONMENT_PATH)
 find_library(NCCL_LIBRARY nccl HINTS ${CUDAToolkit_LIBRARY_DIR})
 mark_as_advanced(NCCL_INCLUDE_DIR NCCL_LIBRARY)
@@ -73,9 +73,9 @@ if(CUDAToolkit_FOUND AND NCCL_INCLUDE_DIR AND NCCL_LIBRARY)
   include(CheckLanguage)
   check_language(CUDA)  # enable_language would end the configuration where nvcc is missing
   if(CMAKE_CUDA_COMPILER)
-    if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-      # Compiled for Hopper, and for what else is not older than Turing by the driver, once, when it loads the module: each further architecture
-      # would take as long to compile as the first.
+    if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})
+      # Compiled for Hopper, and for what else is not older than Turing by the driver, once, when it loads the module: each further
+      # architecture would take as long to compile as the first.
       set(CMAKE_CUDA_ARCHITECTURES 75-virtual 90-real)
     endif()
     enable_language(CUDA)
@@ -92,5 +92,5 @@ endif()
 if(SHARDPROOF_CUDA)
   message(STATUS "CUDA ${CMAKE_CUDA_COMPILER_VERSION} (${CMAKE_CUDA_COMPILER}) and NCCL (${NCCL_LIBRARY}) are present")
 else()
-  message(STATUS "No CUDA compiler with NCCL: simulated devices only")
+  message(STATUS "No CUDA 12 compiler with NCCL: simulated devices only")
 endif()

@@ -1,9 +1,9 @@
-// The kernels on a CUDA device: operands are checked by the rules of the kernels on the host, then the work is launched on the stream that was
-// given. Tensors' data() are addresses of the device. Whatever fills the tables runs it: a GPU, or a test on the host.
+// The kernels on a CUDA device: operands are checked by the rules of the kernels on the host, then the work is launched on the stream that
+// was given. Tensors' data() are addresses of the device. Whatever fills the tables runs it: a GPU, or a test on the host.
 //
-// Results are those of cpu_kernels(), bit for bit, with three exceptions. Sums of `matmul` are cuBLAS's, whose order nobody promises: they are
-// equal where every order gives the same, as with sums that are exact. On a GPU exp, log and pow are CUDA's, which may differ in the last place
-// (softmax, cross entropy, norms of a power other than 1, 2 and infinity). And a NaN is a NaN.
+// Results are those of cpu_kernels(), bit for bit, with three exceptions. Sums of `matmul` are cuBLAS's, whose order nobody promises: they
+// are equal where every order gives the same, as with sums that are exact. On a GPU exp, log and pow are CUDA's, which may differ in the
+// last place (softmax, cross entropy, norms of a power other than 1, 2 and infinity). And a NaN is a NaN.
 #pragma once
 
 #include <cstddef>

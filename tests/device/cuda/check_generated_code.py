@@ -2,8 +2,8 @@
 
 usage: check_generated_code.py COMPILE_COMMANDS SOURCE [NVCC OPTION…]
 
-Compiles SOURCE for Hopper, with the options that the build compiles it with and the given ones, and reads what ptxas says, the PTX, and where
-cuobjdump and nvdisasm are there (they are packages of their own) the machine's code as well."""
+Compiles SOURCE for Hopper, with the options that the build compiles it with and the given ones, and reads what ptxas says, the PTX, and
+where cuobjdump and nvdisasm are there (they are packages of their own) the machine's code as well."""
 
 import json
 import os
@@ -16,8 +16,8 @@ import tempfile
 
 # Registers of a thread. With 64 a multiprocessor takes four blocks of 256 threads; what treats elements one by one is to be lighter.
 MOST_REGISTERS = 64
-FEWER_REGISTERS = dict.fromkeys(["Copy", "Fill", "Scale", "Divide", "Accumulate", "CheckIndices", "Relu", "ReluBackward", "ScaleBy", "AddRow",
-                                 "Embedding", "Sgd", "Clip"], 40) | {"spin_for": 16, "hold": 16}
+FEWER_REGISTERS = dict.fromkeys(["Copy", "Fill", "Scale", "Divide", "Accumulate", "CheckIndices", "Relu", "ReluBackward", "ScaleBy",
+                                 "AddRow", "Embedding", "Sgd", "Clip"], 40) | {"spin_for": 16, "hold": 16}
 
 # CUDA's own exp, log and pow are made of fused multiply-adds. Nothing else may be: they round once where the host rounds twice.
 FUSED = {"CrossEntropy", "CrossEntropyBackward", "PowerSum", "PowerRoot", "Attention", "AttentionBackwardQuery", "AttentionBackwardKey",
@@ -71,7 +71,7 @@ def objections_to_resources(ptxas):
 
 
 def objections_to_ptx(ptx):
-    """Every multiplication and addition says how it rounds, and so is never contracted; kernels that wait do so by the clock, in their sleep."""
+    """Every multiplication and addition says how it rounds, and so is never contracted; kernels that wait go by the clock, and sleep."""
     for kernel, lines in sections(ptx, PTX_FUNCTION):
         text = "\n".join(lines)
         contracted = re.search(r"\b(?:mul|add|sub)\.(?:ftz\.)?f(?:32|64)\b", text)
@@ -118,7 +118,8 @@ def compile_command(commands, source):
 def main(commands, source, options):
     with tempfile.TemporaryDirectory() as folder:
         built = os.path.join(folder, "kernels.cubin")
-        command = [*compile_command(commands, source), *options, "-Xptxas=-v", "--keep", "--keep-dir", folder, "-cubin", source, "-o", built]
+        command = [*compile_command(commands, source), *options]
+        command += ["-Xptxas=-v", "--keep", "--keep-dir", folder, "-cubin", source, "-o", built]
         compiled = subprocess.run(command, capture_output=True, text=True)
         if compiled.returncode != 0:
             sys.exit(f"{shlex.join(command)}\n{compiled.stderr}")
@@ -135,7 +136,8 @@ def main(commands, source, options):
             dump = [shutil.which("cuobjdump", path=path), "-sass", built]
             sass = subprocess.run(dump, env={**os.environ, "PATH": path}, capture_output=True, text=True, check=True).stdout
             objections += objections_to_sass(sass)
-            objections += [f"{name}: not in the machine's code" for name in names - {kernel for kernel, _ in sections(sass, SASS_FUNCTION)}]
+            missing = names - {kernel for kernel, _ in sections(sass, SASS_FUNCTION)}
+            objections += [f"{name}: not in the machine's code" for name in sorted(missing)]
             read += ", SASS"
     print(f"{len(names)} kernels: {read}")
     if objections:

@@ -1,5 +1,5 @@
-// The CUDA backend's kernels, and cuBLAS's products, on the host: the same bodies that a GPU runs, in loops, at once. What stands in for a device
-// and runs work later, or elsewhere, brings a launcher of its own and calls these.
+// The CUDA backend's kernels, and cuBLAS's products, on the host: the same bodies that a GPU runs, in loops, at once. What stands in for a
+// device and runs work later, or elsewhere, brings a launcher of its own and calls these.
 #pragma once
 
 #include <cstddef>

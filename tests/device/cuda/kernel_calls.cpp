@@ -16,8 +16,6 @@
 namespace shardproof::cuda {
 namespace {
 
-using Operands = std::vector<Tensor>;
-
 constexpr std::array every_dtype{DType::f64, DType::f32, DType::bf16, DType::f16, DType::i64, DType::i32, DType::i16, DType::i8, DType::u8};
 
 /// Sources of random operands in one dtype: ordinary numbers, and wild ones where asked.
@@ -226,12 +224,12 @@ Tensor any_bits(DType dtype, const Shape& shape, unsigned seed) {
   const Tensor drawn = Tensor::host(dtype, shape);
   elements::visit(dtype, [&](auto type) {
     using T = typename decltype(type)::type;
-    using limits = std::numeric_limits<T>;
+    using Limits = std::numeric_limits<T>;
     constexpr std::size_t size = sizeof(T);
-    std::vector<T> special{limits::max(), limits::lowest(), limits::min(), T(0), T(1)};
-    if constexpr (!limits::is_integer) {
-      special.insert(special.end(), {-T(0), limits::infinity(), -limits::infinity(), limits::quiet_NaN(), -limits::quiet_NaN(),
-                                     limits::denorm_min(), -limits::denorm_min(), T(2147483648.0), T(-32769), T(65519), T(65520), T(0.5)});
+    std::vector<T> special{Limits::max(), Limits::lowest(), Limits::min(), T(0), T(1)};
+    if constexpr (!Limits::is_integer) {
+      special.insert(special.end(), {-T(0), Limits::infinity(), -Limits::infinity(), Limits::quiet_NaN(), -Limits::quiet_NaN(),
+                                     Limits::denorm_min(), -Limits::denorm_min(), T(2147483648.0), T(-32769), T(65519), T(65520), T(0.5)});
     }
     for (T& element : drawn.values<T>()) {
       const std::uint64_t bits = random();

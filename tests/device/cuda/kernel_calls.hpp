@@ -9,11 +9,13 @@
 
 namespace shardproof::cuda {
 
+using Operands = std::vector<Tensor>;
+
 /// Reads some of its operands and writes others.
 struct KernelCall {
   std::string method, detail;
-  std::vector<Tensor> operands;  ///< in host memory, or undefined
-  std::function<void(const Kernels&, NativeStream, const std::vector<Tensor>&)> make;
+  Operands operands;  ///< in host memory, or undefined
+  std::function<void(const Kernels&, NativeStream, const Operands&)> make;
   bool converts = false;  ///< computes nothing: NaNs keep their bits too
 };
 
@@ -22,7 +24,8 @@ Tensor any_bits(DType dtype, const Shape& shape, unsigned seed);
 
 /// copy, fill, scale, divide and accumulate, of every pair of dtypes.
 std::vector<KernelCall> element_calls(unsigned seed);
-/// All others in f32 and f64: several shapes, empty ones among them, with and without adding, gradients left out; ordinary numbers and wild ones.
+/// All others in f32 and f64: several shapes, empty ones among them, with and without adding, gradients left out; ordinary numbers and wild
+/// ones.
 std::vector<KernelCall> real_calls(unsigned seed);
 
 }  // namespace shardproof::cuda

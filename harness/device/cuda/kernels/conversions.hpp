@@ -1,9 +1,11 @@
-// Elements of every dtype in memory, as float, double or integer in a register and back, with the conversions of harness/tensor/elements.hpp bit
-// for bit, NaN included: one rounding to nearest even between floating types; toward zero, saturating, NaN to 0 from floating types to integers;
-// modulo the range between integers. bf16 and f16 are taken apart and put together here, as neither vendor's nor Eigen's types compile everywhere.
+// Elements of every dtype in memory, as float, double or integer in a register and back, with the conversions of
+// harness/tensor/elements.hpp bit for bit, NaN included: one rounding to nearest even between floating types; toward zero, saturating, NaN
+// to 0 from floating types to integers; modulo the range between integers. bf16 and f16 are taken apart and put together here, as neither
+// vendor's nor Eigen's types compile everywhere.
 #pragma once
 
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 
@@ -21,13 +23,13 @@ SHARDPROOF_HOST_DEVICE inline float float_of(std::uint32_t bits) { return std::b
 
 /// float(value); a NaN keeps its sign and the upper bits of its payload, as on x86 (a GPU's own conversion makes all of them one).
 SHARDPROOF_HOST_DEVICE inline float narrowed(double value) {
-  if (value == value) return static_cast<float>(value);
+  if (!std::isnan(value)) return static_cast<float>(value);
   const std::uint64_t bits = bits_of(value);
   return float_of(static_cast<std::uint32_t>(bits >> 63) << 31 | 0x7fc00000u | (static_cast<std::uint32_t>(bits >> 29) & 0x3fffffu));
 }
 
 SHARDPROOF_HOST_DEVICE inline double widened(float value) {
-  if (value == value) return static_cast<double>(value);
+  if (!std::isnan(value)) return static_cast<double>(value);
   const std::uint64_t bits = bits_of(value);
   return std::bit_cast<double>((bits >> 31) << 63 | 0x7ff8000000000000u | (bits & 0x3fffffu) << 29);
 }
@@ -35,9 +37,9 @@ SHARDPROOF_HOST_DEVICE inline double widened(float value) {
 /// The float next to `value`, rounded to odd: rounding it again to a narrower type gives what one rounding of `value` would have given.
 SHARDPROOF_HOST_DEVICE inline float rounded_to_odd(double value) {
   const float nearest = narrowed(value);
-  const double back = static_cast<double>(nearest);
+  const double back = nearest;
   const std::uint32_t bits = bits_of(nearest);
-  if (value != value || back == value || (bits & 1u) != 0) return nearest;
+  if (std::isnan(value) || back == value || (bits & 1u) != 0) return nearest;
   const bool outward = (back < 0 ? -back : back) < (value < 0 ? -value : value);
   return float_of(outward ? bits + 1 : bits - 1);  // the next magnitude up or down; infinity's lower neighbour is the largest number
 }
@@ -46,7 +48,7 @@ SHARDPROOF_HOST_DEVICE inline float from_bf16(std::uint16_t bits) { return float
 
 SHARDPROOF_HOST_DEVICE inline std::uint16_t to_bf16(float value) {
   const std::uint32_t bits = bits_of(value);
-  if (value != value) return static_cast<std::uint16_t>((bits >> 16 & 0x8000u) | 0x7fc0u);
+  if (std::isnan(value)) return static_cast<std::uint16_t>((bits >> 16 & 0x8000u) | 0x7fc0u);
   return static_cast<std::uint16_t>((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
 }
 
@@ -76,7 +78,7 @@ SHARDPROOF_HOST_DEVICE inline std::uint16_t to_f16(float value) {
 /// `To` is an integer type.
 template <class To, class From> SHARDPROOF_HOST_DEVICE To saturated(From value) {
   constexpr To lowest = std::numeric_limits<To>::min(), highest = std::numeric_limits<To>::max();
-  if (value != value) return To{0};
+  if (std::isnan(value)) return To{0};
   if (value <= static_cast<From>(lowest)) return lowest;
   if (value >= static_cast<From>(highest)) return highest;
   return static_cast<To>(value);

@@ -1,5 +1,5 @@
-// Bodies of the kernels that make one number of many: losses and norms. Where not said otherwise there is one result, and i is 0: sums ascend, so
-// one thread computes it all.
+// Bodies of the kernels that make one number of many: losses and norms. Where not said otherwise there is one result, and i is 0: sums
+// ascend, so one thread computes it all.
 #pragma once
 
 #include <cmath>
@@ -111,7 +111,7 @@ template <class T> struct CrossEntropyBackward {
 };
 
 /// The larger one, and NaN when either is.
-template <class T> SHARDPROOF_HOST_DEVICE T larger(T a, T b) { return a != a || a > b ? a : b; }
+template <class T> SHARDPROOF_HOST_DEVICE T larger(T a, T b) { return std::isnan(a) || a > b ? a : b; }
 
 template <class T> SHARDPROOF_HOST_DEVICE T power_of(T magnitude, double power) {
   if (power == 1) return magnitude;

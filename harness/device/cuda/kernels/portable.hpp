@@ -1,10 +1,10 @@
-// What the bodies of kernels stand on, so that one source is compiled for GPU and CPU: a mark on functions, and the few operations that the two
-// spell differently. A body is a struct of plain arguments with `operator()(i)`, which computes element, row or result i and nothing else: every
-// order of the i gives the same bits, and no body needs memory beside its operands. Arithmetic is that of the kernels on the host
-// (harness/tensor/cpu_*.cpp), operation by operation, sums ascending; nvcc must be told -fmad=false (and
-// --expt-relaxed-constexpr, for what the standard library and the protocol call constexpr), other compilers -ffp-contract=off. The
-// bits are the host's too, except that a NaN's sign and payload are the hardware's own, and that exp, log and pow are CUDA's on a GPU, which
-// may differ from the host's in the last place.
+// What the bodies of kernels stand on, so that one source is compiled for GPU and CPU: a mark on functions, and the few operations that the
+// two spell differently. A body is a struct of plain arguments with `operator()(i)`, which computes element, row or result i and nothing
+// else: every order of the i gives the same bits, and no body needs memory beside its operands. Arithmetic is that of the kernels on the
+// host (harness/tensor/cpu_*.cpp), operation by operation, sums ascending; nvcc must be told -fmad=false (and --expt-relaxed-constexpr, for
+// what the standard library and the protocol call constexpr), other compilers -ffp-contract=off. The bits are the host's too, except that a
+// NaN's sign and payload are the hardware's own, and that exp, log and pow are CUDA's on a GPU, which may differ from the host's in the
+// last place.
 #pragma once
 
 #include <cstdint>
