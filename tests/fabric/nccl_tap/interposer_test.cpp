@@ -161,6 +161,16 @@ TEST_CASE("calls from Python are recorded, of NCCL loaded there and of an engine
   check_engine(output_of(of_engine.preloaded() + engine), output_of(engine), of_engine);
 }
 
+TEST_CASE("calls of a second copy of NCCL stay with that copy, unrecorded, which is said") {
+  const std::string both = PYTHON " " ENGINE_SCRIPT " library " NCCL " " STAND_IN_NCCL;
+  const Place place;
+  const std::string output = output_of(place.preloaded() + both);
+  INFO(output);
+  CHECK_THAT(output, ContainsSubstring("all_reduce 4\n") && ContainsSubstring("all_reduce 0\n"));
+  CHECK_THAT(output, ContainsSubstring("shardproof: a second copy of NCCL, " STAND_IN_NCCL ", is in this process"));
+  CHECK(place.only().calls.size() == 3);
+}
+
 TEST_CASE("faults do to the real NCCL's calls what they say") {
   const Place place;
   const std::string output = output_of(place.preloaded() +
