@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "harness/fabric/nccl_tap/listing.hpp"
+
 namespace shardproof::nccl_tap {
 
 namespace {
@@ -28,10 +30,7 @@ struct Member {
   const TapRecord* of = nullptr;
   const Communicator* communicator = nullptr;
 
-  std::string name() const {
-    const TapProcess& process = of->process;
-    return process.rank ? fmt::format("rank {}", *process.rank) : fmt::format("process {}", process.pid);
-  }
+  std::string name() const { return name_of(of->process); }
 
   template <class Belongs>
   Row row(Belongs belongs) const {
