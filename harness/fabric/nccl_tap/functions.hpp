@@ -20,6 +20,7 @@ ncclResult_t ncclDevCommDestroy(ncclComm_t comm, const void* device_comm) __attr
 
 namespace shardproof::nccl_tap {
 
+// NOLINTBEGIN(readability-identifier-naming,bugprone-macro-parentheses): NCCL's own names, which cannot stand in parentheses
 // What a version of NCCL added; a header that is older does not declare it.
 #if NCCL_VERSION_CODE >= 22700
 #define SHARDPROOF_NCCL_FUNCTIONS_OF_2_27(X) X(CommShrink) X(CommWindowRegister) X(CommWindowDeregister)
@@ -52,6 +53,7 @@ struct NcclFunctions {
   decltype(&::ncclCommCount) CommCount = nullptr;
   decltype(&::ncclCommUserRank) CommUserRank = nullptr;
 };
+// NOLINTEND(readability-identifier-naming,bugprone-macro-parentheses)
 
 /// The tap's own function of that whole name (`ncclAllGather`); nullptr where it stands in front of none.
 void* tap_function(std::string_view name);

@@ -38,7 +38,7 @@ struct Member {
     for (const Call& call : of->calls) {
       if (call.comm == communicator->id && call.place >= 0 && belongs(call)) row.calls.insert({call.place, &call});
     }
-    const bool is_whole = of->calls.empty() || of->calls.front().number == 0;
+    const bool is_whole = of->calls.empty() ? of->begun == 0 : of->calls.front().number == 0;
     if (row.calls.empty()) return {.calls = {}, .begin = is_whole ? 0 : std::numeric_limits<std::int64_t>::max(), .end = 0};
     row.begin = is_whole ? 0 : row.calls.begin()->first;
     row.end = row.calls.rbegin()->first + 1;

@@ -10,7 +10,7 @@
 #include <array>
 #include <cerrno>
 #include <system_error>
-#include <thread>
+#include <utility>
 
 #include "harness/protocol/file_descriptor.hpp"
 #include "harness/protocol/shared_memory.hpp"
@@ -152,8 +152,8 @@ std::byte* map_record(std::filesystem::path& where, std::int64_t pid, std::size_
 
 Mapping::~Mapping() { ::munmap(memory_, bytes_); }
 
-TapWriter::TapWriter(const std::filesystem::path& where, const TapProcess& process, Room room)
-    : file_(where), room_(room), memory_(map_record(file_, process.pid, RecordLayout(room).bytes), RecordLayout(room).bytes) {
+TapWriter::TapWriter(std::filesystem::path where, const TapProcess& process, Room room)
+    : file_(std::move(where)), room_(room), memory_(map_record(file_, process.pid, RecordLayout(room).bytes), RecordLayout(room).bytes) {
   auto& header = part<FileHeader>(memory_.get(), 0);
   header.version = record_version;
   header.call_bytes = sizeof(Slot<Call>);

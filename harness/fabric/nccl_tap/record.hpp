@@ -11,6 +11,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "harness/fabric/nccl_tap/calls.hpp"
@@ -92,8 +93,8 @@ class TapWriter {
 
   /// In the directory `where` a file `nccl-PID.tap`, else the file `where` itself. No file that is there already is touched: then its name is
   /// followed by `.PID`, or by a number. Throws std::system_error.
-  TapWriter(const std::filesystem::path& where, const TapProcess& process, Room room);
-  TapWriter(const std::filesystem::path& where, const TapProcess& process) : TapWriter(where, process, Room{}) {}
+  TapWriter(std::filesystem::path where, const TapProcess& process, Room room);
+  TapWriter(std::filesystem::path where, const TapProcess& process) : TapWriter(std::move(where), process, Room{}) {}
 
   const std::filesystem::path& file() const { return file_; }
 

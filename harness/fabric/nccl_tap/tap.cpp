@@ -62,7 +62,7 @@ std::optional<int> rank_of_process() {
     const std::optional<Identity> identity = shardproof::identity([](const char* name) -> const char* { return std::getenv(name); });
     if (identity) return identity->rank;
   } catch (const std::exception&) {
-    // Not a rank that could be counted; the record does without.
+    return std::nullopt;  // not a rank that could be counted; the record does without
   }
   return std::nullopt;
 }
@@ -221,7 +221,7 @@ void Tap::finish(Begun& begun, ncclResult_t result) noexcept {
       if (!communicator.origin && communicator.size < 0) learn_size(communicator, begun.comm);
     }
   } catch (...) {
-    // There is no memory for what follows from the call; it itself has been made.
+    return;  // there is no memory for what follows from the call; it itself has been made
   }
 }
 
@@ -424,7 +424,7 @@ void Tap::notice_state(ncclComm_t comm, ncclResult_t state) noexcept {
     call.result = static_cast<Result>(state);
     writer_->enter(call);
   } catch (...) {
-    // There is no memory to write it down; the engine has been told.
+    return;  // there is no memory to write it down; the engine has been told
   }
 }
 
@@ -437,7 +437,7 @@ void Tap::notice_operation(ncclComm_t comm, ncclRedOp_t op, std::optional<double
       factors_.erase({comm, static_cast<int>(op)});
     }
   } catch (...) {
-    // Its calls are recorded with a factor that is not known.
+    return;  // its calls are recorded with a factor that is not known
   }
 }
 

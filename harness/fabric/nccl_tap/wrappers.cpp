@@ -49,6 +49,8 @@ std::uint64_t key_of(const ncclUniqueId& id) { return key_of_unique_id({id.inter
 
 using namespace shardproof::nccl_tap;
 
+// NOLINTBEGIN(readability-identifier-naming): NCCL's own names
+
 // -- What moves data ---------------------------------------------------------------------------------------------------------------------
 
 ncclResult_t ncclAllGather(const void* send, void* receive, size_t count, ncclDataType_t type, ncclComm_t comm, cudaStream_t stream) {
@@ -261,6 +263,7 @@ ncclResult_t ncclMemAlloc(void** memory, size_t size) {
 ncclResult_t ncclMemFree(void* memory) { return pass_on(SHARDPROOF_NCCL_NAMED(MemFree), {.kind = CallKind::mem_free}, nullptr, memory); }
 
 #undef SHARDPROOF_NCCL_NAMED
+// NOLINTEND(readability-identifier-naming)
 
 // -- By name -----------------------------------------------------------------------------------------------------------------------------
 

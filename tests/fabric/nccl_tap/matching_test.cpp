@@ -126,6 +126,12 @@ TEST_CASE("of records that lost their beginning the end is compared") {
   CHECK(sentence({tail_of(record_of(0, silent), 3), record_of(1, three())}) == "same");
 }
 
+TEST_CASE("a record whose calls are all lost tells nothing") {
+  TapRecord lost = record_of(0, {});
+  lost.begun = 1;
+  CHECK(sentence({lost, record_of(1, three())}) == "same");
+}
+
 TEST_CASE("a call that the record lacks in the middle is no difference") {
   TapRecord gap = record_of(0, three());
   gap.calls.erase(gap.calls.begin() + 1);

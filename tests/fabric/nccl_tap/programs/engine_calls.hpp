@@ -10,10 +10,12 @@
 
 namespace engine {
 
+// NOLINTBEGIN(readability-identifier-naming,bugprone-macro-parentheses): NCCL's own names, which cannot stand in parentheses
 #define ENGINE_FUNCTIONS(X)                                                                                                                \
   X(AllGather)                                                                                                                             \
   X(ReduceScatter)                                                                                                                         \
-  X(AllReduce) X(Broadcast) X(Bcast) X(Reduce) X(Send) X(Recv) X(AlltoAll) X(Gather) X(Scatter) X(GroupStart) X(GroupEnd) X(GetUniqueId)   \
+  X(AllReduce)                                                                                                                             \
+  X(Broadcast) X(Bcast) X(Reduce) X(Send) X(Recv) X(AlltoAll) X(Gather) X(Scatter) X(GroupStart) X(GroupEnd) X(GetUniqueId)                \
       X(CommInitRank) X(CommInitRankConfig) X(CommInitRankScalable) X(CommSplit) X(CommFinalize) X(CommDestroy) X(CommAbort) X(CommRevoke) \
           X(RedOpCreatePreMulSum) X(RedOpDestroy) X(CommRegister) X(CommDeregister) X(CommWindowRegister) X(CommWindowDeregister)          \
               X(CommGetAsyncError) X(GetErrorString)
@@ -23,6 +25,7 @@ struct Nccl {
   ENGINE_FUNCTIONS(ENGINE_POINTER)
 #undef ENGINE_POINTER
 };
+// NOLINTEND(readability-identifier-naming,bugprone-macro-parentheses)
 
 inline void say(const char* name, ncclResult_t result) { std::printf("%s %d\n", name, static_cast<int>(result)); }
 

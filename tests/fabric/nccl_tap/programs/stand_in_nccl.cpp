@@ -43,6 +43,7 @@ ncclResult_t give(ncclComm_t* where, ncclComm comm) {
 
 }  // namespace
 
+// NOLINTBEGIN(readability-identifier-naming,bugprone-macro-parentheses): NCCL's own names, and whole lists of parameters
 #define STAND_IN(name, parameters)                                                           \
   extern "C" ncclResult_t pnccl##name parameters;                                            \
   extern "C" ncclResult_t nccl##name parameters __attribute__((weak, alias("pnccl" #name))); \
@@ -123,3 +124,4 @@ STAND_IN(MemFree, (void*)) {
   is_quiet = true;  // by an engine that measures
   return ncclSuccess;
 }
+// NOLINTEND(readability-identifier-naming,bugprone-macro-parentheses)
