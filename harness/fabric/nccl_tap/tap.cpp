@@ -327,7 +327,7 @@ void Tap::finish_making(const Begun& begun, ncclResult_t result) {
     if (has_failed(result) || coming.where == nullptr) {
       fail(coming.id);
     } else if (coming.group_of == 0 && result == ncclSuccess) {
-      arrive(coming, address_of(*coming.where));
+      arrive(coming, *coming.where);
     } else {
       // One that comes in the background is known by its address already: the engine asks after it.
       if (coming.group_of == 0 && *coming.where != nullptr) communicators_.bind(coming.id, address_of(*coming.where));
@@ -350,7 +350,7 @@ void Tap::end_group(ncclResult_t result) {
       continue;
     }
     if (result == ncclSuccess) {
-      arrive(*coming, address_of(*coming->where));
+      arrive(*coming, *coming->where);
     } else {
       fail(coming->id);
     }
@@ -359,15 +359,15 @@ void Tap::end_group(ncclResult_t result) {
   comes_.store(static_cast<int>(coming_.size()), std::memory_order_release);
 }
 
-void Tap::arrive(const Coming& coming, std::uint64_t handle) {
-  if (handle == 0) {
+void Tap::arrive(const Coming& coming, ncclComm_t comm) {
+  if (comm == nullptr) {
     fail(coming.id);
     return;
   }
-  communicators_.bind(coming.id, handle);
+  communicators_.bind(coming.id, address_of(comm));
   Communicator& communicator = communicators_[coming.id];
   communicator.state = Communicator::State::alive;
-  learn_size(communicator, reinterpret_cast<ncclComm_t>(handle));
+  learn_size(communicator, comm);
   writer_->write(communicator);
 }
 
@@ -406,7 +406,7 @@ void Tap::notice_state(ncclComm_t comm, ncclResult_t state) noexcept {
         continue;
       }
       if (state == ncclSuccess) {
-        arrive(*coming, address_of(*coming->where));
+        arrive(*coming, *coming->where);
       } else {
         fail(coming->id);
       }

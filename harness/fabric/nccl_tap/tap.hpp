@@ -124,7 +124,7 @@ class Tap {
   void make_communicators(Begun& begun, const Making& making);
   void finish_making(const Begun& begun, ncclResult_t result);
   void end_group(ncclResult_t result);
-  void arrive(const Coming& coming, std::uint64_t handle);
+  void arrive(const Coming& coming, ncclComm_t comm);
   void learn_size(Communicator& communicator, ncclComm_t handle);
   void fail(int id);
   int stream_index(cudaStream_t stream);

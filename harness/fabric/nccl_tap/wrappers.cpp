@@ -225,12 +225,12 @@ ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
   return pass_on(SHARDPROOF_NCCL_NAMED(RedOpDestroy), {.kind = CallKind::red_op_destroy, .comm = comm}, nullptr, op, comm);
 }
 
-ncclResult_t ncclCommRegister(const ncclComm_t comm, void* buffer, size_t size, void** handle) {
+ncclResult_t ncclCommRegister(ncclComm_t comm, void* buffer, size_t size, void** handle) {
   const Asked asked{.kind = CallKind::comm_register, .count = size, .comm = comm};
   return pass_on(SHARDPROOF_NCCL_NAMED(CommRegister), asked, nullptr, comm, buffer, size, handle);
 }
 
-ncclResult_t ncclCommDeregister(const ncclComm_t comm, void* handle) {
+ncclResult_t ncclCommDeregister(ncclComm_t comm, void* handle) {
   return pass_on(SHARDPROOF_NCCL_NAMED(CommDeregister), {.kind = CallKind::comm_deregister, .comm = comm}, nullptr, comm, handle);
 }
 

@@ -67,6 +67,7 @@ struct Place {
 
 std::vector<std::string> described(const TapRecord& record) {
   std::vector<std::string> calls;
+  calls.reserve(record.calls.size());
   for (const Call& call : record.calls) calls.push_back(describe(call) + describe_outcome(call));
   return calls;
 }
@@ -85,6 +86,7 @@ std::vector<std::pair<std::string, int>> answers_in(const std::string& output) {
 
 std::vector<std::pair<std::string, int>> answers_in(const TapRecord& record) {
   std::vector<std::pair<std::string, int>> answers;
+  answers.reserve(record.calls.size());
   for (const Call& call : record.calls) answers.emplace_back(to_string(call.kind), static_cast<int>(call.result));
   return answers;
 }
@@ -121,7 +123,8 @@ void check_engine(const std::string& output, const std::string& untapped, const 
     CHECK(record.calls[i].left_ns >= record.calls[i].entered_ns);
     CHECK(record.calls[i].group_depth == (i >= 10 && i <= 12 ? 1 : 0));
   }
-  CHECK(record.calls[0].stream == 0x20);
+  CHECK(record.calls[0].stream == record.calls[1].stream + 1);
+  CHECK(record.calls[2].stream == 0);
   CHECK(record.calls[0].result == Result::invalid_argument);
   CHECK(record.library.version > 20000);
   CHECK(std::ranges::count(lines_of(output), "mapped " + std::filesystem::canonical(record.library.path).string()) == 1);
@@ -317,7 +320,7 @@ TEST_CASE("faults change what reaches NCCL, and the record says how") {
   CHECK(reached(with("", Place())) == untouched);
   CHECK(reached(with("drop all_gather rank 0", Place())) == untouched);
 
-  Place dropped;
+  const Place dropped;
   Lines without = untouched;
   without.erase(without.begin() + 1);
   CHECK(reached(with("drop all_gather#1 rank 1", dropped)) == without);
@@ -325,7 +328,7 @@ TEST_CASE("faults change what reaches NCCL, and the record says how") {
   CHECK(record.process.rank == 1);
   CHECK((record.calls[3].fate == Fate::dropped && record.calls[3].place == -1 && record.calls[4].place == 1));
   const auto difference = first_difference(std::vector{record, [&] {
-                                                         Place other;
+                                                         const Place other;
                                                          with("", other);
                                                          TapRecord whole = other.only();
                                                          whole.process.rank = 0;
@@ -338,7 +341,7 @@ TEST_CASE("faults change what reaches NCCL, and the record says how") {
         "on comm 0, stream 0");
 
   // Behind the next one of its communicator, however far that is.
-  Place swapped;
+  const Place swapped;
   CHECK(reached(with("swap all_gather#0", swapped)) == moved(0, 2));
   CHECK((swapped.only().calls[2].fate == Fate::swapped && swapped.only().calls[2].place == 1 && swapped.only().calls[3].place == 0));
   CHECK(reached(with("swap all_gather", Place())) == Lines{"all_gather 1 on 0", "all_gather 0 on 0", "in group all_reduce 4 on 0",
@@ -347,12 +350,11 @@ TEST_CASE("faults change what reaches NCCL, and the record says how") {
                                                            "in group group_end 0 on -1", "all_gather 7 on 0", "comm_abort 0 on 0"});
   CHECK(reached(with("swap all_reduce#0 on comm 0", Place())) == moved(4, 7));
   // Before the end of its group, and before its communicator ends, if none comes.
-  Lines at_end = untouched;
   CHECK(reached(with("swap all_reduce#1 on comm 0", Place())) == untouched);
   CHECK(reached(with("swap all_reduce#0 on comm 1", Place())) == moved(5, 7));
   CHECK(reached(with("swap all_gather#4", Place())) == untouched);
 
-  Place never;
+  const Place never;
   const Lines held = with("swap all_gather#0 on comm 1; fail all_reduce#1 ncclInternalError", never);
   CHECK(std::ranges::count(held, "all_gather 3 on 1") == 0);
   CHECK(std::ranges::count(held, "told 3") == 1);

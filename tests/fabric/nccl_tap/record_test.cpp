@@ -187,6 +187,7 @@ TEST_CASE("threads write at once, and everybody may read meanwhile") {
   constexpr int threads = 4;
   std::atomic<int> running = threads;
   std::vector<std::thread> writers;
+  writers.reserve(threads);
   for (int thread = 0; thread < threads; ++thread) {
     writers.emplace_back([&, thread] {
       for (std::uint64_t i = 0; i < each; ++i) {

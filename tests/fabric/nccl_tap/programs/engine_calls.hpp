@@ -4,20 +4,20 @@
 
 #include <nccl.h>
 
-#include <cstdint>
 #include <cstdio>
 #include <cstring>
 
 namespace engine {
 
 // NOLINTBEGIN(readability-identifier-naming,bugprone-macro-parentheses): NCCL's own names, which cannot stand in parentheses
-#define ENGINE_FUNCTIONS(X)                                                                                                                \
-  X(AllGather)                                                                                                                             \
-  X(ReduceScatter)                                                                                                                         \
-  X(AllReduce)                                                                                                                             \
-  X(Broadcast) X(Bcast) X(Reduce) X(Send) X(Recv) X(AlltoAll) X(Gather) X(Scatter) X(GroupStart) X(GroupEnd) X(GetUniqueId)                \
-      X(CommInitRank) X(CommInitRankConfig) X(CommInitRankScalable) X(CommSplit) X(CommFinalize) X(CommDestroy) X(CommAbort) X(CommRevoke) \
-          X(RedOpCreatePreMulSum) X(RedOpDestroy) X(CommRegister) X(CommDeregister) X(CommWindowRegister) X(CommWindowDeregister)          \
+#define ENGINE_FUNCTIONS(X)                                                                                                       \
+  X(AllGather)                                                                                                                    \
+  X(ReduceScatter)                                                                                                                \
+  X(AllReduce)                                                                                                                    \
+  X(Broadcast)                                                                                                                    \
+  X(Bcast) X(Reduce) X(Send) X(Recv) X(AlltoAll) X(Gather) X(Scatter) X(GroupStart) X(GroupEnd) X(GetUniqueId) X(CommInitRank)    \
+      X(CommInitRankConfig) X(CommInitRankScalable) X(CommSplit) X(CommFinalize) X(CommDestroy) X(CommAbort) X(CommRevoke)        \
+          X(RedOpCreatePreMulSum) X(RedOpDestroy) X(CommRegister) X(CommDeregister) X(CommWindowRegister) X(CommWindowDeregister) \
               X(CommGetAsyncError) X(GetErrorString)
 
 struct Nccl {
@@ -30,20 +30,20 @@ struct Nccl {
 inline void say(const char* name, ncclResult_t result) { std::printf("%s %d\n", name, static_cast<int>(result)); }
 
 inline void make_all_calls(const Nccl& nccl) {
-  char buffer[64] = {};
-  const auto stream = [](std::uintptr_t address) { return reinterpret_cast<cudaStream_t>(address); };
-  say("all_gather", nccl.AllGather(buffer, buffer, 276, ncclFloat32, nullptr, stream(0x20)));
-  say("reduce_scatter", nccl.ReduceScatter(buffer, buffer, 10, ncclBfloat16, ncclAvg, nullptr, stream(0x10)));
+  char buffer[64] = {}, no_streams[64] = {};
+  const auto stream = [&](int number) { return reinterpret_cast<cudaStream_t>(no_streams + number); };
+  say("all_gather", nccl.AllGather(buffer, buffer, 276, ncclFloat32, nullptr, stream(2)));
+  say("reduce_scatter", nccl.ReduceScatter(buffer, buffer, 10, ncclBfloat16, ncclAvg, nullptr, stream(1)));
   say("all_reduce", nccl.AllReduce(buffer, buffer, 4, ncclFloat64, ncclMax, nullptr, nullptr));
-  say("broadcast", nccl.Broadcast(buffer, buffer, 7, ncclInt32, 2, nullptr, stream(0x20)));
-  say("bcast", nccl.Bcast(buffer, 8, ncclUint8, 1, nullptr, stream(0x20)));
-  say("reduce", nccl.Reduce(buffer, buffer, 9, ncclFloat16, ncclProd, 3, nullptr, stream(0x30)));
-  say("all_to_all", nccl.AlltoAll(buffer, buffer, 11, ncclUint64, nullptr, stream(0x30)));
-  say("gather", nccl.Gather(buffer, buffer, 12, ncclInt8, 4, nullptr, stream(0x30)));
-  say("scatter", nccl.Scatter(buffer, buffer, 13, ncclFloat8e4m3, 5, nullptr, stream(0x30)));
+  say("broadcast", nccl.Broadcast(buffer, buffer, 7, ncclInt32, 2, nullptr, stream(2)));
+  say("bcast", nccl.Bcast(buffer, 8, ncclUint8, 1, nullptr, stream(2)));
+  say("reduce", nccl.Reduce(buffer, buffer, 9, ncclFloat16, ncclProd, 3, nullptr, stream(3)));
+  say("all_to_all", nccl.AlltoAll(buffer, buffer, 11, ncclUint64, nullptr, stream(3)));
+  say("gather", nccl.Gather(buffer, buffer, 12, ncclInt8, 4, nullptr, stream(3)));
+  say("scatter", nccl.Scatter(buffer, buffer, 13, ncclFloat8e4m3, 5, nullptr, stream(3)));
   say("group_start", nccl.GroupStart());
-  say("send", nccl.Send(buffer, 14, ncclInt64, 6, nullptr, stream(0x30)));
-  say("recv", nccl.Recv(buffer, 15, ncclUint32, 7, nullptr, stream(0x30)));
+  say("send", nccl.Send(buffer, 14, ncclInt64, 6, nullptr, stream(3)));
+  say("recv", nccl.Recv(buffer, 15, ncclUint32, 7, nullptr, stream(3)));
   say("group_end", nccl.GroupEnd());
   ncclUniqueId id = {};
   say("get_unique_id", nccl.GetUniqueId(&id));

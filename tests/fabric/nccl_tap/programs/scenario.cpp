@@ -34,11 +34,11 @@ void communicators() {
   ncclComm_t world = join(4, 2);
   ncclComm_t half = nullptr, none = nullptr, background = nullptr, lost = join(13, 0);
   ncclGroupStart();
-  half = reinterpret_cast<ncclComm_t>(0xdead);  // what stands there before the group's end means nothing
-  ncclUniqueId id = {};
+  half = reinterpret_cast<ncclComm_t>(buffer);  // what stands there before the group's end means nothing
+  const ncclUniqueId id = {};
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.commName = "grouped";
-  ncclComm_t grouped = reinterpret_cast<ncclComm_t>(0xdead);
+  auto grouped = reinterpret_cast<ncclComm_t>(buffer);
   ncclCommInitRankConfig(&grouped, 3, id, 1, &config);
   ncclGroupEnd();
   ncclCommSplit(world, 1, 0, &half, nullptr);
@@ -93,6 +93,7 @@ void fork_once() {
 void threads() {
   ncclMemFree(nullptr);
   std::vector<std::thread> all;
+  all.reserve(4);
   for (int i = 0; i < 4; ++i) {
     all.emplace_back([i] {
       ncclComm_t comm = join(4, i);

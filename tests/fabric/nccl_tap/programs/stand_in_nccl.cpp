@@ -71,11 +71,11 @@ STAND_IN(CommSplit, (ncclComm_t comm, int color, int, ncclComm_t* part, ncclConf
   *part = nullptr;
   return color == NCCL_SPLIT_NOCOLOR ? ncclSuccess : give(part, {.number = 0, .size = comm->size / 2, .rank = comm->rank / 2});
 }
-STAND_IN(CommCount, (const ncclComm_t comm, int* size)) {
+STAND_IN(CommCount, (ncclComm_t comm, int* size)) {
   *size = comm->size;
   return ncclSuccess;
 }
-STAND_IN(CommUserRank, (const ncclComm_t comm, int* rank)) {
+STAND_IN(CommUserRank, (ncclComm_t comm, int* rank)) {
   *rank = comm->rank;
   return ncclSuccess;
 }
