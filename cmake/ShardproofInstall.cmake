@@ -10,7 +10,10 @@ install(TARGETS shardproof_options shardproof_fmt shardproof_protocol shardproof
   EXPORT shardproof ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 set_target_properties(shardproof_main PROPERTIES EXPORT_NAME main)
 install(DIRECTORY harness DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/shardproof" FILES_MATCHING PATTERN "*.hpp")
-install(TARGETS shardproof shardproof-worker RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+install(TARGETS shardproof shardproof-worker shardproof-nccl-tap RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+if(TARGET shardproof_nccl_tap_library)
+  install(TARGETS shardproof_nccl_tap_library LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+endif()
 
 install(EXPORT shardproof NAMESPACE shardproof:: FILE shardproof-targets.cmake DESTINATION "${package_dir}")
 configure_package_config_file("${CMAKE_CURRENT_LIST_DIR}/shardproof-config.cmake.in" "${PROJECT_BINARY_DIR}/shardproof-config.cmake"
