@@ -95,6 +95,10 @@ std::unique_ptr<Platforms> World::make_platforms() {
       group_, premises_.memory ? premises_.memory : shm::make_file_memory(plan_.rendezvous, rank_));
 }
 
+std::string World::device_complaint() { return platforms_->complaint(); }
+
+std::string World::defect() const { return platforms_->defect(); }
+
 std::unique_ptr<Platform> Rank::platform(const CostModel& costs) {
   if (const std::string why = world_->platforms_->objection(costs); !why.empty()) skip(why);
   return world_->platforms_->make(costs);

@@ -114,8 +114,8 @@ class CudaDevice::State::Memory final : public Storage {
       } else {
         state_->give_back(stream_, *this);
       }
-    } catch (const std::exception&) {
-      // The stream is broken: its next wait says so.
+    } catch (const std::exception& error) {
+      state_->gpu_.complain(error);
     }
   }
   bool belongs_to(const State& state) const { return state_.get() == &state; }
@@ -389,7 +389,8 @@ void CudaDevice::State::quiesce() noexcept {
       gpu_.await(event, [&] { return fmt::format("work on stream {} of rank {} has not ended", lane.name, trace_.rank); });
       gpu_.give_back(event);
     }
-  } catch (const std::exception&) {
+  } catch (const std::exception& error) {
+    gpu_.complain(error);
     gpu_.abandon();
   }
   gpu_.destroy_retired();

@@ -256,6 +256,13 @@ void Gpu::run_through(StreamHandle stream, std::string_view what) {
   give_back(event);
 }
 
+void Gpu::complain(const std::exception& error) noexcept {
+  try {
+    if (complaint_.empty()) complaint_ = error.what();
+  } catch (const std::exception&) {  // no memory for words
+  }
+}
+
 std::string Gpu::defect() const {
   if (is_lost_) return fmt::format("{} is lost: work on it did not end when it was told to", name_);
   const Status status = cuda().peek_at_last_error();

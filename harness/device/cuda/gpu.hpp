@@ -10,6 +10,7 @@
 #include <source_location>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "harness/device/cuda/vendor_error.hpp"
@@ -81,6 +82,9 @@ class Gpu {
   /// takes too long, the GPU is lost.
   void abandon() noexcept;
   bool is_lost() const { return is_lost_; }
+  /// Remembers what went wrong where nothing can be thrown: the first one, until it is taken.
+  void complain(const std::exception& error) noexcept;
+  std::string take_complaint() { return std::exchange(complaint_, {}); }
   /// Why nothing more can be done on this GPU by this process, or empty: it is lost, or an error is there to stay.
   std::string defect() const;
   /// Grows whenever communicators were abandoned: those made before are gone.
@@ -124,6 +128,7 @@ class Gpu {
   StreamHandle housekeeping_ = nullptr;
   std::uint64_t generation_ = 0;
   bool is_lost_ = false;
+  std::string complaint_;
 };
 
 }  // namespace shardproof::cuda

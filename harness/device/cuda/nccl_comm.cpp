@@ -69,8 +69,8 @@ NcclComm::~NcclComm() {
       settle(gpu_.nccl().comm_finalize(handle_), "ncclCommFinalize");
       gpu_.retire(std::exchange(handle_, nullptr));
     }
-  } catch (const std::exception&) {
-    // It has been abandoned, with all others.
+  } catch (const std::exception& error) {  // it has been abandoned, with all others
+    gpu_.complain(error);
   }
   if (scratch_ != nullptr && !gpu_.is_lost()) gpu_.cuda().free_async(scratch_, nullptr);
   std::erase(gpu_.comms_, this);
@@ -114,9 +114,7 @@ bool NcclComm::is_bereft() const {
   return false;
 }
 
-void NcclComm::fail_bereft() const {
-  fail(gpu_.nccl().remote_error, "ncclCommGetAsyncError", nullptr, std::source_location::current());
-}
+void NcclComm::fail_bereft() const { fail(gpu_.nccl().remote_error, "ncclCommGetAsyncError", nullptr, std::source_location::current()); }
 
 void NcclComm::fail(Status status, std::string_view operation, StreamHandle stream, std::source_location location) const {
   const std::string words = handle_ == nullptr ? "" : fmt::format(": {}", gpu_.nccl().last_error(handle_));

@@ -15,7 +15,8 @@ namespace engine {
   X(ReduceScatter)                                                                                                                \
   X(AllReduce)                                                                                                                    \
   X(Broadcast)                                                                                                                    \
-  X(Bcast) X(Reduce) X(Send) X(Recv) X(AlltoAll) X(Gather) X(Scatter) X(GroupStart) X(GroupEnd) X(GetUniqueId) X(CommInitRank)    \
+  X(Bcast)                                                                                                                        \
+  X(Reduce) X(Send) X(Recv) X(AlltoAll) X(Gather) X(Scatter) X(GroupStart) X(GroupEnd) X(GetUniqueId) X(CommInitRank)             \
       X(CommInitRankConfig) X(CommInitRankScalable) X(CommSplit) X(CommFinalize) X(CommDestroy) X(CommAbort) X(CommRevoke)        \
           X(RedOpCreatePreMulSum) X(RedOpDestroy) X(CommRegister) X(CommDeregister) X(CommWindowRegister) X(CommWindowDeregister) \
               X(CommGetAsyncError) X(GetErrorString)
