@@ -91,7 +91,11 @@ std::unique_ptr<Platforms> World::make_platforms() {
   if (plan_.device == sim_device) return std::make_unique<SimPlatforms>(group_, rank_);
   return std::make_unique<cuda::CudaWorld>(
       cuda::load_vendor(plan_.backend),
-      cuda::Surroundings{.rank = rank_, .check = [this] { check_case(); }, .give_up_at = [this](Deadline now) { return give_up_at(now); }},
+      cuda::Surroundings{.rank = rank_,
+                         .check = [this] { check_case(); },
+                         .give_up_at = [this](Deadline now) { return give_up_at(now); },
+                         .flight = &control_.flight(rank_),
+                         .epoch = [this] { return epoch_; }},
       group_, premises_.memory ? premises_.memory : shm::make_file_memory(plan_.rendezvous, rank_));
 }
 

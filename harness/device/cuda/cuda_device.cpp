@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <array>
+#include <deque>
 #include <exception>
 #include <map>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -46,6 +48,7 @@ class CudaDevice::State : public std::enable_shared_from_this<State> {
   Trace take_trace();
   std::size_t live_bytes() const { return live_bytes_; }
   void quiesce() noexcept;
+  std::optional<IssuedCall> first_open_call();
 
   class Memory;
   class Channel;
@@ -90,6 +93,11 @@ class CudaDevice::State : public std::enable_shared_from_this<State> {
   EventHandle origin_ = nullptr;  // of all times
   std::uint64_t buffers_made_ = 0;
   std::size_t live_bytes_ = 0;
+  struct OpenCall {
+    EventHandle end;
+    IssuedCall call;
+  };
+  std::deque<OpenCall> open_calls_;  // those not known to be over
   std::vector<void*> buried_;  // memory that goes when nothing is under way any more
   std::map<const NcclGroup*, std::weak_ptr<Resources>> resources_;
 };
@@ -155,6 +163,7 @@ CudaDevice::State::State(Gpu& gpu, CostModel costs) : gpu_(gpu), costs_(std::mov
   lanes_.push_back({gpu.create_stream("compute"), "compute"});
   try {
     origin_ = gpu.record(lanes_[0].handle);
+    gpu.set_first_open_call([this] { return first_open_call(); });
   } catch (...) {
     gpu.destroy_stream(lanes_[0].handle);
     throw;
@@ -342,10 +351,14 @@ void CudaDevice::State::run(Stream stream, const Collective& collective, NcclGro
   const EventHandle start = timestamp(on);
   const std::size_t larger_side = std::max(collective.in.bytes(), collective.out.bytes());
   spin(on, costs_.of_collective(collective.kind, collective.tag, larger_side), where);
-  const std::uint64_t sequence = group.run(handle(on), collective) - resources.first;
+  const std::uint64_t number = group.run(handle(on), collective);
   last = timestamp(on);
+  IssuedCall issued{.group = group.id(), .call = as_call(collective).descriptor};
+  issued.call.sequence = number;
+  gpu_.issued(issued);
+  open_calls_.push_back({last, issued});
   timed_.push_back({trace_.facts.size(), start, last});
-  note(fact_of(collective, on, hosts.members(), sequence, 0, 0));
+  note(fact_of(collective, on, hosts.members(), number - resources.first, 0, 0));
 }
 
 Nanoseconds CudaDevice::State::time_of(EventHandle event) const {
@@ -393,7 +406,14 @@ void CudaDevice::State::quiesce() noexcept {
     gpu_.complain(error);
     gpu_.abandon();
   }
+  gpu_.set_first_open_call(nullptr);
   gpu_.destroy_retired();
+}
+
+std::optional<IssuedCall> CudaDevice::State::first_open_call() {
+  while (!open_calls_.empty() && gpu_.cuda().event_query(open_calls_.front().end) == 0) open_calls_.pop_front();
+  if (open_calls_.empty()) return std::nullopt;
+  return open_calls_.front().call;
 }
 
 CudaDevice::CudaDevice(Gpu& gpu, CostModel costs) : state_(std::make_shared<State>(gpu, std::move(costs))) {}

@@ -14,6 +14,7 @@
 #include "harness/device/cuda/cuda_kernels.hpp"
 #include "harness/device/cuda/kernels/table.hpp"
 #include "harness/device/cuda/nccl_comm.hpp"
+#include "harness/protocol/flight_ring.hpp"
 
 namespace shardproof::cuda {
 
@@ -209,10 +210,47 @@ void Gpu::check_indices() {
   cuda::check(error);
 }
 
+void Gpu::joined(std::uint64_t group, std::string_view name, std::span<const int> members) const {
+  if (surroundings_.flight != nullptr) surroundings_.flight->join_group(group, name, members);
+}
+
+void Gpu::issued(const IssuedCall& call) const {
+  if (surroundings_.flight == nullptr) return;
+  surroundings_.flight->enter_call(call.group, surroundings_.epoch(), call.call);
+  surroundings_.flight->meet();
+  surroundings_.flight->end(FlightEntry::State::left);  // as far as the host is concerned
+}
+
+// Of a wait that takes long: the collective behind it stands in the flight record again, as one that the rank waits in.
+class Gpu::WaitRecord {
+ public:
+  explicit WaitRecord(const Gpu& gpu) : gpu_(gpu) {}
+
+  void look(Deadline begun, Deadline now) {
+    FlightRing* const flight = gpu_.surroundings_.flight;
+    if (is_entered_ || flight == nullptr || !gpu_.first_open_call_ || now < begun + long_enough) return;
+    const std::optional<IssuedCall> open = gpu_.first_open_call_();
+    if (!open) return;
+    flight->enter_call(open->group, gpu_.surroundings_.epoch(), open->call);
+    flight->meet();
+    flight->wait(begun);
+    is_entered_ = true;
+  }
+  void end(FlightEntry::State how) const {
+    if (is_entered_) gpu_.surroundings_.flight->end(how);
+  }
+
+ private:
+  static constexpr std::chrono::milliseconds long_enough{50};
+  const Gpu& gpu_;
+  bool is_entered_ = false;
+};
+
 void Gpu::await(const std::function<bool()>& is_ready, const std::function<std::string()>& late) {
   require_usable();
   const Deadline begun = std::chrono::steady_clock::now(), deadline = surroundings_.give_up_at(begun);
   std::optional<Deadline> bereft_since;
+  WaitRecord record(*this);
   try {
     for (Patience patience;; patience.take()) {
       // Everything that could end the wait is looked at before readiness is: what was ready by then wins.
@@ -225,14 +263,27 @@ void Gpu::await(const std::function<bool()>& is_ready, const std::function<std::
       }
       check_agreement(now > begun + for_others_to_post);
       const NcclComm* const bereft = find_bereft();
-      if (is_ready() && bereft == nullptr) return check_indices();
+      if (is_ready() && bereft == nullptr) {
+        record.end(FlightEntry::State::left);
+        return check_indices();
+      }
+      record.look(begun, now);
       if (is_over) std::rethrow_exception(is_over);
       // A peer that fails leaves its communicators first, and says why a moment later.
       if (bereft != nullptr && !bereft_since) bereft_since = now;
       if (bereft != nullptr && now > *bereft_since + 2 * surroundings_.for_abort) bereft->fail_bereft();
       if (now > deadline) throw DeadlineExceeded(late() + who_is_behind());
     }
+  } catch (const DeadlineExceeded&) {
+    record.end(FlightEntry::State::given_up);
+    abandon();
+    throw;
+  } catch (const Mismatch&) {
+    record.end(FlightEntry::State::refused);
+    abandon();
+    throw;
   } catch (...) {
+    record.end(FlightEntry::State::released);
     abandon();
     throw;
   }

@@ -7,19 +7,32 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <source_location>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "harness/device/cuda/vendor_error.hpp"
+#include "harness/protocol/collective.hpp"
 #include "harness/protocol/doorbell.hpp"  // Deadline
+
+namespace shardproof {
+class FlightRing;
+}
 
 namespace shardproof::cuda {
 
 class CudaKernels;
 class NcclComm;
+
+/// A collective that a rank has issued, as its flight record names it.
+struct IssuedCall {
+  std::uint64_t group = 0;  ///< alike on all members
+  Descriptor call;
+};
 
 /// What a rank's GPU has to know of the world around it.
 struct Surroundings {
@@ -28,6 +41,8 @@ struct Surroundings {
   std::function<void()> check;  ///< throws what ends the running case for every rank, and returns while there is nothing
   std::function<Deadline(Deadline now)> give_up_at;  ///< when a wait that begins now gives up
   std::chrono::milliseconds for_abort{5'000};  ///< that communicators and work may take to end once they are told to
+  FlightRing* flight = nullptr;          ///< where the rank writes down what it does; nullptr: nowhere
+  std::function<std::uint32_t()> epoch;  ///< of the case now running, for that
 };
 
 /// Work, or an abort, that does not end although it was told to: nothing can be done on this GPU by this process any more.
@@ -78,6 +93,12 @@ class Gpu {
   /// Throws GpuLost.
   void require_usable() const;
 
+  /// Who issues collectives here tells which one is the first that is not over, if any; asked when a wait takes long. nullptr: nobody does.
+  void set_first_open_call(std::function<std::optional<IssuedCall>()> first_open_call) { first_open_call_ = std::move(first_open_call); }
+  /// For the flight record: the rank belongs to a group, and has issued a collective of it.
+  void joined(std::uint64_t group, std::string_view name, std::span<const int> members) const;
+  void issued(const IssuedCall& call) const;
+
   /// Ends what is under way: kernels that spin or wait at a gate leave, all communicators are aborted together, streams run empty. Where that
   /// takes too long, the GPU is lost.
   void abandon() noexcept;
@@ -110,6 +131,7 @@ class Gpu {
   const NcclComm* find_bereft() const;
   std::string who_is_behind() const;
   void check_indices();
+  class WaitRecord;
   bool within_bounds(std::function<void()> calls) noexcept;
   bool abort_communicators() noexcept;
   bool run_empty() noexcept;
@@ -127,6 +149,7 @@ class Gpu {
   std::vector<CommHandle> retired_;
   StreamHandle housekeeping_ = nullptr;
   std::uint64_t generation_ = 0;
+  std::function<std::optional<IssuedCall>()> first_open_call_;
   bool is_lost_ = false;
   std::string complaint_;
 };

@@ -1,7 +1,12 @@
 #include "harness/device/cuda/nccl_group.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <cstring>
 #include <utility>
+
+#include "harness/protocol/digest.hpp"
 
 namespace shardproof::cuda {
 
@@ -19,10 +24,16 @@ UniqueId share_id(Gpu& gpu, Group& hosts) {
   return id;
 }
 
+std::uint64_t id_of(const Group& hosts) {
+  return digest(fmt::format("NCCL {} {}", hosts.name(), fmt::join(hosts.members(), " ")));
+}
+
 }  // namespace
 
 NcclGroup::NcclGroup(Gpu& gpu, std::shared_ptr<Group> hosts, std::shared_ptr<shm::SharedMemory> memory, std::unique_ptr<NcclComm> comm)
-    : gpu_(gpu), hosts_(std::move(hosts)), memory_(std::move(memory)), comm_(std::move(comm)) {}
+    : gpu_(gpu), hosts_(std::move(hosts)), id_(id_of(*hosts_)), memory_(std::move(memory)), comm_(std::move(comm)) {
+  if (comm_ != nullptr) gpu_.joined(id_, fmt::format("{} (NCCL)", hosts_->name()), hosts_->members());
+}
 
 const FabricCapabilities& NcclGroup::capabilities() {
   static constexpr FabricCapabilities promised{.rank_ordered = false, .pre_checked = false, .survives_abort = true, .multi_host = false};

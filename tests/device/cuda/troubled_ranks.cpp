@@ -1,0 +1,58 @@
+// Ranks that end in the middle of what they do on their GPUs. Each case is to be run by a launcher, which says how it ended.
+#include <shardproof.hpp>
+
+#include <chrono>
+#include <csignal>
+#include <thread>
+
+#include "harness/cases/rank_main.hpp"
+
+using namespace shardproof;
+
+namespace {
+
+/// Adds ones over the world, as far as this rank takes part.
+void sum(Rank& rank, bool takes_part) {
+  const auto platform = rank.platform();
+  Device& device = platform->device();
+  const Tensor one = device.empty(Device::compute, DType::f32, {1}, MemoryClass::other, "one");
+  device.submit(Device::compute, {.label = "fill", .writes = {one}, .run = [=](const Kernels& kernels, NativeStream stream) {
+                                    kernels.fill(stream, one, 1);
+                                  }});
+  if (takes_part) {
+    platform->world().run(Device::compute, {.kind = CollectiveKind::all_reduce, .op = ReduceOp::sum, .in = one, .out = one, .tag = "sum"});
+  }
+  device.synchronize();
+  CHECK(device.to_host(one).values<float>()[0] == static_cast<float>(takes_part ? rank.world().size() : 1));
+}
+
+}  // namespace
+
+RANKED_TEST_CASE("gpu/dies", ranks(2)) {
+  if (rank.index() == 1) {
+    rank.platform();
+    ::raise(SIGKILL);
+  }
+  sum(rank, true);
+}
+
+RANKED_TEST_CASE("gpu/fails", ranks(2)) {
+  if (rank.index() == 1) {
+    const auto platform = rank.platform();
+    REQUIRE(platform == nullptr);
+  }
+  sum(rank, true);
+}
+
+RANKED_TEST_CASE("gpu/stays_away", ranks(2)) { sum(rank, rank.index() == 0); }
+
+/// For ever, where nobody waits for it.
+RANKED_TEST_CASE("gpu/hangs", ranks(2)) {
+  const auto begun = rank.index() == 1 ? rank.platform() : nullptr;
+  while (begun != nullptr) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  sum(rank, true);
+}
+
+RANKED_TEST_CASE("gpu/works", ranks(2)) { sum(rank, true); }
+
+int main(int argc, char** argv) { return shardproof::rank_main(argc, argv, {}); }

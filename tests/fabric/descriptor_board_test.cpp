@@ -1,0 +1,111 @@
+#include "harness/fabric/descriptor_board.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/fabric/worlds.hpp"
+
+using namespace shardproof;
+using shardproof::testing::expect;
+using shardproof::testing::run_threads;
+using shardproof::testing::Side;
+using Look = DescriptorBoard::Look;
+
+namespace {
+
+Descriptor asked(std::uint64_t count, CollectiveKind kind = CollectiveKind::all_gather) {
+  Descriptor descriptor{.count = count, .kind = kind, .dtype = DType::f32};
+  descriptor.set_tag("layer");
+  return descriptor;
+}
+
+/// A board on every rank.
+void on_boards(int size, const std::function<void(Side&, DescriptorBoard&)>& body) {
+  const std::shared_ptr<shm::SharedMemory> memory = shm::make_thread_memory();
+  const auto failures = run_threads(size, [&](Side& side) {
+    const auto board = DescriptorBoard::make(*memory, *side.world);
+    body(side, *board);
+    side.world->barrier("end");
+  });
+  for (const std::string& failure : failures) {
+    INFO(failure);
+    CHECK(failure.empty());
+  }
+}
+
+std::string mismatch(DescriptorBoard& board, Look look) {
+  try {
+    board.check(look);
+  } catch (const Mismatch& error) {
+    return error.what();
+  }
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("ranks that post the same thousands of times, at their own pace, agree") {
+  on_boards(3, [](Side& side, DescriptorBoard& board) {
+    for (std::uint64_t i = 0; i < 5000; ++i) {
+      while (!board.has_room()) board.check(Look::at_everything);
+      expect(board.post(asked(i % 7 + 1)) == i, "the number of a call");
+      if (side.rank == 0 || i % 100 == 0) expect(mismatch(board, Look::at_everything).empty(), "a difference where there is none");
+    }
+    side.world->barrier("all posted");
+    expect(mismatch(board, Look::at_whole_calls).empty(), "a difference where there is none");
+    expect(board.behind().empty(), board.behind());
+  });
+}
+
+TEST_CASE("the first two that differ are named, alike on every rank, once all have posted") {
+  on_boards(4, [](Side& side, DescriptorBoard& board) {
+    board.post(asked(8));
+    if (side.rank == 2) board.post(asked(9));
+    side.world->barrier("rank 2 is ahead");
+    if (side.rank != 2) expect(mismatch(board, Look::at_whole_calls).empty(), "told before it is known");
+    if (side.rank != 2) board.post(asked(8));
+    side.world->barrier("all posted");
+    const std::string expected = "group world, call #1: rank 0 asks for all_gather of 8 f32 \"layer\", rank 2 for all_gather of 9 f32 \"layer\"";
+    const std::string told = mismatch(board, Look::at_whole_calls);
+    expect(told == expected, told);
+    board.post(asked(8));
+    expect(mismatch(board, Look::at_whole_calls) == expected, "it is forgotten");
+  });
+}
+
+TEST_CASE("who has waited for long is told of ranks that differ though another has not come") {
+  on_boards(3, [](Side& side, DescriptorBoard& board) {
+    if (side.rank > 0) board.post(asked(8, side.rank == 1 ? CollectiveKind::all_gather : CollectiveKind::broadcast));
+    side.world->barrier("two have posted");
+    if (side.rank == 1) {
+      expect(mismatch(board, Look::at_whole_calls).empty(), "told before all have come");
+      expect(board.behind() == "rank 0 has posted 0 of 1 calls of group world", board.behind());
+      expect(mismatch(board, Look::at_everything).find("rank 1 asks for all_gather") != std::string::npos, "not told");
+    }
+    side.world->barrier("it is known");
+    expect(!mismatch(board, Look::at_whole_calls).empty(), "not told to all");
+  });
+}
+
+TEST_CASE("a rank may be ahead by as many calls as are kept, and no more") {
+  on_boards(2, [](Side& side, DescriptorBoard& board) {
+    if (side.rank == 0) {
+      for (std::uint64_t i = 0; i < DescriptorBoard::kept; ++i) {
+        expect(board.has_room(), "no room");
+        board.post(asked(1));
+      }
+      expect(!board.has_room(), "room for what nobody could compare any more");
+    }
+    side.world->barrier("rank 0 is ahead");
+    board.check(Look::at_everything);
+    if (side.rank == 1) {
+      board.post(asked(1));
+      board.check(Look::at_everything);
+    }
+    side.world->barrier("rank 1 has come to one of them");
+    board.check(Look::at_everything);
+    if (side.rank == 0) expect(board.has_room(), "no room though one was compared");
+  });
+}
