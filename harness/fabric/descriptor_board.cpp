@@ -4,10 +4,13 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <new>
 #include <optional>
+#include <thread>
 
+#include "harness/protocol/doorbell.hpp"  // Deadline
 #include "harness/protocol/page_words.hpp"
 
 namespace shardproof {
@@ -126,6 +129,12 @@ void DescriptorBoard::check(Look look) {
       if (layout_->verdict.compare_exchange_strong(nobody, Layout::being_written)) {
         layout_->mismatch.store(comparison.difference);
         layout_->verdict.store(Layout::written, std::memory_order_release);
+      }
+      // Whoever was first is about to be through; should it die before, the others still know what they have seen.
+      const Deadline soon = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
+      while (layout_->verdict.load(std::memory_order_acquire) != Layout::written) {
+        if (std::chrono::steady_clock::now() > soon) throw Mismatch(comparison.difference);
+        std::this_thread::yield();
       }
       break;
     }

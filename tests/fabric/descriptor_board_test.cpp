@@ -67,7 +67,8 @@ TEST_CASE("the first two that differ are named, alike on every rank, once all ha
     if (side.rank != 2) expect(mismatch(board, Look::at_whole_calls).empty(), "told before it is known");
     if (side.rank != 2) board.post(asked(8));
     side.world->barrier("all posted");
-    const std::string expected = "group world, call #1: rank 0 asks for all_gather of 8 f32 \"layer\", rank 2 for all_gather of 9 f32 \"layer\"";
+    const std::string expected =
+        "group world, call #1: rank 0 asks for all_gather of 8 f32 \"layer\", rank 2 for all_gather of 9 f32 \"layer\"";
     const std::string told = mismatch(board, Look::at_whole_calls);
     expect(told == expected, told);
     board.post(asked(8));

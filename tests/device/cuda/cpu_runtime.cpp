@@ -27,11 +27,9 @@ std::atomic<std::int64_t> allocations = 0;
 class Moment {
  public:
   void come(Nanoseconds time) {
-    {
-      const std::lock_guard lock(mutex_);
-      time_ = time;
-      has_come_ = true;
-    }
+    const std::lock_guard lock(mutex_);  // also while others are told: who is told first may destroy this
+    time_ = time;
+    has_come_ = true;
     came_.notify_all();
   }
   Nanoseconds wait() const {

@@ -173,9 +173,8 @@ TEST_CASE("a GPU whose communicators cannot be aborted is lost, and says so from
     return tables;
   }();
   no_failures(testing::run_threads(2, [&](Side& side) {
-    // Who is lost leaves everything as it is.
-    auto* const rank = new RankOfGpus(side, stuck, memory, std::chrono::milliseconds(200), std::chrono::milliseconds(100));
-    const auto platform = rank->world.make({});
+    const auto rank = std::make_unique<RankOfGpus>(side, stuck, memory, std::chrono::milliseconds(200), std::chrono::milliseconds(100));
+    auto platform = rank->world.make({});
     testing::expect(rank->world.defect().empty(), "defect before anything happened");
     if (side.rank == 0) {
       sum(*platform, on_device(platform->device(), 3));
@@ -187,7 +186,7 @@ TEST_CASE("a GPU whose communicators cannot be aborted is lost, and says so from
     }
     side.control.agree(side.rank, {}, std::chrono::steady_clock::now() + std::chrono::seconds(30));
     rank->world.gpu().abandon();  // rank 1 leaves without a word to rank 0
-    delete rank;
+    platform.reset();
   }));
 }
 
