@@ -67,6 +67,11 @@ Process RankProcesses::spawn(int rank) {
                   .environment = launch_.environment,
                   .standard_output = out.get(),
                   .standard_error = err.get()};
+  if (!plan_.environment.empty()) {
+    const auto& own = plan_.environment.at(static_cast<std::size_t>(rank));
+    std::erase_if(command.environment, [&](const std::string& entry) { return own.contains(entry.substr(0, entry.find('='))); });
+    for (const auto& [name, value] : own) command.environment.push_back(fmt::format("{}={}", name, value));
+  }
   const auto set = [&](std::string_view name, const auto& value) { command.environment.push_back(fmt::format("{}={}", name, value)); };
   set(environment::plan, directory_.plan().string());
   set(environment::parent, getpid());

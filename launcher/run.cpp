@@ -23,7 +23,7 @@ namespace {
 
 std::size_t total_cases(const std::vector<WorldPlan>& worlds) {
   std::size_t total = 0;
-  for (const WorldPlan& world : worlds) total += world.cases.size();
+  for (const WorldPlan& world : worlds) total += world.skipped.empty() ? world.cases.size() : 0;
   return total;
 }
 
@@ -46,6 +46,7 @@ class Run {
                 .output_of = attention.output_of,
                 .print = [&terminal](const std::string& text) { terminal.print(text); },
                 .notice = [&terminal](const std::string& line) { terminal.note(line); }},
+        supply_(std::move(plan.supply)),
         tracker_(total_cases(plan.worlds)),
         pending_(std::make_move_iterator(plan.worlds.begin()), std::make_move_iterator(plan.worlds.end())) {}
 
@@ -66,8 +67,10 @@ class Run {
     const std::string why = fmt::format("the run ended before this world: {}", reason_of_end());
     for (const WorldPlan& plan : pending_) {
       // Of a case that was to be tried again, the last attempt stands.
-      if (plan.attempt == 0) add_not_started(merger_, plan, index_, why);
+      if (plan.attempt == 0 && plan.skipped.empty()) add_not_started(merger_, plan, index_, why);
+      if (!plan.skipped.empty()) skipped_.push_back(plan);
     }
+    for (const WorldPlan& plan : skipped_) add_skipped(merger_, plan, index_);
 
     result_.report = merger_.finish();
     try {
@@ -84,6 +87,14 @@ class Run {
     while (!pending_.empty() && !over_) {
       WorldPlan plan = std::move(pending_.front());
       pending_.pop_front();
+      if (!plan.skipped.empty()) {
+        skipped_.push_back(std::move(plan));
+        continue;
+      }
+      if (supply_) {
+        GpuPool pool(*supply_);
+        plan.environment = gpu_environment(*pool.take(plan.size), supply_->listing.nccl, std::to_string(begun_), launch_.environment);
+      }
       const int number = begun_++;
       const WorldDirectory directory = directory_.world(number);
       WorldOutcome outcome;
@@ -189,6 +200,7 @@ class Run {
   const Persistence persistence_;
   CaseIndex index_;
   const WorldLaunch launch_;
+  const std::optional<GpuSupply> supply_;
   ProgressTracker tracker_;
   Leftovers leftovers_;
   int begun_ = 0;
@@ -196,6 +208,7 @@ class Run {
   bool over_ = false;
   std::string why_over_;
   std::deque<WorldPlan> pending_;
+  std::vector<WorldPlan> skipped_;
   RunResult result_;
 };
 
@@ -227,6 +240,11 @@ reports::RunHead make_head(const Worker& worker, const Plan& plan, const PlanOpt
   head.fault = options.fault;
   head.partial = plan.partial;
   head.machine = machine_facts();
+  if (plan.supply) {
+    head.machine.merge(gpu_facts(plan.supply->listing));
+    if (std::string driver = driver_version(); !driver.empty()) head.machine["driver"] = std::move(driver);
+    head.gpus = plan.supply->listing.gpus;
+  }
   head.environment = recorded_environment(worker.environment);
   head.repeat = options.repeat;
   return head;

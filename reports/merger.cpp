@@ -78,6 +78,8 @@ void Merger::open_world(const WorldPlan& plan, std::vector<CaseInfo> cases, std:
   world.size = plan.size;
   world.fabric = plan.fabric;
   world.device = plan.device;
+  world.environment = plan.environment;
+  world.unfit_for_timing = plan.unfit_for_timing;
   for (auto& info : cases) {
     auto& result = report_.cases.emplace_back();
     result.info = std::move(info);
@@ -120,6 +122,15 @@ void Merger::open_world(const WorldPlan& plan, std::vector<CaseInfo> cases, std:
     if (is_foreign(ending) && !foreign_world) ending.reset();
   }
   world.explanation = reports::explain(plan_, world.endings, nullptr);
+}
+
+void Merger::skip_world(const WorldPlan& plan, std::vector<CaseInfo> cases) {
+  open_world(plan, std::move(cases), {});
+  for (std::size_t position = 0; position < positions_.size(); ++position) {
+    for (int rank = 0; rank < plan.size; ++rank) set(rank, position, Outcome::skipped, plan.skipped);
+  }
+  next_rank_ = plan.size;  // nobody has evidence of what was not to be
+  close_world();
 }
 
 void Merger::explain(const FlightSnapshot& flight) {

@@ -38,6 +38,9 @@ class Merger {
   /// The next world, and the closing of the one before. `cases` as in WorldRecord; `number`: of its folder, by default the one after the last.
   void open_world(const WorldPlan& plan, std::vector<CaseInfo> cases, std::vector<Ending> endings, std::optional<int> number = {});
 
+  /// A world that `plan` says is skipped: so are its cases, on all ranks, for its reason. No world is open after it.
+  void skip_world(const WorldPlan& plan, std::vector<CaseInfo> cases);
+
   /// Why the open world ended early, by its flight record.
   void explain(const FlightSnapshot& flight);
 
