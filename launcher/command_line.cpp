@@ -53,7 +53,7 @@ constexpr char stable_footer[] = "Exit codes: 0 printed; 2 usage, a report that 
 
 /// Options as they were written. Their meaning is found after all of them have been read, by rules and in words of our own.
 struct Texts {
-  std::string order = "listed", shard = "1/1", color = "auto", repeat = "1", retries = "0", max_hangs = "5";
+  std::string order = "listed", shard = "1/1", color = "auto", repeat = "1", jobs = "1", retries = "0", max_hangs = "5";
   std::optional<std::string> fabric, scheduler, gpus, seed, max_skips, max_waivers, timeout, debug;
   std::vector<std::string> output;
   std::vector<std::string> ranks, require;
@@ -161,6 +161,7 @@ void declare_run(CLI::App& app, RunOptions& run, Texts& texts) {
   command.add_option("--seed", texts.seed, "Of everything random (default: 0; with --order random a fresh one, printed)")->option_text("N");
   command.add_option("--order", texts.order, "Of the cases of a world: listed or random")->option_text("ORDER=listed");
   command.add_option("--repeat", texts.repeat, "How often to run each case")->option_text("N=1");
+  command.add_option("--jobs", texts.jobs, "How many worlds may run side by side, on GPUs each on its own")->option_text("N=1");
   command.add_option("--shard", texts.shard, "Part I of N of the selected cases, from 1")->option_text("I/N");
   command.add_flag("--isolate", run.plan.isolate, "Each case in a world of its own, whatever the others leave behind");
   command.add_option("--retries", texts.retries, "How often to try a case again, alone, that ended badly; if it then passes, it is flaky")
@@ -357,10 +358,13 @@ Options convert(const CLI::App& command, Everything all) {
     if (texts.seed) all.run.seed = whole_number("--seed", *texts.seed, 0, std::numeric_limits<std::uint64_t>::max());
     all.run.plan.order = order(texts.order);
     all.run.plan.repeat = static_cast<int>(whole_number("--repeat", texts.repeat, 1, 1'000'000));
+    all.run.plan.jobs = static_cast<int>(whole_number("--jobs", texts.jobs, 1, 1'000));
     all.run.plan.shard = parse_shard(texts.shard);
     all.run.persistence.retries = static_cast<int>(whole_number("--retries", texts.retries, 0, 1'000));
     all.run.persistence.max_hangs = static_cast<int>(whole_number("--max-hangs", texts.max_hangs, 0, 1'000'000));
     if (texts.debug) all.run.attention.debug = static_cast<int>(whole_number("--debug", *texts.debug, 0, 1023));
+    if (texts.debug && all.run.plan.jobs > 1)
+      throw CommandError(usage, "--debug with --jobs: ranks of several worlds would wait for a debugger; use one of the two");
     all.run.attention.output_of = ranks("--output", texts.output);
     if (all.run.persistence.retries > 0 && all.run.plan.repeat > 1)
       throw CommandError(usage, "--retries with --repeat: a repetition that fails is no failed attempt; use one of the two");

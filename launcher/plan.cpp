@@ -134,8 +134,9 @@ namespace {
 
 int ranks_per_core(int ranks, const PlanOptions& options) {
   const bool take_turns = options.fabric == thread_fabric && options.scheduler == Scheduler::seeded;
-  const int cores = take_turns ? 1 : options.cores;
-  return cores < 1 ? 1 : (ranks + cores - 1) / cores;
+  const int busy = options.jobs * (take_turns ? 1 : ranks);  // as if the worlds beside it were as large
+  const int per_core = options.cores < 1 ? 1 : (busy + options.cores - 1) / options.cores;
+  return take_turns ? ranks * per_core : per_core;
 }
 
 }  // namespace
@@ -182,6 +183,7 @@ Plan plan(const Listing& listing, const PlanOptions& options) {
   Plan result;
   result.selected = cases.size();
   result.supply = options.supply;
+  result.jobs = options.jobs;
   result.partial = cases.size() < listing.cases.size();
   std::map<int, std::vector<std::string>> by_size;
   std::map<std::string, std::chrono::milliseconds> timeouts;

@@ -47,6 +47,7 @@ struct PlanOptions {
   Shard shard;
   std::optional<std::chrono::milliseconds> timeout;  ///< for every case, as it is; none: each case's own or the usual one, stretched
   int cores = 0;           ///< times are stretched by the ranks that share one; 0: every rank has its own
+  int jobs = 1;            ///< worlds that may run side by side
   bool trace = false;
 };
 
@@ -54,6 +55,7 @@ struct Plan {
   std::vector<WorldPlan> worlds;  ///< by size, ascending; numbered as planned; their nonce and directories are still empty
   std::size_t selected = 0;       ///< cases, each counted once
   std::optional<GpuSupply> supply;  ///< as in the options
+  int jobs = 1;                     ///< as in the options
   bool partial = false;           ///< the worker has cases that are not selected
 };
 

@@ -27,13 +27,14 @@ FileDescriptor open_log(const std::filesystem::path& file) {
 
 }  // namespace
 
-void allow_descriptors(int world_size) {
-  const rlim_t needed = static_cast<rlim_t>(world_size) + 64;
+void allow_descriptors(int ranks, std::size_t worlds) {
+  constexpr rlim_t of_a_world = 8, of_our_own = 56;
+  const rlim_t needed = static_cast<rlim_t>(ranks) + worlds * of_a_world + of_our_own;
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return;
   limit.rlim_cur = std::min(needed, limit.rlim_max);
   if (setrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur < needed) {
-    throw CommandError(infrastructure, fmt::format("{} ranks need {} open files, the limit is {}: raise it with `ulimit -n {}`", world_size,
+    throw CommandError(infrastructure, fmt::format("{} ranks need {} open files, the limit is {}: raise it with `ulimit -n {}`", ranks,
                                                    needed, limit.rlim_max, needed));
   }
 }

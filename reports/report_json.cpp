@@ -17,13 +17,14 @@ using nlohmann::ordered_json;
 
 namespace {
 
-constexpr std::array<std::string_view, 11> volatile_places{
+constexpr std::array<std::string_view, 12> volatile_places{
     "run/id",
     "run/started",
     "run/argv",
     "run/environment",
     "run/git_commit",
     "machine",
+    "worlds/*/number",  // worlds that run side by side begin when others end
     "worlds/*/environment",  // which GPU is free first
     "worlds/*/endings",  // of ranks that leave because another died, some are stopped first
     "worlds/*/explanation",  // says how long ranks have waited

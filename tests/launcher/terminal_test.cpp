@@ -75,7 +75,7 @@ TEST_CASE("progress is followed over worlds") {
   CHECK(seen.running == "a/two");
   CHECK(seen.slowest == "a/two");
 
-  tracker.world_ended(2, 1);
+  tracker.world_ended(plan, 2, 1);
   ControlPage next = ControlPage::anonymous(2);
   seen = tracker.look(plan, next);
   CHECK(seen.done == 2);

@@ -53,7 +53,7 @@ def spoiled(document):
             other = copy.deepcopy(document)
             del at(other, place[:-1])[place[-1]]
             yield f"{place}: left out", other
-        if isinstance(value, dict) and place[-1] not in FREE and place[-2] != "environment":
+        if isinstance(value, dict) and place[-1] not in FREE and place[-2:-1] != ("environment",):
             other = copy.deepcopy(document)
             at(other, place)["new_field"] = 1
             yield f"{place}: a new field", other
