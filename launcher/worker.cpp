@@ -231,7 +231,9 @@ GpuListing ask_gpus(const Worker& worker, const std::filesystem::path& backend, 
   if (!answer.end) throw refusal(fmt::format("did not answer within {} ms: look at the driver (nvidia-smi)", patience.count()));
   if (*answer.end != Exit{}) throw refusal(fmt::format("ended with {}", describe(*answer.end)));
   try {
-    return parse_json(answer.text).get<GpuListing>();
+    auto listing = parse_json(answer.text).get<GpuListing>();
+    listing.why_none = first_line_of(listing.why_none);
+    return listing;
   } catch (const std::invalid_argument& error) {
     throw refusal(fmt::format("gave a malformed answer: {}", reports::printable(error.what())));
   } catch (const nlohmann::json::exception&) {

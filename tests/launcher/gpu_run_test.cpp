@@ -18,8 +18,9 @@ namespace {
 class Witness {
  public:
   Witness() {
-    write_text(program(), "#!/bin/sh\nenv >\"" + directory_.path().string() + "/of-rank-$SHARDPROOF_RANK\"\nexec \"" +
-                              trouble_program().string() + "\" \"$@\"\n");
+    // As it is passed on: a shell shows each variable once.
+    write_text(program(), "#!/bin/sh\ntr '\\0' '\\n' </proc/$$/environ >\"" + directory_.path().string() +
+                              "/of-rank-$SHARDPROOF_RANK\"\nexec \"" + trouble_program().string() + "\" \"$@\"\n");
     std::filesystem::permissions(program(), std::filesystem::perms::owner_all);
   }
   std::filesystem::path program() const { return directory_ / "program"; }
@@ -144,6 +145,18 @@ TEST_CASE("without a GPU there is no run, and the reason is one line") {
   CHECK(none.end == code(3));
   CHECK_THAT(none.err, ContainsSubstring("no GPUs: backend /etc/hostname: "));
   CHECK(none.err.find('\n') + 1 == none.err.size());
+}
+
+TEST_CASE("a driver that crashes whoever looks for GPUs ends the run before it begins, in one line") {
+  const TemporaryDirectory directory;
+  const auto worker = directory / "worker";
+  write_text(worker, "#!/bin/sh\n[ \"$1\" = --list-gpus ] && kill -SEGV $$\nexec \"" + trouble_program().string() + "\" \"$@\"\n");
+  std::filesystem::permissions(worker, std::filesystem::perms::owner_all);
+  const Said said = run_on_gpus(worker, directory / "run", {"good"});
+  CHECK(said.end == code(3));
+  CHECK_THAT(said.err, ContainsSubstring("asked with --list-gpus, ended with signal 11 (SIGSEGV)"));
+  CHECK(said.err.find('\n') + 1 == said.err.size());
+  CHECK_FALSE(std::filesystem::exists(directory / "run"));
 }
 
 TEST_CASE("what is said of GPUs is refused where ranks run on none") {

@@ -185,6 +185,16 @@ TEST_CASE("a list of GPUs comes back as it was, and GPUs are numbered as their t
   CHECK(ask_gpus(find_worker(asked), "/some/backend.so", signals) == supply(3).listing);
 }
 
+TEST_CASE("a reason for no GPUs is one line, whatever a library says") {
+  const TemporaryDirectory directory;
+  GpuListing none;
+  none.why_none = "no \x1b[31mdriver\nand more";
+  write_text(directory / "listing", nlohmann::ordered_json(none).dump());
+  SignalWatch signals;
+  const auto asked = program(directory, "cat " + (directory / "listing").string());
+  CHECK(ask_gpus(find_worker(asked), "/some/backend.so", signals).why_none == "no \\x1b[31mdriver");
+}
+
 TEST_CASE("a report's machine says what GPUs were reached by") {
   CHECK(
       gpu_facts(supply(1).listing) ==

@@ -4,6 +4,7 @@
 #include <catch2/matchers/catch_matchers_vector.hpp>
 #include <csignal>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <stdexcept>
 
 #include "tests/reports/streams.hpp"
