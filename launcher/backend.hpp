@@ -1,12 +1,21 @@
-// The shared object that reaches CUDA and NCCL for ranks on GPUs. The launcher itself never loads it.
+// The shared object that reaches CUDA and NCCL for ranks on GPUs, and which GPUs it reaches. The launcher itself never loads it: a worker is
+// asked.
 #pragma once
 
+#include <filesystem>
+
 #include "launcher/plan.hpp"
+#include "launcher/signal_watch.hpp"
+#include "launcher/worker.hpp"
 
 namespace shardproof::launcher {
 
-/// Names it in the options where ranks run on GPUs: `--backend`, or the one that was built with this executable. Throws CommandError
-/// (infrastructure) when it is not there.
-void find_backend(PlanOptions& options);
+/// Where the one is that was built with this executable, whether or not it was.
+std::filesystem::path built_backend();
+
+/// Where ranks run on GPUs, puts into the options which backend reaches them (`--backend`, or the one that was built with this executable) and
+/// the GPUs that they may have. Throws CommandError: infrastructure when there is no backend or no GPU, usage for a choice among them that
+/// cannot be.
+void find_gpus(const Worker& worker, PlanOptions& options, SignalWatch& signals);
 
 }  // namespace shardproof::launcher

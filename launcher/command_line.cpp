@@ -53,8 +53,8 @@ constexpr char stable_footer[] = "Exit codes: 0 printed; 2 usage, a report that 
 
 /// Options as they were written. Their meaning is found after all of them have been read, by rules and in words of our own.
 struct Texts {
-  std::string order = "listed", shard = "1/1", color = "auto", repeat = "1", retries = "0", max_hangs = "5";
-  std::optional<std::string> fabric, scheduler, seed, max_skips, max_waivers, timeout, debug;
+  std::string order = "listed", shard = "1/1", color = "auto", repeat = "1", jobs = "1", retries = "0", max_hangs = "5";
+  std::optional<std::string> fabric, scheduler, gpus, seed, max_skips, max_waivers, timeout, debug;
   std::vector<std::string> output;
   std::vector<std::string> ranks, require;
 };
@@ -118,19 +118,32 @@ void add_demands(CLI::App& command, DemandOptions& demands, Texts& texts) {
   command.add_option("--max-waivers", texts.max_waivers, "End with 6 when more cases than this are waived")->option_text("N");
 }
 
+void add_backend(CLI::App& command, std::filesystem::path& backend, const char* what) {
+  command.add_option("--backend", backend, fmt::format("{} (default: the one built here)", what))->option_text("FILE");
+}
+
+void add_device(CLI::App& command, PlanOptions& plan, Texts& texts) {
+  command.add_option("--device", plan.device, "What runs the work: sim, simulated in exact time, or cuda, one GPU for each rank")
+      ->option_text("NAME=sim");
+  add_backend(command, plan.backend, "With --device cuda: the shared object that reaches CUDA");
+  command
+      .add_option("--gpus", texts.gpus,
+                  "With --device cuda: how many GPUs ranks may have, as 4, or which, as 0,2 or by their uuids (default: all)")
+      ->option_text("LIST");
+  command.add_flag("--share-gpus", plan.share_gpus,
+                   "With --device cuda: several ranks on one GPU where there are too few; says nothing of time");
+}
+
 void add_plan(CLI::App& command, PlanOptions& plan, Texts& texts) {
   command.add_option("--ranks", texts.ranks, "World sizes to run, as 2,4 (default: all that there are cases for)")
       ->allow_extra_args(false)
       ->option_text("N[,N...]");
   command.add_option("--subject", plan.subject, "The engine under test (default: the worker's first)")->option_text("NAME");
-  command.add_option("--device", plan.device, "What runs the work: sim, simulated in exact time, or cuda, one GPU for each rank")
-      ->option_text("NAME=sim");
+  add_device(command, plan, texts);
   command
       .add_option("--fabric", texts.fabric,
                   "What moves bytes between ranks: shm, thread for ranks that are threads of one process, or nccl with --device cuda")
       ->option_text("NAME=shm, or nccl");
-  command.add_option("--backend", plan.backend, "With --device cuda: the shared object that reaches CUDA (default: the one built here)")
-      ->option_text("FILE");
   command
       .add_option("--scheduler", texts.scheduler, "With --fabric thread: seeded, one rank at a time in an order that --seed draws, or free")
       ->option_text("NAME=seeded");
@@ -148,6 +161,7 @@ void declare_run(CLI::App& app, RunOptions& run, Texts& texts) {
   command.add_option("--seed", texts.seed, "Of everything random (default: 0; with --order random a fresh one, printed)")->option_text("N");
   command.add_option("--order", texts.order, "Of the cases of a world: listed or random")->option_text("ORDER=listed");
   command.add_option("--repeat", texts.repeat, "How often to run each case")->option_text("N=1");
+  command.add_option("--jobs", texts.jobs, "How many worlds may run side by side, on GPUs each on its own")->option_text("N=1");
   command.add_option("--shard", texts.shard, "Part I of N of the selected cases, from 1")->option_text("I/N");
   command.add_flag("--isolate", run.plan.isolate, "Each case in a world of its own, whatever the others leave behind");
   command.add_option("--retries", texts.retries, "How often to try a case again, alone, that ended badly; if it then passes, it is flaky")
@@ -215,8 +229,10 @@ void declare_diff(CLI::App& app, DiffOptions& diff, Texts& texts) {
   add_color(command, texts);
 }
 
-void declare_doctor(CLI::App& app, Texts& texts) {
+void declare_doctor(CLI::App& app, DoctorOptions& doctor, Texts& texts) {
   CLI::App& command = add_command(app, "doctor", "Say what of this machine will hurt a run, and how to mend it", doctor_footer);
+  add_worker(command, doctor.worker);
+  add_backend(command, doctor.backend, "The shared object that reaches CUDA, whose GPUs are looked at");
   add_color(command, texts);
 }
 
@@ -231,8 +247,9 @@ void declare_play(CLI::App& app, PlayOptions& play, Texts& texts) {
       add_command(app, "play", "Play one scenario on real ranks and show its times, its collectives and a timeline", play_footer);
   command.add_option("scenario", play.scenario, "The document (docs/scenarios.md)")->option_text(" ");
   command.add_option("--ranks", texts.ranks, "World size")->option_text("N=2");
-  command.add_option("--subject", play.subject, "The engine that plays (default: the worker's first)")->option_text("NAME");
-  add_fault(command, play.fault);
+  command.add_option("--subject", play.plan.subject, "The engine that plays (default: the worker's first)")->option_text("NAME");
+  add_device(command, play.plan, texts);
+  add_fault(command, play.plan.fault);
   command.add_option("--timeout", texts.timeout, "Seconds that it may take (default: 60; more where ranks share cores)")
       ->option_text("SECONDS");
   command.add_flag("--json", play.json, "As JSON, with all values");
@@ -299,13 +316,23 @@ void require_given(const CLI::App& command, const std::vector<std::pair<const ch
   if (!extra.empty()) throw CommandError(usage, fmt::format("'{}' is too much: shardproof {}{}", extra.front(), name, all));
 }
 
-void convert_plan(const CLI::App& command, const Texts& texts, PlanOptions& plan) {
-  plan.filters = command.remaining();
+/// What every world of the command has in common.
+void convert_world(const Texts& texts, PlanOptions& plan) {
   plan.ranks = world_sizes(texts.ranks);
   if (texts.timeout) plan.timeout = timeout(*texts.timeout);
+  if (texts.gpus) plan.gpus = gpu_choice(*texts.gpus);
   plan.fabric = texts.fabric.value_or(plan.device == cuda_device ? nccl_fabric : shm_fabric);
-  if (!plan.backend.empty() && plan.device != cuda_device)
-    throw CommandError(usage, fmt::format("--backend {}: only with --device {}", plan.backend.string(), cuda_device));
+  if (plan.device == cuda_device) return;
+  const std::string given = !plan.backend.empty() ? fmt::format("--backend {}", plan.backend.string())
+                            : texts.gpus          ? fmt::format("--gpus {}", *texts.gpus)
+                            : plan.share_gpus     ? "--share-gpus"
+                                                  : "";
+  if (!given.empty()) throw CommandError(usage, fmt::format("{}: only with --device {}", given, cuda_device));
+}
+
+void convert_plan(const CLI::App& command, const Texts& texts, PlanOptions& plan) {
+  plan.filters = command.remaining();
+  convert_world(texts, plan);
   if (!texts.scheduler) return;
   plan.scheduler = scheduler(*texts.scheduler);
   if (plan.fabric != thread_fabric)
@@ -331,10 +358,13 @@ Options convert(const CLI::App& command, Everything all) {
     if (texts.seed) all.run.seed = whole_number("--seed", *texts.seed, 0, std::numeric_limits<std::uint64_t>::max());
     all.run.plan.order = order(texts.order);
     all.run.plan.repeat = static_cast<int>(whole_number("--repeat", texts.repeat, 1, 1'000'000));
+    all.run.plan.jobs = static_cast<int>(whole_number("--jobs", texts.jobs, 1, 1'000));
     all.run.plan.shard = parse_shard(texts.shard);
     all.run.persistence.retries = static_cast<int>(whole_number("--retries", texts.retries, 0, 1'000));
     all.run.persistence.max_hangs = static_cast<int>(whole_number("--max-hangs", texts.max_hangs, 0, 1'000'000));
     if (texts.debug) all.run.attention.debug = static_cast<int>(whole_number("--debug", *texts.debug, 0, 1023));
+    if (texts.debug && all.run.plan.jobs > 1)
+      throw CommandError(usage, "--debug with --jobs: ranks of several worlds would wait for a debugger; use one of the two");
     all.run.attention.output_of = ranks("--output", texts.output);
     if (all.run.persistence.retries > 0 && all.run.plan.repeat > 1)
       throw CommandError(usage, "--retries with --repeat: a repetition that fails is no failed attempt; use one of the two");
@@ -359,10 +389,10 @@ Options convert(const CLI::App& command, Everything all) {
   }
   if (name == "play") {
     require_given(command, {{"SCENARIO", all.play.scenario}});
-    const std::vector<int> sizes = world_sizes(texts.ranks);
-    if (sizes.size() > 1) throw CommandError(usage, fmt::format("--ranks {}: play takes one world size", fmt::join(texts.ranks, ",")));
-    if (!sizes.empty()) all.play.ranks = sizes.front();
-    if (texts.timeout) all.play.timeout = timeout(*texts.timeout);
+    convert_world(texts, all.play.plan);
+    if (all.play.plan.ranks.size() > 1)
+      throw CommandError(usage, fmt::format("--ranks {}: play takes one world size", fmt::join(texts.ranks, ",")));
+    if (all.play.plan.ranks.empty()) all.play.plan.ranks = {2};
     all.play.terminal.color = color;
     return std::move(all.play);
   }
@@ -400,7 +430,7 @@ std::optional<Options> parse_command_line(int argc, const char* const* argv) {
   declare_faults(app, all.faults, all.texts);
   declare_merge(app, all.merge, all.texts);
   declare_diff(app, all.diff, all.texts);
-  declare_doctor(app, all.texts);
+  declare_doctor(app, all.doctor, all.texts);
   declare_explain(app, all.explain);
   declare_play(app, all.play, all.texts);
   declare_stable(app, all.stable);

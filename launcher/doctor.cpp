@@ -13,6 +13,7 @@
 #include <system_error>
 
 #include "launcher/evidence.hpp"
+#include "launcher/gpus.hpp"
 #include "launcher/machine.hpp"
 #include "launcher/small_file.hpp"
 
@@ -95,7 +96,7 @@ MachineState look_at_machine(const std::filesystem::path& output) {
   if (const auto tool = find_stack_tool(std::getenv("PATH"))) machine.stack_tool = tool->program.string();
   machine.tells_children = ::access("/proc/thread-self/children", R_OK) == 0;
   machine.gpus = count_gpus();
-  machine.driver = first_line("/proc/driver/nvidia/version");
+  machine.driver = driver_version();
   machine.nccl = find_nccl();
   return machine;
 }
@@ -167,7 +168,17 @@ std::vector<Finding> diagnose(const MachineState& machine) {
       fmt::format("processes that ranks leave behind: {}", machine.tells_children ? "found" : "not found"),
       "the kernel was built without CONFIG_PROC_CHILDREN: daemons that a case starts stay");
 
-  if (machine.gpus == 0) {
+  if (!machine.gpu_trouble.empty()) {
+    say(Weight::hurts, "GPUs: unknown", fmt::format("--device cuda does not run: {}", machine.gpu_trouble));
+  } else if (machine.gpu_listing && machine.gpu_listing->gpus.empty()) {
+    // Who has built a backend means to use it.
+    say(Weight::hurts, "GPUs: none; worlds run on the simulated device",
+        fmt::format("--device cuda does not run: {}", machine.gpu_listing->why_none));
+  } else if (machine.gpu_listing) {
+    std::string versions;
+    for (const auto& [name, version] : gpu_facts(*machine.gpu_listing)) versions += fmt::format(", {} {}", name, version);
+    say(Weight::fine, fmt::format("GPUs: {}{}", models_text(machine.gpu_listing->gpus), versions));
+  } else if (machine.gpus == 0) {
     say(Weight::fine, "GPU: none; worlds run on the simulated device");
   } else {
     say(machine.driver.empty() ? Weight::hurts : Weight::fine,

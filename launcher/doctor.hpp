@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "harness/protocol/gpu_listing.hpp"
+
 namespace shardproof::launcher {
 
 /// As far as a run depends on it. What could not be found out is absent.
@@ -28,6 +30,8 @@ struct MachineState {
   bool tells_children = true;  ///< /proc/PID/task/TID/children
   int gpus = 0;  ///< devices of the driver
   std::string driver;  ///< its version line; empty: none is loaded
+  std::optional<GpuListing> gpu_listing;  ///< what a worker says of them by a backend; absent: there is no backend
+  std::string gpu_trouble;  ///< why it does not
   std::filesystem::path nccl;  ///< libnccl.so.2, where the loader would find it by its usual places; empty: not there
 };
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "launcher/backend.hpp"
 #include "launcher/commands.hpp"
 #include "launcher/doctor.hpp"
 #include "launcher/launcher.hpp"
@@ -11,10 +12,28 @@
 #include "reports/terminal.hpp"
 
 namespace shardproof::launcher {
+namespace {
+
+/// As a run would, where it could.
+void ask_for_gpus(MachineState& machine, const DoctorOptions& options) {
+  const auto backend = options.backend.empty() ? built_backend() : options.backend;
+  if (options.backend.empty() && !std::filesystem::exists(backend)) return;
+  SignalWatch signals;
+  try {
+    machine.gpu_listing = ask_gpus(find_worker(options.worker), backend, signals);
+  } catch (const CommandError& error) {
+    if (error.code() != infrastructure) throw;
+    machine.gpu_trouble = error.what();
+  }
+}
+
+}  // namespace
 
 int doctor_command(const DoctorOptions& options) {
   const reports::Paint paint(use_color(options.color, stdout));
-  const std::vector<Finding> findings = diagnose(look_at_machine(std::filesystem::current_path()));
+  MachineState machine = look_at_machine(std::filesystem::current_path());
+  ask_for_gpus(machine, options);
+  const std::vector<Finding> findings = diagnose(machine);
   std::string text;
   for (const Finding& finding : findings) {
     const auto word = finding.weight == Finding::Weight::fine    ? paint(reports::Hue::green, "fine    ")

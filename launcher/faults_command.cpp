@@ -7,6 +7,7 @@
 
 #include "harness/protocol/json_text.hpp"
 #include "harness/rendezvous/rendezvous_directory.hpp"
+#include "launcher/backend.hpp"
 #include "launcher/commands.hpp"
 #include "launcher/kill_matrix.hpp"
 #include "launcher/launcher.hpp"
@@ -67,10 +68,10 @@ std::string cases_text(std::size_t count) { return fmt::format("{} case{}", coun
 
 std::vector<CaseInfo> selected_cases(const Listing& listing, const PlanOptions& options) {
   std::vector<CaseInfo> cases = select_cases(listing, options.filters);
-  if (options.ranks.empty()) return cases;
   plan(listing, options);  // says what is wrong with the sizes, if anything
   std::erase_if(cases, [&](const CaseInfo& info) {
-    return std::find(options.ranks.begin(), options.ranks.end(), info.world_size) == options.ranks.end();
+    const bool is_asked_for = options.ranks.empty() || std::ranges::find(options.ranks, info.world_size) != options.ranks.end();
+    return !is_asked_for || (options.supply && !why_too_large(*options.supply, info.world_size).empty());
   });
   return cases;
 }
@@ -100,6 +101,7 @@ int faults_command(FaultsOptions options, const std::vector<std::string>& argv) 
   Worker worker = ask_worker(options.worker, signals);
   if (worker.listing.faults.empty()) throw CommandError(usage, "the worker has no faults");
   const ChosenProfile profile = keep_profile(worker.listing, options.profile, options.plan.filters);
+  find_gpus(worker, options.plan, signals);
   const std::vector<CaseInfo> cases = selected_cases(worker.listing, options.plan);
   const Judged judged = judged_by(cases, worker.listing);
   if (judged.faults.empty())

@@ -78,6 +78,18 @@ Leftovers::~Leftovers() {
 }
 
 std::vector<Leftover> Leftovers::end() {
+  return end_those([this](pid_t child, std::string_view environment) {
+    return !has_foreign_children_ || is_of_our_ranks(environment) || is_dead(child);
+  });
+}
+
+std::vector<Leftover> Leftovers::end_of(const std::filesystem::path& plan) {
+  return end_those([name = plan.string()](pid_t, std::string_view environment) {
+    return is_of_our_ranks(environment) && value_of(environment, environment::plan) == name;
+  });
+}
+
+std::vector<Leftover> Leftovers::end_those(const std::function<bool(pid_t, std::string_view)>& is_ours) {
   std::vector<Leftover> ended;
   std::set<pid_t> tried;
   // What a killed one has started is ours in the next round. Bounded: a program that forks without end must not keep the launcher busy.
@@ -86,8 +98,7 @@ std::vector<Leftover> Leftovers::end() {
     for (const pid_t child : children()) {
       if (tried.contains(child)) continue;
       const std::string environment = whole_text(fmt::format("/proc/{}/environ", child));
-      const bool is_ours = !has_foreign_children_ || is_of_our_ranks(environment);
-      if (!is_ours && !is_dead(child)) continue;
+      if (!is_ours(child, environment)) continue;
       tried.insert(child);
       is_done = false;
       if (is_dead(child)) {  // has left nothing behind

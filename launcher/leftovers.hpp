@@ -3,6 +3,8 @@
 
 #include <sys/types.h>
 
+#include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -26,8 +28,13 @@ class Leftovers {
 
   /// Kills and reaps all that ranks of this process have left to it. To be called when no rank lives.
   std::vector<Leftover> end();
+  /// The same of the ranks that had this plan, while others live; who hides whose it is stays until none does.
+  std::vector<Leftover> end_of(const std::filesystem::path& plan);
 
  private:
+  /// `is_ours` is told a child's process and environment.
+  static std::vector<Leftover> end_those(const std::function<bool(pid_t, std::string_view)>& is_ours);
+
   /// Whoever started this process may have left it children, and those may leave it theirs: then only a child's environment says whose it is.
   bool has_foreign_children_;
 };

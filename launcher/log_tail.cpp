@@ -13,17 +13,18 @@ constexpr std::size_t most_at_once = std::size_t{1} << 20;
 
 }  // namespace
 
-LogTail::LogTail(const WorldDirectory& directory, const std::vector<int>& ranks, int size, bool together) {
+LogTail::LogTail(const WorldDirectory& directory, const std::vector<int>& ranks, int size, bool together, bool names_world) {
+  const std::string world = names_world ? fmt::format("world {}, ", directory.root.filename().string()) : "";
   const auto follow = [&](int rank, const std::string& prefix) {
     logs_.push_back({directory.standard_output(rank), prefix, 0, ""});
     logs_.push_back({directory.standard_error(rank), prefix, 0, ""});
   };
   if (together) {
-    if (!ranks.empty()) follow(0, "[all ranks] ");
+    if (!ranks.empty()) follow(0, fmt::format("[{}all ranks] ", world));
     return;
   }
   for (const int rank : ranks) {
-    if (rank < size) follow(rank, fmt::format("[rank {}] ", rank));
+    if (rank < size) follow(rank, fmt::format("[{}rank {}] ", world, rank));
   }
 }
 

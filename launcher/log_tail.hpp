@@ -13,7 +13,8 @@ namespace shardproof::launcher {
 class LogTail {
  public:
   /// `ranks` that a world of `size` does not have are left out. `together`: all ranks share the log of rank 0.
-  LogTail(const WorldDirectory& directory, const std::vector<int>& ranks, int size, bool together);
+  /// `names_world`: lines stand behind the world's number, too.
+  LogTail(const WorldDirectory& directory, const std::vector<int>& ranks, int size, bool together, bool names_world);
 
   /// The whole lines that have come since the last call; when `is_over`, also what stands behind the last of them.
   std::string more(bool is_over);

@@ -69,6 +69,8 @@ std::map<std::string, std::string> machine_facts() {
   return facts;
 }
 
+std::string driver_version() { return first_line("/proc/driver/nvidia/version"); }
+
 std::map<std::string, std::string> recorded_environment(std::span<const std::string> environment) {
   static constexpr std::array<std::string_view, 10> prefixes{"SHARDPROOF_", "CUDA_",  "NCCL_",        "OMP_",   "LD_",
                                                              "ASAN_",       "UBSAN_", "TSAN_OPTIONS", "PYTHON", "TORCH_"};

@@ -15,6 +15,9 @@ int usable_cores();
 /// host, kernel, architecture, cpu, cores (those that this process may use).
 std::map<std::string, std::string> machine_facts();
 
+/// Of the driver of NVIDIA's GPUs, as its module tells it; empty: there is none.
+std::string driver_version();
+
 /// Of all variables, those that are known to change what a run does. The rest is nobody's business.
 std::map<std::string, std::string> recorded_environment(std::span<const std::string> environment);
 

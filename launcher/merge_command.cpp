@@ -114,7 +114,8 @@ class Merge {
       WorldPlan lost = planned_[number];
       const auto first = begun_.find(static_cast<int>(number));
       if (first != begun_.end()) lost.cases.resize(first->second);
-      if (!lost.cases.empty()) add_not_started(open(lost), lost, index, "it was planned, and nothing of it can be read");
+      if (!lost.skipped.empty()) add_skipped(open(lost), lost, index);
+      else if (!lost.cases.empty()) add_not_started(open(lost), lost, index, "it was planned, and nothing of it can be read");
     }
     if (merger) merged_.report = merger->finish();
     return std::move(merged_);

@@ -100,6 +100,24 @@ std::chrono::milliseconds timeout(std::string_view text) {
   return std::chrono::milliseconds(std::llround(*seconds * 1000));
 }
 
+GpuChoice gpu_choice(std::string_view text) {
+  const auto refuse = [&] {
+    return wrong("--gpus", text, "how many, as 4, or which, as 0,2 or GPU-8a1f by their uuids; the one with index 2 alone is `2,`");
+  };
+  if (const auto count = number<int>(text)) {
+    if (*count < 1) throw refuse();
+    return {.count = count, .names = {}};
+  }
+  GpuChoice choice;
+  std::vector<std::string_view> names = parts(text);
+  if (names.size() > 1 && names.back().empty()) names.pop_back();
+  for (const std::string_view name : names) {
+    if (name.empty() || name.starts_with('-')) throw refuse();
+    choice.names.emplace_back(name);
+  }
+  return choice;
+}
+
 Order order(std::string_view text) { return choice<Order, 2>("--order", text, {{{"listed", Order::listed}, {"random", Order::random}}}); }
 
 Scheduler scheduler(std::string_view text) {

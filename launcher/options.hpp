@@ -86,13 +86,10 @@ struct DiffOptions {
 
 struct PlayOptions {
   std::filesystem::path scenario;
-  int ranks = 2;
-  std::string subject;  ///< empty for the worker's first
-  std::string fault;
+  PlanOptions plan;  ///< of its one world
   std::filesystem::path worker;
   std::filesystem::path out;    ///< empty to keep nothing
   std::filesystem::path trace;  ///< a file for Perfetto; empty for none
-  std::optional<std::chrono::milliseconds> timeout;
   bool json = false;
   TerminalOptions terminal;
 };
@@ -102,6 +99,8 @@ struct StableOptions {
 };
 
 struct DoctorOptions {
+  std::filesystem::path worker;   ///< empty for the one beside the launcher
+  std::filesystem::path backend;  ///< empty for the one that was built with it
   ColorWhen color = ColorWhen::automatic;
 };
 

@@ -78,6 +78,18 @@ void require_room(const std::vector<CaseInfo>& cases, const std::string& fabric)
                                         largest->id, largest->world_size, max_threads));
 }
 
+/// Sizes that somebody asked for are not left out silently; and nothing is no run.
+void require_gpus(const std::vector<CaseInfo>& cases, const PlanOptions& options) {
+  if (!options.supply || cases.empty()) return;
+  for (const int size : options.ranks) {
+    if (const std::string why = why_too_large(*options.supply, size); !why.empty())
+      throw CommandError(usage, fmt::format("--ranks {}: {}", size, why));
+  }
+  const auto smallest = std::ranges::min_element(cases, {}, &CaseInfo::world_size);
+  if (const std::string why = why_too_large(*options.supply, smallest->world_size); !why.empty())
+    throw CommandError(usage, fmt::format("no selected case can run: {}", why));
+}
+
 /// Dealt out like cards, so that every part gets cases of every world size.
 void keep_shard(std::vector<CaseInfo>& cases, Shard shard) {
   if (static_cast<std::size_t>(shard.index) > cases.size()) {
@@ -122,8 +134,9 @@ namespace {
 
 int ranks_per_core(int ranks, const PlanOptions& options) {
   const bool take_turns = options.fabric == thread_fabric && options.scheduler == Scheduler::seeded;
-  const int cores = take_turns ? 1 : options.cores;
-  return cores < 1 ? 1 : (ranks + cores - 1) / cores;
+  const int busy = options.jobs * (take_turns ? 1 : ranks);  // as if the worlds beside it were as large
+  const int per_core = options.cores < 1 ? 1 : (busy + options.cores - 1) / options.cores;
+  return take_turns ? ranks * per_core : per_core;
 }
 
 }  // namespace
@@ -144,6 +157,10 @@ WorldPlan world_of(const Listing& listing, const PlanOptions& options, int size)
   world.scheduler = options.scheduler;
   world.device = options.device;
   if (options.device == cuda_device) world.backend = options.backend;
+  if (options.supply) {
+    world.skipped = why_too_large(*options.supply, size);
+    world.unfit_for_timing = world.skipped.empty() ? why_unfit_for_timing(*options.supply, size) : "";
+  }
   // A program of plain multi-rank tests has no subject at all.
   world.subject = !options.subject.empty() || listing.subjects.empty() ? options.subject : listing.subjects.front().name;
   world.fault = options.fault;
@@ -159,11 +176,14 @@ Plan plan(const Listing& listing, const PlanOptions& options) {
   std::vector<CaseInfo> cases = select_cases(listing, options.filters);
   if (!options.ranks.empty()) keep_sizes(cases, options.ranks);
   require_room(cases, options.fabric);
+  require_gpus(cases, options);
   std::stable_sort(cases.begin(), cases.end(), [](const CaseInfo& a, const CaseInfo& b) { return a.world_size < b.world_size; });
   keep_shard(cases, options.shard);
 
   Plan result;
   result.selected = cases.size();
+  result.supply = options.supply;
+  result.jobs = options.jobs;
   result.partial = cases.size() < listing.cases.size();
   std::map<int, std::vector<std::string>> by_size;
   std::map<std::string, std::chrono::milliseconds> timeouts;

@@ -13,6 +13,7 @@
 #include "harness/protocol/case_info.hpp"
 #include "harness/protocol/random.hpp"
 #include "harness/protocol/world_plan.hpp"
+#include "launcher/gpus.hpp"
 
 namespace shardproof::launcher {
 
@@ -34,6 +35,9 @@ struct PlanOptions {
   std::string device = sim_device;
   std::string fabric = shm_fabric;
   std::filesystem::path backend;  ///< of ranks on GPUs
+  GpuChoice gpus;
+  bool share_gpus = false;            ///< several ranks on one
+  std::optional<GpuSupply> supply;    ///< what `gpus` turned out to mean; none: ranks run on no GPU
   Scheduler scheduler = Scheduler::seeded;  ///< of ranks that are threads
   std::string fault;
   std::uint64_t seed = 0;
@@ -43,12 +47,15 @@ struct PlanOptions {
   Shard shard;
   std::optional<std::chrono::milliseconds> timeout;  ///< for every case, as it is; none: each case's own or the usual one, stretched
   int cores = 0;           ///< times are stretched by the ranks that share one; 0: every rank has its own
+  int jobs = 1;            ///< worlds that may run side by side
   bool trace = false;
 };
 
 struct Plan {
   std::vector<WorldPlan> worlds;  ///< by size, ascending; numbered as planned; their nonce and directories are still empty
   std::size_t selected = 0;       ///< cases, each counted once
+  std::optional<GpuSupply> supply;  ///< as in the options
+  int jobs = 1;                     ///< as in the options
   bool partial = false;           ///< the worker has cases that are not selected
 };
 
@@ -59,7 +66,8 @@ inline constexpr std::chrono::milliseconds usual_timeout{60'000};
 /// is instead.
 WorldPlan world_of(const Listing& listing, const PlanOptions& options, int size);
 
-/// Throws as `world_of`, and for filters that select nothing.
+/// Throws as `world_of`, for filters that select nothing, and for worlds that there are not enough GPUs for, where those were asked for or are
+/// all that is selected; else such a world says why it is skipped.
 Plan plan(const Listing& listing, const PlanOptions& options);
 
 /// The world for what `lost`, which has this number in its run, did not come to: its cases from `from` on.

@@ -8,6 +8,7 @@
 #include "harness/protocol/json_text.hpp"
 #include "harness/protocol/play_result.hpp"
 #include "harness/rendezvous/rendezvous_directory.hpp"
+#include "launcher/backend.hpp"
 #include "launcher/commands.hpp"
 #include "launcher/launcher.hpp"
 #include "launcher/machine.hpp"
@@ -22,16 +23,6 @@ namespace shardproof::launcher {
 namespace {
 
 constexpr int page_width = 100;
-
-PlanOptions plan_options(const PlayOptions& options) {
-  PlanOptions result;
-  result.ranks = {options.ranks};
-  result.subject = options.subject;
-  result.fault = options.fault;
-  result.timeout = options.timeout;
-  result.cores = usable_cores();
-  return result;
-}
 
 std::vector<PlayResult> results(const WorldDirectory& directory, int ranks) {
   std::vector<PlayResult> all;
@@ -62,11 +53,15 @@ int play_command(const PlayOptions& options, const std::vector<std::string>& arg
   if (worker.listing.subjects.empty()) throw CommandError(usage, "the worker has no subject that could play a scenario");
   check_scenario(worker, options.scenario, signals);
 
-  const PlanOptions settings = plan_options(options);
-  Plan play{.worlds = {world_of(worker.listing, settings, options.ranks)}, .selected = 1};
+  PlanOptions settings = options.plan;
+  const int size = settings.ranks.front();
+  settings.cores = usable_cores();
+  find_gpus(worker, settings, signals);
+  Plan play{.worlds = {world_of(worker.listing, settings, size)}, .selected = 1, .supply = settings.supply};
   const WorldPlan& world = play.worlds.front();
+  if (!world.skipped.empty()) throw CommandError(usage, fmt::format("--ranks {}: {}", size, world.skipped));
   play.worlds.front().scenario = std::filesystem::absolute(options.scenario);
-  play.worlds.front().cases = {play_case_id(options.ranks)};
+  play.worlds.front().cases = {play_case_id(size)};
   const std::string title = heading(options, world);
   reports::RunHead head = make_head(worker, play, settings, argv);
 
@@ -77,7 +72,7 @@ int play_command(const PlayOptions& options, const std::vector<std::string>& arg
   const RunResult run = run_plan(worker, std::move(play), directory, std::move(head), signals, silent);
 
   Terminal terminal(options.json ? stderr : stdout, options.terminal);
-  const std::vector<PlayResult> ranks = results(directory.world(0), options.ranks);
+  const std::vector<PlayResult> ranks = results(directory.world(0), size);
   if (options.json && !ranks.empty()) {
     say(dump_document(reports::to_json(ranks)) + "\n");
   } else if (!ranks.empty()) {

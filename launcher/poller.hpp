@@ -14,6 +14,9 @@ class Poller {
  public:
   Poller();
 
+  /// Readable when one of those that were added is: what waits for several pollers adds theirs.
+  int descriptor() const { return epoll_.get(); }
+
   /// The descriptor stays the caller's, who removes it before closing it.
   void add(int descriptor, std::uint64_t key);
   void remove(int descriptor);

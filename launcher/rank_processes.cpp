@@ -27,13 +27,14 @@ FileDescriptor open_log(const std::filesystem::path& file) {
 
 }  // namespace
 
-void allow_descriptors(int world_size) {
-  const rlim_t needed = static_cast<rlim_t>(world_size) + 64;
+void allow_descriptors(int ranks, std::size_t worlds) {
+  constexpr rlim_t of_a_world = 8, of_our_own = 56;
+  const rlim_t needed = static_cast<rlim_t>(ranks) + worlds * of_a_world + of_our_own;
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return;
   limit.rlim_cur = std::min(needed, limit.rlim_max);
   if (setrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur < needed) {
-    throw CommandError(infrastructure, fmt::format("{} ranks need {} open files, the limit is {}: raise it with `ulimit -n {}`", world_size,
+    throw CommandError(infrastructure, fmt::format("{} ranks need {} open files, the limit is {}: raise it with `ulimit -n {}`", ranks,
                                                    needed, limit.rlim_max, needed));
   }
 }
@@ -67,6 +68,11 @@ Process RankProcesses::spawn(int rank) {
                   .environment = launch_.environment,
                   .standard_output = out.get(),
                   .standard_error = err.get()};
+  if (!plan_.environment.empty()) {
+    const auto& own = plan_.environment.at(static_cast<std::size_t>(rank));
+    std::erase_if(command.environment, [&](const std::string& entry) { return own.contains(entry.substr(0, entry.find('='))); });
+    for (const auto& [name, value] : own) command.environment.push_back(fmt::format("{}={}", name, value));
+  }
   const auto set = [&](std::string_view name, const auto& value) { command.environment.push_back(fmt::format("{}={}", name, value)); };
   set(environment::plan, directory_.plan().string());
   set(environment::parent, getpid());

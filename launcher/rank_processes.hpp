@@ -17,9 +17,9 @@
 
 namespace shardproof::launcher {
 
-/// Each rank costs a descriptor, and the usual limit is that of the largest world: raises it for this process. Throws CommandError where it
-/// cannot be raised as far.
-void allow_descriptors(int world_size);
+/// Each rank costs a descriptor, and the usual limit is that of the largest world: raises it for this process, for so many ranks in so many
+/// worlds at a time. Throws CommandError where it cannot be raised as far.
+void allow_descriptors(int ranks, std::size_t worlds);
 
 class RankProcesses {
  public:

@@ -135,6 +135,10 @@ void add_not_started(reports::Merger& merger, const WorldPlan& plan, const CaseI
   merger.open_world(plan, index.find(plan.cases), std::move(endings));
 }
 
+void add_skipped(reports::Merger& merger, const WorldPlan& plan, const CaseIndex& index) {
+  merger.skip_world(plan, index.find(plan.cases));
+}
+
 std::map<int, WorldDirectory> find_worlds(const RunDirectory& run) {
   std::map<int, WorldDirectory> worlds;
   if (!std::filesystem::is_directory(run.worlds())) return worlds;

@@ -58,6 +58,9 @@ void add_world(reports::Merger& merger, const WorldPlan& plan, const CaseIndex& 
 /// A world that was planned and never begun.
 void add_not_started(reports::Merger& merger, const WorldPlan& plan, const CaseIndex& index, const std::string& why);
 
+/// A world whose cases nobody is to run: its plan says why.
+void add_skipped(reports::Merger& merger, const WorldPlan& plan, const CaseIndex& index);
+
 /// `worlds/K` of a run, by K.
 std::map<int, WorldDirectory> find_worlds(const RunDirectory& run);
 

@@ -6,13 +6,18 @@
 #include <chrono>
 #include <deque>
 #include <filesystem>
+#include <list>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "harness/protocol/json_text.hpp"
 #include "launcher/launcher.hpp"
 #include "launcher/leftovers.hpp"
 #include "launcher/machine.hpp"
 #include "launcher/output.hpp"
+#include "launcher/poller.hpp"
+#include "launcher/rank_processes.hpp"
 #include "launcher/records.hpp"
 #include "launcher/trace_files.hpp"
 #include "launcher/world.hpp"
@@ -23,7 +28,7 @@ namespace {
 
 std::size_t total_cases(const std::vector<WorldPlan>& worlds) {
   std::size_t total = 0;
-  for (const WorldPlan& world : worlds) total += world.cases.size();
+  for (const WorldPlan& world : worlds) total += world.skipped.empty() ? world.cases.size() : 0;
   return total;
 }
 
@@ -44,8 +49,11 @@ class Run {
                 .joining = attention.debug >= 0 ? std::chrono::hours(24) : joining_limit,
                 .debug = attention.debug,
                 .output_of = attention.output_of,
+                .names_world = plan.jobs > 1,
                 .print = [&terminal](const std::string& text) { terminal.print(text); },
                 .notice = [&terminal](const std::string& line) { terminal.note(line); }},
+        jobs_(static_cast<std::size_t>(plan.jobs)),
+        supply_(std::move(plan.supply)),
         tracker_(total_cases(plan.worlds)),
         pending_(std::make_move_iterator(plan.worlds.begin()), std::make_move_iterator(plan.worlds.end())) {}
 
@@ -62,12 +70,14 @@ class Run {
     } catch (const std::exception& error) {
       result_.infrastructure_error = error.what();
     }
-    if (begun_ > 0) end_leftovers(begun_ - 1);  // of a world whose end could not be written down
+    if (begun_ > 0) end_leftovers(begun_ - 1, {});  // of a world whose end could not be written down
     const std::string why = fmt::format("the run ended before this world: {}", reason_of_end());
     for (const WorldPlan& plan : pending_) {
       // Of a case that was to be tried again, the last attempt stands.
-      if (plan.attempt == 0) add_not_started(merger_, plan, index_, why);
+      if (plan.attempt == 0 && plan.skipped.empty()) add_not_started(merger_, plan, index_, why);
+      if (!plan.skipped.empty()) skipped_.push_back(plan);
     }
+    for (const WorldPlan& plan : skipped_) add_skipped(merger_, plan, index_);
 
     result_.report = merger_.finish();
     try {
@@ -80,26 +90,130 @@ class Run {
   }
 
  private:
+  /// A world on its way.
+  struct Active {
+    WorldPlan plan;
+    int number = 0;
+    WorldDirectory directory;
+    std::vector<std::string> gpus;  ///< that it has been lent
+    std::unique_ptr<RunningWorld> world;
+  };
+
   void run_worlds() {
-    while (!pending_.empty() && !over_) {
-      WorldPlan plan = std::move(pending_.front());
-      pending_.pop_front();
-      const int number = begun_++;
-      const WorldDirectory directory = directory_.world(number);
-      WorldOutcome outcome;
-      try {
-        outcome = run_world(plan, directory, launch_, signals_, terminal_.view(tracker_, plan));
-      } catch (const std::exception& error) {
-        add_not_started(merger_, plan, index_, error.what());
-        throw;
+    poller_.add(signals_.descriptor(), signal_key);
+    try {
+      for (begin_worlds(); !active_.empty(); begin_worlds()) look_at_worlds();
+    } catch (const std::exception& error) {
+      end_worlds(error.what());
+      throw;
+    }
+  }
+
+  /// As many as may run side by side, in the order of the plan: on GPUs, those that none of the others has.
+  void begin_worlds() {
+    while (!over_ && active_.size() < jobs_ && !pending_.empty()) {
+      if (!pending_.front().skipped.empty()) {
+        skipped_.push_back(std::move(pending_.front()));
+        pending_.pop_front();
+        continue;
       }
-      take(plan, number, directory, outcome);
+      std::vector<std::string> gpus;
+      if (pool_) {
+        auto lent = pool_->take(pending_.front().size);
+        if (!lent) return;
+        gpus = std::move(*lent);
+      }
+      begin_world(std::move(gpus));
+    }
+  }
+
+  void begin_world(std::vector<std::string> gpus) {
+    const int number = begun_++;
+    Active& one = active_.emplace_back(
+        Active{.plan = std::move(pending_.front()), .number = number, .directory = directory_.world(number), .gpus = std::move(gpus)});
+    pending_.pop_front();
+    if (supply_) one.plan.environment = gpu_environment(one.gpus, supply_->listing.nccl, std::to_string(number), launch_.environment);
+    try {
+      const auto more = [](int ranks, const Active& other) { return ranks + other.plan.size; };
+      allow_descriptors(std::accumulate(active_.begin(), active_.end(), 0, more), active_.size());
+      one.world = start_world(one.plan, one.directory, launch_, terminal_.view(tracker_, one.plan));
+      poller_.add(one.world->descriptor(), static_cast<std::uint64_t>(number));
+    } catch (const std::exception& error) {
+      add_not_started(merger_, one.plan, index_, error.what());
+      active_.pop_back();
+      throw;
+    }
+  }
+
+  /// Waits until something happens in one of them, lets it look, and takes what is over.
+  void look_at_worlds() {
+    const auto first = std::ranges::min_element(active_, {}, [](const Active& one) { return one.world->deadline(); });
+    const bool is_over = std::ranges::any_of(active_, [](const Active& one) { return one.world->is_over(); });
+    const std::vector<std::uint64_t> ready = poller_.wait(is_over ? std::chrono::steady_clock::now() : first->world->deadline());
+    const auto now = std::chrono::steady_clock::now();
+    for (auto one = active_.begin(); one != active_.end();) {
+      const auto next = std::next(one);
+      const bool is_ready = std::ranges::find(ready, static_cast<std::uint64_t>(one->number)) != ready.end();
+      if (is_ready || one->world->deadline() <= now) look_at(one);
+      one = next;
+    }
+    if (std::ranges::find(ready, signal_key) != ready.end()) note_signals();
+    while (true) {
+      const auto ended = std::ranges::find_if(active_, [](const Active& one) { return one.world->is_over(); });
+      if (ended == active_.end()) return;
+      finish(ended);
+    }
+  }
+
+  void look_at(std::list<Active>::iterator one) {
+    try {
+      one->world->look();
+    } catch (const std::exception& error) {
+      poller_.remove(one->world->descriptor());
+      add_not_started(merger_, one->plan, index_, error.what());
+      active_.erase(one);
+      throw;
+    }
+  }
+
+  void finish(std::list<Active>::iterator ended) {
+    std::list<Active> done;
+    done.splice(done.begin(), active_, ended);
+    Active& one = done.front();
+    poller_.remove(one.world->descriptor());
+    const WorldOutcome outcome = one.world->outcome();
+    one.world.reset();
+    if (pool_) pool_->give_back(one.gpus);
+    take(one.plan, one.number, one.directory, outcome);
+  }
+
+  /// Of the user or of a batch system: all worlds end, and no other begins.
+  void note_signals() {
+    while (const auto number = signals_.take()) {
+      if (result_.interrupted_by == 0) result_.interrupted_by = *number;
+      give_up("it was interrupted");
+      const std::string why = fmt::format("the launcher was interrupted by {}", describe(Exit{.signalled = true, .code = *number}));
+      for (Active& one : active_) {
+        if (!one.world->is_over()) one.world->interrupt(why);
+      }
+    }
+  }
+
+  /// What they have done until now is kept, as far as that is possible after an error.
+  void end_worlds(const std::string& why) {
+    give_up(why);
+    try {
+      for (Active& one : active_) one.world->interrupt(why);
+      while (!active_.empty()) look_at_worlds();
+    } catch (const std::exception&) {
+      // The first error is the one that is told.
+      for (Active& one : active_) add_not_started(merger_, one.plan, index_, why);
+      active_.clear();
     }
   }
 
   void take(const WorldPlan& plan, int number, const WorldDirectory& directory, const WorldOutcome& outcome) {
     if (result_.infrastructure_error.empty()) result_.infrastructure_error = outcome.infrastructure_error;
-    result_.interrupted_by = outcome.interrupted_by;
     add_world(merger_, plan, index_, outcome.remains, directory);
     // Before a fresh world says from where on it runs this one's cases.
     write_remains(directory, outcome.remains);
@@ -112,9 +226,9 @@ class Run {
       ++failed;
       if (result.attempt < persistence_.retries) pending_.push_back(another_attempt(plan, result.info.id));
     }
-    tracker_.world_ended(plan.attempt == 0 ? ended : 0, failed);
+    tracker_.world_ended(plan, plan.attempt == 0 ? ended : 0, failed);
     terminal_.log(world_line(plan, number, ended, outcome, failed));
-    end_leftovers(number);
+    end_leftovers(number, directory.plan());
     // Ranks that run out of disk cannot say so in a log on that disk.
     if (!outcome.complete) require_writable(directory.logs());
     if (plan.trace) {
@@ -125,18 +239,24 @@ class Run {
     if (failed > 0 && waits) show_failures(plan, directory, outcome);
   }
 
-  void end_leftovers(int number) {
-    for (const Leftover& leftover : leftovers_.end()) terminal_.print(fmt::format("warning: world {} left {}", number, describe(leftover)));
+  /// Of world `number`, whose ranks were told this plan; where no other runs, of any.
+  void end_leftovers(int number, const std::filesystem::path& plan) {
+    const auto tell = [this](const std::string& whose, const std::vector<Leftover>& leftovers) {
+      for (const Leftover& leftover : leftovers) terminal_.print(fmt::format("warning: {} left {}", whose, describe(leftover)));
+    };
+    const std::string world = fmt::format("world {}", number);
+    if (jobs_ > 1 && !plan.empty()) tell(world, leftovers_.end_of(plan));
+    if (active_.empty()) tell(jobs_ > 1 ? "some world" : world, leftovers_.end());
   }
 
   /// A rank has ended its world: what the plan still holds behind the case that it died in makes a fresh one, unless that would end as soon.
   void go_on(const WorldPlan& plan, int number, const WorldOutcome& outcome) {
     hangs_ += outcome.overran ? 1 : 0;
-    if (outcome.interrupted_by != 0) {
-      give_up("it was interrupted");
+    if (outcome.interrupted) {
+      // Nothing goes on.
     } else if (!outcome.infrastructure_error.empty()) {
       give_up(outcome.infrastructure_error.substr(0, outcome.infrastructure_error.find('\n')));
-    } else if (hangs_ > persistence_.max_hangs) {
+    } else if (hangs_ > persistence_.max_hangs && !over_) {
       give_up(fmt::format("{} {} been lost to a deadline (--max-hangs)", hangs_, hangs_ == 1 ? "world has" : "worlds have"));
       terminal_.print("the run ends here: " + why_over_);
     } else if (outcome.began) {
@@ -147,6 +267,7 @@ class Run {
   }
 
   void give_up(const std::string& why) {
+    if (over_) return;
     over_ = true;
     why_over_ = why;
   }
@@ -178,6 +299,8 @@ class Run {
   }
 
   static constexpr std::chrono::seconds short_run{5};
+  /// Of the signals' descriptor; worlds have their numbers.
+  static constexpr std::uint64_t signal_key = ~std::uint64_t{0};
 
   const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
   const Worker& worker_;
@@ -189,6 +312,10 @@ class Run {
   const Persistence persistence_;
   CaseIndex index_;
   const WorldLaunch launch_;
+  const std::size_t jobs_;  ///< worlds that may run side by side
+  const std::optional<GpuSupply> supply_;
+  std::optional<GpuPool> pool_ = supply_ ? std::optional<GpuPool>(*supply_) : std::nullopt;
+  Poller poller_;
   ProgressTracker tracker_;
   Leftovers leftovers_;
   int begun_ = 0;
@@ -196,6 +323,8 @@ class Run {
   bool over_ = false;
   std::string why_over_;
   std::deque<WorldPlan> pending_;
+  std::vector<WorldPlan> skipped_;
+  std::list<Active> active_;
   RunResult result_;
 };
 
@@ -227,6 +356,11 @@ reports::RunHead make_head(const Worker& worker, const Plan& plan, const PlanOpt
   head.fault = options.fault;
   head.partial = plan.partial;
   head.machine = machine_facts();
+  if (plan.supply) {
+    head.machine.merge(gpu_facts(plan.supply->listing));
+    if (std::string driver = driver_version(); !driver.empty()) head.machine["driver"] = std::move(driver);
+    head.gpus = plan.supply->listing.gpus;
+  }
   head.environment = recorded_environment(worker.environment);
   head.repeat = options.repeat;
   return head;

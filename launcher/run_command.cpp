@@ -73,6 +73,7 @@ std::string heading(const Plan& plan, const PlanOptions& options, const std::str
   std::string sizes;
   int last = 0;
   for (const WorldPlan& world : plan.worlds) {
+    if (!world.skipped.empty()) continue;
     if (world.size != last) sizes += fmt::format("{}{}", sizes.empty() ? "" : ", ", world.size);
     last = world.size;
   }
@@ -84,6 +85,7 @@ std::string heading(const Plan& plan, const PlanOptions& options, const std::str
   if (!subject.empty()) text += fmt::format(", subject {}", subject);
   if (!options.fault.empty()) text += fmt::format(" with fault {}", options.fault);
   if (!profile.empty()) text += fmt::format(", profile {}", profile);
+  if (plan.supply) text += fmt::format(", on {}", models_text(plan.supply->listing.gpus));
   return text;
 }
 
@@ -100,7 +102,7 @@ int run_command(RunOptions options, const std::vector<std::string>& argv) {
   options.plan.cores = usable_cores();
   // Nobody is late while somebody looks at it.
   if (options.attention.debug >= 0) options.plan.timeout = std::chrono::hours(24);
-  find_backend(options.plan);
+  find_gpus(worker, options.plan, signals);
   Plan selected = bounded_plan(worker.listing, options.plan);
   require_rank(selected, options.attention.debug);
   const RunDirectory directory = make_run_directory(options.out);

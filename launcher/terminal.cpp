@@ -65,23 +65,34 @@ std::string progress_line(const RunProgress& progress, std::size_t width) {
 }
 
 const RunProgress& ProgressTracker::look(const WorldPlan& plan, const ControlPage& page) {
-  std::uint64_t ended = plan.cases.size(), failed = 0;
-  std::int64_t position = -1, started = 0;
+  Seen& world = worlds_[&plan];
+  world = Seen{.ended = plan.cases.size()};
+  std::int64_t position = -1;
   for (int rank = 0; rank < plan.size; ++rank) {
     const Progress seen = page.progress(rank);
-    ended = std::min(ended, seen.cases_ended);
-    failed = std::max(failed, seen.cases_failed);
-    if (seen.position >= 0 && (position < 0 || seen.case_started_ns < started)) {
+    world.ended = std::min(world.ended, seen.cases_ended);
+    world.failed = std::max(world.failed, seen.cases_failed);
+    if (seen.position >= 0 && (position < 0 || seen.case_started_ns < world.since_ns)) {
       position = seen.position;
-      started = seen.case_started_ns;
+      world.since_ns = seen.case_started_ns;
     }
   }
-  progress_.done = done_before_ + ended;
-  progress_.failed = failed_before_ + failed;
+  if (position >= 0 && static_cast<std::size_t>(position) < plan.cases.size())
+    world.running = plan.cases[static_cast<std::size_t>(position)];
+
+  progress_.done = done_before_;
+  progress_.failed = failed_before_;
   progress_.running.clear();
-  if (position >= 0 && static_cast<std::size_t>(position) < plan.cases.size()) {
-    progress_.running = plan.cases[static_cast<std::size_t>(position)];
-    progress_.running_for = std::chrono::steady_clock::now().time_since_epoch() - nanoseconds(started);
+  std::int64_t first = 0;  // of several that run, the one that has run for longest
+  for (const auto& [of, seen] : worlds_) {
+    progress_.done += seen.ended;
+    progress_.failed += seen.failed;
+    if (seen.running.empty() || (!progress_.running.empty() && seen.since_ns >= first)) continue;
+    progress_.running = seen.running;
+    first = seen.since_ns;
+  }
+  if (!progress_.running.empty()) {
+    progress_.running_for = std::chrono::steady_clock::now().time_since_epoch() - nanoseconds(first);
     if (progress_.running_for > progress_.slowest_time) {
       progress_.slowest = progress_.running;
       progress_.slowest_time = progress_.running_for;
@@ -90,7 +101,8 @@ const RunProgress& ProgressTracker::look(const WorldPlan& plan, const ControlPag
   return progress_;
 }
 
-void ProgressTracker::world_ended(std::size_t done, std::size_t failed) {
+void ProgressTracker::world_ended(const WorldPlan& plan, std::size_t done, std::size_t failed) {
+  worlds_.erase(&plan);
   done_before_ += done;
   failed_before_ += failed;
 }

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdio>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -38,11 +39,19 @@ class ProgressTracker {
  public:
   explicit ProgressTracker(std::size_t total) { progress_.total = total; }
   const RunProgress& look(const WorldPlan& plan, const ControlPage& page);
-  void world_ended(std::size_t done, std::size_t failed);
+  void world_ended(const WorldPlan& plan, std::size_t done, std::size_t failed);
 
  private:
+  /// Of a world that runs.
+  struct Seen {
+    std::uint64_t ended = 0, failed = 0;
+    std::string running;  ///< empty: no case
+    std::int64_t since_ns = 0;
+  };
+
   RunProgress progress_;
   std::size_t done_before_ = 0, failed_before_ = 0;
+  std::map<const WorldPlan*, Seen> worlds_;
 };
 
 class Terminal {

@@ -178,13 +178,18 @@ Listing parse_listing(const std::string& text) {
   }
 }
 
-Worker ask_worker(const std::filesystem::path& asked, SignalWatch& signals, std::chrono::milliseconds patience) {
+Worker find_worker(const std::filesystem::path& asked) {
   Worker worker;
   worker.program = asked.empty() ? beside_this_executable() : std::filesystem::absolute(asked);
   worker.environment = worker_environment();
-  const std::string name = worker.program.string();
-  if (std::filesystem::is_directory(worker.program)) throw CommandError(infrastructure, fmt::format("worker {} is a directory", name));
+  if (std::filesystem::is_directory(worker.program))
+    throw CommandError(infrastructure, fmt::format("worker {} is a directory", worker.program.string()));
+  return worker;
+}
 
+Worker ask_worker(const std::filesystem::path& asked, SignalWatch& signals, std::chrono::milliseconds patience) {
+  Worker worker = find_worker(asked);
+  const std::string name = worker.program.string();
   const Answer answer = ask(worker, {"--list-json"}, signals, patience);
   const auto refusal = [&](const char* what, const std::string& why) {
     return CommandError(infrastructure,
@@ -207,6 +212,34 @@ Worker ask_worker(const std::filesystem::path& asked, SignalWatch& signals, std:
     throw not_a_worker(error.what());
   }
   return worker;
+}
+
+GpuListing ask_gpus(const Worker& worker, const std::filesystem::path& backend, SignalWatch& signals, std::chrono::milliseconds patience) {
+  Worker asked = worker;
+  const auto says = [&](std::string_view name) {
+    return std::ranges::any_of(asked.environment, [name](std::string_view entry) { return entry.substr(0, entry.find('=')) == name; });
+  };
+  // As nvidia-smi numbers them; a choice of the user's may have been made in another order.
+  if (!says("CUDA_VISIBLE_DEVICES") && !says("CUDA_DEVICE_ORDER")) asked.environment.emplace_back("CUDA_DEVICE_ORDER=PCI_BUS_ID");
+  const Answer answer = ask(asked, {"--list-gpus", std::filesystem::absolute(backend).string()}, signals, patience);
+  const auto refusal = [&](const std::string& why) {
+    return CommandError(
+        infrastructure,
+        fmt::format("the GPUs of backend {} are unknown: {}, asked with --list-gpus, {}{}", backend.string(), worker.program.string(), why,
+                    answer.complaint.empty() ? "" : fmt::format(" (standard error: {})", first_line_of(answer.complaint))));
+  };
+  if (!answer.end) throw refusal(fmt::format("did not answer within {} ms: look at the driver (nvidia-smi)", patience.count()));
+  if (*answer.end != Exit{}) throw refusal(fmt::format("ended with {}", describe(*answer.end)));
+  try {
+    auto listing = parse_json(answer.text).get<GpuListing>();
+    listing.why_none = first_line_of(listing.why_none);
+    return listing;
+  } catch (const std::invalid_argument& error) {
+    throw refusal(fmt::format("gave a malformed answer: {}", reports::printable(error.what())));
+  } catch (const nlohmann::json::exception&) {
+    throw refusal(answer.text.empty() ? std::string("said nothing")
+                                      : fmt::format("gave an answer that is no JSON: '{}'", first_line_of(answer.text)));
+  }
 }
 
 void check_scenario(const Worker& worker, const std::filesystem::path& document, SignalWatch& signals) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "harness/protocol/case_info.hpp"
+#include "harness/protocol/gpu_listing.hpp"
 #include "launcher/signal_watch.hpp"
 
 namespace shardproof::launcher {
@@ -24,6 +25,14 @@ inline constexpr std::chrono::seconds worker_patience{60};
 /// `asked` or, where it is empty, `shardproof-worker` beside this executable. Throws CommandError (infrastructure) saying what is wrong
 /// with the program, among it that it did not answer in time; with 128 + n when signal n came meanwhile. The program is gone after it.
 Worker ask_worker(const std::filesystem::path& asked, SignalWatch& signals, std::chrono::milliseconds patience = worker_patience);
+
+/// The same program, asked for nothing yet.
+Worker find_worker(const std::filesystem::path& asked);
+
+/// The GPUs that ranks of the worker could run on by this backend, or why there are none. Throws CommandError (infrastructure) in one line when
+/// it does not say: a driver may crash or hang whoever asks it.
+GpuListing ask_gpus(const Worker& worker, const std::filesystem::path& backend, SignalWatch& signals,
+                    std::chrono::milliseconds patience = worker_patience);
 
 /// Returns when the worker can read the document; throws CommandError (usage) with what is wrong in it.
 void check_scenario(const Worker& worker, const std::filesystem::path& document, SignalWatch& signals);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -36,10 +37,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-/// Key of the signal descriptor; ranks have their own numbers.
-constexpr std::uint64_t signal_key = ~std::uint64_t{0};
-
-/// Keys from here on belong to what looks at ranks that hang.
+/// Keys from here on belong to what looks at ranks that hang; ranks have their own numbers.
 constexpr std::uint64_t evidence_keys = std::uint64_t{1} << 32;
 
 /// Released ranks leave within milliseconds; the rest are not coming. More of them on few cores take longer to write their last line.
@@ -64,26 +62,63 @@ std::string make_nonce() {
   return text;
 }
 
-class RunningWorld {
+class WatchedWorld final : public RunningWorld {
  public:
-  RunningWorld(const WorldPlan& plan, const WorldDirectory& directory, const WorldLaunch& launch, SignalWatch& signals,
-               const std::optional<LiveView>& view)
-      : plan_(plan),
+  WatchedWorld(RendezvousDirectory rendezvous, const WorldPlan& plan, const WorldDirectory& directory, const WorldLaunch& launch,
+               std::optional<LiveView> view)
+      : rendezvous_(std::move(rendezvous)),
+        plan_(plan),
         directory_(directory),
         launch_(launch),
-        signals_(signals),
-        view_(view),
+        view_(std::move(view)),
         page_(ControlPage::create(plan.rendezvous / "control", plan.size, plan.nonce)),
         clock_(plan, page_, launch.joining),
         processes_(plan, directory, launch, poller_),
-        ranks_(static_cast<std::size_t>(plan.size)) {
+        ranks_(static_cast<std::size_t>(plan.size)),
+        tail_(directory, launch.output_of, plan.size, processes_.are_one(), launch.names_world) {
     for (int rank = 0; rank < plan.size; ++rank) at(rank).ending.rank = rank;
+    start();
+    // Not at once: most worlds are over before anybody could read a line about them.
+    if (view_) next_view_ = Clock::now() + view_->interval;
+    if (!launch_.output_of.empty()) next_tail_ = Clock::now();
   }
 
-  WorldOutcome run() {
-    start();
-    watch();
+  int descriptor() const override { return poller_.descriptor(); }
+
+  Deadline deadline() const override { return std::min({next_check_, next_view_, next_tail_}); }
+
+  bool is_over() const override { return processes_.all_have_ended(); }
+
+  void look() override {
+    const std::vector<std::uint64_t> ready = poller_.wait(Clock::now());
+    note_endings(ready);
+    if (phase_ == Phase::looking) look_on(ready);
+    const Deadline now = Clock::now();
+    if (!is_over() && now >= next_check_) check(now);
+    if (view_ && now >= next_view_) {
+      view_->show(page_);
+      next_view_ = now + view_->interval;
+    }
+    if (now >= next_tail_) {
+      print(tail_.more(false));
+      next_tail_ = now + tail_interval;
+    }
+  }
+
+  void interrupt(const std::string& why) override {
+    if (outcome_.interrupted) {
+      if (phase_ == Phase::leaving) phase_ = Phase::asked;
+      next_check_ = Clock::now();  // asked twice: no grace
+      return;
+    }
+    outcome_.interrupted = true;
+    doom({.culprit = -1, .reason = AbortReason::interrupted, .text = why});
+  }
+
+  WorldOutcome outcome() override {
+    print(tail_.more(true));
     blame_somebody_for_overrun();
+    outcome_.duration = Clock::now() - started_;
     for (RankState& rank : ranks_) outcome_.remains.endings.push_back(std::move(rank.ending));
     outcome_.complete = !is_doomed();
     outcome_.overran = doom_reason_ == AbortReason::deadline;
@@ -107,7 +142,6 @@ class RunningWorld {
   // -- Beginning -------------------------------------------------------------------------------------------------------------------------
 
   void start() {
-    poller_.add(signals_.descriptor(), signal_key);
     if (const auto failure = processes_.start()) return give_up_starting(failure->rank, failure->why);
     clock_.start(Clock::now());
     next_check_ = clock_.look([](int) { return false; }, Clock::now()).next;
@@ -128,30 +162,6 @@ class RunningWorld {
   }
 
   // -- Watching --------------------------------------------------------------------------------------------------------------------------
-
-  void watch() {
-    // Not at once: most worlds are over before anybody could read a line about them.
-    Deadline next_view = view_ ? Clock::now() + view_->interval : Deadline::max();
-    LogTail tail(directory_, launch_.output_of, plan_.size, processes_.are_one());
-    Deadline next_tail = launch_.output_of.empty() ? Deadline::max() : Clock::now();
-    while (!processes_.all_have_ended()) {
-      const std::vector<std::uint64_t> ready = poller_.wait(std::min({next_check_, next_view, next_tail}));
-      note_endings(ready);
-      if (phase_ == Phase::looking) look_on(ready);
-      if (std::find(ready.begin(), ready.end(), signal_key) != ready.end()) note_signal();
-      const Deadline now = Clock::now();
-      if (!processes_.all_have_ended() && now >= next_check_) check(now);
-      if (view_ && now >= next_view) {
-        view_->show(page_);
-        next_view = now + view_->interval;
-      }
-      if (now >= next_tail) {
-        print(tail.more(false));
-        next_tail = now + tail_interval;
-      }
-    }
-    print(tail.more(true));
-  }
 
   void check(Deadline now) {
     switch (phase_) {
@@ -261,19 +271,6 @@ class RunningWorld {
     if (const auto abort = page_.doomed()) {
       doom(*abort);
       self_confessed_ = abort->culprit;
-    }
-  }
-
-  void note_signal() {
-    while (const auto number = signals_.take()) {
-      if (outcome_.interrupted_by != 0) {
-        if (phase_ == Phase::leaving) phase_ = Phase::asked;
-        next_check_ = Clock::now();  // asked twice: no grace
-        continue;
-      }
-      outcome_.interrupted_by = *number;
-      const std::string text = fmt::format("the launcher was interrupted by {}", describe(Exit{.signalled = true, .code = *number}));
-      doom({.culprit = -1, .reason = AbortReason::interrupted, .text = text});
     }
   }
 
@@ -403,7 +400,7 @@ class RunningWorld {
     }
   }
 
-  Ending::How stopped() const { return outcome_.interrupted_by != 0 ? Ending::How::interrupted : Ending::How::stopped; }
+  Ending::How stopped() const { return outcome_.interrupted ? Ending::How::interrupted : Ending::How::stopped; }
 
   void tell_overrun(RankState& rank) const {
     rank.ending.text = rank.overrun.empty() ? "had to be killed: " + doom_text_ : rank.overrun;
@@ -428,18 +425,21 @@ class RunningWorld {
     }
   }
 
+  const Deadline started_ = Clock::now();
+  const RendezvousDirectory rendezvous_;  ///< goes last
   const WorldPlan& plan_;
   const WorldDirectory& directory_;
   const WorldLaunch& launch_;
-  SignalWatch& signals_;
-  const std::optional<LiveView>& view_;
+  const std::optional<LiveView> view_;
   ControlPage page_;
   CaseClock clock_;
   Poller poller_;
   RankProcesses processes_;
   std::vector<RankState> ranks_;
   WorldOutcome outcome_;
+  LogTail tail_;
   Deadline next_check_;
+  Deadline next_view_ = Deadline::max(), next_tail_ = Deadline::max();
   /// A world runs; when it is over, its ranks are released, then asked to end, then killed, and then left behind.
   enum class Phase : std::uint8_t { running, looking, leaving, asked, killed };
   Phase phase_ = Phase::running;
@@ -453,21 +453,17 @@ class RunningWorld {
 
 }  // namespace
 
-WorldOutcome run_world(WorldPlan& plan, const WorldDirectory& directory, const WorldLaunch& launch, SignalWatch& signals,
-                       const std::optional<LiveView>& view) {
-  allow_descriptors(plan.size);
+std::unique_ptr<RunningWorld> start_world(WorldPlan& plan, const WorldDirectory& directory, const WorldLaunch& launch,
+                                          std::optional<LiveView> view) {
   for (const auto& part : {directory.ranks(), directory.logs(), directory.evidence()}) make_directory(part);
   if (plan.trace) make_directory(directory.traces());
-  const RendezvousDirectory rendezvous = RendezvousDirectory::make(plan.size);
+  RendezvousDirectory rendezvous = RendezvousDirectory::make(plan.size);
   plan.nonce = make_nonce();
   plan.rendezvous = rendezvous.path();
   plan.directory = directory.root;
   write_file(directory.plan(), dump_line(plan) + "\n");
 
-  const Deadline started = Clock::now();
-  WorldOutcome outcome = RunningWorld(plan, directory, launch, signals, view).run();
-  outcome.duration = Clock::now() - started;
-  return outcome;
+  return std::make_unique<WatchedWorld>(std::move(rendezvous), plan, directory, launch, std::move(view));
 }
 
 }  // namespace shardproof::launcher

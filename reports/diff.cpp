@@ -92,6 +92,19 @@ std::string word(const std::optional<Verdict>& verdict, bool waived) {
   return fmt::format("{}{}", verdict ? to_string(*verdict) : "none", waived ? " (waived)" : "");
 }
 
+/// Of the machine; what it does not say is none.
+std::string fact_of(const RunHead& head, const std::string& name) {
+  const auto found = head.machine.find(name);
+  return found == head.machine.end() ? "none" : found->second;
+}
+
+/// Whichever of them they are: another one of the same kind makes no difference.
+std::string models_of(const RunHead& head) {
+  std::set<std::string> models;
+  for (const GpuInfo& gpu : head.gpus) models.insert(gpu.name);
+  return models.empty() ? "none" : fmt::format("{}", fmt::join(models, ", "));
+}
+
 bool is_regression(const CaseChange& change) {
   return change.change == Change::new_failure || change.change == Change::removed_case || change.change == Change::newly_skipped ||
          change.change == Change::newly_waived || !change.measurements.empty();
@@ -117,6 +130,9 @@ Diff diff(const Report& before, const Report& after) {
   compare("fault", before.head.fault.empty() ? "none" : before.head.fault, after.head.fault.empty() ? "none" : after.head.fault);
   compare("profile", before.head.profile.empty() ? "none" : before.head.profile, after.head.profile.empty() ? "none" : after.head.profile);
   compare("seed", before.head.seed, after.head.seed);
+  for (const char* fact : {"backend", "cuda_driver", "cuda_runtime", "nccl"})
+    compare(fact, fact_of(before.head, fact), fact_of(after.head, fact));
+  compare("GPUs", models_of(before.head), models_of(after.head));
   compare("partial run", before.head.partial, after.head.partial);
 
   const auto old_cases = by_id(before);

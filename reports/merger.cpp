@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <initializer_list>
+#include <numeric>
 #include <span>
 #include <stdexcept>
+#include <tuple>
 #include <utility>
 
 #include "reports/explanation.hpp"
@@ -72,12 +74,19 @@ void Merger::open_world(const WorldPlan& plan, std::vector<CaseInfo> cases, std:
   positions_.assign(cases.size(), {});
 
   const auto size = static_cast<std::size_t>(std::max(plan.size, 0));
-  const int next = report_.worlds.empty() ? 0 : report_.worlds.back().number + 1;
   auto& world = report_.worlds.emplace_back();
-  world.number = number.value_or(next);
+  world.number = number.value_or(0);  // who has no folder is numbered behind those who have
+  const bool is_planned = plan.planned >= 0 && plan.attempt == 0;
+  places_.push_back({.attempt = plan.attempt,
+                     .planned = is_planned ? plan.planned : -1,
+                     .left = is_planned ? plan.cases.size() : 0,
+                     .first_case = plan.attempt > 0 && !plan.cases.empty() ? plan.cases.front() : std::string(),
+                     .has_folder = number.has_value()});
   world.size = plan.size;
   world.fabric = plan.fabric;
   world.device = plan.device;
+  world.environment = plan.environment;
+  world.unfit_for_timing = plan.unfit_for_timing;
   for (auto& info : cases) {
     auto& result = report_.cases.emplace_back();
     result.info = std::move(info);
@@ -120,6 +129,15 @@ void Merger::open_world(const WorldPlan& plan, std::vector<CaseInfo> cases, std:
     if (is_foreign(ending) && !foreign_world) ending.reset();
   }
   world.explanation = reports::explain(plan_, world.endings, nullptr);
+}
+
+void Merger::skip_world(const WorldPlan& plan, std::vector<CaseInfo> cases) {
+  open_world(plan, std::move(cases), {});
+  for (std::size_t position = 0; position < positions_.size(); ++position) {
+    for (int rank = 0; rank < plan.size; ++rank) set(rank, position, Outcome::skipped, plan.skipped);
+  }
+  next_rank_ = plan.size;  // nobody has evidence of what was not to be
+  close_world();
 }
 
 void Merger::explain(const FlightSnapshot& flight) {
@@ -418,8 +436,35 @@ std::span<const CaseResult> Merger::close_world() {
   return std::span(report_.cases).subspan(first_case_);
 }
 
+void Merger::put_in_order() {
+  std::vector<std::size_t> order(places_.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, [this](std::size_t a, std::size_t b) {
+    const Place &first = places_[a], &second = places_[b];
+    // Of the worlds of one plan, the one with more cases left comes first.
+    return std::tie(first.attempt, first.planned, second.left, first.first_case) <
+           std::tie(second.attempt, second.planned, first.left, second.first_case);
+  });
+  int next = 0;  // number without a folder
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    if (places_[i].has_folder) next = std::max(next, report_.worlds[i].number + 1);
+  }
+  std::vector<WorldResult> worlds;
+  std::vector<int> place_of(order.size());
+  for (const std::size_t old : order) {
+    place_of[old] = static_cast<int>(worlds.size());
+    worlds.push_back(std::move(report_.worlds[old]));
+    if (!places_[old].has_folder) worlds.back().number = next++;
+  }
+  report_.worlds = std::move(worlds);
+  for (CaseResult& result : report_.cases) result.world = place_of[static_cast<std::size_t>(result.world)];
+  places_.clear();
+  std::ranges::stable_sort(report_.cases, {}, &CaseResult::world);
+}
+
 Report Merger::finish() {
   close_world();
+  put_in_order();
   // Stable: repetitions and attempts stay in the order in which worlds and plans have them.
   std::stable_sort(report_.cases.begin(), report_.cases.end(), [](const auto& a, const auto& b) { return a.info.id < b.info.id; });
   std::size_t counts = 0;  // of the case that is looked at, the attempt that does

@@ -15,6 +15,7 @@
 // A sentence about each defect goes to the world.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <span>
 #include <string>
@@ -38,6 +39,9 @@ class Merger {
   /// The next world, and the closing of the one before. `cases` as in WorldRecord; `number`: of its folder, by default the one after the last.
   void open_world(const WorldPlan& plan, std::vector<CaseInfo> cases, std::vector<Ending> endings, std::optional<int> number = {});
 
+  /// A world that `plan` says is skipped: so are its cases, on all ranks, for its reason. No world is open after it.
+  void skip_world(const WorldPlan& plan, std::vector<CaseInfo> cases);
+
   /// Why the open world ended early, by its flight record.
   void explain(const FlightSnapshot& flight);
 
@@ -55,7 +59,8 @@ class Merger {
   /// Closes the open world; its cases, in the order of its plan. Valid until the next call.
   std::span<const CaseResult> close_world();
 
-  /// With the waivers of the head applied. Leaves the merger empty.
+  /// Worlds stand as planned, in whatever order they were added: a world, then those that went on behind it; those that try cases again stand
+  /// last, by attempt and case. With the waivers of the head applied. Leaves the merger empty.
   Report finish();
 
  private:
@@ -76,11 +81,21 @@ class Merger {
   void apply_ending(const RankStream& stream, int rank, std::size_t first_unended, bool is_inside);
   void apply_death(const Ending& ending, int rank, std::size_t first_unended, bool is_inside);
   CaseResult& at(std::size_t position) { return report_.cases[first_case_ + position]; }
+  void put_in_order();
   RankOutcome& outcome_of(int rank, std::size_t position) { return at(position).ranks[static_cast<std::size_t>(rank)]; }
   void set(int rank, std::size_t position, Outcome outcome, std::string reason);
   void defect(int rank, std::string_view sentence);
 
+  /// Where a world belongs among the others.
+  struct Place {
+    int attempt = 0, planned = -1;
+    std::size_t left = 0;  ///< cases from its first one on to the end of the planned world
+    std::string first_case;  ///< of one that tries again
+    bool has_folder = false;
+  };
+
   Report report_;
+  std::vector<Place> places_;  ///< by world, as they were added
   // The open world
   bool is_open_ = false;
   WorldPlan plan_;

@@ -15,6 +15,7 @@
 #include "harness/protocol/case_info.hpp"
 #include "harness/protocol/ending.hpp"
 #include "harness/protocol/events.hpp"
+#include "harness/protocol/gpu_listing.hpp"
 #include "reports/exit_code.hpp"
 #include "reports/verdict.hpp"
 #include "reports/waiver.hpp"
@@ -42,6 +43,7 @@ struct RunHead {
   bool partial = false;              ///< filters, shards or fewer worlds than the profile has
   std::size_t outside_profile = 0;   ///< cases of the worker that its profile leaves out
   std::map<std::string, std::string> machine;      ///< volatile: host, cpu, cores, kernel, driver, …
+  std::vector<GpuInfo> gpus;                       ///< volatile: of the machine, those that ranks might have; none: they run on no GPU
   std::map<std::string, std::string> environment;  ///< volatile: an allow-list of variables
   int repeat = 1;
   Demands demands;
@@ -92,6 +94,8 @@ struct CaseResult {
 struct WorldResult {
   int size = 1;
   std::string fabric, device;
+  std::vector<std::map<std::string, std::string>> environment;  ///< volatile; by rank: what it was told beside the run's environment
+  std::string unfit_for_timing;      ///< why durations say nothing; empty: they do
   std::vector<Ending> endings;
   std::vector<std::string> defects;  ///< missing or corrupt evidence, per sentence
   std::string explanation;           ///< volatile; one sentence: why it ended early (see explanation.hpp)

@@ -17,13 +17,15 @@ using nlohmann::ordered_json;
 
 namespace {
 
-constexpr std::array<std::string_view, 10> volatile_places{
+constexpr std::array<std::string_view, 12> volatile_places{
     "run/id",
     "run/started",
     "run/argv",
     "run/environment",
     "run/git_commit",
     "machine",
+    "worlds/*/number",  // worlds that run side by side begin when others end
+    "worlds/*/environment",  // which GPU is free first
     "worlds/*/endings",  // of ranks that leave because another died, some are stopped first
     "worlds/*/explanation",  // says how long ranks have waited
     "cases/*/duration_ns",
@@ -161,8 +163,11 @@ CaseResult read_case(const ordered_json& json) {
 // -- The rest --
 
 ordered_json json_of(const WorldResult& world) {
-  ordered_json json{
-      {"fabric", world.fabric}, {"device", world.device}, {"ranks", world.size}, {"endings", world.endings}, {"defects", world.defects}};
+  ordered_json json{{"fabric", world.fabric}, {"device", world.device}, {"ranks", world.size}};
+  if (!world.environment.empty()) json["environment"] = world.environment;
+  if (!world.unfit_for_timing.empty()) json["unfit_for_timing"] = world.unfit_for_timing;
+  json["endings"] = world.endings;
+  json["defects"] = world.defects;
   if (!world.explanation.empty()) json["explanation"] = world.explanation;
   return json;
 }
@@ -175,6 +180,11 @@ WorldResult read_world(const ordered_json& json, int place) {
   world.fabric = fields.text("fabric");
   world.device = fields.text("device");
   world.size = fields.integer<int>("ranks");
+  if (fields.has("environment")) {
+    for (const auto& variables : fields.array("environment"))
+      world.environment.push_back(read_text_map(variables, fields.where("environment")));
+  }
+  if (fields.has("unfit_for_timing")) world.unfit_for_timing = fields.text("unfit_for_timing");
   world.endings = fields.list<Ending>("endings");
   world.defects = fields.texts("defects");
   if (fields.has("explanation")) world.explanation = fields.text("explanation");
@@ -300,6 +310,20 @@ Demands read_demands(const ordered_json& json) {
           .require = fields.texts("require")};
 }
 
+ordered_json json_of_machine(const RunHead& head) {
+  ordered_json json = head.machine;
+  if (!head.gpus.empty()) json["gpus"] = head.gpus;
+  return json;
+}
+
+void read_machine(const ordered_json& json, RunHead& head) {
+  ordered_json texts = json;
+  texts.erase("gpus");
+  head.machine = read_text_map(texts, "report: \"machine\"");
+  const Fields fields(json, "report: machine");
+  if (fields.has("gpus")) head.gpus = fields.list<GpuInfo>("gpus");
+}
+
 ordered_json* find(ordered_json& json, const char* key) {
   const auto found = json.find(key);
   return found == json.end() ? nullptr : &*found;
@@ -338,7 +362,7 @@ void to_json(ordered_json& json, const RunHead& head) {
                         {"demands", json_of(head.demands)},
                         {"git_commit", head.git_commit},
                         {"environment", head.environment}}},
-                      {"machine", head.machine},
+                      {"machine", json_of_machine(head)},
                       {"subject", {{"name", head.subject}, {"version", head.subject_version}, {"fault", text_or_null(head.fault)}}},
                       {"profile", head.profile},
                       {"waivers", head.waivers}};
@@ -359,7 +383,7 @@ void from_json(const ordered_json& json, RunHead& head) {
   if (run.has("demands")) head.demands = read_demands(run.object("demands"));
   head.git_commit = run.text("git_commit");
   head.environment = run.text_map("environment");
-  head.machine = fields.text_map("machine");
+  read_machine(fields.object("machine"), head);
   const Fields subject(fields.object("subject"), "report: subject");
   head.subject = subject.text("name");
   head.subject_version = subject.text("version");

@@ -142,9 +142,15 @@ std::string play_again(const std::vector<std::string>& argv) {
   return printable(command);
 }
 
-/// Those of `options` that were given, as they were given.
-std::string with_options(std::string command, const std::vector<std::string>& argv, std::initializer_list<std::string_view> options) {
+/// What a world of GPUs is made of.
+constexpr std::array<std::string_view, 3> device_options{"--device", "--backend", "--gpus"};
+constexpr std::string_view share_flag = "--share-gpus";
+
+/// Those of `options` that were given, and what was said of the device, as they were given.
+std::string with_options(std::string command, const std::vector<std::string>& argv, std::vector<std::string_view> options) {
+  options.insert(options.end(), device_options.begin(), device_options.end());
   for (std::size_t i = 0; i < argv.size(); ++i) {
+    if (argv[i] == share_flag) command += fmt::format(" {}", share_flag);
     for (const auto option : options) {
       if (argv[i] == option && i + 1 < argv.size()) command += fmt::format(" {} {}", option, shell_word(argv[i + 1]));
       if (argv[i].size() > option.size() && argv[i].starts_with(option) && argv[i][option.size()] == '=')
@@ -160,7 +166,7 @@ std::string again(const CaseResult& result, const Report& report) {
   const auto& argv = report.head.argv;
   if (argv.size() > 1 && argv[1] == "play") return play_again(argv);
   return with_options(fmt::format("{} run {} --seed {}", program(argv), shell_word(result.info.id), report.head.seed), argv,
-                      {"--worker", "--subject", "--device", "--fabric", "--scheduler", "--fault", "--timeout"});
+                      {"--worker", "--subject", "--fabric", "--scheduler", "--fault", "--timeout"});
 }
 
 /// How what the case played is played alone.
@@ -196,6 +202,7 @@ std::string world_text(const Report& report) {
       text += fmt::format("{}{} {}", separator, count, to_string(verdict));
       separator = ", ";
     }
+    if (!world.unfit_for_timing.empty()) text += fmt::format("; unfit for timing: {}", printable(world.unfit_for_timing));
     text += '\n';
   }
   return text;

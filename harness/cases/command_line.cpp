@@ -46,6 +46,10 @@ CommandLine parse_command_line(std::span<const std::string_view> arguments, std:
       if (arguments.size() > 2) throw UsageError("--check-scenario stands alone, with the document");
       line.mode = CommandLine::Mode::check_scenario;
       line.scenario = *scenario;
+    } else if (const auto backend = value_of("--list-gpus", arguments, at)) {
+      if (arguments.size() > 2) throw UsageError("--list-gpus stands alone, with the backend");
+      line.mode = CommandLine::Mode::list_gpus;
+      line.backend = *backend;
     } else if (const auto directory = value_of("--run-dir", arguments, at)) {
       if (directory->empty()) throw UsageError("--run-dir needs a directory");
       line.mode = CommandLine::Mode::foreign;
@@ -89,6 +93,7 @@ or a [tag].
 
   {0} --list-json                               the cases as JSON, for launchers
   {0} --check-scenario FILE                     whether a document can be played, for launchers
+  {0} --list-gpus BACKEND                       the GPUs that a backend reaches as JSON, for launchers
 )",
                      program);
 }

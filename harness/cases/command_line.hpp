@@ -18,9 +18,10 @@ class UsageError : public std::runtime_error {
 };
 
 struct CommandLine {
-  enum class Mode : std::uint8_t { none, help, list, check_scenario, foreign };
+  enum class Mode : std::uint8_t { none, help, list, check_scenario, list_gpus, foreign };
   Mode mode = Mode::none;
   std::filesystem::path scenario;  ///< to be checked
+  std::filesystem::path backend;   ///< whose GPUs are to be listed
   // Of a rank under somebody else's launcher:
   std::filesystem::path run_directory;
   std::vector<std::string> filters;

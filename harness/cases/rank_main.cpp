@@ -25,6 +25,8 @@
 #include "harness/cases/rank_threads.hpp"
 #include "harness/cases/ranked_test_case.hpp"
 #include "harness/cases/thread_runs.hpp"
+#include "harness/device/cuda/gpu_listing.hpp"
+#include "harness/device/cuda/vendor_module.hpp"
 #include "harness/protocol/digest.hpp"
 #include "harness/protocol/ending.hpp"
 #include "harness/protocol/environment.hpp"
@@ -197,6 +199,19 @@ int answer_about(const std::filesystem::path& scenario) {
   }
 }
 
+GpuListing gpus_of(const std::filesystem::path& backend) {
+  try {
+    return cuda::list_gpus(cuda::load_vendor(backend));
+  } catch (const std::exception& error) {
+    return {.why_none = error.what()};
+  }
+}
+
+int answer_about_gpus(const std::filesystem::path& backend) {
+  fmt::print("{}\n", dump_line(gpus_of(backend)));
+  return std::fflush(stdout) == 0 ? rank_left : rank_usage;
+}
+
 int run(std::span<char*> argv, const Program& program) {
   const std::vector<std::string_view> arguments(argv.begin() + std::min<std::ptrdiff_t>(1, std::ssize(argv)), argv.end());
   const std::string name = argv.empty() ? "program" : argv[0];
@@ -206,6 +221,7 @@ int run(std::span<char*> argv, const Program& program) {
     return rank_left;
   }
   if (line.mode != CommandLine::Mode::foreign) tie_life_to_launcher();
+  if (line.mode == CommandLine::Mode::list_gpus) return answer_about_gpus(line.backend);
   BoundCases bound = bind_cases(declared_cases());
   if (const std::string plain = CatchRun::plain_test_case(); !plain.empty()) {
     bound.problems.push_back(plain +

@@ -33,6 +33,9 @@ void to_json(nlohmann::ordered_json& json, const WorldPlan& plan) {
     nlohmann::ordered_json& timeouts = json["timeouts_ms"] = nlohmann::ordered_json::object();
     for (const auto& [id, time] : plan.timeouts) timeouts[id] = time.count();
   }
+  if (!plan.environment.empty()) json["environment"] = plan.environment;
+  if (!plan.unfit_for_timing.empty()) json["unfit_for_timing"] = plan.unfit_for_timing;
+  if (!plan.skipped.empty()) json["skipped"] = plan.skipped;
   if (!plan.backend.empty()) json["backend"] = plan.backend.string();
   if (plan.fabric == thread_fabric) json["scheduler"] = to_string(plan.scheduler);
   if (!plan.scenario.empty()) json["scenario"] = plan.scenario.string();
@@ -67,6 +70,12 @@ void from_json(const nlohmann::ordered_json& json, WorldPlan& plan) {
     plan.continues = {.world = continues.integer<int>("world"), .from = continues.integer<std::uint64_t>("from")};
   }
   if (fields.has("attempt")) plan.attempt = fields.integer<int>("attempt");
+  if (fields.has("environment")) {
+    for (const auto& variables : fields.array("environment"))
+      plan.environment.push_back(read_text_map(variables, fields.where("environment")));
+  }
+  if (fields.has("unfit_for_timing")) plan.unfit_for_timing = fields.text("unfit_for_timing");
+  if (fields.has("skipped")) plan.skipped = fields.text("skipped");
   if (fields.has("backend")) plan.backend = fields.text("backend");
   if (fields.has("scheduler")) plan.scheduler = read_enum(fields, "scheduler", Scheduler::free);
   if (fields.has("scenario")) plan.scenario = fields.text("scenario");

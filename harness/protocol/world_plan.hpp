@@ -56,6 +56,10 @@ struct WorldPlan {
   std::vector<std::string> cases;     ///< ids in the order to run; a repeated case stands several times
   std::chrono::milliseconds case_timeout{60'000};
   std::map<std::string, std::chrono::milliseconds> timeouts;  ///< of cases that have one of their own, by id
+  /// By rank: what its process is told beside what the launcher itself was told; empty: nothing.
+  std::vector<std::map<std::string, std::string>> environment;
+  std::string unfit_for_timing;       ///< why durations of this world say nothing; empty: they do
+  std::string skipped;                ///< why none of its cases can be run here; empty: they can
   bool trace = false;                 ///< write each case's recorded facts to `traces/`
   int planned = -1;                   ///< which of the run's planned worlds this is, or continues; -1: none of them
   std::optional<Continuation> continues;

@@ -34,7 +34,7 @@ TEST_CASE("lines of logs are told once, whole, behind their rank, and what has n
   const WorldDirectory world{directory.path()};
   std::filesystem::create_directories(world.logs());
   const auto append = [](const std::filesystem::path& file, const std::string& text) { std::ofstream(file, std::ios::app) << text; };
-  LogTail tail(world, {1, 0, 7}, 2, false);
+  LogTail tail(world, {1, 0, 7}, 2, false, false);
   CHECK(tail.more(false).empty());
   append(world.standard_error(0), "one\ntw");
   append(world.standard_output(1), "\nthree\n");
@@ -46,8 +46,11 @@ TEST_CASE("lines of logs are told once, whole, behind their rank, and what has n
   CHECK(tail.more(true) == "[rank 1] the last\n");
   CHECK(tail.more(true).empty());
 
-  LogTail shared(world, {1}, 2, true);
+  LogTail shared(world, {1}, 2, true, false);
   CHECK(shared.more(true) == "[all ranks] one\n[all ranks] two\n");
+  const std::string number = directory.path().filename().string();
+  CHECK(LogTail(world, {1}, 2, false, true).more(true) ==
+        "[world " + number + ", rank 1] \n[world " + number + ", rank 1] three\n[world " + number + ", rank 1] the last\n");
 }
 
 TEST_CASE("the output of chosen ranks is shown, and of no other") {

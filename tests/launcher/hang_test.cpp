@@ -7,6 +7,7 @@
 #include "launcher/evidence.hpp"
 #include "launcher/world.hpp"
 #include "tests/launcher/command.hpp"
+#include "tests/launcher/one_world.hpp"
 
 using namespace shardproof;
 using namespace shardproof::launcher;
@@ -107,11 +108,10 @@ TEST_CASE("a case has its own time, which the command line overrides") {
 
 TEST_CASE("a rank that does not end after its last case costs no result, and is told") {
   TemporaryDirectory directory;
-  SignalWatch signals;
   WorldPlan plan{.size = 2, .subject = "", .cases = {"good/stays[W=2]"}};
   const WorldLaunch launch{
       .worker = trouble_program(), .environment = {"PATH=/usr/bin:/bin", "TROUBLE=never leaves"}, .joining = 700ms, .notice = {}};
-  const WorldOutcome outcome = run_world(plan, {directory / "world"}, launch, signals, std::nullopt);
+  const WorldOutcome outcome = run_world(plan, {directory / "world"}, launch);
   CHECK_FALSE(outcome.complete);
   CHECK(outcome.remains.endings.at(1).how == Ending::How::overran);
   CHECK_THAT(outcome.remains.endings.at(1).text, ContainsSubstring("has been after its last case for more than 0.7 s"));

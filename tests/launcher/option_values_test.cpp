@@ -34,6 +34,21 @@ TEST_CASE("what is no number in range is repeated, with the range") {
   CHECK(refusal([] { whole_number("--repeat", "1001", 1, 1000); }) == "--repeat 1001: a whole number from 1 to 1000");
 }
 
+TEST_CASE("GPUs are given as a number, or by index or uuid") {
+  const auto refused = [](const std::string& text) { return refusal([&] { gpu_choice(text); }); };
+  CHECK(gpu_choice("4").count == 4);
+  CHECK(gpu_choice("4").names.empty());
+  CHECK(gpu_choice("0,2").names == std::vector<std::string>{"0", "2"});
+  CHECK(gpu_choice("2,").names == std::vector<std::string>{"2"});
+  CHECK(gpu_choice("GPU-8a1f").names == std::vector<std::string>{"GPU-8a1f"});
+  CHECK_FALSE(gpu_choice("GPU-8a1f,1").count);
+  for (const char* text : {"0", "-1", ",", ",2", "1,,2", "1,2,,", "1,-2"}) {
+    CHECK(refused(text) == "--gpus " + std::string(text) +
+                               ": how many, as 4, or which, as 0,2 or GPU-8a1f by their uuids; the one with index 2 alone is `2,`");
+  }
+  CHECK(refused("").starts_with("--gpus '': how many"));
+}
+
 TEST_CASE("world sizes are given together or one by one") {
   CHECK(world_sizes(std::vector<std::string>{"2,4", "8"}) == std::vector{2, 4, 8});
   CHECK(world_sizes({}).empty());

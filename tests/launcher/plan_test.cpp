@@ -135,6 +135,23 @@ TEST_CASE("ranks that take turns share one core, and their cases have the time f
   CHECK(time_of("thread", Scheduler::seeded) == std::chrono::seconds(240));
 }
 
+TEST_CASE("worlds side by side share cores, and their cases have the time for that") {
+  const auto time_of = [](const std::string& fabric, int cores, int jobs) {
+    const PlanOptions options = with([&](auto& o) {
+      o.fabric = fabric;
+      o.cores = cores;
+      o.jobs = jobs;
+    });
+    return world_of(listing(), options, 4).case_timeout;
+  };
+  CHECK(time_of("shm", 8, 2) == std::chrono::seconds(60));
+  CHECK(time_of("shm", 8, 3) == std::chrono::seconds(120));
+  CHECK(time_of("shm", 0, 3) == std::chrono::seconds(60));
+  CHECK(time_of("thread", 2, 2) == std::chrono::seconds(240));  // a world takes turns on one core
+  CHECK(time_of("thread", 2, 4) == std::chrono::seconds(480));
+  CHECK(time_of("thread", 0, 4) == std::chrono::seconds(240));
+}
+
 TEST_CASE("a worker without subjects is not asked for one") {
   Listing plain = listing();
   plain.subjects.clear();

@@ -14,7 +14,7 @@ namespace {
 
 using Ids = std::vector<std::string>;
 
-Listing listing() {
+Listing profiled_listing() {
   Listing result;
   result.profiles = {{.name = "wide", .text = "no slow ones", .without_tags = {"slow"}},
                      {.name = "alone", .text = "one rank", .most_ranks = 1},
@@ -52,19 +52,19 @@ std::string refusal(Listing of, const std::string& profile, const Ids& filters =
 }  // namespace
 
 TEST_CASE("a profile leaves its cases; without a name it is the worker's first") {
-  Listing all = listing();
+  Listing all = profiled_listing();
   const ChosenProfile wide = keep_profile(all, "", {});
   CHECK(wide.name == "wide");
   CHECK(wide.outside == 2);
   CHECK(ids(all) == Ids{"a/quick[W=1]", "a/quick[W=2]"});
 
-  Listing other = listing();
+  Listing other = profiled_listing();
   CHECK(keep_profile(other, "alone", Ids{"b"}).outside == 2);
   CHECK(ids(other) == Ids{"a/quick[W=1]", "b/slow[W=1]"});
 }
 
 TEST_CASE("a worker without profiles has all of its cases") {
-  Listing plain = listing();
+  Listing plain = profiled_listing();
   plain.profiles.clear();
   CHECK(keep_profile(plain, "", {}).name.empty());
   CHECK(plain.cases.size() == 4);
@@ -72,12 +72,12 @@ TEST_CASE("a worker without profiles has all of its cases") {
 }
 
 TEST_CASE("what a profile does not have is said") {
-  CHECK(refusal(listing(), "wild") == "unknown profile 'wild'; known: wide, alone, huge");
-  CHECK(refusal(listing(), "huge") == "profile 'huge' has no case of this worker (`shardproof list --profiles`)");
-  CHECK(refusal(listing(), "wide", {"a", "b"}) ==
+  CHECK(refusal(profiled_listing(), "wild") == "unknown profile 'wild'; known: wide, alone, huge");
+  CHECK(refusal(profiled_listing(), "huge") == "profile 'huge' has no case of this worker (`shardproof list --profiles`)");
+  CHECK(refusal(profiled_listing(), "wide", {"a", "b"}) ==
         "'b' matches no case of profile 'wide', but some outside of it (`shardproof list --profiles`)");
-  CHECK(refusal(listing(), "wide", {"c"}) == "accepted");  // no case at all: whoever selects says so
-  Listing none = listing();
+  CHECK(refusal(profiled_listing(), "wide", {"c"}) == "accepted");  // no case at all: whoever selects says so
+  Listing none = profiled_listing();
   none.cases.clear();
   CHECK(refusal(none, "wide") == "accepted");
 }

@@ -75,13 +75,30 @@ TEST_CASE("progress is followed over worlds") {
   CHECK(seen.running == "a/two");
   CHECK(seen.slowest == "a/two");
 
-  tracker.world_ended(2, 1);
+  tracker.world_ended(plan, 2, 1);
   ControlPage next = ControlPage::anonymous(2);
   seen = tracker.look(plan, next);
   CHECK(seen.done == 2);
   CHECK(seen.failed == 1);
   CHECK(seen.running.empty());
   CHECK(seen.total == 5);
+}
+
+TEST_CASE("of worlds that run side by side, progress is that of all, and what has run for longest is told") {
+  ProgressTracker tracker(6);
+  ControlPage page = ControlPage::anonymous(1), other_page = ControlPage::anonymous(1);
+  const WorldPlan plan{.size = 1, .cases = {"a/one", "a/two"}}, other{.size = 1, .cases = {"b/one", "b/two", "b/three"}};
+  page.report(0, {.cases_ended = 1, .cases_failed = 1, .position = 1, .case_started_ns = 9});
+  other_page.report(0, {.cases_ended = 2, .cases_failed = 0, .position = 2, .case_started_ns = 5});
+  tracker.look(plan, page);
+  RunProgress seen = tracker.look(other, other_page);
+  CHECK(seen.done == 3);
+  CHECK(seen.failed == 1);
+  CHECK(seen.running == "b/three");
+  tracker.world_ended(other, 3, 0);
+  seen = tracker.look(plan, page);
+  CHECK(seen.done == 4);
+  CHECK(seen.running == "a/two");
 }
 
 TEST_CASE("a position that the plan does not have is nobody's case") {

@@ -7,6 +7,7 @@
 #include "launcher/launcher.hpp"
 #include "launcher/world.hpp"
 #include "tests/launcher/command.hpp"
+#include "tests/launcher/one_world.hpp"
 
 using namespace shardproof;
 using namespace shardproof::launcher;
@@ -23,14 +24,13 @@ struct Watched {
 };
 
 Watched watch(const TemporaryDirectory& directory, std::vector<std::string> cases, const WorldLaunch& launch) {
-  SignalWatch signals;
   Watched watched;
   watched.plan.size = 2;
   watched.plan.subject.clear();
   watched.plan.cases = std::move(cases);
   watched.plan.case_timeout = 1000s;
   const LiveView view{.interval = 10ms, .show = [&](const ControlPage& page) { watched.looks += page.world_size() == 2 ? 1 : 0; }};
-  watched.outcome = run_world(watched.plan, {directory / "world"}, launch, signals, view);
+  watched.outcome = run_world(watched.plan, {directory / "world"}, launch, view);
   return watched;
 }
 

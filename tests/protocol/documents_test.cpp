@@ -7,6 +7,7 @@
 
 #include "harness/protocol/case_info.hpp"
 #include "harness/protocol/ending.hpp"
+#include "harness/protocol/gpu_listing.hpp"
 #include "harness/protocol/world_plan.hpp"
 
 namespace shardproof {
@@ -41,6 +42,25 @@ WorldPlan plan() {
   p.case_timeout = std::chrono::milliseconds(1500);
   p.trace = true;
   return p;
+}
+
+GpuListing gpus() {
+  GpuListing all;
+  all.backend = "CUDA";
+  all.driver = all.runtime = 13000;
+  all.nccl = 22809;
+  GpuInfo gpu;
+  gpu.uuid = "GPU-1";
+  gpu.name = "model";
+  gpu.bus_id = "0000:17:00.0";
+  gpu.memory_bytes = std::uint64_t{1} << 40;
+  gpu.compute_major = 9;
+  gpu.multiprocessors = 132;
+  gpu.clock_khz = 1'980'000;
+  all.gpus = {gpu, gpu};
+  all.gpus[1].index = 1;
+  all.gpus[1].uuid = "GPU-2";
+  return all;
 }
 
 /// Takes away or spoils every field of a document in turn and hands the rest to `read`, which must refuse it and name the field.
@@ -149,6 +169,54 @@ TEST_CASE("a plan names a scheduler where its ranks are threads, and only a know
   CHECK(json.get<WorldPlan>().scheduler == Scheduler::free);
   json["scheduler"] = "lucky";
   CHECK_THROWS_WITH(json.get<WorldPlan>(), ContainsSubstring("scheduler") && ContainsSubstring("lucky"));
+}
+
+TEST_CASE("a plan says what its ranks are told, and why it is skipped or says nothing of time, where it does") {
+  for (const char* field : {"environment", "unfit_for_timing", "skipped"}) CHECK_FALSE(ordered_json(plan()).contains(field));
+  WorldPlan told = plan();
+  told.environment = {{{"A", "1"}}, {{"A", "2"}}};
+  told.unfit_for_timing = "shared";
+  told.skipped = "too large";
+  const ordered_json json = told;
+  const auto back = json.get<WorldPlan>();
+  CHECK(back.environment == told.environment);
+  CHECK(back.unfit_for_timing == "shared");
+  CHECK(back.skipped == "too large");
+  for (const char* field : {"environment", "unfit_for_timing", "skipped"}) {
+    auto spoiled = json;
+    spoiled[field] = 7;
+    CHECK_THROWS_WITH(spoiled.get<WorldPlan>(), ContainsSubstring(std::string("\"") + field + "\""));
+  }
+}
+
+TEST_CASE("a list of GPUs survives the way through JSON and a spoiled one is refused") {
+  const ordered_json json = gpus();
+  CHECK(json.get<GpuListing>() == gpus());
+  refuses_every_spoiled_field<GpuListing>(json);
+  refuses_every_spoiled_field<GpuInfo>(json["gpus"][0]);
+  const auto refused = [&](const auto& spoil, const char* why) {
+    auto spoiled = json;
+    spoil(spoiled);
+    CHECK_THROWS_WITH(spoiled.get<GpuListing>(), ContainsSubstring(why));
+  };
+  refused([](auto& spoiled) { spoiled["protocol"] = 2; }, "\"protocol\": expected 1, found 2");
+  refused([](auto& spoiled) { spoiled["gpus"] = ordered_json::array(); }, "why there are none");
+  refused([](auto& spoiled) { spoiled["why_none"] = "both"; }, "why there are none");
+  refused([](auto& spoiled) { spoiled["gpus"][1]["uuid"] = "GPU-1"; }, "two of them are GPU-1");
+  for (const char* uuid : {"", "GPU-1,GPU-2", "GPU 1", "GPU-1\n"})
+    refused([&](auto& spoiled) { spoiled["gpus"][1]["uuid"] = uuid; }, "without blanks and commas");
+  for (const char* field : {"index", "compute_major", "compute_minor", "multiprocessors", "clock_khz", "memory_clock_khz"})
+    refused([&](auto& spoiled) { spoiled["gpus"][0][field] = -1; }, field);
+  GpuListing none;
+  none.why_none = "no driver";
+  CHECK(ordered_json(none).get<GpuListing>() == none);
+}
+
+TEST_CASE("versions are told as the libraries' users know them") {
+  CHECK(cuda_version_text(13000) == "13.0");
+  CHECK(cuda_version_text(12040) == "12.4");
+  CHECK(nccl_version_text(22809) == "2.28.9");
+  CHECK(nccl_version_text(23003) == "2.30.3");
 }
 
 TEST_CASE("every way of ending survives the way through JSON") {

@@ -32,9 +32,12 @@ FREE = {"environment", "machine", "params", "measurements"}
 
 
 def is_optional(place):
-    if place[-1] in ("attempt", "explanation", "is_cause", "number", "skipped_by", "superseded", "waiver"):
+    if place[-1] in ("attempt", "environment", "explanation", "gpus", "is_cause", "number", "skipped_by", "superseded", "unfit_for_timing", "waiver") and \
+            place != ("run", "environment"):
         return True
     if len(place) > 1 and place[-2] == "when":
+        return True
+    if len(place) > 2 and place[-3] == "environment":  # of a rank
         return True
     return (len(place) > 1 and place[-2] in FREE) or place[-1] == "reason" and place[-3] == "ranks"
 
@@ -50,7 +53,7 @@ def spoiled(document):
             other = copy.deepcopy(document)
             del at(other, place[:-1])[place[-1]]
             yield f"{place}: left out", other
-        if isinstance(value, dict) and place[-1] not in FREE:
+        if isinstance(value, dict) and place[-1] not in FREE and place[-2:-1] != ("environment",):
             other = copy.deepcopy(document)
             at(other, place)["new_field"] = 1
             yield f"{place}: a new field", other

@@ -91,6 +91,18 @@ TEST_CASE("another profile is a reason to differ") {
   auto before = report_of({}), after = report_of({});
   after.head.profile = "core";
   CHECK(diff(before, after).context == std::vector<std::string>{"profile: none -> core"});
+  after.head.profile.clear();
+  before.head.machine = {{"host", "here"}, {"nccl", "2.28.9"}};
+  after.head.machine = {{"host", "there"}, {"nccl", "2.30.3"}, {"cuda_driver", "13.0"}};
+  GpuInfo gpu;
+  gpu.uuid = "GPU-1";
+  gpu.name = "model A";
+  before.head.gpus = {gpu};
+  gpu.uuid = "GPU-2";
+  after.head.gpus = {gpu};
+  CHECK(diff(before, after).context == std::vector<std::string>{"cuda_driver: none -> 13.0", "nccl: 2.28.9 -> 2.30.3"});
+  after.head.gpus[0].name = "model B";
+  CHECK(diff(before, after).context.back() == "GPUs: model A -> model B");
 }
 
 TEST_CASE("cases that come and go") {

@@ -4,6 +4,7 @@
 #include <catch2/matchers/catch_matchers_vector.hpp>
 #include <csignal>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <stdexcept>
 
 #include "tests/reports/streams.hpp"
@@ -652,6 +653,72 @@ TEST_CASE("a merger refuses to be used out of order") {
   CHECK_THROWS_AS(merger.add({}), std::logic_error);
   CHECK(merger.finish().cases.at(0).verdict == Verdict::passed);
   CHECK(merger.finish().cases.empty());
+}
+
+TEST_CASE("worlds stand as planned, in whatever order they ended") {
+  const auto planned = [](int place, std::vector<std::string> names) {
+    WorldOnPaper world(2, std::move(names));
+    world.plan.planned = place;
+    return world;
+  };
+  const auto again = [](int attempt, const std::string& name) {
+    WorldOnPaper world(2, {name});
+    world.plan.attempt = attempt;
+    return world;
+  };
+  const std::vector<WorldOnPaper> in_order{planned(0, {"a/one", "a/two", "a/three"}),
+                                           planned(0, {"a/three"}),
+                                           planned(1, {"b/one", "a/one"}),
+                                           again(1, "a/two"),
+                                           again(1, "b/one"),
+                                           again(2, "a/two")};
+  const auto merged = [&](const std::vector<std::size_t>& order) {
+    Merger merger({});
+    for (const std::size_t i : order) {
+      const WorldRecord world = in_order[i].record();
+      merger.open_world(world.plan, world.cases, world.endings);
+      for (const RankStream& stream : world.streams) merger.add(stream);
+      if (i == 0) merger.keep(2);
+      merger.close_world();
+    }
+    return to_json(merger.finish()).dump();
+  };
+  const std::string expected = merged({0, 1, 2, 3, 4, 5});
+  CHECK(merged({2, 0, 4, 1, 3, 5}) == expected);
+  CHECK(merged({5, 4, 3, 2, 1, 0}) == expected);
+}
+
+TEST_CASE("a world without a folder is numbered behind those that have one") {
+  Merger merger({});
+  for (const int place : {2, 0, 1}) {
+    WorldOnPaper paper(1, {"a/" + std::to_string(place)});
+    paper.plan.planned = place;
+    const WorldRecord world = paper.record();
+    merger.open_world(world.plan, world.cases, world.endings, place == 0 ? std::nullopt : std::optional(place == 1 ? 4 : 0));
+    merger.add(world.streams.front());
+  }
+  const Report report = merger.finish();
+  REQUIRE(report.worlds.size() == 3);
+  CHECK(report.worlds[0].number == 5);
+  CHECK(report.worlds[1].number == 4);
+  CHECK(report.worlds[2].number == 0);
+  CHECK(report.cases[2].world == 2);
+}
+
+TEST_CASE("a world that is skipped skips its cases on all ranks, and is no defect") {
+  WorldOnPaper paper(2, {"a/one", "a/two"});
+  paper.plan.skipped = "too few GPUs";
+  Merger merger({});
+  merger.skip_world(paper.plan, paper.cases);
+  const Report report = merger.finish();
+  REQUIRE(report.cases.size() == 2);
+  CHECK(report.cases[0].verdict == Verdict::skipped);
+  CHECK(report.cases[1].reasons.at(1) == "too few GPUs");
+  CHECK(skip_reason(report.cases[0]) == "too few GPUs");
+  CHECK(report.cases[0].skipped_by == -1);
+  CHECK(report.worlds.at(0).endings.empty());
+  CHECK(report.worlds.at(0).defects.empty());
+  CHECK(exit_code(report) == all_passed);
 }
 
 }  // namespace

@@ -137,6 +137,28 @@ TEST_CASE("a world whose folder has another number than its place survives with 
   CHECK_THROWS_AS(from_json(negative), std::invalid_argument);
 }
 
+TEST_CASE("GPUs, what ranks were told of them, and what is unfit for timing survive, and spoiled ones are refused") {
+  const auto report = sample_report();
+  const auto json = to_json(report);
+  const auto back = from_json(json);
+  CHECK(back.head.gpus == report.head.gpus);
+  CHECK(back.head.machine == report.head.machine);
+  CHECK(back.worlds[1].environment == report.worlds[1].environment);
+  CHECK(back.worlds[1].unfit_for_timing == "2 ranks share 1 GPU");
+  CHECK_FALSE(json["worlds"][0].contains("unfit_for_timing"));
+  CHECK_FALSE(json["worlds"][0].contains("environment"));
+  CHECK_FALSE(to_json(Report{})["machine"].contains("gpus"));
+  auto spoiled = json;
+  spoiled["machine"]["gpus"][0].erase("uuid");
+  CHECK_THROWS_WITH(from_json(spoiled), ContainsSubstring("\"uuid\""));
+  spoiled = json;
+  spoiled["machine"]["host"] = 7;
+  CHECK_THROWS_WITH(from_json(spoiled), ContainsSubstring("machine"));
+  spoiled = json;
+  spoiled["worlds"][1]["environment"][0] = "GPU-77";
+  CHECK_THROWS_WITH(from_json(spoiled), ContainsSubstring("worlds[1]") && ContainsSubstring("environment"));
+}
+
 TEST_CASE("a report without cases survives too") {
   Report report;
   CHECK(written(read(written(report))) == written(report));
@@ -287,7 +309,12 @@ TEST_CASE("whatever is volatile may change and the stable part does not") {
   other.head.git_commit = "ffff";
   other.head.machine = {{"host", "other"}};
   other.head.environment.clear();
-  for (auto& world : other.worlds) world.endings.clear();
+  other.head.gpus.clear();
+  for (auto& world : other.worlds) {
+    world.endings.clear();
+    world.environment = {{{"CUDA_VISIBLE_DEVICES", "GPU-77"}}};
+    world.number += 5;
+  }
   for (auto& result : other.cases) {
     result.duration_ns += 17;
     for (auto& failure : result.failures) failure.assertion.monotonic_ns = 1'000'000 - failure.assertion.monotonic_ns;

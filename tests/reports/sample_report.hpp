@@ -19,6 +19,11 @@ inline Report sample_report() {
   head.subject = "fully_shard";
   head.subject_version = "1";
   head.machine = {{"cpu", "some cpu"}, {"host", "node-1"}};
+  GpuInfo gpu;
+  gpu.uuid = "GPU-8a1f";
+  gpu.name = "model";
+  gpu.bus_id = "0000:17:00.0";
+  head.gpus = {gpu};
   head.environment = {{"OMP_NUM_THREADS", "1"}};
   head.repeat = 2;
   head.profile = "core";
@@ -78,7 +83,10 @@ inline Report sample_report() {
   second.ending(1) = {1, Ending::How::signalled, SIGKILL, 1, "SIGKILL"};
 
   const std::vector<WorldRecord> worlds{first.record(), second.record()};
-  return merge(std::move(head), worlds);
+  Report report = merge(std::move(head), worlds);
+  report.worlds[1].environment = {{{"CUDA_VISIBLE_DEVICES", "GPU-8a1f"}}, {{"CUDA_VISIBLE_DEVICES", "GPU-8a1f"}}};
+  report.worlds[1].unfit_for_timing = "2 ranks share 1 GPU";
+  return report;
 }
 
 }  // namespace shardproof::reports::testing

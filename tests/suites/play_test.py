@@ -44,6 +44,18 @@ class Play(unittest.TestCase):
         serial = self.totals(self.overlap, 2)
         self.assertEqual((serial["forward"], serial["forward_backward"]), (105 * MS, 315 * MS))
 
+    def test_gpus_that_the_cpu_stands_for_take_the_same_times(self):
+        on_gpus = ("--device", "cuda", "--backend", CPU_BACKEND)
+        for ranks in (1, 2):
+            simulated = json.loads(self.play(self.overlap, "--ranks", ranks, "--json").stdout)
+            played = json.loads(self.play(self.overlap, "--ranks", ranks, "--json", *on_gpus).stdout)
+            self.assertEqual(played["totals_ns"], simulated["totals_ns"])
+        refused = self.play(self.overlap, "--ranks", 4, "--gpus", 2, *on_gpus, expect=2)
+        self.assertIn("a world of 4 ranks needs 4 GPUs, one for each, and may use 2", refused.stderr)
+        self.play(self.overlap, "--ranks", 2, "--gpus", 1, "--share-gpus", "--out", "kept", *on_gpus)
+        report = json.loads((self.folder / "kept/report.json").read_text(encoding="utf-8"))
+        self.assertEqual(report["worlds"][0]["unfit_for_timing"], "2 ranks share 1 GPU")
+
     def test_an_event_saves_the_wait_for_the_optimizer(self):
         scenario = json.loads((ROOT / "docs/scenarios/optimizer_event.json").read_text(encoding="utf-8"))
         self.assertEqual(self.totals(scenario, 2)["total"], 385 * MS)
@@ -150,4 +162,5 @@ class Play(unittest.TestCase):
 
 if __name__ == "__main__":
     LAUNCHER, ROOT = sys.argv[1], pathlib.Path(sys.argv[2])
+    CPU_BACKEND = pathlib.Path(LAUNCHER).parents[1] / "lib/libshardproof_cpu_vendor.so"
     unittest.main(argv=[sys.argv[0], *sys.argv[3:]])

@@ -214,6 +214,11 @@ class Reports(unittest.TestCase):
         threads = self.run_suite("threads", "--ranks", "2", "--fault", "one_stream", "--fabric", "thread", expect=1)
         self.assertEqual(processes["summary"], threads["summary"])
 
+    def test_worlds_side_by_side_make_the_same_report(self):
+        self.run_suite("one", "overlap")
+        self.run_suite("three", "overlap", "--jobs", "3")
+        self.assertEqual(shardproof("stable", self.out / "one"), shardproof("stable", self.out / "three"))
+
     def test_a_fault_is_a_difference(self):
         self.run_suite("right", "overlap/training_overlap", "--ranks", "2")
         self.run_suite("broken", "overlap/training_overlap", "--ranks", "2", "--fault", "one_stream", expect=1)

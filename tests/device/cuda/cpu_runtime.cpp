@@ -1,6 +1,7 @@
 #include "tests/device/cuda/cpu_runtime.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <cstdio>
@@ -9,6 +10,8 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <sstream>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -119,21 +122,56 @@ Status driver_version(int* version) {
   return 0;
 }
 
+std::string uuid_of(int gpu) {
+  std::array<char, 48> text{};
+  std::snprintf(text.data(), text.size(), "GPU-00000000-0000-0000-0000-%012d", gpu);
+  return text.data();
+}
+
+// As CUDA reads CUDA_VISIBLE_DEVICES: indices or beginnings of uuids, and nothing from the first on that names no GPU.
+std::vector<int> read_visible() {
+  std::vector<int> seen;
+  const char* const text = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (text == nullptr) {
+    for (int gpu = 0; gpu < gpus; ++gpu) seen.push_back(gpu);
+    return seen;
+  }
+  std::istringstream names(text);
+  for (std::string name; std::getline(names, name, ',');) {
+    int found = 0;
+    while (found < gpus && name != std::to_string(found) && !(name.starts_with("GPU-") && uuid_of(found).starts_with(name))) ++found;
+    if (found == gpus) break;
+    seen.push_back(found);
+  }
+  return seen;
+}
+
+const std::vector<int>& visible() {
+  static const std::vector<int> seen = read_visible();
+  return seen;
+}
+
+bool is_ordinal(int device) { return device >= 0 && device < static_cast<int>(visible().size()); }
+
 Status device_count(int* count) {
-  *count = gpus;
-  return 0;
+  *count = static_cast<int>(visible().size());
+  return *count == 0 ? no_device : 0;
 }
 
 Status device_properties(int device, GpuProperties* properties) {
-  if (device < 0 || device >= gpus) return invalid_value;
+  if (!is_ordinal(device)) return invalid_value;
+  const int gpu = visible()[static_cast<std::size_t>(device)];
   *properties = {};
   std::snprintf(properties->name, sizeof properties->name, "threads of this process");
-  std::snprintf(properties->uuid, sizeof properties->uuid, "GPU-00000000-0000-0000-0000-%012d", device);
-  std::snprintf(properties->bus_id, sizeof properties->bus_id, "0000:%02x:00.0", device);
+  std::snprintf(properties->uuid, sizeof properties->uuid, "%s", uuid_of(gpu).c_str());
+  std::snprintf(properties->bus_id, sizeof properties->bus_id, "0000:%02x:00.0", gpu);
+  properties->memory_bytes = std::uint64_t{1} << 30;
+  properties->compute_major = 9;
+  properties->multiprocessors = 1;
   return 0;
 }
 
-Status set_device(int device) { return device >= 0 && device < gpus ? 0 : invalid_value; }
+Status set_device(int device) { return is_ordinal(device) ? 0 : invalid_value; }
 
 Status stream_create(StreamHandle* stream, const char*) {
   auto made = std::make_unique<Stream>();
@@ -249,6 +287,7 @@ const char* error_name(Status status) {
     case 0: return "cudaSuccess";
     case invalid_value: return "cudaErrorInvalidValue";
     case out_of_memory: return "cudaErrorMemoryAllocation";
+    case no_device: return "cudaErrorNoDevice";
     case not_ready: return "cudaErrorNotReady";
     default: return "an error that was planted";
   }

@@ -12,7 +12,7 @@
 namespace shardproof::cuda::cpu {
 
 // Status codes, with CUDA's own numbers.
-inline constexpr Status invalid_value = 1, out_of_memory = 2, not_ready = 600;
+inline constexpr Status invalid_value = 1, out_of_memory = 2, no_device = 100, not_ready = 600;
 
 /// Work as its stream's thread does it. `end` is the virtual time at which all before it has ended; it moves it on.
 using Task = std::function<void(Nanoseconds& end)>;

@@ -1,0 +1,47 @@
+// What a worker says of the GPUs that its ranks could run on, when it is asked for them. The launcher loads no driver: one that hangs or
+// crashes takes the worker that was asked, and nobody else.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+namespace shardproof {
+
+struct GpuInfo {
+  int index = 0;  ///< among those that the worker saw
+  std::string uuid;
+  std::string name, bus_id;
+  std::uint64_t memory_bytes = 0;
+  int compute_major = 0, compute_minor = 0;
+  int multiprocessors = 0;
+  int clock_khz = 0, memory_clock_khz = 0;  ///< the highest; 0: the library does not say
+  friend bool operator==(const GpuInfo&, const GpuInfo&) = default;
+};
+
+void to_json(nlohmann::ordered_json& json, const GpuInfo& gpu);
+/// Throws std::invalid_argument naming the field.
+void from_json(const nlohmann::ordered_json& json, GpuInfo& gpu);
+
+struct GpuListing {
+  static constexpr int current_protocol = 1;
+  std::string backend;    ///< what it calls itself; empty: it could not be loaded
+  bool is_exact = false;  ///< its time is virtual
+  int driver = 0, runtime = 0;  ///< of CUDA, 13000 for 13.0; 0: unknown, and no driver
+  int nccl = 0;                 ///< 22809 for 2.28.9; 0: unknown
+  std::vector<GpuInfo> gpus;
+  std::string why_none;  ///< exactly where there are none
+  friend bool operator==(const GpuListing&, const GpuListing&) = default;
+};
+
+void to_json(nlohmann::ordered_json& json, const GpuListing& listing);
+/// Throws std::invalid_argument naming the field.
+void from_json(const nlohmann::ordered_json& json, GpuListing& listing);
+
+/// `13.0` for 13000, as CUDA's driver and runtime number themselves.
+std::string cuda_version_text(int version);
+/// `2.28.9` for 22809.
+std::string nccl_version_text(int version);
+
+}  // namespace shardproof

@@ -1,0 +1,190 @@
+// Runs on GPUs, for which the CPU stands: which one each rank sees, what becomes of worlds that are larger than there are GPUs, what the
+// report and `doctor` say of them.
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <set>
+#include <sstream>
+
+#include "tests/launcher/command.hpp"
+
+using namespace shardproof;
+using namespace shardproof::launcher;
+using namespace shardproof::launcher::testing;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+/// A program that keeps the environment of every rank in a directory, and is the troubled one.
+class Witness {
+ public:
+  Witness() {
+    // As it is passed on: a shell shows each variable once.
+    write_text(program(), "#!/bin/sh\ntr '\\0' '\\n' </proc/$$/environ >\"" + directory_.path().string() +
+                              "/of-rank-$SHARDPROOF_RANK\"\nexec \"" + trouble_program().string() + "\" \"$@\"\n");
+    std::filesystem::permissions(program(), std::filesystem::perms::owner_all);
+  }
+  std::filesystem::path program() const { return directory_ / "program"; }
+  /// Of a rank of the last world of that size or a larger one.
+  std::vector<std::string> values(int rank, const std::string& name) const {
+    std::vector<std::string> found;
+    std::istringstream text(text_of(directory_ / ("of-rank-" + std::to_string(rank))));
+    for (std::string line; std::getline(text, line);) {
+      if (line.starts_with(name + "=")) found.push_back(line.substr(name.size() + 1));
+    }
+    return found;
+  }
+  std::string value(int rank, const std::string& name) const {
+    const auto found = values(rank, name);
+    CHECK(found.size() == 1);
+    return found.empty() ? "" : found.front();
+  }
+
+ private:
+  TemporaryDirectory directory_;
+};
+
+Said run_on_gpus(const std::filesystem::path& worker, const std::filesystem::path& out, std::vector<std::string> arguments,
+                 const Setting& setting = {}) {
+  std::vector<std::string> all{"run",  "--worker",  worker.string(),       "--out", out.string(), "--device",
+                               "cuda", "--backend", SHARDPROOF_CPU_BACKEND};
+  all.insert(all.end(), arguments.begin(), arguments.end());
+  return call(all, setting);
+}
+
+std::string uuid(int gpu) { return "GPU-00000000-0000-0000-0000-00000000000" + std::to_string(gpu); }
+
+}  // namespace
+
+TEST_CASE("each rank sees one GPU, its own, whatever the user's environment says, and the report says which") {
+  const TemporaryDirectory directory;
+  const Witness witness;
+  const Said said = run_on_gpus(
+      witness.program(), directory / "run", {"good/meets[W=3]", "--gpus", "3,1,2"},
+      {.environment = {"CUDA_VISIBLE_DEVICES=7,6,5,4", "CUDA_MODULE_LOADING=LAZY"}, .wrapper = {}, .prelude = "", .meanwhile = {}});
+  INFO(said.out << said.err);
+  REQUIRE(said.end == code(0));
+  CHECK(witness.value(0, "CUDA_VISIBLE_DEVICES") == uuid(4));
+  CHECK(witness.value(1, "CUDA_VISIBLE_DEVICES") == uuid(6));
+  CHECK(witness.value(2, "CUDA_VISIBLE_DEVICES") == uuid(5));
+  CHECK(witness.value(2, "CUDA_MODULE_LOADING") == "LAZY");
+  CHECK(witness.value(2, "CUDA_DEVICE_MAX_CONNECTIONS") == "32");
+
+  const auto report = report_of(directory / "run");
+  const auto& environment = report.at("worlds").at(0).at("environment");
+  REQUIRE(environment.size() == 3);
+  CHECK(environment.at(1) == nlohmann::json{{"CUDA_DEVICE_MAX_CONNECTIONS", "32"}, {"CUDA_VISIBLE_DEVICES", uuid(6)}});
+  CHECK_FALSE(report.at("worlds").at(0).contains("unfit_for_timing"));
+  const auto& machine = report.at("machine");
+  CHECK(machine.at("backend") == "CUDA on the CPU");
+  CHECK(machine.at("cuda_driver") == "13.0");
+  CHECK(machine.contains("nccl"));
+  REQUIRE(machine.at("gpus").size() == 3);
+  CHECK(machine.at("gpus").at(0).at("uuid") == uuid(4));
+  CHECK(machine.at("gpus").at(0).at("memory_bytes") == 1 << 30);
+  CHECK_THAT(said.out, ContainsSubstring("on 3 x threads of this process"));
+}
+
+TEST_CASE("worlds that are larger than there are GPUs are skipped and counted, now and in a later merge") {
+  const TemporaryDirectory directory;
+  const Said said = run_on_gpus(trouble_program(), directory / "run", {"good", "--gpus", "2"});
+  INFO(said.out << said.err);
+  CHECK(said.end == code(0));
+  const Verdicts seen = verdicts(directory / "run");
+  CHECK(seen.at("good/meets[W=2]") == "passed");
+  CHECK(seen.at("good/meets[W=3]") == "skipped");
+  CHECK_THAT(said.out, ContainsSubstring("needs 3 GPUs, one for each, and may use 2"));
+  CHECK_THAT(said.out, ContainsSubstring("ranks 1, 2, seed"));
+  const auto report = report_of(directory / "run");
+  CHECK(report.at("summary").at("skipped") == 1);
+  CHECK(report.at("skips").at(0).at("by").is_null());
+  CHECK(report.at("worlds").at(2).at("endings").empty());
+  CHECK_FALSE(std::filesystem::exists(directory / "run/worlds/2"));
+
+  const std::string before = text_of(directory / "run/report.json");
+  CHECK(call({"merge", (directory / "run").string()}).end == code(0));
+  CHECK(text_of(directory / "run/report.json") == before);
+  CHECK(run_on_gpus(trouble_program(), directory / "budget", {"good", "--gpus", "2", "--max-skips", "0"}).end == code(6));
+}
+
+TEST_CASE("a world size that was asked for and has too few GPUs is a mistake, and so is a selection that none is enough for") {
+  const TemporaryDirectory directory;
+  const Said asked = run_on_gpus(trouble_program(), directory / "asked", {"good", "--gpus", "2", "--ranks", "2,3"});
+  CHECK(asked.end == code(2));
+  CHECK(asked.err ==
+        "shardproof: --ranks 3: a world of 3 ranks needs 3 GPUs, one for each, and may use 2 (--share-gpus puts several ranks on one)\n");
+  const Said none = run_on_gpus(trouble_program(), directory / "none", {"good/meets[W=3]", "--gpus", "2"});
+  CHECK(none.end == code(2));
+  CHECK_THAT(none.err, ContainsSubstring("no selected case can run"));
+}
+
+TEST_CASE("ranks share GPUs where that is asked for, and their world is unfit for timing") {
+  const TemporaryDirectory directory;
+  const Witness witness;
+  const Said said = run_on_gpus(witness.program(), directory / "run", {"good", "--gpus", "2,", "--share-gpus"});
+  INFO(said.out << said.err);
+  REQUIRE(said.end == code(0));
+  std::set<std::string> hosts;
+  for (int rank = 0; rank < 3; ++rank) {
+    CHECK(witness.value(rank, "CUDA_VISIBLE_DEVICES") == uuid(2));
+    hosts.insert(witness.value(rank, "NCCL_HOSTID"));
+  }
+  CHECK(hosts.size() == 3);
+  const auto report = report_of(directory / "run");
+  CHECK_FALSE(report.at("worlds").at(0).contains("unfit_for_timing"));
+  CHECK(report.at("worlds").at(2).at("unfit_for_timing") == "3 ranks share 1 GPU");
+  CHECK_THAT(said.out, ContainsSubstring("unfit for timing: 3 ranks share 1 GPU"));
+}
+
+TEST_CASE("without a GPU there is no run, and the reason is one line") {
+  const TemporaryDirectory directory;
+  const Said blind = run_on_gpus(trouble_program(), directory / "blind", {"good"},
+                                 {.environment = {"CUDA_VISIBLE_DEVICES="}, .wrapper = {}, .prelude = "", .meanwhile = {}});
+  CHECK(blind.end == code(3));
+  CHECK(blind.err == "shardproof: --device cuda: no GPUs: cudaGetDeviceCount: cudaErrorNoDevice (100), cudaErrorNoDevice\n");
+  const Said none = call({"run", "--worker", trouble_program().string(), "--device", "cuda", "--backend", "/etc/hostname"});
+  CHECK(none.end == code(3));
+  CHECK_THAT(none.err, ContainsSubstring("no GPUs: backend /etc/hostname: "));
+  CHECK(none.err.find('\n') + 1 == none.err.size());
+}
+
+TEST_CASE("a driver that crashes whoever looks for GPUs ends the run before it begins, in one line") {
+  const TemporaryDirectory directory;
+  const auto worker = directory / "worker";
+  write_text(worker, "#!/bin/sh\n[ \"$1\" = --list-gpus ] && kill -SEGV $$\nexec \"" + trouble_program().string() + "\" \"$@\"\n");
+  std::filesystem::permissions(worker, std::filesystem::perms::owner_all);
+  const Said said = run_on_gpus(worker, directory / "run", {"good"});
+  CHECK(said.end == code(3));
+  CHECK_THAT(said.err, ContainsSubstring("asked with --list-gpus, ended with signal 11 (SIGSEGV)"));
+  CHECK(said.err.find('\n') + 1 == said.err.size());
+  CHECK_FALSE(std::filesystem::exists(directory / "run"));
+}
+
+TEST_CASE("what is said of GPUs is refused where ranks run on none") {
+  for (const char* option : {"--gpus=2", "--backend=x", "--share-gpus"}) {
+    const Said said = call({"run", "--worker", "/nowhere", option});
+    CHECK(said.end == code(2));
+    CHECK_THAT(said.err, ContainsSubstring("only with --device cuda"));
+  }
+}
+
+TEST_CASE("a failure on GPUs is reproduced on GPUs") {
+  const TemporaryDirectory directory;
+  const Said said = run_on_gpus(trouble_program(), directory / "run", {"bad/check", "--gpus", "1", "--share-gpus"});
+  CHECK(said.end == code(1));
+  CHECK_THAT(said.out, ContainsSubstring("again: ") &&
+                           ContainsSubstring(std::string("--device cuda --backend ") + SHARDPROOF_CPU_BACKEND + " --gpus 1 --share-gpus"));
+}
+
+TEST_CASE("the doctor asks for GPUs as a run does") {
+  const auto examine = [](std::vector<std::string> arguments, const Setting& setting = {}) {
+    std::vector<std::string> all{"doctor", "--worker", trouble_program().string()};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    return call(all, setting).out;
+  };
+  CHECK_THAT(examine({"--backend", SHARDPROOF_CPU_BACKEND}),
+             ContainsSubstring("GPUs: 8 x threads of this process, backend CUDA on the CPU, cuda_driver 13.0, cuda_runtime 13.0, nccl "));
+  CHECK_THAT(examine({"--backend", SHARDPROOF_CPU_BACKEND},
+                     {.environment = {"CUDA_VISIBLE_DEVICES="}, .wrapper = {}, .prelude = "", .meanwhile = {}}),
+             ContainsSubstring("hurts     GPUs: none") && ContainsSubstring("cudaErrorNoDevice"));
+  CHECK_THAT(examine({"--backend", "/etc/hostname"}), ContainsSubstring("hurts     GPUs: none") && ContainsSubstring("/etc/hostname"));
+}

@@ -1,0 +1,178 @@
+// Worlds side by side: that they really are, that a report does not show it, and that each of them ends as it would alone.
+#include <signal.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <cerrno>
+#include <set>
+#include <sstream>
+
+#include "tests/launcher/command.hpp"
+
+using namespace shardproof;
+using namespace shardproof::launcher;
+using namespace shardproof::launcher::testing;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+Said run_jobs(const std::filesystem::path& out, int jobs, std::vector<std::string> arguments, const Setting& setting = {},
+              const std::filesystem::path& worker = trouble_program()) {
+  std::vector<std::string> all{"run", "--worker", worker.string(), "--out", out.string(), "--jobs", std::to_string(jobs)};
+  all.insert(all.end(), arguments.begin(), arguments.end());
+  return call(all, setting);
+}
+
+/// The troubled program, whose ranks wait until ranks of so many worlds are there: they never meet unless those run at the same time.
+std::filesystem::path gathering_program(const TemporaryDirectory& directory, int worlds) {
+  const std::filesystem::path file = directory / "gathering";
+  write_text(file, fmt::format(R"SH(#!/bin/sh
+if [ -n "$SHARDPROOF_PLAN" ]; then
+  world=${{SHARDPROOF_PLAN%/plan.json}}
+  : >"{0}/met-${{world##*/}}"
+  tries=0
+  while [ "$(ls "{0}" | grep -c '^met-')" -lt {1} ]; do
+    tries=$((tries + 1))
+    [ $tries -gt 200 ] && echo "alone" >&2 && exit 3
+    sleep 0.05
+  done
+fi
+exec "{2}" "$@"
+)SH",
+                               directory.path().string(), worlds, trouble_program().string()));
+  std::filesystem::permissions(file, std::filesystem::perms::owner_all);
+  return file;
+}
+
+std::string stable(const std::filesystem::path& run_directory) {
+  const Said said = call({"stable", run_directory.string()});
+  CHECK(said.end == code(0));
+  return said.out;
+}
+
+/// What logs say behind `here ` or `child `.
+std::vector<pid_t> told_processes(const std::filesystem::path& run_directory, const std::string& word) {
+  std::vector<pid_t> found;
+  std::error_code not_there_yet;
+  for (auto entry = std::filesystem::recursive_directory_iterator(run_directory / "worlds", not_there_yet);
+       entry != std::filesystem::recursive_directory_iterator(); entry.increment(not_there_yet)) {
+    if (entry->path().extension() != ".err") continue;
+    std::istringstream text(text_of(entry->path()));
+    for (std::string line; std::getline(text, line);) {
+      if (line.starts_with(word)) found.push_back(std::stoi(line.substr(word.size())));
+    }
+  }
+  return found;
+}
+
+bool has_ended(pid_t process) { return ::kill(process, 0) != 0 && errno == ESRCH; }
+
+}  // namespace
+
+TEST_CASE("worlds run side by side, as many as were asked for") {
+  const TemporaryDirectory directory;
+  const auto worker = gathering_program(directory, 3);
+  const Said together = run_jobs(directory / "together", 3, {"good"}, {}, worker);
+  INFO(together.out << together.err);
+  CHECK(together.end == code(0));
+  const TemporaryDirectory other;
+  const Said alone = run_jobs(other / "run", 2, {"good"}, {}, gathering_program(other, 3));
+  CHECK(alone.end != code(0));
+}
+
+TEST_CASE("worlds side by side have different GPUs, and one that finds too few free waits for them") {
+  const TemporaryDirectory directory;
+  const Said said = run_jobs(directory / "run", 3, {"good", "--device", "cuda", "--backend", SHARDPROOF_CPU_BACKEND, "--gpus", "6"}, {},
+                             gathering_program(directory, 3));
+  INFO(said.out << said.err);
+  REQUIRE(said.end == code(0));
+  std::set<std::string> gpus;
+  const auto report = report_of(directory / "run");
+  for (const auto& world : report.at("worlds")) {
+    for (const auto& rank : world.at("environment")) gpus.insert(rank.at("CUDA_VISIBLE_DEVICES"));
+  }
+  CHECK(gpus.size() == 6);
+  // Those of one and two ranks run together; the one of three waits for both.
+  const TemporaryDirectory narrow;
+  const Said waits = run_jobs(narrow / "run", 3, {"good", "--device", "cuda", "--backend", SHARDPROOF_CPU_BACKEND, "--gpus", "3"}, {},
+                              gathering_program(narrow, 2));
+  INFO(waits.out << waits.err);
+  CHECK(waits.end == code(0));
+  CHECK(run_jobs(narrow / "more", 3, {"good", "--device", "cuda", "--backend", SHARDPROOF_CPU_BACKEND, "--gpus", "3"}, {},
+                 gathering_program(narrow, 4))
+            .end != code(0));
+}
+
+TEST_CASE("a report does not show how many worlds ran side by side, nor does a merge") {
+  for (const bool isolated : {false, true}) {
+    const TemporaryDirectory directory;
+    std::vector<std::string> arguments{"good",           "many",           "skip",      "bad/killed", "bad/check",
+                                       "fails/requires", "dies/as_rank_0", "--retries", "2"};
+    if (isolated) arguments.emplace_back("--isolate");
+    const Said one = run_jobs(directory / "one", 1, arguments);
+    const Said four = run_jobs(directory / "four", 4, arguments);
+    INFO(one.out << four.out << four.err);
+    CHECK(one.end == four.end);
+    CHECK(stable(directory / "one") == stable(directory / "four"));
+    CHECK(report_of(directory / "four").at("worlds").size() > 5);
+    const std::string report = text_of(directory / "four/report.json");
+    CHECK(call({"merge", (directory / "four").string()}).end == four.end);
+    CHECK(text_of(directory / "four/report.json") == report);
+  }
+}
+
+TEST_CASE("a world that hangs costs those beside it nothing") {
+  const TemporaryDirectory directory;
+  const Said said = run_jobs(directory / "run", 3, {"bad/hangs", "hang/soon_told", "many", "--isolate", "--timeout", "1"});
+  INFO(said.out << said.err);
+  CHECK(said.end == code(4));
+  const Verdicts seen = verdicts(directory / "run");
+  CHECK(seen.at("bad/hangs[W=2]") == "hung");
+  CHECK(seen.at("hang/soon_told[W=2]") == "hung");
+  CHECK(std::ranges::count(seen, "passed", [](const auto& verdict) { return verdict.second; }) == 10);
+  CHECK_FALSE(std::filesystem::is_empty(directory / "run/worlds/10/evidence"));
+}
+
+TEST_CASE("an interrupt ends all worlds that run, and those that wait are not begun") {
+  const TemporaryDirectory directory;
+  Setting setting;
+  setting.meanwhile = [&](Process& launcher, const auto&) {
+    REQUIRE(eventually([&] { return told_processes(directory / "run", "here ").size() == 4; }));
+    ::kill(launcher.pid(), SIGINT);
+  };
+  const Said said = run_jobs(directory / "run", 2, {"bad/waits", "good/alone", "--isolate", "--repeat", "3"}, setting);
+  INFO(said.out << said.err);
+  CHECK(said.end == code(128 + SIGINT));
+  CHECK_THAT(said.out, ContainsSubstring("when the run was interrupted, rank 0 waits"));
+  const auto report = report_of(directory / "run");
+  CHECK(report.at("summary").at("passed") == 3);
+  CHECK(report.at("summary").at("not_run") == 3);
+  CHECK_FALSE(std::filesystem::exists(directory / "run/worlds/5"));
+  for (const pid_t rank : told_processes(directory / "run", "here ")) CHECK(eventually([&] { return has_ended(rank); }));
+}
+
+TEST_CASE("what a world leaves behind is ended, and the ranks of others are not") {
+  const TemporaryDirectory directory;
+  const Said said = run_jobs(directory / "run", 2, {"loud/leaves_a_daemon", "hang/takes_its_time", "--isolate"});
+  INFO(said.out << said.err);
+  CHECK(said.end == code(0));
+  CHECK_THAT(said.out, ContainsSubstring("left process") && ContainsSubstring("behind; it was killed"));
+  const auto daemons = told_processes(directory / "run", "child ");
+  REQUIRE_FALSE(daemons.empty());
+  for (const pid_t daemon : daemons) CHECK(has_ended(daemon));
+}
+
+TEST_CASE("lines of ranks that are shown say of which world they are, where several run") {
+  const TemporaryDirectory directory;
+  const Said said = run_jobs(directory / "run", 2, {"loud/forks", "--isolate", "--repeat", "2", "--output", "0"});
+  CHECK_THAT(said.out, ContainsSubstring("[world 0, rank 0] child ") && ContainsSubstring("[world 1, rank 0] child "));
+}
+
+TEST_CASE("nobody debugs several worlds at once") {
+  const Said said = call({"run", "--worker", "/nowhere", "--jobs", "2", "--debug", "0"});
+  CHECK(said.end == code(2));
+  CHECK_THAT(said.err, ContainsSubstring("--debug with --jobs"));
+}

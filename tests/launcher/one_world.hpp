@@ -1,0 +1,24 @@
+// A world that is run to its end by a test, with nothing beside it.
+#pragma once
+
+#include <optional>
+#include <utility>
+
+#include "launcher/poller.hpp"
+#include "launcher/world.hpp"
+
+namespace shardproof::launcher::testing {
+
+inline WorldOutcome run_world(WorldPlan& plan, const WorldDirectory& directory, const WorldLaunch& launch,
+                              std::optional<LiveView> view = std::nullopt) {
+  const auto world = start_world(plan, directory, launch, std::move(view));
+  Poller poller;
+  poller.add(world->descriptor(), 0);
+  while (!world->is_over()) {
+    poller.wait(world->deadline());
+    world->look();
+  }
+  return world->outcome();
+}
+
+}  // namespace shardproof::launcher::testing
