@@ -11,6 +11,9 @@ install(TARGETS shardproof_options shardproof_fmt shardproof_protocol shardproof
 set_target_properties(shardproof_main PROPERTIES EXPORT_NAME main)
 install(DIRECTORY harness DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/shardproof" FILES_MATCHING PATTERN "*.hpp")
 install(TARGETS shardproof shardproof-worker RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+if(SHARDPROOF_CUDA)
+  install(TARGETS shardproof_cuda LIBRARY DESTINATION lib/shardproof)  # where the launcher looks for it, seen from itself
+endif()
 
 install(EXPORT shardproof NAMESPACE shardproof:: FILE shardproof-targets.cmake DESTINATION "${package_dir}")
 configure_package_config_file("${CMAKE_CURRENT_LIST_DIR}/shardproof-config.cmake.in" "${PROJECT_BINARY_DIR}/shardproof-config.cmake"
