@@ -1,7 +1,9 @@
-// What one GPU, and NCCL between the GPUs of this machine, can do at best, through the same tables that the backend uses: what else is measured
-// on them is to be seen beside this. Prints one JSON document.
+// What one GPU, and NCCL between the GPUs of this machine, can do at best, through the same tables that the backend uses: what else is
+// measured on them is to be seen beside this. Prints one JSON document.
 //
-//   bench-gpu_limits BACKEND [--quick]
+//   bench-gpu_limits BACKEND [--versions]
+//
+// Ends with 3 where the backend cannot be used, with 1 where a measurement failed.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -28,7 +30,7 @@ using namespace shardproof;
 using namespace shardproof::cuda;
 using nlohmann::ordered_json;
 
-constexpr int cannot_run = 3;
+constexpr int failed = 1, no_backend = 3;
 constexpr std::chrono::seconds patience{30};
 constexpr std::size_t kibibyte = 1024, mebibyte = kibibyte * kibibyte;
 
@@ -36,7 +38,7 @@ struct Effort {
   int samples;
   std::size_t copied;
 };
-constexpr Effort thorough{.samples = 201, .copied = 512 * mebibyte}, quick{.samples = 5, .copied = mebibyte};
+constexpr Effort thorough{.samples = 201, .copied = 512 * mebibyte}, to_see_it_work{.samples = 5, .copied = mebibyte};
 
 // The middle and the tenths at both ends; null where nothing could be measured.
 ordered_json spread(std::vector<double> values, std::string_view unit) {
@@ -224,6 +226,7 @@ ordered_json all_reduce(const VendorTables& vendor, int gpus, const Effort& effo
   std::vector<std::exception_ptr> errors(times.size());
   {
     std::vector<std::jthread> threads;
+    threads.reserve(times.size());
     for (int rank = 0; rank < gpus; ++rank) {
       threads.emplace_back([&, rank, at = static_cast<std::size_t>(rank)] {
         try {
@@ -240,15 +243,25 @@ ordered_json all_reduce(const VendorTables& vendor, int gpus, const Effort& effo
   return {{"ranks", gpus}, {"bytes", kibibyte}, {"on_stream", spread(times[0], "ns")}};
 }
 
-ordered_json measure(const VendorTables& vendor, const Effort& effort) {
-  int gpus = 0, driver = 0, runtime = 0, nccl = 0;
+int gpus_of(const VendorTables& vendor) {
+  int gpus = 0;
   if (const Status status = vendor.cuda->device_count(&gpus); status != 0) {
     throw std::runtime_error(fmt::format("cudaGetDeviceCount: {}", vendor.cuda->error_text(status)));
   }
+  return gpus;
+}
+
+ordered_json versions(const VendorTables& vendor) {
+  int driver = 0, runtime = 0, nccl = 0;
   vendor.cuda->driver_version(&driver);
   vendor.cuda->runtime_version(&runtime);
   vendor.nccl->version(&nccl);
-  ordered_json found{{"backend", vendor.name}, {"driver", driver}, {"runtime", runtime}, {"nccl", nccl}, {"gpus", gpus}};
+  return {{"backend", vendor.name}, {"driver", driver}, {"runtime", runtime}, {"nccl", nccl}, {"gpus", gpus_of(vendor)}};
+}
+
+ordered_json measure(const VendorTables& vendor) {
+  const Effort& effort = vendor.is_exact ? to_see_it_work : thorough;
+  ordered_json found = versions(vendor);
   if (vendor.is_exact) found["meaningless"] = "the CPU stands for GPUs here: times on streams are virtual, and the others those of threads";
   {
     Measured measured(vendor, 0);
@@ -263,7 +276,7 @@ ordered_json measure(const VendorTables& vendor, const Effort& effort) {
     found["launch"] = launches(measured, effort);
     found["event"] = events(measured, effort);
   }
-  found["all_reduce"] = all_reduce(vendor, gpus, effort);
+  found["all_reduce"] = all_reduce(vendor, gpus_of(vendor), effort);
   return found;
 }
 
@@ -271,16 +284,18 @@ ordered_json measure(const VendorTables& vendor, const Effort& effort) {
 
 int main(int argc, char** argv) {
   const std::vector<std::string_view> arguments(argv + 1, argv + argc);
-  const bool is_quick = arguments.size() == 2 && arguments[1] == "--quick";
-  if (arguments.empty() || (arguments.size() > 1 && !is_quick)) {
-    fmt::print(stderr, "usage: {} BACKEND [--quick]\n", argv[0]);
+  const bool only_versions = arguments.size() == 2 && arguments[1] == "--versions";
+  if (arguments.empty() || (arguments.size() > 1 && !only_versions)) {
+    fmt::print(stderr, "usage: {} BACKEND [--versions]\n", argv[0]);
     return 2;
   }
+  const VendorTables* vendor = nullptr;
   try {
-    fmt::print("{}\n", measure(load_vendor(arguments[0]), is_quick ? quick : thorough).dump(2));
-    return std::fflush(stdout) == 0 ? 0 : cannot_run;
+    vendor = &load_vendor(arguments[0]);
+    fmt::print("{}\n", (only_versions ? versions(*vendor) : measure(*vendor)).dump(2));
+    return std::fflush(stdout) == 0 ? 0 : failed;
   } catch (const std::exception& error) {
     fmt::print(stderr, "{}: {}\n", argv[0], error.what());
-    return cannot_run;
+    return vendor == nullptr ? no_backend : failed;
   }
 }

@@ -24,18 +24,20 @@ Gate::Gate(Gpu& gpu, std::chrono::nanoseconds cap) : gpu_(gpu), cap_(cap) {
 // A kernel that still looks at the word keeps it alive: then it is left to the process's end.
 Gate::~Gate() {
   open();
-  try {
-    const auto all_left = [this] { return std::ranges::all_of(left_, [this](EventHandle event) { return has_left(event); }); };
-    gpu_.await(all_left, [this] { return fmt::format("what a gate holds on rank {} has not gone on, although it is open", gpu_.rank()); });
-  } catch (const std::exception&) {
-    // The GPU was abandoned; whoever waits next hears why.
-  }
-  bool is_unused = true;
+  if (all_go_on()) gpu_.cuda().host_free(open_);
   for (EventHandle event : left_) {
     if (has_left(event)) gpu_.give_back(event);
-    else is_unused = false;
   }
-  if (is_unused) gpu_.cuda().host_free(open_);
+}
+
+bool Gate::all_go_on() noexcept {
+  const auto all_left = [this] { return std::ranges::all_of(left_, [this](EventHandle event) { return has_left(event); }); };
+  try {
+    gpu_.await(all_left, [this] { return fmt::format("what a gate holds on rank {} has not gone on, although it is open", gpu_.rank()); });
+    return true;
+  } catch (const std::exception&) {  // the GPU was abandoned; whoever waits next hears why
+    return all_left();
+  }
 }
 
 bool Gate::has_left(EventHandle event) const { return gpu_.cuda().event_query(event) != gpu_.cuda().not_ready; }

@@ -1,6 +1,6 @@
-// A gate holds streams back until the host opens it: with it "this can run before that" is proven, not timed. Work behind a closed gate cannot
-// have run; what ends while the gate is closed needed none of it. Nothing that is held stays so for ever: an abandoned GPU opens all gates, and
-// each has a cap.
+// A gate holds streams back until the host opens it: with it "this can run before that" is proven, not timed. Work behind a closed gate
+// cannot have run; what ends while the gate is closed needed none of it. Nothing that is held stays so for ever: an abandoned GPU opens all
+// gates, and each has a cap.
 #pragma once
 
 #include <chrono>
@@ -22,8 +22,8 @@ class Gate {
   Gate(const Gate&) = delete;
   Gate& operator=(const Gate&) = delete;
 
-  /// Holds the stream, one of the GPU's, from here on: what is put on it afterwards runs when the gate opens. Every kernel that is to run while
-  /// the gate is closed must have been loaded before (KernelTable::warm_up), and nothing may be allocated on the host's side meanwhile.
+  /// Holds the stream, one of the GPU's, from here on: what is put on it afterwards runs when the gate opens. What is to run while the gate
+  /// is closed must have been loaded before (KernelTable::warm_up), and no memory of the host may be allocated or freed meanwhile.
   void hold(StreamHandle stream);
   /// For good; what is held later runs at once.
   void open() noexcept;
@@ -33,6 +33,8 @@ class Gate {
 
  private:
   bool has_left(EventHandle event) const;
+  /// Waits for what is held, which is open; false where something is held all the same.
+  bool all_go_on() noexcept;
 
   Gpu& gpu_;
   std::chrono::nanoseconds cap_;

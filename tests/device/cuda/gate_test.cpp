@@ -4,7 +4,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <chrono>
-#include <functional>
+#include <memory>
 
 #include "tests/device/cuda/cpu_runtime.hpp"
 #include "tests/device/cuda/cpu_vendor.hpp"

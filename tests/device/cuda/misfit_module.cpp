@@ -22,7 +22,10 @@ extern "C" const VendorTables* shardproof_vendor_tables(const char** why) {
 extern "C" const VendorTables* shardproof_vendor_tables(const char**) { return nullptr; }
 #elif defined(MISFIT_UNLINKED)
 extern "C" int nobody_has_this();
-extern "C" const VendorTables* shardproof_vendor_tables(const char**) { return nobody_has_this() == 0 ? nullptr : nullptr; }
+extern "C" const VendorTables* shardproof_vendor_tables(const char**) {
+  nobody_has_this();
+  return nullptr;
+}
 #else
 extern "C" const VendorTables* something_else() { return nullptr; }
 #endif

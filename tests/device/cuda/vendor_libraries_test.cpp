@@ -1,4 +1,6 @@
 // What of the real libraries can be tried where there is no GPU, and the arithmetic before them.
+#include <algorithm>
+#include <array>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <cstring>
@@ -28,14 +30,14 @@ int by_columns(bool transpose_first, bool transpose_second, int rows, int column
       out_leading < std::max(1, rows)) {
     return 7;  // CUBLAS_STATUS_INVALID_VALUE
   }
-  const auto at = [](const double* matrix, int leading, bool transpose, int i, int j) {
+  const auto element_of = [](const double* matrix, int leading, bool transpose, int i, int j) {
     return transpose ? matrix[j + i * leading] : matrix[i + j * leading];
   };
   for (int i = 0; i < rows; ++i) {
     for (int j = 0; j < columns; ++j) {
       double sum = 0;
       for (int k = 0; k < inner; ++k)
-        sum += at(first, first_leading, transpose_first, i, k) * at(second, second_leading, transpose_second, k, j);
+        sum += element_of(first, first_leading, transpose_first, i, k) * element_of(second, second_leading, transpose_second, k, j);
       double& element = out[i + j * out_leading];
       element = sum + (beta == 0 ? 0 : beta * element);
     }
@@ -43,8 +45,12 @@ int by_columns(bool transpose_first, bool transpose_second, int rows, int column
   return 0;
 }
 
+/// Of row i and column j, where rows are so long.
+std::size_t at(int i, int j, int row) { return static_cast<std::size_t>(i) * static_cast<std::size_t>(row) + static_cast<std::size_t>(j); }
+
 std::vector<double> counting(int count, double from) {
   std::vector<double> values;
+  values.reserve(static_cast<std::size_t>(count));
   for (int i = 0; i < count; ++i) values.push_back(from + i);
   return values;
 }
@@ -62,10 +68,10 @@ TEST_CASE("a BLAS that stores by columns multiplies what is stored by rows") {
             for (int j = 0; j < n; ++j) {
               double sum = 0;
               for (int k = 0; k < inner; ++k) {
-                sum += a[static_cast<std::size_t>(transpose_a ? k * m + i : i * inner + k)] *
-                       b[static_cast<std::size_t>(transpose_b ? j * inner + k : k * n + j)];
+                sum += a.at(at(transpose_a ? k : i, transpose_a ? i : k, transpose_a ? m : inner)) *
+                       b.at(at(transpose_b ? j : k, transpose_b ? k : j, transpose_b ? inner : n));
               }
-              double& element = expected[static_cast<std::size_t>(i * n + j)];
+              double& element = expected.at(at(i, j, n));
               element = sum + beta * element;
             }
           }

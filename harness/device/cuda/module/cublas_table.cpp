@@ -9,9 +9,9 @@ namespace {
 
 cublasHandle_t native_blas(BlasHandle handle) { return static_cast<cublasHandle_t>(handle); }
 
-// The handle brings a workspace of its own (32 MiB on Hopper), allocated here and never later: no product allocates, and so none waits for a
-// stream that is held. That one workspace serves all streams of the handle, and cuBLAS promises the same bits from run to run only where one of
-// them is in use at a time; CUBLAS_WORKSPACE_CONFIG=:4096:8 makes it promise so for all. Sums that are exact do not depend on it.
+// The handle brings a workspace of its own (32 MiB on Hopper), allocated here and never later: no product allocates, and so none waits for
+// a stream that is held. That one workspace serves all streams of the handle, and cuBLAS promises the same bits from run to run only where
+// one of them is in use at a time; CUBLAS_WORKSPACE_CONFIG=:4096:8 makes it promise so for all. Sums that are exact do not depend on it.
 Status blas_create(BlasHandle* handle) {
   cublasHandle_t made = nullptr;
   if (const cublasStatus_t status = cublasCreate(&made); status != CUBLAS_STATUS_SUCCESS) return status;

@@ -15,8 +15,8 @@ namespace {
 cudaStream_t native_stream(StreamHandle stream) { return static_cast<cudaStream_t>(stream); }
 cudaEvent_t native_event(EventHandle event) { return static_cast<cudaEvent_t>(event); }
 
-// The runtime keeps an error until somebody asks for it, even that of a query whose work has not ended, and the next launch of a kernel would
-// be blamed for it. Here the caller is told at once. What broke the context is not forgotten by this: every later call says it again.
+// The runtime keeps an error until somebody asks for it, even that of a query whose work has not ended, and the next launch of a kernel
+// would be blamed for it. Here the caller is told at once. What broke the context is not forgotten: every later call says it again.
 Status told(cudaError_t status) {
   if (status != cudaSuccess) static_cast<void>(cudaGetLastError());
   return status;
@@ -52,8 +52,8 @@ Status device_properties(int device, GpuProperties* properties) {
   return cudaSuccess;
 }
 
-// A pool gives what is free back to the driver whenever somebody synchronizes, and takes it again at the next allocation: both would stand in
-// the times of what is measured.
+// A pool gives what is free back to the driver whenever somebody synchronizes, and takes it again at the next allocation: both would stand
+// in the times of what is measured.
 void keep_memory(int device) {
   cudaMemPool_t pool = nullptr;
   if (told(cudaDeviceGetDefaultMemPool(&pool, device)) != cudaSuccess) return;  // it has none, and then cudaMallocAsync itself says so

@@ -15,7 +15,6 @@ namespace {
 static_assert(NCCL_VERSION_CODE >= NCCL_VERSION(2, 22, 0), "communicators are aborted together, in one group: NCCL can do so since 2.22");
 static_assert(ncclSuccess == 0);
 static_assert(sizeof(UniqueId) == sizeof(ncclUniqueId));
-static_assert(NCCL_SPLIT_NOCOLOR == -1);
 
 consteval bool is_same(NcclType ours, ncclDataType_t theirs) { return static_cast<int>(ours) == static_cast<int>(theirs); }
 consteval bool is_same(NcclOp ours, ncclRedOp_t theirs) { return static_cast<int>(ours) == static_cast<int>(theirs); }
@@ -85,7 +84,7 @@ Status comm_init_rank(CommHandle* comm, int size, const UniqueId* id, int rank, 
 Status comm_split(CommHandle comm, int color, int key, CommHandle* part, const char* name) {
   ncclConfig_t config = never_blocking(name);
   ncclComm_t made = nullptr;
-  const ncclResult_t status = ncclCommSplit(native_comm(comm), color, key, &made, &config);
+  const ncclResult_t status = ncclCommSplit(native_comm(comm), color < 0 ? NCCL_SPLIT_NOCOLOR : color, key, &made, &config);
   *part = made;
   return status;
 }
