@@ -13,10 +13,20 @@
 #include "harness/device/cuda/module/tables.hpp"
 #include "harness/device/cuda/vendor_module.hpp"
 
+#ifdef SHARDPROOF_SANITIZES_ADDRESSES
+#include <sanitizer/lsan_interface.h>
+#endif
+
 using namespace shardproof::cuda;
 using Catch::Matchers::ContainsSubstring;
 
 namespace {
+
+UniqueId new_id() {
+  UniqueId id{};
+  REQUIRE(nccl_table().get_unique_id(&id) == 0);
+  return id;
+}
 
 bool has_driver() {
   int version = 0;
@@ -144,9 +154,7 @@ TEST_CASE("an error of the runtime is told once, and not again by whoever comes 
 }
 
 TEST_CASE("ids of communicators are made without a GPU, each its own") {
-  UniqueId one{}, two{};
-  REQUIRE(nccl_table().get_unique_id(&one) == 0);
-  REQUIRE(nccl_table().get_unique_id(&two) == 0);
+  const UniqueId one = new_id(), two = new_id();
   CHECK(std::memcmp(&one, &two, sizeof one) != 0);
 }
 
@@ -168,7 +176,10 @@ TEST_CASE("NCCL refuses a communicator that there is not, and nothing crashes") 
   CHECK(nccl.broadcast(&number, &number, count, NcclType::f32, 0, nullptr, nullptr) != 0);
   CHECK(nccl.send(&number, count, NcclType::f32, 0, nullptr, nullptr) != 0);
   CHECK(nccl.recv(&number, count, NcclType::f32, 0, nullptr, nullptr) != 0);
-  // These have nothing to do then.
+  // These have nothing to do then; of a group of nothing, NCCL 2.28 forgets to free what it was to be run by.
+#ifdef SHARDPROOF_SANITIZES_ADDRESSES
+  const __lsan::ScopedDisabler not_ours;
+#endif
   nccl.comm_finalize(nullptr);
   nccl.comm_destroy(nullptr);
   nccl.comm_abort(nullptr);
@@ -183,8 +194,7 @@ TEST_CASE("NCCL refuses a communicator that there is not, and nothing crashes") 
 
 TEST_CASE("a communicator that cannot come to be is an error, and there is none afterwards") {
   if (has_driver()) SKIP("there is a driver here");
-  UniqueId id{};
-  REQUIRE(nccl_table().get_unique_id(&id) == 0);
+  const UniqueId id = new_id();
   CommHandle comm = nullptr;
   const Status status = nccl_table().comm_init_rank(&comm, 1, &id, 0, "world");
   CHECK(status != 0);
