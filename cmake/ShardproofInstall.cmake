@@ -10,7 +10,10 @@ install(TARGETS shardproof_options shardproof_fmt shardproof_protocol shardproof
   EXPORT shardproof ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 set_target_properties(shardproof_main PROPERTIES EXPORT_NAME main)
 install(DIRECTORY harness DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/shardproof" FILES_MATCHING PATTERN "*.hpp")
-install(TARGETS shardproof shardproof-worker RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+install(TARGETS shardproof shardproof-worker shardproof-nccl-tap RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+if(TARGET shardproof_nccl_tap_library)
+  install(TARGETS shardproof_nccl_tap_library LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+endif()
 if(SHARDPROOF_CUDA)
   install(TARGETS shardproof_cuda LIBRARY DESTINATION lib/shardproof)  # where the launcher looks for it, seen from itself
 endif()

@@ -87,6 +87,9 @@ class Observer final : public BodyListener {
     if (error_.empty() && failures_ == 0 && notes.left_alive > 0) {
       set_error(fmt::format("not quiet at its end: the subject left {} bytes of device memory alive", notes.left_alive));
     }
+    // Taken in any case, so that it is not the next one's.
+    const std::string complaint = world_.device_complaint();
+    if (error_.empty() && failures_ == 0 && !complaint.empty() && !was_released()) set_error("not quiet at its end: " + complaint);
     if (!error_.empty()) {
       end.own = Outcome::error;
       end.reason = error_;
@@ -169,6 +172,7 @@ class Lockstep {
         world_.keep_scenarios();
         world_.case_failed();
       }
+      if (const std::string defect = world_.defect(); !defect.empty()) throw std::runtime_error("cannot go on: " + defect);
     } catch (const Released& released) {
       // Only the end of the world comes out of an agreement.
       write_end({.outcome = Outcome::released, .reason = released.abort().text, .culprit = released.abort().culprit});

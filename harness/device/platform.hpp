@@ -31,6 +31,10 @@ class Platforms {
   virtual std::string objection(const CostModel& costs) const = 0;
   /// Times are virtual: the same in every run.
   virtual bool is_exact() const = 0;
+  /// What went wrong when the last platform was given back, told once; or empty.
+  virtual std::string complaint() = 0;
+  /// Why nothing more can be played here by this process, or empty.
+  virtual std::string defect() const = 0;
 };
 
 }  // namespace shardproof

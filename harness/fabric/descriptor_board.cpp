@@ -19,7 +19,12 @@ struct Note {
   page::Bytes<sizeof(Descriptor)> asked;
 };
 
-using Notes = std::array<Note, DescriptorBoard::kept>;
+// Of one rank.
+struct Notes {
+  std::atomic<std::uint64_t> posted;
+  std::atomic<std::uint64_t> compared;
+  std::array<Note, DescriptorBoard::kept> calls;
+};
 
 constexpr std::size_t name_bytes = 104;
 
@@ -58,13 +63,35 @@ DescriptorBoard::DescriptorBoard(std::shared_ptr<shm::Region> region, const Grou
       members_(group.members().begin(), group.members().end()),
       rank_(group.rank()) {}
 
+bool DescriptorBoard::has_room() const {
+  for (int rank = 0; rank < static_cast<int>(members_.size()); ++rank) {
+    if (layout_->of(rank).compared.load(std::memory_order_acquire) + kept <= posted_) return false;
+  }
+  return true;
+}
+
 std::uint64_t DescriptorBoard::post(Descriptor asked) {
   asked.sequence = posted_;
-  Note& note = layout_->of(rank_)[posted_ % kept];
+  Notes& mine = layout_->of(rank_);
+  Note& note = mine.calls[posted_ % kept];
   note.number.store(0, std::memory_order_release);
   note.asked.store(&asked, sizeof asked);
   note.number.store(++posted_, std::memory_order_release);
+  mine.posted.store(posted_, std::memory_order_release);
+  // Of two ranks that post and then look, one at least sees the other.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
   return asked.sequence;
+}
+
+std::string DescriptorBoard::behind() const {
+  std::string text;
+  for (int rank = 0; rank < static_cast<int>(members_.size()); ++rank) {
+    const std::uint64_t posted = layout_->of(rank).posted.load(std::memory_order_acquire);
+    if (posted >= posted_) continue;
+    text += fmt::format("{}rank {} has posted {} of {} calls of group {}", text.empty() ? "" : ", ",
+                        members_[static_cast<std::size_t>(rank)], posted, posted_, name_);
+  }
+  return text;
 }
 
 DescriptorBoard::Comparison DescriptorBoard::compare(std::uint64_t sequence) const {
@@ -73,15 +100,13 @@ DescriptorBoard::Comparison DescriptorBoard::compare(std::uint64_t sequence) con
   std::optional<Descriptor> first;
   int first_rank = 0;
   for (int rank = 0; rank < static_cast<int>(members_.size()); ++rank) {
-    const Note& note = layout_->of(rank)[sequence % kept];
+    const Note& note = layout_->of(rank).calls[sequence % kept];
     const std::uint64_t number = note.number.load(std::memory_order_acquire);
     Descriptor asked;
     note.asked.load(&asked, sizeof asked);
     const bool is_stable = note.number.load(std::memory_order_acquire) == number;
-    if (!is_stable || number < sequence + 1) {
+    if (!is_stable || number != sequence + 1) {
       comparison.is_complete = false;
-    } else if (number > sequence + 1) {
-      comparison.is_missed = true;
     } else if (!first) {
       first = asked;
       first_rank = rank;
@@ -105,8 +130,7 @@ void DescriptorBoard::check(Look look) {
       break;
     }
     if (!comparison.is_complete) break;
-    if (comparison.is_missed) ++unchecked_;
-    ++compared_;
+    layout_->of(rank_).compared.store(++compared_, std::memory_order_release);
   }
   if (layout_->verdict.load(std::memory_order_acquire) == Layout::written) throw Mismatch(layout_->mismatch.load());
 }

@@ -14,13 +14,15 @@ namespace shardproof {
 
 class DescriptorBoard {
  public:
-  /// Calls of a rank that others can still compare; of a rank that is further ahead the older ones go unchecked.
-  static constexpr std::uint64_t kept = 64;
+  /// Calls by which a rank may be ahead of another: those can still be compared.
+  static constexpr std::uint64_t kept = 1024;
 
   /// Collective over `group`, whose members share `memory`.
   static std::unique_ptr<DescriptorBoard> make(shm::SharedMemory& memory, Group& group);
 
-  /// This rank's next call; returns its number, from 0, which is the descriptor's sequence.
+  /// No rank is so far behind that it has yet to compare what the next call would replace.
+  bool has_room() const;
+  /// This rank's next call, for which there is room; returns its number, from 0, which is the descriptor's sequence.
   std::uint64_t post(Descriptor asked);
   std::uint64_t posted() const { return posted_; }  ///< by this rank
   /// What is compared: calls that all ranks have posted, of which the first two that differ are named; or all that is there, for whoever has
@@ -28,8 +30,8 @@ class DescriptorBoard {
   enum class Look : std::uint8_t { at_whole_calls, at_everything };
   /// Throws Mismatch, from then on always the same on every rank: whoever finds it first writes it down.
   void check(Look look);
-  /// Calls of which some rank's descriptor was gone before this rank compared it.
-  std::uint64_t unchecked() const { return unchecked_; }
+  /// `rank 2 has posted 4 of 5 calls`, for all ranks that have posted fewer than this one; empty: none has.
+  std::string behind() const;
 
  private:
   struct Layout;
@@ -37,7 +39,6 @@ class DescriptorBoard {
   DescriptorBoard(std::shared_ptr<shm::Region> region, const Group& group);
   struct Comparison {
     bool is_complete = true;  ///< nothing more can come of it
-    bool is_missed = false;   ///< a descriptor is gone
     std::string difference;
   };
   Comparison compare(std::uint64_t sequence) const;
@@ -49,7 +50,6 @@ class DescriptorBoard {
   int rank_;
   std::uint64_t posted_ = 0;  // by this rank
   std::uint64_t compared_ = 0;  // of all ranks, before this number
-  std::uint64_t unchecked_ = 0;
 };
 
 }  // namespace shardproof

@@ -89,24 +89,15 @@ void World::check_case() {
 
 std::unique_ptr<Platforms> World::make_platforms() {
   if (plan_.device == sim_device) return std::make_unique<SimPlatforms>(group_, rank_);
-  const auto share = [this](std::uint64_t attempt, const std::function<cuda::UniqueId()>& make) {
-    const std::string key = fmt::format("nccl/{}", attempt);
-    cuda::UniqueId id{};
-    if (rank_ == 0) {
-      id = make();
-      store_.put(key, {id.bytes, sizeof id.bytes});
-      return id;
-    }
-    const std::string bytes = store_.wait(key, give_up_at(std::chrono::steady_clock::now()));
-    if (bytes.size() != sizeof id.bytes) throw std::runtime_error(fmt::format("{} in the store is no id of NCCL", key));
-    std::ranges::copy(bytes, id.bytes);
-    return id;
-  };
   return std::make_unique<cuda::CudaWorld>(
       cuda::load_vendor(plan_.backend),
       cuda::Surroundings{.rank = rank_, .check = [this] { check_case(); }, .give_up_at = [this](Deadline now) { return give_up_at(now); }},
-      group_, premises_.memory ? premises_.memory : shm::make_file_memory(plan_.rendezvous, rank_), share);
+      group_, premises_.memory ? premises_.memory : shm::make_file_memory(plan_.rendezvous, rank_));
 }
+
+std::string World::device_complaint() { return platforms_->complaint(); }
+
+std::string World::defect() const { return platforms_->defect(); }
 
 std::unique_ptr<Platform> Rank::platform(const CostModel& costs) {
   if (const std::string why = world_->platforms_->objection(costs); !why.empty()) skip(why);

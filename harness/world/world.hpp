@@ -88,6 +88,10 @@ class World {
   bool has_begun() const { return epoch_ > 0; }
   CaseNotes& notes() { return notes_; }
   Rank& self() { return self_; }
+  /// What the device has to say of the end of what was played on it; empty: nothing.
+  std::string device_complaint();
+  /// Why this process can run no further case; empty: it can.
+  std::string defect() const;
   /// The case has failed on this rank: leaves what it played as evidence.
   void keep_scenarios();
   /// This rank is through with the case and only waits for the others to be: the launcher's clock no longer runs for it.

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
+#include <exception>
 #include <map>
 #include <stdexcept>
 #include <utility>
@@ -45,6 +45,7 @@ class CudaDevice::State : public std::enable_shared_from_this<State> {
   void mark(std::string_view text) { note(fact::Mark{std::string(text), 0}); }
   Trace take_trace();
   std::size_t live_bytes() const { return live_bytes_; }
+  void quiesce() noexcept;
 
   class Memory;
   class Channel;
@@ -71,10 +72,12 @@ class CudaDevice::State : public std::enable_shared_from_this<State> {
   std::uint32_t timeline(Stream stream, std::string_view operation) const;
   StreamHandle handle(std::uint32_t timeline) const { return lanes_[timeline].handle; }
   EventHandle handle(Event event, std::string_view operation) const;
+  EventHandle record_into(std::vector<EventHandle>& events, std::uint32_t timeline);
   EventHandle timestamp(std::uint32_t timeline);
   void spin(std::uint32_t timeline, Nanoseconds cost, std::string_view what);
   void compute(std::uint32_t timeline, const Work& work) const;
   void give_back(std::uint32_t timeline, Memory& memory);
+  void bury(Memory& memory);
   Nanoseconds time_of(EventHandle event) const;
 
   Gpu& gpu_;
@@ -87,6 +90,7 @@ class CudaDevice::State : public std::enable_shared_from_this<State> {
   EventHandle origin_ = nullptr;  // of all times
   std::uint64_t buffers_made_ = 0;
   std::size_t live_bytes_ = 0;
+  std::vector<void*> buried_;  // memory that goes when nothing is under way any more
   std::map<const NcclGroup*, std::weak_ptr<Resources>> resources_;
 };
 
@@ -102,10 +106,16 @@ class CudaDevice::State::Memory final : public Storage {
   Memory(std::shared_ptr<State> state, std::uint32_t stream, std::byte* data, std::size_t size, std::uint64_t id, std::string label)
       : Storage(data, size, id, MemorySpace::device), state_(std::move(state)), stream_(stream), label_(std::move(label)) {}
   ~Memory() override {
+    if (released_) return;
     try {
-      if (!released_) state_->give_back(stream_, *this);
-    } catch (const std::exception&) {
-      // The stream is broken: its next wait says so.
+      // Whoever left by an exception has ordered nothing: work may still use it.
+      if (std::uncaught_exceptions() > 0) {
+        state_->bury(*this);
+      } else {
+        state_->give_back(stream_, *this);
+      }
+    } catch (const std::exception& error) {
+      state_->gpu_.complain(error);
     }
   }
   bool belongs_to(const State& state) const { return state_.get() == &state; }
@@ -152,6 +162,8 @@ CudaDevice::State::State(Gpu& gpu, CostModel costs) : gpu_(gpu), costs_(std::mov
 }
 
 CudaDevice::State::~State() {
+  if (gpu_.is_lost()) return;
+  for (void* memory : buried_) gpu_.cuda().free_async(memory, lanes_[0].handle);
   gpu_.give_back(origin_);
   for (EventHandle event : events_) gpu_.give_back(event);
   for (EventHandle event : timestamps_) gpu_.give_back(event);
@@ -181,10 +193,14 @@ Stream CudaDevice::State::create_stream(StreamRole role, std::string_view name) 
   return {id, role};
 }
 
-EventHandle CudaDevice::State::timestamp(std::uint32_t timeline) {
-  timestamps_.push_back(nullptr);  // room first: an event that nobody remembers would be lost
-  return timestamps_.back() = gpu_.record(handle(timeline));
+EventHandle CudaDevice::State::record_into(std::vector<EventHandle>& events, std::uint32_t timeline) {
+  // Room first: an event that nobody remembers would be lost.
+  if (events.size() == events.capacity()) events.reserve(2 * events.size() + 16);
+  events.push_back(gpu_.record(handle(timeline)));
+  return events.back();
 }
+
+EventHandle CudaDevice::State::timestamp(std::uint32_t timeline) { return record_into(timestamps_, timeline); }
 
 void CudaDevice::State::spin(std::uint32_t timeline, Nanoseconds cost, std::string_view what) {
   if (cost < 0 || cost > longest_spin) {
@@ -219,13 +235,7 @@ void CudaDevice::State::submit(Stream stream, const Work& work) {
 
 Event CudaDevice::State::record(Stream stream) {
   const std::uint32_t on = timeline(stream, "record");
-  events_.push_back(nullptr);
-  try {
-    events_.back() = gpu_.record(handle(on));
-  } catch (...) {
-    events_.pop_back();
-    throw;
-  }
+  record_into(events_, on);
   const Event event{events_.size()};
   note(fact::EventRecorded{on, event.id});
   return event;
@@ -289,6 +299,12 @@ void CudaDevice::State::give_back(std::uint32_t timeline, Memory& memory) {
   if (memory.data() != nullptr) gpu_.check(gpu_.cuda().free_async(memory.data(), handle(timeline)), "cudaFreeAsync", handle(timeline));
 }
 
+void CudaDevice::State::bury(Memory& memory) {
+  if (memory.data() != nullptr) buried_.push_back(memory.data());
+  memory.retire();
+  live_bytes_ -= memory.bytes();
+}
+
 void CudaDevice::State::host_access(std::string_view label, const std::vector<Tensor>& reads, const std::vector<Tensor>& writes) {
   note(fact::HostAccess{std::string(label), ranges(reads), ranges(writes)});
 }
@@ -339,6 +355,7 @@ Nanoseconds CudaDevice::State::time_of(EventHandle event) const {
 }
 
 Trace CudaDevice::State::take_trace() {
+  gpu_.await([] { return true; }, [] { return std::string(); });  // what ranks disagree about, and who is gone, is told at the latest here
   for (const Timed& timed : std::exchange(timed_, {})) {
     std::visit(
         [&](auto& fact) {
@@ -362,15 +379,26 @@ Trace CudaDevice::State::take_trace() {
   return std::exchange(trace_, Trace{.rank = trace_.rank, .facts = {}});
 }
 
+// Whoever left by an exception does not wait here for others, who may be waiting for it: what is not over is abandoned.
+void CudaDevice::State::quiesce() noexcept {
+  try {
+    for (const Lane& lane : lanes_) {
+      if (gpu_.is_lost()) return;
+      const EventHandle event = gpu_.record(lane.handle);
+      if (std::uncaught_exceptions() > 0 && gpu_.cuda().event_query(event) != 0) gpu_.abandon();
+      gpu_.await(event, [&] { return fmt::format("work on stream {} of rank {} has not ended", lane.name, trace_.rank); });
+      gpu_.give_back(event);
+    }
+  } catch (const std::exception& error) {
+    gpu_.complain(error);
+    gpu_.abandon();
+  }
+  gpu_.destroy_retired();
+}
+
 CudaDevice::CudaDevice(Gpu& gpu, CostModel costs) : state_(std::make_shared<State>(gpu, std::move(costs))) {}
 
-CudaDevice::~CudaDevice() {
-  try {
-    state_->synchronize();
-  } catch (const std::exception&) {
-    // What could not be waited for has been abandoned.
-  }
-}
+CudaDevice::~CudaDevice() { state_->quiesce(); }
 
 std::string CudaDevice::objection(const CostModel& costs, const VendorTables& vendor) {
   if (costs.host_call != 0) return fmt::format("{} cannot make the host slower (costs.host_call)", vendor.name);

@@ -26,8 +26,8 @@ class CudaPlatform final : public Platform {
 }  // namespace
 
 CudaWorld::CudaWorld(const VendorTables& vendor, Surroundings surroundings, std::shared_ptr<Group> hosts,
-                     std::shared_ptr<shm::SharedMemory> memory, ShareId share_id)
-    : gpu_(vendor, std::move(surroundings)), hosts_(std::move(hosts)), memory_(std::move(memory)), share_id_(std::move(share_id)) {}
+                     std::shared_ptr<shm::SharedMemory> memory)
+    : gpu_(vendor, std::move(surroundings)), hosts_(std::move(hosts)), memory_(std::move(memory)) {}
 
 std::unique_ptr<Platform> CudaWorld::make(const CostModel& costs) {
   // One rank may have aborted its communicator in a case that others came out of well: then all need a new one.
@@ -41,13 +41,7 @@ std::unique_ptr<Platform> CudaWorld::make(const CostModel& costs) {
 void CudaWorld::renew() {
   if (group_ != nullptr && !group_->is_gone()) gpu_.abandon();  // its peers are gone: it cannot be ended in order
   group_.reset();
-  group_ = NcclGroup::make(gpu_, hosts_, memory_, [this] {
-    return share_id_(attempts_++, [this] {
-      UniqueId made{};
-      if (const Status status = gpu_.nccl().get_unique_id(&made); status != 0) gpu_.fail_nccl(status, "ncclGetUniqueId", {});
-      return made;
-    });
-  });
+  group_ = NcclGroup::make(gpu_, hosts_, memory_);
 }
 
 }  // namespace shardproof::cuda

@@ -2,7 +2,6 @@
 // and makes new ones where the old ones had to be aborted.
 #pragma once
 
-#include <functional>
 #include <memory>
 
 #include "harness/device/cuda/cuda_device.hpp"
@@ -12,16 +11,14 @@ namespace shardproof::cuda {
 
 class CudaWorld final : public Platforms {
  public:
-  /// Hands the id that rank 0 of the world makes to every rank; `make` is called on rank 0 alone. `attempt` counts from 0, alike on all ranks.
-  using ShareId = std::function<UniqueId(std::uint64_t attempt, const std::function<UniqueId()>& make)>;
-
   /// `hosts`: the world's group of the harness' own fabric; its ranks share `memory`.
-  CudaWorld(const VendorTables& vendor, Surroundings surroundings, std::shared_ptr<Group> hosts, std::shared_ptr<shm::SharedMemory> memory,
-            ShareId share_id);
+  CudaWorld(const VendorTables& vendor, Surroundings surroundings, std::shared_ptr<Group> hosts, std::shared_ptr<shm::SharedMemory> memory);
 
   std::unique_ptr<Platform> make(const CostModel& costs) override;
   std::string objection(const CostModel& costs) const override { return CudaDevice::objection(costs, gpu_.vendor()); }
   bool is_exact() const override { return gpu_.vendor().is_exact; }
+  std::string complaint() override { return gpu_.take_complaint(); }
+  std::string defect() const override { return gpu_.defect(); }
   Gpu& gpu() { return gpu_; }
 
  private:
@@ -30,9 +27,7 @@ class CudaWorld final : public Platforms {
   Gpu gpu_;
   std::shared_ptr<Group> hosts_;
   std::shared_ptr<shm::SharedMemory> memory_;
-  ShareId share_id_;
   std::shared_ptr<NcclGroup> group_;  ///< nullptr before the first scenario
-  std::uint64_t attempts_ = 0;
 };
 
 }  // namespace shardproof::cuda

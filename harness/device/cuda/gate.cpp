@@ -35,7 +35,8 @@ bool Gate::all_go_on() noexcept {
   try {
     gpu_.await(all_left, [this] { return fmt::format("what a gate holds on rank {} has not gone on, although it is open", gpu_.rank()); });
     return true;
-  } catch (const std::exception&) {  // the GPU was abandoned; whoever waits next hears why
+  } catch (const std::exception& error) {
+    gpu_.complain(error);
     return all_left();
   }
 }

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <exception>
 #include <future>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -73,6 +75,8 @@ Gpu::Gpu(const VendorTables& vendor, Surroundings surroundings) : vendor_(vendor
                                                check(status, operation);
                                              });
     check(vendor_.kernels->warm_up(), "cudaFuncGetAttributes");
+    housekeeping_ = create_stream("housekeeping");
+    warm_up_products();
   } catch (...) {
     release();
     throw;
@@ -81,12 +85,32 @@ Gpu::Gpu(const VendorTables& vendor, Surroundings surroundings) : vendor_(vendor
 
 Gpu::~Gpu() { release(); }
 
+// cuBLAS loads kernels and allocates at its first products, and would wait for ever behind a gate that is closed by then.
+void Gpu::warm_up_products() {
+  struct Scratch final : Storage {
+    Scratch(void* data, std::size_t bytes) : Storage(static_cast<std::byte*>(data), bytes, 1, MemorySpace::device) {}
+  };
+  constexpr std::size_t bytes = 64;
+  void* memory = nullptr;
+  check(cuda().malloc_async(&memory, bytes, housekeeping_), "cudaMallocAsync", housekeeping_);
+  check(cuda().memset_async(memory, 0, bytes, housekeeping_), "cudaMemsetAsync", housekeeping_);
+  const auto storage = std::make_shared<Scratch>(memory, bytes);
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    const Tensor one(storage, dtype, {1, 1}), product(storage, dtype, {1, 1}, bytes / 2);
+    kernels_->matmul(housekeeping_, product, one, one, {});
+  }
+  check(cuda().free_async(memory, housekeeping_), "cudaFreeAsync", housekeeping_);
+  run_through(housekeeping_, "warming up");
+}
+
 // Errors of what is given back can change nothing any more. Of a GPU that is lost everything stays: work may still use it.
 void Gpu::release() noexcept {
   if (is_lost_) {
     static_cast<void>(kernels_.release());
     return;
   }
+  destroy_retired();
+  if (housekeeping_ != nullptr) destroy_stream(housekeeping_);
   for (EventHandle event : free_events_) cuda().event_destroy(event);
   kernels_.reset();
   if (words_ != nullptr) cuda().host_free(words_);
@@ -156,24 +180,58 @@ EventHandle Gpu::record(StreamHandle stream) {
   return event;
 }
 
-// What ranks disagree about is why their communicators fail.
-void Gpu::check_communicators(bool is_late) const {
+void Gpu::check_agreement(bool is_late) const {
   using Look = DescriptorBoard::Look;
   for (const NcclComm* comm : comms_) comm->check_agreement(is_late ? Look::at_everything : Look::at_whole_calls);
-  for (const NcclComm* comm : comms_) comm->check_health();
+}
+
+const NcclComm* Gpu::find_bereft() const {
+  const auto found = std::ranges::find_if(comms_, [](const NcclComm* comm) { return comm->is_bereft(); });
+  return found == comms_.end() ? nullptr : *found;
+}
+
+std::string Gpu::who_is_behind() const {
+  std::string text;
+  for (const NcclComm* comm : comms_) {
+    if (const std::string behind = comm->is_gone() ? "" : comm->behind(); !behind.empty()) text += "; " + behind;
+  }
+  return text;
+}
+
+void Gpu::require_usable() const {
+  if (is_lost_) throw GpuLost(fmt::format("rank {}: {} is lost: work on it did not end when it was told to", rank(), name_));
+}
+
+// A kernel cannot throw: what it found wrong in its operands is said here.
+void Gpu::check_indices() {
+  if (std::atomic_ref(words_->index_error.kind).load(std::memory_order_acquire) == bodies::IndexKind::none) return;
+  const bodies::IndexError error = std::exchange(words_->index_error, {});
+  cuda::check(error);
 }
 
 void Gpu::await(const std::function<bool()>& is_ready, const std::function<std::string()>& late) {
-  if (is_lost_) throw GpuLost(fmt::format("rank {}: {} is lost: work on it did not end when it was told to", rank(), name_));
+  require_usable();
   const Deadline begun = std::chrono::steady_clock::now(), deadline = surroundings_.give_up_at(begun);
+  std::optional<Deadline> bereft_since;
   try {
-    for (Patience patience; !is_ready(); patience.take()) {
+    for (Patience patience;; patience.take()) {
+      // Everything that could end the wait is looked at before readiness is: what was ready by then wins.
       const Deadline now = std::chrono::steady_clock::now();
-      surroundings_.check();
-      check_communicators(now > begun + for_others_to_post);
-      if (now > deadline) throw DeadlineExceeded(late());
+      std::exception_ptr is_over;
+      try {
+        surroundings_.check();
+      } catch (...) {
+        is_over = std::current_exception();
+      }
+      check_agreement(now > begun + for_others_to_post);
+      const NcclComm* const bereft = find_bereft();
+      if (is_ready() && bereft == nullptr) return check_indices();
+      if (is_over) std::rethrow_exception(is_over);
+      // A peer that fails leaves its communicators first, and says why a moment later.
+      if (bereft != nullptr && !bereft_since) bereft_since = now;
+      if (bereft != nullptr && now > *bereft_since + 2 * surroundings_.for_abort) bereft->fail_bereft();
+      if (now > deadline) throw DeadlineExceeded(late() + who_is_behind());
     }
-    check_communicators(false);
   } catch (...) {
     abandon();
     throw;
@@ -190,36 +248,77 @@ void Gpu::await(EventHandle event, const std::function<std::string()>& late) {
       },
       late);
   check(cuda().event_synchronize(event), "cudaEventSynchronize");
-  // A kernel cannot throw: what it found wrong in its operands is said here.
-  if (std::atomic_ref(words_->index_error.kind).load(std::memory_order_acquire) == bodies::IndexKind::none) return;
-  const bodies::IndexError error = std::exchange(words_->index_error, {});
-  cuda::check(error);
+}
+
+void Gpu::run_through(StreamHandle stream, std::string_view what) {
+  const EventHandle event = record(stream);
+  await(event, [&] { return fmt::format("{} on rank {} has not ended", what, rank()); });
+  give_back(event);
+}
+
+void Gpu::complain(const std::exception& error) noexcept {
+  try {
+    if (complaint_.empty()) complaint_ = error.what();
+  } catch (const std::exception&) {  // no memory for words
+  }
+}
+
+std::string Gpu::defect() const {
+  if (is_lost_) return fmt::format("{} is lost: work on it did not end when it was told to", name_);
+  const Status status = cuda().peek_at_last_error();
+  return status == 0 ? std::string() : fmt::format("{} is out of order: {}", name_, cuda().error_name(status));
+}
+
+// Calls that are known to hang have a thread to do so in.
+bool Gpu::within_bounds(std::function<void()> calls) noexcept {
+  try {
+    const auto done = std::make_shared<std::promise<void>>();
+    std::future<void> future = done->get_future();
+    std::thread([done, calls = std::move(calls), &cuda = cuda(), ordinal = surroundings_.ordinal] {
+      cuda.set_device(ordinal);
+      calls();
+      done->set_value();
+    }).detach();
+    return future.wait_for(surroundings_.for_abort) == std::future_status::ready;
+  } catch (const std::exception&) {
+    return false;  // no memory, or no thread
+  }
 }
 
 bool Gpu::abort_communicators() noexcept {
-  if (comms_.empty()) return true;
-  // Aborting one after the other would wait for the kernels of the next; and the abort itself is known to hang, so it has a thread to do so in.
   try {
-    struct Outcome {
-      std::promise<void> done;
-    };
-    const auto outcome = std::make_shared<Outcome>();
+    // An abort waits for what its communicator is in the middle of, which may wait for the kernels of another: that one goes last.
+    std::ranges::stable_partition(comms_, [](const NcclComm* comm) {
+      try {
+        return !comm->is_busy();
+      } catch (const VendorError&) {
+        return true;
+      }
+    });
     std::vector<CommHandle> handles;
     for (NcclComm* comm : comms_) {
       if (CommHandle handle = comm->surrender(); handle != nullptr) handles.push_back(handle);
     }
-    std::future<void> done = outcome->done.get_future();
-    std::thread([outcome, handles, &nccl = nccl(), &cuda = cuda(), ordinal = surroundings_.ordinal] {
-      cuda.set_device(ordinal);
+    if (handles.empty()) return true;
+    return within_bounds([handles, &nccl = nccl()] {
+      // Together: aborting one after the other would wait for the kernels of the next.
       nccl.group_start();
       for (CommHandle handle : handles) nccl.comm_abort(handle);
       nccl.group_end();
-      outcome->done.set_value();
-    }).detach();
-    return done.wait_for(surroundings_.for_abort) == std::future_status::ready;
+    });
   } catch (const std::exception&) {
-    return false;  // no memory, or no thread
+    return false;
   }
+}
+
+void Gpu::retire(CommHandle comm) { retired_.push_back(comm); }
+
+void Gpu::destroy_retired() noexcept {
+  if (retired_.empty() || is_lost_) return;
+  const auto calls = [handles = std::exchange(retired_, {}), &nccl = nccl()] {
+    for (CommHandle handle : handles) nccl.comm_destroy(handle);
+  };
+  is_lost_ = !within_bounds(calls);
 }
 
 bool Gpu::run_empty() noexcept {
@@ -227,8 +326,9 @@ bool Gpu::run_empty() noexcept {
   try {
     for (const auto& [stream, name] : streams_) {
       const EventHandle event = record(stream);
-      const bool is_empty = wait_until(deadline, [&, event = event] { return cuda().event_query(event) != cuda().not_ready; });
-      if (!is_empty) return false;  // and the event is still needed
+      Status status = 0;
+      const bool is_over = wait_until(deadline, [&, event = event] { return (status = cuda().event_query(event)) != cuda().not_ready; });
+      if (!is_over || status != 0) return false;  // and the event is still needed, or the context is broken
       give_back(event);
     }
     return true;
@@ -243,7 +343,9 @@ void Gpu::abandon() noexcept {
   flag.store(1, std::memory_order_release);
   if (!comms_.empty()) ++generation_;
   is_lost_ = !abort_communicators() || !run_empty();
-  if (!is_lost_) flag.store(0, std::memory_order_release);
+  if (is_lost_) return;
+  flag.store(0, std::memory_order_release);
+  words_->index_error = {};
 }
 
 }  // namespace shardproof::cuda

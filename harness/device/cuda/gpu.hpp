@@ -10,6 +10,7 @@
 #include <source_location>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "harness/device/cuda/vendor_error.hpp"
@@ -72,13 +73,28 @@ class Gpu {
   void await(const std::function<bool()>& is_ready, const std::function<std::string()>& late);
   /// Until the event has happened.
   void await(EventHandle event, const std::function<std::string()>& late);
+  /// Until all that the stream has been given has.
+  void run_through(StreamHandle stream, std::string_view what);
+  /// Throws GpuLost.
+  void require_usable() const;
 
   /// Ends what is under way: kernels that spin or wait at a gate leave, all communicators are aborted together, streams run empty. Where that
   /// takes too long, the GPU is lost.
   void abandon() noexcept;
   bool is_lost() const { return is_lost_; }
+  /// Remembers what went wrong where nothing can be thrown: the first one, until it is taken.
+  void complain(const std::exception& error) noexcept;
+  std::string take_complaint() { return std::exchange(complaint_, {}); }
+  /// Why nothing more can be done on this GPU by this process, or empty: it is lost, or an error is there to stay.
+  std::string defect() const;
   /// Grows whenever communicators were abandoned: those made before are gone.
   std::uint64_t generation() const { return generation_; }
+
+  /// A finalized communicator, to be destroyed when streams have run empty: that waits for everything on the GPU.
+  void retire(CommHandle comm);
+  void destroy_retired() noexcept;
+  /// A stream for what belongs to no device.
+  StreamHandle housekeeping() const { return housekeeping_; }
 
   /// In memory that kernels see: not 0 tells those that wait to leave.
   const std::uint32_t* abort_flag() const;
@@ -88,8 +104,13 @@ class Gpu {
   struct Words;
 
   void release() noexcept;
+  void warm_up_products();
   std::string_view stream_name(StreamHandle stream) const;
-  void check_communicators(bool is_late) const;
+  void check_agreement(bool is_late) const;
+  const NcclComm* find_bereft() const;
+  std::string who_is_behind() const;
+  void check_indices();
+  bool within_bounds(std::function<void()> calls) noexcept;
   bool abort_communicators() noexcept;
   bool run_empty() noexcept;
 
@@ -103,8 +124,11 @@ class Gpu {
   std::map<StreamHandle, std::string> streams_;
   std::vector<EventHandle> free_events_;
   std::vector<NcclComm*> comms_;
+  std::vector<CommHandle> retired_;
+  StreamHandle housekeeping_ = nullptr;
   std::uint64_t generation_ = 0;
   bool is_lost_ = false;
+  std::string complaint_;
 };
 
 }  // namespace shardproof::cuda

@@ -6,6 +6,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "harness/device/cuda/cuda_kernels.hpp"
+
 namespace shardproof::cuda {
 
 namespace {
@@ -35,8 +37,8 @@ bool reduces(CollectiveKind kind) { return kind == CollectiveKind::all_reduce ||
 
 NcclOp op_of(ReduceOp op) {
   switch (op) {
-    case ReduceOp::sum: return NcclOp::sum;
-    case ReduceOp::avg: return NcclOp::avg;
+    case ReduceOp::sum:
+    case ReduceOp::avg: return NcclOp::sum;  // one division follows: NCCL's own average multiplies every operand by a rounded 1 / W
     case ReduceOp::max: return NcclOp::max;
     case ReduceOp::min: return NcclOp::min;
     case ReduceOp::none:
@@ -44,8 +46,6 @@ NcclOp op_of(ReduceOp op) {
   }
   throw std::logic_error(fmt::format("{} is no operation of its own", to_string(op)));
 }
-
-constexpr std::size_t token_bytes = 4;
 
 }  // namespace
 
@@ -55,72 +55,81 @@ NcclComm::NcclComm(Gpu& gpu, const Group& hosts, std::unique_ptr<DescriptorBoard
 }
 
 std::unique_ptr<NcclComm> NcclComm::make(Gpu& gpu, const Group& hosts, const UniqueId& id, std::unique_ptr<DescriptorBoard> board) {
+  gpu.require_usable();
   std::unique_ptr<NcclComm> comm(new NcclComm(gpu, hosts, std::move(board)));
   const Status status = gpu.nccl().comm_init_rank(&comm->handle_, hosts.size(), &id, hosts.rank(), comm->name_.c_str());
   comm->settle(status, "ncclCommInitRankConfig");
+  comm->warm_up();
   return comm;
-}
-
-std::unique_ptr<NcclComm> NcclComm::split(int color, int key, const Group* hosts, std::unique_ptr<DescriptorBoard> board) {
-  if (hosts == nullptr) {
-    CommHandle none = nullptr;
-    settle(gpu_.nccl().comm_split(handle_, -1, key, &none, ""), "ncclCommSplit");
-    return nullptr;
-  }
-  std::unique_ptr<NcclComm> part(new NcclComm(gpu_, *hosts, std::move(board)));
-  const Status status = gpu_.nccl().comm_split(handle_, color, key, &part->handle_, part->name_.c_str());
-  settle(status, "ncclCommSplit");
-  part->settle(0, "ncclCommSplit");
-  return part;
 }
 
 NcclComm::~NcclComm() {
   try {
     if (handle_ != nullptr) {
       settle(gpu_.nccl().comm_finalize(handle_), "ncclCommFinalize");
-      gpu_.nccl().comm_destroy(std::exchange(handle_, nullptr));
+      gpu_.retire(std::exchange(handle_, nullptr));
     }
-  } catch (const std::exception&) {
-    // Whoever waits next hears of it; here it only has to go.
-    if (handle_ != nullptr) gpu_.nccl().comm_abort(handle_);
+  } catch (const std::exception& error) {  // it has been abandoned, with all others
+    gpu_.complain(error);
   }
-  if (token_ != nullptr) gpu_.cuda().free_async(token_, nullptr);
+  if (scratch_ != nullptr && !gpu_.is_lost()) gpu_.cuda().free_async(scratch_, nullptr);
   std::erase(gpu_.comms_, this);
+}
+
+// NCCL connects and allocates at the first collective of a kind: not behind a gate, and not while something is measured.
+void NcclComm::warm_up() {
+  const CudaTable& cuda = gpu_.cuda();
+  const std::size_t bytes = 2 * ranks_;
+  const StreamHandle stream = gpu_.housekeeping();
+  gpu_.check(cuda.malloc_async(&scratch_, bytes, stream), "cudaMallocAsync", stream);
+  gpu_.check(cuda.memset_async(scratch_, 0, bytes, stream), "cudaMemsetAsync", stream);
+  auto* const first = static_cast<std::byte*>(scratch_);
+  std::byte* const second = first + ranks_;
+  const NcclTable& nccl = gpu_.nccl();
+  settle(nccl.all_gather(first, second, 1, NcclType::u8, handle_, stream), "ncclAllGather", stream);
+  settle(nccl.reduce_scatter(second, first, 1, NcclType::u8, NcclOp::sum, handle_, stream), "ncclReduceScatter", stream);
+  settle(nccl.all_reduce(first, second, 1, NcclType::u8, NcclOp::sum, handle_, stream), "ncclAllReduce", stream);
+  settle(nccl.broadcast(first, second, 1, NcclType::u8, 0, handle_, stream), "ncclBroadcast", stream);
+  gpu_.run_through(stream, "the first collectives");
 }
 
 void NcclComm::check_agreement(DescriptorBoard::Look look) const {
   if (handle_ != nullptr) board_->check(look);
 }
 
-void NcclComm::check_health() const {
-  if (handle_ == nullptr) return;
+Status NcclComm::state(std::string_view operation) const {
   Status state = 0;
-  const Status status = gpu_.nccl().comm_get_async_error(handle_, &state);
-  if (status != 0) gpu_.fail_nccl(status, "ncclCommGetAsyncError", fmt::format("communicator {}", name_));
-  if (state == 0 || state == gpu_.nccl().in_progress) return;
-  gpu_.fail_nccl(state, "ncclCommGetAsyncError", fmt::format("communicator {}: {}", name_, gpu_.nccl().last_error(handle_)));
+  const Status asked = gpu_.nccl().comm_get_async_error(handle_, &state);
+  if (asked != 0) fail(asked, operation, nullptr, std::source_location::current());
+  return state;
+}
+
+bool NcclComm::is_busy() const { return handle_ != nullptr && state("ncclCommGetAsyncError") == gpu_.nccl().in_progress; }
+
+bool NcclComm::is_bereft() const {
+  if (handle_ == nullptr) return false;
+  const Status now = state("ncclCommGetAsyncError");
+  if (now == gpu_.nccl().remote_error) return true;
+  if (now != 0 && now != gpu_.nccl().in_progress) fail(now, "ncclCommGetAsyncError", nullptr, std::source_location::current());
+  return false;
+}
+
+void NcclComm::fail_bereft() const { fail(gpu_.nccl().remote_error, "ncclCommGetAsyncError", nullptr, std::source_location::current()); }
+
+void NcclComm::fail(Status status, std::string_view operation, StreamHandle stream, std::source_location location) const {
+  const std::string words = handle_ == nullptr ? "" : fmt::format(": {}", gpu_.nccl().last_error(handle_));
+  gpu_.fail_nccl(status, operation, fmt::format("communicator {}{}", name_, words), stream, location);
 }
 
 void NcclComm::settle(Status status, std::string_view operation, StreamHandle stream, std::source_location location) {
-  const auto fail = [&](Status why) {
-    const std::string words = handle_ == nullptr ? "" : fmt::format(": {}", gpu_.nccl().last_error(handle_));
-    gpu_.fail_nccl(why, operation, fmt::format("communicator {}{}", name_, words), stream, location);
-  };
-  if (status != 0 && status != gpu_.nccl().in_progress) {
-    gpu_.abandon();
-    fail(status);
-  }
   gpu_.await(
       [&] {
-        Status state = 0;
-        if (const Status asked = gpu_.nccl().comm_get_async_error(handle_, &state); asked != 0) fail(asked);
-        if (state == gpu_.nccl().in_progress) return false;
-        if (state != 0) fail(state);
-        return true;
+        if (status != 0 && status != gpu_.nccl().in_progress) fail(status, operation, stream, location);
+        const Status now = state(operation);
+        if (now != 0 && now != gpu_.nccl().in_progress && now != gpu_.nccl().remote_error) fail(now, operation, stream, location);
+        return now == 0;
       },
-      [&] {
-        return fmt::format("{} of communicator {} on rank {} is not through; a rank may not have come", operation, name_, gpu_.rank());
-      });
+      [&] { return fmt::format("{} of communicator {} on rank {} is not through", operation, name_, gpu_.rank()); });
 }
 
 std::uint64_t NcclComm::run(StreamHandle stream, const Collective& collective) {
@@ -129,13 +138,11 @@ std::uint64_t NcclComm::run(StreamHandle stream, const Collective& collective) {
     throw std::invalid_argument(
         fmt::format("{} \"{}\": NCCL does not reduce {}", to_string(collective.kind), collective.tag, to_string(collective.in.dtype())));
   }
+  // A rank that is so far ahead of another that its calls could not be compared waits for it.
+  gpu_.await([this] { return board_->has_room(); },
+             [this] { return fmt::format("group {} on rank {} is too far ahead of others", name_, gpu_.rank()); });
   const std::uint64_t number = board_->post(as_call(collective).descriptor);
-  try {
-    board_->check(DescriptorBoard::Look::at_whole_calls);
-  } catch (const Mismatch&) {
-    gpu_.abandon();
-    throw;
-  }
+  gpu_.await([] { return true; }, [] { return std::string(); });
   issue(stream, collective);
   return number;
 }
@@ -175,16 +182,15 @@ void NcclComm::issue(StreamHandle stream, const Collective& collective) {
       break;
     }
     case CollectiveKind::barrier:
-      if (token_ == nullptr) {
-        gpu_.check(gpu_.cuda().malloc_async(&token_, token_bytes, stream), "cudaMallocAsync", stream);
-        gpu_.check(gpu_.cuda().memset_async(token_, 0, token_bytes, stream), "cudaMemsetAsync", stream);
-      }
-      settle(nccl.all_reduce(token_, token_, token_bytes, NcclType::u8, NcclOp::sum, handle_, stream), "ncclAllReduce", stream);
+      settle(nccl.all_reduce(scratch_, scratch_, 1, NcclType::u8, NcclOp::sum, handle_, stream), "ncclAllReduce", stream);
       break;
     case CollectiveKind::send_recv:
     case CollectiveKind::coalesced: throw std::logic_error("check() refuses these");
   }
   if (premultiplies) settle(nccl.red_op_destroy(op, handle_), "ncclRedOpDestroy", stream);
+  if (reduces(collective.kind) && collective.op == ReduceOp::avg) {
+    gpu_.kernels().divide(stream, collective.out, collective.out, static_cast<double>(ranks_));
+  }
 }
 
 }  // namespace shardproof::cuda

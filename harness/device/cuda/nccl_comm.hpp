@@ -17,11 +17,9 @@ namespace shardproof::cuda {
 
 class NcclComm {
  public:
-  /// Collective over its ranks, of the hosts alone. Throws VendorError, and what Gpu::await throws.
+  /// Collective over the hosts of this group, which have all got the same id. Throws VendorError, and what Gpu::await throws.
   static std::unique_ptr<NcclComm> make(Gpu& gpu, const Group& hosts, const UniqueId& id, std::unique_ptr<DescriptorBoard> board);
-  /// Collective over this communicator's ranks. `hosts` and `board` are those of the part; nullptr for a negative color.
-  std::unique_ptr<NcclComm> split(int color, int key, const Group* hosts, std::unique_ptr<DescriptorBoard> board);
-  /// Healthy ones are finalized, collectively; others aborted.
+  /// Healthy ones are finalized, collectively, and left to the GPU to be destroyed; others are gone already.
   ~NcclComm();
   NcclComm(const NcclComm&) = delete;
   NcclComm& operator=(const NcclComm&) = delete;
@@ -29,13 +27,17 @@ class NcclComm {
   /// Issues the collective, which `check` (device.hpp) has nothing against, and returns its number in the group. std::invalid_argument for
   /// what NCCL itself cannot do; Mismatch when it is known by now that ranks ask for different things.
   std::uint64_t run(StreamHandle stream, const Collective& collective);
-
   std::uint64_t issued() const { return board_->posted(); }
 
   /// Throws Mismatch when ranks ask for different things.
   void check_agreement(DescriptorBoard::Look look) const;
-  /// Throws VendorError when something went wrong behind the host's back: a peer that is gone.
-  void check_health() const;
+  /// A peer has left or is gone. Throws VendorError for whatever else went wrong behind the host's back.
+  bool is_bereft() const;
+  [[noreturn]] void fail_bereft() const;
+  /// Which ranks have posted fewer calls than this one; empty: none.
+  std::string behind() const { return board_->behind(); }
+
+  bool is_busy() const;  ///< NCCL is not through with the last call
   /// Whoever takes the handle aborts the communicator; nullptr: there is none any more.
   CommHandle surrender() noexcept { return std::exchange(handle_, nullptr); }
   bool is_gone() const { return handle_ == nullptr; }
@@ -44,14 +46,17 @@ class NcclComm {
   NcclComm(Gpu& gpu, const Group& hosts, std::unique_ptr<DescriptorBoard> board);
   void settle(Status status, std::string_view operation, StreamHandle stream = nullptr,
               std::source_location location = std::source_location::current());
+  [[noreturn]] void fail(Status status, std::string_view operation, StreamHandle stream, std::source_location location) const;
+  Status state(std::string_view operation) const;
   void issue(StreamHandle stream, const Collective& collective);
+  void warm_up();
 
   Gpu& gpu_;
   std::string name_;
   std::size_t ranks_;
   std::unique_ptr<DescriptorBoard> board_;
   CommHandle handle_ = nullptr;
-  void* token_ = nullptr;  ///< four bytes on the device: the operand of a barrier
+  void* scratch_ = nullptr;  ///< on the device: operands of barriers
 };
 
 }  // namespace shardproof::cuda

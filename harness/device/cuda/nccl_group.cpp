@@ -1,38 +1,46 @@
 #include "harness/device/cuda/nccl_group.hpp"
 
+#include <cstring>
 #include <utility>
 
 namespace shardproof::cuda {
 
-NcclGroup::NcclGroup(std::shared_ptr<Group> hosts, std::shared_ptr<shm::SharedMemory> memory, std::unique_ptr<NcclComm> comm)
-    : hosts_(std::move(hosts)), memory_(std::move(memory)), comm_(std::move(comm)) {}
+namespace {
+
+/// NCCL's id of a communicator in the making, from the first host to all of them.
+UniqueId share_id(Gpu& gpu, Group& hosts) {
+  UniqueId id{};
+  if (hosts.rank() == 0) {
+    if (const Status status = gpu.nccl().get_unique_id(&id); status != 0) gpu.fail_nccl(status, "ncclGetUniqueId", {});
+  }
+  const auto* const bytes = reinterpret_cast<const std::uint8_t*>(id.bytes);
+  const Tensor shared = hosts.broadcast(Tensor::of<std::uint8_t>({sizeof id.bytes}, {bytes, sizeof id.bytes}), 0, "NCCL id");
+  std::memcpy(id.bytes, shared.data(), sizeof id.bytes);
+  return id;
+}
+
+}  // namespace
+
+NcclGroup::NcclGroup(Gpu& gpu, std::shared_ptr<Group> hosts, std::shared_ptr<shm::SharedMemory> memory, std::unique_ptr<NcclComm> comm)
+    : gpu_(gpu), hosts_(std::move(hosts)), memory_(std::move(memory)), comm_(std::move(comm)) {}
 
 const FabricCapabilities& NcclGroup::capabilities() {
   static constexpr FabricCapabilities promised{.rank_ordered = false, .pre_checked = false, .survives_abort = true, .multi_host = false};
   return promised;
 }
 
-std::shared_ptr<NcclGroup> NcclGroup::make(Gpu& gpu, std::shared_ptr<Group> hosts, std::shared_ptr<shm::SharedMemory> memory,
-                                           const std::function<UniqueId()>& share_id) {
+std::shared_ptr<NcclGroup> NcclGroup::make(Gpu& gpu, std::shared_ptr<Group> hosts, std::shared_ptr<shm::SharedMemory> memory) {
   std::unique_ptr<NcclComm> comm;
   if (hosts->size() > 1) {
     auto board = DescriptorBoard::make(*memory, *hosts);
-    comm = NcclComm::make(gpu, *hosts, share_id(), std::move(board));
+    comm = NcclComm::make(gpu, *hosts, share_id(gpu, *hosts), std::move(board));
   }
-  return std::shared_ptr<NcclGroup>(new NcclGroup(std::move(hosts), std::move(memory), std::move(comm)));
+  return std::shared_ptr<NcclGroup>(new NcclGroup(gpu, std::move(hosts), std::move(memory), std::move(comm)));
 }
 
 std::shared_ptr<NcclGroup> NcclGroup::split(int color, int key, std::string_view name) {
-  // The hosts first: who asks for something else than the others hears of it there.
   std::shared_ptr<Group> part = hosts_->split(color, key, name);
-  std::unique_ptr<NcclComm> comm;
-  if (comm_ != nullptr) {
-    const bool talks = part != nullptr && part->size() > 1;
-    auto board = talks ? DescriptorBoard::make(*memory_, *part) : nullptr;
-    // Who has nobody to talk to takes part all the same, and gets no communicator.
-    comm = comm_->split(talks ? color : -1, key, talks ? part.get() : nullptr, std::move(board));
-  }
-  return part ? std::shared_ptr<NcclGroup>(new NcclGroup(std::move(part), memory_, std::move(comm))) : nullptr;
+  return part ? make(gpu_, std::move(part), memory_) : nullptr;
 }
 
 }  // namespace shardproof::cuda

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string_view>
 
@@ -14,9 +13,8 @@ namespace shardproof::cuda {
 
 class NcclGroup {
  public:
-  /// Collective over `hosts`, the ranks of a world, which share `memory`. A group of one rank has nobody to talk to, and no communicator.
-  static std::shared_ptr<NcclGroup> make(Gpu& gpu, std::shared_ptr<Group> hosts, std::shared_ptr<shm::SharedMemory> memory,
-                                         const std::function<UniqueId()>& share_id);
+  /// Collective over `hosts`, which share `memory`. A group of one rank has nobody to talk to, and no communicator.
+  static std::shared_ptr<NcclGroup> make(Gpu& gpu, std::shared_ptr<Group> hosts, std::shared_ptr<shm::SharedMemory> memory);
 
   /// Sums come in any order, descriptors are compared behind the host, and a fresh communicator follows an aborted one.
   static const FabricCapabilities& capabilities();
@@ -28,12 +26,14 @@ class NcclGroup {
   std::uint64_t run(StreamHandle stream, const Collective& collective) { return comm_->run(stream, collective); }
   /// How many it has been asked for.
   std::uint64_t issued() const { return comm_ == nullptr ? 0 : comm_->issued(); }
-  /// Collective over the hosts of this group. nullptr for a negative color.
+  /// Collective over the hosts of this group. nullptr for a negative color. Parts are communicators of their own, not NCCL's splits: one of
+  /// those cannot be aborted while it is being made.
   std::shared_ptr<NcclGroup> split(int color, int key, std::string_view name);
 
  private:
-  NcclGroup(std::shared_ptr<Group> hosts, std::shared_ptr<shm::SharedMemory> memory, std::unique_ptr<NcclComm> comm);
+  NcclGroup(Gpu& gpu, std::shared_ptr<Group> hosts, std::shared_ptr<shm::SharedMemory> memory, std::unique_ptr<NcclComm> comm);
 
+  Gpu& gpu_;
   std::shared_ptr<Group> hosts_;
   std::shared_ptr<shm::SharedMemory> memory_;
   std::unique_ptr<NcclComm> comm_;

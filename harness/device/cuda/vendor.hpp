@@ -93,7 +93,6 @@ struct NcclTable {
   Status (*get_unique_id)(UniqueId* id);
   /// Communicators never block: after each call on one, `comm_get_async_error` says when it is over.
   Status (*comm_init_rank)(CommHandle* comm, int size, const UniqueId* id, int rank, const char* name);
-  Status (*comm_split)(CommHandle comm, int color, int key, CommHandle* part, const char* name);  ///< a color of -1 joins none: nullptr
   Status (*comm_get_async_error)(CommHandle comm, Status* state);
   Status (*comm_finalize)(CommHandle comm);
   Status (*comm_destroy)(CommHandle comm);

@@ -30,6 +30,8 @@ class SimPlatforms final : public Platforms {
   std::unique_ptr<Platform> make(const CostModel& costs) override { return std::make_unique<SimPlatform>(costs, *group_, rank_); }
   std::string objection(const CostModel&) const override { return {}; }
   bool is_exact() const override { return true; }
+  std::string complaint() override { return {}; }
+  std::string defect() const override { return {}; }
 
  private:
   std::shared_ptr<Group> group_;

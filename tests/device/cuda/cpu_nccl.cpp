@@ -139,19 +139,6 @@ class Comm : public std::enable_shared_from_this<Comm> {
     });
   }
 
-  std::shared_ptr<Comm> split(int color, int key, const std::string& name) {
-    auto part = color < 0 ? nullptr : std::make_shared<Comm>(ground_);
-    if (part) part->state_ = in_progress;
-    begin([=, ticket = ticket()](Comm& self) {
-      self.in_turn(ticket, [&](Group& group) {
-        std::shared_ptr<Group> made = group.split(color, key, name);
-        if (part) part->group_ = std::move(made);
-      });
-      if (part) part->state_ = part->group_ ? 0 : remote_error;
-    });
-    return part;
-  }
-
   void finalize() {
     begin([](Comm& self) {
       std::unique_lock lock(self.mutex_);
@@ -290,12 +277,6 @@ Status comm_init_rank(CommHandle* comm, int size, const UniqueId* id, int rank, 
   return in_progress;
 }
 
-Status comm_split(CommHandle comm, int color, int key, CommHandle* part, const char* name) {
-  std::shared_ptr<Comm> made = comm_of(comm).split(color, key, name);
-  *part = made ? new Handle{std::move(made)} : nullptr;
-  return in_progress;
-}
-
 Status comm_get_async_error(CommHandle comm, Status* state) {
   *state = comm_of(comm).state();
   return 0;
@@ -399,7 +380,6 @@ const NcclTable& nccl() {
                                .version = version,
                                .get_unique_id = get_unique_id,
                                .comm_init_rank = comm_init_rank,
-                               .comm_split = comm_split,
                                .comm_get_async_error = comm_get_async_error,
                                .comm_finalize = comm_finalize,
                                .comm_destroy = comm_destroy,

@@ -146,7 +146,12 @@ Status host_allocate(void** host, void** device, std::size_t bytes) {
 
 Status host_free(void* host) { return told(cudaFreeHost(host)); }
 
-Status peek_at_last_error() { return cudaPeekAtLastError(); }
+// What broke the context is said by every call, even by one that has nothing to do.
+Status peek_at_last_error() {
+  const cudaError_t status = cudaPeekAtLastError();
+  return status == cudaSuccess ? told(cudaFree(nullptr)) : status;
+}
+
 const char* error_name(Status status) { return cudaGetErrorName(static_cast<cudaError_t>(status)); }
 const char* error_text(Status status) { return cudaGetErrorString(static_cast<cudaError_t>(status)); }
 

@@ -81,14 +81,6 @@ Status comm_init_rank(CommHandle* comm, int size, const UniqueId* id, int rank, 
   return status;
 }
 
-Status comm_split(CommHandle comm, int color, int key, CommHandle* part, const char* name) {
-  ncclConfig_t config = never_blocking(name);
-  ncclComm_t made = nullptr;
-  const ncclResult_t status = ncclCommSplit(native_comm(comm), color < 0 ? NCCL_SPLIT_NOCOLOR : color, key, &made, &config);
-  *part = made;
-  return status;
-}
-
 Status comm_get_async_error(CommHandle comm, Status* state) {
   ncclResult_t found = ncclSuccess;
   const ncclResult_t status = ncclCommGetAsyncError(native_comm(comm), &found);
@@ -152,7 +144,6 @@ const NcclTable& nccl_table() {
                                    .version = nccl_version,
                                    .get_unique_id = get_unique_id,
                                    .comm_init_rank = comm_init_rank,
-                                   .comm_split = comm_split,
                                    .comm_get_async_error = comm_get_async_error,
                                    .comm_finalize = comm_finalize,
                                    .comm_destroy = comm_destroy,

@@ -1,0 +1,16 @@
+// A record as lines to read.
+#pragma once
+
+#include <string>
+
+#include "harness/fabric/nccl_tap/record.hpp"
+
+namespace shardproof::nccl_tap {
+
+/// `rank 0`, or `process 4711` where nobody told its rank.
+std::string name_of(const TapProcess& process);
+
+/// The process and its NCCL, its communicators, and its calls; ends with a line break.
+std::string list(const TapRecord& record);
+
+}  // namespace shardproof::nccl_tap

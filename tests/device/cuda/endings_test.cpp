@@ -1,0 +1,243 @@
+// How waits on a GPU end when what they wait for does not come: from every state in which a rank can be when its case is over.
+#include <array>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <functional>
+#include <string>
+#include <thread>
+
+#include "harness/device/cuda/kernels/table.hpp"
+#include "tests/device/cuda/cpu_vendor.hpp"
+#include "tests/device/cuda/planted.hpp"
+#include "tests/device/cuda/rank_of_gpus.hpp"
+
+using namespace shardproof;
+using Catch::Matchers::ContainsSubstring;
+using cuda::RankOfGpus;
+using testing::Side;
+
+namespace {
+
+Tensor on_device(Device& device, std::int64_t count) {
+  const Tensor made = device.empty(Device::compute, DType::f32, {count}, MemoryClass::other, "operand");
+  device.submit(Device::compute, {.label = "fill", .writes = {made}, .run = [=](const Kernels& kernels, NativeStream stream) {
+                                    kernels.fill(stream, made, 1);
+                                  }});
+  return made;
+}
+
+void sum(Platform& platform, const Tensor& operand) {
+  platform.world().run(Device::compute,
+                       {.kind = CollectiveKind::all_reduce, .op = ReduceOp::sum, .in = operand, .out = operand, .tag = "sum"});
+}
+
+float first_of(Device& device, const Tensor& tensor) {
+  device.synchronize();
+  return device.to_host(tensor).values<float>()[0];
+}
+
+/// The text of what was thrown, and of which kind.
+template <class Exception>
+std::string thrown(const std::function<void()>& call) {
+  return testing::thrown_by<Exception>(call);
+}
+
+void no_failures(const std::vector<std::string>& failures) {
+  for (const std::string& failure : failures) {
+    INFO(failure);
+    CHECK(failure.empty());
+  }
+}
+
+/// Two ranks, which add once again when all is over.
+void run_two(const std::function<void(Side&, RankOfGpus&)>& body, const cuda::VendorTables& vendor = cuda::cpu::vendor()) {
+  const std::shared_ptr<shm::SharedMemory> memory = shm::make_thread_memory();
+  no_failures(testing::run_threads(2, [&](Side& side) {
+    RankOfGpus rank(side, vendor, memory);
+    body(side, rank);
+    side.next_case();
+    const auto platform = rank.world.make({});
+    const Tensor operand = on_device(platform->device(), 3);
+    sum(*platform, operand);
+    testing::expect(first_of(platform->device(), operand) == 2, "the ranks cannot add any more");
+    side.next_case();  // nobody leaves while another still finalizes
+  }));
+}
+
+void give_up(Side& side) {
+  side.control.raise_abort(side.epoch.load(), {.culprit = side.rank, .reason = AbortReason::failed, .text = "it has had enough"});
+}
+
+}  // namespace
+
+TEST_CASE("a rank that waits for a collective of one that has failed is released, and both go on") {
+  run_two([](Side& side, RankOfGpus& rank) {
+    const auto platform = rank.world.make({});
+    const Tensor operand = on_device(platform->device(), 3);
+    if (side.rank == 1) return give_up(side);
+    sum(*platform, operand);
+    const std::string text = thrown<Released>([&] { platform->device().synchronize(); });
+    testing::expect(text.find("it has had enough") != std::string::npos, text);
+  });
+}
+
+TEST_CASE("a rank that waits for a communicator to be made is released, and both go on") {
+  run_two([](Side& side, RankOfGpus& rank) {
+    // Its hosts are not asked: the other one is not there for them, either.
+    const auto platform = rank.world.make({});
+    if (side.rank == 1) return give_up(side);
+    const std::string text = thrown<Released>([&] { platform->world().split(0, 0, "all"); });
+    testing::expect(text.find("it has had enough") != std::string::npos, text);
+  });
+}
+
+TEST_CASE("a rank that has work behind a gate is released, and both go on") {
+  run_two([](Side& side, RankOfGpus& rank) {
+    const auto platform = rank.world.make({});
+    if (side.rank == 1) return give_up(side);
+    Device& device = platform->device();
+    cuda::Gpu& gpu = rank.world.gpu();
+    const std::uint32_t closed = 0;
+    const std::int64_t a_minute = 60'000'000'000;
+    device.submit(Device::compute, {.label = "gate", .run = [&](const Kernels&, NativeStream stream) {
+                                      gpu.check(gpu.vendor().kernels->gate(&closed, a_minute, gpu.abort_flag(), stream), "gate");
+                                    }});
+    const std::string text = thrown<Released>([&] { device.synchronize(); });
+    testing::expect(text.find("it has had enough") != std::string::npos, text);
+  });
+}
+
+TEST_CASE("who has nothing under way is ended as well") {
+  run_two([](Side& side, RankOfGpus& rank) {
+    const auto platform = rank.world.make({});
+    give_up(side);
+    sum(*platform, on_device(platform->device(), 3));
+    try {
+      platform->device().synchronize();  // both have come: either is right
+    } catch (const Released&) {
+    }
+  });
+}
+
+TEST_CASE("a rank that leaves by an exception does not wait for the others first") {
+  run_two([](Side& side, RankOfGpus& rank) {
+    if (side.rank == 0) {
+      try {
+        const auto platform = rank.world.make({});
+        sum(*platform, on_device(platform->device(), 3));
+        throw std::runtime_error("its own mistake");  // the collective that it has begun will never end
+      } catch (const std::runtime_error&) {
+        give_up(side);
+      }
+    } else {
+      const auto platform = rank.world.make({});
+      const std::string text = thrown<Released>([&] { side.world->barrier("a word with rank 0"); });
+      testing::expect(text.find("it has had enough") != std::string::npos, text);
+    }
+  });
+}
+
+TEST_CASE("a deadline names who has not come") {
+  const std::shared_ptr<shm::SharedMemory> memory = shm::make_thread_memory();
+  no_failures(testing::run_threads(3, [&](Side& side) {
+    RankOfGpus rank(side, cuda::cpu::vendor(), memory, std::chrono::milliseconds(side.rank == 2 ? 60'000 : 300));
+    std::string text;
+    {
+      const auto platform = rank.world.make({});
+      const Tensor operand = on_device(platform->device(), 3);
+      if (side.rank != 2) {
+        sum(*platform, operand);
+        text = thrown<std::exception>([&] { platform->device().synchronize(); });
+      }
+      // Rank 2 has nothing to wait for, and stays until the others have seen that.
+      side.control.agree(side.rank, {}, std::chrono::steady_clock::now() + std::chrono::seconds(30));
+    }
+    if (side.rank == 0) testing::expect(text.find("rank 2 has posted 0 of 1 calls of group world") != std::string::npos, text);
+    side.next_case();
+  }));
+}
+
+TEST_CASE("a GPU whose communicators cannot be aborted is lost, and says so from then on") {
+  const std::shared_ptr<shm::SharedMemory> memory = shm::make_thread_memory();
+  static const cuda::NcclTable nccl = [] {
+    cuda::NcclTable table = *cuda::cpu::vendor().nccl;
+    table.comm_abort = [](cuda::CommHandle) -> cuda::Status {
+      for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
+    };
+    return table;
+  }();
+  static const cuda::VendorTables stuck = [] {
+    cuda::VendorTables tables = cuda::cpu::vendor();
+    tables.nccl = &nccl;
+    return tables;
+  }();
+  no_failures(testing::run_threads(2, [&](Side& side) {
+    // Who is lost leaves everything as it is.
+    auto* const rank = new RankOfGpus(side, stuck, memory, std::chrono::milliseconds(200), std::chrono::milliseconds(100));
+    const auto platform = rank->world.make({});
+    testing::expect(rank->world.defect().empty(), "defect before anything happened");
+    if (side.rank == 0) {
+      sum(*platform, on_device(platform->device(), 3));
+      thrown<DeadlineExceeded>([&] { platform->device().synchronize(); });
+      testing::expect(rank->world.gpu().is_lost(), "not lost");
+      testing::expect(rank->world.defect().find("is lost") != std::string::npos, rank->world.defect());
+      const std::string text = thrown<cuda::GpuLost>([&] { platform->device().synchronize(); });
+      testing::expect(text.find("did not end when it was told to") != std::string::npos, text);
+    }
+    side.control.agree(side.rank, {}, std::chrono::steady_clock::now() + std::chrono::seconds(30));
+    rank->world.gpu().abandon();  // rank 1 leaves without a word to rank 0
+    delete rank;
+  }));
+}
+
+TEST_CASE("an index that is out of range is told when the host synchronizes") {
+  const std::shared_ptr<shm::SharedMemory> memory = shm::make_thread_memory();
+  no_failures(testing::run_threads(1, [&](Side& side) {
+    RankOfGpus rank(side, cuda::cpu::vendor(), memory);
+    for (int round = 0; round < 2; ++round) {
+      const auto platform = rank.world.make({});
+      Device& device = platform->device();
+      const std::array<std::int64_t, 2> wrong{1, 7};
+      const Tensor weight = on_device(device, 8).reshape({4, 2}), out = on_device(device, 4).reshape({2, 2});
+      const Tensor ids = device.empty(Device::compute, DType::i64, {2}, MemoryClass::other, "ids");
+      device.submit(Device::compute, {.label = "embedding", .run = [&](const Kernels& kernels, NativeStream stream) {
+                                        kernels.copy(stream, ids, Tensor::of<std::int64_t>({2}, wrong));
+                                        kernels.embedding(stream, out, weight, ids);
+                                      }});
+      const std::string text = thrown<std::out_of_range>([&] { device.synchronize(); });
+      testing::expect(text.find('7') != std::string::npos, text);
+      testing::expect(first_of(device, weight) == 1, "it was not told once");
+    }
+  }));
+}
+
+TEST_CASE("every call that a rank makes to take hold of its GPU fails once, and is told") {
+  cuda::Surroundings alone{
+      .rank = 3, .ordinal = 2, .check = [] {}, .give_up_at = [](Deadline now) { return now + std::chrono::seconds(20); }};
+  cuda::cpu::plant({});
+  {
+    const cuda::Gpu gpu(cuda::cpu::fragile_vendor(), alone);
+  }
+  const std::map<std::string, int> calls = cuda::cpu::calls();
+  CHECK(calls.size() > 10);
+  for (const auto& [function, count] : calls) {
+    for (int call = 1; call <= count; ++call) {
+      cuda::cpu::plant({{function, call, 77}});
+      std::string text;
+      try {
+        const cuda::Gpu gpu(cuda::cpu::fragile_vendor(), alone);
+      } catch (const std::exception& error) {
+        text = error.what();
+      }
+      const bool is_given_back =
+          function == "stream_destroy" || function == "event_destroy" || function == "host_free" || function == "destroy";
+      CAPTURE(function, call);
+      CHECK((is_given_back || !cuda::cpu::has_failed() || text.find("status 77") != std::string::npos));
+      if (!text.empty()) CHECK_THAT(text, ContainsSubstring("rank 3, GPU 2"));
+    }
+  }
+  cuda::cpu::plant({});
+  alone.ordinal = 99;
+  CHECK_THROWS_WITH(cuda::Gpu(cuda::cpu::vendor(), alone), "rank 3: there is no GPU 99; this process sees 8");
+}

@@ -1,0 +1,136 @@
+// Every call that the backend makes of CUDA, cuBLAS and NCCL fails once, on one rank of two that train together. Whatever it was: nobody waits
+// for its deadline, the rank says what failed and where, and the next scenario on the same GPUs has the results that it always has.
+#include <fmt/format.h>
+#include <array>
+#include <catch2/catch_test_macros.hpp>
+
+#include "fixtures/engines/fully_shard/fully_shard.hpp"
+#include "harness/scenario/builder.hpp"
+#include "harness/scenario/player.hpp"
+#include "tests/device/cuda/planted.hpp"
+#include "tests/device/cuda/rank_of_gpus.hpp"
+
+using namespace shardproof;
+using cuda::cpu::Planted;
+using shardproof::testing::Side;
+
+namespace {
+
+/// Trains on parts of the world, so that communicators are split, too.
+scenario::Scenario training() {
+  scenario::Scenario scenario = scenario::sleeping_stack(2).forward(std::chrono::milliseconds(2)).collectives(std::chrono::milliseconds(1));
+  scenario.plan.mesh = {.shape = {1, 2}, .names = {"replicate", "shard"}};
+  using scenario::ActionKind;
+  scenario.script.segments = {
+      {.iterations = 2,
+       .body = {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::step}, {ActionKind::capture}, {ActionKind::zero_grad}}}};
+  return scenario;
+}
+
+std::string losses(const scenario::Run& run) {
+  std::string text;
+  for (const scenario::Iteration& iteration : run.iterations()) text += fmt::format("{} ", iteration.loss);
+  return text;
+}
+
+/// One rank of a world of GPUs.
+class Player {
+ public:
+  Player(Side& side, std::shared_ptr<shm::SharedMemory> memory)
+      : side_(side), gpus_(side, cuda::cpu::fragile_vendor(), std::move(memory)) {}
+
+  std::string play() {
+    const auto platform = gpus_.world.make(scenario_.costs);
+    return losses(scenario::play(scenario_, engine_, *platform, side_.rank));
+  }
+
+  /// What the rank says when it plays; a rank that fails ends the case for the other, as in a world of a launcher's.
+  std::string attempt() {
+    try {
+      play();
+      return gpus_.world.complaint();
+    } catch (const std::exception& error) {
+      gpus_.world.complaint();  // a consequence
+      side_.control.raise_abort(side_.epoch.load(), {.culprit = side_.rank, .reason = AbortReason::error, .text = error.what()});
+      return error.what();
+    }
+  }
+  bool is_lost() { return gpus_.world.gpu().is_lost(); }
+
+ private:
+  Side& side_;
+  const scenario::Scenario scenario_ = training();
+  engines::FullyShard engine_;
+  cuda::RankOfGpus gpus_;
+};
+
+bool is_polled(const std::string& function) { return function == "event_query" || function == "comm_get_async_error"; }
+
+/// Nothing depends on it any more: a failure there changes no result, and may go untold.
+bool is_only_given_back(const std::string& function) {
+  return function == "comm_finalize" || function == "comm_destroy" || function == "stream_destroy" || function == "event_destroy" ||
+         function == "free_async";
+}
+
+/// The first, the last and some between: of thousands of launches not each one is another place.
+std::vector<int> chosen(int calls) {
+  std::vector<int> numbers;
+  for (int i = 1; i <= calls; i += std::max(1, i / 2)) numbers.push_back(i);
+  if (numbers.back() != calls) numbers.push_back(calls);
+  return numbers;
+}
+
+}  // namespace
+
+TEST_CASE("every call that fails is told, by its name and place, and the next scenario goes well") {
+  const int failing = 1;
+  const std::shared_ptr<shm::SharedMemory> memory = shm::make_thread_memory();
+  std::vector<Planted> plans;  // made by the failing rank, read by both after they have met
+  std::array<std::vector<std::string>, 2> said;
+  const auto failures = testing::run_threads(2, [&](Side& side) {
+    Player player(side, memory);
+    const std::string expected = player.play();
+    testing::expect(!expected.empty(), "the scenario captures nothing");
+    side.next_case();
+    cuda::cpu::plant({});
+    player.play();
+    if (side.rank == failing) {
+      for (const auto& [function, count] : cuda::cpu::calls()) {
+        for (const int call : is_polled(function) ? std::vector<int>{1, 2, 7} : chosen(count)) plans.push_back({function, call, 77});
+      }
+    }
+    side.next_case();
+
+    for (const Planted& plan : plans) {
+      const std::string what = fmt::format("{} call {}", plan.function, plan.call);
+      if (side.rank == failing) cuda::cpu::plant(plan);
+      const std::string text = player.attempt();
+      if (side.rank == failing) {
+        testing::expect(cuda::cpu::has_failed() || is_polled(plan.function), what + " was not reached");
+        const bool is_told = text.find("status 77") != std::string::npos;
+        testing::expect(is_told || !cuda::cpu::has_failed() || is_only_given_back(plan.function), what + " is not told: " + text);
+      }
+      cuda::cpu::plant({});
+      said[static_cast<std::size_t>(side.rank)].push_back(what + ": " + text);
+      testing::expect(!player.is_lost(), what + ": the GPU is lost: " + text);
+      side.next_case();
+      const std::string again = player.attempt();
+      testing::expect(again.empty(), what + ", the next scenario: " + again);
+      side.next_case();
+      testing::expect(player.play() == expected, what + ": the next scenario has other results");
+      side.next_case();
+    }
+  });
+  for (const std::string& failure : failures) {
+    INFO(failure);
+    CHECK(failure.empty());
+  }
+  for (const auto& texts : said) {
+    for (const std::string& text : texts) {
+      INFO(text);
+      CHECK(text.find("has not ended") == std::string::npos);  // a deadline
+      CHECK(text.find("is not through") == std::string::npos);
+    }
+  }
+  CHECK(plans.size() > 60);
+}

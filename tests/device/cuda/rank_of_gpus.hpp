@@ -1,0 +1,27 @@
+// One rank of a world of GPUs that are threads of this process, in a world of tests/fabric/worlds.hpp.
+#pragma once
+
+#include <chrono>
+#include <memory>
+
+#include "harness/device/cuda/cuda_world.hpp"
+#include "harness/fabric/shm/region.hpp"
+#include "tests/fabric/worlds.hpp"
+
+namespace shardproof::cuda {
+
+struct RankOfGpus {
+  RankOfGpus(testing::Side& side, const VendorTables& vendor, std::shared_ptr<shm::SharedMemory> memory,
+             std::chrono::milliseconds patience = std::chrono::seconds(20), std::chrono::milliseconds for_abort = std::chrono::seconds(5))
+      : world(vendor,
+              {.rank = side.rank,
+               .ordinal = side.rank,
+               .check = [&side] { side.control.check(side.epoch.load()); },
+               .give_up_at = [patience](Deadline now) { return now + patience; },
+               .for_abort = for_abort},
+              side.world, std::move(memory)) {}
+
+  CudaWorld world;
+};
+
+}  // namespace shardproof::cuda

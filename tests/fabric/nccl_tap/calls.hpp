@@ -1,0 +1,51 @@
+// Calls and records as tests want them.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "harness/fabric/nccl_tap/record.hpp"
+
+namespace shardproof::nccl_tap::testing {
+
+/// A collective of f32 on a communicator; what else it has depends on its place.
+inline Call collective(CallKind kind, int comm, std::int64_t place, std::uint64_t count = 4) {
+  Call call;
+  call.kind = kind;
+  call.of_kind = static_cast<std::uint64_t>(place);
+  call.place = place;
+  call.count = count;
+  call.comm = comm;
+  call.dtype = ElementType::f32;
+  call.stream = 0x1000;
+  call.stream_index = 0;
+  call.entered_ns = 100 + place;
+  call.left_ns = 200 + place;
+  return call;
+}
+
+inline Call message(CallKind kind, int comm, std::int64_t place, int peer, std::uint64_t count = 4) {
+  Call call = collective(kind, comm, place, count);
+  call.root = peer;
+  return call;
+}
+
+/// The record of a rank of one communicator, id 0.
+inline TapRecord record_of(int rank, std::vector<Call> calls, int size = 2, std::uint64_t key = 7) {
+  TapRecord record;
+  record.process = {.pid = 100 + rank, .rank = rank, .started_ns = 1, .faults = {}};
+  Communicator world;
+  world.id = 0;
+  world.origin = CallKind::comm_init_rank;
+  world.state = Communicator::State::alive;
+  world.size = size;
+  world.rank = rank;
+  world.key = key;
+  record.communicators.push_back(world);
+  record.calls = std::move(calls);
+  for (std::size_t number = 0; number < record.calls.size(); ++number) record.calls[number].number = number;
+  record.begun = record.calls.size();
+  return record;
+}
+
+}  // namespace shardproof::nccl_tap::testing
