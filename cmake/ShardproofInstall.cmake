@@ -14,6 +14,9 @@ install(TARGETS shardproof shardproof-worker shardproof-nccl-tap RUNTIME DESTINA
 if(TARGET shardproof_nccl_tap_library)
   install(TARGETS shardproof_nccl_tap_library LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 endif()
+if(SHARDPROOF_CUDA)
+  install(TARGETS shardproof_cuda LIBRARY DESTINATION lib/shardproof)  # where the launcher looks for it, seen from itself
+endif()
 
 install(EXPORT shardproof NAMESPACE shardproof:: FILE shardproof-targets.cmake DESTINATION "${package_dir}")
 configure_package_config_file("${CMAKE_CURRENT_LIST_DIR}/shardproof-config.cmake.in" "${PROJECT_BINARY_DIR}/shardproof-config.cmake"

@@ -27,6 +27,7 @@ struct GpuProperties {
   std::int32_t compute_major, compute_minor;
   std::int32_t multiprocessors;
   std::int32_t clock_khz, memory_clock_khz;  ///< the highest; 0: the library does not say
+  std::int32_t memory_bus_bits;  ///< twice a clock of memory it carries so much; 0: the library does not say
 };
 
 enum class CopyKind : std::int32_t { host_to_device, device_to_host, device_to_device };
@@ -112,7 +113,7 @@ struct NcclTable {
 };
 
 struct VendorTables {
-  static constexpr std::uint32_t current_version = 1;
+  static constexpr std::uint32_t current_version = 2;
   std::uint32_t version;  ///< of this header
   std::uint32_t bytes;  ///< sizeof(VendorTables), of whoever fills it
   const char* name;  ///< `CUDA`, for messages

@@ -21,9 +21,13 @@ const VendorTables& load_vendor(const std::filesystem::path& module) {
   const char* why = "it gives no reason";
   const VendorTables* const tables = function(&why);
   if (tables == nullptr) throw refuse(why);
-  if (tables->version != VendorTables::current_version || tables->bytes != sizeof(VendorTables)) {
+  if (tables->version != VendorTables::current_version) {
     throw refuse(fmt::format("it is of version {} of the interface, this program of {}: both are to be built together", tables->version,
                              VendorTables::current_version));
+  }
+  if (tables->bytes != sizeof(VendorTables)) {
+    throw refuse(
+        fmt::format("its tables take {} bytes, this program's {}: both are to be built together", tables->bytes, sizeof(VendorTables)));
   }
   return *tables;
 }

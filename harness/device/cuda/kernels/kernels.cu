@@ -42,17 +42,17 @@ struct GpuLauncher {
     constexpr std::int64_t block = 256, most_blocks = 1024;
     const std::int64_t threads = std::min(count, block), blocks = std::min((count + block - 1) / block, most_blocks);
     run<<<static_cast<unsigned>(blocks), static_cast<unsigned>(threads), 0, static_cast<cudaStream_t>(stream)>>>(body, count);
-    return cudaPeekAtLastError();
+    return cudaGetLastError();
   }
 
   static Status spin(std::int64_t ns, std::int64_t cap_ns, const std::uint32_t* abort_flag, StreamHandle stream) {
     spin_for<<<1, 1, 0, static_cast<cudaStream_t>(stream)>>>(std::min(ns, cap_ns), abort_flag);
-    return cudaPeekAtLastError();
+    return cudaGetLastError();
   }
 
   static Status gate(const std::uint32_t* open_flag, std::int64_t cap_ns, const std::uint32_t* abort_flag, StreamHandle stream) {
     hold<<<1, 1, 0, static_cast<cudaStream_t>(stream)>>>(open_flag, cap_ns, abort_flag);
-    return cudaPeekAtLastError();
+    return cudaGetLastError();
   }
 
   static Status warm_up() {

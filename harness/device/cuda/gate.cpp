@@ -1,0 +1,59 @@
+#include "harness/device/cuda/gate.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <stdexcept>
+
+#include "harness/device/cuda/kernels/table.hpp"
+
+namespace shardproof::cuda {
+
+Gate::Gate(Gpu& gpu, std::chrono::nanoseconds cap) : gpu_(gpu), cap_(cap) {
+  if (cap <= std::chrono::nanoseconds::zero() || cap > longest) {
+    throw std::invalid_argument(fmt::format("a gate on rank {} that holds for {} ns: more than 0, and {} ns at most", gpu.rank(),
+                                            cap.count(), std::chrono::nanoseconds(longest).count()));
+  }
+  void *on_host = nullptr, *on_device = nullptr;
+  gpu_.check(gpu_.cuda().host_allocate(&on_host, &on_device, sizeof *open_), "cudaHostAlloc");
+  open_ = new (on_host) std::uint32_t{0};
+  on_device_ = static_cast<const std::uint32_t*>(on_device);
+}
+
+// A kernel that still looks at the word keeps it alive: then it is left to the process's end.
+Gate::~Gate() {
+  open();
+  if (all_go_on()) gpu_.cuda().host_free(open_);
+  for (EventHandle event : left_) {
+    if (has_left(event)) gpu_.give_back(event);
+  }
+}
+
+bool Gate::all_go_on() noexcept {
+  const auto all_left = [this] { return std::ranges::all_of(left_, [this](EventHandle event) { return has_left(event); }); };
+  try {
+    gpu_.await(all_left, [this] { return fmt::format("what a gate holds on rank {} has not gone on, although it is open", gpu_.rank()); });
+    return true;
+  } catch (const std::exception& error) {
+    gpu_.complain(error);
+    return all_left();
+  }
+}
+
+bool Gate::has_left(EventHandle event) const { return gpu_.cuda().event_query(event) != gpu_.cuda().not_ready; }
+
+void Gate::hold(StreamHandle stream) {
+  left_.reserve(left_.size() + 1);  // an event that nobody remembers would let the word go too early
+  gpu_.check(gpu_.vendor().kernels->gate(on_device_, cap_.count(), gpu_.abort_flag(), stream), "gate", stream);
+  left_.push_back(gpu_.record(stream));
+}
+
+void Gate::open() noexcept { std::atomic_ref(*open_).store(1, std::memory_order_release); }
+
+bool Gate::holds() const {
+  return std::atomic_ref(*open_).load(std::memory_order_relaxed) == 0 &&
+         std::ranges::none_of(left_, [this](EventHandle event) { return has_left(event); });
+}
+
+}  // namespace shardproof::cuda

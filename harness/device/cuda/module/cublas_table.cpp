@@ -1,0 +1,72 @@
+#include <cublas_v2.h>
+
+#include "harness/device/cuda/module/row_major.hpp"
+#include "harness/device/cuda/module/tables.hpp"
+
+namespace shardproof::cuda {
+
+namespace {
+
+cublasHandle_t native_blas(BlasHandle handle) { return static_cast<cublasHandle_t>(handle); }
+
+// The handle brings a workspace of its own (32 MiB on Hopper), allocated here and never later: no product allocates, and so none waits for
+// a stream that is held. That one workspace serves all streams of the handle, and cuBLAS promises the same bits from run to run only where
+// one of them is in use at a time; CUBLAS_WORKSPACE_CONFIG=:4096:8 makes it promise so for all. Sums that are exact do not depend on it.
+Status blas_create(BlasHandle* handle) {
+  cublasHandle_t made = nullptr;
+  if (const cublasStatus_t status = cublasCreate(&made); status != CUBLAS_STATUS_SUCCESS) return status;
+  // No TF32, and no sums in less than the type of the operands.
+  if (const cublasStatus_t status = cublasSetMathMode(made, CUBLAS_PEDANTIC_MATH); status != CUBLAS_STATUS_SUCCESS) {
+    cublasDestroy(made);
+    return status;
+  }
+  *handle = made;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+Status blas_destroy(BlasHandle handle) { return cublasDestroy(native_blas(handle)); }
+
+Status blas_set_stream(BlasHandle handle, StreamHandle stream) {
+  return cublasSetStream(native_blas(handle), static_cast<cudaStream_t>(stream));
+}
+
+template <class T, class Gemm>
+Status product(const Gemm& gemm, BlasHandle handle, bool transpose_a, bool transpose_b, int m, int n, int inner, const T* a, const T* b,
+               T beta, T* c) {
+  const auto by_columns = [&](bool transpose_first, bool transpose_second, int rows, int columns, int sum, const T* first,
+                              int first_leading, const T* second, int second_leading, T keep, T* out, int out_leading) -> Status {
+    const auto operation = [](bool transpose) { return transpose ? CUBLAS_OP_T : CUBLAS_OP_N; };
+    const T alpha{1};
+    return gemm(native_blas(handle), operation(transpose_first), operation(transpose_second), rows, columns, sum, &alpha, first,
+                first_leading, second, second_leading, &keep, out, out_leading);
+  };
+  return multiply_row_major(by_columns, transpose_a, transpose_b, m, n, inner, a, b, beta, c);
+}
+
+Status sgemm(BlasHandle handle, bool transpose_a, bool transpose_b, int m, int n, int inner, const float* a, const float* b, float beta,
+             float* c) {
+  return product(cublasSgemm, handle, transpose_a, transpose_b, m, n, inner, a, b, beta, c);
+}
+
+Status dgemm(BlasHandle handle, bool transpose_a, bool transpose_b, int m, int n, int inner, const double* a, const double* b, double beta,
+             double* c) {
+  return product(cublasDgemm, handle, transpose_a, transpose_b, m, n, inner, a, b, beta, c);
+}
+
+const char* blas_error_name(Status status) { return cublasGetStatusName(static_cast<cublasStatus_t>(status)); }
+
+static_assert(CUBLAS_STATUS_SUCCESS == 0);
+
+}  // namespace
+
+const CublasTable& cublas_table() {
+  static constexpr CublasTable table{.create = blas_create,
+                                     .destroy = blas_destroy,
+                                     .set_stream = blas_set_stream,
+                                     .sgemm = sgemm,
+                                     .dgemm = dgemm,
+                                     .error_name = blas_error_name};
+  return table;
+}
+
+}  // namespace shardproof::cuda

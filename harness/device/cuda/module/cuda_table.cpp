@@ -1,0 +1,190 @@
+#include <cuda_runtime_api.h>
+#include <nvtx3/nvToolsExtCudaRt.h>
+
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <limits>
+
+#include "harness/device/cuda/module/tables.hpp"
+
+namespace shardproof::cuda {
+
+namespace {
+
+cudaStream_t native_stream(StreamHandle stream) { return static_cast<cudaStream_t>(stream); }
+cudaEvent_t native_event(EventHandle event) { return static_cast<cudaEvent_t>(event); }
+
+// The runtime keeps an error until somebody asks for it, even that of a query whose work has not ended, and the next launch of a kernel
+// would be blamed for it. Here the caller is told at once. What broke the context is not forgotten: every later call says it again.
+Status told(cudaError_t status) {
+  if (status != cudaSuccess) static_cast<void>(cudaGetLastError());
+  return status;
+}
+
+Status driver_version(int* version) { return told(cudaDriverGetVersion(version)); }
+Status runtime_version(int* version) { return told(cudaRuntimeGetVersion(version)); }
+Status device_count(int* count) { return told(cudaGetDeviceCount(count)); }
+
+std::int32_t attribute(cudaDeviceAttr which, int device) {
+  int value = 0;
+  return told(cudaDeviceGetAttribute(&value, which, device)) == cudaSuccess ? value : 0;
+}
+
+Status device_properties(int device, GpuProperties* properties) {
+  cudaDeviceProp found{};
+  if (const Status status = told(cudaGetDeviceProperties(&found, device)); status != cudaSuccess) return status;
+  *properties = {};
+  std::snprintf(properties->name, sizeof properties->name, "%s", found.name);
+  const auto byte = [&](int i) { return static_cast<unsigned>(static_cast<unsigned char>(found.uuid.bytes[i])); };
+  std::snprintf(properties->uuid, sizeof properties->uuid, "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
+                byte(0), byte(1), byte(2), byte(3), byte(4), byte(5), byte(6), byte(7), byte(8), byte(9), byte(10), byte(11), byte(12),
+                byte(13), byte(14), byte(15));
+  if (const Status status = told(cudaDeviceGetPCIBusId(properties->bus_id, sizeof properties->bus_id, device)); status != cudaSuccess)
+    return status;
+  properties->memory_bytes = found.totalGlobalMem;
+  properties->compute_major = found.major;
+  properties->compute_minor = found.minor;
+  properties->multiprocessors = found.multiProcessorCount;
+  properties->clock_khz = attribute(cudaDevAttrClockRate, device);
+  properties->memory_clock_khz = attribute(cudaDevAttrMemoryClockRate, device);
+  properties->memory_bus_bits = attribute(cudaDevAttrGlobalMemoryBusWidth, device);
+  return cudaSuccess;
+}
+
+// A pool gives what is free back to the driver whenever somebody synchronizes, and takes it again at the next allocation: both would stand
+// in the times of what is measured.
+void keep_memory(int device) {
+  cudaMemPool_t pool = nullptr;
+  if (told(cudaDeviceGetDefaultMemPool(&pool, device)) != cudaSuccess) return;  // it has none, and then cudaMallocAsync itself says so
+  std::uint64_t threshold = 0;
+  if (told(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &threshold)) != cudaSuccess) return;
+  if (threshold == std::numeric_limits<std::uint64_t>::max()) return;
+  threshold = std::numeric_limits<std::uint64_t>::max();
+  told(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &threshold));
+}
+
+Status set_device(int device) {
+  const Status status = told(cudaSetDevice(device));
+  if (status == cudaSuccess) keep_memory(device);
+  return status;
+}
+
+Status stream_create(StreamHandle* stream, const char* name) {
+  cudaStream_t made = nullptr;
+  if (const Status status = told(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking)); status != cudaSuccess) return status;
+  nvtxNameCudaStreamA(made, name);
+  *stream = made;
+  return cudaSuccess;
+}
+
+Status stream_destroy(StreamHandle stream) { return told(cudaStreamDestroy(native_stream(stream))); }
+
+Status stream_wait_event(StreamHandle stream, EventHandle event) {
+  return told(cudaStreamWaitEvent(native_stream(stream), native_event(event), cudaEventWaitDefault));
+}
+
+Status event_create(EventHandle* event) {
+  cudaEvent_t made = nullptr;
+  const Status status = told(cudaEventCreateWithFlags(&made, cudaEventDefault));
+  if (status == cudaSuccess) *event = made;
+  return status;
+}
+
+Status event_destroy(EventHandle event) { return told(cudaEventDestroy(native_event(event))); }
+Status event_record(EventHandle event, StreamHandle stream) { return told(cudaEventRecord(native_event(event), native_stream(stream))); }
+Status event_query(EventHandle event) { return told(cudaEventQuery(native_event(event))); }
+Status event_synchronize(EventHandle event) { return told(cudaEventSynchronize(native_event(event))); }
+
+Status event_elapsed_ns(std::int64_t* nanoseconds, EventHandle start, EventHandle end) {
+  float milliseconds = 0;
+  const Status status = told(cudaEventElapsedTime(&milliseconds, native_event(start), native_event(end)));
+  if (status == cudaSuccess) *nanoseconds = std::llround(static_cast<double>(milliseconds) * 1e6);
+  return status;
+}
+
+Status malloc_async(void** memory, std::size_t bytes, StreamHandle stream) {
+  return told(cudaMallocAsync(memory, bytes, native_stream(stream)));
+}
+
+Status free_async(void* memory, StreamHandle stream) { return told(cudaFreeAsync(memory, native_stream(stream))); }
+
+Status memset_async(void* memory, int value, std::size_t bytes, StreamHandle stream) {
+  return told(cudaMemsetAsync(memory, value, bytes, native_stream(stream)));
+}
+
+cudaMemcpyKind native_kind(CopyKind kind) {
+  switch (kind) {
+    case CopyKind::host_to_device: return cudaMemcpyHostToDevice;
+    case CopyKind::device_to_host: return cudaMemcpyDeviceToHost;
+    case CopyKind::device_to_device: return cudaMemcpyDeviceToDevice;
+  }
+  return cudaMemcpyDefault;
+}
+
+// CUDA stages pageable memory, and so has read it when this returns; a large copy may wait for its turn on the stream to do so.
+Status memcpy_async(void* to, const void* from, std::size_t bytes, CopyKind kind, StreamHandle stream) {
+  const Status status = told(cudaMemcpyAsync(to, from, bytes, native_kind(kind), native_stream(stream)));
+  if (status != cudaSuccess || kind != CopyKind::device_to_host) return status;
+  // Where the GPU reaches pageable memory by itself nothing is staged, and the copy could still be under way.
+  return told(cudaStreamSynchronize(native_stream(stream)));
+}
+
+Status host_allocate(void** host, void** device, std::size_t bytes) {
+  void* memory = nullptr;
+  if (const Status status = told(cudaHostAlloc(&memory, bytes, cudaHostAllocMapped | cudaHostAllocPortable)); status != cudaSuccess) {
+    return status;
+  }
+  std::memset(memory, 0, bytes);
+  if (const Status status = told(cudaHostGetDevicePointer(device, memory, 0)); status != cudaSuccess) {
+    told(cudaFreeHost(memory));
+    return status;
+  }
+  *host = memory;
+  return cudaSuccess;
+}
+
+Status host_free(void* host) { return told(cudaFreeHost(host)); }
+
+// What broke the context is said by every call, even by one that has nothing to do.
+Status peek_at_last_error() {
+  const cudaError_t status = cudaPeekAtLastError();
+  return status == cudaSuccess ? told(cudaFree(nullptr)) : status;
+}
+
+const char* error_name(Status status) { return cudaGetErrorName(static_cast<cudaError_t>(status)); }
+const char* error_text(Status status) { return cudaGetErrorString(static_cast<cudaError_t>(status)); }
+
+static_assert(cudaSuccess == 0);
+
+}  // namespace
+
+const CudaTable& cuda_table() {
+  static constexpr CudaTable table{.not_ready = cudaErrorNotReady,
+                                   .driver_version = driver_version,
+                                   .runtime_version = runtime_version,
+                                   .device_count = device_count,
+                                   .device_properties = device_properties,
+                                   .set_device = set_device,
+                                   .stream_create = stream_create,
+                                   .stream_destroy = stream_destroy,
+                                   .stream_wait_event = stream_wait_event,
+                                   .event_create = event_create,
+                                   .event_destroy = event_destroy,
+                                   .event_record = event_record,
+                                   .event_query = event_query,
+                                   .event_synchronize = event_synchronize,
+                                   .event_elapsed_ns = event_elapsed_ns,
+                                   .malloc_async = malloc_async,
+                                   .free_async = free_async,
+                                   .memset_async = memset_async,
+                                   .memcpy_async = memcpy_async,
+                                   .host_allocate = host_allocate,
+                                   .host_free = host_free,
+                                   .peek_at_last_error = peek_at_last_error,
+                                   .error_name = error_name,
+                                   .error_text = error_text};
+  return table;
+}
+
+}  // namespace shardproof::cuda

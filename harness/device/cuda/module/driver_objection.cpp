@@ -1,0 +1,30 @@
+#include "harness/device/cuda/module/driver_objection.hpp"
+
+#include <fmt/format.h>
+
+namespace shardproof::cuda {
+
+std::string version_text(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
+
+std::string driver_objection(const DriverState& state) {
+  const std::string needed = fmt::format("CUDA {}.0 or later", state.runtime_version / 1000);  // a major version's drivers serve all of it
+  if (state.driver_version == 0) {
+    return fmt::format(
+        "there is no NVIDIA driver here: its libcuda.so.1 was not found. One for {} is needed; a container is given the host's by "
+        "--gpus all or what stands for it there",
+        needed);
+  }
+  const std::string driver = fmt::format("the NVIDIA driver here is for CUDA {}", version_text(state.driver_version));
+  if (state.driver_version / 1000 < state.runtime_version / 1000) {
+    return fmt::format("{}, it was built with CUDA {} and needs one for {}: install a newer driver, or build with an older toolkit", driver,
+                       version_text(state.runtime_version), needed);
+  }
+  if (state.status != 0) {
+    return fmt::format("{} and counts no GPUs, {} ({}): {}; nvidia-smi may say more", driver, state.status_name, state.status,
+                       state.status_text);
+  }
+  if (state.gpus == 0) return driver + " and shows no GPU to this process; CUDA_VISIBLE_DEVICES says which it may show";
+  return {};
+}
+
+}  // namespace shardproof::cuda

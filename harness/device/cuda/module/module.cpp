@@ -1,0 +1,45 @@
+// The shared object's one symbol: the tables of the real libraries, where there is a driver that they can use.
+#include <cuda_runtime_api.h>
+
+#include <string>
+
+#include "harness/device/cuda/kernels/kernels.hpp"
+#include "harness/device/cuda/module/driver_objection.hpp"
+#include "harness/device/cuda/module/tables.hpp"
+
+namespace shardproof::cuda {
+
+namespace {
+
+DriverState look_at_driver(const CudaTable& cuda) {
+  DriverState state;
+  cuda.driver_version(&state.driver_version);
+  cuda.runtime_version(&state.runtime_version);
+  state.status = cuda.device_count(&state.gpus);
+  if (state.status == cudaErrorNoDevice) state.status = 0, state.gpus = 0;
+  state.status_name = cuda.error_name(state.status);
+  state.status_text = cuda.error_text(state.status);
+  return state;
+}
+
+}  // namespace
+
+}  // namespace shardproof::cuda
+
+extern "C" __attribute__((visibility("default"))) const shardproof::cuda::VendorTables* shardproof_vendor_tables(const char** why) {
+  using namespace shardproof::cuda;
+  static const std::string objection = driver_objection(look_at_driver(cuda_table()));  // whoever asked may keep it
+  if (!objection.empty()) {
+    *why = objection.c_str();
+    return nullptr;
+  }
+  static const VendorTables tables{.version = VendorTables::current_version,
+                                   .bytes = sizeof(VendorTables),
+                                   .name = "CUDA",
+                                   .is_exact = false,
+                                   .cuda = &cuda_table(),
+                                   .cublas = &cublas_table(),
+                                   .nccl = &nccl_table(),
+                                   .kernels = &gpu_kernel_table()};
+  return &tables;
+}

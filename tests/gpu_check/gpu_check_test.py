@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+"""Does ./gpu-check run every step, go on behind one that fails, find libraries, and say what it did? On the CPU in place of a GPU.
+
+    gpu_check_test.py ROOT BUILD CC
+"""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import unittest
+
+ROOT, BUILD, CC = (pathlib.Path(argument) for argument in sys.argv[1:4])
+PROGRAMS = ("shardproof", "shardproof-worker", "device_contract", "bench-gpu_limits")
+STAND_IN = "lib/libshardproof_cpu_vendor.so"
+BACKEND = "lib/shardproof/libshardproof_cuda.so"
+STEPS = ["doctor", "contract_1_rank", "contract_2_ranks", "overlap_1_rank", "limits", "memcheck", "racecheck", "initcheck"]
+
+
+class GpuCheck(unittest.TestCase):
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.scratch = pathlib.Path(scratch.name)
+        self.prebuilt = self.scratch / "prebuilt"
+        (self.prebuilt / "bin").mkdir(parents=True)
+        (self.prebuilt / BACKEND).parent.mkdir(parents=True)
+        for program in PROGRAMS:
+            (self.prebuilt / "bin" / program).symlink_to(BUILD / "bin" / program)
+        (self.prebuilt / STAND_IN).symlink_to(BUILD / STAND_IN)
+        self.out = self.scratch / "out"
+
+    def gpu_check(self, *options, **environment):
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(("CUDA_", "NCCL_", "LD_"))}
+        command = [ROOT / "gpu-check", "--prebuilt", self.prebuilt, "--out", self.out, *options]
+        return subprocess.run(command, capture_output=True, text=True, cwd=self.scratch, timeout=300, env={**inherited, **environment},
+                              check=False)
+
+    def results(self):
+        rows = [line.strip("| ").split(" | ") for line in (self.out / "summary.md").read_text().splitlines() if line.startswith("| ")]
+        return {row[0]: row[1] for row in rows[1:]}
+
+    def script(self, path, text):
+        path.unlink(missing_ok=True)
+        path.write_text("#!/usr/bin/env bash\n" + text)
+        path.chmod(0o755)
+
+    def shared_object(self, path, text, *options):
+        source = self.scratch / "source.c"
+        source.write_text(text)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        subprocess.run([CC, "-x", "c", "-shared", "-fPIC", source, "-x", "none", "-o", path, *options], check=True)
+
+    def test_a_dry_run_runs_what_needs_no_gpu_and_packs_it(self):
+        ended = self.gpu_check("--dry-run")
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+        self.assertEqual(self.results(), dict.fromkeys(STEPS[:5], "passed") | dict.fromkeys(STEPS[5:], "skipped"))
+        summary = (self.out / "summary.md").read_text()
+        self.assertIn("# gpu-check: 5 passed, 0 failed, 3 skipped", summary)
+        self.assertIn("Nothing here says anything of GPUs", summary)
+        with tarfile.open(f"{self.out}.tar.gz") as archive:
+            names = archive.getnames()
+            report = json.load(archive.extractfile("out/runs/contract_2_ranks/report.json"))
+            limits = json.load(archive.extractfile("out/logs/limits.log"))
+        for name in ("summary.md", "machine.txt", "versions.json", "logs/doctor.log", "runs/overlap_1_rank/report.json"):
+            self.assertIn(f"out/{name}", names)
+        self.assertEqual(report["worlds"][0]["device"], "cuda")
+        self.assertGreater(report["summary"]["passed"], 0)
+        self.assertIn("meaningless", limits)
+
+    def test_steps_go_on_behind_one_that_fails(self):
+        self.script(self.prebuilt / "bin/device_contract", "echo 'it is broken today' >&2; exit 1\n")
+        ended = self.gpu_check("--dry-run")
+        self.assertEqual(ended.returncode, 1, ended.stderr)
+        expected = {"contract_1_rank": "failed", "contract_2_ranks": "failed", "overlap_1_rank": "passed", "limits": "passed"}
+        self.assertEqual({step: result for step, result in self.results().items() if step in expected}, expected)
+        self.assertIn("2 failed", ended.stderr)
+        self.assertTrue(pathlib.Path(f"{self.out}.tar.gz").exists())
+
+    def test_ranks_that_share_a_gpu_are_nodes_of_their_own_to_nccl(self):
+        hosts = self.scratch / "hosts"
+        self.script(self.prebuilt / "bin/device_contract", f"""
+if [[ ${{NCCL_HOSTID:-}} ]]; then echo "$NCCL_HOSTID" >>{hosts}; fi
+exec {BUILD}/bin/device_contract "$@"
+""")
+        self.assertEqual(self.gpu_check("--dry-run").returncode, 0)
+        named = hosts.read_text().split()
+        self.assertEqual((len(named), len(set(named))), (2, 2))
+
+    def test_findings_of_the_sanitizer_are_failures(self):
+        (self.prebuilt / BACKEND).symlink_to(BUILD / STAND_IN)
+        tools = self.scratch / "tools"
+        tools.mkdir()
+        self.script(tools / "compute-sanitizer", """
+[[ $1 == --tool && $3 == --error-exitcode && $5 == --log-file ]] || exit 99
+echo "rank $SHARDPROOF_RANK" >"$6"
+"${@:7}" || exit
+[[ $2 != racecheck ]] || exit "$4"
+""")
+        ended = self.gpu_check(PATH=f"{tools}:{os.environ['PATH']}")
+        self.assertEqual(ended.returncode, 1, ended.stderr)
+        self.assertEqual(self.results(), dict.fromkeys(STEPS, "passed") | {"racecheck": "failed"})
+        self.assertEqual((self.out / "logs/memcheck.sanitizer.log").read_text(), "rank 0\n")
+
+    def test_a_backend_that_cannot_be_used_ends_it_with_the_reason(self):
+        self.shared_object(self.prebuilt / BACKEND, """
+            const void* shardproof_vendor_tables(const char** why) { *why = "no GPU today"; return 0; }""")
+        ended = self.gpu_check()
+        self.assertEqual(ended.returncode, 3)
+        self.assertIn("no GPU today", ended.stderr)
+        self.assertFalse((self.out / "summary.md").exists())
+
+    def test_libraries_are_found_in_the_wheels_of_a_python(self):
+        library = self.scratch / "venv/lib/python3.11/site-packages/nvidia/nowhere/lib/libnowhere.so.1"
+        self.shared_object(library, "int nowhere(void) { return 1; }", "-Wl,-soname,libnowhere.so.1")
+        self.shared_object(self.prebuilt / BACKEND, """
+            int nowhere(void);
+            const void* shardproof_vendor_tables(const char** why) { *why = nowhere() ? "it was found" : ""; return 0; }""", library)
+        lacking = self.gpu_check()
+        self.assertEqual(lacking.returncode, 3)
+        self.assertIn("the backend needs libnowhere.so.1", lacking.stderr)
+        self.assertIn("it was found", self.gpu_check(VIRTUAL_ENV=str(self.scratch / "venv")).stderr)
+
+    def test_what_is_missing_of_what_was_built_is_named(self):
+        (self.prebuilt / "bin/device_contract").unlink()
+        ended = self.gpu_check("--dry-run")
+        self.assertEqual(ended.returncode, 3)
+        self.assertIn("lacks bin/device_contract: ./gpu-check --pack makes", ended.stderr)
+
+    def test_a_package_is_as_good_as_a_folder(self):
+        package = self.scratch / "package.tar.gz"
+        with tarfile.open(package, "w:gz", dereference=True, compresslevel=1) as archive:
+            archive.add(self.prebuilt, "shardproof-gpu-check")
+        shutil.rmtree(self.prebuilt)
+        self.prebuilt = package
+        ended = self.gpu_check("--dry-run")
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+
+    def test_wrong_usage_ends_with_2(self):
+        self.assertEqual(self.gpu_check("--quickly").returncode, 2)
+        self.out.mkdir()
+        (self.out / "mine").touch()
+        self.assertEqual(self.gpu_check("--dry-run").returncode, 2)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[4:])
