@@ -14,6 +14,7 @@
 #include "bench/measure.hpp"
 #include "harness/protocol/run_directory.hpp"
 #include "launcher/world.hpp"
+#include "tests/launcher/one_world.hpp"
 
 namespace shardproof::bench {
 
@@ -39,7 +40,7 @@ double Bench::world_ms(int size, const std::vector<std::string>& cases) {
   const WorldDirectory directory{fresh()};
   launcher::WorldOutcome outcome;
   const double ms = milliseconds([&] {
-    outcome = launcher::run_world(plan, directory, {.worker = worker_.program, .environment = worker_.environment}, signals_, std::nullopt);
+    outcome = launcher::testing::run_world(plan, directory, {.worker = worker_.program, .environment = worker_.environment});
   });
   if (!outcome.complete)
     throw std::runtime_error(fmt::format("a world of {} did not end in order: {}", size, outcome.infrastructure_error));
