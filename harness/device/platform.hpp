@@ -10,11 +10,24 @@
 
 namespace shardproof {
 
+/// Holds streams back until the host opens it: what ends while it is closed has needed nothing of what is behind it. Opened when it goes.
+class StreamGate {
+ public:
+  virtual ~StreamGate() = default;
+  /// What is put on the stream from here on runs when the gate opens.
+  virtual void hold(Stream stream) = 0;
+  virtual void open() = 0;
+  /// Whether every stream that it was to hold is still held: the evidence.
+  virtual bool holds() const = 0;
+};
+
 class Platform {
  public:
   virtual ~Platform() = default;
   virtual Device& device() = 0;
   virtual Communicator& world() = 0;
+  /// Closed; nullptr where work is done as it is issued, so that nothing can be held back. It goes before the platform.
+  virtual std::unique_ptr<StreamGate> gate() = 0;
   /// Ends the recording. Whoever calls it has synchronized the device before: nothing is under way any more.
   virtual Trace take_trace() = 0;
   /// Bytes of buffers not yet released.

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "harness/device/cuda/cuda_kernels.hpp"
+#include "harness/device/cuda/gate.hpp"
 #include "harness/device/cuda/kernels/table.hpp"
 #include "harness/device/facts.hpp"
 
@@ -52,6 +53,7 @@ class CudaDevice::State : public std::enable_shared_from_this<State> {
 
   class Memory;
   class Channel;
+  class HeldStreams;
   struct Resources;
   std::shared_ptr<Resources> resources(const NcclGroup& group);
   void run(Stream stream, const Collective& collective, NcclGroup& group, Resources& resources);
@@ -156,6 +158,18 @@ class CudaDevice::State::Channel final : public Communicator {
   std::shared_ptr<State> state_;
   std::shared_ptr<NcclGroup> group_;
   std::shared_ptr<Resources> resources_;
+};
+
+class CudaDevice::State::HeldStreams final : public StreamGate {
+ public:
+  explicit HeldStreams(std::shared_ptr<State> state) : state_(std::move(state)), gate_(state_->gpu_) {}
+  void hold(Stream stream) override { gate_.hold(state_->handle(state_->timeline(stream, "hold"))); }
+  void open() override { gate_.open(); }
+  bool holds() const override { return gate_.holds(); }
+
+ private:
+  std::shared_ptr<State> state_;
+  Gate gate_;
 };
 
 CudaDevice::State::State(Gpu& gpu, CostModel costs) : gpu_(gpu), costs_(std::move(costs)) {
@@ -445,6 +459,7 @@ void CudaDevice::mark(std::string_view text) { state_->mark(text); }
 std::unique_ptr<Communicator> CudaDevice::communicator(std::shared_ptr<NcclGroup> group) {
   return std::make_unique<State::Channel>(state_, std::move(group));
 }
+std::unique_ptr<StreamGate> CudaDevice::gate() { return std::make_unique<State::HeldStreams>(state_); }
 Trace CudaDevice::take_trace() { return state_->take_trace(); }
 std::size_t CudaDevice::live_bytes() const { return state_->live_bytes(); }
 

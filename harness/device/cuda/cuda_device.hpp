@@ -8,6 +8,7 @@
 #include "harness/device/cuda/gpu.hpp"
 #include "harness/device/cuda/nccl_group.hpp"
 #include "harness/device/device.hpp"
+#include "harness/device/platform.hpp"
 
 namespace shardproof::cuda {
 
@@ -39,6 +40,8 @@ class CudaDevice final : public Device {
   void mark(std::string_view text) override;
 
   std::unique_ptr<Communicator> communicator(std::shared_ptr<NcclGroup> group);
+
+  std::unique_ptr<StreamGate> gate();
 
   /// With the times of everything in it. Whoever calls it has synchronized the device.
   Trace take_trace();

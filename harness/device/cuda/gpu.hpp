@@ -41,7 +41,7 @@ struct Surroundings {
   std::function<void()> check;  ///< throws what ends the running case for every rank, and returns while there is nothing
   std::function<Deadline(Deadline now)> give_up_at;  ///< when a wait that begins now gives up
   std::chrono::milliseconds for_abort{5'000};  ///< that communicators and work may take to end once they are told to
-  FlightRing* flight = nullptr;          ///< where the rank writes down what it does; nullptr: nowhere
+  FlightRing* flight = nullptr;  ///< where the rank writes down what it does; nullptr: nowhere
   std::function<std::uint32_t()> epoch;  ///< of the case now running, for that
 };
 

@@ -24,9 +24,7 @@ UniqueId share_id(Gpu& gpu, Group& hosts) {
   return id;
 }
 
-std::uint64_t id_of(const Group& hosts) {
-  return digest(fmt::format("NCCL {} {}", hosts.name(), fmt::join(hosts.members(), " ")));
-}
+std::uint64_t id_of(const Group& hosts) { return digest(fmt::format("NCCL {} {}", hosts.name(), fmt::join(hosts.members(), " "))); }
 
 }  // namespace
 

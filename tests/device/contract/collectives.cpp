@@ -72,12 +72,14 @@ RANKED_TEST_CASE("contract/reductions", ranks(2, 3, 4), each("dtype", "f64", "f3
   Device& device = platform->device();
   Communicator& world = platform->world();
   const int size = world.size(), me = world.rank();
-  const Tensor whole = put(device, Device::compute, operand(dtype, me, part * size)), mine = room(device, Device::compute, operand(dtype, me, part));
+  const Tensor whole = put(device, Device::compute, operand(dtype, me, part * size)),
+               mine = room(device, Device::compute, operand(dtype, me, part));
   for (const ReduceOp op : {ReduceOp::sum, ReduceOp::max, ReduceOp::min, ReduceOp::premul_sum}) {
     INFO(to_string(op));
     const double factor = op == ReduceOp::premul_sum ? 2 : 1;
     const Tensor everywhere = room(device, Device::compute, whole);
-    world.run(Device::compute, {.kind = CollectiveKind::all_reduce, .op = op, .factor = factor, .in = whole, .out = everywhere, .tag = "ar"});
+    world.run(Device::compute,
+              {.kind = CollectiveKind::all_reduce, .op = op, .factor = factor, .in = whole, .out = everywhere, .tag = "ar"});
     CHECK(get(device, everywhere) == reduced(dtype, size, op, factor, 0, part * size));
     world.run(Device::compute, {.kind = CollectiveKind::reduce_scatter, .op = op, .factor = factor, .in = whole, .out = mine, .tag = "rs"});
     CHECK(get(device, mine) == reduced(dtype, size, op, factor, me * part, part));
@@ -114,7 +116,8 @@ RANKED_TEST_CASE("contract/a_group_keeps_its_order_across_streams", ranks(2, 3))
   Device& device = platform->device();
   Communicator& world = platform->world();
   const Stream one = device.create_stream(StreamRole::other, "one"), two = device.create_stream(StreamRole::other, "two");
-  const Tensor first = put(device, one, operand(DType::f32, rank.index(), part)), second = put(device, two, operand(DType::f32, rank.index(), part));
+  const Tensor first = put(device, one, operand(DType::f32, rank.index(), part)),
+               second = put(device, two, operand(DType::f32, rank.index(), part));
   if (rank.index() == 0) fill(device, one, room(device, one, first), 0, slow);  // rank 0 comes late to the first
   for (int i = 0; i < 10; ++i) {
     world.run(one, {.kind = CollectiveKind::all_reduce, .op = ReduceOp::max, .in = first, .out = first, .tag = "first"});
@@ -151,14 +154,17 @@ RANKED_TEST_CASE("contract/parts_of_a_group", ranks(1, 2, 3, 4)) {
     }
     CHECK(std::vector<int>(group->members().begin(), group->members().end()) == expected);
     if (group->size() > 1) {
-      const Tensor mine = put(device, Device::compute, operand(DType::f32, me, part)), all = room(device, Device::compute, operand(DType::f32, 0, 2 * part));
+      const Tensor mine = put(device, Device::compute, operand(DType::f32, me, part)),
+                   all = room(device, Device::compute, operand(DType::f32, 0, 2 * part));
       REQUIRE(group->size() == 2);
       group->run(Device::compute, {.kind = CollectiveKind::all_gather, .in = mine, .out = all, .tag = "part"});
       const Tensor gathered = get(device, all);
-      for (int i = 0; i < 2; ++i) CHECK(gathered.narrow(i * part, part) == operand(DType::f32, expected[static_cast<std::size_t>(i)], part));
+      for (int i = 0; i < 2; ++i)
+        CHECK(gathered.narrow(i * part, part) == operand(DType::f32, expected[static_cast<std::size_t>(i)], part));
     } else {
       const Tensor alone = put(device, Device::compute, operand(DType::f32, me, part));
-      CHECK_THROWS_AS(group->run(Device::compute, {.kind = CollectiveKind::all_gather, .in = alone, .out = alone, .tag = "alone"}), std::logic_error);
+      CHECK_THROWS_AS(group->run(Device::compute, {.kind = CollectiveKind::all_gather, .in = alone, .out = alone, .tag = "alone"}),
+                      std::logic_error);
     }
   }
   device.synchronize();
@@ -168,11 +174,15 @@ RANKED_TEST_CASE("contract/what_no_group_can_do_is_refused", ranks(2)) {
   const auto platform = rank.platform();
   Device& device = platform->device();
   Communicator& world = platform->world();
-  const Tensor mine = put(device, Device::compute, operand(DType::f32, rank.index(), part)), other = room(device, Device::compute, operand(DType::f64, 0, part));
-  CHECK_THROWS_AS(world.run(Device::compute, {.kind = CollectiveKind::all_gather, .in = mine, .out = mine, .tag = "too small"}), std::invalid_argument);
-  CHECK_THROWS_AS(world.run(Device::compute, {.kind = CollectiveKind::all_reduce, .op = ReduceOp::sum, .in = mine, .out = other, .tag = "unlike"}),
+  const Tensor mine = put(device, Device::compute, operand(DType::f32, rank.index(), part)),
+               other = room(device, Device::compute, operand(DType::f64, 0, part));
+  CHECK_THROWS_AS(world.run(Device::compute, {.kind = CollectiveKind::all_gather, .in = mine, .out = mine, .tag = "too small"}),
                   std::invalid_argument);
-  CHECK_THROWS_AS(world.run(Device::compute, {.kind = CollectiveKind::all_reduce, .op = ReduceOp::none, .in = mine, .out = mine, .tag = "no operation"}),
+  CHECK_THROWS_AS(
+      world.run(Device::compute, {.kind = CollectiveKind::all_reduce, .op = ReduceOp::sum, .in = mine, .out = other, .tag = "unlike"}),
+      std::invalid_argument);
+  CHECK_THROWS_AS(world.run(Device::compute,
+                            {.kind = CollectiveKind::all_reduce, .op = ReduceOp::none, .in = mine, .out = mine, .tag = "no operation"}),
                   std::invalid_argument);
   // Nothing of that has been issued: ranks still agree.
   world.run(Device::compute, {.kind = CollectiveKind::all_reduce, .op = ReduceOp::sum, .in = mine, .out = mine, .tag = "sum"});
@@ -191,4 +201,19 @@ RANKED_TEST_CASE("contract/rank_order_is_kept_where_promised", ranks(3, 4)) {
   const Tensor sum = put(device, Device::compute, Tensor::of<float>({1}, mine));
   platform->world().run(Device::compute, {.kind = CollectiveKind::all_reduce, .op = ReduceOp::sum, .in = sum, .out = sum, .tag = "sum"});
   CHECK(get(device, sum).values<float>()[0] == expected);
+}
+
+/// As docs/gpu.md has it.
+RANKED_TEST_CASE("contract/sum", ranks(2, 4)) {
+  const auto platform = rank.platform();
+  Device& device = platform->device();
+  const Tensor mine = iota(static_cast<float>(rank.index()), 3);
+  const Tensor there = device.empty(Device::compute, mine.dtype(), mine.shape(), MemoryClass::other, "operand");
+  device.submit(Device::compute, {.label = "upload", .writes = {there}, .run = [=](const Kernels& kernels, NativeStream stream) {
+                                    kernels.copy(stream, there, mine);
+                                  }});
+  platform->world().run(Device::compute,
+                        {.kind = CollectiveKind::all_reduce, .op = ReduceOp::sum, .in = there, .out = there, .tag = "sum"});
+  device.synchronize();
+  CHECK(device.to_host(there).values<float>()[0] == static_cast<float>(rank.world().size() * (rank.world().size() - 1)) / 2);
 }

@@ -14,7 +14,8 @@ DType dtype_named(const std::string& name) {
 }
 
 Work work(std::string label, std::vector<Tensor> reads, std::vector<Tensor> writes, std::function<void(const Kernels&, NativeStream)> run) {
-  return {.kind = WorkKind::other, .label = std::move(label), .reads = std::move(reads), .writes = std::move(writes), .run = std::move(run)};
+  return {
+      .kind = WorkKind::other, .label = std::move(label), .reads = std::move(reads), .writes = std::move(writes), .run = std::move(run)};
 }
 
 Tensor room(Device& device, Stream stream, const Tensor& like) {

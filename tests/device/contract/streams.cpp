@@ -11,10 +11,13 @@ RANKED_TEST_CASE("contract/order_within_a_stream", ranks(1)) {
   const Stream stream = device.create_stream(StreamRole::other, "one");
   const Tensor value = put(device, stream, iota(1, 1000));
   for (int i = 0; i < 50; ++i) {
-    device.submit(stream, work("double", {value}, {value}, [=](const Kernels& kernels, NativeStream on) { kernels.scale(on, value, value, 2); }));
-    device.submit(stream, work("halve", {value}, {value}, [=](const Kernels& kernels, NativeStream on) { kernels.divide(on, value, value, 2); }));
+    device.submit(stream,
+                  work("double", {value}, {value}, [=](const Kernels& kernels, NativeStream on) { kernels.scale(on, value, value, 2); }));
+    device.submit(stream,
+                  work("halve", {value}, {value}, [=](const Kernels& kernels, NativeStream on) { kernels.divide(on, value, value, 2); }));
   }
-  device.submit(stream, work("double", {value}, {value}, [=](const Kernels& kernels, NativeStream on) { kernels.scale(on, value, value, 4); }));
+  device.submit(stream,
+                work("double", {value}, {value}, [=](const Kernels& kernels, NativeStream on) { kernels.scale(on, value, value, 4); }));
   const Tensor expected = iota(1, 1000);
   for (float& element : expected.values<float>()) element *= 4;
   CHECK(get(device, value) == expected);
