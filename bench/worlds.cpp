@@ -39,9 +39,8 @@ double Bench::world_ms(int size, const std::vector<std::string>& cases) {
   WorldPlan plan{.size = size, .nonce = {}, .rendezvous = {}, .directory = {}, .subject = {}, .fault = {}, .cases = cases};
   const WorldDirectory directory{fresh()};
   launcher::WorldOutcome outcome;
-  const double ms = milliseconds([&] {
-    outcome = launcher::testing::run_world(plan, directory, {.worker = worker_.program, .environment = worker_.environment});
-  });
+  const double ms = milliseconds(
+      [&] { outcome = launcher::testing::run_world(plan, directory, {.worker = worker_.program, .environment = worker_.environment}); });
   if (!outcome.complete)
     throw std::runtime_error(fmt::format("a world of {} did not end in order: {}", size, outcome.infrastructure_error));
   return ms;

@@ -89,14 +89,13 @@ void World::check_case() {
 
 std::unique_ptr<Platforms> World::make_platforms() {
   if (plan_.device == sim_device) return std::make_unique<SimPlatforms>(group_, rank_);
-  return std::make_unique<cuda::CudaWorld>(
-      cuda::load_vendor(plan_.backend),
-      cuda::Surroundings{.rank = rank_,
-                         .check = [this] { check_case(); },
-                         .give_up_at = [this](Deadline now) { return give_up_at(now); },
-                         .flight = &control_.flight(rank_),
-                         .epoch = [this] { return epoch_; }},
-      group_, premises_.memory ? premises_.memory : shm::make_file_memory(plan_.rendezvous, rank_));
+  return std::make_unique<cuda::CudaWorld>(cuda::load_vendor(plan_.backend),
+                                           cuda::Surroundings{.rank = rank_,
+                                                              .check = [this] { check_case(); },
+                                                              .give_up_at = [this](Deadline now) { return give_up_at(now); },
+                                                              .flight = &control_.flight(rank_),
+                                                              .epoch = [this] { return epoch_; }},
+                                           group_, premises_.memory ? premises_.memory : shm::make_file_memory(plan_.rendezvous, rank_));
 }
 
 std::string World::device_complaint() { return platforms_->complaint(); }

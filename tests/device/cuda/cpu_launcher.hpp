@@ -11,7 +11,9 @@
 
 namespace shardproof::cuda::cpu {
 
-inline bool is_set(const std::uint32_t* flag) { return std::atomic_ref(*const_cast<std::uint32_t*>(flag)).load(std::memory_order_acquire) != 0; }
+inline bool is_set(const std::uint32_t* flag) {
+  return std::atomic_ref(*const_cast<std::uint32_t*>(flag)).load(std::memory_order_acquire) != 0;
+}
 
 struct Loops {
   template <class Body> static Status launch(const Body& body, std::int64_t count, StreamHandle stream) {

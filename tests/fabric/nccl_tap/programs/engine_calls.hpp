@@ -16,10 +16,11 @@ namespace engine {
   X(AllReduce)                                                                                                                    \
   X(Broadcast)                                                                                                                    \
   X(Bcast)                                                                                                                        \
-  X(Reduce) X(Send) X(Recv) X(AlltoAll) X(Gather) X(Scatter) X(GroupStart) X(GroupEnd) X(GetUniqueId) X(CommInitRank)             \
-      X(CommInitRankConfig) X(CommInitRankScalable) X(CommSplit) X(CommFinalize) X(CommDestroy) X(CommAbort) X(CommRevoke)        \
-          X(RedOpCreatePreMulSum) X(RedOpDestroy) X(CommRegister) X(CommDeregister) X(CommWindowRegister) X(CommWindowDeregister) \
-              X(CommGetAsyncError) X(GetErrorString)
+  X(Reduce)                                                                                                                       \
+  X(Send) X(Recv) X(AlltoAll) X(Gather) X(Scatter) X(GroupStart) X(GroupEnd) X(GetUniqueId) X(CommInitRank) X(CommInitRankConfig) \
+      X(CommInitRankScalable) X(CommSplit) X(CommFinalize) X(CommDestroy) X(CommAbort) X(CommRevoke) X(RedOpCreatePreMulSum)      \
+          X(RedOpDestroy) X(CommRegister) X(CommDeregister) X(CommWindowRegister) X(CommWindowDeregister) X(CommGetAsyncError)    \
+              X(GetErrorString)
 
 struct Nccl {
 #define ENGINE_POINTER(name) decltype(&::nccl##name) name;
