@@ -12,9 +12,11 @@ namespace {
 void find_backend(PlanOptions& options) {
   const bool is_asked_for = !options.backend.empty();
   options.backend = is_asked_for ? std::filesystem::absolute(options.backend) : built_backend();
-  if (std::filesystem::exists(options.backend)) return;
+  // A pipe, say, would hold up the worker that opens it.
+  std::error_code unknown;
+  if (std::filesystem::is_regular_file(options.backend, unknown)) return;
   throw CommandError(infrastructure,
-                     is_asked_for ? fmt::format("--backend {}: there is no such file", options.backend.string())
+                     is_asked_for ? fmt::format("--backend {}: there is no such file, or it is no ordinary one", options.backend.string())
                                   : fmt::format("--device {}: there is no {}; it is built where CMake finds the CUDA Toolkit and NCCL",
                                                 options.device, options.backend.string()));
 }

@@ -126,16 +126,12 @@ std::vector<Environment> gpu_environment(const std::vector<std::string>& uuids, 
   };
   propose(for_all);
   if (is_shared) propose(for_sharing);
+  if (is_shared && nccl >= nccl_that_shares) propose(Environment{{"NCCL_MULTI_RANK_GPU_ENABLE", "1"}});
   std::vector<Environment> ranks;
   for (std::size_t rank = 0; rank < uuids.size(); ++rank) {
     Environment& own = ranks.emplace_back(common);
     own["CUDA_VISIBLE_DEVICES"] = uuids[rank];
-    if (!is_shared) continue;
-    if (nccl >= nccl_that_shares) {
-      own.emplace("NCCL_MULTI_RANK_GPU_ENABLE", "1");
-    } else {
-      own["NCCL_HOSTID"] = fmt::format("shardproof-{}-rank-{}", world, rank);
-    }
+    if (is_shared && nccl < nccl_that_shares) own["NCCL_HOSTID"] = fmt::format("shardproof-{}-rank-{}", world, rank);
   }
   return ranks;
 }

@@ -203,12 +203,21 @@ class Run {
   void end_worlds(const std::string& why) {
     give_up(why);
     try {
-      for (Active& one : active_) one.world->interrupt(why);
-      while (!active_.empty()) look_at_worlds();
-    } catch (const std::exception&) {
-      // The first error is the one that is told.
-      for (Active& one : active_) add_not_started(merger_, one.plan, index_, why);
-      active_.clear();
+      for (Active& one : active_) {
+        if (!one.world->is_over()) one.world->interrupt(why);
+      }
+    } catch (const std::exception&) {  // the first error is the one that is told
+    }
+    // One that cannot be taken is gone from the list: the others still are there to be.
+    while (!active_.empty()) {
+      const std::size_t before = active_.size();
+      try {
+        look_at_worlds();
+      } catch (const std::exception&) {
+        if (active_.size() < before) continue;
+        for (Active& one : active_) add_not_started(merger_, one.plan, index_, why);
+        active_.clear();
+      }
     }
   }
 

@@ -7,10 +7,12 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import tarfile
 import tempfile
+import time
 import unittest
 
 ROOT, BUILD, CC = (pathlib.Path(argument) for argument in sys.argv[1:4])
@@ -33,10 +35,12 @@ class GpuCheck(unittest.TestCase):
         (self.prebuilt / STAND_IN).symlink_to(BUILD / STAND_IN)
         self.out = self.scratch / "out"
 
+    def command(self, *options):
+        return [ROOT / "gpu-check", "--prebuilt", self.prebuilt, "--out", self.out, *options]
+
     def gpu_check(self, *options, **environment):
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(("CUDA_", "NCCL_", "LD_"))}
-        command = [ROOT / "gpu-check", "--prebuilt", self.prebuilt, "--out", self.out, *options]
-        return subprocess.run(command, capture_output=True, text=True, cwd=self.scratch, timeout=300, env={**inherited, **environment},
+        return subprocess.run(self.command(*options), capture_output=True, text=True, cwd=self.scratch, timeout=300, env={**inherited, **environment},
                               check=False)
 
     def results(self):
@@ -68,6 +72,7 @@ class GpuCheck(unittest.TestCase):
         for name in ("summary.md", "machine.txt", "versions.json", "logs/doctor.log", "runs/overlap_1_rank/report.json"):
             self.assertIn(f"out/{name}", names)
         self.assertEqual(report["worlds"][0]["device"], "cuda")
+        self.assertTrue(report["worlds"][0]["unfit_for_timing"])
         self.assertGreater(report["summary"]["passed"], 0)
         self.assertIn("meaningless", limits)
 
@@ -89,6 +94,24 @@ exec {BUILD}/bin/device_contract "$@"
         self.assertEqual(self.gpu_check("--dry-run").returncode, 0)
         named = hosts.read_text().split()
         self.assertEqual((len(named), len(set(named))), (2, 2))
+
+    def test_who_stops_it_stops_the_step_and_keeps_what_was_done(self):
+        begun = self.scratch / "begun"
+        self.script(self.prebuilt / "bin/device_contract", f"""
+if [[ ${{1:-}} == --list-json ]]; then echo $$ >{begun}; exec sleep 100; fi
+exec {BUILD}/bin/device_contract "$@"
+""")
+        running = subprocess.Popen(self.command("--dry-run"), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        while not begun.exists() or not begun.read_text().strip():
+            self.assertIsNone(running.poll(), "it ended before the step began")
+            time.sleep(0.02)
+        running.terminate()
+        said = running.communicate(timeout=60)[1]
+        self.assertEqual(running.returncode, 128 + signal.SIGTERM, said)
+        self.assertEqual(self.results()["stopped"], "failed")
+        self.assertEqual(self.results()["doctor"], "passed")
+        self.assertTrue(pathlib.Path(f"{self.out}.tar.gz").exists())
+        self.assertFalse(pathlib.Path(f"/proc/{begun.read_text().strip()}").exists(), "the step goes on")
 
     def test_findings_of_the_sanitizer_are_failures(self):
         (self.prebuilt / BACKEND).symlink_to(BUILD / STAND_IN)

@@ -104,7 +104,7 @@ TEST_CASE("doctor says of everything whether it is fine, and ends well where run
   const Said said = call({"doctor"});
   CHECK(said.end == code(0));
   for (const char* what :
-       {"kernel: Linux", "cores: ", "memory file system: ", "output: ", "open files: ", "stacks of ranks that hang: ", "GPU: "})
+       {"kernel: Linux", "cores: ", "memory file system: ", "output: ", "open files: ", "stacks of ranks that hang: ", "GPU"})
     CHECK_THAT(said.out, ContainsSubstring(what));
   CHECK(call({"doctor", "x"}).err == "shardproof: 'x' is too much: shardproof doctor\n");
 }

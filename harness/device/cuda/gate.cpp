@@ -44,9 +44,13 @@ bool Gate::all_go_on() noexcept {
 bool Gate::has_left(EventHandle event) const { return gpu_.cuda().event_query(event) != gpu_.cuda().not_ready; }
 
 void Gate::hold(StreamHandle stream) {
-  left_.reserve(left_.size() + 1);  // an event that nobody remembers would let the word go too early
+  // The event first: without it, the word could go while a kernel still looks at it.
+  left_.push_back(gpu_.take_event());
   gpu_.check(gpu_.vendor().kernels->gate(on_device_, cap_.count(), gpu_.abort_flag(), stream), "gate", stream);
-  left_.push_back(gpu_.record(stream));
+  if (const Status status = gpu_.cuda().event_record(left_.back(), stream); status != 0) {
+    gpu_.abandon();  // which opens every gate, and waits until nothing looks at one
+    gpu_.check(status, "cudaEventRecord", stream);
+  }
 }
 
 void Gate::open() noexcept { std::atomic_ref(*open_).store(1, std::memory_order_release); }

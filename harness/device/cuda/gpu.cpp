@@ -265,7 +265,7 @@ void Gpu::await(const std::function<bool()>& is_ready, const std::function<std::
       const NcclComm* const bereft = find_bereft();
       if (is_ready() && bereft == nullptr) {
         record.end(FlightEntry::State::left);
-        return check_indices();
+        break;
       }
       record.look(begun, now);
       if (is_over) std::rethrow_exception(is_over);
@@ -287,6 +287,7 @@ void Gpu::await(const std::function<bool()>& is_ready, const std::function<std::
     abandon();
     throw;
   }
+  check_indices();
 }
 
 void Gpu::await(EventHandle event, const std::function<std::string()>& late) {
@@ -392,7 +393,6 @@ void Gpu::abandon() noexcept {
   if (is_lost_) return;
   std::atomic_ref flag(words_->abort);
   flag.store(1, std::memory_order_release);
-  if (!comms_.empty()) ++generation_;
   is_lost_ = !abort_communicators() || !run_empty();
   if (is_lost_) return;
   flag.store(0, std::memory_order_release);

@@ -108,8 +108,6 @@ class Gpu {
   std::string take_complaint() { return std::exchange(complaint_, {}); }
   /// Why nothing more can be done on this GPU by this process, or empty: it is lost, or an error is there to stay.
   std::string defect() const;
-  /// Grows whenever communicators were abandoned: those made before are gone.
-  std::uint64_t generation() const { return generation_; }
 
   /// A finalized communicator, to be destroyed when streams have run empty: that waits for everything on the GPU.
   void retire(CommHandle comm);
@@ -148,7 +146,6 @@ class Gpu {
   std::vector<NcclComm*> comms_;
   std::vector<CommHandle> retired_;
   StreamHandle housekeeping_ = nullptr;
-  std::uint64_t generation_ = 0;
   std::function<std::optional<IssuedCall>()> first_open_call_;
   bool is_lost_ = false;
   std::string complaint_;

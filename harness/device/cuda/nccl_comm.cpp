@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
 #include <stdexcept>
 #include <utility>
 
@@ -64,6 +65,8 @@ std::unique_ptr<NcclComm> NcclComm::make(Gpu& gpu, const Group& hosts, const Uni
 }
 
 NcclComm::~NcclComm() {
+  // Whoever left by an exception does not wait here for others, who may be waiting for it.
+  if (handle_ != nullptr && std::uncaught_exceptions() > 0) gpu_.abandon();
   try {
     if (handle_ != nullptr) {
       settle(gpu_.nccl().comm_finalize(handle_), "ncclCommFinalize");

@@ -24,12 +24,16 @@ UniqueId share_id(Gpu& gpu, Group& hosts) {
   return id;
 }
 
-std::uint64_t id_of(const Group& hosts) { return digest(fmt::format("NCCL {} {}", hosts.name(), fmt::join(hosts.members(), " "))); }
+/// One that no other communicator has, made from what NCCL itself knows it by.
+std::uint64_t id_of(const Group& hosts, const UniqueId& id) {
+  return digest(fmt::format("{} {} {}", hosts.name(), fmt::join(hosts.members(), " "), std::string_view(id.bytes, sizeof id.bytes)));
+}
 
 }  // namespace
 
-NcclGroup::NcclGroup(Gpu& gpu, std::shared_ptr<Group> hosts, std::shared_ptr<shm::SharedMemory> memory, std::unique_ptr<NcclComm> comm)
-    : gpu_(gpu), hosts_(std::move(hosts)), id_(id_of(*hosts_)), memory_(std::move(memory)), comm_(std::move(comm)) {
+NcclGroup::NcclGroup(Gpu& gpu, std::shared_ptr<Group> hosts, std::uint64_t id, std::shared_ptr<shm::SharedMemory> memory,
+                     std::unique_ptr<NcclComm> comm)
+    : gpu_(gpu), hosts_(std::move(hosts)), id_(id), memory_(std::move(memory)), comm_(std::move(comm)) {
   if (comm_ != nullptr) gpu_.joined(id_, fmt::format("{} (NCCL)", hosts_->name()), hosts_->members());
 }
 
@@ -39,12 +43,15 @@ const FabricCapabilities& NcclGroup::capabilities() {
 }
 
 std::shared_ptr<NcclGroup> NcclGroup::make(Gpu& gpu, std::shared_ptr<Group> hosts, std::shared_ptr<shm::SharedMemory> memory) {
+  UniqueId unique{};
   std::unique_ptr<NcclComm> comm;
   if (hosts->size() > 1) {
     auto board = DescriptorBoard::make(*memory, *hosts);
-    comm = NcclComm::make(gpu, *hosts, share_id(gpu, *hosts), std::move(board));
+    unique = share_id(gpu, *hosts);
+    comm = NcclComm::make(gpu, *hosts, unique, std::move(board));
   }
-  return std::shared_ptr<NcclGroup>(new NcclGroup(gpu, std::move(hosts), std::move(memory), std::move(comm)));
+  const std::uint64_t id = id_of(*hosts, unique);
+  return std::shared_ptr<NcclGroup>(new NcclGroup(gpu, std::move(hosts), id, std::move(memory), std::move(comm)));
 }
 
 std::shared_ptr<NcclGroup> NcclGroup::split(int color, int key, std::string_view name) {

@@ -33,7 +33,8 @@ class NcclGroup {
   std::shared_ptr<NcclGroup> split(int color, int key, std::string_view name);
 
  private:
-  NcclGroup(Gpu& gpu, std::shared_ptr<Group> hosts, std::shared_ptr<shm::SharedMemory> memory, std::unique_ptr<NcclComm> comm);
+  NcclGroup(Gpu& gpu, std::shared_ptr<Group> hosts, std::uint64_t id, std::shared_ptr<shm::SharedMemory> memory,
+            std::unique_ptr<NcclComm> comm);
 
   Gpu& gpu_;
   std::shared_ptr<Group> hosts_;

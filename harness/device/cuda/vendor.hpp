@@ -115,7 +115,7 @@ struct NcclTable {
 struct VendorTables {
   static constexpr std::uint32_t current_version = 2;
   std::uint32_t version;  ///< of this header
-  std::uint32_t bytes;  ///< sizeof(VendorTables), of whoever fills it
+  std::uint32_t bytes;  ///< of all tables, as whoever fills them has them: `vendor_table_bytes` of kernels/table.hpp
   const char* name;  ///< `CUDA`, for messages
   bool is_exact;  ///< its time is virtual: work takes what spin kernels say, and nothing else takes any
   const CudaTable* cuda;

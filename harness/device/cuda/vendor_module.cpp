@@ -5,6 +5,8 @@
 
 #include <stdexcept>
 
+#include "harness/device/cuda/kernels/table.hpp"
+
 namespace shardproof::cuda {
 
 const VendorTables& load_vendor(const std::filesystem::path& module) {
@@ -25,9 +27,9 @@ const VendorTables& load_vendor(const std::filesystem::path& module) {
     throw refuse(fmt::format("it is of version {} of the interface, this program of {}: both are to be built together", tables->version,
                              VendorTables::current_version));
   }
-  if (tables->bytes != sizeof(VendorTables)) {
+  if (tables->bytes != vendor_table_bytes) {
     throw refuse(
-        fmt::format("its tables take {} bytes, this program's {}: both are to be built together", tables->bytes, sizeof(VendorTables)));
+        fmt::format("its tables take {} bytes, this program's {}: both are to be built together", tables->bytes, vendor_table_bytes));
   }
   return *tables;
 }

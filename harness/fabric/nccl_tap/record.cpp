@@ -332,7 +332,7 @@ class Reader {
 
 /// All of a file. Bytes that appear behind what it had at first are left out.
 std::vector<std::byte> bytes_of(const std::filesystem::path& file) {
-  const FileDescriptor open(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
+  const FileDescriptor open(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status{};
   if (!open || ::fstat(open.get(), &status) != 0) {
     const std::error_code why(errno, std::generic_category());

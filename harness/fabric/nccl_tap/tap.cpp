@@ -164,6 +164,7 @@ Tap::Begun Tap::begin(const Asked& asked, const Making* making) noexcept {
       if (making != nullptr) make_communicators(begun, *making);
       if (is_passed && moves_data(asked.kind)) call.place = communicators_.next_place(call.comm, asked.kind, asked.root);
       if (is_passed && communicator != nullptr && (asked.kind == CallKind::comm_destroy || asked.kind == CallKind::comm_abort)) {
+        forget_coming(call.comm);
         communicators_.end(call.comm);
         writer_->write(communicators_[call.comm]);
       }
@@ -356,6 +357,16 @@ void Tap::end_group(ncclResult_t result) {
     }
     coming = coming_.erase(coming);
   }
+  comes_.store(static_cast<int>(coming_.size()), std::memory_order_release);
+}
+
+// What was still to come with a communicator that goes: NCCL writes no more to where it was to go, and that place may go, too.
+void Tap::forget_coming(int id) {
+  std::erase_if(coming_, [&](const Coming& coming) {
+    const bool is_concerned = coming.id == id || communicators_[coming.id].parent == id;
+    if (is_concerned && coming.id != id) fail(coming.id);
+    return is_concerned;
+  });
   comes_.store(static_cast<int>(coming_.size()), std::memory_order_release);
 }
 

@@ -127,6 +127,7 @@ class Tap {
   void arrive(const Coming& coming, ncclComm_t comm);
   void learn_size(Communicator& communicator, ncclComm_t handle);
   void fail(int id);
+  void forget_coming(int id);
   int stream_index(cudaStream_t stream);
   bool is_held(ncclComm_t comm) const;
 

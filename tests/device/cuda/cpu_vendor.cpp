@@ -55,7 +55,7 @@ const VendorTables& vendor() {
                                       .dgemm = gemm<double>,
                                       .error_name = blas_error_name};
   static const VendorTables tables{.version = VendorTables::current_version,
-                                   .bytes = sizeof(VendorTables),
+                                   .bytes = vendor_table_bytes,
                                    .name = "CUDA on the CPU",
                                    .is_exact = true,
                                    .cuda = &runtime(),

@@ -4,18 +4,20 @@
 #include "tests/device/cuda/cpu_vendor.hpp"
 
 // The functions of the tables that return a status.
-#define SHARDPROOF_CUDA_FUNCTIONS(X)                                                                                         \
-  X(driver_version)                                                                                                          \
-  X(runtime_version)                                                                                                         \
-  X(device_count) X(device_properties) X(set_device) X(stream_create) X(stream_destroy) X(stream_wait_event) X(event_create) \
-      X(event_destroy) X(event_record) X(event_query) X(event_synchronize) X(event_elapsed_ns) X(malloc_async) X(free_async) \
-          X(memset_async) X(memcpy_async) X(host_allocate) X(host_free) X(peek_at_last_error)
+#define SHARDPROOF_CUDA_FUNCTIONS(X)                                                                                          \
+  X(driver_version)                                                                                                           \
+  X(runtime_version)                                                                                                          \
+  X(device_count)                                                                                                             \
+  X(device_properties) X(set_device) X(stream_create) X(stream_destroy) X(stream_wait_event) X(event_create) X(event_destroy) \
+      X(event_record) X(event_query) X(event_synchronize) X(event_elapsed_ns) X(malloc_async) X(free_async) X(memset_async)   \
+          X(memcpy_async) X(host_allocate) X(host_free) X(peek_at_last_error)
 #define SHARDPROOF_CUBLAS_FUNCTIONS(X) X(create) X(destroy) X(set_stream) X(sgemm) X(dgemm)
-#define SHARDPROOF_NCCL_FUNCTIONS(X)                                                                                   \
-  X(version)                                                                                                           \
-  X(get_unique_id)                                                                                                     \
-  X(comm_init_rank) X(comm_get_async_error) X(comm_finalize) X(comm_destroy) X(comm_abort) X(group_start) X(group_end) \
-      X(red_op_create_premul_sum) X(red_op_destroy) X(all_gather) X(reduce_scatter) X(all_reduce) X(broadcast) X(send) X(recv)
+#define SHARDPROOF_NCCL_FUNCTIONS(X)                                                                                             \
+  X(version)                                                                                                                     \
+  X(get_unique_id)                                                                                                               \
+  X(comm_init_rank)                                                                                                              \
+  X(comm_get_async_error) X(comm_finalize) X(comm_destroy) X(comm_abort) X(group_start) X(group_end) X(red_op_create_premul_sum) \
+      X(red_op_destroy) X(all_gather) X(reduce_scatter) X(all_reduce) X(broadcast) X(send) X(recv)
 
 namespace shardproof::cuda::cpu {
 

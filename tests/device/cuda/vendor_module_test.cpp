@@ -1,4 +1,5 @@
 #include "harness/device/cuda/vendor_module.hpp"
+#include "harness/device/cuda/kernels/table.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
@@ -45,7 +46,7 @@ TEST_CASE("what is no backend for this program is refused by name and with the r
              EndsWith(": it is of version 7 of the interface, this program of " + std::to_string(VendorTables::current_version) +
                       ": both are to be built together"));
   CHECK_THAT(refusal_of_misfit("of_other_size"), EndsWith(": its tables take 8 bytes, this program's " +
-                                                          std::to_string(sizeof(VendorTables)) + ": both are to be built together"));
+                                                          std::to_string(vendor_table_bytes) + ": both are to be built together"));
   CHECK_THAT(refusal_of_misfit("with_reason"), EndsWith("libmisfit_with_reason.so: the driver is on holiday; call again on Monday"));
   CHECK_THAT(refusal_of_misfit("without_reason"), EndsWith(": it gives no reason"));
 }

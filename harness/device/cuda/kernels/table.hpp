@@ -100,4 +100,8 @@ template <class Launcher> constexpr KernelTable kernel_table() {
   };
 }
 
+/// Of all tables together: whoever fills them and whoever calls through them must have the same.
+inline constexpr std::uint32_t vendor_table_bytes =
+    sizeof(VendorTables) + sizeof(CudaTable) + sizeof(CublasTable) + sizeof(NcclTable) + sizeof(KernelTable);
+
 }  // namespace shardproof::cuda

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "harness/device/cuda/kernels/kernels.hpp"
+#include "harness/device/cuda/kernels/table.hpp"
 #include "harness/device/cuda/module/driver_objection.hpp"
 #include "harness/device/cuda/module/tables.hpp"
 
@@ -34,7 +35,7 @@ extern "C" __attribute__((visibility("default"))) const shardproof::cuda::Vendor
     return nullptr;
   }
   static const VendorTables tables{.version = VendorTables::current_version,
-                                   .bytes = sizeof(VendorTables),
+                                   .bytes = vendor_table_bytes,
                                    .name = "CUDA",
                                    .is_exact = false,
                                    .cuda = &cuda_table(),
