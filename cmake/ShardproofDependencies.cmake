@@ -69,7 +69,7 @@ find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS} NO_CMAKE_ENV
 find_library(NCCL_LIBRARY nccl HINTS ${CUDAToolkit_LIBRARY_DIR})
 mark_as_advanced(NCCL_INCLUDE_DIR NCCL_LIBRARY)
 set(SHARDPROOF_CUDA OFF)
-if(CUDAToolkit_FOUND AND NCCL_INCLUDE_DIR AND NCCL_LIBRARY)
+if(CUDAToolkit_FOUND AND NCCL_INCLUDE_DIR AND NCCL_LIBRARY AND NOT SHARDPROOF_SANITIZE)  # sanitizers look at what runs on the host
   include(CheckLanguage)
   check_language(CUDA)  # enable_language would end the configuration where nvcc is missing
   if(CMAKE_CUDA_COMPILER)

@@ -45,7 +45,7 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   shardproof_compile_options(-Wno-restrict)  # GCC bug 105651: false alarms in std::string's own operator+
 endif()
 # Presets compile six files of a target at a time, for most of a compiler's time goes into what all of them include. Files must compile alone as
-# well, as they do for users who embed this tree and in the presets `tsan`, `tidy` and `bench`.
+# well, as they do for users who embed this tree and in the presets `dev`, `tidy` and `bench`.
 set(CMAKE_UNITY_BUILD_BATCH_SIZE 6)
 if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   shardproof_compile_options(-Wno-subobject-linkage)  # what stands in a file's own anonymous namespace looks to it as if a header had it

@@ -51,7 +51,8 @@ def untrue_commands(root, document):
 
 
 def dead_links(document):
-    targets = re.findall(r"\]\((?!https?:)([^)#]+)\)", document.read_text(encoding="utf-8"))
+    prose = re.sub(r"^```.*?^```", "", document.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)  # a lambda is no link
+    targets = re.findall(r"\]\((?!https?:)([^)#]+)\)", prose)
     return [f"{document.name}: the link to {target} leads nowhere" for target in targets if not (document.parent / target).exists()]
 
 

@@ -290,14 +290,12 @@ void CudaDevice::State::synchronize() {
 std::shared_ptr<Storage> CudaDevice::State::allocate(Stream stream, std::size_t bytes, MemoryClass memory, std::string_view label) {
   const std::uint32_t on = timeline(stream, "allocate");
   void* data = nullptr;
-  if (bytes > 0) {
-    gpu_.check(gpu_.cuda().malloc_async(&data, bytes, handle(on)), "cudaMallocAsync", handle(on));
-    gpu_.check(gpu_.cuda().memset_async(data, poison, bytes, handle(on)), "cudaMemsetAsync", handle(on));
-  }
+  if (bytes > 0) gpu_.check(gpu_.cuda().malloc_async(&data, bytes, handle(on)), "cudaMallocAsync", handle(on));
   const std::uint64_t id = ++buffers_made_;
   auto storage = std::make_shared<Memory>(shared_from_this(), on, static_cast<std::byte*>(data), bytes, id, std::string(label));
   live_bytes_ += bytes;
   note(fact::Allocated{on, id, bytes, memory, std::string(label)});
+  if (bytes > 0) gpu_.check(gpu_.cuda().memset_async(data, poison, bytes, handle(on)), "cudaMemsetAsync", handle(on));
   return storage;
 }
 
@@ -406,14 +404,18 @@ Trace CudaDevice::State::take_trace() {
   return std::exchange(trace_, Trace{.rank = trace_.rank, .facts = {}});
 }
 
-// Whoever left by an exception does not wait here for others, who may be waiting for it: what is not over is abandoned.
+// What has ended is not looked at any more: a peer may have left its communicators by now, and the next device has new ones. Whoever leaves by
+// an exception does not wait for long: what is not over by then is abandoned.
 void CudaDevice::State::quiesce() noexcept {
   try {
     for (const Lane& lane : lanes_) {
       if (gpu_.is_lost()) return;
       const EventHandle event = gpu_.record(lane.handle);
-      if (std::uncaught_exceptions() > 0 && gpu_.cuda().event_query(event) != 0) gpu_.abandon();
-      gpu_.await(event, [&] { return fmt::format("work on stream {} of rank {} has not ended", lane.name, trace_.rank); });
+      const auto has_ended = [&] { return gpu_.cuda().event_query(event) == 0; };
+      if (std::uncaught_exceptions() > 0 ? !gpu_.ends_soon(has_ended) : !has_ended()) {
+        if (std::uncaught_exceptions() > 0) gpu_.abandon();
+        gpu_.await(event, [&] { return fmt::format("work on stream {} of rank {} has not ended", lane.name, trace_.rank); });
+      }
       gpu_.give_back(event);
     }
   } catch (const std::exception& error) {

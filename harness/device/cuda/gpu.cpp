@@ -94,13 +94,13 @@ void Gpu::warm_up_products() {
   constexpr std::size_t bytes = 64;
   void* memory = nullptr;
   check(cuda().malloc_async(&memory, bytes, housekeeping_), "cudaMallocAsync", housekeeping_);
+  scratch_ = memory;  // goes with the GPU
   check(cuda().memset_async(memory, 0, bytes, housekeeping_), "cudaMemsetAsync", housekeeping_);
   const auto storage = std::make_shared<Scratch>(memory, bytes);
   for (const DType dtype : {DType::f32, DType::f64}) {
     const Tensor one(storage, dtype, {1, 1}), product(storage, dtype, {1, 1}, bytes / 2);
     kernels_->matmul(housekeeping_, product, one, one, {});
   }
-  check(cuda().free_async(memory, housekeeping_), "cudaFreeAsync", housekeeping_);
   run_through(housekeeping_, "warming up");
 }
 
@@ -111,8 +111,9 @@ void Gpu::release() noexcept {
     return;
   }
   destroy_retired();
+  if (scratch_ != nullptr) cuda().free_async(scratch_, housekeeping_);
   if (housekeeping_ != nullptr) destroy_stream(housekeeping_);
-  for (EventHandle event : free_events_) cuda().event_destroy(event);
+  for (EventHandle event : events_) cuda().event_destroy(event);
   kernels_.reset();
   if (words_ != nullptr) cuda().host_free(words_);
 }
@@ -159,16 +160,17 @@ EventHandle Gpu::take_event() {
     free_events_.pop_back();
     return event;
   }
+  if (events_.size() == events_.capacity()) events_.reserve(2 * events_.size() + 16);
   EventHandle event = nullptr;
   check(cuda().event_create(&event), "cudaEventCreate");
+  events_.push_back(event);
   return event;
 }
 
 void Gpu::give_back(EventHandle event) noexcept {
   try {
     free_events_.push_back(event);
-  } catch (const std::exception&) {  // no memory to remember it by
-    cuda().event_destroy(event);
+  } catch (const std::exception&) {  // no memory: nobody gets it again
   }
 }
 
@@ -300,6 +302,19 @@ void Gpu::await(EventHandle event, const std::function<std::string()>& late) {
       },
       late);
   check(cuda().event_synchronize(event), "cudaEventSynchronize");
+}
+
+bool Gpu::ends_soon(const std::function<bool()>& is_ready) noexcept {
+  constexpr std::chrono::seconds soon{1};
+  try {
+    return wait_until(std::chrono::steady_clock::now() + soon, [&] {
+      const bool is_over = is_ready();
+      if (!is_over) surroundings_.check();
+      return is_over;
+    });
+  } catch (const std::exception&) {
+    return false;
+  }
 }
 
 void Gpu::run_through(StreamHandle stream, std::string_view what) {

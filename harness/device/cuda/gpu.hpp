@@ -88,6 +88,9 @@ class Gpu {
   void await(const std::function<bool()>& is_ready, const std::function<std::string()>& late);
   /// Until the event has happened.
   void await(EventHandle event, const std::function<std::string()>& late);
+  /// For whoever is on its way out by an exception, and must not wait long for others, who may be waiting for it: whether it gets ready within
+  /// a second. Throws nothing; false also when the case is over.
+  bool ends_soon(const std::function<bool()>& is_ready) noexcept;
   /// Until all that the stream has been given has.
   void run_through(StreamHandle stream, std::string_view what);
   /// Throws GpuLost.
@@ -142,10 +145,12 @@ class Gpu {
   const Words* on_device_ = nullptr;  // the same, as kernels see it
   std::unique_ptr<CudaKernels> kernels_;
   std::map<StreamHandle, std::string> streams_;
+  std::vector<EventHandle> events_;  // all that were made: they go with the GPU, also those that nobody gives back
   std::vector<EventHandle> free_events_;
   std::vector<NcclComm*> comms_;
   std::vector<CommHandle> retired_;
   StreamHandle housekeeping_ = nullptr;
+  void* scratch_ = nullptr;  // operands of the first products
   std::function<std::optional<IssuedCall>()> first_open_call_;
   bool is_lost_ = false;
   std::string complaint_;

@@ -65,12 +65,14 @@ std::unique_ptr<NcclComm> NcclComm::make(Gpu& gpu, const Group& hosts, const Uni
 }
 
 NcclComm::~NcclComm() {
-  // Whoever left by an exception does not wait here for others, who may be waiting for it.
-  if (handle_ != nullptr && std::uncaught_exceptions() > 0) gpu_.abandon();
   try {
     if (handle_ != nullptr) {
-      settle(gpu_.nccl().comm_finalize(handle_), "ncclCommFinalize");
-      gpu_.retire(std::exchange(handle_, nullptr));
+      const Status status = gpu_.nccl().comm_finalize(handle_);
+      // Whoever left by an exception does not wait long for others, who may be waiting for it.
+      const auto is_through = [this] { return state("ncclCommFinalize") == 0; };
+      if (std::uncaught_exceptions() > 0 && !gpu_.ends_soon(is_through)) gpu_.abandon();
+      if (handle_ != nullptr) settle(status, "ncclCommFinalize");
+      if (handle_ != nullptr) gpu_.retire(std::exchange(handle_, nullptr));
     }
   } catch (const std::exception& error) {  // it has been abandoned, with all others
     gpu_.complain(error);

@@ -4,8 +4,12 @@
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <functional>
+#include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "harness/device/cuda/kernels/table.hpp"
 #include "tests/device/cuda/cpu_vendor.hpp"
@@ -159,6 +163,7 @@ TEST_CASE("a deadline names who has not come") {
 }
 
 TEST_CASE("a GPU whose communicators cannot be aborted is lost, and says so from then on") {
+  static std::mutex lost_mutex;
   const std::shared_ptr<shm::SharedMemory> memory = shm::make_thread_memory();
   static const cuda::NcclTable nccl = [] {
     cuda::NcclTable table = *cuda::cpu::vendor().nccl;
@@ -173,7 +178,7 @@ TEST_CASE("a GPU whose communicators cannot be aborted is lost, and says so from
     return tables;
   }();
   no_failures(testing::run_threads(2, [&](Side& side) {
-    const auto rank = std::make_unique<RankOfGpus>(side, stuck, memory, std::chrono::milliseconds(200), std::chrono::milliseconds(100));
+    auto rank = std::make_unique<RankOfGpus>(side, stuck, memory, std::chrono::milliseconds(200), std::chrono::milliseconds(100));
     auto platform = rank->world.make({});
     testing::expect(rank->world.defect().empty(), "defect before anything happened");
     if (side.rank == 0) {
@@ -186,7 +191,10 @@ TEST_CASE("a GPU whose communicators cannot be aborted is lost, and says so from
     }
     side.control.agree(side.rank, {}, std::chrono::steady_clock::now() + std::chrono::seconds(30));
     rank->world.gpu().abandon();  // rank 1 leaves without a word to rank 0
-    platform.reset();
+    // Of a lost GPU everything stays, for work may still use it; here, where leaks are looked for, it stays in reach.
+    static auto& lost = *new std::vector<std::pair<std::unique_ptr<RankOfGpus>, std::unique_ptr<Platform>>>;
+    const std::lock_guard lock(lost_mutex);
+    lost.emplace_back(std::move(rank), std::move(platform));
   }));
 }
 
@@ -229,8 +237,8 @@ TEST_CASE("every call that a rank makes to take hold of its GPU fails once, and 
       } catch (const std::exception& error) {
         text = error.what();
       }
-      const bool is_given_back =
-          function == "stream_destroy" || function == "event_destroy" || function == "host_free" || function == "destroy";
+      const bool is_given_back = function == "stream_destroy" || function == "event_destroy" || function == "host_free" ||
+                                 function == "destroy" || function == "free_async";
       CAPTURE(function, call);
       CHECK((is_given_back || !cuda::cpu::has_failed() || text.find("status 77") != std::string::npos));
       if (!text.empty()) CHECK_THAT(text, ContainsSubstring("rank 3, GPU 2"));

@@ -64,7 +64,10 @@ class Player {
   cuda::RankOfGpus gpus_;
 };
 
-bool is_polled(const std::string& function) { return function == "event_query" || function == "comm_get_async_error"; }
+/// How often it is called depends on how long things take.
+bool is_polled(const std::string& function) {
+  return function == "event_query" || function == "event_synchronize" || function == "comm_get_async_error";
+}
 
 /// Nothing depends on it any more: a failure there changes no result, and may go untold.
 bool is_only_given_back(const std::string& function) {

@@ -10,6 +10,7 @@
 namespace engine {
 
 // NOLINTBEGIN(readability-identifier-naming,bugprone-macro-parentheses): NCCL's own names, which cannot stand in parentheses
+// clang-format off
 #define ENGINE_FUNCTIONS(X)                                                                                                    \
   X(AllGather)                                                                                                                 \
   X(ReduceScatter)                                                                                                             \
@@ -22,6 +23,7 @@ namespace engine {
       X(CommInitRankScalable) X(CommSplit) X(CommFinalize) X(CommDestroy) X(CommAbort) X(CommRevoke) X(RedOpCreatePreMulSum)   \
           X(RedOpDestroy) X(CommRegister) X(CommDeregister) X(CommWindowRegister) X(CommWindowDeregister) X(CommGetAsyncError) \
               X(GetErrorString)
+// clang-format on
 
 struct Nccl {
 #define ENGINE_POINTER(name) decltype(&::nccl##name) name;
