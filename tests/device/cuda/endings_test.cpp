@@ -69,6 +69,13 @@ void run_two(const std::function<void(Side&, RankOfGpus&)>& body, const cuda::Ve
   }));
 }
 
+/// Both have one when this returns: whoever gives up then finds the other behind it.
+std::unique_ptr<Platform> made_by_both(Side& side, RankOfGpus& rank) {
+  auto platform = rank.world.make({});
+  side.world->barrier("both have one");
+  return platform;
+}
+
 void give_up(Side& side) {
   side.control.raise_abort(side.epoch.load(), {.culprit = side.rank, .reason = AbortReason::failed, .text = "it has had enough"});
 }
@@ -77,7 +84,7 @@ void give_up(Side& side) {
 
 TEST_CASE("a rank that waits for a collective of one that has failed is released, and both go on") {
   run_two([](Side& side, RankOfGpus& rank) {
-    const auto platform = rank.world.make({});
+    const auto platform = made_by_both(side, rank);
     const Tensor operand = on_device(platform->device(), 3);
     if (side.rank == 1) return give_up(side);
     sum(*platform, operand);
@@ -89,7 +96,7 @@ TEST_CASE("a rank that waits for a collective of one that has failed is released
 TEST_CASE("a rank that waits for a communicator to be made is released, and both go on") {
   run_two([](Side& side, RankOfGpus& rank) {
     // Its hosts are not asked: the other one is not there for them, either.
-    const auto platform = rank.world.make({});
+    const auto platform = made_by_both(side, rank);
     if (side.rank == 1) return give_up(side);
     const std::string text = thrown<Released>([&] { platform->world().split(0, 0, "all"); });
     testing::expect(text.find("it has had enough") != std::string::npos, text);
@@ -98,7 +105,7 @@ TEST_CASE("a rank that waits for a communicator to be made is released, and both
 
 TEST_CASE("a rank that has work behind a gate is released, and both go on") {
   run_two([](Side& side, RankOfGpus& rank) {
-    const auto platform = rank.world.make({});
+    const auto platform = made_by_both(side, rank);
     if (side.rank == 1) return give_up(side);
     Device& device = platform->device();
     cuda::Gpu& gpu = rank.world.gpu();
@@ -114,7 +121,7 @@ TEST_CASE("a rank that has work behind a gate is released, and both go on") {
 
 TEST_CASE("who has nothing under way is ended as well") {
   run_two([](Side& side, RankOfGpus& rank) {
-    const auto platform = rank.world.make({});
+    const auto platform = made_by_both(side, rank);
     give_up(side);
     try {
       sum(*platform, on_device(platform->device(), 3));
@@ -128,14 +135,14 @@ TEST_CASE("a rank that leaves by an exception does not wait for the others first
   run_two([](Side& side, RankOfGpus& rank) {
     if (side.rank == 0) {
       try {
-        const auto platform = rank.world.make({});
+        const auto platform = made_by_both(side, rank);
         sum(*platform, on_device(platform->device(), 3));
         throw std::runtime_error("its own mistake");  // the collective that it has begun will never end
       } catch (const std::runtime_error&) {
         give_up(side);
       }
     } else {
-      const auto platform = rank.world.make({});
+      const auto platform = made_by_both(side, rank);
       const std::string text = thrown<Released>([&] { side.world->barrier("a word with rank 0"); });
       testing::expect(text.find("it has had enough") != std::string::npos, text);
     }
