@@ -94,7 +94,7 @@ TEST_CASE("a gate that goes out of scope has let everything go on, and its kerne
     behind = bench.work(bench.held);
     CHECK_FALSE(*behind);
   }
-  CHECK(bench.gpu.cuda().event_query(gone) == 0);
+  bench.gpu.await(gone, [] { return std::string("the gate's kernel has not gone"); });
   CHECK(std::chrono::steady_clock::now() - before < Gate::longest / 2);  // it was opened, and not waited for
   bench.finish(bench.held);
   CHECK(*behind);
