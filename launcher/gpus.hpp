@@ -49,7 +49,8 @@ class GpuPool {
 
 using Environment = std::map<std::string, std::string>;
 
-/// What the ranks that get these GPUs are told. What the user has set in `environment` (NAME=value) stays, but for who sees which GPU.
+/// What the ranks that get these GPUs are told. What the user has set in `environment` (NAME=value) stays, but for who sees which GPU, and
+/// for NCCL_HOSTID where ranks share one.
 std::vector<Environment> gpu_environment(const std::vector<std::string>& uuids, int nccl, const std::string& world,
                                          std::span<const std::string> environment);
 

@@ -105,6 +105,4 @@ void CpuKernels::scale_by(NativeStream, const Tensor& out, const Tensor& in, con
   });
 }
 
-void CpuKernels::spin(NativeStream, std::int64_t) const {}
-
 }  // namespace shardproof::cpu

@@ -41,7 +41,6 @@ class CpuKernels final : public Kernels {
             const Adam& how) const override;
   void adamw(NativeStream, const Tensor& parameter, const Tensor& gradient, const Tensor& moment1, const Tensor& moment2,
              const Adam& how) const override;
-  void spin(NativeStream, std::int64_t nanoseconds) const override;
 };
 
 }  // namespace shardproof::cpu

@@ -102,9 +102,6 @@ class Kernels {
                     const Adam& how) const = 0;
   virtual void adamw(NativeStream, const Tensor& parameter, const Tensor& gradient, const Tensor& moment1, const Tensor& moment2,
                      const Adam& how) const = 0;
-
-  /// Occupies the stream for this long where time is real; nothing on the simulated device, where cost says it.
-  virtual void spin(NativeStream, std::int64_t nanoseconds) const = 0;
 };
 
 /// On the host, in plain ordered loops: the same bits on every x86-64 machine.

@@ -13,9 +13,11 @@
 #include "harness/protocol/case_filter.hpp"
 #include "harness/protocol/events.hpp"
 #include "harness/protocol/flight_record.hpp"
+#include "harness/protocol/gpu_listing.hpp"
 #include "harness/protocol/json_parse.hpp"
 #include "harness/rendezvous/value_file.hpp"
 #include "harness/scenario/scenario_json.hpp"
+#include "launcher/gpus.hpp"
 #include "reports/diff.hpp"
 #include "reports/explanation.hpp"
 #include "reports/report.hpp"
@@ -201,6 +203,22 @@ void store_file(std::string_view input) {
     return;
   }
   require(rendezvous::encode(value, nonce) == input, "a value has one written form");
+}
+
+void gpu_listing(std::string_view input) {
+  GpuListing listing;
+  try {
+    listing = parse_json(std::string(input)).get<GpuListing>();
+  } catch (const std::invalid_argument&) {
+    return;
+  } catch (const nlohmann::json::exception&) {
+    return;  // no JSON
+  }
+  require(nlohmann::ordered_json(listing).get<GpuListing>() == listing, "a list of GPUs that is written reads the same");
+  require(listing.gpus.empty() != listing.why_none.empty(), "there are GPUs, or a reason why not");
+  require(launcher::choose_gpus(listing.gpus, {}) == listing.gpus, "who chooses nothing has all");
+  if (!listing.gpus.empty()) require(launcher::choose_gpus(listing.gpus, {.count = 1}).size() == 1, "one can be chosen");
+  launcher::gpu_facts(listing);
 }
 
 }  // namespace shardproof::fuzz

@@ -29,19 +29,23 @@ void flight(std::string_view input);
 /// Throws std::runtime_error only; a value that is read out of a store's file has one written form.
 void store_file(std::string_view input);
 
+/// Throws std::invalid_argument only; a list of GPUs that is read is written so that it reads the same, and can be chosen from.
+void gpu_listing(std::string_view input);
+
 struct Target {
   std::string_view name;
   void (*run)(std::string_view input);
 };
 
-inline constexpr std::array<Target, 9> targets{{{"parse_line", parse_line},
-                                                {"rank_stream", rank_stream},
-                                                {"report", report},
-                                                {"diff", diff},
-                                                {"case_filter", case_filter},
-                                                {"scenario", scenario},
-                                                {"waivers", waivers},
-                                                {"flight", flight},
-                                                {"store_file", store_file}}};
+inline constexpr std::array<Target, 10> targets{{{"parse_line", parse_line},
+                                                 {"rank_stream", rank_stream},
+                                                 {"report", report},
+                                                 {"diff", diff},
+                                                 {"case_filter", case_filter},
+                                                 {"scenario", scenario},
+                                                 {"waivers", waivers},
+                                                 {"flight", flight},
+                                                 {"store_file", store_file},
+                                                 {"gpu_listing", gpu_listing}}};
 
 }  // namespace shardproof::fuzz

@@ -65,8 +65,8 @@ void check(const bodies::IndexError& error) {
   }
 }
 
-CudaKernels::CudaKernels(const VendorTables& tables, const SharedWords& words, Failed failed)
-    : kernels_(*tables.kernels), cuda_(*tables.cuda), cublas_(*tables.cublas), words_(words), failed_(std::move(failed)) {
+CudaKernels::CudaKernels(const VendorTables& tables, bodies::IndexError* index_error, Failed failed)
+    : kernels_(*tables.kernels), cuda_(*tables.cuda), cublas_(*tables.cublas), index_error_(index_error), failed_(std::move(failed)) {
   require_success(cublas_.create(&blas_), "cuBLAS", "create");
 }
 
@@ -84,7 +84,7 @@ void CudaKernels::launch(const char* operation, NativeStream stream, Launch kern
 void CudaKernels::check_indices(const char* operation, NativeStream stream, const Tensor& indices, std::size_t limit,
                                 IndexKind kind) const {
   launch(operation, stream, kernels_.check_indices,
-         bodies::CheckIndices{data<const std::int64_t>(indices), size(limit), kind, words_.index_error}, indices.numel());
+         bodies::CheckIndices{data<const std::int64_t>(indices), size(limit), kind, index_error_}, indices.numel());
 }
 
 void CudaKernels::copy(NativeStream stream, const Tensor& out, const Tensor& in) const {
@@ -438,12 +438,6 @@ void CudaKernels::adam(NativeStream stream, const Tensor& parameter, const Tenso
 void CudaKernels::adamw(NativeStream stream, const Tensor& parameter, const Tensor& gradient, const Tensor& moment1, const Tensor& moment2,
                         const Adam& how) const {
   update("adamw", stream, parameter, gradient, moment1, moment2, how, true);
-}
-
-void CudaKernels::spin(NativeStream stream, std::int64_t nanoseconds) const {
-  constexpr std::int64_t longest = 60'000'000'000;
-  if (nanoseconds > longest) throw std::invalid_argument(fmt::format("spin: {} ns asked for; at most {}", nanoseconds, longest));
-  if (nanoseconds > 0) require_success(kernels_.spin(nanoseconds, longest, words_.abort_flag, stream), "CUDA", "spin");
 }
 
 }  // namespace shardproof::cuda

@@ -20,12 +20,6 @@ struct IndexError;
 enum class IndexKind : std::uint32_t;
 }  // namespace bodies
 
-/// Words in memory that the host and the device see, by the device's addresses; they outlive the kernels that are given them.
-struct SharedWords {
-  const std::uint32_t* abort_flag;  ///< not 0: spinning ends
-  bodies::IndexError* index_error;  ///< the first index that was out of range, for `check` below; zero at first
-};
-
 /// Throws std::out_of_range in the words of the kernels on the host when an index was out of range. For the host, with its own address of
 /// the word, after synchronizing; who goes on afterwards sets it to zero before.
 void check(const bodies::IndexError& error);
@@ -36,7 +30,9 @@ class CudaKernels final : public Kernels {
   using Failed = std::function<void(Status status, const char* library, const char* operation)>;
 
   /// Of the device that is current. cuBLAS allocates here, and loads kernels at its first products: no gate may be closed then.
-  CudaKernels(const VendorTables& tables, const SharedWords& words, Failed failed);
+  /// `index_error`: where the first index that was out of range is kept for `check` above, by the device's address of memory that the host sees
+  /// as well; zero at first, and there for as long as the kernels are.
+  CudaKernels(const VendorTables& tables, bodies::IndexError* index_error, Failed failed);
   ~CudaKernels() override;
   CudaKernels(const CudaKernels&) = delete;
   CudaKernels& operator=(const CudaKernels&) = delete;
@@ -78,8 +74,6 @@ class CudaKernels final : public Kernels {
             const Adam& how) const override;
   void adamw(NativeStream stream, const Tensor& parameter, const Tensor& gradient, const Tensor& moment1, const Tensor& moment2,
              const Adam& how) const override;
-  /// std::invalid_argument when asked for more than a minute: nobody means it, and everybody else would wait.
-  void spin(NativeStream stream, std::int64_t nanoseconds) const override;
 
  private:
   void require_success(Status status, const char* library, const char* operation) const;
@@ -92,7 +86,7 @@ class CudaKernels final : public Kernels {
   const KernelTable& kernels_;
   const CudaTable& cuda_;
   const CublasTable& cublas_;
-  SharedWords words_;
+  bodies::IndexError* index_error_;
   Failed failed_;
   BlasHandle blas_ = nullptr;
 };

@@ -70,11 +70,11 @@ Gpu::Gpu(const VendorTables& vendor, Surroundings surroundings) : vendor_(vendor
     words_ = new (on_host) Words{};
     auto* const seen = static_cast<Words*>(on_device);
     on_device_ = seen;
-    kernels_ = std::make_unique<CudaKernels>(vendor_, SharedWords{&seen->abort, &seen->index_error},
-                                             [this](Status status, const char* library, const char* operation) {
-                                               if (std::string_view(library) == "cuBLAS") return check_blas(status, operation);
-                                               check(status, operation);
-                                             });
+    kernels_ =
+        std::make_unique<CudaKernels>(vendor_, &seen->index_error, [this](Status status, const char* library, const char* operation) {
+          if (std::string_view(library) == "cuBLAS") return check_blas(status, operation);
+          check(status, operation);
+        });
     check(vendor_.kernels->warm_up(), "cudaFuncGetAttributes");
     housekeeping_ = create_stream("housekeeping");
     warm_up_products();

@@ -302,7 +302,6 @@ std::vector<KernelCall> real_calls(unsigned seed) {
       add_sequences(calls, source, 2, 3, 0);
     }
   }
-  calls.push_back({"spin", "", {}, [](auto& k, auto s, const Operands&) { k.spin(s, 1000); }});
   return calls;
 }
 

@@ -35,7 +35,6 @@ constexpr Status injected = 719;
 struct Launches {
   int before_failure = -1;  ///< so many succeed, the next one fails; -1: all succeed
   std::set<std::type_index> bodies;
-  std::int64_t spun = 0;
 
   bool fails() { return before_failure-- == 0; }
 };
@@ -47,11 +46,6 @@ struct TestLauncher : HostLauncher {
     if (launches_of(stream).fails()) return injected;
     launches_of(stream).bodies.insert(typeid(Body));
     return HostLauncher::launch(body, count, stream);
-  }
-  static Status spin(std::int64_t ns, std::int64_t cap_ns, const std::uint32_t* abort_flag, StreamHandle stream) {
-    if (launches_of(stream).fails()) return injected;
-    if (*abort_flag == 0 && cap_ns >= ns) launches_of(stream).spun += ns;
-    return 0;
   }
 };
 
@@ -122,14 +116,12 @@ class Bench {
   KernelTable kernel_table_ = cuda::kernel_table<TestLauncher>();
   CublasTable cublas_ = cpu_cublas_table;
   CudaTable cuda_{};
-  std::uint32_t abort_flag_ = 0;
   bodies::IndexError index_error_{};
   VendorTables tables_{VendorTables::current_version, sizeof(VendorTables), "test", true, &cuda_, &cublas_, nullptr, &kernel_table_};
 
  public:
-  CudaKernels kernels{tables_, {&abort_flag_, &index_error_}, [](Status status, const char* library, const char* operation) {
-                        throw Failure{status, library, operation};
-                      }};
+  CudaKernels kernels{tables_, &index_error_,
+                      [](Status status, const char* library, const char* operation) { throw Failure{status, library, operation}; }};
 };
 
 template <class T> bool is_nan(T value) {
@@ -238,7 +230,6 @@ TEST_CASE("cuda: the calls of these tests launch every kernel of the table") {
   }
   SHARDPROOF_CUDA_REAL_KERNELS(SHARDPROOF_WAS_LAUNCHED)
 #undef SHARDPROOF_WAS_LAUNCHED
-  CHECK(bench.launches.spun == 1000);
 }
 
 TEST_CASE("cuda: a launch that fails is reported with its status, library and operation, whichever it is") {
@@ -265,7 +256,7 @@ TEST_CASE("cuda: a launch that fails is reported with its status, library and op
       }
     }
   }
-  CHECK(failed.size() == 32);  // the methods of Kernels
+  CHECK(failed.size() == 31);  // the methods of Kernels
 }
 
 TEST_CASE("cuda: host and device memory are copied in one dtype, and a failure is reported") {
@@ -333,10 +324,6 @@ TEST_CASE("cuda: scalars that make no sense are refused in the words of the host
     CHECK(expected.starts_with(call.method + ": "));
     CHECK(refusal(call, bench.kernels, bench.stream(), {device}) == expected);
   }
-  CHECK_THROWS_AS(bench.kernels.spin(bench.stream(), std::numeric_limits<std::int64_t>::max()), std::invalid_argument);
-  bench.kernels.spin(bench.stream(), 0);
-  bench.kernels.spin(bench.stream(), -5);
-  CHECK(bench.launches.spun == 0);
 }
 
 TEST_CASE("cuda: an index out of range is named as on the host, the first one only, and touches nothing else") {
