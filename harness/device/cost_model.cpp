@@ -1,20 +1,8 @@
 #include "harness/device/cost_model.hpp"
 
-#include <stdexcept>
+#include "harness/trace/virtual_clock.hpp"
 
 namespace shardproof {
-
-namespace {
-
-constexpr char over[] = "the costs add up to more than the 292 years of virtual time that there are";
-
-}  // namespace
-
-Nanoseconds later(Nanoseconds start, Nanoseconds cost) {
-  Nanoseconds end = 0;
-  if (__builtin_add_overflow(start, cost, &end)) throw std::overflow_error(over);
-  return end;
-}
 
 Nanoseconds CostModel::of_work(WorkKind kind, const std::string& label) const {
   if (!labelled_work.empty()) {
@@ -31,9 +19,7 @@ Nanoseconds CostModel::of_collective(CollectiveKind kind, const std::string& tag
   const auto found = collectives.find(kind);
   if (found == collectives.end()) return 0;
   const std::size_t begun_kib = bytes / 1024 + (bytes % 1024 != 0 ? 1 : 0);
-  Nanoseconds variable = 0;
-  if (__builtin_mul_overflow(found->second.per_kib, begun_kib, &variable)) throw std::overflow_error(over);
-  return later(found->second.fixed, variable);
+  return trace::later(found->second.fixed, trace::multiple(found->second.per_kib, begun_kib));
 }
 
 }  // namespace shardproof

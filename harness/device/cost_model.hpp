@@ -17,9 +17,6 @@ struct CollectiveCost {
   friend bool operator==(const CollectiveCost&, const CollectiveCost&) = default;
 };
 
-/// `start` plus `cost`. Throws std::overflow_error after 292 years.
-Nanoseconds later(Nanoseconds start, Nanoseconds cost);
-
 struct CostModel {
   std::map<WorkKind, Nanoseconds> work;                                    ///< of every piece of this kind
   std::map<std::pair<WorkKind, std::string>, Nanoseconds> labelled_work;   ///< of this kind and label; instead of the above

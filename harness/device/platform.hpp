@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "harness/device/cost_model.hpp"
@@ -21,6 +22,16 @@ class StreamGate {
   virtual bool holds() const = 0;
 };
 
+/// What happened on a device. Its times are virtual on every device: what the order of the calls and the costs of the scenario make of it
+/// (docs/simulated-time.md), so that they are the same in every run.
+struct Recording {
+  Trace trace;
+  /// The same facts at the times that a clock said, counted from an origin of this rank's own; none where there is nothing to measure.
+  std::optional<Trace> measured;
+  /// What a clock said, be it the virtual one.
+  const Trace& clocked() const { return measured ? *measured : trace; }
+};
+
 class Platform {
  public:
   virtual ~Platform() = default;
@@ -28,8 +39,9 @@ class Platform {
   virtual Communicator& world() = 0;
   /// Closed; nullptr where work is done as it is issued, so that nothing can be held back. It goes before the platform.
   virtual std::unique_ptr<StreamGate> gate() = 0;
-  /// Ends the recording. Whoever calls it has synchronized the device before: nothing is under way any more.
-  virtual Trace take_trace() = 0;
+  /// Ends the recording. Collective over the world: ranks tell each other when their collectives were ready. Whoever calls it has synchronized
+  /// the device before: nothing is under way any more.
+  virtual Recording take_recording() = 0;
   /// Bytes of buffers not yet released.
   virtual std::size_t live_bytes() const = 0;
 };
@@ -42,8 +54,6 @@ class Platforms {
   virtual std::unique_ptr<Platform> make(const CostModel& costs) = 0;
   /// Why scenarios with these costs cannot be played here; empty when they can. The same on every rank.
   virtual std::string objection(const CostModel& costs) const = 0;
-  /// Times are virtual: the same in every run.
-  virtual bool is_exact() const = 0;
   /// What went wrong when the last platform was given back, told once; or empty.
   virtual std::string complaint() = 0;
   /// Why nothing more can be played here by this process, or empty.

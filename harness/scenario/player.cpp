@@ -79,7 +79,7 @@ class Performance {
     trainer_.reset();
     device_.synchronize();  // not before: memory that the engine gives back too early would look as if it had been waited for
     const std::size_t left_alive = platform_.live_bytes();
-    return {scenario_, platform_.take_trace(), std::move(iterations), std::move(warnings_), left_alive};
+    return {scenario_, platform_.take_recording(), std::move(iterations), std::move(warnings_), left_alive};
   }
 
  private:

@@ -15,33 +15,34 @@ std::string mark(int iteration, std::string_view call, bool end, int occurrence)
 
 std::string mark(int iteration, ActionKind action, bool end, int occurrence) { return mark(iteration, to_string(action), end, occurrence); }
 
-Run::Run(Scenario scenario, Trace trace, std::vector<Iteration> iterations, std::vector<std::string> warnings, std::size_t left_alive)
+Run::Run(Scenario scenario, Recording recording, std::vector<Iteration> iterations, std::vector<std::string> warnings,
+         std::size_t left_alive)
     : scenario_(std::move(scenario)),
-      trace_(std::move(trace)),
+      recording_(std::move(recording)),
       iterations_(std::move(iterations)),
       warnings_(std::move(warnings)),
       left_alive_(left_alive) {}
 
 Nanoseconds Run::forward(int iteration) const {
-  return trace::between(trace_, mark(iteration, ActionKind::forward), mark(iteration, ActionKind::forward, true));
+  return trace::between(trace(), mark(iteration, ActionKind::forward), mark(iteration, ActionKind::forward, true));
 }
 
 Nanoseconds Run::forward_backward(int iteration) const {
-  return trace::between(trace_, mark(iteration, ActionKind::forward), mark(iteration, ActionKind::backward, true));
+  return trace::between(trace(), mark(iteration, ActionKind::forward), mark(iteration, ActionKind::backward, true));
 }
 
-Nanoseconds Run::total() const { return trace::total(trace_); }
+Nanoseconds Run::total() const { return trace::total(trace()); }
 
 Nanoseconds Run::exposed(int iteration) const {
-  return trace::exposed(trace_, mark(iteration, ActionKind::forward), mark(iteration, ActionKind::backward, true));
+  return trace::exposed(trace(), mark(iteration, ActionKind::forward), mark(iteration, ActionKind::backward, true));
 }
 
-std::vector<trace::Race> Run::races() const { return trace::find_races(trace_); }
+std::vector<trace::Race> Run::races() const { return trace::find_races(trace()); }
 
-trace::Live Run::peak(MemoryClass memory) const { return trace::peak(trace_, memory); }
+trace::Live Run::peak(MemoryClass memory) const { return trace::peak(trace(), memory); }
 
 std::size_t Run::count(CollectiveKind kind) const {
-  return static_cast<std::size_t>(std::ranges::count_if(trace_.facts, [kind](const Fact& fact) {
+  return static_cast<std::size_t>(std::ranges::count_if(trace().facts, [kind](const Fact& fact) {
     const auto* collective = std::get_if<fact::Collective>(&fact);
     return collective != nullptr && collective->kind == kind;
   }));

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/device/platform.hpp"
 #include "harness/protocol/trace.hpp"
 #include "harness/scenario/scenario.hpp"
 #include "harness/trace/memory.hpp"
@@ -27,10 +28,13 @@ struct Iteration {
 
 class Run {
  public:
-  Run(Scenario scenario, Trace trace, std::vector<Iteration> iterations, std::vector<std::string> warnings, std::size_t left_alive);
+  Run(Scenario scenario, Recording recording, std::vector<Iteration> iterations, std::vector<std::string> warnings, std::size_t left_alive);
 
   const Scenario& scenario() const { return scenario_; }
-  const Trace& trace() const { return trace_; }
+  /// At virtual times, as all questions below are answered.
+  const Trace& trace() const { return recording_.trace; }
+  /// With what was measured beside it.
+  const Recording& recording() const { return recording_; }
   const std::vector<Iteration>& iterations() const { return iterations_; }  ///< those in which `capture` ran
   const std::vector<std::string>& warnings() const { return warnings_; }
 
@@ -45,7 +49,7 @@ class Run {
 
  private:
   Scenario scenario_;
-  Trace trace_;
+  Recording recording_;
   std::vector<Iteration> iterations_;
   std::vector<std::string> warnings_;
   std::size_t left_alive_;

@@ -36,9 +36,6 @@ std::string World::missing(const CaseInfo& info) const {
   if (subject == nullptr) return fmt::format("the program has no subject that could claim {}", fmt::join(info.needs, ", "));
   std::vector<std::string> missing = info.needs;
   for (const Feature feature : subject->capabilities()) std::erase(missing, to_string(feature));
-  if (missing.empty() && !platforms_->is_exact() && std::ranges::find(info.needs, to_string(Feature::timeline)) != info.needs.end()) {
-    return fmt::format("the times of device {} are real, not exact", plan_.device);
-  }
   return missing.empty() ? std::string() : fmt::format("subject {} does not claim {}", subject->name(), fmt::join(missing, ", "));
 }
 
@@ -115,7 +112,7 @@ scenario::Run Rank::play(const scenario::Scenario& scenario) {
   const std::unique_ptr<Platform> platform = this->platform(scenario.costs);
   scenario::Run run = scenario::play(scenario, *subject, *platform, index());
   notes.left_alive += run.left_alive();
-  if (world_->plan().trace) world_->write_trace(run.trace());
+  if (world_->plan().trace) world_->write_trace(run.recording().clocked());
   return run;
 }
 

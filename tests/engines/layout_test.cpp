@@ -229,7 +229,7 @@ class WatchedPlatform final : public Platform {
   Device& device() override { return device_; }
   Communicator& world() override { return world_; }
   std::unique_ptr<StreamGate> gate() override { return inner_.gate(); }
-  Trace take_trace() override { return inner_.take_trace(); }
+  Recording take_recording() override { return inner_.take_recording(); }
   std::size_t live_bytes() const override { return inner_.live_bytes(); }
   const OperandWatch& watch() const { return world_; }
 

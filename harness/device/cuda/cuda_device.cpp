@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <stdexcept>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "harness/device/cuda/gate.hpp"
 #include "harness/device/cuda/kernels/table.hpp"
 #include "harness/device/facts.hpp"
+#include "harness/trace/virtual_clock.hpp"
 
 namespace shardproof::cuda {
 
@@ -46,7 +48,7 @@ class CudaDevice::State : public std::enable_shared_from_this<State> {
   void host_access(std::string_view label, const std::vector<Tensor>& reads, const std::vector<Tensor>& writes);
   Tensor to_host(const Tensor& tensor);
   void mark(std::string_view text) { note(fact::Mark{std::string(text), 0}); }
-  Trace take_trace();
+  Recording take_recording();
   std::size_t live_bytes() const { return live_bytes_; }
   void quiesce() noexcept;
   std::optional<IssuedCall> first_open_call();
@@ -56,17 +58,19 @@ class CudaDevice::State : public std::enable_shared_from_this<State> {
   class HeldStreams;
   struct Resources;
   std::shared_ptr<Resources> resources(const NcclGroup& group);
-  void run(Stream stream, const Collective& collective, NcclGroup& group, Resources& resources);
+  void run(Stream stream, const Collective& collective, const std::shared_ptr<NcclGroup>& group, Resources& resources);
 
  private:
   struct Lane {
     StreamHandle handle = nullptr;
     std::string name;
   };
-  // A fact whose start and end two events tell.
+  // A fact whose start and end two events tell, and what it costs.
   struct Timed {
     std::size_t fact;
     EventHandle start, end;
+    Nanoseconds cost;
+    std::shared_ptr<const NcclGroup> group;  ///< of a collective
   };
 
   template <class F>
@@ -84,6 +88,8 @@ class CudaDevice::State : public std::enable_shared_from_this<State> {
   void give_back(std::uint32_t timeline, Memory& memory);
   void bury(Memory& memory);
   Nanoseconds time_of(EventHandle event) const;
+  Trace measured(Trace trace) const;
+  Trace at_virtual_times(Trace trace) const;
 
   Gpu& gpu_;
   CostModel costs_;
@@ -148,7 +154,7 @@ class CudaDevice::State::Channel final : public Communicator {
   int rank() const override { return group_->hosts().rank(); }
   std::span<const int> members() const override { return group_->hosts().members(); }
   const FabricCapabilities& capabilities() const override { return NcclGroup::capabilities(); }
-  void run(Stream stream, const Collective& collective) override { state_->run(stream, collective, *group_, *resources_); }
+  void run(Stream stream, const Collective& collective) override { state_->run(stream, collective, group_, *resources_); }
   std::unique_ptr<Communicator> split(int color, int key, std::string_view name) override {
     std::shared_ptr<NcclGroup> part = group_->split(color, key, name);
     return part ? std::make_unique<Channel>(state_, std::move(part)) : nullptr;
@@ -247,12 +253,12 @@ void CudaDevice::State::compute(std::uint32_t timeline, const Work& work) const 
 // It spins first: who reads too early then finds what was there before, and who overwrites too early is read.
 void CudaDevice::State::submit(Stream stream, const Work& work) {
   const std::uint32_t on = timeline(stream, "submit");
-  const Nanoseconds cost = later(costs_.of_work(work.kind, work.label), work.cost);
+  const Nanoseconds cost = trace::later(costs_.of_work(work.kind, work.label), work.cost);
   const EventHandle start = timestamp(on);
   spin(on, cost, fmt::format("{} \"{}\"", to_string(work.kind), work.label));
   if (work.run) compute(on, work);
   const EventHandle end = timestamp(on);
-  timed_.push_back({trace_.facts.size(), start, end});
+  timed_.push_back({.fact = trace_.facts.size(), .start = start, .end = end, .cost = cost, .group = nullptr});
   note(fact_of(work, on, 0, 0));
 }
 
@@ -350,8 +356,8 @@ std::shared_ptr<CudaDevice::State::Resources> CudaDevice::State::resources(const
 }
 
 // NCCL runs the collectives of a communicator one at a time; what they cost is spun in the same order, before the bytes move.
-void CudaDevice::State::run(Stream stream, const Collective& collective, NcclGroup& group, Resources& resources) {
-  const Group& hosts = group.hosts();
+void CudaDevice::State::run(Stream stream, const Collective& collective, const std::shared_ptr<NcclGroup>& group, Resources& resources) {
+  const Group& hosts = group->hosts();
   const std::string where =
       fmt::format("{} \"{}\" of group {} on rank {}", to_string(collective.kind), collective.tag, hosts.name(), trace_.rank);
   const std::uint32_t on = timeline(stream, where);
@@ -362,14 +368,15 @@ void CudaDevice::State::run(Stream stream, const Collective& collective, NcclGro
   if (last != nullptr) gpu_.check(gpu_.cuda().stream_wait_event(handle(on), last), "cudaStreamWaitEvent", handle(on));
   const EventHandle start = timestamp(on);
   const std::size_t larger_side = std::max(collective.in.bytes(), collective.out.bytes());
-  spin(on, costs_.of_collective(collective.kind, collective.tag, larger_side), where);
-  const std::uint64_t number = group.run(handle(on), collective);
+  const Nanoseconds cost = costs_.of_collective(collective.kind, collective.tag, larger_side);
+  spin(on, cost, where);
+  const std::uint64_t number = group->run(handle(on), collective);
   last = timestamp(on);
-  IssuedCall issued{.group = group.id(), .call = as_call(collective).descriptor};
+  IssuedCall issued{.group = group->id(), .call = as_call(collective).descriptor};
   issued.call.sequence = number;
   gpu_.issued(issued);
   open_calls_.push_back({last, issued});
-  timed_.push_back({trace_.facts.size(), start, last});
+  timed_.push_back({.fact = trace_.facts.size(), .start = start, .end = last, .cost = cost, .group = group});
   note(fact_of(collective, on, hosts.members(), number - resources.first, 0, 0));
 }
 
@@ -379,9 +386,8 @@ Nanoseconds CudaDevice::State::time_of(EventHandle event) const {
   return time;
 }
 
-Trace CudaDevice::State::take_trace() {
-  gpu_.await([] { return true; }, [] { return std::string(); });  // what ranks disagree about, and who is gone, is told at the latest here
-  for (const Timed& timed : std::exchange(timed_, {})) {
+Trace CudaDevice::State::measured(Trace trace) const {
+  for (const Timed& timed : timed_) {
     std::visit(
         [&](auto& fact) {
           if constexpr (requires { fact.start; }) {
@@ -389,11 +395,11 @@ Trace CudaDevice::State::take_trace() {
             fact.end = time_of(timed.end);
           }
         },
-        trace_.facts[timed.fact]);
+        trace.facts[timed.fact]);
   }
   // A mark is the end of what the compute stream had been given by then, waits included.
   Nanoseconds end = 0;
-  for (Fact& fact : trace_.facts) {
+  for (Fact& fact : trace.facts) {
     if (const auto* work = std::get_if<fact::Work>(&fact); work != nullptr && work->stream == Device::compute.id) end = work->end;
     if (const auto* call = std::get_if<fact::Collective>(&fact); call != nullptr && call->stream == Device::compute.id) end = call->end;
     if (const auto* waited = std::get_if<fact::EventWaited>(&fact); waited != nullptr && waited->stream == Device::compute.id) {
@@ -401,7 +407,37 @@ Trace CudaDevice::State::take_trace() {
     }
     if (auto* mark = std::get_if<fact::Mark>(&fact)) mark->time = end;
   }
-  return std::exchange(trace_, Trace{.rank = trace_.rank, .facts = {}});
+  return trace;
+}
+
+// Descriptors went behind the host; when each rank would have been ready is only known now.
+Trace CudaDevice::State::at_virtual_times(Trace trace) const {
+  std::unordered_map<std::size_t, const Timed*> timed;
+  for (const Timed& one : timed_) timed.emplace(one.fact, &one);
+  const auto kind = [&](std::size_t fact) { return std::get<fact::Collective>(trace_.facts[fact]).kind; };
+  const auto resource = [&](std::size_t fact) {
+    return std::pair(timed.at(fact)->group.get(), costs_.separate_resources ? std::optional(kind(fact)) : std::nullopt);
+  };
+  std::map<decltype(resource(0)), std::uint64_t> resources;
+  return trace::retimed(
+      std::move(trace),
+      {.duration = [&](std::size_t fact) { return timed.at(fact)->cost; },
+       .resource = [&](std::size_t fact) { return resources.try_emplace(resource(fact), resources.size()).first->second; },
+       .all_ready =
+           [&](std::size_t fact, Nanoseconds ready) {
+             Call call;  // a barrier
+             call.descriptor.set_tag("virtual time");
+             call.descriptor.ready_ns = ready;
+             return timed.at(fact)->group->hosts().run(call).latest_ready_ns;
+           }});
+}
+
+Recording CudaDevice::State::take_recording() {
+  gpu_.await([] { return true; }, [] { return std::string(); });  // what ranks disagree about, and who is gone, is told at the latest here
+  Recording recording{.trace = at_virtual_times(trace_), .measured = measured(trace_)};
+  timed_.clear();
+  trace_.facts.clear();
+  return recording;
 }
 
 // What has ended is not looked at any more: a peer may have left its communicators by now, and the next device has new ones. Whoever leaves by
@@ -462,7 +498,7 @@ std::unique_ptr<Communicator> CudaDevice::communicator(std::shared_ptr<NcclGroup
   return std::make_unique<State::Channel>(state_, std::move(group));
 }
 std::unique_ptr<StreamGate> CudaDevice::gate() { return std::make_unique<State::HeldStreams>(state_); }
-Trace CudaDevice::take_trace() { return state_->take_trace(); }
+Recording CudaDevice::take_recording() { return state_->take_recording(); }
 std::size_t CudaDevice::live_bytes() const { return state_->live_bytes(); }
 
 }  // namespace shardproof::cuda

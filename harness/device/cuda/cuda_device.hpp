@@ -43,8 +43,8 @@ class CudaDevice final : public Device {
 
   std::unique_ptr<StreamGate> gate();
 
-  /// With the times of everything in it. Whoever calls it has synchronized the device.
-  Trace take_trace();
+  /// See Platform.
+  Recording take_recording();
   std::size_t live_bytes() const;
 
  private:

@@ -16,7 +16,7 @@ class CudaPlatform final : public Platform {
   Device& device() override { return device_; }
   Communicator& world() override { return *world_; }
   std::unique_ptr<StreamGate> gate() override { return device_.gate(); }
-  Trace take_trace() override { return device_.take_trace(); }
+  Recording take_recording() override { return device_.take_recording(); }
   std::size_t live_bytes() const override { return device_.live_bytes(); }
 
  private:

@@ -16,7 +16,6 @@ class CudaWorld final : public Platforms {
 
   std::unique_ptr<Platform> make(const CostModel& costs) override;
   std::string objection(const CostModel& costs) const override { return CudaDevice::objection(costs, gpu_.vendor()); }
-  bool is_exact() const override { return gpu_.vendor().is_exact; }
   std::string complaint() override { return gpu_.take_complaint(); }
   std::string defect() const override { return gpu_.defect(); }
   Gpu& gpu() { return gpu_; }

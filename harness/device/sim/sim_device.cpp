@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "harness/device/facts.hpp"
+#include "harness/trace/virtual_clock.hpp"
 
 namespace shardproof {
 
@@ -42,13 +43,13 @@ class SimDevice::State : public std::enable_shared_from_this<State> {
   std::shared_ptr<Storage> allocate(Stream stream, std::size_t bytes, MemoryClass memory, std::string_view label);
   void release(Stream stream, const std::shared_ptr<Storage>& storage);
   void host_access(std::string_view label, const std::vector<Tensor>& reads, const std::vector<Tensor>& writes);
-  void mark(std::string_view text) { note(fact::Mark{std::string(text), end_of_[Device::compute.id]}); }
+  void mark(std::string_view text) { note(fact::Mark{std::string(text), clock_.end_of(Device::compute.id)}); }
   void run(Stream stream, const Collective& collective, Group& group, Resources& resources);
   std::shared_ptr<Resources> resources(const Group& group);
 
   const Trace& trace() const { return trace_; }
   Trace take_trace() { return std::exchange(trace_, Trace{.rank = trace_.rank, .facts = {}}); }
-  Nanoseconds host_clock() const { return host_clock_; }
+  Nanoseconds host_clock() const { return clock_.host(); }
   std::size_t live_bytes() const { return live_bytes_; }
 
   class Memory;
@@ -61,16 +62,14 @@ class SimDevice::State : public std::enable_shared_from_this<State> {
   }
   // The stream whose order and clock count: all handles mean the compute stream in a serial world.
   std::uint32_t timeline(Stream stream, std::string_view operation) const;
-  Nanoseconds time_of(Event event, std::string_view operation) const;
+  std::size_t number(Event event, std::string_view operation) const;
   void give_back(std::uint32_t timeline, Memory& memory);
   void compute(const Work& work) const;
   void run_alone(const Work& work) const;
 
   CostModel costs_;
   Trace trace_;
-  Nanoseconds host_clock_ = 0;
-  std::vector<Nanoseconds> end_of_{0};     // per stream: the end of all that it has been given, waits included
-  std::vector<Nanoseconds> event_times_;   // of event i + 1
+  trace::VirtualClock clock_;
   std::uint64_t buffers_made_ = 0;
   std::size_t live_bytes_ = 0;
   std::map<const Group*, std::weak_ptr<Resources>> resources_;
@@ -125,23 +124,23 @@ class SimDevice::State::Channel final : public Communicator {
 };
 
 std::uint32_t SimDevice::State::timeline(Stream stream, std::string_view operation) const {
-  if (stream.id >= end_of_.size()) {
+  if (stream.id >= clock_.streams()) {
     throw std::invalid_argument(
-        fmt::format("{} on rank {}: there is no stream {}; this device has made {}", operation, trace_.rank, stream.id, end_of_.size()));
+        fmt::format("{} on rank {}: there is no stream {}; this device has made {}", operation, trace_.rank, stream.id, clock_.streams()));
   }
   return costs_.single_stream ? Device::compute.id : stream.id;
 }
 
-Nanoseconds SimDevice::State::time_of(Event event, std::string_view operation) const {
-  if (event.id == 0 || event.id > event_times_.size()) {
+// As the clock counts; events of the device count from 1.
+std::size_t SimDevice::State::number(Event event, std::string_view operation) const {
+  if (event.id == 0 || event.id > clock_.events()) {
     throw std::invalid_argument(fmt::format("{} on rank {}: event {} was never recorded on this device", operation, trace_.rank, event.id));
   }
-  return event_times_[event.id - 1];
+  return event.id - 1;
 }
 
 Stream SimDevice::State::create_stream(StreamRole role, std::string_view name) {
-  const auto id = static_cast<std::uint32_t>(end_of_.size());
-  end_of_.push_back(0);
+  const std::uint32_t id = clock_.create_stream();
   // Nothing ever runs on it in a serial world.
   if (!costs_.single_stream) note(fact::StreamCreated{id, role, std::string(name)});
   return {id, role};
@@ -159,47 +158,45 @@ void SimDevice::State::compute(const Work& work) const {
 
 void SimDevice::State::submit(Stream stream, const Work& work) {
   const std::uint32_t on = timeline(stream, "submit");
-  const Nanoseconds cost = later(costs_.of_work(work.kind, work.label), work.cost);
+  const Nanoseconds cost = trace::later(costs_.of_work(work.kind, work.label), work.cost);
   if (cost < 0) {
     throw std::invalid_argument(
         fmt::format("submit on rank {}: {} \"{}\" would take {} ns", trace_.rank, to_string(work.kind), work.label, cost));
   }
   if (work.run) compute(work);
-  host_clock_ = later(host_clock_, costs_.host_call);
-  const Nanoseconds start = std::max(end_of_[on], host_clock_);
-  end_of_[on] = later(start, cost);
-  note(fact_of(work, on, start, end_of_[on]));
+  clock_.advance_host(costs_.host_call);
+  const auto [start, end] = clock_.work(on, cost);
+  note(fact_of(work, on, start, end));
 }
 
 Event SimDevice::State::record(Stream stream) {
   const std::uint32_t on = timeline(stream, "record");
-  event_times_.push_back(std::max(end_of_[on], host_clock_));
-  const Event event{event_times_.size()};
+  const Event event{clock_.record(on) + 1};
   note(fact::EventRecorded{on, event.id});
   return event;
 }
 
 void SimDevice::State::wait(Stream stream, Event event) {
   const std::uint32_t on = timeline(stream, "wait");
-  end_of_[on] = std::max(end_of_[on], time_of(event, "wait"));
+  clock_.wait(on, number(event, "wait"));
   note(fact::EventWaited{on, event.id});
 }
 
 void SimDevice::State::synchronize(Stream stream) {
   const std::uint32_t on = timeline(stream, "synchronize");
-  host_clock_ = std::max(host_clock_, end_of_[on]);
+  clock_.synchronize_stream(on);
   note(fact::StreamSynchronized{on});
 }
 
 void SimDevice::State::synchronize(Event event) {
-  host_clock_ = std::max(host_clock_, time_of(event, "synchronize"));
+  clock_.synchronize_event(number(event, "synchronize"));
   note(fact::EventSynchronized{event.id});
 }
 
 void SimDevice::State::synchronize() {
   synchronize(Device::compute);
   if (costs_.single_stream) return;  // all handles mean that one
-  for (std::uint32_t id = Device::compute.id + 1; id < end_of_.size(); ++id) synchronize(Stream{id});
+  for (std::uint32_t id = Device::compute.id + 1; id < clock_.streams(); ++id) synchronize(Stream{id});
 }
 
 std::shared_ptr<Storage> SimDevice::State::allocate(Stream stream, std::size_t bytes, MemoryClass memory, std::string_view label) {
@@ -283,20 +280,19 @@ void SimDevice::State::run(Stream stream, const Collective& collective, Group& g
   if (group.size() == 1) throw std::logic_error(where + ": a group of one rank has nobody to talk to and must issue no collective");
   check(collective, group.rank(), group.size(), where);
   Call call = as_call(collective);
-  const Nanoseconds issued = later(host_clock_, costs_.host_call);
   Nanoseconds& resource_free = resources.free[costs_.separate_resources ? static_cast<std::size_t>(collective.kind) : 0];
-  call.descriptor.ready_ns = std::max({end_of_[on], issued, resource_free});
+  const Nanoseconds issued = trace::later(clock_.host(), costs_.host_call);
+  call.descriptor.ready_ns = clock_.ready(on, std::max(resource_free, issued));
 
   const Receipt receipt = group.run(call);
-  const Nanoseconds start = receipt.latest_ready_ns;
-  if (start < call.descriptor.ready_ns) {
-    throw std::logic_error(fmt::format("{}: the fabric says that all were ready at {} ns, but this rank only was at {} ns", where, start,
-                                       call.descriptor.ready_ns));
+  if (receipt.latest_ready_ns < call.descriptor.ready_ns) {
+    throw std::logic_error(fmt::format("{}: the fabric says that all were ready at {} ns, but this rank only was at {} ns", where,
+                                       receipt.latest_ready_ns, call.descriptor.ready_ns));
   }
   const std::size_t larger_side = std::max(call.in.size(), call.out.size());
-  const Nanoseconds end = later(start, costs_.of_collective(collective.kind, collective.tag, larger_side));
-  host_clock_ = issued;
-  end_of_[on] = end;
+  clock_.advance_host(costs_.host_call);  // it has issued it now
+  const auto [start, end] =
+      clock_.collective(on, receipt.latest_ready_ns, costs_.of_collective(collective.kind, collective.tag, larger_side));
   resource_free = end;
   note(fact_of(collective, on, group.members(), receipt.sequence, start, end));
 }

@@ -16,7 +16,7 @@ class SimPlatform final : public Platform {
   Device& device() override { return device_; }
   Communicator& world() override { return *world_; }
   std::unique_ptr<StreamGate> gate() override { return nullptr; }
-  Trace take_trace() override { return device_.take_trace(); }
+  Recording take_recording() override { return {.trace = device_.take_trace(), .measured = std::nullopt}; }
   std::size_t live_bytes() const override { return device_.live_bytes(); }
 
  private:
@@ -30,7 +30,6 @@ class SimPlatforms final : public Platforms {
 
   std::unique_ptr<Platform> make(const CostModel& costs) override { return std::make_unique<SimPlatform>(costs, *group_, rank_); }
   std::string objection(const CostModel&) const override { return {}; }
-  bool is_exact() const override { return true; }
   std::string complaint() override { return {}; }
   std::string defect() const override { return {}; }
 

@@ -125,7 +125,7 @@ RANKED_TEST_CASE("contract/a_group_keeps_its_order_across_streams", ranks(2, 3))
   }
   CHECK(get(device, first) == reduced(DType::f32, world.size(), ReduceOp::max, 1, 0, part));
   CHECK(get(device, second) == reduced(DType::f32, world.size(), ReduceOp::min, 1, 0, part));
-  const Trace trace = platform->take_trace();
+  const Trace trace = platform->take_recording().clocked();
   Nanoseconds end = 0;
   int seen = 0;
   for (const Fact& fact : trace.facts) {

@@ -50,7 +50,7 @@ RANKED_TEST_CASE("contract/an_event_captures_what_was_before", ranks(1)) {
   copy(device, reader, seen, first);
   device.synchronize();
 
-  const Trace trace = platform->take_trace();
+  const Trace trace = platform->take_recording().clocked();
   std::vector<const fact::Work*> fills, copies;
   for (const Fact& fact : trace.facts) {
     const auto* done = std::get_if<fact::Work>(&fact);
@@ -103,7 +103,7 @@ RANKED_TEST_CASE("contract/work_takes_at_least_its_cost", ranks(1)) {
   device.submit(Device::compute, {.kind = WorkKind::forward, .label = "module", .cost = slow});
   device.mark("end");
   device.synchronize();
-  const Trace trace = platform->take_trace();
+  const Trace trace = platform->take_recording().clocked();
   std::vector<Nanoseconds> marks;
   for (const Fact& fact : trace.facts) {
     if (const auto* mark = std::get_if<fact::Mark>(&fact)) marks.push_back(mark->time);

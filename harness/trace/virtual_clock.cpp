@@ -1,0 +1,117 @@
+#include "harness/trace/virtual_clock.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+#include <unordered_map>
+#include <utility>
+
+namespace shardproof::trace {
+
+namespace {
+
+[[noreturn]] void overflow() { throw std::overflow_error("the costs add up to more than the 292 years of virtual time that there are"); }
+
+}  // namespace
+
+Nanoseconds later(Nanoseconds start, Nanoseconds cost) {
+  Nanoseconds end = 0;
+  if (__builtin_add_overflow(start, cost, &end)) overflow();
+  return end;
+}
+
+Nanoseconds multiple(Nanoseconds cost, std::size_t count) {
+  Nanoseconds all = 0;
+  if (__builtin_mul_overflow(cost, count, &all)) overflow();
+  return all;
+}
+
+std::uint32_t VirtualClock::create_stream() {
+  end_of_.push_back(0);
+  return static_cast<std::uint32_t>(end_of_.size() - 1);
+}
+
+VirtualClock::Times VirtualClock::work(std::uint32_t stream, Nanoseconds cost) {
+  const Nanoseconds start = std::max(end_of_[stream], host_);
+  end_of_[stream] = later(start, cost);
+  return {start, end_of_[stream]};
+}
+
+Nanoseconds VirtualClock::ready(std::uint32_t stream, Nanoseconds resource_free) const {
+  return std::max({end_of_[stream], host_, resource_free});
+}
+
+VirtualClock::Times VirtualClock::collective(std::uint32_t stream, Nanoseconds start, Nanoseconds cost) {
+  end_of_[stream] = later(start, cost);
+  return {start, end_of_[stream]};
+}
+
+std::size_t VirtualClock::record(std::uint32_t stream) {
+  event_times_.push_back(std::max(end_of_[stream], host_));
+  return event_times_.size() - 1;
+}
+
+void VirtualClock::wait(std::uint32_t stream, std::size_t event) { end_of_[stream] = std::max(end_of_[stream], event_times_[event]); }
+
+void VirtualClock::synchronize_stream(std::uint32_t stream) { host_ = std::max(host_, end_of_[stream]); }
+
+void VirtualClock::synchronize_event(std::size_t event) { host_ = std::max(host_, event_times_[event]); }
+
+namespace {
+
+class Retiming {
+ public:
+  explicit Retiming(const Pace& pace) : pace_(pace) { streams_.emplace(0, 0); }
+
+  void take(std::size_t index, Fact& fact) {
+    std::visit([&](auto& which) { take(index, which); }, fact);
+  }
+
+ private:
+  void take(std::size_t, fact::StreamCreated& created) { stream(created.stream); }
+  void take(std::size_t index, fact::Work& work) { set(work, clock_.work(stream(work.stream), pace_.duration(index))); }
+  void take(std::size_t index, fact::Collective& collective) {
+    Nanoseconds& resource_free = free_[pace_.resource(index)];
+    const std::uint32_t on = stream(collective.stream);
+    const Nanoseconds start = pace_.all_ready(index, clock_.ready(on, resource_free));
+    set(collective, clock_.collective(on, start, pace_.duration(index)));
+    resource_free = collective.end;
+  }
+  void take(std::size_t, fact::EventRecorded& recorded) { events_[recorded.event] = clock_.record(stream(recorded.stream)); }
+  void take(std::size_t, fact::EventWaited& waited) {
+    if (const auto found = events_.find(waited.event); found != events_.end()) clock_.wait(stream(waited.stream), found->second);
+  }
+  void take(std::size_t, fact::StreamSynchronized& synchronized) { clock_.synchronize_stream(stream(synchronized.stream)); }
+  void take(std::size_t, fact::EventSynchronized& synchronized) {
+    if (const auto found = events_.find(synchronized.event); found != events_.end()) clock_.synchronize_event(found->second);
+  }
+  void take(std::size_t, fact::Mark& mark) { mark.time = clock_.end_of(0); }
+  void take(std::size_t, fact::Allocated&) {}
+  void take(std::size_t, fact::Released&) {}
+  void take(std::size_t, fact::HostAccess&) {}
+
+  std::uint32_t stream(std::uint32_t id) {
+    const auto [found, is_new] = streams_.try_emplace(id, 0);
+    if (is_new) found->second = clock_.create_stream();
+    return found->second;
+  }
+  static void set(auto& fact, VirtualClock::Times times) {
+    fact.start = times.start;
+    fact.end = times.end;
+  }
+
+  const Pace& pace_;
+  VirtualClock clock_;
+  std::unordered_map<std::uint32_t, std::uint32_t> streams_;
+  std::unordered_map<std::uint64_t, std::size_t> events_;
+  std::unordered_map<std::uint64_t, Nanoseconds> free_;
+};
+
+}  // namespace
+
+Trace retimed(Trace trace, const Pace& pace) {
+  Retiming retiming(pace);
+  for (std::size_t i = 0; i < trace.facts.size(); ++i) retiming.take(i, trace.facts[i]);
+  return trace;
+}
+
+}  // namespace shardproof::trace
