@@ -69,21 +69,22 @@ struct Measurement {
 
 std::string to_text(const Measurement& measurement);
 
-/// Virtual time is exact. On a real device durations are what they happen to be; everything else is exact there too.
+/// Virtual time is exact. On a real device durations, and how often one is another ("x"), are what they happen to be; everything else is exact
+/// there too.
 bool is_exact(std::string_view device, std::string_view unit);
 
 struct CaseResult {
   CaseInfo info;
-  int world = 0;                  ///< index into worlds
-  std::uint64_t repetition = 0;   ///< of the same id in this run, from 0
-  int attempt = 0;                ///< how often it had ended badly before it was tried again here
-  bool superseded = false;        ///< a later attempt says what counts
+  int world = 0;  ///< index into worlds
+  std::uint64_t repetition = 0;  ///< of the same id in this run, from 0
+  int attempt = 0;  ///< how often it had ended badly before it was tried again here
+  bool superseded = false;  ///< a later attempt says what counts
   Verdict verdict = Verdict::not_run;
-  std::uint64_t assertions = 0;   ///< over all ranks
+  std::uint64_t assertions = 0;  ///< over all ranks
   std::vector<RankOutcome> ranks;
   std::map<int, std::string> reasons;  ///< by rank, where there is one: of a skip, an error, a release, an end of the process
-  int skipped_by = -1;            ///< the rank that asked to skip it; -1: nobody, or all of them at once, for a missing feature
-  int waiver = -1;                ///< index into the head's waivers of the one that excuses its verdict; -1: none
+  int skipped_by = -1;  ///< the rank that asked to skip it; -1: nobody, or all of them at once, for a missing feature
+  int waiver = -1;  ///< index into the head's waivers of the one that excuses its verdict; -1: none
   std::vector<std::string> notes;  ///< what the verdict has from comparing ranks
   std::vector<Failure> failures;  ///< first cause first; released ranks add none
   std::uint64_t failures_left_out = 0;  ///< more than a report keeps
@@ -95,11 +96,11 @@ struct WorldResult {
   int size = 1;
   std::string fabric, device;
   std::vector<std::map<std::string, std::string>> environment;  ///< volatile; by rank: what it was told beside the run's environment
-  std::string unfit_for_timing;      ///< why durations say nothing; empty: they do
+  std::string unfit_for_timing;  ///< why durations say nothing; empty: they do
   std::vector<Ending> endings;
   std::vector<std::string> defects;  ///< missing or corrupt evidence, per sentence
-  std::string explanation;           ///< volatile; one sentence: why it ended early (see explanation.hpp)
-  int number = 0;                    ///< its folder is worlds/NUMBER of the run
+  std::string explanation;  ///< volatile; one sentence: why it ended early (see explanation.hpp)
+  int number = 0;  ///< its folder is worlds/NUMBER of the run
 };
 
 struct Report {

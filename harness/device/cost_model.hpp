@@ -18,13 +18,18 @@ struct CollectiveCost {
 };
 
 struct CostModel {
+  static constexpr int most_imagined_ranks = 1024;
+
   std::map<WorkKind, Nanoseconds> work;                                    ///< of every piece of this kind
   std::map<std::pair<WorkKind, std::string>, Nanoseconds> labelled_work;   ///< of this kind and label; instead of the above
   std::map<CollectiveKind, CollectiveCost> collectives;                    ///< a kind not named costs nothing
   std::map<std::pair<CollectiveKind, std::string>, Nanoseconds> tagged_collectives;  ///< of this kind and tag; instead of the above
   Nanoseconds host_call = 0;         ///< host time of every submission and collective
   bool separate_resources = false;   ///< each kind of collective has its own resource, instead of one per group
-  bool single_stream = false;        ///< everything runs on the compute stream: the serial reference
+  /// In a world of one rank: collectives are those of so many, of which this is the first, and the others are imagined to hold what it holds.
+  /// Nobody is talked to; work stands for communication, and costs what the collective would. 0: nobody is imagined.
+  int imagined_ranks = 0;
+  bool single_stream = false;  ///< everything runs on the compute stream: the serial reference
   /// While a piece of work runs, every buffer that it declares no part of is filled with a poison value, and restored afterwards; a declared
   /// f32 output that it leaves unwritten is a std::logic_error. Takes no virtual time, but real time in proportion to all that is alive.
   bool hide_undeclared_memory = false;

@@ -32,6 +32,24 @@ struct Event {
   friend bool operator==(const Event&, const Event&) = default;
 };
 
+/// One stream-ordered collective. Shapes are flat; counts follow from the tensors. What fits what: harness/fabric/objection.hpp.
+struct Collective {
+  CollectiveKind kind = CollectiveKind::all_gather;
+  ReduceOp op = ReduceOp::none;
+  double factor = 1.0;  ///< of premul_sum
+  int root = -1;  ///< of broadcast, in the group
+  Tensor in, out;
+  std::string tag;  ///< what it is for: a module path or parameter-group name
+};
+
+/// A collective that no fabric runs: work stands for it, in a group of which only this rank is real. It is recorded, and costs, as the
+/// collective would.
+struct ImaginedCollective {
+  Collective collective;
+  std::vector<int> members;
+  std::uint64_t sequence = 0;
+};
+
 /// A piece of work. `cost` comes on top of what the device's cost model says for its kind and label.
 struct Work {
   WorkKind kind = WorkKind::other;
@@ -39,6 +57,7 @@ struct Work {
   std::vector<Tensor> reads, writes;
   Nanoseconds cost = 0;
   std::function<void(const Kernels&, NativeStream)> run;  ///< empty: nothing to compute
+  std::shared_ptr<const ImaginedCollective> stands_for = nullptr;  ///< instead of kind and label
 };
 
 class Device {
@@ -76,16 +95,6 @@ class Device {
 
   /// A phase boundary, at the end of all work issued so far on the compute stream.
   virtual void mark(std::string_view text) = 0;
-};
-
-/// One stream-ordered collective. Shapes are flat; counts follow from the tensors. What fits what: harness/fabric/objection.hpp.
-struct Collective {
-  CollectiveKind kind = CollectiveKind::all_gather;
-  ReduceOp op = ReduceOp::none;
-  double factor = 1.0;  ///< of premul_sum
-  int root = -1;  ///< of broadcast, in the group
-  Tensor in, out;
-  std::string tag;  ///< what it is for: a module path or parameter-group name
 };
 
 /// As the group is asked for it. A tag longer than a descriptor's is cut there; the operands are borrowed.

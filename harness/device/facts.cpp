@@ -1,5 +1,9 @@
 #include "harness/device/facts.hpp"
 
+#include <algorithm>
+
+#include "harness/trace/virtual_clock.hpp"
+
 namespace shardproof {
 
 std::vector<ByteRange> ranges(const std::vector<Tensor>& tensors) {
@@ -12,14 +16,26 @@ std::vector<ByteRange> ranges(const std::vector<Tensor>& tensors) {
   return found;
 }
 
-fact::Work fact_of(const Work& work, std::uint32_t stream, Nanoseconds start, Nanoseconds end) {
-  return {.stream = stream,
-          .kind = work.kind,
-          .label = work.label,
-          .start = start,
-          .end = end,
-          .reads = ranges(work.reads),
-          .writes = ranges(work.writes)};
+Nanoseconds cost_of(const CostModel& costs, const Collective& collective) {
+  return costs.of_collective(collective.kind, collective.tag, std::max(collective.in.bytes(), collective.out.bytes()));
+}
+
+Nanoseconds cost_of(const CostModel& costs, const Work& work) {
+  const Nanoseconds modelled = work.stands_for ? cost_of(costs, work.stands_for->collective) : costs.of_work(work.kind, work.label);
+  return trace::later(modelled, work.cost);
+}
+
+Fact fact_of(const Work& work, std::uint32_t stream, Nanoseconds start, Nanoseconds end) {
+  if (work.stands_for) {
+    return fact_of(work.stands_for->collective, stream, work.stands_for->members, work.stands_for->sequence, start, end);
+  }
+  return fact::Work{.stream = stream,
+                    .kind = work.kind,
+                    .label = work.label,
+                    .start = start,
+                    .end = end,
+                    .reads = ranges(work.reads),
+                    .writes = ranges(work.writes)};
 }
 
 fact::Collective fact_of(const Collective& collective, std::uint32_t stream, std::span<const int> members, std::uint64_t sequence,

@@ -1,19 +1,26 @@
-// What every device writes down of what passes through it, in the words of a trace.
+// What every device writes down of what passes through it, in the words of a trace, and what it costs.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
+#include "harness/device/cost_model.hpp"
 #include "harness/device/device.hpp"
 #include "harness/protocol/trace.hpp"
 
 namespace shardproof {
 
+/// What the model says of it.
+Nanoseconds cost_of(const CostModel& costs, const Collective& collective);
+/// What the model says of the work, or of the collective that it stands for, and the work's own cost on top.
+Nanoseconds cost_of(const CostModel& costs, const Work& work);
+
 /// Bytes in buffers of a device; host memory and empty views are nothing that facts speak of.
 std::vector<ByteRange> ranges(const std::vector<Tensor>& tensors);
 
-fact::Work fact_of(const Work& work, std::uint32_t stream, Nanoseconds start, Nanoseconds end);
+/// A fact::Work, or the fact::Collective that the work stands for.
+Fact fact_of(const Work& work, std::uint32_t stream, Nanoseconds start, Nanoseconds end);
 fact::Collective fact_of(const Collective& collective, std::uint32_t stream, std::span<const int> members, std::uint64_t sequence,
                          Nanoseconds start, Nanoseconds end);
 

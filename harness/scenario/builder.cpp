@@ -87,6 +87,11 @@ SleepingStack& SleepingStack::serial() {
   return *this;
 }
 
+SleepingStack& SleepingStack::imagined_ranks(int ranks) {
+  scenario_.costs.imagined_ranks = ranks;
+  return *this;
+}
+
 SleepingStack& SleepingStack::train(int iterations, Optimizer optimizer) {
   scenario_.plan.optimizer = optimizer;
   scenario_.script.segments = {

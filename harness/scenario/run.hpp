@@ -8,6 +8,7 @@
 #include "harness/protocol/trace.hpp"
 #include "harness/scenario/scenario.hpp"
 #include "harness/trace/memory.hpp"
+#include "harness/trace/pieces.hpp"
 #include "harness/trace/races.hpp"
 
 namespace shardproof::scenario {
@@ -37,6 +38,9 @@ class Run {
   const Recording& recording() const { return recording_; }
   const std::vector<Iteration>& iterations() const { return iterations_; }  ///< those in which `capture` ran
   const std::vector<std::string>& warnings() const { return warnings_; }
+
+  /// Which of its collectives run one at a time.
+  trace::Resource resource() const;
 
   Nanoseconds forward(int iteration = 0) const;
   Nanoseconds forward_backward(int iteration = 0) const;

@@ -177,6 +177,9 @@ void validate_costs(const CostModel& costs) {
     not_negative(cost, fmt::format("collective {} \"{}\"", to_string(which.first), which.second));
   }
   not_negative(costs.host_call, "host_call");
+  if (costs.imagined_ranks != 0 && (costs.imagined_ranks < 2 || costs.imagined_ranks > CostModel::most_imagined_ranks)) {
+    fail("costs, imagined_ranks", fmt::format("must be from 2 to {}, found {}", CostModel::most_imagined_ranks, costs.imagined_ranks));
+  }
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ Nanoseconds time_of(const Trace& trace, std::string_view mark) {
   return found->time;
 }
 
-struct Piece {
+struct Stretch {
   std::size_t fact;
   std::uint32_t stream;
   std::string_view kind, label;
@@ -36,27 +36,29 @@ struct Piece {
   const fact::Collective* collective;  // nullptr for work
 };
 
-std::optional<Piece> piece(const Trace& trace, std::size_t index) {
+std::optional<Stretch> stretch(const Trace& trace, std::size_t index) {
   const Fact& fact = trace.facts[index];
   if (const auto* work = std::get_if<fact::Work>(&fact)) {
-    return Piece{index, work->stream, to_string(work->kind), work->label, work->start, work->end, nullptr};
+    return Stretch{index, work->stream, to_string(work->kind), work->label, work->start, work->end, nullptr};
   }
   if (const auto* collective = std::get_if<fact::Collective>(&fact)) {
-    return Piece{index, collective->stream, to_string(collective->kind), collective->tag, collective->start, collective->end, collective};
+    return Stretch{index, collective->stream, to_string(collective->kind), collective->tag, collective->start, collective->end, collective};
   }
   return std::nullopt;
 }
 
 // In host order.
-std::vector<Piece> pieces_that_last(const Trace& trace) {
-  std::vector<Piece> pieces;
+std::vector<Stretch> stretches(const Trace& trace) {
+  std::vector<Stretch> all;
   for (std::size_t index = 0; index < trace.facts.size(); ++index) {
-    if (const auto found = piece(trace, index); found && found->end > found->start) pieces.push_back(*found);
+    if (const auto found = stretch(trace, index); found && found->end > found->start) all.push_back(*found);
   }
-  return pieces;
+  return all;
 }
 
-bool share_a_group(const Piece& a, const Piece& b) { return a.collective && b.collective && a.collective->group == b.collective->group; }
+bool share_a_group(const Stretch& a, const Stretch& b) {
+  return a.collective && b.collective && a.collective->group == b.collective->group;
+}
 
 }  // namespace
 
@@ -67,7 +69,7 @@ Nanoseconds between(const Trace& trace, std::string_view from_mark, std::string_
 Nanoseconds total(const Trace& trace) {
   Nanoseconds latest = 0;
   for (std::size_t index = 0; index < trace.facts.size(); ++index) {
-    if (const auto found = piece(trace, index)) latest = std::max(latest, found->end);
+    if (const auto found = stretch(trace, index)) latest = std::max(latest, found->end);
   }
   return latest;
 }
@@ -76,7 +78,7 @@ Nanoseconds compute_busy(const Trace& trace, std::string_view from_mark, std::st
   const Nanoseconds from = time_of(trace, from_mark);
   const Nanoseconds to = time_of(trace, to_mark);
   std::vector<std::pair<Nanoseconds, Nanoseconds>> busy;
-  for (const Piece& piece : pieces_that_last(trace)) {
+  for (const Stretch& piece : stretches(trace)) {
     if (piece.stream == compute_stream && piece.collective == nullptr)
       busy.emplace_back(std::max(piece.start, from), std::min(piece.end, to));
   }
@@ -95,19 +97,19 @@ Nanoseconds exposed(const Trace& trace, std::string_view from_mark, std::string_
 }
 
 std::vector<CriticalStep> critical_path(const Trace& trace) {
-  const std::vector<Piece> pieces = pieces_that_last(trace);
+  const std::vector<Stretch> pieces = stretches(trace);
   if (pieces.empty()) return {};
-  std::unordered_map<Nanoseconds, std::vector<const Piece*>> ending_at;
-  for (const Piece& piece : pieces) ending_at[piece.end].push_back(&piece);
+  std::unordered_map<Nanoseconds, std::vector<const Stretch*>> ending_at;
+  for (const Stretch& piece : pieces) ending_at[piece.end].push_back(&piece);
   const HappensBefore order(trace);
 
   // What held a piece back ends when it starts: first of all something that must precede it, else the group's previous collective.
-  const auto predecessor = [&](const Piece& piece) -> const Piece* {
+  const auto predecessor = [&](const Stretch& piece) -> const Stretch* {
     const auto candidates = ending_at.find(piece.start);
     if (candidates == ending_at.end()) return nullptr;
-    const Piece* best = nullptr;
+    const Stretch* best = nullptr;
     int best_rank = 0;
-    for (const Piece* candidate : candidates->second) {
+    for (const Stretch* candidate : candidates->second) {
       if (candidate->fact >= piece.fact) continue;
       const bool ordered = order.before(candidate->fact, piece.fact);
       const int rank = ordered && candidate->stream == piece.stream ? 3 : ordered ? 2 : share_a_group(*candidate, piece) ? 1 : 0;
@@ -119,7 +121,7 @@ std::vector<CriticalStep> critical_path(const Trace& trace) {
   };
 
   std::vector<CriticalStep> path;
-  const Piece* step = &*std::ranges::max_element(pieces, {}, &Piece::end);
+  const Stretch* step = &*std::ranges::max_element(pieces, {}, &Stretch::end);
   for (; step != nullptr; step = predecessor(*step)) {
     path.push_back({step->fact, fmt::format("{} {}", step->kind, step->label), step->start, step->end});
   }
@@ -129,7 +131,7 @@ std::vector<CriticalStep> critical_path(const Trace& trace) {
 
 std::vector<Span> spans(const Trace& trace) {
   std::vector<Span> found;
-  for (const Piece& piece : pieces_that_last(trace)) {
+  for (const Stretch& piece : stretches(trace)) {
     found.push_back({piece.stream, std::string(piece.kind), std::string(piece.label), piece.start, piece.end, piece.collective != nullptr});
   }
   std::ranges::stable_sort(found, {}, [](const Span& span) { return std::pair(span.stream, span.start); });

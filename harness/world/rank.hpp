@@ -8,6 +8,7 @@
 
 #include "harness/device/platform.hpp"
 #include "harness/fabric/group.hpp"
+#include "harness/scenario/holding.hpp"
 #include "harness/scenario/run.hpp"
 
 namespace shardproof {
@@ -40,10 +41,14 @@ class Rank {
 
   /// Plays the scenario on the subject under test. A subject that leaves memory behind makes the case fail at its end.
   scenario::Run play(const scenario::Scenario& scenario);
+  /// Plays it, and once more with one piece held back, to see whether another passes it. Throws std::out_of_range naming a piece that is not in
+  /// the scenario.
+  scenario::Passage play(const scenario::Scenario& scenario, const scenario::Hold& hold);
 
  private:
   friend class World;
   explicit Rank(World& world) : world_(&world) {}
+  std::unique_ptr<Platform> stage(const scenario::Scenario& scenario);
   World* world_;
 };
 

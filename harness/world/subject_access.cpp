@@ -104,16 +104,32 @@ std::unique_ptr<Platform> Rank::platform(const CostModel& costs) {
   return world_->platforms_->make(costs);
 }
 
-scenario::Run Rank::play(const scenario::Scenario& scenario) {
-  Subject* subject = world_->membership_.subject.get();
-  if (subject == nullptr) throw std::logic_error("Rank::play: this program has no subject to play the scenario on");
-  CaseNotes& notes = world_->notes();
-  notes.played.push_back(scenario);
-  const std::unique_ptr<Platform> platform = this->platform(scenario.costs);
-  scenario::Run run = scenario::play(scenario, *subject, *platform, index());
-  notes.left_alive += run.left_alive();
-  if (world_->plan().trace) world_->write_trace(run.recording().clocked());
+scenario::Run World::play(const scenario::Scenario& scenario, Platform& platform) {
+  scenario::Run run = scenario::play(scenario, *membership_.subject, platform, rank_);
+  notes_.left_alive += run.left_alive();
+  if (plan_.trace) write_trace(run.recording().clocked());
   return run;
+}
+
+std::unique_ptr<Platform> Rank::stage(const scenario::Scenario& scenario) {
+  if (!world_->membership_.subject) throw std::logic_error("Rank::play: this program has no subject to play the scenario on");
+  world_->notes().played.push_back(scenario);
+  return platform(scenario.costs);
+}
+
+scenario::Run Rank::play(const scenario::Scenario& scenario) { return world_->play(scenario, *stage(scenario)); }
+
+scenario::Passage Rank::play(const scenario::Scenario& scenario, const scenario::Hold& hold) {
+  // Once without a gate: what is loaded or set up at its first use would wait for what is held, and hold up what is to pass. What is ordered
+  // behind it would wait until the gate gives up.
+  scenario::Run run = play(scenario);
+  if (!trace::can_pass(run.trace(), hold.held, hold.passes, run.resource()))
+    return {.run = std::move(run), .is_free = false, .has_passed = std::nullopt};
+  const std::unique_ptr<Platform> platform = stage(scenario);
+  scenario::HeldPlatform held(*platform, hold);
+  run = world_->play(scenario, held);
+  const bool is_free = trace::can_pass(run.trace(), hold.held, hold.passes, run.resource());
+  return {.run = std::move(run), .is_free = is_free, .has_passed = held.has_passed()};
 }
 
 }  // namespace shardproof

@@ -111,6 +111,7 @@ class World {
   std::unique_ptr<Platforms> make_platforms();
   void check_case();
   void write_trace(const Trace& trace);
+  scenario::Run play(const scenario::Scenario& scenario, Platform& platform);
 
   WorldPlan plan_;
   int rank_;

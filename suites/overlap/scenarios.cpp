@@ -20,6 +20,12 @@ scenario::SleepingStack seed_stack() {
   return scenario::sleeping_stack(3).forward(25ms).backward(50ms).collectives(10ms).reshard_after_forward(true);
 }
 
+scenario::SleepingStack seed_stack_of(Rank& rank) {
+  scenario::SleepingStack stack = seed_stack();
+  if (rank.world().size() == 1) stack.imagined_ranks(2);
+  return stack;
+}
+
 Scenario post_optim(const PostOptim& how) {
   Module sleeping = linear("linear", 4, 4);
   sleeping.forward_sleep = how.sleep_forward.count();

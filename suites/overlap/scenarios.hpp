@@ -16,8 +16,14 @@ using namespace std::chrono_literals;
 scenario::Module linear(std::string name, std::int64_t in, std::int64_t out);
 scenario::Module relu(std::string name);
 
+/// What the stack and much of the suite come from.
+inline constexpr char training_overlap_test[] = "test_fully_shard_overlap.py::test_fully_shard_training_overlap";
+
 /// The stack of the seed test.
 scenario::SleepingStack seed_stack();
+
+/// The same; a world of one rank imagines a second one, so that it communicates, too.
+scenario::SleepingStack seed_stack_of(Rank& rank);
 
 struct PostOptim {
   std::chrono::nanoseconds sleep_forward = 25ms, sleep_backward = 50ms, all_gather = 10ms;

@@ -10,8 +10,6 @@ namespace shardproof::overlap {
 
 namespace {
 
-constexpr char seed_test[] = "test_fully_shard_overlap.py::test_fully_shard_training_overlap";
-
 int between(std::mt19937_64& random, int least, int most) {
   return least + static_cast<int>(random() % static_cast<std::uint64_t>(most - least + 1));
 }
@@ -77,7 +75,7 @@ void measure(Rank& rank, const scenario::Run& run) {
 }  // namespace
 
 RANKED_TEST_CASE("overlap/training_overlap", clauses("OVL-1", "OVL-2", "OVL-3", "OVL-4", "OVL-6", "OVL-7"), ranks(1, 2, 3, 4),
-                 needs(Feature::timeline, Feature::fully_shard, Feature::serial), seed(seed_test)) {
+                 needs(Feature::timeline, Feature::fully_shard, Feature::serial), seed(training_overlap_test)) {
   const scenario::Run run = rank.play(seed_stack());
   measure(rank, run);
   check_within_bounds(rank, run);

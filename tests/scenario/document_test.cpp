@@ -166,6 +166,7 @@ Scenario random_scenario(Dice& dice) {
   }
   scenario.costs.host_call = dice.time();
   scenario.costs.separate_resources = dice.toss();
+  if (dice.toss()) scenario.costs.imagined_ranks = static_cast<int>(2 + dice.up_to(6));
   scenario.costs.single_stream = dice.toss();
   scenario.costs.hide_undeclared_memory = dice.toss();
   return scenario;
@@ -220,7 +221,7 @@ TEST_CASE("an error names the place, what was expected there and what was found"
   const std::vector<Wrong> all{
       {"", 7, "scenario: expected an object, found 7"},
       {"/costs/colectives", "1ms",
-       "scenario: costs.colectives: no such key; there is work, collectives, host_call, separate_resources, single_stream, "
+       "scenario: costs.colectives: no such key; there is work, collectives, host_call, separate_resources, imagined_ranks, single_stream, "
        "hide_undeclared_memory"},
       {"/model/root/kind", "conv",
        R"(scenario: model.root.kind: expected one of "sequential", "linear", "relu", "scale", "embedding", "layer_norm", "attention", "residual", )"

@@ -49,7 +49,7 @@ def everything():
             {"call": "clip_grad_norm", "max_norm": 0.5, "norm_type": "infinity"}, "step"]}]},
         "costs": {"work": {"optimizer": "1ms", "forward": {"each": 1, "labelled": {"block.mix": "1s"}}},
                   "collectives": {"all_gather": "1ms", "reduce_scatter": {"fixed": 1, "per_kib": "2ns", "tagged": {"head": 7}}},
-                  "host_call": "1us", "separate_resources": True, "single_stream": False,
+                  "host_call": "1us", "separate_resources": True, "imagined_ranks": 4, "single_stream": False,
                   "hide_undeclared_memory": True}}
 
 

@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <stdexcept>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -253,13 +254,13 @@ void CudaDevice::State::compute(std::uint32_t timeline, const Work& work) const 
 // It spins first: who reads too early then finds what was there before, and who overwrites too early is read.
 void CudaDevice::State::submit(Stream stream, const Work& work) {
   const std::uint32_t on = timeline(stream, "submit");
-  const Nanoseconds cost = trace::later(costs_.of_work(work.kind, work.label), work.cost);
+  const Nanoseconds cost = cost_of(costs_, work);
   const EventHandle start = timestamp(on);
   spin(on, cost, fmt::format("{} \"{}\"", to_string(work.kind), work.label));
   if (work.run) compute(on, work);
   const EventHandle end = timestamp(on);
   timed_.push_back({.fact = trace_.facts.size(), .start = start, .end = end, .cost = cost, .group = nullptr});
-  note(fact_of(work, on, 0, 0));
+  trace_.facts.push_back(fact_of(work, on, 0, 0));
 }
 
 Event CudaDevice::State::record(Stream stream) {
@@ -367,8 +368,7 @@ void CudaDevice::State::run(Stream stream, const Collective& collective, const s
   EventHandle& last = resources.last[costs_.separate_resources ? static_cast<std::size_t>(collective.kind) : 0];
   if (last != nullptr) gpu_.check(gpu_.cuda().stream_wait_event(handle(on), last), "cudaStreamWaitEvent", handle(on));
   const EventHandle start = timestamp(on);
-  const std::size_t larger_side = std::max(collective.in.bytes(), collective.out.bytes());
-  const Nanoseconds cost = costs_.of_collective(collective.kind, collective.tag, larger_side);
+  const Nanoseconds cost = cost_of(costs_, collective);
   spin(on, cost, where);
   const std::uint64_t number = group->run(handle(on), collective);
   last = timestamp(on);
@@ -414,22 +414,25 @@ Trace CudaDevice::State::measured(Trace trace) const {
 Trace CudaDevice::State::at_virtual_times(Trace trace) const {
   std::unordered_map<std::size_t, const Timed*> timed;
   for (const Timed& one : timed_) timed.emplace(one.fact, &one);
-  const auto kind = [&](std::size_t fact) { return std::get<fact::Collective>(trace_.facts[fact]).kind; };
-  const auto resource = [&](std::size_t fact) {
-    return std::pair(timed.at(fact)->group.get(), costs_.separate_resources ? std::optional(kind(fact)) : std::nullopt);
+  // An imagined collective occupies nothing but its stream.
+  const auto resource = [&](std::size_t index) {
+    const auto& fact = std::get<fact::Collective>(trace_.facts[index]);
+    const NcclGroup* group = timed.at(index)->group.get();
+    return std::tuple(group, costs_.separate_resources ? std::optional(fact.kind) : std::nullopt, group == nullptr ? fact.stream : 0);
   };
   std::map<decltype(resource(0)), std::uint64_t> resources;
+  const auto all_ready = [&](std::size_t fact, Nanoseconds ready) {
+    if (timed.at(fact)->group == nullptr) return ready;
+    Call call;  // a barrier
+    call.descriptor.set_tag("virtual time");
+    call.descriptor.ready_ns = ready;
+    return timed.at(fact)->group->hosts().run(call).latest_ready_ns;
+  };
   return trace::retimed(
       std::move(trace),
       {.duration = [&](std::size_t fact) { return timed.at(fact)->cost; },
        .resource = [&](std::size_t fact) { return resources.try_emplace(resource(fact), resources.size()).first->second; },
-       .all_ready =
-           [&](std::size_t fact, Nanoseconds ready) {
-             Call call;  // a barrier
-             call.descriptor.set_tag("virtual time");
-             call.descriptor.ready_ns = ready;
-             return timed.at(fact)->group->hosts().run(call).latest_ready_ns;
-           }});
+       .all_ready = all_ready});
 }
 
 Recording CudaDevice::State::take_recording() {

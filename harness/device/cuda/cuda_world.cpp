@@ -4,14 +4,21 @@
 #include <span>
 #include <utility>
 
+#include "harness/device/imagined_communicator.hpp"
+
 namespace shardproof::cuda {
 
 namespace {
 
 class CudaPlatform final : public Platform {
  public:
-  CudaPlatform(Gpu& gpu, CostModel costs, const std::shared_ptr<NcclGroup>& group)
-      : device_(gpu, std::move(costs)), world_(device_.communicator(group)) {}
+  CudaPlatform(Gpu& gpu, const CostModel& costs, const std::shared_ptr<NcclGroup>& group) : device_(gpu, costs) {
+    if (costs.imagined_ranks > 0) {
+      world_ = std::make_unique<ImaginedCommunicator>(device_, costs.imagined_ranks);
+    } else {
+      world_ = device_.communicator(group);
+    }
+  }
 
   Device& device() override { return device_; }
   Communicator& world() override { return *world_; }
@@ -37,6 +44,11 @@ std::unique_ptr<Platform> CudaWorld::make(const CostModel& costs) {
   const Tensor any = hosts_->all_reduce(Tensor::of<std::int64_t>({1}, needs_new), ReduceOp::max, "communicators");
   if (any.values<std::int64_t>()[0] != 0) renew();
   return std::make_unique<CudaPlatform>(gpu_, costs, group_);
+}
+
+std::string CudaWorld::objection(const CostModel& costs) const {
+  const std::string why = objection_to_imagined(costs, hosts_->size());
+  return why.empty() ? CudaDevice::objection(costs, gpu_.vendor()) : why;
 }
 
 void CudaWorld::renew() {

@@ -15,7 +15,7 @@ class CudaWorld final : public Platforms {
   CudaWorld(const VendorTables& vendor, Surroundings surroundings, std::shared_ptr<Group> hosts, std::shared_ptr<shm::SharedMemory> memory);
 
   std::unique_ptr<Platform> make(const CostModel& costs) override;
-  std::string objection(const CostModel& costs) const override { return CudaDevice::objection(costs, gpu_.vendor()); }
+  std::string objection(const CostModel& costs) const override;
   std::string complaint() override { return gpu_.take_complaint(); }
   std::string defect() const override { return gpu_.defect(); }
   Gpu& gpu() { return gpu_; }

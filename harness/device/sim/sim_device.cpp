@@ -158,7 +158,7 @@ void SimDevice::State::compute(const Work& work) const {
 
 void SimDevice::State::submit(Stream stream, const Work& work) {
   const std::uint32_t on = timeline(stream, "submit");
-  const Nanoseconds cost = trace::later(costs_.of_work(work.kind, work.label), work.cost);
+  const Nanoseconds cost = cost_of(costs_, work);
   if (cost < 0) {
     throw std::invalid_argument(
         fmt::format("submit on rank {}: {} \"{}\" would take {} ns", trace_.rank, to_string(work.kind), work.label, cost));
@@ -166,7 +166,7 @@ void SimDevice::State::submit(Stream stream, const Work& work) {
   if (work.run) compute(work);
   clock_.advance_host(costs_.host_call);
   const auto [start, end] = clock_.work(on, cost);
-  note(fact_of(work, on, start, end));
+  trace_.facts.push_back(fact_of(work, on, start, end));
 }
 
 Event SimDevice::State::record(Stream stream) {
@@ -289,10 +289,8 @@ void SimDevice::State::run(Stream stream, const Collective& collective, Group& g
     throw std::logic_error(fmt::format("{}: the fabric says that all were ready at {} ns, but this rank only was at {} ns", where,
                                        receipt.latest_ready_ns, call.descriptor.ready_ns));
   }
-  const std::size_t larger_side = std::max(call.in.size(), call.out.size());
   clock_.advance_host(costs_.host_call);  // it has issued it now
-  const auto [start, end] =
-      clock_.collective(on, receipt.latest_ready_ns, costs_.of_collective(collective.kind, collective.tag, larger_side));
+  const auto [start, end] = clock_.collective(on, receipt.latest_ready_ns, cost_of(costs_, collective));
   resource_free = end;
   note(fact_of(collective, on, group.members(), receipt.sequence, start, end));
 }

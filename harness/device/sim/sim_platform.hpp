@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "harness/device/imagined_communicator.hpp"
 #include "harness/device/platform.hpp"
 #include "harness/device/sim/sim_device.hpp"
 
@@ -11,7 +12,13 @@ namespace shardproof {
 class SimPlatform final : public Platform {
  public:
   /// `group` must outlive the platform.
-  SimPlatform(CostModel costs, Group& group, int rank) : device_(std::move(costs), rank), world_(device_.communicator(group)) {}
+  SimPlatform(const CostModel& costs, Group& group, int rank) : device_(costs, rank) {
+    if (costs.imagined_ranks > 0) {
+      world_ = std::make_unique<ImaginedCommunicator>(device_, costs.imagined_ranks);
+    } else {
+      world_ = device_.communicator(group);
+    }
+  }
 
   Device& device() override { return device_; }
   Communicator& world() override { return *world_; }
@@ -29,7 +36,7 @@ class SimPlatforms final : public Platforms {
   SimPlatforms(std::shared_ptr<Group> group, int rank) : group_(std::move(group)), rank_(rank) {}
 
   std::unique_ptr<Platform> make(const CostModel& costs) override { return std::make_unique<SimPlatform>(costs, *group_, rank_); }
-  std::string objection(const CostModel&) const override { return {}; }
+  std::string objection(const CostModel& costs) const override { return objection_to_imagined(costs, group_->size()); }
   std::string complaint() override { return {}; }
   std::string defect() const override { return {}; }
 

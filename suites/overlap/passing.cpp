@@ -1,0 +1,57 @@
+// Can communication run while computation is held back, and computation while communication is? Where streams can be held, as on GPUs, it is
+// done: no stopwatch decides.
+#include <map>
+
+#include "suites/overlap/checks.hpp"
+#include "suites/overlap/scenarios.hpp"
+
+namespace shardproof::overlap {
+
+namespace {
+
+using scenario::Hold;
+
+// In the seed's stack: three layers, gathered once for forward and once for backward.
+const Hold& hold(const std::string& name) {
+  static const std::map<std::string, Hold> holds{
+      {"forward_gather", {{WorkKind::forward, "0.linear"}, {CollectiveKind::all_gather, "1"}}},
+      {"last_forward_gather", {{WorkKind::forward, "1.linear"}, {CollectiveKind::all_gather, "2"}}},
+      {"backward_gather", {{WorkKind::backward, "2.linear"}, {CollectiveKind::all_gather, "1", 2}}},
+      {"last_backward_gather", {{WorkKind::backward, "1.linear"}, {CollectiveKind::all_gather, "0", 2}}},
+      {"reduction", {{WorkKind::backward, "1.linear"}, {CollectiveKind::reduce_scatter, "2"}}},
+      {"forward", {{CollectiveKind::all_gather, "1"}, {WorkKind::forward, "0.linear"}}},
+      {"backward_beside_gather", {{CollectiveKind::all_gather, "1", 2}, {WorkKind::backward, "2.linear"}}},
+      {"backward_beside_reduction", {{CollectiveKind::reduce_scatter, "2"}, {WorkKind::backward, "1.linear"}}}};
+  return holds.at(name);
+}
+
+void check_passes(Rank& rank, const scenario::SleepingStack& stack) {
+  const Hold& asked = hold(rank.param<std::string>("passes"));
+  const auto [run, is_free, has_passed] = rank.play(stack, asked);
+  CAPTURE(to_string(asked.held), to_string(asked.passes));
+  CHECK(is_free);
+  if (has_passed) CHECK(*has_passed);
+  check_no_race(rank, run);
+}
+
+}  // namespace
+
+RANKED_TEST_CASE("overlap/communication_passes_compute", clauses("OVL-30"), ranks(1, 2, 3, 4),
+                 each("passes", "forward_gather", "last_forward_gather", "backward_gather", "last_backward_gather", "reduction"),
+                 needs(Feature::fully_shard), seed(training_overlap_test)) {
+  check_passes(rank, seed_stack_of(rank));
+}
+
+RANKED_TEST_CASE("overlap/compute_passes_communication", clauses("OVL-30"), ranks(1, 2, 3, 4),
+                 each("passes", "backward_beside_gather", "backward_beside_reduction"), needs(Feature::fully_shard),
+                 seed(training_overlap_test)) {
+  check_passes(rank, seed_stack_of(rank));
+}
+
+RANKED_TEST_CASE("overlap/compute_passes_communication", clauses("OVL-30"), ranks(1, 2, 3, 4), each("passes", "forward"),
+                 needs(Feature::fully_shard, Feature::prefetch_lists), seed(training_overlap_test)) {
+  // Asked for before the layer computes, not while it does.
+  check_passes(rank, seed_stack_of(rank).prefetch(1, 1));
+}
+
+}  // namespace shardproof::overlap

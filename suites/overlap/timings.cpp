@@ -1,0 +1,96 @@
+// How long does it take, beside how long it could take at best? With clocks that are no part of the verdict: that comes from the order of what
+// was measured.
+#include <algorithm>
+#include <array>
+
+#include "harness/trace/pieces.hpp"
+#include "harness/trace/timeline.hpp"
+#include "suites/overlap/checks.hpp"
+#include "suites/overlap/scenarios.hpp"
+
+namespace shardproof::overlap {
+
+namespace {
+
+using scenario::ActionKind;
+using scenario::mark;
+
+Nanoseconds forward(const Trace& trace) { return trace::between(trace, mark(0, ActionKind::forward), mark(0, ActionKind::forward, true)); }
+
+Nanoseconds forward_backward(const Trace& trace) {
+  return trace::between(trace, mark(0, ActionKind::forward), mark(0, ActionKind::backward, true));
+}
+
+struct Phases {
+  Nanoseconds forward = 0, forward_backward = 0;
+};
+
+Phases phases(const Trace& trace) { return {forward(trace), forward_backward(trace)}; }
+
+// The shortest of each, however long others of the same trace are.
+Phases shortest(const std::vector<Trace>& traces) {
+  Phases least = phases(traces.front());
+  for (const Trace& trace : traces) {
+    least.forward = std::min(least.forward, forward(trace));
+    least.forward_backward = std::min(least.forward_backward, forward_backward(trace));
+  }
+  return least;
+}
+
+// Of all ranks: everybody says the same.
+Phases slowest(Rank& rank, const Phases& mine) {
+  const std::array<std::int64_t, 2> both{mine.forward, mine.forward_backward};
+  const Tensor all = rank.world().all_reduce(Tensor::of<std::int64_t>({2}, both), ReduceOp::max, "slowest");
+  return {all.values<std::int64_t>()[0], all.values<std::int64_t>()[1]};
+}
+
+void measure(Rank& rank, const std::string& what, const Phases& phases) {
+  rank.measure_ns(what + "_forward_ns", phases.forward);
+  rank.measure_ns(what + "_forward_backward_ns", phases.forward_backward);
+}
+
+// How far what was measured is from what its order permits.
+void measure_margin(Rank& rank, const Phases& measured, const Phases& expected) {
+  const auto ratio = [](Nanoseconds time, Nanoseconds best) { return static_cast<double>(time) / static_cast<double>(best); };
+  rank.measure("forward_margin", ratio(measured.forward, expected.forward), "x");
+  rank.measure("forward_backward_margin", ratio(measured.forward_backward, expected.forward_backward), "x");
+}
+
+}  // namespace
+
+RANKED_TEST_CASE("overlap/interleaved_timings", clauses("OVL-30", "OVL-31"), ranks(1, 2, 3, 4),
+                 needs(Feature::fully_shard, Feature::serial), seed(training_overlap_test)) {
+  trace::Resource resource{};
+  // In turns, and not always the same one first, so that a machine that slows down slows both.
+  std::vector<Trace> overlapped, serial, overlapped_virtual, serial_virtual;
+  for (const bool is_serial : {false, true, true, false, false, true, true, false}) {
+    scenario::SleepingStack stack = seed_stack_of(rank);
+    const scenario::Run run = rank.play(is_serial ? stack.serial() : stack);
+    resource = run.resource();
+    (is_serial ? serial : overlapped).push_back(run.recording().clocked());
+    (is_serial ? serial_virtual : overlapped_virtual).push_back(run.trace());
+  }
+  for (const Trace& again : overlapped) CHECK(trace::pieces(again) == trace::pieces(overlapped.front()));
+  for (const Trace& again : serial) CHECK(trace::pieces(again) == trace::pieces(serial.front()));
+
+  // Alone each piece takes its time; together they take what their order makes of these.
+  const trace::Durations durations = trace::shortest(serial);
+  const Phases expected = phases(trace::expected(overlapped.front(), durations, resource));
+  const Phases one_after_the_other = phases(trace::expected(serial.front(), durations, resource));
+  CHECK(expected.forward < one_after_the_other.forward);
+  CHECK(expected.forward_backward < one_after_the_other.forward_backward);
+
+  const Phases measured = slowest(rank, shortest(overlapped)), best = slowest(rank, expected);
+  measure(rank, "measured", measured);
+  measure(rank, "measured_serial", slowest(rank, shortest(serial)));
+  measure(rank, "expected", best);
+  measure_margin(rank, measured, best);
+
+  // The same with virtual durations is what the clock of the order says.
+  const Trace& exact = overlapped_virtual.front();
+  const Phases again = phases(trace::expected(exact, trace::shortest(serial_virtual), resource));
+  CHECK(again.forward == forward(exact));
+  CHECK(again.forward_backward == forward_backward(exact));
+}
+
+}  // namespace shardproof::overlap
