@@ -36,7 +36,8 @@ std::vector<PlayResult> results(const WorldDirectory& directory, int ranks) {
 
 void write_trace(const std::filesystem::path& file, const std::vector<PlayResult>& ranks) {
   std::vector<Trace> traces;
-  std::ranges::transform(ranks, std::back_inserter(traces), &PlayResult::trace);
+  std::ranges::transform(ranks, std::back_inserter(traces),
+                         [](const PlayResult& rank) { return (rank.measured ? *rank.measured : rank.times).trace; });
   write_file(file, reports::chrome_trace(traces).dump() + "\n");
 }
 
@@ -79,6 +80,9 @@ int play_command(const PlayOptions& options, const std::vector<std::string>& arg
     terminal.print(title + "\n" + reports::to_text(ranks, page_width));
   }
   for (const reports::CaseResult& result : run.report.cases) {
+    if (result.verdict == Verdict::skipped) {
+      throw CommandError(usage, fmt::format("{} cannot be played: {}", options.scenario.string(), reports::skip_reason(result)));
+    }
     if (reports::is_bad(result.verdict)) terminal.print(reports::failure_text(result, run.report, terminal.style()));
   }
   if (!options.trace.empty() && !ranks.empty()) {

@@ -25,24 +25,41 @@ namespace {
 using Json = nlohmann::ordered_json;
 using trace::in_time;
 
-/// The slowest rank's time of a phase; none where no rank has it.
-std::optional<Nanoseconds> slowest(std::span<const PlayResult> ranks, std::size_t iteration,
-                                   std::optional<Nanoseconds> PhaseTimes::* phase) {
-  std::optional<Nanoseconds> most;
+/// Of all ranks, by one clock.
+using WorldTimes = std::vector<const PlayTimes*>;
+
+WorldTimes virtual_times(std::span<const PlayResult> ranks) {
+  WorldTimes times;
+  for (const PlayResult& rank : ranks) times.push_back(&rank.times);
+  return times;
+}
+
+/// None where there was nothing to measure.
+WorldTimes measured_times(std::span<const PlayResult> ranks) {
+  WorldTimes times;
   for (const PlayResult& rank : ranks) {
-    if (iteration >= rank.phases.size()) continue;
-    if (const auto& time = rank.phases[iteration].*phase; time && (!most || *time > *most)) most = time;
+    if (rank.measured) times.push_back(&*rank.measured);
+  }
+  return times;
+}
+
+/// The slowest rank's time of a phase; none where no rank has it.
+std::optional<Nanoseconds> slowest(const WorldTimes& ranks, std::size_t iteration, std::optional<Nanoseconds> PhaseTimes::* phase) {
+  std::optional<Nanoseconds> most;
+  for (const PlayTimes* rank : ranks) {
+    if (iteration >= rank->phases.size()) continue;
+    if (const auto& time = rank->phases[iteration].*phase; time && (!most || *time > *most)) most = time;
   }
   return most;
 }
 
-Nanoseconds total(std::span<const PlayResult> ranks) {
+Nanoseconds total(const WorldTimes& ranks) {
   Nanoseconds most = 0;
-  for (const PlayResult& rank : ranks) most = std::max(most, rank.total);
+  for (const PlayTimes* rank : ranks) most = std::max(most, rank->total);
   return most;
 }
 
-std::size_t iterations(std::span<const PlayResult> ranks) { return ranks.empty() ? 0 : ranks.front().phases.size(); }
+std::size_t iterations(std::span<const PlayResult> ranks) { return ranks.empty() ? 0 : ranks.front().times.phases.size(); }
 
 std::vector<fact::Collective> collectives(const Trace& trace) {
   std::vector<fact::Collective> found;
@@ -54,7 +71,7 @@ std::vector<fact::Collective> collectives(const Trace& trace) {
 
 // -- JSON ---------------------------------------------------------------------------------------------------------------------------------
 
-Json times(std::span<const PlayResult> ranks, std::size_t iteration) {
+Json times(const WorldTimes& ranks, std::size_t iteration) {
   Json json = Json::object();
   const auto put = [&](const char* name, std::optional<Nanoseconds> PhaseTimes::* phase) {
     if (const auto time = slowest(ranks, iteration, phase)) json[name] = *time;
@@ -75,17 +92,17 @@ Json values(const std::vector<PlayedTensor>& tensors) {
 }
 
 Json write(const PlayResult& rank) {
-  const auto names = streams(rank.trace);
+  const auto names = streams(rank.times.trace);
   Json json{{"rank", rank.rank},
             {"spans", Json::array()},
             {"collectives", Json::array()},
             {"iterations", Json::array()},
             {"warnings", rank.warnings}};
-  for (const trace::Span& span : trace::spans(rank.trace)) {
+  for (const trace::Span& span : trace::spans(rank.times.trace)) {
     json["spans"].push_back(
         {{"stream", names.at(span.stream).name}, {"kind", span.kind}, {"label", span.label}, {"start", span.start}, {"end", span.end}});
   }
-  for (const fact::Collective& collective : collectives(rank.trace)) {
+  for (const fact::Collective& collective : collectives(rank.times.trace)) {
     json["collectives"].push_back({{"kind", to_string(collective.kind)},
                                    {"group", collective.group},
                                    {"count", collective.in_count},
@@ -170,16 +187,26 @@ std::string order(const Trace& trace) {
   return text.empty() ? "  none\n" : text;
 }
 
+std::string row(std::string_view name, const WorldTimes& ranks, std::size_t iteration) {
+  const auto cell = [&](std::optional<Nanoseconds> PhaseTimes::* phase) {
+    const auto time = slowest(ranks, iteration, phase);
+    return time ? in_time(*time) : std::string("-");
+  };
+  return fmt::format("{:14} {:>12} {:>18} {:>12}\n", name, cell(&PhaseTimes::forward), cell(&PhaseTimes::forward_backward),
+                     cell(&PhaseTimes::exposed));
+}
+
 std::string table(std::span<const PlayResult> ranks) {
   constexpr std::size_t most_rows = 8;
+  const WorldTimes exact = virtual_times(ranks), measured = measured_times(ranks);
   std::string text = fmt::format("{:14} {:>12} {:>18} {:>12}\n", "", "forward", "forward+backward", "exposed");
-  const auto cell = [](const std::optional<Nanoseconds>& time) { return time ? in_time(*time) : std::string("-"); };
   for (std::size_t i = 0; i < std::min(iterations(ranks), most_rows); ++i) {
-    text += fmt::format("{:14} {:>12} {:>18} {:>12}\n", fmt::format("iteration {}", i), cell(slowest(ranks, i, &PhaseTimes::forward)),
-                        cell(slowest(ranks, i, &PhaseTimes::forward_backward)), cell(slowest(ranks, i, &PhaseTimes::exposed)));
+    text += row(fmt::format("iteration {}", i), exact, i);
+    if (!measured.empty()) text += row("    measured", measured, i);
   }
   if (iterations(ranks) > most_rows) text += fmt::format("… and {} more iterations\n", iterations(ranks) - most_rows);
-  return text + fmt::format("total {}\n", in_time(total(ranks)));
+  text += fmt::format("total {}", in_time(total(exact)));
+  return text + (measured.empty() ? "\n" : fmt::format(", measured {}\n", in_time(total(measured))));
 }
 
 /// Ranks of which the same is said, the lowest first.
@@ -195,7 +222,7 @@ std::vector<std::vector<int>> alike(const std::vector<std::string>& texts) {
 // What ranks have in common is said once: `ranks 0, 1: timeline`.
 std::string sections(std::span<const PlayResult> ranks, std::string_view heading, const std::function<std::string(const Trace&)>& say) {
   std::vector<std::string> texts;
-  for (const PlayResult& rank : ranks) texts.push_back(say(rank.trace));
+  for (const PlayResult& rank : ranks) texts.push_back(say(rank.times.trace));
   std::string text;
   for (const std::vector<int>& group : alike(texts)) {
     text += fmt::format("\n{}: {}\n{}", rank_list(group), heading, texts[static_cast<std::size_t>(group.front())]);
@@ -206,9 +233,16 @@ std::string sections(std::span<const PlayResult> ranks, std::string_view heading
 }  // namespace
 
 Json to_json(std::span<const PlayResult> ranks) {
-  Json json{{"totals_ns", times(ranks, 0)}, {"iterations_ns", Json::array()}, {"ranks", Json::array()}};
-  json["totals_ns"]["total"] = total(ranks);
-  for (std::size_t i = 0; i < iterations(ranks); ++i) json["iterations_ns"].push_back(times(ranks, i));
+  const WorldTimes exact = virtual_times(ranks), measured = measured_times(ranks);
+  Json json{{"totals_ns", times(exact, 0)}};
+  json["totals_ns"]["total"] = total(exact);
+  if (!measured.empty()) {
+    json["measured_ns"] = times(measured, 0);
+    json["measured_ns"]["total"] = total(measured);
+  }
+  json["iterations_ns"] = Json::array();
+  for (std::size_t i = 0; i < iterations(ranks); ++i) json["iterations_ns"].push_back(times(exact, i));
+  json["ranks"] = Json::array();
   for (const PlayResult& rank : ranks) json["ranks"].push_back(write(rank));
   return json;
 }

@@ -11,7 +11,8 @@ namespace shardproof::reports {
 
 /// `{totals_ns: {forward, forward_backward, exposed, total}, iterations_ns: […], ranks: [{rank, spans, collectives, iterations, warnings}]}`.
 /// Totals are those of the first iteration and, for `total`, of the whole; each is the slowest rank's. Values of tensors are bits in
-/// hexadecimal digits, as in the golden files; that of a loss are those of an f32.
+/// hexadecimal digits, as in the golden files; that of a loss are those of an f32. All times are virtual, but for `measured_ns` where there was
+/// anything to measure.
 nlohmann::ordered_json to_json(std::span<const PlayResult> ranks);
 
 /// Times, the order of collectives and a timeline that fits into `width` columns; ranks that did the same are shown once.

@@ -82,16 +82,16 @@ Trace slice(const Trace& trace, std::size_t from, std::size_t to) {
   return {.rank = trace.rank, .facts = {at(from), at(to + 1)}};
 }
 
-std::vector<PhaseTimes> phases(const scenario::Run& run) {
+std::vector<PhaseTimes> phases(const scenario::Script& script, const Trace& trace) {
   using scenario::ActionKind;
   using scenario::mark;
   std::unordered_map<std::string_view, std::size_t> marks;
-  for (std::size_t i = 0; i < run.trace().facts.size(); ++i) {
-    if (const auto* set = std::get_if<fact::Mark>(&run.trace().facts[i])) marks.emplace(set->text, i);
+  for (std::size_t i = 0; i < trace.facts.size(); ++i) {
+    if (const auto* set = std::get_if<fact::Mark>(&trace.facts[i])) marks.emplace(set->text, i);
   }
   std::vector<PhaseTimes> all;
   int iteration = 0;
-  for (const scenario::Script::Segment& segment : run.scenario().script.segments) {
+  for (const scenario::Script::Segment& segment : script.segments) {
     const auto once = [&](ActionKind kind) {
       return std::ranges::count_if(segment.body, [kind](const auto& action) { return action.kind == kind && !action.fails_in; }) == 1;
     };
@@ -101,7 +101,7 @@ std::vector<PhaseTimes> phases(const scenario::Run& run) {
       const std::string start = mark(iteration, ActionKind::forward), middle = mark(iteration, ActionKind::forward, true);
       const std::string end = mark(iteration, once(ActionKind::backward) ? ActionKind::backward : ActionKind::forward, true);
       if (marks.at(end) < marks.at(start)) continue;  // a backward of the iteration before
-      const Trace part = slice(run.trace(), marks.at(start), marks.at(end));
+      const Trace part = slice(trace, marks.at(start), marks.at(end));
       times.forward = trace::between(part, start, middle);
       if (!once(ActionKind::backward)) continue;
       times.forward_backward = trace::between(part, start, end);
@@ -109,6 +109,10 @@ std::vector<PhaseTimes> phases(const scenario::Run& run) {
     }
   }
   return all;
+}
+
+PlayTimes times(const scenario::Script& script, const Trace& trace) {
+  return {.total = trace::total(trace), .phases = phases(script, trace), .trace = trace};
 }
 
 void leave_behind(const PlayResult& result, const std::filesystem::path& file) {
@@ -148,7 +152,9 @@ BoundCase play_case(const WorldPlan& plan) {
   info.file = plan.scenario.string();
   const auto play = [scenario = read_scenario(plan.scenario), directory = WorldDirectory{plan.directory}](Rank& rank) {
     const scenario::Run run = play_or_fail(rank, scenario);
-    PlayResult result{.rank = rank.index(), .total = run.total(), .phases = phases(run), .warnings = run.warnings(), .trace = run.trace()};
+    const scenario::Script& script = run.scenario().script;
+    PlayResult result{.rank = rank.index(), .times = times(script, run.trace()), .warnings = run.warnings()};
+    if (const auto& measured = run.recording().measured) result.measured = times(script, *measured);
     std::ranges::transform(run.iterations(), std::back_inserter(result.iterations),
                            [](const scenario::Iteration& iteration) { return played(iteration); });
     leave_behind(result, directory.play_result(rank.index()));

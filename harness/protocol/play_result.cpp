@@ -43,18 +43,31 @@ Json write(const PhaseTimes& times) {
   return json;
 }
 
-PhaseTimes read_times(const Json& json) {
+PhaseTimes read_phases(const Json& json) {
   const Fields fields(json, "phases");
   const auto time = [&](const char* name) { return fields.has(name) ? std::optional(fields.integer<Nanoseconds>(name)) : std::nullopt; };
   return {time("forward"), time("forward_backward"), time("exposed")};
 }
 
+Json write(const PlayTimes& times) {
+  Json json{{"total", times.total}, {"phases", Json::array()}, {"trace", times.trace}};
+  for (const PhaseTimes& phases : times.phases) json["phases"].push_back(write(phases));
+  return json;
+}
+
+PlayTimes read_times(const Json& json) {
+  const Fields fields(json, "play times");
+  PlayTimes read{.total = fields.integer<Nanoseconds>("total")};
+  for (const Json& phases : fields.array("phases")) read.phases.push_back(read_phases(phases));
+  from_json(fields.object("trace"), read.trace);
+  return read;
+}
+
 }  // namespace
 
 void to_json(Json& json, const PlayResult& result) {
-  json = Json{{"rank", result.rank},         {"total", result.total},       {"phases", Json::array()},
-              {"iterations", Json::array()}, {"warnings", result.warnings}, {"trace", result.trace}};
-  for (const PhaseTimes& times : result.phases) json["phases"].push_back(write(times));
+  json = Json{{"rank", result.rank}, {"times", write(result.times)}, {"iterations", Json::array()}, {"warnings", result.warnings}};
+  if (result.measured) json["measured"] = write(*result.measured);
   for (const PlayedIteration& iteration : result.iterations) {
     json["iterations"].push_back(
         {{"loss", iteration.loss}, {"gradients", write(iteration.gradients)}, {"parameters", write(iteration.parameters)}});
@@ -63,14 +76,13 @@ void to_json(Json& json, const PlayResult& result) {
 
 void from_json(const Json& json, PlayResult& result) {
   const Fields fields(json, "play result");
-  PlayResult read{.rank = fields.integer<int>("rank"), .total = fields.integer<Nanoseconds>("total")};
-  for (const Json& times : fields.array("phases")) read.phases.push_back(read_times(times));
+  PlayResult read{.rank = fields.integer<int>("rank"), .times = read_times(fields.object("times"))};
+  if (fields.has("measured")) read.measured = read_times(fields.object("measured"));
   for (const Json& element : fields.array("iterations")) {
     const Fields iteration(element, "played iteration");
     read.iterations.push_back({iteration.number("loss"), read_tensors(iteration, "gradients"), read_tensors(iteration, "parameters")});
   }
   read.warnings = fields.texts("warnings");
-  from_json(fields.object("trace"), read.trace);
   result = std::move(read);
 }
 

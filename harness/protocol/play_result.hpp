@@ -32,13 +32,19 @@ struct PhaseTimes {
   std::optional<Nanoseconds> forward, forward_backward, exposed;
 };
 
+/// What was done, by one clock.
+struct PlayTimes {
+  Nanoseconds total = 0;
+  std::vector<PhaseTimes> phases;  ///< of every iteration
+  Trace trace;
+};
+
 struct PlayResult {
   int rank = 0;
-  Nanoseconds total = 0;
-  std::vector<PhaseTimes> phases;           ///< of every iteration
+  PlayTimes times;                          ///< virtual
+  std::optional<PlayTimes> measured;        ///< where there was anything to measure
   std::vector<PlayedIteration> iterations;  ///< of those that were captured
   std::vector<std::string> warnings;        ///< of the subject
-  Trace trace;
 };
 
 void to_json(nlohmann::ordered_json& json, const PlayResult& result);

@@ -31,6 +31,7 @@ void check_passes(Rank& rank, const scenario::SleepingStack& stack) {
   CAPTURE(to_string(asked.held), to_string(asked.passes));
   CHECK(is_free);
   if (has_passed) CHECK(*has_passed);
+  rank.measure("proven_by_gate", has_passed.value_or(false) ? 1 : 0, "");
   check_no_race(rank, run);
 }
 

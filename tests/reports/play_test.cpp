@@ -15,19 +15,19 @@ constexpr Nanoseconds ms = 1'000'000;
 
 // A forward of 3 ms behind an all-gather of 1 ms.
 PlayResult played(int rank, Nanoseconds late = 0) {
-  PlayResult result{.rank = rank, .total = 4 * ms + late, .phases = {{.forward = 4 * ms + late}}};
-  result.trace.rank = rank;
-  result.trace.facts = {fact::StreamCreated{.stream = 1, .role = StreamRole::all_gather, .name = "gathers"},
-                        fact::Collective{.stream = 1,
-                                         .kind = CollectiveKind::all_gather,
-                                         .dtype = DType::f32,
-                                         .in_count = 2,
-                                         .out_count = 4,
-                                         .group = {0, 1},
-                                         .tag = "a",
-                                         .start = late,
-                                         .end = ms + late},
-                        fact::Work{.stream = 0, .kind = WorkKind::forward, .label = "a", .start = ms + late, .end = 4 * ms + late}};
+  PlayResult result{.rank = rank, .times = {.total = 4 * ms + late, .phases = {{.forward = 4 * ms + late}}}};
+  result.times.trace.rank = rank;
+  result.times.trace.facts = {fact::StreamCreated{.stream = 1, .role = StreamRole::all_gather, .name = "gathers"},
+                              fact::Collective{.stream = 1,
+                                               .kind = CollectiveKind::all_gather,
+                                               .dtype = DType::f32,
+                                               .in_count = 2,
+                                               .out_count = 4,
+                                               .group = {0, 1},
+                                               .tag = "a",
+                                               .start = late,
+                                               .end = ms + late},
+                              fact::Work{.stream = 0, .kind = WorkKind::forward, .label = "a", .start = ms + late, .end = 4 * ms + late}};
   result.iterations = {
       {.loss = -1.5,
        .gradients = {},
@@ -71,9 +71,22 @@ TEST_CASE("many ranks in a row are named by the first and the last") {
 }
 
 TEST_CASE("what takes no time, and a subject's warnings, are said") {
-  PlayResult result{.rank = 0, .total = 0, .phases = {{}}, .iterations = {}, .warnings = {"iter 0 step: slow"}};
+  const PlayResult result{.rank = 0, .times = {.phases = {{}}}, .warnings = {"iter 0 step: slow"}};
   const std::string text = reports::to_text(std::vector{result}, 60);
   CHECK_THAT(text, ContainsSubstring("nothing took any time") && ContainsSubstring("warning on rank 0: iter 0 step: slow\n"));
+}
+
+TEST_CASE("what was measured stands beside what follows from order and costs") {
+  std::vector ranks{played(0), played(1)};
+  for (PlayResult& rank : ranks) rank.measured = played(rank.rank, rank.rank == 1 ? ms / 2 : ms / 5).times;
+  CHECK_THAT(reports::to_text(ranks, 31), ContainsSubstring("iteration 0            4 ms                  -            -\n"
+                                                            "    measured         4.5 ms                  -            -\n"
+                                                            "total 4 ms, measured 4.5 ms\n"));
+  const Json json = reports::to_json(ranks);
+  CHECK(json["totals_ns"] == Json{{"forward", 4 * ms}, {"total", 4 * ms}});
+  CHECK(json["measured_ns"] == Json{{"forward", 4 * ms + ms / 2}, {"total", 4 * ms + ms / 2}});
+  CHECK(Json(Json(ranks[1]).get<PlayResult>()) == Json(ranks[1]));
+  CHECK_FALSE(reports::to_json(std::vector{played(0)}).contains("measured_ns"));
 }
 
 TEST_CASE("as JSON, values are bits and times nanoseconds") {
@@ -91,7 +104,7 @@ TEST_CASE("what a rank leaves of a play is read as it was written") {
   const Json json = result;
   const auto read = json.get<PlayResult>();
   CHECK(Json(read) == json);
-  CHECK(read.phases[0].forward == 5 * ms);
-  CHECK_FALSE(read.phases[0].exposed);
-  CHECK(read.trace == result.trace);
+  CHECK(read.times.phases[0].forward == 5 * ms);
+  CHECK_FALSE(read.times.phases[0].exposed);
+  CHECK(read.times.trace == result.times.trace);
 }
