@@ -80,7 +80,7 @@ int play_command(const PlayOptions& options, const std::vector<std::string>& arg
     terminal.print(title + "\n" + reports::to_text(ranks, page_width));
   }
   for (const reports::CaseResult& result : run.report.cases) {
-    if (result.verdict == Verdict::skipped) {
+    if (result.verdict == reports::Verdict::skipped) {
       throw CommandError(usage, fmt::format("{} cannot be played: {}", options.scenario.string(), reports::skip_reason(result)));
     }
     if (reports::is_bad(result.verdict)) terminal.print(reports::failure_text(result, run.report, terminal.style()));

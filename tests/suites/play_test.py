@@ -44,12 +44,23 @@ class Play(unittest.TestCase):
         serial = self.totals(self.overlap, 2)
         self.assertEqual((serial["forward"], serial["forward_backward"]), (105 * MS, 315 * MS))
 
+    def test_one_rank_imagines_others(self):
+        self.overlap["costs"]["imagined_ranks"] = 2
+        for device in ((), ("--device", "cuda", "--backend", CPU_BACKEND)):
+            played = json.loads(self.play(self.overlap, "--ranks", 1, "--json", *device).stdout)
+            self.assertEqual(played["totals_ns"], {"forward": 85 * MS, "forward_backward": 245 * MS, "exposed": 20 * MS, "total": 245 * MS})
+            self.assertEqual([call["group"] for call in played["ranks"][0]["collectives"]], 9 * [[0, 1]])
+        refused = self.play(self.overlap, "--ranks", 2, expect=2).stderr
+        self.assertIn("ranks can be imagined (costs.imagined_ranks) in a world of one rank only; this one has 2", refused)
+
     def test_gpus_that_the_cpu_stands_for_take_the_same_times(self):
         on_gpus = ("--device", "cuda", "--backend", CPU_BACKEND)
         for ranks in (1, 2):
             simulated = json.loads(self.play(self.overlap, "--ranks", ranks, "--json").stdout)
             played = json.loads(self.play(self.overlap, "--ranks", ranks, "--json", *on_gpus).stdout)
             self.assertEqual(played["totals_ns"], simulated["totals_ns"])
+            self.assertEqual(played["measured_ns"], simulated["totals_ns"])
+            self.assertNotIn("measured_ns", simulated)
         refused = self.play(self.overlap, "--ranks", 4, "--gpus", 2, *on_gpus, expect=2)
         self.assertIn("a world of 4 ranks needs 4 GPUs, one for each, and may use 2", refused.stderr)
         self.play(self.overlap, "--ranks", 2, "--gpus", 1, "--share-gpus", "--out", "kept", *on_gpus)
