@@ -135,6 +135,20 @@ TEST_CASE("ranks share GPUs where that is asked for, and their world is unfit fo
   CHECK_THAT(said.out, ContainsSubstring("unfit for timing: 3 ranks share 1 GPU"));
 }
 
+TEST_CASE("a world says which of its GPUs hurt it, and the report what they have to do with each other") {
+  const TemporaryDirectory directory;
+  const Said said = run_on_gpus(trouble_program(), directory / "run", {"good/meets[W=2]", "--gpus", "7,1"});
+  INFO(said.out << said.err);
+  REQUIRE(said.end == code(0));
+  CHECK_THAT(said.out, ContainsSubstring("; GPUs that cannot reach each other's memory: of ranks 0 and 1; "
+                                         "when the run began, rank 0 had a GPU slowed by heat (software)"));
+  const auto gpus = report_of(directory / "run").at("machine").at("gpus");
+  CHECK(gpus.at(0).at("slowed_by") == nlohmann::json{"heat (software)"});
+  CHECK(gpus.at(0).at("peers") ==
+        nlohmann::json::array({{{"uuid", uuid(1)}, {"can_access", false}, {"performance_rank", 1}, {"native_atomics", false}}}));
+  CHECK_FALSE(gpus.at(0).contains("numa_node"));
+}
+
 TEST_CASE("without a GPU there is no run, and the reason is one line") {
   const TemporaryDirectory directory;
   const Said blind = run_on_gpus(trouble_program(), directory / "blind", {"good"},
@@ -183,6 +197,9 @@ TEST_CASE("the doctor asks for GPUs as a run does") {
   };
   CHECK_THAT(examine({"--backend", SHARDPROOF_CPU_BACKEND}),
              ContainsSubstring("GPUs: 8 x threads of this process, backend CUDA on the CPU, cuda_driver 13.0, cuda_runtime 13.0, nccl "));
+  CHECK_THAT(examine({"--backend", SHARDPROOF_CPU_BACKEND}),
+             ContainsSubstring("hurts     GPUs that cannot reach each other's memory: 0 and 7, 1 and 7, 2 and 7, and 4 more") &&
+                 ContainsSubstring("hurts     GPU 7: slowed by heat (software)"));
   CHECK_THAT(examine({"--backend", SHARDPROOF_CPU_BACKEND},
                      {.environment = {"CUDA_VISIBLE_DEVICES="}, .wrapper = {}, .prelude = "", .meanwhile = {}}),
              ContainsSubstring("hurts     GPUs: none") && ContainsSubstring("cudaErrorNoDevice"));
