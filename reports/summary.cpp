@@ -297,16 +297,27 @@ std::string slowest_text(const Report& report) {
   return text;
 }
 
+/// A sentence that many worlds share, as those that an interrupted run did not come to, is said once.
 std::string defects_text(const Report& report, const TextStyle& style, const Paint& paint) {
   constexpr std::size_t shown = 20;
-  std::string text;
+  std::vector<std::pair<std::string, std::vector<int>>> said;
+  std::map<std::string, std::size_t> places;
+  const auto say = [&](int world, std::string text) {
+    const auto [place, is_new] = places.try_emplace(text, said.size());
+    if (is_new) said.push_back({std::move(text), {}});
+    said[place->second].second.push_back(world);
+  };
   for (const WorldResult& world : report.worlds) {
-    const int number = world.number;
     const auto& defects = world.defects;
     const auto few = style.verbose ? defects.size() : std::min(defects.size(), shown);
-    for (std::size_t k = 0; k < few; ++k)
-      text += fmt::format("{} world {}: {}\n", paint(Hue::red, "EVIDENCE"), number, printable(defects[k]));
-    if (few < defects.size()) text += fmt::format("{} world {}: {} more\n", paint(Hue::red, "EVIDENCE"), number, defects.size() - few);
+    for (std::size_t k = 0; k < few; ++k) say(world.number, printable(defects[k]));
+    if (few < defects.size()) say(world.number, fmt::format("{} more", defects.size() - few));
+  }
+  std::string text;
+  for (const auto& [sentence, worlds] : said) {
+    const std::size_t others = worlds.size() - 1;
+    text += fmt::format("{} world {}{}: {}\n", paint(Hue::red, "EVIDENCE"), worlds.front(),
+                        others == 0 ? "" : fmt::format(" and {} {}", others, others == 1 ? "other" : "others"), sentence);
   }
   return text;
 }

@@ -172,6 +172,19 @@ TEST_CASE("the summary ends with skips, worlds and counts") {
   CHECK(text.find('\x1b') == std::string::npos);
 }
 
+TEST_CASE("a sentence that is evidence of many worlds is said once") {
+  Report report;
+  for (int number = 0; number < 4; ++number) {
+    WorldResult& world = report.worlds.emplace_back();
+    world.number = number;
+    world.defects = {number == 0 ? "one of a kind" : "none of its ranks was started: it was interrupted"};
+    if (number > 1) world.defects.emplace_back("of two");
+  }
+  CHECK_THAT(summary(report, {}), ContainsSubstring("EVIDENCE world 0: one of a kind\n"
+                                                    "EVIDENCE world 1 and 2 others: none of its ranks was started: it was interrupted\n"
+                                                    "EVIDENCE world 2 and 1 other: of two\n"));
+}
+
 TEST_CASE("a world whose GPUs cannot reach each other's memory says whose, and one whose GPUs nobody knows says nothing") {
   auto report = sample_report();
   const auto add = [&](const char* uuid, const char* stranger) {
