@@ -179,11 +179,12 @@ std::vector<Finding> diagnose(const MachineState& machine) {
       fmt::format("processes that ranks leave behind: {}", machine.tells_children ? "found" : "not found"),
       "the kernel was built without CONFIG_PROC_CHILDREN: daemons that a case starts stay");
 
+  const Weight without_gpus = machine.needs_gpus ? Weight::prevents : Weight::hurts;
   if (!machine.gpu_trouble.empty()) {
-    say(Weight::hurts, "GPUs: unknown", fmt::format("--device cuda does not run: {}", machine.gpu_trouble));
+    say(without_gpus, "GPUs: unknown", fmt::format("--device cuda does not run: {}", machine.gpu_trouble));
   } else if (machine.gpu_listing && machine.gpu_listing->gpus.empty()) {
     // Who has built a backend means to use it.
-    say(Weight::hurts, "GPUs: none; worlds run on the simulated device",
+    say(without_gpus, "GPUs: none; worlds run on the simulated device",
         fmt::format("--device cuda does not run: {}", machine.gpu_listing->why_none));
   } else if (machine.gpu_listing) {
     std::string versions;

@@ -181,12 +181,65 @@ TEST_CASE("what is said of GPUs is refused where ranks run on none") {
   }
 }
 
+TEST_CASE("what failed on GPUs is run again on the same GPUs, unless the command line says where") {
+  const TemporaryDirectory directory;
+  run_on_gpus(trouble_program(), directory / "run", {"bad/check", "--gpus=5,", "--share-gpus"});
+  const auto again = [&](const std::string& name, const std::string& failed, std::vector<std::string> arguments) {
+    std::vector<std::string> all{"run",   "--worker",      trouble_program().string(), "--rerun-failed", (directory / failed).string(),
+                                 "--out", directory / name};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    const Said said = call(all);
+    INFO(said.out << said.err);
+    CHECK(said.end == code(1));
+    CHECK(verdicts(directory / name) == Verdicts{{"bad/check[W=2]", "failed"}});
+    return report_of(directory / name);
+  };
+  // The second time what failed the first time.
+  for (const auto& [name, failed] : {std::pair("again", "run"), std::pair("and again", "again")}) {
+    const auto report = again(name, failed, {});
+    CHECK(report.at("worlds").at(0).at("device") == "cuda");
+    CHECK(report.at("worlds").at(0).at("unfit_for_timing") == "2 ranks share 1 GPU");
+    REQUIRE(report.at("machine").at("gpus").size() == 1);
+    CHECK(report.at("machine").at("gpus").at(0).at("uuid") == uuid(5));
+  }
+  CHECK(again("simulated", "run", {"--device", "sim"}).at("worlds").at(0).at("device") == "sim");
+  const auto threads = again("threads", "run", {"--fabric", "thread", "--scheduler", "free"});
+  CHECK(threads.at("worlds").at(0).at("fabric") == "thread");
+  CHECK(again("threads again", "threads", {}).at("worlds").at(0).at("fabric") == "thread");
+}
+
 TEST_CASE("a failure on GPUs is reproduced on GPUs") {
   const TemporaryDirectory directory;
   const Said said = run_on_gpus(trouble_program(), directory / "run", {"bad/check", "--gpus", "1", "--share-gpus"});
   CHECK(said.end == code(1));
   CHECK_THAT(said.out, ContainsSubstring("again: ") &&
                            ContainsSubstring(std::string("--device cuda --backend ") + SHARDPROOF_CPU_BACKEND + " --gpus 1 --share-gpus"));
+}
+
+TEST_CASE("a backend that is named and is none is a mistake in the command") {
+  for (const char* command : {"run", "doctor"}) {
+    std::vector<std::string> words{command, "--worker", trouble_program().string()};
+    if (words.front() == "run") words.insert(words.end(), {"--device", "cuda"});
+    for (const auto& [backend, why] : {std::pair("", "--backend '': the shared object that reaches CUDA, a file"),
+                                       std::pair("/nowhere.so", "--backend /nowhere.so: there is no such file, or it is no ordinary one"),
+                                       std::pair("/dev/null", "--backend /dev/null: there is no such file, or it is no ordinary one")}) {
+      std::vector<std::string> all = words;
+      all.insert(all.end(), {"--backend", backend});
+      const Said said = call(all);
+      CHECK(said.end == code(2));
+      CHECK(said.err == std::string("shardproof: ") + why + "\n");
+    }
+  }
+}
+
+TEST_CASE("the doctor ends badly where the backend that was named cannot be used, and only there") {
+  const auto end = [](const char* backend, const Setting& setting = {}) {
+    return call({"doctor", "--worker", trouble_program().string(), "--backend", backend}, setting).end;
+  };
+  CHECK(end(SHARDPROOF_CPU_BACKEND) == code(0));
+  CHECK(end("/etc/hostname") == code(3));
+  CHECK(end(SHARDPROOF_CPU_BACKEND, {.environment = {"CUDA_VISIBLE_DEVICES="}, .wrapper = {}, .prelude = "", .meanwhile = {}}) == code(3));
+  CHECK(call({"doctor", "--worker", trouble_program().string()}).end == code(0));
 }
 
 TEST_CASE("the doctor asks for GPUs as a run does") {
@@ -202,6 +255,6 @@ TEST_CASE("the doctor asks for GPUs as a run does") {
                  ContainsSubstring("hurts     GPU 7: slowed by heat (software)"));
   CHECK_THAT(examine({"--backend", SHARDPROOF_CPU_BACKEND},
                      {.environment = {"CUDA_VISIBLE_DEVICES="}, .wrapper = {}, .prelude = "", .meanwhile = {}}),
-             ContainsSubstring("hurts     GPUs: none") && ContainsSubstring("cudaErrorNoDevice"));
-  CHECK_THAT(examine({"--backend", "/etc/hostname"}), ContainsSubstring("hurts     GPUs: none") && ContainsSubstring("/etc/hostname"));
+             ContainsSubstring("prevents  GPUs: none") && ContainsSubstring("cudaErrorNoDevice"));
+  CHECK_THAT(examine({"--backend", "/etc/hostname"}), ContainsSubstring("prevents  GPUs: none") && ContainsSubstring("/etc/hostname"));
 }
