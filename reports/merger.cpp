@@ -189,6 +189,8 @@ void Merger::add(RankStream stream) {
   }
   if (!stream.cut_short.empty()) {
     cut_short_ = stream.cut_short;
+    std::string& explanation = report_.worlds.back().explanation;
+    if (explanation.empty()) explanation = cut_short_;
     next = positions_.size();  // whatever its process came to afterwards, no case did
   }
   // A corrupt stream does not say where the rank was at its end, only where its evidence stops.

@@ -364,6 +364,7 @@ TEST_CASE("ranks that say why they all left early answer for what they ran") {
     const auto report = world.merged();
     CHECK(verdicts(report) == Words{"passed", "not_run", "not_run"});
     REQUIRE(report.worlds.at(0).defects.size() == 1);
+    CHECK(report.worlds.at(0).explanation == "rank 1 cannot go on: lost");
     CHECK_THAT(report.worlds.at(0).defects[0], ContainsSubstring("1 of 3 cases") && ContainsSubstring("rank 1 cannot go on: lost"));
     CHECK(exit_code(report) == 5);
   }

@@ -102,6 +102,9 @@ def lost():
         merged = subprocess.run([launcher, "merge", str(pathlib.Path(directory, "run"))], capture_output=True, text=True, timeout=60)
         assert merged.returncode == 1, merged.stdout + merged.stderr
         assert json.loads(pathlib.Path(directory, "run", "report.json").read_text()) == report
+        explained = subprocess.run([launcher, "explain", str(pathlib.Path(directory, "run"))], capture_output=True, text=True, timeout=60)
+        assert explained.stdout.startswith("world 0: rank 0 cannot go on: GPU 0 (") and explained.returncode == 0, explained.stdout
+        assert report["worlds"][0]["explanation"].startswith("rank 0 cannot go on: GPU 0 ("), report["worlds"]
     with tempfile.TemporaryDirectory() as directory:  # an error that stays, of which the case itself has seen nothing
         report, code, said = on_tables(directory, "gpu/works", "--repeat", "3", backend=2)
         assert code == 1 and len(report["worlds"]) == 3, said
