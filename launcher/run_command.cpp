@@ -65,9 +65,10 @@ std::vector<std::string> placement(const reports::Report& report) {
 void take_placement(RunOptions& options, std::vector<std::string>& argv, const reports::Report& report) {
   const std::vector<std::string> words = placement(report);
   if (options.is_placed || words.empty()) return;
-  argv.insert(std::next(std::ranges::find(argv, "run")), words.begin(), words.end());
-  std::vector<const char*> texts;
-  for (const std::string& word : argv) texts.push_back(word.c_str());
+  constexpr std::ptrdiff_t behind_the_command = 2;
+  argv.insert(argv.begin() + behind_the_command, words.begin(), words.end());
+  std::vector<const char*> texts(argv.size());
+  std::ranges::transform(argv, texts.begin(), [](const std::string& word) { return word.c_str(); });
   const std::optional<Options> read = parse_command_line(static_cast<int>(texts.size()), texts.data());
   options = std::get<RunOptions>(read.value());
 }
