@@ -9,22 +9,34 @@
 namespace shardproof::launcher {
 namespace {
 
-void find_backend(PlanOptions& options) {
-  const bool is_asked_for = !options.backend.empty();
-  options.backend = is_asked_for ? std::filesystem::absolute(options.backend) : built_backend();
-  // A pipe, say, would hold up the worker that opens it.
+/// A pipe, say, would hold up the worker that opens it.
+bool is_ordinary(const std::filesystem::path& file) {
   std::error_code unknown;
-  if (std::filesystem::is_regular_file(options.backend, unknown)) return;
-  throw CommandError(infrastructure,
-                     is_asked_for ? fmt::format("--backend {}: there is no such file, or it is no ordinary one", options.backend.string())
-                                  : fmt::format("--device {}: there is no {}; it is built where CMake finds the CUDA Toolkit and NCCL",
-                                                options.device, options.backend.string()));
+  return std::filesystem::is_regular_file(file, unknown);
+}
+
+void find_backend(PlanOptions& options) {
+  if (!options.backend.empty()) {
+    options.backend = named_backend(options.backend);
+    return;
+  }
+  options.backend = built_backend();
+  if (is_ordinary(options.backend)) return;
+  throw CommandError(infrastructure, fmt::format("--device {}: there is no {}; it is built where CMake finds the CUDA Toolkit and NCCL",
+                                                 options.device, options.backend.string()));
 }
 
 }  // namespace
 
 std::filesystem::path built_backend() {
   return std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path() / "lib/shardproof/libshardproof_cuda.so";
+}
+
+std::filesystem::path named_backend(const std::filesystem::path& asked) {
+  std::filesystem::path file = std::filesystem::absolute(asked);
+  if (!is_ordinary(file))
+    throw CommandError(usage, fmt::format("--backend {}: there is no such file, or it is no ordinary one", file.string()));
+  return file;
 }
 
 void find_gpus(const Worker& worker, PlanOptions& options, SignalWatch& signals) {

@@ -41,7 +41,8 @@ constexpr char merge_footer[] =
     "5 evidence missing, corrupt or ranks disagree; 1 a case failed; 6 a demand beyond verdicts is not met, as in a run; 0 all passed.";
 constexpr char diff_footer[] = "Exit codes: 0 nothing got worse; 1 something did; 2 usage, a report that is none, or output unusable.";
 constexpr char doctor_footer[] =
-    "Exit codes: 0 runs are possible, whatever hurts them; 2 usage, or output unusable; 3 something prevents them.";
+    "Exit codes: 0 runs are possible, whatever hurts them; 2 usage, or output unusable; 3 something prevents them, or those on GPUs\n"
+    "where --backend is given.";
 constexpr char explain_footer[] =
     "Exit codes: 0 told; 2 usage, a directory that is none of a run, or output unusable; 5 evidence that cannot be read, or ranks\n"
     "that nobody saw end.";
@@ -54,7 +55,7 @@ constexpr char stable_footer[] = "Exit codes: 0 printed; 2 usage, a report that 
 /// Options as they were written. Their meaning is found after all of them have been read, by rules and in words of our own.
 struct Texts {
   std::string order = "listed", shard = "1/1", color = "auto", repeat = "1", jobs = "1", retries = "0", max_hangs = "5";
-  std::optional<std::string> fabric, scheduler, gpus, seed, max_skips, max_waivers, timeout, debug;
+  std::optional<std::string> device, fabric, backend, scheduler, gpus, seed, max_skips, max_waivers, timeout, debug;
   std::vector<std::string> output;
   std::vector<std::string> ranks, require;
 };
@@ -118,14 +119,14 @@ void add_demands(CLI::App& command, DemandOptions& demands, Texts& texts) {
   command.add_option("--max-waivers", texts.max_waivers, "End with 6 when more cases than this are waived")->option_text("N");
 }
 
-void add_backend(CLI::App& command, std::filesystem::path& backend, const char* what) {
-  command.add_option("--backend", backend, fmt::format("{} (default: the one built here)", what))->option_text("FILE");
+void add_backend(CLI::App& command, Texts& texts, const char* what) {
+  command.add_option("--backend", texts.backend, fmt::format("{} (default: the one built here)", what))->option_text("FILE");
 }
 
 void add_device(CLI::App& command, PlanOptions& plan, Texts& texts) {
-  command.add_option("--device", plan.device, "What runs the work: sim, simulated in exact time, or cuda, one GPU for each rank")
+  command.add_option("--device", texts.device, "What runs the work: sim, simulated in exact time, or cuda, one GPU for each rank")
       ->option_text("NAME=sim");
-  add_backend(command, plan.backend, "With --device cuda: the shared object that reaches CUDA");
+  add_backend(command, texts, "With --device cuda: the shared object that reaches CUDA");
   command
       .add_option("--gpus", texts.gpus,
                   "With --device cuda: how many GPUs ranks may have, as 4, or which, as 0,2 or by their uuids (default: all)")
@@ -166,7 +167,10 @@ void declare_run(CLI::App& app, RunOptions& run, Texts& texts) {
   command.add_flag("--isolate", run.plan.isolate, "Each case in a world of its own, whatever the others leave behind");
   command.add_option("--retries", texts.retries, "How often to try a case again, alone, that ended badly; if it then passes, it is flaky")
       ->option_text("N=0");
-  command.add_option("--rerun-failed", run.rerun_failed, "Of the selected cases, those that ended badly in this report, with its seed")
+  command
+      .add_option("--rerun-failed", run.rerun_failed,
+                  "Of the selected cases, those that ended badly in this report, with its seed; and on its device, unless --device or "
+                  "--fabric is given")
       ->option_text("REPORT");
   command.add_option("--max-hangs", texts.max_hangs, "How many worlds may be lost to a deadline before the run ends")->option_text("N=5");
   command.add_option("--debug", texts.debug, "A rank that waits for a debugger before its first case; no case is late then")
@@ -232,7 +236,7 @@ void declare_diff(CLI::App& app, DiffOptions& diff, Texts& texts) {
 void declare_doctor(CLI::App& app, DoctorOptions& doctor, Texts& texts) {
   CLI::App& command = add_command(app, "doctor", "Say what of this machine will hurt a run, and how to mend it", doctor_footer);
   add_worker(command, doctor.worker);
-  add_backend(command, doctor.backend, "The shared object that reaches CUDA, whose GPUs are looked at");
+  add_backend(command, texts, "The shared object that reaches CUDA, whose GPUs are looked at");
   add_color(command, texts);
 }
 
@@ -316,8 +320,16 @@ void require_given(const CLI::App& command, const std::vector<std::pair<const ch
   if (!extra.empty()) throw CommandError(usage, fmt::format("'{}' is too much: shardproof {}{}", extra.front(), name, all));
 }
 
+/// Empty: none is named.
+std::filesystem::path backend(const Texts& texts) {
+  if (texts.backend && texts.backend->empty()) throw CommandError(usage, "--backend '': the shared object that reaches CUDA, a file");
+  return texts.backend.value_or("");
+}
+
 /// What every world of the command has in common.
 void convert_world(const Texts& texts, PlanOptions& plan) {
+  plan.device = texts.device.value_or(sim_device);
+  plan.backend = backend(texts);
   plan.ranks = world_sizes(texts.ranks);
   if (texts.timeout) plan.timeout = timeout(*texts.timeout);
   if (texts.gpus) plan.gpus = gpu_choice(*texts.gpus);
@@ -355,6 +367,7 @@ Options convert(const CLI::App& command, Everything all) {
   const ColorWhen color = color_when(texts.color);
   if (name == "run") {
     convert_plan(command, texts, all.run.plan);
+    all.run.is_placed = texts.device || texts.fabric;
     if (texts.seed) all.run.seed = whole_number("--seed", *texts.seed, 0, std::numeric_limits<std::uint64_t>::max());
     all.run.plan.order = order(texts.order);
     all.run.plan.repeat = static_cast<int>(whole_number("--repeat", texts.repeat, 1, 1'000'000));
@@ -402,6 +415,7 @@ Options convert(const CLI::App& command, Everything all) {
   }
   if (name == "doctor") {
     require_given(command, {});
+    all.doctor.backend = backend(texts);
     all.doctor.color = color;
     return std::move(all.doctor);
   }

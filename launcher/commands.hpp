@@ -8,7 +8,7 @@
 
 namespace shardproof::launcher {
 
-int run_command(RunOptions options, const std::vector<std::string>& argv);
+int run_command(RunOptions options, std::vector<std::string> argv);
 int list_command(const ListOptions& options);
 int faults_command(FaultsOptions options, const std::vector<std::string>& argv);
 int merge_command(const MergeOptions& options);

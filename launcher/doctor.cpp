@@ -1,6 +1,7 @@
 #include "launcher/doctor.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <linux/magic.h>
 #include <sys/resource.h>
 #include <sys/utsname.h>
@@ -11,6 +12,8 @@
 #include <cstdlib>
 #include <string_view>
 #include <system_error>
+#include <tuple>
+#include <utility>
 
 #include "launcher/evidence.hpp"
 #include "launcher/gpus.hpp"
@@ -62,6 +65,14 @@ int count_gpus() {
 }
 
 std::string in_mebibytes(std::uint64_t bytes) { return fmt::format("{} MiB", bytes / mebibyte); }
+
+/// By their indices.
+std::string strangers_text(const std::vector<GpuInfo>& gpus) {
+  auto pairs = unreachable_pairs(gpus);
+  const auto index = [&](std::size_t place) { return static_cast<std::size_t>(gpus[place].index); };
+  for (auto& [one, other] : pairs) std::tie(one, other) = std::pair(index(one), index(other));
+  return pairs_text(pairs);
+}
 
 using Weight = Finding::Weight;
 
@@ -168,16 +179,27 @@ std::vector<Finding> diagnose(const MachineState& machine) {
       fmt::format("processes that ranks leave behind: {}", machine.tells_children ? "found" : "not found"),
       "the kernel was built without CONFIG_PROC_CHILDREN: daemons that a case starts stay");
 
+  const Weight without_gpus = machine.needs_gpus ? Weight::prevents : Weight::hurts;
   if (!machine.gpu_trouble.empty()) {
-    say(Weight::hurts, "GPUs: unknown", fmt::format("--device cuda does not run: {}", machine.gpu_trouble));
+    say(without_gpus, "GPUs: unknown", fmt::format("--device cuda does not run: {}", machine.gpu_trouble));
   } else if (machine.gpu_listing && machine.gpu_listing->gpus.empty()) {
     // Who has built a backend means to use it.
-    say(Weight::hurts, "GPUs: none; worlds run on the simulated device",
+    say(without_gpus, "GPUs: none; worlds run on the simulated device",
         fmt::format("--device cuda does not run: {}", machine.gpu_listing->why_none));
   } else if (machine.gpu_listing) {
     std::string versions;
     for (const auto& [name, version] : gpu_facts(*machine.gpu_listing)) versions += fmt::format(", {} {}", name, version);
     say(Weight::fine, fmt::format("GPUs: {}{}", models_text(machine.gpu_listing->gpus), versions));
+    if (const std::string pairs = strangers_text(machine.gpu_listing->gpus); !pairs.empty()) {
+      say(Weight::hurts, fmt::format("GPUs that cannot reach each other's memory: {}", pairs),
+          "what they exchange goes by way of the host. `nvidia-smi topo -p2p r` says why: an IOMMU, ACS, or different sides of the "
+          "machine");
+    }
+    for (const GpuInfo& gpu : machine.gpu_listing->gpus) {
+      if (!gpu.slowed_by || gpu.slowed_by->empty()) continue;
+      say(Weight::hurts, fmt::format("GPU {}: slowed by {}", gpu.index, fmt::join(*gpu.slowed_by, ", ")),
+          "durations on it are longer than they could be; `nvidia-smi -q -d PERFORMANCE` says more");
+    }
   } else if (machine.gpus == 0) {
     say(Weight::fine, "GPU: none; worlds run on the simulated device");
   } else {

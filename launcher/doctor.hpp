@@ -32,6 +32,7 @@ struct MachineState {
   std::string driver;  ///< its version line; empty: none is loaded
   std::optional<GpuListing> gpu_listing;  ///< what a worker says of them by a backend; absent: there is no backend
   std::string gpu_trouble;  ///< why it does not
+  bool needs_gpus = false;  ///< somebody has named the backend by which runs are to reach them
   std::filesystem::path nccl;  ///< libnccl.so.2, where the loader would find it by its usual places; empty: not there
 };
 

@@ -16,8 +16,9 @@ namespace {
 
 /// As a run would, where it could.
 void ask_for_gpus(MachineState& machine, const DoctorOptions& options) {
-  const auto backend = options.backend.empty() ? built_backend() : options.backend;
-  if (options.backend.empty() && !std::filesystem::exists(backend)) return;
+  machine.needs_gpus = !options.backend.empty();
+  const auto backend = machine.needs_gpus ? named_backend(options.backend) : built_backend();
+  if (!machine.needs_gpus && !std::filesystem::exists(backend)) return;
   SignalWatch signals;
   try {
     machine.gpu_listing = ask_gpus(find_worker(options.worker), backend, signals);

@@ -8,6 +8,7 @@
 #include "launcher/records.hpp"
 #include "launcher/standard_streams.hpp"
 #include "reports/explanation.hpp"
+#include "reports/rank_stream.hpp"
 #include "reports/terminal.hpp"
 
 namespace shardproof::launcher {
@@ -39,7 +40,9 @@ int explain_command(const ExplainOptions& options) {
       const WorldPlan plan = read_plan(world);
       const Remains remains = read_remains(world, plan.size);
       if (!remains.flight_defect.empty()) throw std::runtime_error(remains.flight_defect);
-      const std::string explanation = reports::explain(plan, remains.endings, remains.flight ? &*remains.flight : nullptr);
+      std::string explanation = reports::explain(plan, remains.endings, remains.flight ? &*remains.flight : nullptr);
+      // Of ranks that left together, each says why.
+      if (explanation.empty()) explanation = reports::read_rank_stream(world.rank_stream(0)).cut_short;
       const auto was_seen = [](const Ending& ending) { return ending.how != Ending::How::foreign; };
       if (std::ranges::none_of(remains.endings, was_seen)) {
         is_known = false;

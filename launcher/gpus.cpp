@@ -67,7 +67,9 @@ bool is_set(std::span<const std::string> environment, std::string_view name) {
 
 }  // namespace
 
-std::vector<GpuInfo> choose_gpus(const std::vector<GpuInfo>& all, const GpuChoice& choice) {
+namespace {
+
+std::vector<GpuInfo> chosen_gpus(const std::vector<GpuInfo>& all, const GpuChoice& choice) {
   std::vector<GpuInfo> chosen;
   if (choice.count) {
     const auto count = static_cast<std::size_t>(*choice.count);
@@ -83,6 +85,15 @@ std::vector<GpuInfo> choose_gpus(const std::vector<GpuInfo>& all, const GpuChoic
     chosen.push_back(gpu);
   }
   return choice.names.empty() ? all : chosen;
+}
+
+}  // namespace
+
+std::vector<GpuInfo> choose_gpus(const std::vector<GpuInfo>& all, const GpuChoice& choice) {
+  std::vector<GpuInfo> chosen = chosen_gpus(all, choice);
+  const auto is_left_out = [&](const GpuPeer& peer) { return std::ranges::find(chosen, peer.uuid, &GpuInfo::uuid) == chosen.end(); };
+  for (GpuInfo& gpu : chosen) std::erase_if(gpu.peers, is_left_out);
+  return chosen;
 }
 
 std::string why_too_large(const GpuSupply& supply, int world_size) {

@@ -26,7 +26,7 @@ struct GpuSupply {
   int count() const { return static_cast<int>(listing.gpus.size()); }
 };
 
-/// Throws CommandError (usage) naming what is not there and what is.
+/// Their peers are those among them. Throws CommandError (usage) naming what is not there and what is.
 std::vector<GpuInfo> choose_gpus(const std::vector<GpuInfo>& all, const GpuChoice& choice);
 
 /// Why a world of that size cannot run on them, with both numbers; empty: it can.

@@ -108,6 +108,8 @@ GpuChoice gpu_choice(std::string_view text) {
     if (*count < 1) throw refuse();
     return {.count = count, .names = {}};
   }
+  const bool is_number = !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+  if (is_number) throw wrong("--gpus", text, "no machine has so many");
   GpuChoice choice;
   std::vector<std::string_view> names = parts(text);
   if (names.size() > 1 && names.back().empty()) names.pop_back();

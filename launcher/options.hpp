@@ -48,6 +48,7 @@ struct RunOptions {
   DemandOptions demands;
   Persistence persistence;
   Attention attention;
+  bool is_placed = false;              ///< a device or a fabric was given
   std::filesystem::path rerun_failed;  ///< a report or run directory; empty to run what the filters select
   TerminalOptions terminal;
 };

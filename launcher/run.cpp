@@ -181,10 +181,10 @@ class Run {
     done.splice(done.begin(), active_, ended);
     Active& one = done.front();
     poller_.remove(one.world->descriptor());
-    const WorldOutcome outcome = one.world->outcome();
+    WorldOutcome outcome = one.world->outcome();
     one.world.reset();
     if (pool_) pool_->give_back(one.gpus);
-    take(one.plan, one.number, one.directory, outcome);
+    take(one.plan, one.number, one.directory, std::move(outcome));
   }
 
   /// Of the user or of a batch system: all worlds end, and no other begins.
@@ -221,9 +221,15 @@ class Run {
     }
   }
 
-  void take(const WorldPlan& plan, int number, const WorldDirectory& directory, const WorldOutcome& outcome) {
+  void take(const WorldPlan& plan, int number, const WorldDirectory& directory, WorldOutcome outcome) {
     if (result_.infrastructure_error.empty()) result_.infrastructure_error = outcome.infrastructure_error;
     add_world(merger_, plan, index_, outcome.remains, directory);
+    // A world that leaves before its first case has ended would do so again.
+    const std::size_t answered = merger_.answered();
+    if (outcome.complete && !merger_.cut_short().empty() && answered > 0 && answered < plan.cases.size()) {
+      outcome.complete = false;
+      outcome.cut_short = merger_.cut_short();
+    }
     // Before a fresh world says from where on it runs this one's cases.
     write_remains(directory, outcome.remains);
     if (!outcome.complete) go_on(plan, number, outcome);
@@ -258,7 +264,8 @@ class Run {
     if (active_.empty()) tell(jobs_ > 1 ? "some world" : world, leftovers_.end());
   }
 
-  /// A rank has ended its world: what the plan still holds behind the case that it died in makes a fresh one, unless that would end as soon.
+  /// A rank has ended its world, or all have left it together because one can run no further case: what the plan still holds behind the case
+  /// that this happened in makes a fresh one, unless that would end as soon.
   void go_on(const WorldPlan& plan, int number, const WorldOutcome& outcome) {
     hangs_ += outcome.overran ? 1 : 0;
     if (outcome.interrupted) {

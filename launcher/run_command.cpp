@@ -6,6 +6,7 @@
 #include <set>
 
 #include "launcher/backend.hpp"
+#include "launcher/command_line.hpp"
 #include "launcher/commands.hpp"
 #include "launcher/demands.hpp"
 #include "launcher/launcher.hpp"
@@ -43,9 +44,37 @@ Plan bounded_plan(const Listing& listing, const PlanOptions& options) {
   return plan(listing, options);
 }
 
+/// How the run of this report was told where its ranks are to run; empty: as everybody is who says nothing.
+std::vector<std::string> placement(const reports::Report& report) {
+  if (report.worlds.empty()) return {};
+  const reports::WorldResult& world = report.worlds.front();
+  if (world.device == sim_device && world.fabric == shm_fabric) return {};
+  std::vector<std::string> words{"--device", world.device, "--fabric", world.fabric};
+  const std::vector<std::string>& argv = report.head.argv;
+  for (std::size_t i = 0; i < argv.size(); ++i) {
+    if (argv[i] == "--share-gpus") words.push_back(argv[i]);
+    for (const std::string option : {"--backend", "--gpus", "--scheduler"}) {
+      if (argv[i].starts_with(option + "=")) words.push_back(argv[i]);
+      if (argv[i] == option && i + 1 < argv.size()) words.insert(words.end(), {option, argv[i + 1]});
+    }
+  }
+  return words;
+}
+
+/// As if all of it had been said: the report says so, too, and how to do it again.
+void take_placement(RunOptions& options, std::vector<std::string>& argv, const reports::Report& report) {
+  const std::vector<std::string> words = placement(report);
+  if (options.is_placed || words.empty()) return;
+  constexpr std::ptrdiff_t behind_the_command = 2;
+  argv.insert(argv.begin() + behind_the_command, words.begin(), words.end());
+  std::vector<const char*> texts(argv.size());
+  std::ranges::transform(argv, texts.begin(), [](const std::string& word) { return word.c_str(); });
+  const std::optional<Options> read = parse_command_line(static_cast<int>(texts.size()), texts.data());
+  options = std::get<RunOptions>(read.value());
+}
+
 /// The cases that ended badly in a report and are still there, as the only ones selected.
-void select_failed(RunOptions& options, const Listing& listing) {
-  const auto report = read_report_file(options.rerun_failed, [](std::istream& in) { return reports::read_report(in); });
+void select_failed(RunOptions& options, const Listing& listing, const reports::Report& report) {
   std::set<std::string> failed;
   for (const reports::CaseResult& result : report.cases) {
     if (!result.superseded && reports::is_bad(result.verdict)) failed.insert(result.info.id);
@@ -91,13 +120,18 @@ std::string heading(const Plan& plan, const PlanOptions& options, const std::str
 
 }  // namespace
 
-int run_command(RunOptions options, const std::vector<std::string>& argv) {
+int run_command(RunOptions options, std::vector<std::string> argv) {
   SignalWatch signals;
+  reports::Report before;
+  if (!options.rerun_failed.empty()) {
+    before = read_report_file(options.rerun_failed, [](std::istream& in) { return reports::read_report(in); });
+    take_placement(options, argv, before);
+  }
   Worker worker = ask_worker(options.worker, signals);
   reports::RunHead asked;
   put_demands(asked, options.demands, &worker.listing);
   const ChosenProfile profile = keep_profile(worker.listing, options.profile, options.plan.filters);
-  if (!options.rerun_failed.empty()) select_failed(options, worker.listing);
+  if (!options.rerun_failed.empty()) select_failed(options, worker.listing, before);
   options.plan.seed = choose_seed(options);
   options.plan.cores = usable_cores();
   // Nobody is late while somebody looks at it.

@@ -21,6 +21,7 @@ struct Merged {
   bool bad = false;     ///< in a run that nothing excuses
   bool waived = false;  ///< in some run
   std::map<std::string, std::set<std::string>> measurements;  ///< exact ones, by name, as text
+  std::set<std::string> inexact;  ///< names of the others
 };
 
 std::map<std::string, Merged> by_id(const Report& report) {
@@ -34,6 +35,7 @@ std::map<std::string, Merged> by_id(const Report& report) {
     const auto& device = report.worlds.at(static_cast<std::size_t>(result.world)).device;
     for (const auto& [name, measurement] : result.measurements) {
       if (is_exact(device, measurement.unit)) entry.measurements[name].insert(to_text(measurement));
+      else entry.inexact.insert(name);
     }
   }
   return merged;
@@ -70,6 +72,7 @@ std::vector<std::string> changed_measurements(const Merged& before, const Merged
   for (const auto& [name, values] : before.measurements) {
     const auto found = after.measurements.find(name);
     if (found != after.measurements.end() && found->second == values) continue;
+    if (before.inexact.contains(name) || after.inexact.contains(name)) continue;  // virtual time and real time are not of one kind
     const auto now = found == after.measurements.end() ? std::string("none") : fmt::format("{}", fmt::join(found->second, ", "));
     changed.push_back(fmt::format("{}: {} -> {}", name, fmt::join(values, ", "), now));
   }
@@ -105,6 +108,15 @@ std::string models_of(const RunHead& head) {
   return models.empty() ? "none" : fmt::format("{}", fmt::join(models, ", "));
 }
 
+/// What is said of its worlds, each thing once.
+std::string of_worlds(const Report& report, std::string WorldResult::* what) {
+  std::set<std::string> all;
+  for (const WorldResult& world : report.worlds) {
+    if (!(world.*what).empty()) all.insert(world.*what);
+  }
+  return all.empty() ? "none" : fmt::format("{}", fmt::join(all, ", "));
+}
+
 bool is_regression(const CaseChange& change) {
   return change.change == Change::new_failure || change.change == Change::removed_case || change.change == Change::newly_skipped ||
          change.change == Change::newly_waived || !change.measurements.empty();
@@ -133,6 +145,11 @@ Diff diff(const Report& before, const Report& after) {
   for (const char* fact : {"backend", "cuda_driver", "cuda_runtime", "nccl"})
     compare(fact, fact_of(before.head, fact), fact_of(after.head, fact));
   compare("GPUs", models_of(before.head), models_of(after.head));
+  compare("fabric", of_worlds(before, &WorldResult::fabric), of_worlds(after, &WorldResult::fabric));
+  const std::size_t in_common = result.context.size();
+  compare("device", of_worlds(before, &WorldResult::device), of_worlds(after, &WorldResult::device));
+  compare("unfit for timing", of_worlds(before, &WorldResult::unfit_for_timing), of_worlds(after, &WorldResult::unfit_for_timing));
+  for (std::size_t i = in_common; i < result.context.size(); ++i) result.context[i] += "; times are not compared";
   compare("partial run", before.head.partial, after.head.partial);
 
   const auto old_cases = by_id(before);

@@ -70,6 +70,7 @@ void Merger::open_world(const WorldPlan& plan, std::vector<CaseInfo> cases, std:
   plan_ = plan;
   next_rank_ = 0;
   identity_.reset();
+  cut_short_.clear();
   first_case_ = report_.cases.size();
   positions_.assign(cases.size(), {});
 
@@ -185,6 +186,12 @@ void Merger::add(RankStream stream) {
     take_case(streamed, rank, position);
     is_inside = !streamed.ended;
     next = is_inside ? position : position + 1;
+  }
+  if (!stream.cut_short.empty()) {
+    cut_short_ = stream.cut_short;
+    std::string& explanation = report_.worlds.back().explanation;
+    if (explanation.empty()) explanation = cut_short_;
+    next = positions_.size();  // whatever its process came to afterwards, no case did
   }
   // A corrupt stream does not say where the rank was at its end, only where its evidence stops.
   apply_ending(stream, rank, next, is_inside && stream.defect.empty());
@@ -410,6 +417,9 @@ std::span<const CaseResult> Merger::close_world() {
     none.absent = true;
     add(std::move(none));
   }
+  if (const std::size_t begun = answered(); !cut_short_.empty() && begun < positions_.size())
+    add_defect(
+        fmt::format("its ranks left after {} of {} cases, and no other world has run the rest: {}", begun, positions_.size(), cut_short_));
   for (std::size_t i = 0; i < positions_.size(); ++i) {
     auto& result = at(i);
     auto& place = positions_[i];

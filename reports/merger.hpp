@@ -11,6 +11,7 @@
 //   * Exits outside a case with the codes for usage (2) and infrastructure (3), and any nonzero exit outside a case in a world where another
 //     rank died first, are consequences: `missing`.
 //   * All else is `missing`: a pass needs every rank's own word.
+//   * A rank that says why all of its world left where it was in the plan answers for no later case, however its process ended then.
 //   * In a world that was interrupted, a case that was cut short says nothing: it is `not_run`.
 // A sentence about each defect goes to the world.
 #pragma once
@@ -54,6 +55,9 @@ class Merger {
 
   /// Of the open world, whose streams have all been added: how many of its first cases it says anything about.
   std::size_t answered() const;
+  /// Of the open world, whose streams have all been added: why its ranks left together, wherever they were in its plan. Empty: they had come
+  /// to its end.
+  const std::string& cut_short() const { return cut_short_; }
   /// The open world answers for so many of its first cases; another one is to run the rest.
   void keep(std::size_t first);
   /// Closes the open world; its cases, in the order of its plan. Valid until the next call.
@@ -106,6 +110,7 @@ class Merger {
   int next_rank_ = 0;
   bool somebody_died_ = false;
   bool interrupted_ = false;  ///< by the user, and nobody died
+  std::string cut_short_;
   bool never_began_ = false;  ///< not one of its ranks was started, all for one reason
 };
 

@@ -81,6 +81,8 @@ class Assembly {
     if (e.rank != stream_.start->rank)
       throw std::invalid_argument(fmt::format("rank {} ends the stream of rank {}", e.rank, stream_.start->rank));
     stream_.complete = true;
+    keep(e.cut_short.size());
+    stream_.cut_short = std::move(e.cut_short);
   }
 
   StreamedCase& open_case(std::string_view what) {

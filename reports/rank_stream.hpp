@@ -25,6 +25,7 @@ struct RankStream {
   std::optional<event::RankStarted> start;
   std::vector<StreamedCase> cases;
   bool complete = false;   ///< the rank said that it left
+  std::string cut_short;   ///< why it says that all ranks did so where they were in their plan
   std::string defect;      ///< empty, or where and how the stream is corrupt; what stands before that place is kept
   bool truncated = false;  ///< the last line has no newline: normal for a killed rank, and left out
   bool absent = false;     ///< there is no file, or nothing in it

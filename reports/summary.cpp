@@ -186,6 +186,27 @@ std::string repetition_of(const CaseResult& result) {
   return result.repetition == 0 ? std::string() : fmt::format(" (repetition {})", result.repetition);
 }
 
+/// What of its ranks' GPUs makes the world slower than it could be.
+std::string gpu_troubles_text(const WorldResult& world, const std::vector<GpuInfo>& known) {
+  std::vector<GpuInfo> by_rank;
+  for (const auto& variables : world.environment) {
+    const auto visible = variables.find("CUDA_VISIBLE_DEVICES");
+    const auto gpu = visible == variables.end() ? known.end() : std::ranges::find(known, visible->second, &GpuInfo::uuid);
+    by_rank.push_back(gpu == known.end() ? GpuInfo{} : *gpu);
+  }
+  std::string text;
+  if (const auto pairs = unreachable_pairs(by_rank); !pairs.empty())
+    text += fmt::format("; GPUs that cannot reach each other's memory: of ranks {}", pairs_text(pairs));
+  std::map<std::string, std::vector<int>> slowed;
+  for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
+    const auto& reasons = by_rank[rank].slowed_by;
+    if (reasons && !reasons->empty()) slowed[fmt::format("{}", fmt::join(*reasons, ", "))].push_back(static_cast<int>(rank));
+  }
+  for (const auto& [reasons, ranks] : slowed)
+    text += fmt::format("; when the run began, {} had a GPU slowed by {}", rank_list(ranks), reasons);
+  return printable(text);
+}
+
 std::string world_text(const Report& report) {
   std::vector<std::array<std::size_t, all_verdicts.size()>> counts(report.worlds.size());
   for (const auto& result : report.cases) ++counts.at(static_cast<std::size_t>(result.world))[static_cast<std::size_t>(result.verdict)];
@@ -202,6 +223,7 @@ std::string world_text(const Report& report) {
       text += fmt::format("{}{} {}", separator, count, to_string(verdict));
       separator = ", ";
     }
+    text += gpu_troubles_text(world, report.head.gpus);
     if (!world.unfit_for_timing.empty()) text += fmt::format("; unfit for timing: {}", printable(world.unfit_for_timing));
     text += '\n';
   }
@@ -275,16 +297,27 @@ std::string slowest_text(const Report& report) {
   return text;
 }
 
+/// A sentence that many worlds share, as those that an interrupted run did not come to, is said once.
 std::string defects_text(const Report& report, const TextStyle& style, const Paint& paint) {
   constexpr std::size_t shown = 20;
-  std::string text;
+  std::vector<std::pair<std::string, std::vector<int>>> said;
+  std::map<std::string, std::size_t> places;
+  const auto say = [&](int world, std::string text) {
+    const auto [place, is_new] = places.try_emplace(text, said.size());
+    if (is_new) said.push_back({std::move(text), {}});
+    said[place->second].second.push_back(world);
+  };
   for (const WorldResult& world : report.worlds) {
-    const int number = world.number;
     const auto& defects = world.defects;
     const auto few = style.verbose ? defects.size() : std::min(defects.size(), shown);
-    for (std::size_t k = 0; k < few; ++k)
-      text += fmt::format("{} world {}: {}\n", paint(Hue::red, "EVIDENCE"), number, printable(defects[k]));
-    if (few < defects.size()) text += fmt::format("{} world {}: {} more\n", paint(Hue::red, "EVIDENCE"), number, defects.size() - few);
+    for (std::size_t k = 0; k < few; ++k) say(world.number, printable(defects[k]));
+    if (few < defects.size()) say(world.number, fmt::format("{} more", defects.size() - few));
+  }
+  std::string text;
+  for (const auto& [sentence, worlds] : said) {
+    const std::size_t others = worlds.size() - 1;
+    text += fmt::format("{} world {}{}: {}\n", paint(Hue::red, "EVIDENCE"), worlds.front(),
+                        others == 0 ? "" : fmt::format(" and {} {}", others, others == 1 ? "other" : "others"), sentence);
   }
   return text;
 }

@@ -9,6 +9,7 @@ namespace shardproof {
 namespace {
 
 constexpr unsigned outcome_bits = 8;
+constexpr std::uint64_t defective = 1U << outcome_bits;
 
 bool went_wrong(const BodyEnd& end) { return end.own == Outcome::failed || end.own == Outcome::error; }
 
@@ -29,17 +30,22 @@ std::string unequal_calls(std::span<const BodyEnd> all) {
 }  // namespace
 
 ControlPage::Ballot to_ballot(const BodyEnd& end) {
-  return {.value = end.world_calls << outcome_bits | static_cast<std::uint64_t>(end.own), .text = end.reason};
+  const std::uint64_t flag = end.defect.empty() ? 0 : defective;
+  return {.value = end.world_calls << (outcome_bits + 1) | flag | static_cast<std::uint64_t>(end.own),
+          .text = end.defect.empty() ? end.reason : end.defect};
 }
 
 BodyEnd from_ballot(const ControlPage::Ballot& ballot) {
   return {.own = static_cast<Outcome>(ballot.value & ((1U << outcome_bits) - 1)),
           .reason = ballot.text,
-          .world_calls = ballot.value >> outcome_bits};
+          .world_calls = ballot.value >> (outcome_bits + 1),
+          .defect = (ballot.value & defective) != 0 ? ballot.text : std::string()};
 }
 
-CaseEnd conclude(int rank, const BodyEnd& mine, std::uint64_t assertions, std::span<const BodyEnd> all,
-                 const std::optional<Abort>& aborted) {
+namespace {
+
+CaseEnd without_defect(int rank, const BodyEnd& mine, std::uint64_t assertions, std::span<const BodyEnd> all,
+                       const std::optional<Abort>& aborted) {
   if (went_wrong(mine)) return {.outcome = mine.own, .reason = mine.reason};
 
   const int wrong = first(all, went_wrong);
@@ -64,6 +70,22 @@ CaseEnd conclude(int rank, const BodyEnd& mine, std::uint64_t assertions, std::s
   if (!unequal.empty()) return {.outcome = Outcome::error, .reason = unequal};
   if (assertions == 0) return {.outcome = Outcome::error, .reason = "no assertion: a case that checks nothing proves nothing"};
   return {};
+}
+
+}  // namespace
+
+CaseEnd conclude(int rank, const BodyEnd& mine, std::uint64_t assertions, std::span<const BodyEnd> all,
+                 const std::optional<Abort>& aborted) {
+  CaseEnd end = without_defect(rank, mine, assertions, all, aborted);
+  if (mine.defect.empty()) return end;
+  if (end.outcome == Outcome::passed || end.outcome == Outcome::skipped) end = {.outcome = Outcome::error};
+  end.reason += fmt::format("{}cannot go on: {}", end.reason.empty() ? "" : "; ", mine.defect);
+  return end;
+}
+
+std::string reason_to_end_world(std::span<const BodyEnd> all) {
+  const int rank = first(all, [](const BodyEnd& end) { return !end.defect.empty(); });
+  return rank < 0 ? std::string() : fmt::format("rank {} cannot go on: {}", rank, all[static_cast<std::size_t>(rank)].defect);
 }
 
 }  // namespace shardproof

@@ -19,8 +19,10 @@ struct BodyEnd {
   Outcome own = Outcome::passed;
   std::string reason;  ///< of an error or a skip
   std::uint64_t world_calls = 0;  ///< on the world group, in this case
+  std::string defect = {};  ///< why this process can run no further case; empty: it can
 };
 
+/// One that has a defect travels with that for its reason: nobody goes on after it.
 ControlPage::Ballot to_ballot(const BodyEnd& end);
 BodyEnd from_ballot(const ControlPage::Ballot& ballot);
 
@@ -34,8 +36,12 @@ struct CaseEnd {
 ///
 /// A rank's own failure is its outcome, whoever else failed before. Without one: a skip that any rank asked for is everybody's, unless a
 /// rank failed; an aborted case has released everybody else; ranks that made different numbers of calls on the world group, asked for
-/// different things, or all waited for each other, are all in error; a case without an assertion is in error.
+/// different things, or all waited for each other, are all in error; a case without an assertion is in error. A rank whose process can run
+/// no further case says so in its reason, and does not pass.
 CaseEnd conclude(int rank, const BodyEnd& mine, std::uint64_t assertions, std::span<const BodyEnd> all,
                  const std::optional<Abort>& aborted);
+
+/// Why the world ends with this case: the first rank whose process can run no further one. Empty: there is none.
+std::string reason_to_end_world(std::span<const BodyEnd> all);
 
 }  // namespace shardproof

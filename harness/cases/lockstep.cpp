@@ -83,7 +83,7 @@ class Observer final : public BodyListener {
 
   BodyEnd end() {
     const CaseNotes& notes = world_.notes();
-    BodyEnd end{.own = Outcome::passed, .reason = {}, .world_calls = notes.calls.world_calls};
+    BodyEnd end{.own = Outcome::passed, .reason = {}, .world_calls = notes.calls.world_calls, .defect = world_.defect()};
     if (error_.empty() && failures_ == 0 && notes.left_alive > 0) {
       set_error(fmt::format("not quiet at its end: the subject left {} bytes of device memory alive", notes.left_alive));
     }
@@ -141,9 +141,13 @@ class Lockstep {
     for (const BoundCase& bound : cases) cases_.emplace(bound.info.id, &bound);
   }
 
-  void run() {
+  std::string run() {
     const auto& plan = world_.plan().cases;
-    for (std::uint64_t position = 0; position < plan.size(); ++position) run(*cases_.at(plan[position]), position);
+    for (std::uint64_t position = 0; position < plan.size(); ++position) {
+      run(*cases_.at(plan[position]), position);
+      if (!cut_short_.empty()) break;
+    }
+    return cut_short_;
   }
 
  private:
@@ -172,7 +176,6 @@ class Lockstep {
         world_.keep_scenarios();
         world_.case_failed();
       }
-      if (const std::string defect = world_.defect(); !defect.empty()) throw std::runtime_error("cannot go on: " + defect);
     } catch (const Released& released) {
       // Only the end of the world comes out of an agreement.
       write_end({.outcome = Outcome::released, .reason = released.abort().text, .culprit = released.abort().culprit});
@@ -204,16 +207,20 @@ class Lockstep {
     world_.body_ended();
     std::vector<BodyEnd> all;
     for (const auto& ballot : world_.agree(to_ballot(mine))) all.push_back(from_ballot(ballot));
+    cut_short_ = reason_to_end_world(all);
     return conclude(world_.rank(), mine, assertions, all, world_.aborted());
   }
 
   World& world_;
   BodyRunner& runner_;
   std::unordered_map<std::string, const BoundCase*> cases_;
+  std::string cut_short_;  ///< why there can be no case after this one
 };
 
 }  // namespace
 
-void run_in_lockstep(World& world, std::span<const BoundCase> cases, BodyRunner& runner) { Lockstep(world, cases, runner).run(); }
+std::string run_in_lockstep(World& world, std::span<const BoundCase> cases, BodyRunner& runner) {
+  return Lockstep(world, cases, runner).run();
+}
 
 }  // namespace shardproof

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 
 #include "harness/cases/body_run.hpp"
 #include "harness/cases/bound_case.hpp"
@@ -9,9 +10,10 @@
 
 namespace shardproof {
 
-/// Runs the cases of the world's plan, which must all be among `cases`, their bodies by `runner`. Each rank tells its own stream what it did and saw. Throws Released
-/// when the world is doomed (the running case, if any, is then already written as released), WorldMismatch when the ranks do not agree on
-/// which case is next, std::system_error when an event cannot be written.
-void run_in_lockstep(World& world, std::span<const BoundCase> cases, BodyRunner& runner);
+/// Runs the cases of the world's plan, which must all be among `cases`, their bodies by `runner`. Each rank tells its own stream what it did
+/// and saw. Returns why no case can follow the last that has been run, the same on all ranks: one of them can run no other (its GPU is lost,
+/// say); empty: all have been run. Throws Released when the world is doomed (the running case, if any, is then already written as released),
+/// WorldMismatch when the ranks do not agree on which case is next, std::system_error when an event cannot be written.
+std::string run_in_lockstep(World& world, std::span<const BoundCase> cases, BodyRunner& runner);
 
 }  // namespace shardproof

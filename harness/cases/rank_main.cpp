@@ -105,10 +105,12 @@ void check_plan(const WorldPlan& plan, std::span<const BoundCase> cases) {
   }
 }
 
-void run_to_the_end(World& world, std::span<const BoundCase> cases, BodyRunner& runner) {
+/// Returns why no case could follow the last one, where it is not that there is none.
+std::string run_to_the_end(World& world, std::span<const BoundCase> cases, BodyRunner& runner) {
   try {
-    run_in_lockstep(world, cases, runner);
-    world.leave();
+    std::string cut_short = run_in_lockstep(world, cases, runner);
+    world.leave(cut_short);
+    return cut_short;
   } catch (const Released&) {
     throw;
   } catch (const std::exception& error) {
@@ -125,7 +127,13 @@ void take_part(const WorldPlan& plan, int rank, const Program& program, std::spa
   World world(plan, rank, membership(program, plan, cases));
   wait_for_debugger_if_asked();
   CatchRun runner(catch_seed(plan));
-  run_to_the_end(world, cases, runner);
+  const std::string cut_short = run_to_the_end(world, cases, runner);
+  if (cut_short.empty()) return;
+  complain(fmt::format("rank {} leaves its world: {}", rank, cut_short));
+  // At once: what was told to end, and did not, may still be at it in threads of the vendors' libraries, whose exit handlers would wait for
+  // it; and so would the other ranks' for their peer.
+  std::fflush(nullptr);
+  std::_Exit(rank_left);
 }
 
 void take_every_part(const WorldPlan& plan, const Program& program, std::span<const BoundCase> cases) {

@@ -75,7 +75,11 @@ ordered_json json_of(const event::CaseEnded& e) {
           {"culprit", e.culprit},       {"duration_ns", e.duration_ns}};
 }
 
-ordered_json json_of(const event::RankEnded& e) { return {{"event", "rank_ended"}, {"rank", e.rank}}; }
+ordered_json json_of(const event::RankEnded& e) {
+  ordered_json json{{"event", "rank_ended"}, {"rank", e.rank}};
+  if (!e.cut_short.empty()) json["cut_short"] = cut(e.cut_short);
+  return json;
+}
 
 event::RankStarted rank_started(const Fields& fields) {
   return {.rank = fields.integer<int>("rank"),
@@ -120,6 +124,10 @@ event::CaseEnded case_ended(const Fields& fields) {
           .reason = fields.text("reason"),
           .culprit = fields.integer<int>("culprit"),
           .duration_ns = fields.integer<std::int64_t>("duration_ns")};
+}
+
+event::RankEnded rank_ended(const Fields& fields) {
+  return {.rank = fields.integer<int>("rank"), .cut_short = fields.has("cut_short") ? fields.text("cut_short") : std::string()};
 }
 
 /// Reads the lines that every case has, in the very form in which `to_line` writes them. A merge of a thousand ranks reads millions of
@@ -275,7 +283,7 @@ RankEvent parse_line(std::string_view line) {
   if (name == "assertion_failed") return assertion_failed(fields);
   if (name == "measured") return measured(fields);
   if (name == "case_ended") return case_ended(fields);
-  if (name == "rank_ended") return event::RankEnded{.rank = fields.integer<int>("rank")};
+  if (name == "rank_ended") return rank_ended(fields);
   refuse("event line: \"event\"", "rank_started, case_started, assertion_failed, measured, case_ended or rank_ended", name);
 }
 

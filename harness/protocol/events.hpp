@@ -74,6 +74,7 @@ struct CaseEnded {
 /// The rank left its world in order.
 struct RankEnded {
   int rank = 0;
+  std::string cut_short;  ///< why all ranks left together, wherever they were in their plan; empty: they had come to its end
 };
 
 }  // namespace event

@@ -1,6 +1,9 @@
 #include "harness/protocol/gpu_listing.hpp"
 
+#include <algorithm>
+#include <array>
 #include <set>
+#include <string_view>
 
 #include "harness/protocol/json_fields.hpp"
 
@@ -22,7 +25,41 @@ const std::string& read_uuid(const Fields& fields) {
   return uuid;
 }
 
+std::optional<int> read_natural_if_given(const Fields& fields, const char* name) {
+  return fields.has(name) ? std::optional(read_natural(fields, name)) : std::nullopt;
+}
+
+std::optional<bool> read_boolean_if_given(const Fields& fields, const char* name) {
+  return fields.has(name) ? std::optional(fields.boolean(name)) : std::nullopt;
+}
+
+template <class Value>
+void put_if_known(nlohmann::ordered_json& json, const char* name, const std::optional<Value>& value) {
+  if (value) json[name] = *value;
+}
+
 }  // namespace
+
+void to_json(nlohmann::ordered_json& json, const GpuPeer& peer) {
+  json = nlohmann::ordered_json{{"uuid", peer.uuid}, {"can_access", peer.can_access}};
+  put_if_known(json, "performance_rank", peer.performance_rank);
+  put_if_known(json, "native_atomics", peer.native_atomics);
+  put_if_known(json, "nvlink", peer.nvlink);
+  if (!peer.pci.empty()) json["pci"] = peer.pci;
+}
+
+void from_json(const nlohmann::ordered_json& json, GpuPeer& peer) {
+  const Fields fields(json, "peer of a gpu");
+  peer.uuid = read_uuid(fields);
+  peer.can_access = fields.boolean("can_access");
+  peer.performance_rank = read_natural_if_given(fields, "performance_rank");
+  peer.native_atomics = read_boolean_if_given(fields, "native_atomics");
+  peer.nvlink = read_boolean_if_given(fields, "nvlink");
+  if (!fields.has("pci")) return;
+  constexpr std::array<std::string_view, 5> known{"PIX", "PXB", "PHB", "NODE", "SYS"};
+  peer.pci = fields.text("pci");
+  if (std::ranges::find(known, peer.pci) == known.end()) refuse(fields.where("pci"), "PIX, PXB, PHB, NODE or SYS", peer.pci);
+}
 
 void to_json(nlohmann::ordered_json& json, const GpuInfo& gpu) {
   json = nlohmann::ordered_json{{"index", gpu.index},
@@ -35,6 +72,12 @@ void to_json(nlohmann::ordered_json& json, const GpuInfo& gpu) {
                                 {"multiprocessors", gpu.multiprocessors},
                                 {"clock_khz", gpu.clock_khz},
                                 {"memory_clock_khz", gpu.memory_clock_khz}};
+  put_if_known(json, "numa_node", gpu.numa_node);
+  if (!gpu.pci_path.empty()) json["pci_path"] = gpu.pci_path;
+  put_if_known(json, "clock_now_khz", gpu.clock_now_khz);
+  put_if_known(json, "memory_clock_now_khz", gpu.memory_clock_now_khz);
+  put_if_known(json, "slowed_by", gpu.slowed_by);
+  if (!gpu.peers.empty()) json["peers"] = gpu.peers;
 }
 
 void from_json(const nlohmann::ordered_json& json, GpuInfo& gpu) {
@@ -49,6 +92,12 @@ void from_json(const nlohmann::ordered_json& json, GpuInfo& gpu) {
   gpu.multiprocessors = read_natural(fields, "multiprocessors");
   gpu.clock_khz = read_natural(fields, "clock_khz");
   gpu.memory_clock_khz = read_natural(fields, "memory_clock_khz");
+  gpu.numa_node = read_natural_if_given(fields, "numa_node");
+  if (fields.has("pci_path")) gpu.pci_path = fields.text("pci_path");
+  gpu.clock_now_khz = read_natural_if_given(fields, "clock_now_khz");
+  gpu.memory_clock_now_khz = read_natural_if_given(fields, "memory_clock_now_khz");
+  if (fields.has("slowed_by")) gpu.slowed_by = fields.texts("slowed_by");
+  if (fields.has("peers")) gpu.peers = fields.list<GpuPeer>("peers");
 }
 
 void to_json(nlohmann::ordered_json& json, const GpuListing& listing) {
@@ -79,6 +128,37 @@ void from_json(const nlohmann::ordered_json& json, GpuListing& listing) {
   for (const GpuInfo& gpu : listing.gpus) {
     if (!uuids.insert(gpu.uuid).second) throw std::invalid_argument(fmt::format("list of GPUs: two of them are {}", gpu.uuid));
   }
+  for (const GpuInfo& gpu : listing.gpus) {
+    std::set<std::string> others = uuids;
+    others.erase(gpu.uuid);
+    for (const GpuPeer& peer : gpu.peers) {
+      if (others.erase(peer.uuid) == 0)
+        throw std::invalid_argument(
+            fmt::format("list of GPUs: expected each peer of {} to be another of them, and once, found {}", gpu.uuid, peer.uuid));
+    }
+  }
+}
+
+std::vector<std::pair<std::size_t, std::size_t>> unreachable_pairs(std::span<const GpuInfo> gpus) {
+  const auto is_closed = [](const GpuInfo& from, const GpuInfo& to) {
+    const auto peer = std::ranges::find(from.peers, to.uuid, &GpuPeer::uuid);
+    return peer != from.peers.end() && !peer->can_access;
+  };
+  std::vector<std::pair<std::size_t, std::size_t>> pairs;
+  for (std::size_t one = 0; one < gpus.size(); ++one) {
+    for (std::size_t other = one + 1; other < gpus.size(); ++other) {
+      if (is_closed(gpus[one], gpus[other]) || is_closed(gpus[other], gpus[one])) pairs.emplace_back(one, other);
+    }
+  }
+  return pairs;
+}
+
+std::string pairs_text(std::span<const std::pair<std::size_t, std::size_t>> pairs) {
+  constexpr std::size_t shown = 3;
+  std::string text;
+  for (const auto& [one, other] : pairs.first(std::min(pairs.size(), shown)))
+    text += fmt::format("{}{} and {}", text.empty() ? "" : ", ", one, other);
+  return pairs.size() > shown ? text + fmt::format(", and {} more", pairs.size() - shown) : text;
 }
 
 std::string cuda_version_text(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }

@@ -2,12 +2,27 @@
 // crashes takes the worker that was asked, and nobody else.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace shardproof {
+
+/// What a GPU has to do with another one. What is absent is unknown.
+struct GpuPeer {
+  std::string uuid;  ///< the other one's
+  bool can_access = false;  ///< its memory, from kernels
+  std::optional<int> performance_rank;  ///< of the link, as CUDA ranks them: the lowest is the best
+  std::optional<bool> native_atomics;
+  std::optional<bool> nvlink;
+  std::string pci;  ///< PIX, PXB, PHB, NODE or SYS, as `nvidia-smi topo -m` has them; empty: unknown
+  friend bool operator==(const GpuPeer&, const GpuPeer&) = default;
+};
 
 struct GpuInfo {
   int index = 0;  ///< among those that the worker saw
@@ -17,6 +32,12 @@ struct GpuInfo {
   int compute_major = 0, compute_minor = 0;
   int multiprocessors = 0;
   int clock_khz = 0, memory_clock_khz = 0;  ///< the highest; 0: the library does not say
+  // What is absent, or an empty path, is unknown.
+  std::optional<int> numa_node;
+  std::string pci_path;  ///< from the host bridge on: `pci0000:00/0000:00:01.0/0000:17:00.0`
+  std::optional<int> clock_now_khz, memory_clock_now_khz;  ///< when the worker looked
+  std::optional<std::vector<std::string>> slowed_by;  ///< then; empty: by nothing
+  std::vector<GpuPeer> peers;
   friend bool operator==(const GpuInfo&, const GpuInfo&) = default;
 };
 
@@ -38,6 +59,12 @@ struct GpuListing {
 void to_json(nlohmann::ordered_json& json, const GpuListing& listing);
 /// Throws std::invalid_argument naming the field.
 void from_json(const nlohmann::ordered_json& json, GpuListing& listing);
+
+/// Pairs of them, by their places, of which one is known not to reach the other's memory.
+std::vector<std::pair<std::size_t, std::size_t>> unreachable_pairs(std::span<const GpuInfo> gpus);
+
+/// `0 and 2, 1 and 2`, of many only the first.
+std::string pairs_text(std::span<const std::pair<std::size_t, std::size_t>> pairs);
 
 /// `13.0` for 13000, as CUDA's driver and runtime number themselves.
 std::string cuda_version_text(int version);

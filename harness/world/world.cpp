@@ -196,9 +196,9 @@ void World::case_failed() {
   control_.report(rank_, progress_);
 }
 
-void World::leave() {
+void World::leave(std::string cut_short) {
   agree({});
-  stream_->write(event::RankEnded{.rank = rank_});
+  stream_->write(event::RankEnded{.rank = rank_, .cut_short = std::move(cut_short)});
   control_.flight(rank_).enter(FlightEntry::What::left, 0, std::chrono::steady_clock::now());
   progress_.left = true;
   control_.report(rank_, progress_);

@@ -98,8 +98,9 @@ class World {
   void body_ended();
   void case_failed();
 
-  /// Meets all ranks a last time. What is said afterwards is that this rank left in order.
-  void leave();
+  /// Meets all ranks a last time. What is said afterwards is that this rank left in order; `cut_short`: why no case could follow,
+  /// where it is not that there is none.
+  void leave(std::string cut_short = {});
 
  private:
   friend class Rank;

@@ -87,7 +87,37 @@ TEST_CASE("A body's end travels as a ballot") {
     CHECK(back.own == end.own);
     CHECK(back.reason == end.reason);
     CHECK(back.world_calls == end.world_calls);
+    CHECK(back.defect.empty());
   }
+  BodyEnd broken = error("what");
+  broken.defect = "lost";
+  const BodyEnd back = from_ballot(to_ballot(broken));
+  CHECK(back.own == Outcome::error);
+  CHECK(back.world_calls == broken.world_calls);
+  CHECK(back.defect == "lost");
+}
+
+TEST_CASE("A rank whose process can run no further case does not pass, and ends its world for all") {
+  const auto lost = [](BodyEnd end) {
+    end.defect = "GPU 0 is lost";
+    return end;
+  };
+  CHECK(reason_to_end_world(std::vector{passed(), failed()}).empty());
+  const std::vector<BodyEnd> all{passed(), lost(passed()), lost(failed())};
+  CHECK(reason_to_end_world(all) == "rank 1 cannot go on: GPU 0 is lost");
+  CHECK(conclude_on(0, all).outcome == Outcome::passed);
+  CHECK(conclude_on(1, all).outcome == Outcome::error);
+  CHECK(conclude_on(1, all).reason == "cannot go on: GPU 0 is lost");
+  CHECK(conclude_on(2, all).outcome == Outcome::failed);
+  CHECK(conclude_on(2, all).reason == "cannot go on: GPU 0 is lost");
+  // What came of a release is the other's doing, and yet it cannot go on.
+  const auto released = conclude_on(1, all, abort_by(2));
+  CHECK(released.outcome == Outcome::released);
+  CHECK(released.culprit == 2);
+  CHECK(released.reason == "because; cannot go on: GPU 0 is lost");
+  const std::vector<BodyEnd> one_skips{lost(passed()), skipped("one")};
+  CHECK(conclude_on(0, one_skips, abort_by(1, AbortReason::skipped)).outcome == Outcome::error);
+  CHECK(conclude_on(1, one_skips, abort_by(1, AbortReason::skipped)).outcome == Outcome::skipped);
 }
 
 TEST_CASE("Arguments") {

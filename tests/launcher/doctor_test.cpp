@@ -84,6 +84,31 @@ TEST_CASE("every ailment is told with what comes of it and how to mend it") {
   });
 }
 
+TEST_CASE("of GPUs, the doctor names those that cannot reach each other and those that are slowed, and nothing where nothing is known") {
+  MachineState machine = healthy();
+  shardproof::GpuListing& listing = machine.gpu_listing.emplace();
+  listing.backend = "CUDA";
+  for (const int index : {0, 3}) {
+    shardproof::GpuInfo& gpu = listing.gpus.emplace_back();
+    gpu.index = index;
+    gpu.uuid = "GPU-" + std::to_string(index);
+    gpu.name = "model";
+  }
+  const auto hurting = [&] {
+    std::vector<std::string> all;
+    for (const Finding& finding : diagnose(machine)) {
+      if (finding.weight != Weight::fine) all.push_back(finding.what);
+    }
+    return all;
+  };
+  CHECK(hurting().empty());
+  listing.gpus[0].peers = {{.uuid = "GPU-3", .can_access = false, .performance_rank = {}, .native_atomics = {}, .nvlink = {}, .pci = ""}};
+  listing.gpus[0].slowed_by.emplace();  // by nothing
+  listing.gpus[1].slowed_by = {"power cap", "heat (hardware)"};
+  CHECK(hurting() ==
+        std::vector<std::string>{"GPUs that cannot reach each other's memory: 0 and 3", "GPU 3: slowed by power cap, heat (hardware)"});
+}
+
 TEST_CASE("the machine that this runs on can be looked at") {
   const MachineState machine = look_at_machine(std::filesystem::current_path());
   CHECK(machine.cores > 0);

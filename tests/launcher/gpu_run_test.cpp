@@ -135,6 +135,20 @@ TEST_CASE("ranks share GPUs where that is asked for, and their world is unfit fo
   CHECK_THAT(said.out, ContainsSubstring("unfit for timing: 3 ranks share 1 GPU"));
 }
 
+TEST_CASE("a world says which of its GPUs hurt it, and the report what they have to do with each other") {
+  const TemporaryDirectory directory;
+  const Said said = run_on_gpus(trouble_program(), directory / "run", {"good/meets[W=2]", "--gpus", "7,1"});
+  INFO(said.out << said.err);
+  REQUIRE(said.end == code(0));
+  CHECK_THAT(said.out, ContainsSubstring("; GPUs that cannot reach each other's memory: of ranks 0 and 1; "
+                                         "when the run began, rank 0 had a GPU slowed by heat (software)"));
+  const auto gpus = report_of(directory / "run").at("machine").at("gpus");
+  CHECK(gpus.at(0).at("slowed_by") == nlohmann::json{"heat (software)"});
+  CHECK(gpus.at(0).at("peers") ==
+        nlohmann::json::array({{{"uuid", uuid(1)}, {"can_access", false}, {"performance_rank", 1}, {"native_atomics", false}}}));
+  CHECK_FALSE(gpus.at(0).contains("numa_node"));
+}
+
 TEST_CASE("without a GPU there is no run, and the reason is one line") {
   const TemporaryDirectory directory;
   const Said blind = run_on_gpus(trouble_program(), directory / "blind", {"good"},
@@ -167,12 +181,65 @@ TEST_CASE("what is said of GPUs is refused where ranks run on none") {
   }
 }
 
+TEST_CASE("what failed on GPUs is run again on the same GPUs, unless the command line says where") {
+  const TemporaryDirectory directory;
+  run_on_gpus(trouble_program(), directory / "run", {"bad/check", "--gpus=5,", "--share-gpus"});
+  const auto again = [&](const std::string& name, const std::string& failed, std::vector<std::string> arguments) {
+    std::vector<std::string> all{"run",   "--worker",      trouble_program().string(), "--rerun-failed", (directory / failed).string(),
+                                 "--out", directory / name};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    const Said said = call(all);
+    INFO(said.out << said.err);
+    CHECK(said.end == code(1));
+    CHECK(verdicts(directory / name) == Verdicts{{"bad/check[W=2]", "failed"}});
+    return report_of(directory / name);
+  };
+  // The second time what failed the first time.
+  for (const auto& [name, failed] : {std::pair("again", "run"), std::pair("and again", "again")}) {
+    const auto report = again(name, failed, {});
+    CHECK(report.at("worlds").at(0).at("device") == "cuda");
+    CHECK(report.at("worlds").at(0).at("unfit_for_timing") == "2 ranks share 1 GPU");
+    REQUIRE(report.at("machine").at("gpus").size() == 1);
+    CHECK(report.at("machine").at("gpus").at(0).at("uuid") == uuid(5));
+  }
+  CHECK(again("simulated", "run", {"--device", "sim"}).at("worlds").at(0).at("device") == "sim");
+  const auto threads = again("threads", "run", {"--fabric", "thread", "--scheduler", "free"});
+  CHECK(threads.at("worlds").at(0).at("fabric") == "thread");
+  CHECK(again("threads again", "threads", {}).at("worlds").at(0).at("fabric") == "thread");
+}
+
 TEST_CASE("a failure on GPUs is reproduced on GPUs") {
   const TemporaryDirectory directory;
   const Said said = run_on_gpus(trouble_program(), directory / "run", {"bad/check", "--gpus", "1", "--share-gpus"});
   CHECK(said.end == code(1));
   CHECK_THAT(said.out, ContainsSubstring("again: ") &&
                            ContainsSubstring(std::string("--device cuda --backend ") + SHARDPROOF_CPU_BACKEND + " --gpus 1 --share-gpus"));
+}
+
+TEST_CASE("a backend that is named and is none is a mistake in the command") {
+  for (const char* command : {"run", "doctor"}) {
+    std::vector<std::string> words{command, "--worker", trouble_program().string()};
+    if (words.front() == "run") words.insert(words.end(), {"--device", "cuda"});
+    for (const auto& [backend, why] : {std::pair("", "--backend '': the shared object that reaches CUDA, a file"),
+                                       std::pair("/nowhere.so", "--backend /nowhere.so: there is no such file, or it is no ordinary one"),
+                                       std::pair("/dev/null", "--backend /dev/null: there is no such file, or it is no ordinary one")}) {
+      std::vector<std::string> all = words;
+      all.insert(all.end(), {"--backend", backend});
+      const Said said = call(all);
+      CHECK(said.end == code(2));
+      CHECK(said.err == std::string("shardproof: ") + why + "\n");
+    }
+  }
+}
+
+TEST_CASE("the doctor ends badly where the backend that was named cannot be used, and only there") {
+  const auto end = [](const char* backend, const Setting& setting = {}) {
+    return call({"doctor", "--worker", trouble_program().string(), "--backend", backend}, setting).end;
+  };
+  CHECK(end(SHARDPROOF_CPU_BACKEND) == code(0));
+  CHECK(end("/etc/hostname") == code(3));
+  CHECK(end(SHARDPROOF_CPU_BACKEND, {.environment = {"CUDA_VISIBLE_DEVICES="}, .wrapper = {}, .prelude = "", .meanwhile = {}}) == code(3));
+  CHECK(call({"doctor", "--worker", trouble_program().string()}).end == code(0));
 }
 
 TEST_CASE("the doctor asks for GPUs as a run does") {
@@ -183,8 +250,11 @@ TEST_CASE("the doctor asks for GPUs as a run does") {
   };
   CHECK_THAT(examine({"--backend", SHARDPROOF_CPU_BACKEND}),
              ContainsSubstring("GPUs: 8 x threads of this process, backend CUDA on the CPU, cuda_driver 13.0, cuda_runtime 13.0, nccl "));
+  CHECK_THAT(examine({"--backend", SHARDPROOF_CPU_BACKEND}),
+             ContainsSubstring("hurts     GPUs that cannot reach each other's memory: 0 and 7, 1 and 7, 2 and 7, and 4 more") &&
+                 ContainsSubstring("hurts     GPU 7: slowed by heat (software)"));
   CHECK_THAT(examine({"--backend", SHARDPROOF_CPU_BACKEND},
                      {.environment = {"CUDA_VISIBLE_DEVICES="}, .wrapper = {}, .prelude = "", .meanwhile = {}}),
-             ContainsSubstring("hurts     GPUs: none") && ContainsSubstring("cudaErrorNoDevice"));
-  CHECK_THAT(examine({"--backend", "/etc/hostname"}), ContainsSubstring("hurts     GPUs: none") && ContainsSubstring("/etc/hostname"));
+             ContainsSubstring("prevents  GPUs: none") && ContainsSubstring("cudaErrorNoDevice"));
+  CHECK_THAT(examine({"--backend", "/etc/hostname"}), ContainsSubstring("prevents  GPUs: none") && ContainsSubstring("/etc/hostname"));
 }

@@ -112,6 +112,20 @@ TEST_CASE("a world that is larger than the pool takes all of it, and its ranks t
   CHECK_FALSE(pool.take(1));
 }
 
+TEST_CASE("GPUs that are chosen know of each other, and of none that ranks will not have") {
+  std::vector<GpuInfo> all = supply(3).listing.gpus;
+  for (GpuInfo& gpu : all) {
+    for (const GpuInfo& other : all) {
+      if (&gpu != &other) gpu.peers.emplace_back().uuid = other.uuid;
+    }
+  }
+  CHECK(choose_gpus(all, {}) == all);
+  const auto two = choose_gpus(all, {.count = {}, .names = {"2", "0"}});
+  REQUIRE(two[0].peers.size() == 1);
+  CHECK(two[0].peers[0].uuid == all[0].uuid);
+  CHECK(two[1].peers[0].uuid == all[2].uuid);
+}
+
 TEST_CASE("a rank with a GPU of its own is told that one, and nothing of how to share it") {
   const auto ranks = gpu_environment({"GPU-a0", "GPU-b0"}, 22809, "7", {});
   REQUIRE(ranks.size() == 2);

@@ -47,6 +47,8 @@ TEST_CASE("GPUs are given as a number, or by index or uuid") {
                                ": how many, as 4, or which, as 0,2 or GPU-8a1f by their uuids; the one with index 2 alone is `2,`");
   }
   CHECK(refused("").starts_with("--gpus '': how many"));
+  for (const char* text : {"2147483648", "99999999999999999999999"})
+    CHECK(refused(text) == "--gpus " + std::string(text) + ": no machine has so many");
 }
 
 TEST_CASE("world sizes are given together or one by one") {

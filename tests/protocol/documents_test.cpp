@@ -60,6 +60,13 @@ GpuListing gpus() {
   all.gpus = {gpu, gpu};
   all.gpus[1].index = 1;
   all.gpus[1].uuid = "GPU-2";
+  GpuInfo& known = all.gpus[1];
+  known.numa_node = 1;
+  known.pci_path = "pci0000:00/0000:17:00.0";
+  known.clock_now_khz = 345'000;
+  known.memory_clock_now_khz = 2'619'000;
+  known.slowed_by = {"power cap"};
+  known.peers = {{.uuid = "GPU-1", .can_access = false, .performance_rank = 1, .native_atomics = false, .nvlink = true, .pci = "SYS"}};
   return all;
 }
 
@@ -207,9 +214,43 @@ TEST_CASE("a list of GPUs survives the way through JSON and a spoiled one is ref
     refused([&](auto& spoiled) { spoiled["gpus"][1]["uuid"] = uuid; }, "without blanks and commas");
   for (const char* field : {"index", "compute_major", "compute_minor", "multiprocessors", "clock_khz", "memory_clock_khz"})
     refused([&](auto& spoiled) { spoiled["gpus"][0][field] = -1; }, field);
+  // What need not be there is as strict where it is.
+  for (const char* field : {"numa_node", "clock_now_khz", "memory_clock_now_khz", "pci_path", "slowed_by", "peers"})
+    refused([&](auto& spoiled) { spoiled["gpus"][1][field] = -1; }, field);
+  for (const char* field : {"performance_rank", "native_atomics", "nvlink", "pci", "can_access"})
+    refused([&](auto& spoiled) { spoiled["gpus"][1]["peers"][0][field] = -1; }, field);
+  refused([](auto& spoiled) { spoiled["gpus"][1]["peers"][0]["pci"] = "NVL"; }, "PIX, PXB, PHB, NODE or SYS");
+  refused([](auto& spoiled) { spoiled["gpus"][1]["peers"][0].erase("can_access"); }, "\"can_access\" is missing");
+  for (const char* field : {"numa_node", "pci_path", "clock_now_khz", "memory_clock_now_khz", "slowed_by", "peers"})
+    CHECK_FALSE(json["gpus"][0].contains(field));
+  for (const char* peer : {"GPU-2", "GPU-3"})
+    refused([&](auto& spoiled) { spoiled["gpus"][1]["peers"][0]["uuid"] = peer; }, "to be another of them");
+  refused([](auto& spoiled) { spoiled["gpus"][1]["peers"].push_back(spoiled["gpus"][1]["peers"][0]); }, "and once, found GPU-1");
   GpuListing none;
   none.why_none = "no driver";
   CHECK(ordered_json(none).get<GpuListing>() == none);
+}
+
+TEST_CASE("pairs of GPUs are strangers when either is known not to reach the other, and not when nothing is known") {
+  const auto gpu = [](const char* uuid, std::vector<GpuPeer> peers) {
+    GpuInfo info;
+    info.uuid = uuid;
+    info.peers = std::move(peers);
+    return info;
+  };
+  const auto peer = [](const char* uuid, bool can_access) {
+    GpuPeer known;
+    known.uuid = uuid;
+    known.can_access = can_access;
+    return known;
+  };
+  const std::vector<GpuInfo> gpus{gpu("a", {peer("b", true), peer("c", true)}), gpu("b", {peer("a", true)}), gpu("c", {peer("a", false)}),
+                                  gpu("d", {})};
+  using Pairs = std::vector<std::pair<std::size_t, std::size_t>>;
+  CHECK(unreachable_pairs(gpus) == Pairs{{0, 2}});
+  CHECK(pairs_text(Pairs{}).empty());
+  CHECK(pairs_text(Pairs{{0, 2}, {1, 2}}) == "0 and 2, 1 and 2");
+  CHECK(pairs_text(Pairs{{0, 1}, {0, 2}, {0, 3}, {0, 4}, {0, 5}}) == "0 and 1, 0 and 2, 0 and 3, and 2 more");
 }
 
 TEST_CASE("versions are told as the libraries' users know them") {

@@ -57,6 +57,14 @@ TEST_CASE("a line has one form") {
   CHECK(to_line(event::Measured{"forward_ns", 0.1, "ns"}) == R"({"event":"measured","name":"forward_ns","value":0.1,"unit":"ns"})");
 }
 
+TEST_CASE("a rank that leaves before the end of the plan says why, and only such a one") {
+  CHECK(to_line(event::RankEnded{1}) == R"({"event":"rank_ended","rank":1})");
+  const std::string line = to_line(event::RankEnded{1, "rank 0 cannot go on"});
+  CHECK(line == R"({"event":"rank_ended","rank":1,"cut_short":"rank 0 cannot go on"})");
+  CHECK(std::get<event::RankEnded>(parse_line(line)).cut_short == "rank 0 cannot go on");
+  CHECK_THROWS_WITH(parse_line(R"({"event":"rank_ended","rank":1,"cut_short":2})"), ContainsSubstring("\"cut_short\""));
+}
+
 TEST_CASE("integers keep all 64 bits") {
   constexpr auto most = std::numeric_limits<std::uint64_t>::max();
   constexpr auto latest = std::numeric_limits<std::int64_t>::max();

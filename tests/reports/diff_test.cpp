@@ -159,6 +159,29 @@ TEST_CASE("measurements of cases that did not pass twice, and durations on a rea
       diff(report_of({result("a", Verdict::passed, slow)}, "cuda"), report_of({result("a", Verdict::passed, more)}, "cuda")).regression());
 }
 
+TEST_CASE("reports of two devices, or of one whose times say nothing, tell so, and their times are not compared") {
+  const std::map<std::string, Measurement> all{{"forward_ns", {2, "ns"}}, {"bytes", {8, "bytes"}}};
+  const auto virtual_time = report_of({result("a", Verdict::passed, all)});
+  auto real_time = report_of({result("a", Verdict::passed, all)}, "cuda");
+  real_time.worlds[0].fabric = "nccl";
+  for (const auto& d : {diff(virtual_time, real_time), diff(real_time, virtual_time)}) {
+    CHECK_FALSE(d.regression());
+    CHECK(d.context.size() == 2);
+  }
+  CHECK(diff(virtual_time, real_time).context ==
+        std::vector<std::string>{"fabric: shm -> nccl", "device: sim -> cuda; times are not compared"});
+  auto fewer = all;
+  fewer.erase("bytes");
+  CHECK(diff(virtual_time, report_of({result("a", Verdict::passed, fewer)}, "cuda")).changes[0].measurements ==
+        std::vector<std::string>{"bytes: 8 bytes -> none"});
+
+  auto shared = real_time;
+  shared.worlds[0].unfit_for_timing = "2 ranks share 1 GPU";
+  CHECK(diff(real_time, shared).context ==
+        std::vector<std::string>{"unfit for timing: none -> 2 ranks share 1 GPU; times are not compared"});
+  CHECK(diff(shared, shared).context.empty());
+}
+
 TEST_CASE("a repeated case counts with its strongest verdict and all its values") {
   const auto once = report_of({result("a", Verdict::passed, {{"m", {1, ""}}})});
   const auto flaky = report_of({result("a", Verdict::passed), result("a", Verdict::failed), result("a", Verdict::passed)});

@@ -353,6 +353,48 @@ TEST_CASE("ranks that leave early in order left cases that did not run") {
   CHECK(exit_code(report) == 5);
 }
 
+TEST_CASE("ranks that say why they all left early answer for what they ran") {
+  auto world = three_cases();
+  for (const int rank : {0, 1}) {
+    world.begin(rank);
+    world.pass(rank, 0);
+    world.of(rank).add(event::RankEnded{rank, "rank 1 cannot go on: lost"});
+  }
+  SECTION("nobody runs the rest: that is a defect, with the reason") {
+    const auto report = world.merged();
+    CHECK(verdicts(report) == Words{"passed", "not_run", "not_run"});
+    REQUIRE(report.worlds.at(0).defects.size() == 1);
+    CHECK(report.worlds.at(0).explanation == "rank 1 cannot go on: lost");
+    CHECK_THAT(report.worlds.at(0).defects[0], ContainsSubstring("1 of 3 cases") && ContainsSubstring("rank 1 cannot go on: lost"));
+    CHECK(exit_code(report) == 5);
+  }
+  SECTION("another world runs the rest") {
+    Merger merger{RunHead{}};
+    WorldRecord record = world.record();
+    merger.open_world(record.plan, record.cases, record.endings);
+    for (RankStream& stream : record.streams) merger.add(std::move(stream));
+    CHECK(merger.cut_short() == "rank 1 cannot go on: lost");
+    REQUIRE(merger.answered() == 1);
+    merger.keep(1);
+    const auto report = merger.finish();
+    CHECK(verdicts(report) == Words{"passed"});
+    CHECK(report.worlds.at(0).defects.empty());
+    CHECK(exit_code(report) == 0);
+  }
+  SECTION("what a process comes to after that is no case's") {
+    world.ending(1) = {1, How::signalled, 11, -1, "rank 1 ended with signal 11"};
+    const auto report = world.merged();
+    CHECK(verdicts(report) == Words{"passed", "not_run", "not_run"});
+    CHECK(exit_code(report) == 4);
+  }
+  SECTION("a rank that does not say so has left for no reason") {
+    world.begin(0);
+    world.pass(0, 0);
+    world.finish(0);
+    CHECK_THAT(world.merged().worlds.at(0).defects.at(0), ContainsSubstring("rank 0 left after 1 of 3 cases"));
+  }
+}
+
 TEST_CASE("a rank that exits with code 0 inside a case has died of it, and its peers were stopped for a reason") {
   auto world = three_cases();
   for (int rank = 0; rank < 2; ++rank) {

@@ -23,6 +23,12 @@ inline Report sample_report() {
   gpu.uuid = "GPU-8a1f";
   gpu.name = "model";
   gpu.bus_id = "0000:17:00.0";
+  gpu.numa_node = 0;
+  gpu.pci_path = "pci0000:16/0000:16:01.0/0000:17:00.0";
+  gpu.clock_now_khz = 1'200'000;
+  gpu.memory_clock_now_khz = 2'600'000;
+  gpu.slowed_by = {"power cap"};
+  gpu.peers = {{.uuid = "GPU-77", .can_access = true, .performance_rank = 0, .native_atomics = true, .nvlink = false, .pci = "PHB"}};
   head.gpus = {gpu};
   head.environment = {{"OMP_NUM_THREADS", "1"}};
   head.repeat = 2;

@@ -165,10 +165,42 @@ TEST_CASE("the summary ends with skips, worlds and counts") {
         "  mine/skipped[W=2]\n"
         "FLAKY mine/flaky[W=2]\n"
         "world 0: 2 ranks of shm on sim, 6 cases: 2 passed, 1 skipped, 2 failed, 1 disagreed\n"
-        "world 1: 2 ranks of shm on sim, 3 cases: 1 not_run, 1 error, 1 crashed; unfit for timing: 2 ranks share 1 GPU\n"
+        "world 1: 2 ranks of shm on sim, 3 cases: 1 not_run, 1 error, 1 crashed; when the run began, ranks 0, 1 had a GPU slowed by "
+        "power cap; unfit for timing: 2 ranks share 1 GPU\n"
         "9 cases in 2 worlds: 2 passed, 1 skipped, 1 not_run, 1 error, 2 failed, 1 disagreed, 1 crashed; 1 flaky; 1 waived\n");
   CHECK(text.starts_with("CRASH mine/crashed[W=2]"));
   CHECK(text.find('\x1b') == std::string::npos);
+}
+
+TEST_CASE("a sentence that is evidence of many worlds is said once") {
+  Report report;
+  for (int number = 0; number < 4; ++number) {
+    WorldResult& world = report.worlds.emplace_back();
+    world.number = number;
+    world.defects = {number == 0 ? "one of a kind" : "none of its ranks was started: it was interrupted"};
+    if (number > 1) world.defects.emplace_back("of two");
+  }
+  CHECK_THAT(summary(report, {}), ContainsSubstring("EVIDENCE world 0: one of a kind\n"
+                                                    "EVIDENCE world 1 and 2 others: none of its ranks was started: it was interrupted\n"
+                                                    "EVIDENCE world 2 and 1 other: of two\n"));
+}
+
+TEST_CASE("a world whose GPUs cannot reach each other's memory says whose, and one whose GPUs nobody knows says nothing") {
+  auto report = sample_report();
+  const auto add = [&](const char* uuid, const char* stranger) {
+    GpuInfo& gpu = report.head.gpus.emplace_back();
+    gpu.uuid = uuid;
+    GpuPeer& peer = gpu.peers.emplace_back();
+    peer.uuid = stranger;
+  };
+  report.head.gpus.clear();
+  add("GPU-1", "GPU-2");
+  add("GPU-2", "GPU-1");
+  report.worlds[0].environment = {{{"CUDA_VISIBLE_DEVICES", "GPU-2"}}, {{"CUDA_VISIBLE_DEVICES", "GPU-1"}}};
+  report.worlds[1].environment = {{{"CUDA_VISIBLE_DEVICES", "GPU-1"}}, {{"CUDA_VISIBLE_DEVICES", "GPU-3"}}};
+  const auto text = summary(report, {});
+  CHECK_THAT(text, ContainsSubstring("1 disagreed; GPUs that cannot reach each other's memory: of ranks 0 and 1\n"));
+  CHECK_THAT(text, ContainsSubstring("1 crashed; unfit for timing"));
 }
 
 TEST_CASE("quiet: failures and the last line") {

@@ -30,6 +30,29 @@ struct GpuProperties {
   std::int32_t memory_bus_bits;  ///< twice a clock of memory it carries so much; 0: the library does not say
 };
 
+/// From one GPU to another. -1: unknown.
+struct PeerProperties {
+  std::int32_t can_access;  ///< 1: kernels of the one may read and write the other's memory
+  std::int32_t performance_rank;  ///< of the link, as CUDA ranks them: the lowest is the best
+  std::int32_t native_atomics;  ///< 1: over the link, as in memory of its own
+  std::int32_t nvlink;  ///< 1: it is one
+};
+
+/// Why clocks are not what they could be, as bits: NVML's own.
+enum SlowedBy : std::uint32_t {
+  slowed_by_power_cap = 0x4,
+  slowed_by_hardware = 0x8,
+  slowed_by_heat_software = 0x20,
+  slowed_by_heat_hardware = 0x40,
+  slowed_by_power_brake = 0x80,
+};
+
+/// At the moment of asking.
+struct GpuState {
+  std::int32_t clock_khz, memory_clock_khz;  ///< 0: unknown
+  std::int64_t slowed_by;  ///< bits, also others than SlowedBy; -1: unknown
+};
+
 enum class CopyKind : std::int32_t { host_to_device, device_to_host, device_to_device };
 
 struct CudaTable {
@@ -38,6 +61,8 @@ struct CudaTable {
   Status (*runtime_version)(int* version);
   Status (*device_count)(int* count);
   Status (*device_properties)(int device, GpuProperties* properties);
+  Status (*peer_properties)(int device, int peer, PeerProperties* properties);
+  Status (*device_state)(int device, GpuState* state);  ///< success also where nothing of it is known
   Status (*set_device)(int device);
 
   Status (*stream_create)(StreamHandle* stream, const char* name);  ///< does not wait for the default stream; the name is for tools
@@ -113,7 +138,7 @@ struct NcclTable {
 };
 
 struct VendorTables {
-  static constexpr std::uint32_t current_version = 2;
+  static constexpr std::uint32_t current_version = 3;
   std::uint32_t version;  ///< of this header
   std::uint32_t bytes;  ///< of all tables, as whoever fills them has them: `vendor_table_bytes` of kernels/table.hpp
   const char* name;  ///< `CUDA`, for messages

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <stdexcept>
+#include <string>
+#include <string_view>
 
 #include "harness/device/cuda/kernels/table.hpp"
 
@@ -17,7 +19,12 @@ const VendorTables& load_vendor(const std::filesystem::path& module) {
     throw refuse("there is no such file; it is built where the CUDA Toolkit and NCCL are present");
   }
   void* const loaded = ::dlopen(module.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (loaded == nullptr) throw refuse(::dlerror());
+  if (loaded == nullptr) {
+    // What cannot be loaded may be the file itself, which is named already, or one that it needs.
+    const std::string_view why = ::dlerror();
+    const std::string itself = module.string() + ": ";
+    throw refuse(why.starts_with(itself) ? why.substr(itself.size()) : why);
+  }
   const auto function = reinterpret_cast<VendorFunction>(::dlsym(loaded, vendor_function));
   if (function == nullptr) throw refuse(fmt::format("it has no {}, so it is no backend of shardproof", vendor_function));
   const char* why = "it gives no reason";

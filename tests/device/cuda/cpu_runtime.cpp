@@ -164,10 +164,29 @@ Status device_properties(int device, GpuProperties* properties) {
   *properties = {};
   std::snprintf(properties->name, sizeof properties->name, "threads of this process");
   std::snprintf(properties->uuid, sizeof properties->uuid, "%s", uuid_of(gpu).c_str());
-  std::snprintf(properties->bus_id, sizeof properties->bus_id, "0000:%02x:00.0", gpu);
+  std::snprintf(properties->bus_id, sizeof properties->bus_id, "cccc:%02x:00.0", gpu);
   properties->memory_bytes = std::uint64_t{1} << 30;
   properties->compute_major = 9;
   properties->multiprocessors = 1;
+  return 0;
+}
+
+// The last one stands apart: it reaches nobody, nobody reaches it, and it is too hot.
+constexpr int outsider = 7;
+
+Status peer_properties(int device, int peer, PeerProperties* properties) {
+  if (!is_ordinal(device) || !is_ordinal(peer) || device == peer) return invalid_value;
+  const auto gpu = [](int ordinal) { return visible()[static_cast<std::size_t>(ordinal)]; };
+  const bool are_close = gpu(device) != outsider && gpu(peer) != outsider;
+  *properties = {.can_access = are_close ? 1 : 0, .performance_rank = are_close ? 0 : 1, .native_atomics = are_close ? 1 : 0, .nvlink = -1};
+  return 0;
+}
+
+Status device_state(int device, GpuState* state) {
+  if (!is_ordinal(device)) return invalid_value;
+  const bool is_hot = visible()[static_cast<std::size_t>(device)] == outsider;
+  constexpr std::int64_t idle = 1;
+  *state = {.clock_khz = 0, .memory_clock_khz = 0, .slowed_by = is_hot ? std::int64_t{slowed_by_heat_software} : idle};
   return 0;
 }
 
@@ -314,6 +333,8 @@ const CudaTable& runtime() {
                                .runtime_version = driver_version,
                                .device_count = device_count,
                                .device_properties = device_properties,
+                               .peer_properties = peer_properties,
+                               .device_state = device_state,
                                .set_device = set_device,
                                .stream_create = stream_create,
                                .stream_destroy = stream_destroy,

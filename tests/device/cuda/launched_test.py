@@ -112,12 +112,30 @@ def trouble():
 
 
 def lost():
-    """A rank whose GPU does not end what it was told to end cannot go on, and says so."""
-    with tempfile.TemporaryDirectory() as directory:
+    """A rank whose GPU can do nothing more says so in the case that it happened in, and a fresh world runs the others."""
+    with tempfile.TemporaryDirectory() as directory:  # it does not end what it was told to end
         report, code, said = on_tables(directory, "gpu/fails", "gpu/works", backend=1)
         cases = by_id(report)
-        assert code != 0 and cases["gpu/fails[W=2]"]["verdict"] != "passed", said
-        assert "is lost: work on it did not end when it was told to" in said, said
+        assert code == 1, said
+        assert cases["gpu/fails[W=2]"]["verdict"] == "failed", said
+        assert outcomes(cases["gpu/fails[W=2]"]) == ["released", "failed"], said
+        assert "is lost: work on it did not end when it was told to" in cases["gpu/fails[W=2]"]["ranks"][0]["reason"], said
+        assert cases["gpu/works[W=2]"]["verdict"] == "passed", said
+        assert len(report["worlds"]) == 2 and not any(world.get("defects") for world in report["worlds"]), said
+        assert "ended early: rank 0 cannot go on: GPU 0" in said, said
+        merged = subprocess.run([launcher, "merge", str(pathlib.Path(directory, "run"))], capture_output=True, text=True, timeout=60)
+        assert merged.returncode == 1, merged.stdout + merged.stderr
+        assert json.loads(pathlib.Path(directory, "run", "report.json").read_text()) == report
+        explained = subprocess.run([launcher, "explain", str(pathlib.Path(directory, "run"))], capture_output=True, text=True, timeout=60)
+        assert explained.stdout.startswith("world 0: rank 0 cannot go on: GPU 0 (") and explained.returncode == 0, explained.stdout
+        assert report["worlds"][0]["explanation"].startswith("rank 0 cannot go on: GPU 0 ("), report["worlds"]
+    with tempfile.TemporaryDirectory() as directory:  # an error that stays, of which the case itself has seen nothing
+        report, code, said = on_tables(directory, "gpu/works", "--repeat", "3", backend=2)
+        assert code == 1 and len(report["worlds"]) == 3, said
+        assert [case["verdict"] for case in report["cases"]] == ["error"] * 3, said
+        for case in report["cases"]:
+            assert outcomes(case) == ["passed", "error"], said
+            assert case["ranks"][1]["reason"].startswith("cannot go on: GPU 0 (") and "is out of order" in case["ranks"][1]["reason"], said
 
 
 {"suite": suite, "contract": contract, "trouble": trouble, "lost": lost}[part]()

@@ -11,7 +11,9 @@
   X(driver_version)                                                                                                           \
   X(runtime_version)                                                                                                          \
   X(device_count)                                                                                                             \
-  X(device_properties) X(set_device) X(stream_create) X(stream_destroy) X(stream_wait_event) X(event_create) X(event_destroy) \
+  X(device_properties)                                                                                                        \
+  X(peer_properties)                                                                                                          \
+  X(device_state) X(set_device) X(stream_create) X(stream_destroy) X(stream_wait_event) X(event_create) X(event_destroy) \
       X(event_record) X(event_query) X(event_synchronize) X(event_elapsed_ns) X(malloc_async) X(free_async) X(memset_async)   \
           X(memcpy_async) X(host_allocate) X(host_free) X(peek_at_last_error)
 #define SHARDPROOF_CUBLAS_FUNCTIONS(X) X(create) X(destroy) X(set_stream) X(sgemm) X(dgemm)

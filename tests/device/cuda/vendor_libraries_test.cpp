@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "harness/device/cuda/module/driver_objection.hpp"
+#include "harness/device/cuda/module/nvml.hpp"
 #include "harness/device/cuda/module/row_major.hpp"
 #include "harness/device/cuda/module/tables.hpp"
 #include "harness/device/cuda/vendor_module.hpp"
@@ -151,6 +152,37 @@ TEST_CASE("an error of the runtime is told once, and not again by whoever comes 
   if (!has_driver()) SKIP("without a driver the runtime says so in every call");
   CHECK(cuda_table().set_device(1 << 20) != 0);
   CHECK(cuda_table().peek_at_last_error() == 0);
+}
+
+TEST_CASE("NVML is asked for what CUDA does not say, and unknown is what it does not say either") {
+  const Nvml nvml(NVML_STAND_IN);
+  const GpuState idle = nvml.state("GPU-0"), hot = nvml.state("GPU-1"), mute = nvml.state("GPU-2"), nobody = nvml.state("GPU-9");
+  CHECK(idle.clock_khz == 1'200'000);
+  CHECK(idle.memory_clock_khz == 2'600'000);
+  CHECK(idle.slowed_by == 1);
+  CHECK(hot.slowed_by == (slowed_by_heat_software | slowed_by_heat_hardware));
+  for (const GpuState& unknown : {mute, nobody}) {
+    CHECK(unknown.clock_khz == 0);
+    CHECK(unknown.slowed_by == -1);
+  }
+  CHECK(nvml.nvlink("GPU-0", "GPU-1") == 1);
+  CHECK(nvml.nvlink("GPU-0", "GPU-2") == 0);
+  CHECK(nvml.nvlink("GPU-0", "GPU-9") == -1);
+  const Nvml again(NVML_STAND_IN);  // it can be begun once only
+  CHECK(again.nvlink("GPU-0", "GPU-1") == -1);
+  const Nvml none("libno-such-nvml.so.1");
+  CHECK(none.state("GPU-0").slowed_by == -1);
+}
+
+TEST_CASE("without a driver nothing is known of peers and clocks, and nothing crashes") {
+  if (has_driver()) SKIP("there is a driver");
+  PeerProperties peer{};
+  CHECK(cuda_table().peer_properties(0, 1, &peer) != 0);
+  CHECK(peer.can_access == -1);
+  GpuState state{};
+  CHECK(cuda_table().device_state(0, &state) == 0);
+  CHECK(state.clock_khz == 0);
+  CHECK(state.slowed_by == -1);
 }
 
 TEST_CASE("ids of communicators are made without a GPU, each its own") {

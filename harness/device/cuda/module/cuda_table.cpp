@@ -5,7 +5,9 @@
 #include <cstdio>
 #include <cstring>
 #include <limits>
+#include <string>
 
+#include "harness/device/cuda/module/nvml.hpp"
 #include "harness/device/cuda/module/tables.hpp"
 
 namespace shardproof::cuda {
@@ -49,6 +51,38 @@ Status device_properties(int device, GpuProperties* properties) {
   properties->clock_khz = attribute(cudaDevAttrClockRate, device);
   properties->memory_clock_khz = attribute(cudaDevAttrMemoryClockRate, device);
   properties->memory_bus_bits = attribute(cudaDevAttrGlobalMemoryBusWidth, device);
+  return cudaSuccess;
+}
+
+/// As NVML knows it; empty: there is no such GPU.
+std::string uuid_of(int device) {
+  GpuProperties properties{};
+  return device_properties(device, &properties) == cudaSuccess ? properties.uuid : "";
+}
+
+/// Loaded by whoever asks first: ranks never do.
+const Nvml& nvml() {
+  static const Nvml loaded("libnvidia-ml.so.1");
+  return loaded;
+}
+
+Status peer_properties(int device, int peer, PeerProperties* properties) {
+  *properties = {.can_access = -1, .performance_rank = -1, .native_atomics = -1, .nvlink = -1};
+  int reaches = 0;
+  if (const Status status = told(cudaDeviceCanAccessPeer(&reaches, device, peer)); status != cudaSuccess) return status;
+  properties->can_access = reaches;
+  const auto ask = [&](cudaDeviceP2PAttr which) {
+    int value = -1;
+    return told(cudaDeviceGetP2PAttribute(&value, which, device, peer)) == cudaSuccess ? value : -1;
+  };
+  properties->performance_rank = ask(cudaDevP2PAttrPerformanceRank);
+  properties->native_atomics = ask(cudaDevP2PAttrNativeAtomicSupported);
+  properties->nvlink = nvml().nvlink(uuid_of(device), uuid_of(peer));
+  return cudaSuccess;
+}
+
+Status device_state(int device, GpuState* state) {
+  *state = nvml().state(uuid_of(device));
   return cudaSuccess;
 }
 
@@ -165,6 +199,8 @@ const CudaTable& cuda_table() {
                                    .runtime_version = runtime_version,
                                    .device_count = device_count,
                                    .device_properties = device_properties,
+                                   .peer_properties = peer_properties,
+                                   .device_state = device_state,
                                    .set_device = set_device,
                                    .stream_create = stream_create,
                                    .stream_destroy = stream_destroy,

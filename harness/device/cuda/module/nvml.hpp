@@ -1,0 +1,41 @@
+// What CUDA does not say of GPUs: the clocks that they run at now, what slows them down, which of them NVLink joins. NVML comes with the
+// driver and its header with neither toolkit nor driver everywhere, so the few functions are declared here, as its documentation has them,
+// and looked up when it is loaded. Whatever is missing is unknown.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "harness/device/cuda/vendor.hpp"
+
+namespace shardproof::cuda {
+
+class Nvml {
+ public:
+  /// By the loader's rules. Without it, or where it refuses to begin, everything is unknown.
+  explicit Nvml(const char* library);
+  ~Nvml();
+  Nvml(const Nvml&) = delete;
+  Nvml& operator=(const Nvml&) = delete;
+
+  GpuState state(const std::string& uuid) const;
+  /// 1: joined by NVLink, 0: not, -1: unknown.
+  std::int32_t nvlink(const std::string& uuid, const std::string& other) const;
+
+ private:
+  using Device = void*;  // nvmlDevice_t
+  using Result = int;    // nvmlReturn_t; 0: success
+
+  Device find(const std::string& uuid) const;
+
+  void* library_ = nullptr;
+  bool is_begun_ = false;
+  Result (*init_)() = nullptr;
+  Result (*shutdown_)() = nullptr;
+  Result (*by_uuid_)(const char* uuid, Device* device) = nullptr;
+  Result (*clock_)(Device device, int type, unsigned* mhz) = nullptr;
+  Result (*reasons_)(Device device, unsigned long long* bits) = nullptr;
+  Result (*p2p_status_)(Device one, Device other, int capability, int* status) = nullptr;
+};
+
+}  // namespace shardproof::cuda
