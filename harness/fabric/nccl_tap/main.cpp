@@ -4,8 +4,8 @@
 #include <exception>
 #include <vector>
 
-#include "harness/fabric/nccl_tap/listing.hpp"
-#include "harness/fabric/nccl_tap/matching.hpp"
+#include "harness/trace/nccl_listing.hpp"
+#include "harness/trace/nccl_matching.hpp"
 
 int main(int count, char** arguments) {
   using namespace shardproof::nccl_tap;

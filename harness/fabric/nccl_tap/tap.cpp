@@ -24,8 +24,6 @@ static_assert(static_cast<int>(Result::remote_error) == ncclRemoteError && stati
 
 namespace {
 
-constexpr char place_variable[] = "SHARDPROOF_NCCL_TAP", faults_variable[] = "SHARDPROOF_NCCL_FAULTS";
-
 // A library that is loaded into anybody's process has nowhere to keep its state but here. Nothing of it is ever destroyed: engines call
 // NCCL from threads that outlive main.
 struct ThreadState {
@@ -108,17 +106,17 @@ Tap::Tap() {
 }
 
 void Tap::open_record() {
-  const char* const place = std::getenv(place_variable);
-  const char* const faults = std::getenv(faults_variable);
+  const char* const place = std::getenv(environment::nccl_tap);
+  const char* const faults = std::getenv(environment::nccl_faults);
   if (place == nullptr || *place == '\0') {
-    if (faults != nullptr && *faults != '\0') say("SHARDPROOF_NCCL_FAULTS", "faults need a record; set SHARDPROOF_NCCL_TAP as well");
+    if (faults != nullptr && *faults != '\0') say(environment::nccl_faults, "faults need a record; set SHARDPROOF_NCCL_TAP as well");
     return;
   }
   process_ = {.pid = ::getpid(), .rank = rank_of_process(), .started_ns = now_ns(), .faults = faults == nullptr ? "" : faults};
   try {
     faults_ = parse_faults(process_.faults);
   } catch (const std::exception& error) {
-    say("SHARDPROOF_NCCL_FAULTS", error.what());
+    say(environment::nccl_faults, error.what());
     return;
   }
   writer_.emplace(place, process_);

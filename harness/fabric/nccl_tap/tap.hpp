@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "harness/fabric/nccl_tap/communicators.hpp"
-#include "harness/fabric/nccl_tap/faults.hpp"
 #include "harness/fabric/nccl_tap/functions.hpp"
-#include "harness/fabric/nccl_tap/record.hpp"
+#include "harness/protocol/nccl_faults.hpp"
+#include "harness/protocol/nccl_record.hpp"
 
 namespace shardproof::nccl_tap {
 

@@ -1,4 +1,4 @@
-#include "harness/fabric/nccl_tap/faults.hpp"
+#include "harness/protocol/nccl_faults.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers.hpp>

@@ -19,8 +19,8 @@
 #include <string>
 #include <vector>
 
-#include "harness/fabric/nccl_tap/matching.hpp"
-#include "harness/fabric/nccl_tap/record.hpp"
+#include "harness/protocol/nccl_record.hpp"
+#include "harness/trace/nccl_matching.hpp"
 #include "tests/fabric/nccl_tap/temporary.hpp"
 
 using namespace shardproof::nccl_tap;

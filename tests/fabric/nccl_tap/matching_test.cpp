@@ -1,4 +1,4 @@
-#include "harness/fabric/nccl_tap/matching.hpp"
+#include "harness/trace/nccl_matching.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 

@@ -1,4 +1,4 @@
-#include "harness/fabric/nccl_tap/record.hpp"
+#include "harness/protocol/nccl_record.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-#include "harness/fabric/nccl_tap/faults.hpp"
+#include "harness/protocol/nccl_faults.hpp"
 
 #include <fmt/format.h>
 

@@ -20,7 +20,7 @@
 #include <string_view>
 #include <vector>
 
-#include "harness/fabric/nccl_tap/calls.hpp"
+#include "harness/protocol/nccl_calls.hpp"
 
 namespace shardproof::nccl_tap {
 

@@ -1,4 +1,4 @@
-#include "harness/fabric/nccl_tap/matching.hpp"
+#include "harness/trace/nccl_matching.hpp"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "harness/fabric/nccl_tap/listing.hpp"
+#include "harness/trace/nccl_listing.hpp"
 
 namespace shardproof::nccl_tap {
 
