@@ -8,6 +8,7 @@
 #include "launcher/records.hpp"
 #include "launcher/standard_streams.hpp"
 #include "reports/explanation.hpp"
+#include "reports/nccl_calls.hpp"
 #include "reports/terminal.hpp"
 
 namespace shardproof::launcher {
@@ -28,11 +29,29 @@ std::vector<WorldDirectory> worlds_of(const std::filesystem::path& asked) {
   return worlds;
 }
 
+/// What is told of worlds, and whether all of what was kept could be read.
+struct Told {
+  std::string text;
+  bool somebody_ended = false;  ///< a world before its time
+  bool is_known = true;
+};
+
+/// What its ranks asked of NCCL, where they ran under the tap.
+void tell_nccl(Told& told, const WorldDirectory& world, int world_size) {
+  const std::optional<NcclRecords> kept = read_nccl_records(world);
+  if (!kept) return;
+  const auto say_of = [&](const std::string& sentence) {
+    told.text += fmt::format("world {}, NCCL: {}\n", world.root.filename().string(), reports::printable(sentence));
+  };
+  std::ranges::for_each(reports::nccl_sentences(kept->records, world_size), say_of);
+  std::ranges::for_each(kept->defects, say_of);
+  told.is_known = told.is_known && kept->defects.empty();
+}
+
 }  // namespace
 
 int explain_command(const ExplainOptions& options) {
-  std::string text;
-  bool is_known = true;
+  Told told;
   try {
     for (const WorldDirectory& world : worlds_of(options.directory)) {
       if (!std::filesystem::exists(world.plan())) continue;  // planned, and never begun
@@ -42,19 +61,22 @@ int explain_command(const ExplainOptions& options) {
       const std::string explanation = reports::explain(plan, remains.endings, remains.flight ? &*remains.flight : nullptr);
       const auto was_seen = [](const Ending& ending) { return ending.how != Ending::How::foreign; };
       if (std::ranges::none_of(remains.endings, was_seen)) {
-        is_known = false;
-        text += fmt::format("world {}: nobody saw how its ranks ended; `shardproof merge` tells what they left\n",
-                            world.root.filename().string());
+        told.is_known = false;
+        told.somebody_ended = true;  // for all that anybody knows
+        told.text += fmt::format("world {}: nobody saw how its ranks ended; `shardproof merge` tells what they left\n",
+                                 world.root.filename().string());
       }
-      if (!explanation.empty()) text += fmt::format("world {}: {}\n", world.root.filename().string(), reports::printable(explanation));
+      told.somebody_ended = told.somebody_ended || !explanation.empty();
+      if (!explanation.empty()) told.text += fmt::format("world {}: {}\n", world.root.filename().string(), reports::printable(explanation));
+      tell_nccl(told, world, plan.size);
     }
   } catch (const CommandError&) {
     throw;
   } catch (const std::exception& error) {
     throw CommandError(evidence_unusable, error.what());
   }
-  say(text.empty() ? "no rank ended its world\n" : text);
-  return is_known ? all_passed : evidence_unusable;
+  say((told.somebody_ended ? "" : "no rank ended its world\n") + told.text);
+  return told.is_known ? all_passed : evidence_unusable;
 }
 
 }  // namespace shardproof::launcher

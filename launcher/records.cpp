@@ -112,6 +112,24 @@ Remains read_remains(const WorldDirectory& directory, int world_size) {
   return remains;
 }
 
+std::optional<NcclRecords> read_nccl_records(const WorldDirectory& directory) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(directory.nccl(), ignored)) return std::nullopt;
+  NcclRecords found;
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(directory.nccl(), ignored)) files.push_back(entry.path());
+  std::ranges::sort(files);
+  for (const std::filesystem::path& file : files) {
+    try {
+      found.records.push_back(nccl_tap::read_tap(file));
+    } catch (const nccl_tap::RecordError& error) {
+      found.defects.emplace_back(error.what());
+    }
+  }
+  std::ranges::stable_sort(found.records, {}, [](const nccl_tap::TapRecord& record) { return record.process.rank; });
+  return found;
+}
+
 void write_remains(const WorldDirectory& directory, const Remains& remains) {
   write_file(directory.endings(), dump_line(remains.endings) + "\n");
   if (remains.flight) write_file(directory.flight(), dump_line(*remains.flight) + "\n");
