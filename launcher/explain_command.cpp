@@ -8,7 +8,6 @@
 #include "launcher/records.hpp"
 #include "launcher/standard_streams.hpp"
 #include "reports/explanation.hpp"
-#include "reports/nccl_calls.hpp"
 #include "reports/terminal.hpp"
 
 namespace shardproof::launcher {
@@ -40,11 +39,8 @@ struct Told {
 void tell_nccl(Told& told, const WorldDirectory& world, int world_size) {
   const std::optional<NcclRecords> kept = read_nccl_records(world);
   if (!kept) return;
-  const auto say_of = [&](const std::string& sentence) {
+  for (const std::string& sentence : tell(*kept, world_size))
     told.text += fmt::format("world {}, NCCL: {}\n", world.root.filename().string(), reports::printable(sentence));
-  };
-  std::ranges::for_each(reports::nccl_sentences(kept->records, world_size), say_of);
-  std::ranges::for_each(kept->defects, say_of);
   told.is_known = told.is_known && kept->defects.empty();
 }
 

@@ -15,6 +15,7 @@
 #include "harness/protocol/json_parse.hpp"
 #include "harness/protocol/json_text.hpp"
 #include "launcher/output.hpp"
+#include "reports/nccl_calls.hpp"
 
 namespace shardproof::launcher {
 namespace {
@@ -130,6 +131,12 @@ std::optional<NcclRecords> read_nccl_records(const WorldDirectory& directory) {
   return found;
 }
 
+std::vector<std::string> tell(const NcclRecords& kept, int world_size) {
+  std::vector<std::string> sentences = kept.defects;
+  std::ranges::move(reports::nccl_sentences(kept.records, world_size), std::back_inserter(sentences));
+  return sentences;
+}
+
 void write_remains(const WorldDirectory& directory, const Remains& remains) {
   write_file(directory.endings(), dump_line(remains.endings) + "\n");
   if (remains.flight) write_file(directory.flight(), dump_line(*remains.flight) + "\n");
@@ -140,6 +147,7 @@ void add_world(reports::Merger& merger, const WorldPlan& plan, const CaseIndex& 
   merger.open_world(plan, index.find(plan.cases), remains.endings, whole_number(directory.root.filename().string()));
   if (remains.flight) merger.explain(*remains.flight);
   if (!remains.flight_defect.empty()) merger.add_defect(remains.flight_defect);
+  if (const auto kept = read_nccl_records(directory)) merger.tell_nccl(tell(*kept, plan.size));
   for (int rank = 0; rank < plan.size; ++rank) {
     merger.add(reports::read_rank_stream(directory.rank_stream(rank)));
   }

@@ -304,6 +304,22 @@ std::string interruptions_text(const Report& report, const Paint& paint) {
   return text;
 }
 
+/// What ranks under the tap asked of NCCL, where something went wrong.
+std::string nccl_text(const Report& report, const TextStyle& style, const Paint& paint) {
+  constexpr std::size_t shown = 10;
+  std::string text;
+  for (const WorldResult& world : report.worlds) {
+    const auto few = style.verbose ? world.nccl.size() : std::min(world.nccl.size(), shown);
+    // The first difference is the last sentence, and the one that is looked for.
+    const std::size_t from = world.nccl.size() - few;
+    if (from > 0)
+      text += fmt::format("{} world {}: {} more (`shardproof explain` has them)\n", paint(Hue::yellow, "NCCL"), world.number, from);
+    for (std::size_t k = from; k < world.nccl.size(); ++k)
+      text += fmt::format("{} world {}: {}\n", paint(Hue::yellow, "NCCL"), world.number, printable(world.nccl[k]));
+  }
+  return text;
+}
+
 /// After a crash most of a plan may not have run: those are one line, not a page each.
 std::string not_run_text(const Report& report, const TextStyle& style, const Paint& paint) {
   constexpr std::size_t shown = 3;
@@ -400,8 +416,8 @@ std::string summary(const Report& report, const TextStyle& style) {
     if (is_bad(result.verdict) && result.verdict != Verdict::not_run)
       text += fmt::format("{}{}", text.empty() ? "" : "\n", failure_text(result, report, style));
   }
-  std::string rest = defects_text(report, style, paint) + interruptions_text(report, paint) + not_run_text(report, style, paint) +
-                     findings_text(report, paint);
+  std::string rest = defects_text(report, style, paint) + interruptions_text(report, paint) + nccl_text(report, style, paint) +
+                     not_run_text(report, style, paint) + findings_text(report, paint);
   if (!style.quiet) {
     rest += skips_text(report, paint);
     for (const auto& id : report.flaky()) rest += fmt::format("{} {}\n", paint(Hue::yellow, "FLAKY"), printable(id));

@@ -93,6 +93,7 @@ TEST_CASE("every rank of every world has a record of its calls of NCCL, and the 
     CHECK_FALSE(told.contains("SHARDPROOF_NCCL_FAULTS"));
   }
   CHECK(std::filesystem::is_empty(out / "worlds/1/nccl"));  // its ranks called nothing
+  CHECK_FALSE(report_of(out).at("worlds").at(0).contains("nccl"));  // nothing went wrong
   CHECK(run(directory / "untapped", {"nccl/agrees"}).end == code(0));
   CHECK_FALSE(std::filesystem::exists(directory / "untapped/worlds/0/nccl"));
 }
@@ -105,6 +106,8 @@ TEST_CASE("faults reach the calls that they name, and the command that shows it 
   CHECK_THAT(said.out, ContainsSubstring("rank 1") && ContainsSubstring("engine.all_reduce(5) == ncclSuccess") &&
                            ContainsSubstring(", NCCL tapped with faults fail all_reduce#0 ncclSystemError rank 1\n") &&
                            ContainsSubstring(" --nccl-faults 'fail all_reduce#0 ncclSystemError rank 1'\n"));
+  CHECK_THAT(said.out, ContainsSubstring("NCCL world 0: rank 1 has not come to collective 1 on comm 0 of 2 ranks") &&
+                           ContainsSubstring("by a fault its all_reduce #0 of 5 f32 (sum) on comm 0, stream 0 was made to fail\n"));
   CHECK(calls_in(directory / "run/worlds/0/nccl/rank-0.tap").at(2) == "all_reduce #0 of 5 f32 (sum) on comm 0, stream 0");
   CHECK(calls_in(directory / "run/worlds/0/nccl/rank-1.tap").at(2) ==
         "all_reduce #0 of 5 f32 (sum) on comm 0, stream 0, made to fail, returned ncclSystemError");
@@ -117,6 +120,8 @@ TEST_CASE("ranks that are threads leave the record of their process") {
   REQUIRE(said.end == code(0));
   CHECK(calls_in(directory / "run/worlds/0/nccl/rank-0.tap").size() == 8);
   CHECK_FALSE(std::filesystem::exists(directory / "run/worlds/0/nccl/rank-1.tap"));
+  const std::string told = report_of(directory / "run").at("worlds").at(0).at("environment").at(1).at("SHARDPROOF_NCCL_TAP");
+  CHECK_THAT(told, EndsWith("/worlds/0/nccl/rank-0.tap"));
 }
 
 TEST_CASE("a world that goes on behind one that a rank has ended has records of its own") {
@@ -135,11 +140,14 @@ TEST_CASE("explain names the call of NCCL in which a rank died, and what every r
   const TemporaryDirectory directory;
   const auto out = directory / "run";
   run(out, {"nccl/dies", "--nccl-tap"});
-  const std::string sentence = report_of(out).at("worlds").at(0).at("explanation");
+  const nlohmann::json world = report_of(out).at("worlds").at(0);
+  const std::string sentence = world.at("explanation");
+  REQUIRE(world.at("nccl").size() == 3);
   for (const auto& kept : {out, out / "worlds/0"}) {
     const Said said = call({"explain", kept.string()});
     INFO(said.out << said.err);
     CHECK(said.end == code(0));
+    for (const std::string told : world.at("nccl")) CHECK_THAT(said.out, ContainsSubstring("\nworld 0, NCCL: " + told + "\n"));
     CHECK_THAT(
         said.out,
         StartsWith("world 0: " + sentence + "\nworld 0, NCCL: rank 0 called NCCL ") &&
@@ -155,6 +163,10 @@ TEST_CASE("explain names the call of NCCL in which a rank died, and what every r
 TEST_CASE("explain names the first collective in which ranks differ, also of ranks that left in order") {
   const TemporaryDirectory directory;
   CHECK(run(directory / "run", {"nccl/differs", "--nccl-tap"}).end == code(1));
+  const nlohmann::json before = report_of(directory / "run").at("worlds");
+  CHECK(before.at(0).at("nccl").size() == 3);
+  CHECK(call({"merge", (directory / "run").string()}).end == code(1));
+  CHECK(report_of(directory / "run").at("worlds") == before);
   const Said said = call({"explain", (directory / "run").string()});
   CHECK(said.end == code(0));
   CHECK_THAT(said.out,
