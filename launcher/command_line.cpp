@@ -179,8 +179,9 @@ void declare_run(CLI::App& app, RunOptions& run, Texts& texts) {
   command.add_flag("--trace", run.plan.trace, "Write each case's recorded facts as a trace that Perfetto opens");
   command.add_flag("--nccl-tap", texts.nccl_tap, "Record every rank's calls of NCCL, for explain and shardproof-nccl-tap");
   command
-      .add_option("--nccl-faults", texts.nccl_faults,
-                  "Delay, drop, fail or swap such calls, as 'drop all_reduce#3 rank 1' (docs/nccl-tap.md); with it they are recorded")
+      .add_option(
+          "--nccl-faults", texts.nccl_faults,
+          "Delay, stall, drop, fail or swap such calls, as 'drop all_reduce#3 rank 1' (docs/nccl-tap.md); with it they are recorded")
       ->option_text("LIST");
   add_demands(command, run.demands, texts);
   command.add_option("--out", run.out, "Where to write: a new or empty directory (default: a new one under shardproof-out/)")

@@ -106,6 +106,7 @@ struct Call {
   std::uint64_t stream = 0;  ///< its address; 0 is the default stream
   std::int64_t entered_ns = 0, left_ns = 0;  ///< CLOCK_MONOTONIC; `left_ns` 0: it had not returned
   std::int64_t delay_ns = 0;  ///< by which a fault put it off
+  std::int64_t stall_ns = 0;  ///< by which a fault holds up its stream in front of it; enqueued, whether or not it has begun
   double factor = 0;  ///< of a reduction made by ncclRedOpCreatePreMulSum; not a number: it is in device memory, or unknown
   std::int32_t stream_index = -1;  ///< by first use of its address, from 0; -1 where there is none
   std::int32_t comm = -1;  ///< id of the communicator; -1: null, or none

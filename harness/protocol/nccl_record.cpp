@@ -22,7 +22,7 @@ namespace shardproof::nccl_tap {
 namespace {
 
 constexpr std::uint64_t record_magic = 0x7061742d70726873;  // "shrp-tap"
-constexpr std::uint32_t record_version = 1;
+constexpr std::uint32_t record_version = 2;
 constexpr std::uint64_t most_laps = 1000;  // that one slot can stay behind: as many threads would be about to write to it
 constexpr std::uint32_t most_slots = 1U << 20U;  // a header that claims more is damaged, and is not believed with memory
 

@@ -317,8 +317,7 @@ void nccl_faults(std::string_view input) {
     const nccl_tap::CallPlace place{
         .kind = fault.kind, .of_kind = number, .of_kind_on_comm = number, .comm = fault.comm.value_or(0), .rank = fault.rank};
     const auto decision = nccl_tap::decide(std::span(&fault, 1), place);
-    require(fault.action == nccl_tap::CallFault::Action::delay ? decision.delay == fault.delay : decision.fault == &fault,
-            "a fault applies to the call that it names");
+    require(decision.fault == &fault || decision.delay + decision.stall == fault.duration, "a fault applies to the call that it names");
   }
 }
 

@@ -19,7 +19,7 @@ TEST_CASE("a list of faults that cannot be read is a wrong command line, before 
   const Said said = call({"run", "--worker", "/nowhere", "--nccl-faults", "drop all_reduce#1; drip broadcast"});
   CHECK(said.end == code(2));
   CHECK(said.err ==
-        "shardproof: --nccl-faults: fault 2 of the list, `drip broadcast`: `drip` is no action; write delay, drop, fail or swap\n");
+        "shardproof: --nccl-faults: fault 2 of the list, `drip broadcast`: `drip` is no action; write delay, stall, drop, fail or swap\n");
 }
 
 TEST_CASE("what nothing can be preloaded into is refused with the reason") {

@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "harness/fabric/nccl_tap/nccl_library.hpp"
+#include "harness/fabric/nccl_tap/stream_stall.hpp"
 #include "harness/protocol/environment.hpp"
 
 namespace shardproof::nccl_tap {
@@ -170,6 +171,11 @@ Tap::Begun Tap::begin(const Asked& asked, const Making* making) noexcept {
       begun.is_recorded = true;
     }
     if (call.delay_ns != 0) std::this_thread::sleep_for(std::chrono::nanoseconds(call.delay_ns));
+    if (begun.stall.count() != 0 && asked.stream && stall_stream(*asked.stream, begun.stall)) {
+      call.stall_ns = begun.stall.count();
+      const std::scoped_lock lock(mutex_);
+      writer_->update(call);  // it may never return
+    }
   } catch (...) {
     begun.fate = Fate::untouched;  // there is no memory: the call matters more than its record
   }
@@ -187,9 +193,11 @@ void Tap::decide_fate(Begun& begun, const Asked& asked, const Communicator* comm
   if (!place.rank && communicator != nullptr && communicator->rank >= 0) place.rank = communicator->rank;
   const FaultDecision decision = decide(faults_, place);
   call.delay_ns = decision.delay.count();
+  begun.stall = decision.stall;
   if (decision.fault == nullptr) return;
   switch (decision.fault->action) {
-    case CallFault::Action::delay: break;
+    case CallFault::Action::delay:
+    case CallFault::Action::stall: break;
     case CallFault::Action::drop: begun.fate = Fate::dropped; break;
     case CallFault::Action::fail:
       begun.fate = Fate::failed;
