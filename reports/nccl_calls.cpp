@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <utility>
@@ -70,11 +71,12 @@ std::vector<std::string> nccl_sentences(std::span<const TapRecord> records, int 
       of_processes.push_back(fmt::format("process {} of rank {} {}", record.process.pid, *record.process.rank, text));
     } else {
       auto known = std::ranges::find(by_deeds, text, &std::pair<std::string, std::vector<int>>::first);
-      if (known == by_deeds.end()) known = by_deeds.insert(known, {std::move(text), {}});
+      if (known == by_deeds.end()) known = by_deeds.insert(known, std::pair(std::move(text), std::vector<int>()));
       known->second.push_back(*record.process.rank);
     }
   }
   std::vector<std::string> sentences;
+  sentences.reserve(by_deeds.size());
   for (const auto& [text, ranks] : by_deeds)
     sentences.push_back(fmt::format("{} {}{}", rank_list(ranks), ranks.size() > 1 ? "each " : "", text));
   std::ranges::move(of_processes, std::back_inserter(sentences));

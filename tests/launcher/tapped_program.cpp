@@ -12,9 +12,10 @@ namespace {
 /// A rank's communicator, and what an engine asks on it.
 class Engine {
  public:
-  explicit Engine(Rank& rank) {
+  /// `name`: as unique as an id of NCCL's.
+  Engine(Rank& rank, char name) {
     ncclUniqueId id = {};
-    id.internal[0] = 'w';
+    id.internal[0] = name;
     ncclCommInitRank(&comm_, rank.world().size(), id, rank.index());
   }
   ~Engine() { ncclCommDestroy(comm_); }
@@ -34,20 +35,20 @@ class Engine {
 }  // namespace
 
 RANKED_TEST_CASE("nccl/agrees", ranks(2)) {
-  Engine engine(rank);
+  Engine engine(rank, 'a');
   CHECK(engine.all_gather(4) == ncclSuccess);
   CHECK(engine.all_reduce(5) == ncclSuccess);
 }
 
 RANKED_TEST_CASE("nccl/differs", ranks(2)) {
-  Engine engine(rank);
+  Engine engine(rank, 'b');
   engine.all_gather(4);
   engine.all_reduce(rank.index() == 0 ? 6 : 5);
   CHECK(rank.index() == 0);
 }
 
 RANKED_TEST_CASE("nccl/dies", ranks(2)) {
-  Engine engine(rank);
+  Engine engine(rank, 'c');
   engine.all_gather(7);
   rank.world().barrier();
   if (rank.index() == 1) engine.reduce(8);

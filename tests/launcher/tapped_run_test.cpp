@@ -134,6 +134,9 @@ TEST_CASE("a world that goes on behind one that a rank has ended has records of 
     CHECK(calls_in(kept.nccl_record(0)).size() == 7);
     CHECK(calls_in(kept.nccl_record(1)).back() == "reduce #0 of 8 f32 (sum) to root 0 on comm 1, stream 0, had not returned");
   }
+  // Communicators of different cases are different ones, also where a case before the one that went wrong has called NCCL.
+  const std::string last = report_of(directory / "run").at("worlds").at(0).at("nccl").back();
+  CHECK_THAT(last, StartsWith("rank 0 has not come to collective 1 on comm 1 of 2 ranks: rank 1 made reduce #0 of 8 f32"));
 }
 
 TEST_CASE("explain names the call of NCCL in which a rank died, and what every rank asked last") {

@@ -22,6 +22,7 @@ TEST_CASE("ranks that asked the same of NCCL are told once, ranks without a reco
 
 TEST_CASE("of many calls the last three are told, and of earlier ones those that had not returned") {
   std::vector<nccl_tap::Call> calls;
+  calls.reserve(6);
   for (int place = 0; place < 6; ++place) calls.push_back(collective(CallKind::all_gather, 0, place));
   calls[1].left_ns = calls[4].left_ns = 0;
   nccl_tap::TapRecord record = record_of(0, calls, 1);

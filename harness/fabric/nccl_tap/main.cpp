@@ -1,6 +1,7 @@
 // shardproof-nccl-tap FILE…: prints records of NCCL calls, and where their ranks differ first.
 #include <cstdio>
 #include <exception>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -25,15 +26,15 @@ bool is_option(std::string_view argument) { return argument.starts_with('-'); }
 }  // namespace
 
 int main(int count, char** arguments) {
-  const std::vector<std::string_view> given(arguments + 1, arguments + count);
+  const std::vector<std::string> given(arguments + 1, arguments + count);
   if (given.size() == 1 && (given[0] == "--help" || given[0] == "-h")) {
     std::fputs(help, stdout);
     return 0;
   }
-  for (const std::string_view argument : given) {
+  for (const std::string& argument : given) {
     if (!is_option(argument)) continue;
     std::fprintf(stderr, "shardproof-nccl-tap: unknown option %s (`shardproof-nccl-tap --help` explains it; a file: ./%s)\n",
-                 argument.data(), argument.data());
+                 argument.c_str(), argument.c_str());
     return 2;
   }
   if (given.empty()) {
@@ -41,7 +42,7 @@ int main(int count, char** arguments) {
     return 2;
   }
   std::vector<TapRecord> records;
-  for (const std::string_view file : given) {
+  for (const std::string& file : given) {
     try {
       const TapRecord& record = records.emplace_back(read_tap(file));
       std::fputs(list(record).c_str(), stdout);
