@@ -1,5 +1,5 @@
-// The tap between engines and their NCCL (harness/fabric/nccl_tap, docs/nccl-tap.md) under the ranks of a run: where it is, whether a program can
-// be run under it, and what ranks are told for it. The launcher itself never loads it.
+// The tap between engines and their NCCL (harness/fabric/nccl_tap, docs/nccl-tap.md) under the ranks of a run: where it is, whether a
+// program can be run under it, and what ranks are told for it. The launcher itself never loads it.
 #pragma once
 
 #include <filesystem>
@@ -28,11 +28,12 @@ std::filesystem::path built_tap();
 /// Why this library cannot be preloaded into this program; empty: nothing speaks against it. Of a script, nothing is known.
 std::string why_not_preloadable(const std::filesystem::path& library, const std::filesystem::path& program);
 
-/// Puts into the tap which library it is. Throws CommandError (infrastructure) when it was not built, or cannot be preloaded into the worker.
+/// Puts into the tap which library it is. Throws CommandError (infrastructure) when it was not built, or cannot be preloaded into the
+/// worker.
 void find_tap(NcclTap& tap, const std::filesystem::path& worker);
 
-/// Tells the ranks of a world to make their calls of NCCL through the tap, each with a record of its own in `directory`, by what they are told
-/// beside `environment`: NAME=value of all of them.
+/// Tells the ranks of a world to make their calls of NCCL through the tap, each with a record of its own in `directory`, by what they are
+/// told beside `environment`: NAME=value of all of them.
 void put_under_tap(WorldPlan& plan, const NcclTap& tap, const WorldDirectory& directory, std::span<const std::string> environment);
 
 }  // namespace shardproof::launcher

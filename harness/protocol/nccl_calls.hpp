@@ -1,6 +1,6 @@
-// The words for what an engine asks of NCCL: kinds of calls, element types, reductions, results, and one call with all that the tap keeps of it
-// (harness/fabric/nccl_tap, a shared object that stands between any engine and its NCCL). They know nothing of NCCL's header and are built
-// everywhere; numbers of types, reductions and results are NCCL's own, so that ones of a later NCCL survive.
+// The words for what an engine asks of NCCL: kinds of calls, element types, reductions, results, and one call with all that the tap keeps
+// of it (harness/fabric/nccl_tap, a shared object that stands between any engine and its NCCL). They know nothing of NCCL's header and are
+// built everywhere; numbers of types, reductions and results are NCCL's own, so that ones of a later NCCL survive.
 #pragma once
 
 #include <cstdint>
@@ -99,8 +99,8 @@ std::string_view to_string(Fate fate);
 struct Call {
   std::uint64_t number = 0;  ///< among all calls of its process, from 0, in order of entering
   std::uint64_t of_kind = 0;  ///< among its process' calls of this kind, from 0: what a fault list counts
-  /// In the order in which calls reached NCCL, from 0: of a collective among those of its communicator, of a send or receive among those with
-  /// this peer there; -1: it did not reach NCCL, or moves no data.
+  /// In the order in which calls reached NCCL, from 0: of a collective among those of its communicator, of a send or receive among those
+  /// with this peer there; -1: it did not reach NCCL, or moves no data.
   std::int64_t place = -1;
   std::uint64_t count = 0;  ///< elements, as NCCL counts them; of memory bytes; of comm_init_* the size of the communicator
   std::uint64_t stream = 0;  ///< its address; 0 is the default stream

@@ -1,5 +1,5 @@
-// Runs under the tap: every rank's record is kept, faults reach the calls that they name, and `explain` says of a kept run what its ranks asked of
-// NCCL last, and where they differ.
+// Runs under the tap: every rank's record is kept, faults reach the calls that they name, and `explain` says of a kept run what its ranks
+// asked of NCCL last, and where they differ.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 

@@ -1,4 +1,5 @@
-// Stands in for the CUDA driver as far as the tap asks it: a stream runs a host function at once, and says so. One stream answers with an error.
+// Stands in for the CUDA driver as far as the tap asks it: a stream runs a host function at once, and says so. One stream answers with an
+// error.
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
