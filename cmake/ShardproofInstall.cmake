@@ -12,10 +12,10 @@ set_target_properties(shardproof_main PROPERTIES EXPORT_NAME main)
 install(DIRECTORY harness DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/shardproof" FILES_MATCHING PATTERN "*.hpp")
 install(TARGETS shardproof shardproof-worker shardproof-nccl-tap RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 if(TARGET shardproof_nccl_tap_library)
-  install(TARGETS shardproof_nccl_tap_library LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+  install(TARGETS shardproof_nccl_tap_library LIBRARY DESTINATION lib)  # where the launcher looks for it, seen from itself
 endif()
 if(SHARDPROOF_CUDA)
-  install(TARGETS shardproof_cuda LIBRARY DESTINATION lib/shardproof)  # where the launcher looks for it, seen from itself
+  install(TARGETS shardproof_cuda LIBRARY DESTINATION lib/shardproof)  # likewise
 endif()
 
 install(EXPORT shardproof NAMESPACE shardproof:: FILE shardproof-targets.cmake DESTINATION "${package_dir}")

@@ -55,7 +55,8 @@ constexpr char stable_footer[] = "Exit codes: 0 printed; 2 usage, a report that 
 /// Options as they were written. Their meaning is found after all of them have been read, by rules and in words of our own.
 struct Texts {
   std::string order = "listed", shard = "1/1", color = "auto", repeat = "1", jobs = "1", retries = "0", max_hangs = "5";
-  std::optional<std::string> device, fabric, backend, scheduler, gpus, seed, max_skips, max_waivers, timeout, debug;
+  std::optional<std::string> device, fabric, backend, scheduler, gpus, seed, max_skips, max_waivers, timeout, debug, nccl_faults;
+  bool nccl_tap = false;
   std::vector<std::string> output;
   std::vector<std::string> ranks, require;
 };
@@ -180,6 +181,12 @@ void declare_run(CLI::App& app, RunOptions& run, Texts& texts) {
       ->option_text("N[,N...]");
   add_fault(command, run.plan.fault);
   command.add_flag("--trace", run.plan.trace, "Write each case's recorded facts as a trace that Perfetto opens");
+  command.add_flag("--nccl-tap", texts.nccl_tap, "Record every rank's calls of NCCL, for explain and shardproof-nccl-tap");
+  command
+      .add_option(
+          "--nccl-faults", texts.nccl_faults,
+          "Delay, stall, drop, fail or swap such calls, as 'drop all_reduce#3 rank 1' (docs/nccl-tap.md); with it they are recorded")
+      ->option_text("LIST");
   add_demands(command, run.demands, texts);
   command.add_option("--out", run.out, "Where to write: a new or empty directory (default: a new one under shardproof-out/)")
       ->option_text("DIRECTORY");
@@ -241,8 +248,10 @@ void declare_doctor(CLI::App& app, DoctorOptions& doctor, Texts& texts) {
 }
 
 void declare_explain(CLI::App& app, ExplainOptions& explain) {
-  CLI::App& command =
-      add_command(app, "explain", "Say why worlds of a run ended early: who died or stood still, where, and who waited", explain_footer);
+  CLI::App& command = add_command(
+      app, "explain",
+      "Say why worlds of a run ended early: who died or stood still, where, who waited; and what ranks asked of NCCL, with --nccl-tap",
+      explain_footer);
   command.add_option("directory", explain.directory, "The run directory, or one of its worlds")->option_text(" ");
 }
 
@@ -381,6 +390,8 @@ Options convert(const CLI::App& command, Everything all) {
     all.run.attention.output_of = ranks("--output", texts.output);
     if (all.run.persistence.retries > 0 && all.run.plan.repeat > 1)
       throw CommandError(usage, "--retries with --repeat: a repetition that fails is no failed attempt; use one of the two");
+    if (texts.nccl_faults) all.run.plan.tap = NcclTap{.library = {}, .faults = nccl_faults(*texts.nccl_faults)};
+    else if (texts.nccl_tap) all.run.plan.tap.emplace();
     convert_demands(texts, all.run.demands);
     all.run.terminal.color = color;
     return std::move(all.run);

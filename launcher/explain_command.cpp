@@ -29,11 +29,26 @@ std::vector<WorldDirectory> worlds_of(const std::filesystem::path& asked) {
   return worlds;
 }
 
+/// What is told of worlds, and whether all of what was kept could be read.
+struct Told {
+  std::string text;
+  bool somebody_ended = false;  ///< a world before its time
+  bool is_known = true;
+};
+
+/// What its ranks asked of NCCL, where they ran under the tap.
+void tell_nccl(Told& told, const WorldDirectory& world, int world_size) {
+  const std::optional<NcclRecords> kept = read_nccl_records(world);
+  if (!kept) return;
+  for (const std::string& sentence : tell(*kept, world_size))
+    told.text += fmt::format("world {}, NCCL: {}\n", world.root.filename().string(), reports::printable(sentence));
+  told.is_known = told.is_known && kept->defects.empty();
+}
+
 }  // namespace
 
 int explain_command(const ExplainOptions& options) {
-  std::string text;
-  bool is_known = true;
+  Told told;
   try {
     for (const WorldDirectory& world : worlds_of(options.directory)) {
       if (!std::filesystem::exists(world.plan())) continue;  // planned, and never begun
@@ -45,19 +60,22 @@ int explain_command(const ExplainOptions& options) {
       if (explanation.empty()) explanation = reports::read_rank_stream(world.rank_stream(0)).cut_short;
       const auto was_seen = [](const Ending& ending) { return ending.how != Ending::How::foreign; };
       if (std::ranges::none_of(remains.endings, was_seen)) {
-        is_known = false;
-        text += fmt::format("world {}: nobody saw how its ranks ended; `shardproof merge` tells what they left\n",
-                            world.root.filename().string());
+        told.is_known = false;
+        told.somebody_ended = true;  // for all that anybody knows
+        told.text += fmt::format("world {}: nobody saw how its ranks ended; `shardproof merge` tells what they left\n",
+                                 world.root.filename().string());
       }
-      if (!explanation.empty()) text += fmt::format("world {}: {}\n", world.root.filename().string(), reports::printable(explanation));
+      told.somebody_ended = told.somebody_ended || !explanation.empty();
+      if (!explanation.empty()) told.text += fmt::format("world {}: {}\n", world.root.filename().string(), reports::printable(explanation));
+      tell_nccl(told, world, plan.size);
     }
   } catch (const CommandError&) {
     throw;
   } catch (const std::exception& error) {
     throw CommandError(evidence_unusable, error.what());
   }
-  say(text.empty() ? "no rank ended its world\n" : text);
-  return is_known ? all_passed : evidence_unusable;
+  say((told.somebody_ended ? "" : "no rank ended its world\n") + told.text);
+  return told.is_known ? all_passed : evidence_unusable;
 }
 
 }  // namespace shardproof::launcher

@@ -183,6 +183,7 @@ Plan plan(const Listing& listing, const PlanOptions& options) {
   Plan result;
   result.selected = cases.size();
   result.supply = options.supply;
+  result.tap = options.tap;
   result.jobs = options.jobs;
   result.partial = cases.size() < listing.cases.size();
   std::map<int, std::vector<std::string>> by_size;

@@ -14,6 +14,7 @@
 #include "harness/protocol/random.hpp"
 #include "harness/protocol/world_plan.hpp"
 #include "launcher/gpus.hpp"
+#include "launcher/nccl_tap.hpp"
 
 namespace shardproof::launcher {
 
@@ -49,12 +50,14 @@ struct PlanOptions {
   int cores = 0;           ///< times are stretched by the ranks that share one; 0: every rank has its own
   int jobs = 1;            ///< worlds that may run side by side
   bool trace = false;
+  std::optional<NcclTap> tap;  ///< under which ranks call NCCL; none: they call it themselves
 };
 
 struct Plan {
   std::vector<WorldPlan> worlds;  ///< by size, ascending; numbered as planned; their nonce and directories are still empty
   std::size_t selected = 0;       ///< cases, each counted once
   std::optional<GpuSupply> supply;  ///< as in the options
+  std::optional<NcclTap> tap;       ///< as in the options
   int jobs = 1;                     ///< as in the options
   bool partial = false;           ///< the worker has cases that are not selected
 };

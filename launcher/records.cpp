@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -15,6 +16,7 @@
 #include "harness/protocol/json_parse.hpp"
 #include "harness/protocol/json_text.hpp"
 #include "launcher/output.hpp"
+#include "reports/nccl_calls.hpp"
 
 namespace shardproof::launcher {
 namespace {
@@ -112,6 +114,30 @@ Remains read_remains(const WorldDirectory& directory, int world_size) {
   return remains;
 }
 
+std::optional<NcclRecords> read_nccl_records(const WorldDirectory& directory) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(directory.nccl(), ignored)) return std::nullopt;
+  NcclRecords found;
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(directory.nccl(), ignored)) files.push_back(entry.path());
+  std::ranges::sort(files);
+  for (const std::filesystem::path& file : files) {
+    try {
+      found.records.push_back(nccl_tap::read_tap(file));
+    } catch (const nccl_tap::RecordError& error) {
+      found.defects.emplace_back(error.what());
+    }
+  }
+  std::ranges::stable_sort(found.records, {}, [](const nccl_tap::TapRecord& record) { return record.process.rank; });
+  return found;
+}
+
+std::vector<std::string> tell(const NcclRecords& kept, int world_size) {
+  std::vector<std::string> sentences = kept.defects;
+  std::ranges::move(reports::nccl_sentences(kept.records, world_size), std::back_inserter(sentences));
+  return sentences;
+}
+
 void write_remains(const WorldDirectory& directory, const Remains& remains) {
   write_file(directory.endings(), dump_line(remains.endings) + "\n");
   if (remains.flight) write_file(directory.flight(), dump_line(*remains.flight) + "\n");
@@ -122,6 +148,7 @@ void add_world(reports::Merger& merger, const WorldPlan& plan, const CaseIndex& 
   merger.open_world(plan, index.find(plan.cases), remains.endings, whole_number(directory.root.filename().string()));
   if (remains.flight) merger.explain(*remains.flight);
   if (!remains.flight_defect.empty()) merger.add_defect(remains.flight_defect);
+  if (const auto kept = read_nccl_records(directory)) merger.tell_nccl(tell(*kept, plan.size));
   for (int rank = 0; rank < plan.size; ++rank) {
     merger.add(reports::read_rank_stream(directory.rank_stream(rank)));
   }

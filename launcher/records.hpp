@@ -9,6 +9,7 @@
 
 #include "harness/protocol/case_info.hpp"
 #include "harness/protocol/flight_record.hpp"
+#include "harness/protocol/nccl_record.hpp"
 #include "harness/protocol/run_directory.hpp"
 #include "harness/protocol/world_plan.hpp"
 #include "reports/merger.hpp"
@@ -45,6 +46,18 @@ struct Remains {
   std::optional<FlightSnapshot> flight;  ///< what ranks were in the middle of when the world ended early
   std::string flight_defect;             ///< why that cannot be read, where it is there; a sentence
 };
+
+/// What ranks left that ran under the tap.
+struct NcclRecords {
+  std::vector<nccl_tap::TapRecord> records;  ///< by rank
+  std::vector<std::string> defects;          ///< why one cannot be read; a sentence each
+};
+
+/// Of its records: what ranks asked of NCCL and where they differ (reports/nccl_calls.hpp), and what cannot be read, a sentence each.
+std::vector<std::string> tell(const NcclRecords& kept, int world_size);
+
+/// None of a world whose ranks ran under no tap.
+std::optional<NcclRecords> read_nccl_records(const WorldDirectory& directory);
 
 /// Ranks whose ending nobody wrote down are `foreign`. Throws std::runtime_error naming the world.
 Remains read_remains(const WorldDirectory& directory, int world_size);

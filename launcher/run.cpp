@@ -54,6 +54,7 @@ class Run {
                 .notice = [&terminal](const std::string& line) { terminal.note(line); }},
         jobs_(static_cast<std::size_t>(plan.jobs)),
         supply_(std::move(plan.supply)),
+        tap_(std::move(plan.tap)),
         tracker_(total_cases(plan.worlds)),
         pending_(std::make_move_iterator(plan.worlds.begin()), std::make_move_iterator(plan.worlds.end())) {}
 
@@ -134,6 +135,10 @@ class Run {
     pending_.pop_front();
     if (supply_) one.plan.environment = gpu_environment(one.gpus, supply_->listing.nccl, std::to_string(number), launch_.environment);
     try {
+      if (tap_) {
+        put_under_tap(one.plan, *tap_, one.directory, launch_.environment);
+        make_directory(one.directory.nccl());
+      }
       const auto more = [](int ranks, const Active& other) { return ranks + other.plan.size; };
       allow_descriptors(std::accumulate(active_.begin(), active_.end(), 0, more), active_.size());
       one.world = start_world(one.plan, one.directory, launch_, terminal_.view(tracker_, one.plan));
@@ -330,6 +335,7 @@ class Run {
   const WorldLaunch launch_;
   const std::size_t jobs_;  ///< worlds that may run side by side
   const std::optional<GpuSupply> supply_;
+  const std::optional<NcclTap> tap_;
   std::optional<GpuPool> pool_ = supply_ ? std::optional<GpuPool>(*supply_) : std::nullopt;
   Poller poller_;
   ProgressTracker tracker_;

@@ -114,6 +114,8 @@ std::string heading(const Plan& plan, const PlanOptions& options, const std::str
   if (!subject.empty()) text += fmt::format(", subject {}", subject);
   if (!options.fault.empty()) text += fmt::format(" with fault {}", options.fault);
   if (!profile.empty()) text += fmt::format(", profile {}", profile);
+  if (plan.tap) text += ", NCCL tapped";
+  if (plan.tap && !plan.tap->faults.empty()) text += fmt::format(" with faults {}", plan.tap->faults);
   if (plan.supply) text += fmt::format(", on {}", models_text(plan.supply->listing.gpus));
   return text;
 }
@@ -136,6 +138,7 @@ int run_command(RunOptions options, std::vector<std::string> argv) {
   options.plan.cores = usable_cores();
   // Nobody is late while somebody looks at it.
   if (options.attention.debug >= 0) options.plan.timeout = std::chrono::hours(24);
+  if (options.plan.tap) find_tap(*options.plan.tap, worker.program);
   find_gpus(worker, options.plan, signals);
   Plan selected = bounded_plan(worker.listing, options.plan);
   require_rank(selected, options.attention.debug);

@@ -147,6 +147,11 @@ void Merger::explain(const FlightSnapshot& flight) {
   world.explanation = reports::explain(plan_, world.endings, &flight);
 }
 
+void Merger::tell_nccl(std::vector<std::string> sentences) {
+  if (!is_open_) throw std::logic_error("Merger::tell_nccl: no world is open");
+  report_.worlds.back().nccl = std::move(sentences);
+}
+
 void Merger::add_defect(std::string defect) {
   if (!is_open_) throw std::logic_error("Merger::add_defect: no world is open");
   report_.worlds.back().defects.push_back(std::move(defect));
@@ -443,7 +448,9 @@ std::span<const CaseResult> Merger::close_world() {
     }
   }
   is_open_ = false;
-  return std::span(report_.cases).subspan(first_case_);
+  const auto own = std::span(report_.cases).subspan(first_case_);
+  if (std::ranges::none_of(own, is_bad, &CaseResult::verdict)) report_.worlds.back().nccl.clear();
+  return own;
 }
 
 void Merger::put_in_order() {

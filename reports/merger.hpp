@@ -46,6 +46,9 @@ class Merger {
   /// Why the open world ended early, by its flight record.
   void explain(const FlightSnapshot& flight);
 
+  /// What the open world's ranks asked of NCCL, in sentences, which are kept if a case of it goes wrong.
+  void tell_nccl(std::vector<std::string> sentences);
+
   /// Of the open world's evidence: a sentence.
   void add_defect(std::string defect);
 

@@ -100,6 +100,8 @@ struct WorldResult {
   std::vector<Ending> endings;
   std::vector<std::string> defects;  ///< missing or corrupt evidence, per sentence
   std::string explanation;  ///< volatile; one sentence: why it ended early (see explanation.hpp)
+  /// Volatile; where a case went wrong among ranks under the tap: what they asked of NCCL last, and where they differ (see nccl_calls.hpp).
+  std::vector<std::string> nccl;
   int number = 0;  ///< its folder is worlds/NUMBER of the run
 };
 

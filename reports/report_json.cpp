@@ -17,7 +17,7 @@ using nlohmann::ordered_json;
 
 namespace {
 
-constexpr std::array<std::string_view, 12> volatile_places{
+constexpr std::array<std::string_view, 13> volatile_places{
     "run/id",
     "run/started",
     "run/argv",
@@ -28,6 +28,7 @@ constexpr std::array<std::string_view, 12> volatile_places{
     "worlds/*/environment",  // which GPU is free first
     "worlds/*/endings",  // of ranks that leave because another died, some are stopped first
     "worlds/*/explanation",  // says how long ranks have waited
+    "worlds/*/nccl",  // what ranks that were ended had come to
     "cases/*/duration_ns",
     "cases/*/failures/*/monotonic_ns"};
 
@@ -169,6 +170,7 @@ ordered_json json_of(const WorldResult& world) {
   json["endings"] = world.endings;
   json["defects"] = world.defects;
   if (!world.explanation.empty()) json["explanation"] = world.explanation;
+  if (!world.nccl.empty()) json["nccl"] = world.nccl;
   return json;
 }
 
@@ -188,6 +190,7 @@ WorldResult read_world(const ordered_json& json, int place) {
   world.endings = fields.list<Ending>("endings");
   world.defects = fields.texts("defects");
   if (fields.has("explanation")) world.explanation = fields.text("explanation");
+  if (fields.has("nccl")) world.nccl = fields.texts("nccl");
   return world;
 }
 

@@ -145,12 +145,15 @@ std::string play_again(const std::vector<std::string>& argv) {
 /// What a world of GPUs is made of.
 constexpr std::array<std::string_view, 3> device_options{"--device", "--backend", "--gpus"};
 constexpr std::string_view share_flag = "--share-gpus";
+constexpr std::string_view tap_flag = "--nccl-tap";
 
-/// Those of `options` that were given, and what was said of the device, as they were given.
-std::string with_options(std::string command, const std::vector<std::string>& argv, std::vector<std::string_view> options) {
+/// Those of `options` and `flags` that were given, and what was said of the device, as they were given.
+std::string with_options(std::string command, const std::vector<std::string>& argv, std::vector<std::string_view> options,
+                         std::vector<std::string_view> flags = {}) {
+  flags.push_back(share_flag);
   options.insert(options.end(), device_options.begin(), device_options.end());
   for (std::size_t i = 0; i < argv.size(); ++i) {
-    if (argv[i] == share_flag) command += fmt::format(" {}", share_flag);
+    if (std::ranges::find(flags, argv[i]) != flags.end()) command += fmt::format(" {}", argv[i]);
     for (const auto option : options) {
       if (argv[i] == option && i + 1 < argv.size()) command += fmt::format(" {} {}", option, shell_word(argv[i + 1]));
       if (argv[i].size() > option.size() && argv[i].starts_with(option) && argv[i][option.size()] == '=')
@@ -166,7 +169,7 @@ std::string again(const CaseResult& result, const Report& report) {
   const auto& argv = report.head.argv;
   if (argv.size() > 1 && argv[1] == "play") return play_again(argv);
   return with_options(fmt::format("{} run {} --seed {}", program(argv), shell_word(result.info.id), report.head.seed), argv,
-                      {"--worker", "--subject", "--fabric", "--scheduler", "--fault", "--timeout"});
+                      {"--worker", "--subject", "--fabric", "--scheduler", "--fault", "--timeout", "--nccl-faults"}, {tap_flag});
 }
 
 /// How what the case played is played alone.
@@ -334,6 +337,22 @@ std::string interruptions_text(const Report& report, const Paint& paint) {
   return text;
 }
 
+/// What ranks under the tap asked of NCCL, where something went wrong.
+std::string nccl_text(const Report& report, const TextStyle& style, const Paint& paint) {
+  constexpr std::size_t shown = 10;
+  std::string text;
+  for (const WorldResult& world : report.worlds) {
+    const auto few = style.verbose ? world.nccl.size() : std::min(world.nccl.size(), shown);
+    // The first difference is the last sentence, and the one that is looked for.
+    const std::size_t from = world.nccl.size() - few;
+    if (from > 0)
+      text += fmt::format("{} world {}: {} more (`shardproof explain` has them)\n", paint(Hue::yellow, "NCCL"), world.number, from);
+    for (std::size_t k = from; k < world.nccl.size(); ++k)
+      text += fmt::format("{} world {}: {}\n", paint(Hue::yellow, "NCCL"), world.number, printable(world.nccl[k]));
+  }
+  return text;
+}
+
 /// After a crash most of a plan may not have run: those are one line, not a page each.
 std::string not_run_text(const Report& report, const TextStyle& style, const Paint& paint) {
   constexpr std::size_t shown = 3;
@@ -430,8 +449,8 @@ std::string summary(const Report& report, const TextStyle& style) {
     if (is_bad(result.verdict) && result.verdict != Verdict::not_run)
       text += fmt::format("{}{}", text.empty() ? "" : "\n", failure_text(result, report, style));
   }
-  std::string rest = defects_text(report, style, paint) + interruptions_text(report, paint) + not_run_text(report, style, paint) +
-                     findings_text(report, paint);
+  std::string rest = defects_text(report, style, paint) + interruptions_text(report, paint) + nccl_text(report, style, paint) +
+                     not_run_text(report, style, paint) + findings_text(report, paint);
   if (!style.quiet) {
     rest += skips_text(report, paint);
     for (const auto& id : report.flaky()) rest += fmt::format("{} {}\n", paint(Hue::yellow, "FLAKY"), printable(id));

@@ -12,6 +12,8 @@ inline constexpr char rank[] = "SHARDPROOF_RANK";      ///< a number; `all` wher
 inline constexpr char plan[] = "SHARDPROOF_PLAN";      ///< path of the WorldPlan file
 inline constexpr char parent[] = "SHARDPROOF_PARENT";  ///< pid of the launcher: a rank ends with it
 inline constexpr char debug[] = "SHARDPROOF_DEBUG";    ///< set for a rank that is to wait for a debugger
+inline constexpr char nccl_tap[] = "SHARDPROOF_NCCL_TAP";        ///< where a process records its calls of NCCL
+inline constexpr char nccl_faults[] = "SHARDPROOF_NCCL_FAULTS";  ///< what becomes of some of them (nccl_faults.hpp)
 }  // namespace environment
 
 struct Identity {

@@ -30,6 +30,9 @@ struct WorldDirectory {
   std::filesystem::path flight() const { return evidence() / "flight.json"; }
   /// The order in which ranks took turns, where they did: a line for each case, `id: 0 1 1 0`.
   std::filesystem::path turns() const { return root / "turns"; }
+  /// What ranks asked of NCCL, where they ran under the tap (nccl_record.hpp); what a rank's own children asked stands beside its record.
+  std::filesystem::path nccl() const { return root / "nccl"; }
+  std::filesystem::path nccl_record(int rank) const { return nccl() / ("rank-" + std::to_string(rank) + ".tap"); }
   std::filesystem::path play_result(int rank) const { return root / "play" / ("rank-" + std::to_string(rank) + ".json"); }
   std::filesystem::path rank_stream(int rank) const { return ranks() / ("rank-" + std::to_string(rank) + ".jsonl"); }
   std::filesystem::path standard_output(int rank) const { return logs() / ("rank-" + std::to_string(rank) + ".out"); }

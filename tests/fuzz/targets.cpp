@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -15,11 +17,16 @@
 #include "harness/protocol/flight_record.hpp"
 #include "harness/protocol/gpu_listing.hpp"
 #include "harness/protocol/json_parse.hpp"
+#include "harness/protocol/nccl_faults.hpp"
+#include "harness/protocol/nccl_record.hpp"
+#include "harness/rendezvous/rendezvous_directory.hpp"
 #include "harness/rendezvous/value_file.hpp"
 #include "harness/scenario/scenario_json.hpp"
+#include "harness/trace/nccl_listing.hpp"
 #include "launcher/gpus.hpp"
 #include "reports/diff.hpp"
 #include "reports/explanation.hpp"
+#include "reports/nccl_calls.hpp"
 #include "reports/report.hpp"
 #include "reports/summary.hpp"
 #include "reports/waiver.hpp"
@@ -219,6 +226,99 @@ void gpu_listing(std::string_view input) {
   require(launcher::choose_gpus(listing.gpus, {}) == listing.gpus, "who chooses nothing has all");
   if (!listing.gpus.empty()) require(launcher::choose_gpus(listing.gpus, {.count = 1}).size() == 1, "one can be chosen");
   launcher::gpu_facts(listing);
+}
+
+void nccl_record(std::string_view input) {
+  nccl_tap::TapRecord record;
+  try {
+    record = nccl_tap::read_tap(std::as_bytes(std::span(input)), "input");
+  } catch (const nccl_tap::RecordError&) {
+    return;
+  }
+  const auto was_begun = [&](const nccl_tap::Call& call) { return call.number < record.begun; };
+  require(std::ranges::all_of(record.calls, was_begun), "every call was begun");
+  require(std::ranges::is_sorted(record.calls, std::ranges::less_equal(), &nccl_tap::Call::number),
+          "calls have numbers of their own, in order");
+  require(!nccl_tap::list(record).empty(), "a record has a text");
+  require(!reports::nccl_sentences(std::vector{record, record}, 2).empty(), "a record can be told, and compared with itself");
+}
+
+namespace {
+
+/// A record of a rank, on two communicators, that went through a file.
+class Tapped {
+ public:
+  explicit Tapped(int rank)
+      : writer_(place_.path() / "calls.tap", {.pid = 1, .rank = rank, .started_ns = 1, .faults = {}}, {.calls = 4, .communicators = 2}) {
+    for (const int id : {0, 1}) {
+      nccl_tap::Communicator communicator;
+      communicator.id = id;
+      communicator.size = 2;
+      communicator.rank = rank;
+      communicator.key = id == 0 ? 7 : 0;
+      writer_.write(communicator);
+    }
+  }
+  void add(nccl_tap::Call call) {
+    writer_.enter(call);
+    written_.push_back(call);
+  }
+
+  /// None: what was written is nothing that a tap writes, and was refused.
+  std::optional<nccl_tap::TapRecord> read() const {
+    try {
+      nccl_tap::TapRecord record = nccl_tap::read_tap(writer_.file());
+      require(record.begun == written_.size(), "every call is counted");
+      require(record.calls.size() == std::min<std::size_t>(written_.size(), 4), "the last ones are there");
+      require(std::ranges::equal(record.calls, std::span(written_).last(record.calls.size()), is_same), "a call reads as it was written");
+      return record;
+    } catch (const nccl_tap::RecordError&) {
+      return std::nullopt;
+    }
+  }
+
+ private:
+  static bool is_same(const nccl_tap::Call& a, const nccl_tap::Call& b) {
+    return a.number == b.number && a.place == b.place && describe(a) + describe_outcome(a) == describe(b) + describe_outcome(b);
+  }
+
+  const RendezvousDirectory place_ = RendezvousDirectory::make(1);
+  nccl_tap::TapWriter writer_;
+  std::vector<nccl_tap::Call> written_;
+};
+
+}  // namespace
+
+void nccl_calls(std::string_view input) {
+  Tapped first(0), second(1);
+  constexpr std::size_t most = 12;
+  for (std::size_t i = 0; i < most && input.size() >= sizeof(nccl_tap::Call); ++i, input.remove_prefix(sizeof(nccl_tap::Call))) {
+    nccl_tap::Call call;
+    std::memcpy(static_cast<void*>(&call), input.data(), sizeof call);
+    (i % 2 == 0 ? first : second).add(call);
+  }
+  std::vector<nccl_tap::TapRecord> records;
+  for (const Tapped* rank : {&first, &second}) {
+    if (auto record = rank->read()) records.push_back(std::move(*record));
+  }
+  for (const nccl_tap::TapRecord& record : records) require(!nccl_tap::list(record).empty(), "a record has a text");
+  require(!reports::nccl_sentences(records, 2).empty(), "records can be told and compared");
+}
+
+void nccl_faults(std::string_view input) {
+  std::vector<nccl_tap::CallFault> faults;
+  try {
+    faults = nccl_tap::parse_faults(input);
+  } catch (const std::invalid_argument&) {
+    return;
+  }
+  for (const nccl_tap::CallFault& fault : faults) {
+    const auto number = fault.number.value_or(0);
+    const nccl_tap::CallPlace place{
+        .kind = fault.kind, .of_kind = number, .of_kind_on_comm = number, .comm = fault.comm.value_or(0), .rank = fault.rank};
+    const auto decision = nccl_tap::decide(std::span(&fault, 1), place);
+    require(decision.fault == &fault || decision.delay + decision.stall == fault.duration, "a fault applies to the call that it names");
+  }
 }
 
 }  // namespace shardproof::fuzz

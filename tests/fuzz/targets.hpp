@@ -32,12 +32,21 @@ void store_file(std::string_view input);
 /// Throws std::invalid_argument only; a list of GPUs that is read is written so that it reads the same, and can be chosen from.
 void gpu_listing(std::string_view input);
 
+/// Throws RecordError only; of a record of NCCL calls that is read, every call was begun, and it can be told.
+void nccl_record(std::string_view input);
+
+/// Calls of two ranks by turns, as their bytes, go through records: what is read of them is as it was written, and they can be compared.
+void nccl_calls(std::string_view input);
+
+/// Throws std::invalid_argument only; of faults that are read, each applies to a call that it names.
+void nccl_faults(std::string_view input);
+
 struct Target {
   std::string_view name;
   void (*run)(std::string_view input);
 };
 
-inline constexpr std::array<Target, 10> targets{{{"parse_line", parse_line},
+inline constexpr std::array<Target, 13> targets{{{"parse_line", parse_line},
                                                  {"rank_stream", rank_stream},
                                                  {"report", report},
                                                  {"diff", diff},
@@ -46,6 +55,9 @@ inline constexpr std::array<Target, 10> targets{{{"parse_line", parse_line},
                                                  {"waivers", waivers},
                                                  {"flight", flight},
                                                  {"store_file", store_file},
-                                                 {"gpu_listing", gpu_listing}}};
+                                                 {"gpu_listing", gpu_listing},
+                                                 {"nccl_record", nccl_record},
+                                                 {"nccl_calls", nccl_calls},
+                                                 {"nccl_faults", nccl_faults}}};
 
 }  // namespace shardproof::fuzz

@@ -689,12 +689,26 @@ TEST_CASE("nothing at all is no pass") {
 TEST_CASE("a merger refuses to be used out of order") {
   Merger merger({});
   CHECK_THROWS_AS(merger.add({}), std::logic_error);
+  CHECK_THROWS_AS(merger.tell_nccl({}), std::logic_error);
   WorldOnPaper world(1, {"a/x"});
   merger.open_world(world.plan, world.cases, world.endings);
   merger.add(parse(world.of(0).text()));
   CHECK_THROWS_AS(merger.add({}), std::logic_error);
   CHECK(merger.finish().cases.at(0).verdict == Verdict::passed);
   CHECK(merger.finish().cases.empty());
+}
+
+TEST_CASE("what ranks asked of NCCL is kept of worlds in which a case went wrong, and of no others") {
+  Merger merger({});
+  WorldOnPaper world(1, {"a/x"});
+  for (const bool has_stream : {true, false}) {
+    merger.open_world(world.plan, world.cases, world.endings);
+    merger.tell_nccl({"rank 0 called NCCL"});
+    if (has_stream) merger.add(parse(world.of(0).text()));
+  }
+  const Report report = merger.finish();
+  CHECK(report.worlds.at(0).nccl.empty());
+  CHECK(report.worlds.at(1).nccl == std::vector<std::string>{"rank 0 called NCCL"});
 }
 
 TEST_CASE("worlds stand as planned, in whatever order they ended") {

@@ -146,6 +146,8 @@ TEST_CASE("GPUs, what ranks were told of them, and what is unfit for timing surv
   CHECK(back.worlds[1].environment == report.worlds[1].environment);
   CHECK(back.worlds[1].unfit_for_timing == "2 ranks share 1 GPU");
   CHECK_FALSE(json["worlds"][0].contains("unfit_for_timing"));
+  CHECK(back.worlds[1].nccl == std::vector<std::string>{"rank 1 called NCCL once"});
+  CHECK_FALSE(json["worlds"][0].contains("nccl"));
   CHECK_FALSE(json["worlds"][0].contains("environment"));
   CHECK_FALSE(to_json(Report{})["machine"].contains("gpus"));
   auto spoiled = json;
@@ -314,6 +316,7 @@ TEST_CASE("whatever is volatile may change and the stable part does not") {
     world.endings.clear();
     world.environment = {{{"CUDA_VISIBLE_DEVICES", "GPU-77"}}};
     world.number += 5;
+    world.nccl = {"rank 0 called NCCL"};
   }
   for (auto& result : other.cases) {
     result.duration_ns += 17;

@@ -158,6 +158,7 @@ TEST_CASE("the summary ends with skips, worlds and counts") {
         "WAIVED FAIL mine/waived[W=2]      rank 1, 12 ms\n"
         "  waived by ada until 2030-02-01: the new scheduler is late (https://tracker.example/7)\n"
         "\n"
+        "NCCL world 1: rank 1 called NCCL once\n"
         "NOT RUN 1 case: mine/late[W=2]\n"
         "FINDING required clause OVL-1: its one case did not pass\n"
         "FINDING required clause OVL-9: no case of this run checks it\n"

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "harness/fabric/nccl_tap/record.hpp"
+#include "harness/protocol/nccl_record.hpp"
 
 namespace shardproof::nccl_tap {
 

@@ -1,27 +1,57 @@
-// shardproof-nccl-tap FILE…: prints records of NCCL calls, and where their ranks differ first. Ends with 1 where they differ, with 2 where nothing
-// can be said.
+// shardproof-nccl-tap FILE…: prints records of NCCL calls, and where their ranks differ first.
 #include <cstdio>
 #include <exception>
+#include <string>
+#include <string_view>
 #include <vector>
 
-#include "harness/fabric/nccl_tap/listing.hpp"
-#include "harness/fabric/nccl_tap/matching.hpp"
+#include "harness/trace/nccl_listing.hpp"
+#include "harness/trace/nccl_matching.hpp"
+
+namespace {
+
+using namespace shardproof::nccl_tap;
+
+constexpr char help[] =
+    "Prints records of NCCL calls, and the first call in which their ranks differ.\n"
+    "usage: shardproof-nccl-tap FILE...\n"
+    "\n"
+    "FILE: a record that the tap has left, by SHARDPROOF_NCCL_TAP (calls/nccl-PID.tap) or by `shardproof run --nccl-tap`\n"
+    "(RUN/worlds/K/nccl/rank-N.tap). The files should be of the processes of one job, each once. A process may still be writing its own.\n"
+    "\n"
+    "Exit codes: 0 the ranks agree; 1 they differ; 2 usage, or a file that cannot be read: what can be is shown all the same.\n";
+
+bool is_option(std::string_view argument) { return argument.starts_with('-'); }
+
+}  // namespace
 
 int main(int count, char** arguments) {
-  using namespace shardproof::nccl_tap;
-  if (count < 2) {
-    std::fputs("usage: shardproof-nccl-tap FILE…, the records that SHARDPROOF_NCCL_TAP named\n", stderr);
+  const std::vector<std::string> given(arguments + 1, arguments + count);
+  if (given.size() == 1 && (given[0] == "--help" || given[0] == "-h")) {
+    std::fputs(help, stdout);
+    return 0;
+  }
+  for (const std::string& argument : given) {
+    if (!is_option(argument)) continue;
+    std::fprintf(stderr, "shardproof-nccl-tap: unknown option %s (`shardproof-nccl-tap --help` explains it; a file: ./%s)\n",
+                 argument.c_str(), argument.c_str());
     return 2;
   }
-  try {
-    std::vector<TapRecord> records;
-    for (int index = 1; index < count; ++index) records.push_back(read_tap(arguments[index]));
-    for (const TapRecord& record : records) std::fputs(list(record).c_str(), stdout);
-    const auto difference = first_difference(records);
-    if (difference) std::printf("%s\n", difference->sentence.c_str());
-    return difference ? 1 : 0;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "shardproof-nccl-tap: %s\n", error.what());
+  if (given.empty()) {
+    std::fputs("shardproof-nccl-tap: which records? shardproof-nccl-tap FILE... (`shardproof-nccl-tap --help` explains it)\n", stderr);
     return 2;
   }
+  std::vector<TapRecord> records;
+  for (const std::string& file : given) {
+    try {
+      const TapRecord& record = records.emplace_back(read_tap(file));
+      std::fputs(list(record).c_str(), stdout);
+    } catch (const std::exception& error) {
+      std::fflush(stdout);  // in the order of the files, also where both go to one place
+      std::fprintf(stderr, "shardproof-nccl-tap: %s\n", error.what());
+    }
+  }
+  const auto difference = first_difference(records);
+  if (difference) std::printf("%s\n", difference->sentence.c_str());
+  return records.size() < given.size() ? 2 : difference ? 1 : 0;
 }

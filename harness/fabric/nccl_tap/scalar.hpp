@@ -1,7 +1,7 @@
 // A number that an engine handed to NCCL in memory, as one of ours.
 #pragma once
 
-#include "harness/fabric/nccl_tap/calls.hpp"
+#include "harness/protocol/nccl_calls.hpp"
 
 namespace shardproof::nccl_tap {
 

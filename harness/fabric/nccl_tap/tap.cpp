@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "harness/fabric/nccl_tap/nccl_library.hpp"
+#include "harness/fabric/nccl_tap/stream_stall.hpp"
 #include "harness/protocol/environment.hpp"
 
 namespace shardproof::nccl_tap {
@@ -23,8 +24,6 @@ static_assert(static_cast<int>(Reduction::avg) == ncclAvg && static_cast<int>(Re
 static_assert(static_cast<int>(Result::remote_error) == ncclRemoteError && static_cast<int>(Result::in_progress) == ncclInProgress);
 
 namespace {
-
-constexpr char place_variable[] = "SHARDPROOF_NCCL_TAP", faults_variable[] = "SHARDPROOF_NCCL_FAULTS";
 
 // A library that is loaded into anybody's process has nowhere to keep its state but here. Nothing of it is ever destroyed: engines call
 // NCCL from threads that outlive main.
@@ -108,17 +107,17 @@ Tap::Tap() {
 }
 
 void Tap::open_record() {
-  const char* const place = std::getenv(place_variable);
-  const char* const faults = std::getenv(faults_variable);
+  const char* const place = std::getenv(environment::nccl_tap);
+  const char* const faults = std::getenv(environment::nccl_faults);
   if (place == nullptr || *place == '\0') {
-    if (faults != nullptr && *faults != '\0') say("SHARDPROOF_NCCL_FAULTS", "faults need a record; set SHARDPROOF_NCCL_TAP as well");
+    if (faults != nullptr && *faults != '\0') say(environment::nccl_faults, "faults need a record; set SHARDPROOF_NCCL_TAP as well");
     return;
   }
   process_ = {.pid = ::getpid(), .rank = rank_of_process(), .started_ns = now_ns(), .faults = faults == nullptr ? "" : faults};
   try {
     faults_ = parse_faults(process_.faults);
   } catch (const std::exception& error) {
-    say("SHARDPROOF_NCCL_FAULTS", error.what());
+    say(environment::nccl_faults, error.what());
     return;
   }
   writer_.emplace(place, process_);
@@ -172,6 +171,11 @@ Tap::Begun Tap::begin(const Asked& asked, const Making* making) noexcept {
       begun.is_recorded = true;
     }
     if (call.delay_ns != 0) std::this_thread::sleep_for(std::chrono::nanoseconds(call.delay_ns));
+    if (begun.stall.count() != 0 && asked.stream && stall_stream(*asked.stream, begun.stall)) {
+      call.stall_ns = begun.stall.count();
+      const std::scoped_lock lock(mutex_);
+      writer_->update(call);  // it may never return
+    }
   } catch (...) {
     begun.fate = Fate::untouched;  // there is no memory: the call matters more than its record
   }
@@ -189,9 +193,11 @@ void Tap::decide_fate(Begun& begun, const Asked& asked, const Communicator* comm
   if (!place.rank && communicator != nullptr && communicator->rank >= 0) place.rank = communicator->rank;
   const FaultDecision decision = decide(faults_, place);
   call.delay_ns = decision.delay.count();
+  begun.stall = decision.stall;
   if (decision.fault == nullptr) return;
   switch (decision.fault->action) {
-    case CallFault::Action::delay: break;
+    case CallFault::Action::delay:
+    case CallFault::Action::stall: break;
     case CallFault::Action::drop: begun.fate = Fate::dropped; break;
     case CallFault::Action::fail:
       begun.fate = Fate::failed;

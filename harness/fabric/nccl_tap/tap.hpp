@@ -5,6 +5,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -15,9 +16,9 @@
 #include <vector>
 
 #include "harness/fabric/nccl_tap/communicators.hpp"
-#include "harness/fabric/nccl_tap/faults.hpp"
 #include "harness/fabric/nccl_tap/functions.hpp"
-#include "harness/fabric/nccl_tap/record.hpp"
+#include "harness/protocol/nccl_faults.hpp"
+#include "harness/protocol/nccl_record.hpp"
 
 namespace shardproof::nccl_tap {
 
@@ -74,6 +75,7 @@ class Tap {
     bool is_recorded = false;
     Fate fate = Fate::untouched;
     ncclResult_t status = ncclSuccess;  ///< of one that is to fail
+    std::chrono::nanoseconds stall{0};  ///< that its stream is to have in front of it
     ncclComm_t comm = nullptr;
     ncclComm_t* where = nullptr;
     int made = 0;

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "harness/fabric/nccl_tap/record.hpp"
+#include "harness/protocol/nccl_record.hpp"
 
 namespace shardproof::nccl_tap::testing {
 

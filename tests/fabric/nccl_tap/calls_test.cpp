@@ -1,4 +1,4 @@
-#include "harness/fabric/nccl_tap/calls.hpp"
+#include "harness/protocol/nccl_calls.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <cmath>

@@ -19,8 +19,8 @@
 #include <string>
 #include <vector>
 
-#include "harness/fabric/nccl_tap/matching.hpp"
-#include "harness/fabric/nccl_tap/record.hpp"
+#include "harness/protocol/nccl_record.hpp"
+#include "harness/trace/nccl_matching.hpp"
 #include "tests/fabric/nccl_tap/temporary.hpp"
 
 using namespace shardproof::nccl_tap;
@@ -359,6 +359,31 @@ TEST_CASE("faults change what reaches NCCL, and the record says how") {
   CHECK(std::ranges::count(held, "all_gather 3 on 1") == 0);
   CHECK(std::ranges::count(held, "told 3") == 1);
   CHECK(described(never.only())[5].ends_with(", held back and never passed on"));
+}
+
+TEST_CASE("a stall stands on the stream in front of its call, and where it cannot, that is said once") {
+  using Lines = std::vector<std::string>;
+  const std::string faults =
+      "SHARDPROOF_NCCL_FAULTS='stall all_gather 3ms; stall all_reduce#0 1ms; stall all_reduce 2ms; stall broadcast 1us' ";
+  const Place stalled;
+  const std::string preloaded = stalled.records() + "LD_PRELOAD=" TAP_LIBRARY ":" STAND_IN_CUDA " ";
+  CHECK(lines_of(output_of(preloaded + faults + SCENARIO_PROGRAM " streams 2>&1")) ==
+        Lines{"shardproof: SHARDPROOF_NCCL_FAULTS: a stream is not stalled: cuLaunchHostFunc answered 201; the call is passed on as it is",
+              "host function on stream 0, 3 ms at least: yes", "all_gather 1 on 0", "told 0",
+              "host function on stream 1000, 3 ms at least: yes", "all_reduce 2 on 0", "told 0", "broadcast 3 on 0", "told 0"});
+  const Lines calls = described(stalled.only());
+  CHECK(calls == Lines{"comm_init_rank #0 as rank 1 of 2 into comm 0",
+                       "all_gather #0 of 1 f32 on comm 0, stream 0, its stream stalled for 3 ms",
+                       "all_reduce #0 of 2 f32 (sum) on comm 0, stream 1, its stream stalled for 3 ms",
+                       "broadcast #0 of 3 f32 from root 0 on comm 0, stream 2"});
+
+  const Place without;
+  const Lines lines = lines_of(output_of(without.preloaded() + faults + SCENARIO_PROGRAM " streams 2>&1"));
+  CHECK(std::ranges::count(lines,
+                           "shardproof: SHARDPROOF_NCCL_FAULTS: a stream is not stalled: this process has loaded no CUDA driver "
+                           "(libcuda.so.1) with cuLaunchHostFunc; the call is passed on as it is") == 1);
+  CHECK(lines.size() == 7);
+  CHECK(described(without.only()).at(1) == "all_gather #0 of 1 f32 on comm 0, stream 0");
 }
 
 TEST_CASE("a child begins a record of its own") {

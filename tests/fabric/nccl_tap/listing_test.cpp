@@ -1,4 +1,4 @@
-#include "harness/fabric/nccl_tap/listing.hpp"
+#include "harness/trace/nccl_listing.hpp"
 
 #include <sys/wait.h>
 
@@ -80,8 +80,37 @@ TEST_CASE("the command prints records and where they differ, and says so by how 
   const auto [differ, other] = read_by_command(directory, "a c");
   CHECK(differ == 1);
   CHECK(other.find("\ncollective 1 on comm 0 of 2 ranks differs: rank 0 made all_reduce #1") != std::string::npos);
-  const auto [missing, error] = read_by_command(directory, "a none");
-  CHECK(missing == 2);
-  CHECK(error == "shardproof-nccl-tap: opening the record of NCCL calls none: No such file or directory\n");
-  CHECK(read_by_command(directory, "").first == 2);
+}
+
+TEST_CASE("a record that cannot be read keeps the command from none of the others") {
+  const TemporaryDirectory directory;
+  write_record(directory.path() / "a", 0, {CallKind::all_gather});
+  write_record(directory.path() / "c", 1, {CallKind::broadcast});
+  std::ofstream(directory.path() / "text") << "no record";
+  const auto [end, text] = read_by_command(directory, "a none text c");
+  CHECK(end == 2);
+  const std::size_t none = text.find("\nshardproof-nccl-tap: opening the record of NCCL calls none: No such file or directory\n");
+  const std::size_t no_record = text.find("\nshardproof-nccl-tap: reading the record of NCCL calls text: it has 9 bytes");
+  const std::size_t second = text.find("\nrank 1: process 101"), difference = text.find("\ncollective 0 on comm 0 of 2 ranks differs");
+  INFO(text);
+  CHECK(text.starts_with("rank 0: process 100"));
+  CHECK(none < no_record);
+  CHECK(no_record < second);
+  CHECK(second < difference);
+  CHECK(difference != std::string::npos);
+}
+
+TEST_CASE("the command explains itself, and says what it does not understand") {
+  const TemporaryDirectory directory;
+  const auto [helped, help] = read_by_command(directory, "--help");
+  CHECK(helped == 0);
+  CHECK(help.find("usage: shardproof-nccl-tap FILE...\n") != std::string::npos);
+  CHECK(help.find("Exit codes: 0 the ranks agree; 1 they differ; 2 usage") != std::string::npos);
+  CHECK(read_by_command(directory, "-h") == std::pair(0, help));
+  const auto [nothing, which] = read_by_command(directory, "");
+  CHECK(nothing == 2);
+  CHECK(which.starts_with("shardproof-nccl-tap: which records?"));
+  const auto [unknown, option] = read_by_command(directory, "--json a");
+  CHECK(unknown == 2);
+  CHECK(option.starts_with("shardproof-nccl-tap: unknown option --json"));
 }

@@ -1,4 +1,4 @@
-#include "harness/fabric/nccl_tap/matching.hpp"
+#include "harness/trace/nccl_matching.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -147,4 +147,13 @@ TEST_CASE("sends are compared with the receives that they meet") {
         "on comm 0, stream 0");
   CHECK(sentence({sender, record_of(1, {message(CallKind::recv, 0, 0, 0, 4)})}).starts_with("rank 1 has not come to message 1"));
   CHECK(sentence({record_of(0, {}), record_of(1, {message(CallKind::recv, 0, 0, 0, 4)})}).starts_with("rank 0 has not come to message 0"));
+}
+
+TEST_CASE("places that are far apart are compared as quickly as others") {
+  constexpr std::int64_t far = 1'000'000'000'000'000;
+  const TapRecord first = record_of(0, {collective(CallKind::all_gather, 0, 0), collective(CallKind::all_reduce, 0, far)});
+  TapRecord second = record_of(1, {collective(CallKind::all_gather, 0, 0), collective(CallKind::all_reduce, 0, far)});
+  CHECK_FALSE(first_difference(std::vector{first, second}));
+  second.calls[1].count = 5;
+  CHECK(first_difference(std::vector{first, second}));
 }

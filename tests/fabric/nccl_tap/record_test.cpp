@@ -1,4 +1,4 @@
-#include "harness/fabric/nccl_tap/record.hpp"
+#include "harness/protocol/nccl_record.hpp"
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -34,14 +34,16 @@ std::vector<std::byte> bytes_of(const std::filesystem::path& file) {
 
 /// A call whose every number follows from one.
 Call derived(std::uint64_t seed) {
-  Call call = collective(CallKind::all_gather, static_cast<int>(seed % 7), static_cast<std::int64_t>(seed), seed * 3);
+  Call call = collective(CallKind::all_gather, static_cast<int>(seed % 7), 0, seed * 3);
+  call.of_kind = seed;
+  call.entered_ns = static_cast<std::int64_t>(seed * 7);
   call.stream = seed * 5;
   call.thread = static_cast<std::uint32_t>(seed);
   return call;
 }
 
 bool is_derived(const Call& call) {
-  const Call expected = derived(static_cast<std::uint64_t>(call.place));
+  const Call expected = derived(call.of_kind);
   return call.count == expected.count && call.comm == expected.comm && call.stream == expected.stream && call.thread == expected.thread &&
          call.entered_ns == expected.entered_ns;
 }
@@ -250,6 +252,20 @@ TEST_CASE("a file with any byte changed is refused, or tells nothing that was no
     }
   }
   CHECK(refused > static_cast<int>(whole.size()));
+}
+
+TEST_CASE("a call in a place that so few calls cannot have is damage") {
+  const TemporaryDirectory directory;
+  for (const std::int64_t place : {std::int64_t{2}, std::int64_t{-2}, std::int64_t{1'000'000'000'000}}) {
+    TapWriter writer(directory.path() / "calls", this_process(), {.calls = 4, .communicators = 2});
+    Call call = collective(CallKind::all_gather, 0, 0);
+    writer.enter(call);
+    CHECK(read_tap(writer.file()).calls.size() == 1);
+    call = collective(CallKind::all_gather, 0, place);
+    writer.enter(call);
+    CHECK_THAT(refusal_of(writer.file()),
+               ContainsSubstring("call 1 stands in place " + std::to_string(place) + ", and 2 calls were begun"));
+  }
 }
 
 TEST_CASE("what is no record is refused with what it is instead") {

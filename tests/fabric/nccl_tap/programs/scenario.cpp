@@ -113,6 +113,13 @@ void cost() {
   std::printf("%.1f ns a call\n", static_cast<double>(taken.count()) / calls);
 }
 
+void streams() {
+  ncclComm_t world = join(2, 1);
+  told(all_gather(world, 1));
+  told(ncclAllReduce(buffer, buffer, 2, ncclFloat32, ncclSum, world, reinterpret_cast<cudaStream_t>(0x1000)));
+  told(ncclBroadcast(buffer, buffer, 3, ncclFloat32, 0, world, reinterpret_cast<cudaStream_t>(0xbad)));
+}
+
 /// In the middle of a run for whoever ends it: prints a line when it is there, and goes on for ever.
 void endless() {
   ncclComm_t world = join(2, 1);
@@ -132,6 +139,7 @@ int main(int count, char** arguments) {
   else if (name == "fork") fork_once();
   else if (name == "threads") threads();
   else if (name == "cost") cost();
+  else if (name == "streams") streams();
   else if (name == "endless") endless();
   else return 2;
 }

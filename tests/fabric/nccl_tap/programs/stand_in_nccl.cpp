@@ -2,6 +2,7 @@
 // data, and prints what reaches it. As in NCCL, each function has a name of its own, behind one that others may stand in front of.
 #include <nccl.h>
 
+#include <csignal>
 #include <cstdio>
 #include <vector>
 
@@ -110,6 +111,11 @@ STAND_IN(AllReduce, (const void*, void*, size_t count, ncclDataType_t, ncclRedOp
 }
 STAND_IN(Broadcast, (const void*, void*, size_t count, ncclDataType_t, int, ncclComm_t comm, cudaStream_t)) {
   return reached("broadcast", count, comm);
+}
+// As of a GPU that fails: whoever is in it comes back no more.
+STAND_IN(Reduce, (const void*, void*, size_t, ncclDataType_t, ncclRedOp_t, int, ncclComm_t, cudaStream_t)) {
+  std::raise(SIGKILL);
+  return ncclUnhandledCudaError;
 }
 // By the name that others may stand in front of.
 STAND_IN(Bcast, (void* buffer, size_t count, ncclDataType_t type, int root, ncclComm_t comm, cudaStream_t stream)) {

@@ -1,4 +1,4 @@
-#include "harness/fabric/nccl_tap/listing.hpp"
+#include "harness/trace/nccl_listing.hpp"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
-// The words for what an engine asks of NCCL: kinds of calls, element types, reductions, results, and one call with all that the tap keeps of it.
-// This room belongs to the tap, a shared object that stands between any engine and its NCCL. Its words, record, faults and matching know nothing
-// of NCCL's header and are built everywhere; numbers of types, reductions and results are NCCL's own, so that ones of a later NCCL survive.
+// The words for what an engine asks of NCCL: kinds of calls, element types, reductions, results, and one call with all that the tap keeps
+// of it (harness/fabric/nccl_tap, a shared object that stands between any engine and its NCCL). They know nothing of NCCL's header and are
+// built everywhere; numbers of types, reductions and results are NCCL's own, so that ones of a later NCCL survive.
 #pragma once
 
 #include <cstdint>
@@ -99,13 +99,14 @@ std::string_view to_string(Fate fate);
 struct Call {
   std::uint64_t number = 0;  ///< among all calls of its process, from 0, in order of entering
   std::uint64_t of_kind = 0;  ///< among its process' calls of this kind, from 0: what a fault list counts
-  /// In the order in which calls reached NCCL, from 0: of a collective among those of its communicator, of a send or receive among those with
-  /// this peer there; -1: it did not reach NCCL, or moves no data.
+  /// In the order in which calls reached NCCL, from 0: of a collective among those of its communicator, of a send or receive among those
+  /// with this peer there; -1: it did not reach NCCL, or moves no data.
   std::int64_t place = -1;
   std::uint64_t count = 0;  ///< elements, as NCCL counts them; of memory bytes; of comm_init_* the size of the communicator
   std::uint64_t stream = 0;  ///< its address; 0 is the default stream
   std::int64_t entered_ns = 0, left_ns = 0;  ///< CLOCK_MONOTONIC; `left_ns` 0: it had not returned
   std::int64_t delay_ns = 0;  ///< by which a fault put it off
+  std::int64_t stall_ns = 0;  ///< by which a fault holds up its stream in front of it; enqueued, whether or not it has begun
   double factor = 0;  ///< of a reduction made by ncclRedOpCreatePreMulSum; not a number: it is in device memory, or unknown
   std::int32_t stream_index = -1;  ///< by first use of its address, from 0; -1 where there is none
   std::int32_t comm = -1;  ///< id of the communicator; -1: null, or none

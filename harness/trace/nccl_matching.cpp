@@ -1,4 +1,4 @@
-#include "harness/fabric/nccl_tap/matching.hpp"
+#include "harness/trace/nccl_matching.hpp"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "harness/fabric/nccl_tap/listing.hpp"
+#include "harness/trace/nccl_listing.hpp"
 
 namespace shardproof::nccl_tap {
 
@@ -126,13 +126,12 @@ class Search {
   void compare(const Member& first, const Row& of_first, const Member& second, const Row& of_second, bool (*same)(const Call&, const Call&),
                std::string_view what) {
     if (of_first.tells_nothing() || of_second.tells_nothing()) return;
-    for (std::int64_t place = std::max(of_first.begin, of_second.begin); place < std::min(of_first.end, of_second.end); ++place) {
-      const auto a = of_first.calls.find(place);
-      const auto b = of_second.calls.find(place);
-      if (a == of_first.calls.end() || b == of_second.calls.end() || same(*a->second, *b->second)) continue;
-      found(OrderDifference::What::differs, first, second, *a->second,
+    for (const auto& [place, call] : of_first.calls) {
+      const auto other = of_second.calls.find(place);
+      if (other == of_second.calls.end() || same(*call, *other->second)) continue;
+      found(OrderDifference::What::differs, first, second, *call,
             fmt::format("{} {} on {} differs: {} made {}, and {} made {}", what, place, name_of(*first.communicator), first.name(),
-                        describe(*a->second), second.name(), describe(*b->second)));
+                        describe(*call), second.name(), describe(*other->second)));
       return;
     }
     if (of_first.end > of_second.end) report_absence(first, of_first, second, of_second, what);

@@ -1,4 +1,4 @@
-#include "harness/fabric/nccl_tap/calls.hpp"
+#include "harness/protocol/nccl_calls.hpp"
 
 #include <fmt/format.h>
 
@@ -180,6 +180,7 @@ std::string describe(const Call& call) {
 std::string describe_outcome(const Call& call) {
   std::string text;
   if (call.delay_ns != 0) text += fmt::format(", delayed by {} ms", static_cast<double>(call.delay_ns) / 1e6);
+  if (call.stall_ns != 0) text += fmt::format(", its stream stalled for {} ms", static_cast<double>(call.stall_ns) / 1e6);
   switch (call.fate) {
     case Fate::untouched: break;
     case Fate::dropped: text += ", dropped"; break;

@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "harness/fabric/nccl_tap/record.hpp"
+#include "harness/protocol/nccl_record.hpp"
 
 namespace shardproof::nccl_tap {
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "harness/fabric/nccl_tap/record.hpp"
+#include "harness/protocol/nccl_record.hpp"
 
 namespace shardproof::nccl_tap {
 

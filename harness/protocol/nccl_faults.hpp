@@ -2,6 +2,7 @@
 //
 //   list     fault; fault; …                    a line break separates as well, empty ones are skipped
 //   fault    delay CALLS DURATION               waits on the host before the call: `20ms`; units ns, us, ms, s
+//            stall CALLS DURATION               lets its stream wait on the device, in front of the call
 //            drop  CALLS                        never passes the call on, and tells the engine ncclSuccess
 //            fail  CALLS STATUS                 never passes the call on, and tells the engine STATUS, by NCCL's name for it
 //            swap  CALLS                        keeps the call back until the next one on its communicator was passed on
@@ -20,18 +21,18 @@
 #include <string_view>
 #include <vector>
 
-#include "harness/fabric/nccl_tap/calls.hpp"
+#include "harness/protocol/nccl_calls.hpp"
 
 namespace shardproof::nccl_tap {
 
 struct CallFault {
-  enum class Action : std::uint8_t { delay, drop, fail, swap };
+  enum class Action : std::uint8_t { delay, stall, drop, fail, swap };
 
   Action action = Action::delay;
   CallKind kind = CallKind::all_gather;
   std::optional<std::uint64_t> number;  ///< none: every call
   std::optional<int> comm, rank;
-  std::chrono::nanoseconds delay{0};
+  std::chrono::nanoseconds duration{0};  ///< of a delay or a stall
   Result status = Result::success;
 };
 
@@ -46,9 +47,9 @@ struct CallPlace {
   std::optional<int> rank;  ///< of the process in its world, or where nobody told it, of the communicator
 };
 
-/// All delays that apply, and the first fault of another kind.
+/// All delays and all stalls that apply, and the first fault of another kind.
 struct FaultDecision {
-  std::chrono::nanoseconds delay{0};
+  std::chrono::nanoseconds delay{0}, stall{0};
   const CallFault* fault = nullptr;  ///< belongs to the list
 };
 

@@ -1,4 +1,4 @@
-#include "harness/fabric/nccl_tap/record.hpp"
+#include "harness/protocol/nccl_record.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <limits>
 #include <system_error>
 #include <utility>
 
@@ -21,7 +22,7 @@ namespace shardproof::nccl_tap {
 namespace {
 
 constexpr std::uint64_t record_magic = 0x7061742d70726873;  // "shrp-tap"
-constexpr std::uint32_t record_version = 1;
+constexpr std::uint32_t record_version = 2;
 constexpr std::uint64_t most_laps = 1000;  // that one slot can stay behind: as many threads would be about to write to it
 constexpr std::uint32_t most_slots = 1U << 20U;  // a header that claims more is damaged, and is not believed with memory
 
@@ -268,6 +269,7 @@ class Reader {
     std::uint64_t number = 0;
     const SlotState state = part<Slot<ProcessWords>>(memory_, RecordLayout::process).read(number, words);
     if (state != SlotState::readable || number != 0) damaged("what it says of its process does not agree with its digest");
+    if (words.rank > std::numeric_limits<int>::max()) damaged("its process is rank {}", words.rank);
     process.pid = words.pid;
     if (words.rank >= 0) process.rank = static_cast<int>(words.rank);
     process.started_ns = words.started_ns;
@@ -320,6 +322,8 @@ class Reader {
     }
     if (state == SlotState::being_written || number + room.calls < record.begun) return;  // not there yet, or due to be overwritten
     if (call.number != number || call.kind > last_call_kind || call.fate > Fate::swapped) damaged("call {} is of no known kind", number);
+    if (call.place < -1 || (call.place >= 0 && static_cast<std::uint64_t>(call.place) >= record.begun))
+      damaged("call {} stands in place {}, and {} calls were begun", number, call.place, record.begun);
     record.calls.push_back(call);
   }
 

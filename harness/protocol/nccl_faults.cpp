@@ -1,4 +1,4 @@
-#include "harness/fabric/nccl_tap/faults.hpp"
+#include "harness/protocol/nccl_faults.hpp"
 
 #include <fmt/format.h>
 
@@ -15,8 +15,8 @@ namespace {
 using Action = CallFault::Action;
 using std::chrono::nanoseconds;
 
-constexpr std::array<std::pair<std::string_view, Action>, 4> actions = {
-    {{"delay", Action::delay}, {"drop", Action::drop}, {"fail", Action::fail}, {"swap", Action::swap}}};
+constexpr std::array<std::pair<std::string_view, Action>, 5> actions = {
+    {{"delay", Action::delay}, {"stall", Action::stall}, {"drop", Action::drop}, {"fail", Action::fail}, {"swap", Action::swap}}};
 constexpr std::array<std::pair<std::string_view, std::int64_t>, 4> units = {
     {{"ns", 1}, {"us", 1'000}, {"ms", 1'000'000}, {"s", 1'000'000'000}}};
 constexpr std::string_view blanks = " \t\r";
@@ -58,7 +58,7 @@ class FaultParser {
     CallFault fault;
     parse_action(fault);
     parse_calls(fault);
-    if (fault.action == Action::delay) parse_duration(fault);
+    if (fault.action == Action::delay || fault.action == Action::stall) parse_duration(fault);
     if (fault.action == Action::fail) parse_status(fault);
     parse_conditions(fault);
     check(fault);
@@ -73,7 +73,7 @@ class FaultParser {
   void parse_action(CallFault& fault) {
     const std::string_view word = take_word(rest_);
     const auto* const found = std::ranges::find(actions, word, &std::pair<std::string_view, Action>::first);
-    if (found == actions.end()) refuse(fmt::format("`{}` is no action; write delay, drop, fail or swap", word));
+    if (found == actions.end()) refuse(fmt::format("`{}` is no action; write delay, stall, drop, fail or swap", word));
     fault.action = found->second;
   }
 
@@ -106,7 +106,7 @@ class FaultParser {
     if (!number || unit == units.end() || *number > most / unit->second) {
       refuse(fmt::format("`{}` is no duration; write a whole number and ns, us, ms or s, like 20ms, a day at most", word));
     }
-    fault.delay = nanoseconds(*number * unit->second);
+    fault.duration = nanoseconds(*number * unit->second);
   }
 
   void parse_status(CallFault& fault) {
@@ -148,6 +148,9 @@ class FaultParser {
     if (fault.action == Action::swap && !moves_data(fault.kind)) {
       refuse(fmt::format("{} moves no data, and only calls that do can be swapped; drop, fail or delay it", kind));
     }
+    if (fault.action == Action::stall && !moves_data(fault.kind)) {
+      refuse(fmt::format("{} has no stream, and only calls that move data can stall theirs; delay it", kind));
+    }
     if (fault.action == Action::drop && hands_something_back(fault.kind)) {
       refuse(fmt::format("the engine would go on with what {} never handed to it; fail it instead", kind));
     }
@@ -188,7 +191,9 @@ FaultDecision decide(std::span<const CallFault> faults, const CallPlace& place) 
   for (const CallFault& fault : faults) {
     if (!applies(fault, place)) continue;
     if (fault.action == Action::delay) {
-      decision.delay += fault.delay;
+      decision.delay += fault.duration;
+    } else if (fault.action == Action::stall) {
+      decision.stall += fault.duration;
     } else if (decision.fault == nullptr) {
       decision.fault = &fault;
     }

@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
-#include "harness/fabric/nccl_tap/calls.hpp"
-#include "harness/fabric/nccl_tap/record_slot.hpp"
+#include "harness/protocol/nccl_calls.hpp"
+#include "harness/protocol/nccl_record_slot.hpp"
 
 namespace shardproof::nccl_tap {
 
