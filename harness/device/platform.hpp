@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "harness/device/cost_model.hpp"
@@ -21,6 +22,13 @@ class StreamGate {
   virtual bool holds() const = 0;
 };
 
+/// What times rest on that were recorded by the device itself, and how they compare with those of its events.
+struct RecordedTimes {
+  std::size_t pieces = 0;  ///< of work and collectives that have them; the others launched nothing, and keep the times of events
+  Nanoseconds alignment_error = 0;  ///< between the clock of the records and that of events, at most
+  Nanoseconds beyond_events = 0;  ///< how far a piece's records reach out of the time between the events before and behind it, at most
+};
+
 class Platform {
  public:
   virtual ~Platform() = default;
@@ -30,6 +38,8 @@ class Platform {
   virtual std::unique_ptr<StreamGate> gate() = 0;
   /// Ends the recording. Whoever calls it has synchronized the device before: nothing is under way any more.
   virtual Trace take_trace() = 0;
+  /// Of the trace that was taken; nullopt where its times come from nowhere else than the device's rules or events.
+  virtual std::optional<RecordedTimes> recorded_times() const { return std::nullopt; }
   /// Bytes of buffers not yet released.
   virtual std::size_t live_bytes() const = 0;
 };

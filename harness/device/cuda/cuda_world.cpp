@@ -17,6 +17,7 @@ class CudaPlatform final : public Platform {
   Communicator& world() override { return *world_; }
   std::unique_ptr<StreamGate> gate() override { return device_.gate(); }
   Trace take_trace() override { return device_.take_trace(); }
+  std::optional<RecordedTimes> recorded_times() const override { return device_.recorded_times(); }
   std::size_t live_bytes() const override { return device_.live_bytes(); }
 
  private:
