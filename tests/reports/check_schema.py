@@ -32,7 +32,7 @@ FREE = {"environment", "machine", "params", "measurements"}
 
 
 def is_optional(place):
-    if place[-1] in ("attempt", "environment", "explanation", "gpus", "is_cause", "number", "skipped_by", "superseded", "unfit_for_timing", "waiver") and \
+    if place[-1] in ("attempt", "environment", "explanation", "gpus", "is_cause", "number", "skipped_by", "superseded", "times", "unfit_for_timing", "waiver") and \
             place != ("run", "environment"):
         return True
     if len(place) > 1 and place[-2] == "when":

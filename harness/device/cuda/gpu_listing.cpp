@@ -42,6 +42,8 @@ GpuListing list_gpus(const VendorTables& vendor) {
     int count = 0;
     check_listing(cuda.device_count(&count), "cudaGetDeviceCount", cuda);
     for (int index = 0; index < count; ++index) listing.gpus.push_back(look_at(index, cuda));
+    const char* why = "the backend has nothing to do with CUPTI";
+    if (vendor.activity == nullptr || vendor.activity(&why) == nullptr) listing.why_no_records = why;
     if (count == 0) listing.why_none = "the driver shows none";
   } catch (const std::exception& error) {
     listing.gpus.clear();
