@@ -75,17 +75,32 @@ ActivityLog::Scope::~Scope() {
   }
 }
 
-std::map<std::uint64_t, ActivitySpan> ActivityLog::take_spans() {
+std::span<const ActivityRecord> ActivityLog::flush(std::size_t& dropped) {
   const ActivityRecord* records = nullptr;
-  std::size_t count = 0, dropped = 0;
+  std::size_t count = 0;
   check(table_.flush(&records, &count, &dropped), "cuptiActivityFlushAll");
+  return {records, count};
+}
+
+std::map<std::uint64_t, ActivitySpan> ActivityLog::take_spans() {
+  std::size_t dropped = 0;
+  const std::span<const ActivityRecord> records = flush(dropped);
   if (dropped > 0) {
     throw std::runtime_error(fmt::format(
         "CUPTI on rank {}, {}: {} records of what ran were lost for want of memory, so times would be of a part of it; play less "
         "at a time, or take times from events (--times events)",
         gpu_.rank(), gpu_.name(), dropped));
   }
-  return spans_by_piece({records, count});
+  return spans_by_piece(records);
+}
+
+void ActivityLog::forget() noexcept {
+  try {
+    std::size_t dropped = 0;
+    flush(dropped);
+  } catch (const std::exception& error) {
+    gpu_.complain(error);
+  }
 }
 
 }  // namespace shardproof::cuda

@@ -60,8 +60,11 @@ class ActivityLog {
   /// Of all that ran since it was asked last; whoever asks has waited for it. Throws VendorError; std::runtime_error when records were
   /// lost.
   std::map<std::uint64_t, ActivitySpan> take_spans();
+  /// For what ran and is of no interest: it would be kept until somebody takes it. Errors go to Gpu::complain.
+  void forget() noexcept;
 
  private:
+  std::span<const ActivityRecord> flush(std::size_t& dropped);
   void check(Status status, std::string_view operation, std::source_location location = std::source_location::current()) const;
 
   const ActivityTable& table_;

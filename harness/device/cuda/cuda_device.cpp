@@ -510,6 +510,7 @@ void CudaDevice::State::quiesce() noexcept {
   }
   gpu_.set_first_open_call(nullptr);
   gpu_.destroy_retired();
+  if (gpu_.activity() != nullptr && !recorded_times_ && !gpu_.is_lost()) gpu_.activity()->forget();  // nobody has taken the trace
 }
 
 std::optional<IssuedCall> CudaDevice::State::first_open_call() {

@@ -1,5 +1,5 @@
-// All that the CUDA backend uses of CUDA, cuBLAS, NCCL and CUPTI, as tables of functions: the backend itself includes no header of theirs, is
-// built everywhere, and runs on whatever fills these tables. `libshardproof_cuda.so` fills them with the real libraries; the tests with an
+// All that the CUDA backend uses of CUDA, cuBLAS, NCCL and CUPTI, as tables of functions: the backend itself includes no header of theirs,
+// is built everywhere, and runs on whatever fills these tables. `libshardproof_cuda.so` fills them with the real libraries; the tests with an
 // implementation on the CPU. Functions mean what the libraries' functions of that name mean, and return their status codes.
 #pragma once
 

@@ -207,6 +207,23 @@ TEST_CASE("what launched nothing keeps the times of its events, and a clock that
   });
 }
 
+TEST_CASE("records that nobody took are gone with their device") {
+  on_ranks(1, [](Side& side, const auto& memory) {
+    Rank rank(side, memory, true, spoilt_vendor());
+    {
+      const auto platform = rank.world.make({});
+      for (int i = 0; i < 100; ++i) platform->device().submit(Device::compute, {.label = "nobody looks", .cost = ms});
+      platform->device().synchronize();
+    }
+    const auto platform = rank.world.make({});
+    std::size_t found = 0;
+    spoil = [&](std::vector<ActivityRecord>& records, std::size_t&) { found = records.size(); };
+    work_in_a_row(*platform);
+    spoil = nullptr;
+    testing::expect(found == 4, fmt::format("{} records of two pieces, and of what clocks are compared by", found));
+  });
+}
+
 TEST_CASE("records that are lost, missing or without times are an error, and times of two kinds are not mixed") {
   CHECK_THAT(why_refused([](auto&, std::size_t& dropped) { dropped = 3; }), ContainsSubstring("CUPTI on rank 0, GPU 0") &&
                                                                                 ContainsSubstring("3 records of what ran were lost") &&

@@ -1,5 +1,6 @@
 // Every call that the backend makes of CUDA, cuBLAS, NCCL and CUPTI fails once, on one rank of two that train together. Whatever it was:
-// nobody waits for its deadline, the rank says what failed and where, and the next scenario on the same GPUs has the results that it always has.
+// nobody waits for its deadline, the rank says what failed and where, and the next scenario on the same GPUs has the results that it always
+// has.
 #include <fmt/format.h>
 #include <array>
 #include <catch2/catch_test_macros.hpp>

@@ -8,8 +8,8 @@ namespace shardproof::cuda {
 
 namespace {
 
-// The library hands over the longest records of a kind that it knows, and appends to them from version to version: of all that are read here
-// only the beginnings are, which must lie where they have always lain.
+// The library hands over the longest records of a kind that it knows, and appends to them from version to version: only their beginnings
+// are read here, which must lie where they have always lain.
 #if CUPTI_API_VERSION >= 130000
 using KernelRecord = CUpti_ActivityKernel10;
 #else

@@ -59,8 +59,8 @@ Status start() {
 Status push_id(std::uint64_t id) { return cupti().push_id(ActivityHandover::our_ids, id); }
 Status pop_id() { return cupti().pop_id(ActivityHandover::our_ids, nullptr); }
 
-// First what is complete, then the rest: of work that has ended nothing should be incomplete, and a buffer with anything incomplete in it is
-// handed over by force only.
+// First what is complete, then the rest: of work that has ended nothing should be incomplete, and a buffer with anything incomplete in it
+// is handed over by force only.
 Status flush(const ActivityRecord** records, std::size_t* count, std::size_t* dropped) {
   for (const std::uint32_t how : {0U, static_cast<std::uint32_t>(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED)}) {
     if (const CUptiResult status = cupti().flush_all(how); status != CUPTI_SUCCESS) return status;

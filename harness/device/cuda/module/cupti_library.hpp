@@ -1,5 +1,5 @@
-// CUPTI as it is found when somebody first asks for it. It is not linked: machines that have but a driver do not have it, and a run that takes
-// its times from events does without.
+// CUPTI as it is found when somebody first asks for it. It is not linked: machines that have but a driver do not have it, and a run that
+// takes its times from events does without.
 #pragma once
 
 #include <cupti_activity.h>
