@@ -12,17 +12,6 @@ using namespace shardproof::cuda;
 
 namespace {
 
-#if CUPTI_API_VERSION >= 130000
-using KernelRecord = CUpti_ActivityKernel10;
-#else
-using KernelRecord = CUpti_ActivityKernel9;
-#endif
-#if CUPTI_API_VERSION >= 26
-using CopyRecord = CUpti_ActivityMemcpy6;
-#else
-using CopyRecord = CUpti_ActivityMemcpy5;
-#endif
-
 class Buffer {
  public:
   template <class Record>
@@ -77,7 +66,7 @@ TEST_CASE("records find their ids, whichever comes first and in whichever buffer
   Buffer()
       .put_id(7, 42)
       .put_span<KernelRecord>(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, 7, 100, 200)
-      .put_span<CUpti_ActivityMemset4>(CUPTI_ACTIVITY_KIND_MEMSET, 8, 300, 301)
+      .put_span<MemsetRecord>(CUPTI_ACTIVITY_KIND_MEMSET, 8, 300, 301)
       .put_span<CopyRecord>(CUPTI_ACTIVITY_KIND_MEMCPY, 9, 400, 500)
       .put_id(10, 44, CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM1)
       .put_span<KernelRecord>(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, 10, 600, 700)

@@ -256,6 +256,9 @@ TEST_CASE("a rank whose records cannot be kept says why before it begins") {
     testing::expect(absent == "rank 0, GPU 0 (threads of this process): no times from CUPTI: there is no libcupti", absent);
     cuda::cpu::plant(cuda::cpu::Planted{.function = "start", .call = 1, .status = 39});
     const std::string refused = testing::thrown_by<cuda::VendorError>([&] { Rank(side, memory, true, cuda::cpu::fragile_vendor()); });
+    cuda::cpu::plant(cuda::cpu::Planted{.function = "stop"});
+    Rank(side, memory, true, cuda::cpu::fragile_vendor());  // nothing depends on it any more
+    testing::expect(cuda::cpu::has_failed(), "records are never stopped");
     cuda::cpu::plant({});
     testing::expect(
         refused.starts_with("cuptiActivityEnable on rank 0, GPU 0 (threads of this process): CUPTI status 39, an error that was planted") &&

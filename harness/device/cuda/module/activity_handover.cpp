@@ -10,17 +10,6 @@ namespace {
 
 // The library hands over the longest records of a kind that it knows, and appends to them from version to version: only their beginnings
 // are read here, which must lie where they have always lain.
-#if CUPTI_API_VERSION >= 130000
-using KernelRecord = CUpti_ActivityKernel10;
-#else
-using KernelRecord = CUpti_ActivityKernel9;
-#endif
-#if CUPTI_API_VERSION >= 26
-using CopyRecord = CUpti_ActivityMemcpy6;
-#else
-using CopyRecord = CUpti_ActivityMemcpy5;
-#endif
-using MemsetRecord = CUpti_ActivityMemset4;
 static_assert(offsetof(KernelRecord, start) == 16 && offsetof(KernelRecord, end) == 24 && offsetof(KernelRecord, streamId) == 48 &&
               offsetof(KernelRecord, correlationId) == 92);
 static_assert(offsetof(CopyRecord, start) == 16 && offsetof(CopyRecord, end) == 24 && offsetof(CopyRecord, streamId) == 40 &&

@@ -13,6 +13,19 @@
 
 namespace shardproof::cuda {
 
+/// The longest records that the header has of each kind.
+#if CUPTI_API_VERSION >= 130000
+using KernelRecord = CUpti_ActivityKernel10;
+#else
+using KernelRecord = CUpti_ActivityKernel9;
+#endif
+#if CUPTI_API_VERSION >= 26
+using CopyRecord = CUpti_ActivityMemcpy6;
+#else
+using CopyRecord = CUpti_ActivityMemcpy5;
+#endif
+using MemsetRecord = CUpti_ActivityMemset4;
+
 class ActivityHandover {
  public:
   /// Ids of other kinds are somebody else's.
