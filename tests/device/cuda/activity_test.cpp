@@ -2,6 +2,7 @@
 // lies between an event and the work that it stands before.
 #include "harness/device/cuda/activity_log.hpp"
 
+#include <fmt/format.h>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <functional>
@@ -168,7 +169,7 @@ TEST_CASE("collectives that NCCL launches from a thread of its own are told apar
         platform->world().run(Device::compute,
                               {.kind = CollectiveKind::all_reduce, .op = ReduceOp::sum, .in = operand, .out = operand, .tag = tag});
       };
-      device.submit(Device::compute, {.label = "before", .cost = side.rank * 4 * ms});
+      device.submit(Device::compute, {.label = "before", .cost = Nanoseconds{side.rank} * 4 * ms});
       sum("first");  // which rank 1 comes to later
       sum("second");
       device.submit(Device::compute, {.label = "between", .cost = 2 * ms});
@@ -257,7 +258,9 @@ TEST_CASE("a rank whose records cannot be kept says why before it begins") {
     cuda::cpu::plant(cuda::cpu::Planted{.function = "start", .call = 1, .status = 39});
     const std::string refused = testing::thrown_by<cuda::VendorError>([&] { Rank(side, memory, true, cuda::cpu::fragile_vendor()); });
     cuda::cpu::plant(cuda::cpu::Planted{.function = "stop"});
-    Rank(side, memory, true, cuda::cpu::fragile_vendor());  // nothing depends on it any more
+    {
+      const Rank rank(side, memory, true, cuda::cpu::fragile_vendor());
+    }  // nothing depends on it any more
     testing::expect(cuda::cpu::has_failed(), "records are never stopped");
     cuda::cpu::plant({});
     testing::expect(
