@@ -67,7 +67,8 @@ include(Catch)  # catch_discover_tests
 find_package(CUDAToolkit 12 QUIET)  # the first whose nvcc compiles C++20
 find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS} NO_CMAKE_ENVIRONMENT_PATH)
 find_library(NCCL_LIBRARY nccl HINTS ${CUDAToolkit_LIBRARY_DIR})
-mark_as_advanced(NCCL_INCLUDE_DIR NCCL_LIBRARY)
+find_path(CUPTI_INCLUDE_DIR cupti.h HINTS ${CUDAToolkit_CUPTI_INCLUDE_DIR} ${CUDAToolkit_INCLUDE_DIRS} NO_CMAKE_ENVIRONMENT_PATH)
+mark_as_advanced(NCCL_INCLUDE_DIR NCCL_LIBRARY CUPTI_INCLUDE_DIR)
 set(SHARDPROOF_CUDA OFF)
 if(CUDAToolkit_FOUND AND NCCL_INCLUDE_DIR AND NCCL_LIBRARY AND NOT SHARDPROOF_SANITIZE)  # sanitizers look at what runs on the host
   include(CheckLanguage)

@@ -45,6 +45,8 @@ void find_gpus(const Worker& worker, PlanOptions& options, SignalWatch& signals)
   GpuSupply supply{.listing = ask_gpus(worker, options.backend, signals), .shared = options.share_gpus};
   if (supply.listing.gpus.empty())
     throw CommandError(infrastructure, fmt::format("--device {}: no GPUs: {}", options.device, supply.listing.why_none));
+  if (options.times == cupti_times && !supply.listing.why_no_records.empty())
+    throw CommandError(infrastructure, fmt::format("--times {}: {}", options.times, supply.listing.why_no_records));
   supply.listing.gpus = choose_gpus(supply.listing.gpus, options.gpus);
   options.supply = std::move(supply);
 }

@@ -55,7 +55,7 @@ constexpr char stable_footer[] = "Exit codes: 0 printed; 2 usage, a report that 
 /// Options as they were written. Their meaning is found after all of them have been read, by rules and in words of our own.
 struct Texts {
   std::string order = "listed", shard = "1/1", color = "auto", repeat = "1", jobs = "1", retries = "0", max_hangs = "5";
-  std::optional<std::string> device, fabric, backend, scheduler, gpus, seed, max_skips, max_waivers, timeout, debug, nccl_faults;
+  std::optional<std::string> device, fabric, backend, scheduler, gpus, times, seed, max_skips, max_waivers, timeout, debug, nccl_faults;
   bool nccl_tap = false;
   std::vector<std::string> output;
   std::vector<std::string> ranks, require;
@@ -134,6 +134,10 @@ void add_device(CLI::App& command, PlanOptions& plan, Texts& texts) {
       ->option_text("LIST");
   command.add_flag("--share-gpus", plan.share_gpus,
                    "With --device cuda: several ranks on one GPU where there are too few; says nothing of time");
+  command
+      .add_option("--times", texts.times,
+                  "With --device cuda: where times of work come from, events around it or, slower and nearer to it, cupti's records")
+      ->option_text("NAME=events");
 }
 
 void add_plan(CLI::App& command, PlanOptions& plan, Texts& texts) {
@@ -342,11 +346,13 @@ void convert_world(const Texts& texts, PlanOptions& plan) {
   plan.ranks = world_sizes(texts.ranks);
   if (texts.timeout) plan.timeout = timeout(*texts.timeout);
   if (texts.gpus) plan.gpus = gpu_choice(*texts.gpus);
+  plan.times = texts.times.value_or(event_times);
   plan.fabric = texts.fabric.value_or(plan.device == cuda_device ? nccl_fabric : shm_fabric);
   if (plan.device == cuda_device) return;
   const std::string given = !plan.backend.empty() ? fmt::format("--backend {}", plan.backend.string())
                             : texts.gpus          ? fmt::format("--gpus {}", *texts.gpus)
                             : plan.share_gpus     ? "--share-gpus"
+                            : texts.times         ? fmt::format("--times {}", *texts.times)
                                                   : "";
   if (!given.empty()) throw CommandError(usage, fmt::format("{}: only with --device {}", given, cuda_device));
 }

@@ -145,6 +145,7 @@ WorldPlan world_of(const Listing& listing, const PlanOptions& options, int size)
   require_in_range(options);
   require_known("device", options.device, {sim_device, cuda_device});
   require_known("fabric", options.fabric, {shm_fabric, thread_fabric, nccl_fabric});
+  require_known("times", options.times, {event_times, cupti_times});
   if ((options.device == cuda_device) != (options.fabric == nccl_fabric)) {
     throw CommandError(usage, fmt::format("--device {} --fabric {}: --fabric {} goes with --device {}, and with nothing else",
                                           options.device, options.fabric, nccl_fabric, cuda_device));
@@ -157,6 +158,7 @@ WorldPlan world_of(const Listing& listing, const PlanOptions& options, int size)
   world.scheduler = options.scheduler;
   world.device = options.device;
   if (options.device == cuda_device) world.backend = options.backend;
+  world.times = options.times;
   if (options.supply) {
     world.skipped = why_too_large(*options.supply, size);
     world.unfit_for_timing = world.skipped.empty() ? why_unfit_for_timing(*options.supply, size) : "";

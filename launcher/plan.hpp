@@ -36,6 +36,7 @@ struct PlanOptions {
   std::string device = sim_device;
   std::string fabric = shm_fabric;
   std::filesystem::path backend;  ///< of ranks on GPUs
+  std::string times = event_times;  ///< of ranks on GPUs
   GpuChoice gpus;
   bool share_gpus = false;            ///< several ranks on one
   std::optional<GpuSupply> supply;    ///< what `gpus` turned out to mean; none: ranks run on no GPU

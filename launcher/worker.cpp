@@ -232,8 +232,8 @@ GpuListing ask_gpus(const Worker& worker, const std::filesystem::path& backend, 
   if (*answer.end != Exit{}) throw refusal(fmt::format("ended with {}", describe(*answer.end)));
   try {
     auto listing = parse_json(answer.text).get<GpuListing>();
-    listing.why_none =
-        reports::printable(beginning_within(std::string_view(listing.why_none).substr(0, listing.why_none.find('\n')), 1000));
+    for (std::string* why : {&listing.why_none, &listing.why_no_records})
+      *why = reports::printable(beginning_within(std::string_view(*why).substr(0, why->find('\n')), 1000));
     return listing;
   } catch (const std::invalid_argument& error) {
     throw refusal(fmt::format("gave a malformed answer: {}", reports::printable(error.what())));

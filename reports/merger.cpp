@@ -88,6 +88,7 @@ void Merger::open_world(const WorldPlan& plan, std::vector<CaseInfo> cases, std:
   world.device = plan.device;
   world.environment = plan.environment;
   world.unfit_for_timing = plan.unfit_for_timing;
+  world.times = plan.times;
   for (auto& info : cases) {
     auto& result = report_.cases.emplace_back();
     result.info = std::move(info);

@@ -16,6 +16,7 @@
 #include "harness/protocol/ending.hpp"
 #include "harness/protocol/events.hpp"
 #include "harness/protocol/gpu_listing.hpp"
+#include "harness/protocol/world_plan.hpp"
 #include "reports/exit_code.hpp"
 #include "reports/verdict.hpp"
 #include "reports/waiver.hpp"
@@ -97,6 +98,7 @@ struct WorldResult {
   std::string fabric, device;
   std::vector<std::map<std::string, std::string>> environment;  ///< volatile; by rank: what it was told beside the run's environment
   std::string unfit_for_timing;  ///< why durations say nothing; empty: they do
+  std::string times = event_times;  ///< of ranks on GPUs: where they come from
   std::vector<Ending> endings;
   std::vector<std::string> defects;  ///< missing or corrupt evidence, per sentence
   std::string explanation;  ///< volatile; one sentence: why it ended early (see explanation.hpp)

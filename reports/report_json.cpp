@@ -167,6 +167,7 @@ ordered_json json_of(const WorldResult& world) {
   ordered_json json{{"fabric", world.fabric}, {"device", world.device}, {"ranks", world.size}};
   if (!world.environment.empty()) json["environment"] = world.environment;
   if (!world.unfit_for_timing.empty()) json["unfit_for_timing"] = world.unfit_for_timing;
+  if (world.times != event_times) json["times"] = world.times;
   json["endings"] = world.endings;
   json["defects"] = world.defects;
   if (!world.explanation.empty()) json["explanation"] = world.explanation;
@@ -187,6 +188,7 @@ WorldResult read_world(const ordered_json& json, int place) {
       world.environment.push_back(read_text_map(variables, fields.where("environment")));
   }
   if (fields.has("unfit_for_timing")) world.unfit_for_timing = fields.text("unfit_for_timing");
+  if (fields.has("times")) world.times = fields.text("times");
   world.endings = fields.list<Ending>("endings");
   world.defects = fields.texts("defects");
   if (fields.has("explanation")) world.explanation = fields.text("explanation");

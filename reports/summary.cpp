@@ -143,7 +143,7 @@ std::string play_again(const std::vector<std::string>& argv) {
 }
 
 /// What a world of GPUs is made of.
-constexpr std::array<std::string_view, 3> device_options{"--device", "--backend", "--gpus"};
+constexpr std::array<std::string_view, 4> device_options{"--device", "--backend", "--gpus", "--times"};
 constexpr std::string_view share_flag = "--share-gpus";
 constexpr std::string_view tap_flag = "--nccl-tap";
 
@@ -227,6 +227,7 @@ std::string world_text(const Report& report) {
       separator = ", ";
     }
     text += gpu_troubles_text(world, report.head.gpus);
+    if (world.times != event_times) text += fmt::format("; times from {}", printable(world.times));
     if (!world.unfit_for_timing.empty()) text += fmt::format("; unfit for timing: {}", printable(world.unfit_for_timing));
     text += '\n';
   }

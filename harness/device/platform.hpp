@@ -22,12 +22,21 @@ class StreamGate {
   virtual bool holds() const = 0;
 };
 
+/// What times rest on that were recorded by the device itself, and how they compare with those of its events.
+struct RecordedTimes {
+  std::size_t pieces = 0;  ///< of work and collectives that have them; the others launched nothing, and keep the times of events
+  Nanoseconds alignment_error = 0;  ///< between the clock of the records and that of events, at most
+  Nanoseconds beyond_events = 0;  ///< how far a piece's records reach out of the time between the events before and behind it, at most
+};
+
 /// What happened on a device. Its times are virtual on every device: what the order of the calls and the costs of the scenario make of it
 /// (docs/simulated-time.md), so that they are the same in every run.
 struct Recording {
   Trace trace;
   /// The same facts at the times that a clock said, counted from an origin of this rank's own; none where there is nothing to measure.
   std::optional<Trace> measured;
+  /// Of `measured`, where the device itself recorded its times; none where they are those of events.
+  std::optional<RecordedTimes> records;
   /// What a clock said, be it the virtual one.
   const Trace& clocked() const { return measured ? *measured : trace; }
 };

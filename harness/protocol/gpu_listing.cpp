@@ -109,6 +109,7 @@ void to_json(nlohmann::ordered_json& json, const GpuListing& listing) {
                                 {"nccl", listing.nccl},
                                 {"gpus", listing.gpus}};
   if (!listing.why_none.empty()) json["why_none"] = listing.why_none;
+  if (!listing.why_no_records.empty()) json["why_no_records"] = listing.why_no_records;
 }
 
 void from_json(const nlohmann::ordered_json& json, GpuListing& listing) {
@@ -122,6 +123,7 @@ void from_json(const nlohmann::ordered_json& json, GpuListing& listing) {
   listing.nccl = read_natural(fields, "nccl");
   listing.gpus = fields.list<GpuInfo>("gpus");
   if (fields.has("why_none")) listing.why_none = fields.text("why_none");
+  if (fields.has("why_no_records")) listing.why_no_records = fields.text("why_no_records");
   if (listing.gpus.empty() == listing.why_none.empty())
     throw std::invalid_argument("list of GPUs: expected GPUs in \"gpus\", or why there are none in \"why_none\"");
   std::set<std::string> uuids;

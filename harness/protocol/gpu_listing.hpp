@@ -53,6 +53,7 @@ struct GpuListing {
   int nccl = 0;                 ///< 22809 for 2.28.9; 0: unknown
   std::vector<GpuInfo> gpus;
   std::string why_none;  ///< exactly where there are none
+  std::string why_no_records;  ///< why CUPTI cannot record what runs; empty: it can, as far as one knows before
   friend bool operator==(const GpuListing&, const GpuListing&) = default;
 };
 

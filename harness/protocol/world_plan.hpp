@@ -30,6 +30,10 @@ inline constexpr char nccl_fabric[] = "nccl";      ///< ranks are processes of o
 inline constexpr char sim_device[] = "sim";
 inline constexpr char cuda_device[] = "cuda";
 
+// Where the times of work on a GPU come from: CUDA's events before and behind it, or CUPTI's records of what it put there.
+inline constexpr char event_times[] = "events";
+inline constexpr char cupti_times[] = "cupti";
+
 /// What decides which of the ranks that are threads run.
 enum class Scheduler : std::uint8_t {
   seeded,  ///< one at a time, in an order that the seed draws
@@ -50,6 +54,7 @@ struct WorldPlan {
   Scheduler scheduler = Scheduler::seeded;  ///< of ranks that are threads
   std::string device = sim_device;
   std::filesystem::path backend;      ///< of ranks on GPUs: the shared object that reaches CUDA
+  std::string times = event_times;    ///< of ranks on GPUs: where times come from
   std::string subject = "fully_shard";
   std::string fault;                  ///< name of a fault to apply to the subject; empty for none
   std::uint64_t seed = 0;

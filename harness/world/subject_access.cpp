@@ -91,7 +91,8 @@ std::unique_ptr<Platforms> World::make_platforms() {
                                                               .check = [this] { check_case(); },
                                                               .give_up_at = [this](Deadline now) { return give_up_at(now); },
                                                               .flight = &control_.flight(rank_),
-                                                              .epoch = [this] { return epoch_; }},
+                                                              .epoch = [this] { return epoch_; },
+                                                              .keeps_records = plan_.times == cupti_times},
                                            group_, premises_.memory ? premises_.memory : shm::make_file_memory(plan_.rendezvous, rank_));
 }
 

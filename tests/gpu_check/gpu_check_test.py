@@ -19,7 +19,7 @@ ROOT, BUILD, CC = (pathlib.Path(argument) for argument in sys.argv[1:4])
 PROGRAMS = ("shardproof", "shardproof-worker", "device_contract", "bench-gpu_limits")
 STAND_IN = "lib/libshardproof_cpu_vendor.so"
 BACKEND = "lib/shardproof/libshardproof_cuda.so"
-STEPS = ["doctor", "contract_1_rank", "contract_2_ranks", "overlap_1_rank", "limits", "memcheck", "racecheck", "initcheck"]
+STEPS = ["doctor", "contract_1_rank", "contract_2_ranks", "overlap_1_rank", "timeline", "limits", "memcheck", "racecheck", "initcheck"]
 
 
 class GpuCheck(unittest.TestCase):
@@ -61,28 +61,31 @@ class GpuCheck(unittest.TestCase):
     def test_a_dry_run_runs_what_needs_no_gpu_and_packs_it(self):
         ended = self.gpu_check("--dry-run")
         self.assertEqual(ended.returncode, 0, ended.stderr)
-        self.assertEqual(self.results(), dict.fromkeys(STEPS[:5], "passed") | dict.fromkeys(STEPS[5:], "skipped"))
+        self.assertEqual(self.results(), dict.fromkeys(STEPS[:6], "passed") | dict.fromkeys(STEPS[6:], "skipped"))
         summary = (self.out / "summary.md").read_text()
-        self.assertIn("# gpu-check: 5 passed, 0 failed, 3 skipped", summary)
+        self.assertIn("# gpu-check: 6 passed, 0 failed, 3 skipped", summary)
         self.assertIn("Nothing here says anything of GPUs", summary)
         with tarfile.open(f"{self.out}.tar.gz") as archive:
             names = archive.getnames()
             report = json.load(archive.extractfile("out/runs/contract_2_ranks/report.json"))
+            timeline = json.load(archive.extractfile("out/runs/timeline/report.json"))
             limits = json.load(archive.extractfile("out/logs/limits.log"))
         for name in ("summary.md", "machine.txt", "versions.json", "logs/doctor.log", "runs/overlap_1_rank/report.json"):
             self.assertIn(f"out/{name}", names)
         self.assertEqual(report["worlds"][0]["device"], "cuda")
         self.assertTrue(report["worlds"][0]["unfit_for_timing"])
         self.assertGreater(report["summary"]["passed"], 0)
+        self.assertEqual({world["times"] for world in timeline["worlds"]}, {"cupti"})
+        self.assertEqual(timeline["summary"]["passed"], timeline["summary"]["cases"])
         self.assertIn("meaningless", limits)
 
     def test_steps_go_on_behind_one_that_fails(self):
         self.script(self.prebuilt / "bin/device_contract", "echo 'it is broken today' >&2; exit 1\n")
         ended = self.gpu_check("--dry-run")
         self.assertEqual(ended.returncode, 1, ended.stderr)
-        expected = {"contract_1_rank": "failed", "contract_2_ranks": "failed", "overlap_1_rank": "passed", "limits": "passed"}
+        expected = {"contract_1_rank": "failed", "contract_2_ranks": "failed", "overlap_1_rank": "passed", "timeline": "failed", "limits": "passed"}
         self.assertEqual({step: result for step, result in self.results().items() if step in expected}, expected)
-        self.assertIn("2 failed", ended.stderr)
+        self.assertIn("3 failed", ended.stderr)
         self.assertTrue(pathlib.Path(f"{self.out}.tar.gz").exists())
 
     def test_ranks_that_share_a_gpu_are_nodes_of_their_own_to_nccl(self):
@@ -93,7 +96,7 @@ exec {BUILD}/bin/device_contract "$@"
 """)
         self.assertEqual(self.gpu_check("--dry-run").returncode, 0)
         named = hosts.read_text().split()
-        self.assertEqual((len(named), len(set(named))), (2, 2))
+        self.assertEqual((len(named), len(set(named))), (4, 4))  # in two worlds of two, the contract's and the timeline's
 
     def test_who_stops_it_stops_the_step_and_keeps_what_was_done(self):
         begun = self.scratch / "begun"
@@ -127,6 +130,26 @@ echo "rank $SHARDPROOF_RANK" >"$6"
         self.assertEqual(ended.returncode, 1, ended.stderr)
         self.assertEqual(self.results(), dict.fromkeys(STEPS, "passed") | {"racecheck": "failed"})
         self.assertEqual((self.out / "logs/memcheck.sanitizer.log").read_text(), "rank 0\n")
+
+    def test_cupti_is_found_where_the_other_libraries_are_and_without_it_the_timeline_is_skipped(self):
+        wheels = self.scratch / "venv/lib/python3.11/site-packages/nvidia"
+        cublas, cupti = wheels / "cublas/lib/libcublas.so.99", wheels / "cuda_cupti/lib/libcupti.so.99"
+        for library in (cublas, cupti):
+            self.shared_object(library, "", f"-Wl,-soname,{library.name}")
+        stand_in = BUILD / STAND_IN
+        self.shared_object(self.prebuilt / BACKEND, "", "-Wl,--no-as-needed", stand_in, cublas, f"-Wl,-rpath,{stand_in.parent}")
+        self.script(self.prebuilt / "bin/device_contract", f"""
+[[ ${{1:-}} == --list-gpus && :$LD_LIBRARY_PATH: != *:{cupti.parent}:* ]] || exec {BUILD}/bin/device_contract "$@"
+{BUILD}/bin/device_contract "$@" | sed 's/}}$/,"why_no_records":"it is nowhere"}}/'
+""")
+        self.script(self.prebuilt / "bin/shardproof-worker", "exit 1\n")  # of no interest here
+        self.gpu_check(VIRTUAL_ENV=str(self.scratch / "venv"))
+        self.assertEqual(self.results()["timeline"], "passed")
+        cupti.unlink()
+        self.out = self.scratch / "again"
+        self.gpu_check(VIRTUAL_ENV=str(self.scratch / "venv"))
+        self.assertEqual(self.results()["timeline"], "skipped")
+        self.assertIn("it is nowhere", (self.out / "summary.md").read_text())
 
     def test_a_backend_that_cannot_be_used_ends_it_with_the_reason(self):
         self.shared_object(self.prebuilt / BACKEND, """

@@ -174,7 +174,7 @@ TEST_CASE("a driver that crashes whoever looks for GPUs ends the run before it b
 }
 
 TEST_CASE("what is said of GPUs is refused where ranks run on none") {
-  for (const char* option : {"--gpus=2", "--backend=x", "--share-gpus"}) {
+  for (const char* option : {"--gpus=2", "--backend=x", "--share-gpus", "--times=cupti", "--times=events"}) {
     const Said said = call({"run", "--worker", "/nowhere", option});
     CHECK(said.end == code(2));
     CHECK_THAT(said.err, ContainsSubstring("only with --device cuda"));
@@ -206,6 +206,34 @@ TEST_CASE("what failed on GPUs is run again on the same GPUs, unless the command
   const auto threads = again("threads", "run", {"--fabric", "thread", "--scheduler", "free"});
   CHECK(threads.at("worlds").at(0).at("fabric") == "thread");
   CHECK(again("threads again", "threads", {}).at("worlds").at(0).at("fabric") == "thread");
+}
+
+TEST_CASE("times come from CUPTI where that is asked for, and the report says so") {
+  const TemporaryDirectory directory;
+  const Said said = run_on_gpus(trouble_program(), directory / "run", {"good", "--gpus", "1", "--times", "cupti"});
+  INFO(said.out << said.err);
+  CHECK(said.end == code(0));
+  CHECK(report_of(directory / "run").at("worlds").at(0).at("times") == "cupti");
+  CHECK_THAT(said.out, ContainsSubstring("; times from cupti"));
+  const Said usual = run_on_gpus(trouble_program(), directory / "usual", {"good", "--gpus", "1", "--times", "events"});
+  CHECK(usual.end == code(0));
+  CHECK_FALSE(report_of(directory / "usual").at("worlds").at(0).contains("times"));
+  const Said unknown = run_on_gpus(trouble_program(), directory / "none", {"good", "--times", "sundial"});
+  CHECK(unknown.end == code(2));
+  CHECK_THAT(unknown.err, ContainsSubstring("sundial") && ContainsSubstring("events, cupti"));
+}
+
+TEST_CASE("times from a CUPTI that is not there are refused with the reason, and other runs go on without it") {
+  const TemporaryDirectory directory;
+  const auto worker = directory / "worker";
+  write_text(worker, "#!/bin/sh\n[ \"$1\" = --list-gpus ] || exec \"" + trouble_program().string() + "\" \"$@\"\n\"" +
+                         trouble_program().string() + "\" \"$@\" | sed 's/}$/,\"why_no_records\":\"there is no CUPTI here\"}/'\n");
+  std::filesystem::permissions(worker, std::filesystem::perms::owner_all);
+  const Said refused = run_on_gpus(worker, directory / "run", {"good", "--gpus", "1", "--times", "cupti"});
+  CHECK(refused.end == code(3));
+  CHECK(refused.err == "shardproof: --times cupti: there is no CUPTI here\n");
+  CHECK_FALSE(std::filesystem::exists(directory / "run"));
+  CHECK(run_on_gpus(worker, directory / "run", {"good", "--gpus", "1"}).end == code(0));
 }
 
 TEST_CASE("a failure on GPUs is reproduced on GPUs") {

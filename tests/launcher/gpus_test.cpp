@@ -203,10 +203,13 @@ TEST_CASE("a reason for no GPUs is one line, whatever a library says") {
   const TemporaryDirectory directory;
   GpuListing none;
   none.why_none = "no \x1b[31mdriver\nand more";
+  none.why_no_records = "no \x1b[31mCUPTI\nand more";
   write_text(directory / "listing", nlohmann::ordered_json(none).dump());
   SignalWatch signals;
   const auto asked = program(directory, "cat " + (directory / "listing").string());
-  CHECK(ask_gpus(find_worker(asked), "/some/backend.so", signals).why_none == "no \\x1b[31mdriver");
+  const GpuListing told = ask_gpus(find_worker(asked), "/some/backend.so", signals);
+  CHECK(told.why_none == "no \\x1b[31mdriver");
+  CHECK(told.why_no_records == "no \\x1b[31mCUPTI");
 }
 
 TEST_CASE("a report's machine says what GPUs were reached by") {

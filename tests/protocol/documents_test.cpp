@@ -178,6 +178,16 @@ TEST_CASE("a plan names a scheduler where its ranks are threads, and only a know
   CHECK_THROWS_WITH(json.get<WorldPlan>(), ContainsSubstring("scheduler") && ContainsSubstring("lucky"));
 }
 
+TEST_CASE("a plan says where times come from, unless it is events, and only what there is") {
+  CHECK_FALSE(ordered_json(plan()).contains("times"));
+  WorldPlan recorded = plan();
+  recorded.times = cupti_times;
+  ordered_json json = recorded;
+  CHECK(json.get<WorldPlan>().times == "cupti");
+  json["times"] = "sundial";
+  CHECK_THROWS_WITH(json.get<WorldPlan>(), ContainsSubstring("\"times\"") && ContainsSubstring("sundial"));
+}
+
 TEST_CASE("a plan says what its ranks are told, and why it is skipped or says nothing of time, where it does") {
   for (const char* field : {"environment", "unfit_for_timing", "skipped"}) CHECK_FALSE(ordered_json(plan()).contains(field));
   WorldPlan told = plan();
@@ -229,6 +239,11 @@ TEST_CASE("a list of GPUs survives the way through JSON and a spoiled one is ref
   GpuListing none;
   none.why_none = "no driver";
   CHECK(ordered_json(none).get<GpuListing>() == none);
+  GpuListing without_records = gpus();
+  CHECK_FALSE(json.contains("why_no_records"));
+  without_records.why_no_records = "no libcupti";
+  CHECK(ordered_json(without_records).get<GpuListing>() == without_records);
+  refused([](auto& spoiled) { spoiled["why_no_records"] = 7; }, "\"why_no_records\"");
 }
 
 TEST_CASE("pairs of GPUs are strangers when either is known not to reach the other, and not when nothing is known") {

@@ -145,6 +145,9 @@ TEST_CASE("GPUs, what ranks were told of them, and what is unfit for timing surv
   CHECK(back.head.machine == report.head.machine);
   CHECK(back.worlds[1].environment == report.worlds[1].environment);
   CHECK(back.worlds[1].unfit_for_timing == "2 ranks share 1 GPU");
+  CHECK(back.worlds[1].times == "cupti");
+  CHECK(back.worlds[0].times == "events");
+  CHECK_FALSE(json["worlds"][0].contains("times"));
   CHECK_FALSE(json["worlds"][0].contains("unfit_for_timing"));
   CHECK(back.worlds[1].nccl == std::vector<std::string>{"rank 1 called NCCL once"});
   CHECK_FALSE(json["worlds"][0].contains("nccl"));

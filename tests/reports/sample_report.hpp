@@ -91,6 +91,7 @@ inline Report sample_report() {
   const std::vector<WorldRecord> worlds{first.record(), second.record()};
   Report report = merge(std::move(head), worlds);
   report.worlds[1].environment = {{{"CUDA_VISIBLE_DEVICES", "GPU-8a1f"}}, {{"CUDA_VISIBLE_DEVICES", "GPU-8a1f"}}};
+  report.worlds[1].times = cupti_times;
   report.worlds[1].unfit_for_timing = "2 ranks share 1 GPU";
   report.worlds[1].nccl = {"rank 1 called NCCL once"};
   return report;

@@ -167,7 +167,7 @@ TEST_CASE("the summary ends with skips, worlds and counts") {
         "FLAKY mine/flaky[W=2]\n"
         "world 0: 2 ranks of shm on sim, 6 cases: 2 passed, 1 skipped, 2 failed, 1 disagreed\n"
         "world 1: 2 ranks of shm on sim, 3 cases: 1 not_run, 1 error, 1 crashed; when the run began, ranks 0, 1 had a GPU slowed by "
-        "power cap; unfit for timing: 2 ranks share 1 GPU\n"
+        "power cap; times from cupti; unfit for timing: 2 ranks share 1 GPU\n"
         "9 cases in 2 worlds: 2 passed, 1 skipped, 1 not_run, 1 error, 2 failed, 1 disagreed, 1 crashed; 1 flaky; 1 waived\n");
   CHECK(text.starts_with("CRASH mine/crashed[W=2]"));
   CHECK(text.find('\x1b') == std::string::npos);
@@ -307,15 +307,20 @@ TEST_CASE("a world of GPUs is made again on the same, by its runs and by what it
   world.start(0, 0);
   Report report = world.merged();
   report.cases[0].verdict = Verdict::failed;
-  report.head.argv = {"shardproof", "run", "--device", "cuda", "--backend=lib/my cuda.so", "--gpus", "0,2", "--share-gpus",
-                      "--jobs",     "4",   "--out",    "there"};
+  report.head.argv = {"shardproof", "run", "--device",     "cuda",    "--backend=lib/my cuda.so",
+                      "--gpus",     "0,2", "--share-gpus", "--times", "cupti",
+                      "--jobs",     "4",   "--out",        "there"};
   TextStyle style;
   style.scenarios = [](const CaseResult&, int) { return std::vector<std::string>{"scenario.json"}; };
   const std::string text = failure_text(report.cases[0], report, style);
-  CHECK_THAT(text, ContainsSubstring(
-                       "again: shardproof run 'a/one[W=1]' --seed 0 --device cuda '--backend=lib/my cuda.so' --gpus 0,2 --share-gpus\n"));
-  CHECK_THAT(text, ContainsSubstring(
-                       "shardproof play scenario.json --ranks 1 --device cuda '--backend=lib/my cuda.so' --gpus 0,2 --share-gpus\n"));
+  CHECK_THAT(
+      text,
+      ContainsSubstring(
+          "again: shardproof run 'a/one[W=1]' --seed 0 --device cuda '--backend=lib/my cuda.so' --gpus 0,2 --share-gpus --times cupti\n"));
+  CHECK_THAT(
+      text,
+      ContainsSubstring(
+          "shardproof play scenario.json --ranks 1 --device cuda '--backend=lib/my cuda.so' --gpus 0,2 --share-gpus --times cupti\n"));
 }
 
 }  // namespace

@@ -61,6 +61,8 @@ class Play(unittest.TestCase):
             self.assertEqual(played["totals_ns"], simulated["totals_ns"])
             self.assertEqual(played["measured_ns"], simulated["totals_ns"])
             self.assertNotIn("measured_ns", simulated)
+            recorded = json.loads(self.play(self.overlap, "--ranks", ranks, "--json", "--times", "cupti", *on_gpus).stdout)
+            self.assertEqual(recorded["measured_ns"], simulated["totals_ns"])
         refused = self.play(self.overlap, "--ranks", 4, "--gpus", 2, *on_gpus, expect=2)
         self.assertIn("a world of 4 ranks needs 4 GPUs, one for each, and may use 2", refused.stderr)
         self.play(self.overlap, "--ranks", 2, "--gpus", 1, "--share-gpus", "--out", "kept", *on_gpus)

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <deque>
 #include <exception>
 #include <map>
@@ -26,6 +27,11 @@ namespace {
 
 constexpr int poison = 0xFF;
 constexpr Nanoseconds longest_spin = 10'000'000'000;
+// Time for the host to put a few things behind it, so that the GPU finds them all there.
+constexpr Nanoseconds lead = 100'000;
+
+/// Whether NCCL launches anything for it.
+bool moves_anything(const Collective& collective) { return collective.kind == CollectiveKind::barrier || collective.in.numel() > 0; }
 
 }  // namespace
 
@@ -72,6 +78,16 @@ class CudaDevice::State : public std::enable_shared_from_this<State> {
     EventHandle start, end;
     Nanoseconds cost;
     std::shared_ptr<const NcclGroup> group;  ///< of a collective
+    std::uint64_t piece;  // in CUPTI's records; 0: there are none
+    std::uint64_t launches;  // records that there are at least
+  };
+  struct Span {
+    Nanoseconds start, end;
+  };
+  // CUPTI's, and what is to be added to its times.
+  struct Records {
+    std::map<std::uint64_t, ActivitySpan> spans;
+    Nanoseconds offset;
   };
 
   template <class F>
@@ -89,8 +105,12 @@ class CudaDevice::State : public std::enable_shared_from_this<State> {
   void give_back(std::uint32_t timeline, Memory& memory);
   void bury(Memory& memory);
   Nanoseconds time_of(EventHandle event) const;
-  Trace measured(Trace trace) const;
   Trace at_virtual_times(Trace trace) const;
+  Trace measured(Trace trace);
+  std::uint64_t next_piece() const { return gpu_.activity() == nullptr ? 0 : gpu_.activity()->next_piece(); }
+  std::uint64_t launches() const { return launches_ + gpu_.kernels().launches(); }
+  Records take_records();
+  Span by_records(const Timed& timed, Span by_events, const Records& records);
 
   Gpu& gpu_;
   CostModel costs_;
@@ -100,6 +120,9 @@ class CudaDevice::State : public std::enable_shared_from_this<State> {
   std::vector<EventHandle> timestamps_;
   std::vector<Timed> timed_;
   EventHandle origin_ = nullptr;  // of all times
+  std::uint64_t launches_ = 0;  // beside those of kernels()
+  std::optional<ActivityLog::Scope> no_piece_;  // what its thread launches for no piece
+  std::optional<RecordedTimes> recorded_times_;
   std::uint64_t buffers_made_ = 0;
   std::size_t live_bytes_ = 0;
   struct OpenCall {
@@ -183,6 +206,7 @@ CudaDevice::State::State(Gpu& gpu, CostModel costs) : gpu_(gpu), costs_(std::mov
   trace_.rank = gpu.rank();
   lanes_.push_back({gpu.create_stream("compute"), "compute"});
   try {
+    no_piece_.emplace(gpu.activity(), no_piece);
     origin_ = gpu.record(lanes_[0].handle);
     gpu.set_first_open_call([this] { return first_open_call(); });
   } catch (...) {
@@ -240,6 +264,7 @@ void CudaDevice::State::spin(std::uint32_t timeline, Nanoseconds cost, std::stri
   if (cost == 0) return;
   const StreamHandle stream = handle(timeline);
   gpu_.check(gpu_.vendor().kernels->spin(cost, longest_spin, gpu_.abort_flag(), stream), "spin", stream);
+  ++launches_;
 }
 
 void CudaDevice::State::compute(std::uint32_t timeline, const Work& work) const {
@@ -255,11 +280,21 @@ void CudaDevice::State::compute(std::uint32_t timeline, const Work& work) const 
 void CudaDevice::State::submit(Stream stream, const Work& work) {
   const std::uint32_t on = timeline(stream, "submit");
   const Nanoseconds cost = cost_of(costs_, work);
+  const std::uint64_t piece = next_piece(), launched_before = launches();
   const EventHandle start = timestamp(on);
-  spin(on, cost, fmt::format("{} \"{}\"", to_string(work.kind), work.label));
-  if (work.run) compute(on, work);
+  {
+    const ActivityLog::Scope scope(gpu_.activity(), piece);
+    spin(on, cost, fmt::format("{} \"{}\"", to_string(work.kind), work.label));
+    if (work.run) compute(on, work);
+  }
   const EventHandle end = timestamp(on);
-  timed_.push_back({.fact = trace_.facts.size(), .start = start, .end = end, .cost = cost, .group = nullptr});
+  timed_.push_back({.fact = trace_.facts.size(),
+                    .start = start,
+                    .end = end,
+                    .cost = cost,
+                    .group = nullptr,
+                    .piece = piece,
+                    .launches = launches() - launched_before});
   trace_.facts.push_back(fact_of(work, on, 0, 0));
 }
 
@@ -367,16 +402,30 @@ void CudaDevice::State::run(Stream stream, const Collective& collective, const s
 
   EventHandle& last = resources.last[costs_.separate_resources ? static_cast<std::size_t>(collective.kind) : 0];
   if (last != nullptr) gpu_.check(gpu_.cuda().stream_wait_event(handle(on), last), "cudaStreamWaitEvent", handle(on));
+  const std::uint64_t piece = next_piece(), launched_before = launches();
+  // NCCL launches from a thread of its own, which knows no ids.
+  if (piece != 0) gpu_.put_sign(handle(on), place_before(piece));
   const EventHandle start = timestamp(on);
   const Nanoseconds cost = cost_of(costs_, collective);
-  spin(on, cost, where);
-  const std::uint64_t number = group->run(handle(on), collective);
+  std::uint64_t number = 0;
+  {
+    const ActivityLog::Scope scope(gpu_.activity(), piece);
+    spin(on, cost, where);
+    number = group->run(handle(on), collective);
+  }
   last = timestamp(on);
+  launches_ += moves_anything(collective) ? 1 : 0;
   IssuedCall issued{.group = group->id(), .call = as_call(collective).descriptor};
   issued.call.sequence = number;
   gpu_.issued(issued);
   open_calls_.push_back({last, issued});
-  timed_.push_back({.fact = trace_.facts.size(), .start = start, .end = last, .cost = cost, .group = group});
+  timed_.push_back({.fact = trace_.facts.size(),
+                    .start = start,
+                    .end = last,
+                    .cost = cost,
+                    .group = group,
+                    .piece = piece,
+                    .launches = launches() - launched_before});
   note(fact_of(collective, on, hosts.members(), number - resources.first, 0, 0));
 }
 
@@ -386,13 +435,60 @@ Nanoseconds CudaDevice::State::time_of(EventHandle event) const {
   return time;
 }
 
-Trace CudaDevice::State::measured(Trace trace) const {
+// A memset between two events tells what time it was by both clocks: nobody knows where between the events it was, so it is said to have
+// been in the middle. The GPU spins while the host puts them there, and so goes from one to the next without waiting for the host.
+CudaDevice::State::Records CudaDevice::State::take_records() {
+  const std::uint64_t sign = next_piece();
+  spin(Device::compute.id, lead, "what clocks are compared behind");
+  const EventHandle before = timestamp(Device::compute.id);
+  gpu_.put_sign(handle(Device::compute.id), sign);
+  const EventHandle after = timestamp(Device::compute.id);
+  gpu_.await(after, [&] { return fmt::format("what clocks are compared by has not ended on rank {}", trace_.rank); });
+  Records records{gpu_.activity()->take_spans(), 0};
+  const auto found = records.spans.find(sign);
+  if (found == records.spans.end() || found->second.records != 1) {
+    throw std::runtime_error(fmt::format(
+        "CUPTI on rank {}, {}: it has no record of a memset that has ended, so it may lack others; take times from events (--times events)",
+        trace_.rank, gpu_.name()));
+  }
+  const ActivitySpan& memset = found->second;
+  const Nanoseconds slack = time_of(after) - time_of(before) - (memset.end_ns - memset.start_ns);
+  records.offset = time_of(before) + slack / 2 - memset.start_ns;
+  recorded_times_ = RecordedTimes{.alignment_error = (std::abs(slack) + 1) / 2};
+  return records;
+}
+
+CudaDevice::State::Span CudaDevice::State::by_records(const Timed& timed, Span by_events, const Records& records) {
+  const auto found = records.spans.find(timed.piece);
+  const ActivitySpan recorded = found == records.spans.end() ? ActivitySpan{} : found->second;
+  if (recorded.records < timed.launches || recorded.untimed > 0) {
+    const Fact& fact = trace_.facts[timed.fact];
+    const auto* const work = std::get_if<fact::Work>(&fact);
+    const auto* const call = std::get_if<fact::Collective>(&fact);
+    throw std::runtime_error(fmt::format(
+        "CUPTI on rank {}, {}: of {} \"{}\", which launched at least {}, it has {} records with times and {} without; take times "
+        "from events (--times events)",
+        trace_.rank, gpu_.name(), work != nullptr ? to_string(work->kind) : to_string(call->kind),
+        work != nullptr ? work->label : call->tag, timed.launches, recorded.records, recorded.untimed));
+  }
+  if (recorded.records == 0) return by_events;
+  const Span span{recorded.start_ns + records.offset, recorded.end_ns + records.offset};
+  ++recorded_times_->pieces;
+  recorded_times_->beyond_events = std::max({recorded_times_->beyond_events, by_events.start - span.start, span.end - by_events.end});
+  return span;
+}
+
+Trace CudaDevice::State::measured(Trace trace) {
+  std::optional<Records> records;
+  if (gpu_.activity() != nullptr) records = take_records();
   for (const Timed& timed : timed_) {
+    Span span{time_of(timed.start), time_of(timed.end)};
+    if (records) span = by_records(timed, span, *records);
     std::visit(
         [&](auto& fact) {
           if constexpr (requires { fact.start; }) {
-            fact.start = time_of(timed.start);
-            fact.end = time_of(timed.end);
+            fact.start = span.start;
+            fact.end = span.end;
           }
         },
         trace.facts[timed.fact]);
@@ -437,7 +533,7 @@ Trace CudaDevice::State::at_virtual_times(Trace trace) const {
 
 Recording CudaDevice::State::take_recording() {
   gpu_.await([] { return true; }, [] { return std::string(); });  // what ranks disagree about, and who is gone, is told at the latest here
-  Recording recording{.trace = at_virtual_times(trace_), .measured = measured(trace_)};
+  Recording recording{.trace = at_virtual_times(trace_), .measured = measured(trace_), .records = recorded_times_};
   timed_.clear();
   trace_.facts.clear();
   return recording;
@@ -446,6 +542,7 @@ Recording CudaDevice::State::take_recording() {
 // What has ended is not looked at any more: a peer may have left its communicators by now, and the next device has new ones. Whoever leaves by
 // an exception does not wait for long: what is not over by then is abandoned.
 void CudaDevice::State::quiesce() noexcept {
+  no_piece_.reset();
   try {
     for (const Lane& lane : lanes_) {
       if (gpu_.is_lost()) return;
@@ -463,6 +560,7 @@ void CudaDevice::State::quiesce() noexcept {
   }
   gpu_.set_first_open_call(nullptr);
   gpu_.destroy_retired();
+  if (gpu_.activity() != nullptr && !recorded_times_ && !gpu_.is_lost()) gpu_.activity()->forget();  // nobody has taken the trace
 }
 
 std::optional<IssuedCall> CudaDevice::State::first_open_call() {

@@ -1,8 +1,10 @@
 // A GPU as a device: streams, events and stream-ordered memory of CUDA, kernels of our own, collectives of NCCL. The same facts are recorded
-// as on the simulated device; their times are measured with events. Costs of a scenario are spun: work takes at least as long as they say.
+// as on the simulated device; their times are measured with events, or are CUPTI's where the GPU keeps records. Costs of a scenario are
+// spun: work takes at least as long as they say.
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "harness/device/cost_model.hpp"
 #include "harness/device/cuda/gpu.hpp"
@@ -43,7 +45,8 @@ class CudaDevice final : public Device {
 
   std::unique_ptr<StreamGate> gate();
 
-  /// See Platform.
+  /// See Platform. Where the GPU keeps records, a piece of work or a collective starts with the first thing that it put on its stream and ends
+  /// with the last; throws std::runtime_error when one of these is not among the records.
   Recording take_recording();
   std::size_t live_bytes() const;
 

@@ -78,7 +78,9 @@ void CudaKernels::require_success(Status status, const char* library, const char
 
 template <class Launch, class Body>
 void CudaKernels::launch(const char* operation, NativeStream stream, Launch kernel, const Body& body, std::int64_t count) const {
-  if (count != 0) require_success(kernel(body, count, stream), "CUDA", operation);
+  if (count == 0) return;
+  require_success(kernel(body, count, stream), "CUDA", operation);
+  ++launches_;
 }
 
 void CudaKernels::check_indices(const char* operation, NativeStream stream, const Tensor& indices, std::size_t limit,
@@ -101,6 +103,7 @@ void CudaKernels::copy(NativeStream stream, const Tensor& out, const Tensor& in)
   if (out.bytes() == 0) return;
   const CopyKind kind = in_host_memory(in) ? CopyKind::host_to_device : CopyKind::device_to_host;
   require_success(cuda_.memcpy_async(out.data(), in.data(), out.bytes(), kind, stream), "CUDA", "copy");
+  ++launches_;
 }
 
 void CudaKernels::fill(NativeStream stream, const Tensor& out, double value) const {
@@ -138,6 +141,7 @@ void CudaKernels::matmul(NativeStream stream, const Tensor& out, const Tensor& a
       launch("matmul", stream, kernels_.sum_rows.of<T>(), bodies::SumRows<T>{data<T>(out), nullptr, 0, out.numel(), how.add}, out.numel());
     } else {
       require_success(gemm(cublas_, blas_, product, how, data<const T>(a), data<const T>(b), data<T>(out)), "cuBLAS", "matmul");
+      ++launches_;
     }
   });
 }

@@ -75,6 +75,9 @@ class CudaKernels final : public Kernels {
   void adamw(NativeStream stream, const Tensor& parameter, const Tensor& gradient, const Tensor& moment1, const Tensor& moment2,
              const Adam& how) const override;
 
+  /// How many kernels, copies and products have been put on streams so far; a product may be several kernels.
+  std::uint64_t launches() const { return launches_; }
+
  private:
   void require_success(Status status, const char* library, const char* operation) const;
   template <class Launch, class Body>
@@ -89,6 +92,7 @@ class CudaKernels final : public Kernels {
   bodies::IndexError* index_error_;
   Failed failed_;
   BlasHandle blas_ = nullptr;
+  mutable std::uint64_t launches_ = 0;
 };
 
 }  // namespace shardproof::cuda

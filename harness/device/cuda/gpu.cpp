@@ -75,6 +75,7 @@ Gpu::Gpu(const VendorTables& vendor, Surroundings surroundings) : vendor_(vendor
           if (std::string_view(library) == "cuBLAS") return check_blas(status, operation);
           check(status, operation);
         });
+    if (surroundings_.keeps_records) start_records();
     check(vendor_.kernels->warm_up(), "cudaFuncGetAttributes");
     housekeeping_ = create_stream("housekeeping");
     warm_up_products();
@@ -85,6 +86,13 @@ Gpu::Gpu(const VendorTables& vendor, Surroundings surroundings) : vendor_(vendor
 }
 
 Gpu::~Gpu() { release(); }
+
+void Gpu::start_records() {
+  const char* why = "its backend has nothing to do with CUPTI";
+  const ActivityTable* const table = vendor_.activity == nullptr ? nullptr : vendor_.activity(&why);
+  if (table == nullptr) throw std::runtime_error(fmt::format("rank {}, {}: no times from CUPTI: {}", rank(), name_, why));
+  activity_ = std::make_unique<ActivityLog>(*table, *this);
+}
 
 // cuBLAS loads kernels and allocates at its first products, and would wait for ever behind a gate that is closed by then.
 void Gpu::warm_up_products() {
@@ -108,9 +116,11 @@ void Gpu::warm_up_products() {
 void Gpu::release() noexcept {
   if (is_lost_) {
     static_cast<void>(kernels_.release());
+    static_cast<void>(activity_.release());
     return;
   }
   destroy_retired();
+  activity_.reset();
   if (scratch_ != nullptr) cuda().free_async(scratch_, housekeeping_);
   if (housekeeping_ != nullptr) destroy_stream(housekeeping_);
   for (EventHandle event : events_) cuda().event_destroy(event);
@@ -181,6 +191,11 @@ EventHandle Gpu::record(StreamHandle stream) {
     check(status, "cudaEventRecord", stream);
   }
   return event;
+}
+
+void Gpu::put_sign(StreamHandle stream, std::uint64_t id) {
+  const ActivityLog::Scope scope(activity_.get(), id);
+  check(cuda().memset_async(scratch_, 0, sizeof(std::uint32_t), stream), "cudaMemsetAsync", stream);
 }
 
 void Gpu::check_agreement(bool is_late) const {

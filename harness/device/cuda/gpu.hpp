@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "harness/device/cuda/activity_log.hpp"
 #include "harness/device/cuda/vendor_error.hpp"
 #include "harness/protocol/collective.hpp"
 #include "harness/protocol/doorbell.hpp"  // Deadline
@@ -43,6 +44,7 @@ struct Surroundings {
   std::chrono::milliseconds for_abort{5'000};  ///< that communicators and work may take to end once they are told to
   FlightRing* flight = nullptr;  ///< where the rank writes down what it does; nullptr: nowhere
   std::function<std::uint32_t()> epoch;  ///< of the case now running, for that
+  bool keeps_records = false;  ///< CUPTI records what runs when
 };
 
 /// Work, or an abort, that does not end although it was told to: nothing can be done on this GPU by this process any more.
@@ -53,7 +55,7 @@ class GpuLost : public std::runtime_error {
 
 class Gpu {
  public:
-  /// Throws VendorError; std::runtime_error where there is no GPU of that ordinal.
+  /// Throws VendorError; std::runtime_error where there is no GPU of that ordinal, or no CUPTI although records are to be kept.
   Gpu(const VendorTables& vendor, Surroundings surroundings);
   ~Gpu();
   Gpu(const Gpu&) = delete;
@@ -66,6 +68,8 @@ class Gpu {
   const GpuProperties& properties() const { return properties_; }
   const std::string& name() const { return name_; }  ///< `GPU 0 (NVIDIA H200)`
   const CudaKernels& kernels() const { return *kernels_; }
+  /// nullptr: nobody records what runs.
+  ActivityLog* activity() const { return activity_.get(); }
 
   /// Throws VendorError for what is no success, with all that is known of the place.
   void check(Status status, std::string_view operation, StreamHandle stream = nullptr,
@@ -81,6 +85,8 @@ class Gpu {
   EventHandle take_event();
   void give_back(EventHandle event) noexcept;
   EventHandle record(StreamHandle stream);
+  /// Puts something tiny on the stream that CUPTI records under this id.
+  void put_sign(StreamHandle stream, std::uint64_t id);
 
   /// The one wait: returns when `is_ready` holds and no communicator has failed: an aborted one lets work end that is not done. Throws what the
   /// surroundings have to say, Mismatch, the error of a communicator, what `is_ready` throws, or DeadlineExceeded with `late()` as its text; in
@@ -126,6 +132,7 @@ class Gpu {
   struct Words;
 
   void release() noexcept;
+  void start_records();
   void warm_up_products();
   std::string_view stream_name(StreamHandle stream) const;
   void check_agreement(bool is_late) const;
@@ -150,7 +157,8 @@ class Gpu {
   std::vector<NcclComm*> comms_;
   std::vector<CommHandle> retired_;
   StreamHandle housekeeping_ = nullptr;
-  void* scratch_ = nullptr;  // operands of the first products
+  void* scratch_ = nullptr;  // operands of the first products; later on nobody reads it
+  std::unique_ptr<ActivityLog> activity_;
   std::function<std::optional<IssuedCall>()> first_open_call_;
   bool is_lost_ = false;
   std::string complaint_;

@@ -1,5 +1,5 @@
-// All that the CUDA backend uses of CUDA, cuBLAS and NCCL, as tables of functions: the backend itself includes no header of theirs, is built
-// everywhere, and runs on whatever fills these tables. `libshardproof_cuda.so` fills them with the real libraries; the tests with an
+// All that the CUDA backend uses of CUDA, cuBLAS, NCCL and CUPTI, as tables of functions: the backend itself includes no header of theirs,
+// is built everywhere, and runs on whatever fills these tables. `libshardproof_cuda.so` fills them with the real libraries; the tests with an
 // implementation on the CPU. Functions mean what the libraries' functions of that name mean, and return their status codes.
 #pragma once
 
@@ -16,7 +16,7 @@ using EventHandle = void*;
 using BlasHandle = void*;
 using CommHandle = void*;
 
-/// A library's own status code; 0 is success in all three.
+/// A library's own status code; 0 is success in all of them.
 using Status = int;
 
 struct GpuProperties {
@@ -137,6 +137,26 @@ struct NcclTable {
   const char* (*last_error)(CommHandle comm);  ///< in words, of whatever went wrong last; never nullptr
 };
 
+/// A kernel, a copy or a memset, as it ran on the GPU.
+struct ActivityRecord {
+  std::uint64_t id;  ///< what the thread that launched it had pushed last; 0: nothing
+  std::uint64_t stream;  ///< the library's own number of it
+  std::int64_t start_ns, end_ns;  ///< by a clock of the library's own; both 0: it could not tell
+};
+
+/// What the GPU of this process ran when, as CUPTI records it.
+struct ActivityTable {
+  Status (*start)();  ///< what is launched from here on is recorded
+  Status (*stop)();
+  Status (*push_id)(std::uint64_t id);  ///< what the calling thread launches is of this id, until it is popped
+  Status (*pop_id)();
+  /// What has ended since the last flush, in any order, and how many records were lost for want of memory. The array is the table's own,
+  /// until the next flush. Whoever flushes has waited for the work: this does not.
+  Status (*flush)(const ActivityRecord** records, std::size_t* count, std::size_t* dropped);
+  const char* (*error_name)(Status status);
+  const char* (*error_text)(Status status);
+};
+
 struct VendorTables {
   static constexpr std::uint32_t current_version = 3;
   std::uint32_t version;  ///< of this header
@@ -147,6 +167,8 @@ struct VendorTables {
   const CublasTable* cublas;
   const NcclTable* nccl;
   const KernelTable* kernels;
+  /// Looks for the library when it is first asked, and so costs nobody anything who does not ask. nullptr, and why: there is none here.
+  const ActivityTable* (*activity)(const char** why) = nullptr;
 };
 
 /// What a module exports, by this name: its tables, or nullptr and why.

@@ -19,6 +19,7 @@ std::string_view name_of(Library library) {
     case Library::cuda: return "CUDA";
     case Library::cublas: return "cuBLAS";
     case Library::nccl: return "NCCL";
+    case Library::cupti: return "CUPTI";
   }
   return "?";
 }

@@ -10,7 +10,7 @@
 
 namespace shardproof::cuda {
 
-enum class Library : std::uint8_t { cuda, cublas, nccl };
+enum class Library : std::uint8_t { cuda, cublas, nccl, cupti };
 
 std::string_view name_of(Library library);
 

@@ -131,10 +131,12 @@ class Comm : public std::enable_shared_from_this<Comm> {
   std::uint64_t ticket() { return issued_++; }
 
   void issue(StreamHandle stream, Call call) {
-    enqueue(stream, [self = shared_from_this(), call, ticket = ticket()](Nanoseconds& end, Nanoseconds issued) mutable {
+    const Launch launched(stream, Launch::By::a_thread_of_the_library);
+    enqueue(stream, [self = shared_from_this(), call, ticket = ticket(), launched](Nanoseconds& end, Nanoseconds issued) mutable {
       self->in_turn(ticket, [&](Group& group) {
         call.descriptor.ready_ns = std::max(end, issued);
         end = group.run(call).latest_ready_ns;
+        launched.ran(call.descriptor.ready_ns, end);
       });
     });
   }

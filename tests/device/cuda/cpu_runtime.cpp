@@ -13,11 +13,50 @@
 #include <sstream>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace shardproof::cuda::cpu {
 
+class Launch::Records {
+ public:
+  void add(const ActivityRecord& record) {
+    const std::lock_guard lock(mutex_);
+    records_.push_back(record);
+  }
+  std::vector<ActivityRecord> take() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(records_, {});
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<ActivityRecord> records_;
+};
+
+// Ranks may be threads of one process: each has records of its own.
+struct ThisRank {
+  std::shared_ptr<Launch::Records> records;  // nullptr: none are kept
+  std::vector<ActivityRecord> handed_over;
+  std::vector<std::uint64_t> ids;
+
+  Status start() {
+    records = std::make_shared<Launch::Records>();
+    return 0;
+  }
+  Status flush(const ActivityRecord** first, std::size_t* count, std::size_t* dropped) {
+    if (records == nullptr) return not_started;
+    handed_over = records->take();
+    *first = handed_over.data();
+    *count = handed_over.size();
+    *dropped = 0;
+    return 0;
+  }
+};
+
 namespace {
+
+thread_local ThisRank this_rank;
 
 constexpr int gpus = 8;
 
@@ -262,7 +301,10 @@ Status free_async(void* memory, StreamHandle stream) {
 }
 
 Status memset_async(void* memory, int value, std::size_t bytes, StreamHandle stream) {
-  enqueue(stream, [=](Nanoseconds&, Nanoseconds) { std::memset(memory, value, bytes); });
+  enqueue(stream, [=, launched = Launch(stream)](Nanoseconds& end, Nanoseconds issued) {
+    std::memset(memory, value, bytes);
+    launched.ran(std::max(end, issued), std::max(end, issued));
+  });
   return 0;
 }
 
@@ -278,8 +320,9 @@ Status memcpy_async(void* to, const void* from, std::size_t bytes, CopyKind kind
     }
     case CopyKind::device_to_host: {
       Moment done;
-      enqueue(stream, [&](Nanoseconds&, Nanoseconds) {
+      enqueue(stream, [&, launched = Launch(stream)](Nanoseconds& end, Nanoseconds issued) {
         std::memcpy(to, from, bytes);
+        launched.ran(std::max(end, issued), std::max(end, issued));
         done.come(0);
       });
       done.wait();
@@ -312,20 +355,74 @@ const char* error_name(Status status) {
   }
 }
 
+// Its clock is another one than that of events.
+constexpr Nanoseconds clock_ahead = 1'700'000'000'000'000'000;
+
+Status start() { return this_rank.start(); }
+
+Status stop() {
+  if (this_rank.records == nullptr) return not_started;
+  this_rank.records.reset();
+  return 0;
+}
+
+Status push_id(std::uint64_t id) {
+  this_rank.ids.push_back(id);
+  return 0;
+}
+
+Status pop_id() {
+  if (this_rank.ids.empty()) return queue_empty;
+  this_rank.ids.pop_back();
+  return 0;
+}
+
+Status flush(const ActivityRecord** records, std::size_t* count, std::size_t* dropped) { return this_rank.flush(records, count, dropped); }
+
+const char* activity_error_name(Status status) {
+  switch (status) {
+    case 0: return "CUPTI_SUCCESS";
+    case not_started: return "CUPTI_ERROR_NOT_INITIALIZED";
+    case queue_empty: return "CUPTI_ERROR_QUEUE_EMPTY";
+    default: return "an error that was planted";
+  }
+}
+
 }  // namespace
+
+Launch::Launch(StreamHandle stream, By by) : records_(this_rank.records), stream_(reinterpret_cast<std::uintptr_t>(stream)) {
+  if (by == By::this_thread && !this_rank.ids.empty()) id_ = this_rank.ids.back();
+}
+
+void Launch::ran(Nanoseconds start, Nanoseconds end) const {
+  if (records_ != nullptr) records_->add({.id = id_, .stream = stream_, .start_ns = clock_ahead + start, .end_ns = clock_ahead + end});
+}
 
 void enqueue(StreamHandle stream, std::function<void(Nanoseconds& end, Nanoseconds issued)> task) {
   queue_of(stream).put([task = std::move(task), issued = host_clock](Nanoseconds& end) { task(end, issued); });
 }
 
 void launch(StreamHandle stream, Nanoseconds cost, std::function<void()> work) {
-  enqueue(stream, [cost, work = std::move(work)](Nanoseconds& end, Nanoseconds issued) {
+  enqueue(stream, [cost, work = std::move(work), launched = Launch(stream)](Nanoseconds& end, Nanoseconds issued) {
     work();
-    end = std::max(end, issued) + cost;
+    const Nanoseconds start = std::max(end, issued);
+    end = start + cost;
+    launched.ran(start, end);
   });
 }
 
 std::int64_t live_allocations() { return allocations; }
+
+const ActivityTable& activity() {
+  static constexpr ActivityTable table{.start = start,
+                                       .stop = stop,
+                                       .push_id = push_id,
+                                       .pop_id = pop_id,
+                                       .flush = flush,
+                                       .error_name = activity_error_name,
+                                       .error_text = activity_error_name};
+  return table;
+}
 
 const CudaTable& runtime() {
   static const CudaTable table{.not_ready = not_ready,

@@ -61,7 +61,8 @@ const VendorTables& vendor() {
                                    .cuda = &runtime(),
                                    .cublas = &cublas,
                                    .nccl = &nccl(),
-                                   .kernels = &kernels};
+                                   .kernels = &kernels,
+                                   .activity = [](const char**) { return &activity(); }};
   return tables;
 }
 

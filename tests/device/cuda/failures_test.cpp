@@ -1,5 +1,6 @@
-// Every call that the backend makes of CUDA, cuBLAS and NCCL fails once, on one rank of two that train together. Whatever it was: nobody waits
-// for its deadline, the rank says what failed and where, and the next scenario on the same GPUs has the results that it always has.
+// Every call that the backend makes of CUDA, cuBLAS, NCCL and CUPTI fails once, on one rank of two that train together. Whatever it was:
+// nobody waits for its deadline, the rank says what failed and where, and the next scenario on the same GPUs has the results that it always
+// has.
 #include <fmt/format.h>
 #include <array>
 #include <catch2/catch_test_macros.hpp>
@@ -37,7 +38,7 @@ std::string losses(const scenario::Run& run) {
 class Player {
  public:
   Player(Side& side, std::shared_ptr<shm::SharedMemory> memory)
-      : side_(side), gpus_(side, cuda::cpu::fragile_vendor(), std::move(memory)) {}
+      : side_(side), gpus_(side, cuda::cpu::fragile_vendor(), std::move(memory), std::chrono::seconds(20), std::chrono::seconds(5), true) {}
 
   std::string play() {
     const auto platform = gpus_.world.make(scenario_.costs);

@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "tests/device/cuda/cpu_launcher.hpp"
+#include "tests/device/cuda/cpu_runtime.hpp"
 #include "tests/device/cuda/cpu_vendor.hpp"
 
 // clang-format off
@@ -23,6 +24,7 @@
   X(comm_init_rank)                                                                                                              \
   X(comm_get_async_error) X(comm_finalize) X(comm_destroy) X(comm_abort) X(group_start) X(group_end) X(red_op_create_premul_sum) \
       X(red_op_destroy) X(all_gather) X(reduce_scatter) X(all_reduce) X(broadcast) X(send) X(recv)
+#define SHARDPROOF_ACTIVITY_FUNCTIONS(X) X(start) X(stop) X(push_id) X(pop_id) X(flush)
 // clang-format on
 
 namespace shardproof::cuda::cpu {
@@ -43,7 +45,8 @@ std::optional<Status> due(const char* function) {
 
 /// What is not given back would leak: such a call does its work, and then fails.
 bool gives_back(std::string_view function) {
-  return function.ends_with("_destroy") || function.ends_with("_free") || function == "destroy" || function == "free_async";
+  return function.ends_with("_destroy") || function.ends_with("_free") || function == "destroy" || function == "free_async" ||
+         function == "stop" || function == "pop_id";
 }
 
 template <auto Member> struct Fragile;
@@ -52,15 +55,16 @@ template <auto Member> struct Fragile;
   template <class... Arguments, Status (*Table::*Member)(Arguments...)> struct Fragile<Member> { \
     template <const char* const* name> static Status call(Arguments... arguments) {              \
       if (const auto status = due(*name)) {                                                      \
-        if (gives_back(*name)) (vendor().table->*Member)(arguments...);                          \
+        if (gives_back(*name)) (table.*Member)(arguments...);                                    \
         return *status;                                                                          \
       }                                                                                          \
-      return (vendor().table->*Member)(arguments...);                                            \
+      return (table.*Member)(arguments...);                                                      \
     }                                                                                            \
   };
-SHARDPROOF_FRAGILE(CudaTable, cuda)
-SHARDPROOF_FRAGILE(CublasTable, cublas)
-SHARDPROOF_FRAGILE(NcclTable, nccl)
+SHARDPROOF_FRAGILE(CudaTable, (*vendor().cuda))
+SHARDPROOF_FRAGILE(CublasTable, (*vendor().cublas))
+SHARDPROOF_FRAGILE(NcclTable, (*vendor().nccl))
+SHARDPROOF_FRAGILE(ActivityTable, activity())
 #undef SHARDPROOF_FRAGILE
 
 #define SHARDPROOF_NAME(function) constexpr const char* function = #function;
@@ -68,6 +72,7 @@ namespace names {
 SHARDPROOF_CUDA_FUNCTIONS(SHARDPROOF_NAME)
 SHARDPROOF_CUBLAS_FUNCTIONS(SHARDPROOF_NAME)
 SHARDPROOF_NCCL_FUNCTIONS(SHARDPROOF_NAME)
+SHARDPROOF_ACTIVITY_FUNCTIONS(SHARDPROOF_NAME)
 }  // namespace names
 #undef SHARDPROOF_NAME
 
@@ -85,6 +90,17 @@ struct FragileLoops : Loops {
     return Loops::warm_up();
   }
 };
+
+const ActivityTable& fragile_activity() {
+  static const ActivityTable table = [] {
+    ActivityTable made = activity();
+#define SHARDPROOF_WRAP(function) made.function = &Fragile<&ActivityTable::function>::call<&names::function>;
+    SHARDPROOF_ACTIVITY_FUNCTIONS(SHARDPROOF_WRAP)
+#undef SHARDPROOF_WRAP
+    return made;
+  }();
+  return table;
+}
 
 }  // namespace
 
@@ -117,6 +133,7 @@ const VendorTables& fragile_vendor() {
     made.cublas = &cublas;
     made.nccl = &nccl;
     made.kernels = &kernels;
+    made.activity = [](const char**) { return &fragile_activity(); };
     return made;
   }();
   return tables;

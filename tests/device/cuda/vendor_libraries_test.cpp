@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/device/cuda/module/cupti_objection.hpp"
 #include "harness/device/cuda/module/driver_objection.hpp"
 #include "harness/device/cuda/module/nvml.hpp"
 #include "harness/device/cuda/module/row_major.hpp"
@@ -241,4 +242,21 @@ TEST_CASE("cuBLAS without a GPU is an error with a name") {
     CHECK(std::string(cublas_table().error_name(status)) == "CUBLAS_STATUS_NOT_INITIALIZED");
     CHECK(handle == nullptr);
   }
+}
+
+TEST_CASE("what keeps a module from CUPTI is said with what was found and what to do") {
+  CuptiState state{.name = "libcupti.so.13", .version = 130001, .built_with = 130001};
+  CHECK(cupti_objection(state).empty());
+  state.version = 130100;
+  CHECK(cupti_objection(state).empty());
+  state.version = 130000;
+  CHECK(cupti_objection(state) ==
+        "the libcupti.so.13 here is of version 130000, older than the 130001 that this was built with, and its records may be other ones");
+  state.lacks = "cuptiActivityFlushAll";
+  CHECK(cupti_objection(state) == "the libcupti.so.13 here has no cuptiActivityFlushAll: it is none of NVIDIA's, or of another time");
+  state.loader_says = "libcupti.so.13: cannot open shared object file";
+  CHECK(cupti_objection(state) ==
+        "there is no CUPTI here: libcupti.so.13: cannot open shared object file. It is part of the CUDA Toolkit, no driver has it, and "
+        "Python's "
+        "nvidia-cuda-cupti brings it; LD_LIBRARY_PATH says where it lies");
 }

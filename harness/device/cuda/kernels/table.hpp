@@ -102,6 +102,6 @@ template <class Launcher> constexpr KernelTable kernel_table() {
 
 /// Of all tables together: whoever fills them and whoever calls through them must have the same.
 inline constexpr std::uint32_t vendor_table_bytes =
-    sizeof(VendorTables) + sizeof(CudaTable) + sizeof(CublasTable) + sizeof(NcclTable) + sizeof(KernelTable);
+    sizeof(VendorTables) + sizeof(CudaTable) + sizeof(CublasTable) + sizeof(NcclTable) + sizeof(KernelTable) + sizeof(ActivityTable);
 
 }  // namespace shardproof::cuda

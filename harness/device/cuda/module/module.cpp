@@ -41,6 +41,7 @@ extern "C" __attribute__((visibility("default"))) const shardproof::cuda::Vendor
                                    .cuda = &cuda_table(),
                                    .cublas = &cublas_table(),
                                    .nccl = &nccl_table(),
-                                   .kernels = &gpu_kernel_table()};
+                                   .kernels = &gpu_kernel_table(),
+                                   .activity = activity_table};
   return &tables;
 }

@@ -1,0 +1,11 @@
+// Where there was no header of CUPTI's to build with.
+#include "harness/device/cuda/module/tables.hpp"
+
+namespace shardproof::cuda {
+
+const ActivityTable* activity_table(const char** why) {
+  *why = "the backend was built where CMake found no cupti.h; it is part of the CUDA Toolkit";
+  return nullptr;
+}
+
+}  // namespace shardproof::cuda
