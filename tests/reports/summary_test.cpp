@@ -201,7 +201,7 @@ TEST_CASE("a world whose GPUs cannot reach each other's memory says whose, and o
   report.worlds[1].environment = {{{"CUDA_VISIBLE_DEVICES", "GPU-1"}}, {{"CUDA_VISIBLE_DEVICES", "GPU-3"}}};
   const auto text = summary(report, {});
   CHECK_THAT(text, ContainsSubstring("1 disagreed; GPUs that cannot reach each other's memory: of ranks 0 and 1\n"));
-  CHECK_THAT(text, ContainsSubstring("1 crashed; unfit for timing"));
+  CHECK_THAT(text, ContainsSubstring("1 crashed; times from cupti; unfit for timing"));
 }
 
 TEST_CASE("quiet: failures and the last line") {
