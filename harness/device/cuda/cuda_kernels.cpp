@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "harness/device/cuda/kernels/table.hpp"
+#include "harness/device/cuda/staging.hpp"
 #include "harness/tensor/adam_coefficients.hpp"
 #include "harness/tensor/operands.hpp"
 
@@ -65,8 +66,13 @@ void check(const bodies::IndexError& error) {
   }
 }
 
-CudaKernels::CudaKernels(const VendorTables& tables, bodies::IndexError* index_error, Failed failed)
-    : kernels_(*tables.kernels), cuda_(*tables.cuda), cublas_(*tables.cublas), index_error_(index_error), failed_(std::move(failed)) {
+CudaKernels::CudaKernels(const VendorTables& tables, bodies::IndexError* index_error, Staging& staging, Failed failed)
+    : kernels_(*tables.kernels),
+      cuda_(*tables.cuda),
+      cublas_(*tables.cublas),
+      index_error_(index_error),
+      staging_(staging),
+      failed_(std::move(failed)) {
   require_success(cublas_.create(&blas_), "cuBLAS", "create");
 }
 
@@ -101,8 +107,9 @@ void CudaKernels::copy(NativeStream stream, const Tensor& out, const Tensor& in)
                                             to_string(in.dtype()), to_string(out.dtype())));
   }
   if (out.bytes() == 0) return;
-  const CopyKind kind = in_host_memory(in) ? CopyKind::host_to_device : CopyKind::device_to_host;
-  require_success(cuda_.memcpy_async(out.data(), in.data(), out.bytes(), kind, stream), "CUDA", "copy");
+  const Status status = in_host_memory(in) ? staging_.upload(out.data(), in.data(), out.bytes(), stream)
+                                           : cuda_.memcpy_async(out.data(), in.data(), out.bytes(), CopyKind::device_to_host, stream);
+  require_success(status, "CUDA", "copy");
   ++launches_;
 }
 

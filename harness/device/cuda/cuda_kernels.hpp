@@ -19,6 +19,7 @@ namespace bodies {
 struct IndexError;
 enum class IndexKind : std::uint32_t;
 }  // namespace bodies
+class Staging;
 
 /// Throws std::out_of_range in the words of the kernels on the host when an index was out of range. For the host, with its own address of
 /// the word, after synchronizing; who goes on afterwards sets it to zero before.
@@ -32,7 +33,8 @@ class CudaKernels final : public Kernels {
   /// Of the device that is current. cuBLAS allocates here, and loads kernels at its first products: no gate may be closed then.
   /// `index_error`: where the first index that was out of range is kept for `check` above, by the device's address of memory that the host sees
   /// as well; zero at first, and there for as long as the kernels are.
-  CudaKernels(const VendorTables& tables, bodies::IndexError* index_error, Failed failed);
+  /// `staging`: what copies from the host go through.
+  CudaKernels(const VendorTables& tables, bodies::IndexError* index_error, Staging& staging, Failed failed);
   ~CudaKernels() override;
   CudaKernels(const CudaKernels&) = delete;
   CudaKernels& operator=(const CudaKernels&) = delete;
@@ -90,6 +92,7 @@ class CudaKernels final : public Kernels {
   const CudaTable& cuda_;
   const CublasTable& cublas_;
   bodies::IndexError* index_error_;
+  Staging& staging_;
   Failed failed_;
   BlasHandle blas_ = nullptr;
   mutable std::uint64_t launches_ = 0;

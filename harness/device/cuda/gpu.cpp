@@ -14,6 +14,7 @@
 #include "harness/device/cuda/cuda_kernels.hpp"
 #include "harness/device/cuda/kernels/table.hpp"
 #include "harness/device/cuda/nccl_comm.hpp"
+#include "harness/device/cuda/staging.hpp"
 #include "harness/protocol/flight_ring.hpp"
 
 namespace shardproof::cuda {
@@ -46,6 +47,10 @@ bool wait_until(Deadline deadline, const std::function<bool()>& is_ready) {
   return true;
 }
 
+// The largest copy that a model of the suites makes fits many times.
+constexpr std::size_t staging_bytes = std::size_t{4} << 20;
+constexpr int most_uploads = 256;  // under way at once
+
 }  // namespace
 
 // What host and kernels tell each other.
@@ -70,11 +75,16 @@ Gpu::Gpu(const VendorTables& vendor, Surroundings surroundings) : vendor_(vendor
     words_ = new (on_host) Words{};
     auto* const seen = static_cast<Words*>(on_device);
     on_device_ = seen;
-    kernels_ =
-        std::make_unique<CudaKernels>(vendor_, &seen->index_error, [this](Status status, const char* library, const char* operation) {
-          if (std::string_view(library) == "cuBLAS") return check_blas(status, operation);
-          check(status, operation);
-        });
+    void* same_on_device = nullptr;
+    check(cuda().host_allocate(&pinned_, &same_on_device, staging_bytes), "cudaHostAlloc");
+    std::vector<EventHandle> uploads;
+    for (int i = 0; i < most_uploads; ++i) uploads.push_back(take_event());
+    staging_ = std::make_unique<Staging>(cuda(), std::span(static_cast<std::byte*>(pinned_), staging_bytes), std::move(uploads));
+    kernels_ = std::make_unique<CudaKernels>(vendor_, &seen->index_error, *staging_,
+                                             [this](Status status, const char* library, const char* operation) {
+                                               if (std::string_view(library) == "cuBLAS") return check_blas(status, operation);
+                                               check(status, operation);
+                                             });
     if (surroundings_.keeps_records) start_records();
     check(vendor_.kernels->warm_up(), "cudaFuncGetAttributes");
     housekeeping_ = create_stream("housekeeping");
@@ -116,6 +126,7 @@ void Gpu::warm_up_products() {
 void Gpu::release() noexcept {
   if (is_lost_) {
     static_cast<void>(kernels_.release());
+    static_cast<void>(staging_.release());
     static_cast<void>(activity_.release());
     return;
   }
@@ -125,6 +136,8 @@ void Gpu::release() noexcept {
   if (housekeeping_ != nullptr) destroy_stream(housekeeping_);
   for (EventHandle event : events_) cuda().event_destroy(event);
   kernels_.reset();
+  staging_.reset();
+  if (pinned_ != nullptr) cuda().host_free(pinned_);
   if (words_ != nullptr) cuda().host_free(words_);
 }
 

@@ -28,6 +28,7 @@ namespace shardproof::cuda {
 
 class CudaKernels;
 class NcclComm;
+class Staging;
 
 /// A collective that a rank has issued, as its flight record names it.
 struct IssuedCall {
@@ -150,6 +151,8 @@ class Gpu {
   std::string name_;
   Words* words_ = nullptr;  // the host's address
   const Words* on_device_ = nullptr;  // the same, as kernels see it
+  void* pinned_ = nullptr;
+  std::unique_ptr<Staging> staging_;
   std::unique_ptr<CudaKernels> kernels_;
   std::map<StreamHandle, std::string> streams_;
   std::vector<EventHandle> events_;  // all that were made: they go with the GPU, also those that nobody gives back

@@ -79,9 +79,10 @@ struct CudaTable {
   Status (*malloc_async)(void** memory, std::size_t bytes, StreamHandle stream);
   Status (*free_async)(void* memory, StreamHandle stream);
   Status (*memset_async)(void* memory, int value, std::size_t bytes, StreamHandle stream);
-  /// Host memory is pageable: it is read before this returns, and written before this returns.
+  /// Host memory of `host_allocate` is read when the stream comes to it; other host memory before this returns, for which it may wait for the
+  /// stream. Host memory is written before this returns.
   Status (*memcpy_async)(void* to, const void* from, std::size_t bytes, CopyKind kind, StreamHandle stream);
-  /// Host memory that kernels see as well: `device` is their address of it.
+  /// Pinned host memory, which kernels see as well: `device` is their address of it.
   Status (*host_allocate)(void** host, void** device, std::size_t bytes);
   Status (*host_free)(void* host);
 

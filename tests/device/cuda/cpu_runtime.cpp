@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <iterator>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <sstream>
@@ -308,10 +310,39 @@ Status memset_async(void* memory, int value, std::size_t bytes, StreamHandle str
   return 0;
 }
 
+// Of all ranks of this process.
+class PinnedMemory {
+ public:
+  void add(void* memory, std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    blocks_[static_cast<const std::byte*>(memory)] = bytes;
+  }
+  void remove(void* memory) {
+    const std::lock_guard lock(mutex_);
+    blocks_.erase(static_cast<const std::byte*>(memory));
+  }
+  bool contains(const void* memory) const {
+    const std::lock_guard lock(mutex_);
+    const auto* const byte = static_cast<const std::byte*>(memory);
+    const auto after = blocks_.upper_bound(byte);
+    if (after == blocks_.begin()) return false;
+    const auto& [begin, bytes] = *std::prev(after);
+    return byte < begin + bytes;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<const std::byte*, std::size_t> blocks_;
+} pinned_memory;
+
 Status memcpy_async(void* to, const void* from, std::size_t bytes, CopyKind kind, StreamHandle stream) {
   switch (kind) {
     case CopyKind::device_to_device: launch(stream, 0, [=] { std::memmove(to, from, bytes); }); break;
     case CopyKind::host_to_device: {
+      if (pinned_memory.contains(from)) {
+        launch(stream, 0, [=] { std::memcpy(to, from, bytes); });
+        break;
+      }
       const auto* const first = static_cast<const std::byte*>(from);
       launch(stream, 0, [to, staged = std::vector<std::byte>(first, first + bytes)] {
         if (!staged.empty()) std::memcpy(to, staged.data(), staged.size());
@@ -334,10 +365,13 @@ Status memcpy_async(void* to, const void* from, std::size_t bytes, CopyKind kind
 
 Status host_allocate(void** host, void** device, std::size_t bytes) {
   *host = *device = std::calloc(1, bytes);
-  return *host == nullptr ? out_of_memory : 0;
+  if (*host == nullptr) return out_of_memory;
+  pinned_memory.add(*host, bytes);
+  return 0;
 }
 
 Status host_free(void* host) {
+  pinned_memory.remove(host);
   std::free(host);
   return 0;
 }

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "harness/device/cuda/cuda_kernels.hpp"
+#include "harness/device/cuda/staging.hpp"
 #include "harness/tensor/elements.hpp"
 #include "tests/device/cuda/cpu_kernel_table.hpp"
 #include "tests/device/cuda/kernel_calls.hpp"
@@ -117,10 +118,11 @@ class Bench {
   CublasTable cublas_ = cpu_cublas_table;
   CudaTable cuda_{};
   bodies::IndexError index_error_{};
+  Staging staging_{cuda_, {}, {}};
   VendorTables tables_{VendorTables::current_version, sizeof(VendorTables), "test", true, &cuda_, &cublas_, nullptr, &kernel_table_};
 
  public:
-  CudaKernels kernels{tables_, &index_error_,
+  CudaKernels kernels{tables_, &index_error_, staging_,
                       [](Status status, const char* library, const char* operation) { throw Failure{status, library, operation}; }};
 };
 
