@@ -19,7 +19,7 @@ ROOT, BUILD, CC = (pathlib.Path(argument) for argument in sys.argv[1:4])
 PROGRAMS = ("shardproof", "shardproof-worker", "device_contract", "bench-gpu_limits")
 STAND_IN = "lib/libshardproof_cpu_vendor.so"
 BACKEND = "lib/shardproof/libshardproof_cuda.so"
-STEPS = ["doctor", "contract_1_rank", "contract_2_ranks", "overlap_1_rank", "timeline", "limits", "memcheck", "racecheck", "initcheck"]
+STEPS = ["doctor", "contract_1_rank", "contract_2_ranks", "overlap_1_rank", "overlap_2_ranks", "timeline", "limits", "memcheck", "racecheck", "initcheck"]
 
 
 class GpuCheck(unittest.TestCase):
@@ -61,10 +61,12 @@ class GpuCheck(unittest.TestCase):
     def test_a_dry_run_runs_what_needs_no_gpu_and_packs_it(self):
         ended = self.gpu_check("--dry-run")
         self.assertEqual(ended.returncode, 0, ended.stderr)
-        self.assertEqual(self.results(), dict.fromkeys(STEPS[:6], "passed") | dict.fromkeys(STEPS[6:], "skipped"))
+        self.assertEqual(self.results(), dict.fromkeys(STEPS[:7], "passed") | dict.fromkeys(STEPS[7:], "skipped"))
         summary = (self.out / "summary.md").read_text()
-        self.assertIn("# gpu-check: 6 passed, 0 failed, 3 skipped", summary)
+        self.assertIn("# gpu-check: 7 passed, 0 failed, 3 skipped", summary)
         self.assertIn("Nothing here says anything of GPUs", summary)
+        for line in ("measured_forward_backward_ns: 245000000.0 ns", "expected_forward_ns: 85000000.0 ns", "forward_margin: 1.0 x"):
+            self.assertIn(f"    {line}\n", summary)
         with tarfile.open(f"{self.out}.tar.gz") as archive:
             names = archive.getnames()
             report = json.load(archive.extractfile("out/runs/contract_2_ranks/report.json"))
@@ -83,7 +85,7 @@ class GpuCheck(unittest.TestCase):
         self.script(self.prebuilt / "bin/device_contract", "echo 'it is broken today' >&2; exit 1\n")
         ended = self.gpu_check("--dry-run")
         self.assertEqual(ended.returncode, 1, ended.stderr)
-        expected = {"contract_1_rank": "failed", "contract_2_ranks": "failed", "overlap_1_rank": "passed", "timeline": "failed", "limits": "passed"}
+        expected = {"contract_1_rank": "failed", "contract_2_ranks": "failed", "overlap_1_rank": "passed", "overlap_2_ranks": "passed", "timeline": "failed", "limits": "passed"}
         self.assertEqual({step: result for step, result in self.results().items() if step in expected}, expected)
         self.assertIn("3 failed", ended.stderr)
         self.assertTrue(pathlib.Path(f"{self.out}.tar.gz").exists())
