@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <iterator>
 #include <random>
 #include <set>
 
@@ -16,6 +18,7 @@
 #include "launcher/report_file.hpp"
 #include "launcher/run.hpp"
 #include "launcher/standard_streams.hpp"
+#include "reports/command_line_words.hpp"
 
 namespace shardproof::launcher {
 namespace {
@@ -50,14 +53,10 @@ std::vector<std::string> placement(const reports::Report& report) {
   const reports::WorldResult& world = report.worlds.front();
   if (world.device == sim_device && world.fabric == shm_fabric) return {};
   std::vector<std::string> words{"--device", world.device, "--fabric", world.fabric};
-  const std::vector<std::string>& argv = report.head.argv;
-  for (std::size_t i = 0; i < argv.size(); ++i) {
-    if (argv[i] == "--share-gpus") words.push_back(argv[i]);
-    for (const std::string option : {"--backend", "--gpus", "--scheduler"}) {
-      if (argv[i].starts_with(option + "=")) words.push_back(argv[i]);
-      if (argv[i] == option && i + 1 < argv.size()) words.insert(words.end(), {option, argv[i + 1]});
-    }
-  }
+  std::vector<std::string_view> options(std::begin(reports::gpu_options), std::end(reports::gpu_options));
+  options.emplace_back("--scheduler");
+  const std::array flags{reports::share_gpus_flag};
+  std::ranges::copy(reports::words_given(report.head.argv, options, flags), std::back_inserter(words));
   return words;
 }
 

@@ -17,6 +17,7 @@ constexpr std::array<std::string_view, all_changes.size()> change_names{
 
 /// A case over all its repetitions.
 struct Merged {
+  std::string device;
   Verdict verdict = Verdict::passed;
   bool bad = false;     ///< in a run that nothing excuses
   bool waived = false;  ///< in some run
@@ -32,7 +33,7 @@ std::map<std::string, Merged> by_id(const Report& report) {
     entry.verdict = std::max(entry.verdict, result.verdict);
     entry.bad = entry.bad || (is_bad(result.verdict) && result.waiver < 0);
     entry.waived = entry.waived || result.waiver >= 0;
-    const auto& device = report.worlds.at(static_cast<std::size_t>(result.world)).device;
+    const auto& device = entry.device = report.worlds.at(static_cast<std::size_t>(result.world)).device;
     for (const auto& [name, measurement] : result.measurements) {
       if (is_exact(device, measurement.unit)) entry.measurements[name].insert(to_text(measurement));
       else entry.inexact.insert(name);
@@ -73,6 +74,7 @@ std::vector<std::string> changed_measurements(const Merged& before, const Merged
     const auto found = after.measurements.find(name);
     if (found != after.measurements.end() && found->second == values) continue;
     if (before.inexact.contains(name) || after.inexact.contains(name)) continue;  // virtual time and real time are not of one kind
+    if (found == after.measurements.end() && before.device != after.device) continue;  // not every device has the same to measure
     const auto now = found == after.measurements.end() ? std::string("none") : fmt::format("{}", fmt::join(found->second, ", "));
     changed.push_back(fmt::format("{}: {} -> {}", name, fmt::join(values, ", "), now));
   }
@@ -149,7 +151,7 @@ Diff diff(const Report& before, const Report& after) {
   const std::size_t in_common = result.context.size();
   compare("device", of_worlds(before, &WorldResult::device), of_worlds(after, &WorldResult::device));
   compare("unfit for timing", of_worlds(before, &WorldResult::unfit_for_timing), of_worlds(after, &WorldResult::unfit_for_timing));
-  for (std::size_t i = in_common; i < result.context.size(); ++i) result.context[i] += "; times are not compared";
+  for (std::size_t i = in_common; i < result.context.size(); ++i) result.context[i] += "; times by a clock are not compared";
   compare("partial run", before.head.partial, after.head.partial);
 
   const auto old_cases = by_id(before);

@@ -13,7 +13,7 @@ std::string to_text(const Measurement& measurement) {
 }
 
 bool is_exact(std::string_view device, std::string_view unit) {
-  return device == "sim" || (unit != "ns" && unit != "us" && unit != "ms" && unit != "s" && unit != "x");
+  return device == "sim" || (unit != "us" && unit != "ms" && unit != "s" && unit != "x");
 }
 
 std::map<Verdict, std::size_t> Report::counts() const {

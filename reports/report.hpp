@@ -70,8 +70,8 @@ struct Measurement {
 
 std::string to_text(const Measurement& measurement);
 
-/// Virtual time is exact. On a real device durations, and how often one is another ("x"), are what they happen to be; everything else is exact
-/// there too.
+/// Nanoseconds are virtual, and exact on every device. On a real one durations by a clock, which are said in other units ("us", "ms", "s"), and
+/// how often one is another ("x"), are what they happen to be; everything else is exact there too.
 bool is_exact(std::string_view device, std::string_view unit);
 
 struct CaseResult {

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "harness/protocol/rank_list.hpp"
+#include "reports/command_line_words.hpp"
 #include "reports/findings.hpp"
 #include "reports/terminal.hpp"
 
@@ -142,24 +143,13 @@ std::string play_again(const std::vector<std::string>& argv) {
   return printable(command);
 }
 
-/// What a world of GPUs is made of.
-constexpr std::array<std::string_view, 4> device_options{"--device", "--backend", "--gpus", "--times"};
-constexpr std::string_view share_flag = "--share-gpus";
-constexpr std::string_view tap_flag = "--nccl-tap";
-
-/// Those of `options` and `flags` that were given, and what was said of the device, as they were given.
+/// With those of `options` and `flags` that were given, and what was said of the device, as they were given.
 std::string with_options(std::string command, const std::vector<std::string>& argv, std::vector<std::string_view> options,
                          std::vector<std::string_view> flags = {}) {
-  flags.push_back(share_flag);
-  options.insert(options.end(), device_options.begin(), device_options.end());
-  for (std::size_t i = 0; i < argv.size(); ++i) {
-    if (std::ranges::find(flags, argv[i]) != flags.end()) command += fmt::format(" {}", argv[i]);
-    for (const auto option : options) {
-      if (argv[i] == option && i + 1 < argv.size()) command += fmt::format(" {} {}", option, shell_word(argv[i + 1]));
-      if (argv[i].size() > option.size() && argv[i].starts_with(option) && argv[i][option.size()] == '=')
-        command += fmt::format(" {}", shell_word(argv[i]));
-    }
-  }
+  options.emplace_back("--device");
+  options.insert(options.end(), std::begin(gpu_options), std::end(gpu_options));
+  flags.push_back(share_gpus_flag);
+  for (const std::string& word : words_given(argv, options, flags)) command += fmt::format(" {}", shell_word(word));
   return printable(command);
 }
 
@@ -169,7 +159,7 @@ std::string again(const CaseResult& result, const Report& report) {
   const auto& argv = report.head.argv;
   if (argv.size() > 1 && argv[1] == "play") return play_again(argv);
   return with_options(fmt::format("{} run {} --seed {}", program(argv), shell_word(result.info.id), report.head.seed), argv,
-                      {"--worker", "--subject", "--fabric", "--scheduler", "--fault", "--timeout", "--nccl-faults"}, {tap_flag});
+                      {"--worker", "--subject", "--fabric", "--scheduler", "--fault", "--timeout", "--nccl-faults"}, {"--nccl-tap"});
 }
 
 /// How what the case played is played alone.

@@ -1,4 +1,4 @@
-// Costs and switches of the simulated device: how long work and collectives take, and how it runs them. Data of a scenario; pure.
+// How long work and collectives take, and how a device runs them: in virtual time on every device, and spun on GPUs. Data of a scenario; pure.
 #pragma once
 
 #include <cstdint>
@@ -20,12 +20,12 @@ struct CollectiveCost {
 struct CostModel {
   static constexpr int most_imagined_ranks = 1024;
 
-  std::map<WorkKind, Nanoseconds> work;                                    ///< of every piece of this kind
-  std::map<std::pair<WorkKind, std::string>, Nanoseconds> labelled_work;   ///< of this kind and label; instead of the above
-  std::map<CollectiveKind, CollectiveCost> collectives;                    ///< a kind not named costs nothing
+  std::map<WorkKind, Nanoseconds> work;  ///< of every piece of this kind
+  std::map<std::pair<WorkKind, std::string>, Nanoseconds> labelled_work;  ///< of this kind and label; instead of the above
+  std::map<CollectiveKind, CollectiveCost> collectives;  ///< a kind not named costs nothing
   std::map<std::pair<CollectiveKind, std::string>, Nanoseconds> tagged_collectives;  ///< of this kind and tag; instead of the above
-  Nanoseconds host_call = 0;         ///< host time of every submission and collective
-  bool separate_resources = false;   ///< each kind of collective has its own resource, instead of one per group
+  Nanoseconds host_call = 0;  ///< host time of every submission and collective
+  bool separate_resources = false;  ///< each kind of collective has its own resource, instead of one per group
   /// In a world of one rank: collectives are those of so many, of which this is the first, and the others are imagined to hold what it holds.
   /// Nobody is talked to; work stands for communication, and costs what the collective would. 0: nobody is imagined.
   int imagined_ranks = 0;

@@ -1,5 +1,5 @@
 // What runs work: streams, events, buffers, and work with the bytes that it touches. Nothing else is needed to write an engine, and the
-// same engine runs on every device. Devices and communicators record what passes through them; wrappers (harness/faults) may alter it above
+// same engine runs on every device. Devices and communicators record what passes through them; wrappers (wrappers.hpp) may alter it above
 // them.
 #pragma once
 

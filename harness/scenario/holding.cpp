@@ -1,28 +1,44 @@
 #include "harness/scenario/holding.hpp"
 
+#include <set>
 #include <utility>
+#include <variant>
 
 #include "harness/device/wrappers.hpp"
 
 namespace shardproof::scenario {
 
-// Sees every piece as it is issued, whoever issues it.
+// Sees every piece as it is issued, whoever issues it, and knows what stands behind the one that is held.
 class HeldPlatform::Watch {
  public:
-  Watch(Platform& platform, Hold hold) : platform_(platform), device_(platform.device()), hold_(std::move(hold)) {}
+  // The gate is made before anything is under way: making one may wait for the device.
+  Watch(Platform& platform, Hold hold) : device_(platform.device()), gate_(platform.gate()), hold_(std::move(hold)) {}
 
   template <class Issue>
   void issue(std::variant<WorkKind, CollectiveKind> kind, std::string_view label, Stream stream, Issue&& issue) {
     const trace::Piece piece = counter_.next(kind, label);
     if (piece == hold_.held) {
-      gate_ = platform_.gate();
       if (gate_) gate_->hold(stream);
+      behind_.insert(stream.id);
     }
     issue();
     if (piece == hold_.passes) passing_ = device_.record(stream);
+    // Collectives of a group run in the order of their issue: what comes behind one that waits, waits.
+    if (!std::holds_alternative<CollectiveKind>(kind)) return;
+    if (behind_.contains(stream.id)) collectives_wait_ = true;
+    if (collectives_wait_) behind_.insert(stream.id);
   }
+  void recorded(Stream stream, Event event) {
+    if (behind_.contains(stream.id)) events_behind_.insert(event.id);
+  }
+  void waits(Stream stream, Event event) {
+    if (events_behind_.contains(event.id)) behind_.insert(stream.id);
+  }
+  bool is_behind(Stream stream) const { return behind_.contains(stream.id); }
+  bool is_behind(Event event) const { return events_behind_.contains(event.id); }
+  bool is_anything_behind() const { return !behind_.empty(); }
 
-  // The host is about to wait for what may be held.
+  // The host is about to wait for what is held.
   void conclude() {
     if (!gate_ || has_passed_) return;
     has_passed_ = false;
@@ -33,14 +49,17 @@ class HeldPlatform::Watch {
     gate_->open();
   }
 
-  std::optional<bool> has_passed() const { return has_passed_; }
+  // Nothing that was held, or nothing that came to pass it, is no proof.
+  std::optional<bool> has_passed() const { return gate_ ? std::optional(has_passed_.value_or(false)) : std::nullopt; }
 
  private:
-  Platform& platform_;
   Device& device_;
+  std::unique_ptr<StreamGate> gate_;
   Hold hold_;
   trace::PieceCounter counter_;
-  std::unique_ptr<StreamGate> gate_;
+  std::set<std::uint32_t> behind_;  // streams
+  std::set<std::uint64_t> events_behind_;
+  bool collectives_wait_ = false;
   std::optional<Event> passing_;
   std::optional<bool> has_passed_;
 };
@@ -49,25 +68,37 @@ class HeldPlatform::HeldDevice final : public DeviceWrapper {
  public:
   HeldDevice(Device& inner, std::shared_ptr<Watch> watch) : DeviceWrapper(inner), watch_(std::move(watch)) {}
 
+  using DeviceWrapper::wait;
+
   void submit(Stream stream, Work work) override {
     const WorkKind kind = work.kind;
     const std::string label = work.label;
     watch_->issue(kind, label, stream, [&] { inner_.submit(stream, std::move(work)); });
   }
+  Event record(Stream stream) override {
+    const Event event = inner_.record(stream);
+    watch_->recorded(stream, event);
+    return event;
+  }
+  void wait(Stream stream, Event event) override {
+    inner_.wait(stream, event);
+    watch_->waits(stream, event);
+  }
   void synchronize(Stream stream) override {
-    watch_->conclude();
+    if (watch_->is_behind(stream)) watch_->conclude();
     inner_.synchronize(stream);
   }
   void synchronize(Event event) override {
-    watch_->conclude();
+    if (watch_->is_behind(event)) watch_->conclude();
     inner_.synchronize(event);
   }
   void synchronize() override {
-    watch_->conclude();
+    if (watch_->is_anything_behind()) watch_->conclude();
     inner_.synchronize();
   }
+  // Copies are made on the compute stream.
   Tensor to_host(const Tensor& tensor) override {
-    watch_->conclude();
+    if (watch_->is_behind(Device::compute)) watch_->conclude();
     return inner_.to_host(tensor);
   }
 

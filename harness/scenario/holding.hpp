@@ -17,15 +17,16 @@ struct Hold {
 
 /// What became of it.
 struct Passage {
-  Run run;
+  Run run;  ///< without a gate
   /// Nothing that was recorded makes the one wait for the other (trace::can_pass).
   bool is_free = false;
-  /// The one has ended while the other was held by a closed gate. None where nothing can be held.
+  /// Played once more, the one has ended while the other was held by a closed gate. None where nothing can be held, and where something makes
+  /// the one wait anyway.
   std::optional<bool> has_passed;
 };
 
-/// The platform as an engine sees it while a piece is held: it is held from the moment it is issued until the host first waits for anything;
-/// before that wait the host waits for the piece that is to pass, and then opens the gate.
+/// The platform as an engine sees it while a piece is held: it is held from the moment it is issued until the host is about to wait for something
+/// that stands behind it. Before that the host waits for the piece that is to pass, and then opens the gate.
 class HeldPlatform final : public Platform {
  public:
   /// `inner` must outlive it.

@@ -15,6 +15,14 @@ std::string mark(int iteration, std::string_view call, bool end, int occurrence)
 
 std::string mark(int iteration, ActionKind action, bool end, int occurrence) { return mark(iteration, to_string(action), end, occurrence); }
 
+Nanoseconds forward(const Trace& trace, int iteration) {
+  return trace::between(trace, mark(iteration, ActionKind::forward), mark(iteration, ActionKind::forward, true));
+}
+
+Nanoseconds forward_backward(const Trace& trace, int iteration) {
+  return trace::between(trace, mark(iteration, ActionKind::forward), mark(iteration, ActionKind::backward, true));
+}
+
 Run::Run(Scenario scenario, Recording recording, std::vector<Iteration> iterations, std::vector<std::string> warnings,
          std::size_t left_alive)
     : scenario_(std::move(scenario)),
@@ -26,14 +34,6 @@ Run::Run(Scenario scenario, Recording recording, std::vector<Iteration> iteratio
 trace::Resource Run::resource() const {
   if (scenario_.costs.imagined_ranks > 0) return trace::Resource::none;
   return scenario_.costs.separate_resources ? trace::Resource::of_group_and_kind : trace::Resource::of_group;
-}
-
-Nanoseconds Run::forward(int iteration) const {
-  return trace::between(trace(), mark(iteration, ActionKind::forward), mark(iteration, ActionKind::forward, true));
-}
-
-Nanoseconds Run::forward_backward(int iteration) const {
-  return trace::between(trace(), mark(iteration, ActionKind::forward), mark(iteration, ActionKind::backward, true));
 }
 
 Nanoseconds Run::total() const { return trace::total(trace()); }

@@ -27,6 +27,10 @@ struct Iteration {
   std::vector<CapturedParameter> parameters;
 };
 
+/// Times of the first forward of an iteration, and from its beginning to the end of the first backward.
+Nanoseconds forward(const Trace& trace, int iteration = 0);
+Nanoseconds forward_backward(const Trace& trace, int iteration = 0);
+
 class Run {
  public:
   Run(Scenario scenario, Recording recording, std::vector<Iteration> iterations, std::vector<std::string> warnings, std::size_t left_alive);
@@ -42,8 +46,8 @@ class Run {
   /// Which of its collectives run one at a time.
   trace::Resource resource() const;
 
-  Nanoseconds forward(int iteration = 0) const;
-  Nanoseconds forward_backward(int iteration = 0) const;
+  Nanoseconds forward(int iteration = 0) const { return scenario::forward(trace(), iteration); }
+  Nanoseconds forward_backward(int iteration = 0) const { return scenario::forward_backward(trace(), iteration); }
   Nanoseconds total() const;
   Nanoseconds exposed(int iteration = 0) const;  ///< over forward and backward
   std::vector<trace::Race> races() const;

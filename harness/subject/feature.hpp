@@ -8,7 +8,7 @@ namespace shardproof {
 
 /// Not claimed: the cases that need it are skipped with that reason. Claimed and absent: they fail.
 enum class Feature : std::uint8_t {
-  timeline,          ///< runs on the simulated device, so that its times are exact
+  timeline,          ///< its streams and events are a device's of this harness, so that virtual time can be told
   fully_shard,
   post_optim_event,
   serial,            ///< can run with everything on one stream

@@ -34,6 +34,14 @@ std::vector<std::optional<Piece>> pieces(const Trace& trace) {
   return all;
 }
 
+std::vector<std::string> issued(const Trace& trace) {
+  std::vector<std::string> all;
+  for (const std::optional<Piece>& piece : pieces(trace)) {
+    if (piece) all.push_back(to_string(*piece));
+  }
+  return all;
+}
+
 namespace {
 
 // As if every other rank were as far as this one.

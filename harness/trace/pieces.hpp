@@ -41,6 +41,9 @@ std::vector<std::optional<Piece>> pieces(const Trace& trace);
 /// Which collectives run one at a time, in the order in which they were issued, though on streams of their own.
 enum class Resource { of_group, of_group_and_kind, none };
 
+/// What was issued, in its order, in the words of `to_string`.
+std::vector<std::string> issued(const Trace& trace);
+
 /// True when nothing makes `passes` wait for `held`, neither streams, events and host nor the resource that collectives share: it can run to its
 /// end while the other is held back, if other ranks do the same. Throws std::out_of_range naming one that the trace does not have.
 bool can_pass(const Trace& trace, const Piece& held, const Piece& passes, Resource resource);

@@ -26,7 +26,10 @@ class Rank {
 
   /// A number that goes into the report, e.g. ("forward_ns", 85'000'000, "ns"). All ranks must say the same, or the case is one on which they
   /// disagree: what differs between them is to be reduced first, or said by one rank alone.
+  /// On a real device what a clock says is said in "us", "ms" or "s", and ratios of that in "x": these may differ between ranks, of which the
+  /// slowest counts, and between runs.
   void measure(std::string_view name, double value, std::string_view unit);
+  /// Virtual time, which is exact on every device.
   void measure_ns(std::string_view name, Nanoseconds value) { measure(name, static_cast<double>(value), "ns"); }
 
   /// Ends the case for every rank as skipped.

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
@@ -61,6 +62,7 @@ void World::keep_scenarios() {
   if (!plan_.scenario.empty()) return;  // its user has it
   const WorldDirectory directory{plan_.directory};
   for (std::size_t i = 0; i < notes_.played.size(); ++i) {
+    if (i > 0 && notes_.played[i] == notes_.played[i - 1]) continue;  // played again
     const auto file = directory.scenario(notes_.info->id, static_cast<int>(i) + 1);
     const auto mine = std::filesystem::path(file) += fmt::format(".rank-{}", rank_);
     try {
@@ -121,16 +123,18 @@ std::unique_ptr<Platform> Rank::stage(const scenario::Scenario& scenario) {
 scenario::Run Rank::play(const scenario::Scenario& scenario) { return world_->play(scenario, *stage(scenario)); }
 
 scenario::Passage Rank::play(const scenario::Scenario& scenario, const scenario::Hold& hold) {
-  // Once without a gate: what is loaded or set up at its first use would wait for what is held, and hold up what is to pass. What is ordered
-  // behind it would wait until the gate gives up.
-  scenario::Run run = play(scenario);
-  if (!trace::can_pass(run.trace(), hold.held, hold.passes, run.resource()))
-    return {.run = std::move(run), .is_free = false, .has_passed = std::nullopt};
+  // Once without a gate: what is loaded or set up at its first use would wait for what is held, and hold up what is to pass.
+  scenario::Passage passage{.run = play(scenario)};
+  passage.is_free = trace::can_pass(passage.run.trace(), hold.held, hold.passes, passage.run.resource());
+  // What is ordered behind it would wait until the gate gives up. All ranks go on, or none.
+  const std::array<std::int64_t, 1> mine{passage.is_free ? 1 : 0};
+  const Tensor all = world().all_reduce(Tensor::of<std::int64_t>({1}, mine), ReduceOp::min, "may pass");
+  if (all.values<std::int64_t>()[0] == 0) return passage;
   const std::unique_ptr<Platform> platform = stage(scenario);
   scenario::HeldPlatform held(*platform, hold);
-  run = world_->play(scenario, held);
-  const bool is_free = trace::can_pass(run.trace(), hold.held, hold.passes, run.resource());
-  return {.run = std::move(run), .is_free = is_free, .has_passed = held.has_passed()};
+  world_->play(scenario, held);
+  passage.has_passed = held.has_passed();
+  return passage;
 }
 
 }  // namespace shardproof

@@ -12,27 +12,18 @@ namespace shardproof::overlap {
 
 namespace {
 
-using scenario::ActionKind;
-using scenario::mark;
-
-Nanoseconds forward(const Trace& trace) { return trace::between(trace, mark(0, ActionKind::forward), mark(0, ActionKind::forward, true)); }
-
-Nanoseconds forward_backward(const Trace& trace) {
-  return trace::between(trace, mark(0, ActionKind::forward), mark(0, ActionKind::backward, true));
-}
-
 struct Phases {
   Nanoseconds forward = 0, forward_backward = 0;
 };
 
-Phases phases(const Trace& trace) { return {forward(trace), forward_backward(trace)}; }
+Phases phases(const Trace& trace) { return {scenario::forward(trace), scenario::forward_backward(trace)}; }
 
 // The shortest of each, however long others of the same trace are.
 Phases shortest(const std::vector<Trace>& traces) {
   Phases least = phases(traces.front());
   for (const Trace& trace : traces) {
-    least.forward = std::min(least.forward, forward(trace));
-    least.forward_backward = std::min(least.forward_backward, forward_backward(trace));
+    const auto [forward, forward_backward] = phases(trace);
+    least = {std::min(least.forward, forward), std::min(least.forward_backward, forward_backward)};
   }
   return least;
 }
@@ -44,9 +35,11 @@ Phases slowest(Rank& rank, const Phases& mine) {
   return {all.values<std::int64_t>()[0], all.values<std::int64_t>()[1]};
 }
 
+// By a clock, and so in another unit than virtual times.
 void measure(Rank& rank, const std::string& what, const Phases& phases) {
-  rank.measure_ns(what + "_forward_ns", phases.forward);
-  rank.measure_ns(what + "_forward_backward_ns", phases.forward_backward);
+  const auto microseconds = [](Nanoseconds time) { return static_cast<double>(time) / 1000; };
+  rank.measure(what + "_forward_us", microseconds(phases.forward), "us");
+  rank.measure(what + "_forward_backward_us", microseconds(phases.forward_backward), "us");
 }
 
 // How far what was measured is from what its order permits.
@@ -62,16 +55,15 @@ RANKED_TEST_CASE("overlap/interleaved_timings", clauses("OVL-30", "OVL-31"), ran
                  needs(Feature::fully_shard, Feature::serial), seed(training_overlap_test)) {
   trace::Resource resource{};
   // In turns, and not always the same one first, so that a machine that slows down slows both.
-  std::vector<Trace> overlapped, serial, overlapped_virtual, serial_virtual;
+  std::vector<Trace> overlapped, serial;
   for (const bool is_serial : {false, true, true, false, false, true, true, false}) {
     scenario::SleepingStack stack = seed_stack_of(rank);
     const scenario::Run run = rank.play(is_serial ? stack.serial() : stack);
     resource = run.resource();
     (is_serial ? serial : overlapped).push_back(run.recording().clocked());
-    (is_serial ? serial_virtual : overlapped_virtual).push_back(run.trace());
   }
-  for (const Trace& again : overlapped) CHECK(trace::pieces(again) == trace::pieces(overlapped.front()));
-  for (const Trace& again : serial) CHECK(trace::pieces(again) == trace::pieces(serial.front()));
+  for (const Trace& again : overlapped) CHECK(trace::issued(again) == trace::issued(overlapped.front()));
+  for (const Trace& again : serial) CHECK(trace::issued(again) == trace::issued(serial.front()));
 
   // Alone each piece takes its time; together they take what their order makes of these.
   const trace::Durations durations = trace::shortest(serial);
@@ -85,12 +77,6 @@ RANKED_TEST_CASE("overlap/interleaved_timings", clauses("OVL-30", "OVL-31"), ran
   measure(rank, "measured_serial", slowest(rank, shortest(serial)));
   measure(rank, "expected", best);
   measure_margin(rank, measured, best);
-
-  // The same with virtual durations is what the clock of the order says.
-  const Trace& exact = overlapped_virtual.front();
-  const Phases again = phases(trace::expected(exact, trace::shortest(serial_virtual), resource));
-  CHECK(again.forward == forward(exact));
-  CHECK(again.forward_backward == forward_backward(exact));
 }
 
 }  // namespace shardproof::overlap

@@ -65,7 +65,7 @@ class GpuCheck(unittest.TestCase):
         summary = (self.out / "summary.md").read_text()
         self.assertIn("# gpu-check: 7 passed, 0 failed, 3 skipped", summary)
         self.assertIn("Nothing here says anything of GPUs", summary)
-        for line in ("measured_forward_backward_ns: 245000000.0 ns", "expected_forward_ns: 85000000.0 ns", "forward_margin: 1.0 x"):
+        for line in ("measured_forward_backward_us: 245000.0 us", "expected_forward_us: 85000.0 us", "forward_margin: 1.0 x"):
             self.assertIn(f"    {line}\n", summary)
         with tarfile.open(f"{self.out}.tar.gz") as archive:
             names = archive.getnames()

@@ -145,8 +145,8 @@ TEST_CASE("exact measurements are compared exactly") {
 }
 
 TEST_CASE("measurements of cases that did not pass twice, and durations on a real device, are not compared") {
-  const std::map<std::string, Measurement> slow{{"forward_ns", {2, "ns"}}, {"bytes", {8, "bytes"}}},
-      fast{{"forward_ns", {1, "ns"}}, {"bytes", {8, "bytes"}}};
+  const std::map<std::string, Measurement> slow{{"forward_us", {2, "us"}}, {"bytes", {8, "bytes"}}},
+      fast{{"forward_us", {1, "us"}}, {"bytes", {8, "bytes"}}};
   CHECK(diff(report_of({result("a", Verdict::failed, slow)}), report_of({result("a", Verdict::passed, fast)}))
             .changes[0]
             .measurements.empty());
@@ -159,8 +159,8 @@ TEST_CASE("measurements of cases that did not pass twice, and durations on a rea
       diff(report_of({result("a", Verdict::passed, slow)}, "cuda"), report_of({result("a", Verdict::passed, more)}, "cuda")).regression());
 }
 
-TEST_CASE("reports of two devices, or of one whose times say nothing, tell so, and their times are not compared") {
-  const std::map<std::string, Measurement> all{{"forward_ns", {2, "ns"}}, {"bytes", {8, "bytes"}}};
+TEST_CASE("reports of two devices, or of one whose times say nothing, tell so, and their times by a clock are not compared") {
+  const std::map<std::string, Measurement> all{{"forward_ns", {2, "ns"}}, {"forward_us", {2, "us"}}, {"bytes", {8, "bytes"}}};
   const auto virtual_time = report_of({result("a", Verdict::passed, all)});
   auto real_time = report_of({result("a", Verdict::passed, all)}, "cuda");
   real_time.worlds[0].fabric = "nccl";
@@ -169,16 +169,20 @@ TEST_CASE("reports of two devices, or of one whose times say nothing, tell so, a
     CHECK(d.context.size() == 2);
   }
   CHECK(diff(virtual_time, real_time).context ==
-        std::vector<std::string>{"fabric: shm -> nccl", "device: sim -> cuda; times are not compared"});
+        std::vector<std::string>{"fabric: shm -> nccl", "device: sim -> cuda; times by a clock are not compared"});
+  // What one of the devices has no way to measure is not gone; virtual time is the same on both.
   auto fewer = all;
   fewer.erase("bytes");
-  CHECK(diff(virtual_time, report_of({result("a", Verdict::passed, fewer)}, "cuda")).changes[0].measurements ==
-        std::vector<std::string>{"bytes: 8 bytes -> none"});
+  CHECK_FALSE(diff(virtual_time, report_of({result("a", Verdict::passed, fewer)}, "cuda")).regression());
+  auto slower = all;
+  slower["forward_ns"].value = slower["forward_us"].value = 3;
+  CHECK(diff(virtual_time, report_of({result("a", Verdict::passed, slower)}, "cuda")).changes[0].measurements ==
+        std::vector<std::string>{"forward_ns: 2 ns -> 3 ns"});
 
   auto shared = real_time;
   shared.worlds[0].unfit_for_timing = "2 ranks share 1 GPU";
   CHECK(diff(real_time, shared).context ==
-        std::vector<std::string>{"unfit for timing: none -> 2 ranks share 1 GPU; times are not compared"});
+        std::vector<std::string>{"unfit for timing: none -> 2 ranks share 1 GPU; times by a clock are not compared"});
   CHECK(diff(shared, shared).context.empty());
 }
 

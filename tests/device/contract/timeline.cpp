@@ -100,8 +100,8 @@ RANKED_TEST_CASE("contract/timeline_lies_between_events", ranks(1, 2)) {
   const RecordedTimes& recorded = *recording.records;
   CHECK(recorded.pieces == pieces);
   CHECK(recorded.beyond_events <= recorded.alignment_error + resolution);
-  rank.measure_ns("alignment_error_ns", recorded.alignment_error);
-  rank.measure_ns("beyond_events_ns", recorded.beyond_events);
+  rank.measure("alignment_error_us", static_cast<double>(recorded.alignment_error) / 1000, "us");
+  rank.measure("beyond_events_us", static_cast<double>(recorded.beyond_events) / 1000, "us");
   for (const Fact& fact : recording.clocked().facts) {
     if (const auto* call = std::get_if<fact::Collective>(&fact)) CHECK(call->start <= call->end);
   }

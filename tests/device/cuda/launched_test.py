@@ -57,9 +57,7 @@ def suite():
                 continue
             assert case["verdict"] == expected[name]["verdict"] == "passed", (name, case)
             # What the simulated device cannot hold back it takes from the order alone.
-            gates = [of[name].get("measurements", {}).pop("proven_by_gate", {"value": None})["value"] for of in (expected, found)]
-            assert gates in ([0, 1], [None, None]), (name, gates)
-            proven += gates[1] or 0
+            proven += case.get("measurements", {}).pop("proven_by_gate", {"value": 0})["value"]
             assert case.get("measurements") == expected[name].get("measurements"), name
             measured += len(case.get("measurements", {}))
         assert measured > 300 and proven >= 32, (measured, proven)

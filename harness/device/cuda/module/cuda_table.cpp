@@ -87,10 +87,13 @@ Status device_state(int device, GpuState* state) {
 }
 
 // A pool gives what is free back to the driver whenever somebody synchronizes, and takes it again at the next allocation: both would stand
-// in the times of what is measured.
+// in the times of what is measured. And it may let an allocation wait for another stream's release: what waits for what is the engine's
+// alone, or a gate would hold what nobody put behind it.
 void keep_memory(int device) {
   cudaMemPool_t pool = nullptr;
   if (told(cudaDeviceGetDefaultMemPool(&pool, device)) != cudaSuccess) return;  // it has none, and then cudaMallocAsync itself says so
+  int no = 0;
+  told(cudaMemPoolSetAttribute(pool, cudaMemPoolReuseAllowInternalDependencies, &no));
   std::uint64_t threshold = 0;
   if (told(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &threshold)) != cudaSuccess) return;
   if (threshold == std::numeric_limits<std::uint64_t>::max()) return;
