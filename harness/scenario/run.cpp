@@ -32,7 +32,6 @@ Run::Run(Scenario scenario, Recording recording, std::vector<Iteration> iteratio
       left_alive_(left_alive) {}
 
 trace::Resource Run::resource() const {
-  if (scenario_.costs.imagined_ranks > 0) return trace::Resource::none;
   return scenario_.costs.separate_resources ? trace::Resource::of_group_and_kind : trace::Resource::of_group;
 }
 

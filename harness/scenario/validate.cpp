@@ -162,6 +162,20 @@ void validate_cost_names(const Scenario& scenario) {
   for (const auto& [which, cost] : scenario.costs.labelled_work) validate_label(scenario, which.first, which.second);
 }
 
+// Groups that are split off the world would have members that nobody can name.
+void validate_imagined(const Scenario& scenario) {
+  if (scenario.costs.imagined_ranks == 0) return;
+  const auto refuse = [](std::string_view what) {
+    fail("costs, imagined_ranks", fmt::format("{}: who else is in its groups cannot be imagined", what));
+  };
+  if (scenario.plan.mesh.shape.size() > 1) refuse("the plan has a mesh of two dimensions");
+  for (const WrapGroup& group : scenario.plan.wrap) {
+    if (group.reshard_after_forward.kind == ReshardAfterForward::Kind::size) {
+      refuse(fmt::format("group \"{}\" is resharded over fewer ranks", group.modules.front()));
+    }
+  }
+}
+
 void validate_costs(const CostModel& costs) {
   const auto not_negative = [](Nanoseconds cost, const std::string& what) {
     if (cost < 0) fail("costs, " + what, "must not be negative");
@@ -198,6 +212,7 @@ void validate(const Scenario& scenario) {
   validate_loss(scenario.model.loss);
   validate_plan(scenario.plan, scenario.model);
   validate_costs(scenario.costs);
+  validate_imagined(scenario);
   validate_cost_names(scenario);
   validate_script(scenario);
 }

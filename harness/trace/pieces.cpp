@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <functional>
 #include <stdexcept>
-#include <tuple>
 #include <utility>
 
 #include "harness/trace/virtual_clock.hpp"
@@ -48,8 +47,7 @@ namespace {
 Trace timed(const Trace& trace, const std::function<Nanoseconds(std::size_t fact)>& duration, Resource resource) {
   const auto occupied = [&](std::size_t fact) {
     const auto& call = std::get<fact::Collective>(trace.facts[fact]);
-    const bool by_kind = resource == Resource::of_group_and_kind;
-    return std::tuple(call.group, by_kind ? std::optional(call.kind) : std::nullopt, resource == Resource::none ? call.stream : 0);
+    return std::pair(call.group, resource == Resource::of_group_and_kind ? std::optional(call.kind) : std::nullopt);
   };
   std::map<decltype(occupied(0)), std::uint64_t> numbers;
   return retimed(trace, {.duration = duration,

@@ -39,7 +39,7 @@ class PieceCounter {
 std::vector<std::optional<Piece>> pieces(const Trace& trace);
 
 /// Which collectives run one at a time, in the order in which they were issued, though on streams of their own.
-enum class Resource { of_group, of_group_and_kind, none };
+enum class Resource { of_group, of_group_and_kind };
 
 /// What was issued, in its order, in the words of `to_string`.
 std::vector<std::string> issued(const Trace& trace);

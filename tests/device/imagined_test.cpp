@@ -60,7 +60,7 @@ TEST_CASE("an imagined collective works in place where a real one does") {
   CHECK(all.values<float>()[1] == 3);
 }
 
-TEST_CASE("an imagined collective is recorded and costs as a real one, on its stream alone") {
+TEST_CASE("an imagined collective is recorded and costs as a real one, and occupies its group's resource") {
   CostModel costs;
   costs.collectives[CollectiveKind::all_gather].fixed = 10;
   Imagined imagined(costs);
@@ -74,14 +74,25 @@ TEST_CASE("an imagined collective is recorded and costs as a real one, on its st
   }
   REQUIRE(found.size() == 3);
   CHECK(found[0].start == 0);
-  CHECK(found[1].start == 0);
-  CHECK(found[2].start == 10);
-  CHECK(found[2].end == 20);
+  CHECK(found[1].start == 10);
+  CHECK(found[2].start == 20);
+  CHECK(found[2].end == 30);
   CHECK(found[2].sequence == 2);
   CHECK(found[0].group == std::vector{0, 1, 2});
   CHECK(found[0].in_count == 2);
   CHECK(found[0].out_count == 6);
   CHECK(found[0].tag == "layers.0");
+}
+
+TEST_CASE("with separate resources imagined collectives of two kinds run side by side") {
+  CostModel costs{.separate_resources = true};
+  costs.collectives[CollectiveKind::all_gather].fixed = costs.collectives[CollectiveKind::all_reduce].fixed = 10;
+  Imagined imagined(costs);
+  const Stream beside = imagined.device.create_stream(StreamRole::all_reduce, "beside");
+  imagined.world.run(Device::compute, {.in = iota(0, 2), .out = Tensor::host(DType::f32, {6})});
+  const Tensor sum = iota(0, 2);
+  imagined.world.run(beside, {.kind = CollectiveKind::all_reduce, .op = ReduceOp::sum, .in = sum, .out = sum});
+  CHECK(std::get<fact::Collective>(imagined.device.trace().facts.back()).start == 0);
 }
 
 TEST_CASE("what cannot be imagined is refused in words") {

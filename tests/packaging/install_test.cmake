@@ -6,11 +6,16 @@ endfunction()
 
 file(REMOVE_RECURSE "${SCRATCH}")
 run("${CMAKE_COMMAND}" --install "${BUILD}" --prefix "${SCRATCH}/prefix")
-run("${CMAKE_COMMAND}" -S "${CMAKE_CURRENT_LIST_DIR}/consumer" -B "${SCRATCH}/build" -G "${GENERATOR}"
+# The first piece of code in the guide to GPUs is a program's.
+file(READ "${CMAKE_CURRENT_LIST_DIR}/../../docs/gpu.md" guide)
+string(REGEX MATCH "```cpp\n([^`]*)```" code "${guide}")
+file(WRITE "${SCRATCH}/on_gpus.cpp" "${CMAKE_MATCH_1}")
+run("${CMAKE_COMMAND}" -S "${CMAKE_CURRENT_LIST_DIR}/consumer" -B "${SCRATCH}/build" -G "${GENERATOR}" "-DON_GPUS=${SCRATCH}/on_gpus.cpp"
   "-DCMAKE_PREFIX_PATH=${SCRATCH}/prefix" "-DCMAKE_CXX_COMPILER=${COMPILER}" -DCMAKE_BUILD_TYPE=Release)
 run("${CMAKE_COMMAND}" --build "${SCRATCH}/build")
 run("${SCRATCH}/prefix/bin/shardproof" run --worker "${SCRATCH}/build/my_tests" --ranks 4 --out "${SCRATCH}/run")
 run("${SCRATCH}/prefix/bin/shardproof" run mine/in_words --worker "${SCRATCH}/build/my_tests" --out "${SCRATCH}/words")
+run("${SCRATCH}/prefix/bin/shardproof" run mine/sum --worker "${SCRATCH}/build/on_gpus" --out "${SCRATCH}/on_gpus")
 run("${SCRATCH}/prefix/bin/shardproof" run --profile small --require MY-1 --worker "${SCRATCH}/build/my_own_main" --out "${SCRATCH}/own")
 
 file(READ "${SCRATCH}/run/report.json" report)

@@ -166,7 +166,9 @@ Scenario random_scenario(Dice& dice) {
   }
   scenario.costs.host_call = dice.time();
   scenario.costs.separate_resources = dice.toss();
-  if (dice.toss()) scenario.costs.imagined_ranks = static_cast<int>(2 + dice.up_to(6));
+  const bool splits =
+      std::ranges::any_of(scenario.plan.wrap, [](const auto& group) { return group.reshard_after_forward.kind == Reshard::size; });
+  if (!splits && scenario.plan.mesh.shape.size() < 2 && dice.toss()) scenario.costs.imagined_ranks = static_cast<int>(2 + dice.up_to(6));
   scenario.costs.single_stream = dice.toss();
   scenario.costs.hide_undeclared_memory = dice.toss();
   return scenario;

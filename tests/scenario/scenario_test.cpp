@@ -209,6 +209,17 @@ TEST_CASE("an error names the place in the document and what was expected there"
        [](Scenario& s) { s.costs.collectives[CollectiveKind::all_gather].per_kib = -1; }},
       {"scenario: costs, collective all_gather \"0\": must not be negative",
        [](Scenario& s) { s.costs.tagged_collectives[{CollectiveKind::all_gather, "0"}] = -1; }},
+      {"scenario: costs, imagined_ranks: must be from 2 to 1024, found 1", [](Scenario& s) { s.costs.imagined_ranks = 1; }},
+      {"scenario: costs, imagined_ranks: the plan has a mesh of two dimensions: who else is in its groups cannot be imagined",
+       [](Scenario& s) {
+         s.costs.imagined_ranks = 4;
+         s.plan.mesh = {.shape = {2, 2}, .names = {"a", "b"}};
+       }},
+      {"scenario: costs, imagined_ranks: group \"0\" is resharded over fewer ranks: who else is in its groups cannot be imagined",
+       [](Scenario& s) {
+         s.costs.imagined_ranks = 4;
+         s.plan.wrap[0].reshard_after_forward = {ReshardAfterForward::Kind::size, 2};
+       }},
       {"scenario: costs, host_call: must not be negative", [](Scenario& s) { s.costs.host_call = -1; }},
   };
   for (const Wrong& wrong : all) {

@@ -77,7 +77,6 @@ TEST_CASE("a piece does not pass one that its collective's resource has to wait 
                               collective(reductions, CollectiveKind::reduce_scatter, "a", 4, 5), gather("b", 5, 6)}};
   CHECK_FALSE(passes(trace, forward_a, gather_b));
   CHECK(passes(trace, forward_a, gather_b, Resource::of_group_and_kind));
-  CHECK(passes(trace, forward_a, gather_b, Resource::none));
 }
 
 TEST_CASE("a piece that is not there is an error that names it") {

@@ -10,7 +10,6 @@
 #include <map>
 #include <optional>
 #include <stdexcept>
-#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -63,7 +62,16 @@ class CudaDevice::State : public std::enable_shared_from_this<State> {
   class Memory;
   class Channel;
   class HeldStreams;
-  struct Resources;
+  // Of a group on this device.
+  struct Resources {
+    std::uint64_t first = 0;  // number that the group gave its first collective here
+    /// The last collective of each resource: nullptr before the first.
+    std::array<EventHandle, static_cast<std::size_t>(CollectiveKind::coalesced) + 1> last{};
+
+    EventHandle& last_of(const CostModel& costs, CollectiveKind kind) {
+      return last[costs.separate_resources ? static_cast<std::size_t>(kind) : 0];
+    }
+  };
   std::shared_ptr<Resources> resources(const NcclGroup& group);
   void run(Stream stream, const Collective& collective, const std::shared_ptr<NcclGroup>& group, Resources& resources);
 
@@ -102,6 +110,8 @@ class CudaDevice::State : public std::enable_shared_from_this<State> {
   EventHandle timestamp(std::uint32_t timeline);
   void spin(std::uint32_t timeline, Nanoseconds cost, std::string_view what);
   void compute(std::uint32_t timeline, const Work& work) const;
+  /// Collectives that share a resource run one after the other: behind the last one, if any.
+  void wait_in_turn(std::uint32_t timeline, EventHandle last);
   void give_back(std::uint32_t timeline, Memory& memory);
   void bury(Memory& memory);
   Nanoseconds time_of(EventHandle event) const;
@@ -132,13 +142,7 @@ class CudaDevice::State : public std::enable_shared_from_this<State> {
   std::deque<OpenCall> open_calls_;  // those not known to be over
   std::vector<void*> buried_;  // memory that goes when nothing is under way any more
   std::map<const NcclGroup*, std::weak_ptr<Resources>> resources_;
-};
-
-// Of a group on this device.
-struct CudaDevice::State::Resources {
-  std::uint64_t first = 0;  // number that the group gave its first collective here
-  /// The last collective of each resource: nullptr before the first.
-  std::array<EventHandle, static_cast<std::size_t>(CollectiveKind::coalesced) + 1> last{};
+  Resources imagined_;  // of collectives that work stands for
 };
 
 class CudaDevice::State::Memory final : public Storage {
@@ -224,6 +228,10 @@ CudaDevice::State::~State() {
   for (const Lane& lane : lanes_) gpu_.destroy_stream(lane.handle);
 }
 
+void CudaDevice::State::wait_in_turn(std::uint32_t timeline, EventHandle last) {
+  if (last != nullptr) gpu_.check(gpu_.cuda().stream_wait_event(handle(timeline), last), "cudaStreamWaitEvent", handle(timeline));
+}
+
 std::uint32_t CudaDevice::State::timeline(Stream stream, std::string_view operation) const {
   if (stream.id >= lanes_.size()) {
     throw std::invalid_argument(
@@ -281,6 +289,8 @@ void CudaDevice::State::submit(Stream stream, const Work& work) {
   const std::uint32_t on = timeline(stream, "submit");
   const Nanoseconds cost = cost_of(costs_, work);
   const std::uint64_t piece = next_piece(), launched_before = launches();
+  EventHandle* const last = work.stands_for ? &imagined_.last_of(costs_, work.stands_for->collective.kind) : nullptr;
+  if (last != nullptr) wait_in_turn(on, *last);
   const EventHandle start = timestamp(on);
   {
     const ActivityLog::Scope scope(gpu_.activity(), piece);
@@ -288,6 +298,7 @@ void CudaDevice::State::submit(Stream stream, const Work& work) {
     if (work.run) compute(on, work);
   }
   const EventHandle end = timestamp(on);
+  if (last != nullptr) *last = end;
   timed_.push_back({.fact = trace_.facts.size(),
                     .start = start,
                     .end = end,
@@ -400,8 +411,8 @@ void CudaDevice::State::run(Stream stream, const Collective& collective, const s
   if (hosts.size() == 1) throw std::logic_error(where + ": a group of one rank has nobody to talk to and must issue no collective");
   shardproof::check(collective, hosts.rank(), hosts.size(), where);
 
-  EventHandle& last = resources.last[costs_.separate_resources ? static_cast<std::size_t>(collective.kind) : 0];
-  if (last != nullptr) gpu_.check(gpu_.cuda().stream_wait_event(handle(on), last), "cudaStreamWaitEvent", handle(on));
+  EventHandle& last = resources.last_of(costs_, collective.kind);
+  wait_in_turn(on, last);
   const std::uint64_t piece = next_piece(), launched_before = launches();
   // NCCL launches from a thread of its own, which knows no ids.
   if (piece != 0) gpu_.put_sign(handle(on), place_before(piece));
@@ -510,11 +521,11 @@ Trace CudaDevice::State::measured(Trace trace) {
 Trace CudaDevice::State::at_virtual_times(Trace trace) const {
   std::unordered_map<std::size_t, const Timed*> timed;
   for (const Timed& one : timed_) timed.emplace(one.fact, &one);
-  // An imagined collective occupies nothing but its stream.
+  // Imagined collectives have no group, and a resource of their own.
   const auto resource = [&](std::size_t index) {
     const auto& fact = std::get<fact::Collective>(trace_.facts[index]);
     const NcclGroup* group = timed.at(index)->group.get();
-    return std::tuple(group, costs_.separate_resources ? std::optional(fact.kind) : std::nullopt, group == nullptr ? fact.stream : 0);
+    return std::pair(group, costs_.separate_resources ? std::optional(fact.kind) : std::nullopt);
   };
   std::map<decltype(resource(0)), std::uint64_t> resources;
   const auto all_ready = [&](std::size_t fact, Nanoseconds ready) {

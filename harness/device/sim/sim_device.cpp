@@ -73,6 +73,7 @@ class SimDevice::State : public std::enable_shared_from_this<State> {
   std::uint64_t buffers_made_ = 0;
   std::size_t live_bytes_ = 0;
   std::map<const Group*, std::weak_ptr<Resources>> resources_;
+  Resources imagined_;  // of collectives that work stands for
   std::map<std::uint64_t, Memory*> alive_;  // by buffer
 };
 
@@ -165,7 +166,14 @@ void SimDevice::State::submit(Stream stream, const Work& work) {
   }
   if (work.run) compute(work);
   clock_.advance_host(costs_.host_call);
-  const auto [start, end] = clock_.work(on, cost);
+  if (!work.stands_for) {
+    const auto [start, end] = clock_.work(on, cost);
+    trace_.facts.push_back(fact_of(work, on, start, end));
+    return;
+  }
+  Nanoseconds& resource_free = imagined_.free[costs_.separate_resources ? static_cast<std::size_t>(work.stands_for->collective.kind) : 0];
+  const auto [start, end] = clock_.collective(on, clock_.ready(on, resource_free), cost);
+  resource_free = end;
   trace_.facts.push_back(fact_of(work, on, start, end));
 }
 

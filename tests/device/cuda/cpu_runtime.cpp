@@ -1,5 +1,7 @@
 #include "tests/device/cuda/cpu_runtime.hpp"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -287,6 +289,29 @@ Status event_elapsed_ns(std::int64_t* nanoseconds, EventHandle start, EventHandl
   return 0;
 }
 
+// What was given back keeps its bytes for a while, as in a GPU's pool: who still uses it finds or spoils values, not the allocator.
+class Quarantine {
+ public:
+  ~Quarantine() {
+    for (void* memory : kept_) std::free(memory);
+  }
+  void add(void* memory) {
+    const std::lock_guard lock(mutex_);
+    kept_.push_back(memory);
+    bytes_ += malloc_usable_size(memory);
+    for (; bytes_ > most_bytes; kept_.pop_front()) {
+      bytes_ -= malloc_usable_size(kept_.front());
+      std::free(kept_.front());
+    }
+  }
+
+ private:
+  static constexpr std::size_t most_bytes = std::size_t{16} << 20;
+  std::mutex mutex_;
+  std::deque<void*> kept_;
+  std::size_t bytes_ = 0;
+} quarantine;
+
 Status malloc_async(void** memory, std::size_t bytes, StreamHandle) {
   *memory = std::malloc(bytes);
   if (*memory == nullptr) return out_of_memory;
@@ -296,7 +321,7 @@ Status malloc_async(void** memory, std::size_t bytes, StreamHandle) {
 
 Status free_async(void* memory, StreamHandle stream) {
   enqueue(stream, [memory](Nanoseconds&, Nanoseconds) {
-    std::free(memory);
+    quarantine.add(memory);
     --allocations;
   });
   return 0;
