@@ -4,21 +4,19 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <deque>
 #include <exception>
 #include <map>
 #include <optional>
 #include <stdexcept>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "harness/device/cuda/cuda_kernels.hpp"
 #include "harness/device/cuda/gate.hpp"
 #include "harness/device/cuda/kernels/table.hpp"
+#include "harness/device/cuda/piece_times.hpp"
 #include "harness/device/facts.hpp"
-#include "harness/trace/virtual_clock.hpp"
 
 namespace shardproof::cuda {
 
@@ -80,24 +78,6 @@ class CudaDevice::State : public std::enable_shared_from_this<State> {
     StreamHandle handle = nullptr;
     std::string name;
   };
-  // A fact whose start and end two events tell, and what it costs.
-  struct Timed {
-    std::size_t fact;
-    EventHandle start, end;
-    Nanoseconds cost;
-    std::shared_ptr<const NcclGroup> group;  ///< of a collective
-    std::uint64_t piece;  // in CUPTI's records; 0: there are none
-    std::uint64_t launches;  // records that there are at least
-  };
-  struct Span {
-    Nanoseconds start, end;
-  };
-  // CUPTI's, and what is to be added to its times.
-  struct Records {
-    std::map<std::uint64_t, ActivitySpan> spans;
-    Nanoseconds offset;
-  };
-
   template <class F>
   void note(F fact) {
     trace_.facts.emplace_back(std::move(fact));
@@ -114,13 +94,9 @@ class CudaDevice::State : public std::enable_shared_from_this<State> {
   void wait_in_turn(std::uint32_t timeline, EventHandle last);
   void give_back(std::uint32_t timeline, Memory& memory);
   void bury(Memory& memory);
-  Nanoseconds time_of(EventHandle event) const;
-  Trace at_virtual_times(Trace trace) const;
-  Trace measured(Trace trace);
+  ClockSign put_clock_sign();
   std::uint64_t next_piece() const { return gpu_.activity() == nullptr ? 0 : gpu_.activity()->next_piece(); }
   std::uint64_t launches() const { return launches_ + gpu_.kernels().launches(); }
-  Records take_records();
-  Span by_records(const Timed& timed, Span by_events, const Records& records);
 
   Gpu& gpu_;
   CostModel costs_;
@@ -128,11 +104,11 @@ class CudaDevice::State : public std::enable_shared_from_this<State> {
   std::vector<Lane> lanes_;
   std::vector<EventHandle> events_;  // of event i + 1
   std::vector<EventHandle> timestamps_;
-  std::vector<Timed> timed_;
+  std::vector<TimedPiece> timed_;
   EventHandle origin_ = nullptr;  // of all times
   std::uint64_t launches_ = 0;  // beside those of kernels()
   std::optional<ActivityLog::Scope> no_piece_;  // what its thread launches for no piece
-  std::optional<RecordedTimes> recorded_times_;
+  bool has_taken_records_ = false;
   std::uint64_t buffers_made_ = 0;
   std::size_t live_bytes_ = 0;
   struct OpenCall {
@@ -440,111 +416,28 @@ void CudaDevice::State::run(Stream stream, const Collective& collective, const s
   note(fact_of(collective, on, hosts.members(), number - resources.first, 0, 0));
 }
 
-Nanoseconds CudaDevice::State::time_of(EventHandle event) const {
-  Nanoseconds time = 0;
-  gpu_.check(gpu_.cuda().event_elapsed_ns(&time, origin_, event), "cudaEventElapsedTime");
-  return time;
-}
-
-// A memset between two events tells what time it was by both clocks: nobody knows where between the events it was, so it is said to have
-// been in the middle. The GPU spins while the host puts them there, and so goes from one to the next without waiting for the host.
-CudaDevice::State::Records CudaDevice::State::take_records() {
-  const std::uint64_t sign = next_piece();
+// The GPU spins while the host puts the rest there, and so goes from one to the next without waiting for the host.
+ClockSign CudaDevice::State::put_clock_sign() {
+  ClockSign sign{.before = nullptr, .after = nullptr, .piece = next_piece()};
   spin(Device::compute.id, lead, "what clocks are compared behind");
-  const EventHandle before = timestamp(Device::compute.id);
-  gpu_.put_sign(handle(Device::compute.id), sign);
-  const EventHandle after = timestamp(Device::compute.id);
-  gpu_.await(after, [&] { return fmt::format("what clocks are compared by has not ended on rank {}", trace_.rank); });
-  Records records{gpu_.activity()->take_spans(), 0};
-  const auto found = records.spans.find(sign);
-  if (found == records.spans.end() || found->second.records != 1) {
-    throw std::runtime_error(fmt::format(
-        "CUPTI on rank {}, {}: it has no record of a memset that has ended, so it may lack others; take times from events (--times events)",
-        trace_.rank, gpu_.name()));
-  }
-  const ActivitySpan& memset = found->second;
-  const Nanoseconds slack = time_of(after) - time_of(before) - (memset.end_ns - memset.start_ns);
-  records.offset = time_of(before) + slack / 2 - memset.start_ns;
-  recorded_times_ = RecordedTimes{.alignment_error = (std::abs(slack) + 1) / 2};
-  return records;
-}
-
-CudaDevice::State::Span CudaDevice::State::by_records(const Timed& timed, Span by_events, const Records& records) {
-  const auto found = records.spans.find(timed.piece);
-  const ActivitySpan recorded = found == records.spans.end() ? ActivitySpan{} : found->second;
-  if (recorded.records < timed.launches || recorded.untimed > 0) {
-    const Fact& fact = trace_.facts[timed.fact];
-    const auto* const work = std::get_if<fact::Work>(&fact);
-    const auto* const call = std::get_if<fact::Collective>(&fact);
-    throw std::runtime_error(fmt::format(
-        "CUPTI on rank {}, {}: of {} \"{}\", which launched at least {}, it has {} records with times and {} without; take times "
-        "from events (--times events)",
-        trace_.rank, gpu_.name(), work != nullptr ? to_string(work->kind) : to_string(call->kind),
-        work != nullptr ? work->label : call->tag, timed.launches, recorded.records, recorded.untimed));
-  }
-  if (recorded.records == 0) return by_events;
-  const Span span{recorded.start_ns + records.offset, recorded.end_ns + records.offset};
-  ++recorded_times_->pieces;
-  recorded_times_->beyond_events = std::max({recorded_times_->beyond_events, by_events.start - span.start, span.end - by_events.end});
-  return span;
-}
-
-Trace CudaDevice::State::measured(Trace trace) {
-  std::optional<Records> records;
-  if (gpu_.activity() != nullptr) records = take_records();
-  for (const Timed& timed : timed_) {
-    Span span{time_of(timed.start), time_of(timed.end)};
-    if (records) span = by_records(timed, span, *records);
-    std::visit(
-        [&](auto& fact) {
-          if constexpr (requires { fact.start; }) {
-            fact.start = span.start;
-            fact.end = span.end;
-          }
-        },
-        trace.facts[timed.fact]);
-  }
-  // A mark is the end of what the compute stream had been given by then, waits included.
-  Nanoseconds end = 0;
-  for (Fact& fact : trace.facts) {
-    if (const auto* work = std::get_if<fact::Work>(&fact); work != nullptr && work->stream == Device::compute.id) end = work->end;
-    if (const auto* call = std::get_if<fact::Collective>(&fact); call != nullptr && call->stream == Device::compute.id) end = call->end;
-    if (const auto* waited = std::get_if<fact::EventWaited>(&fact); waited != nullptr && waited->stream == Device::compute.id) {
-      end = std::max(end, time_of(events_[waited->event - 1]));
-    }
-    if (auto* mark = std::get_if<fact::Mark>(&fact)) mark->time = end;
-  }
-  return trace;
-}
-
-// Descriptors went behind the host; when each rank would have been ready is only known now.
-Trace CudaDevice::State::at_virtual_times(Trace trace) const {
-  std::unordered_map<std::size_t, const Timed*> timed;
-  for (const Timed& one : timed_) timed.emplace(one.fact, &one);
-  // Imagined collectives have no group, and a resource of their own.
-  const auto resource = [&](std::size_t index) {
-    const auto& fact = std::get<fact::Collective>(trace_.facts[index]);
-    const NcclGroup* group = timed.at(index)->group.get();
-    return std::pair(group, costs_.separate_resources ? std::optional(fact.kind) : std::nullopt);
-  };
-  std::map<decltype(resource(0)), std::uint64_t> resources;
-  const auto all_ready = [&](std::size_t fact, Nanoseconds ready) {
-    if (timed.at(fact)->group == nullptr) return ready;
-    Call call;  // a barrier
-    call.descriptor.set_tag("virtual time");
-    call.descriptor.ready_ns = ready;
-    return timed.at(fact)->group->hosts().run(call).latest_ready_ns;
-  };
-  return trace::retimed(
-      std::move(trace),
-      {.duration = [&](std::size_t fact) { return timed.at(fact)->cost; },
-       .resource = [&](std::size_t fact) { return resources.try_emplace(resource(fact), resources.size()).first->second; },
-       .all_ready = all_ready});
+  sign.before = timestamp(Device::compute.id);
+  gpu_.put_sign(handle(Device::compute.id), sign.piece);
+  sign.after = timestamp(Device::compute.id);
+  gpu_.await(sign.after, [&] { return fmt::format("what clocks are compared by has not ended on rank {}", trace_.rank); });
+  return sign;
 }
 
 Recording CudaDevice::State::take_recording() {
   gpu_.await([] { return true; }, [] { return std::string(); });  // what ranks disagree about, and who is gone, is told at the latest here
-  Recording recording{.trace = at_virtual_times(trace_), .measured = measured(trace_), .records = recorded_times_};
+  Recording recording{.trace = at_virtual_times(trace_, timed_, costs_), .measured = std::nullopt, .records = std::nullopt};
+  const PieceTimes times(gpu_, origin_, timed_, events_);
+  if (gpu_.activity() == nullptr) {
+    recording.measured = times.by_events(trace_);
+  } else {
+    const ClockSign sign = put_clock_sign();
+    has_taken_records_ = true;
+    recording.measured = times.by_records(trace_, sign, recording.records.emplace());
+  }
   timed_.clear();
   trace_.facts.clear();
   return recording;
@@ -571,7 +464,7 @@ void CudaDevice::State::quiesce() noexcept {
   }
   gpu_.set_first_open_call(nullptr);
   gpu_.destroy_retired();
-  if (gpu_.activity() != nullptr && !recorded_times_ && !gpu_.is_lost()) gpu_.activity()->forget();  // nobody has taken the trace
+  if (gpu_.activity() != nullptr && !has_taken_records_ && !gpu_.is_lost()) gpu_.activity()->forget();  // nobody has taken the trace
 }
 
 std::optional<IssuedCall> CudaDevice::State::first_open_call() {
