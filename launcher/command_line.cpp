@@ -333,6 +333,16 @@ void require_given(const CLI::App& command, const std::vector<std::pair<const ch
   if (!extra.empty()) throw CommandError(usage, fmt::format("'{}' is too much: shardproof {}{}", extra.front(), name, all));
 }
 
+/// To what follows, an empty text is an option that was not given. Those with words of their own for it have said them before.
+void refuse_empty_values(const CLI::App& command) {
+  for (const CLI::Option* option : command.get_options()) {
+    if (std::ranges::find(option->results(), "") == option->results().end()) continue;
+    const std::string value = option->get_option_text();
+    throw CommandError(usage, fmt::format("{} '': {} cannot be empty (`shardproof {} --help` explains it)", option->get_name(),
+                                          value.substr(0, value.find('=')), command.get_name()));
+  }
+}
+
 /// Empty: none is named.
 std::filesystem::path backend(const Texts& texts) {
   if (texts.backend && texts.backend->empty()) throw CommandError(usage, "--backend '': the shared object that reaches CUDA, a file");
@@ -467,7 +477,9 @@ std::optional<Options> parse_command_line(int argc, const char* const* argv) {
   declare_stable(app, all.stable);
   try {
     const CLI::App& command = parse(app, argc, argv);
-    return convert(command, std::move(all));
+    Options options = convert(command, std::move(all));
+    refuse_empty_values(command);
+    return options;
   } catch (const CLI::CallForVersion&) {
     say(app.version() + "\n");
   } catch (const CLI::Success&) {
