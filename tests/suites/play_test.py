@@ -172,6 +172,20 @@ class Play(unittest.TestCase):
         self.play(self.overlap)
         self.assertEqual({entry.name for entry in self.folder.iterdir()}, {"kept", "scenario.json", "trace.json"})
 
+    def test_a_trace_overwrites_nothing_and_is_refused_before_anything_runs(self):
+        precious = self.folder / "precious"
+        precious.write_text("mine", encoding="utf-8")
+        said = self.play(self.overlap, "--trace", precious, "--out", self.folder / "kept", expect=2)
+        self.assertEqual(said.stderr, f"shardproof: output unusable: {precious} is there already, and nothing is ever overwritten: name a new file\n")
+        self.assertEqual(precious.read_text(encoding="utf-8"), "mine")
+        said = self.play(self.overlap, "--trace", self.folder / "none/trace.json", "--out", self.folder / "kept", expect=2)
+        self.assertIn("output unusable: open ", said.stderr)
+        self.assertEqual(said.stdout, "")
+        self.assertFalse((self.folder / "kept").exists())
+        self.play(self.overlap, "--trace", "/dev/null")
+        self.play(self.overlap, "--trace", self.folder / "kept/trace.json", "--out", self.folder / "kept")
+        self.assertTrue((self.folder / "kept/trace.json").exists())
+
 
 if __name__ == "__main__":
     LAUNCHER, ROOT = sys.argv[1], pathlib.Path(sys.argv[2])
