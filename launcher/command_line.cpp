@@ -35,7 +35,7 @@ constexpr char list_footer[] =
 constexpr char faults_footer[] =
     "Exit codes, the first that applies: 128 + n interrupted by signal n; 2 usage, nothing selected or output unusable; 3 the worker or\n"
     "the meeting of its ranks failed; 4, 5 and 1 what `run` says of the cases without a fault, where they do not all pass;\n"
-    "1 a fault survived every selected case with one of its clauses; 0 each was noticed.";
+    "1 a fault survived every selected case with one of its clauses; 0 each was noticed, but for those whose every case is skipped here.";
 constexpr char merge_footer[] =
     "Exit codes, the first that applies: 2 usage, no world to merge or output unusable; 3 ranks did not meet; 4 a rank crashed or hung;\n"
     "5 evidence missing, corrupt or ranks disagree; 1 a case failed; 6 a demand beyond verdicts is not met, as in a run; 0 all passed.";
