@@ -84,9 +84,9 @@ int play_command(const PlayOptions& options, const std::vector<std::string>& arg
   Terminal terminal(options.json ? stderr : stdout, options.terminal);
   const std::vector<PlayResult> ranks = results(directory.world(0), size);
   if (options.json && !ranks.empty()) {
-    say(dump_document(reports::to_json(ranks)) + "\n");
+    say(dump_document(reports::to_json(ranks, run.report.worlds.front())) + "\n");
   } else if (!ranks.empty()) {
-    terminal.print(title + "\n" + reports::to_text(ranks, page_width));
+    terminal.print(title + "\n" + reports::to_text(ranks, run.report.worlds.front(), page_width));
   }
   for (const reports::CaseResult& result : run.report.cases) {
     if (result.verdict == reports::Verdict::skipped) {

@@ -186,6 +186,16 @@ class Play(unittest.TestCase):
         self.play(self.overlap, "--trace", self.folder / "kept/trace.json", "--out", self.folder / "kept")
         self.assertTrue((self.folder / "kept/trace.json").exists())
 
+    def test_measured_times_say_where_they_come_from_and_why_they_say_nothing(self):
+        shared = ("--device", "cuda", "--backend", CPU_BACKEND, "--gpus", "1", "--share-gpus")
+        self.assertIn("\nmeasured times come from events; unfit for timing: 2 ranks share 1 GPU\n", self.play(self.overlap, *shared).stdout)
+        played = json.loads(self.play(self.overlap, "--json", *shared).stdout)
+        self.assertEqual((played["times"], played["unfit_for_timing"]), ("events", "2 ranks share 1 GPU"))
+        played = json.loads(self.play(self.overlap, "--json", *shared[:4], "--times", "cupti").stdout)
+        self.assertEqual(played["times"], "cupti")
+        self.assertNotIn("unfit_for_timing", played)
+        self.assertNotIn("times", json.loads(self.play(self.overlap, "--json").stdout))
+
 
 if __name__ == "__main__":
     LAUNCHER, ROOT = sys.argv[1], pathlib.Path(sys.argv[2])
