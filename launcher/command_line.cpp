@@ -174,8 +174,8 @@ void declare_run(CLI::App& app, RunOptions& run, Texts& texts) {
       ->option_text("N=0");
   command
       .add_option("--rerun-failed", run.rerun_failed,
-                  "Of the selected cases, those that ended badly in this report, with its seed; and on its device, unless --device or "
-                  "--fabric is given")
+                  "Of the selected cases, those that ended badly in this report, with its seed, its faults, and on its device, unless "
+                  "others are given")
       ->option_text("REPORT");
   command.add_option("--max-hangs", texts.max_hangs, "How many worlds may be lost to a deadline before the run ends")->option_text("N=5");
   command.add_option("--debug", texts.debug, "A rank that waits for a debugger before its first case; no case is late then")
@@ -349,8 +349,8 @@ std::filesystem::path backend(const Texts& texts) {
   return texts.backend.value_or("");
 }
 
-/// What every world of the command has in common.
-void convert_world(const Texts& texts, PlanOptions& plan) {
+/// What every world of the command has in common. Returns what is wrong with what was said of the device; empty: nothing.
+std::string convert_world(const Texts& texts, PlanOptions& plan) {
   plan.device = texts.device.value_or(sim_device);
   plan.backend = backend(texts);
   plan.ranks = world_sizes(texts.ranks);
@@ -358,22 +358,27 @@ void convert_world(const Texts& texts, PlanOptions& plan) {
   if (texts.gpus) plan.gpus = gpu_choice(*texts.gpus);
   plan.times = texts.times.value_or(event_times);
   plan.fabric = texts.fabric.value_or(plan.device == cuda_device ? nccl_fabric : shm_fabric);
-  if (plan.device == cuda_device) return;
+  if (plan.device == cuda_device) return {};
   const std::string given = !plan.backend.empty() ? fmt::format("--backend {}", plan.backend.string())
                             : texts.gpus          ? fmt::format("--gpus {}", *texts.gpus)
                             : plan.share_gpus     ? "--share-gpus"
                             : texts.times         ? fmt::format("--times {}", *texts.times)
                                                   : "";
-  if (!given.empty()) throw CommandError(usage, fmt::format("{}: only with --device {}", given, cuda_device));
+  return given.empty() ? "" : fmt::format("{}: only with --device {}", given, cuda_device);
 }
 
-void convert_plan(const CLI::App& command, const Texts& texts, PlanOptions& plan) {
+void require_placed(const std::string& misplaced) {
+  if (!misplaced.empty()) throw CommandError(usage, misplaced);
+}
+
+/// The same, and what is wrong with what was said of the fabric.
+std::string convert_plan(const CLI::App& command, const Texts& texts, PlanOptions& plan) {
   plan.filters = command.remaining();
-  convert_world(texts, plan);
-  if (!texts.scheduler) return;
+  const std::string misplaced = convert_world(texts, plan);
+  if (!misplaced.empty() || !texts.scheduler) return misplaced;
   plan.scheduler = scheduler(*texts.scheduler);
-  if (plan.fabric != thread_fabric)
-    throw CommandError(usage, fmt::format("--scheduler {}: ranks are scheduled with --fabric {} only", *texts.scheduler, thread_fabric));
+  if (plan.fabric == thread_fabric) return {};
+  return fmt::format("--scheduler {}: ranks are scheduled with --fabric {} only", *texts.scheduler, thread_fabric);
 }
 
 void convert_demands(const Texts& texts, DemandOptions& demands) {
@@ -391,7 +396,8 @@ Options convert(const CLI::App& command, Everything all) {
   const Texts& texts = all.texts;
   const ColorWhen color = color_when(texts.color);
   if (name == "run") {
-    convert_plan(command, texts, all.run.plan);
+    all.run.misplaced = convert_plan(command, texts, all.run.plan);
+    if (all.run.rerun_failed.empty()) require_placed(all.run.misplaced);
     all.run.is_placed = texts.device || texts.fabric;
     if (texts.seed) all.run.seed = whole_number("--seed", *texts.seed, 0, std::numeric_limits<std::uint64_t>::max());
     all.run.plan.order = order(texts.order);
@@ -417,7 +423,7 @@ Options convert(const CLI::App& command, Everything all) {
     return std::move(all.list);
   }
   if (name == "faults") {
-    convert_plan(command, texts, all.faults.plan);
+    require_placed(convert_plan(command, texts, all.faults.plan));
     all.faults.terminal.color = color;
     return std::move(all.faults);
   }
@@ -429,7 +435,7 @@ Options convert(const CLI::App& command, Everything all) {
   }
   if (name == "play") {
     require_given(command, {{"SCENARIO", all.play.scenario}});
-    convert_world(texts, all.play.plan);
+    require_placed(convert_world(texts, all.play.plan));
     if (all.play.plan.ranks.size() > 1)
       throw CommandError(usage, fmt::format("--ranks {}: play takes one world size", fmt::join(texts.ranks, ",")));
     if (all.play.plan.ranks.empty()) all.play.plan.ranks = {2};
