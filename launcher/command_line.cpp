@@ -35,7 +35,7 @@ constexpr char list_footer[] =
 constexpr char faults_footer[] =
     "Exit codes, the first that applies: 128 + n interrupted by signal n; 2 usage, nothing selected or output unusable; 3 the worker or\n"
     "the meeting of its ranks failed; 4, 5 and 1 what `run` says of the cases without a fault, where they do not all pass;\n"
-    "1 a fault survived every selected case with one of its clauses; 0 each was noticed.";
+    "1 a fault survived every selected case with one of its clauses; 0 each was noticed, but for those whose every case is skipped here.";
 constexpr char merge_footer[] =
     "Exit codes, the first that applies: 2 usage, no world to merge or output unusable; 3 ranks did not meet; 4 a rank crashed or hung;\n"
     "5 evidence missing, corrupt or ranks disagree; 1 a case failed; 6 a demand beyond verdicts is not met, as in a run; 0 all passed.";
@@ -174,8 +174,8 @@ void declare_run(CLI::App& app, RunOptions& run, Texts& texts) {
       ->option_text("N=0");
   command
       .add_option("--rerun-failed", run.rerun_failed,
-                  "Of the selected cases, those that ended badly in this report, with its seed; and on its device, unless --device or "
-                  "--fabric is given")
+                  "Of the selected cases, those that ended badly in this report, with its seed, its faults, and on its device, unless "
+                  "others are given")
       ->option_text("REPORT");
   command.add_option("--max-hangs", texts.max_hangs, "How many worlds may be lost to a deadline before the run ends")->option_text("N=5");
   command.add_option("--debug", texts.debug, "A rank that waits for a debugger before its first case; no case is late then")
@@ -333,14 +333,24 @@ void require_given(const CLI::App& command, const std::vector<std::pair<const ch
   if (!extra.empty()) throw CommandError(usage, fmt::format("'{}' is too much: shardproof {}{}", extra.front(), name, all));
 }
 
+/// To what follows, an empty text is an option that was not given. Those with words of their own for it have said them before.
+void refuse_empty_values(const CLI::App& command) {
+  for (const CLI::Option* option : command.get_options()) {
+    if (std::ranges::find(option->results(), "") == option->results().end()) continue;
+    const std::string value = option->get_option_text();
+    throw CommandError(usage, fmt::format("{} '': {} cannot be empty (`shardproof {} --help` explains it)", option->get_name(),
+                                          value.substr(0, value.find('=')), command.get_name()));
+  }
+}
+
 /// Empty: none is named.
 std::filesystem::path backend(const Texts& texts) {
   if (texts.backend && texts.backend->empty()) throw CommandError(usage, "--backend '': the shared object that reaches CUDA, a file");
   return texts.backend.value_or("");
 }
 
-/// What every world of the command has in common.
-void convert_world(const Texts& texts, PlanOptions& plan) {
+/// What every world of the command has in common. Returns what is wrong with what was said of the device; empty: nothing.
+std::string convert_world(const Texts& texts, PlanOptions& plan) {
   plan.device = texts.device.value_or(sim_device);
   plan.backend = backend(texts);
   plan.ranks = world_sizes(texts.ranks);
@@ -348,22 +358,27 @@ void convert_world(const Texts& texts, PlanOptions& plan) {
   if (texts.gpus) plan.gpus = gpu_choice(*texts.gpus);
   plan.times = texts.times.value_or(event_times);
   plan.fabric = texts.fabric.value_or(plan.device == cuda_device ? nccl_fabric : shm_fabric);
-  if (plan.device == cuda_device) return;
+  if (plan.device == cuda_device) return {};
   const std::string given = !plan.backend.empty() ? fmt::format("--backend {}", plan.backend.string())
                             : texts.gpus          ? fmt::format("--gpus {}", *texts.gpus)
                             : plan.share_gpus     ? "--share-gpus"
                             : texts.times         ? fmt::format("--times {}", *texts.times)
                                                   : "";
-  if (!given.empty()) throw CommandError(usage, fmt::format("{}: only with --device {}", given, cuda_device));
+  return given.empty() ? "" : fmt::format("{}: only with --device {}", given, cuda_device);
 }
 
-void convert_plan(const CLI::App& command, const Texts& texts, PlanOptions& plan) {
+void require_placed(const std::string& misplaced) {
+  if (!misplaced.empty()) throw CommandError(usage, misplaced);
+}
+
+/// The same, and what is wrong with what was said of the fabric.
+std::string convert_plan(const CLI::App& command, const Texts& texts, PlanOptions& plan) {
   plan.filters = command.remaining();
-  convert_world(texts, plan);
-  if (!texts.scheduler) return;
+  const std::string misplaced = convert_world(texts, plan);
+  if (!misplaced.empty() || !texts.scheduler) return misplaced;
   plan.scheduler = scheduler(*texts.scheduler);
-  if (plan.fabric != thread_fabric)
-    throw CommandError(usage, fmt::format("--scheduler {}: ranks are scheduled with --fabric {} only", *texts.scheduler, thread_fabric));
+  if (plan.fabric == thread_fabric) return {};
+  return fmt::format("--scheduler {}: ranks are scheduled with --fabric {} only", *texts.scheduler, thread_fabric);
 }
 
 void convert_demands(const Texts& texts, DemandOptions& demands) {
@@ -381,7 +396,8 @@ Options convert(const CLI::App& command, Everything all) {
   const Texts& texts = all.texts;
   const ColorWhen color = color_when(texts.color);
   if (name == "run") {
-    convert_plan(command, texts, all.run.plan);
+    all.run.misplaced = convert_plan(command, texts, all.run.plan);
+    if (all.run.rerun_failed.empty()) require_placed(all.run.misplaced);
     all.run.is_placed = texts.device || texts.fabric;
     if (texts.seed) all.run.seed = whole_number("--seed", *texts.seed, 0, std::numeric_limits<std::uint64_t>::max());
     all.run.plan.order = order(texts.order);
@@ -407,7 +423,7 @@ Options convert(const CLI::App& command, Everything all) {
     return std::move(all.list);
   }
   if (name == "faults") {
-    convert_plan(command, texts, all.faults.plan);
+    require_placed(convert_plan(command, texts, all.faults.plan));
     all.faults.terminal.color = color;
     return std::move(all.faults);
   }
@@ -419,7 +435,7 @@ Options convert(const CLI::App& command, Everything all) {
   }
   if (name == "play") {
     require_given(command, {{"SCENARIO", all.play.scenario}});
-    convert_world(texts, all.play.plan);
+    require_placed(convert_world(texts, all.play.plan));
     if (all.play.plan.ranks.size() > 1)
       throw CommandError(usage, fmt::format("--ranks {}: play takes one world size", fmt::join(texts.ranks, ",")));
     if (all.play.plan.ranks.empty()) all.play.plan.ranks = {2};
@@ -467,7 +483,9 @@ std::optional<Options> parse_command_line(int argc, const char* const* argv) {
   declare_stable(app, all.stable);
   try {
     const CLI::App& command = parse(app, argc, argv);
-    return convert(command, std::move(all));
+    Options options = convert(command, std::move(all));
+    refuse_empty_values(command);
+    return options;
   } catch (const CLI::CallForVersion&) {
     say(app.version() + "\n");
   } catch (const CLI::Success&) {

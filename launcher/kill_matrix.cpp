@@ -27,6 +27,8 @@ std::map<std::string, Verdict> verdicts(const reports::Report& report) {
 
 Cell judge(const std::string& id, const std::map<std::string, Verdict>& clean, const std::map<std::string, Verdict>& faulty) {
   const auto without = clean.find(id), with = faulty.find(id);
+  const bool is_skipped = without != clean.end() && without->second == Verdict::skipped;
+  if (is_skipped && with != faulty.end() && with->second == Verdict::skipped) return Cell::skipped;
   if (without == clean.end() || without->second != Verdict::passed || with == faulty.end()) return Cell::unknown;
   switch (with->second) {
     case Verdict::passed: return Cell::survived;
@@ -50,6 +52,7 @@ std::string column_name(std::size_t column) {
 const char* mark(Cell cell) {
   switch (cell) {
     case Cell::unrelated: return " ";
+    case Cell::skipped:
     case Cell::unknown: return "?";
     case Cell::survived: return ".";
     case Cell::derailed: return "!";
@@ -60,8 +63,14 @@ const char* mark(Cell cell) {
 
 }  // namespace
 
+bool FaultRow::judged() const {
+  const auto related = [](Cell cell) { return cell != Cell::unrelated; };
+  return std::ranges::none_of(cells, related) ||
+         !std::ranges::all_of(cells, [&](Cell cell) { return !related(cell) || cell == Cell::skipped; });
+}
+
 bool KillMatrix::all_killed() const {
-  return std::all_of(rows.begin(), rows.end(), [](const FaultRow& row) { return row.killed(); });
+  return std::all_of(rows.begin(), rows.end(), [](const FaultRow& row) { return row.killed() || !row.judged(); });
 }
 
 std::vector<CaseInfo> related_cases(const FaultInfo& fault, const std::vector<CaseInfo>& cases) {
@@ -97,8 +106,12 @@ KillMatrix kill_matrix(const std::vector<FaultInfo>& faults, const std::vector<C
 nlohmann::ordered_json to_json(const KillMatrix& matrix) {
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   for (const FaultRow& row : matrix.rows) {
-    json.push_back(
-        {{"name", row.fault.name}, {"clauses", row.fault.clauses}, {"what", row.fault.what}, {"killed", row.killed()}, {"by", row.by}});
+    json.push_back({{"name", row.fault.name},
+                    {"clauses", row.fault.clauses},
+                    {"what", row.fault.what},
+                    {"judged", row.judged()},
+                    {"killed", row.killed()},
+                    {"by", row.by}});
   }
   return json;
 }
@@ -121,19 +134,22 @@ std::string to_text(const KillMatrix& matrix, bool color) {
     text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
   }
   text += "\n";
-  std::size_t killed = 0;
+  std::size_t killed = 0, unjudged = 0;
   for (std::size_t i = 0; i < matrix.rows.size(); ++i) {
     const FaultRow& row = matrix.rows[i];
     killed += row.killed() ? 1 : 0;
-    const std::string verdict = row.killed() ? paint("32", "killed") : paint("31", "ALIVE ");
+    unjudged += row.judged() ? 0 : 1;
+    const std::string verdict = row.killed() ? paint("32", "killed") : row.judged() ? paint("31", "ALIVE ") : paint("33", "not judged");
     text +=
         fmt::format("{:>2}  {}  {} ({}): {}", column_name(i), verdict, row.fault.name, fmt::join(row.fault.clauses, ", "), row.fault.what);
     const bool related = std::any_of(row.cells.begin(), row.cells.end(), [](Cell cell) { return cell != Cell::unrelated; });
-    text += related ? fmt::format(" [{} case{}]\n", row.by.size(), row.by.size() == 1 ? "" : "s")
-                    : " [no selected case has one of its clauses]\n";
+    text += !row.judged() ? " [every case was skipped]\n"
+            : related     ? fmt::format(" [{} case{}]\n", row.by.size(), row.by.size() == 1 ? "" : "s")
+                          : " [no selected case has one of its clauses]\n";
   }
-  text += fmt::format("{} of {} fault{} killed\n", killed, matrix.rows.size(), matrix.rows.size() == 1 ? "" : "s");
-  return text;
+  text += fmt::format("{} of {} fault{} killed", killed, matrix.rows.size(), matrix.rows.size() == 1 ? "" : "s");
+  if (unjudged > 0) text += fmt::format(", {} not judged", unjudged);
+  return text + "\n";
 }
 
 }  // namespace shardproof::launcher

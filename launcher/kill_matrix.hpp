@@ -13,7 +13,8 @@ namespace shardproof::launcher {
 /// What became of one case under one fault.
 enum class Cell : std::uint8_t {
   unrelated,  ///< no clause of the case is broken by the fault: not run
-  unknown,    ///< skipped, not run, or it does not pass without the fault either
+  skipped,    ///< without the fault already: nothing of it is seen here
+  unknown,    ///< skipped with the fault alone, not run, or it does not pass without the fault either
   survived,
   derailed,   ///< an error, a disagreement, a hang or a crash: the fault ended the case, no assertion noticed it
   killed,     ///< an assertion failed
@@ -24,12 +25,14 @@ struct FaultRow {
   std::vector<Cell> cells;  ///< one for every case of the matrix
   std::vector<std::string> by;
   bool killed() const { return !by.empty(); }
+  /// False where all cases that look for it are skipped here with the fault and without it.
+  bool judged() const;
 };
 
 struct KillMatrix {
   std::vector<std::string> cases;  ///< those that a clause relates to some fault
   std::vector<FaultRow> rows;
-  bool all_killed() const;
+  bool all_killed() const;  ///< of those that are judged
 };
 
 /// The cases that must notice the fault if any does: those with a clause that it breaks.
@@ -40,7 +43,7 @@ std::vector<CaseInfo> related_cases(const FaultInfo& fault, const std::vector<Ca
 KillMatrix kill_matrix(const std::vector<FaultInfo>& faults, const std::vector<CaseInfo>& cases, const reports::Report& clean,
                        const std::vector<reports::Report>& faulty);
 
-/// `[{name, clauses, what, killed, by}]`.
+/// `[{name, clauses, what, judged, killed, by}]`.
 nlohmann::ordered_json to_json(const KillMatrix& matrix);
 std::string to_text(const KillMatrix& matrix, bool color);
 

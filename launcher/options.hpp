@@ -49,6 +49,7 @@ struct RunOptions {
   Persistence persistence;
   Attention attention;
   bool is_placed = false;              ///< a device or a fabric was given
+  std::string misplaced;               ///< what is wrong with options, unless the report of `rerun_failed` places ranks elsewhere
   std::filesystem::path rerun_failed;  ///< a report or run directory; empty to run what the filters select
   TerminalOptions terminal;
 };

@@ -128,6 +128,21 @@ void write_file(const std::filesystem::path& file, const std::function<void(std:
   throw unusable(file, "write", why);
 }
 
+void require_new_file(const std::filesystem::path& file) {
+  std::error_code unknown;
+  const auto there = std::filesystem::status(file, unknown).type();
+  if (there == std::filesystem::file_type::directory) throw unusable(file, "open", std::make_error_code(std::errc::is_a_directory));
+  // A link that leads nowhere would be replaced.
+  if (there == std::filesystem::file_type::regular ||
+      (!std::filesystem::exists(file, unknown) && std::filesystem::is_symlink(file, unknown)))
+    throw CommandError(
+        usage, fmt::format("output unusable: {} is there already, and nothing is ever overwritten: name a new file", file.string()));
+  if (std::filesystem::exists(file, unknown)) return;
+  const std::filesystem::path folder = std::filesystem::absolute(file).parent_path();
+  errno = 0;
+  if (::access((folder / "").c_str(), W_OK | X_OK) != 0) throw unusable(file, "open", last_error());
+}
+
 void require_writable(const std::filesystem::path& directory) {
   const std::filesystem::path probe = directory / ".probe";
   write_file(probe, std::string(4096, ' '));

@@ -29,6 +29,10 @@ void write_file(const std::filesystem::path& file, std::string_view text);
 /// The same for what is too long to be one text.
 void write_file(const std::filesystem::path& file, const std::function<void(std::ostream&)>& write);
 
+/// Throws CommandError (usage) when a file would be overwritten, or has no folder to be made in. What is no plain file, a device or a pipe,
+/// is there to be written to.
+void require_new_file(const std::filesystem::path& file);
+
 /// Throws CommandError (usage) when nothing more can be written below `directory`, for instance because its disk is full. Ranks that die
 /// for want of space say so nowhere: their logs need space too.
 void require_writable(const std::filesystem::path& directory);

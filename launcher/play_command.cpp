@@ -41,6 +41,14 @@ void write_trace(const std::filesystem::path& file, const std::vector<PlayResult
   write_file(file, reports::chrome_trace(traces).dump() + "\n");
 }
 
+/// One that goes into the directory of the run has a folder when it is written.
+void require_new_trace(const PlayOptions& options) {
+  if (options.trace.empty()) return;
+  const auto whole = [](const std::filesystem::path& path) { return std::filesystem::absolute(path).lexically_normal(); };
+  const bool comes_with_the_run = !options.out.empty() && whole(options.trace).parent_path() == whole(options.out / "").parent_path();
+  if (!comes_with_the_run) require_new_file(options.trace);
+}
+
 std::string heading(const PlayOptions& options, const WorldPlan& world) {
   return fmt::format("{}: {} rank{}, subject {}{}", options.scenario.string(), world.size, world.size == 1 ? "" : "s", world.subject,
                      world.fault.empty() ? "" : " with fault " + world.fault);
@@ -49,6 +57,7 @@ std::string heading(const PlayOptions& options, const WorldPlan& world) {
 }  // namespace
 
 int play_command(const PlayOptions& options, const std::vector<std::string>& argv) {
+  require_new_trace(options);
   SignalWatch signals;
   const Worker worker = ask_worker(options.worker, signals);
   if (worker.listing.subjects.empty()) throw CommandError(usage, "the worker has no subject that could play a scenario");
@@ -75,9 +84,9 @@ int play_command(const PlayOptions& options, const std::vector<std::string>& arg
   Terminal terminal(options.json ? stderr : stdout, options.terminal);
   const std::vector<PlayResult> ranks = results(directory.world(0), size);
   if (options.json && !ranks.empty()) {
-    say(dump_document(reports::to_json(ranks)) + "\n");
+    say(dump_document(reports::to_json(ranks, run.report.worlds.front())) + "\n");
   } else if (!ranks.empty()) {
-    terminal.print(title + "\n" + reports::to_text(ranks, page_width));
+    terminal.print(title + "\n" + reports::to_text(ranks, run.report.worlds.front(), page_width));
   }
   for (const reports::CaseResult& result : run.report.cases) {
     if (result.verdict == reports::Verdict::skipped) {

@@ -2,10 +2,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <iterator>
 #include <random>
 #include <set>
+#include <span>
 
 #include "launcher/backend.hpp"
 #include "launcher/command_line.hpp"
@@ -47,29 +47,46 @@ Plan bounded_plan(const Listing& listing, const PlanOptions& options) {
   return plan(listing, options);
 }
 
-/// How the run of this report was told where its ranks are to run; empty: as everybody is who says nothing.
-std::vector<std::string> placement(const reports::Report& report) {
-  if (report.worlds.empty()) return {};
+using Words = std::vector<std::string>;
+
+Words given(const Words& argv, std::string_view option) { return reports::words_given(argv, std::span(&option, 1), {}); }
+
+bool has_flag(const Words& argv, std::string_view flag) { return !reports::words_given(argv, {}, std::span(&flag, 1)).empty(); }
+
+/// How the run of this report was told where its ranks are to run and what is to be broken, but for what `argv` says itself.
+Words told(const reports::Report& report, const Words& argv, bool is_placed) {
+  Words words;
+  const auto take = [&](std::string_view option) {
+    if (given(argv, option).empty()) std::ranges::copy(given(report.head.argv, option), std::back_inserter(words));
+  };
+  const auto take_flag = [&](std::string_view flag) {
+    if (has_flag(report.head.argv, flag) && !has_flag(argv, flag)) words.emplace_back(flag);
+  };
+  if (!report.head.fault.empty() && given(argv, "--fault").empty()) words.insert(words.end(), {"--fault", report.head.fault});
+  take("--nccl-faults");
+  take_flag("--nccl-tap");
+  if (is_placed || report.worlds.empty()) return words;
   const reports::WorldResult& world = report.worlds.front();
-  if (world.device == sim_device && world.fabric == shm_fabric) return {};
-  std::vector<std::string> words{"--device", world.device, "--fabric", world.fabric};
-  std::vector<std::string_view> options(std::begin(reports::gpu_options), std::end(reports::gpu_options));
-  options.emplace_back("--scheduler");
-  const std::array flags{reports::share_gpus_flag};
-  std::ranges::copy(reports::words_given(report.head.argv, options, flags), std::back_inserter(words));
+  if (world.device == sim_device && world.fabric == shm_fabric) return words;
+  words.insert(words.end(), {"--device", world.device, "--fabric", world.fabric});
+  for (const std::string_view option : reports::gpu_options) take(option);
+  take("--scheduler");
+  take_flag(reports::share_gpus_flag);
   return words;
 }
 
 /// As if all of it had been said: the report says so, too, and how to do it again.
-void take_placement(RunOptions& options, std::vector<std::string>& argv, const reports::Report& report) {
-  const std::vector<std::string> words = placement(report);
-  if (options.is_placed || words.empty()) return;
-  constexpr std::ptrdiff_t behind_the_command = 2;
-  argv.insert(argv.begin() + behind_the_command, words.begin(), words.end());
-  std::vector<const char*> texts(argv.size());
-  std::ranges::transform(argv, texts.begin(), [](const std::string& word) { return word.c_str(); });
-  const std::optional<Options> read = parse_command_line(static_cast<int>(texts.size()), texts.data());
-  options = std::get<RunOptions>(read.value());
+void take_over(RunOptions& options, Words& argv, const reports::Report& report) {
+  const Words words = told(report, argv, options.is_placed);
+  if (!words.empty()) {
+    constexpr std::ptrdiff_t behind_the_command = 2;
+    argv.insert(argv.begin() + behind_the_command, words.begin(), words.end());
+    std::vector<const char*> texts(argv.size());
+    std::ranges::transform(argv, texts.begin(), [](const std::string& word) { return word.c_str(); });
+    const std::optional<Options> read = parse_command_line(static_cast<int>(texts.size()), texts.data());
+    options = std::get<RunOptions>(read.value());
+  }
+  if (!options.misplaced.empty()) throw CommandError(usage, options.misplaced);
 }
 
 /// The cases that ended badly in a report and are still there, as the only ones selected.
@@ -126,7 +143,7 @@ int run_command(RunOptions options, std::vector<std::string> argv) {
   reports::Report before;
   if (!options.rerun_failed.empty()) {
     before = read_report_file(options.rerun_failed, [](std::istream& in) { return reports::read_report(in); });
-    take_placement(options, argv, before);
+    take_over(options, argv, before);
   }
   Worker worker = ask_worker(options.worker, signals);
   reports::RunHead asked;

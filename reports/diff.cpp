@@ -119,6 +119,15 @@ std::string of_worlds(const Report& report, std::string WorldResult::* what) {
   return all.empty() ? "none" : fmt::format("{}", fmt::join(all, ", "));
 }
 
+/// Where the times of its worlds on GPUs come from; empty: none ran on any.
+std::string times_of(const Report& report) {
+  std::set<std::string> all;
+  for (const WorldResult& world : report.worlds) {
+    if (world.device == cuda_device) all.insert(world.times);
+  }
+  return fmt::format("{}", fmt::join(all, ", "));
+}
+
 bool is_regression(const CaseChange& change) {
   return change.change == Change::new_failure || change.change == Change::removed_case || change.change == Change::newly_skipped ||
          change.change == Change::newly_waived || !change.measurements.empty();
@@ -151,6 +160,8 @@ Diff diff(const Report& before, const Report& after) {
   const std::size_t in_common = result.context.size();
   compare("device", of_worlds(before, &WorldResult::device), of_worlds(after, &WorldResult::device));
   compare("unfit for timing", of_worlds(before, &WorldResult::unfit_for_timing), of_worlds(after, &WorldResult::unfit_for_timing));
+  const std::string times_before = times_of(before), times_after = times_of(after);
+  if (!times_before.empty() && !times_after.empty()) compare("times from", times_before, times_after);
   for (std::size_t i = in_common; i < result.context.size(); ++i) result.context[i] += "; times by a clock are not compared";
   compare("partial run", before.head.partial, after.head.partial);
 

@@ -17,6 +17,7 @@
 #include "harness/protocol/rank_list.hpp"
 #include "harness/trace/timeline.hpp"
 #include "harness/trace/words.hpp"
+#include "reports/terminal.hpp"
 
 namespace shardproof::reports {
 
@@ -196,7 +197,7 @@ std::string row(std::string_view name, const WorldTimes& ranks, std::size_t iter
                      cell(&PhaseTimes::exposed));
 }
 
-std::string table(std::span<const PlayResult> ranks) {
+std::string table(std::span<const PlayResult> ranks, const WorldResult& world) {
   constexpr std::size_t most_rows = 8;
   const WorldTimes exact = virtual_times(ranks), measured = measured_times(ranks);
   std::string text = fmt::format("{:14} {:>12} {:>18} {:>12}\n", "", "forward", "forward+backward", "exposed");
@@ -206,7 +207,10 @@ std::string table(std::span<const PlayResult> ranks) {
   }
   if (iterations(ranks) > most_rows) text += fmt::format("… and {} more iterations\n", iterations(ranks) - most_rows);
   text += fmt::format("total {}", in_time(total(exact)));
-  return text + (measured.empty() ? "\n" : fmt::format(", measured {}\n", in_time(total(measured))));
+  if (measured.empty()) return text + "\n";
+  text += fmt::format(", measured {}\nmeasured times come from {}", in_time(total(measured)), printable(world.times));
+  if (!world.unfit_for_timing.empty()) text += fmt::format("; unfit for timing: {}", printable(world.unfit_for_timing));
+  return text + "\n";
 }
 
 /// Ranks of which the same is said, the lowest first.
@@ -232,13 +236,15 @@ std::string sections(std::span<const PlayResult> ranks, std::string_view heading
 
 }  // namespace
 
-Json to_json(std::span<const PlayResult> ranks) {
+Json to_json(std::span<const PlayResult> ranks, const WorldResult& world) {
   const WorldTimes exact = virtual_times(ranks), measured = measured_times(ranks);
   Json json{{"totals_ns", times(exact, 0)}};
   json["totals_ns"]["total"] = total(exact);
   if (!measured.empty()) {
     json["measured_ns"] = times(measured, 0);
     json["measured_ns"]["total"] = total(measured);
+    json["times"] = world.times;
+    if (!world.unfit_for_timing.empty()) json["unfit_for_timing"] = world.unfit_for_timing;
   }
   json["iterations_ns"] = Json::array();
   for (std::size_t i = 0; i < iterations(ranks); ++i) json["iterations_ns"].push_back(times(exact, i));
@@ -247,8 +253,8 @@ Json to_json(std::span<const PlayResult> ranks) {
   return json;
 }
 
-std::string to_text(std::span<const PlayResult> ranks, int width) {
-  std::string text = table(ranks);
+std::string to_text(std::span<const PlayResult> ranks, const WorldResult& world, int width) {
+  std::string text = table(ranks, world);
   text += sections(ranks, "timeline", [width](const Trace& trace) { return timeline(trace, width); });
   text += sections(ranks, "collectives, in the order in which they were issued", order);
   for (const PlayResult& rank : ranks) {

@@ -55,6 +55,18 @@ TEST_CASE("values are refused before a worker is asked") {
   CHECK(complaint({"merge", "x", "--max-skips", "many"}) == "--max-skips many: a whole number from 0 to 18446744073709551615\n");
 }
 
+TEST_CASE("an empty value is no value that was left out") {
+  const std::pair<std::vector<std::string>, const char*> wrong[] = {
+      {{"run", "--rerun-failed", ""}, "REPORT"},   {{"run", "--waivers", ""}, "FILE"},     {{"run", "--fault", ""}, "NAME"},
+      {{"run", "--worker", ""}, "PROGRAM"},        {{"run", "--subject", ""}, "NAME"},     {{"run", "--profile", ""}, "NAME"},
+      {{"run", "--out", ""}, "DIRECTORY"},         {{"run", "--nccl-faults", ""}, "LIST"}, {{"play", "x", "--trace", ""}, "FILE"},
+      {{"merge", "x", "--worker", ""}, "PROGRAM"}, {{"faults", "--out", ""}, "DIRECTORY"}};
+  for (const auto& [words, value] : wrong) {
+    CHECK(complaint(words) ==
+          *(words.end() - 2) + " '': " + value + " cannot be empty (`shardproof " + words.front() + " --help` explains it)\n");
+  }
+}
+
 TEST_CASE("each command's help tells its own arguments and exit codes") {
   const std::string whole = help({"--help"});
   for (const char* word : {"run", "list", "faults", "merge", "diff", "stable", "Exit codes: 0 is good"})

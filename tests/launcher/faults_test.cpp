@@ -61,3 +61,21 @@ TEST_CASE("the reports of all runs are kept where asked for, in a directory that
   CHECK(verdicts(directory / "out/noticed").at("seen/looks[W=1]") == "failed");
   CHECK_THAT(faults({"seen", "--out", out}).err, ContainsSubstring("is not empty"));
 }
+
+TEST_CASE("what failed under a fault is run again under it, also where the device is another, unless the command line names one") {
+  const TemporaryDirectory directory;
+  const std::vector<std::string> run{"run", "--worker", SHARDPROOF_FAULTY_PROGRAM, "--out"};
+  const auto end = [&](const std::string& name, std::vector<std::string> arguments) {
+    std::vector<std::string> all = run;
+    all.push_back(directory / name);
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    const Said said = call(all);
+    INFO(said.out << said.err);
+    CHECK(said.end == code(1));
+    return report_of(directory / name).at("subject").at("fault");
+  };
+  CHECK(end("broken", {"seen", "--fault", "noticed"}) == "noticed");
+  CHECK(end("again", {"--rerun-failed", directory / "broken"}) == "noticed");
+  CHECK(end("and again", {"--rerun-failed", directory / "again", "--fabric", "thread"}) == "noticed");
+  CHECK(end("other", {"--rerun-failed", directory / "again", "--fault=overlooked"}) == "overlooked");
+}

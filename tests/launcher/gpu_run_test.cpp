@@ -208,6 +208,34 @@ TEST_CASE("what failed on GPUs is run again on the same GPUs, unless the command
   CHECK(again("threads again", "threads", {}).at("worlds").at(0).at("fabric") == "thread");
 }
 
+TEST_CASE("what is said of GPUs beside a report of a run on them stands in for what that run was told") {
+  const TemporaryDirectory directory;
+  CHECK(run_on_gpus(trouble_program(), directory / "run", {"bad/check", "--gpus=5,", "--share-gpus", "--times", "cupti"}).end == code(1));
+  const auto again = [&](const std::string& name, const std::string& failed, std::vector<std::string> arguments) {
+    std::vector<std::string> all{"run",   "--worker",      trouble_program().string(), "--rerun-failed", (directory / failed).string(),
+                                 "--out", directory / name};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    return call(all);
+  };
+  CHECK(again("same", "run", {}).end == code(1));
+  CHECK(report_of(directory / "same").at("worlds").at(0).at("times") == "cupti");
+  CHECK(again("other", "same", {"--gpus", "2,3", "--times=events"}).end == code(1));
+  const auto other = report_of(directory / "other");
+  CHECK_FALSE(other.at("worlds").at(0).contains("times"));
+  CHECK_FALSE(other.at("worlds").at(0).contains("unfit_for_timing"));
+  CHECK(other.at("machine").at("gpus").at(0).at("uuid") == uuid(2));
+  const Said named = again("named", "run", {"--backend", "/nowhere.so"});
+  CHECK(named.end == code(2));
+  CHECK_THAT(named.err, ContainsSubstring("--backend /nowhere.so: there is no such file"));
+  // Of a run on no GPU they are as wrong as they were.
+  call({"run", "bad/check", "--worker", trouble_program().string(), "--out", directory / "simulated"});
+  CHECK_THAT(again("none", "simulated", {"--gpus", "2"}).err, ContainsSubstring("--gpus 2: only with --device cuda"));
+  CHECK_THAT(again("none", "run", {"--gpus", "2", "--device", "sim"}).err, ContainsSubstring("--gpus 2: only with --device cuda"));
+  call({"run", "bad/check", "--worker", trouble_program().string(), "--fabric", "thread", "--out", directory / "threads"});
+  CHECK(again("free", "threads", {"--scheduler", "free"}).end == code(1));
+  CHECK_THAT(again("none", "simulated", {"--scheduler", "free"}).err, ContainsSubstring("with --fabric thread only"));
+}
+
 TEST_CASE("times come from CUPTI where that is asked for, and the report says so") {
   const TemporaryDirectory directory;
   const Said said = run_on_gpus(trouble_program(), directory / "run", {"good", "--gpus", "1", "--times", "cupti"});

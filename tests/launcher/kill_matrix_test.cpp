@@ -54,6 +54,7 @@ TEST_CASE("a case kills when it passes without the fault and one of its assertio
   CHECK(cell_of(Verdict::passed, Verdict::skipped) == Cell::unknown);
   CHECK(cell_of(Verdict::passed, Verdict::not_run) == Cell::unknown);
   CHECK(cell_of(Verdict::skipped, Verdict::failed) == Cell::unknown);
+  CHECK(cell_of(Verdict::skipped, Verdict::skipped) == Cell::skipped);
 }
 
 TEST_CASE("only cases with a clause that the fault breaks can kill it") {
@@ -71,9 +72,10 @@ TEST_CASE("only cases with a clause that the fault breaks can kill it") {
   CHECK_FALSE(matrix.rows[2].killed());
   CHECK_FALSE(matrix.all_killed());
 
-  CHECK(to_json(matrix).dump() == R"([{"name":"late","clauses":["A-1"],"what":"comes late","killed":true,"by":["s/one","s/two"]},)"
-                                  R"({"name":"never","clauses":["B-1"],"what":"never comes","killed":true,"by":["s/two"]},)"
-                                  R"({"name":"lost","clauses":["Z-9"],"what":"is lost","killed":false,"by":[]}])");
+  CHECK(to_json(matrix).dump() ==
+        R"([{"name":"late","clauses":["A-1"],"what":"comes late","judged":true,"killed":true,"by":["s/one","s/two"]},)"
+        R"({"name":"never","clauses":["B-1"],"what":"never comes","judged":true,"killed":true,"by":["s/two"]},)"
+        R"({"name":"lost","clauses":["Z-9"],"what":"is lost","judged":true,"killed":false,"by":[]}])");
   const std::string text = to_text(matrix, false);
   CHECK_THAT(text, ContainsSubstring("\n       A  B  C\n") && ContainsSubstring("\ns/one  x\n") && ContainsSubstring("\ns/two  x  x\n"));
   CHECK_THAT(text, ContainsSubstring("C  ALIVE   lost (Z-9): is lost [no selected case has one of its clauses]"));
@@ -89,6 +91,22 @@ TEST_CASE("a fault that only ends cases is alive") {
   const std::string text = to_text(matrix, false);
   CHECK_THAT(text, ContainsSubstring("\ns/one  !\n") && ContainsSubstring("\ns/two  !\n"));
   CHECK_THAT(text, ContainsSubstring("A  ALIVE   late (A-1): comes late [0 cases]"));
+}
+
+TEST_CASE("a fault whose every case is skipped with and without it is not judged, and neither alive") {
+  const auto skipped = make_report({{"s/one", Verdict::skipped}, {"s/two", Verdict::skipped}});
+  const auto unjudged = kill_matrix({breaks_a}, cases, skipped, {skipped});
+  CHECK(unjudged.all_killed());
+  CHECK_THAT(to_text(unjudged, false), ContainsSubstring("A  not judged  late (A-1): comes late [every case was skipped]\n"
+                                                         "0 of 1 fault killed, 1 not judged\n"));
+  CHECK(to_json(unjudged)[0].at("judged") == false);
+  // One case that could have noticed it did not.
+  const auto half = make_report({{"s/one", Verdict::passed}, {"s/two", Verdict::skipped}});
+  CHECK_FALSE(kill_matrix({breaks_a}, cases, half, {half}).all_killed());
+  // A fault that makes the subject refuse what it could do before has not been looked for.
+  CHECK_FALSE(
+      kill_matrix({breaks_a}, cases, make_report({{"s/one", Verdict::passed}, {"s/two", Verdict::passed}}), {skipped}).all_killed());
+  CHECK_FALSE(kill_matrix({breaks_z}, cases, skipped, {skipped}).all_killed());
 }
 
 TEST_CASE("a repeated case counts with its strongest verdict") {

@@ -183,3 +183,21 @@ TEST_CASE("the commit is read from git's own files") {
   write_text(git / "worktrees/other/commondir", "../..\n");
   CHECK(git_commit(directory / "other") == two);
 }
+
+TEST_CASE("a file that is to be new is refused where something is, or no folder to hold it") {
+  const TemporaryDirectory directory;
+  require_new_file(directory / "new");
+  CHECK_FALSE(std::filesystem::exists(directory / "new"));
+  write_text(directory / "there", "precious");
+  CHECK(refusal([&] { require_new_file(directory / "there"); }) ==
+        "output unusable: " + (directory / "there").string() + " is there already, and nothing is ever overwritten: name a new file");
+  std::filesystem::create_symlink("nowhere", directory / "link");
+  CHECK_THAT(refusal([&] { require_new_file(directory / "link"); }), ContainsSubstring("is there already"));
+  CHECK_THAT(refusal([&] { require_new_file(directory.path()); }), ContainsSubstring("Is a directory"));
+  CHECK_THAT(refusal([&] { require_new_file(directory / "none/new"); }), ContainsSubstring("No such file or directory"));
+  CHECK_THAT(refusal([&] { require_new_file(directory / "there/new"); }), ContainsSubstring("Not a directory"));
+  require_new_file("/dev/null");
+  REQUIRE(mkfifo((directory / "pipe").c_str(), 0600) == 0);
+  require_new_file(directory / "pipe");
+  CHECK(text_of(directory / "there") == "precious");
+}

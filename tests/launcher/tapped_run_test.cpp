@@ -113,6 +113,17 @@ TEST_CASE("faults reach the calls that they name, and the command that shows it 
         "all_reduce #0 of 5 f32 (sum) on comm 0, stream 0, made to fail, returned ncclSystemError");
 }
 
+TEST_CASE("what failed under faults of NCCL is run again under them, unless the command line names others") {
+  const TemporaryDirectory directory;
+  const std::string fails = "fail all_reduce#0 ncclSystemError rank 1", differs = "fail all_reduce#0 ncclSystemError rank 0";
+  CHECK(run(directory / "run", {"nccl/agrees", "--nccl-faults", fails}).end == code(1));
+  const Said again = run(directory / "again", {"--rerun-failed", directory / "run"});
+  CHECK(again.end == code(1));
+  CHECK_THAT(again.out, ContainsSubstring(", NCCL tapped with faults " + fails + "\n"));
+  CHECK_THAT(run(directory / "other", {"--rerun-failed", directory / "again", "--nccl-faults", differs}).out,
+             ContainsSubstring(", NCCL tapped with faults " + differs + "\n"));
+}
+
 TEST_CASE("ranks that are threads leave the record of their process") {
   const TemporaryDirectory directory;
   const Said said = run(directory / "run", {"nccl/agrees", "--nccl-tap", "--fabric", "thread"});

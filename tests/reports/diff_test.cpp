@@ -184,6 +184,10 @@ TEST_CASE("reports of two devices, or of one whose times say nothing, tell so, a
   CHECK(diff(real_time, shared).context ==
         std::vector<std::string>{"unfit for timing: none -> 2 ranks share 1 GPU; times by a clock are not compared"});
   CHECK(diff(shared, shared).context.empty());
+  Report recorded = real_time;
+  recorded.worlds[0].times = cupti_times;
+  CHECK(diff(real_time, recorded).context == std::vector<std::string>{"times from: events -> cupti; times by a clock are not compared"});
+  CHECK(diff(recorded, recorded).context.empty());
 }
 
 TEST_CASE("a repeated case counts with its strongest verdict and all its values") {

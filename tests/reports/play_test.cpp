@@ -39,7 +39,7 @@ PlayResult played(int rank, Nanoseconds late = 0) {
 
 TEST_CASE("ranks that did the same are shown once, with times, a timeline and the order of collectives") {
   const std::vector ranks{played(0), played(1)};
-  CHECK(reports::to_text(ranks, 31) ==
+  CHECK(reports::to_text(ranks, {}, 31) ==
         "                    forward   forward+backward      exposed\n"
         "iteration 0            4 ms                  -            -\n"
         "total 4 ms\n"
@@ -55,42 +55,49 @@ TEST_CASE("ranks that did the same are shown once, with times, a timeline and th
 
 TEST_CASE("ranks that differ are shown apart, and the slowest one's time is the world's") {
   const std::vector ranks{played(0), played(1, ms), played(2)};
-  const std::string text = reports::to_text(ranks, 60);
+  const std::string text = reports::to_text(ranks, {}, 60);
   CHECK_THAT(text, ContainsSubstring("\ntotal 5 ms\n") && ContainsSubstring("\nranks 0, 2: timeline\n") &&
                        ContainsSubstring("\nrank 1: timeline\n") && ContainsSubstring("\nranks 0, 2: collectives, ") &&
                        ContainsSubstring("\nrank 1: collectives, "));
-  const Json json = reports::to_json(ranks);
+  const Json json = reports::to_json(ranks, {});
   CHECK(json["totals_ns"] == Json{{"forward", 5 * ms}, {"total", 5 * ms}});
 }
 
 TEST_CASE("many ranks in a row are named by the first and the last") {
   std::vector<PlayResult> ranks;
   for (int rank = 0; rank < 10; ++rank) ranks.push_back(played(rank, rank == 4 ? ms : 0));
-  const std::string text = reports::to_text(ranks, 60);
+  const std::string text = reports::to_text(ranks, {}, 60);
   CHECK_THAT(text, ContainsSubstring("\nranks 0…3, 5…9: timeline\n") && ContainsSubstring("\nrank 4: timeline\n"));
 }
 
 TEST_CASE("what takes no time, and a subject's warnings, are said") {
   const PlayResult result{.rank = 0, .times = {.phases = {{}}}, .warnings = {"iter 0 step: slow"}};
-  const std::string text = reports::to_text(std::vector{result}, 60);
+  const std::string text = reports::to_text(std::vector{result}, {}, 60);
   CHECK_THAT(text, ContainsSubstring("nothing took any time") && ContainsSubstring("warning on rank 0: iter 0 step: slow\n"));
 }
 
 TEST_CASE("what was measured stands beside what follows from order and costs") {
   std::vector ranks{played(0), played(1)};
   for (PlayResult& rank : ranks) rank.measured = played(rank.rank, rank.rank == 1 ? ms / 2 : ms / 5).times;
-  CHECK_THAT(reports::to_text(ranks, 31), ContainsSubstring("iteration 0            4 ms                  -            -\n"
-                                                            "    measured         4.5 ms                  -            -\n"
-                                                            "total 4 ms, measured 4.5 ms\n"));
-  const Json json = reports::to_json(ranks);
+  CHECK_THAT(reports::to_text(ranks, {}, 31), ContainsSubstring("iteration 0            4 ms                  -            -\n"
+                                                                "    measured         4.5 ms                  -            -\n"
+                                                                "total 4 ms, measured 4.5 ms\nmeasured times come from events\n"));
+  const Json json = reports::to_json(ranks, {});
   CHECK(json["totals_ns"] == Json{{"forward", 4 * ms}, {"total", 4 * ms}});
   CHECK(json["measured_ns"] == Json{{"forward", 4 * ms + ms / 2}, {"total", 4 * ms + ms / 2}});
+  CHECK(json["times"] == "events");
+  CHECK_FALSE(json.contains("unfit_for_timing"));
+  const reports::WorldResult shared{.unfit_for_timing = "2 ranks share 1 GPU", .times = cupti_times};
+  CHECK_THAT(reports::to_text(ranks, shared, 31),
+             ContainsSubstring("\nmeasured times come from cupti; unfit for timing: 2 ranks share 1 GPU\n"));
+  CHECK(reports::to_json(ranks, shared)["times"] == "cupti");
+  CHECK(reports::to_json(ranks, shared)["unfit_for_timing"] == "2 ranks share 1 GPU");
   CHECK(Json(Json(ranks[1]).get<PlayResult>()) == Json(ranks[1]));
-  CHECK_FALSE(reports::to_json(std::vector{played(0)}).contains("measured_ns"));
+  CHECK_FALSE(reports::to_json(std::vector{played(0)}, {}).contains("measured_ns"));
 }
 
 TEST_CASE("as JSON, values are bits and times nanoseconds") {
-  const Json json = reports::to_json(std::vector{played(1)});
+  const Json json = reports::to_json(std::vector{played(1)}, {});
   const Json& rank = json["ranks"][0];
   CHECK(rank["spans"][1] == Json{{"stream", "gathers"}, {"kind", "all_gather"}, {"label", "a"}, {"start", 0}, {"end", ms}});
   CHECK(rank["collectives"][0]["group"] == Json{0, 1});

@@ -172,6 +172,30 @@ class Play(unittest.TestCase):
         self.play(self.overlap)
         self.assertEqual({entry.name for entry in self.folder.iterdir()}, {"kept", "scenario.json", "trace.json"})
 
+    def test_a_trace_overwrites_nothing_and_is_refused_before_anything_runs(self):
+        precious = self.folder / "precious"
+        precious.write_text("mine", encoding="utf-8")
+        said = self.play(self.overlap, "--trace", precious, "--out", self.folder / "kept", expect=2)
+        self.assertEqual(said.stderr, f"shardproof: output unusable: {precious} is there already, and nothing is ever overwritten: name a new file\n")
+        self.assertEqual(precious.read_text(encoding="utf-8"), "mine")
+        said = self.play(self.overlap, "--trace", self.folder / "none/trace.json", "--out", self.folder / "kept", expect=2)
+        self.assertIn("output unusable: open ", said.stderr)
+        self.assertEqual(said.stdout, "")
+        self.assertFalse((self.folder / "kept").exists())
+        self.play(self.overlap, "--trace", "/dev/null")
+        self.play(self.overlap, "--trace", self.folder / "kept/trace.json", "--out", self.folder / "kept")
+        self.assertTrue((self.folder / "kept/trace.json").exists())
+
+    def test_measured_times_say_where_they_come_from_and_why_they_say_nothing(self):
+        shared = ("--device", "cuda", "--backend", CPU_BACKEND, "--gpus", "1", "--share-gpus")
+        self.assertIn("\nmeasured times come from events; unfit for timing: 2 ranks share 1 GPU\n", self.play(self.overlap, *shared).stdout)
+        played = json.loads(self.play(self.overlap, "--json", *shared).stdout)
+        self.assertEqual((played["times"], played["unfit_for_timing"]), ("events", "2 ranks share 1 GPU"))
+        played = json.loads(self.play(self.overlap, "--json", *shared[:4], "--times", "cupti").stdout)
+        self.assertEqual(played["times"], "cupti")
+        self.assertNotIn("unfit_for_timing", played)
+        self.assertNotIn("times", json.loads(self.play(self.overlap, "--json").stdout))
+
 
 if __name__ == "__main__":
     LAUNCHER, ROOT = sys.argv[1], pathlib.Path(sys.argv[2])
