@@ -69,6 +69,8 @@ void FlightRing::enter(FlightEntry::What what, std::uint64_t place, Deadline now
   Entry& entry = begin(what, 0, place);
   entry.since_ns.store(since_epoch(now), std::memory_order_release);
   publish(entry);
+  // Behind its entry: as long as this word is of the case before, the entry is there to say better.
+  if (what == FlightEntry::What::case_begun) case_begun_.store(place + 1, std::memory_order_release);
 }
 
 void FlightRing::wait(Deadline now) {
@@ -80,6 +82,8 @@ void FlightRing::wait(Deadline now) {
 
 FlightRecord FlightRing::read() const {
   FlightRecord record;
+  // Before the entries: a case that begins in the meantime is among them.
+  if (const std::uint64_t begun = case_begun_.load(std::memory_order_acquire); begun > 0) record.case_begun = begun - 1;
   record.begun = begun_.load(std::memory_order_acquire);
   const std::uint64_t newest = written_.load(std::memory_order_acquire);
   record.is_writing = record.begun > newest;

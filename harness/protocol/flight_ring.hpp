@@ -1,6 +1,6 @@
-// A rank's flight record in the control page: a ring of the last things that it did, and the groups that it belongs to. One writer, the rank,
-// whom it costs no system call. Whoever maps the page reads it at any time, also long after the rank was killed between two stores: an entry
-// that was being written then is left out.
+// A rank's flight record in the control page: a ring of the last things that it did, the case that it is in, and the groups that it belongs
+// to. One writer, the rank, whom it costs no system call. Whoever maps the page reads it at any time, also long after the rank was killed
+// between two stores: an entry that was being written then is left out.
 #pragma once
 
 #include <array>
@@ -61,6 +61,7 @@ class FlightRing {
   std::atomic<std::uint64_t> written_;  ///< number of the newest entry
   std::atomic<std::uint64_t> begun_;  ///< one more than written while an entry is being written
   std::atomic<std::uint64_t> joined_;
+  std::atomic<std::uint64_t> case_begun_;  ///< place of the case begun last, plus one; 0: none. Its entry falls out behind many calls
   std::array<Entry, entries_kept> entries_;
   std::array<Group, groups_kept> groups_;
 };
