@@ -22,9 +22,10 @@ bool is_known(const Descriptor& call) {
 
 // -- Writing -----------------------------------------------------------------------------------------------------------------------------
 
-void FlightRing::join_group(std::uint64_t id, std::string_view name, std::span<const int> members) {
+std::size_t FlightRing::join_group(std::uint64_t id, std::string_view name, std::span<const int> members) {
   const std::uint64_t number = joined_.load(std::memory_order_relaxed) + 1;
-  Group& group = groups_[number == 1 ? 0 : 1 + number % (groups_kept - 1)];
+  const std::size_t place = number == 1 ? 0 : 1 + number % (groups_kept - 1);
+  Group& group = groups_[place];
   group.id.store(0, std::memory_order_release);
   group.name.store(name);
   for (std::size_t word = 0; word < group.members.size(); ++word) {
@@ -36,6 +37,7 @@ void FlightRing::join_group(std::uint64_t id, std::string_view name, std::span<c
   }
   group.id.store(id, std::memory_order_release);
   joined_.store(number, std::memory_order_release);
+  return place;
 }
 
 FlightRing::Entry& FlightRing::begin(FlightEntry::What what, std::uint64_t group, std::uint64_t place) {

@@ -25,8 +25,10 @@ class FlightRing {
   // -- Writing: the rank itself, from one thread --------------------------------------------------------------------------------------------
 
   /// The rank belongs to this group from now on. `id` is the same on all members, and unlike that of any other group of the world. The first
-  /// one, the world, is kept for ever, of the others the last ones.
-  void join_group(std::uint64_t id, std::string_view name, std::span<const int> members);
+  /// one, the world, is kept for ever, of the others the last ones: returns its place, which another group may take later. Who is about to
+  /// enter a call of it asks, and joins again where one has.
+  std::size_t join_group(std::uint64_t id, std::string_view name, std::span<const int> members);
+  bool knows_group(std::size_t place, std::uint64_t id) const { return groups_[place].id.load(std::memory_order_relaxed) == id; }
 
   /// Begins an entry. What it is about: see FlightEntry.
   void enter_call(std::uint64_t group, std::uint32_t epoch, const Descriptor& call);
