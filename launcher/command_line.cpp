@@ -177,7 +177,10 @@ void declare_run(CLI::App& app, RunOptions& run, Texts& texts) {
                   "Of the selected cases, those that ended badly in this report, with its seed, its faults, and on its device, unless "
                   "others are given")
       ->option_text("REPORT");
-  command.add_option("--max-hangs", texts.max_hangs, "How many worlds may be lost to a deadline before the run ends")->option_text("N=5");
+  command
+      .add_option("--max-hangs", texts.max_hangs,
+                  "How many worlds may be lost to a deadline, or to a rank that cannot go on, before the run ends")
+      ->option_text("N=5");
   command.add_option("--debug", texts.debug, "A rank that waits for a debugger before its first case; no case is late then")
       ->option_text("RANK");
   command.add_option("--output", texts.output, "Ranks whose output is shown as it comes, each line behind its rank, as 0,2")

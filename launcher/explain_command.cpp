@@ -1,7 +1,10 @@
 // `shardproof explain`: why worlds of a run ended early, from what is kept of them.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <string>
+#include <vector>
 
 #include "launcher/commands.hpp"
 #include "launcher/launcher.hpp"
@@ -34,47 +37,52 @@ struct Told {
   std::string text;
   bool somebody_ended = false;  ///< a world before its time
   bool is_known = true;
+  std::vector<std::string> damage;  ///< of evidence; a sentence each
 };
 
 /// What its ranks asked of NCCL, where they ran under the tap.
 void tell_nccl(Told& told, const WorldDirectory& world, int world_size) {
   const std::optional<NcclRecords> kept = read_nccl_records(world);
   if (!kept) return;
-  for (const std::string& sentence : tell(*kept, world_size))
+  for (const std::string& sentence : tell(*kept, world, world_size))
     told.text += fmt::format("world {}, NCCL: {}\n", world.root.filename().string(), reports::printable(sentence));
   told.is_known = told.is_known && kept->defects.empty();
+}
+
+void tell_world(Told& told, const WorldDirectory& world) {
+  const WorldPlan plan = read_plan(world);
+  const Remains remains = read_remains(world, plan.size);
+  if (!remains.flight_defect.empty()) told.damage.push_back(remains.flight_defect);
+  std::string explanation = reports::explain(plan, remains.endings, remains.flight ? &*remains.flight : nullptr);
+  // Of ranks that left together, each says why.
+  if (explanation.empty()) explanation = reports::read_rank_stream(world.rank_stream(0)).cut_short;
+  const auto was_seen = [](const Ending& ending) { return ending.how != Ending::How::foreign; };
+  if (std::ranges::none_of(remains.endings, was_seen)) {
+    told.is_known = false;
+    told.somebody_ended = true;  // for all that anybody knows
+    told.text +=
+        fmt::format("world {}: nobody saw how its ranks ended; `shardproof merge` tells what they left\n", world.root.filename().string());
+  }
+  told.somebody_ended = told.somebody_ended || !explanation.empty();
+  if (!explanation.empty()) told.text += fmt::format("world {}: {}\n", world.root.filename().string(), reports::printable(explanation));
+  tell_nccl(told, world, plan.size);
 }
 
 }  // namespace
 
 int explain_command(const ExplainOptions& options) {
   Told told;
-  try {
-    for (const WorldDirectory& world : worlds_of(options.directory)) {
-      if (!std::filesystem::exists(world.plan())) continue;  // planned, and never begun
-      const WorldPlan plan = read_plan(world);
-      const Remains remains = read_remains(world, plan.size);
-      if (!remains.flight_defect.empty()) throw std::runtime_error(remains.flight_defect);
-      std::string explanation = reports::explain(plan, remains.endings, remains.flight ? &*remains.flight : nullptr);
-      // Of ranks that left together, each says why.
-      if (explanation.empty()) explanation = reports::read_rank_stream(world.rank_stream(0)).cut_short;
-      const auto was_seen = [](const Ending& ending) { return ending.how != Ending::How::foreign; };
-      if (std::ranges::none_of(remains.endings, was_seen)) {
-        told.is_known = false;
-        told.somebody_ended = true;  // for all that anybody knows
-        told.text += fmt::format("world {}: nobody saw how its ranks ended; `shardproof merge` tells what they left\n",
-                                 world.root.filename().string());
-      }
-      told.somebody_ended = told.somebody_ended || !explanation.empty();
-      if (!explanation.empty()) told.text += fmt::format("world {}: {}\n", world.root.filename().string(), reports::printable(explanation));
-      tell_nccl(told, world, plan.size);
+  for (const WorldDirectory& world : worlds_of(options.directory)) {
+    if (!std::filesystem::exists(world.plan())) continue;  // planned, and never begun
+    try {
+      tell_world(told, world);
+    } catch (const std::exception& error) {
+      told.damage.emplace_back(error.what());  // the other worlds are told all the same
+      told.somebody_ended = true;  // for all that anybody knows
     }
-  } catch (const CommandError&) {
-    throw;
-  } catch (const std::exception& error) {
-    throw CommandError(evidence_unusable, error.what());
   }
   say((told.somebody_ended ? "" : "no rank ended its world\n") + told.text);
+  if (!told.damage.empty()) throw CommandError(evidence_unusable, fmt::format("{}", fmt::join(told.damage, "\n")));
   return told.is_known ? all_passed : evidence_unusable;
 }
 

@@ -30,7 +30,7 @@ struct DemandOptions {
 /// What becomes of a run whose worlds are ended by their ranks.
 struct Persistence {
   int retries = 0;    ///< how often a case that ended badly is tried again, in a world of such cases
-  int max_hangs = 5;  ///< worlds that may be lost to a deadline: a sick machine hangs everywhere, and each time costs one
+  int max_hangs = 5;  ///< worlds that may be lost to a deadline or a rank that cannot go on: a sick machine does so everywhere
 };
 
 /// What somebody wants to see of ranks while they run.

@@ -79,7 +79,8 @@ WorldPlan read_plan(const WorldDirectory& directory) {
       throw std::runtime_error(fmt::format("{} ranks, the limit is {}", plan.size, ControlPage::max_world_size));
     return plan;
   } catch (const std::exception& error) {
-    throw std::runtime_error(fmt::format("the plan of {}: {}", directory.root.string(), error.what()));
+    throw std::runtime_error(
+        fmt::format("the plan of {}, {}: {}", directory.root.string(), directory.plan().filename().string(), error.what()));
   }
 }
 
@@ -103,7 +104,8 @@ Remains read_remains(const WorldDirectory& directory, int world_size) {
       }
     }
   } catch (const std::exception& error) {
-    throw std::runtime_error(fmt::format("what is left of {}: {}", directory.root.string(), error.what()));
+    throw std::runtime_error(
+        fmt::format("what is left of {}, {}: {}", directory.root.string(), directory.endings().filename().string(), error.what()));
   }
   try {
     if (std::filesystem::exists(directory.flight())) remains.flight = parse_json(read_file(directory.flight())).get<FlightSnapshot>();
@@ -126,15 +128,20 @@ std::optional<NcclRecords> read_nccl_records(const WorldDirectory& directory) {
       found.records.push_back(nccl_tap::read_tap(file));
     } catch (const nccl_tap::RecordError& error) {
       found.defects.emplace_back(error.what());
+      found.damaged.push_back(file);
     }
   }
   std::ranges::stable_sort(found.records, {}, [](const nccl_tap::TapRecord& record) { return record.process.rank; });
   return found;
 }
 
-std::vector<std::string> tell(const NcclRecords& kept, int world_size) {
+std::vector<std::string> tell(const NcclRecords& kept, const WorldDirectory& directory, int world_size) {
   std::vector<std::string> sentences = kept.defects;
-  std::ranges::move(reports::nccl_sentences(kept.records, world_size), std::back_inserter(sentences));
+  std::vector<int> damaged;
+  for (int rank = 0; rank < world_size; ++rank) {
+    if (std::ranges::find(kept.damaged, directory.nccl_record(rank)) != kept.damaged.end()) damaged.push_back(rank);
+  }
+  std::ranges::move(reports::nccl_sentences(kept.records, world_size, damaged), std::back_inserter(sentences));
   return sentences;
 }
 
@@ -148,7 +155,7 @@ void add_world(reports::Merger& merger, const WorldPlan& plan, const CaseIndex& 
   merger.open_world(plan, index.find(plan.cases), remains.endings, whole_number(directory.root.filename().string()));
   if (remains.flight) merger.explain(*remains.flight);
   if (!remains.flight_defect.empty()) merger.add_defect(remains.flight_defect);
-  if (const auto kept = read_nccl_records(directory)) merger.tell_nccl(tell(*kept, plan.size));
+  if (const auto kept = read_nccl_records(directory)) merger.tell_nccl(tell(*kept, directory, plan.size));
   for (int rank = 0; rank < plan.size; ++rank) {
     merger.add(reports::read_rank_stream(directory.rank_stream(rank)));
   }

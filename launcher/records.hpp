@@ -51,10 +51,11 @@ struct Remains {
 struct NcclRecords {
   std::vector<nccl_tap::TapRecord> records;  ///< by rank
   std::vector<std::string> defects;          ///< why one cannot be read; a sentence each
+  std::vector<std::filesystem::path> damaged;  ///< those files
 };
 
 /// Of its records: what ranks asked of NCCL and where they differ (reports/nccl_calls.hpp), and what cannot be read, a sentence each.
-std::vector<std::string> tell(const NcclRecords& kept, int world_size);
+std::vector<std::string> tell(const NcclRecords& kept, const WorldDirectory& directory, int world_size);
 
 /// None of a world whose ranks ran under no tap.
 std::optional<NcclRecords> read_nccl_records(const WorldDirectory& directory);

@@ -229,6 +229,7 @@ class Run {
   void take(const WorldPlan& plan, int number, const WorldDirectory& directory, WorldOutcome outcome) {
     if (result_.infrastructure_error.empty()) result_.infrastructure_error = outcome.infrastructure_error;
     add_world(merger_, plan, index_, outcome.remains, directory);
+    const bool was_left = outcome.complete && !merger_.cut_short().empty();
     // A world that leaves before its first case has ended would do so again.
     const std::size_t answered = merger_.answered();
     if (outcome.complete && !merger_.cut_short().empty() && answered > 0 && answered < plan.cases.size()) {
@@ -237,7 +238,8 @@ class Run {
     }
     // Before a fresh world says from where on it runs this one's cases.
     write_remains(directory, outcome.remains);
-    if (!outcome.complete) go_on(plan, number, outcome);
+    const bool is_last = is_one_too_many(outcome, was_left);
+    if (!outcome.complete && !is_last) go_on(plan, number, outcome);
 
     std::size_t ended = 0, failed = 0;
     for (const reports::CaseResult& result : merger_.close_world()) {
@@ -269,17 +271,23 @@ class Run {
     if (active_.empty()) tell(jobs_ > 1 ? "some world" : world, leftovers_.end());
   }
 
+  /// Worlds that a sick machine has cost: by a deadline, or because a rank could run no further case. Ends the run when there are too many.
+  bool is_one_too_many(const WorldOutcome& outcome, bool was_left) {
+    lost_ += outcome.overran || was_left ? 1 : 0;
+    if (lost_ <= persistence_.max_hangs || over_ || outcome.interrupted || !outcome.infrastructure_error.empty()) return false;
+    give_up(fmt::format("{} {} been lost to a deadline or to a rank that could not go on (--max-hangs)", lost_,
+                        lost_ == 1 ? "world has" : "worlds have"));
+    terminal_.print("the run ends here: " + why_over_);
+    return true;
+  }
+
   /// A rank has ended its world, or all have left it together because one can run no further case: what the plan still holds behind the case
   /// that this happened in makes a fresh one, unless that would end as soon.
   void go_on(const WorldPlan& plan, int number, const WorldOutcome& outcome) {
-    hangs_ += outcome.overran ? 1 : 0;
     if (outcome.interrupted) {
       // Nothing goes on.
     } else if (!outcome.infrastructure_error.empty()) {
       give_up(outcome.infrastructure_error.substr(0, outcome.infrastructure_error.find('\n')));
-    } else if (hangs_ > persistence_.max_hangs && !over_) {
-      give_up(fmt::format("{} {} been lost to a deadline (--max-hangs)", hangs_, hangs_ == 1 ? "world has" : "worlds have"));
-      terminal_.print("the run ends here: " + why_over_);
     } else if (outcome.began) {
       const std::size_t answered = merger_.answered();
       merger_.keep(answered);
@@ -341,7 +349,7 @@ class Run {
   ProgressTracker tracker_;
   Leftovers leftovers_;
   int begun_ = 0;
-  int hangs_ = 0;
+  int lost_ = 0;
   bool over_ = false;
   std::string why_over_;
   std::deque<WorldPlan> pending_;

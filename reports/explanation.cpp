@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -167,7 +168,7 @@ class Explainer {
     if (its->is_writing) return ", as it began something";
     const FlightEntry* const last = its->last_call();
     if (its->entries.back().what == What::left) return {};
-    if (last == nullptr) return !in_a_case(*its) ? "" : is_in_a_body(*its) ? " before its first collective" : ", which had no collective";
+    if (last == nullptr) return !its->last_case() ? "" : is_in_a_body(*its) ? " before its first collective" : ", which had no collective";
     const std::string call = describe(*last, *its);
     switch (last->state) {
       case State::open: return fmt::format(" inside {}{}", call, is_over(flight_->ranks) ? ", which others have left" : "");
@@ -183,11 +184,7 @@ class Explainer {
     const auto last = std::find_if(record.entries.rbegin(), record.entries.rend(), [](const FlightEntry& entry) {
       return entry.what == What::case_begun || entry.what == What::body_ended;
     });
-    return last != record.entries.rend() && last->what == What::case_begun;
-  }
-
-  static bool in_a_case(const FlightRecord& record) {
-    return std::ranges::any_of(record.entries, [](const FlightEntry& entry) { return entry.what == What::case_begun; });
+    return last == record.entries.rend() ? record.case_begun.has_value() : last->what == What::case_begun;
   }
 
   /// What others wait for the rank in, and since when: a call or the end of a case, with the ranks that wait there.
@@ -227,18 +224,18 @@ class Explainer {
     if (position >= 0 && std::cmp_less(position, plan_.cases.size())) return "in " + plan_.cases[static_cast<std::size_t>(position)];
     const FlightRecord* const its = record(rank);
     if (its == nullptr) return "outside of its cases";
-    if (!in_a_case(*its)) return "before its first case";
+    const std::optional<std::uint64_t> begun = its->last_case();
+    if (!begun) return "before its first case";
     int agreements = 0;  // at the end of a case there is one, and another before the next
     bool ended = false;
     for (auto entry = its->entries.rbegin(); entry != its->entries.rend(); ++entry) {
       if (entry->what == What::left) return "after it had left its world";
       ended = ended || entry->what == What::body_ended;
       if (entry->what == What::agreement && !ended) ++agreements;
-      if (entry->what != What::case_begun) continue;
-      const std::string name = entry->place < plan_.cases.size() ? plan_.cases[entry->place] : "a case that the plan has not";
-      return (!ended ? "in " : agreements < 2 ? "at the end of " : "after ") + name;
+      if (entry->what == What::case_begun) break;
     }
-    return "between two cases";
+    const std::string name = *begun < plan_.cases.size() ? plan_.cases[*begun] : "a case that the plan has not";
+    return (!ended ? "in " : agreements < 2 ? "at the end of " : "after ") + name;
   }
 
   const WorldPlan& plan_;

@@ -47,18 +47,18 @@ std::string deeds(const TapRecord& record) {
   return text;
 }
 
-std::vector<int> ranks_without(std::span<const TapRecord> records, int world_size) {
+std::vector<int> ranks_without(std::span<const TapRecord> records, int world_size, std::span<const int> damaged) {
   std::vector<int> without;
   for (int rank = 0; rank < world_size; ++rank) {
     const auto is_its = [rank](const TapRecord& record) { return record.process.rank == rank; };
-    if (std::ranges::none_of(records, is_its)) without.push_back(rank);
+    if (std::ranges::none_of(records, is_its) && std::ranges::find(damaged, rank) == damaged.end()) without.push_back(rank);
   }
   return without;
 }
 
 }  // namespace
 
-std::vector<std::string> nccl_sentences(std::span<const TapRecord> records, int world_size) {
+std::vector<std::string> nccl_sentences(std::span<const TapRecord> records, int world_size, std::span<const int> damaged) {
   // In the order of the first who did the same.
   std::vector<std::pair<std::string, std::vector<int>>> by_deeds;
   std::vector<std::string> of_processes;
@@ -82,7 +82,7 @@ std::vector<std::string> nccl_sentences(std::span<const TapRecord> records, int 
   std::ranges::move(of_processes, std::back_inserter(sentences));
   const bool are_processes =
       records.empty() || std::ranges::any_of(records, [](const TapRecord& record) { return record.process.rank.has_value(); });
-  if (const std::vector<int> without = ranks_without(records, world_size); are_processes && !without.empty())
+  if (const std::vector<int> without = ranks_without(records, world_size, damaged); are_processes && !without.empty())
     sentences.push_back(fmt::format("{} {} no record of a call of NCCL", rank_list(without), without.size() == 1 ? "has" : "have"));
   if (const auto difference = nccl_tap::first_difference(records)) sentences.push_back(difference->sentence);
   return sentences;

@@ -19,6 +19,7 @@ namespace shardproof::reports {
 ///   rank 1 has not come to collective 20 on comm 0 of 2 ranks: rank 0 made all_gather #17 …, and of rank 1 its last one there is …
 ///
 /// The last three calls, and of earlier ones those that had not returned. `world_size`: of the ranks that could have made records.
-std::vector<std::string> nccl_sentences(std::span<const nccl_tap::TapRecord> records, int world_size);
+/// `damaged`: ranks whose records cannot be read; nothing is said of what they lack.
+std::vector<std::string> nccl_sentences(std::span<const nccl_tap::TapRecord> records, int world_size, std::span<const int> damaged = {});
 
 }  // namespace shardproof::reports

@@ -16,6 +16,11 @@ const FlightGroup* FlightRecord::find_group(std::uint64_t id) const {
   return found == groups.end() ? nullptr : &*found;
 }
 
+std::optional<std::uint64_t> FlightRecord::last_case() const {
+  const auto last = std::find_if(entries.rbegin(), entries.rend(), [](const FlightEntry& entry) { return entry.what == What::case_begun; });
+  return last == entries.rend() ? case_begun : last->place;
+}
+
 const FlightEntry* FlightRecord::last_call() const {
   for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
     if (entry->what == What::call) return &*entry;
@@ -179,8 +184,10 @@ void to_json(Json& json, const FlightSnapshot& snapshot) {
     Json entries = Json::array(), groups = Json::array();
     for (const FlightEntry& entry : record.entries) entries.push_back(write(entry));
     for (const FlightGroup& group : record.groups) groups.push_back({{"id", group.id}, {"name", group.name}, {"members", group.members}});
-    ranks.push_back(
-        {{"begun", record.begun}, {"is_writing", record.is_writing}, {"groups", std::move(groups)}, {"entries", std::move(entries)}});
+    Json& rank = ranks.emplace_back(Json{{"begun", record.begun}, {"is_writing", record.is_writing}});
+    if (record.case_begun) rank["case_begun"] = *record.case_begun;
+    rank["groups"] = std::move(groups);
+    rank["entries"] = std::move(entries);
   }
   json = Json{{"taken_ns", snapshot.taken_ns}, {"ranks", std::move(ranks)}};
   if (!snapshot.begun_later.empty()) json["begun_later"] = snapshot.begun_later;
@@ -200,6 +207,7 @@ void from_json(const Json& json, FlightSnapshot& snapshot) {
     FlightRecord& record = snapshot.ranks.emplace_back();
     record.begun = of_rank.integer<std::uint64_t>("begun");
     record.is_writing = of_rank.boolean("is_writing");
+    if (of_rank.has("case_begun")) record.case_begun = of_rank.integer<std::uint64_t>("case_begun");
     for (const Json& entry : of_rank.array("entries")) record.entries.push_back(read_entry(entry));
     for (const Json& group : of_rank.array("groups")) record.groups.push_back(read_group(group));
   }

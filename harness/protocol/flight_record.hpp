@@ -51,9 +51,12 @@ struct FlightRecord {
   std::vector<FlightEntry> entries;  ///< the last ones, oldest first
   std::vector<FlightGroup> groups;   ///< the last ones that it joined
   std::uint64_t begun = 0;           ///< entries, ever
-  bool is_writing = false;           ///< an entry that cannot be read yet: the rank was beginning something
+  std::optional<std::uint64_t> case_begun = std::nullopt;  ///< place of the case begun last, whose entry may have fallen out; none: no word
+  bool is_writing = false;  ///< an entry that cannot be read yet: the rank was beginning something
 
   const FlightGroup* find_group(std::uint64_t id) const;
+  /// Place of the case that the rank is in, or was in last; none: it has begun none.
+  std::optional<std::uint64_t> last_case() const;
   /// The last call of the case that the rank is in, or was in last; nullptr: it made none there.
   const FlightEntry* last_call() const;
   /// What the rank waits in, or waited in when it was released or gave up: its last call or agreement; nullptr where it waits in nothing.

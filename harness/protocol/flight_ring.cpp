@@ -22,9 +22,10 @@ bool is_known(const Descriptor& call) {
 
 // -- Writing -----------------------------------------------------------------------------------------------------------------------------
 
-void FlightRing::join_group(std::uint64_t id, std::string_view name, std::span<const int> members) {
+std::size_t FlightRing::join_group(std::uint64_t id, std::string_view name, std::span<const int> members) {
   const std::uint64_t number = joined_.load(std::memory_order_relaxed) + 1;
-  Group& group = groups_[number == 1 ? 0 : 1 + number % (groups_kept - 1)];
+  const std::size_t place = number == 1 ? 0 : 1 + number % (groups_kept - 1);
+  Group& group = groups_[place];
   group.id.store(0, std::memory_order_release);
   group.name.store(name);
   for (std::size_t word = 0; word < group.members.size(); ++word) {
@@ -36,6 +37,7 @@ void FlightRing::join_group(std::uint64_t id, std::string_view name, std::span<c
   }
   group.id.store(id, std::memory_order_release);
   joined_.store(number, std::memory_order_release);
+  return place;
 }
 
 FlightRing::Entry& FlightRing::begin(FlightEntry::What what, std::uint64_t group, std::uint64_t place) {
@@ -69,6 +71,8 @@ void FlightRing::enter(FlightEntry::What what, std::uint64_t place, Deadline now
   Entry& entry = begin(what, 0, place);
   entry.since_ns.store(since_epoch(now), std::memory_order_release);
   publish(entry);
+  // Behind its entry: as long as this word is of the case before, the entry is there to say better.
+  if (what == FlightEntry::What::case_begun) case_begun_.store(place + 1, std::memory_order_release);
 }
 
 void FlightRing::wait(Deadline now) {
@@ -80,6 +84,8 @@ void FlightRing::wait(Deadline now) {
 
 FlightRecord FlightRing::read() const {
   FlightRecord record;
+  // Before the entries: a case that begins in the meantime is among them.
+  if (const std::uint64_t begun = case_begun_.load(std::memory_order_acquire); begun > 0) record.case_begun = begun - 1;
   record.begun = begun_.load(std::memory_order_acquire);
   const std::uint64_t newest = written_.load(std::memory_order_acquire);
   record.is_writing = record.begun > newest;

@@ -1,6 +1,6 @@
-// A rank's flight record in the control page: a ring of the last things that it did, and the groups that it belongs to. One writer, the rank,
-// whom it costs no system call. Whoever maps the page reads it at any time, also long after the rank was killed between two stores: an entry
-// that was being written then is left out.
+// A rank's flight record in the control page: a ring of the last things that it did, the case that it is in, and the groups that it belongs
+// to. One writer, the rank, whom it costs no system call. Whoever maps the page reads it at any time, also long after the rank was killed
+// between two stores: an entry that was being written then is left out.
 #pragma once
 
 #include <array>
@@ -25,8 +25,10 @@ class FlightRing {
   // -- Writing: the rank itself, from one thread --------------------------------------------------------------------------------------------
 
   /// The rank belongs to this group from now on. `id` is the same on all members, and unlike that of any other group of the world. The first
-  /// one, the world, is kept for ever, of the others the last ones.
-  void join_group(std::uint64_t id, std::string_view name, std::span<const int> members);
+  /// one, the world, is kept for ever, of the others the last ones: returns its place, which another group may take later. Who is about to
+  /// enter a call of it asks, and joins again where one has.
+  std::size_t join_group(std::uint64_t id, std::string_view name, std::span<const int> members);
+  bool knows_group(std::size_t place, std::uint64_t id) const { return groups_[place].id.load(std::memory_order_relaxed) == id; }
 
   /// Begins an entry. What it is about: see FlightEntry.
   void enter_call(std::uint64_t group, std::uint32_t epoch, const Descriptor& call);
@@ -61,6 +63,7 @@ class FlightRing {
   std::atomic<std::uint64_t> written_;  ///< number of the newest entry
   std::atomic<std::uint64_t> begun_;  ///< one more than written while an entry is being written
   std::atomic<std::uint64_t> joined_;
+  std::atomic<std::uint64_t> case_begun_;  ///< place of the case begun last, plus one; 0: none. Its entry falls out behind many calls
   std::array<Entry, entries_kept> entries_;
   std::array<Group, groups_kept> groups_;
 };

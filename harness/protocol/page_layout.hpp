@@ -12,7 +12,7 @@
 namespace shardproof::page {
 
 inline constexpr std::uint64_t magic = 0x6761702d70726873;  // "shrp-pag"
-inline constexpr std::uint32_t version = 5;
+inline constexpr std::uint32_t version = 6;
 
 struct Header {
   std::atomic<std::uint64_t> magic;  ///< set last

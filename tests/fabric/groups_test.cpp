@@ -94,6 +94,17 @@ TEST_CASE("groups split again, down to one rank, which issues nothing") {
   CHECK(run_threads(8, nested) == all_well(8));
 }
 
+TEST_CASE("a group that makes a call is known by its name, however many others were made and dropped before") {
+  const Body many = [](Side& side) {
+    const auto kept = side.world->split(0, 0, "kept");
+    for (int i = 0; i < 20; ++i) side.world->split(0, 0, fmt::format("dropped {}", i));
+    expect_own_sum(*kept, 1);
+    const std::string call = side.control.last_call(side.rank);
+    expect(call.ends_with(" in group kept"), call);
+  };
+  CHECK(run_threads(2, many) == all_well(2));
+}
+
 TEST_CASE("random subsets call in orders of their own") {
   const std::uint64_t seed = Catch::getSeed();
   INFO("replay with --rng-seed " << seed);

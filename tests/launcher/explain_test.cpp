@@ -46,6 +46,26 @@ TEST_CASE("explain has nothing to say of worlds that ended in order, and refuses
   CHECK_THAT(said.err, ContainsSubstring("worlds/0") && ContainsSubstring("taken_ns"));
 }
 
+TEST_CASE("explain tells of the worlds that it can read, and names at last what it cannot") {
+  TemporaryDirectory directory;
+  const auto run = directory / "run";
+  call({"run", "bad/killed", "bad/segfault", "--worker", trouble_program().string(), "--out", run.string()});
+  const std::string second = report_of(run).at("worlds").at(1).at("explanation");
+  write_text(run / "worlds/0/evidence/flight.json", "{");
+  Said said = call({"explain", run.string()});
+  CHECK(said.end == code(5));
+  CHECK(said.out == "world 0: rank 1 died by signal 9 (SIGKILL) in bad/killed[W=2]\nworld 1: " + second + "\n");
+  CHECK_THAT(said.err, ContainsSubstring("worlds/0/evidence/flight.json"));
+  for (const char* name : {"endings.json", "plan.json"}) {
+    write_text(run / "worlds/0" / name, "{");
+    said = call({"explain", run.string()});
+    INFO(said.out << said.err);
+    CHECK(said.end == code(5));
+    CHECK(said.out == "world 1: " + second + "\n");
+    CHECK_THAT(said.err, ContainsSubstring("worlds/0") && ContainsSubstring(name));
+  }
+}
+
 TEST_CASE("a flight record that cannot be read hides nothing else of its world") {
   TemporaryDirectory directory;
   const auto run = directory / "run";

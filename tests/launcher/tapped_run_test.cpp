@@ -205,7 +205,8 @@ TEST_CASE("explain says of ranks under the tap which of them called nothing, and
   said = call({"explain", out.string()});
   CHECK(said.end == code(5));
   CHECK_THAT(said.out, StartsWith(agreed) && ContainsSubstring("\nworld 1, NCCL: reading the record of NCCL calls ") &&
-                           ContainsSubstring("rank-1.tap: it has 9 bytes"));
+                           ContainsSubstring("rank-1.tap: it has 9 bytes") &&
+                           EndsWith("\nworld 1, NCCL: rank 0 has no record of a call of NCCL\n"));
 }
 
 #endif

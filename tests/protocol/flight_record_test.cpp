@@ -84,8 +84,10 @@ TEST_CASE("a flight record keeps the last entries, oldest first, with their grou
   REQUIRE(record.find_group(left_pair) != nullptr);
   CHECK(record.find_group(left_pair)->members == std::vector{0, 1});
   CHECK(page.last_call(0) == describe(numbered(99)) + " in group left");
+  CHECK(record.last_case() == 4);  // though that entry has fallen out
   page.flight(0).enter(What::case_begun, 5, at(20));
   CHECK(page.last_call(0).empty());
+  CHECK(page.flight_records()[0].last_case() == 5);
 }
 
 TEST_CASE("groups that were joined long ago are forgotten, and calls on them are not taken for calls on others") {
@@ -211,9 +213,15 @@ TEST_CASE("a flight record survives its document") {
   const auto read = json.get<FlightSnapshot>();
   CHECK(nlohmann::ordered_json(read) == json);
   CHECK(read.begun_later == written.begun_later);
+  CHECK(read.ranks[0].case_begun == 4);
   CHECK(describe(*read.ranks[1].last_call(), read.ranks[1]) ==
         "broadcast #2 of 7 bf16 (premul_sum, factor 0.5) from root 1 in group world");
   CHECK(waits(read.ranks).size() == waits(written.ranks).size());
+
+  auto of_old = json;  // when a record had its entries only
+  for (auto& rank : of_old["ranks"]) rank.erase("case_begun");
+  CHECK(of_old.get<FlightSnapshot>().ranks[0].case_begun == std::nullopt);
+  CHECK(of_old.get<FlightSnapshot>().ranks[0].last_case() == 4);
 
   auto broken = json;
   broken["ranks"][1]["entries"].back()["kind"] = "gossip";

@@ -123,6 +123,23 @@ TEST_CASE("a death inside a collective, and after one") {
   CHECK(after.explained() == "rank 1 died by signal 9 (SIGKILL) in a/two after all_reduce #0 of 4 f32 in group world");
 }
 
+TEST_CASE("a rank that has made more calls than its record keeps is still told with its case") {
+  Scene scene(2);
+  scene.begin();
+  for (std::uint64_t i = 0; i < 2 * FlightRing::entries_kept; ++i) scene.pass(1, world_group, i, CollectiveKind::all_reduce);
+  const auto killed = [&] {
+    scene.end({.rank = 1, .how = How::signalled, .code = SIGKILL, .position = -1, .text = "", .last_words = "", .is_cause = true});
+    scene.look();
+    return scene.explained();
+  };
+  CHECK(killed() == "rank 1 died by signal 9 (SIGKILL) in a/two after all_reduce #63 of 4 f32 in group world");
+  scene.end_body(1);
+  CHECK(killed() == "rank 1 died by signal 9 (SIGKILL) at the end of a/two after all_reduce #63 of 4 f32 in group world");
+  scene.flight(1).end(State::left);
+  scene.flight(1).enter(What::agreement, 5, at(8));
+  CHECK(killed() == "rank 1 died by signal 9 (SIGKILL) after a/two after all_reduce #63 of 4 f32 in group world");
+}
+
 TEST_CASE("of several deaths the first is the cause, and the others are told") {
   Scene scene(3);
   scene.begin();

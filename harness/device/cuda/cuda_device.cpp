@@ -402,7 +402,7 @@ void CudaDevice::State::run(Stream stream, const Collective& collective, const s
   }
   last = timestamp(on);
   launches_ += moves_anything(collective) ? 1 : 0;
-  IssuedCall issued{.group = group->id(), .call = as_call(collective).descriptor};
+  IssuedCall issued{.group = group->joined(), .call = as_call(collective).descriptor};
   issued.call.sequence = number;
   gpu_.issued(issued);
   open_calls_.push_back({last, issued});

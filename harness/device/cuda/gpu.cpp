@@ -240,14 +240,26 @@ void Gpu::check_indices() {
   cuda::check(error);
 }
 
-void Gpu::joined(std::uint64_t group, std::string_view name, std::span<const int> members) const {
-  if (surroundings_.flight != nullptr) surroundings_.flight->join_group(group, name, members);
+std::shared_ptr<JoinedGroup> Gpu::joined(FlightGroup group) const {
+  auto joined = std::make_shared<JoinedGroup>(JoinedGroup{.known = std::move(group)});
+  FlightGroup& known = joined->known;
+  std::ranges::sort(known.members);
+  if (surroundings_.flight != nullptr) joined->place = surroundings_.flight->join_group(known.id, known.name, known.members);
+  return joined;
+}
+
+// Into the flight record, which may have forgotten the group since the rank joined it.
+void Gpu::enter(const IssuedCall& call) const {
+  FlightRing& flight = *surroundings_.flight;
+  const FlightGroup& group = call.group->known;
+  if (!flight.knows_group(call.group->place, group.id)) call.group->place = flight.join_group(group.id, group.name, group.members);
+  flight.enter_call(group.id, surroundings_.epoch(), call.call);
+  flight.meet();
 }
 
 void Gpu::issued(const IssuedCall& call) const {
   if (surroundings_.flight == nullptr) return;
-  surroundings_.flight->enter_call(call.group, surroundings_.epoch(), call.call);
-  surroundings_.flight->meet();
+  enter(call);
   surroundings_.flight->end(FlightEntry::State::left);  // as far as the host is concerned
 }
 
@@ -261,8 +273,7 @@ class Gpu::WaitRecord {
     if (is_entered_ || flight == nullptr || !gpu_.first_open_call_ || now < begun + long_enough) return;
     const std::optional<IssuedCall> open = gpu_.first_open_call_();
     if (!open) return;
-    flight->enter_call(open->group, gpu_.surroundings_.epoch(), open->call);
-    flight->meet();
+    gpu_.enter(*open);
     flight->wait(begun);
     is_entered_ = true;
   }

@@ -19,6 +19,7 @@
 #include "harness/device/cuda/vendor_error.hpp"
 #include "harness/protocol/collective.hpp"
 #include "harness/protocol/doorbell.hpp"  // Deadline
+#include "harness/protocol/flight_record.hpp"
 
 namespace shardproof {
 class FlightRing;
@@ -30,9 +31,15 @@ class CudaKernels;
 class NcclComm;
 class Staging;
 
-/// A collective that a rank has issued, as its flight record names it.
+/// A group that a rank belongs to, as its flight record names it.
+struct JoinedGroup {
+  FlightGroup known;  ///< its id is alike on all members
+  std::size_t place = 0;  ///< in the record, until another one has taken it
+};
+
+/// A collective that a rank has issued.
 struct IssuedCall {
-  std::uint64_t group = 0;  ///< alike on all members
+  std::shared_ptr<JoinedGroup> group;
   Descriptor call;
 };
 
@@ -106,7 +113,7 @@ class Gpu {
   /// Who issues collectives here tells which one is the first that is not over, if any; asked when a wait takes long. nullptr: nobody does.
   void set_first_open_call(std::function<std::optional<IssuedCall>()> first_open_call) { first_open_call_ = std::move(first_open_call); }
   /// For the flight record: the rank belongs to a group, and has issued a collective of it.
-  void joined(std::uint64_t group, std::string_view name, std::span<const int> members) const;
+  std::shared_ptr<JoinedGroup> joined(FlightGroup group) const;
   void issued(const IssuedCall& call) const;
 
   /// Ends what is under way: kernels that spin or wait at a gate leave, all communicators are aborted together, streams run empty. Where that
@@ -140,6 +147,7 @@ class Gpu {
   const NcclComm* find_bereft() const;
   std::string who_is_behind() const;
   void check_indices();
+  void enter(const IssuedCall& call) const;
   class WaitRecord;
   bool within_bounds(std::function<void()> calls) noexcept;
   bool abort_communicators() noexcept;

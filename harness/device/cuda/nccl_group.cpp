@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <cstring>
+#include <span>
 #include <utility>
 
 #include "harness/protocol/digest.hpp"
@@ -33,8 +34,10 @@ std::uint64_t id_of(const Group& hosts, const UniqueId& id) {
 
 NcclGroup::NcclGroup(Gpu& gpu, std::shared_ptr<Group> hosts, std::uint64_t id, std::shared_ptr<shm::SharedMemory> memory,
                      std::unique_ptr<NcclComm> comm)
-    : gpu_(gpu), hosts_(std::move(hosts)), id_(id), memory_(std::move(memory)), comm_(std::move(comm)) {
-  if (comm_ != nullptr) gpu_.joined(id_, fmt::format("{} (NCCL)", hosts_->name()), hosts_->members());
+    : gpu_(gpu), hosts_(std::move(hosts)), memory_(std::move(memory)), comm_(std::move(comm)) {
+  if (comm_ == nullptr) return;
+  const std::span<const int> members = hosts_->members();
+  joined_ = gpu_.joined({.id = id, .name = fmt::format("{} (NCCL)", hosts_->name()), .members = {members.begin(), members.end()}});
 }
 
 const FabricCapabilities& NcclGroup::capabilities() {

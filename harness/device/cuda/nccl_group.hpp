@@ -24,8 +24,8 @@ class NcclGroup {
 
   /// See NcclComm::run.
   std::uint64_t run(StreamHandle stream, const Collective& collective) { return comm_->run(stream, collective); }
-  /// In flight records: alike on all members, unlike other groups'.
-  std::uint64_t id() const { return id_; }
+  /// As flight records name it. nullptr: a group of one rank.
+  const std::shared_ptr<JoinedGroup>& joined() const { return joined_; }
   /// How many it has been asked for.
   std::uint64_t issued() const { return comm_ == nullptr ? 0 : comm_->issued(); }
   /// Collective over the hosts of this group. nullptr for a negative color. Parts are communicators of their own, not NCCL's splits: one of
@@ -38,9 +38,9 @@ class NcclGroup {
 
   Gpu& gpu_;
   std::shared_ptr<Group> hosts_;
-  std::uint64_t id_;
   std::shared_ptr<shm::SharedMemory> memory_;
   std::unique_ptr<NcclComm> comm_;
+  std::shared_ptr<JoinedGroup> joined_;
 };
 
 }  // namespace shardproof::cuda

@@ -35,7 +35,7 @@ ShmGroup::ShmGroup(std::shared_ptr<const RankContext> context, std::string name,
   index_ = static_cast<int>(std::find(members_.begin(), members_.end(), context_->rank) - members_.begin());
   if (!region) return;
   meeting_.emplace(std::move(region), size(), index_, context_->slot_bytes);
-  context_->control->flight(context_->rank).join_group(id_, name_, members_);
+  flight_place_ = context_->control->flight(context_->rank).join_group(id_, name_, members_);
 }
 
 const FabricCapabilities& ShmGroup::capabilities() const { return shm_capabilities; }
@@ -74,7 +74,9 @@ void ShmGroup::begin(Descriptor& descriptor) {
   context_->control->check(epoch);
   meeting_->enter(epoch);
   ++sequence_;
-  context_->control->flight(context_->rank).enter_call(id_, epoch, descriptor);
+  FlightRing& flight = context_->control->flight(context_->rank);
+  if (!flight.knows_group(flight_place_, id_)) flight_place_ = flight.join_group(id_, name_, members_);
+  flight.enter_call(id_, epoch, descriptor);
 }
 
 Receipt ShmGroup::run(const Call& call) {

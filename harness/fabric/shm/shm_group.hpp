@@ -63,6 +63,7 @@ class ShmGroup final : public Group {
   std::uint64_t id_;
   std::vector<int> members_;
   int index_ = 0;
+  std::size_t flight_place_ = 0;  ///< of this group in the rank's flight record; only where ranks meet
   std::optional<Meeting> meeting_;
   std::uint32_t epoch_ = 0;
   std::uint64_t sequence_ = 0;  ///< of the next call in this epoch

@@ -141,6 +141,10 @@ def lost():
         for case in report["cases"]:
             assert outcomes(case) == ["passed", "error"], said
             assert case["ranks"][1]["reason"].startswith("cannot go on: GPU 0 (") and "is out of order" in case["ranks"][1]["reason"], said
+    with tempfile.TemporaryDirectory() as directory:  # the same, without end
+        report, code, said = on_tables(directory, "gpu/works", "--repeat", "9", "--max-hangs", "1", backend=2)
+        assert [case["verdict"] for case in report["cases"]] == ["error"] * 2 + ["not_run"] * 7, said
+        assert "2 worlds have been lost" in said and len(report["worlds"]) < 4, said
 
 
 {"suite": suite, "contract": contract, "trouble": trouble, "lost": lost}[part]()
