@@ -105,7 +105,7 @@ TEST_CASE("a world comes back with what its ranks said and how they ended") {
 TEST_CASE("a plan or endings that cannot be read are named with their world") {
   TemporaryDirectory directory;
   const WorldDirectory world{directory / "7"};
-  CHECK_THROWS_MATCHES(read_plan(world), std::runtime_error, MessageMatches(ContainsSubstring("/7: cannot read")));
+  CHECK_THROWS_MATCHES(read_plan(world), std::runtime_error, MessageMatches(ContainsSubstring("/7, plan.json: cannot read")));
   make_world(world, {});
   write_text(world.plan(), "{");
   CHECK_THROWS_MATCHES(read_plan(world), std::runtime_error, MessageMatches(ContainsSubstring("the plan of")));
