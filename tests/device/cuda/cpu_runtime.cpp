@@ -289,12 +289,10 @@ Status event_elapsed_ns(std::int64_t* nanoseconds, EventHandle start, EventHandl
   return 0;
 }
 
-// What was given back keeps its bytes for a while, as in a GPU's pool: who still uses it finds or spoils values, not the allocator.
+// What was given back keeps its bytes for a while, as in a GPU's pool: who still uses it finds or spoils values, not the allocator. It outlives
+// the threads of streams, for which nobody waits when the process ends.
 class Quarantine {
  public:
-  ~Quarantine() {
-    for (void* memory : kept_) std::free(memory);
-  }
   void add(void* memory) {
     const std::lock_guard lock(mutex_);
     kept_.push_back(memory);
@@ -310,7 +308,8 @@ class Quarantine {
   std::mutex mutex_;
   std::deque<void*> kept_;
   std::size_t bytes_ = 0;
-} quarantine;
+};
+Quarantine& quarantine = *new Quarantine;
 
 Status malloc_async(void** memory, std::size_t bytes, StreamHandle) {
   *memory = std::malloc(bytes);
