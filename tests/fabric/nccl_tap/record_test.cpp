@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers.hpp>
@@ -158,6 +159,8 @@ TEST_CASE("a record survives SIGKILL at any moment") {
   const TemporaryDirectory directory;
   for (int round = 0; round < 20; ++round) {
     const std::filesystem::path file = directory.path() / std::to_string(round);
+    std::array<int, 2> has_gone_round{};
+    REQUIRE(::pipe(has_gone_round.data()) == 0);
     const pid_t child = ::fork();
     if (child == 0) {
       TapWriter writer(file, this_process(), {.calls = 16, .communicators = 2});
@@ -168,10 +171,15 @@ TEST_CASE("a record survives SIGKILL at any moment") {
         writer.update(call);
         communicator.size = static_cast<int>(i % 1000);
         if (i % 1000 == 0) writer.write(communicator);
+        if (i == 20 && ::write(has_gone_round[1], "x", 1) != 1) ::_exit(1);
       }
     }
     REQUIRE(child > 0);
-    std::this_thread::sleep_for(std::chrono::milliseconds(10 + round));  // to be somewhere else each time
+    ::close(has_gone_round[1]);
+    char sign = 0;
+    CHECK(::read(has_gone_round[0], &sign, 1) == 1);
+    ::close(has_gone_round[0]);
+    std::this_thread::sleep_for(std::chrono::microseconds(100 * round));  // to be somewhere else each time
     ::kill(child, SIGKILL);
     ::waitpid(child, nullptr, 0);
     const TapRecord record = read_tap(file);
