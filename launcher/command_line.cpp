@@ -415,7 +415,7 @@ Options convert(const CLI::App& command, Everything all) {
     all.run.attention.output_of = ranks("--output", texts.output);
     if (all.run.persistence.retries > 0 && all.run.plan.repeat > 1)
       throw CommandError(usage, "--retries with --repeat: a repetition that fails is no failed attempt; use one of the two");
-    if (texts.nccl_faults) all.run.plan.tap = NcclTap{.library = {}, .faults = nccl_faults(*texts.nccl_faults)};
+    if (texts.nccl_faults) all.run.plan.tap = NcclTap{.library = {}, .faults = checked_nccl_faults(*texts.nccl_faults)};
     else if (texts.nccl_tap) all.run.plan.tap.emplace();
     convert_demands(texts, all.run.demands);
     all.run.terminal.color = color;

@@ -42,7 +42,7 @@ std::string value_in(std::span<const std::string> environment, std::string_view 
 
 }  // namespace
 
-std::string nccl_faults(const std::string& list) {
+std::string checked_nccl_faults(const std::string& list) {
   try {
     nccl_tap::parse_faults(list);
   } catch (const std::invalid_argument& error) {

@@ -20,7 +20,7 @@ struct NcclTap {
 };
 
 /// Throws CommandError (usage) with what is wrong in a list of faults, else gives it back.
-std::string nccl_faults(const std::string& list);
+std::string checked_nccl_faults(const std::string& list);
 
 /// Where the one is that was built with this executable, whether or not it was.
 std::filesystem::path built_tap();

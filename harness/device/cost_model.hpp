@@ -1,4 +1,5 @@
-// How long work and collectives take, and how a device runs them: in virtual time on every device, and spun on GPUs. Data of a scenario; pure.
+// How long work and collectives take, and how a device runs them: in virtual time on every device, and spun on GPUs. Data of a scenario;
+// pure.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +27,8 @@ struct CostModel {
   std::map<std::pair<CollectiveKind, std::string>, Nanoseconds> tagged_collectives;  ///< of this kind and tag; instead of the above
   Nanoseconds host_call = 0;  ///< host time of every submission and collective
   bool separate_resources = false;  ///< each kind of collective has its own resource, instead of one per group
-  /// In a world of one rank: collectives are those of so many, of which this is the first, and the others are imagined to hold what it holds.
-  /// Nobody is talked to; work stands for communication, and costs what the collective would. 0: nobody is imagined.
+  /// In a world of one rank: collectives are those of so many, of which this is the first, and the others are imagined to hold what it
+  /// holds. Nobody is talked to; work stands for communication, and costs what the collective would. 0: nobody is imagined.
   int imagined_ranks = 0;
   bool single_stream = false;  ///< everything runs on the compute stream: the serial reference
   /// While a piece of work runs, every buffer that it declares no part of is filled with a poison value, and restored afterwards; a declared

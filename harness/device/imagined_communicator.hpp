@@ -2,6 +2,7 @@
 // communication, so that one rank, on one GPU, shows how an engine orders and overlaps it. What it computes means nothing.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,13 @@ class ImaginedCommunicator final : public Communicator {
   std::vector<int> members_;
   std::uint64_t issued_ = 0;
 };
+
+/// The collectives of a world on a device: imagined ones where the costs ask for that, else what `make_real` makes.
+template <class MakeReal>
+std::unique_ptr<Communicator> communicator_of_world(Device& device, const CostModel& costs, MakeReal&& make_real) {
+  if (costs.imagined_ranks > 0) return std::make_unique<ImaginedCommunicator>(device, costs.imagined_ranks);
+  return make_real();
+}
 
 /// Why a world of `size` ranks cannot have the imagined ones that the costs ask for, or empty.
 std::string objection_to_imagined(const CostModel& costs, int size);

@@ -25,8 +25,7 @@ class Rank {
   template <class T> T param(std::string_view name) const;  ///< std::string, bool, int, double
 
   /// A number that goes into the report, e.g. ("forward_ns", 85'000'000, "ns"). All ranks must say the same, or the case is one on which they
-  /// disagree: what differs between them is to be reduced first, or said by one rank alone.
-  /// On a real device what a clock says is said in "us", "ms" or "s", and ratios of that in "x": these may differ between ranks, of which the
+  /// disagree: what differs between them is to be reduced first. On a real device what a clock says is said in "us", "ms" or "s", and ratios of that in "x": these may differ between ranks, of which the
   /// slowest counts, and between runs.
   void measure(std::string_view name, double value, std::string_view unit);
   /// Virtual time, which is exact on every device.

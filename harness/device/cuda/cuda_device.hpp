@@ -45,8 +45,8 @@ class CudaDevice final : public Device {
 
   std::unique_ptr<StreamGate> gate();
 
-  /// See Platform. Where the GPU keeps records, a piece of work or a collective starts with the first thing that it put on its stream and ends
-  /// with the last; throws std::runtime_error when one of these is not among the records.
+  /// See Platform. Where the GPU keeps records, a piece of work or a collective starts with the first thing that it put on its stream and
+  /// ends with the last; throws std::runtime_error when one of these is not among the records.
   Recording take_recording();
   std::size_t live_bytes() const;
 

@@ -31,8 +31,8 @@ class CudaKernels final : public Kernels {
   using Failed = std::function<void(Status status, const char* library, const char* operation)>;
 
   /// Of the device that is current. cuBLAS allocates here, and loads kernels at its first products: no gate may be closed then.
-  /// `index_error`: where the first index that was out of range is kept for `check` above, by the device's address of memory that the host sees
-  /// as well; zero at first, and there for as long as the kernels are.
+  /// `index_error`: where the first index that was out of range is kept for `check` above, by the device's address of memory that the host
+  /// sees as well; zero at first, and there for as long as the kernels are.
   /// `staging`: what copies from the host go through.
   CudaKernels(const VendorTables& tables, bodies::IndexError* index_error, Staging& staging, Failed failed);
   ~CudaKernels() override;

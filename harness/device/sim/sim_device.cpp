@@ -24,6 +24,10 @@ constexpr std::align_val_t alignment{64};
 // When the resources that a group's collectives occupy are free again, on this rank.
 struct Resources {
   std::array<Nanoseconds, static_cast<std::size_t>(CollectiveKind::coalesced) + 1> free{};
+
+  Nanoseconds& free_of(const CostModel& costs, CollectiveKind kind) {
+    return free[costs.separate_resources ? static_cast<std::size_t>(kind) : 0];
+  }
 };
 
 }  // namespace
@@ -171,7 +175,7 @@ void SimDevice::State::submit(Stream stream, const Work& work) {
     trace_.facts.push_back(fact_of(work, on, start, end));
     return;
   }
-  Nanoseconds& resource_free = imagined_.free[costs_.separate_resources ? static_cast<std::size_t>(work.stands_for->collective.kind) : 0];
+  Nanoseconds& resource_free = imagined_.free_of(costs_, work.stands_for->collective.kind);
   const auto [start, end] = clock_.collective(on, clock_.ready(on, resource_free), cost);
   resource_free = end;
   trace_.facts.push_back(fact_of(work, on, start, end));
@@ -288,7 +292,7 @@ void SimDevice::State::run(Stream stream, const Collective& collective, Group& g
   if (group.size() == 1) throw std::logic_error(where + ": a group of one rank has nobody to talk to and must issue no collective");
   check(collective, group.rank(), group.size(), where);
   Call call = as_call(collective);
-  Nanoseconds& resource_free = resources.free[costs_.separate_resources ? static_cast<std::size_t>(collective.kind) : 0];
+  Nanoseconds& resource_free = resources.free_of(costs_, collective.kind);
   const Nanoseconds issued = trace::later(clock_.host(), costs_.host_call);
   call.descriptor.ready_ns = clock_.ready(on, std::max(resource_free, issued));
 

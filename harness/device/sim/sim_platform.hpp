@@ -12,13 +12,8 @@ namespace shardproof {
 class SimPlatform final : public Platform {
  public:
   /// `group` must outlive the platform.
-  SimPlatform(const CostModel& costs, Group& group, int rank) : device_(costs, rank) {
-    if (costs.imagined_ranks > 0) {
-      world_ = std::make_unique<ImaginedCommunicator>(device_, costs.imagined_ranks);
-    } else {
-      world_ = device_.communicator(group);
-    }
-  }
+  SimPlatform(const CostModel& costs, Group& group, int rank)
+      : device_(costs, rank), world_(communicator_of_world(device_, costs, [&] { return device_.communicator(group); })) {}
 
   Device& device() override { return device_; }
   Communicator& world() override { return *world_; }
