@@ -20,6 +20,9 @@ class TrainerWrapper : public Trainer {
   explicit TrainerWrapper(std::unique_ptr<Trainer> inner) : inner_(std::move(inner)) {}
 
   Reply perform(const scenario::Action& action, const Batch& batch) override { return inner_->perform(action, batch); }
+  Reply register_all_gather_extension(const ExtensionTarget& target, AllGatherExtension extension) override {
+    return inner_->register_all_gather_extension(target, std::move(extension));
+  }
   Reply loss(Tensor& out) override { return inner_->loss(out); }
   Reply parameters(std::vector<ParameterView>& out) override { return inner_->parameters(out); }
 

@@ -79,7 +79,8 @@ class Performance {
     trainer_.reset();
     device_.synchronize();  // not before: memory that the engine gives back too early would look as if it had been waited for
     const std::size_t left_alive = platform_.live_bytes();
-    return {scenario_, platform_.take_recording(), std::move(iterations), std::move(warnings_), left_alive};
+    notes_.iterations = std::move(iterations);
+    return {scenario_, platform_.take_recording(), std::move(notes_), left_alive};
   }
 
  private:
@@ -181,7 +182,7 @@ class Performance {
   }
 
   void check(const Reply& reply, std::string_view call) {
-    for (const std::string& warning : reply.warnings) warnings_.push_back(fmt::format("iter {} {}: {}", iteration_, call, warning));
+    for (const std::string& warning : reply.warnings) notes_.warnings.push_back(fmt::format("iter {} {}: {}", iteration_, call, warning));
     if (reply.ok()) return;
     if (communicator_.thrown()) std::rethrow_exception(communicator_.thrown());
     refuse(call, reply.error);
@@ -193,7 +194,7 @@ class Performance {
   RememberingCommunicator communicator_;
   int rank_;
   int iteration_ = 0;
-  std::vector<std::string> warnings_;
+  Run::Notes notes_;
   std::vector<Snapshot> snapshots_;
   Batch batch_;
   std::map<std::string, int> occurrences_;  // of calls in this iteration

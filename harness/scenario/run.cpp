@@ -23,13 +23,8 @@ Nanoseconds forward_backward(const Trace& trace, int iteration) {
   return trace::between(trace, mark(iteration, ActionKind::forward), mark(iteration, ActionKind::backward, true));
 }
 
-Run::Run(Scenario scenario, Recording recording, std::vector<Iteration> iterations, std::vector<std::string> warnings,
-         std::size_t left_alive)
-    : scenario_(std::move(scenario)),
-      recording_(std::move(recording)),
-      iterations_(std::move(iterations)),
-      warnings_(std::move(warnings)),
-      left_alive_(left_alive) {}
+Run::Run(Scenario scenario, Recording recording, Notes notes, std::size_t left_alive)
+    : scenario_(std::move(scenario)), recording_(std::move(recording)), notes_(std::move(notes)), left_alive_(left_alive) {}
 
 trace::Resource Run::resource() const {
   return scenario_.costs.separate_resources ? trace::Resource::of_group_and_kind : trace::Resource::of_group;

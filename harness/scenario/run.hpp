@@ -1,12 +1,15 @@
 // What came of playing a scenario on one rank: its facts, and the questions that cases ask of them.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "harness/device/platform.hpp"
 #include "harness/protocol/trace.hpp"
 #include "harness/scenario/scenario.hpp"
+#include "harness/subject/extension.hpp"
 #include "harness/trace/memory.hpp"
 #include "harness/trace/pieces.hpp"
 #include "harness/trace/races.hpp"
@@ -19,7 +22,32 @@ struct CapturedParameter {
   Shape shape;  ///< logical
   int dim = 0;  ///< along which `start` counts
   std::int64_t start = 0;
-  Tensor shard, gradient;
+  Tensor shard, second, gradient;
+};
+
+/// One call of a hook of an all-gather extension, as the harness, whose extensions they are, has seen it.
+struct HookCall {
+  enum class Hook : std::uint8_t { pre, post } hook = Hook::pre;
+  std::string parameter;
+  int iteration = 0;
+  std::string during;  ///< the script's call: `forward`, …
+  std::vector<Tensor> tensors;  ///< what a pre hook has contributed, what a post hook was given; in host memory
+  std::uint64_t metadata = 0;   ///< number of the pre call on this rank whose metadata it is, from 1; 0: there was none
+  std::uint32_t stream = 0;
+  const void* out = nullptr;  ///< post: what it was to write to; nullptr: it was to make a whole parameter
+  DType param_dtype = DType::f32;  ///< post
+  std::optional<ShardContext> context;  ///< pre, in the full form
+};
+
+/// What a collective was given; kept where the script asks for it.
+struct Operand {
+  CollectiveKind kind = CollectiveKind::all_gather;
+  ReduceOp op = ReduceOp::none;
+  std::string tag;
+  std::vector<int> group;  ///< global ranks
+  int iteration = 0;
+  std::string during;
+  Tensor in;  ///< in host memory
 };
 
 struct Iteration {
@@ -33,15 +61,25 @@ Nanoseconds forward_backward(const Trace& trace, int iteration = 0);
 
 class Run {
  public:
-  Run(Scenario scenario, Recording recording, std::vector<Iteration> iterations, std::vector<std::string> warnings, std::size_t left_alive);
+  /// What the player has noted while the engine ran.
+  struct Notes {
+    std::vector<Iteration> iterations;
+    std::vector<HookCall> hook_calls;
+    std::vector<Operand> operands;
+    std::vector<std::string> warnings;
+  };
+
+  Run(Scenario scenario, Recording recording, Notes notes, std::size_t left_alive);
 
   const Scenario& scenario() const { return scenario_; }
   /// At virtual times, as all questions below are answered.
   const Trace& trace() const { return recording_.trace; }
   /// With what was measured beside it.
   const Recording& recording() const { return recording_; }
-  const std::vector<Iteration>& iterations() const { return iterations_; }  ///< those in which `capture` ran
-  const std::vector<std::string>& warnings() const { return warnings_; }
+  const std::vector<Iteration>& iterations() const { return notes_.iterations; }  ///< those in which `capture` ran
+  const std::vector<HookCall>& hook_calls() const { return notes_.hook_calls; }  ///< in the order in which the host made them
+  const std::vector<Operand>& operands() const { return notes_.operands; }
+  const std::vector<std::string>& warnings() const { return notes_.warnings; }
 
   /// Which of its collectives run one at a time.
   trace::Resource resource() const;
@@ -58,8 +96,7 @@ class Run {
  private:
   Scenario scenario_;
   Recording recording_;
-  std::vector<Iteration> iterations_;
-  std::vector<std::string> warnings_;
+  Notes notes_;
   std::size_t left_alive_;
 };
 

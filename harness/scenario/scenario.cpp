@@ -99,9 +99,36 @@ std::string_view to_string(ActionKind kind) {
     case ActionKind::set_reshard_after_backward: return "set_reshard_after_backward";
     case ActionKind::set_unshard_in_backward: return "set_unshard_in_backward";
     case ActionKind::set_is_last_backward: return "set_is_last_backward";
+    case ActionKind::extend: return "extend";
+    case ActionKind::materialize: return "materialize";
+    case ActionKind::initialize: return "initialize";
   }
   return "unknown";
 }
+
+std::string_view to_string(TensorKind kind) {
+  switch (kind) {
+    case TensorKind::plain: return "plain";
+    case TensorKind::two_tensor: return "two_tensor";
+    case TensorKind::low_precision: return "low_precision";
+  }
+  return "unknown";
+}
+
+std::string_view to_string(Initialisation initialisation) { return initialisation == Initialisation::direct ? "direct" : "meta"; }
+
+std::string_view to_string(ExtensionKind kind) {
+  switch (kind) {
+    case ExtensionKind::components: return "components";
+    case ExtensionKind::bf16: return "bf16";
+    case ExtensionKind::int8: return "int8";
+    case ExtensionKind::unpadded: return "unpadded";
+    case ExtensionKind::truncated: return "truncated";
+  }
+  return "unknown";
+}
+
+std::string_view to_string(ExtensionForm form) { return form == ExtensionForm::minimal ? "minimal" : "full"; }
 
 std::string child_path(const std::string& path, const std::string& name) { return path.empty() ? name : path + "." + name; }
 
@@ -131,8 +158,11 @@ std::vector<ParameterShape> own_parameters(const Module& module) {
   switch (module.kind) {
     case ModuleKind::linear:
       if (module.tied_to.empty())
-        own.push_back(
-            {.name = "weight", .shape = {module.out_features, module.in_features}, .contiguous = module.contiguous, .aliases = {}});
+        own.push_back({.name = "weight",
+                       .shape = {module.out_features, module.in_features},
+                       .contiguous = module.contiguous,
+                       .tensor = module.tensor,
+                       .aliases = {}});
       if (module.bias) own.push_back({.name = "bias", .shape = {module.out_features}, .aliases = {}});
       break;
     case ModuleKind::scale: own.push_back({.name = "factor", .shape = module.scalar ? Shape{} : Shape{1}, .aliases = {}}); break;

@@ -32,6 +32,13 @@ enum class ModuleKind : std::uint8_t {
 /// Whether modules of this kind have children.
 bool is_container(ModuleKind kind);
 
+/// What a parameter's tensor is made of.
+enum class TensorKind : std::uint8_t {
+  plain,
+  two_tensor,     ///< a pair: the weight is the first plus twice the second. A step moves both by the weight's gradient
+  low_precision,  ///< one tensor, whose kind may be gathered otherwise than plain ones
+};
+
 /// A module and, for containers, its children in the order in which they run. Its path joins names with dots; the root's path is empty.
 /// Parameters, in order of registration: linear `weight` [out, in] and `bias` [out]; scale `factor` [1]; embedding `positions` [positions,
 /// features] and `weight` [vocabulary, features]; layer_norm `weight` and `bias` [features]; attention `query`, `key`, `value`, `output`
@@ -45,6 +52,7 @@ struct Module {
   bool bias = true;                                   ///< linear
   std::string tied_to;                                ///< linear: its weight is that of the module at this path; empty: its own
   bool contiguous = true;                             ///< linear: false for a weight that is stored transposed
+  TensorKind tensor = TensorKind::plain;              ///< linear: of its weight
   bool scalar = false;                                ///< scale: its parameter has no dimension, instead of one of size 1
   bool frozen = false;                                ///< its parameters, and those of modules under it, get no gradient
   std::string target;                                 ///< use: the path of the module that runs
@@ -67,7 +75,8 @@ struct Loss {
   friend bool operator==(const Loss&, const Loss&) = default;
 };
 
-/// Parameters are initialised by formula: the j-th tensor in order of registration is `formula::tensor(1 + j, shape, init_divisor)`.
+/// Parameters are initialised by formula: the j-th tensor in order of registration is `formula::tensor(1 + j, shape, init_divisor)`, the
+/// second one of a pair `formula::tensor(501 + j, shape, init_divisor)`.
 struct Model {
   Module root;
   Loss loss;
@@ -114,14 +123,30 @@ struct Mesh {
   friend bool operator==(const Mesh&, const Mesh&) = default;
 };
 
+/// What parameters are gathered and computed in, gradients reduced in, and outputs of wrapped modules given in; where nothing is said,
+/// that of the parameters themselves (f32), and for outputs whatever they are computed in. f32, bf16 or f16. Shards, and gradients once they are
+/// reduced, stay f32.
+struct MixedPrecision {
+  std::optional<DType> param, reduce, output;
+  bool cast_forward_inputs = true;  ///< of wrapped modules, to `param`
+  friend bool operator==(const MixedPrecision&, const MixedPrecision&) = default;
+};
+
+enum class Initialisation : std::uint8_t {
+  direct,  ///< parameters have their values from the start
+  meta,  ///< they have no memory before `materialize`, and no values before `initialize`
+};
+
 struct Plan {
   std::string engine = "fully_shard";  ///< kind of engine that the plan is for
   Mesh mesh;
   std::vector<WrapGroup> wrap;  ///< children before parents
   BackwardPrefetch backward_prefetch = BackwardPrefetch::previous;
   std::vector<std::string> ignored_parameters;  ///< stay whole on every rank, and nobody reduces their gradients
-  std::map<std::string, int> shard_dims;        ///< by parameter: the dimension that is dealt to the ranks, instead of 0; -1 is the last
-  double gradient_divide_factor = 0;            ///< gradients are sums over all ranks divided by this; 0: by their number
+  std::map<std::string, int> shard_dims;  ///< by parameter: the dimension that is dealt to the ranks, instead of 0; -1 is the last
+  double gradient_divide_factor = 0;  ///< gradients are sums over all ranks divided by this; 0: by their number
+  MixedPrecision mixed_precision;
+  Initialisation initialisation = Initialisation::direct;
   Optimizer optimizer;
   friend bool operator==(const Plan&, const Plan&) = default;
 };
@@ -143,6 +168,32 @@ enum class ActionKind : std::uint8_t {
   set_reshard_after_backward,
   set_unshard_in_backward,  ///< off: backward needs no parameters of these groups
   set_is_last_backward,  ///< off: the iteration goes on, and nothing waits for reductions; no step or capture may follow
+  extend,  ///< registers an all-gather extension
+  materialize,  ///< memory, without values, for what is meta
+  initialize,  ///< values by formula, for every rank's own shards
+};
+
+/// Extensions that a script can name. On a rank's padded shard:
+enum class ExtensionKind : std::uint8_t {
+  components,  ///< gathers it as it is: one tensor, or both of a pair
+  bf16,  ///< gathers it rounded to bf16
+  int8,  ///< gathers trunc(16 x) as i8, saturated, and beside it a tensor of one f32, the 16
+  unpadded,  ///< as `components`, but only the rows that are the rank's own: a mistake where ranks have different ones
+  truncated,  ///< as `components`, without the last row of every rank's: a mistake on all of them
+};
+
+enum class ExtensionForm : std::uint8_t {
+  minimal,  ///< nothing is known of what contributions mean, only that all ranks' are alike
+  full,  ///< the pre hook is told all about the shard, and each tensor that it gives has as many elements as the padded shard
+};
+
+struct Extension {
+  std::string parameter;  ///< whose; empty: of all of a kind
+  TensorKind tensor = TensorKind::plain;
+  ExtensionKind kind = ExtensionKind::components;
+  ExtensionForm form = ExtensionForm::full;
+  bool pre = true, post = true;  ///< which hooks there are
+  friend bool operator==(const Extension&, const Extension&) = default;
 };
 
 std::string_view to_string(ModuleKind kind);
@@ -150,15 +201,22 @@ std::string_view to_string(LossKind kind);
 std::string_view to_string(BackwardPrefetch prefetch);
 std::string_view to_string(OptimizerKind kind);
 std::string_view to_string(ActionKind kind);
+std::string_view to_string(TensorKind kind);
+std::string_view to_string(Initialisation initialisation);
+std::string_view to_string(ExtensionKind kind);
+std::string_view to_string(ExtensionForm form);
 
 /// One call of a script.
 struct Action {
   ActionKind kind = ActionKind::forward;
-  std::string module;  ///< forward, evaluate: runs this one alone. unshard … set_…: the groups of modules at or under this path
+  /// forward, evaluate: runs this one alone. unshard … set_…: the groups of modules at or under this path. materialize, initialize: the
+  /// parameters at or under it
+  std::string module;
   bool value = true;  ///< set_…
   bool async = false;  ///< unshard
   std::optional<std::string> fails_in;  ///< forward: the module at this path throws when its forward begins; the script goes on
-  double max_norm = 0, norm_type = 2;   ///< clip_grad_norm; the type is positive, and may be infinity
+  double max_norm = 0, norm_type = 2;  ///< clip_grad_norm; the type is positive, and may be infinity
+  std::optional<Extension> extension;  ///< extend
   friend bool operator==(const Action&, const Action&) = default;
 };
 
@@ -175,6 +233,10 @@ struct Script {
   std::vector<Segment> segments;
   Shape input;  ///< [batch, features], or [batch, positions] of tokens
   int input_divisor = 8;
+  /// Inputs that are given instead of by formula: iteration i on rank r gets given[i mod size][r mod its size], row-major, of `input`'s shape.
+  std::vector<std::vector<std::vector<double>>> given;
+  /// The player keeps a copy of what every collective is given, taken on the collective's stream just before it.
+  bool keep_operands = false;
   friend bool operator==(const Script&, const Script&) = default;
 };
 
@@ -203,12 +265,15 @@ struct ParameterShape {
   Shape shape;
   bool trainable = true;
   bool contiguous = true;
+  TensorKind tensor = TensorKind::plain;
   std::vector<std::string> aliases;  ///< what modules that are tied to it call it
 };
 std::vector<ParameterShape> parameters(const Model& model);
 
-/// The tag of the all-reduce that clip_grad_norm makes; all other collectives are tagged with the first module of their group.
+/// The tag of the all-reduce that clip_grad_norm makes, and of collectives in which ranks agree on the sizes of what extensions contribute. All
+/// others are tagged with the first module of their group.
 inline constexpr std::string_view gradient_norm_tag = "gradient norm";
+inline constexpr std::string_view extension_sizes_tag = "extension sizes";
 
 /// How many tokens there are, when the model takes tokens; 0 when it takes features.
 std::int64_t vocabulary(const Model& model);

@@ -35,7 +35,10 @@ Arguments arguments(ActionKind kind) {
     case ActionKind::step:
     case ActionKind::zero_grad:
     case ActionKind::post_optim_event:
+    case ActionKind::extend:
     case ActionKind::capture: return {};
+    case ActionKind::materialize:
+    case ActionKind::initialize: return {.module = true};
   }
   return {};
 }
@@ -67,12 +70,12 @@ double read_norm_type(const Node& node) {
 
 Action read_action(const Node& node) {
   if (node.is_text()) {
-    const Action action{.kind = node.choice(ActionKind::set_is_last_backward)};
+    const Action action{.kind = node.choice(ActionKind::initialize)};
     if (arguments(action.kind).required()) node.fail("an object: this call says more than its name");
     return action;
   }
   if (!node.is_object()) node.fail("the name of a call, or an object that has it as \"call\"");
-  Action action{.kind = node.at("call").choice(ActionKind::set_is_last_backward)};
+  Action action{.kind = node.at("call").choice(ActionKind::initialize)};
   const Arguments has = arguments(action.kind);
   std::vector<std::string_view> known{"call"};
   if (has.module) known.push_back("module");

@@ -96,7 +96,10 @@ class ScriptCheck {
         break;
       case ActionKind::zero_grad: is_reducing_ = false; break;
       case ActionKind::set_is_last_backward: is_last_ = action.value; break;
-      case ActionKind::post_optim_event: break;
+      case ActionKind::post_optim_event:
+      case ActionKind::extend:
+      case ActionKind::materialize:
+      case ActionKind::initialize: break;
       case ActionKind::unshard:
       case ActionKind::wait_for_unshard:
       case ActionKind::reshard:

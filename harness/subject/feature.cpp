@@ -21,6 +21,9 @@ std::string_view to_string(Feature feature) {
     case Feature::shared_parameters: return "shared_parameters";
     case Feature::language_model: return "language_model";
     case Feature::failed_forward: return "failed_forward";
+    case Feature::all_gather_extensions: return "all_gather_extensions";
+    case Feature::mixed_precision: return "mixed_precision";
+    case Feature::meta_initialisation: return "meta_initialisation";
   }
   return "unknown";
 }

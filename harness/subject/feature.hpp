@@ -25,6 +25,9 @@ enum class Feature : std::uint8_t {
   shared_parameters,
   language_model,          ///< tokens, embedding, layer_norm, attention, cross entropy
   failed_forward,          ///< goes on after a module has thrown
+  all_gather_extensions,   ///< register_all_gather_extension; two-tensor and low-precision parameters
+  mixed_precision,
+  meta_initialisation,     ///< parameters without memory until `materialize`
 };
 
 std::string_view to_string(Feature feature);

@@ -11,15 +11,11 @@
 
 #include "harness/device/device.hpp"
 #include "harness/scenario/scenario.hpp"
+#include "harness/subject/extension.hpp"
 #include "harness/subject/feature.hpp"
+#include "harness/subject/reply.hpp"
 
 namespace shardproof {
-
-struct Reply {
-  std::string error;  ///< empty: the call succeeded
-  std::vector<std::string> warnings;
-  bool ok() const { return error.empty(); }
-};
 
 /// Where a trainer sits: its rank's device, and the collectives of the whole world on it.
 struct Seat {
@@ -41,8 +37,9 @@ struct ParameterView {
   Shape shape;  ///< logical
   int dim = 0;
   std::int64_t start = 0;
-  Tensor shard;  ///< local; may have no rows
-  Tensor gradient;  ///< of the shard's shape; undefined where there is none
+  Tensor shard;  ///< local; may have no rows. Undefined while it is meta: shaped, and without memory
+  Tensor second;  ///< of a two-tensor parameter: the second component, of the shard's shape
+  Tensor gradient;  ///< of the shard's shape and dtype; undefined where there is none
 };
 
 /// One engine on one rank. Calls come in the order of a script; every rank makes the same ones.
@@ -53,6 +50,11 @@ class Trainer {
   /// says so, and so is a forward in which a module fails: the next one begins as if it had never been, and a forward before it keeps its
   /// backward.
   virtual Reply perform(const scenario::Action& action, const Batch& batch) = 0;
+  /// How parameters are gathered from now on. Found when training starts, that is with the first forward: an error after that, and for an
+  /// extension that lacks a hook. An `extend` of a script comes here and never to `perform`.
+  virtual Reply register_all_gather_extension(const ExtensionTarget& /*target*/, AllGatherExtension /*extension*/) {
+    return {.error = "this engine knows no all-gather extensions", .warnings = {}};
+  }
   virtual Reply loss(Tensor& out) = 0;  ///< one element, of the last forward or evaluate; borrowed until the next call
   virtual Reply parameters(std::vector<ParameterView>& out) = 0;  ///< in order of registration; borrowed until the next call
 };
