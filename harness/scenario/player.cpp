@@ -150,7 +150,8 @@ class Performance {
     check(trainer_->parameters(views), "parameters");
     for (const ParameterView& view : views) {
       if (!view.shard.defined()) refuse("parameters", fmt::format("\"{}\" has no shard", view.name));
-      snapshot.parameters.push_back({view.name, view.shape, view.dim, view.start, copy(view.shard), copy(view.gradient)});
+      snapshot.parameters.push_back(
+          {view.name, view.shape, view.dim, view.start, copy(view.shard), copy(view.second), copy(view.gradient)});
     }
     snapshots_.push_back(std::move(snapshot));
   }
