@@ -5,53 +5,18 @@
 #include <exception>
 #include <map>
 #include <memory>
+#include <set>
 #include <utility>
 #include <vector>
 
+#include "harness/scenario/extensions.hpp"
 #include "harness/scenario/formula.hpp"
+#include "harness/scenario/notebook.hpp"
+#include "harness/scenario/remembering_communicator.hpp"
 
 namespace shardproof::scenario {
 
 namespace {
-
-// A subject may turn an exception of the group into an error text; the player wants the exception itself: it tells a released wait and a
-// mismatch from the subject's own errors.
-class RememberingCommunicator final : public Communicator {
- public:
-  explicit RememberingCommunicator(Communicator& inner)
-      : inner_(std::shared_ptr<void>(), &inner), thrown_(std::make_shared<std::exception_ptr>()) {}
-
-  int rank() const override { return inner_->rank(); }
-  std::span<const int> members() const override { return inner_->members(); }
-  const FabricCapabilities& capabilities() const override { return inner_->capabilities(); }
-  void run(Stream stream, const Collective& collective) override {
-    remembering([&] { inner_->run(stream, collective); });
-  }
-  std::unique_ptr<Communicator> split(int color, int key, std::string_view name) override {
-    std::shared_ptr<Communicator> part;
-    remembering([&] { part = inner_->split(color, key, name); });
-    return part ? std::unique_ptr<Communicator>(new RememberingCommunicator(std::move(part), thrown_)) : nullptr;
-  }
-  /// The first exception that passed, here or in a group split off.
-  const std::exception_ptr& thrown() const { return *thrown_; }
-
- private:
-  RememberingCommunicator(std::shared_ptr<Communicator> inner, std::shared_ptr<std::exception_ptr> thrown)
-      : inner_(std::move(inner)), thrown_(std::move(thrown)) {}
-
-  template <class Call>
-  void remembering(Call&& call) {
-    try {
-      call();
-    } catch (...) {
-      if (!*thrown_) *thrown_ = std::current_exception();
-      throw;
-    }
-  }
-
-  std::shared_ptr<Communicator> inner_;
-  std::shared_ptr<std::exception_ptr> thrown_;  // shared by all groups of a play
-};
 
 // Copies taken on the compute stream while the script runs, read when everything has ended.
 struct Snapshot {
@@ -62,8 +27,23 @@ struct Snapshot {
 class Performance {
  public:
   Performance(const Scenario& scenario, Subject& subject, Platform& platform, int rank)
-      : scenario_(scenario), platform_(platform), device_(platform.device()), communicator_(platform.world()), rank_(rank) {
+      : scenario_(scenario),
+        platform_(platform),
+        device_(platform.device()),
+        notebook_(std::make_shared<Notebook>(device_, scenario.script)),
+        communicator_(platform.world(), notebook_),
+        extensions_(scenario.model, notebook_),
+        rank_(rank) {
+    for (const ParameterShape& parameter : parameters(scenario.model)) {
+      if (parameter.tensor == TensorKind::two_tensor) pairs_.insert(parameter.name);
+    }
     check(subject.create(scenario.model, scenario.plan, {device_, communicator_, rank}, trainer_), "create");
+  }
+
+  // Who still holds a hook finds nothing behind it.
+  ~Performance() {
+    trainer_.reset();
+    notebook_->close();
   }
 
   Run take() {
@@ -74,12 +54,12 @@ class Performance {
       }
     }
     device_.synchronize(Device::compute);
-    std::vector<Iteration> iterations = bring_home();
+    notes_.iterations = bring_home_captured();
     batch_ = {};
     trainer_.reset();
     device_.synchronize();  // not before: memory that the engine gives back too early would look as if it had been waited for
+    notebook_->hand_over(notes_);
     const std::size_t left_alive = platform_.live_bytes();
-    notes_.iterations = std::move(iterations);
     return {scenario_, platform_.take_recording(), std::move(notes_), left_alive};
   }
 
@@ -89,9 +69,12 @@ class Performance {
     if (runs) batch_ = batch();
     const std::string call = fmt::format("{}{}", action.fails_in ? "failing " : "", to_string(action.kind));
     const int occurrence = ++occurrences_[call];
+    notebook_->turn_to(iteration_, call);
     device_.mark(mark(iteration_, call, false, occurrence));
     if (action.kind == ActionKind::capture) {
       capture();
+    } else if (action.kind == ActionKind::extend) {
+      extend(*action.extension);
     } else if (!action.fails_in) {
       check(trainer_->perform(action, runs ? batch_ : Batch{}), call);
     } else if (trainer_->perform(action, batch_).ok()) {
@@ -102,18 +85,34 @@ class Performance {
     device_.mark(mark(iteration_, call, true, occurrence));
   }
 
+  void extend(const Extension& extension) {
+    check(trainer_->register_all_gather_extension({extension.parameter, extension.tensor}, extensions_.make(extension)), "extend");
+  }
+
   Batch batch() {
     const auto seed = [this](int base) { return static_cast<std::uint32_t>(base + 100 * iteration_ + rank_); };
     const Script& script = scenario_.script;
     const std::int64_t tokens = vocabulary(scenario_.model);
     Batch made;
-    made.input = filled("input", tokens > 0 ? formula::tokens(seed(5000), script.input, tokens)
-                                            : formula::tensor(seed(1000), script.input, script.input_divisor));
+    if (!script.given.empty()) {
+      made.input = filled("input", given());
+    } else {
+      made.input = filled("input", tokens > 0 ? formula::tokens(seed(5000), script.input, tokens)
+                                              : formula::tensor(seed(1000), script.input, script.input_divisor));
+    }
     if (scenario_.model.loss.kind == LossKind::cross_entropy) {
       const std::int64_t rows = tokens > 0 ? script.input[0] * script.input[1] : script.input[0];
       made.targets = filled("targets", formula::tokens(seed(6000), {rows}, output_features(scenario_)));
     }
     return made;
+  }
+
+  Tensor given() const {
+    const Script& script = scenario_.script;
+    const auto& ranks = script.given[static_cast<std::size_t>(iteration_) % script.given.size()];
+    const std::vector<double>& values = ranks[static_cast<std::size_t>(rank_) % ranks.size()];
+    const std::vector<float> narrowed(values.begin(), values.end());
+    return Tensor::of<float>(script.input, narrowed);
   }
 
   Tensor filled(const char* label, const Tensor& values) {
@@ -125,19 +124,10 @@ class Performance {
     return filled;
   }
 
-  Tensor copy(const Tensor& source) {
-    if (!source.defined()) return {};
-    const Tensor target = device_.empty(Device::compute, source.dtype(), source.shape(), MemoryClass::other, "snapshot");
-    device_.submit(Device::compute, {.kind = WorkKind::snapshot,
-                                     .label = "snapshot",
-                                     .reads = {source},
-                                     .writes = {target},
-                                     .run = [=](const Kernels& kernels, NativeStream stream) { kernels.copy(stream, target, source); }});
-    return target;
-  }
+  Tensor copy(const Tensor& source) { return snapshot(device_, Device::compute, source); }
 
   void capture() {
-    Snapshot snapshot;
+    Snapshot taken;
     Tensor loss;
     check(trainer_->loss(loss), "loss");
     if (loss.numel() != 1) {
@@ -145,35 +135,38 @@ class Performance {
           loss.defined() ? fmt::format("{} {}", to_string(loss.dtype()), shardproof::to_string(loss.shape())) : "an undefined tensor";
       refuse("loss", found + " instead of one element");
     }
-    snapshot.loss = copy(loss);
+    taken.loss = copy(loss);
     std::vector<ParameterView> views;
     check(trainer_->parameters(views), "parameters");
     for (const ParameterView& view : views) {
-      if (!view.shard.defined()) refuse("parameters", fmt::format("\"{}\" has no shard", view.name));
-      snapshot.parameters.push_back(
-          {view.name, view.shape, view.dim, view.start, copy(view.shard), copy(view.second), copy(view.gradient)});
+      require_values(view);
+      taken.parameters.push_back({view.name, view.shape, view.dim, view.start, copy(view.shard), copy(view.second), copy(view.gradient)});
     }
-    snapshots_.push_back(std::move(snapshot));
+    snapshots_.push_back(std::move(taken));
+  }
+
+  void require_values(const ParameterView& view) const {
+    if (!view.shard.defined()) {
+      const bool may_be_meta = scenario_.plan.initialisation == Initialisation::meta;
+      refuse("parameters", fmt::format("\"{}\" has no shard{}", view.name, may_be_meta ? ": it is meta until materialize" : ""));
+    }
+    if (!pairs_.contains(view.name)) return;
+    if (!view.second.defined()) refuse("parameters", fmt::format("\"{}\" has no second tensor, though it is a pair", view.name));
+    if (view.second.shape() != view.shard.shape())
+      refuse("parameters", fmt::format("\"{}\" is a pair of {} and {} on this rank", view.name, shardproof::to_string(view.shard.shape()),
+                                       shardproof::to_string(view.second.shape())));
   }
 
   // The caller has synchronized the compute stream, on which they were taken.
-  std::vector<Iteration> bring_home() {
+  std::vector<Iteration> bring_home_captured() {
     std::vector<Iteration> iterations;
-    for (const Snapshot& snapshot : snapshots_) {
-      std::vector<Tensor> read{snapshot.loss};
-      for (const CapturedParameter& parameter : snapshot.parameters) {
-        read.push_back(parameter.shard);
-        if (parameter.gradient.defined()) read.push_back(parameter.gradient);
-      }
-      device_.host_access("snapshot", read, {});
-    }
     for (Snapshot& snapshot : std::exchange(snapshots_, {})) {
-      Iteration iteration{.loss = device_.to_host(snapshot.loss).to_doubles().at(0), .parameters = std::move(snapshot.parameters)};
-      for (CapturedParameter& parameter : iteration.parameters) {
-        parameter.shard = device_.to_host(parameter.shard);
-        if (parameter.gradient.defined()) parameter.gradient = device_.to_host(parameter.gradient);
+      std::vector<Tensor*> tensors{&snapshot.loss};
+      for (CapturedParameter& parameter : snapshot.parameters) {
+        for (Tensor* tensor : {&parameter.shard, &parameter.second, &parameter.gradient}) tensors.push_back(tensor);
       }
-      iterations.push_back(std::move(iteration));
+      bring_home(device_, tensors);
+      iterations.push_back({.loss = snapshot.loss.to_doubles().at(0), .parameters = std::move(snapshot.parameters)});
     }
     return iterations;
   }
@@ -192,10 +185,13 @@ class Performance {
   const Scenario& scenario_;
   Platform& platform_;
   Device& device_;
+  std::shared_ptr<Notebook> notebook_;  // engines may hold hooks and groups, and these hold it
   RememberingCommunicator communicator_;
+  Extensions extensions_;
   int rank_;
   int iteration_ = 0;
   Run::Notes notes_;
+  std::set<std::string> pairs_;  // parameters of two tensors
   std::vector<Snapshot> snapshots_;
   Batch batch_;
   std::map<std::string, int> occurrences_;  // of calls in this iteration

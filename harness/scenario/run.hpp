@@ -30,7 +30,7 @@ struct HookCall {
   enum class Hook : std::uint8_t { pre, post } hook = Hook::pre;
   std::string parameter;
   int iteration = 0;
-  std::string during;  ///< the script's call: `forward`, …
+  std::string during;  ///< the script's call: `forward`, …; `create` before all of them
   std::vector<Tensor> tensors;  ///< what a pre hook has contributed, what a post hook was given; in host memory
   std::uint64_t metadata = 0;   ///< number of the pre call on this rank whose metadata it is, from 1; 0: there was none
   std::uint32_t stream = 0;

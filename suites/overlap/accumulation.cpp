@@ -1,8 +1,8 @@
 // Are gradients of several micro-batches reduced once, and is what a plan keeps between them really kept?
 #include <utility>
 
-#include "suites/checks/soundness.hpp"
 #include "suites/checks/comparison.hpp"
+#include "suites/checks/soundness.hpp"
 #include "suites/overlap/scenarios.hpp"
 
 namespace shardproof::overlap {

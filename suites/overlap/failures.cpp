@@ -5,8 +5,8 @@
 #include "harness/protocol/digest.hpp"
 #include "harness/scenario/player.hpp"
 #include "harness/trace/memory.hpp"
-#include "suites/checks/soundness.hpp"
 #include "suites/checks/comparison.hpp"
+#include "suites/checks/soundness.hpp"
 #include "suites/overlap/scenarios.hpp"
 
 namespace shardproof::overlap {

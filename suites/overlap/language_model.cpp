@@ -1,6 +1,6 @@
 // Embeddings with positions, layer norm, attention, a head that shares the embedding's weight, cross entropy.
-#include "suites/checks/soundness.hpp"
 #include "suites/checks/comparison.hpp"
+#include "suites/checks/soundness.hpp"
 #include "suites/overlap/scenarios.hpp"
 
 namespace shardproof::overlap {

@@ -1,8 +1,8 @@
 // A mesh of two dimensions: sharded within a group, replicated across groups.
 #include <algorithm>
 
-#include "suites/checks/soundness.hpp"
 #include "suites/checks/comparison.hpp"
+#include "suites/checks/soundness.hpp"
 #include "suites/overlap/scenarios.hpp"
 
 namespace shardproof::overlap {

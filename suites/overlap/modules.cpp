@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "harness/trace/memory.hpp"
-#include "suites/checks/soundness.hpp"
 #include "suites/checks/comparison.hpp"
+#include "suites/checks/soundness.hpp"
 #include "suites/overlap/scenarios.hpp"
 
 namespace shardproof::overlap {

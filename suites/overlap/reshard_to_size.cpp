@@ -2,8 +2,8 @@
 #include <vector>
 
 #include "harness/trace/memory.hpp"
-#include "suites/checks/soundness.hpp"
 #include "suites/checks/comparison.hpp"
+#include "suites/checks/soundness.hpp"
 #include "suites/overlap/scenarios.hpp"
 
 namespace shardproof::overlap {

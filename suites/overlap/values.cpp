@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "harness/scenario/player.hpp"
-#include "suites/checks/soundness.hpp"
 #include "suites/checks/comparison.hpp"
+#include "suites/checks/soundness.hpp"
 #include "suites/overlap/scenarios.hpp"
 
 namespace shardproof::overlap {

@@ -3,8 +3,10 @@
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -25,28 +27,52 @@ struct Words {
   std::vector<std::int64_t> loss{1};  ///< shape of the loss; see `has_loss`
   bool has_loss = true;
   bool has_shard = true;
+  std::optional<Shape> second;  ///< of its parameter, beside the shard
+  bool gathers = false;  ///< over the world and over a group split off, with each forward
+  std::vector<std::vector<double>>* inputs = nullptr;  ///< where it tells what it is given
 };
 
 /// Fills a loss and a shard on the compute stream, and something else on a stream of its own that nobody waits for.
 class Toy final : public Trainer {
  public:
-  Toy(Device& device, const Words& words) : device_(device), words_(words), aside_(device.create_stream(StreamRole::other, "aside")) {
+  Toy(const Seat& seat, const Words& words)
+      : device_(seat.device), words_(words), world_(seat.world), aside_(seat.device.create_stream(StreamRole::other, "aside")) {
     loss_ = filled(Device::compute, words.loss, "loss");
     shard_ = filled(Device::compute, {2}, "shard");
     unread_ = filled(aside_, {2}, "unread");
+    if (words.second) second_ = filled(Device::compute, *words.second, "second");
+    if (words.gathers) part_ = world_.split(0, -world_.rank(), "part");
   }
 
-  Reply perform(const Action&, const Batch&) override { return {}; }
+  Reply perform(const Action& action, const Batch& batch) override {
+    if (action.kind != ActionKind::forward) return {};
+    if (words_.inputs != nullptr) words_.inputs->push_back(device_.to_host(batch.input).to_doubles());
+    if (part_) {
+      gather(world_, Device::compute, shard_, "world");
+      gather(*part_, aside_, unread_, "part");
+    }
+    return {};
+  }
   Reply loss(Tensor& out) override {
     out = words_.has_loss ? loss_ : Tensor{};
     return {};
   }
   Reply parameters(std::vector<ParameterView>& out) override {
-    out = {{.name = "0.weight", .shape = {2}, .start = 0, .shard = words_.has_shard ? shard_ : Tensor{}, .gradient = {}}};
+    out = {{.name = "0.linear.weight",
+            .shape = {2},
+            .start = 0,
+            .shard = words_.has_shard ? shard_ : Tensor{},
+            .second = second_,
+            .gradient = {}}};
     return {};
   }
 
  private:
+  void gather(Communicator& group, Stream stream, const Tensor& in, const std::string& tag) {
+    const Tensor all = device_.empty(stream, DType::f32, {group.size() * in.numel()}, MemoryClass::other, tag);
+    group.run(stream, {.kind = CollectiveKind::all_gather, .in = in, .out = all, .tag = tag});
+  }
+
   Tensor filled(Stream stream, const Shape& shape, const std::string& label) {
     const Tensor made = device_.empty(stream, DType::f32, shape, MemoryClass::other, label);
     device_.submit(stream, {.kind = WorkKind::fill, .label = label, .writes = {made}, .run = [=](const Kernels& kernels, NativeStream on) {
@@ -57,8 +83,10 @@ class Toy final : public Trainer {
 
   Device& device_;
   Words words_;
+  Communicator& world_;
+  std::unique_ptr<Communicator> part_;
   Stream aside_;
-  Tensor loss_, shard_, unread_;
+  Tensor loss_, shard_, second_, unread_;
 };
 
 class ToySubject final : public Subject {
@@ -68,7 +96,7 @@ class ToySubject final : public Subject {
   std::string_view version() const override { return "1"; }
   std::set<Feature> capabilities() const override { return {}; }
   Reply create(const Model&, const Plan&, const Seat& seat, std::unique_ptr<Trainer>& out) override {
-    out = std::make_unique<Toy>(seat.device, words_);
+    out = std::make_unique<Toy>(seat, words_);
     return {};
   }
 
@@ -117,5 +145,75 @@ TEST_CASE("a subject whose answers hold no loss or no shard is told which call, 
   CHECK_THROWS_MATCHES(play_alone(scenario, {.loss = {2}}), SubjectError,
                        message("loss failed in iteration 0 on rank 0: f32 [2] instead of one element"));
   CHECK_THROWS_MATCHES(play_alone(scenario, {.has_shard = false}), SubjectError,
-                       message("parameters failed in iteration 0 on rank 0: \"0.weight\" has no shard"));
+                       message("parameters failed in iteration 0 on rank 0: \"0.linear.weight\" has no shard"));
+}
+
+TEST_CASE("a parameter whose shard is undefined is said to be meta where it can be") {
+  Scenario scenario = sleeping_stack(1).train(1, {});
+  scenario.plan.initialisation = Initialisation::meta;
+  CHECK_THROWS_MATCHES(
+      play_alone(scenario, {.has_shard = false}), SubjectError,
+      Catch::Matchers::Message("subject: parameters failed in iteration 0 on rank 0: \"0.linear.weight\" has no shard: it is "
+                               "meta until materialize"));
+}
+
+TEST_CASE("of a pair the second tensor is captured beside the first") {
+  Scenario scenario = sleeping_stack(1).train(1, {});
+  CHECK_FALSE(play_alone(scenario).iterations().at(0).parameters.at(0).second.defined());
+  scenario.model.root.children[0].children[0].tensor = TensorKind::two_tensor;
+  const Run run = play_alone(scenario, {.second = Shape{2}});
+  CHECK(run.iterations().at(0).parameters.at(0).second == Tensor::of<float>({2}, std::vector<float>{3, 3}));
+
+  const std::string text = "subject: parameters failed in iteration 0 on rank 0: \"0.linear.weight\" ";
+  CHECK_THROWS_MATCHES(play_alone(scenario), SubjectError, Catch::Matchers::Message(text + "has no second tensor, though it is a pair"));
+  CHECK_THROWS_MATCHES(play_alone(scenario, {.second = Shape{3}}), SubjectError,
+                       Catch::Matchers::Message(text + "is a pair of [2] and [3] on this rank"));
+}
+
+TEST_CASE("inputs that are given stand in for those of the formula, over and over") {
+  Scenario scenario = sleeping_stack(1);
+  scenario.script.input = {1, 4};
+  scenario.script.segments.front().iterations = 3;
+  scenario.script.given = {{{1, 2, 3, 4}, {-1, -1, -1, -1}}, {{0.5, 0, 0, 256}}};
+  std::vector<std::vector<double>> inputs;
+  play_alone(scenario, {.inputs = &inputs});
+  CHECK(inputs == std::vector<std::vector<double>>{{1, 2, 3, 4}, {0.5, 0, 0, 256}, {1, 2, 3, 4}});
+}
+
+TEST_CASE("operands of collectives are kept where the script asks for it, of groups split off as well") {
+  Scenario scenario = sleeping_stack(1);
+  scenario.script.given = {{{0, 0, 0, 0, 0, 0, 0, 0}, {1, 1, 1, 1, 1, 1, 1, 1}}};
+  for (const bool keeps : {true, false}) {
+    scenario.script.keep_operands = keeps;
+    ControlPage control = ControlPage::anonymous(2);
+    const auto groups = make_thread_world({.control = &control, .epoch = [](int) { return 1U; }});
+    std::vector<std::vector<std::vector<double>>> inputs(2);
+    std::vector<std::optional<Run>> runs(2);
+    const auto play_rank = [&](std::size_t rank) {
+      ToySubject subject({.gathers = true, .inputs = &inputs[rank]});
+      runs[rank] = testing::play_simulated(scenario, subject, *groups[rank], static_cast<int>(rank));
+    };
+    {
+      const std::jthread other(play_rank, 1);
+      play_rank(0);
+    }
+    CHECK(inputs[1] == std::vector(1, scenario.script.given[0][1]));
+    for (const std::optional<Run>& run : runs) {
+      REQUIRE(run);
+      REQUIRE(run->operands().size() == (keeps ? 2 : 0));
+      CHECK(run->races().empty());
+      CHECK(run->left_alive() == 0);
+      if (!keeps) continue;
+      CHECK(run->operands()[0].tag == "world");
+      CHECK(run->operands()[0].group == std::vector<int>{0, 1});
+      CHECK(run->operands()[1].tag == "part");
+      CHECK(run->operands()[1].group == std::vector<int>{1, 0});
+      for (const Operand& operand : run->operands()) {
+        CHECK(operand.kind == CollectiveKind::all_gather);
+        CHECK(operand.iteration == 0);
+        CHECK(operand.during == "forward");
+        CHECK(operand.in == Tensor::of<float>({2}, std::vector<float>{3, 3}));
+      }
+    }
+  }
 }

@@ -1,0 +1,71 @@
+#include "harness/scenario/notebook.hpp"
+
+#include <utility>
+
+namespace shardproof::scenario {
+
+Tensor snapshot(Device& device, Stream stream, const Tensor& source) {
+  if (!source.defined()) return {};
+  const Tensor target = device.empty(stream, source.dtype(), source.shape(), MemoryClass::other, "snapshot");
+  device.submit(stream, {.kind = WorkKind::snapshot,
+                         .label = "snapshot",
+                         .reads = {source},
+                         .writes = {target},
+                         .run = [=](const Kernels& kernels, NativeStream on) { kernels.copy(on, target, source); }});
+  return target;
+}
+
+void bring_home(Device& device, const std::vector<Tensor*>& snapshots) {
+  std::vector<Tensor> read;
+  for (const Tensor* snapshot : snapshots) {
+    if (snapshot->defined()) read.push_back(*snapshot);
+  }
+  device.host_access("snapshot", read, {});
+  for (Tensor* snapshot : snapshots) {
+    if (snapshot->defined()) *snapshot = device.to_host(*snapshot);
+  }
+}
+
+void Notebook::turn_to(int iteration, std::string call) {
+  iteration_ = iteration;
+  call_ = std::move(call);
+}
+
+HookCall& Notebook::note(HookCall call) {
+  call.iteration = iteration_;
+  call.during = call_;
+  return hook_calls_.emplace_back(std::move(call));
+}
+
+void Notebook::note_operand(Stream stream, const Collective& collective, std::span<const int> group) {
+  if (!is_open() || !keeps_operands_) return;
+  operands_.push_back({.kind = collective.kind,
+                       .op = collective.op,
+                       .tag = collective.tag,
+                       .group = {group.begin(), group.end()},
+                       .iteration = iteration_,
+                       .during = call_,
+                       .in = snapshot(*device_, stream, collective.in)});
+}
+
+void Notebook::hand_over(Run::Notes& notes) {
+  std::vector<Tensor*> snapshots;
+  for (HookCall& call : hook_calls_) {
+    for (Tensor& tensor : call.tensors) snapshots.push_back(&tensor);
+  }
+  for (Operand& operand : operands_) snapshots.push_back(&operand.in);
+  if (!snapshots.empty()) {
+    bring_home(*device_, snapshots);
+    device_->synchronize();
+  }
+  notes.hook_calls = std::exchange(hook_calls_, {});
+  notes.operands = std::exchange(operands_, {});
+}
+
+void Notebook::close() {
+  hook_calls_.clear();
+  operands_.clear();
+  device_ = nullptr;
+}
+
+}  // namespace shardproof::scenario

@@ -1,0 +1,49 @@
+// What a player notes while an engine runs: the calls of hooks and the operands of collectives, each with copies of its tensors. Copies are
+// made on the stream on which the work on those tensors is issued, and read by the host when everything has ended.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "harness/device/device.hpp"
+#include "harness/scenario/run.hpp"
+
+namespace shardproof::scenario {
+
+/// A copy on the device, made on this stream; undefined of what is undefined.
+Tensor snapshot(Device& device, Stream stream, const Tensor& source);
+
+/// Replaces these by copies in host memory, undefined ones left out. The caller has synchronized with the streams that they were made on.
+void bring_home(Device& device, const std::vector<Tensor*>& snapshots);
+
+/// What an engine was given by the player may hold it longer than the play goes on: a notebook that is closed notes nothing and has no device.
+class Notebook {
+ public:
+  /// Operands are noted where the script asks for it.
+  Notebook(Device& device, const Script& script) : device_(&device), keeps_operands_(script.keep_operands) {}
+
+  /// What is noted from here on belongs to this call of the script; before the first one, to `create`.
+  void turn_to(int iteration, std::string call);
+
+  bool is_open() const { return device_ != nullptr; }
+  Device& device() const { return *device_; }  ///< of an open one
+
+  /// Sets iteration and call. The result is valid until the next call is noted.
+  HookCall& note(HookCall call);
+  void note_operand(Stream stream, const Collective& collective, std::span<const int> group);
+
+  /// Everything noted, with its tensors in host memory: nothing may be under way on the device, and what is freed here is when it returns.
+  void hand_over(Run::Notes& notes);
+  void close();
+
+ private:
+  Device* device_;
+  bool keeps_operands_;
+  int iteration_ = 0;
+  std::string call_ = "create";
+  std::vector<HookCall> hook_calls_;
+  std::vector<Operand> operands_;
+};
+
+}  // namespace shardproof::scenario

@@ -1,0 +1,33 @@
+#include "harness/scenario/remembering_communicator.hpp"
+
+#include <utility>
+
+namespace shardproof::scenario {
+
+RememberingCommunicator::RememberingCommunicator(Communicator& inner, std::shared_ptr<Notebook> notebook)
+    : inner_(std::shared_ptr<void>(), &inner), notebook_(std::move(notebook)), thrown_(std::make_shared<std::exception_ptr>()) {}
+
+RememberingCommunicator::RememberingCommunicator(std::shared_ptr<Communicator> inner, const RememberingCommunicator& whole)
+    : inner_(std::move(inner)), notebook_(whole.notebook_), thrown_(whole.thrown_) {}
+
+template <class Call> void RememberingCommunicator::remembering(Call&& call) {
+  try {
+    call();
+  } catch (...) {
+    if (!*thrown_) *thrown_ = std::current_exception();
+    throw;
+  }
+}
+
+void RememberingCommunicator::run(Stream stream, const Collective& collective) {
+  notebook_->note_operand(stream, collective, members());
+  remembering([&] { inner_->run(stream, collective); });
+}
+
+std::unique_ptr<Communicator> RememberingCommunicator::split(int color, int key, std::string_view name) {
+  std::shared_ptr<Communicator> part;
+  remembering([&] { part = inner_->split(color, key, name); });
+  return part ? std::unique_ptr<Communicator>(new RememberingCommunicator(std::move(part), *this)) : nullptr;
+}
+
+}  // namespace shardproof::scenario
