@@ -148,10 +148,11 @@ void add_plan(CLI::App& command, PlanOptions& plan, Texts& texts) {
   add_device(command, plan, texts);
   command
       .add_option("--fabric", texts.fabric,
-                  "What moves bytes between ranks: shm, thread for ranks that are threads of one process, or nccl with --device cuda")
-      ->option_text("NAME=shm, or nccl");
+                  "What moves bytes between ranks: shm, thread for ranks that are threads of one process, or nccl with --device cuda "
+                  "(default: thread for cases that ask for it, shm or nccl for all others)")
+      ->option_text("NAME");
   command
-      .add_option("--scheduler", texts.scheduler, "With --fabric thread: seeded, one rank at a time in an order that --seed draws, or free")
+      .add_option("--scheduler", texts.scheduler, "Of ranks that are threads: seeded, one at a time in an order that --seed draws, or free")
       ->option_text("NAME=seeded");
   command
       .add_option("--timeout", texts.timeout,
@@ -361,6 +362,7 @@ std::string convert_world(const Texts& texts, PlanOptions& plan) {
   if (texts.gpus) plan.gpus = gpu_choice(*texts.gpus);
   plan.times = texts.times.value_or(event_times);
   plan.fabric = texts.fabric.value_or(plan.device == cuda_device ? nccl_fabric : shm_fabric);
+  plan.processes_only = texts.fabric == shm_fabric;
   if (plan.device == cuda_device) return {};
   const std::string given = !plan.backend.empty() ? fmt::format("--backend {}", plan.backend.string())
                             : texts.gpus          ? fmt::format("--gpus {}", *texts.gpus)
@@ -380,7 +382,8 @@ std::string convert_plan(const CLI::App& command, const Texts& texts, PlanOption
   const std::string misplaced = convert_world(texts, plan);
   if (!misplaced.empty() || !texts.scheduler) return misplaced;
   plan.scheduler = scheduler(*texts.scheduler);
-  if (plan.fabric == thread_fabric) return {};
+  const bool may_have_threads = plan.fabric == thread_fabric || (!texts.fabric && plan.device == sim_device);
+  if (may_have_threads) return {};
   return fmt::format("--scheduler {}: ranks are scheduled with --fabric {} only", *texts.scheduler, thread_fabric);
 }
 

@@ -111,6 +111,7 @@ std::string cases_text(const std::vector<CaseInfo>& cases, bool json) {
   for (const CaseInfo& info : cases) {
     std::string line = fmt::format("{:<{}}  {}", info.id, width, fmt::join(info.clauses, ","));
     for (const std::string& tag : info.tags) line += fmt::format(" [{}]", tag);
+    if (info.on_threads) line += " on threads";
     text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
   }
   return text + fmt::format("{} case{}\n", cases.size(), cases.size() == 1 ? "" : "s");

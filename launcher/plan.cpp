@@ -7,6 +7,7 @@
 #include <charconv>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "harness/protocol/case_filter.hpp"
 #include "harness/protocol/control_page.hpp"
@@ -78,10 +79,13 @@ void require_room(const std::vector<CaseInfo>& cases, const std::string& fabric)
                                         largest->id, largest->world_size, max_threads));
 }
 
-/// Sizes that somebody asked for are not left out silently; and nothing is no run.
-void require_gpus(const std::vector<CaseInfo>& cases, const PlanOptions& options) {
-  if (!options.supply || cases.empty()) return;
+/// Sizes that somebody asked for are not left out silently; and nothing is no run. Cases for threads are skipped there, whatever their size.
+void require_gpus(std::vector<CaseInfo> cases, const PlanOptions& options) {
+  if (!options.supply) return;
+  std::erase_if(cases, &CaseInfo::on_threads);
+  if (cases.empty()) return;
   for (const int size : options.ranks) {
+    if (std::ranges::find(cases, size, &CaseInfo::world_size) == cases.end()) continue;
     if (const std::string why = why_too_large(*options.supply, size); !why.empty())
       throw CommandError(usage, fmt::format("--ranks {}: {}", size, why));
   }
@@ -133,10 +137,28 @@ std::vector<CaseInfo> select_cases(const Listing& listing, std::span<const std::
 namespace {
 
 int ranks_per_core(int ranks, const PlanOptions& options) {
-  const bool take_turns = options.fabric == thread_fabric && options.scheduler == Scheduler::seeded;
+  const bool take_turns = options.fabric == thread_fabric && options.scheduler != Scheduler::free;
   const int busy = options.jobs * (take_turns ? 1 : ranks);  // as if the worlds beside it were as large
   const int per_core = options.cores < 1 ? 1 : (busy + options.cores - 1) / options.cores;
   return take_turns ? ranks * per_core : per_core;
+}
+
+/// There, or where a case asks for them.
+void require_threads(const Listing& listing, const PlanOptions& options) {
+  if (options.fabric == thread_fabric) {
+    if (!listing.why_no_threads.empty()) throw CommandError(usage, fmt::format("--fabric {}: {}", thread_fabric, listing.why_no_threads));
+  } else if (options.scheduler && std::ranges::none_of(listing.cases, &CaseInfo::on_threads)) {
+    throw CommandError(usage, fmt::format("--scheduler {}: ranks are scheduled with --fabric {} only, as no case asks for threads itself",
+                                          to_string(*options.scheduler), thread_fabric));
+  }
+}
+
+/// Why cases whose ranks are to be threads are skipped in this run; empty: they are not.
+std::string why_no_threads(const Listing& listing, const PlanOptions& options) {
+  const std::string why = options.device == cuda_device ? "ranks on GPUs are processes"
+                          : options.processes_only      ? fmt::format("--fabric {} makes them processes", options.fabric)
+                                                        : listing.why_no_threads;
+  return why.empty() ? std::string() : fmt::format("its ranks are to be threads of one process: {}", why);
 }
 
 }  // namespace
@@ -150,12 +172,13 @@ WorldPlan world_of(const Listing& listing, const PlanOptions& options, int size)
     throw CommandError(usage, fmt::format("--device {} --fabric {}: --fabric {} goes with --device {}, and with nothing else",
                                           options.device, options.fabric, nccl_fabric, cuda_device));
   }
+  require_threads(listing, options);
   if (!options.subject.empty()) require_known("subject", options.subject, names(listing.subjects));
   if (!options.fault.empty()) require_known("fault", options.fault, names(listing.faults));
   WorldPlan world;
   world.size = size;
   world.fabric = options.fabric;
-  world.scheduler = options.scheduler;
+  world.scheduler = options.scheduler.value_or(Scheduler::seeded);
   world.device = options.device;
   if (options.device == cuda_device) world.backend = options.backend;
   world.times = options.times;
@@ -188,24 +211,34 @@ Plan plan(const Listing& listing, const PlanOptions& options) {
   result.tap = options.tap;
   result.jobs = options.jobs;
   result.partial = cases.size() < listing.cases.size();
-  std::map<int, std::vector<std::string>> by_size;
+  // Cases that ask for threads have worlds of their own, unless all are threads anyway.
+  const bool makes_threads = options.fabric == thread_fabric;
+  const std::string skipped = makes_threads ? std::string() : why_no_threads(listing, options);
+  PlanOptions with_threads = options;
+  if (skipped.empty()) with_threads.fabric = thread_fabric;
+  std::map<std::pair<int, bool>, std::vector<std::string>> by_world;
   std::map<std::string, std::chrono::milliseconds> timeouts;
   for (CaseInfo& info : cases) {
-    if (info.timeout_ms > 0 && !options.timeout)
-      timeouts[info.id] = std::chrono::milliseconds(info.timeout_ms) * ranks_per_core(info.world_size, options);
-    by_size[info.world_size].push_back(std::move(info.id));
+    const bool apart = info.on_threads && !makes_threads;
+    if (info.timeout_ms > 0 && !options.timeout) {
+      const int ranks = ranks_per_core(info.world_size, apart ? with_threads : options);
+      timeouts[info.id] = std::chrono::milliseconds(info.timeout_ms) * ranks;
+    }
+    by_world[{info.world_size, apart}].push_back(std::move(info.id));
   }
 
   std::uint64_t random = options.seed;
-  const auto add_world = [&](int size, std::vector<std::string> ids) {
-    WorldPlan& world = result.worlds.emplace_back(world_of(listing, options, size));
+  const auto add_world = [&](int size, bool apart, std::vector<std::string> ids) {
+    WorldPlan& world = result.worlds.emplace_back(world_of(listing, apart ? with_threads : options, size));
+    if (apart && !skipped.empty()) world.skipped = skipped;
     for (const std::string& id : ids) {
       if (const auto own = timeouts.find(id); own != timeouts.end()) world.timeouts.insert(*own);
     }
     world.planned = static_cast<int>(result.worlds.size()) - 1;
     world.cases = std::move(ids);
   };
-  for (auto& [size, ids] : by_size) {
+  for (auto& [kind, ids] : by_world) {
+    const auto [size, apart] = kind;
     std::vector<std::string> all;
     all.reserve(ids.size() * static_cast<std::size_t>(options.repeat));
     for (int round = 0; round < options.repeat; ++round) {
@@ -213,9 +246,9 @@ Plan plan(const Listing& listing, const PlanOptions& options) {
       all.insert(all.end(), ids.begin(), ids.end());
     }
     if (options.isolate) {
-      for (std::string& id : all) add_world(size, {std::move(id)});
+      for (std::string& id : all) add_world(size, apart, {std::move(id)});
     } else {
-      add_world(size, std::move(all));
+      add_world(size, apart, std::move(all));
     }
   }
   return result;

@@ -40,7 +40,8 @@ struct PlanOptions {
   GpuChoice gpus;
   bool share_gpus = false;            ///< several ranks on one
   std::optional<GpuSupply> supply;    ///< what `gpus` turned out to mean; none: ranks run on no GPU
-  Scheduler scheduler = Scheduler::seeded;  ///< of ranks that are threads
+  bool processes_only = false;        ///< the fabric was asked for: cases whose ranks are to be threads are skipped
+  std::optional<Scheduler> scheduler;  ///< of ranks that are threads; none: by turns
   std::string fault;
   std::uint64_t seed = 0;
   Order order = Order::listed;
@@ -55,12 +56,13 @@ struct PlanOptions {
 };
 
 struct Plan {
-  std::vector<WorldPlan> worlds;  ///< by size, ascending; numbered as planned; their nonce and directories are still empty
-  std::size_t selected = 0;       ///< cases, each counted once
+  std::vector<WorldPlan>
+      worlds;  ///< by size, ascending, those of processes before those of threads; numbered as planned; their nonce and directories are still empty
+  std::size_t selected = 0;  ///< cases, each counted once
   std::optional<GpuSupply> supply;  ///< as in the options
-  std::optional<NcclTap> tap;       ///< as in the options
-  int jobs = 1;                     ///< as in the options
-  bool partial = false;           ///< the worker has cases that are not selected
+  std::optional<NcclTap> tap;  ///< as in the options
+  int jobs = 1;  ///< as in the options
+  bool partial = false;  ///< the worker has cases that are not selected
 };
 
 /// Of a case that says nothing of its own, where every rank has a core.
@@ -71,7 +73,7 @@ inline constexpr std::chrono::milliseconds usual_timeout{60'000};
 WorldPlan world_of(const Listing& listing, const PlanOptions& options, int size);
 
 /// Throws as `world_of`, for filters that select nothing, and for worlds that there are not enough GPUs for, where those were asked for or are
-/// all that is selected; else such a world says why it is skipped.
+/// all that is selected; else such a world says why it is skipped. So does one of cases whose ranks are to be threads, where they cannot.
 Plan plan(const Listing& listing, const PlanOptions& options);
 
 /// The world for what `lost`, which has this number in its run, did not come to: its cases from `from` on.

@@ -313,8 +313,8 @@ class Run {
   }
 
   static std::string world_line(const WorldPlan& plan, int number, std::size_t cases, const WorldOutcome& outcome, std::size_t failed) {
-    std::string line =
-        fmt::format("world {}: {} rank{}, {} case{}", number, plan.size, plan.size == 1 ? "" : "s", cases, cases == 1 ? "" : "s");
+    std::string line = fmt::format("world {}: {} rank{}{}, {} case{}", number, plan.size, plan.size == 1 ? "" : "s",
+                                   plan.fabric == thread_fabric ? " on threads" : "", cases, cases == 1 ? "" : "s");
     if (plan.attempt > 0) line += fmt::format(", attempt {}", plan.attempt + 1);
     if (failed > 0) line += fmt::format(", {} failed", failed);
     if (!outcome.complete) line += ", ended early: " + outcome.cut_short;

@@ -66,11 +66,13 @@ Words told(const reports::Report& report, const Words& argv, bool is_placed) {
   take("--nccl-faults");
   take_flag("--nccl-tap");
   if (is_placed || report.worlds.empty()) return words;
+  take("--scheduler");
   const reports::WorldResult& world = report.worlds.front();
-  if (world.device == sim_device && world.fabric == shm_fabric) return words;
+  // Threads that its case asked for itself, it asks for again.
+  const bool is_fabric_of_run = world.fabric != thread_fabric || !given(report.head.argv, "--fabric").empty();
+  if (world.device == sim_device && (world.fabric == shm_fabric || !is_fabric_of_run)) return words;
   words.insert(words.end(), {"--device", world.device, "--fabric", world.fabric});
   for (const std::string_view option : reports::gpu_options) take(option);
-  take("--scheduler");
   take_flag(reports::share_gpus_flag);
   return words;
 }
@@ -110,7 +112,9 @@ void select_failed(RunOptions& options, const Listing& listing, const reports::R
 }
 
 void require_rank(const Plan& plan, int debugged) {
-  const bool is_there = std::ranges::any_of(plan.worlds, [debugged](const WorldPlan& world) { return debugged < world.size; });
+  if (debugged < 0) return;
+  const bool is_there =
+      std::ranges::any_of(plan.worlds, [debugged](const WorldPlan& world) { return world.skipped.empty() && debugged < world.size; });
   if (!is_there) throw CommandError(usage, fmt::format("--debug {}: no selected case has that rank", debugged));
 }
 
@@ -122,7 +126,8 @@ std::string heading(const Plan& plan, const PlanOptions& options, const std::str
     if (world.size != last) sizes += fmt::format("{}{}", sizes.empty() ? "" : ", ", world.size);
     last = world.size;
   }
-  std::string text = fmt::format("{} case{}, ranks {}, seed {}", plan.selected, plan.selected == 1 ? "" : "s", sizes, options.seed);
+  std::string text = fmt::format("{} case{}{}{}, seed {}", plan.selected, plan.selected == 1 ? "" : "s", sizes.empty() ? "" : ", ranks ",
+                                 sizes, options.seed);
   if (options.repeat > 1) text += fmt::format(", {} times", options.repeat);
   if (options.order == Order::random) text += ", random order";
   if (options.shard.count > 1) text += fmt::format(", part {} of {}", options.shard.index, options.shard.count);

@@ -158,8 +158,11 @@ std::string program(const std::vector<std::string>& argv) { return argv.empty() 
 std::string again(const CaseResult& result, const Report& report) {
   const auto& argv = report.head.argv;
   if (argv.size() > 1 && argv[1] == "play") return play_again(argv);
+  std::vector<std::string_view> options{"--worker", "--subject", "--fabric", "--fault", "--timeout", "--nccl-faults"};
+  // It may have been given for other cases of the run.
+  if (report.worlds.at(static_cast<std::size_t>(result.world)).fabric == thread_fabric) options.emplace_back("--scheduler");
   return with_options(fmt::format("{} run {} --seed {}", program(argv), shell_word(result.info.id), report.head.seed), argv,
-                      {"--worker", "--subject", "--fabric", "--scheduler", "--fault", "--timeout", "--nccl-faults"}, {"--nccl-tap"});
+                      std::move(options), {"--nccl-tap"});
 }
 
 /// How what the case played is played alone.

@@ -13,6 +13,7 @@
 
 #include "harness/cases/ranked_test_case.hpp"
 #include "harness/protocol/control_page.hpp"
+#include "harness/protocol/world_plan.hpp"
 
 namespace shardproof {
 
@@ -31,6 +32,8 @@ std::string problem_of(const CaseDeclaration& declaration) {
     if (size < 1 || size > ControlPage::max_world_size) {
       return fmt::format("case \"{}\" asks for {} ranks; a world has 1 to {}", declaration.name, size, ControlPage::max_world_size);
     }
+    if (declaration.on_threads && size > max_threads)
+      return fmt::format("case \"{}\" asks for {} ranks on_threads(); one process has {} at most", declaration.name, size, max_threads);
   }
   if (declaration.timeout.count() < 0) return fmt::format("case \"{}\" has a timeout() that is over before it begins", declaration.name);
   std::set<std::string> keys{"W"};
@@ -80,6 +83,7 @@ CaseInfo info_of(const CaseDeclaration& declaration, int size, std::map<std::str
   std::ranges::transform(declaration.needs, std::back_inserter(info.needs),
                          [](Feature feature) { return std::string(to_string(feature)); });
   info.timeout_ms = declaration.timeout.count();
+  info.on_threads = declaration.on_threads;
   info.file = declaration.file;
   info.line = declaration.line;
   return info;

@@ -11,6 +11,7 @@
 #include <iterator>
 #include <stdexcept>
 
+#include "harness/cases/thread_runs.hpp"
 #include "harness/protocol/digest.hpp"
 #include "harness/protocol/json_fields.hpp"
 #include "harness/protocol/json_parse.hpp"
@@ -150,6 +151,7 @@ Listing make_listing(const Program& program, std::span<const BoundCase> cases) {
   }
   listing.seeds = seeds_of(cases);
   listing.profiles = parse_profiles(program.profiles);
+  listing.why_no_threads = ThreadRuns::why_none();
   return listing;
 }
 

@@ -30,6 +30,7 @@ struct CaseDeclaration {
   std::vector<Feature> needs;
   std::vector<std::string> seeds;
   std::chrono::milliseconds timeout{0};  ///< 0: whatever the run gives to every case
+  bool on_threads = false;
 };
 
 namespace options {
@@ -55,6 +56,7 @@ struct Seed {
 struct Timeout {
   std::chrono::milliseconds time;
 };
+struct OnThreads {};
 }  // namespace options
 
 template <class... Sizes> options::Ranks ranks(Sizes... sizes) { return {{static_cast<int>(sizes)...}}; }
@@ -67,6 +69,8 @@ template <class... Values> options::Each each(std::string key, Values... values)
 inline options::Seed seed(std::string test) { return {std::move(test)}; }
 /// How long the case may take where every rank has a core of its own; on fewer cores it has as many times that as ranks share one.
 inline options::Timeout timeout(std::chrono::milliseconds time) { return {time}; }
+/// Its ranks, 128 at most, are threads of one process in every run (docs/thread-worlds.md); where they cannot be, the case is skipped.
+inline options::OnThreads on_threads() { return {}; }
 
 namespace detail {
 void apply(CaseDeclaration& declaration, options::Ranks option);
@@ -76,6 +80,7 @@ void apply(CaseDeclaration& declaration, options::Needs option);
 void apply(CaseDeclaration& declaration, options::Each option);
 void apply(CaseDeclaration& declaration, options::Seed option);
 void apply(CaseDeclaration& declaration, options::Timeout option);
+void apply(CaseDeclaration& declaration, options::OnThreads option);
 
 std::string spell(bool value);
 std::string spell(int value);

@@ -236,6 +236,8 @@ struct ThreadRuns::State {
   CaptureByThread capture;
 };
 
+std::string ThreadRuns::why_none() { return {}; }
+
 ThreadRuns::ThreadRuns(std::uint32_t seed) : state_(std::make_unique<State>(seed)) {}
 ThreadRuns::~ThreadRuns() = default;
 
@@ -251,9 +253,11 @@ namespace shardproof {
 
 struct ThreadRuns::State {};
 
-ThreadRuns::ThreadRuns(std::uint32_t) {
-  throw std::runtime_error("this program is built with a Catch2 in which ranks cannot be threads yet: build it with 3.4 to 3.7");
+std::string ThreadRuns::why_none() {
+  return "this program is built with a Catch2 in which ranks cannot be threads yet: build it with 3.4 to 3.7";
 }
+
+ThreadRuns::ThreadRuns(std::uint32_t) { throw std::runtime_error(why_none()); }
 ThreadRuns::~ThreadRuns() = default;
 
 std::unique_ptr<BodyRunner> ThreadRuns::for_rank() { return nullptr; }

@@ -58,6 +58,7 @@ void to_json(ordered_json& json, const CaseInfo& info) {
                       {"clauses", info.clauses}, {"tags", info.tags},   {"needs", info.needs},   {"file", info.file},
                       {"line", info.line}};
   if (info.timeout_ms > 0) json["timeout_ms"] = info.timeout_ms;
+  if (info.on_threads) json["on_threads"] = true;
 }
 
 void from_json(const ordered_json& json, CaseInfo& info) {
@@ -76,6 +77,7 @@ void from_json(const ordered_json& json, CaseInfo& info) {
     info.timeout_ms = fields.integer<std::int64_t>("timeout_ms");
     if (info.timeout_ms < 0) refuse(fields.where("timeout_ms"), "at least 0", json["timeout_ms"]);
   }
+  info.on_threads = fields.has("on_threads") && fields.boolean("on_threads");
 }
 
 void to_json(ordered_json& json, const SubjectInfo& info) { json = ordered_json{{"name", info.name}, {"version", info.version}}; }
@@ -144,6 +146,7 @@ void to_json(ordered_json& json, const Listing& listing) {
                       {"cases", listing.cases},       {"faults", listing.faults},
                       {"clauses", listing.clauses},   {"seeds", listing.seeds},
                       {"profiles", listing.profiles}};
+  if (!listing.why_no_threads.empty()) json["why_no_threads"] = listing.why_no_threads;
 }
 
 void from_json(const ordered_json& json, Listing& listing) {
@@ -162,6 +165,7 @@ void from_json(const ordered_json& json, Listing& listing) {
   listing.clauses = fields.list<ClauseInfo>("clauses");
   listing.seeds = fields.list<SeedInfo>("seeds");
   listing.profiles = fields.list<ProfileInfo>("profiles");
+  if (fields.has("why_no_threads")) listing.why_no_threads = fields.text("why_no_threads");
 }
 
 bool is_in(const ProfileInfo& profile, const CaseInfo& info, const Listing& listing) {

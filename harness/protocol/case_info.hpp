@@ -21,6 +21,7 @@ struct CaseInfo {
   std::string file;  ///< relative to the source root where that is known
   int line = 0;
   std::int64_t timeout_ms = 0;       ///< for the case on a core per rank; 0: whatever the run gives to every case
+  bool on_threads = false;           ///< its ranks are to be threads of one process: in any other world it is skipped
   friend bool operator==(const CaseInfo&, const CaseInfo&) = default;
 };
 
@@ -98,6 +99,7 @@ struct Listing {
   std::vector<ClauseInfo> clauses;
   std::vector<SeedInfo> seeds;
   std::vector<ProfileInfo> profiles;  ///< the first is the default; a program of plain multi-rank tests has none
+  std::string why_no_threads;         ///< why ranks of this program cannot be threads; empty: they can
 };
 
 void to_json(nlohmann::ordered_json& json, const Listing& listing);

@@ -80,29 +80,35 @@ void CpuKernels::accumulate(NativeStream, const Tensor& out, const Tensor& in) c
 
 void CpuKernels::relu(NativeStream, const Tensor& out, const Tensor& in) const {
   operands::relu(out, in);
+  const Tensor source = widened(in), result = widened(out);
   visit_real(out.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     // NaN is not <= 0 and passes through, as in PyTorch.
-    std::ranges::transform(in.values<T>(), out.values<T>().begin(), [](T x) { return x <= T{0} ? T{0} : x; });
+    std::ranges::transform(source.values<T>(), result.values<T>().begin(), [](T x) { return x <= T{0} ? T{0} : x; });
   });
+  round_to(out, result);
 }
 
 void CpuKernels::relu_backward(NativeStream, const Tensor& grad_in, const Tensor& grad_out, const Tensor& out) const {
   operands::relu_backward(grad_in, grad_out, out);
+  const Tensor above = widened(grad_out), activation = widened(out), below = widened(grad_in);
   visit_real(grad_in.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    const auto target = grad_in.values<T>(), incoming = grad_out.values<T>(), result = out.values<T>();
+    const auto target = below.values<T>(), incoming = above.values<T>(), result = activation.values<T>();
     for (std::size_t i = 0; i < target.size(); ++i) target[i] = result[i] <= T{0} ? T{0} : incoming[i];
   });
+  round_to(grad_in, below);
 }
 
 void CpuKernels::scale_by(NativeStream, const Tensor& out, const Tensor& in, const Tensor& factor) const {
   operands::scale_by(out, in, factor);
+  const Tensor source = widened(in), scalar = widened(factor), result = widened(out);
   visit_real(out.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    const T by = factor.values<T>()[0];
-    std::ranges::transform(in.values<T>(), out.values<T>().begin(), [by](T x) { return x * by; });
+    const T by = scalar.values<T>()[0];
+    std::ranges::transform(source.values<T>(), result.values<T>().begin(), [by](T x) { return x * by; });
   });
+  round_to(out, result);
 }
 
 }  // namespace shardproof::cpu

@@ -9,11 +9,12 @@ namespace {
 
 template <class Term> void reduce(const char* kernel, const Tensor& out, const Tensor& in, Term term) {
   operands::reduce(kernel, out, in);
-  visit_real(out.dtype(), [&](auto type) {
+  const Tensor source = widened(in);
+  visit_real(in.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     T total{0};
-    for (const T value : in.values<T>()) total += term(value);
-    out.values<T>()[0] = total;
+    for (const T value : source.values<T>()) total += term(value);
+    deliver({out}, std::vector<T>{total});
   });
 }
 
@@ -37,20 +38,22 @@ void CpuKernels::sum_of_squares(NativeStream, const Tensor& out, const Tensor& i
 
 void CpuKernels::dot_rows(NativeStream, const Tensor& out, const Tensor& in, const Tensor& row) const {
   const Rows shape = operands::dot_rows(out, in, row);
-  visit_real(out.dtype(), [&](auto type) {
+  const Tensor matrix = widened(in), weights = widened(row);
+  visit_real(in.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    const auto source = in.values<T>(), weight = row.values<T>();
+    const auto source = matrix.values<T>(), weight = weights.values<T>();
     T total{0};
     for (std::size_t i = 0; i < source.size(); ++i) total += source[i] * weight[i % shape.length];
-    out.values<T>()[0] = total;
+    deliver({out}, std::vector<T>{total});
   });
 }
 
 void CpuKernels::dot(NativeStream, const Gradient& total, const Tensor& a, const Tensor& b) const {
   operands::dot(total, a, b);
+  const Tensor first = widened(a), second = widened(b);
   visit_real(total.out.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    const auto x = a.values<T>(), y = b.values<T>();
+    const auto x = first.values<T>(), y = second.values<T>();
     T sum{0};
     for (std::size_t i = 0; i < x.size(); ++i) sum += x[i] * y[i];
     deliver(total, std::vector<T>{sum});
@@ -60,27 +63,29 @@ void CpuKernels::dot(NativeStream, const Gradient& total, const Tensor& a, const
 void CpuKernels::cross_entropy(NativeStream, const Tensor& out, const Tensor& logits, const Tensor& targets) const {
   const auto [shape, classes] = operands::cross_entropy(out, logits, targets);
   const auto target = indices("cross_entropy", targets, classes, "target", "classes");
-  visit_real(out.dtype(), [&](auto type) {
+  const Tensor scores = widened(logits);
+  visit_real(logits.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     T total{0};
     for (std::size_t i = 0; i < shape.count; ++i) {
-      const std::span<const T> row = logits.values<T>().subspan(i * shape.length, shape.length);
+      const std::span<const T> row = scores.values<T>().subspan(i * shape.length, shape.length);
       const Exponentials<T> exponentials(row);
       total += std::log(exponentials.total) + exponentials.largest - row[static_cast<std::size_t>(target[i])];
     }
-    out.values<T>()[0] = total / static_cast<T>(shape.count);
+    deliver({out}, std::vector<T>{total / static_cast<T>(shape.count)});
   });
 }
 
 void CpuKernels::cross_entropy_backward(NativeStream, const Tensor& grad_logits, const Tensor& logits, const Tensor& targets) const {
   const auto [shape, classes] = operands::cross_entropy_backward(grad_logits, logits, targets);
   const auto target = indices("cross_entropy_backward", targets, classes, "target", "classes");
+  const Tensor scores = widened(logits), result = widened(grad_logits);
   visit_real(grad_logits.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     const T rows = static_cast<T>(shape.count);
     for (std::size_t i = 0; i < shape.count; ++i) {
-      const std::span<const T> row = logits.values<T>().subspan(i * shape.length, shape.length);
-      const std::span<T> slope = grad_logits.values<T>().subspan(i * shape.length, shape.length);
+      const std::span<const T> row = scores.values<T>().subspan(i * shape.length, shape.length);
+      const std::span<T> slope = result.values<T>().subspan(i * shape.length, shape.length);
       const Exponentials<T> exponentials(row);
       for (std::size_t j = 0; j < shape.length; ++j) {
         const T probability = std::exp(row[j] - exponentials.largest) / exponentials.total;
@@ -88,6 +93,7 @@ void CpuKernels::cross_entropy_backward(NativeStream, const Tensor& grad_logits,
       }
     }
   });
+  round_to(grad_logits, result);
 }
 
 }  // namespace shardproof::cpu

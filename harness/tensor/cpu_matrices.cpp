@@ -5,11 +5,12 @@ namespace shardproof::cpu {
 
 void CpuKernels::matmul(NativeStream, const Tensor& out, const Tensor& a, const Tensor& b, Matmul how) const {
   const auto [shape, left, right, inner] = operands::matmul(out, a, b, how);
+  const Tensor first = widened(a), second = widened(b), result = widened(out);
   visit_real(out.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    const T* const x = a.values<T>().data();
-    const T* const y = b.values<T>().data();
-    T* const z = out.values<T>().data();
+    const T* const x = first.values<T>().data();
+    const T* const y = second.values<T>().data();
+    T* const z = result.values<T>().data();
     const std::size_t x_row = how.transpose_a ? 1 : left.length, x_step = how.transpose_a ? left.length : 1;
     const std::size_t y_column = how.transpose_b ? right.length : 1, y_step = how.transpose_b ? 1 : right.length;
     for (std::size_t i = 0; i < shape.count; ++i) {
@@ -21,28 +22,33 @@ void CpuKernels::matmul(NativeStream, const Tensor& out, const Tensor& a, const 
       }
     }
   });
+  round_to(out, result);
 }
 
 void CpuKernels::add_row(NativeStream, const Tensor& out, const Tensor& row) const {
   const Rows shape = operands::add_row(out, row);
+  const Tensor added = widened(row), result = widened(out);
   visit_real(out.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    const auto target = out.values<T>(), addend = row.values<T>();
+    const auto target = result.values<T>(), addend = added.values<T>();
     for (std::size_t i = 0; i < target.size(); ++i) target[i] += addend[i % shape.length];
   });
+  round_to(out, result);
 }
 
 void CpuKernels::sum_rows(NativeStream, const Tensor& out, const Tensor& in, bool add) const {
   const Rows shape = operands::sum_rows(out, in);
+  const Tensor matrix = widened(in), result = widened(out);
   visit_real(out.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    const auto target = out.values<T>(), source = in.values<T>();
+    const auto target = result.values<T>(), source = matrix.values<T>();
     for (std::size_t j = 0; j < shape.length; ++j) {
       T total{0};
       for (std::size_t i = 0; i < shape.count; ++i) total += source[i * shape.length + j];
       target[j] = add ? target[j] + total : total;
     }
   });
+  round_to(out, result);
 }
 
 }  // namespace shardproof::cpu

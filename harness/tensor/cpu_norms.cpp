@@ -42,28 +42,31 @@ template <class T> T root_of(T sum, double power) {
 
 void CpuKernels::layer_norm(NativeStream, const Tensor& out, const Tensor& in, const Tensor& weight, const Tensor& bias) const {
   const Rows shape = operands::layer_norm(out, in, weight, bias);
+  const Tensor matrix = widened(in), factors = widened(weight), offsets = widened(bias), result = widened(out);
   visit_real(out.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    const auto target = out.values<T>(), factor = weight.values<T>(), offset = bias.values<T>();
+    const auto target = result.values<T>(), factor = factors.values<T>(), offset = offsets.values<T>();
     for (std::size_t i = 0; i < shape.count; ++i) {
-      const std::span<const T> row = in.values<T>().subspan(i * shape.length, shape.length);
+      const std::span<const T> row = matrix.values<T>().subspan(i * shape.length, shape.length);
       const Moments<T> moments(row);
       for (std::size_t j = 0; j < row.size(); ++j) target[i * row.size() + j] = moments.normalized(row[j]) * factor[j] + offset[j];
     }
   });
+  round_to(out, result);
 }
 
 void CpuKernels::layer_norm_backward(NativeStream, const LayerNormGradients& gradients, const Tensor& grad_out, const Tensor& in,
                                      const Tensor& weight) const {
   const Rows shape = operands::layer_norm_backward(gradients, grad_out, in, weight);
   const bool by_in = gradients.in.out.defined();
+  const Tensor above = widened(grad_out), matrix = widened(in), factors = widened(weight);
   visit_real(grad_out.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     const T features = static_cast<T>(shape.length);
     std::vector<T> below(by_in ? shape.count * shape.length : 0), weight_total(shape.length), bias_total(shape.length);
     for (std::size_t i = 0; i < shape.count; ++i) {
-      const std::span<const T> row = in.values<T>().subspan(i * shape.length, shape.length);
-      const std::span<const T> slope = grad_out.values<T>().subspan(i * shape.length, shape.length);
+      const std::span<const T> row = matrix.values<T>().subspan(i * shape.length, shape.length);
+      const std::span<const T> slope = above.values<T>().subspan(i * shape.length, shape.length);
       const Moments<T> moments(row);
       for (std::size_t j = 0; j < row.size(); ++j) {
         weight_total[j] += slope[j] * moments.normalized(row[j]);
@@ -71,7 +74,7 @@ void CpuKernels::layer_norm_backward(NativeStream, const LayerNormGradients& gra
       }
       if (!by_in) continue;
       // Moving one element moves the mean and the deviation of its whole row.
-      const auto factor = weight.values<T>();
+      const auto factor = factors.values<T>();
       T by_mean{0}, by_deviation{0};
       for (std::size_t j = 0; j < row.size(); ++j) {
         by_mean += slope[j] * factor[j];

@@ -1,5 +1,5 @@
-// What kernels on the host have in common beyond the rules for operands: indices are read and checked, gradients go where they are wanted. For
-// the files cpu_*.cpp.
+// What kernels on the host have in common beyond the rules for operands: indices are read and checked, low precision is widened, results
+// are rounded to it, gradients go where they are wanted. For the files cpu_*.cpp.
 #pragma once
 
 #include <cstddef>
@@ -28,11 +28,26 @@ inline std::span<const std::int64_t> indices(const char* kernel, const Tensor& f
   return values;
 }
 
+/// An operand as it is computed with: itself, or of one of low precision a copy in f32. Undefined, if that is what it is.
+inline Tensor widened(const Tensor& operand) {
+  if (!operand.defined() || (operand.dtype() != DType::bf16 && operand.dtype() != DType::f16)) return operand;
+  const Tensor wide = Tensor::host(DType::f32, operand.shape());
+  cpu_kernels().copy(nullptr, wide, operand);
+  return wide;
+}
+
+/// What was computed in `widened(out)` goes to `out`: the one rounding.
+inline void round_to(const Tensor& out, const Tensor& wide) {
+  if (out.dtype() != wide.dtype()) cpu_kernels().copy(nullptr, out, wide);
+}
+
 /// The finished gradient goes where it is wanted.
 template <class T> void deliver(const Kernels::Gradient& gradient, const std::vector<T>& finished) {
   if (!gradient.out.defined()) return;
-  const std::span<T> target = gradient.out.values<T>();
+  const Tensor result = widened(gradient.out);
+  const std::span<T> target = result.values<T>();
   for (std::size_t i = 0; i < target.size(); ++i) target[i] = gradient.add ? target[i] + finished[i] : finished[i];
+  round_to(gradient.out, result);
 }
 
 }  // namespace shardproof::cpu

@@ -32,21 +32,20 @@ template <class T> std::vector<T> attended(const T* query, const T* key, std::si
 void CpuKernels::embedding(NativeStream, const Tensor& out, const Tensor& weight, const Tensor& ids) const {
   const auto [shape, vocabulary] = operands::embedding(out, weight, ids);
   const auto id = indices("embedding", ids, vocabulary, "token", "vocabulary");
-  visit_real(out.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
-    for (std::size_t i = 0; i < shape.count; ++i) {
-      const auto row = weight.values<T>().subspan(static_cast<std::size_t>(id[i]) * shape.length, shape.length);
-      std::ranges::copy(row, out.values<T>().subspan(i * shape.length).begin());
-    }
-  });
+  const std::size_t length = shape.length * size_of(out.dtype());  // rows are copied as they are, whatever their dtype
+  for (std::size_t i = 0; i < shape.count; ++i) {
+    const auto row = weight.values<std::byte>().subspan(static_cast<std::size_t>(id[i]) * length, length);
+    std::ranges::copy(row, out.values<std::byte>().subspan(i * length).begin());
+  }
 }
 
 void CpuKernels::embedding_backward(NativeStream, const Gradient& weight, const Tensor& grad_out, const Tensor& ids) const {
   const auto [shape, vocabulary] = operands::embedding_backward(weight, grad_out, ids);
   const auto id = indices("embedding_backward", ids, vocabulary, "token", "vocabulary");
+  const Tensor above = widened(grad_out);
   visit_real(weight.out.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    const auto slope = grad_out.values<T>();
+    const auto slope = above.values<T>();
     std::vector<T> totals(vocabulary * shape.length);
     for (std::size_t i = 0; i < shape.count; ++i) {
       const std::size_t row = static_cast<std::size_t>(id[i]) * shape.length;
@@ -58,18 +57,21 @@ void CpuKernels::embedding_backward(NativeStream, const Gradient& weight, const 
 
 void CpuKernels::add_positions(NativeStream, const Tensor& out, const Tensor& positions) const {
   operands::add_positions(out, positions);
+  const Tensor added = widened(positions), result = widened(out);
   visit_real(out.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    const auto target = out.values<T>(), addend = positions.values<T>();
+    const auto target = result.values<T>(), addend = added.values<T>();
     for (std::size_t i = 0; i < target.size(); ++i) target[i] += addend[i % addend.size()];
   });
+  round_to(out, result);
 }
 
 void CpuKernels::add_positions_backward(NativeStream, const Gradient& positions, const Tensor& grad_out) const {
   operands::add_positions_backward(positions, grad_out);
+  const Tensor above = widened(grad_out);
   visit_real(positions.out.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    const auto slope = grad_out.values<T>();
+    const auto slope = above.values<T>();
     std::vector<T> totals(static_cast<std::size_t>(positions.out.numel()));
     for (std::size_t i = 0; i < slope.size(); ++i) totals[i % totals.size()] += slope[i];
     deliver(positions, totals);
@@ -78,15 +80,16 @@ void CpuKernels::add_positions_backward(NativeStream, const Gradient& positions,
 
 void CpuKernels::attention(NativeStream, const Tensor& out, const Attention& of) const {
   const operands::Sequences sequences = operands::attention(out, of);
+  const Tensor queries = widened(of.query), keys = widened(of.key), values = widened(of.value), result = widened(out);
   visit_real(out.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     const auto& [count, positions, features] = sequences;
     for (std::size_t sequence = 0; sequence < count; ++sequence) {
       const std::size_t begin = sequence * positions * features;
-      const T* const value = of.value.values<T>().data() + begin;
-      T* const target = out.values<T>().data() + begin;
+      const T* const value = values.values<T>().data() + begin;
+      T* const target = result.values<T>().data() + begin;
       for (std::size_t at = 0; at < positions; ++at) {
-        const std::vector<T> shares = attended<T>(of.query.values<T>().data() + begin, of.key.values<T>().data() + begin, at, features);
+        const std::vector<T> shares = attended<T>(queries.values<T>().data() + begin, keys.values<T>().data() + begin, at, features);
         for (std::size_t j = 0; j < features; ++j) {
           T total{0};
           for (std::size_t from = 0; from <= at; ++from) total += shares[from] * value[from * features + j];
@@ -95,10 +98,12 @@ void CpuKernels::attention(NativeStream, const Tensor& out, const Attention& of)
       }
     }
   });
+  round_to(out, result);
 }
 
 void CpuKernels::attention_backward(NativeStream, const AttentionGradients& gradients, const Tensor& grad_out, const Attention& of) const {
   const operands::Sequences sequences = operands::attention_backward(gradients, grad_out, of);
+  const Tensor queries = widened(of.query), keys = widened(of.key), values = widened(of.value), above = widened(grad_out);
   visit_real(grad_out.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     const auto& [count, positions, features] = sequences;
@@ -107,10 +112,10 @@ void CpuKernels::attention_backward(NativeStream, const AttentionGradients& grad
     std::vector<T> by_query(elements), by_key(elements), by_value(elements);
     for (std::size_t sequence = 0; sequence < count; ++sequence) {
       const std::size_t begin = sequence * positions * features;
-      const T* const query = of.query.values<T>().data() + begin;
-      const T* const key = of.key.values<T>().data() + begin;
-      const T* const value = of.value.values<T>().data() + begin;
-      const T* const slope = grad_out.values<T>().data() + begin;
+      const T* const query = queries.values<T>().data() + begin;
+      const T* const key = keys.values<T>().data() + begin;
+      const T* const value = values.values<T>().data() + begin;
+      const T* const slope = above.values<T>().data() + begin;
       for (std::size_t at = 0; at < positions; ++at) {
         const std::vector<T> shares = attended(query, key, at, features);
         std::vector<T> by_share;

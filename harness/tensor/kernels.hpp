@@ -1,5 +1,11 @@
 // The few computations that models, optimizers and collectives' packing need. A device brings an implementation; engines call them inside
 // Work on a stream and never touch elements themselves. All operands are contiguous; `out` may not overlap an input unless said.
+//
+// copy, fill, scale, divide and accumulate take every dtype, and pairs of them. All others take f32 and f64, their operands alike, and, but
+// for norms (power_sum, power_root, clip) and optimizers, bf16 and f16 too. Low precision is for storage: elements are widened to f32, all
+// that a kernel's comment says is computed in f32 and in that order, and the result is rounded to its dtype once, to nearest even. A sum
+// that is added to what is there is added in f32, before that one rounding. The one element that a loss gives (sum, sum_of_squares,
+// dot_rows, cross_entropy) may be f32 where its operands are of low precision: then it is not rounded.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +25,7 @@ class Kernels {
   virtual void fill(NativeStream, const Tensor& out, double value) const = 0;
   virtual void scale(NativeStream, const Tensor& out, const Tensor& in, double factor) const = 0;  ///< out = in * factor; may alias
   virtual void divide(NativeStream, const Tensor& out, const Tensor& in, double divisor) const = 0;  ///< one division each; may alias
-  virtual void accumulate(NativeStream, const Tensor& out, const Tensor& in) const = 0;             ///< out += in
+  virtual void accumulate(NativeStream, const Tensor& out, const Tensor& in) const = 0;  ///< out += in
 
   /// out [m, n] = op(a) op(b) (+ out when `add`), op transposes where asked. Sums run over the inner index in ascending order, unfused.
   struct Matmul {
@@ -28,7 +34,7 @@ class Kernels {
     bool add = false;
   };
   virtual void matmul(NativeStream, const Tensor& out, const Tensor& a, const Tensor& b, Matmul how) const = 0;
-  virtual void add_row(NativeStream, const Tensor& out, const Tensor& row) const = 0;           ///< out [m, n] += row [n]
+  virtual void add_row(NativeStream, const Tensor& out, const Tensor& row) const = 0;  ///< out [m, n] += row [n]
   /// out [n] (+)= sum over rows of in [m, n], ascending
   virtual void sum_rows(NativeStream, const Tensor& out, const Tensor& in, bool add) const = 0;
 

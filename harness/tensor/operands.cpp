@@ -19,11 +19,32 @@ template <class... Tensors> void require(bool holds, const char* kernel, const c
   throw std::invalid_argument(text);
 }
 
-/// All f32 or all f64.
-template <class... Tensors> void require_real(const char* kernel, const Tensor& first, const Tensors&... others) {
+bool is_real(DType dtype) { return dtype == DType::f32 || dtype == DType::f64; }
+bool is_low(DType dtype) { return dtype == DType::bf16 || dtype == DType::f16; }
+
+template <class... Tensors> void require_alike(const char* kernel, const Tensor& first, const Tensors&... others) {
   require(first.defined() && (others.defined() && ...), kernel, "operands must be defined", first, others...);
   require(((first.dtype() == others.dtype()) && ...), kernel, "operands must have one dtype", first, others...);
-  require(first.dtype() == DType::f32 || first.dtype() == DType::f64, kernel, "computes in f32 and f64 only", first, others...);
+}
+
+/// All f32 or all f64.
+template <class... Tensors> void require_real(const char* kernel, const Tensor& first, const Tensors&... others) {
+  require_alike(kernel, first, others...);
+  require(is_real(first.dtype()), kernel, "computes in f32 and f64 only", first, others...);
+}
+
+/// All of one floating dtype.
+template <class... Tensors> void require_floats(const char* kernel, const Tensor& first, const Tensors&... others) {
+  require_alike(kernel, first, others...);
+  require(is_real(first.dtype()) || is_low(first.dtype()), kernel, "takes f64, f32, bf16 and f16 only", first, others...);
+}
+
+/// The operands of a loss of one floating dtype, and its value of that dtype too, or in f32 where that is a low one.
+template <class... Tensors> void require_loss(const char* kernel, const Tensor& out, const Tensor& first, const Tensors&... others) {
+  require(out.defined(), kernel, "operands must be defined", out, first, others...);
+  require_floats(kernel, first, others...);
+  require(out.dtype() == first.dtype() || (out.dtype() == DType::f32 && is_low(first.dtype())), kernel,
+          "out must be of its operands' dtype, or f32 where that is bf16 or f16", out, first, others...);
 }
 
 Rows rows_of(const char* kernel, const Tensor& matrix) {
@@ -72,19 +93,19 @@ void fill(const Tensor& out) { require(out.defined(), "fill", "the operand must 
 
 void relu(const Tensor& out, const Tensor& in) {
   require(out.numel() == in.numel(), "relu", "operands must have as many elements", out, in);
-  require_real("relu", out, in);
+  require_floats("relu", out, in);
 }
 
 void relu_backward(const Tensor& grad_in, const Tensor& grad_out, const Tensor& out) {
   const bool fit = grad_in.numel() == out.numel() && grad_out.numel() == out.numel();
   require(fit, "relu_backward", "operands must have as many elements", grad_in, grad_out, out);
-  require_real("relu_backward", grad_in, grad_out, out);
+  require_floats("relu_backward", grad_in, grad_out, out);
 }
 
 void scale_by(const Tensor& out, const Tensor& in, const Tensor& factor) {
   require(out.numel() == in.numel() && factor.numel() == 1, "scale_by", "operands must have as many elements, and the factor one", out, in,
           factor);
-  require_real("scale_by", out, in, factor);
+  require_floats("scale_by", out, in, factor);
 }
 
 Product matmul(const Tensor& out, const Tensor& a, const Tensor& b, Kernels::Matmul how) {
@@ -94,45 +115,45 @@ Product matmul(const Tensor& out, const Tensor& a, const Tensor& b, Kernels::Mat
                    (how.transpose_b ? right.count : right.length) == shape.length &&
                    (how.transpose_b ? right.length : right.count) == inner;
   require(fit, "matmul", "out must be [m, n] = [m, k] times [k, n] after transposition", out, a, b);
-  require_real("matmul", out, a, b);
+  require_floats("matmul", out, a, b);
   return {shape, left, right, inner};
 }
 
 Rows add_row(const Tensor& out, const Tensor& row) {
   const Rows shape = rows_of("add_row", out, row);
-  require_real("add_row", out, row);
+  require_floats("add_row", out, row);
   return shape;
 }
 
 Rows sum_rows(const Tensor& out, const Tensor& in) {
   const Rows shape = rows_of("sum_rows", in, out);
-  require_real("sum_rows", out, in);
+  require_floats("sum_rows", out, in);
   return shape;
 }
 
 void reduce(const char* kernel, const Tensor& out, const Tensor& in) {
   require(out.numel() == 1, kernel, "out must have one element", out);
-  require_real(kernel, out, in);
+  require_loss(kernel, out, in);
 }
 
 Rows dot_rows(const Tensor& out, const Tensor& in, const Tensor& row) {
   const Rows shape = rows_of("dot_rows", in, row);
   require(out.numel() == 1, "dot_rows", "out must have one element", out);
-  require_real("dot_rows", out, in, row);
+  require_loss("dot_rows", out, in, row);
   return shape;
 }
 
 void dot(const Kernels::Gradient& total, const Tensor& a, const Tensor& b) {
   require(total.out.numel() == 1 && a.numel() == b.numel(), "dot", "operands must have as many elements, and the total one", total.out, a,
           b);
-  require_real("dot", total.out, a, b);
+  require_floats("dot", total.out, a, b);
 }
 
 Indexed embedding(const Tensor& out, const Tensor& weight, const Tensor& ids) {
   const Rows shape = rows_of("embedding", out), table = rows_of("embedding", weight);
   require(shape.length == table.length, "embedding", "out and weight must have rows of one length", out, weight);
   require_indices("embedding", ids, shape.count);
-  require_real("embedding", out, weight);
+  require_floats("embedding", out, weight);
   return {shape, table.count};
 }
 
@@ -140,7 +161,7 @@ Indexed embedding_backward(const Kernels::Gradient& weight, const Tensor& grad_o
   const Rows shape = rows_of("embedding_backward", grad_out), table = rows_of("embedding_backward", weight.out);
   require(shape.length == table.length, "embedding_backward", "gradients must have rows of one length", weight.out, grad_out);
   require_indices("embedding_backward", ids, shape.count);
-  require_real("embedding_backward", weight.out, grad_out);
+  require_floats("embedding_backward", weight.out, grad_out);
   return {shape, table.count};
 }
 
@@ -148,7 +169,7 @@ Indexed cross_entropy(const Tensor& out, const Tensor& logits, const Tensor& tar
   const Rows shape = rows_of("cross_entropy", logits);
   require(out.numel() == 1, "cross_entropy", "out must have one element", out);
   require_indices("cross_entropy", targets, shape.count);
-  require_real("cross_entropy", out, logits);
+  require_loss("cross_entropy", out, logits);
   return {shape, shape.length};
 }
 
@@ -156,7 +177,7 @@ Indexed cross_entropy_backward(const Tensor& grad_logits, const Tensor& logits, 
   const Rows shape = rows_of("cross_entropy_backward", logits);
   require(grad_logits.numel() == logits.numel(), "cross_entropy_backward", "operands must have as many elements", grad_logits, logits);
   require_indices("cross_entropy_backward", targets, shape.count);
-  require_real("cross_entropy_backward", grad_logits, logits);
+  require_floats("cross_entropy_backward", grad_logits, logits);
   return {shape, shape.length};
 }
 
@@ -168,42 +189,42 @@ void add_positions(const Tensor& out, const Tensor& positions) {
   const Rows shape = rows_of("add_positions", out), table = rows_of("add_positions", positions);
   const bool fit = shape.length == table.length && table.count > 0 && shape.count % table.count == 0;
   require(fit, "add_positions", "needs whole sequences of rows [m s, n] and positions [s, n]", out, positions);
-  require_real("add_positions", out, positions);
+  require_floats("add_positions", out, positions);
 }
 
 void add_positions_backward(const Kernels::Gradient& positions, const Tensor& grad_out) {
   const Rows shape = rows_of("add_positions_backward", grad_out), table = rows_of("add_positions_backward", positions.out);
   const bool fit = shape.length == table.length && table.count > 0 && shape.count % table.count == 0;
   require(fit, "add_positions_backward", "needs positions [s, n] and whole sequences of rows [m s, n]", positions.out, grad_out);
-  require_real("add_positions_backward", positions.out, grad_out);
+  require_floats("add_positions_backward", positions.out, grad_out);
 }
 
 Rows layer_norm(const Tensor& out, const Tensor& in, const Tensor& weight, const Tensor& bias) {
   const Rows shape = rows_of("layer_norm", in, weight);
   const bool fit = out.numel() == in.numel() && bias.numel() == weight.numel();
   require(fit, "layer_norm", "out and in must have as many elements, weight and bias too", out, in, weight, bias);
-  require_real("layer_norm", out, in, weight, bias);
+  require_floats("layer_norm", out, in, weight, bias);
   return shape;
 }
 
 Rows layer_norm_backward(const Kernels::LayerNormGradients& gradients, const Tensor& grad_out, const Tensor& in, const Tensor& weight) {
   const Rows shape = rows_of("layer_norm_backward", in);
   const bool by_in = gradients.in.out.defined();
-  require(grad_out.numel() == in.numel() && fits(gradients.in, in), "layer_norm_backward", "operands must have as many elements",
-          gradients.in.out, grad_out, in);
+  require(grad_out.numel() == in.numel() && fits(gradients.in, in), "layer_norm_backward",
+          "operands must have as many elements and one dtype", gradients.in.out, grad_out, in);
   for (const Tensor& row : {gradients.weight.out, gradients.bias.out, by_in ? weight : Tensor{}}) {
     require(!row.defined() || (row.dtype() == in.dtype() && static_cast<std::size_t>(row.numel()) == shape.length), "layer_norm_backward",
-            "needs a matrix [m, n] and rows [n]", in, row);
+            "needs a matrix [m, n] and rows [n] of its dtype", in, row);
   }
   require(!by_in || weight.defined(), "layer_norm_backward", "the gradient by the input needs the weight", weight);
-  require_real("layer_norm_backward", grad_out, in);
+  require_floats("layer_norm_backward", grad_out, in);
   return shape;
 }
 
 Sequences attention(const Tensor& out, const Kernels::Attention& of) {
   const Sequences sequences = sequences_of("attention", of);
   require(out.shape() == of.value.shape(), "attention", "out must have the shape of the values", out, of.value);
-  require_real("attention", out, of.query, of.key, of.value);
+  require_floats("attention", out, of.query, of.key, of.value);
   return sequences;
 }
 
@@ -213,7 +234,7 @@ Sequences attention_backward(const Kernels::AttentionGradients& gradients, const
   for (const Kernels::Gradient& gradient : {gradients.query, gradients.key, gradients.value}) {
     require(fits(gradient, of.query), "attention_backward", "gradients must be like what they are by", gradient.out, of.query);
   }
-  require_real("attention_backward", grad_out, of.query, of.key, of.value);
+  require_floats("attention_backward", grad_out, of.query, of.key, of.value);
   return sequences;
 }
 

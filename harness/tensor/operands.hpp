@@ -71,10 +71,11 @@ void sgd(const Tensor& parameter, const Tensor& gradient);
 void adam(const char* kernel, const Tensor& parameter, const Tensor& gradient, const Tensor& moment1, const Tensor& moment2,
           const Kernels::Adam& how);
 
-/// Calls `body` with the Type of the operands' elements, once a function above has seen that they are f32 or f64.
+/// Calls `body` with the Type that a kernel computes in, once a function above has let the operands' dtype through: double for f64, float
+/// for f32 and low precision.
 template <class Body> void visit_real(DType dtype, Body&& body) {
-  if (dtype == DType::f32) body(elements::Type<float>{});
-  else body(elements::Type<double>{});
+  if (dtype == DType::f64) body(elements::Type<double>{});
+  else body(elements::Type<float>{});
 }
 
 }  // namespace shardproof::operands

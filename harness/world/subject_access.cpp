@@ -32,6 +32,7 @@ std::string World::subject_identity() const {
 }
 
 std::string World::missing(const CaseInfo& info) const {
+  if (info.on_threads && plan_.fabric != thread_fabric) return "its ranks are to be threads of one process, and here they are processes";
   if (info.needs.empty()) return {};
   const Subject* subject = membership_.subject.get();
   if (subject == nullptr) return fmt::format("the program has no subject that could claim {}", fmt::join(info.needs, ", "));

@@ -71,7 +71,7 @@ class World {
   int rank() const { return rank_; }
   const WorldPlan& plan() const { return plan_; }
   EventStream& stream() { return *stream_; }
-  /// Why this rank cannot run a case with these needs; empty when it can.
+  /// What this world or its subject lacks for the case; empty: nothing.
   std::string missing(const CaseInfo& info) const;
 
   /// All ranks call it equally often. Throws Released when the world is doomed; a rank that does not come in time dooms it.

@@ -1,11 +1,13 @@
 // Are gradients of several micro-batches reduced once, and is what a plan keeps between them really kept?
 #include <utility>
 
-#include "suites/overlap/checks.hpp"
-#include "suites/overlap/comparison.hpp"
+#include "suites/checks/comparison.hpp"
+#include "suites/checks/soundness.hpp"
 #include "suites/overlap/scenarios.hpp"
 
 namespace shardproof::overlap {
+
+using namespace suites;
 
 using scenario::Action;
 using scenario::ActionKind;

@@ -5,11 +5,13 @@
 #include "harness/protocol/digest.hpp"
 #include "harness/scenario/player.hpp"
 #include "harness/trace/memory.hpp"
-#include "suites/overlap/checks.hpp"
-#include "suites/overlap/comparison.hpp"
+#include "suites/checks/comparison.hpp"
+#include "suites/checks/soundness.hpp"
 #include "suites/overlap/scenarios.hpp"
 
 namespace shardproof::overlap {
+
+using namespace suites;
 
 using scenario::Action;
 using scenario::ActionKind;

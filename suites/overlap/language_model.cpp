@@ -1,9 +1,11 @@
 // Embeddings with positions, layer norm, attention, a head that shares the embedding's weight, cross entropy.
-#include "suites/overlap/checks.hpp"
-#include "suites/overlap/comparison.hpp"
+#include "suites/checks/comparison.hpp"
+#include "suites/checks/soundness.hpp"
 #include "suites/overlap/scenarios.hpp"
 
 namespace shardproof::overlap {
+
+using namespace suites;
 
 namespace {
 

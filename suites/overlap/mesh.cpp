@@ -1,11 +1,13 @@
 // A mesh of two dimensions: sharded within a group, replicated across groups.
 #include <algorithm>
 
-#include "suites/overlap/checks.hpp"
-#include "suites/overlap/comparison.hpp"
+#include "suites/checks/comparison.hpp"
+#include "suites/checks/soundness.hpp"
 #include "suites/overlap/scenarios.hpp"
 
 namespace shardproof::overlap {
+
+using namespace suites;
 
 using scenario::Action;
 using scenario::ActionKind;

@@ -3,10 +3,12 @@
 
 #include "harness/trace/memory.hpp"
 #include "harness/trace/order.hpp"
-#include "suites/overlap/checks.hpp"
+#include "suites/checks/soundness.hpp"
 #include "suites/overlap/scenarios.hpp"
 
 namespace shardproof::overlap {
+
+using namespace suites;
 
 namespace {
 

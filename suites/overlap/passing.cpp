@@ -2,10 +2,12 @@
 // done: no stopwatch decides.
 #include <map>
 
-#include "suites/overlap/checks.hpp"
+#include "suites/checks/soundness.hpp"
 #include "suites/overlap/scenarios.hpp"
 
 namespace shardproof::overlap {
+
+using namespace suites;
 
 namespace {
 

@@ -2,10 +2,12 @@
 #include <random>
 
 #include "fixtures/oracles/overlap_times.hpp"
-#include "suites/overlap/checks.hpp"
+#include "suites/checks/soundness.hpp"
 #include "suites/overlap/scenarios.hpp"
 
 namespace shardproof::overlap {
+
+using namespace suites;
 
 namespace {
 

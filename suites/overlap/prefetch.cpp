@@ -3,11 +3,13 @@
 #include <variant>
 #include <vector>
 
-#include "suites/overlap/checks.hpp"
-#include "suites/overlap/comparison.hpp"
+#include "suites/checks/comparison.hpp"
+#include "suites/checks/soundness.hpp"
 #include "suites/overlap/scenarios.hpp"
 
 namespace shardproof::overlap {
+
+using namespace suites;
 
 using scenario::Action;
 using scenario::ActionKind;

@@ -5,10 +5,12 @@
 
 #include "harness/trace/pieces.hpp"
 #include "harness/trace/timeline.hpp"
-#include "suites/overlap/checks.hpp"
+#include "suites/checks/soundness.hpp"
 #include "suites/overlap/scenarios.hpp"
 
 namespace shardproof::overlap {
+
+using namespace suites;
 
 namespace {
 

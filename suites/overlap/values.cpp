@@ -4,11 +4,13 @@
 #include <utility>
 
 #include "harness/scenario/player.hpp"
-#include "suites/overlap/checks.hpp"
-#include "suites/overlap/comparison.hpp"
+#include "suites/checks/comparison.hpp"
+#include "suites/checks/soundness.hpp"
 #include "suites/overlap/scenarios.hpp"
 
 namespace shardproof::overlap {
+
+using namespace suites;
 
 namespace {
 

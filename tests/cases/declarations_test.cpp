@@ -44,6 +44,17 @@ TEST_CASE("Every combination of world size and parameters is a case; without ran
   CHECK(bound.cases[4].info.line == 7);
 }
 
+TEST_CASE("A case may ask for ranks that are threads") {
+  auto declaration = declared("s/c");
+  CHECK_FALSE(bind_cases(std::vector{declaration}).cases.at(0).info.on_threads);
+  detail::apply(declaration, on_threads());
+  CHECK(bind_cases(std::vector{declaration}).cases.at(0).info.on_threads);
+  declaration.ranks = {128, 129};
+  const auto bound = bind_cases(std::vector{declaration});
+  REQUIRE(bound.problems.size() == 1);
+  CHECK(bound.problems[0] == "f.cpp:7: case \"s/c\" asks for 129 ranks on_threads(); one process has 128 at most");
+}
+
 TEST_CASE("Values of parameters are spelled so that they read back as the same") {
   const auto spelled = [](auto... values) { return each("x", values...).values; };
   CHECK(spelled(true, false) == std::vector<std::string>{"true", "false"});

@@ -47,6 +47,9 @@ TEST_CASE("A program lists its cases for a launcher") {
   CHECK_FALSE(measured->file.starts_with("/"));
   CHECK_THAT(measured->file, ContainsSubstring("ranked_program.cpp"));
   CHECK(find("ends/needs[W=2]")->needs == std::vector<std::string>{"timeline"});
+  CHECK(find("threads/asked[W=2]")->on_threads);
+  CHECK_FALSE(measured->on_threads);
+  CHECK(listing.why_no_threads.empty());
   REQUIRE(listing.seeds.size() == 1);
   CHECK(listing.seeds[0].seed == "test_x.py::test_y");
   CHECK(listing.seeds[0].cases.size() == 4);
@@ -86,6 +89,23 @@ TEST_CASE("A plain TEST_CASE beside ranked ones is refused: it would never run")
   CHECK(end.exit_code == 2);
   CHECK_THAT(end.errors, ContainsSubstring("left behind"));
   CHECK_THAT(end.errors, ContainsSubstring("plain_program.cpp:5"));
+}
+
+TEST_CASE("Under somebody else's launcher ranks are processes, and a case that asks for threads is skipped") {
+  const TemporaryDirectory directory;
+  const auto run = directory.path() / "run";
+  const auto ends = run_program(ranked_program, {"--run-dir", run.string(), "threads/asked", "ends/passed"}, 2, torchrun(2));
+  for (std::size_t rank = 0; rank < ends.size(); ++rank) {
+    INFO(ends[rank].errors);
+    CHECK(ends[rank].exit_code == 0);
+    RankRemains remains;
+    read_stream(RunDirectory{run}.world(0).rank_stream(static_cast<int>(rank)), remains);
+    REQUIRE(remains.cases.size() == 2);
+    const auto& asked = remains.cases[remains.cases[0].id == "threads/asked[W=2]" ? 0 : 1];
+    CHECK(asked.id == "threads/asked[W=2]");
+    CHECK(asked.outcome == Outcome::skipped);
+    CHECK(asked.reason == "its ranks are to be threads of one process, and here they are processes");
+  }
 }
 
 TEST_CASE("Under somebody else's launcher the ranks make the world themselves") {

@@ -172,3 +172,8 @@ RANKED_TEST_CASE("says/splits", ranks(4)) {
   CHECK(half->size() == 2);
   CHECK(half->all_reduce(iota(1, 1)) == iota(2, 1));
 }
+
+RANKED_TEST_CASE("threads/asked", ranks(2), on_threads()) {
+  rank.world().barrier();
+  CHECK(rank.world().size() == 2);
+}

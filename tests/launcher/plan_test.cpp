@@ -1,4 +1,5 @@
 // Which worlds a run consists of, and in which order their cases stand.
+#include <fmt/format.h>
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -122,7 +123,7 @@ TEST_CASE("a mistake is named together with what there is") {
 }
 
 TEST_CASE("ranks that take turns share one core, and their cases have the time for that") {
-  const auto time_of = [](const std::string& fabric, Scheduler scheduler) {
+  const auto time_of = [](const std::string& fabric, std::optional<Scheduler> scheduler) {
     const PlanOptions options = with([&](auto& o) {
       o.fabric = fabric;
       o.scheduler = scheduler;
@@ -130,9 +131,91 @@ TEST_CASE("ranks that take turns share one core, and their cases have the time f
     });
     return world_of(listing(), options, 4).case_timeout;
   };
-  CHECK(time_of("shm", Scheduler::seeded) == std::chrono::seconds(60));
+  CHECK(time_of("shm", std::nullopt) == std::chrono::seconds(60));
   CHECK(time_of("thread", Scheduler::free) == std::chrono::seconds(60));
   CHECK(time_of("thread", Scheduler::seeded) == std::chrono::seconds(240));
+  CHECK(time_of("thread", std::nullopt) == std::chrono::seconds(240));
+}
+
+namespace {
+
+/// The same, and two cases whose ranks are to be threads.
+Listing listing_with_threads() {
+  Listing result = listing();
+  for (const int size : {2, 128}) result.cases.push_back(make_case("tree/speaks", size));
+  for (CaseInfo& info : result.cases) info.on_threads = info.id.starts_with("tree/speaks");
+  return result;
+}
+
+std::vector<std::string> fabrics(const Plan& of) {
+  std::vector<std::string> result;
+  for (const WorldPlan& world : of.worlds) result.push_back(fmt::format("{} {}", world.size, world.fabric));
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("cases that ask for threads have worlds of threads beside those of processes") {
+  const Plan mixed = plan(listing_with_threads(), with([](auto& o) { o.cores = 2; }));
+  CHECK(fabrics(mixed) == std::vector<std::string>{"1 shm", "2 shm", "2 thread", "4 shm", "128 thread"});
+  CHECK(mixed.worlds[1].cases == std::vector<std::string>{"ring/left[W=2]", "ring/right[W=2]", "tree/grow[W=2]"});
+  CHECK(mixed.worlds[2].cases == std::vector<std::string>{"tree/speaks[W=2]"});
+  CHECK(mixed.worlds[2].scheduler == Scheduler::seeded);
+  CHECK(mixed.worlds[2].planned == 2);
+  // By turns, on one core.
+  CHECK(mixed.worlds[1].case_timeout == std::chrono::seconds(60));
+  CHECK(mixed.worlds[2].case_timeout == std::chrono::seconds(120));
+
+  const Plan freely = plan(listing_with_threads(), with([](auto& o) { o.scheduler = Scheduler::free; }));
+  CHECK(freely.worlds[2].scheduler == Scheduler::free);
+  const Plan threads = plan(listing_with_threads(), with([](auto& o) { o.fabric = "thread"; }));
+  CHECK(fabrics(threads) == std::vector<std::string>{"1 thread", "2 thread", "4 thread", "128 thread"});
+  const Plan alone = plan(listing_with_threads(), with([](auto& o) { o.filters = {"tree"}, o.isolate = true, o.ranks = {2}; }));
+  CHECK(fabrics(alone) == std::vector<std::string>{"2 shm", "2 thread"});
+}
+
+TEST_CASE("the own time of a case that asks for threads is that of ranks that take turns") {
+  Listing patient = listing_with_threads();
+  for (CaseInfo& info : patient.cases) info.timeout_ms = 1000;
+  const Plan mixed = plan(patient, with([](auto& o) { o.cores = 2; }));
+  CHECK(mixed.worlds[1].time_for(0) == std::chrono::seconds(1));
+  CHECK(mixed.worlds[2].time_for(0) == std::chrono::seconds(2));
+}
+
+TEST_CASE("where ranks cannot be threads, cases that ask for it are skipped, and say why") {
+  const auto skips = [](const Plan& of) {
+    std::vector<std::string> result;
+    for (const WorldPlan& world : of.worlds) {
+      if (!world.skipped.empty()) result.push_back(fmt::format("{} {} {}", world.size, world.fabric, world.skipped));
+    }
+    return result;
+  };
+  const std::string why = "its ranks are to be threads of one process: ";
+  CHECK(skips(plan(listing_with_threads(), {})).empty());
+  CHECK(skips(plan(listing_with_threads(), with([](auto& o) { o.processes_only = true; }))) ==
+        std::vector{"2 shm " + why + "--fabric shm makes them processes", "128 shm " + why + "--fabric shm makes them processes"});
+  const auto on_gpus = [](auto& o) {
+    o.device = "cuda";
+    o.fabric = "nccl";
+    o.supply = GpuSupply{.listing = {}, .shared = false};
+    o.supply->listing.gpus.resize(4);
+  };
+  CHECK(skips(plan(listing_with_threads(), with(on_gpus))) ==
+        std::vector{"2 nccl " + why + "ranks on GPUs are processes", "128 nccl " + why + "ranks on GPUs are processes"});
+  // That there are too few GPUs is no matter then.
+  const auto largest_on_gpus = [&](auto& o) { on_gpus(o), o.ranks = {128}; };
+  CHECK(skips(plan(listing_with_threads(), with(largest_on_gpus))).size() == 1);
+
+  Listing new_catch = listing_with_threads();
+  new_catch.why_no_threads = "too new a Catch2";
+  CHECK(skips(plan(new_catch, {})) == std::vector{"2 shm " + why + "too new a Catch2", "128 shm " + why + "too new a Catch2"});
+  CHECK_THAT(refusal(with([](auto& o) { o.fabric = "thread"; }), new_catch), ContainsSubstring("--fabric thread: too new a Catch2"));
+}
+
+TEST_CASE("a scheduler that would schedule nothing is refused") {
+  const PlanOptions freely = with([](auto& o) { o.scheduler = Scheduler::free; });
+  CHECK_THAT(refusal(freely), ContainsSubstring("--scheduler free: ranks are scheduled with --fabric thread only"));
+  CHECK(refusal(freely, listing_with_threads()) == "accepted");
 }
 
 TEST_CASE("worlds side by side share cores, and their cases have the time for that") {

@@ -16,6 +16,7 @@
 using namespace shardproof::launcher;
 using namespace shardproof::launcher::testing;
 using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::EndsWith;
 
 namespace {
 
@@ -52,6 +53,14 @@ std::string turns_of(const std::filesystem::path& world, const std::string& id) 
   const std::size_t begin = text.find(id + ":");
   REQUIRE(begin != std::string::npos);
   return text.substr(begin, text.find('\n', begin) - begin);
+}
+
+/// By case id.
+Verdicts fabrics(const std::filesystem::path& run_directory) {
+  Verdicts result;
+  const auto report = report_of(run_directory);
+  for (const auto& one : report.at("cases")) result[one.at("id")] = report.at("worlds").at(one.at("world").get<std::size_t>()).at("fabric");
+  return result;
 }
 
 /// What happened to each rank of the only case.
@@ -211,7 +220,84 @@ TEST_CASE("an assertion in a thread that is no rank's says so before it ends the
 
 TEST_CASE("a scheduler is for ranks that are threads") {
   TemporaryDirectory directory;
-  const Said said = run(directory / "run", threaded_program, {"--scheduler", "free"});
-  CHECK(said.end == code(2));
-  CHECK_THAT(said.err, ContainsSubstring("--scheduler free: ranks are scheduled with --fabric thread only"));
+  const auto refuses = [&](const std::filesystem::path& worker, const std::vector<std::string>& arguments) {
+    const Said said = run(directory / "run", worker, arguments);
+    CHECK(said.end == code(2));
+    CHECK_THAT(said.err, ContainsSubstring("--scheduler free: ranks are scheduled with --fabric thread only"));
+  };
+  refuses(trouble_program(), {"--scheduler", "free"});
+  refuses(threaded_program, {"--scheduler", "free", "--fabric", "shm"});
+  const std::vector<std::string> arguments{"asked/one_memory", "talk/much", "--scheduler", "free"};
+  CHECK(run(directory / "freely", threaded_program, arguments).end == code(0));
+  CHECK(fabrics(directory / "freely").at("talk/much[W=4,round=1]") == "shm");
+  CHECK(std::filesystem::exists(directory / "freely/worlds/0/ranks"));
+  for (const auto& world : std::filesystem::directory_iterator(directory / "freely/worlds"))
+    CHECK_FALSE(std::filesystem::exists(world.path() / "turns"));
+}
+
+TEST_CASE("a run of processes makes worlds of threads for the cases that ask for them") {
+  TemporaryDirectory directory;
+  const Said said = run(directory / "run", threaded_program, {"asked/one_memory", "talk/much", "order", "--isolate"});
+  INFO(said.out << said.err);
+  CHECK(said.end == code(0));
+  CHECK(fabrics(directory / "run") == Verdicts{{"asked/one_memory[W=128]", "thread"},
+                                               {"asked/one_memory[W=2]", "thread"},
+                                               {"asked/one_memory[W=8]", "thread"},
+                                               {"order/circle[W=2]", "shm"},
+                                               {"talk/much[W=4,round=1]", "shm"},
+                                               {"talk/much[W=4,round=2]", "shm"},
+                                               {"talk/much[W=4,round=3]", "shm"}});
+  CHECK_THAT(said.out, ContainsSubstring("128 ranks on threads, 1 case"));
+  CHECK_THAT(call({"list", "--worker", threaded_program, "asked/fails", "beside"}).out,
+             ContainsSubstring("asked/fails[W=2]    on threads\n") && ContainsSubstring("beside/fails[W=3]\n"));
+}
+
+TEST_CASE("a case that asked for threads fails again by the line under it, and what failed runs again where it ran") {
+  TemporaryDirectory directory;
+  std::string guilty;
+  std::string command;
+  for (int seed = 1; seed <= 20 && guilty.empty(); ++seed) {
+    const std::string text = std::to_string(seed);
+    const Said said = run(directory / text, threaded_program, {"asked/circle", "--seed", text, "--scheduler", "seeded"});
+    if (said.end == code(0)) continue;
+    guilty = text;
+    command = said.out.substr(said.out.find("  again: ") + 9);
+    command = command.substr(0, command.find('\n'));
+  }
+  CHECK_THAT(command, EndsWith("run 'asked/circle[W=2]' --seed " + guilty + " --scheduler seeded --worker " + threaded_program));
+  run(directory / "again", threaded_program, {"asked/circle[W=2]", "--seed", guilty, "--scheduler", "seeded"});
+  CHECK(stable(directory / "again") == stable(directory / guilty));
+  CHECK(text_of(directory / "again/worlds/0/turns") == text_of(directory / guilty / "worlds/0/turns"));
+
+  const std::vector<std::string> both{"asked/fails", "beside/fails", "--retries", "1", "--scheduler", "free"};
+  const Said failed = run(directory / "failed", threaded_program, both);
+  CHECK(failed.end == code(1));
+  CHECK_THAT(failed.out, ContainsSubstring("2 ranks on threads, 1 case, attempt 2, 1 failed"));
+  CHECK_THAT(failed.out, ContainsSubstring("run 'asked/fails[W=2]' --seed 0 --scheduler free --worker") &&
+                             ContainsSubstring("run 'beside/fails[W=3]' --seed 0 --worker"));
+  // The world of threads, which is the first one, must not make threads of all.
+  const Said rerun = call({"run", "--worker", threaded_program, "--rerun-failed", directory / "failed", "--out", directory / "rerun"});
+  INFO(rerun.out << rerun.err);
+  CHECK(rerun.end == code(1));
+  const Verdicts as_before{{"asked/fails[W=2]", "thread"}, {"beside/fails[W=3]", "shm"}};
+  CHECK(fabrics(directory / "failed") == as_before);
+  CHECK(fabrics(directory / "rerun") == as_before);
+}
+
+TEST_CASE("where ranks are processes by the user's own word, or on GPUs, cases that ask for threads are skipped and counted") {
+  TemporaryDirectory directory;
+  const auto skips = [&](const std::string& name, const std::string& why, std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), "asked");
+    const Said said = run(directory / name, threaded_program, arguments);
+    INFO(said.out << said.err);
+    CHECK(said.end == code(0));
+    CHECK_THAT(said.out, ContainsSubstring(why) && ContainsSubstring("5 skipped"));
+    CHECK(verdicts(directory / name).at("asked/one_memory[W=128]") == "skipped");
+    CHECK_FALSE(std::filesystem::exists(directory / name / "worlds/0"));
+    arguments.insert(arguments.end(), {"--max-skips", "4"});
+    CHECK(run(directory / (name + " strictly"), threaded_program, arguments).end == code(6));
+  };
+  const std::string asked = "its ranks are to be threads of one process: ";
+  skips("shm", asked + "--fabric shm makes them processes", {"--fabric", "shm"});
+  skips("cuda", asked + "ranks on GPUs are processes", {"--device", "cuda", "--backend", SHARDPROOF_CPU_BACKEND});
 }

@@ -41,7 +41,7 @@ std::atomic<int> arrivals{0};
 }  // namespace
 
 /// The planted mistake: each rank makes both calls, and where rank 0 comes second it makes them in the other order.
-RANKED_TEST_CASE("order/circle", ranks(2)) {
+static void call_in_a_circle(Rank& rank) {
   const auto a = rank.world().split(0, rank.index(), "a");
   const auto b = rank.world().split(0, rank.index(), "b");
   rank.world().barrier();
@@ -50,6 +50,29 @@ RANKED_TEST_CASE("order/circle", ranks(2)) {
   (turns_round ? b : a)->barrier();
   (turns_round ? a : b)->barrier();
   CHECK(true);
+}
+
+RANKED_TEST_CASE("order/circle", ranks(2)) { call_in_a_circle(rank); }
+
+RANKED_TEST_CASE("asked/circle", ranks(2), on_threads()) { call_in_a_circle(rank); }
+
+RANKED_TEST_CASE("asked/one_memory", ranks(2, 8, 128), on_threads()) {
+  static std::atomic<int> present{0};
+  ++present;
+  rank.world().barrier();
+  CHECK(present == rank.world().size());
+  rank.world().barrier();
+  --present;
+}
+
+RANKED_TEST_CASE("asked/fails", ranks(2), on_threads(), timeout(20s)) {
+  rank.world().barrier();
+  CHECK(rank.index() == 0);
+}
+
+RANKED_TEST_CASE("beside/fails", ranks(3)) {
+  rank.world().barrier();
+  CHECK(rank.index() == 1);
 }
 
 /// One stays behind, where others may be on their way into a call and have not come to wait in it.

@@ -104,6 +104,23 @@ TEST_CASE("a case is listed with the fields that scripts rely on, in their order
       R"({"id":"a/b[W=2]","suite":"a","params":{"W":"2"},"world_size":2,"clauses":["A-1"],"tags":["slow"],"needs":["timeline"],"file":"suites/a.cpp","line":12})");
 }
 
+TEST_CASE("a listing says which cases are for threads, and why there can be none, where there is something to say") {
+  Listing all = listing();
+  all.cases[0].on_threads = true;
+  all.why_no_threads = "they cannot";
+  const ordered_json json = all;
+  CHECK(json["cases"][0]["on_threads"] == true);
+  CHECK(json.get<Listing>().cases == all.cases);
+  CHECK(json.get<Listing>().why_no_threads == "they cannot");
+  CHECK_FALSE(ordered_json(listing()).contains("why_no_threads"));
+  ordered_json spoiled = json;
+  spoiled["cases"][0]["on_threads"] = "yes";
+  CHECK_THROWS_WITH(spoiled.get<Listing>(), ContainsSubstring("\"on_threads\""));
+  spoiled = json;
+  spoiled["why_no_threads"] = 7;
+  CHECK_THROWS_WITH(spoiled.get<Listing>(), ContainsSubstring("\"why_no_threads\""));
+}
+
 TEST_CASE("a spoiled listing is refused") {
   const ordered_json json = listing();
   refuses_every_spoiled_field<Listing>(json);

@@ -50,14 +50,19 @@ inline Values plus(Values a, const Values& b) {
   return a;
 }
 
-/// Up to the rounding of the tensor's dtype, for values of a few units.
+constexpr DType real_dtypes[] = {DType::f32, DType::f64, DType::bf16, DType::f16};
+
+/// By how much one rounding to a dtype of low precision moves a number, in parts of it.
+inline double unit_roundoff(DType dtype) { return dtype == DType::bf16 ? 0x1p-8 : dtype == DType::f16 ? 0x1p-11 : 0; }
+
+/// Up to the rounding of the tensor's dtype, for values of a few units: in low precision to one rounding of what f32 gives.
 inline void check_close(const Tensor& actual, const Values& expected) {
-  const double tolerance = actual.dtype() == DType::f32 ? 1e-5 : 1e-8;
+  const double computed = actual.dtype() == DType::f64 ? 1e-8 : 1e-5;
   const Values found = actual.to_doubles();
   REQUIRE(found.size() == expected.size());
   for (std::size_t i = 0; i < found.size(); ++i) {
     CAPTURE(to_string(actual.dtype()), i, found[i], expected[i]);
-    CHECK(std::abs(found[i] - expected[i]) <= tolerance);
+    CHECK(std::abs(found[i] - expected[i]) <= computed + unit_roundoff(actual.dtype()) * std::abs(expected[i]));
   }
 }
 

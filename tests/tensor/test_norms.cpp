@@ -35,7 +35,7 @@ TEST_CASE("layer norm and its gradients, against the definition") {
   const auto by_x = slopes([&](const Values& v) { return normalized(v, weight, bias); }, x, slope);
   const auto by_weight = slopes([&](const Values& v) { return normalized(x, v, bias); }, weight, slope);
   const auto by_bias = slopes([&](const Values& v) { return normalized(x, weight, v); }, bias, slope);
-  for (const DType dtype : {DType::f32, DType::f64}) {
+  for (const DType dtype : real_dtypes) {
     const Tensor in = tensor(dtype, {3, 5}, x), factor = tensor(dtype, {5}, weight), out = Tensor::host(dtype, {3, 5});
     k.layer_norm(nullptr, out, in, factor, tensor(dtype, {5}, bias));
     check_close(out, normalized(x, weight, bias));

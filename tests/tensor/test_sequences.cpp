@@ -98,7 +98,7 @@ TEST_CASE("attention and its gradients, against the definition") {
   const auto by_query = slopes([&](const Values& v) { return attention(v, key, value, positions, features); }, query, slope);
   const auto by_key = slopes([&](const Values& v) { return attention(query, v, value, positions, features); }, key, slope);
   const auto by_value = slopes([&](const Values& v) { return attention(query, key, v, positions, features); }, value, slope);
-  for (const DType dtype : {DType::f32, DType::f64}) {
+  for (const DType dtype : real_dtypes) {
     const Kernels::Attention of{tensor(dtype, shape, query), tensor(dtype, shape, key), tensor(dtype, shape, value), positions};
     const Tensor out = Tensor::host(dtype, shape);
     k.attention(nullptr, out, of);

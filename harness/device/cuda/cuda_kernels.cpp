@@ -7,6 +7,7 @@
 #include <initializer_list>
 #include <limits>
 #include <stdexcept>
+#include <type_traits>
 #include <utility>
 
 #include "harness/device/cuda/kernels/table.hpp"
@@ -42,16 +43,19 @@ int blas_size(std::size_t length) {
   return static_cast<int>(length);
 }
 
-Status gemm(const CublasTable& cublas, BlasHandle handle, const operands::Product& product, Kernels::Matmul how, const float* a,
-            const float* b, float* out) {
-  return cublas.sgemm(handle, how.transpose_a, how.transpose_b, blas_size(product.out.count), blas_size(product.out.length),
-                      blas_size(product.inner), a, b, how.add ? 1.0F : 0.0F, out);
+/// The table's product of matrices of elements T.
+template <class T> auto gemm_of(const CublasTable& cublas) {
+  if constexpr (std::is_same_v<T, float>) return cublas.sgemm;
+  else if constexpr (std::is_same_v<T, double>) return cublas.dgemm;
+  else if constexpr (std::is_same_v<T, bodies::Bf16>) return cublas.bf16gemm;
+  else return cublas.f16gemm;
 }
 
-Status gemm(const CublasTable& cublas, BlasHandle handle, const operands::Product& product, Kernels::Matmul how, const double* a,
-            const double* b, double* out) {
-  return cublas.dgemm(handle, how.transpose_a, how.transpose_b, blas_size(product.out.count), blas_size(product.out.length),
-                      blas_size(product.inner), a, b, how.add ? 1.0 : 0.0, out);
+/// Calls `body` with the Type of elements in the device's memory, of operands of a floating dtype.
+template <class Body> void visit_float(DType dtype, Body&& body) {
+  if (dtype == DType::bf16) body(elements::Type<bodies::Bf16>{});
+  else if (dtype == DType::f16) body(elements::Type<bodies::F16>{});
+  else operands::visit_real(dtype, body);
 }
 
 }  // namespace
@@ -142,12 +146,16 @@ void CudaKernels::matmul(NativeStream stream, const Tensor& out, const Tensor& a
   require_on_device("matmul", {&out, &a, &b});
   if (out.numel() == 0) return;
   if (product.inner != 0) require_success(cublas_.set_stream(blas_, stream), "cuBLAS", "matmul");
-  operands::visit_real(out.dtype(), [&](auto type) {
+  visit_float(out.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     if (product.inner == 0) {  // not for cuBLAS: the sums of no rows
       launch("matmul", stream, kernels_.sum_rows.of<T>(), bodies::SumRows<T>{data<T>(out), nullptr, 0, out.numel(), how.add}, out.numel());
     } else {
-      require_success(gemm(cublas_, blas_, product, how, data<const T>(a), data<const T>(b), data<T>(out)), "cuBLAS", "matmul");
+      const bodies::Computed<T> keep{how.add ? 1.0F : 0.0F};
+      require_success(
+          gemm_of<T>(cublas_)(blas_, how.transpose_a, how.transpose_b, blas_size(product.out.count), blas_size(product.out.length),
+                              blas_size(product.inner), data<const T>(a), data<const T>(b), keep, data<T>(out)),
+          "cuBLAS", "matmul");
       ++launches_;
     }
   });
@@ -156,7 +164,7 @@ void CudaKernels::matmul(NativeStream stream, const Tensor& out, const Tensor& a
 void CudaKernels::add_row(NativeStream stream, const Tensor& out, const Tensor& row) const {
   const operands::Rows shape = operands::add_row(out, row);
   require_on_device("add_row", {&out, &row});
-  operands::visit_real(out.dtype(), [&](auto type) {
+  visit_float(out.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     launch("add_row", stream, kernels_.add_row.of<T>(), bodies::AddRow<T>{data<T>(out), data<const T>(row), size(shape.length)},
            out.numel());
@@ -166,7 +174,7 @@ void CudaKernels::add_row(NativeStream stream, const Tensor& out, const Tensor& 
 void CudaKernels::sum_rows(NativeStream stream, const Tensor& out, const Tensor& in, bool add) const {
   const operands::Rows shape = operands::sum_rows(out, in);
   require_on_device("sum_rows", {&out, &in});
-  operands::visit_real(out.dtype(), [&](auto type) {
+  visit_float(out.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     launch("sum_rows", stream, kernels_.sum_rows.of<T>(),
            bodies::SumRows<T>{data<T>(out), data<const T>(in), size(shape.count), size(shape.length), add}, out.numel());
@@ -176,7 +184,7 @@ void CudaKernels::sum_rows(NativeStream stream, const Tensor& out, const Tensor&
 void CudaKernels::relu(NativeStream stream, const Tensor& out, const Tensor& in) const {
   operands::relu(out, in);
   require_on_device("relu", {&out, &in});
-  operands::visit_real(out.dtype(), [&](auto type) {
+  visit_float(out.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     launch("relu", stream, kernels_.relu.of<T>(), bodies::Relu<T>{data<T>(out), data<const T>(in)}, out.numel());
   });
@@ -185,7 +193,7 @@ void CudaKernels::relu(NativeStream stream, const Tensor& out, const Tensor& in)
 void CudaKernels::relu_backward(NativeStream stream, const Tensor& grad_in, const Tensor& grad_out, const Tensor& out) const {
   operands::relu_backward(grad_in, grad_out, out);
   require_on_device("relu_backward", {&grad_in, &grad_out, &out});
-  operands::visit_real(out.dtype(), [&](auto type) {
+  visit_float(out.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     launch("relu_backward", stream, kernels_.relu_backward.of<T>(),
            bodies::ReluBackward<T>{data<T>(grad_in), data<const T>(grad_out), data<const T>(out)}, grad_in.numel());
@@ -195,7 +203,7 @@ void CudaKernels::relu_backward(NativeStream stream, const Tensor& grad_in, cons
 void CudaKernels::scale_by(NativeStream stream, const Tensor& out, const Tensor& in, const Tensor& factor) const {
   operands::scale_by(out, in, factor);
   require_on_device("scale_by", {&out, &in, &factor});
-  operands::visit_real(out.dtype(), [&](auto type) {
+  visit_float(out.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     launch("scale_by", stream, kernels_.scale_by.of<T>(), bodies::ScaleBy<T>{data<T>(out), data<const T>(in), data<const T>(factor)},
            out.numel());
@@ -205,7 +213,7 @@ void CudaKernels::scale_by(NativeStream stream, const Tensor& out, const Tensor&
 void CudaKernels::dot(NativeStream stream, const Gradient& total, const Tensor& a, const Tensor& b) const {
   operands::dot(total, a, b);
   require_on_device("dot", {&total.out, &a, &b});
-  operands::visit_real(a.dtype(), [&](auto type) {
+  visit_float(a.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     launch("dot", stream, kernels_.dot.of<T>(),
            bodies::Dot<T>{data<T>(total.out), data<const T>(a), data<const T>(b), a.numel(), total.add}, 1);
@@ -216,7 +224,7 @@ void CudaKernels::embedding(NativeStream stream, const Tensor& out, const Tensor
   const auto [shape, vocabulary] = operands::embedding(out, weight, ids);
   require_on_device("embedding", {&out, &weight, &ids});
   check_indices("embedding", stream, ids, vocabulary, IndexKind::embedding);
-  operands::visit_real(out.dtype(), [&](auto type) {
+  visit_float(out.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     launch("embedding", stream, kernels_.embedding.of<T>(),
            bodies::Embedding<T>{data<T>(out), data<const T>(weight), data<const std::int64_t>(ids), size(shape.length), size(vocabulary)},
@@ -228,7 +236,7 @@ void CudaKernels::embedding_backward(NativeStream stream, const Gradient& weight
   const auto [shape, vocabulary] = operands::embedding_backward(weight, grad_out, ids);
   require_on_device("embedding_backward", {&weight.out, &grad_out, &ids});
   check_indices("embedding_backward", stream, ids, vocabulary, IndexKind::embedding_backward);
-  operands::visit_real(grad_out.dtype(), [&](auto type) {
+  visit_float(grad_out.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     launch("embedding_backward", stream, kernels_.embedding_backward.of<T>(),
            bodies::EmbeddingBackward<T>{data<T>(weight.out), data<const T>(grad_out), data<const std::int64_t>(ids), size(shape.count),
@@ -240,7 +248,7 @@ void CudaKernels::embedding_backward(NativeStream stream, const Gradient& weight
 void CudaKernels::add_positions(NativeStream stream, const Tensor& out, const Tensor& positions) const {
   operands::add_positions(out, positions);
   require_on_device("add_positions", {&out, &positions});
-  operands::visit_real(out.dtype(), [&](auto type) {
+  visit_float(out.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     launch("add_positions", stream, kernels_.add_row.of<T>(), bodies::AddRow<T>{data<T>(out), data<const T>(positions), positions.numel()},
            out.numel());
@@ -251,7 +259,7 @@ void CudaKernels::add_positions_backward(NativeStream stream, const Gradient& po
   operands::add_positions_backward(positions, grad_out);
   require_on_device("add_positions_backward", {&positions.out, &grad_out});
   const std::int64_t length = positions.out.numel(), sequences = grad_out.shape()[0] / positions.out.shape()[0];
-  operands::visit_real(grad_out.dtype(), [&](auto type) {
+  visit_float(grad_out.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     launch("add_positions_backward", stream, kernels_.sum_rows.of<T>(),
            bodies::SumRows<T>{data<T>(positions.out), data<const T>(grad_out), sequences, length, positions.add}, length);
@@ -261,7 +269,7 @@ void CudaKernels::add_positions_backward(NativeStream stream, const Gradient& po
 void CudaKernels::layer_norm(NativeStream stream, const Tensor& out, const Tensor& in, const Tensor& weight, const Tensor& bias) const {
   const operands::Rows shape = operands::layer_norm(out, in, weight, bias);
   require_on_device("layer_norm", {&out, &in, &weight, &bias});
-  operands::visit_real(out.dtype(), [&](auto type) {
+  visit_float(out.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     launch("layer_norm", stream, kernels_.layer_norm.of<T>(),
            bodies::LayerNorm<T>{data<T>(out), data<const T>(in), data<const T>(weight), data<const T>(bias), size(shape.length)},
@@ -275,7 +283,7 @@ void CudaKernels::layer_norm_backward(NativeStream stream, const LayerNormGradie
   const auto& [by_in, by_weight, by_bias] = gradients;
   require_on_device("layer_norm_backward", {&by_in.out, &by_weight.out, &by_bias.out, &grad_out, &in, &weight});
   const std::int64_t rows = size(shape.count), length = size(shape.length);
-  operands::visit_real(in.dtype(), [&](auto type) {
+  visit_float(in.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     const T* const slope = data<const T>(grad_out);
     if (by_in.out.defined()) {
@@ -296,7 +304,7 @@ void CudaKernels::layer_norm_backward(NativeStream stream, const LayerNormGradie
 void CudaKernels::attention(NativeStream stream, const Tensor& out, const Attention& of) const {
   const operands::Sequences sequences = operands::attention(out, of);
   require_on_device("attention", {&out, &of.query, &of.key, &of.value});
-  operands::visit_real(out.dtype(), [&](auto type) {
+  visit_float(out.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     launch("attention", stream, kernels_.attention.of<T>(),
            bodies::Attention<T>{data<T>(out), data<const T>(of.query), data<const T>(of.key), data<const T>(of.value),
@@ -311,7 +319,7 @@ void CudaKernels::attention_backward(NativeStream stream, const AttentionGradien
   const auto& [by_query, by_key, by_value] = gradients;
   require_on_device("attention_backward", {&by_query.out, &by_key.out, &by_value.out, &grad_out, &of.query, &of.key, &of.value});
   const std::int64_t positions = size(sequences.positions), features = size(sequences.features);
-  operands::visit_real(grad_out.dtype(), [&](auto type) {
+  visit_float(grad_out.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     const T *const slope = data<const T>(grad_out), *const query = data<const T>(of.query), *const key = data<const T>(of.key),
                    *const value = data<const T>(of.value);
@@ -336,29 +344,29 @@ void CudaKernels::attention_backward(NativeStream stream, const AttentionGradien
 void CudaKernels::sum(NativeStream stream, const Tensor& out, const Tensor& in) const {
   operands::reduce("sum", out, in);
   require_on_device("sum", {&out, &in});
-  operands::visit_real(out.dtype(), [&](auto type) {
+  visit_float(in.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    launch("sum", stream, kernels_.sum.of<T>(), bodies::Sum<T>{data<T>(out), data<const T>(in), in.numel()}, 1);
+    launch("sum", stream, kernels_.sum.of<T>(), bodies::Sum<T>{out.data(), out.dtype(), data<const T>(in), in.numel()}, 1);
   });
 }
 
 void CudaKernels::sum_of_squares(NativeStream stream, const Tensor& out, const Tensor& in) const {
   operands::reduce("sum_of_squares", out, in);
   require_on_device("sum_of_squares", {&out, &in});
-  operands::visit_real(out.dtype(), [&](auto type) {
+  visit_float(in.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    launch("sum_of_squares", stream, kernels_.sum_of_squares.of<T>(), bodies::SumOfSquares<T>{data<T>(out), data<const T>(in), in.numel()},
-           1);
+    launch("sum_of_squares", stream, kernels_.sum_of_squares.of<T>(),
+           bodies::SumOfSquares<T>{out.data(), out.dtype(), data<const T>(in), in.numel()}, 1);
   });
 }
 
 void CudaKernels::dot_rows(NativeStream stream, const Tensor& out, const Tensor& in, const Tensor& row) const {
   const operands::Rows shape = operands::dot_rows(out, in, row);
   require_on_device("dot_rows", {&out, &in, &row});
-  operands::visit_real(out.dtype(), [&](auto type) {
+  visit_float(in.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     launch("dot_rows", stream, kernels_.dot_rows.of<T>(),
-           bodies::DotRows<T>{data<T>(out), data<const T>(in), data<const T>(row), size(shape.count), size(shape.length)}, 1);
+           bodies::DotRows<T>{out.data(), out.dtype(), data<const T>(in), data<const T>(row), size(shape.count), size(shape.length)}, 1);
   });
 }
 
@@ -366,10 +374,10 @@ void CudaKernels::cross_entropy(NativeStream stream, const Tensor& out, const Te
   const auto [shape, classes] = operands::cross_entropy(out, logits, targets);
   require_on_device("cross_entropy", {&out, &logits, &targets});
   check_indices("cross_entropy", stream, targets, classes, IndexKind::cross_entropy);
-  operands::visit_real(out.dtype(), [&](auto type) {
+  visit_float(logits.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     launch("cross_entropy", stream, kernels_.cross_entropy.of<T>(),
-           bodies::CrossEntropy<T>{data<T>(out), data<const T>(logits), data<const std::int64_t>(targets), size(shape.count),
+           bodies::CrossEntropy<T>{out.data(), out.dtype(), data<const T>(logits), data<const std::int64_t>(targets), size(shape.count),
                                    size(shape.length)},
            1);
   });
@@ -380,7 +388,7 @@ void CudaKernels::cross_entropy_backward(NativeStream stream, const Tensor& grad
   const auto [shape, classes] = operands::cross_entropy_backward(grad_logits, logits, targets);
   require_on_device("cross_entropy_backward", {&grad_logits, &logits, &targets});
   check_indices("cross_entropy_backward", stream, targets, classes, IndexKind::cross_entropy_backward);
-  operands::visit_real(logits.dtype(), [&](auto type) {
+  visit_float(logits.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     launch("cross_entropy_backward", stream, kernels_.cross_entropy_backward.of<T>(),
            bodies::CrossEntropyBackward<T>{data<T>(grad_logits), data<const T>(logits), data<const std::int64_t>(targets),

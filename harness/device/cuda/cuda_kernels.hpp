@@ -2,8 +2,9 @@
 // was given. Tensors' data() are addresses of the device. Whatever fills the tables runs it: a GPU, or a test on the host.
 //
 // Results are those of cpu_kernels(), bit for bit, with three exceptions. Sums of `matmul` are cuBLAS's, whose order nobody promises: they
-// are equal where every order gives the same, as with sums that are exact. On a GPU exp, log and pow are CUDA's, which may differ in the
-// last place (softmax, cross entropy, norms of a power other than 1, 2 and infinity). And a NaN is a NaN.
+// are equal where every order gives the same, as with sums that are exact. In low precision they are sums in f32 too, rounded once. On a
+// GPU exp, log and pow are CUDA's, which may differ in the last place (softmax, cross entropy, norms of a power other than 1, 2 and
+// infinity). And a NaN is a NaN.
 #pragma once
 
 #include <cstddef>

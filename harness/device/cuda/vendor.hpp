@@ -9,6 +9,10 @@
 namespace shardproof::cuda {
 
 struct KernelTable;  // harness/device/cuda/kernels/table.hpp
+namespace bodies {
+struct Bf16;  // harness/device/cuda/kernels/conversions.hpp
+struct F16;
+}  // namespace bodies
 
 // Handles of the libraries; nullptr is the default stream and no event.
 using StreamHandle = void*;
@@ -100,6 +104,11 @@ struct CublasTable {
                   float beta, float* c);
   Status (*dgemm)(BlasHandle handle, bool transpose_a, bool transpose_b, int m, int n, int inner, const double* a, const double* b,
                   double beta, double* c);
+  // In low precision: products and sums in f32, beta * c too, and one rounding.
+  Status (*bf16gemm)(BlasHandle handle, bool transpose_a, bool transpose_b, int m, int n, int inner, const bodies::Bf16* a,
+                     const bodies::Bf16* b, float beta, bodies::Bf16* c);
+  Status (*f16gemm)(BlasHandle handle, bool transpose_a, bool transpose_b, int m, int n, int inner, const bodies::F16* a,
+                    const bodies::F16* b, float beta, bodies::F16* c);
   const char* (*error_name)(Status status);
 };
 
@@ -159,7 +168,7 @@ struct ActivityTable {
 };
 
 struct VendorTables {
-  static constexpr std::uint32_t current_version = 3;
+  static constexpr std::uint32_t current_version = 4;
   std::uint32_t version;  ///< of this header
   std::uint32_t bytes;  ///< of all tables, as whoever fills them has them: `vendor_table_bytes` of kernels/table.hpp
   const char* name;  ///< `CUDA`, for messages

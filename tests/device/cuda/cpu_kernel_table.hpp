@@ -25,16 +25,18 @@ inline constexpr KernelTable cpu_kernel_table = kernel_table<HostLauncher>();
 
 /// As CublasTable's functions mean it; sums ascend.
 template <class T>
-void multiply_on_host(bool transpose_a, bool transpose_b, int m, int n, int inner, const T* a, const T* b, T beta, T* c) {
+void multiply_on_host(bool transpose_a, bool transpose_b, int m, int n, int inner, const T* a, const T* b, bodies::Computed<T> beta, T* c) {
+  using C = bodies::Computed<T>;
+  using bodies::loaded;
   const auto rows = static_cast<std::size_t>(m), columns = static_cast<std::size_t>(n), length = static_cast<std::size_t>(inner);
   for (std::size_t i = 0; i < rows; ++i) {
     for (std::size_t j = 0; j < columns; ++j) {
-      T total{0};
+      C total{0};
       for (std::size_t k = 0; k < length; ++k) {
-        total += a[transpose_a ? k * rows + i : i * length + k] * b[transpose_b ? j * length + k : k * columns + j];
+        total += loaded(a[transpose_a ? k * rows + i : i * length + k]) * loaded(b[transpose_b ? j * length + k : k * columns + j]);
       }
       T& element = c[i * columns + j];
-      element = beta == T{0} ? total : beta * element + total;
+      element = bodies::rounded<T>(beta == C{0} ? total : beta * loaded(element) + total);
     }
   }
 }
@@ -43,6 +45,13 @@ void multiply_on_host(bool transpose_a, bool transpose_b, int m, int n, int inne
 struct HostBlas {
   StreamHandle stream = nullptr;
 };
+
+template <class T>
+Status host_gemm(BlasHandle, bool transpose_a, bool transpose_b, int m, int n, int inner, const T* a, const T* b, bodies::Computed<T> beta,
+                 T* c) {
+  multiply_on_host(transpose_a, transpose_b, m, n, inner, a, b, beta, c);
+  return 0;
+}
 
 inline constexpr CublasTable cpu_cublas_table{
     .create = [](BlasHandle* handle) -> Status {
@@ -57,16 +66,10 @@ inline constexpr CublasTable cpu_cublas_table{
       static_cast<HostBlas*>(handle)->stream = stream;
       return 0;
     },
-    .sgemm = [](BlasHandle, bool transpose_a, bool transpose_b, int m, int n, int inner, const float* a, const float* b, float beta,
-                float* c) -> Status {
-      multiply_on_host(transpose_a, transpose_b, m, n, inner, a, b, beta, c);
-      return 0;
-    },
-    .dgemm = [](BlasHandle, bool transpose_a, bool transpose_b, int m, int n, int inner, const double* a, const double* b, double beta,
-                double* c) -> Status {
-      multiply_on_host(transpose_a, transpose_b, m, n, inner, a, b, beta, c);
-      return 0;
-    },
+    .sgemm = host_gemm<float>,
+    .dgemm = host_gemm<double>,
+    .bf16gemm = host_gemm<bodies::Bf16>,
+    .f16gemm = host_gemm<bodies::F16>,
     .error_name = [](Status) -> const char* { return "CUBLAS_STATUS_NOT_SUPPORTED"; },
 };
 

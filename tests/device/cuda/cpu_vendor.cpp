@@ -1,5 +1,6 @@
 #include "tests/device/cuda/cpu_vendor.hpp"
 
+#include "tests/device/cuda/cpu_kernel_table.hpp"
 #include "tests/device/cuda/cpu_launcher.hpp"
 #include "tests/device/cuda/cpu_nccl.hpp"
 #include "tests/device/cuda/cpu_runtime.hpp"
@@ -28,17 +29,9 @@ Status blas_set_stream(BlasHandle handle, StreamHandle stream) {
 }
 
 template <class T>
-Status gemm(BlasHandle handle, bool transpose_a, bool transpose_b, int m, int n, int inner, const T* a, const T* b, T beta, T* c) {
-  cpu::launch(static_cast<Blas*>(handle)->stream, 0, [=] {
-    for (int i = 0; i < m; ++i) {
-      for (int j = 0; j < n; ++j) {
-        T sum{0};
-        for (int k = 0; k < inner; ++k) sum += a[transpose_a ? k * m + i : i * inner + k] * b[transpose_b ? j * inner + k : k * n + j];
-        T& out = c[i * n + j];
-        out = beta == T{0} ? sum : out + sum;
-      }
-    }
-  });
+Status gemm(BlasHandle handle, bool transpose_a, bool transpose_b, int m, int n, int inner, const T* a, const T* b,
+            bodies::Computed<T> beta, T* c) {
+  cpu::launch(static_cast<Blas*>(handle)->stream, 0, [=] { multiply_on_host(transpose_a, transpose_b, m, n, inner, a, b, beta, c); });
   return 0;
 }
 
@@ -53,6 +46,8 @@ const VendorTables& vendor() {
                                       .set_stream = blas_set_stream,
                                       .sgemm = gemm<float>,
                                       .dgemm = gemm<double>,
+                                      .bf16gemm = gemm<bodies::Bf16>,
+                                      .f16gemm = gemm<bodies::F16>,
                                       .error_name = blas_error_name};
   static const VendorTables tables{.version = VendorTables::current_version,
                                    .bytes = vendor_table_bytes,

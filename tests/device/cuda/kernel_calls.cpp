@@ -21,7 +21,7 @@ constexpr std::array every_dtype{DType::f64, DType::f32, DType::bf16, DType::f16
 /// Sources of random operands in one dtype: ordinary numbers, and wild ones where asked.
 class Source {
  public:
-  Source(DType dtype, bool wild, unsigned seed) : dtype_(dtype), wild_(wild), random_(seed) {}
+  Source(DType dtype, DType losses, bool wild, unsigned seed) : dtype_(dtype), losses_(losses), wild_(wild), random_(seed) {}
 
   Tensor draw(const Shape& shape) {
     const Tensor drawn = Tensor::host(DType::f64, shape);
@@ -34,6 +34,9 @@ class Source {
     }
     return in_dtype(drawn);
   }
+
+  /// What a loss goes to.
+  Tensor loss(const Shape& shape) const { return Tensor::host(losses_, shape); }
 
   Tensor positive(const Shape& shape) {
     const Tensor drawn = Tensor::host(DType::f64, shape);
@@ -48,7 +51,10 @@ class Source {
     return drawn;
   }
 
-  std::string name() const { return fmt::format("{}{}", to_string(dtype_), wild_ ? " wild" : ""); }
+  std::string name() const {
+    return fmt::format("{}{}{}", to_string(dtype_), losses_ == dtype_ ? "" : fmt::format(", losses {}", to_string(losses_)),
+                       wild_ ? " wild" : "");
+  }
 
  private:
   Tensor in_dtype(const Tensor& drawn) const {
@@ -57,7 +63,7 @@ class Source {
     return result;
   }
 
-  DType dtype_;
+  DType dtype_, losses_;
   bool wild_;
   std::mt19937 random_;
 };
@@ -75,6 +81,11 @@ void add_element_wise(std::vector<KernelCall>& calls, Source& source, const Shap
   calls.push_back({"scale_by", detail + " in place", {draw(), source.draw({})}, [](auto& k, auto s, const Operands& o) {
                      k.scale_by(s, o[0], o[0], o[1]);
                    }});
+}
+
+void add_optimizers(std::vector<KernelCall>& calls, Source& source, const Shape& shape) {
+  const auto draw = [&] { return source.draw(shape); };
+  const std::string detail = source.name() + " " + to_string(shape);
   calls.push_back({"clip", detail, {draw(), source.positive({1})}, [](auto& k, auto s, const Operands& o) { k.clip(s, o[0], o[1], 0.7); }});
   calls.push_back({"clip", detail + " to more than the norm", {draw(), source.positive({1})}, [](auto& k, auto s, const Operands& o) {
                      k.clip(s, o[0], o[1], 100);
@@ -97,16 +108,24 @@ void add_element_wise(std::vector<KernelCall>& calls, Source& source, const Shap
 void add_sums(std::vector<KernelCall>& calls, Source& source, const Shape& shape) {
   const auto draw = [&] { return source.draw(shape); };
   const std::string detail = source.name() + " " + to_string(shape);
-  calls.push_back({"sum", detail, {source.draw({}), draw()}, [](auto& k, auto s, const Operands& o) { k.sum(s, o[0], o[1]); }});
+  calls.push_back({"sum", detail, {source.loss({}), draw()}, [](auto& k, auto s, const Operands& o) { k.sum(s, o[0], o[1]); }});
   calls.push_back(
-      {"sum_of_squares", detail, {source.draw({}), draw()}, [](auto& k, auto s, const Operands& o) { k.sum_of_squares(s, o[0], o[1]); }});
-  calls.push_back({"dot_rows", detail, {source.draw({1}), draw(), source.draw({shape[1]})}, [](auto& k, auto s, const Operands& o) {
+      {"sum_of_squares", detail, {source.loss({}), draw()}, [](auto& k, auto s, const Operands& o) { k.sum_of_squares(s, o[0], o[1]); }});
+  calls.push_back({"dot_rows", detail, {source.loss({1}), draw(), source.draw({shape[1]})}, [](auto& k, auto s, const Operands& o) {
                      k.dot_rows(s, o[0], o[1], o[2]);
                    }});
   for (const bool add : {false, true}) {
     const std::string way = detail + (add ? " added" : "");
     calls.push_back(
         {"dot", way, {source.draw({1}), draw(), draw()}, [add](auto& k, auto s, const Operands& o) { k.dot(s, {o[0], add}, o[1], o[2]); }});
+  }
+}
+
+void add_norms(std::vector<KernelCall>& calls, Source& source, const Shape& shape) {
+  const auto draw = [&] { return source.draw(shape); };
+  const std::string detail = source.name() + " " + to_string(shape);
+  for (const bool add : {false, true}) {
+    const std::string way = detail + (add ? " added" : "");
     for (const double power : {1.0, 2.0, 3.5, std::numeric_limits<double>::infinity()}) {
       calls.push_back({"power_sum",
                        fmt::format("{} of power {}", way, power),
@@ -177,7 +196,7 @@ void add_indexed(std::vector<KernelCall>& calls, Source& source, std::int64_t m,
   }
   if (n == 0) return;
   calls.push_back(
-      {"cross_entropy", detail, {source.draw({}), source.draw({m, n}), source.indices(m, n)}, [](auto& k, auto s, const Operands& o) {
+      {"cross_entropy", detail, {source.loss({}), source.draw({m, n}), source.indices(m, n)}, [](auto& k, auto s, const Operands& o) {
          k.cross_entropy(s, o[0], o[1], o[2]);
        }});
   calls.push_back({"cross_entropy_backward",
@@ -285,17 +304,27 @@ std::vector<KernelCall> element_calls(unsigned seed) {
   return calls;
 }
 
-std::vector<KernelCall> real_calls(unsigned seed) {
+std::vector<KernelCall> float_calls(unsigned seed) {
   std::vector<KernelCall> calls;
-  for (const DType dtype : {DType::f32, DType::f64}) {
+  for (const auto& [dtype, losses] : {std::pair{DType::f32, DType::f32},
+                                      {DType::f64, DType::f64},
+                                      {DType::bf16, DType::bf16},
+                                      {DType::bf16, DType::f32},
+                                      {DType::f16, DType::f16},
+                                      {DType::f16, DType::f32}}) {
     for (const bool wild : {false, true}) {
-      Source source(dtype, wild, seed);
+      Source source(dtype, losses, wild, seed);
       for (const auto& [m, n] : {std::pair<std::int64_t, std::int64_t>{5, 7}, {1, 1}, {0, 3}, {3, 0}, {17, 33}}) {
-        add_element_wise(calls, source, {m, n});
         add_sums(calls, source, {m, n});
-        add_matrices(calls, source, m, n);
         add_indexed(calls, source, m, n);
+        if (dtype != losses) continue;  // only losses differ
+        add_element_wise(calls, source, {m, n});
+        add_matrices(calls, source, m, n);
+        if (dtype != DType::f32 && dtype != DType::f64) continue;
+        add_norms(calls, source, {m, n});
+        add_optimizers(calls, source, {m, n});
       }
+      if (dtype != losses) continue;
       add_sequences(calls, source, 3, 5, 7);
       add_sequences(calls, source, 1, 1, 1);
       add_sequences(calls, source, 0, 4, 3);

@@ -24,8 +24,8 @@ Tensor any_bits(DType dtype, const Shape& shape, unsigned seed);
 
 /// copy, fill, scale, divide and accumulate, of every pair of dtypes.
 std::vector<KernelCall> element_calls(unsigned seed);
-/// All others in f32 and f64: several shapes, empty ones among them, with and without adding, gradients left out; ordinary numbers and wild
-/// ones.
-std::vector<KernelCall> real_calls(unsigned seed);
+/// All others in every dtype that they take: several shapes, empty ones among them, with and without adding, gradients left out; ordinary
+/// numbers and wild ones; losses of low precision in f32 too.
+std::vector<KernelCall> float_calls(unsigned seed);
 
 }  // namespace shardproof::cuda

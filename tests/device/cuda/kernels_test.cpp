@@ -84,6 +84,13 @@ struct Failure {
   std::string library, operation;
 };
 
+template <class T>
+Status gemm(BlasHandle handle, bool transpose_a, bool transpose_b, int m, int n, int inner, const T* a, const T* b,
+            bodies::Computed<T> beta, T* c) {
+  if (launches_of(static_cast<HostBlas*>(handle)->stream).fails()) return injected;
+  return host_gemm(handle, transpose_a, transpose_b, m, n, inner, a, b, beta, c);
+}
+
 /// CudaKernels on the host, with what they need around them.
 class Bench {
  public:
@@ -91,16 +98,10 @@ class Bench {
     cublas_.set_stream = [](BlasHandle handle, StreamHandle stream) -> Status {
       return launches_of(stream).fails() ? injected : cpu_cublas_table.set_stream(handle, stream);
     };
-    cublas_.sgemm = [](BlasHandle handle, bool transpose_a, bool transpose_b, int m, int n, int inner, const float* a, const float* b,
-                       float beta, float* c) -> Status {
-      if (launches_of(static_cast<HostBlas*>(handle)->stream).fails()) return injected;
-      return cpu_cublas_table.sgemm(handle, transpose_a, transpose_b, m, n, inner, a, b, beta, c);
-    };
-    cublas_.dgemm = [](BlasHandle handle, bool transpose_a, bool transpose_b, int m, int n, int inner, const double* a, const double* b,
-                       double beta, double* c) -> Status {
-      if (launches_of(static_cast<HostBlas*>(handle)->stream).fails()) return injected;
-      return cpu_cublas_table.dgemm(handle, transpose_a, transpose_b, m, n, inner, a, b, beta, c);
-    };
+    cublas_.sgemm = gemm<float>;
+    cublas_.dgemm = gemm<double>;
+    cublas_.bf16gemm = gemm<bodies::Bf16>;
+    cublas_.f16gemm = gemm<bodies::F16>;
     cuda_.memcpy_async = [](void* to, const void* from, std::size_t bytes, CopyKind, StreamHandle stream) -> Status {
       if (launches_of(stream).fails()) return injected;
       std::memcpy(to, from, bytes);
@@ -204,14 +205,14 @@ TEST_CASE("cuda: every f16 and bf16 is converted as on the host, and every resul
   }
 }
 
-TEST_CASE("cuda: kernels on f32 and f64 give the host's bits") {
+TEST_CASE("cuda: kernels on floats give the host's bits, in low precision too") {
   Bench bench;
-  for (const KernelCall& call : real_calls(Catch::getSeed())) compare(call, bench);
+  for (const KernelCall& call : float_calls(Catch::getSeed())) compare(call, bench);
 }
 
 TEST_CASE("cuda: the calls of these tests launch every kernel of the table") {
   Bench bench;
-  for (const auto& calls : {element_calls(1), real_calls(1)}) {
+  for (const auto& calls : {element_calls(1), float_calls(1)}) {
     for (const KernelCall& call : calls) {
       const Operands device = on_device(call.operands);
       call.make(bench.kernels, bench.stream(), device);
@@ -223,6 +224,16 @@ TEST_CASE("cuda: the calls of these tests launch every kernel of the table") {
     CHECK(bench.launches.bodies.contains(typeid(bodies::Body))); \
   }
   SHARDPROOF_CUDA_KERNELS(SHARDPROOF_WAS_LAUNCHED)
+#undef SHARDPROOF_WAS_LAUNCHED
+#define SHARDPROOF_WAS_LAUNCHED(name, Body)                                    \
+  {                                                                            \
+    INFO(#name);                                                               \
+    CHECK(bench.launches.bodies.contains(typeid(bodies::Body<float>)));        \
+    CHECK(bench.launches.bodies.contains(typeid(bodies::Body<double>)));       \
+    CHECK(bench.launches.bodies.contains(typeid(bodies::Body<bodies::Bf16>))); \
+    CHECK(bench.launches.bodies.contains(typeid(bodies::Body<bodies::F16>)));  \
+  }
+  SHARDPROOF_CUDA_FLOAT_KERNELS(SHARDPROOF_WAS_LAUNCHED)
 #undef SHARDPROOF_WAS_LAUNCHED
 #define SHARDPROOF_WAS_LAUNCHED(name, Body)                              \
   {                                                                      \
@@ -237,7 +248,7 @@ TEST_CASE("cuda: the calls of these tests launch every kernel of the table") {
 TEST_CASE("cuda: a launch that fails is reported with its status, library and operation, whichever it is") {
   Bench bench;
   std::set<std::string> failed;
-  for (const auto& calls : {element_calls(1), real_calls(1)}) {
+  for (const auto& calls : {element_calls(1), float_calls(1)}) {
     for (const KernelCall& call : calls) {
       const Operands device = on_device(call.operands);
       for (int before = 0;; ++before) {
@@ -280,7 +291,7 @@ TEST_CASE("cuda: host and device memory are copied in one dtype, and a failure i
 TEST_CASE("cuda: operands that do not fit are refused in the words of the host's kernels, and host memory too") {
   Bench bench;
   int refused = 0, in_host_memory = 0;
-  for (const auto& calls : {element_calls(1), real_calls(1)}) {
+  for (const auto& calls : {element_calls(1), float_calls(1)}) {
     for (const KernelCall& call : calls) {
       // One operand at a time gets lost, loses or gains an element, has another dtype, or stays on the host.
       for (std::size_t i = 0; i < call.operands.size(); ++i) {

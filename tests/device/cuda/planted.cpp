@@ -17,7 +17,7 @@
   X(device_state) X(set_device) X(stream_create) X(stream_destroy) X(stream_wait_event) X(event_create) X(event_destroy) \
       X(event_record) X(event_query) X(event_synchronize) X(event_elapsed_ns) X(malloc_async) X(free_async) X(memset_async)   \
           X(memcpy_async) X(host_allocate) X(host_free) X(peek_at_last_error)
-#define SHARDPROOF_CUBLAS_FUNCTIONS(X) X(create) X(destroy) X(set_stream) X(sgemm) X(dgemm)
+#define SHARDPROOF_CUBLAS_FUNCTIONS(X) X(create) X(destroy) X(set_stream) X(sgemm) X(dgemm) X(bf16gemm) X(f16gemm)
 #define SHARDPROOF_NCCL_FUNCTIONS(X)                                                                                             \
   X(version)                                                                                                                     \
   X(get_unique_id)                                                                                                               \

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 
 #include "harness/device/cuda/kernels/portable.hpp"
 #include "harness/protocol/collective.hpp"
@@ -143,6 +144,35 @@ SHARDPROOF_HOST_DEVICE inline void store_integer(DType type, void* to, std::int6
     case DType::i8: static_cast<std::int8_t*>(to)[i] = static_cast<std::int8_t>(value); return;
     case DType::u8: static_cast<std::uint8_t*>(to)[i] = static_cast<std::uint8_t>(value); return;
   }
+}
+
+/// Elements of low precision, as they stand in memory.
+struct Bf16 {
+  std::uint16_t bits;
+};
+struct F16 {
+  std::uint16_t bits;
+};
+
+/// An element as it is computed with: one of low precision in float.
+SHARDPROOF_HOST_DEVICE inline float loaded(float element) { return element; }
+SHARDPROOF_HOST_DEVICE inline double loaded(double element) { return element; }
+SHARDPROOF_HOST_DEVICE inline float loaded(Bf16 element) { return from_bf16(element.bits); }
+SHARDPROOF_HOST_DEVICE inline float loaded(F16 element) { return from_f16(element.bits); }
+
+/// What a kernel on elements T computes in.
+template <class T> using Computed = decltype(loaded(T{}));
+
+/// The one rounding of a result, to nearest even.
+template <class T> SHARDPROOF_HOST_DEVICE T rounded(Computed<T> result) {
+  if constexpr (std::is_same_v<T, Bf16>) return {to_bf16(result)};
+  else if constexpr (std::is_same_v<T, F16>) return {to_f16(result)};
+  else return result;
+}
+
+/// A gradient goes where it is wanted: the finished sum at once.
+template <class T> SHARDPROOF_HOST_DEVICE void deliver(T& target, Computed<T> finished, bool add) {
+  target = rounded<T>(add ? loaded(target) + finished : finished);
 }
 
 }  // namespace shardproof::cuda::bodies

@@ -90,7 +90,7 @@ template <class T> struct Relu {
   T* out;
   const T* in;
 
-  SHARDPROOF_HOST_DEVICE void operator()(std::int64_t i) const { out[i] = in[i] <= T{0} ? T{0} : in[i]; }
+  SHARDPROOF_HOST_DEVICE void operator()(std::int64_t i) const { out[i] = loaded(in[i]) <= 0 ? T{} : in[i]; }
 };
 
 template <class T> struct ReluBackward {
@@ -98,7 +98,7 @@ template <class T> struct ReluBackward {
   const T* grad_out;
   const T* out;
 
-  SHARDPROOF_HOST_DEVICE void operator()(std::int64_t i) const { grad_in[i] = out[i] <= T{0} ? T{0} : grad_out[i]; }
+  SHARDPROOF_HOST_DEVICE void operator()(std::int64_t i) const { grad_in[i] = loaded(out[i]) <= 0 ? T{} : grad_out[i]; }
 };
 
 template <class T> struct ScaleBy {
@@ -106,7 +106,7 @@ template <class T> struct ScaleBy {
   const T* in;
   const T* factor;
 
-  SHARDPROOF_HOST_DEVICE void operator()(std::int64_t i) const { out[i] = in[i] * *factor; }
+  SHARDPROOF_HOST_DEVICE void operator()(std::int64_t i) const { out[i] = rounded<T>(loaded(in[i]) * loaded(*factor)); }
 };
 
 }  // namespace shardproof::cuda::bodies

@@ -60,9 +60,14 @@ struct GpuLauncher {
 #define SHARDPROOF_KERNEL(name, Body) reinterpret_cast<const void*>(&run<bodies::Body>),
                                    SHARDPROOF_CUDA_KERNELS(SHARDPROOF_KERNEL)
 #undef SHARDPROOF_KERNEL
+#define SHARDPROOF_KERNEL(name, Body)                                                                                  \
+  reinterpret_cast<const void*>(&run<bodies::Body<float>>), reinterpret_cast<const void*>(&run<bodies::Body<double>>), \
+      reinterpret_cast<const void*>(&run<bodies::Body<bodies::Bf16>>), reinterpret_cast<const void*>(&run<bodies::Body<bodies::F16>>),
+                                       SHARDPROOF_CUDA_FLOAT_KERNELS(SHARDPROOF_KERNEL)
+#undef SHARDPROOF_KERNEL
 #define SHARDPROOF_KERNEL(name, Body) \
   reinterpret_cast<const void*>(&run<bodies::Body<float>>), reinterpret_cast<const void*>(&run<bodies::Body<double>>),
-                                       SHARDPROOF_CUDA_REAL_KERNELS(SHARDPROOF_KERNEL)
+                                           SHARDPROOF_CUDA_REAL_KERNELS(SHARDPROOF_KERNEL)
 #undef SHARDPROOF_KERNEL
     };
     for (const void* kernel : kernels) {

@@ -1,35 +1,38 @@
 // Bodies of the kernels that make one number of many: losses and norms. Where not said otherwise there is one result, and i is 0: sums
-// ascend, so one thread computes it all.
+// ascend, so one thread computes it all. A loss has a dtype of its own: f32, where its operands are of low precision.
 #pragma once
 
 #include <cmath>
 #include <cstdint>
 
+#include "harness/device/cuda/kernels/conversions.hpp"
 #include "harness/device/cuda/kernels/portable.hpp"
 
 namespace shardproof::cuda::bodies {
 
 template <class T> struct Sum {
-  T* out;
+  void* out;
+  DType out_type;
   const T* in;
   std::int64_t count;
 
   SHARDPROOF_HOST_DEVICE void operator()(std::int64_t) const {
-    T total{0};
-    for (std::int64_t i = 0; i < count; ++i) total += in[i];
-    *out = total;
+    Computed<T> total{0};
+    for (std::int64_t i = 0; i < count; ++i) total += loaded(in[i]);
+    store(out_type, out, 0, total);
   }
 };
 
 template <class T> struct SumOfSquares {
-  T* out;
+  void* out;
+  DType out_type;
   const T* in;
   std::int64_t count;
 
   SHARDPROOF_HOST_DEVICE void operator()(std::int64_t) const {
-    T total{0};
-    for (std::int64_t i = 0; i < count; ++i) total += in[i] * in[i];
-    *out = total;
+    Computed<T> total{0};
+    for (std::int64_t i = 0; i < count; ++i) total += loaded(in[i]) * loaded(in[i]);
+    store(out_type, out, 0, total);
   }
 };
 
@@ -41,54 +44,56 @@ template <class T> struct Dot {
   bool add;
 
   SHARDPROOF_HOST_DEVICE void operator()(std::int64_t) const {
-    T total{0};
-    for (std::int64_t i = 0; i < count; ++i) total += a[i] * b[i];
+    Computed<T> total{0};
+    for (std::int64_t i = 0; i < count; ++i) total += loaded(a[i]) * loaded(b[i]);
     deliver(*out, total, add);
   }
 };
 
 template <class T> struct DotRows {
-  T* out;
+  void* out;
+  DType out_type;
   const T* in;
   const T* row;
   std::int64_t rows, length;
 
   SHARDPROOF_HOST_DEVICE void operator()(std::int64_t) const {
-    T total{0};
+    Computed<T> total{0};
     for (std::int64_t i = 0; i < rows; ++i) {
-      for (std::int64_t j = 0; j < length; ++j) total += in[i * length + j] * row[j];
+      for (std::int64_t j = 0; j < length; ++j) total += loaded(in[i * length + j]) * loaded(row[j]);
     }
-    *out = total;
+    store(out_type, out, 0, total);
   }
 };
 
 /// A row's largest element, and the sum of exp(element - largest). The row is not empty.
 template <class T> struct Exponentials {
-  SHARDPROOF_HOST_DEVICE Exponentials(const T* row, std::int64_t length) : largest(row[0]) {
+  SHARDPROOF_HOST_DEVICE Exponentials(const T* row, std::int64_t length) : largest(loaded(row[0])) {
     for (std::int64_t j = 1; j < length; ++j) {
-      if (largest < row[j]) largest = row[j];
+      if (largest < loaded(row[j])) largest = loaded(row[j]);
     }
-    for (std::int64_t j = 0; j < length; ++j) total += std::exp(row[j] - largest);
+    for (std::int64_t j = 0; j < length; ++j) total += std::exp(loaded(row[j]) - largest);
   }
-  T largest, total{0};
+  Computed<T> largest, total{0};
 };
 
 template <class T> struct CrossEntropy {
-  T* out;
+  void* out;
+  DType out_type;
   const T* logits;
   const std::int64_t* targets;
   std::int64_t rows, length;
 
   SHARDPROOF_HOST_DEVICE void operator()(std::int64_t) const {
-    T total{0};
+    Computed<T> total{0};
     for (std::int64_t i = 0; i < rows; ++i) {
       const std::int64_t target = targets[i];
       if (target < 0 || target >= length) continue;
       const T* const row = logits + i * length;
       const Exponentials<T> exponentials(row, length);
-      total += std::log(exponentials.total) + exponentials.largest - row[target];
+      total += std::log(exponentials.total) + exponentials.largest - loaded(row[target]);
     }
-    *out = total / static_cast<T>(rows);
+    store(out_type, out, 0, total / static_cast<Computed<T>>(rows));
   }
 };
 
@@ -101,11 +106,12 @@ template <class T> struct CrossEntropyBackward {
 
   SHARDPROOF_HOST_DEVICE void operator()(std::int64_t i) const {
     if (length == 0) return;
+    using C = Computed<T>;
     const T* const row = logits + i * length;
     const Exponentials<T> exponentials(row, length);
     for (std::int64_t j = 0; j < length; ++j) {
-      const T probability = std::exp(row[j] - exponentials.largest) / exponentials.total;
-      grad_logits[i * length + j] = (targets[i] == j ? probability - T{1} : probability) / static_cast<T>(rows);
+      const C probability = std::exp(loaded(row[j]) - exponentials.largest) / exponentials.total;
+      grad_logits[i * length + j] = rounded<T>((targets[i] == j ? probability - C{1} : probability) / static_cast<C>(rows));
     }
   }
 };

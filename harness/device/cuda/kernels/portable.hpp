@@ -37,7 +37,4 @@ SHARDPROOF_HOST_DEVICE inline void publish(std::uint32_t* word, std::uint32_t va
 #endif
 }
 
-/// A gradient goes where it is wanted: the finished sum at once.
-template <class T> SHARDPROOF_HOST_DEVICE void deliver(T& target, T finished, bool add) { target = add ? target + finished : finished; }
-
 }  // namespace shardproof::cuda::bodies

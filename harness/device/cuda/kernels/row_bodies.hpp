@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "harness/device/cuda/kernels/conversions.hpp"
 #include "harness/device/cuda/kernels/portable.hpp"
 
 namespace shardproof::cuda::bodies {
@@ -14,7 +15,7 @@ template <class T> struct AddRow {
   const T* row;
   std::int64_t length;
 
-  SHARDPROOF_HOST_DEVICE void operator()(std::int64_t i) const { out[i] += row[i % length]; }
+  SHARDPROOF_HOST_DEVICE void operator()(std::int64_t i) const { deliver(out[i], loaded(row[i % length]), true); }
 };
 
 /// i is an element of `out`, the sum of a column of `in`.
@@ -25,26 +26,28 @@ template <class T> struct SumRows {
   bool add;
 
   SHARDPROOF_HOST_DEVICE void operator()(std::int64_t i) const {
-    T total{0};
-    for (std::int64_t row = 0; row < rows; ++row) total += in[row * length + i];
+    Computed<T> total{0};
+    for (std::int64_t row = 0; row < rows; ++row) total += loaded(in[row * length + i]);
     deliver(out[i], total, add);
   }
 };
 
 /// What layer norm takes off a row and multiplies it with.
 template <class T> struct Moments {
-  SHARDPROOF_HOST_DEVICE Moments(const T* row, std::int64_t length) {
-    const T count = static_cast<T>(length);
-    for (std::int64_t j = 0; j < length; ++j) mean += row[j];
-    mean /= count;
-    T variance{0};
-    for (std::int64_t j = 0; j < length; ++j) variance += (row[j] - mean) * (row[j] - mean);
-    variance /= count;
-    inverse_deviation = T{1} / std::sqrt(variance + static_cast<T>(1e-5));
-  }
-  SHARDPROOF_HOST_DEVICE T normalized(T x) const { return (x - mean) * inverse_deviation; }
+  using C = Computed<T>;
 
-  T mean{0}, inverse_deviation{0};
+  SHARDPROOF_HOST_DEVICE Moments(const T* row, std::int64_t length) {
+    const C count = static_cast<C>(length);
+    for (std::int64_t j = 0; j < length; ++j) mean += loaded(row[j]);
+    mean /= count;
+    C variance{0};
+    for (std::int64_t j = 0; j < length; ++j) variance += (loaded(row[j]) - mean) * (loaded(row[j]) - mean);
+    variance /= count;
+    inverse_deviation = C{1} / std::sqrt(variance + static_cast<C>(1e-5));
+  }
+  SHARDPROOF_HOST_DEVICE C normalized(T x) const { return (loaded(x) - mean) * inverse_deviation; }
+
+  C mean{0}, inverse_deviation{0};
 };
 
 /// i is a row.
@@ -58,7 +61,9 @@ template <class T> struct LayerNorm {
   SHARDPROOF_HOST_DEVICE void operator()(std::int64_t i) const {
     const T* const row = in + i * length;
     const Moments<T> moments(row, length);
-    for (std::int64_t j = 0; j < length; ++j) out[i * length + j] = moments.normalized(row[j]) * weight[j] + bias[j];
+    for (std::int64_t j = 0; j < length; ++j) {
+      out[i * length + j] = rounded<T>(moments.normalized(row[j]) * loaded(weight[j]) + loaded(bias[j]));
+    }
   }
 };
 
@@ -75,15 +80,16 @@ template <class T> struct LayerNormBackwardIn {
     const T* const row = in + i * length;
     const T* const slope = grad_out + i * length;
     const Moments<T> moments(row, length);
-    T by_mean{0}, by_deviation{0};
+    Computed<T> by_mean{0}, by_deviation{0};
     for (std::int64_t j = 0; j < length; ++j) {
-      by_mean += slope[j] * weight[j];
-      by_deviation += slope[j] * weight[j] * moments.normalized(row[j]);
+      by_mean += loaded(slope[j]) * loaded(weight[j]);
+      by_deviation += loaded(slope[j]) * loaded(weight[j]) * moments.normalized(row[j]);
     }
-    by_mean /= static_cast<T>(length);
-    by_deviation /= static_cast<T>(length);
+    by_mean /= static_cast<Computed<T>>(length);
+    by_deviation /= static_cast<Computed<T>>(length);
     for (std::int64_t j = 0; j < length; ++j) {
-      const T below = moments.inverse_deviation * (slope[j] * weight[j] - by_mean - moments.normalized(row[j]) * by_deviation);
+      const Computed<T> below =
+          moments.inverse_deviation * (loaded(slope[j]) * loaded(weight[j]) - by_mean - moments.normalized(row[j]) * by_deviation);
       deliver(out[i * length + j], below, add);
     }
   }
@@ -99,10 +105,10 @@ template <class T> struct LayerNormBackwardWeight {
   bool add;
 
   SHARDPROOF_HOST_DEVICE void operator()(std::int64_t i) const {
-    T total{0};
+    Computed<T> total{0};
     for (std::int64_t row = 0; row < rows; ++row) {
       const Moments<T> moments(in + row * length, length);
-      total += grad_out[row * length + i] * moments.normalized(in[row * length + i]);
+      total += loaded(grad_out[row * length + i]) * moments.normalized(in[row * length + i]);
     }
     deliver(out[i], total, add);
   }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "harness/device/cuda/kernels/conversions.hpp"
 #include "harness/device/cuda/kernels/portable.hpp"
 
 namespace shardproof::cuda::bodies {
@@ -58,42 +59,44 @@ template <class T> struct EmbeddingBackward {
   bool add;
 
   SHARDPROOF_HOST_DEVICE void operator()(std::int64_t i) const {
-    T total{0};
+    Computed<T> total{0};
     for (std::int64_t row = 0; row < rows; ++row) {
-      if (ids[row] == i / length) total += grad_out[row * length + i % length];
+      if (ids[row] == i / length) total += loaded(grad_out[row * length + i % length]);
     }
     deliver(out[i], total, add);
   }
 };
 
-template <class T> SHARDPROOF_HOST_DEVICE T inner_product(const T* a, const T* b, std::int64_t count) {
-  T total{0};
-  for (std::int64_t i = 0; i < count; ++i) total += a[i] * b[i];
+template <class T> SHARDPROOF_HOST_DEVICE Computed<T> inner_product(const T* a, const T* b, std::int64_t count) {
+  Computed<T> total{0};
+  for (std::int64_t i = 0; i < count; ++i) total += loaded(a[i]) * loaded(b[i]);
   return total;
 }
 
 /// How much position `at` of a sequence takes from itself and from each position before it; the shares sum to 1. A share is computed anew
 /// wherever it is needed: there is no memory for them.
 template <class T> struct Attended {
+  using C = Computed<T>;
+
   /// `query` and `key` point to the sequence's first row.
   SHARDPROOF_HOST_DEVICE Attended(const T* query, const T* key, std::int64_t at, std::int64_t features)
-      : query_(query + at * features), key_(key), features_(features), root_(std::sqrt(static_cast<T>(features))), largest_(score(0)) {
+      : query_(query + at * features), key_(key), features_(features), root_(std::sqrt(static_cast<C>(features))), largest_(score(0)) {
     for (std::int64_t from = 1; from <= at; ++from) {
-      const T next = score(from);
+      const C next = score(from);
       if (largest_ < next) largest_ = next;
     }
     for (std::int64_t from = 0; from <= at; ++from) total_ += std::exp(score(from) - largest_);
   }
-  SHARDPROOF_HOST_DEVICE T share(std::int64_t from) const { return std::exp(score(from) - largest_) / total_; }
-  SHARDPROOF_HOST_DEVICE T root() const { return root_; }
+  SHARDPROOF_HOST_DEVICE C share(std::int64_t from) const { return std::exp(score(from) - largest_) / total_; }
+  SHARDPROOF_HOST_DEVICE C root() const { return root_; }
 
  private:
-  SHARDPROOF_HOST_DEVICE T score(std::int64_t from) const { return inner_product(query_, key_ + from * features_, features_) / root_; }
+  SHARDPROOF_HOST_DEVICE C score(std::int64_t from) const { return inner_product(query_, key_ + from * features_, features_) / root_; }
 
   const T* query_;
   const T* key_;
   std::int64_t features_;
-  T root_, largest_, total_{0};
+  C root_, largest_, total_{0};
 };
 
 /// An element of a matrix of sequences, [n, features].
@@ -115,11 +118,11 @@ template <class T> struct Attention {
   SHARDPROOF_HOST_DEVICE void operator()(std::int64_t i) const {
     const Place place(i, positions, features);
     const Attended<T> attended(query + place.sequence, key + place.sequence, place.position, features);
-    T total{0};
+    Computed<T> total{0};
     for (std::int64_t from = 0; from <= place.position; ++from) {
-      total += attended.share(from) * value[place.sequence + from * features + place.feature];
+      total += attended.share(from) * loaded(value[place.sequence + from * features + place.feature]);
     }
-    out[i] = total;
+    out[i] = rounded<T>(total);
   }
 };
 
@@ -131,18 +134,20 @@ template <class T> struct AttendedSlopes {
       : attended_(query, key, at, features), slope_(slope + at * features), value_(value), features_(features) {
     for (std::int64_t from = 0; from <= at; ++from) common_ += by_share(from) * attended_.share(from);
   }
-  SHARDPROOF_HOST_DEVICE T by_score(std::int64_t from) const {
+  SHARDPROOF_HOST_DEVICE Computed<T> by_score(std::int64_t from) const {
     return attended_.share(from) * (by_share(from) - common_) / attended_.root();
   }
 
  private:
-  SHARDPROOF_HOST_DEVICE T by_share(std::int64_t from) const { return inner_product(slope_, value_ + from * features_, features_); }
+  SHARDPROOF_HOST_DEVICE Computed<T> by_share(std::int64_t from) const {
+    return inner_product(slope_, value_ + from * features_, features_);
+  }
 
   Attended<T> attended_;
   const T* slope_;
   const T* value_;
   std::int64_t features_;
-  T common_{0};
+  Computed<T> common_{0};
 };
 
 /// The gradient by the queries; i is an element of it.
@@ -159,9 +164,9 @@ template <class T> struct AttentionBackwardQuery {
     const Place place(i, positions, features);
     const std::int64_t begin = place.sequence;
     const AttendedSlopes<T> slopes(query + begin, key + begin, value + begin, grad_out + begin, place.position, features);
-    T total{0};
+    Computed<T> total{0};
     for (std::int64_t from = 0; from <= place.position; ++from)
-      total += slopes.by_score(from) * key[begin + from * features + place.feature];
+      total += slopes.by_score(from) * loaded(key[begin + from * features + place.feature]);
     deliver(out[i], total, add);
   }
 };
@@ -179,10 +184,10 @@ template <class T> struct AttentionBackwardKey {
   SHARDPROOF_HOST_DEVICE void operator()(std::int64_t i) const {
     const Place place(i, positions, features);
     const std::int64_t begin = place.sequence;
-    T total{0};
+    Computed<T> total{0};
     for (std::int64_t at = place.position; at < positions; ++at) {
       const AttendedSlopes<T> slopes(query + begin, key + begin, value + begin, grad_out + begin, at, features);
-      total += slopes.by_score(place.position) * query[begin + at * features + place.feature];
+      total += slopes.by_score(place.position) * loaded(query[begin + at * features + place.feature]);
     }
     deliver(out[i], total, add);
   }
@@ -199,10 +204,10 @@ template <class T> struct AttentionBackwardValue {
 
   SHARDPROOF_HOST_DEVICE void operator()(std::int64_t i) const {
     const Place place(i, positions, features);
-    T total{0};
+    Computed<T> total{0};
     for (std::int64_t at = place.position; at < positions; ++at) {
       const Attended<T> attended(query + place.sequence, key + place.sequence, at, features);
-      total += attended.share(place.position) * grad_out[place.sequence + at * features + place.feature];
+      total += attended.share(place.position) * loaded(grad_out[place.sequence + at * features + place.feature]);
     }
     deliver(out[i], total, add);
   }

@@ -12,7 +12,8 @@
 #include "harness/device/cuda/kernels/sequence_bodies.hpp"
 #include "harness/device/cuda/vendor.hpp"
 
-// All kernels, as X(member of the table, its body): those for every dtype and those that compute in f32 or f64, whose bodies are templates.
+// All kernels, as X(member of the table, its body): those for every dtype; and as templates those for f32, f64, bf16 and f16, and those for
+// f32 and f64 alone.
 #define SHARDPROOF_CUDA_KERNELS(X) \
   X(copy, Copy)                    \
   X(fill, Fill)                    \
@@ -21,7 +22,7 @@
   X(accumulate, Accumulate)        \
   X(check_indices, CheckIndices)
 
-#define SHARDPROOF_CUDA_REAL_KERNELS(X)                  \
+#define SHARDPROOF_CUDA_FLOAT_KERNELS(X)                 \
   X(relu, Relu)                                          \
   X(relu_backward, ReluBackward)                         \
   X(scale_by, ScaleBy)                                   \
@@ -41,11 +42,13 @@
   X(dot, Dot)                                            \
   X(dot_rows, DotRows)                                   \
   X(cross_entropy, CrossEntropy)                         \
-  X(cross_entropy_backward, CrossEntropyBackward)        \
-  X(power_sum, PowerSum)                                 \
-  X(power_root, PowerRoot)                               \
-  X(clip, Clip)                                          \
-  X(sgd, Sgd)                                            \
+  X(cross_entropy_backward, CrossEntropyBackward)
+
+#define SHARDPROOF_CUDA_REAL_KERNELS(X) \
+  X(power_sum, PowerSum)                \
+  X(power_root, PowerRoot)              \
+  X(clip, Clip)                         \
+  X(sgd, Sgd)                           \
   X(adam, Adam)
 
 namespace shardproof::cuda {
@@ -64,9 +67,27 @@ template <template <class> class Body> struct RealLaunch {
   }
 };
 
+template <template <class> class Body> struct FloatLaunch {
+  Launch<Body<float>> f32;
+  Launch<Body<double>> f64;
+  Launch<Body<bodies::Bf16>> bf16;
+  Launch<Body<bodies::F16>> f16;
+
+  /// T is float, double, Bf16 or F16.
+  template <class T> Launch<Body<T>> of() const {
+    if constexpr (std::is_same_v<T, float>) return f32;
+    else if constexpr (std::is_same_v<T, double>) return f64;
+    else if constexpr (std::is_same_v<T, bodies::Bf16>) return bf16;
+    else return f16;
+  }
+};
+
 struct KernelTable {
 #define SHARDPROOF_MEMBER(name, Body) Launch<bodies::Body> name;
   SHARDPROOF_CUDA_KERNELS(SHARDPROOF_MEMBER)
+#undef SHARDPROOF_MEMBER
+#define SHARDPROOF_MEMBER(name, Body) FloatLaunch<bodies::Body> name;
+  SHARDPROOF_CUDA_FLOAT_KERNELS(SHARDPROOF_MEMBER)
 #undef SHARDPROOF_MEMBER
 #define SHARDPROOF_MEMBER(name, Body) RealLaunch<bodies::Body> name;
   SHARDPROOF_CUDA_REAL_KERNELS(SHARDPROOF_MEMBER)
@@ -90,11 +111,16 @@ template <class Launcher> constexpr KernelTable kernel_table() {
 #define SHARDPROOF_MEMBER(name, Body) .name = &Launcher::template launch<bodies::Body>,
       SHARDPROOF_CUDA_KERNELS(SHARDPROOF_MEMBER)
 #undef SHARDPROOF_MEMBER
+#define SHARDPROOF_MEMBER(name, Body)                                                                         \
+  .name = {&Launcher::template launch<bodies::Body<float>>, &Launcher::template launch<bodies::Body<double>>, \
+           &Launcher::template launch<bodies::Body<bodies::Bf16>>, &Launcher::template launch<bodies::Body<bodies::F16>>},
+          SHARDPROOF_CUDA_FLOAT_KERNELS(SHARDPROOF_MEMBER)
+#undef SHARDPROOF_MEMBER
 #define SHARDPROOF_MEMBER(name, Body) \
   .name = {&Launcher::template launch<bodies::Body<float>>, &Launcher::template launch<bodies::Body<double>>},
-          SHARDPROOF_CUDA_REAL_KERNELS(SHARDPROOF_MEMBER)
+              SHARDPROOF_CUDA_REAL_KERNELS(SHARDPROOF_MEMBER)
 #undef SHARDPROOF_MEMBER
-              .spin = &Launcher::spin,
+                  .spin = &Launcher::spin,
       .gate = &Launcher::gate,
       .warm_up = &Launcher::warm_up,
   };

@@ -6,7 +6,7 @@
 #include "fixtures/oracles/serial_model.hpp"
 #include "harness/shardproof.hpp"
 
-namespace shardproof::overlap {
+namespace shardproof::suites {
 
 /// How far values may be from what one process computes; 0 asks for the same bits.
 struct Tolerance {
@@ -29,4 +29,4 @@ void check_training(Rank& rank, const scenario::Run& run, oracles::Arithmetic ar
 /// Of a run of `two_iterations`: its values are right, it is sound, and neither iteration leaves anything.
 void check_two_iterations(Rank& rank, const scenario::Run& run);
 
-}  // namespace shardproof::overlap
+}  // namespace shardproof::suites

@@ -1,4 +1,5 @@
-// What the cases of this suite ask of a run.
+// What every right run owes, whatever it trains: what was communicated, in which order, without races, and that nothing is left. No suite's own
+// scenarios or clauses here.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +8,7 @@
 
 #include "harness/shardproof.hpp"
 
-namespace shardproof::overlap {
+namespace shardproof::suites {
 
 /// The group that a parameter belongs to: of the deepest wrapped module above it, as children are wrapped before parents. nullptr for one
 /// that no group claims, or that the plan ignores.
@@ -52,4 +53,4 @@ void check_nothing_is_left(const scenario::Run& run, int iteration, int backward
 /// No race, one order, nothing twice: what a run of any scenario owes.
 void check_sound(Rank& rank, const scenario::Run& run);
 
-}  // namespace shardproof::overlap
+}  // namespace shardproof::suites

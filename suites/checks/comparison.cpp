@@ -1,4 +1,4 @@
-#include "suites/overlap/comparison.hpp"
+#include "suites/checks/comparison.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -6,9 +6,9 @@
 
 #include "fixtures/oracles/difference.hpp"
 #include "harness/scenario/formula.hpp"
-#include "suites/overlap/checks.hpp"
+#include "suites/checks/soundness.hpp"
 
-namespace shardproof::overlap {
+namespace shardproof::suites {
 
 namespace {
 
@@ -138,4 +138,4 @@ void check_two_iterations(Rank& rank, const scenario::Run& run) {
   for (const int iteration : {0, 1}) check_nothing_is_left(run, iteration);
 }
 
-}  // namespace shardproof::overlap
+}  // namespace shardproof::suites

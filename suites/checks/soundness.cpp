@@ -1,4 +1,4 @@
-#include "suites/overlap/checks.hpp"
+#include "suites/checks/soundness.hpp"
 
 #include <algorithm>
 #include <map>
@@ -7,7 +7,7 @@
 #include "harness/protocol/digest.hpp"
 #include "harness/trace/memory.hpp"
 
-namespace shardproof::overlap {
+namespace shardproof::suites {
 
 using scenario::ActionKind;
 using scenario::Scenario;
@@ -159,4 +159,4 @@ void check_no_race(const Rank& rank, const scenario::Run& run) {
   CHECK(races.empty());
 }
 
-}  // namespace shardproof::overlap
+}  // namespace shardproof::suites

@@ -1,0 +1,1 @@
+#include "suites/extensions/scenarios.hpp"
