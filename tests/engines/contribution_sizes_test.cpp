@@ -20,8 +20,8 @@ std::string objection_to(const std::vector<ContributionSizes>& by_rank, Extensio
 }  // namespace
 
 TEST_CASE("sizes survive their way to the other ranks") {
-  std::vector<ContributionSizes> all{sizes({}), sizes({{DType::f32, 24}}), sizes({{DType::i8, 0}, {DType::bf16, 1LL << 40}}),
-                                     {.hook_failed = true, .parts = {}}};
+  std::vector<ContributionSizes> all{
+      sizes({}), sizes({{DType::f32, 24}}), sizes({{DType::i8, 0}, {DType::bf16, 1LL << 40}}), {.hook_failed = true, .parts = {}}};
   all.push_back(sizes(std::vector<ContributionSizes::Part>(most_contributed_tensors, {DType::f16, 3})));
   for (const ContributionSizes& one : all) {
     const std::vector<std::int64_t> numbers = encoded(one);
@@ -56,5 +56,6 @@ TEST_CASE("an objection names the parameter, and what which rank would contribut
         "parameter \"0.weight\": a pre hook has failed (rank 4: 1 tensor of f32 x 24; rank 5: failed)");
   CHECK(objection_to({sizes({}), sizes({})}) == "parameter \"0.weight\": the pre hook contributes no tensor (ranks 4, 5: 0 tensors)");
   const ContributionSizes many = sizes(std::vector<ContributionSizes::Part>(most_contributed_tensors + 1, {DType::u8, 1}));
-  CHECK(objection_to({decoded(encoded(many))}).starts_with("parameter \"0.weight\": the pre hook contributes more than 8 tensors (rank 4: 9 "));
+  CHECK(objection_to({decoded(encoded(many))})
+            .starts_with("parameter \"0.weight\": the pre hook contributes more than 8 tensors (rank 4: 9 "));
 }
