@@ -52,14 +52,15 @@ std::size_t alterations(const scenario::Run& run) {
 
 }  // namespace
 
-RANKED_TEST_CASE("extensions/division", clauses("EXT-25"), ranks(1, 2, 3, 4), each("gradients", "distinct", "large", "small"),
-                 each("reduce", "f32", "bf16", "f16"), needs(Feature::fully_shard, Feature::mixed_precision)) {
+RANKED_TEST_CASE("extensions/division", clauses("EXT-25"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8),
+                 each("gradients", "distinct", "large", "small"), each("reduce", "f32", "bf16", "f16"),
+                 needs(Feature::fully_shard, Feature::mixed_precision)) {
   const Given given = given_to(rank.world().size(), rank.param("gradients"));
   const scenario::Run run = rank.play(divided(given, *dtype_named(rank.param("reduce"))));
   CHECK(gradient_of_one_layer(rank, run) == given.mean);
 }
 
-RANKED_TEST_CASE("extensions/division_by_a_factor", clauses("EXT-25"), ranks(1, 2, 3, 4), each("factor", 3, 16),
+RANKED_TEST_CASE("extensions/division_by_a_factor", clauses("EXT-25"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8), each("factor", 3, 16),
                  each("reduce", "f32", "bf16", "f16"),
                  needs(Feature::fully_shard, Feature::mixed_precision, Feature::gradient_divide_factor)) {
   const int world = rank.world().size(), factor = rank.param<int>("factor");
@@ -93,7 +94,7 @@ RANKED_TEST_CASE("extensions/division_on_a_mesh", clauses("EXT-21", "EXT-25"), r
   CHECK(replicated == 1);
 }
 
-RANKED_TEST_CASE("extensions/division_as_in_pytorch", clauses("EXT-42"), ranks(1, 2, 3, 4), each("factor", 0, 6),
+RANKED_TEST_CASE("extensions/division_as_in_pytorch", clauses("EXT-42"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8), each("factor", 0, 6),
                  each("reduce", "f32", "bf16", "f16"),
                  needs(Feature::timeline, Feature::fully_shard, Feature::mixed_precision, Feature::gradient_divide_factor),
                  tags("reference")) {

@@ -41,8 +41,8 @@ std::vector<Action> making(const std::string& how) {
 
 }  // namespace
 
-RANKED_TEST_CASE("extensions/meta", clauses("EXT-30"), ranks(1, 2, 3, 4), each("how", "parts", "whole"), each("reshard", false, true),
-                 needs(Feature::timeline, Feature::fully_shard, Feature::meta_initialisation)) {
+RANKED_TEST_CASE("extensions/meta", clauses("EXT-30"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8), each("how", "parts", "whole"),
+                 each("reshard", false, true), needs(Feature::timeline, Feature::fully_shard, Feature::meta_initialisation)) {
   const bool reshard = rank.param<bool>("reshard");
   const auto run = played(rank, partly_wrapped(scenario::Initialisation::meta, reshard, making(rank.param("how"))));
   REQUIRE(run);
@@ -74,8 +74,8 @@ RANKED_TEST_CASE("extensions/meta", clauses("EXT-30"), ranks(1, 2, 3, 4), each("
   check_sound(rank, *run);
 }
 
-RANKED_TEST_CASE("extensions/still_meta", clauses("EXT-31"), ranks(1, 2, 3, 4), each("what", "all", "wrapped", "unwrapped"),
-                 needs(Feature::fully_shard, Feature::meta_initialisation)) {
+RANKED_TEST_CASE("extensions/still_meta", clauses("EXT-31"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8),
+                 each("what", "all", "wrapped", "unwrapped"), needs(Feature::fully_shard, Feature::meta_initialisation)) {
   const std::string& what = rank.param("what");
   std::vector<Action> before;
   if (what == "wrapped") before = {memory_for("l1"), values_for("l1")};

@@ -144,8 +144,8 @@ void check_kept_in_single_precision(const scenario::Run& run) {
 }  // namespace
 
 RANKED_TEST_CASE("extensions/precision_on_the_wire", clauses("EXT-10", "EXT-20", "EXT-21", "EXT-22", "EXT-24", "EXT-25"), ranks(1, 2, 3, 4),
-                 each("param", "f32", "bf16", "f16"), each("reduce", "none", "f32", "bf16", "f16"), each("reshard", false, true),
-                 needs(Feature::timeline, Feature::fully_shard, Feature::mixed_precision)) {
+                 more_ranks(5, 7, 8), each("param", "f32", "bf16", "f16"), each("reduce", "none", "f32", "bf16", "f16"),
+                 each("reshard", false, true), needs(Feature::timeline, Feature::fully_shard, Feature::mixed_precision)) {
   // Products of eighths are exact in f32, and products of numbers of 8 or 11 bits nearly always: sums then come out alike in any order, and what
   // is rounded after them too. A third in f32 is not exact, so that one iteration must do there.
   const scenario::MixedPrecision policy = policy_of(rank);
@@ -186,8 +186,8 @@ RANKED_TEST_CASE("extensions/precision_of_parts", clauses("EXT-20", "EXT-24"), r
   CHECK(shards(true).bytes - shards(false).bytes == kept);
 }
 
-RANKED_TEST_CASE("extensions/precision_with_adam", clauses("EXT-20", "EXT-22", "EXT-24"), ranks(1, 2, 3, 4), each("param", "bf16", "f16"),
-                 needs(Feature::fully_shard, Feature::mixed_precision)) {
+RANKED_TEST_CASE("extensions/precision_with_adam", clauses("EXT-20", "EXT-22", "EXT-24"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8),
+                 each("param", "bf16", "f16"), needs(Feature::fully_shard, Feature::mixed_precision)) {
   // Moments and shards in f32. Their roots and quotients may differ in a last bit, which is no more than a step, and very seldom one of bf16.
   Scenario scenario = uneven_layers({.param = dtype_named(rank.param("param"))}, true, 5);
   scenario.plan.optimizer = {.kind = scenario::OptimizerKind::adam, .rate = 1e-2};

@@ -31,7 +31,8 @@ Scenario postponed(Scenario scenario, ActionKind what) {
 
 }  // namespace
 
-RANKED_TEST_CASE("extensions/rounded_between_backwards", clauses("EXT-24"), ranks(1, 2, 3, 4), each("reduce", "none", "f32", "bf16", "f16"),
+RANKED_TEST_CASE("extensions/rounded_between_backwards", clauses("EXT-24"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8),
+                 each("reduce", "none", "f32", "bf16", "f16"),
                  needs(Feature::fully_shard, Feature::mixed_precision, Feature::gradient_accumulation)) {
   const std::string& reduce = rank.param("reduce");
   const double big = big_of(reduce);
@@ -41,8 +42,8 @@ RANKED_TEST_CASE("extensions/rounded_between_backwards", clauses("EXT-24"), rank
   CHECK(gradient_of_one_layer(rank, run) == (is_rounded(reduce) ? 0 : 1));
 }
 
-RANKED_TEST_CASE("extensions/rounded_once_within_a_backward", clauses("EXT-24"), ranks(1, 2, 3, 4), each("reduce", "none", "bf16", "f16"),
-                 needs(Feature::fully_shard, Feature::mixed_precision)) {
+RANKED_TEST_CASE("extensions/rounded_once_within_a_backward", clauses("EXT-24"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8),
+                 each("reduce", "none", "bf16", "f16"), needs(Feature::fully_shard, Feature::mixed_precision)) {
   const std::string& reduce = rank.param("reduce");
   const double big = big_of(reduce);
   const scenario::MixedPrecision policy{.param = DType::bf16, .reduce = dtype_named(reduce)};
@@ -50,7 +51,7 @@ RANKED_TEST_CASE("extensions/rounded_once_within_a_backward", clauses("EXT-24"),
   CHECK(gradient_of_one_layer(rank, run) == 1);
 }
 
-RANKED_TEST_CASE("extensions/rounded_between_ranks", clauses("EXT-24"), ranks(2, 3, 4), each("param", "f32", "bf16"),
+RANKED_TEST_CASE("extensions/rounded_between_ranks", clauses("EXT-24"), ranks(2, 3, 4), more_ranks(5, 7, 8), each("param", "f32", "bf16"),
                  each("reduce", "none", "f32", "bf16", "f16"), needs(Feature::fully_shard, Feature::mixed_precision)) {
   // In the order of ranks. Which order a fabric adds in that does not promise one, nobody can tell.
   if (!rank.platform()->world().capabilities().rank_ordered) rank.skip("the fabric does not add in the order of ranks");
@@ -78,7 +79,7 @@ RANKED_TEST_CASE("extensions/rounded_among_replicas", clauses("EXT-24"), ranks(4
   CHECK(gradient_of_one_layer(rank, rank.play(scenario)) == (is_rounded(reduce) ? 0 : 1));
 }
 
-RANKED_TEST_CASE("extensions/parameters_rounded_to_compute", clauses("EXT-24"), ranks(1, 2, 3, 4),
+RANKED_TEST_CASE("extensions/parameters_rounded_to_compute", clauses("EXT-24"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8),
                  needs(Feature::fully_shard, Feature::mixed_precision)) {
   // The first step makes of -1 and -1 the weights -257 and 255. Computed with: -256 and 255.
   Scenario scenario = one_layer({.in = 2, .out = 1, .given = {{{256, -256}}, {{1, 1}}}, .policy = {.param = DType::bf16}});
@@ -93,7 +94,7 @@ RANKED_TEST_CASE("extensions/parameters_rounded_to_compute", clauses("EXT-24"), 
   check_training(rank, run, oracles::Arithmetic::f32, {}, Moves::some_parameter);
 }
 
-RANKED_TEST_CASE("extensions/shards_are_not_rounded", clauses("EXT-24"), ranks(1, 2, 3, 4),
+RANKED_TEST_CASE("extensions/shards_are_not_rounded", clauses("EXT-24"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8),
                  needs(Feature::fully_shard, Feature::mixed_precision)) {
   // Eight steps of a thousandth from -1 on. In bf16 the first numbers beyond it are 1/128 away: the first four steps change nothing that is
   // computed, and none that is forgotten would ever.
