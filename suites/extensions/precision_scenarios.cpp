@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "fixtures/oracles/serial_model.hpp"
+#include "harness/fabric/group.hpp"
 #include "harness/scenario/player.hpp"
 
 namespace shardproof::extensions {
@@ -82,6 +83,8 @@ std::optional<scenario::Run> played(Rank& rank, const Scenario& scenario) {
     return std::nullopt;
   }
 }
+
+bool adds_in_rank_order(Rank& rank) { return rank.platform()->world().capabilities().rank_ordered; }
 
 scenario::Mesh replicated(int replicas, int world) { return {.shape = {replicas, world / replicas}, .names = {"replicate", "shard"}}; }
 

@@ -40,6 +40,9 @@ double gradient_of_one_layer(Rank& rank, const scenario::Run& run);
 /// right is a finding, no accident.
 std::optional<scenario::Run> played(Rank& rank, const scenario::Scenario& scenario);
 
+/// Whether three and more values that a collective rounds after each addition come out as in the order of ranks.
+bool adds_in_rank_order(Rank& rank);
+
 /// The world as a mesh of two dimensions.
 scenario::Mesh replicated(int replicas, int world);
 

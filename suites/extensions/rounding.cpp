@@ -3,7 +3,6 @@
 #include <vector>
 
 #include "fixtures/oracles/rounding.hpp"
-#include "harness/fabric/group.hpp"
 #include "suites/checks/comparison.hpp"
 #include "suites/extensions/precision_scenarios.hpp"
 
@@ -53,8 +52,7 @@ RANKED_TEST_CASE("extensions/rounded_once_within_a_backward", clauses("EXT-24"),
 
 RANKED_TEST_CASE("extensions/rounded_between_ranks", clauses("EXT-24"), ranks(2, 3, 4), more_ranks(5, 7, 8), each("param", "f32", "bf16"),
                  each("reduce", "none", "f32", "bf16", "f16"), needs(Feature::fully_shard, Feature::mixed_precision)) {
-  // In the order of ranks. Which order a fabric adds in that does not promise one, nobody can tell.
-  if (!rank.platform()->world().capabilities().rank_ordered) rank.skip("the fabric does not add in the order of ranks");
+  if (!adds_in_rank_order(rank)) rank.skip("the fabric does not promise to add in the order of ranks");
   const std::string& reduce = rank.param("reduce");
   const double big = big_of(reduce);
   const int world = rank.world().size();
