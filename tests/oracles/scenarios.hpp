@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "fixtures/oracles/rounding.hpp"
 #include "fixtures/oracles/serial_model.hpp"
 #include "harness/scenario/formula.hpp"
 #include "harness/scenario/scenario.hpp"
@@ -70,6 +71,8 @@ inline scenario::Scenario one_weight() { return sharded({linear("l", 1, 1, false
 inline double input(int iteration, int rank) {
   return formula::small_integer(static_cast<std::uint32_t>(1000 + 100 * iteration + rank), 0) / 8.0;
 }
+
+inline double bf16(double value) { return rounded_to(DType::bf16, value); }
 
 /// Each body once, so that each is an iteration of its own.
 inline std::vector<scenario::Script::Segment> script(std::vector<std::vector<scenario::Action>> bodies) {
