@@ -114,9 +114,11 @@ Json write(const PlayResult& rank) {
                                    {"end", collective.end}});
   }
   for (const PlayedIteration& iteration : rank.iterations) {
-    json["iterations"].push_back({{"loss", fmt::format("{:08x}", std::bit_cast<std::uint32_t>(static_cast<float>(iteration.loss)))},
-                                  {"gradients", values(iteration.gradients)},
-                                  {"parameters", values(iteration.parameters)}});
+    Json& written = json["iterations"].emplace_back(
+        Json{{"loss", fmt::format("{:08x}", std::bit_cast<std::uint32_t>(static_cast<float>(iteration.loss)))},
+             {"gradients", values(iteration.gradients)},
+             {"parameters", values(iteration.parameters)}});
+    if (!iteration.seconds.empty()) written["seconds"] = values(iteration.seconds);
   }
   return json;
 }

@@ -70,6 +70,7 @@ PlayedIteration played(const scenario::Iteration& iteration) {
   PlayedIteration result{.loss = iteration.loss};
   for (const scenario::CapturedParameter& parameter : iteration.parameters) {
     result.parameters.push_back(played(parameter, parameter.shard));
+    if (parameter.second.defined()) result.seconds.push_back(played(parameter, parameter.second));
     if (parameter.gradient.defined()) result.gradients.push_back(played(parameter, parameter.gradient));
   }
   return result;

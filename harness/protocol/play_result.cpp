@@ -69,8 +69,9 @@ void to_json(Json& json, const PlayResult& result) {
   json = Json{{"rank", result.rank}, {"times", write(result.times)}, {"iterations", Json::array()}, {"warnings", result.warnings}};
   if (result.measured) json["measured"] = write(*result.measured);
   for (const PlayedIteration& iteration : result.iterations) {
-    json["iterations"].push_back(
-        {{"loss", iteration.loss}, {"gradients", write(iteration.gradients)}, {"parameters", write(iteration.parameters)}});
+    Json& written = json["iterations"].emplace_back(
+        Json{{"loss", iteration.loss}, {"gradients", write(iteration.gradients)}, {"parameters", write(iteration.parameters)}});
+    if (!iteration.seconds.empty()) written["seconds"] = write(iteration.seconds);
   }
 }
 
@@ -80,7 +81,10 @@ void from_json(const Json& json, PlayResult& result) {
   if (fields.has("measured")) read.measured = read_times(fields.object("measured"));
   for (const Json& element : fields.array("iterations")) {
     const Fields iteration(element, "played iteration");
-    read.iterations.push_back({iteration.number("loss"), read_tensors(iteration, "gradients"), read_tensors(iteration, "parameters")});
+    read.iterations.push_back({.loss = iteration.number("loss"),
+                               .gradients = read_tensors(iteration, "gradients"),
+                               .parameters = read_tensors(iteration, "parameters")});
+    if (iteration.has("seconds")) read.iterations.back().seconds = read_tensors(iteration, "seconds");
   }
   read.warnings = fields.texts("warnings");
   result = std::move(read);

@@ -25,6 +25,7 @@ struct PlayedTensor {
 struct PlayedIteration {
   double loss = 0;
   std::vector<PlayedTensor> gradients, parameters;
+  std::vector<PlayedTensor> seconds;  ///< of parameters that are pairs, whose first tensors stand in `parameters`
 };
 
 /// Times of one iteration on the compute stream; none for a phase that the script does not have.

@@ -55,8 +55,8 @@ class Workbench {
   void copy(const Tensor& out, const Tensor& in) const {
     submit({in}, {out}, [=](const Kernels& kernels, NativeStream on) { kernels.copy(on, out, in); });
   }
-  /// Computes `value` of `in` in f32, by way of memory that goes at once where it is something else: `in_f32` writes all of the tensor that it is
-  /// given, and `then` rounds.
+  /// Computes `value` of `in` in f32, where it is something else by way of memory that goes at once: `in_f32` writes what it is given, and
+  /// one rounding follows.
   void through_f32(const Tensor& value, const std::vector<Tensor>& in,
                    const std::function<void(const Kernels&, NativeStream, const Tensor& f32)>& in_f32) const {
     if (value.dtype() == DType::f32) {

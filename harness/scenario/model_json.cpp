@@ -18,6 +18,7 @@ void write_own(const Module& module, Json& json) {
       if (module.bias != usual.bias) json["bias"] = module.bias;
       if (module.tied_to != usual.tied_to) json["tied_to"] = module.tied_to;
       if (module.contiguous != usual.contiguous) json["contiguous"] = module.contiguous;
+      if (module.tensor != usual.tensor) json["tensor"] = to_string(module.tensor);
       if (module.forward_sleep != 0) json["forward_sleep"] = duration_text(module.forward_sleep);
       if (module.backward_sleep != 0) json["backward_sleep"] = duration_text(module.backward_sleep);
       break;
@@ -59,6 +60,7 @@ void read_linear(const Node& node, Module& module) {
   if (const auto bias = node.find("bias")) module.bias = bias->boolean();
   if (const auto owner = node.find("tied_to")) module.tied_to = owner->nonempty_text();
   if (const auto contiguous = node.find("contiguous")) module.contiguous = contiguous->boolean();
+  if (const auto tensor = node.find("tensor")) module.tensor = tensor->choice(TensorKind::low_precision);
   if (const auto sleep = node.find("forward_sleep")) module.forward_sleep = sleep->duration();
   if (const auto sleep = node.find("backward_sleep")) module.backward_sleep = sleep->duration();
 }
@@ -92,7 +94,7 @@ void read_own(const Node& node, Module& module) {
 std::vector<std::string_view> own_keys(ModuleKind kind) {
   switch (kind) {
     case ModuleKind::linear:
-      return {"in_features", "out_features", "bias", "tied_to", "contiguous", "forward_sleep", "backward_sleep", "frozen"};
+      return {"in_features", "out_features", "bias", "tied_to", "contiguous", "tensor", "forward_sleep", "backward_sleep", "frozen"};
     case ModuleKind::embedding: return {"vocabulary", "features", "positions", "frozen"};
     case ModuleKind::layer_norm:
     case ModuleKind::attention: return {"features", "frozen"};

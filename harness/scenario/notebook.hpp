@@ -14,10 +14,10 @@ namespace shardproof::scenario {
 /// A copy on the device, made on this stream; undefined of what is undefined.
 Tensor snapshot(Device& device, Stream stream, const Tensor& source);
 
-/// Replaces these by copies in host memory, undefined ones left out. The caller has synchronized with the streams that they were made on.
+/// Replaces these by copies in host memory, those that are defined. The caller has synchronized with the streams they were made on.
 void bring_home(Device& device, const std::vector<Tensor*>& snapshots);
 
-/// What an engine was given by the player may hold it longer than the play goes on: a notebook that is closed notes nothing and has no device.
+/// What an engine was given by the player may hold it longer than the play goes on: one that is closed notes nothing and has no device.
 class Notebook {
  public:
   /// Operands are noted where the script asks for it.

@@ -1,3 +1,5 @@
+#include <array>
+
 #include "harness/scenario/parts_json.hpp"
 
 namespace shardproof::scenario {
@@ -93,6 +95,35 @@ Optimizer read_optimizer(const Node& node) {
   return optimizer;
 }
 
+// Not all dtypes: what layers can compute in.
+constexpr std::array real_dtypes{DType::bf16, DType::f16, DType::f32};
+
+DType read_dtype(const Node& node) {
+  for (const DType dtype : real_dtypes) {
+    if (node.is_text() && node.text() == to_string(dtype)) return dtype;
+  }
+  node.fail("\"bf16\", \"f16\" or \"f32\"");
+}
+
+Json write(const MixedPrecision& mixed) {
+  Json json = Json::object();
+  if (mixed.param) json["param"] = to_string(*mixed.param);
+  if (mixed.reduce) json["reduce"] = to_string(*mixed.reduce);
+  if (mixed.output) json["output"] = to_string(*mixed.output);
+  if (mixed.cast_forward_inputs != MixedPrecision().cast_forward_inputs) json["cast_forward_inputs"] = mixed.cast_forward_inputs;
+  return json;
+}
+
+MixedPrecision read_mixed_precision(const Node& node) {
+  node.expect_keys({"param", "reduce", "output", "cast_forward_inputs"});
+  MixedPrecision mixed;
+  if (const auto dtype = node.find("param")) mixed.param = read_dtype(*dtype);
+  if (const auto dtype = node.find("reduce")) mixed.reduce = read_dtype(*dtype);
+  if (const auto dtype = node.find("output")) mixed.output = read_dtype(*dtype);
+  if (const auto cast = node.find("cast_forward_inputs")) mixed.cast_forward_inputs = cast->boolean();
+  return mixed;
+}
+
 }  // namespace
 
 Json write_plan(const Plan& plan) {
@@ -104,13 +135,15 @@ Json write_plan(const Plan& plan) {
   if (!plan.ignored_parameters.empty()) json["ignored_parameters"] = plan.ignored_parameters;
   if (!plan.shard_dims.empty()) json["shard_dims"] = plan.shard_dims;
   if (plan.gradient_divide_factor != 0) json["gradient_divide_factor"] = plan.gradient_divide_factor;
+  if (plan.mixed_precision != MixedPrecision()) json["mixed_precision"] = write(plan.mixed_precision);
+  if (plan.initialisation != Plan().initialisation) json["initialisation"] = to_string(plan.initialisation);
   if (plan.optimizer != Optimizer()) json["optimizer"] = write(plan.optimizer);
   return json;
 }
 
 Plan read_plan(const Node& node) {
-  node.expect_keys(
-      {"engine", "mesh", "wrap", "backward_prefetch", "ignored_parameters", "shard_dims", "gradient_divide_factor", "optimizer"});
+  node.expect_keys({"engine", "mesh", "wrap", "backward_prefetch", "ignored_parameters", "shard_dims", "gradient_divide_factor",
+                    "mixed_precision", "initialisation", "optimizer"});
   Plan plan;
   plan.engine = node.at("engine").text();
   if (const auto mesh = node.find("mesh")) plan.mesh = read_mesh(*mesh);
@@ -121,6 +154,8 @@ Plan read_plan(const Node& node) {
     for (const auto& [parameter, dim] : dims->members()) plan.shard_dims[parameter] = static_cast<int>(dim.integer(-8, 8));
   }
   if (const auto factor = node.find("gradient_divide_factor")) plan.gradient_divide_factor = factor->positive_number();
+  if (const auto mixed = node.find("mixed_precision")) plan.mixed_precision = read_mixed_precision(*mixed);
+  if (const auto initialisation = node.find("initialisation")) plan.initialisation = initialisation->choice(Initialisation::meta);
   if (const auto optimizer = node.find("optimizer")) plan.optimizer = read_optimizer(*optimizer);
   return plan;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "harness/scenario/scenario.hpp"
 
@@ -15,5 +16,8 @@ std::string place_of(const std::string& path);
 
 /// Fails where the model has no module at `path`.
 void require_module(const Model& model, const std::string& path, const std::string& place);
+
+/// Fails where none of these is named so; where something tied to one is, the text says which.
+void require_parameter(const std::vector<ParameterShape>& all, const std::string& name, const std::string& place);
 
 }  // namespace shardproof::scenario

@@ -14,8 +14,8 @@ constexpr std::int64_t most_iterations = 1'000'000;
 
 // What a call may say besides its name.
 struct Arguments {
-  bool module = false, fails_in = false, value = false, async = false, norm = false;
-  bool required() const { return value || norm; }
+  bool module = false, fails_in = false, value = false, async = false, norm = false, extension = false;
+  bool required() const { return value || norm || extension; }
 };
 
 Arguments arguments(ActionKind kind) {
@@ -35,12 +35,50 @@ Arguments arguments(ActionKind kind) {
     case ActionKind::step:
     case ActionKind::zero_grad:
     case ActionKind::post_optim_event:
-    case ActionKind::extend:
     case ActionKind::capture: return {};
+    case ActionKind::extend: return {.extension = true};
     case ActionKind::materialize:
     case ActionKind::initialize: return {.module = true};
   }
   return {};
+}
+
+void write(const Extension& extension, Json& json) {
+  if (extension.parameter.empty()) {
+    json["tensor"] = to_string(extension.tensor);
+  } else {
+    json["parameter"] = extension.parameter;
+  }
+  json["extension"] = to_string(extension.kind);
+  if (extension.form != Extension().form) json["form"] = to_string(extension.form);
+  if (extension.pre && extension.post) return;
+  Json& hooks = json["hooks"] = Json::array();
+  if (extension.pre) hooks.push_back("pre");
+  if (extension.post) hooks.push_back("post");
+}
+
+void read_hooks(const Node& node, Extension& extension) {
+  extension.pre = extension.post = false;
+  for (const Node& name : node.elements()) {
+    const bool is_pre = name.is_text() && name.text() == "pre", is_post = name.is_text() && name.text() == "post";
+    bool& named = is_pre ? extension.pre : extension.post;
+    if ((!is_pre && !is_post) || named) name.fail("\"pre\" or \"post\", each once at most");
+    named = true;
+  }
+}
+
+Extension read_extension(const Node& node) {
+  Extension extension;
+  if (node.has("parameter") == node.has("tensor")) node.fail("what it is for, as \"parameter\" or as \"tensor\"");
+  if (const auto parameter = node.find("parameter")) extension.parameter = parameter->nonempty_text();
+  if (const auto tensor = node.find("tensor")) {
+    extension.tensor = tensor->choice(TensorKind::low_precision);
+    if (extension.tensor == TensorKind::plain) tensor->fail("a kind that is not plain: plain parameters are named one by one");
+  }
+  extension.kind = node.at("extension").choice(ExtensionKind::truncated);
+  if (const auto form = node.find("form")) extension.form = form->choice(ExtensionForm::full);
+  if (const auto hooks = node.find("hooks")) read_hooks(*hooks, extension);
+  return extension;
 }
 
 Json write(const Action& action) {
@@ -51,6 +89,7 @@ Json write(const Action& action) {
   if (action.fails_in) json["fails_in"] = *action.fails_in;
   if (has.value) json["value"] = action.value;
   if (action.async) json["async"] = true;
+  if (action.extension) write(*action.extension, json);
   if (has.norm) {
     json["max_norm"] = action.max_norm;
     if (std::isinf(action.norm_type)) {
@@ -83,6 +122,7 @@ Action read_action(const Node& node) {
   if (has.value) known.push_back("value");
   if (has.async) known.push_back("async");
   if (has.norm) known.insert(known.end(), {"max_norm", "norm_type"});
+  if (has.extension) known.insert(known.end(), {"parameter", "tensor", "extension", "form", "hooks"});
   node.expect_keys(known);
   if (const auto module = node.find("module")) action.module = module->text();
   if (const auto module = node.find("fails_in")) action.fails_in = module->text();
@@ -92,7 +132,26 @@ Action read_action(const Node& node) {
     action.max_norm = node.at("max_norm").positive_number();
     if (const auto type = node.find("norm_type")) action.norm_type = read_norm_type(*type);
   }
+  if (has.extension) action.extension = read_extension(node);
   return action;
+}
+
+std::vector<double> read_input(const Node& node) {
+  std::vector<double> values;
+  for (const Node& value : node.elements()) values.push_back(value.number());
+  return values;
+}
+
+// By iteration, and in each by rank.
+std::vector<std::vector<std::vector<double>>> read_given(const Node& node) {
+  std::vector<std::vector<std::vector<double>>> given;
+  for (const Node& iteration : node.elements()) {
+    auto& ranks = given.emplace_back();
+    for (const Node& rank : iteration.elements()) ranks.push_back(read_input(rank));
+    if (ranks.empty()) iteration.fail("the input of at least one rank");
+  }
+  if (given.empty()) node.fail("inputs for at least one iteration");
+  return given;
 }
 
 }  // namespace
@@ -100,6 +159,8 @@ Action read_action(const Node& node) {
 Json write_script(const Script& script) {
   Json json{{"input", script.input}};
   if (script.input_divisor != Script().input_divisor) json["input_divisor"] = script.input_divisor;
+  if (!script.given.empty()) json["given"] = script.given;
+  if (script.keep_operands) json["keep_operands"] = true;
   Json& segments = json["segments"] = Json::array();
   for (const Script::Segment& segment : script.segments) {
     Json body = Json::array();
@@ -112,10 +173,12 @@ Json write_script(const Script& script) {
 }
 
 Script read_script(const Node& node) {
-  node.expect_keys({"input", "input_divisor", "segments"});
+  node.expect_keys({"input", "input_divisor", "given", "keep_operands", "segments"});
   Script script;
   for (const Node& extent : node.at("input").elements()) script.input.push_back(extent.integer(1, most_features));
   if (const auto divisor = node.find("input_divisor")) script.input_divisor = read_divisor(*divisor);
+  if (const auto given = node.find("given")) script.given = read_given(*given);
+  if (const auto keep = node.find("keep_operands")) script.keep_operands = keep->boolean();
   for (const Node& segment : node.at("segments").elements()) {
     segment.expect_keys({"iterations", "body"});
     Script::Segment& read = script.segments.emplace_back();

@@ -59,6 +59,20 @@ void validate_ties(const Model& model) {
   });
 }
 
+// What a weight is made of: said where the weight is, and not of pairs that two modules would read.
+void validate_tensors(const Model& model) {
+  visit(model.root, "", [&](const Module& module, const std::string& path) {
+    if (module.tensor == TensorKind::plain) return;
+    if (module.kind != ModuleKind::linear) fail(place_of(path), "only the weight of a linear module is other than plain");
+    if (!module.tied_to.empty())
+      fail(place_of(path), fmt::format("its weight is that of \"{}\", where it is said what it is made of", module.tied_to));
+  });
+  for (const ParameterShape& parameter : parameters(model)) {
+    if (parameter.tensor == TensorKind::two_tensor && !parameter.aliases.empty())
+      fail("model", fmt::format("\"{}\" is a pair, and \"{}\" is tied to it", parameter.name, parameter.aliases.front()));
+  }
+}
+
 void validate_loss(const Loss& loss) {
   if (!(loss.divisor > 0)) fail("model, loss, divisor", "must be positive");
   // The fixed row of a dot is by the formula, whose divisors are integers.
@@ -67,13 +81,14 @@ void validate_loss(const Loss& loss) {
   }
 }
 
-void require_parameter(const std::vector<ParameterShape>& all, const std::string& name, const std::string& place) {
-  if (std::ranges::find(all, name, &ParameterShape::name) != all.end()) return;
-  for (const ParameterShape& parameter : all) {
-    if (std::ranges::find(parameter.aliases, name) != parameter.aliases.end())
-      fail(place, fmt::format("\"{}\" is tied to \"{}\": name that", name, parameter.name));
-  }
-  fail(place, fmt::format("the model has no parameter \"{}\"", name));
+void validate_mixed_precision(const MixedPrecision& mixed) {
+  const auto real = [](std::optional<DType> dtype, const char* key) {
+    if (dtype && *dtype != DType::f32 && *dtype != DType::bf16 && *dtype != DType::f16)
+      fail(fmt::format("plan, mixed_precision.{}", key), fmt::format("expected f32, bf16 or f16, found {}", to_string(*dtype)));
+  };
+  real(mixed.param, "param");
+  real(mixed.reduce, "reduce");
+  real(mixed.output, "output");
 }
 
 void validate_wrapping(const Plan& plan, const Model& model) {
@@ -119,6 +134,7 @@ void validate_plan(const Plan& plan, const Model& model) {
   for (const std::string& name : plan.ignored_parameters) require_parameter(all, name, "plan, ignored_parameters");
   for (const auto& [name, dim] : plan.shard_dims) require_parameter(all, name, "plan, shard_dims");
   if (!(plan.gradient_divide_factor >= 0)) fail("plan, gradient_divide_factor", "must be positive");
+  validate_mixed_precision(plan.mixed_precision);
 }
 
 bool is_group(const Plan& plan, const std::string& name) {
@@ -155,7 +171,7 @@ void validate_label(const Scenario& scenario, WorkKind kind, const std::string& 
 void validate_cost_names(const Scenario& scenario) {
   for (const auto& [which, cost] : scenario.costs.tagged_collectives) {
     const auto& [kind, tag] = which;
-    if (tag == gradient_norm_tag || is_group(scenario.plan, tag)) continue;
+    if (tag == gradient_norm_tag || tag == extension_sizes_tag || is_group(scenario.plan, tag)) continue;
     fail(fmt::format("costs, collective {}", to_string(kind)),
          fmt::format("no group is named \"{}\": a group goes by its first module", tag));
   }
@@ -204,6 +220,7 @@ void validate(const Scenario& scenario) {
     fail("script, input", fmt::format("expected [batch, features] with both positive, found {}", shardproof::to_string(input)));
   visit(scenario.model.root, "", validate_module);
   validate_ties(scenario.model);
+  validate_tensors(scenario.model);
   FlowCheck flow(scenario.model, input);
   const Flow output = flow.through(scenario.model.root, "", flow.input());
   if (output.tokens) fail("model", "tokens come out: an embedding makes features of them");

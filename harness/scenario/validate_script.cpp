@@ -3,11 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <map>
 #include <utility>
+#include <vector>
 
 #include "harness/scenario/flow.hpp"
 #include "harness/scenario/refusal.hpp"
+#include "harness/scenario/validate_extension.hpp"
 
 namespace shardproof::scenario {
 
@@ -49,9 +53,10 @@ class Forwards {
 // Plays a script in thought: which calls may follow which.
 class ScriptCheck {
  public:
-  explicit ScriptCheck(const Scenario& scenario) : scenario_(scenario), forwards_(scenario) {}
+  explicit ScriptCheck(const Scenario& scenario) : scenario_(scenario), forwards_(scenario), parameters_(parameters(scenario.model)) {}
 
   void validate() {
+    validate_given();
     const auto& segments = scenario_.script.segments;
     for (std::size_t s = 0; s < segments.size(); ++s) {
       const std::string place = fmt::format("script, segments[{}]", s);
@@ -67,6 +72,27 @@ class ScriptCheck {
   }
 
  private:
+  void validate_given() const {
+    const Script& script = scenario_.script;
+    if (!script.given.empty() && vocabulary(scenario_.model) > 0)
+      fail("script, given", "the model takes tokens, which are by formula alone");
+    const auto numbers = static_cast<std::size_t>(script.input[0] * script.input[1]);
+    for (std::size_t iteration = 0; iteration < script.given.size(); ++iteration) {
+      const auto& ranks = script.given[iteration];
+      const std::string place = fmt::format("script, given[{}]", iteration);
+      if (ranks.empty()) fail(place, "the input of at least one rank");
+      for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+        if (ranks[rank].size() != numbers)
+          fail(fmt::format("{}[{}]", place, rank), fmt::format("expected {} numbers for an input {}, found {}", numbers,
+                                                               shardproof::to_string(script.input), ranks[rank].size()));
+        for (const double number : ranks[rank]) {
+          if (!(std::abs(number) <= std::numeric_limits<float>::max()))
+            fail(fmt::format("{}[{}]", place, rank), fmt::format("{} is not finite in f32", number));
+        }
+      }
+    }
+  }
+
   void play(const Action& action, const std::string& place) {
     require_module(scenario_.model, action.module, place);
     switch (action.kind) {
@@ -75,6 +101,7 @@ class ScriptCheck {
         [[fallthrough]];
       case ActionKind::evaluate:
         forwards_.validate(action, place);
+        has_started_ = true;
         any_forward_ = any_forward_ || !action.fails_in;
         break;
       case ActionKind::backward:
@@ -96,11 +123,22 @@ class ScriptCheck {
         break;
       case ActionKind::zero_grad: is_reducing_ = false; break;
       case ActionKind::set_is_last_backward: is_last_ = action.value; break;
-      case ActionKind::post_optim_event:
+      case ActionKind::post_optim_event: break;
       case ActionKind::extend:
+        expect_no_start(place);
+        if (!action.extension) fail(place, "says no extension");
+        validate_extension(scenario_, *action.extension, place);
+        break;
       case ActionKind::materialize:
-      case ActionKind::initialize: break;
+      case ActionKind::initialize:
+        if (scenario_.plan.initialisation != Initialisation::meta) fail(place, "is for a plan whose initialisation is meta");
+        expect_no_start(place);
+        require_parameters(action.module, place);
+        break;
       case ActionKind::unshard:
+        has_started_ = true;
+        require_wrapped(action.module, place);
+        break;
       case ActionKind::wait_for_unshard:
       case ActionKind::reshard:
       case ActionKind::set_requires_gradient_sync:
@@ -117,13 +155,25 @@ class ScriptCheck {
     if (!some) fail(place, fmt::format("no module at or under \"{}\" is wrapped", path));
   }
 
+  void require_parameters(const std::string& path, const std::string& place) const {
+    const bool some =
+        std::ranges::any_of(parameters_, [&](const ParameterShape& parameter) { return is_at_or_under(parameter.name, path); });
+    if (!some) fail(place, fmt::format("no parameter at or under \"{}\"", path));
+  }
+
+  void expect_no_start(const std::string& place) const {
+    if (has_started_) fail(place, "behind a forward, evaluate or unshard, with which training has started");
+  }
+
   void expect_gradients(const std::string& place) const {
     if (is_reducing_) fail(place, "behind a backward that is not the last, whose reductions nobody has waited for");
   }
 
   const Scenario& scenario_;
   Forwards forwards_;
+  std::vector<ParameterShape> parameters_;
   bool any_forward_ = false;
+  bool has_started_ = false;   // as far as the engine is concerned
   bool forward_done_ = false;  // and no backward yet
   bool is_last_ = true;        // as the switch says
   bool is_reducing_ = false;   // after a backward that was not the last

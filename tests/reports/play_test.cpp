@@ -106,6 +106,16 @@ TEST_CASE("as JSON, values are bits and times nanoseconds") {
         Json{{"dtype", "f32"}, {"shape", {1, 2}}, {"dim", 0}, {"start", 1}, {"hex", "3f80000040000000"}});
 }
 
+TEST_CASE("of pairs the second tensors stand beside the parameters, and without pairs nothing does") {
+  PlayResult result = played(1);
+  CHECK_FALSE(Json(result)["iterations"][0].contains("seconds"));
+  CHECK_FALSE(reports::to_json(std::vector{result}, {})["ranks"][0]["iterations"][0].contains("seconds"));
+  result.iterations[0].seconds = {result.iterations[0].parameters[0]};
+  result.iterations[0].seconds[0].bits = "4040000040800000";
+  CHECK(Json(Json(result).get<PlayResult>()) == Json(result));
+  CHECK(reports::to_json(std::vector{result}, {})["ranks"][0]["iterations"][0]["seconds"]["a.weight"]["hex"] == "4040000040800000");
+}
+
 TEST_CASE("what a rank leaves of a play is read as it was written") {
   const PlayResult result = played(3, ms);
   const Json json = result;

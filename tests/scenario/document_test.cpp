@@ -1,4 +1,5 @@
 // Scenarios as documents: what is written is read back, and what is wrong is told with its place.
+#include <array>
 #include <catch2/catch_get_random_seed.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -77,6 +78,7 @@ Module random_module(Dice& dice, const std::string& name, int depth, std::int64_
     module.in_features = features;
     module.out_features = features = 1 + dice.up_to(5);
     module.bias = dice.toss();
+    module.tensor = static_cast<TensorKind>(dice.up_to(2));
     module.forward_sleep = dice.time();
     module.backward_sleep = dice.time();
     return module;
@@ -109,6 +111,44 @@ std::optional<std::string> label_of(const Scenario& scenario, WorkKind kind) {
   return std::nullopt;
 }
 
+DType random_dtype(Dice& dice) { return std::array{DType::f32, DType::bf16, DType::f16}.at(static_cast<std::size_t>(dice.up_to(2))); }
+
+bool is_valid(const Scenario& scenario) {
+  try {
+    validate(scenario);
+  } catch (const std::invalid_argument&) {
+    return false;
+  }
+  return true;
+}
+
+// Before all else, what only comes before all else; extensions where the validator has nothing against them.
+void begin_with_preparations(Dice& dice, Scenario& scenario) {
+  std::vector<Action>& body = scenario.script.segments.insert(scenario.script.segments.begin(), Script::Segment())->body;
+  const std::vector<ParameterShape> all = parameters(scenario.model);
+  if (scenario.plan.initialisation == Initialisation::meta && !all.empty())
+    body.push_back({.kind = dice.toss() ? ActionKind::materialize : ActionKind::initialize});
+  for (const ParameterShape& parameter : all) {
+    if (dice.toss()) continue;
+    Extension extension{.kind = static_cast<ExtensionKind>(dice.up_to(4)), .form = static_cast<ExtensionForm>(dice.up_to(1))};
+    extension.pre = dice.toss();
+    extension.post = dice.toss();
+    if (dice.toss()) {
+      extension.parameter = parameter.name;
+    } else {
+      extension.tensor = parameter.tensor;
+    }
+    body.push_back({.kind = ActionKind::extend, .extension = extension});
+    if (!is_valid(scenario)) body.pop_back();
+  }
+}
+
+std::vector<double> random_input(Dice& dice, const Shape& shape) {
+  std::vector<double> values(static_cast<std::size_t>(numel(shape)));
+  for (double& value : values) value = static_cast<double>(dice.up_to(1000) - 500) / static_cast<double>(1 + dice.up_to(9));
+  return values;
+}
+
 Scenario random_scenario(Dice& dice) {
   using Reshard = ReshardAfterForward::Kind;
   Scenario scenario;
@@ -137,6 +177,13 @@ Scenario random_scenario(Dice& dice) {
   scenario.plan.backward_prefetch = static_cast<BackwardPrefetch>(dice.up_to(1));
   scenario.plan.optimizer = {.kind = static_cast<OptimizerKind>(dice.up_to(2)), .rate = static_cast<double>(dice.up_to(9)) / 7};
   if (scenario.plan.optimizer.kind == OptimizerKind::adamw) scenario.plan.optimizer.weight_decay = static_cast<double>(dice.up_to(3)) / 3;
+  if (dice.toss()) scenario.plan.mixed_precision.param = random_dtype(dice);
+  if (dice.toss()) scenario.plan.mixed_precision.reduce = random_dtype(dice);
+  if (dice.toss()) scenario.plan.mixed_precision.output = random_dtype(dice);
+  scenario.plan.mixed_precision.cast_forward_inputs = dice.toss();
+  scenario.plan.initialisation = static_cast<Initialisation>(dice.up_to(1));
+  if (dice.toss()) scenario.script.given = {{random_input(dice, scenario.script.input)}, {random_input(dice, scenario.script.input)}};
+  scenario.script.keep_operands = dice.toss();
   scenario.script.input_divisor = static_cast<int>(1 + dice.up_to(9));
   for (int i = 0; i < 2; ++i) {
     scenario.script.segments.push_back({.iterations = static_cast<int>(1 + dice.up_to(3)),
@@ -171,6 +218,7 @@ Scenario random_scenario(Dice& dice) {
   if (!splits && scenario.plan.mesh.shape.size() < 2 && dice.toss()) scenario.costs.imagined_ranks = static_cast<int>(2 + dice.up_to(6));
   scenario.costs.single_stream = dice.toss();
   scenario.costs.hide_undeclared_memory = dice.toss();
+  begin_with_preparations(dice, scenario);
   return scenario;
 }
 
@@ -205,6 +253,30 @@ TEST_CASE("what is written is read back, and written the same again") {
     REQUIRE(again == scenario);
     REQUIRE(Json(again).dump() == text);
   }
+}
+
+TEST_CASE("a document says which extensions there are, and what is given") {
+  Json json = document();
+  json["plan"]["initialisation"] = "meta";
+  json["plan"]["mixed_precision"] = {{"reduce", "bf16"}, {"cast_forward_inputs", false}};
+  json["script"]["given"] = {{{1, 2, 3, 4, 5, 6, 7, 0.5}}};
+  json["script"]["keep_operands"] = true;
+  json["script"]["segments"][0]["iterations"] = 1;
+  Json& body = json["script"]["segments"][0]["body"];
+  body = {{{"call", "extend"}, {"parameter", "layer.weight"}, {"extension", "int8"}, {"form", "minimal"}, {"hooks", {"post"}}},
+          {{"call", "materialize"}, {"module", "layer"}},
+          "initialize"};
+  const auto scenario = json.get<Scenario>();
+  CHECK(scenario.plan.initialisation == Initialisation::meta);
+  CHECK(scenario.plan.mixed_precision == MixedPrecision{.reduce = DType::bf16, .cast_forward_inputs = false});
+  CHECK(scenario.script.given == std::vector<std::vector<std::vector<double>>>{{{1, 2, 3, 4, 5, 6, 7, 0.5}}});
+  CHECK(scenario.script.keep_operands);
+  const std::vector<Action> read{
+      {.kind = ActionKind::extend,
+       .extension = Extension{.parameter = "layer.weight", .kind = ExtensionKind::int8, .form = ExtensionForm::minimal, .pre = false}},
+      {.kind = ActionKind::materialize, .module = "layer"},
+      {.kind = ActionKind::initialize}};
+  CHECK(scenario.script.segments[0].body == read);
 }
 
 TEST_CASE("what goes without saying is not written") {
@@ -248,6 +320,36 @@ TEST_CASE("an error names the place, what was expected there and what was found"
       {"/model/root/children/0/tied_to", "", "scenario: model.root.children[0].tied_to: expected a text that is not empty, found \"\""},
       {"/script/segments/0/body/1", "clip_grad_norm",
        "scenario: script.segments[0].body[1]: expected an object: this call says more than its name, found \"clip_grad_norm\""},
+      {"/model/root/children/0/tensor", "pair",
+       "scenario: model.root.children[0].tensor: expected one of \"plain\", \"two_tensor\", \"low_precision\", found \"pair\""},
+      {"/plan/mixed_precision",
+       {{"param", "f64"}},
+       "scenario: plan.mixed_precision.param: expected \"bf16\", \"f16\" or \"f32\", found \"f64\""},
+      {"/plan/mixed_precision",
+       {{"params", "f32"}},
+       "scenario: plan.mixed_precision.params: no such key; there is param, reduce, output, cast_forward_inputs"},
+      {"/plan/initialisation", "deferred", "scenario: plan.initialisation: expected one of \"direct\", \"meta\", found \"deferred\""},
+      {"/script/given", Json::array(), "scenario: script.given: expected inputs for at least one iteration, found an array of 0"},
+      {"/script/given", {Json::array()}, "scenario: script.given[0]: expected the input of at least one rank, found an array of 0"},
+      {"/script/given", {{{1, "2"}}}, "scenario: script.given[0][0][1]: expected a finite number, found \"2\""},
+      {"/script/segments/0/body/0", "extend",
+       "scenario: script.segments[0].body[0]: expected an object: this call says more than its name, found \"extend\""},
+      {"/script/segments/0/body/0",
+       {{"call", "extend"}, {"extension", "bf16"}},
+       "scenario: script.segments[0].body[0]: expected what it is for, as \"parameter\" or as \"tensor\", found an object of 2"},
+      {"/script/segments/0/body/0",
+       {{"call", "extend"}, {"parameter", "layer.weight"}, {"tensor", "two_tensor"}, {"extension", "bf16"}},
+       "scenario: script.segments[0].body[0]: expected what it is for, as \"parameter\" or as \"tensor\", found an object of 4"},
+      {"/script/segments/0/body/0",
+       {{"call", "extend"}, {"tensor", "plain"}, {"extension", "bf16"}},
+       "scenario: script.segments[0].body[0].tensor: expected a kind that is not plain: plain parameters are named one by one, found "
+       "\"plain\""},
+      {"/script/segments/0/body/0",
+       {{"call", "extend"}, {"parameter", "layer.weight"}},
+       "scenario: script.segments[0].body[0].extension: is missing"},
+      {"/script/segments/0/body/0",
+       {{"call", "extend"}, {"parameter", "layer.weight"}, {"extension", "bf16"}, {"hooks", {"pre", "pre"}}},
+       "scenario: script.segments[0].body[0].hooks[1]: expected \"pre\" or \"post\", each once at most, found \"pre\""},
       {"/script/segments/0/body/1", {{"call", "set_is_last_backward"}}, "scenario: script.segments[0].body[1].value: is missing"},
       {"/script/segments/0/body/1",
        {{"call", "clip_grad_norm"}, {"max_norm", 1}, {"norm_type", "inf"}},

@@ -1,8 +1,11 @@
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <cmath>
 #include <functional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "harness/scenario/builder.hpp"
 
@@ -220,6 +223,36 @@ TEST_CASE("an error names the place in the document and what was expected there"
          s.costs.imagined_ranks = 4;
          s.plan.wrap[0].reshard_after_forward = {ReshardAfterForward::Kind::size, 2};
        }},
+      {"scenario: model, module \"0.relu\": only the weight of a linear module is other than plain",
+       [](Scenario& s) { s.model.root.children[0].children[1].tensor = TensorKind::low_precision; }},
+      {"scenario: model, module \"1.linear\": its weight is that of \"0.linear\", where it is said what it is made of",
+       [](Scenario& s) {
+         s.model.root.children[1].children[0].tied_to = "0.linear";
+         s.model.root.children[1].children[0].tensor = TensorKind::low_precision;
+       }},
+      {"scenario: model: \"0.linear.weight\" is a pair, and \"1.linear.weight\" is tied to it",
+       [](Scenario& s) {
+         s.model.root.children[1].children[0].tied_to = "0.linear";
+         s.model.root.children[0].children[0].tensor = TensorKind::two_tensor;
+       }},
+      {"scenario: plan, mixed_precision.param: expected f32, bf16 or f16, found f64",
+       [](Scenario& s) { s.plan.mixed_precision.param = DType::f64; }},
+      {"scenario: plan, mixed_precision.reduce: expected f32, bf16 or f16, found i8",
+       [](Scenario& s) { s.plan.mixed_precision.reduce = DType::i8; }},
+      {"scenario: plan, mixed_precision.output: expected f32, bf16 or f16, found i64",
+       [](Scenario& s) { s.plan.mixed_precision.output = DType::i64; }},
+      {"scenario: script, given: the model takes tokens, which are by formula alone",
+       [](Scenario& s) {
+         s.model.root.children.insert(s.model.root.children.begin(),
+                                      {.name = "first", .kind = ModuleKind::embedding, .features = 4, .vocabulary = 2});
+         s.script.given = {{std::vector<double>(8)}};
+       }},
+      {"scenario: script, given[1]: the input of at least one rank", [](Scenario& s) { s.script.given = {{std::vector<double>(8)}, {}}; }},
+      {"scenario: script, given[0][1]: expected 8 numbers for an input [2, 4], found 7",
+       [](Scenario& s) { s.script.given = {{std::vector<double>(8), std::vector<double>(7)}}; }},
+      {"scenario: script, given[0][0]: 1e+39 is not finite in f32", [](Scenario& s) { s.script.given = {{std::vector<double>(8, 1e39)}}; }},
+      {"scenario: script, given[0][0]: nan is not finite in f32",
+       [](Scenario& s) { s.script.given = {{std::vector<double>(8, std::nan(""))}}; }},
       {"scenario: costs, host_call: must not be negative", [](Scenario& s) { s.costs.host_call = -1; }},
   };
   for (const Wrong& wrong : all) {
@@ -227,4 +260,92 @@ TEST_CASE("an error names the place in the document and what was expected there"
     wrong.spoil(scenario);
     CHECK_THROWS_MATCHES(validate(scenario), std::invalid_argument, Catch::Matchers::Message(wrong.message));
   }
+}
+
+TEST_CASE("what cannot be extended, materialized or initialized is told with its reason") {
+  struct Wrong {
+    const char* message;
+    Action action;
+    std::function<void(Scenario&)> spoil = [](Scenario&) {};
+  };
+  const auto extend = [](Extension extension) { return Action{.kind = ActionKind::extend, .extension = std::move(extension)}; };
+  const Extension of_weight{.parameter = "0.linear.weight"}, of_pairs{.tensor = TensorKind::two_tensor};
+  const auto pair = [](Scenario& s) { s.model.root.children[0].children[0].tensor = TensorKind::two_tensor; };
+  const auto meta = [](Scenario& s) { s.plan.initialisation = Initialisation::meta; };
+  const std::vector<Wrong> all{
+      {"extend: says no extension", {.kind = ActionKind::extend}},
+      {"extend: names neither a parameter nor a kind that is not plain", extend({})},
+      {"extend: is for \"0.linear.weight\", and for all that are two_tensor: one of the two",
+       extend({.parameter = "0.linear.weight", .tensor = TensorKind::two_tensor})},
+      {"extend: the model has no parameter \"0.weight\"", extend({.parameter = "0.weight"})},
+      {"extend: \"1.linear.weight\" is tied to \"0.linear.weight\": name that", extend({.parameter = "1.linear.weight"}),
+       [](Scenario& s) { s.model.root.children[1].children[0].tied_to = "0.linear"; }},
+      {"extend: the model has no parameter that is two_tensor", extend(of_pairs)},
+      {"extend: bf16 is made of one tensor, and \"0.linear.weight\" is a pair",
+       extend({.parameter = "0.linear.weight", .kind = ExtensionKind::bf16}), pair},
+      {"extend: int8 is made of one tensor, and \"0.linear.weight\" is a pair",
+       extend({.tensor = TensorKind::two_tensor, .kind = ExtensionKind::int8}), pair},
+      {"extend: \"0.linear.weight\" is ignored: nobody gathers it", extend(of_weight),
+       [](Scenario& s) { s.plan.ignored_parameters = {"0.linear.weight"}; }},
+      {"extend: no wrapped module holds \"0.linear.weight\": nobody gathers it", extend(of_weight),
+       [](Scenario& s) { s.plan.wrap = {{.modules = {"1"}}}; }},
+      {"extend: group \"0\" of \"0.linear.weight\" is resharded over fewer ranks, from whose shards nothing is said to be made",
+       extend(of_pairs),
+       [&](Scenario& s) {
+         pair(s);
+         s.plan.wrap[0].reshard_after_forward = {ReshardAfterForward::Kind::size, 2};
+       }},
+      {"extend: \"0.linear.weight\" is dealt along dimension -1: hooks are given rows", extend(of_weight),
+       [](Scenario& s) { s.plan.shard_dims["0.linear.weight"] = -1; }},
+      {"materialize: is for a plan whose initialisation is meta", {.kind = ActionKind::materialize}},
+      {"initialize: is for a plan whose initialisation is meta", {.kind = ActionKind::initialize}},
+      {"materialize: no parameter at or under \"0.relu\"", {.kind = ActionKind::materialize, .module = "0.relu"}, meta},
+      {"initialize: no parameter at or under \"0.relu\"", {.kind = ActionKind::initialize, .module = "0.relu"}, meta},
+  };
+  for (const Wrong& wrong : all) {
+    Scenario scenario = sleeping_stack(2);
+    wrong.spoil(scenario);
+    scenario.script.segments.front().body = {wrong.action};
+    CHECK_THROWS_MATCHES(validate(scenario), std::invalid_argument,
+                         Catch::Matchers::Message(std::string("scenario: script, segments[0].body[0], ") + wrong.message));
+  }
+}
+
+TEST_CASE("what prepares training comes before it") {
+  const Action extend{.kind = ActionKind::extend, .extension = Extension{.parameter = "0.linear.weight"}};
+  const std::vector<Action> starts{{ActionKind::forward},
+                                   {.kind = ActionKind::forward, .fails_in = ""},
+                                   {ActionKind::evaluate},
+                                   {.kind = ActionKind::unshard, .module = "0"}};
+  for (const Action& start : starts) {
+    for (const Action& late : {extend, Action{ActionKind::materialize}, Action{ActionKind::initialize}}) {
+      Scenario scenario = sleeping_stack(1);
+      scenario.plan.initialisation = Initialisation::meta;
+      scenario.script.segments.front().body = {late, start};
+      CHECK_NOTHROW(validate(scenario));
+      std::ranges::reverse(scenario.script.segments.front().body);
+      const std::string call(to_string(late.kind));
+      CHECK_THROWS_MATCHES(validate(scenario), std::invalid_argument,
+                           Catch::Matchers::Message("scenario: script, segments[0].body[1], " + call +
+                                                    ": behind a forward, evaluate or unshard, with which training has started"));
+    }
+  }
+}
+
+TEST_CASE("what engines refuse themselves is left to them") {
+  Scenario scenario = sleeping_stack(1);
+  scenario.plan.initialisation = Initialisation::meta;
+  CHECK_NOTHROW(validate(scenario));  // still meta at the first forward
+  scenario.plan.initialisation = Initialisation::direct;
+  scenario.model.root.children[0].children[0].tensor = TensorKind::two_tensor;
+  CHECK_NOTHROW(validate(scenario));  // a pair that nothing extends
+  scenario.model.root.children[0].children[0].contiguous = false;
+  scenario.plan.shard_dims["0.linear.weight"] = -2;  // which is 0
+  scenario.script.segments.front().body = {{.kind = ActionKind::extend,
+                                            .extension = Extension{.tensor = TensorKind::two_tensor,
+                                                                   .kind = ExtensionKind::truncated,
+                                                                   .form = ExtensionForm::minimal,
+                                                                   .pre = false,
+                                                                   .post = false}}};
+  CHECK_NOTHROW(validate(scenario));
 }

@@ -32,7 +32,7 @@ def everything():
                 {"name": "spare", "kind": "list", "children": [{"name": "relu", "kind": "relu"}]},
                 {"name": "aside", "kind": "discard", "children": [{"name": "again", "kind": "use", "module": "spare.relu"}]},
                 {"name": "head", "kind": "linear", "in_features": 2, "out_features": 4, "bias": False, "tied_to": "embedding",
-                 "contiguous": True, "forward_sleep": "25ms", "backward_sleep": 50}]},
+                 "contiguous": True, "tensor": "plain", "forward_sleep": "25ms", "backward_sleep": 50}]},
             "loss": {"kind": "dot", "divisor": 2, "seed": 3}, "init_divisor": 4},
         "plan": {"engine": "fully_shard",
                  "mesh": {"shape": [1, 2], "names": ["replicate", "shard"]},
@@ -41,8 +41,12 @@ def everything():
                           {"modules": [""]}],
                  "backward_prefetch": "none", "ignored_parameters": ["block.scale.factor"], "shard_dims": {"block.mix.query": -1},
                  "gradient_divide_factor": 2.5,
+                 "mixed_precision": {"param": "bf16", "reduce": "f32", "output": "f16", "cast_forward_inputs": False},
+                 "initialisation": "meta",
                  "optimizer": {"kind": "adamw", "rate": 0.5, "beta1": 0.5, "beta2": 0.5, "epsilon": 1e-9, "weight_decay": 0.1}},
-        "script": {"input": [2, 4], "input_divisor": 2, "segments": [{"iterations": 2, "body": [
+        "script": {"input": [2, 4], "input_divisor": 2, "keep_operands": True, "segments": [{"body": [
+            {"call": "extend", "parameter": "embedding.weight", "extension": "bf16", "form": "minimal", "hooks": ["pre", "post"]},
+            {"call": "materialize", "module": "block"}, "initialize"]}, {"iterations": 2, "body": [
             "evaluate", {"call": "unshard", "module": "head", "async": True}, {"call": "wait_for_unshard", "module": "head"},
             {"call": "forward", "module": "", "fails_in": "head"}, "forward", "backward",
             {"call": "set_requires_gradient_sync", "value": False, "module": "block"}, {"call": "set_is_last_backward", "value": True},
@@ -88,6 +92,29 @@ def changed(document):
             yield other
 
 
+def apart(document):
+    """What the document that has everything cannot have: for each such key documents, of which the first is right."""
+    # Imagined ranks have no groups but the world.
+    yield [{**document, "costs": {**document.get("costs", {}), "imagined_ranks": value}} for value in [4, *VALUES]]
+    # Tokens are not given.
+    row = [0.5] * (document["script"]["input"][0] * document["script"]["input"][1])
+    yield [{**document, "script": {**document["script"], "given": value}} for value in [
+        [[row], [row, row]], *VALUES, *([value] for value in VALUES), *([[value]] for value in VALUES), [[["x"]]], [[[True]]], [[[None]]]]]
+    # An extension is for one parameter or for all of a kind.
+    extend = {"call": "extend", "tensor": "low_precision", "extension": "int8"}
+    extends = [extend, {**extend, "parameter": "x"}, *({**extend, "tensor": value} for value in ["plain", *VALUES])]
+    low = copy.deepcopy(document)
+    next(linears(low["model"]["root"]))["tensor"] = "low_precision"
+    yield [{**low, "script": {**low["script"], "segments": [{"body": [value]}]}} for value in extends]
+
+
+def linears(module):
+    if module["kind"] == "linear":
+        yield module
+    for child in module.get("children", []):
+        yield from linears(child)
+
+
 def reader_says(reader, documents):
     """What the reader says of each document: nothing, or why it is none."""
     lines = "".join(json.dumps(document) + "\n" for document in documents)
@@ -103,10 +130,12 @@ def main(reader, root):
     jsonschema.Draft202012Validator.check_schema(schema)
     validator = jsonschema.Draft202012Validator(schema)
     shown = [json.loads(path.read_text(encoding="utf-8")) for path in sorted((root / "docs/scenarios").glob("*.json"))] + [everything()]
-    # Imagined ranks have no groups but the world: not for the document that has everything.
-    imagined = [{**shown[0], "costs": {**shown[0].get("costs", {}), "imagined_ranks": value}} for value in [4, *VALUES]]
-    shown.append(imagined[0])
-    documents = shown + imagined[1:] + list(changed(everything()))
+    aside, wrong = [], []
+    for right, *others in apart(shown[0]):
+        aside.append(right)
+        wrong += others
+    shown += aside
+    documents = shown + wrong + list(changed(everything()))
 
     answers = reader_says(reader, documents)
 

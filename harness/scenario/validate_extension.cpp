@@ -1,0 +1,63 @@
+#include "harness/scenario/validate_extension.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "harness/scenario/refusal.hpp"
+
+namespace shardproof::scenario {
+
+namespace {
+
+// The group that gathers a parameter: children come before parents, so it is the first one above.
+const WrapGroup* group_of(const Plan& plan, const std::string& parameter) {
+  const auto holds = [&](const WrapGroup& group) {
+    return std::ranges::any_of(group.modules, [&](const std::string& path) { return is_at_or_under(parameter, path); });
+  };
+  const auto found = std::ranges::find_if(plan.wrap, holds);
+  return found == plan.wrap.end() ? nullptr : &*found;
+}
+
+std::vector<ParameterShape> extended(const Model& model, const Extension& extension, const std::string& place) {
+  std::vector<ParameterShape> all = parameters(model);
+  if (!extension.parameter.empty()) {
+    if (extension.tensor != TensorKind::plain)
+      fail(place, fmt::format("is for \"{}\", and for all that are {}: one of the two", extension.parameter, to_string(extension.tensor)));
+    require_parameter(all, extension.parameter, place);
+    std::erase_if(all, [&](const ParameterShape& parameter) { return parameter.name != extension.parameter; });
+  } else {
+    if (extension.tensor == TensorKind::plain) fail(place, "names neither a parameter nor a kind that is not plain");
+    std::erase_if(all, [&](const ParameterShape& parameter) { return parameter.tensor != extension.tensor; });
+    if (all.empty()) fail(place, fmt::format("the model has no parameter that is {}", to_string(extension.tensor)));
+  }
+  return all;
+}
+
+void validate_gathered(const Plan& plan, const ParameterShape& parameter, const std::string& place) {
+  const std::string& name = parameter.name;
+  if (std::ranges::find(plan.ignored_parameters, name) != plan.ignored_parameters.end())
+    fail(place, fmt::format("\"{}\" is ignored: nobody gathers it", name));
+  const WrapGroup* group = group_of(plan, name);
+  if (group == nullptr) fail(place, fmt::format("no wrapped module holds \"{}\": nobody gathers it", name));
+  if (group->reshard_after_forward.kind == ReshardAfterForward::Kind::size)
+    fail(place, fmt::format("group \"{}\" of \"{}\" is resharded over fewer ranks, from whose shards nothing is said to be made",
+                            group->modules.front(), name));
+  const auto dim = plan.shard_dims.find(name);
+  if (dim != plan.shard_dims.end() && dim->second != 0 && dim->second != -static_cast<int>(parameter.shape.size()))
+    fail(place, fmt::format("\"{}\" is dealt along dimension {}: hooks are given rows", name, dim->second));
+}
+
+}  // namespace
+
+void validate_extension(const Scenario& scenario, const Extension& extension, const std::string& place) {
+  for (const ParameterShape& parameter : extended(scenario.model, extension, place)) {
+    const bool is_of_one = extension.kind == ExtensionKind::bf16 || extension.kind == ExtensionKind::int8;
+    if (is_of_one && parameter.tensor == TensorKind::two_tensor)
+      fail(place, fmt::format("{} is made of one tensor, and \"{}\" is a pair", to_string(extension.kind), parameter.name));
+    validate_gathered(scenario.plan, parameter, place);
+  }
+}
+
+}  // namespace shardproof::scenario
