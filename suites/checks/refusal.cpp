@@ -1,0 +1,39 @@
+#include "suites/checks/refusal.hpp"
+
+#include "harness/protocol/digest.hpp"
+
+namespace shardproof::suites {
+
+namespace {
+
+void check_said_by_all(Rank& rank, const std::string& text) {
+  Tensor mine = Tensor::host(DType::i64, {1});
+  mine.values<std::int64_t>()[0] = static_cast<std::int64_t>(digest(text));
+  const Tensor all = rank.world().all_gather(mine);
+  for (const std::int64_t other : all.values<std::int64_t>()) CHECK(other == mine.values<std::int64_t>()[0]);
+}
+
+}  // namespace
+
+std::optional<scenario::SubjectError> refusal(Rank& rank, const scenario::Scenario& scenario) {
+  try {
+    rank.play(scenario);
+  } catch (const scenario::SubjectError& error) {
+    return error;
+  }
+  return std::nullopt;
+}
+
+void check_refused(Rank& rank, const scenario::Scenario& scenario, const std::string& call, const std::vector<std::string>& culprits) {
+  const auto refused = refusal(rank, scenario);
+  REQUIRE(refused);
+  CAPTURE(refused->reason());
+  CHECK(refused->call() == call);
+  for (const std::string& culprit : culprits) {
+    CAPTURE(culprit);
+    CHECK(refused->reason().find(culprit) != std::string::npos);
+  }
+  check_said_by_all(rank, refused->reason());
+}
+
+}  // namespace shardproof::suites

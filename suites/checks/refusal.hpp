@@ -1,0 +1,19 @@
+// What an engine must refuse it must refuse on every rank alike.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/scenario/player.hpp"
+#include "harness/shardproof.hpp"
+
+namespace shardproof::suites {
+
+/// What the subject says against a scenario; nothing when it plays it.
+std::optional<scenario::SubjectError> refusal(Rank& rank, const scenario::Scenario& scenario);
+
+/// Fails unless the subject refuses the scenario in this call, with a text that contains each of `culprits` and is the same on every rank.
+void check_refused(Rank& rank, const scenario::Scenario& scenario, const std::string& call, const std::vector<std::string>& culprits);
+
+}  // namespace shardproof::suites
