@@ -1,10 +1,13 @@
 // How often hooks are called, exactly.
 #include <algorithm>
 
+#include "suites/checks/refusal.hpp"
 #include "suites/extensions/hooks.hpp"
 #include "suites/extensions/scenarios.hpp"
 
 namespace shardproof::extensions {
+
+using namespace suites;
 
 using scenario::ActionKind;
 using scenario::ExtensionKind;
@@ -17,7 +20,7 @@ RANKED_TEST_CASE("extensions/hook_calls", clauses("EXT-40"), tags("reference"), 
   const bool reshard = rank.param<bool>("reshard");
   Scenario scenario = blocks({.rows = 5, .reshard = reshard_of(rank)});
   train(scenario, 3, {extend(TensorKind::two_tensor, ExtensionKind::components)});
-  const scenario::Run run = rank.play(scenario);
+  const scenario::Run run = play_accepted(rank, scenario);
   const auto parameters = scenario::parameters(scenario.model);
   CHECK(hooked_parameters(run).size() == parameters.size());
   for (const HookCall::Hook hook : {HookCall::Hook::pre, HookCall::Hook::post}) {

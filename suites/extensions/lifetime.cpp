@@ -3,6 +3,7 @@
 
 #include "harness/trace/memory.hpp"
 #include "suites/checks/comparison.hpp"
+#include "suites/checks/refusal.hpp"
 #include "suites/checks/soundness.hpp"
 #include "suites/extensions/hooks.hpp"
 #include "suites/extensions/scenarios.hpp"
@@ -52,7 +53,7 @@ RANKED_TEST_CASE("extensions/resharded", clauses("EXT-9"), ranks(1, 2, 3, 4), ea
   const TensorKind kind = is_pair ? TensorKind::two_tensor : TensorKind::low_precision;
   Scenario scenario = layers({kind, kind}, {scenario::ReshardAfterForward::Kind::yes});
   train(scenario, 2, {extend(kind, is_pair ? ExtensionKind::components : ExtensionKind::bf16), {ActionKind::evaluate}});
-  const scenario::Run run = rank.play(scenario);
+  const scenario::Run run = play_accepted(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_thirds(rank));
   CHECK(run.peak(MemoryClass::parameter).buffers > 0);
   check_nothing_whole(run, 0, ActionKind::evaluate);
@@ -74,7 +75,7 @@ RANKED_TEST_CASE("extensions/padding", clauses("EXT-10"), ranks(2, 3, 4), each("
   std::vector<scenario::Action> extension;
   if (is_pair) extension = {extend(kind, ExtensionKind::components)};
   train(scenario, 2, extension);
-  const scenario::Run run = rank.play(scenario);
+  const scenario::Run run = play_accepted(rank, scenario);
   check_padding(rank, run);
   std::int64_t reduced = 0, gathered = 0;
   for (const scenario::Operand& operand : run.operands()) {

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "suites/checks/comparison.hpp"
+#include "suites/checks/refusal.hpp"
 #include "suites/checks/soundness.hpp"
 #include "suites/extensions/hooks.hpp"
 #include "suites/extensions/scenarios.hpp"
@@ -70,7 +71,7 @@ RANKED_TEST_CASE("extensions/one_group", clauses("EXT-1", "EXT-2", "EXT-3", "EXT
                  each("with", "bias", "layer_norm", "kinds"), each("reshard", false, true),
                  needs(Feature::timeline, Feature::fully_shard, Feature::all_gather_extensions, Feature::language_model)) {
   const bool is_normal = rank.param("with") == "layer_norm";  // which divides
-  check_run(rank, rank.play(one_group(rank.param("with"), reshard_of(rank))),
+  check_run(rank, play_accepted(rank, one_group(rank.param("with"), reshard_of(rank))),
             is_normal ? Tolerance{.loss = 1e-3, .gradient = 1e-3, .parameter = 1e-4} : exact_unless_thirds(rank), 2);
 }
 
@@ -82,7 +83,7 @@ RANKED_TEST_CASE("extensions/prefetch", clauses("EXT-1", "EXT-2", "EXT-3", "EXT-
   scenario.plan.wrap[1].forward_prefetch = {"2"};
   scenario.plan.wrap[2].backward_prefetch = {"1", "0"};
   train(scenario, 2, {extend(TensorKind::two_tensor, ExtensionKind::components)});
-  check_run(rank, rank.play(scenario), {.loss = 1e-4, .gradient = 1e-4, .parameter = 1e-5}, 2);
+  check_run(rank, play_accepted(rank, scenario), {.loss = 1e-4, .gradient = 1e-4, .parameter = 1e-5}, 2);
 }
 
 RANKED_TEST_CASE("extensions/micro_batches", clauses("EXT-1", "EXT-2", "EXT-3", "EXT-7", "EXT-8", "EXT-9"), ranks(1, 2, 3, 4),
@@ -90,7 +91,7 @@ RANKED_TEST_CASE("extensions/micro_batches", clauses("EXT-1", "EXT-2", "EXT-3", 
                  needs(Feature::timeline, Feature::fully_shard, Feature::all_gather_extensions, Feature::gradient_accumulation)) {
   const auto sync = [](bool value) { return Action{.kind = ActionKind::set_requires_gradient_sync, .value = value}; };
   const Scenario scenario = with_calls({sync(false), {ActionKind::forward}, {ActionKind::backward}, sync(true)}, {}, reshard_of(rank));
-  check_run(rank, rank.play(scenario), exact_unless_thirds(rank), 2, 2);
+  check_run(rank, play_accepted(rank, scenario), exact_unless_thirds(rank), 2, 2);
 }
 
 RANKED_TEST_CASE("extensions/unshard_by_hand", clauses("EXT-1", "EXT-2", "EXT-3", "EXT-7", "EXT-8", "EXT-9"), ranks(1, 2, 3, 4),
@@ -99,7 +100,7 @@ RANKED_TEST_CASE("extensions/unshard_by_hand", clauses("EXT-1", "EXT-2", "EXT-3"
   // By hand before forward; and after it what forward keeps goes by hand, and comes again.
   const Scenario scenario = with_calls({{.kind = ActionKind::unshard, .module = "l0", .async = rank.param<bool>("async")}},
                                        {{.kind = ActionKind::reshard, .module = "l0"}}, reshard_of(rank));
-  check_run(rank, rank.play(scenario), exact_unless_thirds(rank), 2);
+  check_run(rank, play_accepted(rank, scenario), exact_unless_thirds(rank), 2);
 }
 
 RANKED_TEST_CASE("extensions/mesh", clauses("EXT-1", "EXT-2", "EXT-3", "EXT-7", "EXT-8", "EXT-9", "EXT-10", "EXT-11"), ranks(2, 4),
@@ -109,7 +110,7 @@ RANKED_TEST_CASE("extensions/mesh", clauses("EXT-1", "EXT-2", "EXT-3", "EXT-7", 
   Scenario scenario = layers({TensorKind::two_tensor, TensorKind::plain}, reshard_of(rank));
   scenario.plan.mesh = {.shape = {replicas, rank.world().size() / replicas}, .names = {"replicate", "shard"}};
   train(scenario, 2, {extend(TensorKind::two_tensor, ExtensionKind::components)});
-  check_run(rank, rank.play(scenario), {}, 2);
+  check_run(rank, play_accepted(rank, scenario), {}, 2);
 }
 
 }  // namespace shardproof::extensions

@@ -26,8 +26,8 @@ Scenario trained_pair(const Action& extension) {
 
 // The scenario that is right, after one that was refused.
 void check_world_lives_on(Rank& rank) {
-  check_training(rank, rank.play(trained_pair(extend(TensorKind::two_tensor, ExtensionKind::components))), oracles::Arithmetic::f32,
-                 exact_unless_thirds(rank));
+  check_training(rank, play_accepted(rank, trained_pair(extend(TensorKind::two_tensor, ExtensionKind::components))),
+                 oracles::Arithmetic::f32, exact_unless_thirds(rank));
 }
 
 }  // namespace
@@ -75,7 +75,7 @@ RANKED_TEST_CASE("extensions/refused_meta", clauses("EXT-31"), ranks(1, 2, 3, 4)
   CHECK((refused->reason().find("l1.weight") == std::string::npos) == some);
   Scenario right = layers({TensorKind::plain, TensorKind::plain}, {});
   train(right, 1, {});
-  check_training(rank, rank.play(right), oracles::Arithmetic::f32, exact_unless_thirds(rank));
+  check_training(rank, play_accepted(rank, right), oracles::Arithmetic::f32, exact_unless_thirds(rank));
 }
 
 // Rows that are a rank's own differ in number; those without the last one do not, and are too few on all ranks.

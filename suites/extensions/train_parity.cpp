@@ -3,6 +3,7 @@
 
 #include "harness/scenario/formula.hpp"
 #include "suites/checks/comparison.hpp"
+#include "suites/checks/refusal.hpp"
 #include "suites/checks/soundness.hpp"
 #include "suites/extensions/hooks.hpp"
 #include "suites/extensions/scenarios.hpp"
@@ -27,7 +28,7 @@ void play_blocks(Rank& rank) {
               .reshard = reshard_of(rank),
               .optimizer = {.kind = adam ? scenario::OptimizerKind::adam : scenario::OptimizerKind::sgd, .rate = adam ? 1e-2 : 0.0625}});
   train(scenario, iterations, {extend(TensorKind::two_tensor, ExtensionKind::components, form_of(rank))});
-  const scenario::Run run = rank.play(scenario);
+  const scenario::Run run = play_accepted(rank, scenario);
   // Ten steps in single precision; a component that lags by one step is off by a hundred times as much.
   check_training(rank, run, oracles::Arithmetic::f64, {.loss = 1e-4, .gradient = 1e-4, .parameter = 1e-5});
   check_hooks(rank, run);
@@ -103,23 +104,23 @@ void check_elements(const Tensor& shard, std::int64_t start, const std::function
 
 // The minimal form differs in what hooks are told and what engines check; not in where bytes go.
 RANKED_TEST_CASE("extensions/train_parity", clauses("EXT-1", "EXT-2", "EXT-3", "EXT-7", "EXT-8", "EXT-9", "EXT-10", "EXT-11"),
-                 ranks(1, 2, 3, 4, 5, 7, 8), each("form", "full"), each("optimizer", "sgd", "adam"), each("reshard", false, true),
+                 ranks(1, 2, 3, 4), each("form", "full"), each("optimizer", "sgd", "adam"), each("reshard", false, true),
                  each("rows", "even", "uneven", "few"), needs(Feature::timeline, Feature::fully_shard, Feature::all_gather_extensions),
                  seed(train_parity_test)) {
   play_blocks(rank);
 }
 
 RANKED_TEST_CASE("extensions/train_parity", clauses("EXT-1", "EXT-2", "EXT-3", "EXT-7", "EXT-8", "EXT-9", "EXT-10", "EXT-11"),
-                 ranks(1, 2, 3, 4, 5, 7, 8), each("form", "minimal"), each("optimizer", "adam"), each("reshard", false, true),
+                 ranks(1, 2, 3, 4), each("form", "minimal"), each("optimizer", "adam"), each("reshard", false, true),
                  each("rows", "uneven"), needs(Feature::timeline, Feature::fully_shard, Feature::all_gather_extensions),
                  seed(train_parity_test)) {
   play_blocks(rank);
 }
 
-RANKED_TEST_CASE("extensions/exact_parity", clauses("EXT-1", "EXT-2", "EXT-7"), ranks(1, 2, 3, 4, 5, 7, 8), each("form", "minimal", "full"),
+RANKED_TEST_CASE("extensions/exact_parity", clauses("EXT-1", "EXT-2", "EXT-7"), ranks(1, 2, 3, 4), each("form", "minimal", "full"),
                  each("reshard", false, true), needs(Feature::fully_shard, Feature::all_gather_extensions), seed(train_parity_test)) {
   const LinearModel model(rank, rank.world().size());
-  const scenario::Run run = rank.play(model.scenario);
+  const scenario::Run run = play_accepted(rank, model.scenario);
   REQUIRE(run.iterations().size() == 2 * iterations);
   for (std::size_t i = 0; i < run.iterations().size(); ++i) {
     CAPTURE(i);
