@@ -67,12 +67,9 @@ std::vector<std::string> ids(const std::vector<CaseInfo>& cases) {
 std::string cases_text(std::size_t count) { return fmt::format("{} case{}", count, count == 1 ? "" : "s"); }
 
 std::vector<CaseInfo> selected_cases(const Listing& listing, const PlanOptions& options) {
-  std::vector<CaseInfo> cases = select_cases(listing, options.filters);
-  plan(listing, options);  // says what is wrong with the sizes, if anything
-  std::erase_if(cases, [&](const CaseInfo& info) {
-    const bool is_asked_for = options.ranks.empty() || std::ranges::find(options.ranks, info.world_size) != options.ranks.end();
-    return !is_asked_for || (options.supply && !why_too_large(*options.supply, info.world_size).empty());
-  });
+  std::vector<CaseInfo> cases = select_cases(listing, options);
+  plan(listing, options);  // says what else is wrong with the options, if anything
+  std::erase_if(cases, [&](const CaseInfo& info) { return options.supply && !why_too_large(*options.supply, info.world_size).empty(); });
   return cases;
 }
 
@@ -85,7 +82,7 @@ struct Judged {
 Judged judged_by(const std::vector<CaseInfo>& cases, const Listing& listing) {
   Judged judged;
   for (const FaultInfo& fault : listing.faults) {
-    if (cases.size() < listing.cases.size() && related_cases(fault, cases).empty()) {
+    if (lacks_usual_cases(cases, listing) && related_cases(fault, cases).empty()) {
       judged.left_out.push_back(fault.name);
     } else {
       judged.faults.push_back(fault);

@@ -111,6 +111,7 @@ std::string cases_text(const std::vector<CaseInfo>& cases, bool json) {
   for (const CaseInfo& info : cases) {
     std::string line = fmt::format("{:<{}}  {}", info.id, width, fmt::join(info.clauses, ","));
     for (const std::string& tag : info.tags) line += fmt::format(" [{}]", tag);
+    if (info.on_request) line += " on request";
     if (info.on_threads) line += " on threads";
     text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
   }
@@ -124,7 +125,7 @@ int list_command(const ListOptions& options) {
   Worker worker = ask_worker(options.worker, signals);
   const std::size_t all_cases = worker.listing.cases.size();
   if (!options.profile.empty()) keep_profile(worker.listing, options.profile, options.filters);
-  const std::vector<CaseInfo> cases = select_cases(worker.listing, options.filters);
+  const std::vector<CaseInfo> cases = matching_cases(worker.listing, options.filters);
   const std::string text = options.seeds      ? seeds_text(worker.listing, cases, all_cases, options.json)
                            : options.clauses  ? clauses_text(clause_rows(worker.listing, cases), options.json)
                            : options.profiles ? profiles_text(worker.listing, cases, options.json)

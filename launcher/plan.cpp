@@ -120,7 +120,7 @@ Shard parse_shard(std::string_view text) {
   throw CommandError(usage, fmt::format("--shard {}: expected i/n with 1 <= i <= n, such as 2/5", text));
 }
 
-std::vector<CaseInfo> select_cases(const Listing& listing, std::span<const std::string> filters) {
+std::vector<CaseInfo> matching_cases(const Listing& listing, std::span<const std::string> filters) {
   if (listing.cases.empty()) throw CommandError(usage, "the worker has no cases");
   for (const std::string& filter : filters) {
     const bool any = std::any_of(listing.cases.begin(), listing.cases.end(), [&](const CaseInfo& info) { return matches(info, filter); });
@@ -132,6 +132,26 @@ std::vector<CaseInfo> select_cases(const Listing& listing, std::span<const std::
                                           near.empty() ? "" : fmt::format("closest is '{}', ", near), join(suites)));
   }
   return select(listing.cases, filters);
+}
+
+std::vector<CaseInfo> select_cases(const Listing& listing, const PlanOptions& options) {
+  std::vector<CaseInfo> cases = matching_cases(listing, options.filters);
+  if (!options.ranks.empty()) {
+    keep_sizes(cases, options.ranks);
+    return cases;
+  }
+  const std::string first = cases.front().id;
+  std::erase_if(
+      cases, [&](const CaseInfo& info) { return info.on_request && std::ranges::find(options.filters, info.id) == options.filters.end(); });
+  if (cases.empty())
+    throw CommandError(
+        usage, fmt::format("only cases are selected that run on request, as {}: --ranks asks for the sizes of their worlds", first));
+  return cases;
+}
+
+bool lacks_usual_cases(const std::vector<CaseInfo>& cases, const Listing& listing) {
+  const auto usual = [](const std::vector<CaseInfo>& among) { return std::ranges::count(among, false, &CaseInfo::on_request); };
+  return usual(cases) < usual(listing.cases);
 }
 
 namespace {
@@ -198,8 +218,7 @@ WorldPlan world_of(const Listing& listing, const PlanOptions& options, int size)
 Plan plan(const Listing& listing, const PlanOptions& options) {
   world_of(listing, options, 1);  // what is wrong with the settings comes before what is wrong with the filters
 
-  std::vector<CaseInfo> cases = select_cases(listing, options.filters);
-  if (!options.ranks.empty()) keep_sizes(cases, options.ranks);
+  std::vector<CaseInfo> cases = select_cases(listing, options);
   require_room(cases, options.fabric);
   require_gpus(cases, options);
   std::stable_sort(cases.begin(), cases.end(), [](const CaseInfo& a, const CaseInfo& b) { return a.world_size < b.world_size; });
@@ -210,7 +229,7 @@ Plan plan(const Listing& listing, const PlanOptions& options) {
   result.supply = options.supply;
   result.tap = options.tap;
   result.jobs = options.jobs;
-  result.partial = cases.size() < listing.cases.size();
+  result.partial = lacks_usual_cases(cases, listing);
   // Cases that ask for threads have worlds of their own, unless all are threads anyway.
   const bool makes_threads = options.fabric == thread_fabric;
   const std::string skipped = makes_threads ? std::string() : why_no_threads(listing, options);

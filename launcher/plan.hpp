@@ -81,8 +81,15 @@ WorldPlan continuation(const WorldPlan& lost, int number, std::size_t from);
 /// The world in which a case of `plan` that ended badly is tried again, alone: nothing that ran before it may be to blame for it then.
 WorldPlan another_attempt(const WorldPlan& plan, const std::string& id);
 
-/// The cases that the filters mean. Throws CommandError naming the first filter that matches nothing, and what comes closest to it.
-std::vector<CaseInfo> select_cases(const Listing& listing, std::span<const std::string> filters);
+/// The cases that the filters mean, those on request among them. Throws CommandError naming the first filter that matches nothing, and what
+/// comes closest to it.
+std::vector<CaseInfo> matching_cases(const Listing& listing, std::span<const std::string> filters);
+/// Of these, those that the options ask for: cases on request are by the size of their world, or by a filter that is their id. Throws
+/// CommandError where none is left, and for a size that none of them has.
+std::vector<CaseInfo> select_cases(const Listing& listing, const PlanOptions& options);
+
+/// Whether the worker has cases that are not among these, besides those on request.
+bool lacks_usual_cases(const std::vector<CaseInfo>& cases, const Listing& listing);
 
 /// An order that depends on the seed alone, not on the standard library.
 template <class T>

@@ -99,7 +99,7 @@ void select_failed(RunOptions& options, const Listing& listing, const reports::R
   }
   if (failed.empty()) throw CommandError(usage, fmt::format("--rerun-failed {}: no case of it ended badly", options.rerun_failed.string()));
   std::vector<std::string> again;
-  for (const CaseInfo& info : select_cases(listing, options.plan.filters)) {
+  for (const CaseInfo& info : matching_cases(listing, options.plan.filters)) {
     if (failed.contains(info.id)) again.push_back(info.id);
   }
   if (again.empty()) {

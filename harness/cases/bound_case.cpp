@@ -21,6 +21,13 @@ namespace {
 
 std::string place(const CaseDeclaration& declaration) { return fmt::format("{}:{}", declaration.file, declaration.line); }
 
+// All that the case can be played in: those for everybody first.
+std::vector<int> sizes_of(const CaseDeclaration& declaration) {
+  std::vector<int> sizes = declaration.ranks;
+  sizes.insert(sizes.end(), declaration.more_ranks.begin(), declaration.more_ranks.end());
+  return sizes;
+}
+
 // What is wrong with a declaration, whatever its parameters are bound to; empty for nothing.
 std::string problem_of(const CaseDeclaration& declaration) {
   const auto slash = declaration.name.find('/');
@@ -28,7 +35,7 @@ std::string problem_of(const CaseDeclaration& declaration) {
     return fmt::format("a case is named suite/name; \"{}\" is not", declaration.name);
   }
   if (declaration.ranks.empty()) return fmt::format("case \"{}\" has ranks() without a world size", declaration.name);
-  for (const int size : declaration.ranks) {
+  for (const int size : sizes_of(declaration)) {
     if (size < 1 || size > ControlPage::max_world_size) {
       return fmt::format("case \"{}\" asks for {} ranks; a world has 1 to {}", declaration.name, size, ControlPage::max_world_size);
     }
@@ -64,14 +71,14 @@ void for_each_combination(const CaseDeclaration& declaration, F visit) {
 std::size_t count_of(std::span<const CaseDeclaration> declarations) {
   std::size_t count = 0;
   for (const CaseDeclaration& declaration : declarations) {
-    std::size_t combinations = declaration.ranks.size();
+    std::size_t combinations = declaration.ranks.size() + declaration.more_ranks.size();
     for (const auto& [key, values] : declaration.params) combinations *= values.size();
     count += combinations;
   }
   return count;
 }
 
-CaseInfo info_of(const CaseDeclaration& declaration, int size, std::map<std::string, std::string> params) {
+CaseInfo info_of(const CaseDeclaration& declaration, int size, bool on_request, std::map<std::string, std::string> params) {
   params["W"] = std::to_string(size);
   CaseInfo info;
   info.id = case_id(declaration.name, params);
@@ -83,6 +90,7 @@ CaseInfo info_of(const CaseDeclaration& declaration, int size, std::map<std::str
   std::ranges::transform(declaration.needs, std::back_inserter(info.needs),
                          [](Feature feature) { return std::string(to_string(feature)); });
   info.timeout_ms = declaration.timeout.count();
+  info.on_request = on_request;
   info.on_threads = declaration.on_threads;
   info.file = declaration.file;
   info.line = declaration.line;
@@ -102,10 +110,11 @@ BoundCases bind_cases(std::span<const CaseDeclaration> declarations) {
       continue;
     }
     try {
-      for (const int size : declaration.ranks) {
+      const std::vector<int> sizes = sizes_of(declaration);
+      for (std::size_t i = 0; i < sizes.size(); ++i) {
         for_each_combination(declaration, [&](std::map<std::string, std::string> params) {
-          const BoundCase& made =
-              bound.cases.emplace_back(info_of(declaration, size, std::move(params)), declaration.body, declaration.seeds);
+          const BoundCase& made = bound.cases.emplace_back(info_of(declaration, sizes[i], i >= declaration.ranks.size(), std::move(params)),
+                                                           declaration.body, declaration.seeds);
           const auto [owner, is_new] = owners.emplace(made.info.id, &declaration);
           if (is_new) return;
           bound.problems.push_back(

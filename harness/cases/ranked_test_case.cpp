@@ -26,6 +26,7 @@ void append(std::vector<T>& to, std::vector<T> from) {
 namespace detail {
 
 void apply(CaseDeclaration& declaration, options::Ranks option) { declaration.ranks = std::move(option.sizes); }
+void apply(CaseDeclaration& declaration, options::MoreRanks option) { declaration.more_ranks = std::move(option.sizes); }
 void apply(CaseDeclaration& declaration, options::Clauses option) { append(declaration.clauses, std::move(option.ids)); }
 void apply(CaseDeclaration& declaration, options::Tags option) { append(declaration.tags, std::move(option.names)); }
 void apply(CaseDeclaration& declaration, options::Needs option) { append(declaration.needs, std::move(option.features)); }

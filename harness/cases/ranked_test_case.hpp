@@ -30,11 +30,15 @@ struct CaseDeclaration {
   std::vector<Feature> needs;
   std::vector<std::string> seeds;
   std::chrono::milliseconds timeout{0};  ///< 0: whatever the run gives to every case
+  std::vector<int> more_ranks;  ///< worlds for those who ask for them
   bool on_threads = false;
 };
 
 namespace options {
 struct Ranks {
+  std::vector<int> sizes;
+};
+struct MoreRanks {
   std::vector<int> sizes;
 };
 struct Clauses {
@@ -60,6 +64,8 @@ struct OnThreads {};
 }  // namespace options
 
 template <class... Sizes> options::Ranks ranks(Sizes... sizes) { return {{static_cast<int>(sizes)...}}; }
+/// World sizes in which the case is played too, but only in runs that ask for them: by `--ranks`, or by the whole id of such a case.
+template <class... Sizes> options::MoreRanks more_ranks(Sizes... sizes) { return {{static_cast<int>(sizes)...}}; }
 template <class... Ids> options::Clauses clauses(Ids... ids) { return {{std::string(ids)...}}; }
 template <class... Names> options::Tags tags(Names... names) { return {{std::string(names)...}}; }
 template <class... Features> options::Needs needs(Features... features) { return {{features...}}; }
@@ -74,6 +80,7 @@ inline options::OnThreads on_threads() { return {}; }
 
 namespace detail {
 void apply(CaseDeclaration& declaration, options::Ranks option);
+void apply(CaseDeclaration& declaration, options::MoreRanks option);
 void apply(CaseDeclaration& declaration, options::Clauses option);
 void apply(CaseDeclaration& declaration, options::Tags option);
 void apply(CaseDeclaration& declaration, options::Needs option);

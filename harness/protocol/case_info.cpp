@@ -58,6 +58,7 @@ void to_json(ordered_json& json, const CaseInfo& info) {
                       {"clauses", info.clauses}, {"tags", info.tags},   {"needs", info.needs},   {"file", info.file},
                       {"line", info.line}};
   if (info.timeout_ms > 0) json["timeout_ms"] = info.timeout_ms;
+  if (info.on_request) json["on_request"] = true;
   if (info.on_threads) json["on_threads"] = true;
 }
 
@@ -77,6 +78,7 @@ void from_json(const ordered_json& json, CaseInfo& info) {
     info.timeout_ms = fields.integer<std::int64_t>("timeout_ms");
     if (info.timeout_ms < 0) refuse(fields.where("timeout_ms"), "at least 0", json["timeout_ms"]);
   }
+  info.on_request = fields.has("on_request") && fields.boolean("on_request");
   info.on_threads = fields.has("on_threads") && fields.boolean("on_threads");
 }
 

@@ -21,6 +21,7 @@ struct CaseInfo {
   std::string file;  ///< relative to the source root where that is known
   int line = 0;
   std::int64_t timeout_ms = 0;       ///< for the case on a core per rank; 0: whatever the run gives to every case
+  bool on_request = false;           ///< it is played where its world size, or its id, is asked for, and in no other run
   bool on_threads = false;           ///< its ranks are to be threads of one process: in any other world it is skipped
   friend bool operator==(const CaseInfo&, const CaseInfo&) = default;
 };

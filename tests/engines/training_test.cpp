@@ -60,6 +60,18 @@ Scenario blocks(const golden::Values& values) {
   return scenario;
 }
 
+template <DType reduce> Scenario blocks_in_bf16(const golden::Values& values) {
+  Scenario scenario = blocks(values);
+  scenario.plan.mixed_precision = {.param = DType::bf16, .reduce = reduce, .output = {}};
+  return scenario;
+}
+
+Scenario blocks_in_bf16_reduced_as_they_are(const golden::Values& values) {
+  Scenario scenario = blocks_in_bf16<DType::f32>(values);
+  scenario.plan.mixed_precision.reduce.reset();
+  return scenario;
+}
+
 Scenario uneven(const golden::Values& values) {
   Scenario scenario = recorded({linear("l0", 5, 7), relu("relu0"), linear("l1", 7, 3), relu("relu1"), linear("l2", 3, 1)}, values);
   scenario.model.loss = {.kind = scenario::LossKind::sum_of_squares, .divisor = 8};
@@ -143,6 +155,12 @@ TEST_CASE("three blocks train as in PyTorch") {
   for (const char* optimizer : {"sgd", "adam"}) {
     for (const char* world : {"1", "2", "3", "4"}) check_against(std::string("a_mlp_") + optimizer + "_W" + world, blocks);
   }
+}
+
+TEST_CASE("three blocks train in bf16 as in PyTorch") {
+  check_against("c_bf16_reduce_bf16_W2", blocks_in_bf16<DType::bf16>);
+  check_against("c_bf16_reduce_fp32_W2", blocks_in_bf16<DType::f32>);
+  check_against("c_bf16_reduce_none_W2", blocks_in_bf16_reduced_as_they_are);
 }
 
 TEST_CASE("uneven layers train as in PyTorch") {

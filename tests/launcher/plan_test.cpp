@@ -91,6 +91,23 @@ TEST_CASE("what the options say stands in every world") {
   }
 }
 
+TEST_CASE("cases on request are played where their size or their id is asked for, and make no run partial") {
+  Listing more = listing();
+  CaseInfo asked_for = make_case("ring/left", 8);
+  asked_for.on_request = true;
+  more.cases.push_back(asked_for);
+
+  const auto ids = [&](auto change) { return all_ids(plan(more, with(change))); };
+  CHECK(ids([](auto&) {}) == all_ids(plan(listing(), {})));
+  CHECK_FALSE(plan(more, {}).partial);
+  CHECK(ids([](auto& o) { o.filters = {"ring"}; }).size() == 4);
+  CHECK(ids([](auto& o) { o.ranks = {8, 1}; }) == std::vector<std::string>{"tree/fell[W=1]", "ring/left[W=8]"});
+  CHECK(ids([](auto& o) { o.filters = {"ring/left[W=8]"}; }) == std::vector<std::string>{"ring/left[W=8]"});
+  CHECK(refusal(with([](auto& o) { o.filters = {"ring/left[W=8*"}; }), more) ==
+        "only cases are selected that run on request, as ring/left[W=8]: --ranks asks for the sizes of their worlds");
+  CHECK_THAT(refusal(with([](auto& o) { o.ranks = {16}; }), more), ContainsSubstring("there are cases for 1, 2, 4, 8"));
+}
+
 TEST_CASE("filters and sizes select, and make a run partial") {
   PlanOptions options;
   options.filters = {"ring"};

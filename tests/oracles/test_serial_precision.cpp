@@ -39,10 +39,10 @@ Scenario with_gradients(const std::vector<Values>& given, MixedPrecision how) {
   return scenario;
 }
 
-/// The one weight's gradient at the last capture; the same in both arithmetics, or NaN.
-double gradient(const Scenario& scenario, int world) {
-  const double single = train_serially(scenario, world, Arithmetic::f32).back().gradients.at(0).values.at(0);
-  const double twice = train_serially(scenario, world, Arithmetic::f64).back().gradients.at(0).values.at(0);
+/// What the last capture has of the one gradient, or of that of the parameter `which`; the same in both arithmetics, or NaN.
+double gradient(const Scenario& scenario, int world, std::size_t which = 0) {
+  const double single = train_serially(scenario, world, Arithmetic::f32).back().gradients.at(which).values.at(0);
+  const double twice = train_serially(scenario, world, Arithmetic::f64).back().gradients.at(which).values.at(0);
   return single == twice ? single : std::nan("");
 }
 
@@ -116,6 +116,9 @@ TEST_CASE("replicas add up what shard groups have added up, in the same format")
   CHECK(gradient(scenario, 4) == (128 - 127.5) / 2);
   scenario.plan.gradient_divide_factor = 0.5;
   CHECK(gradient(scenario, 4) == (256 - 255) / 0.5);
+  scenario = with_gradients({{256, 1, -256}}, {.param = {}, .reduce = DType::bf16, .output = {}});
+  scenario.plan.mesh = {.shape = {3, 1}, .names = {"replicate", "shard"}};
+  CHECK(gradient(scenario, 3) == 0);
 
   const auto all_reduce = [](bool value) { return set(ActionKind::set_requires_all_reduce, "", value); };
   for (const auto& [reduce, expected] : {std::pair(DType::bf16, 0), {DType::f32, 1}}) {
@@ -183,16 +186,128 @@ TEST_CASE("inputs of a wrapped module are cast, parameters too, and the module i
 
 TEST_CASE("outputs of a wrapped module are cast, their slopes back") {
   Scenario scenario = behind_another({.param = DType::bf16, .reduce = {}, .output = DType::f32});
-  const double row = formula::small_integer(9, 0) / 3.0, x = input(0, 0);
-  SerialIteration trained = train_serially(scenario, 1, Arithmetic::f64).at(0);
-  CHECK(trained.gradients[1].values == Values{bf16(bf16(row) * bf16(x * formula::small_integer(1, 0) / 8.0))});
+  const double row = formula::small_integer(9, 0) / 3.0, weight = formula::small_integer(1, 0) / 8.0;
+  int differ = 0;
+  for (int i = 0; i < 32; ++i) {
+    const double seen = bf16((1 + i / 128.0) * weight), expected = bf16(bf16(row) * seen);
+    scenario.script.given = {{{1 + i / 128.0}}};
+    CHECK(gradient(scenario, 1, 1) == expected);
+    differ += expected != bf16(row * seen);
+  }
+  CHECK(differ > 0);
+
   scenario.plan.mixed_precision = {.param = {}, .reduce = {}, .output = DType::bf16};  // computed in f32, given in bf16
   scenario.model.init_divisor = 3;
-  trained = train_serially(scenario, 1, Arithmetic::f64).at(0);
-  const double a = formula::small_integer(1, 0) / 3.0, b = formula::small_integer(2, 0) / 3.0;
+  scenario.script.given.clear();
+  const SerialIteration trained = train_serially(scenario, 1, Arithmetic::f64).at(0);
+  const double x = input(0, 0), a = formula::small_integer(1, 0) / 3.0, b = formula::small_integer(2, 0) / 3.0;
   CHECK(trained.losses == Values{bf16(x * a * b) * row});
   CHECK(trained.gradients[1].values == Values{bf16(row) * (x * a)});
   CHECK(trained.gradients[0].local == std::vector<Values>{{bf16(row) * b * x}});
+}
+
+TEST_CASE("sums, products and slopes are tensors, and are rounded") {
+  Scenario scenario = sharded({scale("first"), scale("second"), residual("r", {scale("third")})});
+  scenario.plan.mixed_precision = {.param = DType::bf16, .reduce = {}, .output = {}};
+  scenario.script.segments = script({one_backward});
+  scenario.model.init_divisor = 7;
+  const auto weight = [](std::uint32_t seed) { return bf16(formula::small_integer(seed, 0) / 7.0); };
+  for (int i = 0; i < 128; ++i) {
+    const double x = 1 + i / 128.0, y = bf16(weight(1) * x), z = bf16(weight(2) * y);
+    const double by_z = bf16(1 + weight(3)), by_y = bf16(by_z * weight(2));
+    scenario.script.given = {{{x}}};
+    CAPTURE(x);
+    for (const Arithmetic arithmetic : both) {
+      CHECK(train_serially(scenario, 1, arithmetic).at(0).losses == Values{bf16(z + bf16(weight(3) * z))});
+    }
+    CHECK(gradient(scenario, 1, 2) == z);
+    CHECK(gradient(scenario, 1, 1) == bf16(by_z * y));
+    CHECK(gradient(scenario, 1, 0) == bf16(by_y * x));
+  }
+}
+
+TEST_CASE("what a module gives is of the format it computes in") {
+  std::uint32_t seed = 0;  // of a row that picks the first feature
+  while (formula::small_integer(seed, 0) != 1 || formula::small_integer(seed, 1) != 0) ++seed;
+  for (const Module& module : {linear("m", 2, 2), layer_norm("m", 2), attention("m", 2), embedding("m", 16, 2, 1)}) {
+    const bool takes_tokens = module.kind == ModuleKind::embedding;
+    Scenario scenario = sharded({module});
+    scenario.model.init_divisor = 3;
+    scenario.model.loss = {.kind = LossKind::dot, .divisor = 1, .dot_seed = seed};
+    scenario.script.input = {1, takes_tokens ? 1 : 2};
+    scenario.script.input_divisor = 7;
+    scenario.script.segments = {{16, {forward, capture}}};
+    for (const DType dtype : {DType::bf16, DType::f16}) {
+      scenario.plan.mixed_precision.param = dtype;
+      for (const SerialIteration& iteration : train_serially(scenario, 1, Arithmetic::f64)) {
+        CAPTURE(to_string(module.kind));
+        CHECK(rounded_to(dtype, iteration.losses[0]) == iteration.losses[0]);
+      }
+    }
+  }
+}
+
+TEST_CASE("a slope is rounded before anything is made of it") {
+  // Of one row the bias before the module has the slope itself for a gradient, the weight its products with the input.
+  for (const Module& module : {linear("m", 4, 4), layer_norm("m", 4), attention("m", 4)}) {
+    Scenario scenario = sharded({linear("before", 4, 4), module});
+    scenario.model.init_divisor = 7;
+    scenario.model.loss = {.kind = LossKind::dot, .divisor = 3, .dot_seed = 7};
+    scenario.script.input = {1, 4};
+    scenario.script.segments = {{8, {zero_grad, forward, backward, capture}}};
+    scenario.plan.mixed_precision.param = DType::bf16;
+    int iteration = 0;
+    for (const SerialIteration& trained : train_serially(scenario, 1, Arithmetic::f64)) {
+      CAPTURE(to_string(module.kind), iteration);
+      const Values &weight = trained.gradients[0].values, &bias = trained.gradients[1].values;
+      for (std::uint32_t i = 0; i < 16; ++i) {
+        const double x = formula::small_integer(static_cast<std::uint32_t>(1000 + 100 * iteration), i % 4) / 8.0;
+        CHECK(weight[i] == bf16(bias[i / 4] * x));
+      }
+      ++iteration;
+    }
+  }
+}
+
+TEST_CASE("slopes of an attention's projections are rounded before anything is made of them") {
+  // Sequences of two, one per rank. In backward the first row's query has no slope, as it attends to itself alone; so of each feature the
+  // gradient by the query's weight has the products of one slope with the second row of the input, which here is that of the embedding.
+  Scenario scenario = sharded({embedding("e", 16, 4, 0), attention("a", 4)});
+  scenario.model.init_divisor = 3;
+  scenario.model.loss = {.kind = LossKind::dot, .divisor = 3, .dot_seed = 7};
+  scenario.script.input = {1, 2};
+  scenario.script.segments = {{8, {zero_grad, forward, backward, capture}}};
+  scenario.plan.mixed_precision.param = DType::bf16;
+  const auto products_of_one = [](const double* gradient, const Values& x) {
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      if (x[i] == 0) continue;
+      // The slope that gives this product is a value near the quotient.
+      const double near = bf16(gradient[i] / x[i]), step = std::ldexp(1.0, std::ilogb(near) - 8);
+      for (int away = -4; away <= 4; ++away) {
+        const double slope = bf16(near + away * step);
+        bool all = true;
+        for (std::size_t j = 0; j < x.size(); ++j) all = all && bf16(slope * x[j]) == gradient[j];
+        if (all) return true;
+      }
+      return false;
+    }
+    return true;
+  };
+  int iteration = 0, moved = 0;
+  for (const SerialIteration& trained : train_serially(scenario, 1, Arithmetic::f64)) {
+    const auto token =
+        static_cast<std::size_t>(formula::tokens(static_cast<std::uint32_t>(5000 + 100 * iteration), {2}, 16).values<std::int64_t>()[1]);
+    Values x;
+    for (std::size_t i = 0; i < 4; ++i) x.push_back(bf16(trained.parameters[0].values[token * 4 + i]));
+    CAPTURE(iteration);
+    for (std::size_t o = 0; o < 4; ++o) {
+      const double* gradient = trained.gradients[1].values.data() + o * 4;
+      moved += std::any_of(gradient, gradient + 4, [](double value) { return value != 0; });
+      CHECK(products_of_one(gradient, x));
+    }
+    ++iteration;
+  }
+  CHECK(moved > 16);
 }
 
 TEST_CASE("each use of a parameter has a gradient of its own, rounded, and so is every sum of them") {

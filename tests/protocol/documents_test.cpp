@@ -107,9 +107,11 @@ TEST_CASE("a case is listed with the fields that scripts rely on, in their order
 TEST_CASE("a listing says which cases are for threads, and why there can be none, where there is something to say") {
   Listing all = listing();
   all.cases[0].on_threads = true;
+  all.cases[0].on_request = true;
   all.why_no_threads = "they cannot";
   const ordered_json json = all;
   CHECK(json["cases"][0]["on_threads"] == true);
+  CHECK(json["cases"][0]["on_request"] == true);
   CHECK(json.get<Listing>().cases == all.cases);
   CHECK(json.get<Listing>().why_no_threads == "they cannot");
   CHECK_FALSE(ordered_json(listing()).contains("why_no_threads"));

@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "harness/fabric/shm/shm_fabric.hpp"
@@ -253,6 +254,13 @@ TEST_CASE("every call of a hook is noted: what it was given and gave, whose meta
     CHECK(call.tensors[0].to_doubles() == (i % 2 == 0 ? rows : twice(rows)));
     CHECK(call.tensors[1].to_doubles() == std::vector<double>(i % 2 == 0 ? 1 : 2, 16));
   }
+  std::size_t read = 0;  // by the host, who says so
+  for (const Fact& fact : run.trace().facts) {
+    if (const auto* access = std::get_if<fact::HostAccess>(&fact); access != nullptr && access->label == "snapshot") {
+      read += access->reads.size();
+    }
+  }
+  CHECK(read == 6 * 2);
   CHECK(calls[0].context->module == "0.linear");
   CHECK(calls[1].out == nullptr);
   CHECK(calls[3].out != nullptr);

@@ -5,6 +5,7 @@
 """
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -32,11 +33,16 @@ def shardproof(*arguments, expect=0):
 class Catalogue(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.cases = json.loads(shardproof("list", "--json"))
+        cls.every_case = json.loads(shardproof("list", "--json"))
+        cls.cases = [case for case in cls.every_case if not case.get("on_request")]
         cls.faults = json.loads(shardproof("faults", "--json"))
-        table = (ROOT / "suites/overlap/clauses.md").read_text(encoding="utf-8")
-        rows = ([cell.strip() for cell in row.split("|")] for row in table.splitlines() if row.startswith("| OVL-"))
+        tables = sorted((ROOT / "suites").glob("*/clauses.md"))
+        cls.suites = {table.parent.name for table in tables}
+        rows = [[cell.strip() for cell in row.split("|")] for table in tables
+                for row in table.read_text(encoding="utf-8").splitlines() if re.match(r"\| [A-Z]+-\d+ \|", row)]
         cls.kinds = {row[1]: row[2] for row in rows}
+        if len(cls.kinds) != len(rows):
+            raise AssertionError("a clause stands in the tables twice")
 
     def test_every_fault_is_noticed_by_a_case_whose_clause_it_breaks(self):
         clauses = {case["id"]: set(case["clauses"]) for case in self.cases}
@@ -64,6 +70,18 @@ class Catalogue(unittest.TestCase):
                 with self.subTest(fault=fault["name"], clause=clause):
                     self.assertTrue(any(clause in clauses[case] for case in fault["by"]))
 
+    def test_every_suite_has_cases(self):
+        self.assertEqual({case["suite"] for case in self.cases}, self.suites)
+
+    def test_a_case_on_request_differs_from_another_in_its_world_alone(self):
+        def name(case):
+            return case["id"].split("[")[0], {key: value for key, value in case["params"].items() if key != "W"}
+
+        usual = [name(case) for case in self.cases]
+        for case in self.every_case:
+            if case.get("on_request"):
+                self.assertIn(name(case), usual)
+
     def test_no_case_asks_for_bounds_and_for_equality_with_the_model_engine(self):
         self.assertEqual(set(self.kinds.values()), {"required", "reference"})
         for case in self.cases:
@@ -78,7 +96,7 @@ class Catalogue(unittest.TestCase):
         profiles = {profile["name"]: profile for profile in json.loads(shardproof("list", "--profiles", "--json"))}
         self.assertEqual(set(profiles), {"pytorch-compatible", "core", "multi", "timing", "full"})
         self.assertEqual([name for name, profile in profiles.items() if profile["default"]], ["pytorch-compatible"])
-        everything = {case["id"]: case for case in self.cases}
+        everything = {case["id"]: case for case in self.every_case}
         timing = {id for id, case in everything.items() if "timing" in case["tags"]}
         required = {id for id, case in everything.items() if all(self.kinds[clause] == "required" for clause in case["clauses"])}
         alone = {id for id, case in everything.items() if case["world_size"] == 1}
@@ -98,7 +116,7 @@ class Catalogue(unittest.TestCase):
             self.assertIn(f"| `{profile['name']}` |", guide)
 
     def test_no_seed_test_is_missing(self):
-        ids = {case["id"] for case in self.cases}
+        ids = {case["id"] for case in self.every_case}
         listed = {}
         for line in shardproof("list", "--seeds").splitlines():
             if line.startswith(" "):
@@ -112,9 +130,9 @@ class Catalogue(unittest.TestCase):
             self.assertLessEqual(set(cases), ids)
 
     def test_ids_are_unique_and_say_the_world(self):
-        ids = [case["id"] for case in self.cases]
+        ids = [case["id"] for case in self.every_case]
         self.assertEqual(len(ids), len(set(ids)))
-        for case in self.cases:
+        for case in self.every_case:
             self.assertIn(f"W={case['world_size']}", case["id"])
 
 
