@@ -46,7 +46,8 @@ std::int64_t rows_for(const std::string& how, int world) {
 Scenario blocks(const Blocks& how) {
   const std::int64_t hidden = 2 * how.rows + 4 - how.rows % 2;
   Scenario scenario;
-  for (const char* name : {"0", "1", "2"}) {
+  for (int i = 0; i < how.count; ++i) {
+    const std::string name = std::to_string(i);
     std::vector<Module> layers{weight("in_proj", how.rows, hidden, how.kind),
                                {.name = "relu_in", .kind = ModuleKind::relu},
                                weight("out_proj", hidden, how.rows, how.kind)};

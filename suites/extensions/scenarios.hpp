@@ -26,9 +26,10 @@ scenario::ReshardAfterForward reshard_of(const Rank& rank);
 /// How many rows are dealt to the ranks of a world: `even`, `uneven`, or `few`, fewer than there are ranks.
 std::int64_t rows_for(const std::string& how, int world);
 
-/// A network of three blocks, each wrapped and the root too: `in_proj`, ReLU, `out_proj`, ReLU, of weights of one kind. The rows of `out_proj`
+/// A network of blocks, each wrapped and the root too: `in_proj`, ReLU, `out_proj`, ReLU, of weights of one kind. The rows of `out_proj`
 /// are `rows`, those of `in_proj` as many more as make them uneven where `rows` are, and never fewer than the ranks of a small world.
 struct Blocks {
+  int count = 3;
   std::int64_t rows = 8;
   scenario::TensorKind kind = scenario::TensorKind::two_tensor;
   scenario::ReshardAfterForward reshard;

@@ -104,21 +104,22 @@ void check_elements(const Tensor& shard, std::int64_t start, const std::function
 
 // The minimal form differs in what hooks are told and what engines check; not in where bytes go.
 RANKED_TEST_CASE("extensions/train_parity", clauses("EXT-1", "EXT-2", "EXT-3", "EXT-7", "EXT-8", "EXT-9", "EXT-10", "EXT-11"),
-                 ranks(1, 2, 3, 4), each("form", "full"), each("optimizer", "sgd", "adam"), each("reshard", false, true),
-                 each("rows", "even", "uneven", "few"), needs(Feature::timeline, Feature::fully_shard, Feature::all_gather_extensions),
-                 seed(train_parity_test)) {
+                 ranks(1, 2, 3, 4), more_ranks(5, 7, 8), each("form", "full"), each("optimizer", "sgd", "adam"),
+                 each("reshard", false, true), each("rows", "even", "uneven", "few"),
+                 needs(Feature::timeline, Feature::fully_shard, Feature::all_gather_extensions), seed(train_parity_test)) {
   play_blocks(rank);
 }
 
 RANKED_TEST_CASE("extensions/train_parity", clauses("EXT-1", "EXT-2", "EXT-3", "EXT-7", "EXT-8", "EXT-9", "EXT-10", "EXT-11"),
-                 ranks(1, 2, 3, 4), each("form", "minimal"), each("optimizer", "adam"), each("reshard", false, true),
+                 ranks(1, 2, 3, 4), more_ranks(5, 7, 8), each("form", "minimal"), each("optimizer", "adam"), each("reshard", false, true),
                  each("rows", "uneven"), needs(Feature::timeline, Feature::fully_shard, Feature::all_gather_extensions),
                  seed(train_parity_test)) {
   play_blocks(rank);
 }
 
-RANKED_TEST_CASE("extensions/exact_parity", clauses("EXT-1", "EXT-2", "EXT-7"), ranks(1, 2, 3, 4), each("form", "minimal", "full"),
-                 each("reshard", false, true), needs(Feature::fully_shard, Feature::all_gather_extensions), seed(train_parity_test)) {
+RANKED_TEST_CASE("extensions/exact_parity", clauses("EXT-1", "EXT-2", "EXT-7"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8),
+                 each("form", "minimal", "full"), each("reshard", false, true), needs(Feature::fully_shard, Feature::all_gather_extensions),
+                 seed(train_parity_test)) {
   const LinearModel model(rank, rank.world().size());
   const scenario::Run run = play_accepted(rank, model.scenario);
   REQUIRE(run.iterations().size() == 2 * iterations);
