@@ -67,12 +67,48 @@ void check_dealt(Rank& rank, const scenario::CapturedParameter& held, int holder
   CHECK(rank.world().all_reduce(mine) == expected);
 }
 
-// On how many ranks a part has moved. A rank may hold nothing at all.
-std::int64_t moved(Rank& rank, const Tensor& before, const Tensor& now) {
-  const Tensor count = Tensor::host(DType::i64, {1});
-  count.values<std::int64_t>()[0] = now == before ? 0 : 1;
-  return rank.world().all_reduce(count).values<std::int64_t>()[0];
+// Before any step.
+scenario::CapturedParameter at_first(const scenario::Scenario& scenario, std::size_t parameter, const scenario::CapturedParameter& held) {
+  const auto initial = [&](std::size_t seed) {
+    return part(formula::tensor(static_cast<std::uint32_t>(seed), held.shape, scenario.model.init_divisor), held);
+  };
+  return {.name = held.name, .shard = initial(1 + parameter), .second = held.second.defined() ? initial(501 + parameter) : Tensor{}};
 }
+
+// What is asked of all parameters at a capture and has one answer for all ranks, as one may hold nothing at all: has a part moved, and do the
+// two tensors of a pair differ?
+class Findings {
+ public:
+  explicit Findings(std::size_t parameters) : found_(Tensor::host(DType::i64, {static_cast<std::int64_t>(parameters), 3})) {}
+
+  void note(std::size_t parameter, const scenario::CapturedParameter& before, const scenario::CapturedParameter& now) const {
+    const auto found = found_.row(static_cast<std::int64_t>(parameter)).values<std::int64_t>();
+    found[0] = before.shard == now.shard ? 0 : 1;
+    found[1] = before.second == now.second ? 0 : 1;
+    found[2] = now.second == now.shard ? 0 : 1;
+  }
+
+  /// How many parameters have moved, summed over ranks.
+  std::int64_t check(Rank& rank, const std::vector<scenario::CapturedParameter>& now, Moves moves) const {
+    const Tensor ranks = rank.world().all_reduce(found_);
+    std::int64_t all_moves = 0;
+    for (std::size_t p = 0; p < now.size(); ++p) {
+      CAPTURE(now[p].name);
+      const auto of_parameter = ranks.row(static_cast<std::int64_t>(p)).values<std::int64_t>();
+      const bool is_pair = now[p].second.defined();
+      if (moves == Moves::every_parameter) {
+        CHECK(of_parameter[0] > 0);
+        if (is_pair) CHECK(of_parameter[1] > 0);
+      }
+      if (is_pair) CHECK(of_parameter[2] > 0);
+      all_moves += of_parameter[0];
+    }
+    return all_moves;
+  }
+
+ private:
+  Tensor found_;
+};
 
 void check_close(const Tensor& actual, const Tensor& expected, double tolerance) {
   REQUIRE(actual.defined());
@@ -82,6 +118,13 @@ void check_close(const Tensor& actual, const Tensor& expected, double tolerance)
   } else {
     CHECK(oracles::largest_difference(actual, expected) <= tolerance);
   }
+}
+
+void check_second(const scenario::CapturedParameter& held, const Tensor& expected, double tolerance) {
+  REQUIRE(held.second.defined() == expected.defined());
+  if (!expected.defined()) return;
+  REQUIRE(held.second.shape() == held.shard.shape());
+  check_close(held.second, part(expected, held), tolerance);
 }
 
 void check_gradient(const scenario::CapturedParameter& held, const Tensor& expected, double tolerance) {
@@ -104,7 +147,7 @@ void check_training(Rank& rank, const scenario::Run& run, oracles::Arithmetic ar
   const auto expected = oracles::train_serially(scenario, world, arithmetic);
   REQUIRE_FALSE(expected.empty());
   REQUIRE(run.iterations().size() == expected.size());
-  std::vector<Tensor> before;  // by parameter: what was held at the capture before
+  std::vector<scenario::CapturedParameter> before;  // what was held at the capture before
   std::int64_t all_moves = 0, gradients = 0;
   for (std::size_t i = 0; i < expected.size(); ++i) {
     const scenario::Iteration& iteration = run.iterations()[i];
@@ -112,21 +155,23 @@ void check_training(Rank& rank, const scenario::Run& run, oracles::Arithmetic ar
     REQUIRE_FALSE(expected[i].parameters.empty());
     REQUIRE(iteration.parameters.size() == expected[i].parameters.size());
     REQUIRE(expected[i].gradients.size() == expected[i].parameters.size());
+    REQUIRE(expected[i].seconds.size() == expected[i].parameters.size());
+    const Findings findings(iteration.parameters.size());
     for (std::size_t p = 0; p < iteration.parameters.size(); ++p) {
       const scenario::CapturedParameter& held = iteration.parameters[p];
       CAPTURE(i, held.name);
       require_part_of(expected[i].parameters[p], held);
       check_dealt(rank, held, holders_of(world, scenario, held.name));
-      if (i == 0) before.push_back(part(formula::tensor(static_cast<std::uint32_t>(1 + p), held.shape, scenario.model.init_divisor), held));
-      const std::int64_t movers = moved(rank, before[p], held.shard);
-      if (moves == Moves::every_parameter) CHECK(movers > 0);
-      all_moves += movers;
-      before[p] = held.shard;
+      if (i == 0) before.push_back(at_first(scenario, p, held));
+      findings.note(p, before[p], held);
       check_close(held.shard, part(expected[i].parameters[p].tensor(rank.index()), held), tolerance.parameter);
+      check_second(held, expected[i].seconds[p].tensor(rank.index()), tolerance.parameter);
       const Tensor gradient = expected[i].gradients[p].tensor(rank.index());
       if (gradient.defined()) ++gradients;
       check_gradient(held, gradient, tolerance.gradient);
     }
+    all_moves += findings.check(rank, iteration.parameters, moves);
+    before = iteration.parameters;
   }
   CHECK(all_moves > 0);
   CHECK(gradients > 0);

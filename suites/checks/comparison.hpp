@@ -21,8 +21,8 @@ enum class Moves : std::uint8_t {
   some_parameter,   ///< frozen ones, and those whose gradients still wait, may stay
 };
 
-/// Compares what every rank holds at every capture: loss, gradients, parameters; that shards are dealt as the plan says; and that steps
-/// move what they should.
+/// Compares what every rank holds at every capture: loss, gradients, parameters, both tensors of pairs; that shards are dealt as the
+/// plan says; and that steps move what they should.
 void check_training(Rank& rank, const scenario::Run& run, oracles::Arithmetic arithmetic, const Tolerance& tolerance,
                     Moves moves = Moves::every_parameter);
 

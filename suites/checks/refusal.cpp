@@ -1,5 +1,8 @@
 #include "suites/checks/refusal.hpp"
 
+#include <utility>
+
+#include "harness/fabric/group.hpp"
 #include "harness/protocol/digest.hpp"
 
 namespace shardproof::suites {
@@ -24,8 +27,25 @@ std::optional<scenario::SubjectError> refusal(Rank& rank, const scenario::Scenar
   return std::nullopt;
 }
 
+scenario::Run play_accepted(Rank& rank, const scenario::Scenario& scenario) {
+  std::optional<scenario::Run> run;
+  std::string found;
+  try {
+    run = rank.play(scenario);
+  } catch (const scenario::SubjectError& error) {
+    found = error.on_any_rank();
+  }
+  REQUIRE(found == "");
+  return *std::move(run);
+}
+
 void check_refused(Rank& rank, const scenario::Scenario& scenario, const std::string& call, const std::vector<std::string>& culprits) {
-  const auto refused = refusal(rank, scenario);
+  std::optional<scenario::SubjectError> refused;
+  try {
+    refused = refusal(rank, scenario);
+  } catch (const Mismatch& mismatch) {
+    FAIL("instead of a refusal, collectives that differ: " << mismatch.what());
+  }
   REQUIRE(refused);
   CAPTURE(refused->reason());
   CHECK(refused->call() == call);

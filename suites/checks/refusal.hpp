@@ -13,6 +13,9 @@ namespace shardproof::suites {
 /// What the subject says against a scenario; nothing when it plays it.
 std::optional<scenario::SubjectError> refusal(Rank& rank, const scenario::Scenario& scenario);
 
+/// Plays what no subject may refuse. Where it does the case fails there: a finding like any other, and no error of the harness.
+scenario::Run play_accepted(Rank& rank, const scenario::Scenario& scenario);
+
 /// Fails unless the subject refuses the scenario in this call, with a text that contains each of `culprits` and is the same on every rank.
 void check_refused(Rank& rank, const scenario::Scenario& scenario, const std::string& call, const std::vector<std::string>& culprits);
 

@@ -312,13 +312,12 @@ TEST_CASE("what cannot be extended, materialized or initialized is told with its
 }
 
 TEST_CASE("what prepares training comes before it") {
-  const Action extend{.kind = ActionKind::extend, .extension = Extension{.parameter = "0.linear.weight"}};
   const std::vector<Action> starts{{ActionKind::forward},
                                    {.kind = ActionKind::forward, .fails_in = ""},
                                    {ActionKind::evaluate},
                                    {.kind = ActionKind::unshard, .module = "0"}};
   for (const Action& start : starts) {
-    for (const Action& late : {extend, Action{ActionKind::materialize}, Action{ActionKind::initialize}}) {
+    for (const Action& late : {Action{ActionKind::materialize}, Action{ActionKind::initialize}}) {
       Scenario scenario = sleeping_stack(1);
       scenario.plan.initialisation = Initialisation::meta;
       scenario.script.segments.front().body = {late, start};
@@ -348,4 +347,7 @@ TEST_CASE("what engines refuse themselves is left to them") {
                                                                    .pre = false,
                                                                    .post = false}}};
   CHECK_NOTHROW(validate(scenario));
+  std::vector<Action>& body = scenario.script.segments.front().body;
+  body.insert(body.begin(), Action{ActionKind::forward});
+  CHECK_NOTHROW(validate(scenario));  // an extension that comes too late
 }

@@ -13,6 +13,9 @@ import unittest
 
 # The tests of the seed files that the suites restate so far.
 SEEDS = {
+    "test_fully_shard_extensions.py::test_all_gather_extensions_monkey_patch",
+    "test_fully_shard_extensions.py::test_all_gather_extensions_end_to_end",
+    "test_fully_shard_extensions.py::test_all_gather_extensions_train_parity",
     "test_fully_shard_overlap.py::test_fully_shard_training_overlap",
     "test_fully_shard_overlap.py::test_fully_shard_post_optim_event_overlap",
 }

@@ -1,0 +1,238 @@
+#include "suites/extensions/hooks.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "suites/checks/soundness.hpp"
+
+namespace shardproof::extensions {
+
+using scenario::HookCall;
+using scenario::Run;
+
+namespace {
+
+using Hook = HookCall::Hook;
+
+const scenario::ParameterShape& shape_of(const std::vector<scenario::ParameterShape>& all, const std::string& parameter) {
+  const auto found = std::ranges::find(all, parameter, &scenario::ParameterShape::name);
+  REQUIRE(found != all.end());
+  return *found;
+}
+
+// How a whole number of rows is dealt: as many to each as to the first, until there are no more.
+struct Rows {
+  std::int64_t padded, own;
+};
+Rows rows_of(std::int64_t whole, const std::vector<int>& members, int rank) {
+  const auto ranks = static_cast<std::int64_t>(members.size());
+  const std::int64_t padded = (whole + ranks - 1) / ranks;
+  const std::int64_t place = std::ranges::find(members, rank) - members.begin();
+  return {padded, std::clamp<std::int64_t>(whole - place * padded, 0, padded)};
+}
+
+// What all ranks' pre hooks have contributed, call by call. Ranks make the same calls.
+class Contributed {
+ public:
+  Contributed(Rank& rank, const Run& run) {
+    std::vector<std::byte> mine;
+    for (const HookCall& call : run.hook_calls()) {
+      if (call.hook != Hook::pre) continue;
+      std::vector<std::size_t>& starts = starts_[&call];
+      for (const Tensor& tensor : call.tensors) {
+        starts.push_back(mine.size());
+        const auto bytes = std::as_const(tensor).values<std::byte>();
+        mine.insert(mine.end(), bytes.begin(), bytes.end());
+      }
+    }
+    Tensor count = Tensor::host(DType::i64, {1});
+    count.values<std::int64_t>()[0] = static_cast<std::int64_t>(mine.size());
+    const Tensor counts = rank.world().all_gather(count);
+    for (const std::int64_t other : counts.values<std::int64_t>()) alike_ = alike_ && other == counts.values<std::int64_t>()[0];
+    if (!alike_) return;  // on all ranks
+    Tensor bytes = Tensor::host(DType::u8, {static_cast<std::int64_t>(mine.size())});
+    std::ranges::copy(mine, bytes.values<std::byte>().begin());
+    all_ = rank.world().all_gather(bytes);
+  }
+
+  bool alike() const { return alike_; }
+
+  /// Tensor `index` of a call, of these ranks, one behind the other along dim 0.
+  Tensor of(const HookCall& pre, std::size_t index, const std::vector<int>& members) const {
+    const Tensor& mine = pre.tensors.at(index);
+    Shape shape = mine.shape();
+    shape[0] *= static_cast<std::int64_t>(members.size());
+    Tensor whole = Tensor::host(mine.dtype(), shape);
+    auto to = whole.values<std::byte>().begin();
+    const auto start = static_cast<std::int64_t>(starts_.at(&pre).at(index));
+    for (const int member : members) {
+      to = std::ranges::copy(all_.row(member).narrow(start, static_cast<std::int64_t>(mine.bytes())).values<std::byte>(), to).out;
+    }
+    return whole;
+  }
+
+ private:
+  std::map<const HookCall*, std::vector<std::size_t>> starts_;  // of its tensors among the bytes
+  bool alike_ = true;
+  Tensor all_;
+};
+
+}  // namespace
+
+std::vector<const HookCall*> calls_of(const Run& run, Hook hook, const std::string& parameter) {
+  std::vector<const HookCall*> calls;
+  for (const HookCall& call : run.hook_calls()) {
+    if (call.hook == hook && call.parameter == parameter) calls.push_back(&call);
+  }
+  return calls;
+}
+
+std::vector<std::string> hooked_parameters(const Run& run) {
+  std::set<std::string> names;
+  for (const HookCall& call : run.hook_calls()) names.insert(call.parameter);
+  return {names.begin(), names.end()};
+}
+
+std::vector<int> shard_members(const Rank& rank, const Run& run) {
+  const scenario::Mesh& mesh = run.scenario().plan.mesh;
+  int shards = 0;
+  for (const int size : mesh.shape) shards = size;
+  if (mesh.shape.empty()) shards = const_cast<Rank&>(rank).world().size();
+  std::vector<int> members;
+  for (int i = 0; i < shards; ++i) members.push_back(rank.index() / shards * shards + i);
+  return members;
+}
+
+void check_contributions(Rank& rank, const Run& run) {
+  const Contributed contributed(rank, run);
+  REQUIRE(contributed.alike());
+  const std::vector<int> members = shard_members(rank, run);
+  std::map<std::string, const HookCall*> last;  // pre call, by parameter
+  std::size_t compared = 0;
+  for (const HookCall& call : run.hook_calls()) {
+    if (call.hook == Hook::pre) {
+      last[call.parameter] = &call;
+      continue;
+    }
+    CAPTURE(call.parameter, call.iteration, call.during);
+    REQUIRE(last.contains(call.parameter));
+    const HookCall& pre = *last[call.parameter];
+    REQUIRE(call.tensors.size() == pre.tensors.size());
+    for (std::size_t i = 0; i < call.tensors.size(); ++i) {
+      CAPTURE(i);
+      CHECK(call.tensors[i] == contributed.of(pre, i, members));
+      ++compared;
+    }
+  }
+  CHECK(compared > 0);
+}
+
+void check_paired(const Run& run) {
+  CHECK_FALSE(run.hook_calls().empty());
+  std::map<std::string, std::uint64_t> last;  // number of the pre call, by parameter
+  std::map<std::string, std::int64_t> ahead;  // pre calls without a post call
+  std::uint64_t calls = 0;
+  for (const HookCall& call : run.hook_calls()) {
+    CAPTURE(call.parameter, call.iteration, call.during);
+    std::int64_t& waiting = ahead[call.parameter];
+    if (call.hook == Hook::pre) {
+      CHECK(call.metadata == ++calls);
+      last[call.parameter] = call.metadata;
+      CHECK(++waiting == 1);
+    } else {
+      CHECK(call.metadata == last[call.parameter]);
+      CHECK(--waiting == 0);
+    }
+  }
+  for (const auto& [parameter, waiting] : ahead) {
+    CAPTURE(parameter);
+    CHECK(waiting == 0);
+  }
+  // Where there are all-gathers to be counted, so many as the group has.
+  for (const std::string& parameter : hooked_parameters(run)) {
+    CAPTURE(parameter);
+    const scenario::WrapGroup* group = suites::group_of(run.scenario(), parameter);
+    REQUIRE(group != nullptr);
+    std::size_t gathers = 0;
+    bool any = false;
+    for (const Fact& fact : run.trace().facts) {
+      const auto* call = std::get_if<fact::Collective>(&fact);
+      if (call == nullptr || call->kind != CollectiveKind::all_gather) continue;
+      any = true;
+      if (call->tag == group->modules.front()) ++gathers;
+    }
+    if (any) CHECK(calls_of(run, Hook::pre, parameter).size() == gathers);
+  }
+}
+
+void check_out(const Run& run) {
+  for (const std::string& parameter : hooked_parameters(run)) {
+    CAPTURE(parameter);
+    const auto posts = calls_of(run, Hook::post, parameter);
+    REQUIRE_FALSE(posts.empty());
+    CHECK(posts.front()->out == nullptr);
+    for (std::size_t i = 1; i < posts.size(); ++i) {
+      CHECK(posts[i]->out != nullptr);
+      CHECK(posts[i]->out == posts[1]->out);
+    }
+  }
+}
+
+void check_padding(const Rank& rank, const Run& run) {
+  const auto shapes = scenario::parameters(run.scenario().model);
+  const std::vector<int> members = shard_members(rank, run);
+  for (const HookCall& call : run.hook_calls()) {
+    if (call.hook != Hook::pre) continue;
+    CAPTURE(call.parameter, call.iteration, call.during);
+    const Shape whole = shape_of(shapes, call.parameter).shape;
+    const Rows rows = rows_of(whole[0], members, rank.index());
+    for (const Tensor& tensor : call.tensors) {
+      if (tensor.shape().size() != whole.size()) continue;  // what stands beside the shard
+      REQUIRE(tensor.shape()[0] == rows.padded);
+      const auto padding = tensor.narrow(rows.own, rows.padded - rows.own).to_doubles();
+      CHECK(std::ranges::count(padding, 0.0) == std::ssize(padding));
+    }
+  }
+}
+
+void check_context(const Rank& rank, const Run& run) {
+  const auto shapes = scenario::parameters(run.scenario().model);
+  std::map<std::string, scenario::ExtensionForm> of_parameter, of_kind;
+  for (const scenario::Script::Segment& segment : run.scenario().script.segments) {
+    for (const scenario::Action& action : segment.body) {
+      if (!action.extension) continue;
+      const scenario::Extension& extension = *action.extension;
+      (extension.parameter.empty() ? of_kind[std::string(to_string(extension.tensor))] : of_parameter[extension.parameter]) =
+          extension.form;
+    }
+  }
+  for (const HookCall& call : run.hook_calls()) {
+    if (call.hook != Hook::pre) continue;
+    CAPTURE(call.parameter, call.iteration, call.during);
+    const scenario::ParameterShape& shape = shape_of(shapes, call.parameter);
+    const auto own = of_parameter.find(call.parameter);
+    const auto form = own != of_parameter.end() ? own->second : of_kind[std::string(to_string(shape.tensor))];
+    REQUIRE(call.context.has_value() == (form == scenario::ExtensionForm::full));
+    if (!call.context) continue;
+    CHECK(call.context->mesh == shard_members(rank, run));
+    CHECK(call.context->shape == shape.shape);
+    Shape stride(shape.shape.size(), 1);
+    for (std::size_t d = stride.size() - 1; d > 0; --d) stride[d - 1] = stride[d] * shape.shape[d];
+    CHECK(call.context->stride == stride);
+    CHECK(scenario::child_path(call.context->module, call.parameter.substr(call.parameter.rfind('.') + 1)) == call.parameter);
+    CHECK((call.context->policy == run.scenario().plan.mixed_precision));
+  }
+}
+
+void check_hooks(Rank& rank, const Run& run) {
+  check_paired(run);
+  check_out(run);
+  check_contributions(rank, run);
+  check_padding(rank, run);
+  check_context(rank, run);
+}
+
+}  // namespace shardproof::extensions

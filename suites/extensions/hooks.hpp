@@ -1,0 +1,38 @@
+// What hooks of all-gather extensions were given and gave, on all ranks: what every run owes that gathers by them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "harness/shardproof.hpp"
+
+namespace shardproof::extensions {
+
+/// The calls of one hook for one parameter, in order.
+std::vector<const scenario::HookCall*> calls_of(const scenario::Run& run, scenario::HookCall::Hook hook, const std::string& parameter);
+
+/// Parameters that saw a hook, in order of their names.
+std::vector<std::string> hooked_parameters(const scenario::Run& run);
+
+/// Global ranks that this rank's parameters are dealt to.
+std::vector<int> shard_members(const Rank& rank, const scenario::Run& run);
+
+/// EXT-1: post hooks were given, byte for byte, what the pre hooks of all ranks contributed.
+void check_contributions(Rank& rank, const scenario::Run& run);
+
+/// EXT-2: a pre hook for every gather, and a post hook for every one that was unpacked, each with the metadata of its own gather.
+void check_paired(const scenario::Run& run);
+
+/// EXT-3: the first post hook of a parameter makes it, all later ones are given what that made.
+void check_out(const scenario::Run& run);
+
+/// EXT-10: the rows of a rank's shards that are padding are zero when hooks are given them. Of contributions that have the shard's rows.
+void check_padding(const Rank& rank, const scenario::Run& run);
+
+/// EXT-11: what a hook of the full form was told of its parameter, and that one of the minimal form was told nothing.
+void check_context(const Rank& rank, const scenario::Run& run);
+
+/// All of these.
+void check_hooks(Rank& rank, const scenario::Run& run);
+
+}  // namespace shardproof::extensions

@@ -1,0 +1,94 @@
+// What is gathered by hooks goes again; and what is padding is zero, wherever it travels.
+#include <algorithm>
+
+#include "harness/trace/memory.hpp"
+#include "suites/checks/comparison.hpp"
+#include "suites/checks/refusal.hpp"
+#include "suites/checks/soundness.hpp"
+#include "suites/extensions/hooks.hpp"
+#include "suites/extensions/scenarios.hpp"
+
+namespace shardproof::extensions {
+
+using namespace suites;
+
+using scenario::ActionKind;
+using scenario::ExtensionKind;
+using scenario::Scenario;
+using scenario::TensorKind;
+
+namespace {
+
+void check_nothing_whole(const scenario::Run& run, int iteration, ActionKind call) {
+  for (const MemoryClass memory : {MemoryClass::gathered, MemoryClass::parameter}) {
+    CAPTURE(to_string(memory), iteration, scenario::to_string(call));
+    CHECK(trace::at(run.trace(), memory, scenario::mark(iteration, call, true)).buffers == 0);
+  }
+}
+
+// An operand of a group of one parameter: that of an all-gather is one rank's rows, that of a reduction those of all of them. Every rank's end
+// with padding where there are fewer of its own. How many zeros were found there.
+std::int64_t check_operand(const scenario::Operand& operand, const Shape& whole, int rank) {
+  const auto ranks = static_cast<std::int64_t>(operand.group.size());
+  const std::int64_t padded = (whole[0] + ranks - 1) / ranks, row = numel(whole) / whole[0];
+  const bool is_gather = operand.kind == CollectiveKind::all_gather;
+  REQUIRE(operand.in.numel() == (is_gather ? padded : ranks * padded) * row);
+  const std::vector<double> values = operand.in.to_doubles();
+  std::int64_t zeros = 0;
+  for (std::int64_t r = 0; r < (is_gather ? 1 : ranks); ++r) {
+    const std::int64_t place = is_gather ? std::ranges::find(operand.group, rank) - operand.group.begin() : r;
+    for (std::int64_t i = std::clamp<std::int64_t>(whole[0] - place * padded, 0, padded) * row; i < padded * row; ++i, ++zeros) {
+      CHECK(values[static_cast<std::size_t>(r * padded * row + i)] == 0);
+    }
+  }
+  return zeros;
+}
+
+}  // namespace
+
+RANKED_TEST_CASE("extensions/resharded", clauses("EXT-9"), ranks(1, 2, 3, 4), each("kind", "two_tensor", "low_precision"),
+                 needs(Feature::timeline, Feature::fully_shard, Feature::all_gather_extensions)) {
+  // A pair is made whole in memory of its own; what comes as bf16 and is computed in f32 too.
+  const bool is_pair = rank.param("kind") == "two_tensor";
+  const TensorKind kind = is_pair ? TensorKind::two_tensor : TensorKind::low_precision;
+  Scenario scenario = layers({kind, kind}, {scenario::ReshardAfterForward::Kind::yes});
+  train(scenario, 2, {extend(kind, is_pair ? ExtensionKind::components : ExtensionKind::bf16), {ActionKind::evaluate}});
+  const scenario::Run run = play_accepted(rank, scenario);
+  check_training(rank, run, oracles::Arithmetic::f32, exact_unless_thirds(rank));
+  CHECK(run.peak(MemoryClass::parameter).buffers > 0);
+  check_nothing_whole(run, 0, ActionKind::evaluate);
+  for (const int iteration : {0, 1}) {
+    check_nothing_whole(run, iteration, ActionKind::forward);
+    check_nothing_is_left(run, iteration);
+  }
+  CHECK(run.left_alive() == 0);
+}
+
+RANKED_TEST_CASE("extensions/padding", clauses("EXT-10"), ranks(2, 3, 4), each("kind", "plain", "two_tensor"),
+                 needs(Feature::timeline, Feature::fully_shard, Feature::all_gather_extensions)) {
+  const bool is_pair = rank.param("kind") == "two_tensor";
+  const TensorKind kind = is_pair ? TensorKind::two_tensor : TensorKind::plain;
+  Scenario scenario = layers({kind, kind}, {});
+  // Fewer rows than two for each rank, and at two ranks an odd number.
+  scenario.model.root.children[0].out_features = scenario.model.root.children[1].in_features = 2 * rank.world().size() - 1;
+  scenario.script.keep_operands = true;
+  std::vector<scenario::Action> extension;
+  if (is_pair) extension = {extend(kind, ExtensionKind::components)};
+  train(scenario, 2, extension);
+  const scenario::Run run = play_accepted(rank, scenario);
+  check_padding(rank, run);
+  std::int64_t reduced = 0, gathered = 0;
+  for (const scenario::Operand& operand : run.operands()) {
+    const bool is_gather = operand.kind == CollectiveKind::all_gather;
+    if (is_gather && is_pair) continue;  // what hooks contribute travels as they like
+    CAPTURE(to_string(operand.kind), operand.tag, operand.iteration);
+    for (const scenario::ParameterShape& parameter : scenario::parameters(scenario.model)) {
+      if (parameter.name == operand.tag + ".weight")
+        (is_gather ? gathered : reduced) += check_operand(operand, parameter.shape, rank.index());
+    }
+  }
+  CHECK(reduced > 0);
+  CHECK((gathered > 0) == (!is_pair && rank.index() == rank.world().size() - 1));
+}
+
+}  // namespace shardproof::extensions

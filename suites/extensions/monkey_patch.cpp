@@ -1,0 +1,73 @@
+// Extensions of single parameters, put there when memory has come: do they run, and for nobody else?
+#include <algorithm>
+#include <utility>
+
+#include "suites/checks/comparison.hpp"
+#include "suites/checks/refusal.hpp"
+#include "suites/checks/soundness.hpp"
+#include "suites/extensions/hooks.hpp"
+#include "suites/extensions/scenarios.hpp"
+
+namespace shardproof::extensions {
+
+using namespace suites;
+
+using scenario::Action;
+using scenario::ActionKind;
+using scenario::ExtensionKind;
+using scenario::HookCall;
+using scenario::Scenario;
+using scenario::TensorKind;
+
+namespace {
+
+// What stands beside the bytes is not as large as the shard, which the full form asks for.
+Action extension_of(const Rank& rank, std::string parameter) {
+  if (rank.param("extension") == "int8") return extend(std::move(parameter), ExtensionKind::int8, scenario::ExtensionForm::minimal);
+  return extend(std::move(parameter), ExtensionKind::bf16);
+}
+
+// What all pre hooks of a parameter contribute first.
+void check_contributed_dtype(const scenario::Run& run, const std::string& parameter, DType dtype) {
+  const auto calls = calls_of(run, HookCall::Hook::pre, parameter);
+  CAPTURE(parameter);
+  CHECK_FALSE(calls.empty());
+  for (const HookCall* call : calls) CHECK(call->tensors.at(0).dtype() == dtype);
+}
+
+}  // namespace
+
+RANKED_TEST_CASE("extensions/monkey_patch", clauses("EXT-1", "EXT-2", "EXT-3", "EXT-4", "EXT-5", "EXT-7"), ranks(1, 2, 3, 4),
+                 each("extension", "bf16", "int8"), each("reshard", false, true),
+                 needs(Feature::fully_shard, Feature::all_gather_extensions, Feature::meta_initialisation),
+                 seed("test_fully_shard_extensions.py::test_all_gather_extensions_monkey_patch")) {
+  Scenario scenario = layers({TensorKind::plain, TensorKind::plain, TensorKind::plain}, reshard_of(rank));
+  scenario.plan.initialisation = scenario::Initialisation::meta;
+  // Steps so small that they are lost where weights are rounded, and there alone; with an integer for a weight nothing else is.
+  scenario.plan.optimizer.rate = 1.0 / 1024;
+  train(scenario, 2, {{ActionKind::materialize}, {ActionKind::initialize}, extension_of(rank, "l1.weight")});
+  const scenario::Run run = play_accepted(rank, scenario);
+  check_training(rank, run, oracles::Arithmetic::f32, exact_unless_thirds(rank));
+  CHECK(hooked_parameters(run) == std::vector<std::string>{"l1.weight"});
+  check_contributed_dtype(run, "l1.weight", rank.param("extension") == "int8" ? DType::i8 : DType::bf16);
+  check_paired(run);
+  check_out(run);
+  check_contributions(rank, run);
+  check_same_order(rank, run);
+}
+
+RANKED_TEST_CASE("extensions/instance_before_kind", clauses("EXT-5"), ranks(1, 2, 3, 4), each("first", "instance", "kind"),
+                 needs(Feature::fully_shard, Feature::all_gather_extensions)) {
+  Scenario scenario = layers({TensorKind::low_precision, TensorKind::low_precision, TensorKind::plain}, {});
+  std::vector<Action> extensions{extend("l1.weight", ExtensionKind::bf16),
+                                 extend(TensorKind::low_precision, ExtensionKind::int8, scenario::ExtensionForm::minimal)};
+  if (rank.param("first") == "kind") std::ranges::reverse(extensions);
+  train(scenario, 1, extensions);
+  const scenario::Run run = play_accepted(rank, scenario);
+  CHECK(hooked_parameters(run) == std::vector<std::string>{"l0.weight", "l1.weight"});
+  check_contributed_dtype(run, "l0.weight", DType::i8);
+  check_contributed_dtype(run, "l1.weight", DType::bf16);
+  check_training(rank, run, oracles::Arithmetic::f32, {});
+}
+
+}  // namespace shardproof::extensions

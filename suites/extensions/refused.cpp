@@ -1,0 +1,84 @@
+// What cannot be gathered by hooks is refused, by every rank alike and before anybody waits; and the world lives on.
+#include <fmt/format.h>
+
+#include "suites/checks/comparison.hpp"
+#include "suites/checks/refusal.hpp"
+#include "suites/extensions/scenarios.hpp"
+
+namespace shardproof::extensions {
+
+using namespace suites;
+
+using scenario::Action;
+using scenario::ActionKind;
+using scenario::ExtensionForm;
+using scenario::ExtensionKind;
+using scenario::Scenario;
+using scenario::TensorKind;
+
+namespace {
+
+Scenario trained_pair(const Action& extension) {
+  Scenario scenario = layers({TensorKind::two_tensor, TensorKind::plain}, {});
+  train(scenario, 1, {extension});
+  return scenario;
+}
+
+// The scenario that is right, after one that was refused.
+void check_world_lives_on(Rank& rank) {
+  check_training(rank, play_accepted(rank, trained_pair(extend(TensorKind::two_tensor, ExtensionKind::components))),
+                 oracles::Arithmetic::f32, exact_unless_thirds(rank));
+}
+
+}  // namespace
+
+RANKED_TEST_CASE("extensions/refused_registration", clauses("EXT-4"), ranks(1, 2, 3, 4), each("target", "parameter", "kind"),
+                 each("mistake", "no_post", "no_pre", "no_hook", "late"), needs(Feature::fully_shard, Feature::all_gather_extensions)) {
+  const std::string& mistake = rank.param("mistake");
+  const bool is_one = rank.param("target") == "parameter";
+  Action wrong = is_one ? extend("l0.weight", ExtensionKind::components) : extend(TensorKind::two_tensor, ExtensionKind::components);
+  Scenario scenario;
+  std::vector<std::string> culprits{"extension"};
+  if (mistake == "late") {
+    scenario = trained_pair(wrong);
+    scenario.script.segments.front().body.push_back(wrong);
+  } else {
+    wrong.extension->pre = mistake == "no_post";
+    wrong.extension->post = mistake == "no_pre";
+    scenario = trained_pair(wrong);
+    culprits = {is_one ? "l0.weight" : "two_tensor", "hook"};
+  }
+  check_refused(rank, scenario, "extend", culprits);
+  check_world_lives_on(rank);
+}
+
+RANKED_TEST_CASE("extensions/refused_pair", clauses("EXT-5"), ranks(1, 2, 3, 4),
+                 needs(Feature::fully_shard, Feature::all_gather_extensions)) {
+  // An extension of another parameter is none of this one.
+  check_refused(rank, trained_pair(extend("l1.weight", ExtensionKind::components)), "forward", {"l0.weight"});
+  check_world_lives_on(rank);
+}
+
+RANKED_TEST_CASE("extensions/refused_sizes", clauses("EXT-6"), ranks(2, 3, 4), each("extension", "unpadded"),
+                 each("form", "minimal", "full"), needs(Feature::fully_shard, Feature::all_gather_extensions)) {
+  const int world = rank.world().size();
+  Scenario scenario = trained_pair(extend(TensorKind::two_tensor, ExtensionKind::unpadded, form_of(rank)));
+  scenario.model.root.children[0].out_features = scenario.model.root.children[1].in_features = 2 * world - 1;
+  // Four columns: two rows of every rank but the last, which has one.
+  check_refused(rank, scenario, "forward", {"l0.weight", " 8", " 4"});
+  check_world_lives_on(rank);
+}
+
+RANKED_TEST_CASE("extensions/refused_sizes", clauses("EXT-6"), ranks(1, 2, 3, 4), each("extension", "truncated"),
+                 each("form", "minimal", "full"), needs(Feature::fully_shard, Feature::all_gather_extensions)) {
+  const int world = rank.world().size();
+  Scenario scenario = trained_pair(extend(TensorKind::two_tensor, ExtensionKind::truncated, form_of(rank)));
+  scenario.model.root.children[0].out_features = scenario.model.root.children[1].in_features = 3 * world;
+  // In the full form what each rank contributes is too little; in the other one nobody knows before the post hook has made a whole of it.
+  const bool full = form_of(rank) == ExtensionForm::full;
+  const std::string found = full ? " 8" : fmt::format("[{}, 4]", 2 * world), expected = full ? " 12" : fmt::format("[{}, 4]", 3 * world);
+  check_refused(rank, scenario, "forward", {"l0.weight", found, expected});
+  check_world_lives_on(rank);
+}
+
+}  // namespace shardproof::extensions
