@@ -71,27 +71,29 @@ RANKED_TEST_CASE("extensions/division_by_a_factor", clauses("EXT-25"), ranks(1, 
   CHECK(gradient_of_one_layer(rank, rank.play(scenario)) == 24.0 * world * (world + 1) / factor);
 }
 
-RANKED_TEST_CASE("extensions/division_on_a_mesh", clauses("EXT-21", "EXT-25"), ranks(4), each("gradients", "distinct", "large", "small"),
+RANKED_TEST_CASE("extensions/division_on_a_mesh", clauses("EXT-21", "EXT-25"), ranks(2, 4), each("gradients", "distinct", "large", "small"),
                  each("reduce", "f32", "bf16", "f16"),
                  needs(Feature::timeline, Feature::fully_shard, Feature::mixed_precision, Feature::replicated_mesh)) {
   const DType reduce = *dtype_named(rank.param("reduce"));
-  const Given given = given_to(4, rank.param("gradients"));
+  const int world = rank.world().size(), shards = world / 2;
+  const Given given = given_to(world, rank.param("gradients"));
   Scenario scenario = divided(given, reduce);
-  scenario.plan.mesh = replicated(2, 4);
+  scenario.plan.mesh = replicated(2, world);
   const scenario::Run run = rank.play(scenario);
   CHECK(gradient_of_one_layer(rank, run) == given.mean);
-  // Ranks 0 and 1 shard, and 2 and 3; 0 and 2 hold the same rows, and 1 and 3.
-  const int first = rank.index() / 2 * 2, column = rank.index() % 2;
-  std::size_t scattered = 0, replicated = 0;
+  // Of two ranks none shards. Of four, 0 and 1 shard, and 2 and 3; 0 and 2 hold the same rows, and 1 and 3.
+  const int column = rank.index() % shards, first = rank.index() - column;
+  int scattered = 0, all_reduced = 0;
   for (const fact::Collective& call : collectives_in(run, 0, ActionKind::backward)) {
     if (call.kind == CollectiveKind::all_gather) continue;
     CAPTURE(to_string(call.kind));
+    const bool among_replicas = call.kind == CollectiveKind::all_reduce;
+    (among_replicas ? all_reduced : scattered) += 1;
     CHECK(call.dtype == reduce);
-    (call.kind == CollectiveKind::all_reduce ? replicated : scattered) += 1;
-    CHECK(call.group == (call.kind == CollectiveKind::all_reduce ? std::vector{column, column + 2} : std::vector{first, first + 1}));
+    CHECK(call.group == (among_replicas ? std::vector{column, column + shards} : std::vector{first, first + 1}));
   }
-  CHECK(scattered == 1);
-  CHECK(replicated == 1);
+  CHECK(scattered == shards - 1);
+  CHECK(all_reduced == 1);
 }
 
 RANKED_TEST_CASE("extensions/division_as_in_pytorch", clauses("EXT-42"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8), each("factor", 0, 6),
