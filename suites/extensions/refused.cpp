@@ -59,26 +59,6 @@ RANKED_TEST_CASE("extensions/refused_pair", clauses("EXT-5"), ranks(1, 2, 3, 4),
   check_world_lives_on(rank);
 }
 
-RANKED_TEST_CASE("extensions/refused_meta", clauses("EXT-31"), ranks(1, 2, 3, 4), each("materialized", "none", "one"),
-                 needs(Feature::fully_shard, Feature::meta_initialisation)) {
-  Scenario scenario = layers({TensorKind::plain, TensorKind::plain, TensorKind::plain}, {});
-  scenario.plan.initialisation = scenario::Initialisation::meta;
-  const bool some = rank.param("materialized") == "one";
-  std::vector<Action> before;
-  if (some) before = {{.kind = ActionKind::materialize, .module = "l1"}, {.kind = ActionKind::initialize, .module = "l1"}};
-  train(scenario, 1, before);
-  std::vector<std::string> meta{"l0.weight", "l2.weight"};
-  if (!some) meta.emplace_back("l1.weight");
-  check_refused(rank, scenario, "forward", meta);
-  const auto refused = refusal(rank, scenario);
-  REQUIRE(refused);
-  CHECK((refused->reason().find("l1.weight") == std::string::npos) == some);
-  Scenario right = layers({TensorKind::plain, TensorKind::plain}, {});
-  train(right, 1, {});
-  check_training(rank, play_accepted(rank, right), oracles::Arithmetic::f32, exact_unless_thirds(rank));
-}
-
-// Rows that are a rank's own differ in number; those without the last one do not, and are too few on all ranks.
 RANKED_TEST_CASE("extensions/refused_sizes", clauses("EXT-6"), ranks(2, 3, 4), each("extension", "unpadded"),
                  each("form", "minimal", "full"), needs(Feature::fully_shard, Feature::all_gather_extensions)) {
   const int world = rank.world().size();

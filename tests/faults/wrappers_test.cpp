@@ -16,11 +16,16 @@ using namespace shardproof;
 
 namespace {
 
-Trace play_alone(std::unique_ptr<Subject> subject) {
+scenario::Run run_alone(const scenario::Scenario& scenario, Subject& subject) {
   ControlPage control = ControlPage::anonymous(1);
   const auto groups = make_thread_world({.control = &control, .epoch = [](int) { return 1U; }});
-  const scenario::Scenario scenario = scenario::sleeping_stack(2).train(2, {});
-  return testing::play_simulated(scenario, *subject, *groups.front(), 0).trace();
+  return testing::play_simulated(scenario, subject, *groups.front(), 0);
+}
+
+Trace play_alone(std::unique_ptr<Subject> subject) { return run_alone(scenario::sleeping_stack(2).train(2, {}), *subject).trace(); }
+
+std::vector<scenario::Iteration> iterations_alone(const scenario::Scenario& scenario, std::unique_ptr<Subject> subject) {
+  return run_alone(scenario, *subject).iterations();
 }
 
 std::size_t count_waits(const Trace& trace) {
@@ -46,6 +51,61 @@ TEST_CASE("a wrapped device is told all that the device is told") {
   wrapper.host_access("print the loss", {loss}, {});
   REQUIRE(device.trace().facts.size() == 3);
   CHECK(std::get<fact::HostAccess>(device.trace().facts.back()).reads == std::vector<ByteRange>{loss.range()});
+}
+
+TEST_CASE("wrapped kernels compute what kernels compute") {
+  using scenario::ActionKind;
+  using scenario::ModuleKind;
+  class Handing final : public DeviceWrapper {
+   public:
+    using DeviceWrapper::DeviceWrapper;
+    void submit(Stream stream, Work work) override {
+      if (work.run) work.run = [run = work.run](const Kernels& kernels, NativeStream native) { run(KernelsWrapper(kernels), native); };
+      DeviceWrapper::submit(stream, std::move(work));
+    }
+  };
+  const auto handing = [] {
+    return altered(std::make_unique<engines::FullyShard>(), {.device = [](Device& device) { return std::make_unique<Handing>(device); }});
+  };
+  scenario::Scenario layers;
+  layers.model.root.children = {{.name = "l", .kind = ModuleKind::linear, .in_features = 4, .out_features = 4},
+                                {.name = "relu", .kind = ModuleKind::relu},
+                                {.name = "scale", .kind = ModuleKind::scale}};
+  layers.plan.wrap = {{.modules = {""}}};
+  layers.plan.gradient_divide_factor = 3;
+  layers.script.input = {2, 4};
+  layers.script.segments = {{.iterations = 2,
+                             .body = {{ActionKind::forward},
+                                      {ActionKind::backward},
+                                      {.kind = ActionKind::clip_grad_norm, .max_norm = 0.5},
+                                      {ActionKind::step},
+                                      {ActionKind::capture},
+                                      {ActionKind::zero_grad}}}};
+  scenario::Scenario tokens = layers;
+  tokens.model.root.children = {{.name = "emb", .kind = ModuleKind::embedding, .features = 4, .vocabulary = 8, .positions = 3},
+                                {.name = "ln", .kind = ModuleKind::layer_norm, .features = 4},
+                                {.name = "mix", .kind = ModuleKind::attention, .features = 4}};
+  tokens.script.input = {2, 3};
+  for (const scenario::LossKind loss :
+       {scenario::LossKind::sum, scenario::LossKind::sum_of_squares, scenario::LossKind::dot, scenario::LossKind::cross_entropy}) {
+    for (const scenario::OptimizerKind optimizer :
+         {scenario::OptimizerKind::sgd, scenario::OptimizerKind::adam, scenario::OptimizerKind::adamw}) {
+      for (scenario::Scenario scenario : {layers, tokens}) {
+        scenario.model.loss.kind = loss;
+        scenario.plan.optimizer.kind = optimizer;
+        const auto plain = iterations_alone(scenario, std::make_unique<engines::FullyShard>()),
+                   wrapped = iterations_alone(scenario, handing());
+        REQUIRE(plain.size() == 2);
+        for (std::size_t i = 0; i < plain.size(); ++i) {
+          CHECK(plain[i].loss == wrapped[i].loss);
+          for (std::size_t p = 0; p < plain[i].parameters.size(); ++p) {
+            CHECK(plain[i].parameters[p].shard == wrapped[i].parameters[p].shard);
+            CHECK(plain[i].parameters[p].gradient == wrapped[i].parameters[p].gradient);
+          }
+        }
+      }
+    }
+  }
 }
 
 TEST_CASE("only the waits that are asked for are dropped") {

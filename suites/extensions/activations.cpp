@@ -1,0 +1,155 @@
+// What goes into wrapped modules and comes out of them, where a plan names dtypes.
+#include <algorithm>
+#include <string>
+
+#include "suites/checks/comparison.hpp"
+#include "suites/checks/refusal.hpp"
+#include "suites/checks/soundness.hpp"
+#include "suites/extensions/precision_scenarios.hpp"
+
+namespace shardproof::extensions {
+
+using namespace suites;
+
+using scenario::ActionKind;
+using scenario::Module;
+using scenario::ModuleKind;
+using scenario::Scenario;
+
+namespace {
+
+// bf16 has 8 bits: of 256 and 257 it knows only the first. The weights are -1 and -1.
+struct Activation {
+  const char* name;
+  scenario::MixedPrecision policy;
+  std::vector<double> input;
+  double loss;
+  std::vector<double> gradient;  // of each row: what the layer was given
+};
+
+const std::vector<Activation>& activations() {
+  static const std::vector<Activation> all{
+      {"input", {.param = DType::bf16}, {-257, 256}, 0, {-256, 256}},
+      {"input_given_out_wide", {.param = DType::bf16, .output = DType::f32}, {-257, 1}, 255, {-256, 1}},
+      {"output", {.output = DType::bf16}, {-257, 0}, 256, {-257, 0}},
+      {"nothing", {}, {-257, 256}, 1, {-257, 256}},
+      {"nothing_to_cast", {.param = DType::f32, .cast_forward_inputs = false}, {-257, 256}, 1, {-257, 256}}};
+  return all;
+}
+
+Module square(std::string name) { return {.name = std::move(name), .kind = ModuleKind::linear, .in_features = 3, .out_features = 3}; }
+
+// Inputs of nine bits, one more than bf16 has, and weights of few: all that is computed in f32 is exact, and every rounding shows.
+Scenario of_nine_bits(std::vector<Module> children, std::vector<scenario::WrapGroup> wrap, const scenario::MixedPrecision& policy,
+                      int world) {
+  Scenario scenario;
+  scenario.model.root.children = std::move(children);
+  scenario.model.loss = {.kind = scenario::LossKind::dot};
+  scenario.plan.wrap = std::move(wrap);
+  scenario.plan.optimizer = {.rate = 0.0625};
+  scenario.plan.mixed_precision = policy;
+  scenario.script.input = {2, 3};
+  scenario.script.given.emplace_back();
+  for (int rank = 0; rank < world; ++rank) {
+    std::vector<double>& values = scenario.script.given.front().emplace_back();
+    for (int i = 0; i < 6; ++i) values.push_back((i % 2 == 0 ? 1 : -1) * (257 + 14 * i + 6 * rank) / 32.0);
+  }
+  scenario.script.segments = {
+      {.body = {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::step}, {ActionKind::capture}, {ActionKind::zero_grad}}}};
+  return scenario;
+}
+
+// In what dtype a parameter is computed with: from the memory that it had, first, when it was whole.
+std::uint64_t whole_bytes(const scenario::Run& run, const std::string& parameter) {
+  for (const Fact& fact : run.trace().facts) {
+    const auto* made = std::get_if<fact::Allocated>(&fact);
+    if (made != nullptr && made->memory == MemoryClass::parameter && made->label == parameter) return made->bytes;
+  }
+  return 0;
+}
+
+}  // namespace
+
+RANKED_TEST_CASE("extensions/casts_by_hand", clauses("EXT-23"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8),
+                 each("cast", "input", "input_given_out_wide", "output", "nothing", "nothing_to_cast"),
+                 needs(Feature::fully_shard, Feature::mixed_precision)) {
+  for (const Activation& activation : activations()) {
+    if (activation.name != rank.param("cast")) continue;
+    const auto run = played(rank, one_layer({.in = 2, .out = 1, .given = {{activation.input}}, .policy = activation.policy}));
+    REQUIRE(run);
+    REQUIRE(run->iterations().size() == 1);
+    CHECK(run->iterations().front().loss == activation.loss);
+    const scenario::CapturedParameter& held = run->iterations().front().parameters.at(0);
+    if (held.shard.numel() > 0) CHECK(held.gradient.to_doubles() == activation.gradient);
+  }
+}
+
+RANKED_TEST_CASE("extensions/casts_around_modules", clauses("EXT-23"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8),
+                 each("wrap", "nested", "some"), needs(Feature::timeline, Feature::fully_shard, Feature::mixed_precision)) {
+  const bool nested = rank.param("wrap") == "nested";
+  const Module inner{.name = "inner", .children = {square("a"), {.name = "relu", .kind = ModuleKind::relu}, square("b")}};
+  Scenario scenario;
+  if (nested) {
+    // What is wrapped within a wrapped module gets, and gives, what that computes in.
+    scenario =
+        of_nine_bits({square("before"), inner, square("after")}, {{.modules = {"inner.b"}}, {.modules = {"inner"}}, {.modules = {""}}},
+                     {.param = DType::bf16}, rank.world().size());
+  } else {
+    // Between modules that are not: they compute in f32, and are given f32.
+    scenario = of_nine_bits({square("before"), inner, square("after")}, {{.modules = {"inner"}}},
+                            {.param = DType::bf16, .output = DType::f32}, rank.world().size());
+  }
+  const scenario::Run run = rank.play(scenario);
+  check_training(rank, run, oracles::Arithmetic::f32, {});
+  check_sound(rank, run);
+  for (const char* layer : {"before", "inner.a", "inner.b", "after"}) {
+    const std::string path = layer;
+    const bool low = nested || path.starts_with("inner");
+    CAPTURE(path);
+    CHECK(whole_bytes(run, path + ".weight") == 9 * size_of(low ? DType::bf16 : DType::f32));
+    CHECK(whole_bytes(run, path + ".bias") == 3 * size_of(low ? DType::bf16 : DType::f32));
+  }
+}
+
+RANKED_TEST_CASE("extensions/uncast_input", clauses("EXT-23"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8),
+                 needs(Feature::fully_shard, Feature::mixed_precision)) {
+  // Inputs are f32, and nobody casts them to what the weights are in.
+  const scenario::MixedPrecision policy{.param = DType::bf16, .cast_forward_inputs = false};
+  Scenario scenario = of_nine_bits({square("layer")}, {{.modules = {""}}}, policy, rank.world().size());
+  check_refused(rank, scenario, "forward", {"layer"});
+  scenario.plan.mixed_precision.cast_forward_inputs = true;
+  CHECK_FALSE(refusal(rank, scenario));
+}
+
+RANKED_TEST_CASE("extensions/precision_of_language_model", clauses("EXT-20", "EXT-23", "EXT-24"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8),
+                 needs(Feature::timeline, Feature::fully_shard, Feature::mixed_precision, Feature::language_model,
+                       Feature::shared_parameters)) {
+  // More tokens than bf16 can tell apart. Scores, exponentials and roots are rounded as kernels see fit; in bf16 that is about one part in 256.
+  Scenario scenario;
+  Module head{.name = "head", .kind = ModuleKind::linear, .in_features = 4, .out_features = 600, .bias = false, .tied_to = "emb"};
+  scenario.model.root.children = {{.name = "emb", .kind = ModuleKind::embedding, .features = 4, .vocabulary = 600, .positions = 4},
+                                  {.name = "attend",
+                                   .kind = ModuleKind::residual,
+                                   .children = {{.name = "ln", .kind = ModuleKind::layer_norm, .features = 4},
+                                                {.name = "mix", .kind = ModuleKind::attention, .features = 4}}},
+                                  std::move(head)};
+  scenario.model.loss = {.kind = scenario::LossKind::cross_entropy};
+  scenario.plan.wrap = {{.modules = {"attend"}}, {.modules = {""}}};
+  scenario.plan.mixed_precision = {.param = DType::bf16};
+  scenario.plan.optimizer = {.rate = 0.125};
+  scenario.script.input = {2, 4};
+  scenario.script.segments = {
+      {.iterations = 2,
+       .body = {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::step}, {ActionKind::capture}, {ActionKind::zero_grad}}}};
+  const scenario::Run run = rank.play(scenario);
+  check_training(rank, run, oracles::Arithmetic::f32, {.loss = 1e-3, .gradient = 1e-3, .parameter = 1.25e-4}, Moves::some_parameter);
+  check_sound(rank, run);
+  for (const char* parameter : {"emb.weight", "emb.positions", "attend.ln.weight", "attend.mix.query"}) {
+    CAPTURE(parameter);
+    const auto all = scenario::parameters(run.scenario().model);
+    const auto named = std::ranges::find(all, parameter, &scenario::ParameterShape::name);
+    CHECK(whole_bytes(run, parameter) == static_cast<std::uint64_t>(numel(named->shape)) * size_of(DType::bf16));
+  }
+}
+
+}  // namespace shardproof::extensions

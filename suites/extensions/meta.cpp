@@ -1,0 +1,96 @@
+// Parameters that are meta: no memory at first, and nothing that shows it afterwards.
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/trace/memory.hpp"
+#include "suites/checks/comparison.hpp"
+#include "suites/checks/refusal.hpp"
+#include "suites/checks/soundness.hpp"
+#include "suites/extensions/precision_scenarios.hpp"
+
+namespace shardproof::extensions {
+
+using namespace suites;
+
+using scenario::Action;
+using scenario::ActionKind;
+using scenario::Scenario;
+
+namespace {
+
+// The last layer is nobody's: its parameters are whole on every rank, and meta like all others.
+Scenario partly_wrapped(scenario::Initialisation initialisation, bool reshard, const std::vector<Action>& before) {
+  Scenario scenario = uneven_layers({}, reshard, 2);
+  scenario.plan.initialisation = initialisation;
+  scenario.plan.wrap.erase(scenario.plan.wrap.begin() + 1, scenario.plan.wrap.end());
+  auto& segments = scenario.script.segments;
+  segments.insert(segments.begin(), {.body = segments.front().body});
+  segments.front().body.insert(segments.front().body.begin(), before.begin(), before.end());
+  return scenario;
+}
+
+Action memory_for(std::string module) { return {.kind = ActionKind::materialize, .module = std::move(module)}; }
+Action values_for(std::string module) { return {.kind = ActionKind::initialize, .module = std::move(module)}; }
+
+// At once, or part by part in an order of its own; what is asked for twice comes again.
+std::vector<Action> making(const std::string& how) {
+  if (how == "whole") return {memory_for(""), values_for("")};
+  return {memory_for("l1"), values_for("l1"), memory_for("l0"), values_for("l0"), values_for("")};
+}
+
+}  // namespace
+
+RANKED_TEST_CASE("extensions/meta", clauses("EXT-30"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8), each("how", "parts", "whole"),
+                 each("reshard", false, true), needs(Feature::timeline, Feature::fully_shard, Feature::meta_initialisation)) {
+  const bool reshard = rank.param<bool>("reshard");
+  const auto run = played(rank, partly_wrapped(scenario::Initialisation::meta, reshard, making(rank.param("how"))));
+  REQUIRE(run);
+  // Before it is asked for there is no memory, and nothing has been done.
+  const std::string begin = scenario::mark(0, ActionKind::materialize);
+  for (const MemoryClass memory : {MemoryClass::shard, MemoryClass::parameter}) {
+    CAPTURE(to_string(memory));
+    CHECK(trace::at(run->trace(), memory, begin).bytes == 0);
+  }
+  const int calls = rank.param("how") == "whole" ? 1 : 2;
+  const std::string end = scenario::mark(0, ActionKind::materialize, true, calls);
+  const std::int64_t rows = (7 + rank.world().size() - 1) / rank.world().size();
+  CHECK(trace::at(run->trace(), MemoryClass::shard, end).bytes == static_cast<std::uint64_t>(rows) * 5 * size_of(DType::f32));
+  CHECK(trace::at(run->trace(), MemoryClass::parameter, end).bytes == 40 * size_of(DType::f32));
+
+  const scenario::Run direct = rank.play(partly_wrapped(scenario::Initialisation::direct, reshard, {}));
+  REQUIRE(run->iterations().size() == 6);
+  REQUIRE(direct.iterations().size() == 6);
+  for (std::size_t i = 0; i < 6; ++i) {
+    CHECK(run->iterations()[i].loss == direct.iterations()[i].loss);
+    REQUIRE(run->iterations()[i].parameters.size() == direct.iterations()[i].parameters.size());
+    for (std::size_t p = 0; p < direct.iterations()[i].parameters.size(); ++p) {
+      const scenario::CapturedParameter &meta = run->iterations()[i].parameters[p], &same = direct.iterations()[i].parameters[p];
+      CAPTURE(i, same.name);
+      CHECK(meta.shard == same.shard);
+      CHECK(meta.gradient == same.gradient);
+    }
+  }
+  check_sound(rank, *run);
+}
+
+RANKED_TEST_CASE("extensions/still_meta", clauses("EXT-31"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8),
+                 each("what", "all", "wrapped", "unwrapped"), needs(Feature::fully_shard, Feature::meta_initialisation)) {
+  const std::string& what = rank.param("what");
+  std::vector<Action> before;
+  if (what == "wrapped") before = {memory_for("l1"), values_for("l1")};
+  if (what == "unwrapped") before = {memory_for("l0"), values_for("l0")};
+  std::vector<std::string> meta, there;
+  for (const char* parameter : {"l0.weight", "l0.bias", "l1.weight", "l1.bias"}) {
+    const bool has_memory = !before.empty() && scenario::is_at_or_under(parameter, before.front().module);
+    (has_memory ? there : meta).emplace_back(parameter);
+  }
+  const Scenario scenario = partly_wrapped(scenario::Initialisation::meta, true, before);
+  check_refused(rank, scenario, "forward", meta);
+  const auto refused = refusal(rank, scenario);
+  REQUIRE(refused);
+  for (const std::string& parameter : there) CHECK(refused->reason().find(parameter) == std::string::npos);
+  CHECK_FALSE(refusal(rank, partly_wrapped(scenario::Initialisation::meta, true, making("parts"))));
+}
+
+}  // namespace shardproof::extensions

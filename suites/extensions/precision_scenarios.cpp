@@ -1,0 +1,91 @@
+#include "suites/extensions/precision_scenarios.hpp"
+
+#include <utility>
+
+#include "fixtures/oracles/serial_model.hpp"
+#include "harness/fabric/group.hpp"
+#include "harness/scenario/player.hpp"
+
+namespace shardproof::extensions {
+
+using scenario::ActionKind;
+using scenario::Module;
+using scenario::ModuleKind;
+using scenario::Scenario;
+
+std::optional<DType> dtype_named(std::string_view name) {
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+    if (name == to_string(dtype)) return dtype;
+  }
+  return std::nullopt;
+}
+
+scenario::MixedPrecision policy_of(const Rank& rank) {
+  return {.param = dtype_named(rank.param("param")), .reduce = dtype_named(rank.param("reduce"))};
+}
+
+Scenario uneven_layers(const scenario::MixedPrecision& policy, bool reshard, int iterations) {
+  using Kind = scenario::ReshardAfterForward::Kind;
+  const scenario::ReshardAfterForward after{reshard ? Kind::yes : Kind::no};
+  Scenario scenario;
+  scenario.model.root.children = {{.name = "l0", .kind = ModuleKind::linear, .in_features = 4, .out_features = 7},
+                                  {.name = "relu", .kind = ModuleKind::relu},
+                                  {.name = "l1", .kind = ModuleKind::linear, .in_features = 7, .out_features = 5}};
+  scenario.model.loss = {.kind = scenario::LossKind::dot};
+  scenario.plan.wrap = {{{"l0"}, after}, {{"l1"}, after}, {{""}, after}};
+  scenario.plan.optimizer = {.rate = 0.0625};
+  scenario.plan.mixed_precision = policy;
+  scenario.script.input = {2, 4};
+  scenario.script.segments = {{.iterations = iterations,
+                               .body = {{ActionKind::forward},
+                                        {ActionKind::backward},
+                                        {ActionKind::capture},
+                                        {ActionKind::step},
+                                        {ActionKind::capture},
+                                        {ActionKind::zero_grad}}}};
+  return scenario;
+}
+
+Scenario one_layer(const OneLayer& how) {
+  Scenario scenario;
+  scenario.model.root.children = {{.name = "l", .kind = ModuleKind::linear, .in_features = how.in, .out_features = how.out, .bias = false}};
+  scenario.model.init_divisor = 1;
+  scenario.plan.wrap = {{.modules = {""}}};
+  scenario.plan.optimizer = {.rate = 1};
+  scenario.plan.mixed_precision = how.policy;
+  scenario.script.input = {how.batch, how.in};
+  scenario.script.given = how.given;
+  for (std::size_t i = 0; i < how.given.size(); ++i) {
+    scenario.script.segments.push_back({.body = {{ActionKind::forward}, {ActionKind::backward}}});
+  }
+  scenario.script.segments.back().body.push_back({ActionKind::capture});
+  return scenario;
+}
+
+double gradient_of_one_layer(Rank& rank, const scenario::Run& run) {
+  const auto expected = oracles::train_serially(run.scenario(), rank.world().size(), oracles::Arithmetic::f32);
+  REQUIRE(run.iterations().size() == expected.size());
+  const scenario::CapturedParameter& held = run.iterations().back().parameters.at(0);
+  const oracles::NamedValues& whole = expected.back().gradients.at(0);
+  REQUIRE(whole.defined());
+  if (held.shard.numel() == 0) return whole.values.front();
+  REQUIRE(held.gradient.defined());
+  const std::vector<double> mine = held.gradient.to_doubles();
+  for (const double value : mine) CHECK(value == whole.values.front());
+  return mine.front();
+}
+
+std::optional<scenario::Run> played(Rank& rank, const Scenario& scenario) {
+  try {
+    return rank.play(scenario);
+  } catch (const scenario::SubjectError& error) {
+    UNSCOPED_INFO(error.reason());
+    return std::nullopt;
+  }
+}
+
+bool adds_in_rank_order(Rank& rank) { return rank.platform()->world().capabilities().rank_ordered; }
+
+scenario::Mesh replicated(int replicas, int world) { return {.shape = {replicas, world / replicas}, .names = {"replicate", "shard"}}; }
+
+}  // namespace shardproof::extensions
