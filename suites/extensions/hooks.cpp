@@ -96,11 +96,11 @@ std::vector<std::string> hooked_parameters(const Run& run) {
   return {names.begin(), names.end()};
 }
 
-std::vector<int> shard_members(const Rank& rank, const Run& run) {
+std::vector<int> shard_members(Rank& rank, const Run& run) {
   const scenario::Mesh& mesh = run.scenario().plan.mesh;
   int shards = 0;
   for (const int size : mesh.shape) shards = size;
-  if (mesh.shape.empty()) shards = const_cast<Rank&>(rank).world().size();
+  if (mesh.shape.empty()) shards = rank.world().size();
   std::vector<int> members;
   for (int i = 0; i < shards; ++i) members.push_back(rank.index() / shards * shards + i);
   return members;
@@ -181,7 +181,7 @@ void check_out(const Run& run) {
   }
 }
 
-void check_padding(const Rank& rank, const Run& run) {
+void check_padding(Rank& rank, const Run& run) {
   const auto shapes = scenario::parameters(run.scenario().model);
   const std::vector<int> members = shard_members(rank, run);
   for (const HookCall& call : run.hook_calls()) {
@@ -198,7 +198,7 @@ void check_padding(const Rank& rank, const Run& run) {
   }
 }
 
-void check_context(const Rank& rank, const Run& run) {
+void check_context(Rank& rank, const Run& run) {
   const auto shapes = scenario::parameters(run.scenario().model);
   std::map<std::string, scenario::ExtensionForm> of_parameter, of_kind;
   for (const scenario::Script::Segment& segment : run.scenario().script.segments) {

@@ -15,7 +15,7 @@ std::vector<const scenario::HookCall*> calls_of(const scenario::Run& run, scenar
 std::vector<std::string> hooked_parameters(const scenario::Run& run);
 
 /// Global ranks that this rank's parameters are dealt to.
-std::vector<int> shard_members(const Rank& rank, const scenario::Run& run);
+std::vector<int> shard_members(Rank& rank, const scenario::Run& run);
 
 /// EXT-1: post hooks were given, byte for byte, what the pre hooks of all ranks contributed.
 void check_contributions(Rank& rank, const scenario::Run& run);
@@ -27,10 +27,10 @@ void check_paired(const scenario::Run& run);
 void check_out(const scenario::Run& run);
 
 /// EXT-10: the rows of a rank's shards that are padding are zero when hooks are given them. Of contributions that have the shard's rows.
-void check_padding(const Rank& rank, const scenario::Run& run);
+void check_padding(Rank& rank, const scenario::Run& run);
 
 /// EXT-11: what a hook of the full form was told of its parameter, and that one of the minimal form was told nothing.
-void check_context(const Rank& rank, const scenario::Run& run);
+void check_context(Rank& rank, const scenario::Run& run);
 
 /// All of these.
 void check_hooks(Rank& rank, const scenario::Run& run);

@@ -50,6 +50,8 @@ RANKED_TEST_CASE("extensions/monkey_patch", clauses("EXT-1", "EXT-2", "EXT-3", "
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_thirds(rank));
   CHECK(hooked_parameters(run) == std::vector<std::string>{"l1.weight"});
   check_contributed_dtype(run, "l1.weight", rank.param("extension") == "int8" ? DType::i8 : DType::bf16);
+  // In both iterations once in forward, and where nothing stays whole once more; where there are all-gathers, as often as these.
+  CHECK(calls_of(run, HookCall::Hook::pre, "l1.weight").size() >= (rank.param<bool>("reshard") ? 4U : 2U));
   check_paired(run);
   check_out(run);
   check_contributions(rank, run);

@@ -29,7 +29,7 @@ void play_blocks(Rank& rank) {
               .optimizer = {.kind = adam ? scenario::OptimizerKind::adam : scenario::OptimizerKind::sgd, .rate = adam ? 1e-2 : 0.0625}});
   train(scenario, iterations, {extend(TensorKind::two_tensor, ExtensionKind::components, form_of(rank))});
   const scenario::Run run = play_accepted(rank, scenario);
-  // Ten steps in single precision; a component that lags by one step is off by a hundred times as much.
+  // Ten steps in single precision.
   check_training(rank, run, oracles::Arithmetic::f64, {.loss = 1e-4, .gradient = 1e-4, .parameter = 1e-5});
   check_hooks(rank, run);
   check_sound(rank, run);
