@@ -75,11 +75,11 @@ RANKED_TEST_CASE("extensions/casts_by_hand", clauses("EXT-23"), ranks(1, 2, 3, 4
                  needs(Feature::fully_shard, Feature::mixed_precision)) {
   for (const Activation& activation : activations()) {
     if (activation.name != rank.param("cast")) continue;
-    const auto run = played(rank, one_layer({.in = 2, .out = 1, .given = {{activation.input}}, .policy = activation.policy}));
-    REQUIRE(run);
-    REQUIRE(run->iterations().size() == 1);
-    CHECK(run->iterations().front().loss == activation.loss);
-    const scenario::CapturedParameter& held = run->iterations().front().parameters.at(0);
+    const scenario::Run run =
+        play_accepted(rank, one_layer({.in = 2, .out = 1, .given = {{activation.input}}, .policy = activation.policy}));
+    REQUIRE(run.iterations().size() == 1);
+    CHECK(run.iterations().front().loss == activation.loss);
+    const scenario::CapturedParameter& held = run.iterations().front().parameters.at(0);
     if (held.shard.numel() > 0) CHECK(held.gradient.to_doubles() == activation.gradient);
   }
 }

@@ -36,10 +36,6 @@ scenario::Scenario one_layer(const OneLayer& how);
 /// the case fails. A rank without rows answers with that of the one process.
 double gradient_of_one_layer(Rank& rank, const scenario::Run& run);
 
-/// What came of playing; nothing where the subject refuses the scenario, and why is told with the next assertion that fails: a refusal of what is
-/// right is a finding, no accident.
-std::optional<scenario::Run> played(Rank& rank, const scenario::Scenario& scenario);
-
 /// Whether three and more values that a collective rounds after each addition come out as in the order of ranks.
 bool adds_in_rank_order(Rank& rank);
 
