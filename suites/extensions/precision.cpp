@@ -187,7 +187,8 @@ RANKED_TEST_CASE("extensions/precision_of_parts", clauses("EXT-20", "EXT-24"), r
 
 RANKED_TEST_CASE("extensions/precision_with_adam", clauses("EXT-20", "EXT-22", "EXT-24"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8),
                  each("param", "bf16", "f16"), needs(Feature::fully_shard, Feature::mixed_precision)) {
-  // Moments and shards in f32. Their roots and quotients may differ in a last bit, which is no more than a step, and very seldom one of bf16.
+  // Moments and shards in f32. Their roots and quotients may differ in a last bit, which is no more than a step, and very seldom one of
+  // bf16.
   Scenario scenario = uneven_layers({.param = dtype_named(rank.param("param"))}, true, 5);
   scenario.plan.optimizer = {.kind = scenario::OptimizerKind::adam, .rate = 1e-2};
   const scenario::Run run = rank.play(scenario);
