@@ -75,11 +75,11 @@ RANKED_TEST_CASE("extensions/casts_by_hand", clauses("EXT-23"), ranks(1, 2, 3, 4
                  needs(Feature::fully_shard, Feature::mixed_precision)) {
   for (const Activation& activation : activations()) {
     if (activation.name != rank.param("cast")) continue;
-    const auto run = played(rank, one_layer({.in = 2, .out = 1, .given = {{activation.input}}, .policy = activation.policy}));
-    REQUIRE(run);
-    REQUIRE(run->iterations().size() == 1);
-    CHECK(run->iterations().front().loss == activation.loss);
-    const scenario::CapturedParameter& held = run->iterations().front().parameters.at(0);
+    const scenario::Run run =
+        play_accepted(rank, one_layer({.in = 2, .out = 1, .given = {{activation.input}}, .policy = activation.policy}));
+    REQUIRE(run.iterations().size() == 1);
+    CHECK(run.iterations().front().loss == activation.loss);
+    const scenario::CapturedParameter& held = run.iterations().front().parameters.at(0);
     if (held.shard.numel() > 0) CHECK(held.gradient.to_doubles() == activation.gradient);
   }
 }
@@ -124,7 +124,8 @@ RANKED_TEST_CASE("extensions/uncast_input", clauses("EXT-23"), ranks(1, 2, 3, 4)
 RANKED_TEST_CASE("extensions/precision_of_language_model", clauses("EXT-20", "EXT-23", "EXT-24"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8),
                  needs(Feature::timeline, Feature::fully_shard, Feature::mixed_precision, Feature::language_model,
                        Feature::shared_parameters)) {
-  // More tokens than bf16 can tell apart. Scores, exponentials and roots are rounded as kernels see fit; in bf16 that is about one part in 256.
+  // More tokens than bf16 can tell apart. Scores, exponentials and roots are rounded as kernels see fit; in bf16 that is about one part
+  // in 256.
   Scenario scenario;
   Module head{.name = "head", .kind = ModuleKind::linear, .in_features = 4, .out_features = 600, .bias = false, .tied_to = "emb"};
   scenario.model.root.children = {{.name = "emb", .kind = ModuleKind::embedding, .features = 4, .vocabulary = 600, .positions = 4},

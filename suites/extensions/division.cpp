@@ -1,4 +1,5 @@
-// By what gradients are divided, and when: numbers that are exact in every dtype come out exact, where nothing overflows or vanishes on the way.
+// By what gradients are divided, and when: numbers that are exact in every dtype come out exact, where nothing overflows or vanishes on
+// the way.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -19,8 +20,8 @@ using scenario::Scenario;
 
 namespace {
 
-// Gradients of which f16, whose largest value is 65504, can hold the sum that has been divided by part of the number of ranks, and not the sum
-// of all. Few bits: every sum is exact in bf16 too.
+// Gradients of which f16, whose largest value is 65504, can hold the sum that has been divided by part of the number of ranks, and not
+// the sum of all. Few bits: every sum is exact in bf16 too.
 double large_in(int world) {
   static const std::map<int, double> by_world{{1, 61440}, {2, 61440}, {3, 40960}, {4, 30720},
                                               {5, 24576}, {6, 40960}, {7, 16384}, {8, 30720}};

@@ -1,5 +1,4 @@
 // Parameters that are meta: no memory at first, and nothing that shows it afterwards.
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,37 +40,36 @@ std::vector<Action> making(const std::string& how) {
 
 }  // namespace
 
-RANKED_TEST_CASE("extensions/meta", clauses("EXT-30"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8), each("how", "parts", "whole"),
+RANKED_TEST_CASE("extensions/meta_as_direct", clauses("EXT-30"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8), each("how", "parts", "whole"),
                  each("reshard", false, true), needs(Feature::timeline, Feature::fully_shard, Feature::meta_initialisation)) {
   const bool reshard = rank.param<bool>("reshard");
-  const auto run = played(rank, partly_wrapped(scenario::Initialisation::meta, reshard, making(rank.param("how"))));
-  REQUIRE(run);
+  const scenario::Run run = play_accepted(rank, partly_wrapped(scenario::Initialisation::meta, reshard, making(rank.param("how"))));
   // Before it is asked for there is no memory, and nothing has been done.
   const std::string begin = scenario::mark(0, ActionKind::materialize);
   for (const MemoryClass memory : {MemoryClass::shard, MemoryClass::parameter}) {
     CAPTURE(to_string(memory));
-    CHECK(trace::at(run->trace(), memory, begin).bytes == 0);
+    CHECK(trace::at(run.trace(), memory, begin).bytes == 0);
   }
   const int calls = rank.param("how") == "whole" ? 1 : 2;
   const std::string end = scenario::mark(0, ActionKind::materialize, true, calls);
   const std::int64_t rows = (7 + rank.world().size() - 1) / rank.world().size();
-  CHECK(trace::at(run->trace(), MemoryClass::shard, end).bytes == static_cast<std::uint64_t>(rows) * 5 * size_of(DType::f32));
-  CHECK(trace::at(run->trace(), MemoryClass::parameter, end).bytes == 40 * size_of(DType::f32));
+  CHECK(trace::at(run.trace(), MemoryClass::shard, end).bytes == static_cast<std::uint64_t>(rows) * 5 * size_of(DType::f32));
+  CHECK(trace::at(run.trace(), MemoryClass::parameter, end).bytes == 40 * size_of(DType::f32));
 
   const scenario::Run direct = rank.play(partly_wrapped(scenario::Initialisation::direct, reshard, {}));
-  REQUIRE(run->iterations().size() == 6);
+  REQUIRE(run.iterations().size() == 6);
   REQUIRE(direct.iterations().size() == 6);
   for (std::size_t i = 0; i < 6; ++i) {
-    CHECK(run->iterations()[i].loss == direct.iterations()[i].loss);
-    REQUIRE(run->iterations()[i].parameters.size() == direct.iterations()[i].parameters.size());
+    CHECK(run.iterations()[i].loss == direct.iterations()[i].loss);
+    REQUIRE(run.iterations()[i].parameters.size() == direct.iterations()[i].parameters.size());
     for (std::size_t p = 0; p < direct.iterations()[i].parameters.size(); ++p) {
-      const scenario::CapturedParameter &meta = run->iterations()[i].parameters[p], &same = direct.iterations()[i].parameters[p];
+      const scenario::CapturedParameter &meta = run.iterations()[i].parameters[p], &same = direct.iterations()[i].parameters[p];
       CAPTURE(i, same.name);
       CHECK(meta.shard == same.shard);
       CHECK(meta.gradient == same.gradient);
     }
   }
-  check_sound(rank, *run);
+  check_sound(rank, run);
 }
 
 RANKED_TEST_CASE("extensions/still_meta", clauses("EXT-31"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8),

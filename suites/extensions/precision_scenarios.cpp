@@ -4,7 +4,6 @@
 
 #include "fixtures/oracles/serial_model.hpp"
 #include "harness/fabric/group.hpp"
-#include "harness/scenario/player.hpp"
 
 namespace shardproof::extensions {
 
@@ -73,15 +72,6 @@ double gradient_of_one_layer(Rank& rank, const scenario::Run& run) {
   const std::vector<double> mine = held.gradient.to_doubles();
   for (const double value : mine) CHECK(value == whole.values.front());
   return mine.front();
-}
-
-std::optional<scenario::Run> played(Rank& rank, const Scenario& scenario) {
-  try {
-    return rank.play(scenario);
-  } catch (const scenario::SubjectError& error) {
-    UNSCOPED_INFO(error.reason());
-    return std::nullopt;
-  }
 }
 
 bool adds_in_rank_order(Rank& rank) { return rank.platform()->world().capabilities().rank_ordered; }

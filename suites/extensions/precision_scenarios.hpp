@@ -16,9 +16,9 @@ std::optional<DType> dtype_named(std::string_view name);
 /// What the case's parameters `param` and `reduce` name.
 scenario::MixedPrecision policy_of(const Rank& rank);
 
-/// Two linear layers with bias and a ReLU between them, each a group, and the root. 7 and 5 rows: at least one is uneven for every world but
-/// that of one rank. Trains by SGD on eighths; each iteration is captured before its step, with the
-/// parameters that were gathered, and after it.
+/// Two linear layers with bias and a ReLU between them, each a group, and the root. 7 and 5 rows: at least one is uneven for every world
+/// but that of one rank. Trains by SGD on eighths; each iteration is captured before its step, with the parameters that were gathered,
+/// and after it.
 scenario::Scenario uneven_layers(const scenario::MixedPrecision& policy, bool reshard, int iterations);
 
 /// One linear layer without bias under a wrapped root, loss sum, rate 1, on inputs that are given. Each row of its weight has the same
@@ -32,13 +32,9 @@ struct OneLayer {
 };
 scenario::Scenario one_layer(const OneLayer& how);
 
-/// The gradient that every weight of one_layer has on this rank at the last capture, which is also that of one process in single precision, or
-/// the case fails. A rank without rows answers with that of the one process.
+/// The gradient that every weight of one_layer has on this rank at the last capture, which is also that of one process in single
+/// precision, or the case fails. A rank without rows answers with that of the one process.
 double gradient_of_one_layer(Rank& rank, const scenario::Run& run);
-
-/// What came of playing; nothing where the subject refuses the scenario, and why is told with the next assertion that fails: a refusal of what is
-/// right is a finding, no accident.
-std::optional<scenario::Run> played(Rank& rank, const scenario::Scenario& scenario);
 
 /// Whether three and more values that a collective rounds after each addition come out as in the order of ranks.
 bool adds_in_rank_order(Rank& rank);
