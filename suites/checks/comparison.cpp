@@ -75,23 +75,27 @@ scenario::CapturedParameter at_first(const scenario::Scenario& scenario, std::si
   return {.name = held.name, .shard = initial(1 + parameter), .second = held.second.defined() ? initial(501 + parameter) : Tensor{}};
 }
 
-// What is asked of all parameters at a capture and has one answer for all ranks, as one may hold nothing at all: has a part moved, and do the
-// two tensors of a pair differ?
+// What is asked of all parameters at a capture and has one answer for all ranks, as one may hold nothing at all: has a part moved, do the two
+// tensors of a pair differ, and is all as it should be?
 class Findings {
  public:
-  explicit Findings(std::size_t parameters) : found_(Tensor::host(DType::i64, {static_cast<std::int64_t>(parameters), 3})) {}
+  explicit Findings(std::size_t parameters) : found_(Tensor::host(DType::i64, {static_cast<std::int64_t>(parameters), 4})) {}
 
-  void note(std::size_t parameter, const scenario::CapturedParameter& before, const scenario::CapturedParameter& now) const {
+  void note(std::size_t parameter, const scenario::CapturedParameter& before, const scenario::CapturedParameter& now, bool is_right) const {
     const auto found = found_.row(static_cast<std::int64_t>(parameter)).values<std::int64_t>();
     found[0] = before.shard == now.shard ? 0 : 1;
     found[1] = before.second == now.second ? 0 : 1;
     found[2] = now.second == now.shard ? 0 : 1;
+    found[3] = is_right ? 0 : 1;
   }
 
-  /// How many parameters have moved, summed over ranks.
-  std::int64_t check(Rank& rank, const std::vector<scenario::CapturedParameter>& now, Moves moves) const {
+  struct Answers {
+    std::int64_t moves = 0;  ///< how many parameters have moved, summed over ranks
+    bool right = true;  ///< everything, on every rank
+  };
+  Answers check(Rank& rank, const std::vector<scenario::CapturedParameter>& now, Moves moves) const {
     const Tensor ranks = rank.world().all_reduce(found_);
-    std::int64_t all_moves = 0;
+    Answers answers;
     for (std::size_t p = 0; p < now.size(); ++p) {
       CAPTURE(now[p].name);
       const auto of_parameter = ranks.row(static_cast<std::int64_t>(p)).values<std::int64_t>();
@@ -101,38 +105,41 @@ class Findings {
         if (is_pair) CHECK(of_parameter[1] > 0);
       }
       if (is_pair) CHECK(of_parameter[2] > 0);
-      all_moves += of_parameter[0];
+      answers.moves += of_parameter[0];
+      answers.right = answers.right && of_parameter[3] == 0;
     }
-    return all_moves;
+    return answers;
   }
 
  private:
   Tensor found_;
 };
 
-void check_close(const Tensor& actual, const Tensor& expected, double tolerance) {
+bool check_close(const Tensor& actual, const Tensor& expected, double tolerance) {
   REQUIRE(actual.defined());
   REQUIRE(actual.shape() == expected.shape());
   if (tolerance == 0) {
     CHECK(actual == expected);
-  } else {
-    CHECK(oracles::largest_difference(actual, expected) <= tolerance);
+    return actual == expected;
   }
+  const double difference = oracles::largest_difference(actual, expected);
+  CHECK(difference <= tolerance);
+  return difference <= tolerance;
 }
 
-void check_second(const scenario::CapturedParameter& held, const Tensor& expected, double tolerance) {
+bool check_second(const scenario::CapturedParameter& held, const Tensor& expected, double tolerance) {
   REQUIRE(held.second.defined() == expected.defined());
-  if (!expected.defined()) return;
+  if (!expected.defined()) return true;
   REQUIRE(held.second.shape() == held.shard.shape());
-  check_close(held.second, part(expected, held), tolerance);
+  return check_close(held.second, part(expected, held), tolerance);
 }
 
-void check_gradient(const scenario::CapturedParameter& held, const Tensor& expected, double tolerance) {
+bool check_gradient(const scenario::CapturedParameter& held, const Tensor& expected, double tolerance) {
   if (!expected.defined()) {
     CHECK_FALSE(held.gradient.defined());
-  } else if (held.shard.numel() > 0) {
-    check_close(held.gradient, part(expected, held), tolerance);
+    return !held.gradient.defined();
   }
+  return held.shard.numel() == 0 || check_close(held.gradient, part(expected, held), tolerance);
 }
 
 }  // namespace
@@ -149,9 +156,11 @@ void check_training(Rank& rank, const scenario::Run& run, oracles::Arithmetic ar
   REQUIRE(run.iterations().size() == expected.size());
   std::vector<scenario::CapturedParameter> before;  // what was held at the capture before
   std::int64_t all_moves = 0, gradients = 0;
-  for (std::size_t i = 0; i < expected.size(); ++i) {
+  bool right = true;
+  for (std::size_t i = 0; i < expected.size() && right; ++i) {  // what follows from wrong values is wrong too, and says nothing more
     const scenario::Iteration& iteration = run.iterations()[i];
-    CHECK(std::abs(iteration.loss - expected[i].losses[static_cast<std::size_t>(rank.index())]) <= tolerance.loss);
+    const double loss_difference = std::abs(iteration.loss - expected[i].losses[static_cast<std::size_t>(rank.index())]);
+    CHECK(loss_difference <= tolerance.loss);
     REQUIRE_FALSE(expected[i].parameters.empty());
     REQUIRE(iteration.parameters.size() == expected[i].parameters.size());
     REQUIRE(expected[i].gradients.size() == expected[i].parameters.size());
@@ -161,16 +170,20 @@ void check_training(Rank& rank, const scenario::Run& run, oracles::Arithmetic ar
       const scenario::CapturedParameter& held = iteration.parameters[p];
       CAPTURE(i, held.name);
       require_part_of(expected[i].parameters[p], held);
-      check_dealt(rank, held, holders_of(world, scenario, held.name));
+      if (i == 0) check_dealt(rank, held, holders_of(world, scenario, held.name));
+      if (i > 0) REQUIRE((held.dim == before[p].dim && held.start == before[p].start && held.shard.shape() == before[p].shard.shape()));
       if (i == 0) before.push_back(at_first(scenario, p, held));
-      findings.note(p, before[p], held);
-      check_close(held.shard, part(expected[i].parameters[p].tensor(rank.index()), held), tolerance.parameter);
-      check_second(held, expected[i].seconds[p].tensor(rank.index()), tolerance.parameter);
+      bool is_right = loss_difference <= tolerance.loss;
+      is_right &= check_close(held.shard, part(expected[i].parameters[p].tensor(rank.index()), held), tolerance.parameter);
+      is_right &= check_second(held, expected[i].seconds[p].tensor(rank.index()), tolerance.parameter);
       const Tensor gradient = expected[i].gradients[p].tensor(rank.index());
       if (gradient.defined()) ++gradients;
-      check_gradient(held, gradient, tolerance.gradient);
+      is_right &= check_gradient(held, gradient, tolerance.gradient);
+      findings.note(p, before[p], held, is_right);
     }
-    all_moves += findings.check(rank, iteration.parameters, moves);
+    const Findings::Answers answers = findings.check(rank, iteration.parameters, moves);
+    all_moves += answers.moves;
+    right = answers.right;
     before = iteration.parameters;
   }
   CHECK(all_moves > 0);
