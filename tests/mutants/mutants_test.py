@@ -30,7 +30,8 @@ exec "$SHARDPROOF_MUTANT_WORKER" "$@"
 """
 WAIT_SECONDS = 20
 # The cases that notice most mutants, so they are played first.
-SCOUTS = ("overlap/collective_counts", "overlap/no_race", "overlap/values_exact", "overlap/live_buffers")
+SCOUTS = ("overlap/collective_counts", "overlap/no_race", "overlap/values_exact", "overlap/live_buffers", "extensions/one_group",
+          "extensions/precision_on_the_wire")
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BAD = ("failed", "error", "disagreed", "hung", "crashed")
 
