@@ -207,6 +207,16 @@ std::vector<ParameterShape> parameters(const Model& model) {
   return all;
 }
 
+const WrapGroup* group_of(const Scenario& scenario, const std::string& parameter) {
+  const Plan& plan = scenario.plan;
+  if (std::ranges::find(plan.ignored_parameters, parameter) != plan.ignored_parameters.end()) return nullptr;
+  // Children come before parents: the first that holds it is the deepest.
+  const auto found = std::ranges::find_if(plan.wrap, [&](const WrapGroup& group) {
+    return std::ranges::any_of(group.modules, [&](const std::string& path) { return is_at_or_under(parameter, path); });
+  });
+  return found == plan.wrap.end() ? nullptr : &*found;
+}
+
 std::int64_t vocabulary(const Model& model) {
   const Module* embedding = first_embedding(model.root);
   return embedding != nullptr ? embedding->vocabulary : 0;

@@ -275,6 +275,10 @@ std::vector<ParameterShape> parameters(const Model& model);
 inline constexpr std::string_view gradient_norm_tag = "gradient norm";
 inline constexpr std::string_view extension_sizes_tag = "extension sizes";
 
+/// The group that gathers and reduces the parameter of this name, that of the deepest wrapped module that holds it; nullptr where nothing
+/// holds it, or where it is ignored.
+const WrapGroup* group_of(const Scenario& scenario, const std::string& parameter);
+
 /// How many tokens there are, when the model takes tokens; 0 when it takes features.
 std::int64_t vocabulary(const Model& model);
 /// Features of the model's output: the classes of a cross entropy.

@@ -11,15 +11,6 @@ namespace shardproof::scenario {
 
 namespace {
 
-// The group that gathers a parameter: children come before parents, so it is the first one above.
-const WrapGroup* group_of(const Plan& plan, const std::string& parameter) {
-  const auto holds = [&](const WrapGroup& group) {
-    return std::ranges::any_of(group.modules, [&](const std::string& path) { return is_at_or_under(parameter, path); });
-  };
-  const auto found = std::ranges::find_if(plan.wrap, holds);
-  return found == plan.wrap.end() ? nullptr : &*found;
-}
-
 std::vector<ParameterShape> extended(const Model& model, const Extension& extension, const std::string& place) {
   std::vector<ParameterShape> all = parameters(model);
   if (!extension.parameter.empty()) {
@@ -35,15 +26,12 @@ std::vector<ParameterShape> extended(const Model& model, const Extension& extens
   return all;
 }
 
-void validate_gathered(const Plan& plan, const ParameterShape& parameter, const std::string& place) {
+void validate_gathered(const Scenario& scenario, const ParameterShape& parameter, const std::string& place) {
+  const Plan& plan = scenario.plan;
   const std::string& name = parameter.name;
   if (std::ranges::find(plan.ignored_parameters, name) != plan.ignored_parameters.end())
     fail(place, fmt::format("\"{}\" is ignored: nobody gathers it", name));
-  const WrapGroup* group = group_of(plan, name);
-  if (group == nullptr) fail(place, fmt::format("no wrapped module holds \"{}\": nobody gathers it", name));
-  if (group->reshard_after_forward.kind == ReshardAfterForward::Kind::size)
-    fail(place, fmt::format("group \"{}\" of \"{}\" is resharded over fewer ranks, from whose shards nothing is said to be made",
-                            group->modules.front(), name));
+  if (group_of(scenario, name) == nullptr) fail(place, fmt::format("no wrapped module holds \"{}\": nobody gathers it", name));
   const auto dim = plan.shard_dims.find(name);
   if (dim != plan.shard_dims.end() && dim->second != 0 && dim->second != -static_cast<int>(parameter.shape.size()))
     fail(place, fmt::format("\"{}\" is dealt along dimension {}: hooks are given rows", name, dim->second));
@@ -56,7 +44,7 @@ void validate_extension(const Scenario& scenario, const Extension& extension, co
     const bool is_of_one = extension.kind == ExtensionKind::bf16 || extension.kind == ExtensionKind::int8;
     if (is_of_one && parameter.tensor == TensorKind::two_tensor)
       fail(place, fmt::format("{} is made of one tensor, and \"{}\" is a pair", to_string(extension.kind), parameter.name));
-    validate_gathered(scenario.plan, parameter, place);
+    validate_gathered(scenario, parameter, place);
   }
 }
 

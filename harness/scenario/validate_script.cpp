@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -101,7 +102,7 @@ class ScriptCheck {
         [[fallthrough]];
       case ActionKind::evaluate:
         forwards_.validate(action, place);
-        has_started_ = true;
+        start(place);
         any_forward_ = any_forward_ || !action.fails_in;
         break;
       case ActionKind::backward:
@@ -132,10 +133,10 @@ class ScriptCheck {
       case ActionKind::initialize:
         if (scenario_.plan.initialisation != Initialisation::meta) fail(place, "is for a plan whose initialisation is meta");
         expect_no_start(place);
-        require_parameters(action.module, place);
+        set_without_values(action.module, action.kind == ActionKind::materialize, place);
         break;
       case ActionKind::unshard:
-        has_started_ = true;
+        start(place);
         require_wrapped(action.module, place);
         break;
       case ActionKind::wait_for_unshard:
@@ -154,10 +155,26 @@ class ScriptCheck {
     if (!some) fail(place, fmt::format("no module at or under \"{}\" is wrapped", path));
   }
 
-  void require_parameters(const std::string& path, const std::string& place) const {
-    const bool some =
-        std::ranges::any_of(parameters_, [&](const ParameterShape& parameter) { return is_at_or_under(parameter.name, path); });
+  // All that are at or under the path, of which there are some.
+  void set_without_values(const std::string& path, bool without, const std::string& place) {
+    bool some = false;
+    for (const ParameterShape& parameter : parameters_) {
+      if (!is_at_or_under(parameter.name, path)) continue;
+      some = true;
+      if (without) without_values_.insert(parameter.name);
+      else without_values_.erase(parameter.name);
+    }
     if (!some) fail(place, fmt::format("no parameter at or under \"{}\"", path));
+  }
+
+  // Parameters that are meta still are left to engines, which refuse them. That there is nothing in memory, no engine can see.
+  void start(const std::string& place) {
+    has_started_ = true;
+    const auto first =
+        std::ranges::find_if(parameters_, [&](const ParameterShape& parameter) { return without_values_.contains(parameter.name); });
+    if (first == parameters_.end()) return;
+    fail(place, fmt::format("parameter \"{}\" has had memory since its last materialize, and no values: an initialize comes between",
+                            first->name));
   }
 
   void expect_no_start(const std::string& place) const {
@@ -171,6 +188,7 @@ class ScriptCheck {
   const Scenario& scenario_;
   Forwards forwards_;
   std::vector<ParameterShape> parameters_;
+  std::set<std::string> without_values_;  // parameters that have memory
   bool any_forward_ = false;
   bool has_started_ = false;   // as far as the engine is concerned
   bool forward_done_ = false;  // and no backward yet

@@ -48,7 +48,7 @@ void require_part_of(const oracles::NamedValues& expected, const scenario::Captu
 }
 
 int holders_of(int world, const scenario::Scenario& scenario, const std::string& parameter) {
-  if (group_of(scenario, parameter) == nullptr) return world;
+  if (scenario::group_of(scenario, parameter) == nullptr) return world;
   return scenario.plan.mesh.shape.size() == 2 ? scenario.plan.mesh.shape[0] : 1;
 }
 

@@ -17,7 +17,7 @@ namespace {
 std::vector<scenario::WrapGroup> groups_with_parameters(const Scenario& scenario) {
   std::set<const scenario::WrapGroup*> claiming;
   for (const scenario::ParameterShape& parameter : scenario::parameters(scenario.model))
-    claiming.insert(group_of(scenario, parameter.name));
+    claiming.insert(scenario::group_of(scenario, parameter.name));
   std::vector<scenario::WrapGroup> groups;
   for (const scenario::WrapGroup& group : scenario.plan.wrap) {
     if (claiming.contains(&group)) groups.push_back(group);
@@ -46,15 +46,6 @@ Communication issued(const scenario::Run& run) {
 }
 
 }  // namespace
-
-const scenario::WrapGroup* group_of(const Scenario& scenario, const std::string& parameter) {
-  const auto& ignored = scenario.plan.ignored_parameters;
-  if (std::ranges::find(ignored, parameter) != ignored.end()) return nullptr;
-  const auto found = std::ranges::find_if(scenario.plan.wrap, [&](const scenario::WrapGroup& group) {
-    return std::ranges::any_of(group.modules, [&](const std::string& path) { return scenario::is_at_or_under(parameter, path); });
-  });
-  return found == scenario.plan.wrap.end() ? nullptr : &*found;
-}
 
 Communication planned(const Scenario& scenario, int world) {
   Communication communication;
@@ -122,7 +113,8 @@ void check_same_order(Rank& rank, const scenario::Run& run) {
 void check_nothing_gathered_twice(const scenario::Run& run) {
   std::map<std::string, std::string> tag_of;  // by parameter: what its group's collectives are tagged with
   for (const scenario::ParameterShape& parameter : scenario::parameters(run.scenario().model)) {
-    if (const scenario::WrapGroup* group = group_of(run.scenario(), parameter.name)) tag_of[parameter.name] = group->modules.front();
+    if (const scenario::WrapGroup* group = scenario::group_of(run.scenario(), parameter.name))
+      tag_of[parameter.name] = group->modules.front();
   }
   std::map<std::uint64_t, std::string> there;  // buffers, and whose parameters they hold: whole or on the way
   std::map<std::uint64_t, std::string> gathered;
@@ -153,7 +145,7 @@ void check_nothing_is_left(const scenario::Run& run, int iteration, int backward
   // What no group claims is whole for ever, and so is its gradient.
   const auto all = scenario::parameters(run.scenario().model);
   const auto unclaimed = static_cast<std::uint64_t>(
-      std::ranges::count_if(all, [&](const auto& parameter) { return group_of(run.scenario(), parameter.name) == nullptr; }));
+      std::ranges::count_if(all, [&](const auto& parameter) { return scenario::group_of(run.scenario(), parameter.name) == nullptr; }));
   CHECK(trace::at(run.trace(), MemoryClass::parameter, end).buffers == unclaimed);
   CHECK(trace::at(run.trace(), MemoryClass::gradient, end).buffers <= unclaimed);
 }

@@ -10,10 +10,6 @@
 
 namespace shardproof::suites {
 
-/// The group that a parameter belongs to: of the deepest wrapped module above it, as children are wrapped before parents. nullptr for one
-/// that no group claims, or that the plan ignores.
-const scenario::WrapGroup* group_of(const scenario::Scenario& scenario, const std::string& parameter);
-
 /// How many collectives there are, or must be.
 struct Communication {
   std::size_t all_gathers = 0, reduce_scatters = 0;

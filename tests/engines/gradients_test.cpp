@@ -145,3 +145,27 @@ TEST_CASE("a small language model has its gradients") {
                            {.kind = LossKind::cross_entropy}),
                   tokens(), formula::tokens(6000, {6}, 5));
 }
+
+TEST_CASE("an output in low precision is widened once, for its loss and the slope of that, which goes back as the output came") {
+  for (const auto& [dtype, casts] : std::vector<std::pair<DType, std::size_t>>{{DType::f32, 0}, {DType::bf16, 2}}) {
+    CAPTURE(dtype);
+    SimDevice device({}, 0);
+    Tape tape(device);
+    const Parameter parameter;
+    DType back = DType::i8;
+    const Variable modelled = tape.operation(Tensor::host(dtype, {1, 2}), {}, {&parameter}, [&back](const Tensor& gradient) {
+      back = gradient.dtype();
+      return std::vector<Tensor>{};
+    });
+    const Variable output = loss_input(device, tape, modelled);
+    CHECK(output.value.dtype() == DType::f32);
+    loss(device, squares, output.value, {});
+    tape.backward(output, loss_gradient(device, squares, output.value, {}));
+    CHECK(back == dtype);
+    const Trace trace = device.take_trace();
+    CHECK(std::ranges::count_if(trace.facts, [](const Fact& fact) {
+            const auto* work = std::get_if<fact::Work>(&fact);
+            return work != nullptr && work->label == "loss cast";
+          }) == static_cast<std::ptrdiff_t>(casts));
+  }
+}

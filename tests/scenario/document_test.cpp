@@ -126,8 +126,10 @@ bool is_valid(const Scenario& scenario) {
 void begin_with_preparations(Dice& dice, Scenario& scenario) {
   std::vector<Action>& body = scenario.script.segments.insert(scenario.script.segments.begin(), Script::Segment())->body;
   const std::vector<ParameterShape> all = parameters(scenario.model);
-  if (scenario.plan.initialisation == Initialisation::meta && !all.empty())
-    body.push_back({.kind = dice.toss() ? ActionKind::materialize : ActionKind::initialize});
+  if (scenario.plan.initialisation == Initialisation::meta && !all.empty()) {
+    if (dice.toss()) body.push_back({.kind = ActionKind::materialize});
+    body.push_back({.kind = ActionKind::initialize});
+  }
   for (const ParameterShape& parameter : all) {
     if (dice.toss()) continue;
     Extension extension{.kind = static_cast<ExtensionKind>(dice.up_to(4)), .form = static_cast<ExtensionForm>(dice.up_to(1))};

@@ -1,4 +1,5 @@
 // The player itself, with subjects that do as little as can be done, rightly and wrongly.
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <map>
@@ -30,6 +31,8 @@ struct Words {
   std::optional<Shape> second;  ///< of its parameter, beside the shard
   bool gathers = false;  ///< over the world and over a group split off, with each forward
   std::vector<std::vector<double>>* inputs = nullptr;  ///< where it tells what it is given
+  std::string failure;  ///< what it answers to a forward that is to fail; empty: that succeeds
+  std::unique_ptr<Communicator>* part = nullptr;  ///< where it leaves a group that is split off the world, whereupon `create` fails
 };
 
 /// Fills a loss and a shard on the compute stream, and something else on a stream of its own that nobody waits for.
@@ -46,6 +49,7 @@ class Toy final : public Trainer {
 
   Reply perform(const Action& action, const Batch& batch) override {
     if (action.kind != ActionKind::forward) return {};
+    if (action.fails_in) return {.error = words_.failure, .warnings = {}};
     if (words_.inputs != nullptr) words_.inputs->push_back(device_.to_host(batch.input).to_doubles());
     if (part_) {
       gather(world_, Device::compute, shard_, "world");
@@ -96,6 +100,10 @@ class ToySubject final : public Subject {
   std::string_view version() const override { return "1"; }
   std::set<Feature> capabilities() const override { return {}; }
   Reply create(const Model&, const Plan&, const Seat& seat, std::unique_ptr<Trainer>& out) override {
+    if (words_.part != nullptr) {
+      *words_.part = seat.world.split(0, 0, "part");
+      return {.error = "no more of this", .warnings = {}};
+    }
     out = std::make_unique<Toy>(seat, words_);
     return {};
   }
@@ -216,4 +224,44 @@ TEST_CASE("operands of collectives are kept where the script asks for it, of gro
       }
     }
   }
+}
+
+TEST_CASE("a forward that is to fail in a module fails there and nowhere else") {
+  Scenario scenario = sleeping_stack(1);
+  const auto play_failing = [&](const std::string& module, const std::string& failure) {
+    scenario.script.segments.front().body = {{.kind = ActionKind::forward, .fails_in = module}};
+    play_alone(scenario, {.failure = failure});
+  };
+  const auto message = [](const std::string& text) {
+    return Catch::Matchers::Message("subject: failing forward failed in iteration 0 on rank 0: " + text);
+  };
+  CHECK_NOTHROW(play_failing("0", "the toy's module \"0\" is out of order"));
+  CHECK_NOTHROW(play_failing("", "out of order"));  // nothing names the root: every failure is its own
+  CHECK_THROWS_MATCHES(play_failing("0", ""), SubjectError, message("it was to fail in module \"0\", and has succeeded"));
+  CHECK_THROWS_MATCHES(play_failing("", ""), SubjectError, message("it was to fail in module \"\", and has succeeded"));
+  for (const char* otherwise : {"out of order", "parameter \"0\" on rank 0", "module \"0.linear\" is out of order"}) {
+    CHECK_THROWS_MATCHES(play_failing("0", otherwise), SubjectError,
+                         message(std::string("it was to fail in module \"0\", and has failed otherwise: ") + otherwise));
+  }
+}
+
+TEST_CASE("a group that a subject keeps though it could not be created takes no notes") {
+  Scenario scenario = sleeping_stack(1);
+  scenario.script.keep_operands = true;
+  ControlPage control = ControlPage::anonymous(1);
+  const auto groups = make_thread_world({.control = &control, .epoch = [](int) { return 1U; }});
+  SimPlatform platform(scenario.costs, *groups.front(), 0);
+  std::unique_ptr<Communicator> part;
+  ToySubject subject({.part = &part});
+  CHECK_THROWS_AS(play(scenario, subject, platform, 0), SubjectError);
+
+  REQUIRE(part);
+  const Tensor all = platform.device().empty(Device::compute, DType::f32, {1}, MemoryClass::other, "all");
+  platform.device().submit(Device::compute, {.kind = WorkKind::fill, .label = "all", .writes = {all}, .run = {}});
+  CHECK_THROWS(part->run(Device::compute, {.kind = CollectiveKind::all_gather, .in = all, .out = all, .tag = "part"}));  // it is alone
+  const Trace trace = platform.take_recording().trace;
+  CHECK(std::ranges::none_of(trace.facts, [](const Fact& fact) {
+    const auto* work = std::get_if<fact::Work>(&fact);
+    return work != nullptr && work->kind == WorkKind::snapshot;
+  }));
 }

@@ -289,12 +289,6 @@ TEST_CASE("what cannot be extended, materialized or initialized is told with its
        [](Scenario& s) { s.plan.ignored_parameters = {"0.linear.weight"}; }},
       {"extend: no wrapped module holds \"0.linear.weight\": nobody gathers it", extend(of_weight),
        [](Scenario& s) { s.plan.wrap = {{.modules = {"1"}}}; }},
-      {"extend: group \"0\" of \"0.linear.weight\" is resharded over fewer ranks, from whose shards nothing is said to be made",
-       extend(of_pairs),
-       [&](Scenario& s) {
-         pair(s);
-         s.plan.wrap[0].reshard_after_forward = {ReshardAfterForward::Kind::size, 2};
-       }},
       {"extend: \"0.linear.weight\" is dealt along dimension -1: hooks are given rows", extend(of_weight),
        [](Scenario& s) { s.plan.shard_dims["0.linear.weight"] = -1; }},
       {"materialize: is for a plan whose initialisation is meta", {.kind = ActionKind::materialize}},
@@ -320,15 +314,62 @@ TEST_CASE("what prepares training comes before it") {
     for (const Action& late : {Action{ActionKind::materialize}, Action{ActionKind::initialize}}) {
       Scenario scenario = sleeping_stack(1);
       scenario.plan.initialisation = Initialisation::meta;
-      scenario.script.segments.front().body = {late, start};
+      scenario.script.segments.front().body = {late, {ActionKind::initialize}, start};
       CHECK_NOTHROW(validate(scenario));
-      std::ranges::reverse(scenario.script.segments.front().body);
+      scenario.script.segments.front().body = {start, late};
       const std::string call(to_string(late.kind));
       CHECK_THROWS_MATCHES(validate(scenario), std::invalid_argument,
                            Catch::Matchers::Message("scenario: script, segments[0].body[1], " + call +
                                                     ": behind a forward, evaluate or unshard, with which training has started"));
     }
   }
+}
+
+TEST_CASE("parameters that have memory have values when training starts") {
+  Scenario scenario = sleeping_stack(2);
+  scenario.plan.initialisation = Initialisation::meta;
+  std::vector<Action>& body = scenario.script.segments.front().body;
+  const Action materialize{ActionKind::materialize}, initialize{ActionKind::initialize};
+  const auto of = [](Action action, const char* module) {
+    action.module = module;
+    return action;
+  };
+  const auto complaint = [&](int call, const std::string& start, const std::string& parameter) {
+    const std::string place = "scenario: script, segments[0].body[" + std::to_string(call) + "], " + start;
+    return Catch::Matchers::Message(place + ": parameter \"" + parameter +
+                                    "\" has had memory since its last materialize, and no values: an initialize comes between");
+  };
+  const std::vector<std::pair<std::string, Action>> starts{{"forward", {ActionKind::forward}},
+                                                           {"forward", {.kind = ActionKind::forward, .fails_in = "0"}},
+                                                           {"evaluate", {ActionKind::evaluate}},
+                                                           {"unshard", {.kind = ActionKind::unshard, .module = "1"}}};
+  for (const auto& [call, start] : starts) {
+    CAPTURE(call);
+    body = {materialize, start};
+    CHECK_THROWS_MATCHES(validate(scenario), std::invalid_argument, complaint(1, call, "0.linear.weight"));
+    body = {initialize, materialize, start};
+    CHECK_THROWS_MATCHES(validate(scenario), std::invalid_argument, complaint(2, call, "0.linear.weight"));
+    body = {materialize, initialize, of(materialize, "1"), start};
+    CHECK_THROWS_MATCHES(validate(scenario), std::invalid_argument, complaint(3, call, "1.linear.weight"));
+    body = {materialize, of(initialize, "0.linear"), start};
+    CHECK_THROWS_MATCHES(validate(scenario), std::invalid_argument, complaint(2, call, "1.linear.weight"));
+    body = {materialize, initialize, start};
+    CHECK_NOTHROW(validate(scenario));
+    body = {of(materialize, "0"), of(initialize, "0"), start};
+    CHECK_NOTHROW(validate(scenario));  // those of "1" are meta still: engines refuse them
+  }
+}
+
+TEST_CASE("a parameter is of the deepest group that holds it, and of none where it is ignored") {
+  Scenario scenario = sleeping_stack(2);
+  const std::vector<WrapGroup>& wrap = scenario.plan.wrap;
+  CHECK(group_of(scenario, "0.linear.weight") == &wrap[0]);
+  CHECK(group_of(scenario, "1.linear.weight") == &wrap[1]);
+  CHECK(group_of(scenario, "head.weight") == &wrap[2]);  // the root's
+  scenario.plan.ignored_parameters = {"0.linear.weight"};
+  CHECK(group_of(scenario, "0.linear.weight") == nullptr);
+  scenario.plan.wrap.pop_back();
+  CHECK(group_of(scenario, "head.weight") == nullptr);
 }
 
 TEST_CASE("what engines refuse themselves is left to them") {
@@ -338,6 +379,7 @@ TEST_CASE("what engines refuse themselves is left to them") {
   scenario.plan.initialisation = Initialisation::direct;
   scenario.model.root.children[0].children[0].tensor = TensorKind::two_tensor;
   CHECK_NOTHROW(validate(scenario));  // a pair that nothing extends
+  scenario.plan.wrap[0].reshard_after_forward = {ReshardAfterForward::Kind::size, 2};  // which may be all ranks, or more
   scenario.model.root.children[0].children[0].contiguous = false;
   scenario.plan.shard_dims["0.linear.weight"] = -2;  // which is 0
   scenario.script.segments.front().body = {{.kind = ActionKind::extend,
