@@ -154,7 +154,7 @@ void check_paired(const Run& run) {
   // Where there are all-gathers to be counted, so many as the group has.
   for (const std::string& parameter : hooked_parameters(run)) {
     CAPTURE(parameter);
-    const scenario::WrapGroup* group = suites::group_of(run.scenario(), parameter);
+    const scenario::WrapGroup* group = scenario::group_of(run.scenario(), parameter);
     REQUIRE(group != nullptr);
     std::size_t gathers = 0;
     bool any = false;
