@@ -306,9 +306,9 @@ TEST_CASE("memory that an extension does not give to free stays its own, and a v
   auto outcomes = train_on(2, setup, calls);
   check_errors(outcomes, {"", "", "", ""});
   CHECK(kept->size() == 2 * 4);
-  for (const auto& [rank, storage] : *kept) {
-    const auto same = [&, rank = rank](const auto& other) { return other.first == rank; };
-    CHECK(storage == std::ranges::find_if(*kept, same)->second);
+  for (const auto& one : *kept) {
+    const auto same = [&one](const auto& other) { return other.first == one.first; };
+    CHECK(one.second == std::ranges::find_if(*kept, same)->second);
   }
   for (Outcome& outcome : outcomes) CHECK(std::exchange(outcome.left, 0) == 4 * 4 * sizeof(float));  // 2 ranks of 2 rows, padded
   check_sound(outcomes, setup, 2);

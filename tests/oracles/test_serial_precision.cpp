@@ -282,9 +282,9 @@ TEST_CASE("slopes of an attention's projections are rounded before anything is m
     for (std::size_t i = 0; i < x.size(); ++i) {
       if (x[i] == 0) continue;
       // The slope that gives this product is a value near the quotient.
-      const double near = bf16(gradient[i] / x[i]), step = std::ldexp(1.0, std::ilogb(near) - 8);
+      const double near = bf16(gradient[i] / x[i]), spacing = std::ldexp(1.0, std::ilogb(near) - 8);
       for (int away = -4; away <= 4; ++away) {
-        const double slope = bf16(near + away * step);
+        const double slope = bf16(near + away * spacing);
         bool all = true;
         for (std::size_t j = 0; j < x.size(); ++j) all = all && bf16(slope * x[j]) == gradient[j];
         if (all) return true;
