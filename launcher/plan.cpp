@@ -79,7 +79,8 @@ void require_room(const std::vector<CaseInfo>& cases, const std::string& fabric)
                                         largest->id, largest->world_size, max_threads));
 }
 
-/// Sizes that somebody asked for are not left out silently; and nothing is no run. Cases for threads are skipped there, whatever their size.
+/// Sizes that somebody asked for are not left out silently; and nothing is no run. Cases for threads are skipped there, whatever their
+/// size.
 void require_gpus(std::vector<CaseInfo> cases, const PlanOptions& options) {
   if (!options.supply) return;
   std::erase_if(cases, &CaseInfo::on_threads);

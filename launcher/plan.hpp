@@ -56,8 +56,8 @@ struct PlanOptions {
 };
 
 struct Plan {
-  std::vector<WorldPlan>
-      worlds;  ///< by size, ascending, those of processes before those of threads; numbered as planned; their nonce and directories are still empty
+  /// By size, ascending, those of processes before those of threads; numbered as planned. Their nonce and directories are still empty.
+  std::vector<WorldPlan> worlds;
   std::size_t selected = 0;  ///< cases, each counted once
   std::optional<GpuSupply> supply;  ///< as in the options
   std::optional<NcclTap> tap;  ///< as in the options

@@ -17,7 +17,8 @@ class ThreadRuns {
   /// Why there can be none; empty where there can. A program may be built with a Catch2 whose inside is not known here.
   static std::string why_none();
 
-  /// One per process, and no CatchRun beside it. `seed` is of Catch2's own random numbers. Throws std::runtime_error where there can be none.
+  /// One per process, and no CatchRun beside it. `seed` is of Catch2's own random numbers. Throws std::runtime_error where there can be
+  /// none.
   explicit ThreadRuns(std::uint32_t seed);
   ~ThreadRuns();
 

@@ -123,7 +123,7 @@ class Extensions::Named {
       require_components(shard);
       Contribution made;
       made.tensors = contribution(shard, Workbench(notebook_->device(), stream, shard.parameter));
-      call.tensors = snapshots(stream, made.tensors);
+      notebook_->note_tensors(call, stream, made.tensors);
       std::tie(made.metadata, call.metadata) = tickets_->issue();
       std::vector<Shape>& shapes = contributed_[shard.parameter];
       shapes.clear();
@@ -140,7 +140,7 @@ class Extensions::Named {
                                         .stream = stream.id,
                                         .out = out,
                                         .param_dtype = all.param_dtype});
-      call.tensors = snapshots(stream, all.tensors);
+      notebook_->note_tensors(call, stream, all.tensors);
       require_contributions(all);
       const Workbench bench(notebook_->device(), stream, all.parameter);
       const bool is_alias = !is_pair_ && all.tensors.front().dtype() == all.param_dtype;
@@ -168,12 +168,6 @@ class Extensions::Named {
     } catch (const std::exception& failure) {
       return error(failure.what());
     }
-  }
-
-  std::vector<Tensor> snapshots(Stream stream, const std::vector<Tensor>& tensors) const {
-    std::vector<Tensor> copies;
-    for (const Tensor& tensor : tensors) copies.push_back(snapshot(notebook_->device(), stream, tensor));
-    return copies;
   }
 
   // -- What a hook can be given

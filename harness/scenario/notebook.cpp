@@ -37,8 +37,15 @@ HookCall& Notebook::note(HookCall call) {
   return hook_calls_.emplace_back(std::move(call));
 }
 
+void Notebook::note_tensors(HookCall& call, Stream stream, const std::vector<Tensor>& tensors) {
+  for (const Tensor& tensor : tensors) {
+    call.sizes.push_back({tensor.dtype(), tensor.shape()});
+    if (keeps_tensors_) call.tensors.push_back(snapshot(*device_, stream, tensor));
+  }
+}
+
 void Notebook::note_operand(Stream stream, const Collective& collective, std::span<const int> group) {
-  if (!is_open() || !keeps_operands_) return;
+  if (!is_open() || !keeps_tensors_) return;
   operands_.push_back({.kind = collective.kind,
                        .op = collective.op,
                        .tag = collective.tag,

@@ -1,4 +1,4 @@
-// What a player notes while an engine runs: the calls of hooks and the operands of collectives, each with copies of its tensors. Copies are
+// What a player notes while an engine runs: the calls of hooks and the operands of collectives, with copies of their tensors where the script asks for them. Copies are
 // made on the stream on which the work on those tensors is issued, and read by the host when everything has ended.
 #pragma once
 
@@ -20,8 +20,8 @@ void bring_home(Device& device, const std::vector<Tensor*>& snapshots);
 /// What an engine was given by the player may hold it longer than the play goes on: one that is closed notes nothing and has no device.
 class Notebook {
  public:
-  /// Operands are noted where the script asks for it.
-  Notebook(Device& device, const Script& script) : device_(&device), keeps_operands_(script.keep_operands) {}
+  /// Operands are noted, and copies of tensors made, where the script asks for it.
+  Notebook(Device& device, const Script& script) : device_(&device), keeps_tensors_(script.keep_tensors) {}
 
   /// What is noted from here on belongs to this call of the script; before the first one, to `create`.
   void turn_to(int iteration, std::string call);
@@ -31,6 +31,8 @@ class Notebook {
 
   /// Sets iteration and call. The result is valid until the next call is noted.
   HookCall& note(HookCall call);
+  /// What the hook has contributed, or was given, on this stream.
+  void note_tensors(HookCall& call, Stream stream, const std::vector<Tensor>& tensors);
   void note_operand(Stream stream, const Collective& collective, std::span<const int> group);
 
   /// Everything noted, with its tensors in host memory: nothing may be under way on the device, and what is freed here is when it returns.
@@ -39,7 +41,7 @@ class Notebook {
 
  private:
   Device* device_;
-  bool keeps_operands_;
+  bool keeps_tensors_;
   int iteration_ = 0;
   std::string call_ = "create";
   std::vector<HookCall> hook_calls_;

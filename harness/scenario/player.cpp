@@ -92,7 +92,7 @@ class Performance {
     device_.mark(mark(iteration_, call, true, occurrence));
   }
 
-  // A forward that fails otherwise shows nothing of what the script is about. Nothing is named by the empty path of the root: any text will do.
+  // A forward that fails otherwise shows nothing of what the script is about. The empty path of the root names nothing: any text will do.
   void require_failure(const Reply& reply, const std::string& call, const std::string& module) const {
     if (communicator_.thrown()) std::rethrow_exception(communicator_.thrown());
     const std::string expected = fmt::format("it was to fail in module \"{}\"", module);

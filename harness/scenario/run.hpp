@@ -25,13 +25,20 @@ struct CapturedParameter {
   Tensor shard, second, gradient;
 };
 
+struct TensorSize {
+  DType dtype = DType::f32;
+  Shape shape;
+  friend bool operator==(const TensorSize&, const TensorSize&) = default;
+};
+
 /// One call of a hook of an all-gather extension, as the harness, whose extensions they are, has seen it.
 struct HookCall {
   enum class Hook : std::uint8_t { pre, post } hook = Hook::pre;
   std::string parameter;
   int iteration = 0;
   std::string during;  ///< the script's call: `forward`, …; `create` before all of them
-  std::vector<Tensor> tensors;  ///< what a pre hook has contributed, what a post hook was given; in host memory
+  std::vector<TensorSize> sizes;  ///< of what a pre hook has contributed, of what a post hook was given
+  std::vector<Tensor> tensors;  ///< those themselves, in host memory; none where the script keeps none
   std::uint64_t metadata = 0;   ///< number of the pre call on this rank whose metadata it is, from 1; 0: there was none
   std::uint32_t stream = 0;
   const void* out = nullptr;  ///< post: what it was to write to; nullptr: it was to make a whole parameter

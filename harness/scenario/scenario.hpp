@@ -124,8 +124,8 @@ struct Mesh {
 };
 
 /// What parameters are gathered and computed in, gradients reduced in, and outputs of wrapped modules given in; where nothing is said,
-/// that of the parameters themselves (f32), and for outputs whatever they are computed in. f32, bf16 or f16. Shards, and gradients once they are
-/// reduced, stay f32.
+/// that of the parameters themselves (f32), and for outputs whatever they are computed in. f32, bf16 or f16. Shards, and gradients once
+/// they are reduced, stay f32.
 struct MixedPrecision {
   std::optional<DType> param, reduce, output;
   bool cast_forward_inputs = true;  ///< of wrapped modules, to `param`
@@ -233,10 +233,12 @@ struct Script {
   std::vector<Segment> segments;
   Shape input;  ///< [batch, features], or [batch, positions] of tokens
   int input_divisor = 8;
-  /// Inputs that are given instead of by formula: iteration i on rank r gets given[i mod size][r mod its size], row-major, of `input`'s shape.
+  /// Inputs that are given instead of by formula: iteration i on rank r gets given[i mod size][r mod its size], row-major, of `input`'s
+  /// shape.
   std::vector<std::vector<std::vector<double>>> given;
-  /// The player keeps a copy of what every collective is given, taken on the collective's stream just before it.
-  bool keep_operands = false;
+  /// The player keeps copies: of what every collective is given, and of the tensors that hooks of extensions contribute and are given. Each
+  /// is taken on the stream of the collective or the hook, just before the one and within the other.
+  bool keep_tensors = false;
   friend bool operator==(const Script&, const Script&) = default;
 };
 
@@ -270,8 +272,8 @@ struct ParameterShape {
 };
 std::vector<ParameterShape> parameters(const Model& model);
 
-/// The tag of the all-reduce that clip_grad_norm makes, and of collectives in which ranks agree on the sizes of what extensions contribute. All
-/// others are tagged with the first module of their group.
+/// The tag of the all-reduce that clip_grad_norm makes, and of collectives in which ranks agree on the sizes of what extensions contribute.
+/// All others are tagged with the first module of their group.
 inline constexpr std::string_view gradient_norm_tag = "gradient norm";
 inline constexpr std::string_view extension_sizes_tag = "extension sizes";
 

@@ -160,7 +160,7 @@ Json write_script(const Script& script) {
   Json json{{"input", script.input}};
   if (script.input_divisor != Script().input_divisor) json["input_divisor"] = script.input_divisor;
   if (!script.given.empty()) json["given"] = script.given;
-  if (script.keep_operands) json["keep_operands"] = true;
+  if (script.keep_tensors) json["keep_tensors"] = true;
   Json& segments = json["segments"] = Json::array();
   for (const Script::Segment& segment : script.segments) {
     Json body = Json::array();
@@ -173,12 +173,12 @@ Json write_script(const Script& script) {
 }
 
 Script read_script(const Node& node) {
-  node.expect_keys({"input", "input_divisor", "given", "keep_operands", "segments"});
+  node.expect_keys({"input", "input_divisor", "given", "keep_tensors", "segments"});
   Script script;
   for (const Node& extent : node.at("input").elements()) script.input.push_back(extent.integer(1, most_features));
   if (const auto divisor = node.find("input_divisor")) script.input_divisor = read_divisor(*divisor);
   if (const auto given = node.find("given")) script.given = read_given(*given);
-  if (const auto keep = node.find("keep_operands")) script.keep_operands = keep->boolean();
+  if (const auto keep = node.find("keep_tensors")) script.keep_tensors = keep->boolean();
   for (const Node& segment : node.at("segments").elements()) {
     segment.expect_keys({"iterations", "body"});
     Script::Segment& read = script.segments.emplace_back();

@@ -1,5 +1,6 @@
-// All-gather extensions: what a parameter is turned into before it is gathered, and back. An engine gathers such a parameter by hooks that its
-// user has given: the pre hook says what this rank contributes, the post hook makes a whole parameter of what all ranks have contributed.
+// All-gather extensions: what a parameter is turned into before it is gathered, and back. An engine gathers such a parameter by hooks that
+// its user has given: the pre hook says what this rank contributes, the post hook makes a whole parameter of what all ranks have
+// contributed.
 // Source of the rules: PyTorch's fully_shard, fsdp_pre_all_gather and fsdp_post_all_gather.
 //
 // Hooks are called by the host; what they compute they put on the stream that they are given. They throw nothing.
@@ -49,11 +50,11 @@ struct Contributions {
 
 /// A whole parameter that a post hook has made.
 struct Unsharded {
-  /// What layers read, in param_dtype, rows as of the whole parameter or more (the rest is padding). A view of a contribution, or memory of the
-  /// extension's own.
+  /// What layers read, in param_dtype, rows as of the whole parameter or more (the rest is padding). A view of a contribution, or memory of
+  /// the extension's own.
   Tensor value;
-  /// Whose memory the engine gives back when it reshards and makes anew when it gathers again: `value` too, if its memory is to go. That of the
-  /// contributions goes in any case.
+  /// Whose memory the engine gives back when it reshards and makes anew when it gathers again: `value` too, if its memory is to go. That of
+  /// the contributions goes in any case.
   std::vector<Tensor> to_free;
 };
 
@@ -63,9 +64,9 @@ struct AllGatherExtension {
   /// `context` is nullptr in the minimal form.
   std::function<Reply(const ShardView& shard, const ShardContext* context, Stream stream, Contribution& out)> pre;
 
-  /// For the first gather `out` is nullptr, and the hook makes a whole parameter. From then on `out` points to what it made, always the same
-  /// object, whose tensors have their memory anew: views of contributions are views of the new ones, all else is to be written. `made` is left
-  /// alone then.
+  /// For the first gather `out` is nullptr, and the hook makes a whole parameter. From then on `out` points to what it made, always the
+  /// same object, whose tensors have their memory anew: views of contributions are views of the new ones, all else is to be written. `made`
+  /// is left alone then.
   std::function<Reply(const Contributions& all, Stream stream, const Unsharded* out, Unsharded& made)> post;
 };
 

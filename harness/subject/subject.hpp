@@ -47,9 +47,9 @@ class Trainer {
  public:
   virtual ~Trainer() = default;
   /// The batch belongs to `forward` and `evaluate` and is undefined otherwise. An action that the engine does not know is an error that
-  /// says so. A forward in which a module fails is an error that names it (`module "PATH"`; the root need not be named): the next one begins
-  /// as if it had never been, and a forward before it keeps its backward. After a backward that fails a trainer is only to be destroyed,
-  /// which gives all that it holds back in order.
+  /// says so. A forward in which a module fails is an error that names it (`module "PATH"`; the root need not be named): the next one
+  /// begins as if it had never been, and a forward before it keeps its backward. After a backward that fails a trainer is only to be
+  /// destroyed, which gives all that it holds back in order.
   virtual Reply perform(const scenario::Action& action, const Batch& batch) = 0;
   /// How parameters are gathered from now on. Found when training starts, that is with the first forward: an error after that, and for an
   /// extension that lacks a hook. An `extend` of a script comes here and never to `perform`.

@@ -1,5 +1,5 @@
-// What every right run owes, whatever it trains: what was communicated, in which order, without races, and that nothing is left. No suite's own
-// scenarios or clauses here.
+// What every right run owes, whatever it trains: what was communicated, in which order, without races, and that nothing is left. No suite's
+// own scenarios or clauses here.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// Parameters that are gathered by hooks which go wrong: what the engine answers, on which ranks, and that nothing stays behind. The hooks stand
-// here, so that they can do what no extension of a script does.
+// Parameters that are gathered by hooks which go wrong: what the engine answers, on which ranks, and that nothing stays behind. The hooks
+// stand here, so that they can do what no extension of a script does.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <functional>
@@ -39,8 +39,8 @@ struct PostCall {
   Unsharded& made;
 };
 
-/// An extension that gathers a copy of the shard and copies what is gathered into memory of its own; these spoil what a hook has done. An error
-/// fails it.
+/// An extension that gathers a copy of the shard and copies what is gathered into memory of its own; these spoil what a hook has done. An
+/// error fails it.
 struct Spoiler {
   ExtensionForm form = ExtensionForm::full;
   std::function<std::string(const PreCall&)> pre;

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Does docs/write-a-case.md lead to where it says? Installs the build, follows the page as a reader would, from an empty directory: adds each
-piece of code to the end of the program, builds it again before the next command, and compares what every command prints with what is quoted.
+"""Does docs/write-a-case.md lead to where it says? Installs the build, follows the page as a reader would, from an empty directory: adds
+each piece of code to the end of the program, builds it again before the next command, and compares what every command prints with what
+is quoted.
 
     guide_test.py ROOT BUILD GENERATOR COMPILER
 """

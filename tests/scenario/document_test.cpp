@@ -185,7 +185,7 @@ Scenario random_scenario(Dice& dice) {
   scenario.plan.mixed_precision.cast_forward_inputs = dice.toss();
   scenario.plan.initialisation = static_cast<Initialisation>(dice.up_to(1));
   if (dice.toss()) scenario.script.given = {{random_input(dice, scenario.script.input)}, {random_input(dice, scenario.script.input)}};
-  scenario.script.keep_operands = dice.toss();
+  scenario.script.keep_tensors = dice.toss();
   scenario.script.input_divisor = static_cast<int>(1 + dice.up_to(9));
   for (int i = 0; i < 2; ++i) {
     scenario.script.segments.push_back({.iterations = static_cast<int>(1 + dice.up_to(3)),
@@ -262,7 +262,7 @@ TEST_CASE("a document says which extensions there are, and what is given") {
   json["plan"]["initialisation"] = "meta";
   json["plan"]["mixed_precision"] = {{"reduce", "bf16"}, {"cast_forward_inputs", false}};
   json["script"]["given"] = {{{1, 2, 3, 4, 5, 6, 7, 0.5}}};
-  json["script"]["keep_operands"] = true;
+  json["script"]["keep_tensors"] = true;
   json["script"]["segments"][0]["iterations"] = 1;
   Json& body = json["script"]["segments"][0]["body"];
   body = {{{"call", "extend"}, {"parameter", "layer.weight"}, {"extension", "int8"}, {"form", "minimal"}, {"hooks", {"post"}}},
@@ -272,7 +272,7 @@ TEST_CASE("a document says which extensions there are, and what is given") {
   CHECK(scenario.plan.initialisation == Initialisation::meta);
   CHECK(scenario.plan.mixed_precision == MixedPrecision{.reduce = DType::bf16, .cast_forward_inputs = false});
   CHECK(scenario.script.given == std::vector<std::vector<std::vector<double>>>{{{1, 2, 3, 4, 5, 6, 7, 0.5}}});
-  CHECK(scenario.script.keep_operands);
+  CHECK(scenario.script.keep_tensors);
   const std::vector<Action> read{
       {.kind = ActionKind::extend,
        .extension = Extension{.parameter = "layer.weight", .kind = ExtensionKind::int8, .form = ExtensionForm::minimal, .pre = false}},

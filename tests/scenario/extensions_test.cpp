@@ -236,7 +236,9 @@ TEST_CASE("an extension for a kind knows how many tensors its parameters have") 
 
 TEST_CASE("every call of a hook is noted: what it was given and gave, whose metadata, where and when") {
   Haul haul;
-  const Run run = gather_alone(gathering(of_weight(ExtensionKind::int8)), haul);
+  Scenario scenario = gathering(of_weight(ExtensionKind::int8));
+  scenario.script.keep_tensors = true;
+  const Run run = gather_alone(scenario, haul);
   const std::vector<HookCall>& calls = run.hook_calls();
   REQUIRE(calls.size() == 6);
   for (std::size_t i = 0; i < calls.size(); ++i) {
@@ -249,6 +251,8 @@ TEST_CASE("every call of a hook is noted: what it was given and gave, whose meta
     CHECK(call.metadata == 1 + i / 2);
     CHECK(call.stream == 1);
     CHECK(call.context.has_value() == (i % 2 == 0));
+    const std::int64_t stacked = i % 2 == 0 ? 1 : 2;
+    CHECK(call.sizes == std::vector<TensorSize>{{DType::i8, {3 * stacked, 2}}, {DType::f32, {stacked}}});
     REQUIRE(call.tensors.size() == 2);
     const std::vector<double> rows{16, -8, 16, 127, 0, 0};
     CHECK(call.tensors[0].to_doubles() == (i % 2 == 0 ? rows : twice(rows)));
@@ -268,6 +272,20 @@ TEST_CASE("every call of a hook is noted: what it was given and gave, whose meta
 
   Haul minimal;
   CHECK_FALSE(gather_alone(gathering(of_weight(ExtensionKind::bf16, ExtensionForm::minimal)), minimal).hook_calls()[0].context.has_value());
+}
+
+TEST_CASE("of the tensors of hooks no copies are made where the script does not ask for them") {
+  Haul haul;
+  const Run run = gather_alone(gathering(of_weight(ExtensionKind::int8)), haul);
+  REQUIRE(run.hook_calls().size() == 6);
+  for (const HookCall& call : run.hook_calls()) {
+    CHECK(call.sizes.size() == 2);
+    CHECK(call.tensors.empty());
+  }
+  CHECK(std::ranges::none_of(run.trace().facts, [](const Fact& fact) {
+    const auto* work = std::get_if<fact::Work>(&fact);
+    return work != nullptr && work->kind == WorkKind::snapshot;
+  }));
 }
 
 TEST_CASE("metadata that no pre hook has made is no call's") {

@@ -192,7 +192,7 @@ TEST_CASE("operands of collectives are kept where the script asks for it, of gro
   Scenario scenario = sleeping_stack(1);
   scenario.script.given = {{{0, 0, 0, 0, 0, 0, 0, 0}, {1, 1, 1, 1, 1, 1, 1, 1}}};
   for (const bool keeps : {true, false}) {
-    scenario.script.keep_operands = keeps;
+    scenario.script.keep_tensors = keeps;
     ControlPage control = ControlPage::anonymous(2);
     const auto groups = make_thread_world({.control = &control, .epoch = [](int) { return 1U; }});
     std::vector<std::vector<std::vector<double>>> inputs(2);
@@ -247,7 +247,7 @@ TEST_CASE("a forward that is to fail in a module fails there and nowhere else") 
 
 TEST_CASE("a group that a subject keeps though it could not be created takes no notes") {
   Scenario scenario = sleeping_stack(1);
-  scenario.script.keep_operands = true;
+  scenario.script.keep_tensors = true;
   ControlPage control = ControlPage::anonymous(1);
   const auto groups = make_thread_world({.control = &control, .epoch = [](int) { return 1U; }});
   SimPlatform platform(scenario.costs, *groups.front(), 0);

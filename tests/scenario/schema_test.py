@@ -44,7 +44,7 @@ def everything():
                  "mixed_precision": {"param": "bf16", "reduce": "f32", "output": "f16", "cast_forward_inputs": False},
                  "initialisation": "meta",
                  "optimizer": {"kind": "adamw", "rate": 0.5, "beta1": 0.5, "beta2": 0.5, "epsilon": 1e-9, "weight_decay": 0.1}},
-        "script": {"input": [2, 4], "input_divisor": 2, "keep_operands": True, "segments": [{"body": [
+        "script": {"input": [2, 4], "input_divisor": 2, "keep_tensors": True, "segments": [{"body": [
             {"call": "extend", "parameter": "embedding.weight", "extension": "bf16", "form": "minimal", "hooks": ["pre", "post"]},
             {"call": "materialize", "module": "block"}, "initialize"]}, {"iterations": 2, "body": [
             "evaluate", {"call": "unshard", "module": "head", "async": True}, {"call": "wait_for_unshard", "module": "head"},
