@@ -108,7 +108,7 @@ RANKED_TEST_CASE("extensions/division_as_in_pytorch", clauses("EXT-42"), ranks(1
   for (int r = 0; r < world; ++r) by_rank.push_back({2051.0 + 2 * r});
   Scenario scenario = one_layer({.given = {by_rank}, .policy = {.reduce = reduce}});
   scenario.plan.gradient_divide_factor = factor;
-  scenario.script.keep_operands = true;
+  scenario.script.keep_tensors = true;
   const scenario::Run run = rank.play(scenario);
   if (adds_in_rank_order(rank)) gradient_of_one_layer(rank, run);
 

@@ -150,7 +150,7 @@ RANKED_TEST_CASE("extensions/precision_on_the_wire", clauses("EXT-10", "EXT-20",
   const scenario::MixedPrecision policy = policy_of(rank);
   const int iterations = policy.param == DType::f32 ? 1 : 2;
   Scenario scenario = uneven_layers(policy, rank.param<bool>("reshard"), iterations);
-  scenario.script.keep_operands = true;
+  scenario.script.keep_tensors = true;
   const scenario::Run run = rank.play(scenario);
   check_training(rank, run, oracles::Arithmetic::f32, {}, Moves::some_parameter);
   check_sound(rank, run);

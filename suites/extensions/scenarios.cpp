@@ -65,6 +65,7 @@ Scenario blocks(const Blocks& how) {
 }
 
 void train(Scenario& scenario, int iterations, const std::vector<Action>& before) {
+  scenario.script.keep_tensors = true;
   const std::vector<Action> iteration{
       {ActionKind::forward}, {ActionKind::backward}, {ActionKind::step}, {ActionKind::capture}, {ActionKind::zero_grad}};
   std::vector<Action> first = before;

@@ -54,6 +54,7 @@ struct LinearModel {
       for (double& x : given.back()) x *= world;
     }
     scenario.script.given = {given};
+    scenario.script.keep_tensors = true;
     const std::vector<scenario::Action> iteration{{ActionKind::forward}, {ActionKind::backward}, {ActionKind::capture},
                                                   {ActionKind::step},    {ActionKind::capture},  {ActionKind::zero_grad}};
     scenario.script.segments = {{.iterations = iterations, .body = iteration}};

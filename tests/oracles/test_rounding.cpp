@@ -38,7 +38,7 @@ bool same_bits(double a, double b) { return std::bit_cast<std::uint64_t>(a) == s
 }  // namespace
 
 TEST_CASE("what a format can hold is left as it is, and what lies between two of its values goes to the nearer, or the even one") {
-  constexpr double infinity = std::numeric_limits<double>::infinity();
+  constexpr double endless = std::numeric_limits<double>::infinity();
   for (const Bits& format : formats) {
     const auto goes_to = [&](double value, double rounded) {
       return same_bits(rounded_to(format.dtype, value), rounded) && same_bits(rounded_to(format.dtype, -value), -rounded);
@@ -47,7 +47,7 @@ TEST_CASE("what a format can hold is left as it is, and what lies between two of
     std::size_t wrong = 0, patterns = 0;
     for (std::uint32_t pattern = 0; pattern < infinite; ++pattern, ++patterns) {
       const double low = value_of(format, pattern), next = value_of(format, pattern + 1), middle = (low + next) / 2;
-      const double high = pattern + 1 == infinite ? infinity : next;
+      const double high = pattern + 1 == infinite ? endless : next;
       wrong += !goes_to(low, low);
       wrong += !goes_to(middle, pattern % 2 == 0 ? low : high);
       wrong += !goes_to(std::nextafter(middle, low), low);
@@ -55,8 +55,8 @@ TEST_CASE("what a format can hold is left as it is, and what lies between two of
     }
     CAPTURE(patterns);
     CHECK(wrong == 0);
-    CHECK(goes_to(infinity, infinity));
-    CHECK(goes_to(1e300, infinity));
+    CHECK(goes_to(endless, endless));
+    CHECK(goes_to(1e300, endless));
     CHECK(goes_to(1e-300, 0));
     CHECK(std::isnan(rounded_to(format.dtype, std::nan(""))));
   }
