@@ -332,7 +332,7 @@ TEST_CASE("an error names the place, what was expected there and what was found"
        "scenario: plan.mixed_precision.params: no such key; there is param, reduce, output, cast_forward_inputs"},
       {"/plan/initialisation", "deferred", "scenario: plan.initialisation: expected one of \"direct\", \"meta\", found \"deferred\""},
       {"/script/given", Json::array(), "scenario: script.given: expected inputs for at least one iteration, found an array of 0"},
-      {"/script/given", {Json::array()}, "scenario: script.given[0]: expected the input of at least one rank, found an array of 0"},
+      {"/script/given", Json::array({Json::array()}), "scenario: script.given[0]: expected the input of at least one rank, found an array of 0"},
       {"/script/given", {{{1, "2"}}}, "scenario: script.given[0][0][1]: expected a finite number, found \"2\""},
       {"/script/segments/0/body/0", "extend",
        "scenario: script.segments[0].body[0]: expected an object: this call says more than its name, found \"extend\""},
