@@ -68,7 +68,7 @@ Scenario with_calls(const std::vector<Action>& before, const std::vector<Action>
   return scenario;
 }
 
-// One group under a policy: two parameters that hooks bring in fewer bits, one that is dealt along its second dimension, and one that nobody
+// One group under a policy: two parameters that hooks bring in fewer bits, one that is dealt along its second dimension, one that nobody
 // uses. Of three backwards the gradients of the first are dropped unreduced, those of the second wait for the third.
 Scenario under_a_policy(const scenario::MixedPrecision& policy, scenario::ReshardAfterForward reshard) {
   Scenario scenario;
