@@ -1,10 +1,13 @@
 // Extensions together with everything else that an engine does.
+#include <algorithm>
 #include <utility>
 
+#include "harness/trace/memory.hpp"
 #include "suites/checks/comparison.hpp"
 #include "suites/checks/refusal.hpp"
 #include "suites/checks/soundness.hpp"
 #include "suites/extensions/hooks.hpp"
+#include "suites/extensions/precision_scenarios.hpp"
 #include "suites/extensions/scenarios.hpp"
 
 namespace shardproof::extensions {
@@ -65,6 +68,54 @@ Scenario with_calls(const std::vector<Action>& before, const std::vector<Action>
   return scenario;
 }
 
+// One group under a policy: two parameters that hooks bring in fewer bits, one that is dealt along its second dimension, one that nobody
+// uses. Of three backwards the gradients of the first are dropped unreduced, those of the second wait for the third.
+Scenario under_a_policy(const scenario::MixedPrecision& policy, scenario::ReshardAfterForward reshard) {
+  Scenario scenario;
+  scenario.model.root.children = {
+      weight("l0", 4, 5, TensorKind::low_precision),
+      weight("l1", 5, 12, TensorKind::low_precision),
+      weight("l2", 12, 4, TensorKind::plain),
+      {.name = "spare", .kind = scenario::ModuleKind::list, .children = {weight("l", 3, 3, TensorKind::plain)}}};
+  scenario.model.loss = {.kind = scenario::LossKind::dot};
+  scenario.plan.wrap = {{{""}, reshard}};
+  scenario.plan.shard_dims = {{"l2.weight", 1}};
+  scenario.plan.optimizer = {.rate = 0.0625};
+  scenario.plan.mixed_precision = policy;
+  scenario.script.input = {2, 4};
+  const auto sync = [](bool value) { return Action{.kind = ActionKind::set_requires_gradient_sync, .value = value}; };
+  std::vector<Action> body{
+      sync(false), {ActionKind::forward}, {ActionKind::backward}, {ActionKind::zero_grad}, {ActionKind::forward}, {ActionKind::backward},
+      sync(true),  {ActionKind::forward}, {ActionKind::backward}, {ActionKind::step},      {ActionKind::capture}, {ActionKind::zero_grad}};
+  scenario.script.segments = {
+      {.body = {extend("l0.weight", ExtensionKind::int8, scenario::ExtensionForm::minimal), extend("l1.weight", ExtensionKind::bf16)}},
+      {.iterations = 2, .body = std::move(body)}};
+  return scenario;
+}
+
+// Of a run whose parameters are all one group's: its all-gathers move what hooks contribute, and rows of the others in `dtype`.
+void check_bytes_gathered(Rank& rank, const scenario::Run& run, DType dtype) {
+  const auto world = static_cast<std::int64_t>(rank.world().size());
+  std::uint64_t expected = 0;
+  for (const scenario::ParameterShape& parameter : scenario::parameters(run.scenario().model)) {
+    const auto calls = calls_of(run, scenario::HookCall::Hook::pre, parameter.name);
+    const bool is_dealt_in_rows = !run.scenario().plan.shard_dims.contains(parameter.name);
+    const std::int64_t rows = is_dealt_in_rows ? (parameter.shape[0] + world - 1) / world * world : parameter.shape[0];
+    if (calls.empty()) expected += static_cast<std::uint64_t>(rows * parameter.shape[1] / world) * size_of(dtype);
+    else
+      for (const Tensor& tensor : calls.front()->tensors) expected += tensor.bytes();
+  }
+  std::size_t gathers = 0;
+  for (const Fact& fact : run.trace().facts) {
+    const auto* call = std::get_if<fact::Collective>(&fact);
+    if (call == nullptr || call->kind != CollectiveKind::all_gather || call->tag == scenario::extension_sizes_tag) continue;
+    ++gathers;
+    REQUIRE_FALSE(call->reads.empty());
+    CHECK(call->reads.front().length == expected);
+  }
+  CHECK((gathers > 0) == (world > 1));
+}
+
 }  // namespace
 
 RANKED_TEST_CASE("extensions/one_group", clauses("EXT-1", "EXT-2", "EXT-3", "EXT-7", "EXT-8", "EXT-9"), ranks(1, 2, 3, 4),
@@ -73,6 +124,31 @@ RANKED_TEST_CASE("extensions/one_group", clauses("EXT-1", "EXT-2", "EXT-3", "EXT
   const bool is_normal = rank.param("with") == "layer_norm";  // which divides
   check_run(rank, play_accepted(rank, one_group(rank.param("with"), reshard_of(rank))),
             is_normal ? Tolerance{.loss = 1e-3, .gradient = 1e-3, .parameter = 1e-4} : exact_unless_thirds(rank), 2);
+}
+
+RANKED_TEST_CASE("extensions/under_a_policy", clauses("EXT-1", "EXT-2", "EXT-3", "EXT-7", "EXT-8", "EXT-9", "EXT-11", "EXT-20", "EXT-22"),
+                 ranks(1, 2, 3, 4), each("param", "bf16", "f16"), each("reshard", false, true),
+                 needs(Feature::timeline, Feature::fully_shard, Feature::all_gather_extensions, Feature::mixed_precision,
+                       Feature::gradient_accumulation)) {
+  const DType param = *dtype_named(rank.param("param"));
+  const scenario::Run run = play_accepted(rank, under_a_policy({.param = param}, reshard_of(rank)));
+  check_training(rank, run, oracles::Arithmetic::f32, {}, Moves::some_parameter);
+  check_hooks(rank, run);
+  check_sound(rank, run);
+  check_bytes_gathered(rank, run, param);
+  const auto alive = [&run](MemoryClass memory, int iteration, ActionKind call, bool end) {
+    return trace::at(run.trace(), memory, scenario::mark(iteration, call, end));
+  };
+  CHECK(run.peak(MemoryClass::shard) == alive(MemoryClass::shard, 1, ActionKind::forward, false));
+  for (const int iteration : {1, 2}) {
+    CAPTURE(iteration);
+    const bool stays_whole = alive(MemoryClass::parameter, iteration, ActionKind::forward, true).buffers > 0;
+    CHECK(stays_whole == !rank.param<bool>("reshard"));
+    CHECK(alive(MemoryClass::gradient, iteration, ActionKind::forward, true).buffers == 0);
+    CHECK(alive(MemoryClass::gradient, iteration, ActionKind::backward, true).buffers > 0);
+    CHECK(alive(MemoryClass::sharded_gradient, iteration, ActionKind::backward, true).buffers == 0);
+    check_nothing_is_left(run, iteration, 3);
+  }
 }
 
 RANKED_TEST_CASE("extensions/prefetch", clauses("EXT-1", "EXT-2", "EXT-3", "EXT-7", "EXT-8", "EXT-9"), ranks(1, 2, 3, 4),

@@ -47,6 +47,7 @@ RANKED_TEST_CASE("extensions/refused_registration", clauses("EXT-4"), ranks(1, 2
     wrong.extension->post = mistake == "no_pre";
     scenario = trained_pair(wrong);
     culprits = {is_one ? "l0.weight" : "two_tensor", "hook"};
+    if (mistake != "no_hook") culprits.emplace_back(mistake == "no_post" ? "post" : "pre");
   }
   check_refused(rank, scenario, "extend", culprits);
   check_world_lives_on(rank);
@@ -79,6 +80,20 @@ RANKED_TEST_CASE("extensions/refused_sizes", clauses("EXT-6"), ranks(1, 2, 3, 4)
   const std::string found = full ? " 8" : fmt::format("[{}, 4]", 2 * world), expected = full ? " 12" : fmt::format("[{}, 4]", 3 * world);
   check_refused(rank, scenario, "forward", {"l0.weight", found, expected});
   check_world_lives_on(rank);
+}
+
+RANKED_TEST_CASE("extensions/parts_over_fewer_ranks", clauses("EXT-12"), ranks(4),
+                 needs(Feature::fully_shard, Feature::all_gather_extensions, Feature::reshard_to_size)) {
+  Scenario scenario = trained_pair(extend(TensorKind::two_tensor, ExtensionKind::components));
+  const auto keeps = [&scenario](int ranks) {
+    scenario.plan.wrap.front().reshard_after_forward = {scenario::ReshardAfterForward::Kind::size, ranks};
+    return scenario;
+  };
+  check_refused(rank, keeps(2), "forward", {"l0.weight", "2"});
+  for (const int ranks : {1, 4}) {
+    CAPTURE(ranks);
+    check_training(rank, play_accepted(rank, keeps(ranks)), oracles::Arithmetic::f32, {});
+  }
 }
 
 }  // namespace shardproof::extensions

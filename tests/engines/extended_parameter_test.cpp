@@ -30,6 +30,8 @@ struct PreCall {
   int rank = 0, count = 0;
   const ShardView& shard;
   Contribution& out;
+  Device& device;
+  Stream stream;
 };
 struct PostCall {
   int rank = 0, count = 0;
@@ -67,7 +69,7 @@ AllGatherExtension extension(Device& device, int rank, const Spoiler& spoiler) {
                 out.tensors = {device.empty(stream, component.dtype(), component.shape(), MemoryClass::other, "contribution")};
                 copy(device, out.tensors.front(), component, stream);
                 const int count = (*pre_count)++;
-                return answer(spoiler.pre ? spoiler.pre({rank, count, shard, out}) : "");
+                return answer(spoiler.pre ? spoiler.pre({rank, count, shard, out, device, stream}) : "");
               },
           .post =
               [=, &device](const Contributions& all, Stream, const Unsharded* out, Unsharded& made) {
@@ -98,6 +100,8 @@ struct Outcome {
   std::vector<std::string> errors;  ///< of each call; empty: it succeeded
   std::vector<double> losses;  ///< of each forward that did
   std::vector<std::string> races;
+  std::vector<std::size_t> live;  ///< bytes before the first call and after each
+  std::ptrdiff_t agreements_read = 0;  ///< on sizes, by the host, which has said so
   std::size_t left = 0;  ///< bytes, when the trainer was gone
 };
 
@@ -117,9 +121,11 @@ Outcome train(const Setup& setup, int rank, Group& group, const std::vector<Acti
     }
     const Tensor input = device.empty(Device::compute, DType::f32, {1, 4}, MemoryClass::activation, "input");
     copy(device, input, formula::tensor(static_cast<std::uint32_t>(1000 + rank), {1, 4}, 8));
+    outcome.live.push_back(device.live_bytes());
     for (const ActionKind call : calls) {
       const bool is_forward = call == ActionKind::forward;
       outcome.errors.push_back(trainer->perform({.kind = call}, is_forward ? Batch{.input = input, .targets = {}} : Batch{}).error);
+      outcome.live.push_back(device.live_bytes());
       if (!outcome.errors.back().empty() && failing == Failing::ends) break;
       if (!is_forward || !outcome.errors.back().empty()) continue;
       Tensor loss;
@@ -131,7 +137,12 @@ Outcome train(const Setup& setup, int rank, Group& group, const std::vector<Acti
   }
   device.synchronize();
   outcome.left = device.live_bytes();
-  outcome.races = trace::describe(trace::find_races(device.take_trace()), rank);
+  const Trace trace = device.take_trace();
+  outcome.agreements_read = std::ranges::count_if(trace.facts, [](const Fact& fact) {
+    const auto* access = std::get_if<fact::HostAccess>(&fact);
+    return access != nullptr && access->label == scenario::extension_sizes_tag && !access->reads.empty();
+  });
+  outcome.races = trace::describe(trace::find_races(trace), rank);
   return outcome;
 }
 
@@ -199,7 +210,71 @@ TEST_CASE("hooks that do what they should train as if there were none") {
   const Setup setup = with("a.weight", {});
   const auto outcomes = train_on(2, setup, {forward, backward, forward, backward});
   check_errors(outcomes, {"", "", "", ""});
+  for (const Outcome& outcome : outcomes) CHECK(outcome.agreements_read == 1);
   check_sound(outcomes, setup, 2);
+}
+
+TEST_CASE("a contribution without dimensions is one element of each rank's in what is gathered") {
+  Setup setup = with(
+      "a.weight", {.form = ExtensionForm::minimal,
+                   .pre =
+                       [](const PreCall& call) {
+                         const Tensor scalar = call.device.empty(call.stream, DType::f32, {}, MemoryClass::other, "scalar");
+                         call.device.submit(
+                             call.stream,
+                             {.label = "scalar", .writes = {scalar}, .run = [=, rank = call.rank](const Kernels& kernels, NativeStream on) {
+                                kernels.fill(on, scalar, rank + 1);
+                              }});
+                         call.out.tensors.push_back(scalar);
+                         return std::string();
+                       },
+                   .post =
+                       [](const PostCall& call) {
+                         const Tensor& gathered = call.all.tensors.at(1);
+                         call.device.synchronize(Device::compute);
+                         call.device.host_access("scalars", {gathered}, {});
+                         const Tensor home = call.device.to_host(gathered);
+                         const bool is_right = home.shape() == Shape{2} && home.to_doubles() == std::vector<double>{1, 2};
+                         return std::string(is_right ? "" : "other scalars than ranks have contributed");
+                       }});
+  const auto outcomes = train_on(2, setup, {forward, backward, forward, backward});
+  check_errors(outcomes, {"", "", "", ""});
+  check_sound(outcomes, setup, 2);
+}
+
+TEST_CASE("the metadata of a gather is there for its post hook, and not for longer than the whole parameter") {
+  std::vector<std::weak_ptr<const int>> last(2);
+  const Setup setup = with("a.weight", {.pre =
+                                            [&last](const PreCall& call) {
+                                              std::weak_ptr<const int>& mine = last[static_cast<std::size_t>(call.rank)];
+                                              const bool is_gone = mine.expired();
+                                              const auto fresh = std::make_shared<const int>(call.count);
+                                              mine = fresh;
+                                              call.out.metadata = fresh;
+                                              return std::string(is_gone ? "" : "the metadata of the gather before is still there");
+                                            },
+                                        .post =
+                                            [&last](const PostCall& call) {
+                                              const bool is_mine = call.all.metadata == last[static_cast<std::size_t>(call.rank)].lock();
+                                              return std::string(is_mine ? "" : "other metadata than the pre hook has given");
+                                            }});
+  const auto outcomes = train_on(2, setup, {forward, backward, forward, backward});
+  check_errors(outcomes, {"", "", "", ""});
+  check_sound(outcomes, setup, 2);
+}
+
+TEST_CASE("a pre hook that contributes an undefined tensor has failed") {
+  const Setup setup = with("a.weight", {.pre =
+                                            [](const PreCall& call) {
+                                              if (call.count == 0) call.out.tensors.emplace_back();
+                                              return std::string();
+                                            },
+                                        .post = {}});
+  const auto outcomes = train_on(2, setup, {forward, forward, backward});
+  check_errors(
+      outcomes,
+      {"fully_shard: parameter \"a.weight\": a pre hook has failed (ranks 0, 1: failed): it contributes an undefined tensor", "", ""});
+  check_sound(outcomes, setup, 1);
 }
 
 TEST_CASE("a pre hook that fails on one rank at the first gather fails on all with one text, to which the culprit adds its own") {
@@ -241,6 +316,7 @@ TEST_CASE("a post hook that fails leaves nothing of its gather behind, be it the
   for (const int world : {1, 2}) {
     const auto outcomes = train_on(world, setup, {forward, forward, backward});
     check_errors(outcomes, {text, "", ""});
+    for (const Outcome& outcome : outcomes) CHECK(outcome.live.at(1) == outcome.live.at(0));
     check_sound(outcomes, setup, 1);
   }
   setup = with("a.weight", {.pre = {}, .post = failing_at<PostCall>(2)});
@@ -327,6 +403,17 @@ TEST_CASE("memory that an extension does not give to free stays its own, and a v
   check_sound(outcomes, setup, 2);
 }
 
+TEST_CASE("memory that an extension gives to free more than once, or that goes in any case, goes once") {
+  const Setup setup = with("a.weight", {.pre = {}, .post = [](const PostCall& call) {
+                                          if (call.out == nullptr)
+                                            call.made.to_free = {call.made.value, {}, call.made.value, call.all.tensors.front()};
+                                          return std::string();
+                                        }});
+  const auto outcomes = train_on(2, setup, {forward, backward, forward, backward});
+  check_errors(outcomes, {"", "", "", ""});
+  check_sound(outcomes, setup, 2);
+}
+
 TEST_CASE("what hooks have gathered ahead for a module that does not run goes back without a post hook") {
   Setup setup;
   setup.model.root.children.push_back(module_of(scenario::ModuleKind::list, "spare", {linear_module("c", 3, 3, false)}));
@@ -343,6 +430,11 @@ TEST_CASE("what hooks have gathered ahead for a module that does not run goes ba
   check_errors(outcomes, {"", "", "", ""});
   CHECK(pre_calls == std::vector{2, 2});
   check_sound(outcomes, setup, 2);
+
+  // What a hook has contributed goes as soon as it is packed: nothing more is alive than without hooks.
+  setup.extended.clear();
+  const auto plain = train_on(2, setup, {forward, backward, forward, backward});
+  for (std::size_t rank = 0; rank < outcomes.size(); ++rank) CHECK(outcomes[rank].live == plain[rank].live);
 }
 
 TEST_CASE("replicas on a mesh that would contribute unlike tensors are told so on every rank") {

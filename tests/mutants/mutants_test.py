@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """What the suites are worth: of the engine's mutants, which are noticed, and by which case?
 
-    mutants_test.py LAUNCHER WORKER CATALOGUE SURVIVORS [unittest arguments]
+    mutants_test.py LAUNCHER WORKER UNIT_TESTS CATALOGUE SURVIVORS [unittest arguments]
 
 Every mutant of CATALOGUE is played by the suites' own cases, as far as they come across it, until one does not pass: by all that there are
 at two ranks, and by one of each name at every other number. One that none of them notices has to be declared in SURVIVORS, with the reason
-why nobody could notice it; one that is declared there must not be noticed by one case of each name at two ranks. What became of each is
-printed as a table and left beside the catalogue, as `outcomes.json`. One alone: SHARDPROOF_MUTANT=ID shardproof run --worker WORKER
+why nobody could notice it, or with the file of the unit test that does, which UNIT_TESTS has to show: the engines' tests, on the mutated
+engine. One that is declared there must not be noticed by one case of each name at two ranks. What became of each is printed as a table and
+left beside the catalogue, as `outcomes.json`. One alone: SHARDPROOF_MUTANT=ID shardproof run --worker WORKER
 """
 import collections
 import concurrent.futures
@@ -30,7 +31,7 @@ exec "$SHARDPROOF_MUTANT_WORKER" "$@"
 """
 WAIT_SECONDS = 20
 # The cases that notice most mutants, so they are played first.
-SCOUTS = ("overlap/collective_counts", "overlap/no_race", "overlap/values_exact", "overlap/live_buffers", "extensions/one_group",
+SCOUTS = ("overlap/collective_counts", "overlap/no_race", "overlap/values_exact", "overlap/live_buffers", "extensions/under_a_policy",
           "extensions/precision_on_the_wire")
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BAD = ("failed", "error", "disagreed", "hung", "crashed")
@@ -86,12 +87,17 @@ def name_of(case):
 def stages(cases):
     """Which cases are played together. Most mutants are noticed by the first few; only those that are not have to be played by all."""
     at_two = [case for case in cases if case["world_size"] == 2]
-    elsewhere = list({(name_of(case), case["world_size"]): case for case in cases if case["world_size"] != 2}.values())
     first = list({name_of(case): case for case in at_two}.values())
+    names = {name_of(case) for case in first}
+    others = {(name_of(case), case["world_size"]): case for case in cases if case["world_size"] != 2}
+    # What no case at two ranks can see, those see that need more.
+    only_elsewhere = [case for (name, _), case in others.items() if name not in names]
+    elsewhere = [case for (name, _), case in others.items() if name in names]
     scouts = [case for case in first if name_of(case) in SCOUTS]
     if len(scouts) != len(SCOUTS):
         raise AssertionError(f"not all of {SCOUTS} have a case at two ranks")
-    return [scouts, [case for case in first if case not in scouts], [case for case in at_two if case not in first], elsewhere]
+    return [scouts, [case for case in first if case not in scouts], only_elsewhere, [case for case in at_two if case not in first],
+            elsewhere]
 
 
 def outcome(player, mutant, parts, reached):
@@ -103,6 +109,17 @@ def outcome(player, mutant, parts, reached):
             noticed = player.play(cases, SHARDPROOF_MUTANT=mutant["id"])
     verdict = noticed or {"verdict": "survived"}
     return {**mutant, "reached": bool(names), **verdict, "seconds": round(time.monotonic() - started, 3)}
+
+
+def unit_test_passes(file, mutant):
+    """Whether a unit test's file passes on a mutant, or, without one, on the engine as it is. One that waits for ever does not."""
+    environment = {**os.environ, **({"SHARDPROOF_MUTANT": mutant} if mutant else {})}
+    try:
+        return subprocess.run(["/bin/sh", "-c", 'ulimit -t 10; ulimit -c 0; exec "$@"', "sh", UNIT_TESTS, "--filenames-as-tags",
+                               f"[#{pathlib.PurePath(file).stem}]", "--abort"], env=environment, cwd=ROOT, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL, timeout=WAIT_SECONDS).returncode == 0
+    except subprocess.TimeoutExpired:
+        return False
 
 
 def text(mutant):
@@ -130,6 +147,7 @@ class Mutants(unittest.TestCase):
         mutants = json.loads(CATALOGUE.read_text(encoding="utf-8"))["mutants"]
         cls.groups = json.loads(SURVIVORS.read_text(encoding="utf-8"))
         cls.declared = {name: words for group in cls.groups for name, words in group["mutants"].items()}
+        left_to_unit_tests = [(group["noticed_by"], name) for group in cls.groups if "noticed_by" in group for name in group["mutants"]]
         memory = pathlib.Path("/dev/shm")
         with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None) as scratch:
             player = Player(scratch)
@@ -142,8 +160,12 @@ class Mutants(unittest.TestCase):
                 return outcome(player, mutant, parts[:2] if mutant["id"] in cls.declared else parts, reached)
 
             with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+                # First: what waits for ever waits beside the others.
+                passed = pool.map(lambda entry: (*entry, unit_test_passes(*entry)),
+                                  [*((file, None) for file in sorted({file for file, _ in left_to_unit_tests})), *left_to_unit_tests])
                 reached = dict(zip(by_name, pool.map(player.reached, by_name.values())))
                 cls.outcomes = list(pool.map(play, mutants))
+                cls.unit_tests = list(passed)
         CATALOGUE.with_name("outcomes.json").write_text(json.dumps(cls.outcomes, indent=1) + "\n", encoding="utf-8")
         elsewhere = sum(len(group["mutants"]) for group in cls.groups if "noticed_by" in group)
         print(f"{table(cls.outcomes)}\nof {len(cls.declared)} declared survivors {elsewhere} are noticed by a unit test and by no case; the others are "
@@ -168,6 +190,11 @@ class Mutants(unittest.TestCase):
                 self.assertEqual(words, text(by_id[name]))
                 self.assertEqual(by_id[name]["verdict"], "survived", by_id[name])
 
+    def test_what_a_unit_test_is_said_to_notice_it_notices(self):
+        for file, mutant, passed in self.unit_tests:
+            with self.subTest(file=file, mutant=mutant):
+                self.assertEqual(passed, mutant is None)
+
     def test_every_declaration_has_a_reason_and_stands_once(self):
         self.assertEqual(sum(len(group["mutants"]) for group in self.groups), len(self.declared))
         for group in self.groups:
@@ -179,5 +206,6 @@ class Mutants(unittest.TestCase):
 
 if __name__ == "__main__":
     LAUNCHER, WORKER = sys.argv[1:3]
-    CATALOGUE, SURVIVORS = map(pathlib.Path, sys.argv[3:5])
-    unittest.main(argv=[sys.argv[0], *sys.argv[5:]])
+    UNIT_TESTS = pathlib.Path(sys.argv[3]).resolve()  # it runs where its sources are
+    CATALOGUE, SURVIVORS = map(pathlib.Path, sys.argv[4:6])
+    unittest.main(argv=[sys.argv[0], *sys.argv[6:]])
