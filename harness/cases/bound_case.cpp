@@ -42,6 +42,10 @@ std::string problem_of(const CaseDeclaration& declaration) {
     if (declaration.on_threads && size > max_threads)
       return fmt::format("case \"{}\" asks for {} ranks on_threads(); one process has {} at most", declaration.name, size, max_threads);
   }
+  for (const int size : declaration.more_ranks) {
+    if (std::ranges::find(declaration.ranks, size) != declaration.ranks.end())
+      return fmt::format("case \"{}\" has {} in more_ranks() that is in ranks() already", declaration.name, size);
+  }
   if (declaration.timeout.count() < 0) return fmt::format("case \"{}\" has a timeout() that is over before it begins", declaration.name);
   std::set<std::string> keys{"W"};
   for (const auto& [key, values] : declaration.params) {

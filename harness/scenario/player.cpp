@@ -92,13 +92,13 @@ class Performance {
     device_.mark(mark(iteration_, call, true, occurrence));
   }
 
-  // A forward that fails otherwise shows nothing of what the script is about. The empty path of the root names nothing: any text will do.
+  // A forward that fails otherwise shows nothing of what the script is about.
   void require_failure(const Reply& reply, const std::string& call, const std::string& module) const {
     if (communicator_.thrown()) std::rethrow_exception(communicator_.thrown());
     const std::string expected = fmt::format("it was to fail in module \"{}\"", module);
     if (reply.ok()) refuse(call, expected + ", and has succeeded");
-    const bool is_named = module.empty() || reply.error.find(fmt::format("module \"{}\"", module)) != std::string::npos;
-    if (!is_named) refuse(call, fmt::format("{}, and has failed otherwise: {}", expected, reply.error));
+    if (reply.error.find(planned_failure(module)) == std::string::npos)
+      refuse(call, fmt::format("{}, and has failed otherwise: {}", expected, reply.error));
   }
 
   void extend(const Extension& extension) {

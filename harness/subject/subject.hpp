@@ -47,7 +47,7 @@ class Trainer {
  public:
   virtual ~Trainer() = default;
   /// The batch belongs to `forward` and `evaluate` and is undefined otherwise. An action that the engine does not know is an error that
-  /// says so. A forward in which a module fails is an error that names it (`module "PATH"`; the root need not be named): the next one
+  /// says so. A forward in which a module fails is an error that says so (scenario::planned_failure): the next one
   /// begins as if it had never been, and a forward before it keeps its backward. After a backward that fails a trainer is only to be
   /// destroyed, which gives all that it holds back in order.
   virtual Reply perform(const scenario::Action& action, const Batch& batch) = 0;

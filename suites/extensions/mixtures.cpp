@@ -83,6 +83,7 @@ Scenario under_a_policy(const scenario::MixedPrecision& policy, scenario::Reshar
   scenario.plan.optimizer = {.rate = 0.0625};
   scenario.plan.mixed_precision = policy;
   scenario.script.input = {2, 4};
+  scenario.script.keep_tensors = true;
   const auto sync = [](bool value) { return Action{.kind = ActionKind::set_requires_gradient_sync, .value = value}; };
   std::vector<Action> body{
       sync(false), {ActionKind::forward}, {ActionKind::backward}, {ActionKind::zero_grad}, {ActionKind::forward}, {ActionKind::backward},

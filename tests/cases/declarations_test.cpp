@@ -82,6 +82,10 @@ TEST_CASE("What is wrong with a declaration is said with its place") {
   auto own_w = declared("s/c");
   own_w.params = {{"W", {"1"}}};
   CHECK_THAT(problem(own_w), ContainsSubstring("W is the world size"));
+  auto again = declared("s/c");
+  again.more_ranks = {8, 2};
+  again.ranks = {1, 2};
+  CHECK_THAT(problem(again), ContainsSubstring("has 2 in more_ranks() that is in ranks() already"));
   auto twice = declared("s/c");
   twice.params = {{"a", {"1"}}, {"a", {"2"}}};
   CHECK_THAT(problem(twice), ContainsSubstring("two parameters \"a\""));
