@@ -57,10 +57,13 @@ RANKED_TEST_CASE("extensions/refused_pair", clauses("EXT-5"), ranks(1, 2, 3, 4),
                  needs(Feature::fully_shard, Feature::all_gather_extensions)) {
   // An extension of another parameter is none of this one.
   check_refused(rank, trained_pair(extend("l1.weight", ExtensionKind::components)), "forward", {"l0.weight"});
-  Scenario ignored = layers({TensorKind::two_tensor, TensorKind::plain}, {});
-  train(ignored, 1, {});
-  ignored.plan.ignored_parameters = {"l0.weight"};
-  check_refused(rank, ignored, "create", {"l0.weight"});
+  Scenario left_out = layers({TensorKind::two_tensor, TensorKind::plain}, {});
+  train(left_out, 1, {});
+  left_out.plan.ignored_parameters = {"l0.weight"};
+  check_refused(rank, left_out, "create", {"l0.weight"});
+  left_out.plan.ignored_parameters.clear();
+  left_out.plan.wrap = {{.modules = {"l1"}}};
+  check_refused(rank, left_out, "create", {"l0.weight"});
   check_world_lives_on(rank);
 }
 
