@@ -1,5 +1,6 @@
-// What a player notes while an engine runs: the calls of hooks and the operands of collectives, with copies of their tensors where the script asks for them. Copies are
-// made on the stream on which the work on those tensors is issued, and read by the host when everything has ended.
+// What a player notes while an engine runs: the calls of hooks and the operands of collectives, with copies of their tensors where the
+// script asks for them. Copies are made on the stream on which the work on those tensors is issued, and read by the host when everything
+// has ended.
 #pragma once
 
 #include <span>

@@ -75,8 +75,8 @@ scenario::CapturedParameter at_first(const scenario::Scenario& scenario, std::si
   return {.name = held.name, .shard = initial(1 + parameter), .second = held.second.defined() ? initial(501 + parameter) : Tensor{}};
 }
 
-// What is asked of all parameters at a capture and has one answer for all ranks, as one may hold nothing at all: has a part moved, do the two
-// tensors of a pair differ, and is all as it should be?
+// What is asked of all parameters at a capture and has one answer for all ranks, as one may hold nothing at all: has a part moved, do the
+// two tensors of a pair differ, and is all as it should be?
 class Findings {
  public:
   explicit Findings(std::size_t parameters) : found_(Tensor::host(DType::i64, {static_cast<std::int64_t>(parameters), 4})) {}

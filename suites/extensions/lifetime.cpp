@@ -26,8 +26,8 @@ void check_nothing_whole(const scenario::Run& run, int iteration, ActionKind cal
   }
 }
 
-// An operand of a group of one parameter: that of an all-gather is one rank's rows, that of a reduction those of all of them. Every rank's end
-// with padding where there are fewer of its own. How many zeros were found there.
+// An operand of a group of one parameter: that of an all-gather is one rank's rows, that of a reduction those of all of them. Every rank's
+// end with padding where there are fewer of its own. How many zeros were found there.
 std::int64_t check_operand(const scenario::Operand& operand, const Shape& whole, int rank) {
   const auto ranks = static_cast<std::int64_t>(operand.group.size());
   const std::int64_t padded = (whole[0] + ranks - 1) / ranks, row = numel(whole) / whole[0];

@@ -40,8 +40,8 @@ scenario::Scenario blocks(const Blocks& how);
 /// Trains for so many iterations. `before` stands at the beginning of the first. Captures follow each step.
 void train(scenario::Scenario& scenario, int iterations, const std::vector<scenario::Action>& before);
 
-/// Linear layers, each a group of its own, whose weights are of these kinds. Weights and inputs are small integers: a step or two are exact where
-/// the mean divides by a power of two.
+/// Linear layers, each a group of its own, whose weights are of these kinds. Weights and inputs are small integers: a step or two are exact
+/// where the mean divides by a power of two.
 scenario::Scenario layers(const std::vector<scenario::TensorKind>& kinds, scenario::ReshardAfterForward reshard);
 
 }  // namespace shardproof::extensions
