@@ -47,8 +47,8 @@ class Trainer {
  public:
   virtual ~Trainer() = default;
   /// The batch belongs to `forward` and `evaluate` and is undefined otherwise. An action that the engine does not know is an error that
-  /// says so. A forward in which a module fails is an error that says so (scenario::planned_failure): the next one
-  /// begins as if it had never been, and a forward before it keeps its backward. After a backward that fails a trainer is only to be
+  /// says so. A forward in which a module fails as its script says is an error that tells that (scenario::planned_failure); the next forward
+  /// begins as if a failed one had never been, and one before it keeps its backward. After a backward that fails a trainer is only to be
   /// destroyed, which gives all that it holds back in order.
   virtual Reply perform(const scenario::Action& action, const Batch& batch) = 0;
   /// How parameters are gathered from now on. Found when training starts, that is with the first forward: an error after that, and for an

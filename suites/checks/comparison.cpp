@@ -190,6 +190,23 @@ void check_training(Rank& rank, const scenario::Run& run, oracles::Arithmetic ar
   CHECK(gradients > 0);
 }
 
+void check_same_training(const scenario::Run& run, const scenario::Run& other) {
+  REQUIRE_FALSE(run.iterations().empty());
+  REQUIRE(run.iterations().size() == other.iterations().size());
+  for (std::size_t i = 0; i < run.iterations().size(); ++i) {
+    const scenario::Iteration &mine = run.iterations()[i], &others = other.iterations()[i];
+    CHECK(mine.loss == others.loss);
+    REQUIRE(mine.parameters.size() == others.parameters.size());
+    for (std::size_t p = 0; p < mine.parameters.size(); ++p) {
+      const scenario::CapturedParameter &held = mine.parameters[p], &same = others.parameters[p];
+      CAPTURE(i, held.name);
+      CHECK(held.shard == same.shard);
+      CHECK(held.second == same.second);
+      CHECK(held.gradient == same.gradient);
+    }
+  }
+}
+
 void check_two_iterations(Rank& rank, const scenario::Run& run) {
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_thirds(rank));
   check_sound(rank, run);

@@ -26,6 +26,9 @@ enum class Moves : std::uint8_t {
 void check_training(Rank& rank, const scenario::Run& run, oracles::Arithmetic arithmetic, const Tolerance& tolerance,
                     Moves moves = Moves::every_parameter);
 
+/// Fails unless two runs have the same losses, parameters and gradients at every capture, bit by bit.
+void check_same_training(const scenario::Run& run, const scenario::Run& other);
+
 /// Of a run of `two_iterations`: its values are right, it is sound, and neither iteration leaves anything.
 void check_two_iterations(Rank& rank, const scenario::Run& run);
 

@@ -1,9 +1,9 @@
 // From meta to trained, by hooks and in low precision: everything at once, on many ranks.
-#include "harness/trace/memory.hpp"
 #include "suites/checks/comparison.hpp"
 #include "suites/checks/refusal.hpp"
 #include "suites/checks/soundness.hpp"
 #include "suites/extensions/hooks.hpp"
+#include "suites/extensions/meta.hpp"
 #include "suites/extensions/scenarios.hpp"
 
 namespace shardproof::extensions {
@@ -18,15 +18,6 @@ using scenario::Scenario;
 using scenario::TensorKind;
 
 namespace {
-
-// Nothing of any parameter is in memory when this call begins, and shards of it are when it has ended.
-void check_materialized_by(const scenario::Run& run, ActionKind call) {
-  for (const MemoryClass memory : {MemoryClass::shard, MemoryClass::parameter}) {
-    CAPTURE(to_string(memory));
-    CHECK(trace::at(run.trace(), memory, scenario::mark(0, call)).bytes == 0);
-  }
-  CHECK(trace::at(run.trace(), MemoryClass::shard, scenario::mark(0, call, true)).bytes > 0);
-}
 
 scenario::Run play_end_to_end(Rank& rank, const Blocks& how) {
   Scenario scenario = blocks(how);
@@ -65,38 +56,6 @@ RANKED_TEST_CASE("extensions/end_to_end", clauses("EXT-30"), on_threads(), ranks
                  seed(end_to_end_test)) {
   // Every rank computes for all of them what it compares with: so there is less of it.
   play_end_to_end(rank, {.count = 2, .rows = 2, .reshard = reshard_of(rank)});
-}
-
-RANKED_TEST_CASE("extensions/meta", clauses("EXT-30"), ranks(1, 2, 3, 4), each("kind", "plain", "two_tensor"),
-                 needs(Feature::fully_shard, Feature::all_gather_extensions, Feature::meta_initialisation)) {
-  // The same bits as without, module by module, and in another order than that of registration.
-  const bool is_pair = rank.param("kind") == "two_tensor";
-  const TensorKind kind = is_pair ? TensorKind::two_tensor : TensorKind::plain;
-  Scenario direct = layers({kind, TensorKind::plain}, {}), meta = direct;
-  meta.plan.initialisation = Initialisation::meta;
-  std::vector<Action> before{
-      {ActionKind::materialize}, {.kind = ActionKind::initialize, .module = "l1"}, {.kind = ActionKind::initialize, .module = "l0"}};
-  std::vector<Action> extension;
-  if (is_pair) extension = {extend(kind, ExtensionKind::components)};
-  train(direct, 2, extension);
-  before.insert(before.begin(), extension.begin(), extension.end());
-  train(meta, 2, before);
-  const scenario::Run run = play_accepted(rank, meta), expected = play_accepted(rank, direct);
-  check_materialized_by(run, ActionKind::materialize);
-  check_training(rank, run, oracles::Arithmetic::f32, exact_unless_thirds(rank));
-  REQUIRE(run.iterations().size() == expected.iterations().size());
-  for (std::size_t i = 0; i < run.iterations().size(); ++i) {
-    CAPTURE(i);
-    CHECK(run.iterations()[i].loss == expected.iterations()[i].loss);
-    REQUIRE(run.iterations()[i].parameters.size() == expected.iterations()[i].parameters.size());
-    for (std::size_t p = 0; p < run.iterations()[i].parameters.size(); ++p) {
-      const auto& held = run.iterations()[i].parameters[p];
-      const auto& other = expected.iterations()[i].parameters[p];
-      CAPTURE(held.name);
-      CHECK(held.shard == other.shard);
-      CHECK((held.second.defined() ? held.second == other.second : !other.second.defined()));
-    }
-  }
 }
 
 }  // namespace shardproof::extensions

@@ -71,12 +71,11 @@ RANKED_TEST_CASE("extensions/padding", clauses("EXT-10"), ranks(2, 3, 4), each("
   Scenario scenario = layers({kind, kind}, {});
   // Fewer rows than two for each rank, and at two ranks an odd number.
   scenario.model.root.children[0].out_features = scenario.model.root.children[1].in_features = 2 * rank.world().size() - 1;
-  scenario.script.keep_tensors = true;
   std::vector<scenario::Action> extension;
   if (is_pair) extension = {extend(kind, ExtensionKind::components)};
   train(scenario, 2, extension);
   const scenario::Run run = play_accepted(rank, scenario);
-  check_padding(rank, run);
+  if (is_pair) check_padding(rank, run);
   std::int64_t reduced = 0, gathered = 0;
   for (const scenario::Operand& operand : run.operands()) {
     const bool is_gather = operand.kind == CollectiveKind::all_gather;
