@@ -1,0 +1,308 @@
+/* An engine under test, in any language: what harness/subject/subject.hpp is in C++, as plain C.
+ *
+ * A subject is a table of functions. The harness calls them in the order of a script, hands in models and plans as JSON and tensors as
+ * borrowed DLPack views, and hands out a seat: a device to put work on, and collectives to communicate by. What the subject did is read off
+ * those two, so everything that it does on the device has to be said there.
+ *
+ * Two ways to bring one:
+ *   - a shared object that exports `shardproof_subject_table`, run with `shardproof run --subject ./libmy_engine.so`;
+ *   - a program that loads libshardproof-worker.so and calls `shardproof_worker_main`, run with `shardproof run --worker ./my_program`.
+ *
+ * Rules of the boundary. Nothing is thrown across it, in either direction. Every function that returns `int` returns 0 when it has
+ * succeeded; else what was wrong is in the reply (functions of the subject) or in `error` (functions of the harness). Texts are UTF-8 and
+ * end with a NUL; who gives one keeps it. Pointers that are given in a call are valid until it returns, where nothing else is said.
+ * A subject is called by one thread per rank. Where ranks are threads, several of its trainers are in one process.
+ *
+ * Not frozen before version 1.0 of the project: a table of another SHARDPROOF_ABI_VERSION is refused. */
+#ifndef SHARDPROOF_H
+#define SHARDPROOF_H
+
+#include <dlpack/dlpack.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SHARDPROOF_ABI_VERSION 1
+
+/* Of the harness. */
+typedef struct shardproof_device shardproof_device;
+typedef struct shardproof_group shardproof_group;
+typedef struct shardproof_buffer shardproof_buffer;
+typedef struct shardproof_reply shardproof_reply;
+
+/* Of the subject. */
+typedef struct shardproof_trainer shardproof_trainer;
+
+/* A stream, by number; this one exists from the start. */
+#define SHARDPROOF_COMPUTE_STREAM 0u
+
+typedef enum shardproof_stream_role {
+  SHARDPROOF_STREAM_COMPUTE,
+  SHARDPROOF_STREAM_COPY_IN,
+  SHARDPROOF_STREAM_ALL_GATHER,
+  SHARDPROOF_STREAM_REDUCE,
+  SHARDPROOF_STREAM_ALL_REDUCE,
+  SHARDPROOF_STREAM_OTHER
+} shardproof_stream_role;
+
+/* What a piece of work is for; with its label it selects a cost of the scenario. */
+typedef enum shardproof_work_kind {
+  SHARDPROOF_WORK_FORWARD,         /* a module's own forward computation; the label is its path */
+  SHARDPROOF_WORK_BACKWARD,        /* its own backward computation */
+  SHARDPROOF_WORK_COPY_IN,         /* packing shards for an all-gather; label: the first module of the group */
+  SHARDPROOF_WORK_COPY_OUT,        /* unpacking gathered shards into parameters */
+  SHARDPROOF_WORK_REDUCE_COPY_IN,  /* packing gradients for a reduction */
+  SHARDPROOF_WORK_REDUCE_COPY_OUT, /* unpacking, scaling or accumulating reduced gradients */
+  SHARDPROOF_WORK_LOSS,
+  SHARDPROOF_WORK_OPTIMIZER, /* label: the parameter */
+  SHARDPROOF_WORK_FILL,
+  SHARDPROOF_WORK_OTHER
+} shardproof_work_kind;
+
+/* What a buffer holds; live bytes are counted by class. */
+typedef enum shardproof_memory {
+  SHARDPROOF_MEMORY_SHARD,     /* this rank's part of a parameter; label, as for all that belongs to one parameter: its name */
+  SHARDPROOF_MEMORY_GATHERED,  /* flat result of an all-gather */
+  SHARDPROOF_MEMORY_PARAMETER, /* unsharded parameter */
+  SHARDPROOF_MEMORY_GRADIENT,  /* unsharded gradient */
+  SHARDPROOF_MEMORY_SHARDED_GRADIENT,
+  SHARDPROOF_MEMORY_REDUCE_INPUT, /* flat operand of a reduction */
+  SHARDPROOF_MEMORY_OPTIMIZER_STATE,
+  SHARDPROOF_MEMORY_ACTIVATION,
+  SHARDPROOF_MEMORY_OTHER
+} shardproof_memory;
+
+typedef enum shardproof_collective_kind {
+  SHARDPROOF_ALL_GATHER,     /* out = size of the group x in */
+  SHARDPROOF_REDUCE_SCATTER, /* in = size x out */
+  SHARDPROOF_ALL_REDUCE,     /* in = out */
+  SHARDPROOF_BROADCAST,      /* in = out; `in` is read at the root only, and may be empty elsewhere */
+  SHARDPROOF_ALL_TO_ALL,     /* in = out */
+  SHARDPROOF_BARRIER         /* no operands */
+} shardproof_collective_kind;
+
+typedef enum shardproof_reduce_op {
+  SHARDPROOF_OP_NONE, /* of what does not reduce */
+  SHARDPROOF_OP_SUM,
+  SHARDPROOF_OP_AVG,        /* the sum, then one division by the number of ranks */
+  SHARDPROOF_OP_PREMUL_SUM, /* of operands times `factor` */
+  SHARDPROOF_OP_MAX,
+  SHARDPROOF_OP_MIN
+} shardproof_reduce_op;
+
+/* A tensor and the buffer that its memory is part of; NULL: host memory that no device knows. `view.data` with `view.byte_offset` points
+ * into the buffer. Dtypes: float of 64, 32 and 16 bits, bfloat of 16, int of 64, 32, 16 and 8, uint of 8; one lane. Row-major without gaps;
+ * strides may be NULL. No dimension stands for one element. An undefined tensor has no data and no dtype: all zero. */
+typedef struct shardproof_tensor {
+  DLTensor view;
+  shardproof_buffer *buffer;
+} shardproof_tensor;
+
+/* Elements of a buffer, one after the other: what work and collectives touch. */
+typedef struct shardproof_span {
+  shardproof_buffer *buffer;
+  uint64_t offset; /* bytes */
+  uint64_t count;  /* elements */
+  DLDataType dtype;
+} shardproof_span;
+
+/* A piece of work, and the bytes that it touches. */
+typedef struct shardproof_work {
+  shardproof_work_kind kind;
+  const char *label;
+  const shardproof_span *reads, *writes;
+  size_t read_count, write_count;
+  int64_t cost_ns; /* on top of what the scenario's costs say for kind and label: a module's sleep, say */
+  /* Called once before `submit` returns, to do the work or to put it on the native stream (a cudaStream_t on a GPU, NULL on the simulated
+   * device). NULL: there is nothing to do, or it has been done. */
+  int (*run)(void *context, void *native_stream, shardproof_reply *reply);
+  void *context;
+} shardproof_work;
+
+typedef struct shardproof_collective {
+  shardproof_collective_kind kind;
+  shardproof_reduce_op op;
+  double factor; /* of SHARDPROOF_OP_PREMUL_SUM */
+  int root;      /* of a broadcast: a rank of the group */
+  shardproof_span in, out;
+  const char *tag; /* what it is for: the first module of its parameter group */
+} shardproof_collective;
+
+/* The harness's side. `device` and groups are those of one seat. */
+typedef struct shardproof_harness {
+  uint32_t abi_version;
+  size_t size; /* of this table: later versions append */
+
+  /* What was wrong with the last call on this device, or on a group of it, that did not return 0. Valid until the next one. */
+  const char *(*error)(shardproof_device *device);
+
+  /* For functions of the subject: what was wrong (the last text counts), and what its user should know. */
+  void (*fail)(shardproof_reply *reply, const char *text);
+  void (*warn)(shardproof_reply *reply, const char *text);
+
+  /* -- Streams and events, as CUDA's. */
+  int (*create_stream)(shardproof_device *device, shardproof_stream_role role, const char *name, uint32_t *stream);
+  int (*submit)(shardproof_device *device, uint32_t stream, const shardproof_work *work);
+  int (*record)(shardproof_device *device, uint32_t stream, uint64_t *event);
+  int (*wait)(shardproof_device *device, uint32_t stream, uint64_t event);
+  int (*synchronize_stream)(shardproof_device *device, uint32_t stream);
+  int (*synchronize_event)(shardproof_device *device, uint64_t event);
+  int (*synchronize)(shardproof_device *device);
+
+  /* -- Memory. A buffer is valid until it is released. */
+  int (*allocate)(shardproof_device *device, uint32_t stream, size_t bytes, shardproof_memory memory, const char *label,
+                  shardproof_buffer **buffer);
+  /* The same for memory that the subject has by other means, on the simulated device: the harness neither fills nor frees it. It stays where
+   * it is until it is released. */
+  int (*adopt)(shardproof_device *device, uint32_t stream, void *data, size_t bytes, shardproof_memory memory, const char *label,
+               shardproof_buffer **buffer);
+  /* What a buffer turned out to hold. As if it had been said when it was allocated. */
+  int (*describe)(shardproof_device *device, shardproof_buffer *buffer, shardproof_memory memory, const char *label);
+  /* Gives it back once all work issued so far on the stream has ended. */
+  int (*release)(shardproof_device *device, uint32_t stream, shardproof_buffer *buffer);
+  void *(*data)(shardproof_buffer *buffer);
+  size_t (*bytes)(shardproof_buffer *buffer);
+  /* Lets go of a buffer that a hook has answered with: see shardproof_contribution. */
+  void (*let_go)(shardproof_device *device, shardproof_buffer *buffer);
+  /* The host itself is about to touch these bytes. Says so without waiting for anything. */
+  int (*host_access)(shardproof_device *device, const char *label, const shardproof_span *reads, size_t read_count,
+                     const shardproof_span *writes, size_t write_count);
+
+  /* -- Groups of ranks. Collectives are issued on a stream, in the same order by all ranks of the group. One of a single rank is an error. */
+  int (*group_rank)(shardproof_group *group);
+  int (*group_size)(shardproof_group *group);
+  const int *(*group_members)(shardproof_group *group); /* global ranks, in order of the group; valid as long as it */
+  int (*run)(shardproof_group *group, uint32_t stream, const shardproof_collective *collective);
+  /* Collective over the group: ranks of equal color form a part, ordered by (key, rank). With a negative color `part` is NULL. */
+  int (*split)(shardproof_group *group, int color, int key, const char *name, shardproof_group **part);
+  void (*drop_group)(shardproof_group *part);
+} shardproof_harness;
+
+/* Where a trainer sits: its rank's device, and the collectives of the whole world on it. Valid until `destroy` has returned. */
+typedef struct shardproof_seat {
+  const shardproof_harness *harness;
+  shardproof_device *device;
+  shardproof_group *world;
+  int rank;
+} shardproof_seat;
+
+/* One parameter on one rank; tensors are valid on the compute stream. The shard is the part of the logical tensor that begins at `start`
+ * along `dim`. */
+typedef struct shardproof_parameter {
+  const char *name;
+  const int64_t *shape; /* logical */
+  int ndim;
+  int dim;
+  int64_t start;
+  shardproof_tensor shard;    /* may have no rows; undefined while the parameter is meta */
+  shardproof_tensor second;   /* of a pair: its second tensor, of the shard's shape; else undefined */
+  shardproof_tensor gradient; /* of the shard's shape and dtype; undefined where there is none */
+} shardproof_parameter;
+
+/* -- All-gather extensions: harness/subject/extension.hpp says what hooks are for. The harness gives them to the subject, which calls them. */
+
+typedef struct shardproof_shard {
+  const char *parameter;
+  const shardproof_tensor *components; /* one, or the two of a pair; padded, all ranks' of one shape */
+  size_t component_count;
+  int64_t rows; /* of them this rank's own */
+} shardproof_shard;
+
+/* What a pre hook of the full form is told besides; NULL in the minimal form. */
+typedef struct shardproof_shard_context {
+  const int *mesh; /* global ranks that the parameter is dealt to, in order */
+  size_t mesh_size;
+  const int64_t *shape, *stride; /* of the whole parameter; strides count elements */
+  int ndim;
+  const char *module; /* path of the module that holds it */
+  const char *policy; /* JSON: mixed_precision as in the plan */
+} shardproof_shard_context;
+
+/* What a rank contributes to one gather. The tensors are the hook's, their buffers perhaps the subject's own: each `buffer` of them is to be
+ * let go once, when the gather has been issued. */
+typedef struct shardproof_contribution {
+  const shardproof_tensor *tensors;
+  size_t tensor_count;
+  uint64_t metadata; /* for the post hook of this gather, on this rank */
+} shardproof_contribution;
+
+typedef struct shardproof_contributions {
+  const char *parameter;
+  const shardproof_tensor *tensors; /* for each one [ranks x rows of one, ...] */
+  size_t tensor_count;
+  uint64_t metadata;
+  DLDataType param_dtype; /* what layers are to compute in */
+} shardproof_contributions;
+
+/* A whole parameter that a post hook has made. */
+typedef struct shardproof_unsharded {
+  uint64_t id;              /* given by the hook */
+  shardproof_tensor value;  /* a view of a contribution, or memory of the hook's own: its buffer is to be let go once */
+  const shardproof_tensor *to_free; /* whose memory goes when the parameter is resharded, and is made anew by the subject */
+  size_t to_free_count;
+} shardproof_unsharded;
+
+typedef struct shardproof_extension {
+  void *context;
+  int is_full; /* the full form */
+  int has_pre, has_post;
+  /* `out` is valid until the next call of a hook of this extension. */
+  int (*pre)(void *context, const shardproof_shard *shard, const shardproof_shard_context *shard_context, uint32_t stream,
+             shardproof_contribution *out);
+  /* The first time for a parameter `out` is NULL, and `made` is what the hook has made. From then on `out` is that again, with its id, and
+   * with tensors whose memory is there. */
+  int (*post)(void *context, const shardproof_contributions *all, uint32_t stream, const shardproof_unsharded *out,
+              shardproof_unsharded *made);
+  /* What a hook that did not return 0 had to say. */
+  const char *(*error)(void *context);
+} shardproof_extension;
+
+/* -- The subject's side. */
+
+typedef struct shardproof_subject {
+  uint32_t abi_version; /* SHARDPROOF_ABI_VERSION */
+  size_t size;          /* sizeof(shardproof_subject): what later versions append is not asked of older tables */
+  const char *name;     /* as in `--subject` and in reports */
+  const char *version;
+  /* Names of features as in docs/plug-in-an-engine.md, the last one NULL. What is not claimed is skipped. */
+  const char *const *capabilities;
+  void *context;
+
+  /* Before the first world, and in the process that later ones are forked from: whatever takes long and is the same for all. May be NULL. */
+  int (*prepare)(void *context, shardproof_reply *reply);
+  /* The process id of a copy of this process, 0 in the copy, negative where that failed: for a runtime that wants to know of it. NULL: fork. */
+  int (*fork)(void *context);
+
+  /* `model` and `plan` are JSON as in docs/scenarios.md. */
+  int (*create)(void *context, const char *model, const char *plan, const shardproof_seat *seat, shardproof_trainer **trainer,
+                shardproof_reply *reply);
+  void (*destroy)(shardproof_trainer *trainer);
+  /* `action` is JSON, an element of a script's body. Batch: of forward and evaluate; else both are undefined. An action that the subject
+   * does not know is an error that says so. */
+  int (*perform)(shardproof_trainer *trainer, const char *action, const shardproof_tensor *input, const shardproof_tensor *targets,
+                 shardproof_reply *reply);
+  /* `parameter` is empty where the extension is for all of a kind, `kind`. The extension is valid until `destroy` has returned. NULL: the
+   * subject knows none. */
+  int (*extend)(shardproof_trainer *trainer, const char *parameter, const char *kind, const shardproof_extension *extension,
+                shardproof_reply *reply);
+  /* One element, of the last forward or evaluate. Borrowed until the next call, as are parameters. */
+  int (*loss)(shardproof_trainer *trainer, shardproof_tensor *loss, shardproof_reply *reply);
+  int (*parameters)(shardproof_trainer *trainer, const shardproof_parameter **parameters, size_t *count, shardproof_reply *reply);
+} shardproof_subject;
+
+/* What a shared object given to `--subject` exports. */
+#define SHARDPROOF_SUBJECT_TABLE "shardproof_subject_table"
+typedef const shardproof_subject *(*shardproof_subject_table_function)(void);
+
+/* Of libshardproof-worker.so: makes this process a rank that runs the suites on this subject, or answers the launcher's questions. Returns
+ * what the process is to end with. */
+int shardproof_worker_main(int argc, char **argv, const shardproof_subject *subject);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
