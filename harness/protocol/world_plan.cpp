@@ -26,6 +26,7 @@ void to_json(nlohmann::ordered_json& json, const WorldPlan& plan) {
                                 {"cases", plan.cases},
                                 {"case_timeout_ms", plan.case_timeout.count()},
                                 {"trace", plan.trace}};
+  if (!plan.subject_library.empty()) json["subject_library"] = plan.subject_library.string();
   if (plan.planned >= 0) json["planned"] = plan.planned;
   if (plan.continues) json["continues"] = {{"world", plan.continues->world}, {"from", plan.continues->from}};
   if (plan.attempt > 0) json["attempt"] = plan.attempt;
@@ -65,6 +66,7 @@ void from_json(const nlohmann::ordered_json& json, WorldPlan& plan) {
     for (const auto& [id, time] : fields.object("timeouts_ms").items()) plan.timeouts[id] = read_time(time, "timeouts_ms");
   }
   plan.trace = fields.boolean("trace");
+  if (fields.has("subject_library")) plan.subject_library = fields.text("subject_library");
   if (fields.has("planned")) plan.planned = fields.integer<int>("planned");
   if (fields.has("continues")) {
     const Fields continues(fields.object("continues"), "world plan: \"continues\"");
