@@ -24,10 +24,10 @@ namespace {
 
 constexpr int page_width = 100;
 
-std::vector<PlayResult> results(const WorldDirectory& directory, int ranks) {
+std::vector<PlayResult> results(const WorldDirectory& directory, const std::string& id, int ranks) {
   std::vector<PlayResult> all;
   for (int rank = 0; rank < ranks; ++rank) {
-    const auto file = directory.play_result(rank);
+    const auto file = directory.play_result(id, rank);
     if (!std::filesystem::exists(file)) return {};  // the report says why
     all.push_back(parse_json(read_file(file)).get<PlayResult>());
   }
@@ -70,8 +70,8 @@ int play_command(const PlayOptions& options, const std::vector<std::string>& arg
   Plan play{.worlds = {world_of(worker.listing, settings, size)}, .selected = 1, .supply = settings.supply};
   const WorldPlan& world = play.worlds.front();
   if (!world.skipped.empty()) throw CommandError(usage, fmt::format("--ranks {}: {}", size, world.skipped));
-  play.worlds.front().scenario = std::filesystem::absolute(options.scenario);
-  play.worlds.front().cases = {play_case_id(size)};
+  play.worlds.front().scenarios = {std::filesystem::absolute(options.scenario)};
+  play.worlds.front().cases = play_case_ids(world);
   const std::string title = heading(options, world);
   reports::RunHead head = make_head(worker, play, settings, argv);
 
@@ -82,7 +82,7 @@ int play_command(const PlayOptions& options, const std::vector<std::string>& arg
   const RunResult run = run_plan(worker, std::move(play), directory, std::move(head), signals, silent);
 
   Terminal terminal(options.json ? stderr : stdout, options.terminal);
-  const std::vector<PlayResult> ranks = results(directory.world(0), size);
+  const std::vector<PlayResult> ranks = results(directory.world(0), play_case_id(size), size);
   if (options.json && !ranks.empty()) {
     say(dump_document(reports::to_json(ranks, run.report.worlds.front())) + "\n");
   } else if (!ranks.empty()) {

@@ -169,8 +169,8 @@ int run_ranks_of_ours(const std::string& plan_file, const Program& program, std:
   if (!file) throw std::runtime_error(fmt::format("cannot read the plan {}", plan_file));
   const auto plan = parse_json(file).get<WorldPlan>();
   std::vector<BoundCase> played;
-  if (!plan.scenario.empty()) {
-    played.push_back(play_case(plan));
+  if (!plan.scenarios.empty()) {
+    played = play_cases(plan);
     cases = played;
   }
   if (plan.fabric == thread_fabric) {
