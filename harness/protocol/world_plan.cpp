@@ -48,6 +48,7 @@ void to_json(nlohmann::ordered_json& json, const WorldPlan& plan) {
   if (!plan.environment.empty()) json["environment"] = plan.environment;
   if (!plan.unfit_for_timing.empty()) json["unfit_for_timing"] = plan.unfit_for_timing;
   if (!plan.skipped.empty()) json["skipped"] = plan.skipped;
+  if (!plan.subject_library.empty()) json["subject_library"] = plan.subject_library.string();
   if (!plan.backend.empty()) json["backend"] = plan.backend.string();
   if (plan.times != event_times) json["times"] = plan.times;
   if (plan.fabric == thread_fabric) json["scheduler"] = to_string(plan.scheduler);
@@ -89,6 +90,7 @@ void from_json(const nlohmann::ordered_json& json, WorldPlan& plan) {
   }
   if (fields.has("unfit_for_timing")) plan.unfit_for_timing = fields.text("unfit_for_timing");
   if (fields.has("skipped")) plan.skipped = fields.text("skipped");
+  if (fields.has("subject_library")) plan.subject_library = fields.text("subject_library");
   if (fields.has("backend")) plan.backend = fields.text("backend");
   if (fields.has("times")) plan.times = fields.text("times");
   if (plan.times != event_times && plan.times != cupti_times)
