@@ -27,16 +27,17 @@ using PlayedRanks = std::vector<PlayResult>;
 
 std::string outcome(const SubjectPlay& play) {
   std::string text(to_string(play.verdict));
-  for (const std::string& complaint : play.complaints) text += "\n" + complaint;
+  if (!play.why.empty()) text += "\n" + play.why;
   return text;
 }
 
 std::optional<PlayDifference> compare_verdicts(const SubjectPlay& first, const SubjectPlay& second) {
   if (first.verdict == second.verdict && first.ranks.empty() == second.ranks.empty()) return std::nullopt;
   const bool only_one = first.ranks.empty() != second.ranks.empty();
-  return PlayDifference{.aspect = Aspect::verdict,
-                        .what = only_one ? "only one of them plays it to its end" : "what is thought of how they played",
-                        .values = {outcome(first), outcome(second)}};
+  return PlayDifference{
+      .aspect = Aspect::verdict,
+      .what = only_one ? "only one of them plays it to its end" : "both play it to its end, and it is not thought the same of both",
+      .values = {outcome(first), outcome(second)}};
 }
 
 // -- Totals -------------------------------------------------------------------------------------------------------------------------------
@@ -302,13 +303,22 @@ std::string alike_text(const PlayComparison& comparison, Aspect aspect) {
 
 constexpr std::string_view margin = "         ";
 
+/// The first lines of a text, and how many more there are.
+std::string beginning(std::string_view text) {
+  constexpr std::size_t shown = 8;
+  std::size_t end = 0;
+  for (std::size_t line = 0; line < shown && end < text.size(); ++line) end = std::min(text.find('\n', end), text.size() - 1) + 1;
+  const auto more = std::ranges::count(text.substr(end), '\n');
+  return fmt::format("{}{}", text.substr(0, end), more > 0 ? fmt::format("and {} more lines\n", more) : std::string());
+}
+
 std::string difference_text(const PlayComparison& comparison, const PlayDifference& difference) {
   std::string text = fmt::format("differ: {}\n", printable(place_text(difference)));
   for (std::size_t side = 0; side < comparison.subjects.size(); ++side) {
     const std::string value = printable(difference.values[side]);
     const std::size_t end = std::min(value.find('\n'), value.size());
     text += fmt::format("{}{}: {}\n", margin, printable(comparison.subjects[side]), value.substr(0, end));
-    if (end < value.size()) text += indented(std::string_view(value).substr(end + 1), fmt::format("{}  ", margin));
+    if (end < value.size()) text += indented(beginning(value.substr(end + 1) + "\n"), fmt::format("{}  ", margin));
   }
   return text + indented(printable(difference.more), margin);
 }

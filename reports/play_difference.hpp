@@ -20,7 +20,7 @@ namespace shardproof::reports {
 struct SubjectPlay {
   std::string subject;  ///< as its user calls it
   Verdict verdict = Verdict::not_run;  ///< of the case
-  std::vector<std::string> complaints;  ///< why it has not passed, each once
+  std::string why;  ///< it has not passed: lines
   std::vector<PlayResult> ranks;  ///< none where it was not played to its end: refused, hung, …
 };
 

@@ -1,5 +1,7 @@
 #include "reports/play_difference.hpp"
 
+#include <fmt/format.h>
+
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
@@ -47,7 +49,7 @@ PlayResult played_side(int rank) {
 }
 
 SubjectPlay play(std::string subject) {
-  return {.subject = std::move(subject), .verdict = Verdict::passed, .complaints = {}, .ranks = {played_side(0), played_side(1)}};
+  return {.subject = std::move(subject), .verdict = Verdict::passed, .why = {}, .ranks = {played_side(0), played_side(1)}};
 }
 
 std::vector<Fact>& facts(SubjectPlay& play, std::size_t rank) { return play.ranks[rank].times.trace.facts; }
@@ -254,7 +256,7 @@ TEST_CASE("values may be let to differ by so many units in the last place; zeros
 
 TEST_CASE("a refusal differs from a play, and nothing else is compared") {
   const SubjectPlay refused{
-      .subject = "other", .verdict = Verdict::failed, .complaints = {"create failed: no such \x1bmesh\nand more"}, .ranks = {}};
+      .subject = "other", .verdict = Verdict::failed, .why = "create failed: no such \x1bmesh\nand more", .ranks = {}};
   const PlayComparison comparison = compare(one, refused);
   CHECK_FALSE(comparison.both_played);
   REQUIRE(comparison.differences.size() == 1);
@@ -270,9 +272,17 @@ TEST_CASE("a refusal differs from a play, and nothing else is compared") {
   CHECK(json.at("differences").at(0).at("aspect") == "verdict");
 }
 
+TEST_CASE("of a long explanation the beginning is shown, and all of it kept for programs") {
+  SubjectPlay other = play("other");
+  other.verdict = Verdict::failed;
+  for (int i = 0; i < 12; ++i) other.why += fmt::format("{}line {}", i == 0 ? "" : "\n", i);
+  CHECK_THAT(to_text(compare(one, other)), ContainsSubstring("           line 7\n           and 4 more lines\ntotals "));
+  CHECK(to_json(compare(one, other)).at("differences").at(0).at("values").at(1) == "failed\n" + other.why);
+}
+
 TEST_CASE("two that refuse agree, whatever their words; one that refuses and one that hangs do not") {
-  SubjectPlay first{.subject = "one", .verdict = Verdict::failed, .complaints = {"no"}, .ranks = {}};
-  SubjectPlay second{.subject = "other", .verdict = Verdict::failed, .complaints = {"never"}, .ranks = {}};
+  SubjectPlay first{.subject = "one", .verdict = Verdict::failed, .why = "no", .ranks = {}};
+  SubjectPlay second{.subject = "other", .verdict = Verdict::failed, .why = "never", .ranks = {}};
   CHECK(compare(first, second).alike());
   CHECK(to_text(compare(first, second)) == "verdict  alike: neither plays it to its end\n");
   second.verdict = Verdict::hung;
@@ -282,7 +292,7 @@ TEST_CASE("two that refuse agree, whatever their words; one that refuses and one
 TEST_CASE("a race that one of them has is a difference, and what they did is compared all the same") {
   SubjectPlay other = play("other");
   other.verdict = Verdict::failed;
-  other.complaints = {"races: a and b"};
+  other.why = "races: a and b";
   other.ranks[0].times.total = 5 * tick;
   const PlayComparison comparison = compare(one, other);
   CHECK(comparison.both_played);
