@@ -26,7 +26,9 @@ struct CommandLine {
   std::filesystem::path run_directory;
   std::vector<std::string> filters;
   std::uint64_t seed = 0;
-  std::string subject;
+  std::string subject;  ///< a name among the program's own
+  // Of such a rank, and to be listed:
+  std::filesystem::path subject_library;  ///< absolute
 };
 
 /// `arguments` are without the program's name, which errors show how to use. Throws UsageError saying what was not understood.

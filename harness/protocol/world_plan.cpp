@@ -38,6 +38,7 @@ void to_json(nlohmann::ordered_json& json, const WorldPlan& plan) {
                                 {"cases", plan.cases},
                                 {"case_timeout_ms", plan.case_timeout.count()},
                                 {"trace", plan.trace}};
+  if (!plan.subject_library.empty()) json["subject_library"] = plan.subject_library.string();
   if (plan.planned >= 0) json["planned"] = plan.planned;
   if (plan.continues) json["continues"] = {{"world", plan.continues->world}, {"from", plan.continues->from}};
   if (plan.attempt > 0) json["attempt"] = plan.attempt;
@@ -48,7 +49,6 @@ void to_json(nlohmann::ordered_json& json, const WorldPlan& plan) {
   if (!plan.environment.empty()) json["environment"] = plan.environment;
   if (!plan.unfit_for_timing.empty()) json["unfit_for_timing"] = plan.unfit_for_timing;
   if (!plan.skipped.empty()) json["skipped"] = plan.skipped;
-  if (!plan.subject_library.empty()) json["subject_library"] = plan.subject_library.string();
   if (!plan.backend.empty()) json["backend"] = plan.backend.string();
   if (plan.times != event_times) json["times"] = plan.times;
   if (plan.fabric == thread_fabric) json["scheduler"] = to_string(plan.scheduler);
@@ -78,6 +78,7 @@ void from_json(const nlohmann::ordered_json& json, WorldPlan& plan) {
     for (const auto& [id, time] : fields.object("timeouts_ms").items()) plan.timeouts[id] = read_time(time, "timeouts_ms");
   }
   plan.trace = fields.boolean("trace");
+  if (fields.has("subject_library")) plan.subject_library = fields.text("subject_library");
   if (fields.has("planned")) plan.planned = fields.integer<int>("planned");
   if (fields.has("continues")) {
     const Fields continues(fields.object("continues"), "world plan: \"continues\"");
@@ -90,7 +91,6 @@ void from_json(const nlohmann::ordered_json& json, WorldPlan& plan) {
   }
   if (fields.has("unfit_for_timing")) plan.unfit_for_timing = fields.text("unfit_for_timing");
   if (fields.has("skipped")) plan.skipped = fields.text("skipped");
-  if (fields.has("subject_library")) plan.subject_library = fields.text("subject_library");
   if (fields.has("backend")) plan.backend = fields.text("backend");
   if (fields.has("times")) plan.times = fields.text("times");
   if (plan.times != event_times && plan.times != cupti_times)

@@ -3,6 +3,9 @@
 // What the engine really did is read off the device and the communicator that it was given, never from its own word.
 #pragma once
 
+#include <sys/types.h>
+#include <unistd.h>
+
 #include <memory>
 #include <set>
 #include <string>
@@ -66,6 +69,10 @@ class Subject {
   virtual std::string_view name() const = 0;
   virtual std::string_view version() const = 0;
   virtual std::set<Feature> capabilities() const = 0;
+  /// Before the first world, and in the process that later ones are forked from: whatever takes long and is the same for all.
+  virtual Reply prepare() { return {}; }
+  /// As ::fork, for a runtime that wants to know of it.
+  virtual pid_t fork() { return ::fork(); }
   virtual Reply create(const scenario::Model& model, const scenario::Plan& plan, const Seat& seat, std::unique_ptr<Trainer>& out) = 0;
 };
 
