@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "launcher/contenders.hpp"
 #include "launcher/launcher.hpp"
 #include "launcher/option_values.hpp"
 #include "launcher/standard_streams.hpp"
@@ -49,13 +50,14 @@ constexpr char explain_footer[] =
 constexpr char play_footer[] =
     "Exit codes, the first that applies: 128 + n interrupted by signal n; 2 usage, a document that cannot be played or output unusable;\n"
     "3 the worker or the meeting of its ranks failed; 4 a rank crashed or hung; 5 ranks disagree; 1 the subject failed, or a race was\n"
-    "found; 0 played.";
+    "found; 0 played. Of two subjects: 1 they differ; 4 both crashed or hung; 0 they are alike, be it in that both refuse.";
 constexpr char stable_footer[] = "Exit codes: 0 printed; 2 usage, a report that is none, or output unusable.";
 
 /// Options as they were written. Their meaning is found after all of them have been read, by rules and in words of our own.
 struct Texts {
   std::string order = "listed", shard = "1/1", color = "auto", repeat = "1", jobs = "1", retries = "0", max_hangs = "5";
-  std::optional<std::string> device, fabric, backend, scheduler, gpus, times, seed, max_skips, max_waivers, timeout, debug, nccl_faults;
+  std::optional<std::string> device, fabric, backend, scheduler, gpus, times, seed, max_skips, max_waivers, timeout, debug, nccl_faults,
+      ulps;
   bool nccl_tap = false;
   std::vector<std::string> output;
   std::vector<std::string> ranks, require;
@@ -87,6 +89,13 @@ CLI::App& add_command(CLI::App& app, const char* name, const char* what, const s
 
 void add_fault(CLI::App& command, std::string& fault) {
   command.add_option("--fault", fault, "Break the subject by a fault of the worker's (`list --clauses` has them, `faults` tries them all)")
+      ->option_text("NAME");
+}
+
+void add_subject(CLI::App& command, std::string& subject) {
+  command
+      .add_option("--subject", subject,
+                  "The engine under test: reference, pytorch, a shared object, or one of the worker's (default: reference, its first)")
       ->option_text("NAME");
 }
 
@@ -144,7 +153,7 @@ void add_plan(CLI::App& command, PlanOptions& plan, Texts& texts) {
   command.add_option("--ranks", texts.ranks, "World sizes to run, as 2,4 (default: all that there are cases for)")
       ->allow_extra_args(false)
       ->option_text("N[,N...]");
-  command.add_option("--subject", plan.subject, "The engine under test (default: the worker's first)")->option_text("NAME");
+  add_subject(command, plan.subject);
   add_device(command, plan, texts);
   command
       .add_option("--fabric", texts.fabric,
@@ -174,9 +183,10 @@ void declare_run(CLI::App& app, RunOptions& run, Texts& texts) {
   command.add_option("--retries", texts.retries, "How often to try a case again, alone, that ended badly; if it then passes, it is flaky")
       ->option_text("N=0");
   command
-      .add_option("--rerun-failed", run.rerun_failed,
-                  "Of the selected cases, those that ended badly in this report, with its seed, its faults, and on its device, unless "
-                  "others are given")
+      .add_option(
+          "--rerun-failed", run.rerun_failed,
+          "Of the selected cases, those that ended badly in this report, with its seed, its subject, its faults, and on its device, unless "
+          "others are given")
       ->option_text("REPORT");
   command
       .add_option("--max-hangs", texts.max_hangs,
@@ -216,6 +226,7 @@ void declare_list(CLI::App& app, ListOptions& list) {
       ->excludes(clauses)
       ->option_text(" ");
   add_profile(command, list.profile, "all cases");
+  add_subject(command, list.subject);
   add_worker(command, list.worker);
 }
 
@@ -268,7 +279,12 @@ void declare_play(CLI::App& app, PlayOptions& play, Texts& texts) {
       add_command(app, "play", "Play one scenario on real ranks and show its times, its collectives and a timeline", play_footer);
   command.add_option("scenario", play.scenario, "The document (docs/scenarios.md)")->option_text(" ");
   command.add_option("--ranks", texts.ranks, "World size")->option_text("N=2");
-  command.add_option("--subject", play.plan.subject, "The engine that plays (default: the worker's first)")->option_text("NAME");
+  command
+      .add_option("--subject", play.plan.subject,
+                  "The engine that plays: reference, pytorch, a shared object, or one of the worker's (default: reference, its first); or "
+                  "two, A,B, each with a fault behind it as A+FAULT or without, and what differs is shown")
+      ->option_text("NAME[,NAME]");
+  command.add_option("--ulps", texts.ulps, "Of two: by how many units in the last place captured values may differ")->option_text("N=0");
   add_device(command, play.plan, texts);
   add_fault(command, play.plan.fault);
   command.add_option("--timeout", texts.timeout, "Seconds that it may take (default: 60; more where ranks share cores)")
@@ -445,6 +461,9 @@ Options convert(const CLI::App& command, Everything all) {
     if (all.play.plan.ranks.size() > 1)
       throw CommandError(usage, fmt::format("--ranks {}: play takes one world size", fmt::join(texts.ranks, ",")));
     if (all.play.plan.ranks.empty()) all.play.plan.ranks = {2};
+    if (texts.ulps) all.play.ulps = whole_number("--ulps", *texts.ulps, 0, std::numeric_limits<std::uint32_t>::max());
+    if (texts.ulps && !names_two(all.play.plan.subject))
+      throw CommandError(usage, "--ulps: values of two subjects are compared, which --subject A,B names");
     all.play.terminal.color = color;
     return std::move(all.play);
   }

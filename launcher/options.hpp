@@ -56,6 +56,7 @@ struct RunOptions {
 
 struct ListOptions {
   std::vector<std::string> filters;
+  std::string subject;  ///< empty for the worker's first
   std::string profile;  ///< empty for all cases
   std::filesystem::path worker;
   bool json = false;
@@ -92,6 +93,7 @@ struct PlayOptions {
   std::filesystem::path worker;
   std::filesystem::path out;    ///< empty to keep nothing
   std::filesystem::path trace;  ///< a file for Perfetto; empty for none
+  std::uint64_t ulps = 0;       ///< of two subjects: by how many units in the last place values may differ
   bool json = false;
   TerminalOptions terminal;
 };
