@@ -25,6 +25,7 @@
 #include "harness/cases/rank_threads.hpp"
 #include "harness/cases/ranked_test_case.hpp"
 #include "harness/cases/thread_runs.hpp"
+#include "harness/cases/warm.hpp"
 #include "harness/device/cuda/gpu_listing.hpp"
 #include "harness/device/cuda/vendor_module.hpp"
 #include "harness/protocol/digest.hpp"
@@ -57,22 +58,19 @@ std::vector<std::string> subject_names(const Program& program) {
   return names;
 }
 
+std::unique_ptr<Subject> subject_named(const Program& program, const std::string& name) {
+  for (const auto& make : program.subjects) {
+    if (auto candidate = make(); candidate->name() == name) return candidate;
+  }
+  const auto names = subject_names(program);
+  throw UsageError(
+      fmt::format("there is no subject '{}'; there is: {}", name, names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
+}
+
 // The subject that the plan asks for, with the plan's fault applied; nullptr where the program brings none and none is asked for.
 std::unique_ptr<Subject> make_subject(const Program& program, const WorldPlan& plan) {
   if (plan.subject.empty() && plan.fault.empty()) return nullptr;
-  std::unique_ptr<Subject> subject;
-  for (const auto& make : program.subjects) {
-    auto candidate = make();
-    if (candidate->name() == plan.subject) {
-      subject = std::move(candidate);
-      break;
-    }
-  }
-  if (!subject) {
-    const auto names = subject_names(program);
-    throw UsageError(fmt::format("there is no subject '{}'; there is: {}", plan.subject,
-                                 names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
-  }
+  std::unique_ptr<Subject> subject = subject_named(program, plan.subject);
   if (plan.fault.empty()) return subject;
   const auto fault =
       std::ranges::find(program.faults, plan.fault, [](const Fault& candidate) -> const std::string& { return candidate.info.name; });
@@ -249,6 +247,10 @@ int run(std::span<char*> argv, const Program& program) {
     case CommandLine::Mode::list:
       fmt::print("{}\n", dump_line(make_listing(program, bound.cases)));
       return std::fflush(stdout) == 0 ? rank_left : rank_usage;
+    case CommandLine::Mode::warm:
+      if (const auto code = stay_warm(*subject_named(program, line.subject))) return *code;
+      tie_life_to_launcher();  // of a rank that this process has become
+      break;
     case CommandLine::Mode::foreign: return run_as_rank_of_others(line, program, bound.cases);
     default: break;
   }

@@ -3,6 +3,8 @@
 // What the engine really did is read off the device and the communicator that it was given, never from its own word.
 #pragma once
 
+#include <unistd.h>
+
 #include <memory>
 #include <set>
 #include <string>
@@ -67,6 +69,15 @@ class Subject {
   virtual std::string_view version() const = 0;
   virtual std::set<Feature> capabilities() const = 0;
   virtual Reply create(const scenario::Model& model, const scenario::Plan& plan, const Seat& seat, std::unique_ptr<Trainer>& out) = 0;
+
+  /// Whether ranks are to be copies of one process in which `prepare` has succeeded, once for a whole run: where a runtime takes long to
+  /// start.
+  virtual bool wants_preparation() const { return false; }
+  /// Whatever takes long and is the same for all ranks. What it prints is to be flushed, and no thread of its own may be left when it
+  /// returns.
+  virtual Reply prepare() { return {}; }
+  /// The process id of a copy of this process, 0 in the copy, negative where that failed, which errno explains.
+  virtual pid_t fork() { return ::fork(); }
 };
 
 }  // namespace shardproof
