@@ -18,7 +18,7 @@ class UsageError : public std::runtime_error {
 };
 
 struct CommandLine {
-  enum class Mode : std::uint8_t { none, help, list, check_scenario, list_gpus, foreign };
+  enum class Mode : std::uint8_t { none, help, list, check_scenario, list_gpus, warm, foreign };
   Mode mode = Mode::none;
   std::filesystem::path scenario;  ///< to be checked
   std::filesystem::path backend;   ///< whose GPUs are to be listed

@@ -25,6 +25,7 @@
 #include "harness/cases/rank_threads.hpp"
 #include "harness/cases/ranked_test_case.hpp"
 #include "harness/cases/thread_runs.hpp"
+#include "harness/cases/warm.hpp"
 #include "harness/device/cuda/gpu_listing.hpp"
 #include "harness/device/cuda/vendor_module.hpp"
 #include "harness/protocol/digest.hpp"
@@ -69,23 +70,25 @@ Program with_library(const Program& program, const std::filesystem::path& librar
   return with;
 }
 
+// `library`: that the program's subjects are from; empty: its own.
+std::unique_ptr<Subject> subject_named(const Program& program, const std::string& name, const std::filesystem::path& library = {}) {
+  for (const auto& make : program.subjects) {
+    if (auto candidate = make(); candidate->name() == name) return candidate;
+  }
+  const auto names = subject_names(program);
+  throw UsageError(fmt::format("there is no subject '{}'{}; there is: {}", name, library.empty() ? "" : " in " + library.string(),
+                               names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
+}
+
+std::unique_ptr<Subject> subject_to_stay_with(const Program& program, const CommandLine& line) {
+  if (line.subject_library.empty()) return subject_named(program, line.subject);
+  return with_library(program, line.subject_library).subjects.front()();
+}
+
 // The subject that the plan asks for, with the plan's fault applied; nullptr where the program brings none and none is asked for.
 std::unique_ptr<Subject> make_subject(const Program& program, const WorldPlan& plan) {
   if (plan.subject.empty() && plan.fault.empty()) return nullptr;
-  std::unique_ptr<Subject> subject;
-  for (const auto& make : program.subjects) {
-    auto candidate = make();
-    if (candidate->name() == plan.subject) {
-      subject = std::move(candidate);
-      break;
-    }
-  }
-  if (!subject) {
-    const auto names = subject_names(program);
-    throw UsageError(fmt::format("there is no subject '{}'{}; there is: {}", plan.subject,
-                                 plan.subject_library.empty() ? std::string() : " in " + plan.subject_library.string(),
-                                 names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
-  }
+  std::unique_ptr<Subject> subject = subject_named(program, plan.subject, plan.subject_library);
   if (plan.fault.empty()) return subject;
   const auto fault =
       std::ranges::find(program.faults, plan.fault, [](const Fault& candidate) -> const std::string& { return candidate.info.name; });
@@ -275,6 +278,10 @@ int run(std::span<char*> argv, const Program& program) {
   switch (line.mode) {
     case CommandLine::Mode::check_scenario: return answer_about(line.scenario);
     case CommandLine::Mode::list: return list(program, line.subject_library, bound.cases);
+    case CommandLine::Mode::warm:
+      if (const auto code = stay_warm(*subject_to_stay_with(program, line))) return *code;
+      tie_life_to_launcher();  // of a rank that this process has become
+      break;
     case CommandLine::Mode::foreign: return run_as_rank_of_others(line, program, bound.cases);
     default: break;
   }
