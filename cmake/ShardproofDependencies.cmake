@@ -1,5 +1,5 @@
-# The libraries this project stands on. Each is taken from the system; one that is missing or too old there is downloaded as a release
-# archive and checked against its hash. Nothing is downloaded where the system has everything, and CUDA and NCCL are never needed.
+# The libraries this project stands on. Each is taken from the system; one that is missing or too old there, DLPack's header left aside, is
+# downloaded as a release archive and checked against its hash. Nothing is downloaded where the system has everything, and CUDA and NCCL are never needed.
 include(FetchContent)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)  # what is built here and goes into rooms goes into shared objects, too
 set(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL ON)  # a project that has this tree as a subdirectory links what our targets link
@@ -43,6 +43,15 @@ shardproof_dependency(Eigen3 3.4
   ARCHIVE https://gitlab.com/libeigen/eigen/-/archive/3.4.0/eigen-3.4.0.tar.gz
   SHA256 8586084f71f9bde545ee7fa6d00288b264a2b7ac3607b974e54d13e7162c1c72
   SETTINGS BUILD_TESTING=OFF EIGEN_BUILD_DOC=OFF EIGEN_BUILD_PKGCONFIG=OFF)
+
+# One header, whose archives have no hash that could be checked here.
+find_package(dlpack CONFIG QUIET)
+if(dlpack_FOUND)
+  message(STATUS "dlpack: ${dlpack_DIR}")
+else()
+  message(FATAL_ERROR "The header of DLPack is not installed, in which subjects in C get their tensors. On Debian it is the package "
+    "libdlpack-dev; else install https://github.com/dmlc/dlpack with its CMake and put where it is into CMAKE_PREFIX_PATH.")
+endif()
 
 # fmt compiled once, and linked statically whatever the system has of it.
 get_target_property(fmt_kind fmt::fmt TYPE)

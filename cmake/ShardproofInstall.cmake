@@ -1,4 +1,5 @@
-# What `cmake --install` puts where, so that a program outside can say find_package(shardproof) and link shardproof::main.
+# What `cmake --install` puts where, so that a program outside can say find_package(shardproof) and link shardproof::main, or bring a subject in
+# C by shardproof::subject and shardproof::worker.
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 
@@ -6,10 +7,14 @@ set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/shardproof")
 
 # The rooms that run inside a rank. One that is missing here fails the configuration, since another links it.
 install(TARGETS shardproof_options shardproof_fmt shardproof_protocol shardproof_rendezvous shardproof_tensor shardproof_fabric shardproof_device
-  shardproof_trace shardproof_scenario shardproof_subject shardproof_faults shardproof_world shardproof_cases shardproof_main
+  shardproof_trace shardproof_scenario shardproof_subject shardproof_subject_header shardproof_subject_abi shardproof_faults shardproof_world
+  shardproof_cases shardproof_main
   EXPORT shardproof ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 set_target_properties(shardproof_main PROPERTIES EXPORT_NAME main)
 install(DIRECTORY harness DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/shardproof" FILES_MATCHING PATTERN "*.hpp")
+install(FILES harness/subject/shardproof.h DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/shardproof")
+install(FILES harness/subject/shardproof.h DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/shardproof/harness/subject")
+install(TARGETS shardproof_worker EXPORT shardproof LIBRARY DESTINATION lib)  # likewise for a launcher's, seen from its own place
 install(TARGETS shardproof shardproof-worker shardproof-nccl-tap RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 if(TARGET shardproof_nccl_tap_library)
   install(TARGETS shardproof_nccl_tap_library LIBRARY DESTINATION lib)  # where the launcher looks for it, seen from itself

@@ -12,7 +12,7 @@ say() { printf '%s\n' "$*" >&2; }
 package_group() {
   case $1 in
     # Python is for tests, but CMake wants to see it when it configures them.
-    build) printf '%s\n' g++ cmake ninja-build ccache catch2 libcli11-dev nlohmann-json3-dev libfmt-dev libeigen3-dev python3-minimal ;;
+    build) printf '%s\n' g++ cmake ninja-build ccache catch2 libcli11-dev nlohmann-json3-dev libfmt-dev libeigen3-dev libdlpack-dev python3-minimal ;;
     check) printf '%s\n' clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev lld-19 shellcheck python3 python3-jsonschema ;;
     bench) printf '%s\n' openmpi-bin libopenmpi-dev libbenchmark-dev ;;
   esac
@@ -71,7 +71,7 @@ ensure_packages() {
     ((${#absent[@]} > 0)) || return 0 # of libraries, CMake will say which one it does not find
     say "shardproof: this system has no apt-get, and lacks: ${absent[*]}"
     say "Install with its own package manager, then call again: a C++20 compiler (g++ 12 or later), CMake 3.25, Ninja, Catch2 3.4, CLI11 2,"
-    say "nlohmann_json 3.9, fmt 9, Eigen 3.4, each of this version or later (docs/building.md)."
+    say "nlohmann_json 3.9, fmt 9, Eigen 3.4, each of this version or later, and DLPack (docs/building.md)."
     exit "$setup_failed"
   fi
 

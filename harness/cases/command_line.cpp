@@ -33,6 +33,7 @@ std::uint64_t seed_of(std::string_view text) {
 CommandLine parse_command_line(std::span<const std::string_view> arguments, std::string_view program) {
   CommandLine line;
   std::string_view only_foreign;  // an argument that needs --run-dir
+  bool has_subject = false;
   for (std::size_t at = 0; at < arguments.size(); ++at) {
     const std::string_view argument = arguments[at];
     if (argument == "--help" || argument == "-h") {
@@ -40,7 +41,6 @@ CommandLine parse_command_line(std::span<const std::string_view> arguments, std:
       return line;
     }
     if (argument == "--list-json") {
-      if (arguments.size() > 1) throw UsageError("--list-json stands alone: it lists all cases");
       line.mode = CommandLine::Mode::list;
     } else if (argument == "--warm") {
       line.mode = CommandLine::Mode::warm;
@@ -60,8 +60,10 @@ CommandLine parse_command_line(std::span<const std::string_view> arguments, std:
       line.seed = seed_of(*seed);
       only_foreign = "--seed";
     } else if (const auto subject = value_of("--subject", arguments, at)) {
-      line.subject = *subject;
-      only_foreign = "--subject";
+      const bool is_path = subject->find('/') != std::string_view::npos || subject->ends_with(".so");
+      if (is_path) line.subject_library = std::filesystem::absolute(*subject);
+      else line.subject = *subject;
+      has_subject = true;
     } else if (argument.starts_with("-")) {
       throw UsageError(fmt::format("unknown option {}", argument));
     } else {
@@ -70,10 +72,16 @@ CommandLine parse_command_line(std::span<const std::string_view> arguments, std:
     }
   }
   if (line.mode == CommandLine::Mode::warm) {
-    if (!line.filters.empty() || line.subject.empty() || only_foreign != "--subject")
-      throw UsageError("--warm stands alone, with --subject: it becomes the ranks that its launcher asks for");
+    const bool is_alone = has_subject && line.filters.empty() && only_foreign.empty();
+    if (!is_alone) throw UsageError("--warm stands alone, with --subject: it becomes the ranks that its launcher asks for");
     return line;
   }
+  if (line.mode == CommandLine::Mode::list) {
+    const bool is_alone = line.filters.empty() && only_foreign.empty() && line.subject.empty();
+    if (!is_alone) throw UsageError("--list-json stands alone, or with --subject and the path of a shared object: it lists all cases");
+    return line;
+  }
+  if (has_subject && only_foreign.empty()) only_foreign = "--subject";
   if (!only_foreign.empty() && line.mode != CommandLine::Mode::foreign) {
     std::string all;
     for (const std::string_view argument : arguments) all += fmt::format(" '{}'", argument);
@@ -93,13 +101,13 @@ std::string usage(std::string_view program) {
 
 Under a launcher that sets rank and size itself (torchrun, mpirun, srun), every rank runs
 
-  {0} --run-dir DIR [filter…] [--seed N] [--subject NAME]
+  {0} --run-dir DIR [filter…] [--seed N] [--subject NAME or ./LIBRARY.so]
 
 with one fresh DIR that all ranks see; then `shardproof merge DIR` writes DIR/report.json. A filter is a suite, an id, a glob over ids,
 or a [tag].
 
-  {0} --list-json                               the cases as JSON, for launchers
-  {0} --warm --subject NAME                     stays, and becomes ranks when it is asked to, for launchers
+  {0} --list-json [--subject ./LIBRARY.so]      the cases as JSON, for launchers
+  {0} --warm --subject NAME or ./LIBRARY.so     stays, and becomes ranks when it is asked to, for launchers
   {0} --check-scenario FILE                     whether a document can be played, for launchers
   {0} --list-gpus BACKEND                       the GPUs that a backend reaches as JSON, for launchers
 )",

@@ -22,7 +22,9 @@ struct CommandLine {
   Mode mode = Mode::none;
   std::filesystem::path scenario;  ///< to be checked
   std::filesystem::path backend;   ///< whose GPUs are to be listed
-  std::string subject;             ///< of a warm process, or of a rank under somebody else's launcher
+  // Of a warm process, or of a rank under somebody else's launcher:
+  std::string subject;  ///< a name among the program's own
+  std::filesystem::path subject_library;  ///< absolute; to be listed, too
   // Of such a rank:
   std::filesystem::path run_directory;
   std::vector<std::string> filters;

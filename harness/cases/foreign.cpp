@@ -88,6 +88,7 @@ ForeignWorld::ForeignWorld(const Identity& identity, const CommandLine& line, co
 }
 
 void ForeignWorld::make(const CommandLine& line, const Listing& listing) {
+  plan_.subject_library = line.subject_library;
   plan_.subject = !line.subject.empty() || listing.subjects.empty() ? line.subject : listing.subjects.front().name;
   plan_.nonce = random_nonce();
   std::filesystem::create_directories(plan_.directory.parent_path());

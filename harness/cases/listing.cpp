@@ -114,13 +114,18 @@ std::string build_id() {
   std::string id;
   dl_iterate_phdr(
       [](dl_phdr_info* object, std::size_t, void* out) {
-        // The program itself comes first.
-        for (int i = 0; i < object->dlpi_phnum; ++i) {
-          const auto& segment = object->dlpi_phdr[i];
-          if (segment.p_type != PT_NOTE) continue;
-          auto& found = *static_cast<std::string*>(out);
-          found = find_build_id(reinterpret_cast<const char*>(object->dlpi_addr + segment.p_vaddr), segment.p_memsz);
-          if (!found.empty()) break;
+        // The program, or the library of it, that the harness is in.
+        const auto here = reinterpret_cast<ElfW(Addr)>(&find_build_id);
+        const std::span segments(object->dlpi_phdr, object->dlpi_phnum);
+        const bool is_ours = std::ranges::any_of(segments, [&](const auto& segment) {
+          const ElfW(Addr) begin = object->dlpi_addr + segment.p_vaddr;
+          return segment.p_type == PT_LOAD && here >= begin && here - begin < segment.p_memsz;
+        });
+        if (!is_ours) return 0;
+        auto& found = *static_cast<std::string*>(out);
+        for (const auto& segment : segments) {
+          if (segment.p_type == PT_NOTE && found.empty())
+            found = find_build_id(reinterpret_cast<const char*>(object->dlpi_addr + segment.p_vaddr), segment.p_memsz);
         }
         return 1;
       },

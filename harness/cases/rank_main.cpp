@@ -33,6 +33,7 @@
 #include "harness/protocol/environment.hpp"
 #include "harness/protocol/json_parse.hpp"
 #include "harness/protocol/json_text.hpp"
+#include "harness/subject/abi/foreign_subject.hpp"
 #include "harness/world/lifeline.hpp"
 #include "harness/world/world.hpp"
 
@@ -58,19 +59,32 @@ std::vector<std::string> subject_names(const Program& program) {
   return names;
 }
 
-std::unique_ptr<Subject> subject_named(const Program& program, const std::string& name) {
+// With the subject of a shared object instead of its own. One for each rank is made of the table.
+Program with_library(const Program& program, const std::filesystem::path& library) {
+  if (library.empty()) return program;
+  const shardproof_subject* const table = load_subject_table(library);
+  const std::string where = fmt::format("subject {}", library.string());
+  foreign_subject(table, where);  // whatever is wrong with it is told before anything is made or waited for
+  Program with = program;
+  with.subjects = {[=] { return foreign_subject(table, where); }};
+  return with;
+}
+
+// The first, without a name.
+std::unique_ptr<Subject> subject_named(const Program& program, const std::string& name, const std::filesystem::path& library) {
   for (const auto& make : program.subjects) {
-    if (auto candidate = make(); candidate->name() == name) return candidate;
+    if (auto candidate = make(); name.empty() || candidate->name() == name) return candidate;
   }
   const auto names = subject_names(program);
-  throw UsageError(
-      fmt::format("there is no subject '{}'; there is: {}", name, names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
+  throw UsageError(fmt::format("there is no subject '{}'{}; there is: {}", name,
+                               library.empty() ? std::string() : " in " + library.string(),
+                               names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
 }
 
 // The subject that the plan asks for, with the plan's fault applied; nullptr where the program brings none and none is asked for.
 std::unique_ptr<Subject> make_subject(const Program& program, const WorldPlan& plan) {
   if (plan.subject.empty() && plan.fault.empty()) return nullptr;
-  std::unique_ptr<Subject> subject = subject_named(program, plan.subject);
+  std::unique_ptr<Subject> subject = subject_named(program, plan.subject, plan.subject_library);
   if (plan.fault.empty()) return subject;
   const auto fault =
       std::ranges::find(program.faults, plan.fault, [](const Fault& candidate) -> const std::string& { return candidate.info.name; });
@@ -162,13 +176,14 @@ void tie_life_to_launcher() {
   tie_life_to(parent);
 }
 
-int run_ranks_of_ours(const std::string& plan_file, const Program& program, std::span<const BoundCase> cases) {
+int run_ranks_of_ours(const std::string& plan_file, const Program& own, std::span<const BoundCase> cases) {
   std::ifstream file(plan_file);
   if (!file) throw std::runtime_error(fmt::format("cannot read the plan {}", plan_file));
   const auto plan = parse_json(file).get<WorldPlan>();
+  const Program program = with_library(own, plan.subject_library);
   std::vector<BoundCase> played;
-  if (!plan.scenario.empty()) {
-    played.push_back(play_case(plan));
+  if (!plan.scenarios.empty()) {
+    played = play_cases(plan);
     cases = played;
   }
   if (plan.fabric == thread_fabric) {
@@ -183,16 +198,41 @@ int run_ranks_of_ours(const std::string& plan_file, const Program& program, std:
   return rank_left;
 }
 
-int run_as_rank_of_others(const CommandLine& line, const Program& program, std::span<const BoundCase> cases) {
+int run_as_rank_of_others(const CommandLine& line, const Program& own, std::span<const BoundCase> cases) {
   const auto identity = shardproof::identity([](const char* name) { return std::getenv(name); });
   if (!identity || identity->world_size == 0) {
     throw UsageError(
         "--run-dir is for a rank under torchrun, mpirun or srun, but the environment names no rank and size "
         "(RANK and WORLD_SIZE, OMPI_COMM_WORLD_*, PMI_*, SLURM_PROCID and SLURM_NTASKS)");
   }
+  const Program program = with_library(own, line.subject_library);
   const ForeignWorld world(*identity, line, make_listing(program, cases));
   take_part(world.plan(), identity->rank, program, cases);
   return rank_left;
+}
+
+// To a launcher what is wrong is told in the answer that it asked for, so that it can tell this from a program that is no worker at all.
+int answer_with_problems(const std::vector<std::string>& problems) {
+  fmt::print("{}\n", dump_line({{"protocol", Listing::current_protocol}, {"problems", problems}}));
+  std::fflush(stdout);
+  return rank_usage;
+}
+
+int list(const Program& own, const std::filesystem::path& library, std::span<const BoundCase> cases) {
+  try {
+    const Program program = with_library(own, library);
+    fmt::print("{}\n", dump_line(make_listing(program, cases)));
+  } catch (const SubjectRefused& refused) {
+    complain(refused.what());
+    return answer_with_problems({refused.what()});
+  }
+  return std::fflush(stdout) == 0 ? rank_left : rank_usage;
+}
+
+// Nothing in a rank that this process has become.
+std::optional<int> serve(const CommandLine& line, const Program& own) {
+  const Program program = with_library(own, line.subject_library);
+  return stay_warm(*subject_named(program, line.subject, line.subject_library));
 }
 
 int answer_about(const std::filesystem::path& scenario) {
@@ -235,20 +275,13 @@ int run(std::span<char*> argv, const Program& program) {
   }
   if (!bound.problems.empty()) {
     for (const std::string& problem : bound.problems) complain(problem);
-    // To a launcher the same in the answer that it asked for, so that it can tell this from a program that is no worker at all.
-    if (line.mode == CommandLine::Mode::list) {
-      fmt::print("{}\n", dump_line({{"protocol", Listing::current_protocol}, {"problems", bound.problems}}));
-      std::fflush(stdout);
-    }
-    return rank_usage;
+    return line.mode == CommandLine::Mode::list ? answer_with_problems(bound.problems) : rank_usage;
   }
   switch (line.mode) {
     case CommandLine::Mode::check_scenario: return answer_about(line.scenario);
-    case CommandLine::Mode::list:
-      fmt::print("{}\n", dump_line(make_listing(program, bound.cases)));
-      return std::fflush(stdout) == 0 ? rank_left : rank_usage;
+    case CommandLine::Mode::list: return list(program, line.subject_library, bound.cases);
     case CommandLine::Mode::warm:
-      if (const auto code = stay_warm(*subject_named(program, line.subject))) return *code;
+      if (const auto code = serve(line, program)) return *code;
       tie_life_to_launcher();  // of a rank that this process has become
       break;
     case CommandLine::Mode::foreign: return run_as_rank_of_others(line, program, bound.cases);
@@ -266,6 +299,9 @@ int rank_main(int argc, char** argv, const Program& program) {
   try {
     return run({argv, static_cast<std::size_t>(argc)}, program);
   } catch (const UsageError& error) {
+    complain(fmt::format("{}: {}", name, error.what()));
+    return rank_usage;
+  } catch (const SubjectRefused& error) {
     complain(fmt::format("{}: {}", name, error.what()));
     return rank_usage;
   } catch (const Released& released) {

@@ -85,6 +85,12 @@ class Device {
   /// dropped without this is released on the stream that it was allocated on.
   virtual void release(Stream stream, const std::shared_ptr<Storage>& storage) = 0;
   Tensor empty(Stream stream, DType dtype, const Shape& shape, MemoryClass memory, std::string_view label);
+  /// The same for memory that the subject has by other means: it is neither filled nor freed, and has to stay where it is until it is
+  /// released. Throws std::invalid_argument for memory that is part of a buffer already, and std::logic_error on a GPU, where memory is the
+  /// device's own.
+  virtual std::shared_ptr<Storage> adopt(Stream stream, std::byte* data, std::size_t bytes, MemoryClass memory, std::string_view label) = 0;
+  /// What a buffer that has not been released turned out to hold, as if it had been said when it was allocated.
+  virtual void describe(const std::shared_ptr<Storage>& storage, MemoryClass memory, std::string_view label) = 0;
 
   /// Says that the host itself is about to read or write these bytes, without waiting for anything: whoever does so synchronizes before.
   /// Races of the host with its streams are found from this. A device that records nothing does nothing.

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "harness/device/cost_model.hpp"
@@ -18,6 +19,9 @@ Nanoseconds cost_of(const CostModel& costs, const Work& work);
 
 /// Bytes in buffers of a device; host memory and empty views are nothing that facts speak of.
 std::vector<ByteRange> ranges(const std::vector<Tensor>& tensors);
+
+/// Says of the buffer whose allocation is that fact what it holds. Where the trace has been taken away since, there is nothing to alter.
+void describe(Trace& trace, std::size_t fact, std::uint64_t buffer, MemoryClass memory, std::string_view label);
 
 /// A fact::Work, or the fact::Collective that the work stands for.
 Fact fact_of(const Work& work, std::uint32_t stream, Nanoseconds start, Nanoseconds end);

@@ -27,6 +27,12 @@ class DeviceWrapper : public Device {
     return inner_.allocate(stream, bytes, memory, label);
   }
   void release(Stream stream, const std::shared_ptr<Storage>& storage) override { inner_.release(stream, storage); }
+  std::shared_ptr<Storage> adopt(Stream stream, std::byte* data, std::size_t bytes, MemoryClass memory, std::string_view label) override {
+    return inner_.adopt(stream, data, bytes, memory, label);
+  }
+  void describe(const std::shared_ptr<Storage>& storage, MemoryClass memory, std::string_view label) override {
+    inner_.describe(storage, memory, label);
+  }
   void host_access(std::string_view label, const std::vector<Tensor>& reads, const std::vector<Tensor>& writes) override {
     inner_.host_access(label, reads, writes);
   }

@@ -1,5 +1,5 @@
-// The four parts of a scenario as JSON, each in a file of its own: what `scenario_json` puts together. Inner header of this room; for .cpp
-// files.
+// The four parts of a scenario as JSON, each in a file of its own: what `scenario_json` puts together, and what a subject in another language
+// is told. For .cpp files.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -16,11 +16,15 @@ nlohmann::ordered_json write_model(const Model& model);
 nlohmann::ordered_json write_plan(const Plan& plan);
 nlohmann::ordered_json write_script(const Script& script);
 nlohmann::ordered_json write_costs(const CostModel& costs);
+nlohmann::ordered_json write_action(const Action& action);
+nlohmann::ordered_json write_mixed_precision(const MixedPrecision& mixed);
 
 Model read_model(const Node& node);
 Plan read_plan(const Node& node);
 Script read_script(const Node& node);
 CostModel read_costs(const Node& node);
+Action read_action(const Node& node);
+MixedPrecision read_mixed_precision(const Node& node);
 
 /// Of formulas: values are integers over this.
 int read_divisor(const Node& node);

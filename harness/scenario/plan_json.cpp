@@ -105,7 +105,9 @@ DType read_dtype(const Node& node) {
   node.fail("\"bf16\", \"f16\" or \"f32\"");
 }
 
-Json write(const MixedPrecision& mixed) {
+}  // namespace
+
+Json write_mixed_precision(const MixedPrecision& mixed) {
   Json json = Json::object();
   if (mixed.param) json["param"] = to_string(*mixed.param);
   if (mixed.reduce) json["reduce"] = to_string(*mixed.reduce);
@@ -124,8 +126,6 @@ MixedPrecision read_mixed_precision(const Node& node) {
   return mixed;
 }
 
-}  // namespace
-
 Json write_plan(const Plan& plan) {
   Json json{{"engine", plan.engine}};
   if (plan.mesh != Mesh()) json["mesh"] = write(plan.mesh);
@@ -135,7 +135,7 @@ Json write_plan(const Plan& plan) {
   if (!plan.ignored_parameters.empty()) json["ignored_parameters"] = plan.ignored_parameters;
   if (!plan.shard_dims.empty()) json["shard_dims"] = plan.shard_dims;
   if (plan.gradient_divide_factor != 0) json["gradient_divide_factor"] = plan.gradient_divide_factor;
-  if (plan.mixed_precision != MixedPrecision()) json["mixed_precision"] = write(plan.mixed_precision);
+  if (plan.mixed_precision != MixedPrecision()) json["mixed_precision"] = write_mixed_precision(plan.mixed_precision);
   if (plan.initialisation != Plan().initialisation) json["initialisation"] = to_string(plan.initialisation);
   if (plan.optimizer != Optimizer()) json["optimizer"] = write(plan.optimizer);
   return json;

@@ -81,7 +81,33 @@ Extension read_extension(const Node& node) {
   return extension;
 }
 
-Json write(const Action& action) {
+double read_norm_type(const Node& node) {
+  if (!node.is_text()) return node.positive_number();
+  if (node.text() != "infinity") node.fail("a positive number or \"infinity\"");
+  return std::numeric_limits<double>::infinity();
+}
+
+std::vector<double> read_input(const Node& node) {
+  std::vector<double> values;
+  for (const Node& value : node.elements()) values.push_back(value.number());
+  return values;
+}
+
+// By iteration, and in each by rank.
+std::vector<std::vector<std::vector<double>>> read_given(const Node& node) {
+  std::vector<std::vector<std::vector<double>>> given;
+  for (const Node& iteration : node.elements()) {
+    auto& ranks = given.emplace_back();
+    for (const Node& rank : iteration.elements()) ranks.push_back(read_input(rank));
+    if (ranks.empty()) iteration.fail("the input of at least one rank");
+  }
+  if (given.empty()) node.fail("inputs for at least one iteration");
+  return given;
+}
+
+}  // namespace
+
+Json write_action(const Action& action) {
   const Arguments has = arguments(action.kind);
   if (!has.required() && action == Action{.kind = action.kind}) return to_string(action.kind);
   Json json{{"call", to_string(action.kind)}};
@@ -99,12 +125,6 @@ Json write(const Action& action) {
     }
   }
   return json;
-}
-
-double read_norm_type(const Node& node) {
-  if (!node.is_text()) return node.positive_number();
-  if (node.text() != "infinity") node.fail("a positive number or \"infinity\"");
-  return std::numeric_limits<double>::infinity();
 }
 
 Action read_action(const Node& node) {
@@ -136,26 +156,6 @@ Action read_action(const Node& node) {
   return action;
 }
 
-std::vector<double> read_input(const Node& node) {
-  std::vector<double> values;
-  for (const Node& value : node.elements()) values.push_back(value.number());
-  return values;
-}
-
-// By iteration, and in each by rank.
-std::vector<std::vector<std::vector<double>>> read_given(const Node& node) {
-  std::vector<std::vector<std::vector<double>>> given;
-  for (const Node& iteration : node.elements()) {
-    auto& ranks = given.emplace_back();
-    for (const Node& rank : iteration.elements()) ranks.push_back(read_input(rank));
-    if (ranks.empty()) iteration.fail("the input of at least one rank");
-  }
-  if (given.empty()) node.fail("inputs for at least one iteration");
-  return given;
-}
-
-}  // namespace
-
 Json write_script(const Script& script) {
   Json json{{"input", script.input}};
   if (script.input_divisor != Script().input_divisor) json["input_divisor"] = script.input_divisor;
@@ -164,7 +164,7 @@ Json write_script(const Script& script) {
   Json& segments = json["segments"] = Json::array();
   for (const Script::Segment& segment : script.segments) {
     Json body = Json::array();
-    for (const Action& action : segment.body) body.push_back(write(action));
+    for (const Action& action : segment.body) body.push_back(write_action(action));
     Json& written = segments.emplace_back(Json::object());
     if (segment.iterations != 1) written["iterations"] = segment.iterations;
     written["body"] = std::move(body);

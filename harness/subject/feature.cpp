@@ -1,5 +1,8 @@
 #include "harness/subject/feature.hpp"
 
+#include <algorithm>
+#include <type_traits>
+
 namespace shardproof {
 
 std::string_view to_string(Feature feature) {
@@ -24,8 +27,23 @@ std::string_view to_string(Feature feature) {
     case Feature::all_gather_extensions: return "all_gather_extensions";
     case Feature::mixed_precision: return "mixed_precision";
     case Feature::meta_initialisation: return "meta_initialisation";
+    case Feature::hidden_memory: return "hidden_memory";
   }
   return "unknown";
+}
+
+std::vector<std::string_view> feature_names() {
+  std::vector<std::string_view> names;
+  for (std::underlying_type_t<Feature> i = 0; i <= static_cast<std::underlying_type_t<Feature>>(last_feature); ++i)
+    names.push_back(to_string(static_cast<Feature>(i)));
+  return names;
+}
+
+std::optional<Feature> find_feature(std::string_view name) {
+  const auto names = feature_names();
+  const auto found = std::ranges::find(names, name);
+  if (found == names.end()) return std::nullopt;
+  return static_cast<Feature>(found - names.begin());
 }
 
 }  // namespace shardproof

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
+#include <vector>
 
 namespace shardproof {
 
@@ -28,8 +30,13 @@ enum class Feature : std::uint8_t {
   all_gather_extensions,   ///< register_all_gather_extension; two-tensor and low-precision parameters
   mixed_precision,
   meta_initialisation,     ///< parameters without memory until `materialize`
+  hidden_memory,           ///< its work is done when the device runs it, so that memory can be hidden from it
 };
 
+inline constexpr Feature last_feature = Feature::hidden_memory;
+
 std::string_view to_string(Feature feature);
+std::vector<std::string_view> feature_names();
+std::optional<Feature> find_feature(std::string_view name);
 
 }  // namespace shardproof

@@ -9,8 +9,9 @@
  *   - a program that loads libshardproof-worker.so and calls `shardproof_worker_main`, run with `shardproof run --worker ./my_program`.
  *
  * Rules of the boundary. Nothing is thrown across it, in either direction. Every function that returns `int` returns 0 when it has
- * succeeded; else what was wrong is in the reply (functions of the subject) or in `error` (functions of the harness). Texts are UTF-8 and
- * end with a NUL; who gives one keeps it. Pointers that are given in a call are valid until it returns, where nothing else is said.
+ * succeeded; else what was wrong is in the reply (functions of the subject) or in `error` (functions of the harness). A function of the
+ * subject in which one of the harness has failed is a failure, too, whatever it returns. Texts are UTF-8 and end with a NUL; who gives one
+ * keeps it. Pointers that are given in a call are valid until it returns, where nothing else is said.
  * A subject is called by one thread per rank. Where ranks are threads, several of its trainers are in one process.
  *
  * Not frozen before version 1.0 of the project: a table of another SHARDPROOF_ABI_VERSION is refused. */
@@ -95,7 +96,8 @@ typedef enum shardproof_reduce_op {
 
 /* A tensor and the buffer that its memory is part of; NULL: host memory that no device knows. `view.data` with `view.byte_offset` points
  * into the buffer. Dtypes: float of 64, 32 and 16 bits, bfloat of 16, int of 64, 32, 16 and 8, uint of 8; one lane. Row-major without gaps;
- * strides may be NULL. No dimension stands for one element. An undefined tensor has no data and no dtype: all zero. */
+ * strides may be NULL. No dimension stands for one element. A tensor without elements may have no data. An undefined tensor has no data and
+ * no dtype: all zero. Devices are kDLCPU, or on a GPU kDLCUDA, with any number: it is the one that is current in the calling thread. */
 typedef struct shardproof_tensor {
   DLTensor view;
   shardproof_buffer *buffer;
@@ -131,7 +133,7 @@ typedef struct shardproof_collective {
   const char *tag; /* what it is for: the first module of its parameter group */
 } shardproof_collective;
 
-/* The harness's side. `device` and groups are those of one seat. */
+/* The harness's side. `device` and groups are those of one seat; where there is no seat, only `fail` and `warn` are to be called. */
 typedef struct shardproof_harness {
   uint32_t abi_version;
   size_t size; /* of this table: later versions append */
@@ -155,8 +157,8 @@ typedef struct shardproof_harness {
   /* -- Memory. A buffer is valid until it is released. */
   int (*allocate)(shardproof_device *device, uint32_t stream, size_t bytes, shardproof_memory memory, const char *label,
                   shardproof_buffer **buffer);
-  /* The same for memory that the subject has by other means, on the simulated device: the harness neither fills nor frees it. It stays where
-   * it is until it is released. */
+  /* The same for memory that the subject has by other means, on the simulated device: the harness neither fills nor frees it. It stays
+   * where it is until it is released, and is part of no other buffer before. */
   int (*adopt)(shardproof_device *device, uint32_t stream, void *data, size_t bytes, shardproof_memory memory, const char *label,
                shardproof_buffer **buffer);
   /* What a buffer turned out to hold. As if it had been said when it was allocated. */
@@ -165,7 +167,7 @@ typedef struct shardproof_harness {
   int (*release)(shardproof_device *device, uint32_t stream, shardproof_buffer *buffer);
   void *(*data)(shardproof_buffer *buffer);
   size_t (*bytes)(shardproof_buffer *buffer);
-  /* Lets go of a buffer that a hook has answered with: see shardproof_contribution. */
+  /* Lets go of a buffer that a hook has answered with: see shardproof_contribution. Of a released one nothing is left to let go. */
   void (*let_go)(shardproof_device *device, shardproof_buffer *buffer);
   /* The host itself is about to touch these bytes. Says so without waiting for anything. */
   int (*host_access)(shardproof_device *device, const char *label, const shardproof_span *reads, size_t read_count,
@@ -197,7 +199,7 @@ typedef struct shardproof_parameter {
   int ndim;
   int dim;
   int64_t start;
-  shardproof_tensor shard;    /* may have no rows; undefined while the parameter is meta */
+  shardproof_tensor shard;    /* float of 32 bits; may have no rows; undefined while the parameter is meta */
   shardproof_tensor second;   /* of a pair: its second tensor, of the shard's shape; else undefined */
   shardproof_tensor gradient; /* of the shard's shape and dtype; undefined where there is none */
 } shardproof_parameter;
@@ -221,8 +223,8 @@ typedef struct shardproof_shard_context {
   const char *policy; /* JSON: mixed_precision as in the plan */
 } shardproof_shard_context;
 
-/* What a rank contributes to one gather. The tensors are the hook's, their buffers perhaps the subject's own: each `buffer` of them is to be
- * let go once, when the gather has been issued. */
+/* What a rank contributes to one gather. The tensors are the hook's, their buffers perhaps the subject's own: each buffer that is named
+ * here, be it by one tensor or by several, is to be let go once, when the gather has been issued. */
 typedef struct shardproof_contribution {
   const shardproof_tensor *tensors;
   size_t tensor_count;
@@ -240,8 +242,10 @@ typedef struct shardproof_contributions {
 /* A whole parameter that a post hook has made. */
 typedef struct shardproof_unsharded {
   uint64_t id;              /* given by the hook */
-  shardproof_tensor value;  /* a view of a contribution, or memory of the hook's own: its buffer is to be let go once */
-  const shardproof_tensor *to_free; /* whose memory goes when the parameter is resharded, and is made anew by the subject */
+  shardproof_tensor value;  /* a view of a contribution, or memory of the hook's own */
+  /* Whose memory goes when the parameter is resharded, and is made anew by the subject. Each buffer that is named in value and to_free is
+   * to be let go once, or released. */
+  const shardproof_tensor *to_free;
   size_t to_free_count;
 } shardproof_unsharded;
 
@@ -271,17 +275,18 @@ typedef struct shardproof_subject {
   const char *const *capabilities;
   void *context;
 
-  /* Before the first world, and in the process that later ones are forked from: whatever takes long and is the same for all. May be NULL. */
-  int (*prepare)(void *context, shardproof_reply *reply);
-  /* The process id of a copy of this process, 0 in the copy, negative where that failed: for a runtime that wants to know of it. NULL: fork. */
+  /* Before the first world, and in the process that later ones are forked from: whatever takes long and is the same for all. NULL: nothing. */
+  int (*prepare)(void *context, const shardproof_harness *harness, shardproof_reply *reply);
+  /* The process id of a copy of this process, 0 in the copy, negative where that failed: for a runtime that wants to know. NULL: fork. */
   int (*fork)(void *context);
 
   /* `model` and `plan` are JSON as in docs/scenarios.md. */
   int (*create)(void *context, const char *model, const char *plan, const shardproof_seat *seat, shardproof_trainer **trainer,
                 shardproof_reply *reply);
   void (*destroy)(shardproof_trainer *trainer);
-  /* `action` is JSON, an element of a script's body. Batch: of forward and evaluate; else both are undefined. An action that the subject
-   * does not know is an error that says so. */
+  /* `action` is JSON, an element of a script's body. Batch: of forward and evaluate; else both are undefined. That of a forward that
+   * succeeds stays where it is until the next one has, or until `destroy` has returned; others until the call returns. An action that the
+   * subject does not know is an error that says so. */
   int (*perform)(shardproof_trainer *trainer, const char *action, const shardproof_tensor *input, const shardproof_tensor *targets,
                  shardproof_reply *reply);
   /* `parameter` is empty where the extension is for all of a kind, `kind`. The extension is valid until `destroy` has returned. NULL: the

@@ -3,6 +3,7 @@
 // What the engine really did is read off the device and the communicator that it was given, never from its own word.
 #pragma once
 
+#include <sys/types.h>
 #include <unistd.h>
 
 #include <memory>

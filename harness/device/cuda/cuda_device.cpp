@@ -49,6 +49,7 @@ class CudaDevice::State : public std::enable_shared_from_this<State> {
   void synchronize();
   std::shared_ptr<Storage> allocate(Stream stream, std::size_t bytes, MemoryClass memory, std::string_view label);
   void release(Stream stream, const std::shared_ptr<Storage>& storage);
+  void describe(const std::shared_ptr<Storage>& storage, MemoryClass memory, std::string_view label);
   void host_access(std::string_view label, const std::vector<Tensor>& reads, const std::vector<Tensor>& writes);
   Tensor to_host(const Tensor& tensor);
   void mark(std::string_view text) { note(fact::Mark{std::string(text), 0}); }
@@ -92,6 +93,7 @@ class CudaDevice::State : public std::enable_shared_from_this<State> {
   void compute(std::uint32_t timeline, const Work& work) const;
   /// Collectives that share a resource run one after the other: behind the last one, if any.
   void wait_in_turn(std::uint32_t timeline, EventHandle last);
+  Memory& own(const std::shared_ptr<Storage>& storage, std::string_view operation) const;
   void give_back(std::uint32_t timeline, Memory& memory);
   void bury(Memory& memory);
   ClockSign put_clock_sign();
@@ -123,8 +125,9 @@ class CudaDevice::State : public std::enable_shared_from_this<State> {
 
 class CudaDevice::State::Memory final : public Storage {
  public:
-  Memory(std::shared_ptr<State> state, std::uint32_t stream, std::byte* data, std::size_t size, std::uint64_t id, std::string label)
-      : Storage(data, size, id, MemorySpace::device), state_(std::move(state)), stream_(stream), label_(std::move(label)) {}
+  Memory(std::shared_ptr<State> state, std::uint32_t stream, std::byte* data, std::size_t size, std::uint64_t id, std::string label,
+         std::size_t fact)
+      : Storage(data, size, id, MemorySpace::device), state_(std::move(state)), stream_(stream), label_(std::move(label)), fact_(fact) {}
   ~Memory() override {
     if (released_) return;
     try {
@@ -141,12 +144,15 @@ class CudaDevice::State::Memory final : public Storage {
   bool belongs_to(const State& state) const { return state_.get() == &state; }
   bool released() const { return released_; }
   const std::string& label() const { return label_; }
+  std::size_t fact() const { return fact_; }  // that of its allocation
+  void describe(std::string_view label) { label_ = label; }
   void retire() { released_ = true; }
 
  private:
   std::shared_ptr<State> state_;
   std::uint32_t stream_;
   std::string label_;
+  std::size_t fact_;
   bool released_ = false;
 };
 
@@ -321,25 +327,37 @@ std::shared_ptr<Storage> CudaDevice::State::allocate(Stream stream, std::size_t 
   void* data = nullptr;
   if (bytes > 0) gpu_.check(gpu_.cuda().malloc_async(&data, bytes, handle(on)), "cudaMallocAsync", handle(on));
   const std::uint64_t id = ++buffers_made_;
-  auto storage = std::make_shared<Memory>(shared_from_this(), on, static_cast<std::byte*>(data), bytes, id, std::string(label));
+  auto storage =
+      std::make_shared<Memory>(shared_from_this(), on, static_cast<std::byte*>(data), bytes, id, std::string(label), trace_.facts.size());
   live_bytes_ += bytes;
   note(fact::Allocated{on, id, bytes, memory, std::string(label)});
   if (bytes > 0) gpu_.check(gpu_.cuda().memset_async(data, poison, bytes, handle(on)), "cudaMemsetAsync", handle(on));
   return storage;
 }
 
-void CudaDevice::State::release(Stream stream, const std::shared_ptr<Storage>& storage) {
-  const std::uint32_t on = timeline(stream, "release");
+// That storage, if it is memory of this device that has not been released.
+CudaDevice::State::Memory& CudaDevice::State::own(const std::shared_ptr<Storage>& storage, std::string_view operation) const {
   auto* memory = dynamic_cast<Memory*>(storage.get());
   if (memory == nullptr || !memory->belongs_to(*this)) {
-    throw std::invalid_argument(fmt::format("release on rank {}: {} was not allocated on this device", trace_.rank,
+    throw std::invalid_argument(fmt::format("{} on rank {}: {} was not allocated on this device", operation, trace_.rank,
                                             storage ? fmt::format("buffer {}", storage->buffer()) : "no storage"));
   }
   if (memory->released()) {
     throw std::logic_error(
-        fmt::format("release on rank {}: buffer {} \"{}\" was released before", trace_.rank, memory->buffer(), memory->label()));
+        fmt::format("{} on rank {}: buffer {} \"{}\" was released before", operation, trace_.rank, memory->buffer(), memory->label()));
   }
-  give_back(on, *memory);
+  return *memory;
+}
+
+void CudaDevice::State::release(Stream stream, const std::shared_ptr<Storage>& storage) {
+  const std::uint32_t on = timeline(stream, "release");
+  give_back(on, own(storage, "release"));
+}
+
+void CudaDevice::State::describe(const std::shared_ptr<Storage>& storage, MemoryClass memory, std::string_view label) {
+  Memory& described = own(storage, "describe");
+  described.describe(label);
+  shardproof::describe(trace_, described.fact(), described.buffer(), memory, label);
 }
 
 void CudaDevice::State::give_back(std::uint32_t timeline, Memory& memory) {
@@ -494,6 +512,14 @@ std::shared_ptr<Storage> CudaDevice::allocate(Stream stream, std::size_t bytes, 
   return state_->allocate(stream, bytes, memory, label);
 }
 void CudaDevice::release(Stream stream, const std::shared_ptr<Storage>& storage) { state_->release(stream, storage); }
+std::shared_ptr<Storage> CudaDevice::adopt(Stream, std::byte*, std::size_t bytes, MemoryClass, std::string_view label) {
+  throw std::logic_error(fmt::format(
+      "adopt: {} bytes \"{}\" cannot become a buffer of a GPU, whose memory is the device's own: allocate a buffer and compute in it",
+      bytes, label));
+}
+void CudaDevice::describe(const std::shared_ptr<Storage>& storage, MemoryClass memory, std::string_view label) {
+  state_->describe(storage, memory, label);
+}
 void CudaDevice::host_access(std::string_view label, const std::vector<Tensor>& reads, const std::vector<Tensor>& writes) {
   state_->host_access(label, reads, writes);
 }

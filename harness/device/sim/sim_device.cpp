@@ -6,6 +6,7 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <memory>
 #include <new>
@@ -46,6 +47,8 @@ class SimDevice::State : public std::enable_shared_from_this<State> {
   void synchronize();
   std::shared_ptr<Storage> allocate(Stream stream, std::size_t bytes, MemoryClass memory, std::string_view label);
   void release(Stream stream, const std::shared_ptr<Storage>& storage);
+  std::shared_ptr<Storage> adopt(Stream stream, std::byte* data, std::size_t bytes, MemoryClass memory, std::string_view label);
+  void describe(const std::shared_ptr<Storage>& storage, MemoryClass memory, std::string_view label);
   void host_access(std::string_view label, const std::vector<Tensor>& reads, const std::vector<Tensor>& writes);
   void mark(std::string_view text) { note(fact::Mark{std::string(text), clock_.end_of(Device::compute.id)}); }
   void run(Stream stream, const Collective& collective, Group& group, Resources& resources);
@@ -67,6 +70,8 @@ class SimDevice::State : public std::enable_shared_from_this<State> {
   // The stream whose order and clock count: all handles mean the compute stream in a serial world.
   std::uint32_t timeline(Stream stream, std::string_view operation) const;
   std::size_t number(Event event, std::string_view operation) const;
+  Memory& own(const std::shared_ptr<Storage>& storage, std::string_view operation) const;
+  std::shared_ptr<Storage> enter(std::shared_ptr<Memory> made, std::uint32_t timeline, MemoryClass memory);
   void give_back(std::uint32_t timeline, Memory& memory);
   void compute(const Work& work) const;
   void run_alone(const Work& work) const;
@@ -83,21 +88,32 @@ class SimDevice::State : public std::enable_shared_from_this<State> {
 
 class SimDevice::State::Memory final : public Storage {
  public:
-  Memory(std::shared_ptr<State> state, std::uint32_t stream, std::byte* data, std::size_t size, std::uint64_t id, std::string label)
-      : Storage(data, size, id), state_(std::move(state)), stream_(stream), label_(std::move(label)) {
-    fill();
+  enum class Origin : std::uint8_t { allocated, adopted };
+
+  Memory(std::shared_ptr<State> state, std::uint32_t stream, std::byte* data, std::size_t size, std::uint64_t id, std::string label,
+         Origin origin)
+      : Storage(data, size, id),
+        state_(std::move(state)),
+        stream_(stream),
+        label_(std::move(label)),
+        origin_(origin),
+        fact_(state_->trace_.facts.size()) {
+    if (origin_ == Origin::allocated) fill();
   }
   ~Memory() override {
     if (!released_) state_->give_back(stream_, *this);
-    ::operator delete(data(), alignment);
+    if (origin_ == Origin::allocated) ::operator delete(data(), alignment);
   }
 
   bool belongs_to(const State& state) const { return state_.get() == &state; }
   bool released() const { return released_; }
+  bool is_adopted() const { return origin_ == Origin::adopted; }
   const std::string& label() const { return label_; }
+  std::size_t fact() const { return fact_; }  // that of its allocation
+  void describe(std::string_view label) { label_ = label; }
   void retire() {
     released_ = true;
-    fill();
+    if (origin_ == Origin::allocated) fill();
   }
   void fill() { std::memset(data(), std::to_integer<int>(poison), bytes()); }
 
@@ -105,6 +121,8 @@ class SimDevice::State::Memory final : public Storage {
   std::shared_ptr<State> state_;
   std::uint32_t stream_;
   std::string label_;
+  Origin origin_;
+  std::size_t fact_;
   bool released_ = false;
 };
 
@@ -217,28 +235,61 @@ std::shared_ptr<Storage> SimDevice::State::allocate(Stream stream, std::size_t b
     void operator()(std::byte* data) const { ::operator delete(data, alignment); }
   };
   std::unique_ptr<std::byte, Delete> data(static_cast<std::byte*>(::operator new(bytes, alignment)));
-  const std::uint64_t id = buffers_made_ + 1;
-  auto storage = std::make_shared<Memory>(shared_from_this(), on, data.get(), bytes, id, std::string(label));
+  auto made =
+      std::make_shared<Memory>(shared_from_this(), on, data.get(), bytes, buffers_made_ + 1, std::string(label), Memory::Origin::allocated);
   static_cast<void>(data.release());  // the storage's from here on
-  alive_[id] = storage.get();
-  buffers_made_ = id;
-  live_bytes_ += bytes;
-  note(fact::Allocated{on, id, bytes, memory, std::string(label)});
-  return storage;
+  return enter(std::move(made), on, memory);
 }
 
-void SimDevice::State::release(Stream stream, const std::shared_ptr<Storage>& storage) {
-  const std::uint32_t on = timeline(stream, "release");
+std::shared_ptr<Storage> SimDevice::State::adopt(Stream stream, std::byte* data, std::size_t bytes, MemoryClass memory,
+                                                 std::string_view label) {
+  const std::uint32_t on = timeline(stream, "adopt");
+  const auto refuse = [&](const std::string& why) {
+    throw std::invalid_argument(fmt::format("adopt on rank {}: {} bytes \"{}\" {}", trace_.rank, bytes, label, why));
+  };
+  if (data == nullptr && bytes > 0) refuse("without an address");
+  // Who accesses two buffers accesses two memories, as far as races can be told.
+  const std::less<> before;
+  for (const auto& [buffer, other] : alive_) {
+    if (before(data, other->data() + other->bytes()) && before(other->data(), data + bytes))
+      refuse(fmt::format("are in part those of buffer {} \"{}\", which has not been released", buffer, other->label()));
+  }
+  return enter(
+      std::make_shared<Memory>(shared_from_this(), on, data, bytes, buffers_made_ + 1, std::string(label), Memory::Origin::adopted), on,
+      memory);
+}
+
+std::shared_ptr<Storage> SimDevice::State::enter(std::shared_ptr<Memory> made, std::uint32_t timeline, MemoryClass memory) {
+  alive_[made->buffer()] = made.get();
+  buffers_made_ = made->buffer();
+  live_bytes_ += made->bytes();
+  note(fact::Allocated{timeline, made->buffer(), made->bytes(), memory, made->label()});
+  return made;
+}
+
+// That storage, if it is memory of this device that has not been released.
+SimDevice::State::Memory& SimDevice::State::own(const std::shared_ptr<Storage>& storage, std::string_view operation) const {
   auto* memory = dynamic_cast<Memory*>(storage.get());
   if (memory == nullptr || !memory->belongs_to(*this)) {
-    throw std::invalid_argument(fmt::format("release on rank {}: {} was not allocated on this device", trace_.rank,
+    throw std::invalid_argument(fmt::format("{} on rank {}: {} was not allocated on this device", operation, trace_.rank,
                                             storage ? fmt::format("buffer {}", storage->buffer()) : "no storage"));
   }
   if (memory->released()) {
     throw std::logic_error(
-        fmt::format("release on rank {}: buffer {} \"{}\" was released before", trace_.rank, memory->buffer(), memory->label()));
+        fmt::format("{} on rank {}: buffer {} \"{}\" was released before", operation, trace_.rank, memory->buffer(), memory->label()));
   }
-  give_back(on, *memory);
+  return *memory;
+}
+
+void SimDevice::State::release(Stream stream, const std::shared_ptr<Storage>& storage) {
+  const std::uint32_t on = timeline(stream, "release");
+  give_back(on, own(storage, "release"));
+}
+
+void SimDevice::State::describe(const std::shared_ptr<Storage>& storage, MemoryClass memory, std::string_view label) {
+  Memory& described = own(storage, "describe");
+  described.describe(label);
+  shardproof::describe(trace_, described.fact(), described.buffer(), memory, label);
 }
 
 // With all memory out of sight but for what the work declares.
@@ -247,14 +298,27 @@ void SimDevice::State::run_alone(const Work& work) const {
     const auto names = [buffer](const Tensor& tensor) { return tensor.range().buffer == buffer; };
     return std::ranges::any_of(work.reads, names) || std::ranges::any_of(work.writes, names);
   };
-  std::vector<std::pair<Memory*, std::vector<std::byte>>> hidden;
-  for (const auto& [buffer, memory] : alive_) {
-    if (is_declared(buffer)) continue;
-    hidden.emplace_back(memory, std::vector<std::byte>(memory->data(), memory->data() + memory->bytes()));
-    memory->fill();
+  // Restored also where the work throws: adopted memory is the subject's.
+  class Hidden {
+   public:
+    ~Hidden() {
+      for (const auto& [memory, bytes] : memories_) std::ranges::copy(bytes, memory->data());
+    }
+    void add(Memory* memory) {
+      memories_.emplace_back(memory, std::vector<std::byte>(memory->data(), memory->data() + memory->bytes()));
+      memory->fill();
+    }
+
+   private:
+    std::vector<std::pair<Memory*, std::vector<std::byte>>> memories_;
+  };
+  {
+    Hidden hidden;
+    for (const auto& [buffer, memory] : alive_) {
+      if (!is_declared(buffer)) hidden.add(memory);
+    }
+    work.run(cpu_kernels(), nullptr);
   }
-  work.run(cpu_kernels(), nullptr);
-  for (const auto& [memory, bytes] : hidden) std::ranges::copy(bytes, memory->data());
 
   for (const Tensor& written : work.writes) {
     if (written.dtype() != DType::f32) continue;
@@ -269,7 +333,7 @@ void SimDevice::State::run_alone(const Work& work) const {
 
 void SimDevice::State::give_back(std::uint32_t timeline, Memory& memory) {
   alive_.erase(memory.buffer());
-  note(fact::Released{timeline, memory.buffer()});
+  note(fact::Released{timeline, memory.buffer(), memory.is_adopted()});
   live_bytes_ -= memory.bytes();
   memory.retire();
 }
@@ -321,6 +385,12 @@ std::shared_ptr<Storage> SimDevice::allocate(Stream stream, std::size_t bytes, M
   return state_->allocate(stream, bytes, memory, label);
 }
 void SimDevice::release(Stream stream, const std::shared_ptr<Storage>& storage) { state_->release(stream, storage); }
+std::shared_ptr<Storage> SimDevice::adopt(Stream stream, std::byte* data, std::size_t bytes, MemoryClass memory, std::string_view label) {
+  return state_->adopt(stream, data, bytes, memory, label);
+}
+void SimDevice::describe(const std::shared_ptr<Storage>& storage, MemoryClass memory, std::string_view label) {
+  state_->describe(storage, memory, label);
+}
 void SimDevice::host_access(std::string_view label, const std::vector<Tensor>& reads, const std::vector<Tensor>& writes) {
   state_->host_access(label, reads, writes);
 }

@@ -1,0 +1,248 @@
+#include "harness/subject/abi/foreign_subject.hpp"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <deque>
+#include <map>
+#include <optional>
+#include <stdexcept>
+#include <utility>
+
+#include "harness/scenario/parts_json.hpp"
+#include "harness/subject/abi/handed_out_extension.hpp"
+#include "harness/subject/abi/handed_out_seat.hpp"
+
+namespace shardproof {
+
+namespace {
+
+using abi::call_subject;
+
+// Memory that subjects have left alive. It stays alive until they are asked for another trainer, so that whoever counts it finds it.
+using LeftAlive = std::vector<std::shared_ptr<Storage>>;
+
+class ForeignTrainer final : public Trainer {
+ public:
+  ForeignTrainer(const shardproof_subject& table, const scenario::Model& model, const Seat& seat, std::shared_ptr<LeftAlive> left)
+      : table_(table), seat_(seat), left_(std::move(left)) {
+    for (const scenario::ParameterShape& parameter : scenario::parameters(model)) shapes_[parameter.name] = parameter.shape;
+  }
+
+  ~ForeignTrainer() override {
+    if (trainer_ != nullptr) {
+      const Reply reply = call_subject(&seat_, [this](shardproof_reply*) {
+        table_.destroy(trainer_);
+        return 0;
+      });
+      // Nobody asks for an answer; what it has left alive is told by who counts that.
+      if (!reply.ok()) std::fputs(fmt::format("subject {}: destroy: {}\n", table_.name, reply.error).c_str(), stderr);
+    }
+    std::ranges::move(seat_.left_alive(), std::back_inserter(*left_));
+  }
+
+  Reply create(const scenario::Model& model, const scenario::Plan& plan) {
+    const std::string model_text = scenario::write_model(model).dump(), plan_text = scenario::write_plan(plan).dump();
+    Reply reply = call_subject(&seat_, [&](shardproof_reply* answered) {
+      return table_.create(table_.context, model_text.c_str(), plan_text.c_str(), &seat_.in_c(), &trainer_, answered);
+    });
+    if (!reply.ok()) {
+      trainer_ = nullptr;  // whatever it is
+    } else if (trainer_ == nullptr) {
+      reply.error = "create has succeeded, and has made no trainer";
+    }
+    return reply;
+  }
+
+  Reply perform(const scenario::Action& action, const Batch& batch) override {
+    seat_.lend(batch.input, "input");
+    seat_.lend(batch.targets, "targets");
+    Batch over = batch;  // whose loan ends when this returns
+    const std::string text = scenario::write_action(action).dump();
+    Reply reply = call_subject(&seat_, [&](shardproof_reply* answered) {
+      abi::Shapes shapes;
+      const shardproof_tensor input = seat_.give(batch.input, shapes), targets = seat_.give(batch.targets, shapes);
+      return table_.perform(trainer_, text.c_str(), &input, &targets, answered);
+    });
+    if (reply.ok() && action.kind == scenario::ActionKind::forward) std::swap(over, forward_);
+    seat_.end_loan(over.input);
+    seat_.end_loan(over.targets);
+    return reply;
+  }
+
+  Reply register_all_gather_extension(const ExtensionTarget& target, AllGatherExtension extension) override {
+    if (table_.extend == nullptr) return Trainer::register_all_gather_extension(target, std::move(extension));
+    const shardproof_extension& given = extensions_.emplace_back(seat_, std::move(extension)).in_c();
+    const std::string kind(scenario::to_string(target.kind));
+    return call_subject(&seat_, [&](shardproof_reply* answered) {
+      return table_.extend(trainer_, target.parameter.c_str(), kind.c_str(), &given, answered);
+    });
+  }
+
+  Reply loss(Tensor& out) override {
+    shardproof_tensor answer{};
+    Reply reply = call_subject(&seat_, [&](shardproof_reply* answered) { return table_.loss(trainer_, &answer, answered); });
+    return believed(std::move(reply), [&] { out = seat_.take(answer, "the loss"); });
+  }
+
+  Reply parameters(std::vector<ParameterView>& out) override {
+    const shardproof_parameter* answer = nullptr;
+    std::size_t count = 0;
+    Reply reply = call_subject(&seat_, [&](shardproof_reply* answered) { return table_.parameters(trainer_, &answer, &count, answered); });
+    return believed(std::move(reply), [&] {
+      if (answer == nullptr && count > 0) throw std::invalid_argument(fmt::format("{} parameters, at NULL", count));
+      out.clear();
+      for (std::size_t i = 0; i < count; ++i) out.push_back(view(answer[i], i));
+    });
+  }
+
+ private:
+  template <class Look>
+  static Reply believed(Reply reply, Look&& look) {
+    if (!reply.ok()) return reply;
+    try {
+      look();
+    } catch (const std::invalid_argument& error) {
+      reply.error = error.what();
+    }
+    return reply;
+  }
+
+  ParameterView view(const shardproof_parameter& given, std::size_t index) const {
+    if (given.name == nullptr) throw std::invalid_argument(fmt::format("parameter {} of those it has is without a name", index));
+    const auto where = fmt::format("parameter \"{}\"", given.name);
+    const auto refuse = [&](const std::string& why) { throw std::invalid_argument(fmt::format("{}: {}", where, why)); };
+    const auto known = shapes_.find(given.name);
+    if (known == shapes_.end()) refuse("the model has none of this name");
+    if (given.ndim < 0 || (given.ndim > 0 && given.shape == nullptr)) refuse(fmt::format("{} dimensions without a shape", given.ndim));
+    ParameterView view{.name = given.name, .shape = Shape(given.shape, given.shape + given.ndim), .dim = given.dim, .start = given.start};
+    if (view.shape != known->second)
+      refuse(fmt::format("its logical shape is {}, that of the model {}", to_string(view.shape), to_string(known->second)));
+    view.shard = seat_.take(given.shard, where + ", shard");
+    view.second = seat_.take(given.second, where + ", second");
+    view.gradient = seat_.take(given.gradient, where + ", gradient");
+    if (!view.shard.defined()) return view;  // meta
+
+    if (view.shard.dtype() != DType::f32) refuse(fmt::format("its shard is {}; shards stay f32", to_string(view.shard.dtype())));
+    const Shape& shard = view.shard.shape();
+    if (view.dim < 0 || (view.dim >= given.ndim && given.ndim > 0)) refuse(fmt::format("there is no dimension {}", view.dim));
+    Shape expected = view.shape;
+    if (!expected.empty() && shard.size() == expected.size()) {
+      const auto dim = static_cast<std::size_t>(view.dim);
+      if (view.start < 0 || view.start > expected[dim] || shard[dim] > expected[dim] - view.start)
+        refuse(fmt::format("its shard of {} rows from {} on is no part of the {} along dimension {}", shard[dim], view.start, expected[dim],
+                           view.dim));
+      expected[dim] = shard[dim];
+    }
+    if (shard != expected)
+      refuse(fmt::format("its shard is {}, which is no part of {} along dimension {}", to_string(shard), to_string(view.shape), view.dim));
+    const auto require_like_shard = [&](const Tensor& tensor, const char* what) {
+      if (tensor.defined() && (tensor.shape() != shard || tensor.dtype() != DType::f32))
+        refuse(
+            fmt::format("its {} is {} {}, its shard f32 {}", what, to_string(tensor.dtype()), to_string(tensor.shape()), to_string(shard)));
+    };
+    require_like_shard(view.second, "second tensor");
+    require_like_shard(view.gradient, "gradient");
+    return view;
+  }
+
+  const shardproof_subject& table_;
+  abi::HandedOutSeat seat_;
+  std::shared_ptr<LeftAlive> left_;
+  std::map<std::string, Shape> shapes_;  // of the model's parameters
+  std::deque<abi::HandedOutExtension> extensions_;
+  Batch forward_;  // the last one that has succeeded
+  shardproof_trainer* trainer_ = nullptr;
+};
+
+class ForeignSubject final : public Subject {
+ public:
+  ForeignSubject(const shardproof_subject& table, std::set<Feature> capabilities)
+      : table_(table), capabilities_(std::move(capabilities)), left_(std::make_shared<LeftAlive>()) {}
+
+  std::string_view name() const override { return table_.name; }
+  std::string_view version() const override { return table_.version; }
+  std::set<Feature> capabilities() const override { return capabilities_; }
+
+  bool wants_preparation() const override { return table_.prepare != nullptr; }
+  Reply prepare() override {
+    if (table_.prepare == nullptr) return {};
+    return call_subject(
+        nullptr, [this](shardproof_reply* reply) { return table_.prepare(table_.context, &abi::HandedOutSeat::functions(), reply); });
+  }
+  pid_t fork() override { return table_.fork == nullptr ? Subject::fork() : static_cast<pid_t>(table_.fork(table_.context)); }
+
+  Reply create(const scenario::Model& model, const scenario::Plan& plan, const Seat& seat, std::unique_ptr<Trainer>& out) override {
+    left_->clear();
+    auto trainer = std::make_unique<ForeignTrainer>(table_, model, seat, left_);
+    Reply reply = trainer->create(model, plan);
+    if (reply.ok()) out = std::move(trainer);
+    return reply;
+  }
+
+ private:
+  const shardproof_subject& table_;
+  std::set<Feature> capabilities_;
+  std::shared_ptr<LeftAlive> left_;
+};
+
+std::set<Feature> known_features(const char* const* names) {
+  std::set<Feature> known;
+  for (; *names != nullptr; ++names) {
+    const auto feature = find_feature(*names);
+    if (!feature) throw std::invalid_argument(fmt::format("it claims \"{}\"; features are: {}", *names, fmt::join(feature_names(), ", ")));
+    known.insert(*feature);
+  }
+  return known;
+}
+
+}  // namespace
+
+std::unique_ptr<Subject> foreign_subject(const shardproof_subject* table, std::string_view where) {
+  const auto refuse = [&](std::string_view why) { throw SubjectRefused(fmt::format("{}: {}", where, why)); };
+  if (table == nullptr) refuse("it gives no table of a subject");
+  if (table->abi_version != SHARDPROOF_ABI_VERSION)
+    refuse(fmt::format("its table is of version {} of shardproof.h, this harness of version {}: compile it with this harness's",
+                       table->abi_version, SHARDPROOF_ABI_VERSION));
+  if (table->size < sizeof(shardproof_subject))
+    refuse(fmt::format("its table says that it has {} bytes; of version {} it has {}: set `size` to sizeof(shardproof_subject)",
+                       table->size, SHARDPROOF_ABI_VERSION, sizeof(shardproof_subject)));
+  const auto require = [&](bool is_there, std::string_view what) {
+    if (!is_there) refuse(fmt::format("its table has no `{}`", what));
+  };
+  require(table->name != nullptr && *table->name != '\0', "name");
+  require(table->version != nullptr && *table->version != '\0', "version");
+  require(table->capabilities != nullptr, "capabilities");
+  require(table->create != nullptr, "create");
+  require(table->destroy != nullptr, "destroy");
+  require(table->perform != nullptr, "perform");
+  require(table->loss != nullptr, "loss");
+  require(table->parameters != nullptr, "parameters");
+  std::set<Feature> capabilities;
+  try {
+    capabilities = known_features(table->capabilities);
+  } catch (const std::invalid_argument& error) {
+    refuse(error.what());
+  }
+  return std::make_unique<ForeignSubject>(*table, std::move(capabilities));
+}
+
+const shardproof_subject* load_subject_table(const std::filesystem::path& library) {
+  const auto refuse = [&](std::string_view why) { throw SubjectRefused(fmt::format("subject {}: {}", library.string(), why)); };
+  if (!std::filesystem::exists(library)) refuse("there is no such file");
+  void* const loaded = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (loaded == nullptr) {
+    // What cannot be loaded may be the file itself, which is named already, or one that it needs.
+    const std::string_view why = ::dlerror();
+    const std::string itself = library.string() + ": ";
+    refuse(why.starts_with(itself) ? why.substr(itself.size()) : why);
+  }
+  const auto function = reinterpret_cast<shardproof_subject_table_function>(::dlsym(loaded, SHARDPROOF_SUBJECT_TABLE));
+  if (function == nullptr) refuse(fmt::format("it exports no {}, so it is no subject", SHARDPROOF_SUBJECT_TABLE));
+  return function();
+}
+
+}  // namespace shardproof

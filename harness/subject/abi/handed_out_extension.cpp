@@ -1,0 +1,155 @@
+#include "harness/subject/abi/handed_out_extension.hpp"
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+#include <utility>
+
+#include "harness/protocol/json_parse.hpp"
+#include "harness/scenario/parts_json.hpp"
+#include "harness/subject/abi/words.hpp"
+
+namespace shardproof::abi {
+
+namespace {
+
+[[noreturn]] void refuse(std::string_view why) { throw std::invalid_argument(std::string(why)); }
+
+template <class T>
+const T& there(const T* pointer, std::string_view what) {
+  if (pointer == nullptr) refuse(fmt::format("{} is NULL", what));
+  return *pointer;
+}
+
+template <class T>
+std::vector<T> list(const T* values, std::size_t count, std::string_view what) {
+  if (count > 0) there(values, what);
+  return {values, values + count};
+}
+
+void require(const Reply& reply) {
+  if (!reply.ok()) throw std::runtime_error(reply.error);
+}
+
+}  // namespace
+
+HandedOutExtension::HandedOutExtension(HandedOutSeat& seat, AllGatherExtension extension) : seat_(seat), extension_(std::move(extension)) {
+  in_c_ = {.context = this,
+           .is_full = extension_.form == scenario::ExtensionForm::full ? 1 : 0,
+           .has_pre = extension_.pre ? 1 : 0,
+           .has_post = extension_.post ? 1 : 0,
+           .pre = nullptr,
+           .post = nullptr,
+           .error = [](void* self) { return static_cast<HandedOutExtension*>(self)->error_.c_str(); }};
+  if (extension_.pre) {
+    in_c_.pre = [](void* self, const shardproof_shard* shard, const shardproof_shard_context* context, std::uint32_t stream,
+                   shardproof_contribution* out) {
+      auto& it = *static_cast<HandedOutExtension*>(self);
+      return it.guarded([&] {
+        if (out == nullptr) refuse("where to say what is contributed is NULL");
+        it.pre(there(shard, "the shard"), context, it.seat_.stream(stream, "the hook's stream"), *out);
+      });
+    };
+  }
+  if (extension_.post) {
+    in_c_.post = [](void* self, const shardproof_contributions* all, std::uint32_t stream, const shardproof_unsharded* out,
+                    shardproof_unsharded* made) {
+      auto& it = *static_cast<HandedOutExtension*>(self);
+      return it.guarded([&] {
+        if (made == nullptr) refuse("where to say what is made is NULL");
+        it.post(there(all, "what has been contributed"), it.seat_.stream(stream, "the hook's stream"), out, *made);
+      });
+    };
+  }
+}
+
+template <class Call>
+int HandedOutExtension::guarded(Call&& call) {
+  shapes_.clear();
+  tensors_.clear();
+  try {
+    call();
+    return 0;
+  } catch (const std::exception& failure) {
+    error_ = failure.what();
+  } catch (...) {
+    error_ = "an exception that is no std::exception";
+  }
+  return 1;
+}
+
+std::vector<Tensor> HandedOutExtension::take(const shardproof_tensor* tensors, std::size_t count, std::string_view what) const {
+  if (count > 0) there(tensors, what);
+  std::vector<Tensor> taken;
+  for (std::size_t i = 0; i < count; ++i) taken.push_back(seat_.take(tensors[i], fmt::format("{}[{}]", what, i)));
+  return taken;
+}
+
+void HandedOutExtension::pre(const shardproof_shard& shard, const shardproof_shard_context* context, Stream stream,
+                             shardproof_contribution& out) {
+  const ShardView view{.parameter = &there(shard.parameter, "the parameter's name"),
+                       .components = take(shard.components, shard.component_count, "components"),
+                       .rows = shard.rows};
+  ShardContext given;
+  if (context != nullptr) {
+    if (context->ndim < 0) refuse(fmt::format("{} dimensions", context->ndim));
+    const nlohmann::ordered_json policy = parse_json(&there(context->policy, "the policy"));
+    const auto dims = static_cast<std::size_t>(context->ndim);
+    given = {.mesh = list(context->mesh, context->mesh_size, "the mesh"),
+             .shape = list(context->shape, dims, "the shape"),
+             .stride = list(context->stride, dims, "the strides"),
+             .module = &there(context->module, "the module's path"),
+             .policy = scenario::read_mixed_precision({policy, "policy"})};
+  }
+  Contribution made;
+  require(extension_.pre(view, context == nullptr ? nullptr : &given, stream, made));
+  seat_.hold(made.tensors, view.parameter);
+  for (const Tensor& tensor : made.tensors) tensors_.push_back(seat_.give(tensor, shapes_));
+  out = {.tensors = tensors_.data(), .tensor_count = tensors_.size(), .metadata = 0};
+  if (!made.metadata) return;
+  out.metadata = metadata_.size() + 1;
+  metadata_[out.metadata] = std::move(made.metadata);
+}
+
+void HandedOutExtension::post(const shardproof_contributions& all, Stream stream, const shardproof_unsharded* out,
+                              shardproof_unsharded& made) {
+  const auto metadata = metadata_.find(all.metadata);
+  const Contributions given{.parameter = &there(all.parameter, "the parameter's name"),
+                            .tensors = take(all.tensors, all.tensor_count, "contributions"),
+                            .metadata = metadata == metadata_.end() ? nullptr : metadata->second,
+                            .param_dtype = from_c(all.param_dtype)};
+  // From call to call the subject has what was made, and says where it is.
+  struct Lent {
+    Unsharded* unsharded;
+    ~Lent() {
+      if (unsharded != nullptr) *unsharded = {};
+    }
+  } lent{nullptr};
+  if (out != nullptr) {
+    lent.unsharded = &find(out->id);
+    *lent.unsharded = {.value = seat_.take(out->value, "out: value"), .to_free = take(out->to_free, out->to_free_count, "out: to_free")};
+  }
+  auto answered = std::make_unique<Unsharded>();
+  require(extension_.post(given, stream, lent.unsharded, *answered));
+  made = {};
+  if (!answered->value.defined() && answered->to_free.empty()) return;
+  std::vector<Tensor> named = answered->to_free;
+  named.push_back(answered->value);
+  seat_.hold(named, given.parameter);
+  made = give(made_.size() + 1, *answered);
+  *answered = {};
+  made_[made.id] = std::move(answered);
+}
+
+Unsharded& HandedOutExtension::find(std::uint64_t id) {
+  const auto found = made_.find(id);
+  if (found == made_.end()) refuse(fmt::format("out: this extension has made nothing with id {}", id));
+  return *found->second;
+}
+
+shardproof_unsharded HandedOutExtension::give(std::uint64_t id, const Unsharded& made) {
+  for (const Tensor& tensor : made.to_free) tensors_.push_back(seat_.give(tensor, shapes_));
+  return {.id = id, .value = seat_.give(made.value, shapes_), .to_free = tensors_.data(), .to_free_count = tensors_.size()};
+}
+
+}  // namespace shardproof::abi

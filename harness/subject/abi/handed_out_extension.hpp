@@ -1,0 +1,44 @@
+// An all-gather extension as a subject in C has it: its hooks as functions with plain arguments.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "harness/subject/abi/handed_out_seat.hpp"
+#include "harness/subject/extension.hpp"
+
+namespace shardproof::abi {
+
+class HandedOutExtension {
+ public:
+  HandedOutExtension(HandedOutSeat& seat, AllGatherExtension extension);
+  HandedOutExtension(const HandedOutExtension&) = delete;
+  HandedOutExtension& operator=(const HandedOutExtension&) = delete;
+
+  const shardproof_extension& in_c() const { return in_c_; }
+
+ private:
+  void pre(const shardproof_shard& shard, const shardproof_shard_context* context, Stream stream, shardproof_contribution& out);
+  void post(const shardproof_contributions& all, Stream stream, const shardproof_unsharded* out, shardproof_unsharded& made);
+  Unsharded& find(std::uint64_t id);
+  shardproof_unsharded give(std::uint64_t id, const Unsharded& made);
+  std::vector<Tensor> take(const shardproof_tensor* tensors, std::size_t count, std::string_view what) const;
+  template <class Call>
+  int guarded(Call&& call);
+
+  HandedOutSeat& seat_;
+  AllGatherExtension extension_;
+  shardproof_extension in_c_;
+  std::string error_;
+  std::map<std::uint64_t, std::shared_ptr<const void>> metadata_;
+  /// What post hooks have made. Its address is its identity there; it has tensors only while a hook runs.
+  std::map<std::uint64_t, std::unique_ptr<Unsharded>> made_;
+  // Behind the last answer.
+  Shapes shapes_;
+  std::vector<shardproof_tensor> tensors_;
+};
+
+}  // namespace shardproof::abi

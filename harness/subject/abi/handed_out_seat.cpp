@@ -1,0 +1,439 @@
+#include "harness/subject/abi/handed_out_seat.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "harness/subject/abi/words.hpp"
+
+namespace shardproof::abi {
+
+namespace {
+
+[[noreturn]] void refuse(std::string_view what, std::string_view why) { throw std::invalid_argument(fmt::format("{}: {}", what, why)); }
+
+// What has to be there.
+template <class T>
+T& there(T* pointer, std::string_view what) {
+  if (pointer == nullptr) refuse(what, "it is NULL");
+  return *pointer;
+}
+std::string_view text(const char* text, std::string_view what) { return &there(text, what); }
+
+template <class C>
+auto word(C c, std::string_view what) {
+  try {
+    return from_c(c);
+  } catch (const std::invalid_argument& error) {
+    refuse(what, error.what());
+  }
+}
+
+std::uintptr_t address(const std::byte* data) { return reinterpret_cast<std::uintptr_t>(data); }
+
+bool is_of_host(const DLTensor& tensor) { return tensor.device.device_type == kDLCPU || tensor.device.device_type == kDLCUDAHost; }
+
+}  // namespace
+
+// -- Tensors ------------------------------------------------------------------------------------------------------------------------------
+
+shardproof_tensor HandedOutSeat::give(const Tensor& tensor, Shapes& shapes) {
+  shardproof_tensor given{};
+  if (!tensor.defined()) return given;
+  given.view = view_of(tensor, shapes);
+  if (tensor.storage()->buffer() != 0) given.buffer = &handle_of(tensor.storage(), "");
+  return given;
+}
+
+Tensor HandedOutSeat::take(const shardproof_tensor& tensor, std::string_view what) const {
+  const DLTensor& view = tensor.view;
+  if (is_undefined(view)) return {};
+  if (view.ndim < 0 || (view.ndim > 0 && view.shape == nullptr)) refuse(what, fmt::format("{} dimensions without a shape", view.ndim));
+  const auto it = [&](std::string_view why) { refuse(fmt::format("{}, {}", what, described(view)), why); };
+  const DType dtype = word(view.dtype, what);
+  Shape shape(view.shape, view.shape + view.ndim);
+  if (!is_contiguous(view))
+    it(fmt::format("strides {}: its elements have to lie row-major without gaps",
+                   to_string(Shape(view.strides, view.strides + view.ndim))));
+  std::size_t bytes = 0;
+  if (__builtin_mul_overflow(static_cast<std::size_t>(numel(shape)), size_of(dtype), &bytes)) it("more bytes than there can be");
+  if (bytes > 0 && view.data == nullptr) it("it has elements and no data");
+  auto* const data = static_cast<std::byte*>(view.data) + (view.data == nullptr ? 0 : view.byte_offset);
+
+  if (tensor.buffer == nullptr) {
+    if (!is_of_host(view))
+      it(fmt::format("it names no buffer, yet is no host memory: device type {}", static_cast<int>(view.device.device_type)));
+    return Tensor(host_memory(data, bytes), dtype, std::move(shape));
+  }
+  const std::shared_ptr<Storage>& memory = memory_of(tensor.buffer, what);
+  const bool is_host = memory->space() == MemorySpace::host;
+  if (is_host != is_of_host(view))
+    it(fmt::format("device type {}; {} is memory of {}", static_cast<int>(view.device.device_type), tensor.buffer->name,
+                   is_host ? "the host" : "a GPU"));
+  if (bytes == 0) return Tensor(memory, dtype, std::move(shape));
+  const std::size_t offset = address(data) - address(memory->data());  // of what begins before it: more than it has
+  if (offset > memory->bytes() || bytes > memory->bytes() - offset)
+    it(fmt::format("its {} bytes are at {}, not all of them in {}: {} bytes at {}", bytes, static_cast<void*>(data), tensor.buffer->name,
+                   memory->bytes(), static_cast<void*>(memory->data())));
+  try {
+    return Tensor(memory, dtype, std::move(shape), offset);
+  } catch (const std::invalid_argument& error) {
+    refuse(what, error.what());
+  }
+}
+
+Tensor HandedOutSeat::take(const shardproof_span& span, std::string_view what) const {
+  const DType dtype = word(span.dtype, what);
+  if (span.buffer == nullptr) {
+    if (span.count > 0) refuse(what, fmt::format("{} elements, and no buffer", span.count));
+    return Tensor::host(dtype, {0});
+  }
+  const std::shared_ptr<Storage>& memory = memory_of(span.buffer, what);
+  const std::size_t size = size_of(dtype);
+  if (span.offset > memory->bytes() || span.count > (memory->bytes() - span.offset) / size)
+    refuse(what, fmt::format("{} elements {} from byte {} on; {} has {} bytes", span.count, to_string(dtype), span.offset,
+                             span.buffer->name, memory->bytes()));
+  try {
+    return Tensor(memory, dtype, {static_cast<std::int64_t>(span.count)}, span.offset);
+  } catch (const std::invalid_argument& error) {
+    refuse(what, error.what());
+  }
+}
+
+std::vector<Tensor> HandedOutSeat::take(const shardproof_span* spans, std::size_t count, std::string_view what) const {
+  std::vector<Tensor> taken;
+  if (count > 0) there(spans, what);
+  for (std::size_t i = 0; i < count; ++i) taken.push_back(take(spans[i], fmt::format("{}[{}]", what, i)));
+  return taken;
+}
+
+Stream HandedOutSeat::stream(std::uint32_t id, std::string_view what) const {
+  const auto found = streams_.find(id);
+  if (found == streams_.end()) refuse(what, fmt::format("there is no stream {}; the subject has made {}", id, streams_.size() - 1));
+  return found->second;
+}
+
+// -- Buffers ------------------------------------------------------------------------------------------------------------------------------
+
+shardproof_buffer& HandedOutSeat::find(shardproof_buffer* buffer, std::string_view what) const {
+  there(buffer, what);
+  if (!known_.contains(buffer)) refuse(what, "that is no buffer of this device");
+  if (!buffer->storage) refuse(what, fmt::format("{} was released, or let go of, before", buffer->name));
+  return *buffer;
+}
+
+const std::shared_ptr<Storage>& HandedOutSeat::memory_of(shardproof_buffer* buffer, std::string_view what) const {
+  return find(buffer, what).storage;
+}
+
+shardproof_buffer* HandedOutSeat::add(std::shared_ptr<Storage> storage, std::string_view label) {
+  std::string name = fmt::format("buffer {} \"{}\"", storage->buffer(), label);
+  shardproof_buffer& handle = buffers_.emplace_back(shardproof_buffer{.storage = std::move(storage), .name = std::move(name)});
+  known_.insert(&handle);
+  handles_[handle.storage.get()] = &handle;
+  return &handle;
+}
+
+shardproof_buffer& HandedOutSeat::handle_of(const std::shared_ptr<Storage>& storage, std::string_view label) {
+  const auto found = handles_.find(storage.get());
+  return found == handles_.end() ? *add(storage, label) : *found->second;
+}
+
+void HandedOutSeat::forget(shardproof_buffer& handle) {
+  handle.is_subjects = false;
+  handle.holds = handle.loans = 0;
+  handles_.erase(handle.storage.get());
+  handle.storage.reset();
+}
+
+void HandedOutSeat::forget_unless_needed(shardproof_buffer& handle) {
+  if (!handle.is_subjects && handle.holds == 0 && handle.loans == 0) forget(handle);
+}
+
+void HandedOutSeat::lend(const Tensor& tensor, std::string_view label) {
+  if (tensor.defined() && tensor.storage()->buffer() != 0) ++handle_of(tensor.storage(), label).loans;
+}
+
+void HandedOutSeat::end_loan(const Tensor& tensor) {
+  const auto found = tensor.defined() ? handles_.find(tensor.storage().get()) : handles_.end();
+  if (found == handles_.end()) return;
+  shardproof_buffer& handle = *found->second;
+  if (handle.loans > 0) --handle.loans;
+  forget_unless_needed(handle);
+}
+
+void HandedOutSeat::hold(std::span<const Tensor> tensors, std::string_view label) {
+  std::unordered_set<const shardproof_buffer*> held;
+  for (const Tensor& tensor : tensors) {
+    if (!tensor.defined() || tensor.storage()->buffer() == 0) continue;
+    shardproof_buffer& handle = handle_of(tensor.storage(), label);
+    if (held.insert(&handle).second) ++handle.holds;
+  }
+}
+
+std::vector<std::shared_ptr<Storage>> HandedOutSeat::left_alive() {
+  std::vector<std::shared_ptr<Storage>> left;
+  for (const shardproof_buffer& handle : buffers_) {
+    if (handle.storage && (handle.is_subjects || handle.holds > 0)) left.push_back(handle.storage);
+  }
+  return left;
+}
+
+void HandedOutSeat::describe(shardproof_buffer* buffer, shardproof_memory memory, std::string_view label) {
+  shardproof_buffer& described = find(buffer, "describe");
+  device_.describe(described.storage, word(memory, "describe"), label);
+  described.name = fmt::format("buffer {} \"{}\"", described.storage->buffer(), label);
+}
+
+void HandedOutSeat::release(std::uint32_t id, shardproof_buffer* buffer) {
+  const Stream on = stream(id, "release");
+  shardproof_buffer& released = find(buffer, "release");
+  if (!released.is_subjects && released.holds == 0)
+    refuse("release", fmt::format("{} is the harness's, which has only lent it", released.name));
+  device_.release(on, released.storage);
+  forget(released);
+}
+
+// Of what has been released there is nothing left to let go of.
+void HandedOutSeat::let_go(shardproof_buffer* buffer) {
+  there(buffer, "let_go");
+  if (!known_.contains(buffer)) refuse("let_go", "that is no buffer of this device");
+  if (!buffer->storage) return;
+  if (buffer->holds == 0) refuse("let_go", fmt::format("{} was let go of as often as it was given", buffer->name));
+  --buffer->holds;
+  forget_unless_needed(*buffer);
+}
+
+// -- Work and collectives -----------------------------------------------------------------------------------------------------------------
+
+void HandedOutSeat::submit(std::uint32_t id, const shardproof_work& work) {
+  const std::string what = fmt::format("submit \"{}\"", text(work.label, "submit: the label"));
+  Work given{.kind = word(work.kind, what),
+             .label = work.label,
+             .reads = take(work.reads, work.read_count, what + ": reads"),
+             .writes = take(work.writes, work.write_count, what + ": writes"),
+             .cost = work.cost_ns};
+  // What the subject calls its context is there until this returns.
+  const auto is_over = std::make_shared<bool>(false);
+  if (work.run != nullptr) {
+    given.run = [this, is_over, what, run = work.run, context = work.context](const Kernels&, NativeStream native) {
+      if (*is_over) throw std::logic_error(what + ": it is run after submit has returned");
+      const Reply reply = call_subject(this, [&](shardproof_reply* answered) { return run(context, native, answered); });
+      if (!reply.ok()) throw std::invalid_argument(reply.error);  // the device says of what work
+    };
+  }
+  struct End {
+    bool& is_over;
+    ~End() { is_over = true; }
+  } const end{*is_over};
+  device_.submit(stream(id, what), std::move(given));
+}
+
+Communicator& HandedOutSeat::communicator(const shardproof_group* group, std::string_view what) const {
+  Communicator* const found = there(group, what).communicator;
+  if (found == nullptr) refuse(what, "this group was dropped before");
+  return *found;
+}
+
+shardproof_group* HandedOutSeat::add(std::unique_ptr<Communicator> part) {
+  if (!part) return nullptr;
+  Communicator* const communicator = part.get();
+  return &groups_.emplace_back(shardproof_group{.seat = *this, .own = std::move(part), .communicator = communicator});
+}
+
+void HandedOutSeat::run(const shardproof_group* group, std::uint32_t id, const shardproof_collective& collective) {
+  const std::string what = fmt::format("run \"{}\"", text(collective.tag, "run: the tag"));
+  Communicator& ranks = communicator(group, what);
+  Collective given{.kind = word(collective.kind, what),
+                   .op = word(collective.op, what),
+                   .factor = collective.op == SHARDPROOF_OP_PREMUL_SUM ? collective.factor : 1.0,
+                   .root = collective.kind == SHARDPROOF_BROADCAST ? collective.root : -1,
+                   .tag = collective.tag};
+  if (given.kind != CollectiveKind::barrier) {
+    given.out = take(collective.out, what + ": out");
+    // Of no account where it is not the root: in place, then.
+    const bool is_absent = given.kind == CollectiveKind::broadcast && collective.in.buffer == nullptr && collective.root != ranks.rank();
+    given.in = is_absent ? given.out : take(collective.in, what + ": in");
+  }
+  ranks.run(stream(id, what), given);
+}
+
+// -- The table ----------------------------------------------------------------------------------------------------------------------------
+
+struct HandedOutSeat::Functions {
+  static const char* error(shardproof_device* device) { return device == nullptr ? "" : device->seat.error_.c_str(); }
+  static void fail(shardproof_reply* reply, const char* text) {
+    if (reply == nullptr) return;
+    reply->has_failed = true;
+    reply->error = text == nullptr ? "" : text;
+  }
+  static void warn(shardproof_reply* reply, const char* text) {
+    if (reply != nullptr && text != nullptr) reply->warnings.emplace_back(text);
+  }
+
+  // Runs it on the seat; without one there is nobody to tell.
+  template <class Call>
+  static int at(shardproof_device* device, Call&& call) {
+    return device == nullptr ? 1 : device->seat.guarded([&] { call(device->seat); });
+  }
+  template <class Call>
+  static int at(const shardproof_group* group, Call&& call) {
+    return group == nullptr ? 1 : group->seat.guarded([&] { call(group->seat); });
+  }
+
+  static int create_stream(shardproof_device* device, shardproof_stream_role role, const char* name, std::uint32_t* stream) {
+    return at(device, [&](HandedOutSeat& seat) {
+      there(stream, "create_stream: where to say its number");
+      const Stream made = seat.device_.create_stream(word(role, "create_stream"), text(name, "create_stream: the name"));
+      seat.streams_[made.id] = made;
+      *stream = made.id;
+    });
+  }
+  static int submit(shardproof_device* device, std::uint32_t stream, const shardproof_work* work) {
+    return at(device, [&](HandedOutSeat& seat) { seat.submit(stream, there(work, "submit: the work")); });
+  }
+  static int record(shardproof_device* device, std::uint32_t stream, std::uint64_t* event) {
+    return at(device, [&](HandedOutSeat& seat) {
+      there(event, "record: where to say its number") = seat.device_.record(seat.stream(stream, "record")).id;
+    });
+  }
+  static int wait(shardproof_device* device, std::uint32_t stream, std::uint64_t event) {
+    return at(device, [&](HandedOutSeat& seat) { seat.device_.wait(seat.stream(stream, "wait"), Event{event}); });
+  }
+  static int synchronize_stream(shardproof_device* device, std::uint32_t stream) {
+    return at(device, [&](HandedOutSeat& seat) { seat.device_.synchronize(seat.stream(stream, "synchronize_stream")); });
+  }
+  static int synchronize_event(shardproof_device* device, std::uint64_t event) {
+    return at(device, [&](HandedOutSeat& seat) { seat.device_.synchronize(Event{event}); });
+  }
+  static int synchronize(shardproof_device* device) {
+    return at(device, [&](HandedOutSeat& seat) { seat.device_.synchronize(); });
+  }
+
+  static int allocate(shardproof_device* device, std::uint32_t stream, std::size_t bytes, shardproof_memory memory, const char* label,
+                      shardproof_buffer** buffer) {
+    return at(device, [&](HandedOutSeat& seat) {
+      there(buffer, "allocate: where to say which buffer");
+      const std::string_view name = text(label, "allocate: the label");
+      *buffer = seat.add(seat.device_.allocate(seat.stream(stream, "allocate"), bytes, word(memory, "allocate"), name), name);
+      (*buffer)->is_subjects = true;
+    });
+  }
+  static int adopt(shardproof_device* device, std::uint32_t stream, void* data, std::size_t bytes, shardproof_memory memory,
+                   const char* label, shardproof_buffer** buffer) {
+    return at(device, [&](HandedOutSeat& seat) {
+      there(buffer, "adopt: where to say which buffer");
+      const std::string_view name = text(label, "adopt: the label");
+      auto storage = seat.device_.adopt(seat.stream(stream, "adopt"), static_cast<std::byte*>(data), bytes, word(memory, "adopt"), name);
+      *buffer = seat.add(std::move(storage), name);
+      (*buffer)->is_subjects = true;
+    });
+  }
+  static int describe(shardproof_device* device, shardproof_buffer* buffer, shardproof_memory memory, const char* label) {
+    return at(device, [&](HandedOutSeat& seat) { seat.describe(buffer, memory, text(label, "describe: the label")); });
+  }
+  static int release(shardproof_device* device, std::uint32_t stream, shardproof_buffer* buffer) {
+    return at(device, [&](HandedOutSeat& seat) { seat.release(stream, buffer); });
+  }
+  static void* data(shardproof_buffer* buffer) {
+    return buffer == nullptr || !buffer->storage ? nullptr : static_cast<void*>(buffer->storage->data());
+  }
+  static std::size_t bytes(shardproof_buffer* buffer) { return buffer == nullptr || !buffer->storage ? 0 : buffer->storage->bytes(); }
+  static void let_go(shardproof_device* device, shardproof_buffer* buffer) {
+    at(device, [&](HandedOutSeat& seat) { seat.let_go(buffer); });
+  }
+  static int host_access(shardproof_device* device, const char* label, const shardproof_span* reads, std::size_t read_count,
+                         const shardproof_span* writes, std::size_t write_count) {
+    return at(device, [&](HandedOutSeat& seat) {
+      seat.device_.host_access(text(label, "host_access: the label"), seat.take(reads, read_count, "host_access: reads"),
+                               seat.take(writes, write_count, "host_access: writes"));
+    });
+  }
+
+  static int group_rank(shardproof_group* group) { return group == nullptr || !group->communicator ? -1 : group->communicator->rank(); }
+  static int group_size(shardproof_group* group) { return group == nullptr || !group->communicator ? 0 : group->communicator->size(); }
+  static const int* group_members(shardproof_group* group) {
+    return group == nullptr || !group->communicator ? nullptr : group->communicator->members().data();
+  }
+  static int run(shardproof_group* group, std::uint32_t stream, const shardproof_collective* collective) {
+    return at(group, [&](HandedOutSeat& seat) { seat.run(group, stream, there(collective, "run: the collective")); });
+  }
+  static int split(shardproof_group* group, int color, int key, const char* name, shardproof_group** part) {
+    return at(group, [&](HandedOutSeat& seat) {
+      there(part, "split: where to say which group");
+      *part = seat.add(seat.communicator(group, "split").split(color, key, text(name, "split: the name")));
+    });
+  }
+  static void drop_group(shardproof_group* part) {
+    at(part, [&](HandedOutSeat& seat) {
+      seat.communicator(part, "drop_group");
+      if (!part->own) refuse("drop_group", "the group of the whole world is the harness's");
+      part->communicator = nullptr;
+      part->own.reset();
+    });
+  }
+};
+
+const shardproof_harness& HandedOutSeat::functions() {
+  static constexpr shardproof_harness table{.abi_version = SHARDPROOF_ABI_VERSION,
+                                            .size = sizeof(shardproof_harness),
+                                            .error = Functions::error,
+                                            .fail = Functions::fail,
+                                            .warn = Functions::warn,
+                                            .create_stream = Functions::create_stream,
+                                            .submit = Functions::submit,
+                                            .record = Functions::record,
+                                            .wait = Functions::wait,
+                                            .synchronize_stream = Functions::synchronize_stream,
+                                            .synchronize_event = Functions::synchronize_event,
+                                            .synchronize = Functions::synchronize,
+                                            .allocate = Functions::allocate,
+                                            .adopt = Functions::adopt,
+                                            .describe = Functions::describe,
+                                            .release = Functions::release,
+                                            .data = Functions::data,
+                                            .bytes = Functions::bytes,
+                                            .let_go = Functions::let_go,
+                                            .host_access = Functions::host_access,
+                                            .group_rank = Functions::group_rank,
+                                            .group_size = Functions::group_size,
+                                            .group_members = Functions::group_members,
+                                            .run = Functions::run,
+                                            .split = Functions::split,
+                                            .drop_group = Functions::drop_group};
+  return table;
+}
+
+HandedOutSeat::HandedOutSeat(const Seat& seat) : device_(seat.device) {
+  groups_.emplace_back(shardproof_group{.seat = *this, .own = nullptr, .communicator = &seat.world});
+  in_c_ = {.harness = &functions(), .device = &handle_, .world = &groups_.front(), .rank = seat.rank};
+}
+
+void HandedOutSeat::note(std::string text) {
+  if (first_failure_.empty()) first_failure_ = text;
+  error_ = std::move(text);
+}
+
+Reply call_subject(HandedOutSeat* seat, const std::function<int(shardproof_reply*)>& call) {
+  shardproof_reply reply;
+  std::string error;
+  int returned = 0;
+  try {
+    returned = call(&reply);
+  } catch (const std::exception& thrown) {
+    error = fmt::format("it has thrown across the boundary: {}", thrown.what());
+  } catch (...) {
+    error = "it has thrown across the boundary, and no std::exception";
+  }
+  const std::string failure = seat != nullptr ? seat->take_first_failure() : std::string();
+  if (error.empty() && (returned != 0 || reply.has_failed)) {
+    if (reply.error.empty()) error = fmt::format("it has failed (it returned {}) and has not said why", returned);
+    else if (returned == 0) error = fmt::format("it returned 0, which is success, and yet said: {}", reply.error);
+    else error = std::move(reply.error);
+  }
+  if (error.empty() && !failure.empty()) error = fmt::format("it went on after a function of the harness had failed: {}", failure);
+  return {.error = std::move(error), .warnings = std::move(reply.warnings)};
+}
+
+}  // namespace shardproof::abi

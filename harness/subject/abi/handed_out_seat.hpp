@@ -1,0 +1,137 @@
+// A seat as a subject in C has it: the harness's functions over one device and its groups, and what the subject holds of them by handle.
+// Whatever comes from the other side is looked at before it is used; nothing is thrown to there.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "harness/subject/abi/tensors.hpp"
+#include "harness/subject/shardproof.h"
+#include "harness/subject/subject.hpp"
+
+namespace shardproof::abi {
+class HandedOutSeat;
+}
+
+struct shardproof_device {
+  shardproof::abi::HandedOutSeat& seat;
+};
+
+struct shardproof_reply {
+  std::string error;
+  bool has_failed = false;
+  std::vector<std::string> warnings;
+};
+
+/// Stays when its memory has gone, so that a handle that is used too long is known for what it is.
+struct shardproof_buffer {
+  std::shared_ptr<shardproof::Storage> storage;  ///< empty: gone
+  std::string name;  ///< for messages: `buffer 17 "layers.1"`
+  bool is_subjects = false;  ///< allocated or adopted by it: only its release gives this back
+  std::size_t holds = 0;  ///< answers of hooks that name it and have not been let go of
+  std::size_t loans = 0;  ///< lent by the harness for as long as that says
+};
+
+struct shardproof_group {
+  shardproof::abi::HandedOutSeat& seat;
+  std::unique_ptr<shardproof::Communicator> own;  ///< of a part
+  shardproof::Communicator* communicator;  ///< nullptr: dropped
+};
+
+namespace shardproof::abi {
+
+class HandedOutSeat {
+ public:
+  explicit HandedOutSeat(const Seat& seat);
+  HandedOutSeat(const HandedOutSeat&) = delete;
+  HandedOutSeat& operator=(const HandedOutSeat&) = delete;
+
+  const shardproof_seat& in_c() const { return in_c_; }
+  /// The table that every seat has.
+  static const shardproof_harness& functions();
+
+  // -- Tensors, both ways
+
+  /// A view for C; its shape stays in `shapes`.
+  shardproof_tensor give(const Tensor& tensor, Shapes& shapes);
+  /// Throws std::invalid_argument that begins with `what` for all that shardproof_tensor does not allow.
+  Tensor take(const shardproof_tensor& tensor, std::string_view what) const;
+  Stream stream(std::uint32_t id, std::string_view what) const;
+
+  // -- Who has which buffer
+
+  void lend(const Tensor& tensor, std::string_view label);
+  void end_loan(const Tensor& tensor);
+  /// The buffers of these tensors, each one once: the subject is to let go of them.
+  void hold(std::span<const Tensor> tensors, std::string_view label);
+  /// Memory that the subject has neither released nor let go of; to be asked when its trainer is gone.
+  std::vector<std::shared_ptr<Storage>> left_alive();
+
+  // -- What went wrong
+
+  /// Runs it; 0, or else what it has thrown is the seat's error.
+  template <class Call>
+  int guarded(Call&& call) noexcept {
+    try {
+      call();
+      return 0;
+    } catch (const std::exception& error) {
+      note(error.what());
+    } catch (...) {
+      note("an exception that is no std::exception");
+    }
+    return 1;
+  }
+  const std::string& error() const { return error_; }
+  /// The first thing that has gone wrong in a function of the harness since this was asked; empty: nothing.
+  std::string take_first_failure() { return std::exchange(first_failure_, {}); }
+
+ private:
+  struct Functions;
+
+  void note(std::string text);
+  shardproof_buffer& find(shardproof_buffer* buffer, std::string_view what) const;
+  const std::shared_ptr<Storage>& memory_of(shardproof_buffer* buffer, std::string_view what) const;
+  shardproof_buffer& handle_of(const std::shared_ptr<Storage>& storage, std::string_view label);
+  shardproof_buffer* add(std::shared_ptr<Storage> storage, std::string_view label);
+  void forget(shardproof_buffer& handle);
+  void forget_unless_needed(shardproof_buffer& handle);
+  Tensor take(const shardproof_span& span, std::string_view what) const;
+  std::vector<Tensor> take(const shardproof_span* spans, std::size_t count, std::string_view what) const;
+  Communicator& communicator(const shardproof_group* group, std::string_view what) const;
+  shardproof_group* add(std::unique_ptr<Communicator> part);
+
+  // What the functions of the table do.
+  void submit(std::uint32_t stream, const shardproof_work& work);
+  void release(std::uint32_t stream, shardproof_buffer* buffer);
+  void describe(shardproof_buffer* buffer, shardproof_memory memory, std::string_view label);
+  void let_go(shardproof_buffer* buffer);
+  void run(const shardproof_group* group, std::uint32_t stream, const shardproof_collective& collective);
+
+  Device& device_;
+  shardproof_device handle_{*this};
+  std::deque<shardproof_group> groups_;  // the world's first
+  std::deque<shardproof_buffer> buffers_;
+  std::unordered_set<const shardproof_buffer*> known_;
+  std::unordered_map<const Storage*, shardproof_buffer*> handles_;  // of memory that has not gone
+  std::map<std::uint32_t, Stream> streams_{{Device::compute.id, Device::compute}};
+  shardproof_seat in_c_;
+  std::string error_, first_failure_;
+};
+
+/// Calls a function of the subject, which returns 0 or a status and answers by the reply that it is given. What it throws, although it should
+/// not, is an error of the call; so is that it went on after a function of the harness had failed. `seat`: that of its trainer, if any.
+Reply call_subject(HandedOutSeat* seat, const std::function<int(shardproof_reply*)>& call);
+
+}  // namespace shardproof::abi

@@ -1,0 +1,18 @@
+#include "worker/program.hpp"
+
+#include "fixtures/engines/fully_shard/fully_shard.hpp"
+#include "suites/extensions/clauses.hpp"
+#include "suites/overlap/clauses.hpp"
+#include "suites/profiles.hpp"
+
+namespace shardproof {
+
+Program worker_program() {
+  return {.suite_version = SHARDPROOF_VERSION,
+          .subjects = {[] { return std::make_unique<engines::FullyShard>(); }},
+          .faults = declared_faults(),
+          .profiles = suites::profiles(),
+          .clause_tables = {overlap::clause_table(), extensions::clause_table()}};
+}
+
+}  // namespace shardproof
