@@ -90,6 +90,13 @@ void add_fault(CLI::App& command, std::string& fault) {
       ->option_text("NAME");
 }
 
+void add_subject(CLI::App& command, std::string& subject) {
+  command
+      .add_option("--subject", subject,
+                  "The engine under test: reference, pytorch, a shared object, or one of the worker's (default: reference, its first)")
+      ->option_text("NAME");
+}
+
 void add_worker(CLI::App& command, std::filesystem::path& worker) {
   command.add_option("--worker", worker, "The program of ranked cases (default: shardproof-worker beside this one)")
       ->option_text("PROGRAM");
@@ -144,7 +151,7 @@ void add_plan(CLI::App& command, PlanOptions& plan, Texts& texts) {
   command.add_option("--ranks", texts.ranks, "World sizes to run, as 2,4 (default: all that there are cases for)")
       ->allow_extra_args(false)
       ->option_text("N[,N...]");
-  command.add_option("--subject", plan.subject, "The engine under test (default: the worker's first)")->option_text("NAME");
+  add_subject(command, plan.subject);
   add_device(command, plan, texts);
   command
       .add_option("--fabric", texts.fabric,
@@ -174,9 +181,10 @@ void declare_run(CLI::App& app, RunOptions& run, Texts& texts) {
   command.add_option("--retries", texts.retries, "How often to try a case again, alone, that ended badly; if it then passes, it is flaky")
       ->option_text("N=0");
   command
-      .add_option("--rerun-failed", run.rerun_failed,
-                  "Of the selected cases, those that ended badly in this report, with its seed, its faults, and on its device, unless "
-                  "others are given")
+      .add_option(
+          "--rerun-failed", run.rerun_failed,
+          "Of the selected cases, those that ended badly in this report, with its seed, its subject, its faults, and on its device, unless "
+          "others are given")
       ->option_text("REPORT");
   command
       .add_option("--max-hangs", texts.max_hangs,
@@ -216,6 +224,7 @@ void declare_list(CLI::App& app, ListOptions& list) {
       ->excludes(clauses)
       ->option_text(" ");
   add_profile(command, list.profile, "all cases");
+  add_subject(command, list.subject);
   add_worker(command, list.worker);
 }
 
@@ -268,7 +277,7 @@ void declare_play(CLI::App& app, PlayOptions& play, Texts& texts) {
       add_command(app, "play", "Play one scenario on real ranks and show its times, its collectives and a timeline", play_footer);
   command.add_option("scenario", play.scenario, "The document (docs/scenarios.md)")->option_text(" ");
   command.add_option("--ranks", texts.ranks, "World size")->option_text("N=2");
-  command.add_option("--subject", play.plan.subject, "The engine that plays (default: the worker's first)")->option_text("NAME");
+  add_subject(command, play.plan.subject);
   add_device(command, play.plan, texts);
   add_fault(command, play.plan.fault);
   command.add_option("--timeout", texts.timeout, "Seconds that it may take (default: 60; more where ranks share cores)")

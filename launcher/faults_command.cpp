@@ -16,6 +16,7 @@
 #include "launcher/profile.hpp"
 #include "launcher/run.hpp"
 #include "launcher/standard_streams.hpp"
+#include "launcher/subject.hpp"
 
 namespace shardproof::launcher {
 namespace {
@@ -95,7 +96,7 @@ Judged judged_by(const std::vector<CaseInfo>& cases, const Listing& listing) {
 
 int faults_command(FaultsOptions options, const std::vector<std::string>& argv) {
   SignalWatch signals;
-  Worker worker = ask_worker(options.worker, signals);
+  Worker worker = find_subject(options.plan, options.worker, signals);
   if (worker.listing.faults.empty()) throw CommandError(usage, "the worker has no faults");
   const ChosenProfile profile = keep_profile(worker.listing, options.profile, options.plan.filters);
   find_gpus(worker, options.plan, signals);

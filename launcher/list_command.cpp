@@ -14,7 +14,7 @@
 #include "launcher/plan.hpp"
 #include "launcher/profile.hpp"
 #include "launcher/standard_streams.hpp"
-#include "launcher/worker.hpp"
+#include "launcher/subject.hpp"
 #include "reports/terminal.hpp"
 
 namespace shardproof::launcher {
@@ -122,7 +122,7 @@ std::string cases_text(const std::vector<CaseInfo>& cases, bool json) {
 
 int list_command(const ListOptions& options) {
   SignalWatch signals;
-  Worker worker = ask_worker(options.worker, signals);
+  Worker worker = choose_subject(options.subject, options.worker, signals).worker;
   const std::size_t all_cases = worker.listing.cases.size();
   if (!options.profile.empty()) keep_profile(worker.listing, options.profile, options.filters);
   const std::vector<CaseInfo> cases = matching_cases(worker.listing, options.filters);

@@ -56,6 +56,7 @@ struct RunOptions {
 
 struct ListOptions {
   std::vector<std::string> filters;
+  std::string subject;  ///< empty for the worker's first
   std::string profile;  ///< empty for all cases
   std::filesystem::path worker;
   bool json = false;

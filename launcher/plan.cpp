@@ -13,6 +13,7 @@
 #include "harness/protocol/control_page.hpp"
 #include "launcher/closest.hpp"
 #include "launcher/launcher.hpp"
+#include "launcher/subject.hpp"
 
 namespace shardproof::launcher {
 namespace {
@@ -36,10 +37,9 @@ std::string join(const Range& range) {
   return fmt::format("{}", fmt::join(range, ", "));
 }
 
-/// Of subjects or faults.
-std::vector<std::string> names(const auto& infos) {
+std::vector<std::string> names(const std::vector<FaultInfo>& faults) {
   std::vector<std::string> result;
-  for (const auto& info : infos) result.push_back(info.name);
+  for (const FaultInfo& fault : faults) result.push_back(fault.name);
   return result;
 }
 
@@ -194,7 +194,7 @@ WorldPlan world_of(const Listing& listing, const PlanOptions& options, int size)
                                           options.device, options.fabric, nccl_fabric, cuda_device));
   }
   require_threads(listing, options);
-  if (!options.subject.empty()) require_known("subject", options.subject, names(listing.subjects));
+  const std::string subject = subject_name(listing, options.subject);
   if (!options.fault.empty()) require_known("fault", options.fault, names(listing.faults));
   WorldPlan world;
   world.size = size;
@@ -207,8 +207,8 @@ WorldPlan world_of(const Listing& listing, const PlanOptions& options, int size)
     world.skipped = why_too_large(*options.supply, size);
     world.unfit_for_timing = world.skipped.empty() ? why_unfit_for_timing(*options.supply, size) : "";
   }
-  // A program of plain multi-rank tests has no subject at all.
-  world.subject = !options.subject.empty() || listing.subjects.empty() ? options.subject : listing.subjects.front().name;
+  world.subject = subject;
+  world.subject_library = options.subject_library;
   world.fault = options.fault;
   world.seed = options.seed;
   world.case_timeout = options.timeout.value_or(usual_timeout * ranks_per_core(size, options));

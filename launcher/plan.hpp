@@ -33,6 +33,7 @@ struct PlanOptions {
   std::vector<std::string> filters;
   std::vector<int> ranks;  ///< world sizes to keep; empty for all
   std::string subject;     ///< empty for the worker's first
+  std::filesystem::path subject_library;  ///< the shared object that the subject is in; empty: the worker itself
   std::string device = sim_device;
   std::string fabric = shm_fabric;
   std::filesystem::path backend;  ///< of ranks on GPUs

@@ -16,6 +16,7 @@
 #include "launcher/records.hpp"
 #include "launcher/run.hpp"
 #include "launcher/standard_streams.hpp"
+#include "launcher/subject.hpp"
 #include "reports/chrome_trace.hpp"
 #include "reports/play.hpp"
 
@@ -59,11 +60,11 @@ std::string heading(const PlayOptions& options, const WorldPlan& world) {
 int play_command(const PlayOptions& options, const std::vector<std::string>& argv) {
   require_new_trace(options);
   SignalWatch signals;
-  const Worker worker = ask_worker(options.worker, signals);
+  PlanOptions settings = options.plan;
+  const Worker worker = find_subject(settings, options.worker, signals);
   if (worker.listing.subjects.empty()) throw CommandError(usage, "the worker has no subject that could play a scenario");
   check_scenario(worker, options.scenario, signals);
 
-  PlanOptions settings = options.plan;
   const int size = settings.ranks.front();
   settings.cores = usable_cores();
   find_gpus(worker, settings, signals);

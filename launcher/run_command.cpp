@@ -18,6 +18,7 @@
 #include "launcher/report_file.hpp"
 #include "launcher/run.hpp"
 #include "launcher/standard_streams.hpp"
+#include "launcher/subject.hpp"
 #include "reports/command_line_words.hpp"
 
 namespace shardproof::launcher {
@@ -53,7 +54,7 @@ Words given(const Words& argv, std::string_view option) { return reports::words_
 
 bool has_flag(const Words& argv, std::string_view flag) { return !reports::words_given(argv, {}, std::span(&flag, 1)).empty(); }
 
-/// How the run of this report was told where its ranks are to run and what is to be broken, but for what `argv` says itself.
+/// How the run of this report was told what is under test, where its ranks are to run and what is to be broken, but for what `argv` says itself.
 Words told(const reports::Report& report, const Words& argv, bool is_placed) {
   Words words;
   const auto take = [&](std::string_view option) {
@@ -63,6 +64,7 @@ Words told(const reports::Report& report, const Words& argv, bool is_placed) {
     if (has_flag(report.head.argv, flag) && !has_flag(argv, flag)) words.emplace_back(flag);
   };
   if (!report.head.fault.empty() && given(argv, "--fault").empty()) words.insert(words.end(), {"--fault", report.head.fault});
+  take("--subject");
   take("--nccl-faults");
   take_flag("--nccl-tap");
   if (is_placed || report.worlds.empty()) return words;
@@ -150,7 +152,7 @@ int run_command(RunOptions options, std::vector<std::string> argv) {
     before = read_report_file(options.rerun_failed, [](std::istream& in) { return reports::read_report(in); });
     take_over(options, argv, before);
   }
-  Worker worker = ask_worker(options.worker, signals);
+  Worker worker = find_subject(options.plan, options.worker, signals);
   reports::RunHead asked;
   put_demands(asked, options.demands, &worker.listing);
   const ChosenProfile profile = keep_profile(worker.listing, options.profile, options.plan.filters);

@@ -189,11 +189,19 @@ Worker find_worker(const std::filesystem::path& asked) {
 
 Worker ask_worker(const std::filesystem::path& asked, SignalWatch& signals, std::chrono::milliseconds patience) {
   Worker worker = find_worker(asked);
+  ask_for_cases(worker, {}, signals, patience);
+  return worker;
+}
+
+void ask_for_cases(Worker& worker, const std::filesystem::path& subject_library, SignalWatch& signals, std::chrono::milliseconds patience) {
   const std::string name = worker.program.string();
-  const Answer answer = ask(worker, {"--list-json"}, signals, patience);
+  std::vector<std::string> arguments{"--list-json"};
+  if (!subject_library.empty()) arguments.insert(arguments.end(), {"--subject", subject_library.string()});
+  const Answer answer = ask(worker, std::move(arguments), signals, patience);
+  const std::string with = subject_library.empty() ? "" : fmt::format(" and --subject {}", subject_library.string());
   const auto refusal = [&](const char* what, const std::string& why) {
     return CommandError(infrastructure,
-                        fmt::format("{} {}: asked with --list-json, {}{}", name, what, why,
+                        fmt::format("{} {}: asked with --list-json{}, {}{}", name, what, with, why,
                                     answer.complaint.empty() ? "" : fmt::format(" (standard error: {})", first_line_of(answer.complaint))));
   };
   const auto not_a_worker = [&](const std::string& why) { return refusal("is not a shardproof worker", why); };
@@ -203,7 +211,8 @@ Worker ask_worker(const std::filesystem::path& asked, SignalWatch& signals, std:
   worker.listing_text = answer.text;
   if (answer.end->code == rank_usage) {
     if (const std::string problems = declared_wrongly(worker.listing_text); !problems.empty())
-      throw CommandError(infrastructure, fmt::format("{}(no case of {} can run until its declarations are right)", problems, name));
+      throw CommandError(infrastructure, fmt::format("{}(no case of {} can run {})", problems, name,
+                                                     with.empty() ? "until its declarations are right" : "with this subject"));
   }
   if (*answer.end != Exit{}) throw not_a_worker(fmt::format("it ended with {}", describe(*answer.end)));
   try {
@@ -211,7 +220,6 @@ Worker ask_worker(const std::filesystem::path& asked, SignalWatch& signals, std:
   } catch (const std::invalid_argument& error) {
     throw not_a_worker(error.what());
   }
-  return worker;
 }
 
 GpuListing ask_gpus(const Worker& worker, const std::filesystem::path& backend, SignalWatch& signals, std::chrono::milliseconds patience) {

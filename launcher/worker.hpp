@@ -29,6 +29,10 @@ Worker ask_worker(const std::filesystem::path& asked, SignalWatch& signals, std:
 /// The same program, asked for nothing yet.
 Worker find_worker(const std::filesystem::path& asked);
 
+/// Asks it, as `ask_worker` does; with a shared object that its subject is in, for what it is with that one.
+void ask_for_cases(Worker& worker, const std::filesystem::path& subject_library, SignalWatch& signals,
+                   std::chrono::milliseconds patience = worker_patience);
+
 /// The GPUs that ranks of the worker could run on by this backend, or why there are none. Throws CommandError (infrastructure) in one line when
 /// it does not say: a driver may crash or hang whoever asks it.
 GpuListing ask_gpus(const Worker& worker, const std::filesystem::path& backend, SignalWatch& signals,

@@ -77,12 +77,14 @@ TEST_CASE("worlds are grouped by size, ascending, cases as listed") {
 TEST_CASE("what the options say stands in every world") {
   PlanOptions options;
   options.subject = "wrong";
+  options.subject_library = "/engines/mine.so";
   options.fault = "late";
   options.seed = 7;
   options.timeout = std::chrono::milliseconds(1500);
   options.trace = true;
   for (const WorldPlan& world : plan(listing(), options).worlds) {
     CHECK(world.subject == "wrong");
+    CHECK(world.subject_library == "/engines/mine.so");
     CHECK(world.fault == "late");
     CHECK(world.seed == 7);
     CHECK(world.case_timeout == std::chrono::milliseconds(1500));

@@ -207,6 +207,16 @@ TEST_CASE("a plan says where times come from, unless it is events, and only what
   CHECK_THROWS_WITH(json.get<WorldPlan>(), ContainsSubstring("\"times\"") && ContainsSubstring("sundial"));
 }
 
+TEST_CASE("a plan says which shared object its subject is in, where it is in one") {
+  CHECK_FALSE(ordered_json(plan()).contains("subject_library"));
+  WorldPlan loaded = plan();
+  loaded.subject_library = "/engines/mine.so";
+  ordered_json json = loaded;
+  CHECK(json.get<WorldPlan>().subject_library == "/engines/mine.so");
+  json["subject_library"] = 7;
+  CHECK_THROWS_WITH(json.get<WorldPlan>(), ContainsSubstring("\"subject_library\""));
+}
+
 TEST_CASE("a plan says what its ranks are told, and why it is skipped or says nothing of time, where it does") {
   for (const char* field : {"environment", "unfit_for_timing", "skipped"}) CHECK_FALSE(ordered_json(plan()).contains(field));
   WorldPlan told = plan();

@@ -1,0 +1,97 @@
+#include "launcher/subject.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "launcher/closest.hpp"
+#include "launcher/launcher.hpp"
+
+namespace shardproof::launcher {
+namespace {
+
+constexpr char reference[] = "reference", pytorch[] = "pytorch";
+
+constexpr char pytorch_variable[] = "SHARDPROOF_PYTORCH";
+/// Where a worker that is not linked to the harness finds it.
+constexpr char library_variable[] = "SHARDPROOF_WORKER_LIBRARY";
+
+bool is_path(std::string_view asked) { return asked.find('/') != std::string_view::npos || asked.ends_with(".so"); }
+
+/// That the build folder and an installation have in common.
+std::filesystem::path root_of_this_executable() { return std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path(); }
+
+std::filesystem::path found_library(const std::string& asked) {
+  std::filesystem::path file = std::filesystem::absolute(asked).lexically_normal();
+  std::error_code unknown;
+  // A pipe, say, would hold up the worker that opens it.
+  if (std::filesystem::is_regular_file(file, unknown)) return file;
+  throw CommandError(usage, fmt::format("--subject {}: there is no shared object {}", asked, file.string()));
+}
+
+Worker find_pytorch() {
+  const std::filesystem::path program = pytorch_worker();
+  std::error_code unknown;
+  if (!std::filesystem::exists(program, unknown)) {
+    throw CommandError(infrastructure,
+                       fmt::format("--subject {}: PyTorch is not installed for it: there is no {}. `./run --subject {}` installs it into a "
+                                   "private environment; {} names the folder of another one",
+                                   pytorch, program.string(), pytorch, pytorch_variable));
+  }
+  Worker worker = find_worker(program);
+  const auto says_library = [](std::string_view variable) { return variable.substr(0, variable.find('=')) == library_variable; };
+  if (std::ranges::none_of(worker.environment, says_library)) {
+    worker.environment.push_back(
+        fmt::format("{}={}", library_variable, (root_of_this_executable() / "lib/libshardproof-worker.so").string()));
+  }
+  return worker;
+}
+
+}  // namespace
+
+std::filesystem::path pytorch_worker() {
+  constexpr char program[] = "bin/shardproof-pytorch-worker";
+  if (const char* const folder = std::getenv(pytorch_variable); folder && *folder) return std::filesystem::absolute(folder) / program;
+  const std::filesystem::path built = root_of_this_executable() / pytorch / program;
+  const std::filesystem::path installed = root_of_this_executable() / "lib/shardproof" / pytorch / program;
+  std::error_code unknown;
+  return std::filesystem::exists(installed, unknown) ? installed : built;
+}
+
+std::string subject_name(const Listing& listing, const std::string& asked) {
+  std::vector<std::string> names;
+  for (const SubjectInfo& subject : listing.subjects) names.push_back(subject.name);
+  if (asked.empty() && names.empty()) return {};  // a program of plain multi-rank tests
+  if (names.empty()) throw CommandError(usage, fmt::format("unknown subject '{}': this worker has no subject", asked));
+  if (asked.empty() || asked == reference) return names.front();
+  if (std::ranges::find(names, asked) != names.end()) return asked;
+  std::set<std::string> candidates(names.begin(), names.end());
+  candidates.insert({reference, pytorch});
+  const std::string near = closest(candidates, asked);
+  throw CommandError(usage,
+                     fmt::format("unknown subject '{}'; {}known: {}; {} for the first of them, {}, or the path of a shared object", asked,
+                                 near.empty() ? "" : fmt::format("closest is '{}', ", near), fmt::join(names, ", "), reference, pytorch));
+}
+
+ChosenSubject choose_subject(const std::string& asked, const std::filesystem::path& worker, SignalWatch& signals) {
+  ChosenSubject chosen;
+  if (is_path(asked)) chosen.library = found_library(asked);
+  chosen.worker = asked == pytorch && worker.empty() ? find_pytorch() : find_worker(worker);
+  ask_for_cases(chosen.worker, chosen.library, signals);
+  chosen.name = subject_name(chosen.worker.listing, chosen.library.empty() ? asked : std::string());
+  return chosen;
+}
+
+Worker find_subject(PlanOptions& options, const std::filesystem::path& worker, SignalWatch& signals) {
+  ChosenSubject chosen = choose_subject(options.subject, worker, signals);
+  options.subject = std::move(chosen.name);
+  options.subject_library = std::move(chosen.library);
+  return std::move(chosen.worker);
+}
+
+}  // namespace shardproof::launcher

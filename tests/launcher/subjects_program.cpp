@@ -1,0 +1,48 @@
+// Several subjects in one program, which do nothing: what counts is which of them a run is about.
+#include <shardproof.hpp>
+
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "harness/cases/rank_main.hpp"
+
+using namespace shardproof;
+
+namespace {
+
+class Named final : public Subject {
+ public:
+  explicit Named(std::string name) : name_(std::move(name)) {}
+  std::string_view name() const override { return name_; }
+  std::string_view version() const override { return "1"; }
+  std::set<Feature> capabilities() const override { return {}; }
+  Reply create(const scenario::Model&, const scenario::Plan&, const Seat&, std::unique_ptr<Trainer>&) override {
+    return {.error = name_ + " trains nothing", .warnings = {}};
+  }
+
+ private:
+  std::string name_;
+};
+
+bool is_broken = false;  // what a case tests; this process runs one world
+
+std::unique_ptr<Subject> broken(std::unique_ptr<Subject> subject) {
+  is_broken = true;
+  return subject;
+}
+
+}  // namespace
+
+RANKED_TEST_CASE("subject/works", ranks(1), clauses("SUB-1")) { CHECK_FALSE(is_broken); }
+RANKED_TEST_CASE("subject/fails", ranks(1), clauses("SUB-2")) { CHECK(rank.world().size() == 2); }
+
+int main(int argc, char** argv) {
+  Program program;
+  for (const char* name : {"first", "second", "pytorch"}) program.subjects.push_back([name] { return std::make_unique<Named>(name); });
+  program.faults = {{{"broken", {"SUB-1"}, "one that is seen"}, broken}};
+  program.clause_tables = {"| SUB-1 | required | works |\n| SUB-2 | required | fails |"};
+  return rank_main(argc, argv, program);
+}
