@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "launcher/contenders.hpp"
 #include "launcher/launcher.hpp"
 #include "launcher/option_values.hpp"
 #include "launcher/standard_streams.hpp"
@@ -49,13 +50,14 @@ constexpr char explain_footer[] =
 constexpr char play_footer[] =
     "Exit codes, the first that applies: 128 + n interrupted by signal n; 2 usage, a document that cannot be played or output unusable;\n"
     "3 the worker or the meeting of its ranks failed; 4 a rank crashed or hung; 5 ranks disagree; 1 the subject failed, or a race was\n"
-    "found; 0 played.";
+    "found; 0 played. Of two subjects: 1 they differ; 4 both crashed or hung; 0 they are alike, be it in that both refuse.";
 constexpr char stable_footer[] = "Exit codes: 0 printed; 2 usage, a report that is none, or output unusable.";
 
 /// Options as they were written. Their meaning is found after all of them have been read, by rules and in words of our own.
 struct Texts {
   std::string order = "listed", shard = "1/1", color = "auto", repeat = "1", jobs = "1", retries = "0", max_hangs = "5";
-  std::optional<std::string> device, fabric, backend, scheduler, gpus, times, seed, max_skips, max_waivers, timeout, debug, nccl_faults;
+  std::optional<std::string> device, fabric, backend, scheduler, gpus, times, seed, max_skips, max_waivers, timeout, debug, nccl_faults,
+      ulps;
   bool nccl_tap = false;
   std::vector<std::string> output;
   std::vector<std::string> ranks, require;
@@ -277,7 +279,12 @@ void declare_play(CLI::App& app, PlayOptions& play, Texts& texts) {
       add_command(app, "play", "Play one scenario on real ranks and show its times, its collectives and a timeline", play_footer);
   command.add_option("scenario", play.scenario, "The document (docs/scenarios.md)")->option_text(" ");
   command.add_option("--ranks", texts.ranks, "World size")->option_text("N=2");
-  add_subject(command, play.plan.subject);
+  command
+      .add_option("--subject", play.plan.subject,
+                  "The engine that plays: reference, pytorch, a shared object, or one of the worker's (default: reference, its first); or "
+                  "two, A,B, each with a fault behind it as A+FAULT or without, and what differs is shown")
+      ->option_text("NAME[,NAME]");
+  command.add_option("--ulps", texts.ulps, "Of two: by how many units in the last place captured values may differ")->option_text("N=0");
   add_device(command, play.plan, texts);
   add_fault(command, play.plan.fault);
   command.add_option("--timeout", texts.timeout, "Seconds that it may take (default: 60; more where ranks share cores)")
@@ -454,6 +461,9 @@ Options convert(const CLI::App& command, Everything all) {
     if (all.play.plan.ranks.size() > 1)
       throw CommandError(usage, fmt::format("--ranks {}: play takes one world size", fmt::join(texts.ranks, ",")));
     if (all.play.plan.ranks.empty()) all.play.plan.ranks = {2};
+    if (texts.ulps) all.play.ulps = whole_number("--ulps", *texts.ulps, 0, std::numeric_limits<std::uint32_t>::max());
+    if (texts.ulps && !names_two(all.play.plan.subject))
+      throw CommandError(usage, "--ulps: values of two subjects are compared, which --subject A,B names");
     all.play.terminal.color = color;
     return std::move(all.play);
   }

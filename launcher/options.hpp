@@ -93,6 +93,7 @@ struct PlayOptions {
   std::filesystem::path worker;
   std::filesystem::path out;    ///< empty to keep nothing
   std::filesystem::path trace;  ///< a file for Perfetto; empty for none
+  std::uint64_t ulps = 0;       ///< of two subjects: by how many units in the last place values may differ
   bool json = false;
   TerminalOptions terminal;
 };

@@ -4,17 +4,17 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "harness/protocol/json_parse.hpp"
 #include "harness/protocol/json_text.hpp"
 #include "harness/protocol/play_result.hpp"
 #include "harness/rendezvous/rendezvous_directory.hpp"
 #include "launcher/backend.hpp"
 #include "launcher/commands.hpp"
+#include "launcher/contenders.hpp"
 #include "launcher/launcher.hpp"
 #include "launcher/machine.hpp"
 #include "launcher/output.hpp"
-#include "launcher/records.hpp"
 #include "launcher/run.hpp"
+#include "launcher/side_by_side.hpp"
 #include "launcher/standard_streams.hpp"
 #include "launcher/subject.hpp"
 #include "reports/chrome_trace.hpp"
@@ -24,16 +24,6 @@ namespace shardproof::launcher {
 namespace {
 
 constexpr int page_width = 100;
-
-std::vector<PlayResult> results(const WorldDirectory& directory, int ranks) {
-  std::vector<PlayResult> all;
-  for (int rank = 0; rank < ranks; ++rank) {
-    const auto file = directory.play_result(rank);
-    if (!std::filesystem::exists(file)) return {};  // the report says why
-    all.push_back(parse_json(read_file(file)).get<PlayResult>());
-  }
-  return all;
-}
 
 void write_trace(const std::filesystem::path& file, const std::vector<PlayResult>& ranks) {
   std::vector<Trace> traces;
@@ -58,6 +48,7 @@ std::string heading(const PlayOptions& options, const WorldPlan& world) {
 }  // namespace
 
 int play_command(const PlayOptions& options, const std::vector<std::string>& argv) {
+  if (names_two(options.plan.subject)) return play_on_two(options, argv);
   require_new_trace(options);
   SignalWatch signals;
   PlanOptions settings = options.plan;
@@ -71,8 +62,8 @@ int play_command(const PlayOptions& options, const std::vector<std::string>& arg
   Plan play{.worlds = {world_of(worker.listing, settings, size)}, .selected = 1, .supply = settings.supply};
   const WorldPlan& world = play.worlds.front();
   if (!world.skipped.empty()) throw CommandError(usage, fmt::format("--ranks {}: {}", size, world.skipped));
-  play.worlds.front().scenario = std::filesystem::absolute(options.scenario);
-  play.worlds.front().cases = {play_case_id(size)};
+  play.worlds.front().scenarios = {std::filesystem::absolute(options.scenario)};
+  play.worlds.front().cases = play_case_ids(world);
   const std::string title = heading(options, world);
   reports::RunHead head = make_head(worker, play, settings, argv);
 
@@ -83,7 +74,7 @@ int play_command(const PlayOptions& options, const std::vector<std::string>& arg
   const RunResult run = run_plan(worker, std::move(play), directory, std::move(head), signals, silent);
 
   Terminal terminal(options.json ? stderr : stdout, options.terminal);
-  const std::vector<PlayResult> ranks = results(directory.world(0), size);
+  const std::vector<PlayResult> ranks = play_results(directory.world(0), play_case_id(size), size);
   if (options.json && !ranks.empty()) {
     say(dump_document(reports::to_json(ranks, run.report.worlds.front())) + "\n");
   } else if (!ranks.empty()) {

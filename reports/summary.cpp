@@ -111,6 +111,8 @@ std::string reasons_text(const CaseResult& result, std::string_view above, std::
   return text;
 }
 
+bool is_end_of_process(Verdict verdict) { return verdict == Verdict::crashed || verdict == Verdict::hung; }
+
 /// Of the folder of its world.
 int number_of(const CaseResult& result, const Report& report) { return report.worlds.at(static_cast<std::size_t>(result.world)).number; }
 
@@ -390,6 +392,31 @@ std::string last_line(const Report& report, const Paint& paint) {
 
 }  // namespace
 
+std::string cause_text(const CaseResult& result, const Report& report, const TextStyle& style) {
+  const Paint paint(style.color);
+  // A death explains the rest; a failed assertion explains releases and disagreement.
+  const bool reasons_first = is_end_of_process(result.verdict);
+  std::string text;
+  for (const auto& note : result.notes) text += indented(printable(note), "  ");
+  const std::string& explanation = report.worlds.at(static_cast<std::size_t>(result.world)).explanation;
+  if (reasons_first && !explanation.empty()) text += indented(printable(explanation), "  ");
+  if (reasons_first) text += reasons_text(result, {}, explanation) + last_words_text(result, report);
+
+  const auto total = result.failures.size() + result.failures_left_out;
+  constexpr std::size_t limit = 10;
+  const auto shared = share(result.failures);
+  const auto shown = style.verbose ? shared.size() : std::min(shared.size(), limit);
+  std::size_t told = 0;
+  for (std::size_t i = 0; i < shown; ++i) {
+    if (shared.size() > 1 || shared[i].ranks.size() > 1) text += fmt::format("  {}\n", paint(Hue::faint, rank_list(shared[i].ranks)));
+    text += text_of(*shared[i].failure);
+    told += shared[i].ranks.size();
+  }
+  if (told < total) text += fmt::format("  and {} more\n", total - told);
+  if (!reasons_first) text += reasons_text(result, text, {});
+  return text;
+}
+
 std::string failure_text(const CaseResult& result, const Report& report, const TextStyle& style) {
   const Paint paint(style.color);
   const auto total = result.failures.size() + result.failures_left_out;
@@ -406,32 +433,15 @@ std::string failure_text(const CaseResult& result, const Report& report, const T
     if (!style.verbose) return text;
   }
 
-  // A death explains the rest; a failed assertion explains releases and disagreement.
-  const bool reasons_first = result.verdict == Verdict::crashed || result.verdict == Verdict::hung;
-  for (const auto& note : result.notes) text += indented(printable(note), "  ");
-  const std::string& explanation = report.worlds.at(static_cast<std::size_t>(result.world)).explanation;
-  if (reasons_first && !explanation.empty()) text += indented(printable(explanation), "  ");
-  if (reasons_first) text += reasons_text(result, {}, explanation) + last_words_text(result, report);
-
-  constexpr std::size_t limit = 10;
-  const auto shared = share(result.failures);
-  const auto shown = style.verbose ? shared.size() : std::min(shared.size(), limit);
-  std::size_t told = 0;
-  for (std::size_t i = 0; i < shown; ++i) {
-    if (shared.size() > 1 || shared[i].ranks.size() > 1) text += fmt::format("  {}\n", paint(Hue::faint, rank_list(shared[i].ranks)));
-    text += text_of(*shared[i].failure);
-    told += shared[i].ranks.size();
-  }
-  if (told < total) text += fmt::format("  and {} more\n", total - told);
-  if (!reasons_first) text += reasons_text(result, text, {});
-
+  text += cause_text(result, report, style);
   if (result.info.clauses.size() > 1) text += "  the clauses of this case:\n";
   for (const auto& clause : result.info.clauses) {
     const auto known = style.clauses.find(clause);
     text += known == style.clauses.end() ? fmt::format("  {}\n", printable(clause))
                                          : fmt::format("  {}  {}\n", printable(clause), printable(known->second));
   }
-  if (reasons_first && !explanation.empty()) text += fmt::format("  evidence: worlds/{}/evidence\n", number_of(result, report));
+  if (is_end_of_process(result.verdict) && !report.worlds.at(static_cast<std::size_t>(result.world)).explanation.empty())
+    text += fmt::format("  evidence: worlds/{}/evidence\n", number_of(result, report));
   return text + fmt::format("  again: {}\n", again(result, report)) + scenarios_text(result, report, style);
 }
 

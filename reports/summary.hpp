@@ -22,6 +22,8 @@ struct TextStyle {
 /// One bad case; of one that is waived, by whom and why, and the rest only where all is asked for.
 /// Failures that several ranks share in file, line and values are shown once, with those ranks.
 std::string failure_text(const CaseResult& result, const Report& report, const TextStyle& style);
+/// Of that, what made it bad, first cause first.
+std::string cause_text(const CaseResult& result, const Report& report, const TextStyle& style);
 std::string summary(const Report& report, const TextStyle& style);
 
 }  // namespace shardproof::reports

@@ -144,24 +144,35 @@ void check_races(const scenario::Run& run, int rank) {
 
 void check_scenario(const std::filesystem::path& document) { read_scenario(document); }
 
-BoundCase play_case(const WorldPlan& plan) {
+namespace {
+
+BoundCase play_case(const WorldPlan& plan, const std::string& id, const std::filesystem::path& document) {
   CaseInfo info;
-  info.id = play_case_id(plan.size);
+  info.id = id;
   info.suite = "play";
   info.world_size = plan.size;
   info.params = {{"W", std::to_string(plan.size)}};
-  info.file = plan.scenario.string();
-  const auto play = [scenario = read_scenario(plan.scenario), directory = WorldDirectory{plan.directory}](Rank& rank) {
+  info.file = document.string();
+  const auto play = [id, scenario = read_scenario(document), directory = WorldDirectory{plan.directory}](Rank& rank) {
     const scenario::Run run = play_or_fail(rank, scenario);
     const scenario::Script& script = run.scenario().script;
     PlayResult result{.rank = rank.index(), .times = times(script, run.trace()), .warnings = run.warnings()};
     if (const auto& measured = run.recording().measured) result.measured = times(script, *measured);
     std::ranges::transform(run.iterations(), std::back_inserter(result.iterations),
                            [](const scenario::Iteration& iteration) { return played(iteration); });
-    leave_behind(result, directory.play_result(rank.index()));
+    leave_behind(result, directory.play_result(id, rank.index()));
     check_races(run, rank.index());
   };
   return {.info = std::move(info), .body = play, .seeds = {}};
+}
+
+}  // namespace
+
+std::vector<BoundCase> play_cases(const WorldPlan& plan) {
+  const std::vector<std::string> ids = play_case_ids(plan);
+  std::vector<BoundCase> cases;
+  for (std::size_t i = 0; i < ids.size(); ++i) cases.push_back(play_case(plan, ids[i], plan.scenarios[i]));
+  return cases;
 }
 
 }  // namespace shardproof

@@ -1,7 +1,8 @@
-// The case that a launcher's `play` consists of: no program declares it, its body is a document.
+// The cases that a launcher's `play` and `explore` consist of: no program declares them, their bodies are documents.
 #pragma once
 
 #include <filesystem>
+#include <vector>
 
 #include "harness/cases/bound_case.hpp"
 #include "harness/protocol/world_plan.hpp"
@@ -11,7 +12,7 @@ namespace shardproof {
 /// Throws std::invalid_argument that names the place in the document, or says why it cannot be read.
 void check_scenario(const std::filesystem::path& document);
 
-/// Plays the plan's scenario; fails when it has a race; leaves `play_result(rank)` behind. Throws as `check_scenario`.
-BoundCase play_case(const WorldPlan& plan);
+/// Each plays one of the plan's scenarios, fails when it has a race, and leaves `play_result(id, rank)` behind. Throws as `check_scenario`.
+std::vector<BoundCase> play_cases(const WorldPlan& plan);
 
 }  // namespace shardproof

@@ -183,8 +183,8 @@ int run_ranks_of_ours(const std::string& plan_file, const Program& own, std::spa
   const auto plan = parse_json(file).get<WorldPlan>();
   const Program program = with_library(own, plan.subject_library);
   std::vector<BoundCase> played;
-  if (!plan.scenario.empty()) {
-    played.push_back(play_case(plan));
+  if (!plan.scenarios.empty()) {
+    played = play_cases(plan);
     cases = played;
   }
   if (plan.fabric == thread_fabric) {

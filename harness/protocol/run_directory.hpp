@@ -33,7 +33,10 @@ struct WorldDirectory {
   /// What ranks asked of NCCL, where they ran under the tap (nccl_record.hpp); what a rank's own children asked stands beside its record.
   std::filesystem::path nccl() const { return root / "nccl"; }
   std::filesystem::path nccl_record(int rank) const { return nccl() / ("rank-" + std::to_string(rank) + ".tap"); }
-  std::filesystem::path play_result(int rank) const { return root / "play" / ("rank-" + std::to_string(rank) + ".json"); }
+  /// What came of the case of a scenario that is played outside any suite.
+  std::filesystem::path play_result(const std::string& id, int rank) const {
+    return root / "play" / case_file_name(id) / ("rank-" + std::to_string(rank) + ".json");
+  }
   std::filesystem::path rank_stream(int rank) const { return ranks() / ("rank-" + std::to_string(rank) + ".jsonl"); }
   std::filesystem::path standard_output(int rank) const { return logs() / ("rank-" + std::to_string(rank) + ".out"); }
   std::filesystem::path standard_error(int rank) const { return logs() / ("rank-" + std::to_string(rank) + ".err"); }

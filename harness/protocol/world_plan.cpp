@@ -1,10 +1,22 @@
 #include "harness/protocol/world_plan.hpp"
 
+#include "harness/protocol/case_info.hpp"
 #include "harness/protocol/json_fields.hpp"
 
 namespace shardproof {
 
-std::string play_case_id(int world_size) { return fmt::format("play/scenario[W={}]", world_size); }
+std::string play_case_id(int world_size, std::optional<std::size_t> number) {
+  std::map<std::string, std::string> params{{"W", std::to_string(world_size)}};
+  if (number) params["n"] = std::to_string(*number);
+  return case_id("play/scenario", params);
+}
+
+std::vector<std::string> play_case_ids(const WorldPlan& plan) {
+  if (plan.scenarios.size() == 1) return {play_case_id(plan.size)};
+  std::vector<std::string> ids;
+  for (std::size_t i = 0; i < plan.scenarios.size(); ++i) ids.push_back(play_case_id(plan.size, i));
+  return ids;
+}
 
 std::chrono::milliseconds WorldPlan::time_for(std::uint64_t position) const {
   const auto own = position < cases.size() ? timeouts.find(cases[position]) : timeouts.end();
@@ -40,7 +52,7 @@ void to_json(nlohmann::ordered_json& json, const WorldPlan& plan) {
   if (!plan.backend.empty()) json["backend"] = plan.backend.string();
   if (plan.times != event_times) json["times"] = plan.times;
   if (plan.fabric == thread_fabric) json["scheduler"] = to_string(plan.scheduler);
-  if (!plan.scenario.empty()) json["scenario"] = plan.scenario.string();
+  for (const std::filesystem::path& scenario : plan.scenarios) json["scenarios"].push_back(scenario.string());
 }
 
 void from_json(const nlohmann::ordered_json& json, WorldPlan& plan) {
@@ -84,7 +96,9 @@ void from_json(const nlohmann::ordered_json& json, WorldPlan& plan) {
   if (plan.times != event_times && plan.times != cupti_times)
     refuse(fields.where("times"), fmt::format("{} or {}", event_times, cupti_times), json["times"]);
   if (fields.has("scheduler")) plan.scheduler = read_enum(fields, "scheduler", Scheduler::free);
-  if (fields.has("scenario")) plan.scenario = fields.text("scenario");
+  if (fields.has("scenarios")) {
+    for (const std::string& scenario : fields.texts("scenarios")) plan.scenarios.emplace_back(scenario);
+  }
 }
 
 }  // namespace shardproof

@@ -70,14 +70,16 @@ struct WorldPlan {
   int planned = -1;                   ///< which of the run's planned worlds this is, or continues; -1: none of them
   std::optional<Continuation> continues;
   int attempt = 0;                    ///< how often its cases have ended badly before
-  std::filesystem::path scenario;     ///< to be played as the case `play_case_id(size)`; empty for none
+  std::vector<std::filesystem::path> scenarios;  ///< documents, each to be played as a case of its own; none: the program's cases run
 
   /// How long the case at this place may take.
   std::chrono::milliseconds time_for(std::uint64_t position) const;
 };
 
-/// `play/scenario[W=2]`: the one case that no program declares.
-std::string play_case_id(int world_size);
+/// `play/scenario[W=2]`, or `play/scenario[W=2,n=3]` where several are played: the cases that no program declares.
+std::string play_case_id(int world_size, std::optional<std::size_t> number = std::nullopt);
+/// Those of a plan, in the order of its scenarios.
+std::vector<std::string> play_case_ids(const WorldPlan& plan);
 
 void to_json(nlohmann::ordered_json& json, const WorldPlan& plan);
 void from_json(const nlohmann::ordered_json& json, WorldPlan& plan);

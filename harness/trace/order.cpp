@@ -95,6 +95,19 @@ Structure structure(const Trace& trace, bool (*keep)(WorkKind kind, std::string_
   return result;
 }
 
+std::optional<Edge> different_edge(const Structure& expected, const Structure& actual) {
+  const std::size_t common = std::min(expected.steps.size(), actual.steps.size());
+  // The nearest pair first: an edge that is missing takes with it those that follow from it, between steps further apart.
+  for (std::size_t apart = 1; apart < common; ++apart) {
+    for (std::size_t to = apart; to < common; ++to) {
+      const std::size_t from = to - apart;
+      const bool is_expected = expected.before[from * expected.steps.size() + to];
+      if (is_expected != actual.before[from * actual.steps.size() + to]) return Edge{.from = from, .to = to, .is_expected = is_expected};
+    }
+  }
+  return std::nullopt;
+}
+
 std::string difference(const Structure& expected, const Structure& actual) {
   const std::size_t common = std::min(expected.steps.size(), actual.steps.size());
   for (std::size_t i = 0; i < common; ++i) {
@@ -108,16 +121,10 @@ std::string difference(const Structure& expected, const Structure& actual) {
   if (actual.steps.size() > common) {
     return fmt::format("step {} is too much, the first of {}: {}", common, actual.steps.size() - common, to_string(actual.steps[common]));
   }
-  // The nearest pair first: an edge that is missing takes with it those that follow from it, between steps further apart.
-  for (std::size_t apart = 1; apart < common; ++apart) {
-    for (std::size_t j = apart; j < common; ++j) {
-      const std::size_t i = j - apart;
-      const bool wanted = expected.before[i * common + j];
-      if (wanted == actual.before[i * common + j]) continue;
-      return fmt::format("step {} {} come before step {}: {}\n  {}\n  {}", i, wanted ? "must" : "need not", j,
-                         wanted ? "nothing orders them" : "yet something makes it wait", to_string(expected.steps[i]),
-                         to_string(expected.steps[j]));
-    }
+  if (const auto edge = different_edge(expected, actual)) {
+    return fmt::format("step {} {} come before step {}: {}\n  {}\n  {}", edge->from, edge->is_expected ? "must" : "need not", edge->to,
+                       edge->is_expected ? "nothing orders them" : "yet something makes it wait", to_string(expected.steps[edge->from]),
+                       to_string(expected.steps[edge->to]));
   }
   return {};
 }

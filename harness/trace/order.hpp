@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -53,6 +54,15 @@ struct Structure {
 
 /// Collectives and those works whose kind is forward, backward or optimizer and for which `keep(kind, label)` holds.
 Structure structure(const Trace& trace, bool (*keep)(WorkKind kind, std::string_view label));
+
+/// Steps of which only one of two structures makes the later wait for the earlier.
+struct Edge {
+  std::size_t from = 0, to = 0;
+  bool is_expected = false;  ///< the first one has it
+};
+
+/// The first edge that only one of them has, between steps that both have: the shortest, as those that follow from it are longer.
+std::optional<Edge> different_edge(const Structure& expected, const Structure& actual);
 
 /// The first difference in words, or empty: a step that differs, is missing or surplus; then an edge that only one of them has. Edges are
 /// shown where they are shortest, not where they follow from others.

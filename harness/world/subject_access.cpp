@@ -60,7 +60,7 @@ void World::write_trace(const Trace& trace) {
 }
 
 void World::keep_scenarios() {
-  if (!plan_.scenario.empty()) return;  // its user has it
+  if (!plan_.scenarios.empty()) return;  // its user has it
   const WorldDirectory directory{plan_.directory};
   for (std::size_t i = 0; i < notes_.played.size(); ++i) {
     if (i > 0 && notes_.played[i] == notes_.played[i - 1]) continue;  // played again

@@ -207,6 +207,17 @@ TEST_CASE("a plan says where times come from, unless it is events, and only what
   CHECK_THROWS_WITH(json.get<WorldPlan>(), ContainsSubstring("\"times\"") && ContainsSubstring("sundial"));
 }
 
+TEST_CASE("a plan of documents has a case for each, numbered where there are several") {
+  CHECK_FALSE(ordered_json(plan()).contains("scenarios"));
+  CHECK(play_case_ids(plan()).empty());
+  WorldPlan played = plan();
+  played.scenarios = {"a.json"};
+  CHECK(play_case_ids(played) == std::vector<std::string>{"play/scenario[W=4]"});
+  played.scenarios.emplace_back("b.json");
+  CHECK(play_case_ids(played) == std::vector<std::string>{"play/scenario[W=4,n=0]", "play/scenario[W=4,n=1]"});
+  CHECK(ordered_json(played).get<WorldPlan>().scenarios == played.scenarios);
+}
+
 TEST_CASE("a plan says which shared object its subject is in, where it is in one") {
   CHECK_FALSE(ordered_json(plan()).contains("subject_library"));
   WorldPlan loaded = plan();

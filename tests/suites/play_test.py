@@ -114,6 +114,71 @@ class Play(unittest.TestCase):
         again = said[said.rindex("again: ") + len("again: "):].strip()
         self.assertTrue(again.endswith("docs/scenarios/overlap.json --fault copy_out_before_gather"), again)
 
+    def side_by_side(self, scenario, first, second, *arguments, expect=0):
+        return json.loads(self.play(scenario, "--subject", f"{first},{second}", "--json", *arguments, expect=expect).stdout)
+
+    def differences(self, scenario, fault, *arguments):
+        both = self.side_by_side(scenario, "reference", "reference+" + fault, *arguments, expect=1)
+        self.assertFalse(both["alike"])
+        return {difference["aspect"]: difference for difference in both["differences"]}
+
+    def test_a_subject_is_like_itself_by_either_name(self):
+        self.overlap["script"]["segments"][0]["body"] += ["step", "capture"]
+        both = self.side_by_side(self.overlap, "reference", "fully_shard")
+        self.assertEqual((both["alike"], both["differences"], both["subjects"]), (True, [], ["reference", "fully_shard"]))
+        self.assertEqual(both["compared"], {"ranks": 2, "steps": 30, "waits": True, "collectives": 18, "values": 98})
+        alone = json.loads(self.play(self.overlap, "--json").stdout)
+        self.assertEqual([played["result"] for played in both["played"]], [alone, alone])
+        said = self.play(self.overlap, "--subject", "reference,fully_shard").stdout.splitlines()
+        self.assertEqual(said[0], f"{self.folder}/scenario.json: 2 ranks, reference (fully_shard 1) beside fully_shard (1)")
+        self.assertEqual([line.split()[1].rstrip(":") for line in said[1:]], 5 * ["alike"])
+
+    def test_what_two_subjects_do_differently_is_said_by_aspect(self):
+        self.overlap["script"]["segments"][0]["body"] += ["step", "capture"]
+        found = self.differences(self.overlap, "no_backward_prefetch")
+        self.assertEqual(set(found), {"totals", "order"})
+        self.assertEqual(found["totals"], {"aspect": "totals", "what": "forward_backward", "rank": 0, "iteration": 0, "values": ["245 ms", "285 ms"]})
+        found = self.differences(self.overlap, "gradients_summed")
+        self.assertEqual(set(found), {"counts", "bits"})
+        self.assertEqual((found["bits"]["what"], found["bits"]["iteration"], found["bits"]["index"]), ('gradient "0.weight"', 0, 0))
+        found = self.differences(self.overlap, "gathers_twice")
+        self.assertEqual(found["counts"]["values"], ["6", "12"])
+        found = self.differences(self.overlap, "copy_out_before_gather")
+        self.assertTrue(found["verdict"]["values"][1].startswith("failed\n"))
+        self.assertIn("nothing orders the two", found["verdict"]["values"][1])
+        self.assertEqual(found["order"]["values"], ["waits", "need not wait"])
+        self.assertEqual(self.differences(self.overlap, "gathers_when_needed", "--ranks", "3")["totals"]["values"], ["85 ms", "105 ms"])
+
+    def test_one_that_refuses_differs_from_one_that_plays_and_two_that_refuse_agree(self):
+        self.overlap["plan"]["wrap"].insert(0, self.overlap["plan"]["wrap"][0])
+        said = self.play(self.overlap, "--subject", "reference,reference").stdout
+        self.assertIn('verdict  alike: neither plays it to its end\nreference: failed\n', said)
+        self.assertEqual(said.count('create failed: fully_shard: module "0" is wrapped twice'), 2)
+        both = self.side_by_side(self.overlap, "reference+plan_not_checked", "reference", expect=1)
+        self.assertEqual([difference["aspect"] for difference in both["differences"]], ["verdict"])
+        self.assertEqual([played["verdict"] for played in both["played"]], ["passed", "failed"])
+        self.assertIsNone(both["played"][1]["result"])
+
+    def test_what_is_asked_of_two_subjects_and_cannot_be_is_refused(self):
+        for arguments, expected in ((("--subject", "reference,"), "two subjects are given as A,B"),
+                                    (("--subject", "reference,nobody"), "unknown subject 'nobody'"),
+                                    (("--subject", "reference,reference+nothing"), "unknown fault 'nothing'"),
+                                    (("--subject", "reference,reference", "--fault", "one_stream"), "as A+one_stream"),
+                                    (("--subject", "reference,reference", "--trace", "t.json"), "a trace is of one"),
+                                    (("--subject", "reference,reference", "--ulps", "-1"), "a whole number"),
+                                    (("--subject", "reference,reference", "--ranks", "1,2"), "one world size"),
+                                    (("--ulps", "1"), "values of two subjects are compared")):
+            self.assertIn(expected, self.play(self.overlap, *arguments, expect=2).stderr)
+        self.overlap["costs"]["imagined_ranks"] = 2
+        said = self.play(self.overlap, "--subject", "reference,reference", "--ranks", 2, expect=2).stderr
+        self.assertIn("cannot be played: ranks can be imagined", said)
+
+    def test_both_runs_are_kept_where_asked_for(self):
+        self.play(self.overlap, "--subject", "reference,reference+one_stream", "--out", self.folder / "kept", expect=1)
+        for name, fault in (("1-reference", None), ("2-reference+one_stream", "one_stream")):
+            report = json.loads((self.folder / "kept" / name / "report.json").read_text(encoding="utf-8"))
+            self.assertEqual(report["subject"]["fault"], fault)
+
     def test_a_failed_case_leaves_what_it_played(self):
         def shardproof(*arguments, expect):
             result = subprocess.run([LAUNCHER, *arguments], cwd=self.folder, capture_output=True, text=True, timeout=120)

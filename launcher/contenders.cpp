@@ -1,0 +1,152 @@
+#include "launcher/contenders.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <utility>
+
+#include "harness/protocol/json_parse.hpp"
+#include "harness/protocol/play_result.hpp"
+#include "launcher/backend.hpp"
+#include "launcher/launcher.hpp"
+#include "launcher/machine.hpp"
+#include "launcher/records.hpp"
+#include "launcher/subject.hpp"
+#include "reports/summary.hpp"
+
+namespace shardproof::launcher {
+namespace {
+
+/// An identifier of C++.
+bool may_be_fault(std::string_view text) {
+  const auto is_plain = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; };
+  return !text.empty() && std::ranges::all_of(text, is_plain);
+}
+
+NamedSubject named(std::string_view asked) {
+  const std::size_t plus = asked.rfind('+');
+  if (plus == std::string_view::npos || !may_be_fault(asked.substr(plus + 1))) return {std::string(asked), {}};
+  return {std::string(asked.substr(0, plus)), std::string(asked.substr(plus + 1))};
+}
+
+/// One world for each number of ranks. A document's case has the place of the document among those of its world.
+struct PlayPlan {
+  Plan plan;
+  std::vector<std::string> ids;  ///< of each document
+};
+
+PlayPlan plan_of(const Contender& contender, std::span<const Document> documents) {
+  PlayPlan result;
+  std::map<int, std::vector<std::filesystem::path>> by_size;
+  std::vector<std::size_t> places;
+  for (const Document& document : documents) {
+    auto& files = by_size[document.ranks];
+    places.push_back(files.size());
+    files.push_back(std::filesystem::absolute(document.file));
+  }
+  for (auto& [size, files] : by_size) {
+    WorldPlan& world = result.plan.worlds.emplace_back(world_of(contender.worker.listing, contender.plan, size));
+    if (!world.skipped.empty()) throw CommandError(usage, fmt::format("--ranks {}: {}", size, world.skipped));
+    world.planned = static_cast<int>(result.plan.worlds.size()) - 1;
+    world.scenarios = std::move(files);
+    world.cases = play_case_ids(world);
+  }
+  for (std::size_t i = 0; i < documents.size(); ++i) {
+    const auto world = std::ranges::find(result.plan.worlds, documents[i].ranks, &WorldPlan::size);
+    result.ids.push_back(world->cases[places[i]]);
+  }
+  result.plan.selected = documents.size();
+  result.plan.supply = contender.plan.supply;
+  return result;
+}
+
+/// Without a margin of its own; nothing of one that passed.
+std::string why(const reports::CaseResult& result, const reports::Report& report) {
+  if (!reports::is_bad(result.verdict)) return {};
+  constexpr std::string_view margin = "  ";
+  std::istringstream lines(reports::cause_text(result, report, {}));
+  std::string text;
+  for (std::string line; std::getline(lines, line);)
+    text += fmt::format("{}{}", text.empty() ? "" : "\n", std::string_view(line).substr(line.starts_with(margin) ? margin.size() : 0));
+  return text;
+}
+
+}  // namespace
+
+bool names_two(std::string_view asked) { return asked.find(',') != std::string_view::npos; }
+
+std::array<NamedSubject, 2> two_subjects(std::string_view asked) {
+  const std::size_t comma = asked.find(',');
+  const std::string_view first = asked.substr(0, comma);
+  const std::string_view second = comma == std::string_view::npos ? std::string_view() : asked.substr(comma + 1);
+  if (first.empty() || second.empty() || names_two(second)) {
+    throw CommandError(usage, fmt::format("--subject {}: two subjects are given as A,B, each with a fault behind it as A+FAULT or without",
+                                          asked.empty() ? "''" : asked));
+  }
+  return {named(first), named(second)};
+}
+
+std::array<Contender, 2> find_contenders(const PlanOptions& settings, const std::filesystem::path& worker, SignalWatch& signals) {
+  if (!settings.fault.empty())
+    throw CommandError(usage, fmt::format("--fault {0}: of two subjects it is said which is broken, as A+{0}", settings.fault));
+  const auto contender = [&](const NamedSubject& named) {
+    Contender found{.asked = named.subject + (named.fault.empty() ? "" : "+" + named.fault), .worker = {}, .plan = settings, .subject = {}};
+    found.plan.subject = named.subject;
+    found.plan.fault = named.fault;
+    found.worker = find_subject(found.plan, worker, signals);
+    const std::vector<SubjectInfo>& subjects = found.worker.listing.subjects;
+    if (subjects.empty()) throw CommandError(usage, "the worker has no subject that could play a scenario");
+    found.subject = *std::ranges::find(subjects, found.plan.subject, &SubjectInfo::name);
+    found.plan.cores = usable_cores();
+    world_of(found.worker.listing, found.plan, 1);  // says what is wrong with the settings, if anything
+    find_gpus(found.worker, found.plan, signals);
+    return found;
+  };
+  const auto [first, second] = two_subjects(settings.subject);
+  return {contender(first), contender(second)};
+}
+
+std::vector<PlayResult> play_results(const WorldDirectory& directory, const std::string& id, int ranks) {
+  std::vector<PlayResult> all;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const auto file = directory.play_result(id, rank);
+    if (!std::filesystem::exists(file)) return {};  // the report says why
+    all.push_back(parse_json(read_file(file)).get<PlayResult>());
+  }
+  return all;
+}
+
+std::vector<DocumentPlay> play_documents(const Contender& contender, std::span<const Document> documents, const RunDirectory& directory,
+                                         const std::vector<std::string>& argv, SignalWatch& signals) {
+  PlayPlan play = plan_of(contender, documents);
+  reports::RunHead head = make_head(contender.worker, play.plan, contender.plan, argv);
+  Terminal silent(stderr, {.quiet = true});
+  // Documents have nothing to do with each other: that some hang says nothing of the rest.
+  const Persistence persistence{.retries = 0, .max_hangs = std::numeric_limits<int>::max()};
+  const RunResult run = run_plan(contender.worker, std::move(play.plan), directory, std::move(head), signals, silent, persistence);
+  if (run.interrupted_by != 0) throw CommandError(static_cast<ExitCode>(128 + run.interrupted_by), "interrupted");
+  if (!run.output_error.empty()) throw CommandError(usage, run.output_error);
+  if (!run.infrastructure_error.empty())
+    throw CommandError(infrastructure, fmt::format("{}: {}", contender.asked, run.infrastructure_error));
+
+  std::vector<DocumentPlay> plays;
+  for (std::size_t i = 0; i < documents.size(); ++i) {
+    const auto result = std::ranges::find(run.report.cases, play.ids[i], [](const auto& one) -> const std::string& { return one.info.id; });
+    if (result == run.report.cases.end())
+      throw CommandError(infrastructure, fmt::format("{}: no rank tells of {}", contender.asked, play.ids[i]));
+    DocumentPlay& played = plays.emplace_back();
+    played.world = run.report.worlds.at(static_cast<std::size_t>(result->world));
+    played.play = {.subject = contender.asked,
+                   .verdict = result->verdict,
+                   .why = why(*result, run.report),
+                   .ranks = play_results(directory.world(played.world.number), result->info.id, documents[i].ranks)};
+    if (result->verdict == reports::Verdict::skipped) played.skipped = reports::skip_reason(*result);
+  }
+  return plays;
+}
+
+}  // namespace shardproof::launcher

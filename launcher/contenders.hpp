@@ -1,0 +1,66 @@
+// Two subjects that play the same scenarios: which they are, and what comes of documents on each of them.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harness/protocol/case_info.hpp"
+#include "harness/protocol/run_directory.hpp"
+#include "launcher/plan.hpp"
+#include "launcher/run.hpp"
+#include "launcher/signal_watch.hpp"
+#include "launcher/worker.hpp"
+#include "reports/play_difference.hpp"
+
+namespace shardproof::launcher {
+
+struct Contender {
+  std::string asked;   ///< what its user calls it: `reference+late_gather`
+  Worker worker;       ///< asked for its cases
+  PlanOptions plan;    ///< its subject and its fault among them
+  SubjectInfo subject;
+};
+
+/// Whether `--subject` names two.
+bool names_two(std::string_view asked);
+
+/// A subject as `--subject` takes one, and behind a `+`, where there is one, a fault that it is broken by. Of a path, only a name behind the
+/// last `+` that could be that of a fault is one.
+struct NamedSubject {
+  std::string subject, fault;
+  friend bool operator==(const NamedSubject&, const NamedSubject&) = default;
+};
+
+/// `A,B`. Throws CommandError (usage). Pure.
+std::array<NamedSubject, 2> two_subjects(std::string_view asked);
+
+/// Both with the same settings. Throws CommandError as `find_subject`, and for a fault that there is not.
+std::array<Contender, 2> find_contenders(const PlanOptions& settings, const std::filesystem::path& worker, SignalWatch& signals);
+
+/// A scenario on disk, and how many ranks are to play it.
+struct Document {
+  std::filesystem::path file;
+  int ranks = 1;
+};
+
+/// What came of one document on one contender.
+struct DocumentPlay {
+  reports::SubjectPlay play;
+  reports::WorldResult world;
+  std::string skipped;  ///< why it cannot be played in such a world; empty: it can
+};
+
+/// What ranks have left of the case of a scenario; none where one of them has not come to its end.
+std::vector<PlayResult> play_results(const WorldDirectory& directory, const std::string& id, int ranks);
+
+/// Plays them all, those for as many ranks in one world, and leaves a run in `directory`. Throws CommandError where ranks could not do their
+/// work, where not all could be written, or when the user ended it.
+std::vector<DocumentPlay> play_documents(const Contender& contender, std::span<const Document> documents, const RunDirectory& directory,
+                                         const std::vector<std::string>& argv, SignalWatch& signals);
+
+}  // namespace shardproof::launcher
