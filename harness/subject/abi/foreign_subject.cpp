@@ -167,6 +167,7 @@ class ForeignSubject final : public Subject {
   std::string_view version() const override { return table_.version; }
   std::set<Feature> capabilities() const override { return capabilities_; }
 
+  bool wants_preparation() const override { return table_.prepare != nullptr; }
   Reply prepare() override {
     if (table_.prepare == nullptr) return {};
     return call_subject(
