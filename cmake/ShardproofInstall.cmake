@@ -14,7 +14,9 @@ set_target_properties(shardproof_main PROPERTIES EXPORT_NAME main)
 install(DIRECTORY harness DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/shardproof" FILES_MATCHING PATTERN "*.hpp")
 install(FILES harness/subject/shardproof.h DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/shardproof")
 install(FILES harness/subject/shardproof.h DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/shardproof/harness/subject")
-install(TARGETS shardproof_worker EXPORT shardproof LIBRARY DESTINATION lib)  # likewise for a launcher's, seen from its own place
+if(TARGET shardproof_worker)
+  install(TARGETS shardproof_worker EXPORT shardproof LIBRARY DESTINATION lib)
+endif()
 install(TARGETS shardproof shardproof-worker shardproof-nccl-tap RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 if(TARGET shardproof_nccl_tap_library)
   install(TARGETS shardproof_nccl_tap_library LIBRARY DESTINATION lib)  # where the launcher looks for it, seen from itself
@@ -22,6 +24,10 @@ endif()
 if(SHARDPROOF_CUDA)
   install(TARGETS shardproof_cuda LIBRARY DESTINATION lib/shardproof)  # likewise
 endif()
+
+# Engines to copy from, and the package that those in Python stand on.
+install(DIRECTORY examples DESTINATION "${CMAKE_INSTALL_DATADIR}/shardproof" USE_SOURCE_PERMISSIONS PATTERN "__pycache__" EXCLUDE)
+install(DIRECTORY fixtures/pytorch/src/shardproof DESTINATION "${CMAKE_INSTALL_DATADIR}/shardproof/python" FILES_MATCHING PATTERN "*.py")
 
 install(EXPORT shardproof NAMESPACE shardproof:: FILE shardproof-targets.cmake DESTINATION "${package_dir}")
 configure_package_config_file("${CMAKE_CURRENT_LIST_DIR}/shardproof-config.cmake.in" "${PROJECT_BINARY_DIR}/shardproof-config.cmake"

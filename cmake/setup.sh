@@ -8,12 +8,13 @@ readonly setup_failed=3
 
 say() { printf '%s\n' "$*" >&2; }
 
-# package_group build|check|bench: Debian packages.
+# package_group build|check|bench|pytorch: Debian packages.
 package_group() {
   case $1 in
     # Python is for tests, but CMake wants to see it when it configures them.
     build) printf '%s\n' g++ cmake ninja-build ccache catch2 libcli11-dev nlohmann-json3-dev libfmt-dev libeigen3-dev libdlpack-dev python3-minimal ;;
-    check) printf '%s\n' clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev lld-19 shellcheck python3 python3-jsonschema ;;
+    check) printf '%s\n' clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev lld-19 shellcheck python3 python3-jsonschema libcjson-dev ;;
+    pytorch) printf '%s\n' python3 python3-venv ;;
     bench) printf '%s\n' openmpi-bin libopenmpi-dev libbenchmark-dev ;;
   esac
 }
@@ -158,4 +159,80 @@ configure_and_build() {
       exit "$setup_failed"
     fi
   ) 9>"$folder/.lock"
+}
+
+# -- PyTorch, for those who ask for it: in an environment of its own, and nowhere else on the machine.
+
+readonly pytorch_home=$root/build/pytorch pytorch_package=$root/fixtures/pytorch
+# Measured, of 2.15.0: what the wheel weighs, and what it and all that it needs take up once installed.
+readonly pytorch_sizes='its wheel is 0.54 GB, and with what it depends on it takes 5.4 GB there'
+
+pytorch_version() { sed -n 's/^pytorch = \["torch==\(.*\)"\]$/\1/p' "$pytorch_package/pyproject.toml"; }
+
+# What SHARDPROOF_PYTORCH names is its user's business.
+pytorch_environment() { printf '%s' "${SHARDPROOF_PYTORCH:-$pytorch_home}"; }
+has_pytorch() { [[ -x $(pytorch_environment)/bin/shardproof-pytorch-worker ]]; }
+
+can_make_environments() { python3 -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
+
+# Whether the environment is that of this tree: its torch, and the package as it is now.
+is_pytorch_ready() {
+  local version installed
+  version=$(pytorch_version)
+  installed=$("$pytorch_home/bin/python" -c 'import importlib.metadata as m; print(m.version("torch"), m.version("shardproof"))' 2>/dev/null) || return 1
+  [[ $installed == "$version"[+\ ]* ]] && has_pytorch || return 1
+  cmp -s "$pytorch_package/pyproject.toml" "$pytorch_home/package/pyproject.toml" &&
+    diff -rq --exclude=__pycache__ --exclude='*.egg-info' "$pytorch_package/src" "$pytorch_home/package/src" >/dev/null 2>&1
+}
+
+# Its Python may be gone, and its pip where somebody ended its making.
+has_environment() { "$pytorch_home/bin/python" -m pip --version >/dev/null 2>&1; }
+
+# Prints a script that makes the environment, or brings it up to date. The package is copied first, for building it writes into its folder; the copy
+# stays, once it is installed, to tell what is.
+pytorch_commands() {
+  local home
+  printf -v home '%q' "$pytorch_home"
+  if has_environment; then printf 'rm -rf %s/new\n' "$home"; else printf 'rm -rf %s\npython3 -m venv %s\n' "$home" "$home"; fi
+  printf 'cp -r %q %s/new\n' "$pytorch_package" "$home"
+  printf "%s/bin/pip install --no-input --disable-pip-version-check %s/new'[pytorch]'\n" "$home" "$home"
+  printf 'rm -rf %s/package\n' "$home"
+  printf 'mv %s/new %s/package\n' "$home" "$home"
+}
+
+# ensure_pytorch yes|no: makes the environment, or says how and ends where that is forbidden (`no`). Quick where it is as it should be.
+ensure_pytorch() {
+  local allowed=$1 commands what log=$root/build/pytorch-install.log
+  if [[ ${SHARDPROOF_PYTORCH:-} ]] || is_pytorch_ready; then return 0; fi
+
+  if ! has_environment && ! can_make_environments; then
+    ensure_packages "$allowed" pytorch
+    if ! can_make_environments; then
+      say "shardproof: PyTorch's environment takes Python 3.11 or later with its module venv; python3 is $(python3 --version 2>&1 || true)"
+      exit "$setup_failed"
+    fi
+  fi
+  commands=$(pytorch_commands)
+  if has_pytorch; then
+    what='the private environment of PyTorch is not that of this tree'
+  else
+    what="PyTorch $(pytorch_version) is to be installed into a private environment; $pytorch_sizes"
+  fi
+  if [[ $allowed != yes ]]; then
+    say "shardproof: $what. --no-install forbids that; run:"
+    say ""
+    say "$commands"
+    exit "$setup_failed"
+  fi
+  say "shardproof: $what. This runs:"
+  say "$commands"
+  mkdir -p "$root/build"
+  (
+    flock 9 # two calls at once in one checkout take turns
+    if ! bash -ec "$commands" </dev/null >"$log" 2>&1 || ! is_pytorch_ready; then
+      tail -n 20 "$log" >&2
+      say "shardproof: installing PyTorch failed; everything that was said is in $log"
+      exit "$setup_failed"
+    fi
+  ) 9>"$root/build/.pytorch.lock"
 }

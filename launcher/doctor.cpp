@@ -19,6 +19,7 @@
 #include "launcher/gpus.hpp"
 #include "launcher/machine.hpp"
 #include "launcher/small_file.hpp"
+#include "launcher/subject.hpp"
 
 namespace shardproof::launcher {
 namespace {
@@ -74,6 +75,20 @@ std::string strangers_text(const std::vector<GpuInfo>& gpus) {
   return pairs_text(pairs);
 }
 
+/// As pip wrote it down: nothing is imported to learn it.
+std::string torch_version(const std::filesystem::path& environment) {
+  constexpr std::string_view prefix = "torch-", suffix = ".dist-info";
+  std::error_code none;
+  for (const auto& python : std::filesystem::directory_iterator(environment / "lib", none)) {
+    for (const auto& entry : std::filesystem::directory_iterator(python.path() / "site-packages", none)) {
+      const std::string name = entry.path().filename().string();
+      if (name.starts_with(prefix) && name.ends_with(suffix))
+        return name.substr(prefix.size(), name.size() - prefix.size() - suffix.size());
+    }
+  }
+  return {};
+}
+
 using Weight = Finding::Weight;
 
 }  // namespace
@@ -106,6 +121,14 @@ MachineState look_at_machine(const std::filesystem::path& output) {
     machine.ptrace_scope = std::atoi(scope.c_str());
   if (const auto tool = find_stack_tool(std::getenv("PATH"))) machine.stack_tool = tool->program.string();
   machine.tells_children = ::access("/proc/thread-self/children", R_OK) == 0;
+  const std::filesystem::path pytorch = pytorch_worker();
+  const std::filesystem::path environment = pytorch.parent_path().parent_path();
+  if (std::error_code none; std::filesystem::exists(pytorch, none)) {
+    machine.pytorch = environment;
+    machine.pytorch_version = torch_version(environment);
+  } else if (names_pytorch()) {
+    machine.missing_pytorch = environment;
+  }
   machine.gpus = count_gpus();
   machine.driver = driver_version();
   machine.nccl = find_nccl();
@@ -178,6 +201,20 @@ std::vector<Finding> diagnose(const MachineState& machine) {
   say(machine.tells_children ? Weight::fine : Weight::hurts,
       fmt::format("processes that ranks leave behind: {}", machine.tells_children ? "found" : "not found"),
       "the kernel was built without CONFIG_PROC_CHILDREN: daemons that a case starts stay");
+
+  if (!machine.missing_pytorch.empty()) {
+    say(Weight::hurts, fmt::format("PyTorch: none in {}", machine.missing_pytorch.string()),
+        "--subject pytorch does not run: SHARDPROOF_PYTORCH names a folder without bin/shardproof-pytorch-worker");
+  } else if (machine.pytorch.empty()) {
+    say(Weight::fine, "PyTorch: none; `./run --subject pytorch` installs it into an environment of its own");
+  } else {
+    const std::string& version = machine.pytorch_version;
+    say(version.empty() ? Weight::hurts : Weight::fine,
+        fmt::format("PyTorch: {} in {}", version.empty() ? "none" : version, machine.pytorch.string()),
+        "--subject pytorch does not run: its worker is there, and torch is not. `./run --subject pytorch` installs it, or that "
+        "environment's "
+        "pip");
+  }
 
   const Weight without_gpus = machine.needs_gpus ? Weight::prevents : Weight::hurts;
   if (!machine.gpu_trouble.empty()) {

@@ -33,6 +33,9 @@ struct MachineState {
   std::optional<GpuListing> gpu_listing;  ///< what a worker says of them by a backend; absent: there is no backend
   std::string gpu_trouble;  ///< why it does not
   bool needs_gpus = false;  ///< somebody has named the backend by which runs are to reach them
+  std::filesystem::path pytorch;  ///< the environment for `--subject pytorch`; empty: there is none
+  std::string pytorch_version;  ///< of torch in it; empty: it has none
+  std::filesystem::path missing_pytorch;  ///< where somebody says that there is one, and there is none; empty: nobody does
   std::filesystem::path nccl;  ///< libnccl.so.2, where the loader would find it by its usual places; empty: not there
 };
 

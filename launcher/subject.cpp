@@ -54,9 +54,14 @@ Worker find_pytorch() {
 
 }  // namespace
 
+bool names_pytorch() {
+  const char* const folder = std::getenv(pytorch_variable);
+  return folder != nullptr && *folder != '\0';
+}
+
 std::filesystem::path pytorch_worker() {
   constexpr char program[] = "bin/shardproof-pytorch-worker";
-  if (const char* const folder = std::getenv(pytorch_variable); folder && *folder) return std::filesystem::absolute(folder) / program;
+  if (names_pytorch()) return std::filesystem::absolute(std::getenv(pytorch_variable)) / program;
   const std::filesystem::path built = root_of_this_executable() / pytorch / program;
   const std::filesystem::path installed = root_of_this_executable() / "lib/shardproof" / pytorch / program;
   std::error_code unknown;

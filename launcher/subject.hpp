@@ -32,5 +32,7 @@ std::string subject_name(const Listing& listing, const std::string& asked);
 /// The worker of the private environment that has PyTorch: where SHARDPROOF_PYTORCH names the folder of one there, else among what was
 /// built or installed with this executable, whether or not it is there.
 std::filesystem::path pytorch_worker();
+/// Whether SHARDPROOF_PYTORCH does.
+bool names_pytorch();
 
 }  // namespace shardproof::launcher

@@ -71,17 +71,17 @@ CommandLine parse_command_line(std::span<const std::string_view> arguments, std:
       only_foreign = argument;
     }
   }
+  if (line.mode == CommandLine::Mode::warm) {
+    const bool is_alone = has_subject && line.filters.empty() && only_foreign.empty();
+    if (!is_alone) throw UsageError("--warm stands alone, with --subject: it becomes the ranks that its launcher asks for");
+    return line;
+  }
   if (line.mode == CommandLine::Mode::list) {
     const bool is_alone = line.filters.empty() && only_foreign.empty() && line.subject.empty();
     if (!is_alone) throw UsageError("--list-json stands alone, or with --subject and the path of a shared object: it lists all cases");
     return line;
   }
   if (has_subject && only_foreign.empty()) only_foreign = "--subject";
-  if (line.mode == CommandLine::Mode::warm) {
-    if (!has_subject || !line.filters.empty() || only_foreign != "--subject")
-      throw UsageError("--warm stands alone, with --subject: it becomes the ranks that its launcher asks for");
-    return line;
-  }
   if (!only_foreign.empty() && line.mode != CommandLine::Mode::foreign) {
     std::string all;
     for (const std::string_view argument : arguments) all += fmt::format(" '{}'", argument);
@@ -107,7 +107,7 @@ with one fresh DIR that all ranks see; then `shardproof merge DIR` writes DIR/re
 or a [tag].
 
   {0} --list-json [--subject ./LIBRARY.so]      the cases as JSON, for launchers
-  {0} --warm --subject NAME|./LIBRARY.so        stays, and becomes ranks when it is asked to, for launchers
+  {0} --warm --subject NAME or ./LIBRARY.so     stays, and becomes ranks when it is asked to, for launchers
   {0} --check-scenario FILE                     whether a document can be played, for launchers
   {0} --list-gpus BACKEND                       the GPUs that a backend reaches as JSON, for launchers
 )",

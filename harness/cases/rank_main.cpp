@@ -70,19 +70,15 @@ Program with_library(const Program& program, const std::filesystem::path& librar
   return with;
 }
 
-// `library`: that the program's subjects are from; empty: its own.
-std::unique_ptr<Subject> subject_named(const Program& program, const std::string& name, const std::filesystem::path& library = {}) {
+// The first, without a name.
+std::unique_ptr<Subject> subject_named(const Program& program, const std::string& name, const std::filesystem::path& library) {
   for (const auto& make : program.subjects) {
-    if (auto candidate = make(); candidate->name() == name) return candidate;
+    if (auto candidate = make(); name.empty() || candidate->name() == name) return candidate;
   }
   const auto names = subject_names(program);
-  throw UsageError(fmt::format("there is no subject '{}'{}; there is: {}", name, library.empty() ? "" : " in " + library.string(),
+  throw UsageError(fmt::format("there is no subject '{}'{}; there is: {}", name,
+                               library.empty() ? std::string() : " in " + library.string(),
                                names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
-}
-
-std::unique_ptr<Subject> subject_to_stay_with(const Program& program, const CommandLine& line) {
-  if (line.subject_library.empty()) return subject_named(program, line.subject);
-  return with_library(program, line.subject_library).subjects.front()();
 }
 
 // The subject that the plan asks for, with the plan's fault applied; nullptr where the program brings none and none is asked for.
@@ -233,6 +229,12 @@ int list(const Program& own, const std::filesystem::path& library, std::span<con
   return std::fflush(stdout) == 0 ? rank_left : rank_usage;
 }
 
+// Nothing in a rank that this process has become.
+std::optional<int> serve(const CommandLine& line, const Program& own) {
+  const Program program = with_library(own, line.subject_library);
+  return stay_warm(*subject_named(program, line.subject, line.subject_library));
+}
+
 int answer_about(const std::filesystem::path& scenario) {
   try {
     check_scenario(scenario);
@@ -279,7 +281,7 @@ int run(std::span<char*> argv, const Program& program) {
     case CommandLine::Mode::check_scenario: return answer_about(line.scenario);
     case CommandLine::Mode::list: return list(program, line.subject_library, bound.cases);
     case CommandLine::Mode::warm:
-      if (const auto code = stay_warm(*subject_to_stay_with(program, line))) return *code;
+      if (const auto code = serve(line, program)) return *code;
       tie_life_to_launcher();  // of a rank that this process has become
       break;
     case CommandLine::Mode::foreign: return run_as_rank_of_others(line, program, bound.cases);

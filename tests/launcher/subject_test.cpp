@@ -83,6 +83,16 @@ TEST_CASE("where PyTorch is not installed, what to do is said") {
                            ContainsSubstring("`./run --subject pytorch` installs it"));
 }
 
+TEST_CASE("the doctor says which PyTorch there is") {
+  const TemporaryDirectory directory;
+  const Setting setting{.environment = {"SHARDPROOF_PYTORCH=" + directory.path().string()}};
+  CHECK_THAT(call({"doctor"}, setting).out, ContainsSubstring("hurts     PyTorch: none in " + directory.path().string() + "\n"));
+  pytorch_in(directory);
+  CHECK_THAT(call({"doctor"}, setting).out, ContainsSubstring("torch is not"));
+  std::filesystem::create_directories(directory / "lib/python3.11/site-packages/torch-2.15.0+cpu.dist-info");
+  CHECK_THAT(call({"doctor"}, setting).out, ContainsSubstring("fine      PyTorch: 2.15.0+cpu in " + directory.path().string() + "\n"));
+}
+
 TEST_CASE("a shared object is named to the worker in full, and has to be there") {
   const TemporaryDirectory directory;
   // Says of itself what a worker with that subject would say, and with what it was asked.

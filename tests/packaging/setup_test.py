@@ -128,6 +128,177 @@ class Install(unittest.TestCase):
         self.assertEqual((ready.returncode, ready.stdout, ready.stderr), (0, "went on\n", ""))
 
 
+# A Python that makes environments in no time: their pip "installs" by noting what it was asked for.
+PYTHON = r"""#!/bin/sh
+case "$*" in
+  "-m venv "*)
+    mkdir -p "$3/bin" && cp "$0" "$3/bin/python"
+    printf '#!/bin/sh\necho "pip $*" >>"%s/asked"\n[ -z "$PIP_FAILS" ] || { echo no wheel; exit 1; }\n' "$3" >"$3/bin/pip"
+    printf 'echo "$TORCH 0.1.0" >"%s/installed"; : >"%s/bin/shardproof-pytorch-worker"; chmod +x "%s"/bin/*\n' "$3" "$3" "$3" >>"$3/bin/pip"
+    chmod +x "$3/bin/pip" ;;
+  "-m pip --version") [ -x "$(dirname "$0")/pip" ] ;;
+  *importlib.metadata*) cat "$(dirname "$0")/../installed" ;;
+  *ensurepip*) [ -z "$NO_VENV" ] ;;
+esac
+"""
+
+
+class PyTorch(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.tree = pathlib.Path(folder.name, "a tree")
+        self.home = self.tree / "build/pytorch"
+        (self.tree / "cmake").mkdir(parents=True)
+        (self.tree / "cmake/setup.sh").write_text((ROOT / "cmake/setup.sh").read_text())
+        package = self.tree / "fixtures/pytorch"
+        (package / "src").mkdir(parents=True)
+        (package / "pyproject.toml").write_text((ROOT / "fixtures/pytorch/pyproject.toml").read_text())
+        self.source = package / "src/worker.py"
+        self.source.write_text("first\n")
+        (self.tree / "python3").write_text(PYTHON)
+        (self.tree / "python3").chmod(0o755)
+
+    def ensure(self, allowed="yes", **environment):
+        values = {"PATH": f"{self.tree}:/usr/bin:/bin", "TORCH": "2.15.0", **environment}
+        script = "set -euo pipefail; source cmake/setup.sh; ensure_packages() { echo packages \"$@\"; }; ensure_pytorch \"$0\"; echo went on"
+        return subprocess.run(["bash", "-c", script, allowed], cwd=self.tree, env=values, text=True, capture_output=True)
+
+    def asked(self):
+        return (self.home / "asked").read_text().splitlines()
+
+    def test_says_how_much_it_installs_and_is_silent_when_it_is_there(self):
+        made = self.ensure()
+        self.assertEqual((made.returncode, made.stdout), (0, "went on\n"), made.stderr)
+        self.assertIn("PyTorch 2.15.0 is to be installed into a private environment; its wheel is 0.54 GB", made.stderr)
+        self.assertEqual(self.asked(), [f"pip install --no-input --disable-pip-version-check {self.home}/new[pytorch]"])
+        again = self.ensure()
+        self.assertEqual((again.returncode, again.stdout, again.stderr), (0, "went on\n", ""))
+        self.assertEqual(self.ensure("no").stderr, "")
+
+    def test_no_install_names_the_commands_and_runs_none(self):
+        refused = self.ensure("no")
+        self.assertEqual((refused.returncode, refused.stdout), (3, ""))
+        self.assertFalse(self.home.exists())
+        self.assertIn("--no-install forbids that", refused.stderr)
+        commands = refused.stderr.split("run:\n\n")[1]
+        subprocess.run(["bash", "-ec", commands], check=True, env={"PATH": f"{self.tree}:/usr/bin:/bin", "TORCH": "2.15.0"})
+        self.assertEqual(self.ensure("no").stderr, "")
+
+    def test_a_package_that_has_changed_is_installed_anew(self):
+        self.ensure()
+        self.source.write_text("second\n")
+        refused = self.ensure("no")
+        self.assertEqual(refused.returncode, 3)
+        self.assertIn("is not that of this tree", refused.stderr)
+        self.assertEqual(self.ensure().returncode, 0)
+        self.assertEqual(len(self.asked()), 2)
+        self.assertEqual(self.ensure().stderr, "")
+
+    def test_another_torch_is_replaced(self):
+        self.ensure(TORCH="2.14.0")
+        self.assertEqual(self.ensure("no").returncode, 3)
+        self.assertEqual(self.ensure(TORCH="2.15.0+cpu").returncode, 0)
+        self.assertEqual(self.ensure("no").stderr, "")
+
+    def test_what_failed_says_why_and_is_tried_again(self):
+        failed = self.ensure(PIP_FAILS="yes")
+        self.assertEqual((failed.returncode, failed.stdout), (3, ""))
+        self.assertIn("no wheel\nshardproof: installing PyTorch failed", failed.stderr)
+        self.assertEqual(self.ensure().returncode, 0)
+
+    def test_an_environment_without_its_python_is_made_anew(self):
+        self.ensure()
+        (self.home / "bin/python").unlink()
+        self.assertEqual(self.ensure("no").returncode, 3)
+        self.assertTrue(self.home.exists())
+        self.assertEqual(self.ensure().returncode, 0)
+        self.assertEqual(len(self.asked()), 1)
+
+    def test_a_python_without_environments_is_a_package_that_is_missing(self):
+        refused = self.ensure(NO_VENV="yes")
+        self.assertEqual((refused.returncode, refused.stdout), (3, "packages yes pytorch\n"))
+        self.assertIn("takes Python 3.11 or later", refused.stderr)
+
+    def test_an_environment_of_the_users_own_is_left_alone(self):
+        left = self.ensure(SHARDPROOF_PYTORCH="/nowhere")
+        self.assertEqual((left.stdout, left.stderr), ("went on\n", ""))
+        self.assertFalse(self.home.exists())
+
+
+class Run(unittest.TestCase):
+    """What the scripts make of their arguments, in a tree whose set-up only says what it was asked for."""
+
+    SETUP = """
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+pytorch_package=$root/fixtures/pytorch
+say() { printf '%s\\n' "$*" >&2; }
+ensure_packages() { echo packages "$@"; }
+ensure_pytorch() { echo pytorch "$@"; }
+configure_and_build() { echo build "${@:3}"; }
+pytorch_environment() { printf '%s' "$root/build/pytorch"; }
+has_pytorch() { [[ -e $root/build/pytorch/bin/python ]]; }
+"""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.tree = pathlib.Path(folder.name)
+        self.put("cmake/setup.sh", self.SETUP)
+        for script in ("run", "scripts/test-pytorch"):
+            self.put(script, (ROOT / script).read_text())
+        self.put("build/bin/shardproof", '#!/bin/sh\necho shardproof "$@"\n')
+        self.waivers = self.tree / "fixtures/pytorch/waivers.json"
+
+    def put(self, name, text):
+        file = self.tree / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+        file.chmod(0o755)
+
+    def said(self, script, *arguments):
+        done = subprocess.run([self.tree / script, *arguments], text=True, capture_output=True, check=True)
+        return done.stdout.splitlines()
+
+    def test_pytorch_is_for_those_who_ask_for_it(self):
+        for arguments in ((), ("overlap", "--ranks", "2"), ("--subject", "reference"), ("--worker", "w", "--subject", "pytorch"), ("pytorch",)):
+            with self.subTest(arguments):
+                said = self.said("run", *arguments)
+                self.assertEqual(said[0], "packages yes build")
+                self.assertNotIn("pytorch yes", said)
+                self.assertEqual(said[-1], " ".join(("shardproof run", *arguments)))
+        for arguments in (("--subject", "pytorch"), ("overlap", "--subject=pytorch", "--ranks", "2")):
+            with self.subTest(arguments):
+                said = self.said("run", *arguments)
+                self.assertIn("pytorch yes", said)
+                self.assertIn("shardproof_worker", said[-2].split())
+                self.assertEqual(said[-1], " ".join(("shardproof run", *arguments)))
+        self.assertIn("pytorch no", self.said("run", "--no-install", "--subject", "pytorch"))
+
+    def test_known_deviations_are_waived_where_nothing_else_is_said(self):
+        self.put("fixtures/pytorch/waivers.json", "{}")
+        self.assertEqual(self.said("run", "--subject", "pytorch")[-1], f"shardproof run --subject pytorch --waivers {self.waivers}")
+        for arguments in (("--subject", "pytorch", "--waivers", "mine"), ("--waivers=mine", "--subject", "pytorch"), ("--subject", "reference")):
+            self.assertEqual(self.said("run", *arguments)[-1], " ".join(("shardproof run", *arguments)))
+
+    def test_tests_of_pytorch_are_one_line_where_it_is_not_installed(self):
+        done = subprocess.run([self.tree / "scripts/test-pytorch"], text=True, capture_output=True)
+        self.assertEqual((done.returncode, done.stdout), (0, ""))
+        self.assertEqual(len(done.stderr.splitlines()), 1)
+        self.assertIn("PyTorch is not tested", done.stderr)
+
+    def test_tests_of_pytorch_are_its_package_and_the_suites(self):
+        self.put("build/pytorch/bin/python", '#!/bin/sh\necho python "$@" in "$(basename "$PWD")"\n')
+        (self.tree / "fixtures/pytorch/tests").mkdir(parents=True)
+        said = self.said("scripts/test-pytorch", "--no-install")
+        self.assertEqual(said[:2], ["pytorch no", "python -m unittest discover --quiet in tests"])
+        self.assertEqual(said[-1], "shardproof run --subject pytorch --quiet")
+        self.put("build/pytorch/bin/python", "#!/bin/sh\nexit 1\n")
+        failed = subprocess.run([self.tree / "scripts/test-pytorch"], text=True, capture_output=True)
+        self.assertEqual(failed.returncode, 1)
+        self.assertEqual(failed.stdout.splitlines()[-1], "shardproof run --subject pytorch --quiet")
+
+
 class JunitCounts(unittest.TestCase):
     def counts(self, text):
         return subprocess.run(["awk", "-f", ROOT / "cmake/junit_counts.awk"], input=text, text=True, capture_output=True)

@@ -126,7 +126,7 @@ ExportedSubject::ExportedSubject(std::unique_ptr<Subject> subject)
             .version = version_.c_str(),
             .capabilities = capabilities_.data(),
             .context = this,
-            .prepare = Functions::prepare,
+            .prepare = subject_->wants_preparation() ? Functions::prepare : nullptr,
             .fork = Functions::fork,
             .create = Functions::create,
             .destroy = Functions::destroy,
