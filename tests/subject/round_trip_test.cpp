@@ -142,7 +142,7 @@ TEST_CASE("a mistake of a hook, a failing module and a refused plan are told thr
 }
 
 TEST_CASE("what an exported subject asks of the harness, and what the far side is not for, is told") {
-  ExportedSubject exported(engine());
+  const ExportedSubject exported(engine());
   const auto subject = foreign_subject(exported.table(), "exported");
   CHECK(subject->name() == "fully_shard");
   CHECK(subject->version() == engine()->version());
