@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "harness/device/wrappers.hpp"
 #include "harness/fabric/group.hpp"
 #include "harness/scenario/player.hpp"
 #include "tests/engines/thread_ranks.hpp"
@@ -376,6 +377,23 @@ TEST_CASE("work that fails or throws is an error of submit, and what is wrong wi
   CHECK_THAT(submit([](auto&, auto& span, auto&) { span.offset = 2, span.count = 1; }), ContainsSubstring("cannot start at byte 2"));
   CHECK(submit([](auto&, auto& span, auto&) { span.buffer = nullptr; }) == "submit \"0\": reads[0]: 8 elements, and no buffer");
   CHECK_THAT(submit([](auto&, auto& span, auto&) { span.dtype.bits = 4; }), StartsWith("submit \"0\": reads[0]: dtype of code 2, 4 bits"));
+}
+
+TEST_CASE("work that is run when submit has returned is refused: what it works on may be gone") {
+  class Procrastinating final : public DeviceWrapper {
+   public:
+    using DeviceWrapper::DeviceWrapper;
+    void submit(Stream, Work work) override { later = std::move(work.run); }
+    std::function<void(const Kernels&, NativeStream)> later;
+  };
+  Alone alone;
+  Procrastinating device(alone.device);
+  REQUIRE(alone.subject->create(alone.scenario.model, alone.scenario.plan, {device, *alone.world, 0}, alone.trainer).ok());
+  Doubling doubling{.values = alone.scripted.values.data(), .harness = &alone.scripted.harness()};
+  const shardproof_work work{.kind = SHARDPROOF_WORK_OTHER, .label = "0", .run = run_doubling, .context = &doubling};
+  CHECK(alone.scripted.harness().submit(alone.scripted.seat->device, 0, &work) == 0);
+  CHECK_THROWS_WITH(device.later(cpu_kernels(), nullptr), "submit \"0\": it is run after submit has returned");
+  CHECK(doubling.calls == 0);
 }
 
 // -- Collectives --------------------------------------------------------------------------------------------------------------------------
