@@ -22,6 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* NOLINTBEGIN: C, and its names are everybody's */
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -309,5 +310,6 @@ int shardproof_worker_main(int argc, char **argv, const shardproof_subject *subj
 #ifdef __cplusplus
 }
 #endif
+/* NOLINTEND */
 
 #endif

@@ -1,4 +1,5 @@
 // Hooks of all-gather extensions as a subject in C calls them.
+#include <array>
 #include <catch2/catch_test_macros.hpp>
 #include <memory>
 #include <string>
@@ -51,17 +52,20 @@ struct Extended : Alone {
   Hooks hooks{.device = device};
   const shardproof_extension* given = nullptr;
 
-  explicit Extended(AllGatherExtension (*cut)(AllGatherExtension) = [](AllGatherExtension whole) { return whole; }) {
-    scripted.table.extend = [](shardproof_trainer* at, const char* parameter, const char* kind, const shardproof_extension* extension,
+  explicit Extended(void (*alter)(AllGatherExtension&) = nullptr) {
+    scripted.table.extend = [](shardproof_trainer* at, const char* parameter, const char* kind, const shardproof_extension* registered,
                                shardproof_reply*) {
       // The trainer is the script itself.
       auto& it = *reinterpret_cast<ScriptedSubject*>(at);
       it.action = std::string(parameter) + "/" + kind;
-      it.extension = extension;
+      it.extension = registered;
       return 0;
     };
     REQUIRE(create().ok());
-    REQUIRE(trainer->register_all_gather_extension({.parameter = "0.linear.weight"}, cut(hooks.extension())).ok());
+    AllGatherExtension extension = hooks.extension();
+    if (alter != nullptr) alter(extension);
+    const Reply reply = trainer->register_all_gather_extension({.parameter = "0.linear.weight"}, std::move(extension));
+    REQUIRE(reply.ok());
     given = scripted.extension;
   }
 
@@ -174,7 +178,8 @@ TEST_CASE("metadata comes back to the post hook of its gather, and what that has
               out.value.view.shape = shape.data();
               out.value.view.strides = nullptr;
               out.to_free = &out.value;
-              for (int i = 0; i < 2; ++i) CHECK(extended.post(first, &out, again) == 0);
+              CHECK(extended.post(first, &out, again) == 0);
+              CHECK(extended.post(first, &out, again) == 0);
               CHECK(again.id == 0);
               return it.harness().release(it.seat->device, 0, anew);
             })
@@ -241,10 +246,9 @@ TEST_CASE("what is let go of more often than it was given is an error, and what 
 }
 
 TEST_CASE("an extension that lacks a hook, or is of the minimal form, is told as it is") {
-  Extended extended([](AllGatherExtension whole) {
-    whole.post = nullptr;
-    whole.form = scenario::ExtensionForm::minimal;
-    return whole;
+  const Extended extended([](AllGatherExtension& extension) {
+    extension.post = nullptr;
+    extension.form = scenario::ExtensionForm::minimal;
   });
   CHECK(extended.given->is_full == 0);
   CHECK(extended.given->has_pre != 0);

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <stdexcept>
@@ -72,7 +74,7 @@ class BorrowedExtension {
  private:
   std::vector<shardproof_tensor> give(const std::vector<Tensor>& tensors, Shapes& shapes) const {
     std::vector<shardproof_tensor> given;
-    for (const Tensor& tensor : tensors) given.push_back(device_.give(tensor, shapes));
+    std::ranges::transform(tensors, std::back_inserter(given), [&](const Tensor& tensor) { return device_.give(tensor, shapes); });
     return given;
   }
   Reply failed() const { return {.error = extension_.error(extension_.context), .warnings = {}}; }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <stdexcept>
 #include <unordered_set>
@@ -161,12 +162,12 @@ Tensor BorrowedDevice::take(const shardproof_tensor& tensor) {
   auto* const data = static_cast<std::byte*>(view.data) + view.byte_offset;
   if (tensor.buffer == nullptr) {
     const std::size_t bytes = static_cast<std::size_t>(numel(shape)) * size_of(dtype);
-    return Tensor(host_memory(data, bytes), dtype, std::move(shape));
+    return {host_memory(data, bytes), dtype, std::move(shape)};
   }
   std::shared_ptr<Memory> memory = known(tensor.buffer);
   if (!memory) memory = remember(std::make_shared<Memory>(link_, tensor.buffer, std::nullopt));
   const std::size_t offset = numel(shape) == 0 ? 0 : static_cast<std::size_t>(data - memory->data());
-  return Tensor(std::move(memory), dtype, std::move(shape), offset);
+  return {std::move(memory), dtype, std::move(shape), offset};
 }
 
 std::vector<Tensor> BorrowedDevice::take_answer(std::span<const shardproof_tensor> tensors) {

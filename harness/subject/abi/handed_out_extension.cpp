@@ -74,6 +74,7 @@ int HandedOutExtension::guarded(Call&& call) {
 std::vector<Tensor> HandedOutExtension::take(const shardproof_tensor* tensors, std::size_t count, std::string_view what) const {
   if (count > 0) there(tensors, what);
   std::vector<Tensor> taken;
+  taken.reserve(count);
   for (std::size_t i = 0; i < count; ++i) taken.push_back(seat_.take(tensors[i], fmt::format("{}[{}]", what, i)));
   return taken;
 }

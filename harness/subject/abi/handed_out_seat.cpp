@@ -57,20 +57,20 @@ Tensor HandedOutSeat::take(const shardproof_tensor& tensor, std::string_view wha
   if (tensor.buffer == nullptr) {
     if (!is_of_host(view))
       it(fmt::format("it names no buffer, yet is no host memory: device type {}", static_cast<int>(view.device.device_type)));
-    return Tensor(host_memory(data, bytes), dtype, std::move(shape));
+    return {host_memory(data, bytes), dtype, std::move(shape)};
   }
   const std::shared_ptr<Storage>& memory = memory_of(tensor.buffer, what);
   const bool is_host = memory->space() == MemorySpace::host;
   if (is_host != is_of_host(view))
     it(fmt::format("device type {}; {} is memory of {}", static_cast<int>(view.device.device_type), tensor.buffer->name,
                    is_host ? "the host" : "a GPU"));
-  if (bytes == 0) return Tensor(memory, dtype, std::move(shape));
+  if (bytes == 0) return {memory, dtype, std::move(shape)};
   const std::size_t offset = address(data) - address(memory->data());  // of what begins before it: more than it has
   if (offset > memory->bytes() || bytes > memory->bytes() - offset)
     it(fmt::format("its {} bytes are at {}, not all of them in {}: {} bytes at {}", bytes, static_cast<void*>(data), tensor.buffer->name,
                    memory->bytes(), static_cast<void*>(memory->data())));
   try {
-    return Tensor(memory, dtype, std::move(shape), offset);
+    return {memory, dtype, std::move(shape), offset};
   } catch (const std::invalid_argument& error) {
     refuse(what, error.what());
   }
@@ -96,6 +96,7 @@ Tensor HandedOutSeat::take(const shardproof_span& span, std::string_view what) c
 
 std::vector<Tensor> HandedOutSeat::take(const shardproof_span* spans, std::size_t count, std::string_view what) const {
   std::vector<Tensor> taken;
+  taken.reserve(count);
   if (count > 0) there(spans, what);
   for (std::size_t i = 0; i < count; ++i) taken.push_back(take(spans[i], fmt::format("{}[{}]", what, i)));
   return taken;

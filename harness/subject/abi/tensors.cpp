@@ -52,7 +52,7 @@ bool is_contiguous(const DLTensor& tensor) {
 }
 
 std::string described(const DLTensor& tensor) {
-  std::string text = described(tensor.dtype) + " ";
+  const std::string text = described(tensor.dtype) + " ";
   if (tensor.ndim < 0 || (tensor.shape == nullptr && tensor.ndim != 0)) return text + fmt::format("of {} dimensions", tensor.ndim);
   return text + to_string(Shape(tensor.shape, tensor.shape + tensor.ndim));
 }
