@@ -14,7 +14,9 @@ set_target_properties(shardproof_main PROPERTIES EXPORT_NAME main)
 install(DIRECTORY harness DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/shardproof" FILES_MATCHING PATTERN "*.hpp")
 install(FILES harness/subject/shardproof.h DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/shardproof")
 install(FILES harness/subject/shardproof.h DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/shardproof/harness/subject")
-install(TARGETS shardproof_worker EXPORT shardproof LIBRARY DESTINATION lib)  # likewise for a launcher's, seen from its own place
+if(TARGET shardproof_worker)
+  install(TARGETS shardproof_worker EXPORT shardproof LIBRARY DESTINATION lib)
+endif()
 install(TARGETS shardproof shardproof-worker shardproof-nccl-tap RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 if(TARGET shardproof_nccl_tap_library)
   install(TARGETS shardproof_nccl_tap_library LIBRARY DESTINATION lib)  # where the launcher looks for it, seen from itself

@@ -69,8 +69,9 @@ if(SHARDPROOF_SANITIZE)
     shardproof_compile_options(-fsanitize=fuzzer-no-link)
   endif()
 else()
-  # Half of a rank's start-up time would go into loading libstdc++.
-  add_link_options(-static-libstdc++ -static-libgcc)
+  # Half of a rank's start-up time would go into loading libstdc++. Not so libgcc, and there has to be one in a process: what a subject throws in
+  # a shared object of its own is unwound by one, and caught by the harness.
+  add_link_options(-static-libstdc++)
 endif()
 
 # Most of a compiler's time would go into reading the same headers again. They are read once for rooms, and once with Catch2 for what contains

@@ -26,6 +26,7 @@ std::string_view to_string(Feature feature) {
     case Feature::failed_forward: return "failed_forward";
     case Feature::all_gather_extensions: return "all_gather_extensions";
     case Feature::mixed_precision: return "mixed_precision";
+    case Feature::thread_ranks: return "thread_ranks";
     case Feature::meta_initialisation: return "meta_initialisation";
     case Feature::hidden_memory: return "hidden_memory";
   }

@@ -29,6 +29,7 @@ enum class Feature : std::uint8_t {
   failed_forward,          ///< goes on after a module has thrown
   all_gather_extensions,   ///< register_all_gather_extension; two-tensor and low-precision parameters
   mixed_precision,
+  thread_ranks,            ///< several of its trainers may be in one process, on threads of their own
   meta_initialisation,     ///< parameters without memory until `materialize`
   hidden_memory,           ///< its work is done when the device runs it, so that memory can be hidden from it
 };

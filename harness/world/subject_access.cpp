@@ -37,6 +37,7 @@ std::string World::missing(const CaseInfo& info) const {
   const Subject* subject = membership_.subject.get();
   if (subject == nullptr) return fmt::format("the program has no subject that could claim {}", fmt::join(info.needs, ", "));
   std::vector<std::string> missing = info.needs;
+  if (plan_.fabric == thread_fabric) missing.emplace_back(to_string(Feature::thread_ranks));
   for (const Feature feature : subject->capabilities()) std::erase(missing, to_string(feature));
   return missing.empty() ? std::string() : fmt::format("subject {} does not claim {}", subject->name(), fmt::join(missing, ", "));
 }

@@ -1,7 +1,9 @@
+#include <array>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <cmath>
 #include <cstdint>
+#include <span>
 #include <stdexcept>
 
 #include "harness/device/sim/sim_device.hpp"
@@ -114,6 +116,77 @@ TEST_CASE("a release of the wrong thing is told by name") {
                        Catch::Matchers::Message("release on rank 2: buffer 1 was not allocated on this device"));
   CHECK_THROWS_AS(device.release(Device::compute, Tensor::host(DType::f32, {1}).storage()), std::invalid_argument);
   CHECK_THROWS_AS(device.release(Device::compute, nullptr), std::invalid_argument);
+}
+
+TEST_CASE("adopted memory is the subject's: counted and told of like any other, and never written to nor freed") {
+  SimDevice device({}, 0);
+  std::array<float, 4> mine{1, 2, 3, 4};
+  const auto bytes = std::as_writable_bytes(std::span(mine));
+  const auto storage = device.adopt(Device::compute, bytes.data(), bytes.size(), MemoryClass::gradient, "mine");
+  CHECK(storage->data() == bytes.data());
+  CHECK(device.live_bytes() == 16);
+  CHECK(device.trace().facts == std::vector<Fact>{fact::Allocated{0, 1, 16, MemoryClass::gradient, "mine"}});
+  device.release(Device::compute, storage);
+  CHECK(device.live_bytes() == 0);
+  CHECK(std::get<fact::Released>(device.trace().facts.back()).buffer == 1);
+  CHECK(mine == std::array<float, 4>{1, 2, 3, 4});
+
+  {
+    const auto dropped = device.adopt(Device::compute, bytes.data(), bytes.size(), MemoryClass::gradient, "again");
+  }
+  CHECK(std::get<fact::Released>(device.trace().facts.back()).buffer == 2);
+  CHECK(mine == std::array<float, 4>{1, 2, 3, 4});
+}
+
+TEST_CASE("memory that is part of a buffer is not adopted") {
+  SimDevice device({}, 1);
+  const auto whole = device.allocate(Device::compute, 64, MemoryClass::gathered, "layers.1");
+  CHECK_THROWS_MATCHES(device.adopt(Device::compute, whole->data() + 60, 8, MemoryClass::parameter, "part"), std::invalid_argument,
+                       Catch::Matchers::Message(
+                           "adopt on rank 1: 8 bytes \"part\" are in part those of buffer 1 \"layers.1\", which has not been released"));
+  CHECK_THROWS_AS(device.adopt(Device::compute, whole->data(), 1, MemoryClass::parameter, "first byte"), std::invalid_argument);
+  CHECK_THROWS_AS(device.adopt(Device::compute, nullptr, 1, MemoryClass::parameter, "nothing"), std::invalid_argument);
+  CHECK_THROWS_AS(device.adopt(Stream{7, StreamRole::other}, nullptr, 0, MemoryClass::parameter, "no stream"), std::invalid_argument);
+  CHECK(device.adopt(Device::compute, whole->data() + 8, 0, MemoryClass::parameter, "no bytes")->bytes() == 0);
+
+  std::array<std::byte, 8> mine{};
+  const auto first = device.adopt(Device::compute, mine.data(), 4, MemoryClass::parameter, "first half");
+  CHECK_NOTHROW(device.adopt(Device::compute, mine.data() + 4, 4, MemoryClass::parameter, "second half"));
+  device.release(Device::compute, first);
+  CHECK_NOTHROW(device.adopt(Device::compute, mine.data(), 4, MemoryClass::parameter, "first half again"));
+}
+
+TEST_CASE("what a buffer turned out to hold is told as if it had been said at once") {
+  SimDevice device({}, 0);
+  const auto storage = device.allocate(Device::compute, 8, MemoryClass::other, "unknown");
+  device.submit(Device::compute, {.kind = WorkKind::other, .label = "in between"});
+  device.describe(storage, MemoryClass::gathered, "layers.1");
+  CHECK(device.trace().facts.size() == 2);
+  CHECK(device.trace().facts.front() == Fact{fact::Allocated{0, 1, 8, MemoryClass::gathered, "layers.1"}});
+  CHECK(trace::peak(device.trace(), MemoryClass::gathered) == trace::Live{1, 8});
+
+  const Trace taken = device.take_trace();
+  device.submit(Device::compute, {.kind = WorkKind::other, .label = "of the next trace"});
+  CHECK_NOTHROW(device.describe(storage, MemoryClass::shard, "too late"));
+  CHECK(std::get<fact::Allocated>(taken.facts.front()).label == "layers.1");
+  device.release(Device::compute, storage);
+  CHECK_THROWS_MATCHES(device.describe(storage, MemoryClass::shard, "gone"), std::logic_error,
+                       Catch::Matchers::Message("describe on rank 0: buffer 1 \"too late\" was released before"));
+  CHECK_THROWS_AS(device.describe(Tensor::host(DType::f32, {1}).storage(), MemoryClass::shard, "a stranger's"), std::invalid_argument);
+}
+
+TEST_CASE("memory that is hidden from work comes back, also where the work throws, and adopted memory with it") {
+  SimDevice device({.hide_undeclared_memory = true}, 0);
+  std::array<float, 2> mine{1, 2};
+  const auto bytes = std::as_writable_bytes(std::span(mine));
+  const auto storage = device.adopt(Device::compute, bytes.data(), bytes.size(), MemoryClass::other, "mine");
+  const auto look = [&](const Kernels&, NativeStream) {
+    CHECK(std::isnan(mine[0]));
+    throw std::runtime_error("seen");
+  };
+  CHECK_THROWS_MATCHES(device.submit(Device::compute, {.kind = WorkKind::other, .label = "looks", .run = look}), std::runtime_error,
+                       Catch::Matchers::Message("seen"));
+  CHECK(mine == std::array<float, 2>{1, 2});
 }
 
 TEST_CASE("storage may outlive its device") {

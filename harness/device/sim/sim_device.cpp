@@ -251,7 +251,7 @@ std::shared_ptr<Storage> SimDevice::State::adopt(Stream stream, std::byte* data,
   // Who accesses two buffers accesses two memories, as far as races can be told.
   const std::less<> before;
   for (const auto& [buffer, other] : alive_) {
-    if (before(data, other->data() + other->bytes()) && before(other->data(), data + bytes))
+    if (bytes > 0 && before(data, other->data() + other->bytes()) && before(other->data(), data + bytes))
       refuse(fmt::format("are in part those of buffer {} \"{}\", which has not been released", buffer, other->label()));
   }
   return enter(

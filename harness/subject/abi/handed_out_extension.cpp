@@ -7,19 +7,12 @@
 
 #include "harness/protocol/json_parse.hpp"
 #include "harness/scenario/parts_json.hpp"
+#include "harness/subject/abi/demands.hpp"
 #include "harness/subject/abi/words.hpp"
 
 namespace shardproof::abi {
 
 namespace {
-
-[[noreturn]] void refuse(std::string_view why) { throw std::invalid_argument(std::string(why)); }
-
-template <class T>
-const T& there(const T* pointer, std::string_view what) {
-  if (pointer == nullptr) refuse(fmt::format("{} is NULL", what));
-  return *pointer;
-}
 
 template <class T>
 std::vector<T> list(const T* values, std::size_t count, std::string_view what) {
@@ -46,8 +39,8 @@ HandedOutExtension::HandedOutExtension(HandedOutSeat& seat, AllGatherExtension e
                    shardproof_contribution* out) {
       auto& it = *static_cast<HandedOutExtension*>(self);
       return it.guarded([&] {
-        if (out == nullptr) refuse("where to say what is contributed is NULL");
-        it.pre(there(shard, "the shard"), context, it.seat_.stream(stream, "the hook's stream"), *out);
+        shardproof_contribution& answer = there(out, "where to say what is contributed");
+        it.pre(there(shard, "the shard"), context, it.seat_.stream(stream, "the hook's stream"), answer);
       });
     };
   }
@@ -56,8 +49,8 @@ HandedOutExtension::HandedOutExtension(HandedOutSeat& seat, AllGatherExtension e
                     shardproof_unsharded* made) {
       auto& it = *static_cast<HandedOutExtension*>(self);
       return it.guarded([&] {
-        if (made == nullptr) refuse("where to say what is made is NULL");
-        it.post(there(all, "what has been contributed"), it.seat_.stream(stream, "the hook's stream"), out, *made);
+        shardproof_unsharded& answer = there(made, "where to say what is made");
+        it.post(there(all, "what has been contributed"), it.seat_.stream(stream, "the hook's stream"), out, answer);
       });
     };
   }
@@ -92,7 +85,7 @@ void HandedOutExtension::pre(const shardproof_shard& shard, const shardproof_sha
                        .rows = shard.rows};
   ShardContext given;
   if (context != nullptr) {
-    if (context->ndim < 0) refuse(fmt::format("{} dimensions", context->ndim));
+    if (context->ndim < 0) refuse("the context", fmt::format("{} dimensions", context->ndim));
     const nlohmann::ordered_json policy = parse_json(&there(context->policy, "the policy"));
     const auto dims = static_cast<std::size_t>(context->ndim);
     given = {.mesh = list(context->mesh, context->mesh_size, "the mesh"),
@@ -143,7 +136,7 @@ void HandedOutExtension::post(const shardproof_contributions& all, Stream stream
 
 Unsharded& HandedOutExtension::find(std::uint64_t id) {
   const auto found = made_.find(id);
-  if (found == made_.end()) refuse(fmt::format("out: this extension has made nothing with id {}", id));
+  if (found == made_.end()) refuse("out", fmt::format("this extension has made nothing with id {}", id));
   return *found->second;
 }
 

@@ -5,20 +5,13 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "harness/subject/abi/demands.hpp"
 #include "harness/subject/abi/words.hpp"
 
 namespace shardproof::abi {
 
 namespace {
 
-[[noreturn]] void refuse(std::string_view what, std::string_view why) { throw std::invalid_argument(fmt::format("{}: {}", what, why)); }
-
-// What has to be there.
-template <class T>
-T& there(T* pointer, std::string_view what) {
-  if (pointer == nullptr) refuse(what, "it is NULL");
-  return *pointer;
-}
 std::string_view text(const char* text, std::string_view what) { return &there(text, what); }
 
 template <class C>

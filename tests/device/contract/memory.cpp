@@ -2,6 +2,7 @@
 #include "tests/device/contract/contract.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <stdexcept>
 
@@ -77,4 +78,36 @@ RANKED_TEST_CASE("contract/every_dtype_goes_there_and_back", ranks(1)) {
     for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * 37 + 11);
     CHECK(get(device, put(device, Device::compute, host)) == host);
   }
+}
+
+RANKED_TEST_CASE("contract/what_a_buffer_holds_can_be_said_later", ranks(1)) {
+  const auto platform = rank.platform();
+  Device& device = platform->device();
+  const Tensor held = device.empty(Device::compute, DType::f32, {4}, MemoryClass::other, "unknown");
+  device.describe(held.storage(), MemoryClass::gathered, "layers.1");
+  device.release(Device::compute, held.storage());
+  CHECK_THROWS_AS(device.describe(held.storage(), MemoryClass::shard, "gone"), std::logic_error);
+  device.synchronize();
+  const Recording recording = platform->take_recording();
+  const auto told =
+      std::ranges::find_if(recording.trace.facts, [](const Fact& fact) { return std::holds_alternative<fact::Allocated>(fact); });
+  REQUIRE(told != recording.trace.facts.end());
+  CHECK(std::get<fact::Allocated>(*told).memory == MemoryClass::gathered);
+  CHECK(std::get<fact::Allocated>(*told).label == "layers.1");
+}
+
+/// A GPU's memory is its own; the simulated device's is whoever's it is.
+RANKED_TEST_CASE("contract/memory_of_the_host_is_adopted_or_refused", ranks(1)) {
+  const auto platform = rank.platform();
+  Device& device = platform->device();
+  const bool is_host = device.empty(Device::compute, DType::f32, {4}, MemoryClass::other, "room").storage()->space() == MemorySpace::host;
+  std::array<std::byte, 8> mine{};
+  const auto adopt = [&] { return device.adopt(Device::compute, mine.data(), mine.size(), MemoryClass::other, "mine"); };
+  if (is_host) {
+    CHECK(adopt()->data() == mine.data());
+  } else {
+    CHECK_THROWS_AS(adopt(), std::logic_error);
+  }
+  CHECK(platform->live_bytes() == 0);
+  device.synchronize();
 }

@@ -1,0 +1,166 @@
+/* A minimal fully sharded engine: linear layers and ReLUs, SGD, every parameter dealt to all ranks by rows. Here: what a script calls, and
+ * the table by which it is called. */
+#include "engine.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct group *end_of_groups(struct shardproof_trainer *t) { return t->model.groups + t->model.group_count; }
+
+static int forget_activations(struct shardproof_trainer *t) {
+  for (size_t l = 0; l <= t->model.layer_count; ++l) TRY(release(&t->device, compute_stream, &t->model.layers[l].x));
+  return 0;
+}
+
+/* The batch of a forward is lent until the next one. */
+static int take(struct shardproof_trainer *t, const shardproof_tensor *input) {
+  TRY(forget_activations(t));
+  t->model.layers->x = borrow(&t->device, input);
+  int64_t features = input->view.shape[1];
+  for (struct layer *layer = t->model.layers; layer != t->model.layers + t->model.layer_count; ++layer) {
+    if (layer->weight == NULL) layer->in = layer->out = features; /* a ReLU takes what it is given */
+    features = layer->out;
+  }
+  t->model.layers[t->model.layer_count].in = features;
+  return 0;
+}
+
+static int forward(struct shardproof_trainer *t, const shardproof_tensor *input) {
+  TRY(follow(&t->device, t->gather_stream, compute_stream)); /* there the optimizer writes shards */
+  TRY(take(t, input));
+  for (size_t l = 0; l < t->model.layer_count; ++l) {
+    for (struct group *group = t->model.groups; group != end_of_groups(t); ++group) {
+      if (group->first_layer == l) TRY(gather(t, group));
+    }
+    TRY(run_forward(t, &t->model.layers[l]));
+    for (struct group *group = t->model.groups; group != end_of_groups(t); ++group) {
+      if (group->last_layer == l && group->reshards) TRY(reshard(t, group));
+    }
+  }
+  return run_loss(t);
+}
+
+/* The network carries one thing after the other: what the next backward needs is fetched before the gradients of this one set out. */
+static int fetch_before(struct shardproof_trainer *t, size_t layer) {
+  struct group *next = NULL;
+  for (struct group *group = t->model.groups; group != end_of_groups(t); ++group) {
+    if (group->last_layer < layer && group->part > 0 && (next == NULL || group->last_layer > next->last_layer)) next = group;
+  }
+  return next != NULL ? fetch(t, next) : 0;
+}
+
+static int backward(struct shardproof_trainer *t) {
+  TRY(run_loss_backward(t));
+  for (size_t l = t->model.layer_count; l-- > 0;) {
+    for (struct group *group = t->model.groups; group != end_of_groups(t); ++group) {
+      if (group->last_layer == l) TRY(gather(t, group));
+    }
+    TRY(fetch_before(t, l));
+    TRY(run_backward(t, &t->model.layers[l]));
+    for (struct group *group = end_of_groups(t); group-- != t->model.groups;) {
+      if (group->first_layer != l) continue;
+      TRY(reshard(t, group));
+      TRY(reduce(t, group));
+    }
+  }
+  TRY(release(&t->device, compute_stream, &t->slope));
+  return follow(&t->device, compute_stream, t->reduce_stream); /* there gradients are read */
+}
+
+static int step(struct shardproof_trainer *t) {
+  for (struct group *group = t->model.groups; group != end_of_groups(t); ++group) TRY(update(t, group));
+  return 0;
+}
+
+static int zero_grad(struct shardproof_trainer *t) {
+  for (struct group *group = t->model.groups; group != end_of_groups(t); ++group)
+    TRY(release(&t->device, compute_stream, &group->gradient));
+  return 0;
+}
+
+static int start(struct shardproof_trainer *t) {
+  t->views = calloc(t->model.parameter_count + 1, sizeof *t->views);
+  TRY(t->device.harness->create_stream(t->device.handle, SHARDPROOF_STREAM_ALL_GATHER, "all_gather", &t->gather_stream));
+  TRY(t->device.harness->create_stream(t->device.handle, SHARDPROOF_STREAM_REDUCE, "reduce_scatter", &t->reduce_stream));
+  for (struct group *group = t->model.groups; group != end_of_groups(t); ++group) TRY(initialise(t, group));
+  return 0;
+}
+
+/* Whatever is held goes back in order, however far things have come. */
+static void engine_destroy(shardproof_trainer *t) {
+  follow(&t->device, compute_stream, t->gather_stream);
+  follow(&t->device, compute_stream, t->reduce_stream);
+  for (struct group *group = t->model.groups; group != end_of_groups(t); ++group) {
+    struct floats *held[] = {&group->shard, &group->gathered, &group->packed, &group->gradient};
+    for (size_t i = 0; i < 4; ++i) release(&t->device, compute_stream, held[i]);
+  }
+  for (size_t p = 0; p < t->model.parameter_count; ++p) {
+    release(&t->device, compute_stream, &t->model.parameters[p].whole);
+    release(&t->device, compute_stream, &t->model.parameters[p].whole_gradient);
+  }
+  forget_activations(t);
+  struct floats *held[] = {&t->loss, &t->slope, &t->next_slope};
+  for (size_t i = 0; i < 3; ++i) release(&t->device, compute_stream, held[i]);
+  free_model(&t->model);
+  free(t->views);
+  free(t);
+}
+
+static int engine_create(void *context, const char *model, const char *plan, const shardproof_seat *seat, shardproof_trainer **trainer,
+                         shardproof_reply *reply) {
+  (void)context;
+  struct shardproof_trainer *t = calloc(1, sizeof *t);
+  t->device.harness = seat->harness;
+  t->device.handle = seat->device;
+  t->device.world = seat->world;
+  if (answer(&t->device, read_model(&t->device, model, plan, &t->model) || start(t), reply) != 0) {
+    engine_destroy(t);
+    return 1;
+  }
+  *trainer = t;
+  return 0;
+}
+
+/* An action without arguments is a JSON text of its name alone. */
+static int engine_perform(shardproof_trainer *t, const char *action, const shardproof_tensor *input, const shardproof_tensor *targets,
+                          shardproof_reply *reply) {
+  (void)targets; /* of a loss that this engine has not */
+  int failed;
+  if (strcmp(action, "\"forward\"") == 0) failed = forward(t, input);
+  else if (strcmp(action, "\"evaluate\"") == 0) failed = forward(t, input) || forget_activations(t);
+  else if (strcmp(action, "\"backward\"") == 0) failed = backward(t);
+  else if (strcmp(action, "\"step\"") == 0) failed = step(t);
+  else if (strcmp(action, "\"zero_grad\"") == 0) failed = zero_grad(t);
+  else failed = complain(&t->device, "%s is more than this engine can", action);
+  return answer(&t->device, failed, reply);
+}
+
+static int engine_loss(shardproof_trainer *t, shardproof_tensor *loss, shardproof_reply *reply) {
+  (void)reply;
+  *loss = tensor(t->loss, 0, NULL);
+  return 0;
+}
+
+static int engine_parameters(shardproof_trainer *t, const shardproof_parameter **parameters, size_t *count, shardproof_reply *reply) {
+  (void)reply;
+  for (struct group *group = t->model.groups; group != end_of_groups(t); ++group) show(t, group);
+  *parameters = t->views;
+  *count = t->model.parameter_count;
+  return 0;
+}
+
+__attribute__((visibility("default"))) const shardproof_subject *shardproof_subject_table(void) {
+  /* What is not claimed is skipped. */
+  static const char *const features[] = {"timeline", "fully_shard", "serial", "hidden_memory", "thread_ranks", NULL};
+  static const shardproof_subject table = {.abi_version = SHARDPROOF_ABI_VERSION,
+                                           .size = sizeof table,
+                                           .name = "c_engine",
+                                           .version = "1",
+                                           .capabilities = features,
+                                           .create = engine_create,
+                                           .destroy = engine_destroy,
+                                           .perform = engine_perform,
+                                           .loss = engine_loss,
+                                           .parameters = engine_parameters};
+  return &table;
+}

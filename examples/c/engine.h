@@ -1,0 +1,31 @@
+/* The engine on one rank, and what its files do for each other. */
+#ifndef ENGINE_H
+#define ENGINE_H
+
+#include "model.h"
+
+struct shardproof_trainer {
+  struct device device;
+  struct model model;
+  uint32_t gather_stream, reduce_stream;
+  struct floats loss;
+  struct floats slope, next_slope; /* of the loss, by what the layer whose backward runs has given, and by what it was given */
+  shardproof_parameter *views;     /* by parameter */
+};
+
+/* groups.c */
+int initialise(struct shardproof_trainer *t, struct group *group); /* makes the shard */
+int fetch(struct shardproof_trainer *t, struct group *group);      /* begins to gather, if it has not begun */
+int gather(struct shardproof_trainer *t, struct group *group);     /* shards become whole parameters, if they are not */
+int reshard(struct shardproof_trainer *t, struct group *group);    /* whole parameters go */
+int reduce(struct shardproof_trainer *t, struct group *group);     /* whole gradients become the shard of their mean */
+int update(struct shardproof_trainer *t, struct group *group);
+void show(struct shardproof_trainer *t, struct group *group); /* its views */
+
+/* layers.c */
+int run_forward(struct shardproof_trainer *t, struct layer *layer); /* from its x to that of the next one */
+int run_backward(struct shardproof_trainer *t, struct layer *layer);
+int run_loss(struct shardproof_trainer *t);
+int run_loss_backward(struct shardproof_trainer *t);
+
+#endif

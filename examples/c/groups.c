@@ -1,0 +1,157 @@
+/* On every rank the parameters of a group lie in one flat shard. A gather fetches those of all ranks, one after the other, and unpacks them
+ * into whole parameters; a reduction packs whole gradients in the same order, so that every rank gets its own shard of their mean. Both
+ * kinds of collective have a stream of their own. What must come before what, events say; the host waits for nothing. */
+#include <string.h>
+
+#include "engine.h"
+
+static uint64_t elements(const struct parameter *p) { return (uint64_t)p->shape[0] * p->width; }
+
+/* What a rank has of a parameter: so many elements from there on. The rest of its chunk is padding. */
+struct share {
+  uint64_t start, count;
+};
+
+static struct share share_of(const struct parameter *p, int rank) {
+  const uint64_t chunk = p->chunk * p->width, all = elements(p), start = (uint64_t)rank * chunk;
+  if (start >= all) return (struct share){all, 0};
+  return (struct share){start, all - start < chunk ? all - start : chunk};
+}
+
+/* What the functions compute that are put on streams. */
+struct filling {
+  const struct group *group;
+  const struct model *model;
+};
+
+static void fill(const void *of) {
+  const struct filling *filling = of;
+  const struct group *group = filling->group;
+  memset(group->shard.data, 0, group->part * sizeof(float));
+  for (size_t i = 0; i < group->parameter_count; ++i) {
+    const struct parameter *p = group->parameters[i];
+    const struct share mine = share_of(p, group->rank);
+    const uint32_t seed = (uint32_t)(p - filling->model->parameters) + 1;
+    for (uint64_t e = 0; e < mine.count; ++e)
+      group->shard.data[p->offset + e] = (float)formula(seed, (uint32_t)(mine.start + e)) / (float)filling->model->init_divisor;
+  }
+}
+
+static void unpack(const void *of) {
+  const struct group *group = of;
+  const float *all = group->ranks > 1 ? group->gathered.data : group->shard.data;
+  for (size_t i = 0; i < group->parameter_count; ++i) {
+    const struct parameter *p = group->parameters[i];
+    for (int rank = 0; rank < group->ranks; ++rank) {
+      const struct share share = share_of(p, rank);
+      memcpy(p->whole.data + share.start, all + (uint64_t)rank * group->part + p->offset, share.count * sizeof(float));
+    }
+  }
+}
+
+/* The padding, too: what is zero everywhere stays zero. */
+static void pack(const void *of) {
+  const struct group *group = of;
+  float *all = group->ranks > 1 ? group->packed.data : group->gradient.data;
+  memset(all, 0, (uint64_t)group->ranks * group->part * sizeof(float));
+  for (size_t i = 0; i < group->parameter_count; ++i) {
+    const struct parameter *p = group->parameters[i];
+    for (int rank = 0; rank < group->ranks; ++rank) {
+      const struct share share = share_of(p, rank);
+      memcpy(all + (uint64_t)rank * group->part + p->offset, p->whole_gradient.data + share.start, share.count * sizeof(float));
+    }
+  }
+}
+
+struct descent {
+  struct floats shard, gradient;
+  float rate;
+};
+
+static void descend(const void *of) {
+  const struct descent *descent = of;
+  for (uint64_t i = 0; i < descent->shard.count; ++i) descent->shard.data[i] -= descent->rate * descent->gradient.data[i];
+}
+
+int initialise(struct shardproof_trainer *t, struct group *group) {
+  const struct filling filling = {group, &t->model};
+  if (group->part == 0) return 0;
+  TRY(allocate(&t->device, compute_stream, SHARDPROOF_MEMORY_SHARD, group->tag, group->part, &group->shard));
+  writes(&t->device, group->shard);
+  return submit(&t->device, compute_stream, SHARDPROOF_WORK_FILL, group->tag, 0, fill, &filling);
+}
+
+int fetch(struct shardproof_trainer *t, struct group *group) {
+  struct device *device = &t->device;
+  if (group->is_whole || group->gathered.buffer != NULL) return 0;
+  if (group->ranks == 1 || group->part == 0) return 0; /* one rank has it all, and there is no such collective */
+  const uint64_t all = (uint64_t)group->ranks * group->part;
+  TRY(allocate(device, t->gather_stream, SHARDPROOF_MEMORY_GATHERED, group->tag, all, &group->gathered));
+  TRY(communicate(device, t->gather_stream, SHARDPROOF_ALL_GATHER, SHARDPROOF_OP_NONE, group->shard, group->gathered, group->tag));
+  return device->harness->record(device->handle, t->gather_stream, &group->arrived);
+}
+
+int gather(struct shardproof_trainer *t, struct group *group) {
+  struct device *device = &t->device;
+  if (group->is_whole || group->part == 0) return 0;
+  TRY(fetch(t, group));
+  if (group->ranks > 1) TRY(device->harness->wait(device->handle, compute_stream, group->arrived));
+  reads(device, group->ranks > 1 ? group->gathered : group->shard);
+  for (size_t i = 0; i < group->parameter_count; ++i) {
+    struct parameter *p = group->parameters[i];
+    TRY(allocate(device, compute_stream, SHARDPROOF_MEMORY_PARAMETER, p->name, elements(p), &p->whole));
+    writes(device, p->whole);
+  }
+  TRY(submit(device, compute_stream, SHARDPROOF_WORK_COPY_OUT, group->tag, 0, unpack, group));
+  group->is_whole = true;
+  return release(device, compute_stream, &group->gathered);
+}
+
+int reshard(struct shardproof_trainer *t, struct group *group) {
+  group->is_whole = false;
+  for (size_t i = 0; i < group->parameter_count; ++i) TRY(release(&t->device, compute_stream, &group->parameters[i]->whole));
+  return 0;
+}
+
+int reduce(struct shardproof_trainer *t, struct group *group) {
+  struct device *device = &t->device;
+  const uint64_t all = (uint64_t)group->ranks * group->part;
+  if (all == 0) return 0;
+  if (group->gradient.buffer != NULL) return complain(device, "\"%s\": to add to gradients is more than this engine can", group->tag);
+  TRY(allocate(device, compute_stream, SHARDPROOF_MEMORY_SHARDED_GRADIENT, group->tag, group->part, &group->gradient));
+  if (group->ranks > 1) TRY(allocate(device, compute_stream, SHARDPROOF_MEMORY_REDUCE_INPUT, group->tag, all, &group->packed));
+  for (size_t i = 0; i < group->parameter_count; ++i) reads(device, group->parameters[i]->whole_gradient);
+  writes(device, group->ranks > 1 ? group->packed : group->gradient);
+  TRY(submit(device, compute_stream, SHARDPROOF_WORK_REDUCE_COPY_IN, group->tag, 0, pack, group));
+  for (size_t i = 0; i < group->parameter_count; ++i) TRY(release(device, compute_stream, &group->parameters[i]->whole_gradient));
+  if (group->ranks == 1) return 0;
+  TRY(follow(device, t->reduce_stream, compute_stream));
+  TRY(communicate(device, t->reduce_stream, SHARDPROOF_REDUCE_SCATTER, SHARDPROOF_OP_AVG, group->packed, group->gradient, group->tag));
+  return release(device, t->reduce_stream, &group->packed);
+}
+
+int update(struct shardproof_trainer *t, struct group *group) {
+  TRY(reshard(t, group)); /* what is still whole is out of date from here on */
+  for (size_t i = 0; group->gradient.buffer != NULL && i < group->parameter_count; ++i) {
+    const struct parameter *p = group->parameters[i];
+    const uint64_t count = share_of(p, group->rank).count;
+    if (count == 0) continue;
+    const struct descent descent = {part(group->shard, p->offset, count), part(group->gradient, p->offset, count), t->model.rate};
+    reads(&t->device, descent.shard);
+    reads(&t->device, descent.gradient);
+    writes(&t->device, descent.shard);
+    TRY(submit(&t->device, compute_stream, SHARDPROOF_WORK_OPTIMIZER, p->name, 0, descend, &descent));
+  }
+  return 0;
+}
+
+void show(struct shardproof_trainer *t, struct group *group) {
+  for (size_t i = 0; i < group->parameter_count; ++i) {
+    struct parameter *p = group->parameters[i];
+    const struct share mine = share_of(p, group->rank);
+    shardproof_parameter *view = &t->views[p - t->model.parameters];
+    *view = (shardproof_parameter){.name = p->name, .shape = p->shape, .ndim = p->ndim, .start = (int64_t)(mine.start / p->width)};
+    view->shard = tensor(part(group->shard, p->offset, mine.count), p->ndim, p->shard_shape);
+    if (group->gradient.buffer != NULL) view->gradient = tensor(part(group->gradient, p->offset, mine.count), p->ndim, p->shard_shape);
+  }
+}

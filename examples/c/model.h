@@ -1,0 +1,63 @@
+/* What is trained: layers in the order in which they run, their parameters, and the groups in which these are gathered and reduced. Read
+ * off the two documents that an engine is created with. */
+#ifndef MODEL_H
+#define MODEL_H
+
+#include "device.h"
+
+/* Dealt by rows: `chunk` of them to every rank in turn. So the last ranks may have fewer, or none; their shards are padded. */
+struct parameter {
+  char name[longest_text];
+  int64_t shape[2], shard_shape[2]; /* of a shard: without the padding */
+  int ndim;
+  uint64_t width, chunk; /* elements of a row; rows */
+  uint64_t offset; /* elements, in a shard of its group */
+  struct floats whole, whole_gradient;
+};
+
+struct group {
+  char tag[longest_text]; /* its module: what collectives and costs know the group by */
+  struct parameter **parameters;
+  size_t parameter_count;
+  size_t first_layer, last_layer; /* while these run, parameters are whole */
+  int ranks, rank; /* that it is dealt to; 1 and 0 for parameters that no group of the plan holds */
+  bool reshards; /* gives whole parameters back after forward */
+  bool is_whole;
+  uint64_t part; /* elements of a shard: of all its parameters, with padding */
+  struct floats shard, gathered; /* this rank's, and those of all, from `arrived` on */
+  uint64_t arrived; /* an event */
+  struct floats packed, gradient; /* this rank's whole gradients, and its shard of the mean over all ranks */
+};
+
+struct layer {
+  char path[longest_text];
+  struct parameter *weight, *bias; /* of a linear layer; without a weight it is a ReLU */
+  int64_t in, out; /* features */
+  int64_t forward_sleep, backward_sleep; /* nanoseconds on top of its own work */
+  struct floats x; /* its input, from forward to backward */
+};
+
+struct loss {
+  enum { LOSS_SUM, LOSS_SUM_OF_SQUARES, LOSS_DOT } kind;
+  float divisor;
+  uint32_t seed;
+};
+
+struct model {
+  struct layer *layers; /* and one more: its x is the model's output */
+  struct parameter *parameters; /* in order of registration */
+  struct group *groups; /* outer ones first; the first of all has what no group of the plan holds */
+  size_t layer_count, parameter_count, group_count;
+  struct loss loss;
+  int init_divisor;
+  float rate; /* of SGD */
+};
+
+/* What is not known here is refused: an engine that passes over it trains something else than it was asked to. */
+int read_model(struct device *device, const char *model_text, const char *plan_text, struct model *model);
+void free_model(struct model *model);
+
+/* The values that every engine begins with: an integer from -4 to 4. */
+int formula(uint32_t seed, uint32_t index);
+
+#endif

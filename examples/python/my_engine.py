@@ -1,0 +1,316 @@
+#!/usr/bin/env python3
+"""A minimal fully sharded engine in plain Python: linear layers and ReLUs, SGD, one collective for each parameter.
+
+It computes first, and then says to the device what that was and what it has touched. All is put on one stream, so nothing has to wait for
+anything.
+"""
+
+import ctypes
+import json
+import math
+import sys
+from itertools import chain
+
+from shardproof.seat import Seat, Span
+from shardproof.subject import ParameterView, Subject, Trainer, View
+from shardproof.worker import run
+
+COMPUTE = 0
+
+
+class Floats:
+    """Memory of the device, as a sequence of numbers. It goes back when nobody has it any more."""
+
+    def __init__(self, device, memory, label, count):
+        self.device = device
+        self.buffer = device.allocate(COMPUTE, 4 * count, memory, label)
+        self.values = (ctypes.c_float * count).from_address(device.data(self.buffer))
+
+    def __del__(self):
+        self.device.release(COMPUTE, self.buffer)
+
+    def span(self, count=None):
+        return Span(self.buffer, 0, len(self.values) if count is None else count, "f32")
+
+    def view(self, shape):
+        return View(ctypes.addressof(self.values), shape, "f32", self.buffer)
+
+
+class Lent:
+    """What the harness has lent, as a sequence of numbers."""
+
+    def __init__(self, device, view):
+        count = math.prod(view.shape)
+        self.values = (ctypes.c_float * count).from_address(view.address)
+        self.whole = Span(view.buffer, view.address - device.data(view.buffer), count, "f32")
+
+    def span(self):
+        return self.whole
+
+
+def by_formula(seed, index):
+    """An integer from -4 to 4: every engine begins with these values."""
+    u = (seed * 2654435761 + index * 40503 + 12345) % 2**32
+    u ^= u >> 15
+    u = u * 2246822519 % 2**32
+    return (u ^ u >> 13) % 9 - 4
+
+
+def pad(values, count):
+    values = list(values)
+    return values + [0] * (count - len(values))
+
+
+def rows_of(values, width):
+    return [values[i : i + width] for i in range(0, len(values), width)]
+
+
+def product(a, b):
+    columns = list(zip(*b))
+    return [[sum(x * y for x, y in zip(row, column)) for column in columns] for row in a]
+
+
+def join(path, name):
+    return f"{path}.{name}" if path else name
+
+
+def refuse(where, what):
+    raise NotImplementedError(f"{where}: {json.dumps(what)} is more than this engine can")
+
+
+def expect_keys(document, where, known):
+    """An engine that passes over what it does not know trains something else than it was asked to."""
+    for key in document.keys() - known:
+        refuse(where, {key: document[key]})
+
+
+class Parameter:
+    """Dealt by rows, as many to every rank in turn: so the last ones may get fewer, or none. All shards are as long, with zeros for the
+    rows that are not there; then the shards of all ranks, one behind the other, are the parameter and some zeros."""
+
+    def __init__(self, seat, name, group, shape, seed, divisor):
+        self.device, self.world, self.name, self.group, self.shape = seat.device, seat.world, name, group, shape
+        self.width = shape[1] if len(shape) > 1 else 1
+        rows = -(-shape[0] // self.world.size)
+        self.start = min(self.world.rank * rows, shape[0])
+        self.rows = min(rows, shape[0] - self.start)
+        self.shard = Floats(self.device, "shard", name, rows * self.width)
+        self.whole = self.gradient = None
+        mine = range(self.start * self.width, (self.start + self.rows) * self.width)
+        self.shard.values[:] = pad([by_formula(seed, i) / divisor for i in mine], rows * self.width)
+        self.device.submit(COMPUTE, "fill", name, [], [self.shard.span()])
+
+    def gather(self):
+        if self.whole is None and self.world.size == 1:  # to ask for a collective of one rank is an error
+            self.whole = self.shard
+        elif self.whole is None:
+            self.whole = Floats(self.device, "parameter", self.name, len(self.shard.values) * self.world.size)
+            self.world.run(COMPUTE, "all_gather", self.shard.span(), self.whole.span(), self.group)
+        return self.whole
+
+    def reduce(self, gradient):
+        """Of this rank's whole gradient; every rank keeps its shard of the mean."""
+        if self.gradient is not None:
+            raise NotImplementedError(f"{self.name}: to add to gradients is more than this engine can")
+        self.gradient = gradient
+        if self.world.size > 1:
+            self.gradient = Floats(self.device, "sharded_gradient", self.name, len(self.shard.values))
+            self.world.run(COMPUTE, "reduce_scatter", gradient.span(), self.gradient.span(), self.group, op="avg")
+
+    def step(self, rate):
+        self.whole = None  # what is still whole is out of date now
+        if self.gradient is None:
+            return
+        self.shard.values[:] = [p - rate * g for p, g in zip(self.shard.values, self.gradient.values)]
+        spans = [self.shard.span(), self.gradient.span()]
+        self.device.submit(COMPUTE, "optimizer", self.name, spans, spans[:1])
+
+    def view(self):
+        shape = (self.rows, *self.shape[1:])
+        gradient = self.gradient and self.gradient.view(shape)
+        return ParameterView(self.name, self.shape, 0, self.start, self.shard.view(shape), gradient=gradient)
+
+
+
+class Relu:
+    """Forward makes y of x; backward makes, of the slope of the loss by y, that by x."""
+
+    def __init__(self, device, path):
+        self.device, self.path = device, path
+
+    def forward(self, x):
+        self.x, y = x, Floats(self.device, "activation", self.path, len(x.values))
+        y.values[:] = [max(value, 0) for value in x.values]
+        self.device.submit(COMPUTE, "forward", self.path, [x.span()], [y.span()])
+        return y
+
+    def backward(self, slope):
+        x, self.x = self.x, None
+        below = Floats(self.device, "activation", self.path, len(x.values))
+        below.values[:] = [s if value > 0 else 0 for value, s in zip(x.values, slope.values)]
+        self.device.submit(COMPUTE, "backward", self.path, [x.span(), slope.span()], [below.span()])
+        return below
+
+
+class Linear:
+    """The same for y = x Wᵀ + b. Its parameters are whole while it computes, and, where the plan says so, between the two as well."""
+
+    def __init__(self, device, path, weight, bias, reshards):
+        self.device, self.path, self.weight, self.bias, self.reshards = device, path, weight, bias, reshards
+        self.outputs, self.inputs = weight.shape
+        self.parameters = [weight] if bias is None else [weight, bias]
+
+    def forward(self, x):
+        self.x = x
+        for parameter in self.parameters:
+            parameter.gather()
+        rows = product(rows_of(x.values, self.inputs), zip(*self.weights()))
+        if self.bias is not None:
+            rows = [[value + b for value, b in zip(row, self.bias.whole.values)] for row in rows]
+        y = self.made("activation", self.path, chain(*rows), len(rows) * self.outputs)
+        reads = [x.span(), self.weight.whole.span(self.outputs * self.inputs)]
+        if self.bias is not None:
+            reads.append(self.bias.whole.span(self.outputs))
+        self.device.submit(COMPUTE, "forward", self.path, reads, [y.span()])
+        if self.reshards:
+            self.reshard()
+        return y
+
+    def backward(self, slope):
+        x, self.x = self.x, None
+        self.weight.gather()
+        slopes = rows_of(slope.values, self.outputs)
+        by_output = list(zip(*slopes))
+        below = self.made("activation", self.path, chain(*product(slopes, self.weights())), len(x.values))
+        sums = [chain(*product(by_output, rows_of(x.values, self.inputs))), map(sum, by_output)]
+        gradients = [
+            self.made("gradient", parameter.name, values, len(parameter.shard.values) * parameter.world.size)
+            for parameter, values in zip(self.parameters, sums)
+        ]
+        reads = [x.span(), slope.span(), self.weight.whole.span(self.outputs * self.inputs)]
+        self.device.submit(COMPUTE, "backward", self.path, reads, [below.span(), *(g.span() for g in gradients)])
+        self.reshard()
+        for parameter, gradient in zip(self.parameters, gradients):
+            parameter.reduce(gradient)
+        return below
+
+    def weights(self):
+        return rows_of(self.weight.whole.values, self.inputs)[: self.outputs]
+
+    def made(self, memory, label, values, count):
+        floats = Floats(self.device, memory, label, count)
+        floats.values[:] = pad(values, count)
+        return floats
+
+    def reshard(self):
+        for parameter in self.parameters:
+            parameter.whole = None
+
+
+class MyTrainer(Trainer):
+    def __init__(self, model, plan, seat):
+        expect_keys(model, "model", {"root", "loss", "init_divisor"})
+        expect_keys(plan, "plan", {"engine", "wrap", "backward_prefetch", "optimizer"})
+        self.plan, self.seat, self.divisor = plan, seat, model.get("init_divisor", 8)
+        self.optimizer, self.loss_is = plan.get("optimizer", {"kind": "sgd"}), model.get("loss", {"kind": "sum"})
+        if plan["engine"] != "fully_shard" or self.optimizer["kind"] != "sgd" or self.loss_is["kind"] not in ("sum", "dot"):
+            refuse("plan or loss", [plan["engine"], self.optimizer, self.loss_is])
+        self.layers, self.all, self.value = [], [], None
+        self.read(model["root"], "")
+
+    def read(self, module, path):
+        match module["kind"]:
+            case "sequential":
+                expect_keys(module, path, {"name", "kind", "children"})
+                for child in module["children"]:
+                    self.read(child, join(path, child["name"]))
+            case "relu":
+                self.layers.append(Relu(self.seat.device, path))
+            case "linear":
+                expect_keys(module, path, {"name", "kind", "in_features", "out_features", "bias"})
+                group, self.features = self.group_of(path), module["out_features"]
+                weight = self.add(join(path, "weight"), group, (module["out_features"], module["in_features"]))
+                bias = self.add(join(path, "bias"), group, (module["out_features"],)) if module.get("bias", True) else None
+                self.layers.append(Linear(self.seat.device, path, weight, bias, self.reshards(group)))
+            case _:
+                refuse(path, module)
+
+    def group_of(self, path):
+        """The innermost around a module: children stand before their parents."""
+        for group in self.plan["wrap"]:
+            expect_keys(group, "plan.wrap", {"modules", "reshard_after_forward"})
+            module, *others = group["modules"]
+            if others:
+                refuse("plan.wrap", group)
+            if module == "" or f"{path}.".startswith(f"{module}."):
+                return group
+        refuse(path, "a module in no group")
+
+    @staticmethod
+    def reshards(group):
+        how = group.get("reshard_after_forward", "automatic")
+        if how == "automatic":
+            return group["modules"] != [""]
+        return how if isinstance(how, bool) else refuse("plan.wrap", group)
+
+    def add(self, name, group, shape):
+        self.all.append(Parameter(self.seat, name, group["modules"][0], shape, len(self.all) + 1, self.divisor))
+        return self.all[-1]
+
+    def perform(self, action, batch, targets):
+        match action:
+            case {"call": "forward", **others} if not others:
+                self.forward(batch)
+            case {"call": "evaluate", **others} if not others:
+                self.forward(batch)
+            case {"call": "backward"}:
+                self.backward()
+            case {"call": "step"}:
+                for parameter in self.all:
+                    parameter.step(self.optimizer.get("rate", 0.5))
+            case {"call": "zero_grad"}:
+                for parameter in self.all:
+                    parameter.gradient = None
+            case _:
+                refuse("script", action)
+
+    def forward(self, batch):
+        x = Lent(self.seat.device, batch)  # until the next forward
+        for layer in self.layers:
+            x = layer.forward(x)
+        self.outputs = len(x.values)
+        self.value = Floats(self.seat.device, "activation", "loss", 1)
+        self.value.values[0] = 0
+        for i, y in enumerate(x.values):
+            self.value.values[0] += y * self.slope(i)  # in single precision, as is everything that is kept
+        self.seat.device.submit(COMPUTE, "loss", "loss", [x.span()], [self.value.span()])
+
+    def backward(self):
+        slope = Floats(self.seat.device, "activation", "loss slope", self.outputs)
+        slope.values[:] = [self.slope(i) for i in range(self.outputs)]
+        self.seat.device.submit(COMPUTE, "loss", "loss slope", [], [slope.span()])
+        for layer in reversed(self.layers):
+            slope = layer.backward(slope)
+
+    def slope(self, output):
+        """The loss is the sum of all outputs, or of each times an element of a row by formula."""
+        return by_formula(self.loss_is.get("seed", 7), output % self.features) if self.loss_is["kind"] == "dot" else 1
+
+    def loss(self):
+        return self.value.view(())
+
+    def parameters(self):
+        return [parameter.view() for parameter in self.all]
+
+
+class MyEngine(Subject):
+    name = "python_engine"
+    version = "1"
+    capabilities = ("fully_shard",)
+
+    def create(self, model, plan, seat: Seat):
+        return MyTrainer(model, plan, seat)
+
+
+if __name__ == "__main__":
+    sys.exit(run(MyEngine(), sys.argv))

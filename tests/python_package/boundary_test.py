@@ -1,0 +1,146 @@
+"""What a subject in Python raises becomes the error of the call; nothing is raised across the boundary."""
+
+import ctypes
+import unittest
+from typing import Any
+
+from shardproof import abi
+from shardproof.subject import ParameterView, Subject, Table, Trainer, View
+
+
+class Peer:
+    """The harness's side: remembers what it is told."""
+
+    def __init__(self) -> None:
+        self.failed: list[str] = []
+        self.warned: list[str] = []
+        self.members = (ctypes.c_int * 2)(0, 1)
+        # ctypes makes no callback that returns a pointer to something.
+        self._members = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(lambda group: ctypes.addressof(self.members))
+        types = dict(abi.Harness._fields_)
+        self.struct = abi.Harness(
+            abi_version=abi.ABI_VERSION,
+            size=ctypes.sizeof(abi.Harness),
+            fail=types["fail"](lambda reply, text: self.failed.append(text.decode())),
+            warn=types["warn"](lambda reply, text: self.warned.append(text.decode())),
+            group_rank=types["group_rank"](lambda group: 1),
+            group_size=types["group_size"](lambda group: 2),
+            group_members=ctypes.cast(self._members, types["group_members"]),
+        )
+        self.seat = abi.Seat(ctypes.pointer(self.struct), 1, 1, 1)
+
+
+class Engine(Trainer):
+    def __init__(self) -> None:
+        self.closed = False
+        self.memory = (ctypes.c_float * 4)(1, 2, 3, 4)
+
+    def perform(self, action: dict[str, Any], batch: View | None, targets: View | None) -> None:
+        if action["call"] == "forward":
+            assert batch is not None and batch.shape == (2, 2) and batch.dtype == "f32" and targets is None
+            self.warn("looked at it")
+        elif action["call"] == "interrupt":
+            raise KeyboardInterrupt
+        else:
+            raise ValueError(f"no such thing as {action['call']}")
+
+    def loss(self) -> View:
+        return View(ctypes.addressof(self.memory), (1,), "f32", 7)
+
+    def parameters(self) -> list[ParameterView]:
+        shard = View(ctypes.addressof(self.memory), (2, 2), "f32", 9)
+        return [ParameterView("a.weight", (4, 2), 0, 2, shard, None, shard), ParameterView("meta", (3,), 0, 0, None)]
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Bringer(Subject):
+    name = "engine"
+    version = "1"
+    capabilities = ("fully_shard", "timeline")
+
+    def __init__(self) -> None:
+        self.made: list[Engine] = []
+
+    def create(self, model: dict[str, Any], plan: dict[str, Any], seat: Any) -> Trainer:
+        if plan.get("engine") == "other":
+            raise NotImplementedError("only one engine here")
+        self.made.append(Engine())
+        return self.made[-1]
+
+
+class BoundaryTest(unittest.TestCase):
+    def setUp(self) -> None:
+        self.peer = Peer()
+        self.subject = Bringer()
+        self.table = Table(self.subject)
+        self.c = self.table.struct
+
+    def create(self, plan: bytes = b"{}") -> tuple[int, Any]:
+        out = ctypes.c_void_p()
+        status = self.c.create(None, b"{}", plan, ctypes.byref(self.peer.seat), ctypes.byref(out), None)
+        return status, out.value
+
+    def perform(self, trainer: Any, action: bytes, batch: abi.Tensor | None = None) -> int:
+        nothing = abi.Tensor()
+        return self.c.perform(trainer, action, ctypes.byref(batch or nothing), ctypes.byref(nothing), None)
+
+    def test_says_who_it_is(self) -> None:
+        self.assertEqual((self.c.name, self.c.version, self.c.abi_version), (b"engine", b"1", abi.ABI_VERSION))
+        self.assertEqual([self.c.capabilities[i] for i in range(3)], [b"fully_shard", b"timeline", None])
+        self.assertEqual(self.c.size, ctypes.sizeof(abi.SubjectTable))
+
+    def test_a_trainer_that_cannot_be_made(self) -> None:
+        self.assertEqual(self.create(b'{"engine": "other"}')[0], 1)
+        (text,) = self.peer.failed
+        self.assertTrue(text.startswith("NotImplementedError: only one engine here\nTraceback"), text)
+
+    def test_calls_and_errors(self) -> None:
+        status, trainer = self.create()
+        self.assertEqual(status, 0)
+        values, shape = (ctypes.c_float * 4)(), (ctypes.c_int64 * 2)(2, 2)
+        view = abi.DLTensor(data=ctypes.addressof(values), ndim=2, dtype=abi.DLDataType(2, 32, 1), shape=shape)
+        self.assertEqual(self.perform(trainer, b'"forward"', abi.Tensor(view, 3)), 0)
+        self.assertEqual(self.peer.warned, ["looked at it"])
+        self.assertEqual(self.peer.failed, [])
+        self.assertEqual(self.perform(trainer, b'{"call": "fly"}'), 1)
+        self.assertTrue(self.peer.failed[-1].startswith("ValueError: no such thing as fly\nTraceback"))
+        self.assertIn("boundary_test.py", self.peer.failed[-1])
+        self.assertEqual(self.perform(trainer, b'"interrupt"'), 1)
+        self.assertTrue(self.peer.failed[-1].startswith("KeyboardInterrupt"))
+        self.assertEqual(self.perform(trainer, b"no JSON"), 1)
+        self.assertTrue(self.peer.failed[-1].startswith("JSONDecodeError"))
+        self.assertEqual(self.c.extend(trainer, b"", b"plain", ctypes.byref(abi.Extension()), None), 1)
+        self.assertIn("knows no all-gather extensions", self.peer.failed[-1])
+
+    def test_what_is_lent(self) -> None:
+        _, trainer = self.create()
+        loss = abi.Tensor()
+        self.assertEqual(self.c.loss(trainer, ctypes.byref(loss), None), 0)
+        self.assertEqual(View.of(loss), View(ctypes.addressof(self.subject.made[0].memory), (1,), "f32", 7))
+        parameters, count = ctypes.POINTER(abi.Parameter)(), ctypes.c_size_t()
+        self.assertEqual(self.c.parameters(trainer, ctypes.byref(parameters), ctypes.byref(count), None), 0)
+        self.assertEqual(count.value, 2)
+        first, second = parameters[0], parameters[1]
+        self.assertEqual((first.name, first.ndim, first.shape[0], first.dim, first.start), (b"a.weight", 2, 4, 0, 2))
+        self.assertEqual(View.of(first.shard).shape, (2, 2))
+        self.assertIsNone(View.of(first.second))
+        self.assertEqual(View.of(first.gradient).buffer, 9)
+        self.assertIsNone(View.of(second.shard))
+
+    def test_a_dtype_that_nobody_knows(self) -> None:
+        view = abi.DLTensor(dtype=abi.DLDataType(2, 8, 1))
+        with self.assertRaisesRegex(TypeError, "code 2 and 8 bits"):
+            View.of(abi.Tensor(view))
+
+    def test_a_trainer_is_closed_once_and_forgotten(self) -> None:
+        _, trainer = self.create()
+        self.c.destroy(trainer)
+        self.assertTrue(self.subject.made[0].closed)
+        self.assertEqual(self.perform(trainer, b'"forward"'), 1)
+        self.assertTrue(self.peer.failed[-1].startswith("KeyError"))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,42 @@
+// A subject's trainer on the only rank of a world.
+#pragma once
+
+#include <memory>
+
+#include "harness/device/sim/sim_device.hpp"
+#include "harness/fabric/shm/shm_fabric.hpp"
+#include "harness/scenario/builder.hpp"
+#include "harness/subject/abi/foreign_subject.hpp"
+#include "tests/subject/scripted_subject.hpp"
+
+namespace shardproof::testing {
+
+struct Alone {
+  ControlPage control = ControlPage::anonymous(1);
+  std::shared_ptr<Group> group = make_thread_world({.control = &control, .epoch = [](int) { return 1U; }}).front();
+  SimDevice device{{}, 0};
+  std::unique_ptr<Communicator> world = device.communicator(*group);
+  ScriptedSubject scripted;
+  std::unique_ptr<Subject> subject = foreign_subject(&scripted.table, "here");
+  scenario::Scenario scenario = scenario::sleeping_stack(1);
+  std::unique_ptr<Trainer> trainer;
+
+  Reply create() { return subject->create(scenario.model, scenario.plan, {device, *world, 0}, trainer); }
+  /// What a call of `perform` answers in which the subject does this.
+  Reply perform(ScriptedSubject::Act act, scenario::ActionKind kind = scenario::ActionKind::step, const Batch& batch = {}) {
+    if (!trainer) create();
+    scripted.perform = std::move(act);
+    return trainer->perform({.kind = kind}, batch);
+  }
+  /// What a function of the harness has to say when it is called in this way.
+  std::string objection(const std::function<int(const shardproof_harness& harness, shardproof_device* device)>& call) {
+    std::string said = "nothing";
+    perform([&](ScriptedSubject& it, shardproof_reply*) {
+      if (call(it.harness(), it.seat->device) != 0) said = it.error();
+      return 0;
+    });
+    return said;
+  }
+};
+
+}  // namespace shardproof::testing

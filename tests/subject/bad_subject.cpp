@@ -1,0 +1,74 @@
+// The reference engine behind a table with one thing wrong, which the environment chooses.
+#include <cstdio>
+#include <cstdlib>
+#include <stdexcept>
+#include <string>
+
+#include "fixtures/engines/fully_shard/fully_shard.hpp"
+#include "harness/subject/abi/exported_subject.hpp"
+
+namespace {
+
+const shardproof_subject& good() {
+  static const shardproof::ExportedSubject exported(std::make_unique<shardproof::engines::FullyShard>());
+  return *exported.table();
+}
+
+int prepares(void*, const shardproof_harness*, shardproof_reply*) {
+  std::puts("prepared");
+  return 0;
+}
+
+int cannot_prepare(void*, const shardproof_harness* harness, shardproof_reply* reply) {
+  harness->fail(reply, "its engine is not installed");
+  return 1;
+}
+
+int throws(shardproof_trainer*, const char*, const shardproof_tensor*, const shardproof_tensor*, shardproof_reply*) {
+  throw std::runtime_error("out of the C++ of a subject");
+}
+
+int fails_silently(shardproof_trainer*, const char*, const shardproof_tensor*, const shardproof_tensor*, shardproof_reply*) { return 7; }
+
+int leaks(void* context, const char* model, const char* plan, const shardproof_seat* seat, shardproof_trainer** trainer,
+          shardproof_reply* reply) {
+  shardproof_buffer* forgotten = nullptr;
+  seat->harness->allocate(seat->device, 0, 100, SHARDPROOF_MEMORY_OTHER, "forgotten", &forgotten);
+  return good().create(context, model, plan, seat, trainer, reply);
+}
+
+int says_strided(shardproof_trainer* trainer, shardproof_tensor* loss, shardproof_reply* reply) {
+  static std::int64_t shape[] = {1, 2}, strides[] = {1, 7};
+  const int status = good().loss(trainer, loss, reply);
+  loss->view.ndim = 2;
+  loss->view.shape = shape;
+  loss->view.strides = strides;
+  return status;
+}
+
+shardproof_subject bad() {
+  static const char* const unknown[] = {"fully_shard", "telepathy", nullptr};
+  static const char* const few[] = {"fully_shard", "timeline", nullptr};
+  const char* const chosen = std::getenv("SHARDPROOF_BAD_SUBJECT");
+  const std::string how = chosen == nullptr ? "" : chosen;
+  shardproof_subject table = good();
+  if (how == "version") table.abi_version = 99;
+  if (how == "size") table.size = 16;
+  if (how == "function") table.perform = nullptr;
+  if (how == "feature") table.capabilities = unknown;
+  if (how == "few features") table.capabilities = few;
+  if (how == "prepared") table.prepare = prepares;
+  if (how == "unprepared") table.prepare = cannot_prepare;
+  if (how == "throws") table.perform = throws;
+  if (how == "silent") table.perform = fails_silently;
+  if (how == "leaks") table.create = leaks;
+  if (how == "strided") table.loss = says_strided;
+  return table;
+}
+
+}  // namespace
+
+extern "C" [[gnu::visibility("default")]] const shardproof_subject* shardproof_subject_table() {
+  static const shardproof_subject table = bad();
+  return &table;
+}

@@ -1,0 +1,99 @@
+// A subject in C that does what a test says, and otherwise the least that is right: a model with one parameter, "0.linear.weight", of which it is
+// the only rank.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "harness/subject/shardproof.h"
+
+namespace shardproof::testing {
+
+class ScriptedSubject {
+ public:
+  using Act = std::function<int(ScriptedSubject&, shardproof_reply*)>;
+
+  ScriptedSubject() {
+    table.abi_version = SHARDPROOF_ABI_VERSION;
+    table.size = sizeof table;
+    table.name = "scripted";
+    table.version = "7";
+    table.capabilities = features.data();
+    table.context = this;
+    table.create = [](void* self, const char* said_model, const char* said_plan, const shardproof_seat* given, shardproof_trainer** made,
+                      shardproof_reply* reply) {
+      auto& it = *static_cast<ScriptedSubject*>(self);
+      it.model = said_model;
+      it.plan = said_plan;
+      it.seat = given;
+      *made = reinterpret_cast<shardproof_trainer*>(self);
+      return act(it, it.create, reply);
+    };
+    table.destroy = [](shardproof_trainer* trainer) {
+      of(trainer).destroyed += 1;
+      if (of(trainer).destroy) of(trainer).destroy();
+    };
+    table.perform = [](shardproof_trainer* trainer, const char* call, const shardproof_tensor* first, const shardproof_tensor* second,
+                       shardproof_reply* reply) {
+      of(trainer).action = call;
+      of(trainer).input = *first;
+      of(trainer).targets = *second;
+      return act(of(trainer), of(trainer).perform, reply);
+    };
+    table.loss = [](shardproof_trainer* trainer, shardproof_tensor* answer, shardproof_reply* reply) {
+      const int status = act(of(trainer), of(trainer).loss, reply);
+      *answer = of(trainer).the_loss;
+      return status;
+    };
+    table.parameters = [](shardproof_trainer* trainer, const shardproof_parameter** answer, std::size_t* count, shardproof_reply* reply) {
+      const int status = act(of(trainer), of(trainer).parameters, reply);
+      *answer = of(trainer).the_parameters.data();
+      *count = of(trainer).the_parameters.size();
+      return status;
+    };
+    the_parameters.push_back({.name = "0.linear.weight", .shape = shape.data(), .ndim = 2, .shard = of_host(values.data(), shape)});
+    the_loss = of_host(values.data(), one);
+  }
+  ScriptedSubject(const ScriptedSubject&) = delete;
+  ScriptedSubject& operator=(const ScriptedSubject&) = delete;
+
+  const shardproof_harness& harness() const { return *seat->harness; }
+  const char* error() const { return harness().error(seat->device); }
+
+  template <std::size_t N>
+  static shardproof_tensor of_host(float* data, std::array<std::int64_t, N>& shape) {
+    return {.view = {.data = data,
+                     .device = {kDLCPU, 0},
+                     .ndim = static_cast<int>(N),
+                     .dtype = {kDLFloat, 32, 1},
+                     .shape = shape.data(),
+                     .strides = nullptr,
+                     .byte_offset = 0},
+            .buffer = nullptr};
+  }
+
+  shardproof_subject table{};
+  std::vector<const char*> features{"fully_shard", nullptr};
+  Act create, perform, loss, parameters;
+  std::function<void()> destroy;
+
+  // What it was told last, and answers.
+  std::string model, plan, action;
+  const shardproof_seat* seat = nullptr;
+  const shardproof_extension* extension = nullptr;
+  shardproof_tensor input{}, targets{}, the_loss{};
+  int destroyed = 0;
+  std::array<float, 16> values{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
+  std::array<std::int64_t, 2> shape{4, 4};
+  std::array<std::int64_t, 0> one{};
+  std::vector<shardproof_parameter> the_parameters;
+
+ private:
+  static ScriptedSubject& of(shardproof_trainer* trainer) { return *reinterpret_cast<ScriptedSubject*>(trainer); }
+  static int act(ScriptedSubject& self, const Act& act, shardproof_reply* reply) { return act ? act(self, reply) : 0; }
+};
+
+}  // namespace shardproof::testing

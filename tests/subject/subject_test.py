@@ -1,0 +1,105 @@
+# The built command with subjects that are tables of C functions: the reference engine in three ways, and bad ones.
+# subject_test.py LAUNCHER ROOT PROGRAM REFERENCE BAD
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+LAUNCHER, ROOT, PROGRAM, REFERENCE, BAD = sys.argv[1], pathlib.Path(sys.argv[2]), *sys.argv[3:6]
+CASE = "overlap/values_exact[W=2,reshard=true]"
+
+
+def shardproof(*arguments, how=""):
+    """Of one call: the exit code, what it printed, what it complained of. `how` chooses what is wrong with the bad subject."""
+    environment = {**os.environ, "SHARDPROOF_BAD_SUBJECT": how}
+    done = subprocess.run([LAUNCHER, *arguments], capture_output=True, text=True, env=environment, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+def without_lines(text):
+    return [line for line in text.splitlines() if not line.lstrip().startswith('"line":')]
+
+
+class Subjects(unittest.TestCase):
+    def setUp(self):
+        self.scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(self.scratch.cleanup)
+        self.out = pathlib.Path(self.scratch.name)
+
+    def run_one(self, how, case=CASE):
+        """The report of one case on the bad subject, and its outcome on rank 0."""
+        shardproof("run", case, "--subject", BAD, "--out", str(self.out / "run"), how=how)
+        report = json.loads((self.out / "run/report.json").read_text(encoding="utf-8"))
+        return report, report["cases"][0]
+
+    def stable(self, name, *options):
+        """What a run says, to the byte, but for the lines of macros, which compilers number differently."""
+        code, said, complaints = shardproof("run", "--out", str(self.out / name), *options)
+        self.assertEqual(code, 0, said + complaints)
+        code, text, complaints = shardproof("stable", str(self.out / name))
+        self.assertEqual(code, 0, complaints)
+        return without_lines(text)
+
+    def test_the_reference_engine_is_the_same_through_the_table_of_a_shared_object(self):
+        kept = (ROOT / "tests/suites/default_report.json").read_text(encoding="utf-8")
+        self.assertEqual(self.stable("by_path", "--subject", REFERENCE), without_lines(kept))
+
+    def test_the_reference_engine_is_the_same_as_the_subject_of_a_program(self):
+        directly = self.stable("directly", "extensions", "--ranks", "1,3")
+        self.assertGreater(len(directly), 10_000)
+        self.assertEqual(self.stable("by_program", "extensions", "--ranks", "1,3", "--worker", PROGRAM), directly)
+
+    def test_a_table_that_is_refused_is_refused_before_any_world_and_says_why(self):
+        for how, why in {
+            "version": "its table is of version 99 of shardproof.h, this harness of version 1",
+            "size": "its table says that it has 16 bytes",
+            "function": "its table has no `perform`",
+            "feature": 'it claims "telepathy"; features are: timeline',
+        }.items():
+            with self.subTest(how):
+                code, _, said = shardproof("run", CASE, "--subject", BAD, "--out", str(self.out / how.replace(" ", "")), how=how)
+                self.assertIn(f"subject {BAD}: {why}", said)
+                self.assertEqual(code, 3, said)
+        code, _, said = shardproof("list", "--subject", PROGRAM)
+        self.assertIn(f"subject {PROGRAM}: ", said)
+        self.assertEqual(code, 3)
+
+    def test_a_table_that_can_prepare_does_so_once_for_all_ranks(self):
+        code, said, complaints = shardproof("run", CASE, "--isolate", "--repeat", "3", "--subject", BAD, "--out", str(self.out / "run"), how="prepared")
+        self.assertEqual(code, 0, said + complaints)
+        self.assertEqual((self.out / "run/warm.log").read_text(encoding="utf-8"), "prepared\n")
+
+    def test_a_table_that_cannot_be_prepared_ends_the_run_with_its_text(self):
+        code, _, complaints = shardproof("run", CASE, "--subject", BAD, "--out", str(self.out / "run"), how="unprepared")
+        self.assertEqual(code, 3)
+        self.assertIn("cannot be prepared: its engine is not installed\n", complaints)
+
+    def test_what_a_subject_throws_is_an_error_with_its_text(self):
+        _, case = self.run_one("throws")
+        self.assertEqual(case["verdict"], "error")
+        self.assertIn("it has thrown across the boundary: out of the C++ of a subject", json.dumps(case))
+
+    def test_a_status_without_a_text_is_told_as_that(self):
+        _, case = self.run_one("silent")
+        self.assertIn("it has failed (it returned 7) and has not said why", json.dumps(case))
+
+    def test_what_is_left_alive_is_told(self):
+        _, case = self.run_one("leaks")
+        self.assertEqual(case["verdict"], "error")
+        self.assertIn("not quiet at its end: the subject left 100 bytes of device memory alive", json.dumps(case))
+
+    def test_a_tensor_that_is_none_is_an_error_that_says_what_was_expected(self):
+        _, case = self.run_one("strided")
+        self.assertIn("the loss, f32 [1, 2]: strides [1, 7]: its elements have to lie row-major without gaps", json.dumps(case))
+
+    def test_what_is_not_claimed_is_skipped(self):
+        report, case = self.run_one("few features", "overlap/declared_memory[W=2,reshard=true]")
+        self.assertEqual(case["verdict"], "skipped")
+        self.assertIn("subject fully_shard does not claim hidden_memory", json.dumps(report["skips"]))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

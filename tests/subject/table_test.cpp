@@ -1,0 +1,176 @@
+// What a subject in another language says: its table, and how its functions answer.
+#include <fmt/format.h>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers_exception.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <functional>
+#include <stdexcept>
+#include <string>
+
+#include "tests/subject/alone.hpp"
+
+using namespace shardproof;
+using Catch::Matchers::Message;
+using Catch::Matchers::StartsWith;
+using shardproof::testing::Alone;
+using shardproof::testing::ScriptedSubject;
+
+TEST_CASE("a table that cannot be a subject's is refused, and what is wrong is said") {
+  struct Flaw {
+    std::function<void(ScriptedSubject&)> make;
+    std::string said;
+  };
+  const std::string of_this = fmt::format("{}", sizeof(shardproof_subject));
+  const Flaw flaw =
+      GENERATE_COPY(Flaw{[](ScriptedSubject& it) { it.table.abi_version = 2; },
+                         "here: its table is of version 2 of shardproof.h, this harness of version 1: compile it with this harness's"},
+                    Flaw{[](ScriptedSubject& it) { it.table.size -= 8; },
+                         "here: its table says that it has " + fmt::format("{}", sizeof(shardproof_subject) - 8) +
+                             " bytes; of version 1 it has " + of_this + ": set `size` to sizeof(shardproof_subject)"},
+                    Flaw{[](ScriptedSubject& it) { it.table.name = nullptr; }, "here: its table has no `name`"},
+                    Flaw{[](ScriptedSubject& it) { it.table.name = ""; }, "here: its table has no `name`"},
+                    Flaw{[](ScriptedSubject& it) { it.table.version = nullptr; }, "here: its table has no `version`"},
+                    Flaw{[](ScriptedSubject& it) { it.table.capabilities = nullptr; }, "here: its table has no `capabilities`"},
+                    Flaw{[](ScriptedSubject& it) { it.table.create = nullptr; }, "here: its table has no `create`"},
+                    Flaw{[](ScriptedSubject& it) { it.table.destroy = nullptr; }, "here: its table has no `destroy`"},
+                    Flaw{[](ScriptedSubject& it) { it.table.perform = nullptr; }, "here: its table has no `perform`"},
+                    Flaw{[](ScriptedSubject& it) { it.table.loss = nullptr; }, "here: its table has no `loss`"},
+                    Flaw{[](ScriptedSubject& it) { it.table.parameters = nullptr; }, "here: its table has no `parameters`"});
+  ScriptedSubject scripted;
+  flaw.make(scripted);
+  CHECK_THROWS_MATCHES(foreign_subject(&scripted.table, "here"), SubjectRefused, Message(flaw.said));
+}
+
+TEST_CASE("no table is refused; features are known by name, and others are refused") {
+  CHECK_THROWS_MATCHES(foreign_subject(nullptr, "here"), SubjectRefused, Message("here: it gives no table of a subject"));
+  ScriptedSubject scripted;
+  const auto claim = [&](std::vector<const char*> names) {
+    scripted.features = std::move(names);
+    scripted.table.capabilities = scripted.features.data();
+  };
+  claim({"serial", "hidden_memory", "serial", nullptr});
+  CHECK(foreign_subject(&scripted.table, "here")->capabilities() == std::set<Feature>{Feature::serial, Feature::hidden_memory});
+  claim({"serial", "telepathy", nullptr});
+  CHECK_THROWS_WITH(foreign_subject(&scripted.table, "here"),
+                    StartsWith("here: it claims \"telepathy\"; features are: timeline, fully_shard, post_optim_event, "));
+  for (const std::string_view name : feature_names()) CHECK(to_string(find_feature(name).value()) == name);
+  CHECK(feature_names().back() == "hidden_memory");
+}
+
+TEST_CASE("a subject is asked for what it is by its table, and what later versions append does not matter") {
+  ScriptedSubject scripted;
+  scripted.table.size += 16;
+  const auto subject = foreign_subject(&scripted.table, "here");
+  CHECK(subject->name() == "scripted");
+  CHECK(subject->version() == "7");
+  CHECK(subject->prepare().ok());
+  scripted.table.prepare = [](void*, const shardproof_harness* harness, shardproof_reply* reply) {
+    harness->fail(reply, "no module named torch");
+    return 1;
+  };
+  scripted.table.fork = [](void*) { return 4711; };
+  CHECK(subject->prepare().error == "no module named torch");
+  CHECK(subject->fork() == 4711);
+}
+
+TEST_CASE("a shared object that is no subject is refused by its path") {
+  CHECK_THROWS_MATCHES(load_subject_table("/nowhere/engine.so"), SubjectRefused,
+                       Message("subject /nowhere/engine.so: there is no such file"));
+  CHECK_THROWS_WITH(load_subject_table(__FILE__), StartsWith("subject ") && Catch::Matchers::EndsWith("invalid ELF header"));
+}
+
+TEST_CASE("models, plans and actions are told as documents have them") {
+  Alone alone;
+  REQUIRE(alone.create().ok());
+  CHECK_THAT(alone.scripted.model, StartsWith(R"({"root":)"));
+  CHECK_THAT(alone.scripted.plan, StartsWith(R"({"engine":"fully_shard")"));
+  CHECK(alone.perform({}).ok());
+  CHECK(alone.scripted.action == R"("step")");
+  CHECK(alone.scripted.input.view.data == nullptr);
+  REQUIRE(alone.trainer->perform({.kind = scenario::ActionKind::reshard, .module = "0"}, {}).ok());
+  CHECK(alone.scripted.action == R"({"call":"reshard","module":"0"})");
+}
+
+TEST_CASE("what a function answers is what it returns, with what it says") {
+  Alone alone;
+  const auto answer = [&](ScriptedSubject::Act act) { return alone.perform(std::move(act)); };
+  CHECK(answer({}).ok());
+  const auto failing = [](ScriptedSubject& it, shardproof_reply* reply) {
+    it.harness().warn(reply, "slow");
+    it.harness().fail(reply, "no more memory");
+    it.harness().fail(reply, "no memory");
+    return -3;
+  };
+  CHECK(answer(failing).error == "no memory");
+  CHECK(answer(failing).warnings == std::vector<std::string>{"slow"});
+  CHECK(answer([](ScriptedSubject&, shardproof_reply*) { return 5; }).error == "it has failed (it returned 5) and has not said why");
+  const auto indecisive = [](ScriptedSubject& it, shardproof_reply* reply) {
+    it.harness().fail(reply, "something");
+    return 0;
+  };
+  CHECK(answer(indecisive).error == "it returned 0, which is success, and yet said: something");
+  CHECK(answer([](ScriptedSubject& it, shardproof_reply* reply) {
+          it.harness().fail(reply, nullptr);
+          return 1;
+        }).error == "it has failed (it returned 1) and has not said why");
+}
+
+TEST_CASE("what is thrown across the boundary is an error of the call, and the rank goes on") {
+  Alone alone;
+  const auto throwing = [](ScriptedSubject&, shardproof_reply*) -> int { throw std::out_of_range("parameter 3 of 2"); };
+  CHECK(alone.perform(throwing).error == "it has thrown across the boundary: parameter 3 of 2");
+  CHECK(alone.perform([](ScriptedSubject&, shardproof_reply*) -> int { throw 5; }).error ==
+        "it has thrown across the boundary, and no std::exception");
+  CHECK(alone.perform({}).ok());
+  alone.scripted.destroy = [] { throw std::runtime_error("not so fast"); };
+  CHECK_NOTHROW(alone.trainer.reset());
+  CHECK(alone.scripted.destroyed == 1);
+}
+
+TEST_CASE("a call that goes on after a function of the harness has failed has failed") {
+  Alone alone;
+  const Reply reply = alone.perform([](ScriptedSubject& it, shardproof_reply*) {
+    it.harness().wait(it.seat->device, 9, 1);
+    it.harness().release(it.seat->device, 0, nullptr);
+    return 0;
+  });
+  CHECK(reply.error == "it went on after a function of the harness had failed: wait: there is no stream 9; the subject has made 0");
+  CHECK(alone.perform({}).ok());
+  CHECK(alone
+            .perform([](ScriptedSubject& it, shardproof_reply* reply_to) {
+              it.harness().wait(it.seat->device, 9, 1);
+              it.harness().fail(reply_to, "told in its own words");
+              return 1;
+            })
+            .error == "told in its own words");
+}
+
+TEST_CASE("a trainer that was not made is not destroyed, and one that was is destroyed once") {
+  Alone alone;
+  alone.scripted.create = [](ScriptedSubject& it, shardproof_reply* reply) {
+    it.harness().fail(reply, "cannot shard this");
+    return 1;
+  };
+  CHECK(alone.create().error == "cannot shard this");
+  CHECK(alone.trainer == nullptr);
+  CHECK(alone.scripted.destroyed == 0);
+
+  alone.scripted.create = {};
+  REQUIRE(alone.create().ok());
+  alone.trainer.reset();
+  CHECK(alone.scripted.destroyed == 1);
+
+  alone.scripted.table.create = [](void*, const char*, const char*, const shardproof_seat*, shardproof_trainer**, shardproof_reply*) {
+    return 0;
+  };
+  CHECK(alone.create().error == "create has succeeded, and has made no trainer");
+  CHECK(alone.scripted.destroyed == 1);
+}
+
+TEST_CASE("a subject that knows no extensions says so") {
+  Alone alone;
+  REQUIRE(alone.create().ok());
+  CHECK(alone.trainer->register_all_gather_extension({}, {}).error == "this engine knows no all-gather extensions");
+}
