@@ -25,6 +25,10 @@ if(SHARDPROOF_CUDA)
   install(TARGETS shardproof_cuda LIBRARY DESTINATION lib/shardproof)  # likewise
 endif()
 
+# Engines to copy from, and the package that those in Python stand on.
+install(DIRECTORY examples DESTINATION "${CMAKE_INSTALL_DATADIR}/shardproof" USE_SOURCE_PERMISSIONS PATTERN "__pycache__" EXCLUDE)
+install(DIRECTORY fixtures/pytorch/src/shardproof DESTINATION "${CMAKE_INSTALL_DATADIR}/shardproof/python" FILES_MATCHING PATTERN "*.py")
+
 install(EXPORT shardproof NAMESPACE shardproof:: FILE shardproof-targets.cmake DESTINATION "${package_dir}")
 configure_package_config_file("${CMAKE_CURRENT_LIST_DIR}/shardproof-config.cmake.in" "${PROJECT_BINARY_DIR}/shardproof-config.cmake"
   INSTALL_DESTINATION "${package_dir}")

@@ -67,7 +67,8 @@ RANKED_TEST_CASE("overlap/prefetch_lists", clauses("OVL-4", "OVL-5", "OVL-7", "O
   using Tags = std::vector<std::string>;
   if (lists == "all") {
     CHECK(forward == Tags{"l0", "l1"});
-    if (rank.param<bool>("reshard")) CHECK(backward == Tags{"l1", "l0"});
+    // One gradient leads to the root with its list and to l1, whichever is asked first.
+    if (rank.param<bool>("reshard")) CHECK((backward == Tags{"l1", "l0"} || backward == Tags{"l1"}));
   } else if (lists == "wrong" && rank.param<bool>("reshard")) {
     // What forward gathered too late serves backward; what backward gathers too late serves nobody.
     CHECK(gathers(run, ActionKind::backward) == 2);

@@ -126,6 +126,9 @@ TEST_CASE("Arguments") {
   CHECK(parse({"-h"}).mode == CommandLine::Mode::help);
   CHECK(parse({"x", "--help", "--nonsense"}).mode == CommandLine::Mode::help);
   CHECK(parse({"--list-json"}).mode == CommandLine::Mode::list);
+  CHECK(parse({"--list-json", "--subject", "/engines/mine.so"}).subject_library == "/engines/mine.so");
+  CHECK(parse({"--subject=mine.so", "--list-json"}).subject_library == std::filesystem::current_path() / "mine.so");
+  CHECK(parse({"--run-dir", "out", "--subject", "./mine"}).subject.empty());
   const auto warm = parse({"--warm", "--subject=s"});
   CHECK(warm.mode == CommandLine::Mode::warm);
   CHECK(warm.subject == "s");
@@ -137,9 +140,10 @@ TEST_CASE("Arguments") {
   CHECK(foreign.filters == std::vector<std::string>{"a/*", "[tag]"});
   using Arguments = std::vector<std::string_view>;
   for (const Arguments& wrong :
-       {Arguments{"--list-json", "a"}, Arguments{"a"}, Arguments{"--seed", "1"}, Arguments{"--run-dir"}, Arguments{"--run-dir="},
-        Arguments{"--run-dir=x", "--seed=-1"}, Arguments{"--run-dir=x", "--seed="}, Arguments{"--run-dirx"}, Arguments{"-x"},
-        Arguments{"--warm"}, Arguments{"--warm", "--subject", "s", "a"}, Arguments{"--warm", "--subject", "s", "--seed", "1"}}) {
+       {Arguments{"--list-json", "a"}, Arguments{"--list-json", "--subject", "s"}, Arguments{"--list-json", "--seed", "1"}, Arguments{"a"},
+        Arguments{"--seed", "1"}, Arguments{"--run-dir"}, Arguments{"--run-dir="}, Arguments{"--run-dir=x", "--seed=-1"},
+        Arguments{"--run-dir=x", "--seed="}, Arguments{"--run-dirx"}, Arguments{"-x"}, Arguments{"--warm"},
+        Arguments{"--warm", "--subject", "s", "a"}, Arguments{"--warm", "--subject", "s", "--seed", "1"}}) {
     CHECK_THROWS_AS(parse(wrong), UsageError);
   }
 }

@@ -68,6 +68,23 @@ TEST_CASE("a hook fires when the gradient passes, and never for a constant") {
   CHECK(gradient == 4);
 }
 
+TEST_CASE("who watches a value is asked in order of registration, when its gradient is complete and before it is used") {
+  SimDevice device({}, 0);
+  Tape tape(device);
+  std::vector<float> ran, seen;
+  float gradient = 0;
+  const Variable x = times(tape, watched(tape, 1, gradient), 3, ran);
+  const auto note = [&](float who) { return [&, who] { seen.insert(seen.end(), {who, static_cast<float>(ran.size())}); }; };
+  tape.watch(x, note(10));
+  const Variable a = times(tape, x, 2, ran), b = times(tape, x, 5, ran);
+  tape.watch(x, note(20));
+  tape.watch({scalar(1)}, note(30));
+  tape.backward(tape.operation(scalar(7), {a, b}, {}, [](const Tensor& g) { return std::vector{g, g}; }), scalar(1));
+  CHECK(seen == std::vector<float>{10, 2, 20, 2});
+  CHECK(ran == std::vector<float>{5, 2, 3});
+  CHECK(gradient == 21);
+}
+
 TEST_CASE("an operation whose output nobody used is skipped") {
   SimDevice device({}, 0);
   Tape tape(device);

@@ -1,39 +1,94 @@
 #!/usr/bin/env python3
-"""Does docs/write-a-case.md lead to where it says? Installs the build, follows the page as a reader would, from an empty directory: adds
-each piece of code to the end of the program, builds it again before the next command, and compares what every command prints with what
-is quoted.
+"""Does a guide lead to where it says? Installs the build, follows the page as a reader would, from an empty directory: sets what it exports,
+adds each piece of code to the end of its file, makes the changes that it shows, builds again before the next command, and compares what every
+command prints with what is quoted. Code that is quoted from files that have been copied must be in one of them.
 
-    guide_test.py ROOT BUILD GENERATOR COMPILER
+    guide_test.py ROOT BUILD GENERATOR COMPILER PAGE
 """
+import dataclasses
 import os
 import pathlib
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
 
 from readme_test import commands, without_volatile
 
-READERS_DIRECTORY = "/home/ada/mine"  # where the page says that it is
+HOME = "/home/ada"  # of the reader, as pages say
+
+
+@dataclasses.dataclass
+class Page:
+    begins_in: str  # below HOME
+    files: dict  # by language: what its pieces belong to
+    warnings: str = ""
+
+
+PAGES = {
+    "write-a-case.md": Page("mine", {"cmake": "CMakeLists.txt", "cpp": "my_tests.cpp"}),
+    "plug-in-an-engine.md": Page(".", {"cmake": "CMakeLists.txt", "cpp": "my_engine.cpp", "json": "stack.json"}, "-Wall -Wextra -Werror"),
+}
 
 
 class Reader:
-    def __init__(self, scratch, build, generator, compiler):
-        prefix = scratch / "prefix"
-        subprocess.run(["cmake", "--install", str(build), "--prefix", str(prefix)], check=True, stdout=subprocess.DEVNULL)
-        self.directory = scratch / "mine"
-        self.directory.mkdir()
-        self.environment = dict(os.environ, PATH=f"{prefix / 'bin'}:{os.environ['PATH']}", CMAKE_PREFIX_PATH=str(prefix),
-                                CMAKE_GENERATOR=generator, CXX=compiler)
+    def __init__(self, scratch, page, build, generator, compiler):
+        self.page = page
+        self.prefix = scratch / "prefix"
+        subprocess.run(["cmake", "--install", str(build), "--prefix", str(self.prefix)], check=True, stdout=subprocess.DEVNULL)
+        self.home = scratch / "home"
+        self.directory = self.home / page.begins_in
+        self.directory.mkdir(parents=True)
+        self.environment = dict(os.environ, CMAKE_GENERATOR=generator, CXX=compiler, CFLAGS=page.warnings, CXXFLAGS=page.warnings)
+        self.has_copied = False
         self.is_built = True
         self.ended_with = 0
         self.ran = 0
+
+    def follow(self, language, block):
+        """Yields what is wrong."""
+        if language == "console":
+            said = list(commands(f"```console\n{block}```"))
+            for number, (command, quoted) in enumerate(said):
+                is_awaited = number + 1 < len(said) and said[number + 1][0] == "echo $?"
+                if wrong := self.untrue(command, quoted, is_awaited):
+                    yield f"{command}\n  {wrong}"
+        elif language == "diff":
+            yield from self.change(block)
+        elif language in ("c", "cpp", "python") and self.has_copied:
+            if not any(block in path.read_text(encoding="utf-8") for path in self.directory.glob("*.*")):
+                yield f"in no file of {self.directory.name}:\n{block}"
+        elif language in self.page.files:
+            self.add(self.page.files[language], block)
+        elif not language:
+            for line in re.findall(r"^export (.*)", block, re.M):
+                self.export(line)
+
+    def export(self, line):
+        for word in shlex.split(line):
+            name, value = word.split("=", 1)
+            value = re.sub(r"\$(\w+)", lambda variable: self.environment[variable[1]], value)
+            self.environment[name] = re.sub(r"\bDIR\b", str(self.prefix), value)
 
     def add(self, file, piece):
         path = self.directory / file
         so_far = path.read_text(encoding="utf-8") + "\n" if path.exists() else ""
         path.write_text(so_far + piece, encoding="utf-8")
-        self.is_built = False
+        self.is_built = path.suffix == ".json"
+
+    def change(self, difference):
+        _, *parts = re.split(r"^--- (\S+)\n\+\+\+ .*\n", difference, flags=re.M)
+        for file, hunks in zip(parts[::2], parts[1::2]):
+            path = self.directory / file
+            text = path.read_text(encoding="utf-8")
+            for hunk in re.split(r"^@@.*\n", hunks, flags=re.M)[1:]:
+                before, after = ("".join(line[1:] for line in hunk.splitlines(True) if line[0] in kinds) for kinds in (" -", " +"))
+                if text.count(before) != 1:
+                    yield f"{file} has {text.count(before)} places for\n{hunk}"
+                text = text.replace(before, after)
+            path.write_text(text, encoding="utf-8")
+            self.is_built = False
 
     def call(self, command):
         return subprocess.run(command, shell=True, cwd=self.directory, env=self.environment, capture_output=True, text=True, timeout=300)
@@ -44,17 +99,20 @@ class Reader:
             return "" if quoted.strip() == str(self.ended_with) else f"the command before it ended with {self.ended_with}"
         if command.startswith("cmake"):
             self.is_built = True
-        elif not self.is_built:
+        elif not self.is_built and command.startswith("shardproof"):
             built = self.call("cmake --build build")
             if built.returncode != 0:
                 return f"cannot be built:\n{built.stdout}{built.stderr}"
             self.is_built = True
         result = self.call(command)
+        if changed := re.search(r"&& cd (\S+)$", command):
+            self.directory = (self.directory / changed[1]).resolve()
+        self.has_copied |= command.startswith("cp ")
         self.ended_with = result.returncode
         self.ran += 1
         if result.returncode != 0 and not is_awaited:
             return f"ended with {result.returncode}:\n{result.stdout}{result.stderr}"
-        printed = result.stdout.replace(str(self.directory), READERS_DIRECTORY)
+        printed = result.stdout.replace(str(self.home), HOME)
         if quoted and stable(printed) != stable(quoted):
             return f"printed\n{stable(printed)}\n  the page says\n{stable(quoted)}"
         return ""
@@ -62,25 +120,28 @@ class Reader:
 
 def stable(text):
     text = re.sub(r"shardproof-out/[\d-]+/", "shardproof-out/RUN/", without_volatile(text))
-    return re.sub(r"^(FAIL .*) rank \d+, [\d.]+ (ms|s)", r"\1 rank R, T", text, flags=re.M)  # either rank may be the first
+    text = re.sub(r"^((?:FAIL|ERROR) .*) rank \d+, [\d.]+ (ms|s)", r"\1 rank R, T", text, flags=re.M)
+    text = re.sub(r"\brank \d+", "rank R", text)  # likewise
+    return re.sub(r"(suites/\S+\.cpp):\d+", r"\1:N", text)
 
 
-def main(root, build, generator, compiler):
-    page = (root / "docs/write-a-case.md").read_text(encoding="utf-8")
-    failures = []
+def untold_features(root, page):
+    """Features that the page's table has not, or has without there being any."""
+    features = re.findall(r'case Feature::\w+: return "(\w+)";', (root / "harness/subject/feature.cpp").read_text(encoding="utf-8"))
+    rows = re.findall(r"^\| (`.*?) \|", page, re.M)
+    told = re.findall(r"`(\w+)`", " ".join(rows))
+    return [f"the feature {name} is told {told.count(name)} times" for name in {*features, *told} if name not in features or told.count(name) != 1]
+
+
+def main(root, build, generator, compiler, name):
+    page = (root / "docs" / name).read_text(encoding="utf-8")
+    failures = untold_features(root, page) if name == "plug-in-an-engine.md" else []
     with tempfile.TemporaryDirectory() as scratch:
-        reader = Reader(pathlib.Path(scratch).resolve(), build, generator, compiler)
-        for language, block in re.findall(r"^```(\w+)\n(.*?)^```", page, re.S | re.M):
-            if language in ("cmake", "cpp"):
-                reader.add({"cmake": "CMakeLists.txt", "cpp": "my_tests.cpp"}[language], block)
-            elif language == "console":
-                said = list(commands(f"```console\n{block}```"))
-                for number, (command, quoted) in enumerate(said):
-                    is_awaited = number + 1 < len(said) and said[number + 1][0] == "echo $?"
-                    if wrong := reader.untrue(command, quoted, is_awaited):
-                        failures.append(f"{command}\n  {wrong}")
+        reader = Reader(pathlib.Path(scratch).resolve(), PAGES[name], build, generator, compiler)
+        for language, block in re.findall(r"^```(\w*)\n(.*?)^```", page, re.S | re.M):
+            failures += reader.follow(language, block)
     if reader.ran == 0:
-        failures.append("no command found in docs/write-a-case.md")
+        failures.append(f"no command found in docs/{name}")
     for failure in failures:
         print("FAIL", failure)
     print(f"{reader.ran} commands")
@@ -88,4 +149,4 @@ def main(root, build, generator, compiler):
 
 
 if __name__ == "__main__":
-    sys.exit(main(pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve(), sys.argv[3], sys.argv[4]))
+    sys.exit(main(pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve(), *sys.argv[3:]))

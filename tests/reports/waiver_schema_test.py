@@ -51,10 +51,11 @@ def main():
     schema = json.loads((root / "reports/schema/waivers.schema.json").read_text(encoding="utf-8"))
     jsonschema.Draft202012Validator.check_schema(schema)
     validator = jsonschema.Draft202012Validator(schema, format_checker=jsonschema.FormatChecker())
-    shown = [json.loads((root / "tests/fuzz/corpus/waivers/everything.json").read_text(encoding="utf-8"))]
+    shown = [json.loads((root / path).read_text(encoding="utf-8"))
+             for path in ("tests/fuzz/corpus/waivers/everything.json", "fixtures/pytorch/waivers.json")]
     guide = (root / "docs/skips-and-waivers.md").read_text(encoding="utf-8")
     shown += [json.loads(block.split("```")[0]) for block in guide.split("```json\n")[1:]]
-    assert len(shown) > 1, "the guide shows no waiver"
+    assert len(shown) > 2, "the guide shows no waiver"
     documents = [*shown, *changed(shown[0])]
     lines = "".join(json.dumps(document) + "\n" for document in documents)
     answers = subprocess.run([sys.argv[1]], input=lines, capture_output=True, text=True, check=True).stdout.split("\n")[:-1]

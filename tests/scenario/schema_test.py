@@ -129,7 +129,8 @@ def main(reader, root):
     schema = json.loads((root / "harness/scenario/schema/scenario.schema.json").read_text(encoding="utf-8"))
     jsonschema.Draft202012Validator.check_schema(schema)
     validator = jsonschema.Draft202012Validator(schema)
-    shown = [json.loads(path.read_text(encoding="utf-8")) for path in sorted((root / "docs/scenarios").glob("*.json"))] + [everything()]
+    paths = [path for folder in ("docs/scenarios", "docs/pytorch") for path in sorted((root / folder).glob("*.json"))]
+    shown = [json.loads(path.read_text(encoding="utf-8")) for path in paths] + [everything()]
     aside, wrong = [], []
     for right, *others in apart(shown[0]):
         aside.append(right)

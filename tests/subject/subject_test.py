@@ -1,5 +1,5 @@
 # The built command with subjects that are tables of C functions: the reference engine in three ways, and bad ones.
-# subject_test.py LAUNCHER ROOT PROGRAM REFERENCE BAD
+# subject_test.py LAUNCHER WORKER PROGRAM ROOT REFERENCE BAD
 import json
 import os
 import pathlib
@@ -8,14 +8,15 @@ import sys
 import tempfile
 import unittest
 
-LAUNCHER, ROOT, PROGRAM, REFERENCE, BAD = sys.argv[1], pathlib.Path(sys.argv[2]), *sys.argv[3:6]
+LAUNCHER, WORKER, PROGRAM = sys.argv[1:4]
+ROOT, REFERENCE, BAD = map(pathlib.Path, sys.argv[4:7])
 CASE = "overlap/values_exact[W=2,reshard=true]"
 
 
 def shardproof(*arguments, how=""):
     """Of one call: the exit code, what it printed, what it complained of. `how` chooses what is wrong with the bad subject."""
     environment = {**os.environ, "SHARDPROOF_BAD_SUBJECT": how}
-    done = subprocess.run([LAUNCHER, *arguments], capture_output=True, text=True, env=environment, check=False)
+    done = subprocess.run([LAUNCHER, *map(str, arguments)], capture_output=True, text=True, env=environment, check=False)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -51,6 +52,22 @@ class Subjects(unittest.TestCase):
         directly = self.stable("directly", "extensions", "--ranks", "1,3")
         self.assertGreater(len(directly), 10_000)
         self.assertEqual(self.stable("by_program", "extensions", "--ranks", "1,3", "--worker", PROGRAM), directly)
+
+    def test_a_rank_of_another_launcher_brings_a_shared_object(self):
+        def rank(library):
+            ranks = {**os.environ, "RANK": "0", "WORLD_SIZE": "1", "SHARDPROOF_BAD_SUBJECT": "version"}
+            line = [WORKER, "--run-dir", str(self.out / library.name), "--subject", str(library), "overlap/values_exact"]
+            return subprocess.run(line, capture_output=True, text=True, env=ranks, check=False)
+
+        done = rank(REFERENCE)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(shardproof("merge", str(self.out / REFERENCE.name))[0], 0)
+        report = json.loads((self.out / REFERENCE.name / "report.json").read_text(encoding="utf-8"))
+        self.assertEqual(report["subject"]["name"], "fully_shard")
+        self.assertEqual({case["verdict"] for case in report["cases"]}, {"passed"})
+        refused = rank(BAD)
+        self.assertIn("its table is of version 99 of shardproof.h", refused.stderr)
+        self.assertNotEqual(refused.returncode, 0)
 
     def test_a_table_that_is_refused_is_refused_before_any_world_and_says_why(self):
         for how, why in {
