@@ -96,13 +96,6 @@ TEST_CASE("a rank that is a copy has its own environment and output, and what it
   CHECK_THAT(said.out, ContainsSubstring("[rank 0] child ") && ContainsSubstring("left process") && !ContainsSubstring("] warm"));
 }
 
-TEST_CASE("what a copy starts in its process group ends with it") {
-  const TemporaryDirectory directory;
-  const Said said = run_on("warm", directory / "run", {"loud/forks"});
-  CHECK(said.end == code(0));
-  CHECK_THAT(said.out, !ContainsSubstring("left process"));
-}
-
 TEST_CASE("without the process that ranks are copies of there are no further worlds, and what was done is kept") {
   const TemporaryDirectory directory;
   const Said said = run_on("warm", directory / "run", {"dies/without_its_original", "good/stays", "good/alone", "--isolate"});

@@ -1,4 +1,5 @@
 // The reference engine behind a table with one thing wrong, which the environment chooses.
+#include <cstdio>
 #include <cstdlib>
 #include <stdexcept>
 #include <string>
@@ -11,6 +12,16 @@ namespace {
 const shardproof_subject& good() {
   static const shardproof::ExportedSubject exported(std::make_unique<shardproof::engines::FullyShard>());
   return *exported.table();
+}
+
+int prepares(void*, const shardproof_harness*, shardproof_reply*) {
+  std::puts("prepared");
+  return 0;
+}
+
+int cannot_prepare(void*, const shardproof_harness* harness, shardproof_reply* reply) {
+  harness->fail(reply, "its engine is not installed");
+  return 1;
 }
 
 int throws(shardproof_trainer*, const char*, const shardproof_tensor*, const shardproof_tensor*, shardproof_reply*) {
@@ -46,6 +57,8 @@ shardproof_subject bad() {
   if (how == "function") table.perform = nullptr;
   if (how == "feature") table.capabilities = unknown;
   if (how == "few features") table.capabilities = few;
+  if (how == "prepared") table.prepare = prepares;
+  if (how == "unprepared") table.prepare = cannot_prepare;
   if (how == "throws") table.perform = throws;
   if (how == "silent") table.perform = fails_silently;
   if (how == "leaks") table.create = leaks;

@@ -84,6 +84,16 @@ class Subjects(unittest.TestCase):
         self.assertIn(f"subject {PROGRAM}: ", said)
         self.assertEqual(code, 3)
 
+    def test_a_table_that_can_prepare_does_so_once_for_all_ranks(self):
+        code, said, complaints = shardproof("run", CASE, "--isolate", "--repeat", "3", "--subject", BAD, "--out", str(self.out / "run"), how="prepared")
+        self.assertEqual(code, 0, said + complaints)
+        self.assertEqual((self.out / "run/warm.log").read_text(encoding="utf-8"), "prepared\n")
+
+    def test_a_table_that_cannot_be_prepared_ends_the_run_with_its_text(self):
+        code, _, complaints = shardproof("run", CASE, "--subject", BAD, "--out", str(self.out / "run"), how="unprepared")
+        self.assertEqual(code, 3)
+        self.assertIn("cannot be prepared: its engine is not installed\n", complaints)
+
     def test_what_a_subject_throws_is_an_error_with_its_text(self):
         _, case = self.run_one("throws")
         self.assertEqual(case["verdict"], "error")
