@@ -35,7 +35,7 @@ const std::vector<Mistake>& mistakes() {
          s.model.root.children.push_back({.name = "spare", .kind = ModuleKind::list});
          s.plan.wrap.insert(s.plan.wrap.begin(), {.modules = {"spare"}});
        }},
-      {"mesh_of_three", "dimension", [](Scenario& s, int world) { s.plan.mesh = {.shape = {1, 1, world}, .names = {"a", "b", "c"}}; }},
+      {"mesh_of_three", "host", [](Scenario& s, int world) { s.plan.mesh = {.shape = {1, 1, world}, .names = {"rack", "host", "slot"}}; }},
       {"mesh_without_names", "names", [](Scenario& s, int world) { s.plan.mesh = {.shape = {1, world}, .names = {}}; }},
       {"mesh_of_other_size", "world", [](Scenario& s, int world) { s.plan.mesh = {.shape = {world + 1}, .names = {}}; }},
       {"scalar", "scale.factor",
