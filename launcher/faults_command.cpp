@@ -17,6 +17,7 @@
 #include "launcher/run.hpp"
 #include "launcher/standard_streams.hpp"
 #include "launcher/subject.hpp"
+#include "launcher/warm_process.hpp"
 
 namespace shardproof::launcher {
 namespace {
@@ -110,7 +111,9 @@ int faults_command(FaultsOptions options, const std::vector<std::string>& argv) 
   Terminal terminal(options.json ? stderr : stdout, options.terminal);
   const bool keep = !options.out.empty();
   const RendezvousDirectory scratch = RendezvousDirectory::make(1);
-  FaultRuns runs(worker, profile, keep ? claim_directory(options.out, without_fault) : scratch.path(), argv, signals);
+  const RunDirectory place{keep ? claim_directory(options.out, without_fault) : scratch.path()};
+  warm_up(worker, options.plan, place.warm_log(), signals);
+  FaultRuns runs(worker, profile, place.root, argv, signals);
 
   PlanOptions one = options.plan;
   one.filters = ids(cases);

@@ -67,7 +67,11 @@ bool reap(pid_t process) {
 
 }  // namespace
 
-Leftovers::Leftovers() : has_foreign_children_(!children().empty()) { ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); }
+Leftovers::Leftovers(std::span<const pid_t> ours) {
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+  for (const pid_t child : children()) before_.insert(child);
+  has_foreign_children_ = std::ranges::any_of(before_, [&](pid_t child) { return std::ranges::find(ours, child) == ours.end(); });
+}
 
 Leftovers::~Leftovers() {
   try {
@@ -89,14 +93,14 @@ std::vector<Leftover> Leftovers::end_of(const std::filesystem::path& plan) {
   });
 }
 
-std::vector<Leftover> Leftovers::end_those(const std::function<bool(pid_t, std::string_view)>& is_ours) {
+std::vector<Leftover> Leftovers::end_those(const std::function<bool(pid_t, std::string_view)>& is_ours) const {
   std::vector<Leftover> ended;
   std::set<pid_t> tried;
   // What a killed one has started is ours in the next round. Bounded: a program that forks without end must not keep the launcher busy.
   for (int round = 0; round < 100; ++round) {
     bool is_done = true;
     for (const pid_t child : children()) {
-      if (tried.contains(child)) continue;
+      if (before_.contains(child) || tried.contains(child)) continue;
       const std::string environment = whole_text(fmt::format("/proc/{}/environ", child));
       if (!is_ours(child, environment)) continue;
       tried.insert(child);

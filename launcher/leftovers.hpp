@@ -5,6 +5,8 @@
 
 #include <filesystem>
 #include <functional>
+#include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -20,7 +22,8 @@ struct Leftover {
 /// From its construction on, orphans among this process's descendants become its own children, wherever between the two a parent has ended.
 class Leftovers {
  public:
-  Leftovers();
+  /// What this process has started already, `ours`, is none of them, nor is what somebody else has left to it before.
+  explicit Leftovers(std::span<const pid_t> ours = {});
   /// Ends what nobody has been told of.
   ~Leftovers();
   Leftovers(const Leftovers&) = delete;
@@ -33,10 +36,11 @@ class Leftovers {
 
  private:
   /// `is_ours` is told a child's process and environment.
-  static std::vector<Leftover> end_those(const std::function<bool(pid_t, std::string_view)>& is_ours);
+  std::vector<Leftover> end_those(const std::function<bool(pid_t, std::string_view)>& is_ours) const;
 
   /// Whoever started this process may have left it children, and those may leave it theirs: then only a child's environment says whose it is.
   bool has_foreign_children_;
+  std::set<pid_t> before_;  ///< children that were there before
 };
 
 /// `process 123 (name), started by rank 1, behind; it was killed`

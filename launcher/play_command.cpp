@@ -17,6 +17,7 @@
 #include "launcher/side_by_side.hpp"
 #include "launcher/standard_streams.hpp"
 #include "launcher/subject.hpp"
+#include "launcher/warm_process.hpp"
 #include "reports/chrome_trace.hpp"
 #include "reports/play.hpp"
 
@@ -52,7 +53,7 @@ int play_command(const PlayOptions& options, const std::vector<std::string>& arg
   require_new_trace(options);
   SignalWatch signals;
   PlanOptions settings = options.plan;
-  const Worker worker = find_subject(settings, options.worker, signals);
+  Worker worker = find_subject(settings, options.worker, signals);
   if (worker.listing.subjects.empty()) throw CommandError(usage, "the worker has no subject that could play a scenario");
   check_scenario(worker, options.scenario, signals);
 
@@ -70,6 +71,7 @@ int play_command(const PlayOptions& options, const std::vector<std::string>& arg
   const bool keep = !options.out.empty();
   const RendezvousDirectory scratch = RendezvousDirectory::make(1);
   const RunDirectory directory = make_run_directory(keep ? options.out : scratch.path() / "run");
+  warm_up(worker, settings, directory.warm_log(), signals);
   Terminal silent(stderr, {.quiet = true});
   const RunResult run = run_plan(worker, std::move(play), directory, std::move(head), signals, silent);
 

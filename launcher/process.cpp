@@ -22,13 +22,16 @@ void check(int error, const char* what) {
 }
 
 class SpawnActions {
+  static constexpr int third = STDERR_FILENO + 1;
+
  public:
   explicit SpawnActions(const Command& command) {
     check(posix_spawn_file_actions_init(&actions_), "posix_spawn_file_actions_init");
     check(posix_spawn_file_actions_adddup2(&actions_, command.standard_output, STDOUT_FILENO), "dup2 standard output");
     check(posix_spawn_file_actions_adddup2(&actions_, command.standard_error, STDERR_FILENO), "dup2 standard error");
     check(posix_spawn_file_actions_addopen(&actions_, STDIN_FILENO, "/dev/null", O_RDONLY, 0), "open /dev/null");
-    check(posix_spawn_file_actions_addclosefrom_np(&actions_, STDERR_FILENO + 1), "closefrom");
+    if (command.third >= 0) check(posix_spawn_file_actions_adddup2(&actions_, command.third, third), "dup2 descriptor 3");
+    check(posix_spawn_file_actions_addclosefrom_np(&actions_, command.third >= 0 ? third + 1 : third), "closefrom");
   }
   SpawnActions(const SpawnActions&) = delete;
   ~SpawnActions() { posix_spawn_file_actions_destroy(&actions_); }
@@ -81,11 +84,21 @@ Process Process::spawn(const Command& command) {
   const int error = posix_spawn(&pid, command.program.c_str(), actions.get(), attributes.get(), pointers(arguments).data(),
                                 pointers(command.environment).data());
   if (error != 0) {
-    // Of a user (`ulimit -u`), of a cgroup, or of the machine: the kernel does not say of which.
-    const char* const hint = error == EAGAIN ? " (there may be no more processes: see `ulimit -u` and the cgroup's pids.max)" : "";
-    throw std::system_error(error, std::generic_category(), fmt::format("cannot start {}{}", command.program.string(), hint));
+    throw std::system_error(error, std::generic_category(),
+                            fmt::format("cannot start {}{}", command.program.string(), hint_for_no_process(error)));
   }
 
+  return of_child(pid);
+}
+
+Process Process::adopt(pid_t pid) {
+  siginfo_t info{};
+  if (waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0)
+    throw std::system_error(errno, std::generic_category(), fmt::format("process {} is no child of this one", pid));
+  return of_child(pid);
+}
+
+Process Process::of_child(pid_t pid) {
   // The child cannot be reaped by anybody else, so its number is still its own here.
   FileDescriptor descriptor(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
   if (!descriptor) {

@@ -29,19 +29,22 @@ struct Exit {
 /// `signal 9 (SIGKILL)`, `exit code 3`.
 std::string describe(const Exit& end);
 
-/// What to run. Standard input is /dev/null; no other descriptor of the launcher's reaches the child.
+/// What to run. Standard input is /dev/null; no other descriptor of the launcher's but these reaches the child.
 struct Command {
   std::filesystem::path program;
   std::vector<std::string> arguments;  ///< after the program's own name
   std::vector<std::string> environment;  ///< NAME=value, all of it
   int standard_output = -1;  ///< borrowed until spawn returns
   int standard_error = -1;
+  int third = -1;  ///< the same: its descriptor 3; -1: it has none
 };
 
 class Process {
  public:
   /// Throws std::system_error naming the program when it cannot be started.
   static Process spawn(const Command& command);
+  /// A child of this process that leads a process group of its own, whoever started it. Throws std::system_error when it is none.
+  static Process adopt(pid_t pid);
 
   Process(Process&&) noexcept = default;
   Process& operator=(Process&&) = delete;
@@ -65,6 +68,7 @@ class Process {
   static constexpr std::chrono::seconds unkillable_after{5};
 
  private:
+  static Process of_child(pid_t pid);
   Process(pid_t pid, FileDescriptor descriptor) : pid_(pid), descriptor_(std::move(descriptor)) {}
 
   pid_t pid_;

@@ -13,6 +13,7 @@
 
 #include "harness/protocol/environment.hpp"
 #include "launcher/launcher.hpp"
+#include "launcher/warm_process.hpp"
 
 namespace shardproof::launcher {
 namespace {
@@ -54,6 +55,8 @@ std::optional<RankProcesses::Failure> RankProcesses::start() {
       }
     } catch (const std::system_error& error) {
       return Failure{.rank = rank, .why = error.what()};
+    } catch (const WarmProcess::NoCopy& error) {
+      return Failure{.rank = rank, .why = error.what()};
     }
     ++alive_;
     if (is_debugged(rank)) tell_debugger(rank);
@@ -78,7 +81,7 @@ Process RankProcesses::spawn(int rank) {
   set(environment::parent, getpid());
   set(environment::rank, are_one() ? "all" : std::to_string(rank));
   if (is_debugged(rank)) set(environment::debug, 1);
-  return Process::spawn(command);
+  return launch_.warm != nullptr ? launch_.warm->copy(command) : Process::spawn(command);
 }
 
 /// With rank 0, whose process is that of all. What it says is everybody's.

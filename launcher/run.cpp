@@ -20,6 +20,7 @@
 #include "launcher/rank_processes.hpp"
 #include "launcher/records.hpp"
 #include "launcher/trace_files.hpp"
+#include "launcher/warm_process.hpp"
 #include "launcher/world.hpp"
 #include "reports/merger.hpp"
 
@@ -46,6 +47,7 @@ class Run {
         index_(worker.listing.cases),
         launch_{.worker = worker.program,
                 .environment = worker.environment,
+                .warm = worker.warm.get(),
                 .joining = attention.debug >= 0 ? std::chrono::hours(24) : joining_limit,
                 .debug = attention.debug,
                 .output_of = attention.output_of,
@@ -347,7 +349,7 @@ class Run {
   std::optional<GpuPool> pool_ = supply_ ? std::optional<GpuPool>(*supply_) : std::nullopt;
   Poller poller_;
   ProgressTracker tracker_;
-  Leftovers leftovers_;
+  Leftovers leftovers_{worker_.warm ? std::vector{worker_.warm->pid()} : std::vector<pid_t>()};
   int begun_ = 0;
   int lost_ = 0;
   bool over_ = false;

@@ -19,6 +19,7 @@
 #include "launcher/run.hpp"
 #include "launcher/standard_streams.hpp"
 #include "launcher/subject.hpp"
+#include "launcher/warm_process.hpp"
 #include "reports/command_line_words.hpp"
 
 namespace shardproof::launcher {
@@ -54,7 +55,8 @@ Words given(const Words& argv, std::string_view option) { return reports::words_
 
 bool has_flag(const Words& argv, std::string_view flag) { return !reports::words_given(argv, {}, std::span(&flag, 1)).empty(); }
 
-/// How the run of this report was told what is under test, where its ranks are to run and what is to be broken, but for what `argv` says itself.
+/// How the run of this report was told what is under test, where its ranks are to run and what is to be broken, but for what `argv` says
+/// itself.
 Words told(const reports::Report& report, const Words& argv, bool is_placed) {
   Words words;
   const auto take = [&](std::string_view option) {
@@ -169,6 +171,8 @@ int run_command(RunOptions options, std::vector<std::string> argv) {
   if (options.out.empty()) {
     if (const auto obstacle = point_latest_to(directory)) complain("warning: " + *obstacle);
   }
+
+  warm_up(worker, options.plan, directory.warm_log(), signals);
 
   Terminal terminal(stdout, options.terminal);
   terminal.explain(worker.listing.clauses);

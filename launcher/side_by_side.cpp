@@ -12,6 +12,7 @@
 #include "launcher/launcher.hpp"
 #include "launcher/output.hpp"
 #include "launcher/standard_streams.hpp"
+#include "launcher/warm_process.hpp"
 #include "reports/play.hpp"
 #include "reports/terminal.hpp"
 
@@ -64,6 +65,13 @@ std::filesystem::path place_of(const std::array<Contender, 2>& contenders, std::
   return place / name;
 }
 
+void prepare(std::array<Contender, 2>& contenders, const std::filesystem::path& place, SignalWatch& signals) {
+  for (std::size_t which = 0; which < contenders.size(); ++which) {
+    std::filesystem::path log = place_of(contenders, which, place);
+    warm_up(contenders[which].worker, contenders[which].plan, log += ".warm.log", signals);
+  }
+}
+
 std::vector<SideBySide> play_side_by_side(const std::array<Contender, 2>& contenders, std::span<const Document> documents,
                                           std::uint64_t ulps, const std::filesystem::path& place, const std::vector<std::string>& argv,
                                           SignalWatch& signals) {
@@ -107,12 +115,13 @@ Json to_json(const SideBySide& both, const std::array<Contender, 2>& contenders)
 int play_on_two(const PlayOptions& options, const std::vector<std::string>& argv) {
   if (!options.trace.empty()) throw CommandError(usage, "--trace with two subjects: a trace is of one; play it on each alone");
   SignalWatch signals;
-  const std::array<Contender, 2> contenders = find_contenders(options.plan, options.worker, signals);
+  std::array<Contender, 2> contenders = find_contenders(options.plan, options.worker, signals);
   for (const Contender& contender : contenders) check_scenario(contender.worker, options.scenario, signals);
 
   const RendezvousDirectory scratch = RendezvousDirectory::make(1);
   const std::filesystem::path place =
       options.out.empty() ? scratch.path() : claim_directory(options.out, place_of(contenders, 0, "").string());
+  prepare(contenders, place, signals);
   const Document document{.file = options.scenario, .ranks = options.plan.ranks.front()};
   const SideBySide both = std::move(play_side_by_side(contenders, {&document, 1}, options.ulps, place, argv, signals).front());
   if (!both.plays[0].skipped.empty() && !both.plays[1].skipped.empty())

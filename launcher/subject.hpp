@@ -17,10 +17,10 @@ struct ChosenSubject {
   std::filesystem::path library;  ///< the shared object that it is in; empty: the worker itself
 };
 
-/// `asked` is empty or `reference` for the worker's first; a path of a shared object (with a slash, or ending in .so), which the worker loads;
-/// `pytorch`, which brings a worker of its own; or another name of the worker's. `worker` as `--worker` names it; empty: the one that belongs to
-/// the subject. Throws CommandError: usage for what does not exist, with what comes closest; infrastructure as `ask_worker`, and where
-/// PyTorch is not installed.
+/// `asked` is empty or `reference` for the worker's first; a path of a shared object (with a slash, or ending in .so), which the worker
+/// loads; `pytorch`, which brings a worker of its own; or another name of the worker's. `worker` as `--worker` names it; empty: the one
+/// that belongs to the subject. Throws CommandError: usage for what does not exist, with what comes closest; infrastructure as
+/// `ask_worker`, and where PyTorch is not installed.
 ChosenSubject choose_subject(const std::string& asked, const std::filesystem::path& worker, SignalWatch& signals);
 
 /// The same for what the options ask for; puts into them what plans are to say of it.
@@ -29,8 +29,8 @@ Worker find_subject(PlanOptions& options, const std::filesystem::path& worker, S
 /// What plans call the subject of a worker that is asked for this one, with no path. Pure. Throws CommandError (usage).
 std::string subject_name(const Listing& listing, const std::string& asked);
 
-/// The worker of the private environment that has PyTorch: where SHARDPROOF_PYTORCH names the folder of one there, else among what was built or
-/// installed with this executable, whether or not it is there.
+/// The worker of the private environment that has PyTorch: where SHARDPROOF_PYTORCH names the folder of one there, else among what was
+/// built or installed with this executable, whether or not it is there.
 std::filesystem::path pytorch_worker();
 
 }  // namespace shardproof::launcher

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -12,11 +13,14 @@
 
 namespace shardproof::launcher {
 
+class WarmProcess;
+
 struct Worker {
   std::filesystem::path program;         ///< absolute
   std::vector<std::string> environment;  ///< of every process of it: the launcher's own, without another launcher's ranks
   std::string listing_text;              ///< as the worker wrote it, for a later merge
   Listing listing;
+  std::shared_ptr<WarmProcess> warm;  ///< that its ranks are copies of; none: each is started by itself
 };
 
 /// For a worker to list its cases, which costs it milliseconds.

@@ -18,10 +18,13 @@
 
 namespace shardproof::launcher {
 
+class WarmProcess;
+
 /// How ranks are started.
 struct WorldLaunch {
   std::filesystem::path worker;
   std::vector<std::string> environment;
+  WarmProcess* warm = nullptr;  ///< that ranks are copies of; none: each is started by itself
   std::chrono::milliseconds joining = joining_limit;
   int debug = -1;  ///< a rank that is to wait for a debugger before its first case; -1: none
   std::vector<int> output_of;  ///< ranks whose output is shown as it comes

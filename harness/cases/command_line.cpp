@@ -100,6 +100,8 @@ CommandLine parse_command_line(std::span<const std::string_view> arguments, std:
     }
     if (argument == "--list-json") {
       line.mode = CommandLine::Mode::list;
+    } else if (argument == "--warm") {
+      line.mode = CommandLine::Mode::warm;
     } else if (const auto scenario = value_of("--check-scenario", arguments, at)) {
       if (arguments.size() > 2) throw UsageError("--check-scenario stands alone, with the document");
       line.mode = CommandLine::Mode::check_scenario;
@@ -126,6 +128,11 @@ CommandLine parse_command_line(std::span<const std::string_view> arguments, std:
       line.filters.emplace_back(argument);
       only_foreign = argument;
     }
+  }
+  if (line.mode == CommandLine::Mode::warm) {
+    const bool is_alone = has_subject && line.filters.empty() && only_foreign.empty();
+    if (!is_alone) throw UsageError("--warm stands alone, with --subject: it becomes the ranks that its launcher asks for");
+    return line;
   }
   if (line.mode == CommandLine::Mode::list) {
     const bool is_alone = line.filters.empty() && only_foreign.empty() && line.subject.empty();
@@ -158,6 +165,7 @@ with one fresh DIR that all ranks see; then `shardproof merge DIR` writes DIR/re
 or a [tag].
 
   {0} --list-json [--subject ./LIBRARY.so]      the cases as JSON, for launchers
+  {0} --warm --subject NAME or ./LIBRARY.so     stays, and becomes ranks when it is asked to, for launchers
   {0} --check-scenario FILE                     whether a document can be played, for launchers
   {0} --make-scenario SEED --ranks N,…          random documents as JSON, one in a line, for launchers: of --count seeds, for
                                                 subjects that claim these --features, --without some of them, or other ingredients

@@ -27,18 +27,18 @@ struct ScenariosAsked {
 };
 
 struct CommandLine {
-  enum class Mode : std::uint8_t { none, help, list, check_scenario, make_scenario, shrink_scenario, list_gpus, foreign };
+  enum class Mode : std::uint8_t { none, help, list, check_scenario, make_scenario, shrink_scenario, list_gpus, warm, foreign };
   Mode mode = Mode::none;
   std::filesystem::path scenario;  ///< to be checked, or made smaller
   ScenariosAsked asked;            ///< of those that are to be made
   std::filesystem::path backend;   ///< whose GPUs are to be listed
-  // Of a rank under somebody else's launcher:
+  // Of a warm process, or of a rank under somebody else's launcher:
+  std::string subject;  ///< a name among the program's own
+  std::filesystem::path subject_library;  ///< absolute; to be listed, too
+  // Of such a rank:
   std::filesystem::path run_directory;
   std::vector<std::string> filters;
   std::uint64_t seed = 0;
-  std::string subject;  ///< a name among the program's own
-  // Of such a rank, and to be listed:
-  std::filesystem::path subject_library;  ///< absolute
 };
 
 /// `arguments` are without the program's name, which errors show how to use. Throws UsageError saying what was not understood.

@@ -142,7 +142,8 @@ Listing make_listing(const Program& program, std::span<const BoundCase> cases) {
   listing.build = build_id();
   for (const auto& make : program.subjects) {
     const auto subject = make();
-    listing.subjects.push_back({.name = std::string(subject->name()), .version = std::string(subject->version())});
+    listing.subjects.push_back(
+        {.name = std::string(subject->name()), .version = std::string(subject->version()), .warm = subject->wants_preparation()});
   }
   for (const BoundCase& bound : cases) listing.cases.push_back(bound.info);
   for (const Fault& fault : program.faults) listing.faults.push_back(fault.info);

@@ -26,6 +26,7 @@
 #include "harness/cases/ranked_test_case.hpp"
 #include "harness/cases/scenario_answers.hpp"
 #include "harness/cases/thread_runs.hpp"
+#include "harness/cases/warm.hpp"
 #include "harness/device/cuda/gpu_listing.hpp"
 #include "harness/device/cuda/vendor_module.hpp"
 #include "harness/protocol/digest.hpp"
@@ -70,23 +71,21 @@ Program with_library(const Program& program, const std::filesystem::path& librar
   return with;
 }
 
+// The first, without a name.
+std::unique_ptr<Subject> subject_named(const Program& program, const std::string& name, const std::filesystem::path& library) {
+  for (const auto& make : program.subjects) {
+    if (auto candidate = make(); name.empty() || candidate->name() == name) return candidate;
+  }
+  const auto names = subject_names(program);
+  throw UsageError(fmt::format("there is no subject '{}'{}; there is: {}", name,
+                               library.empty() ? std::string() : " in " + library.string(),
+                               names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
+}
+
 // The subject that the plan asks for, with the plan's fault applied; nullptr where the program brings none and none is asked for.
 std::unique_ptr<Subject> make_subject(const Program& program, const WorldPlan& plan) {
   if (plan.subject.empty() && plan.fault.empty()) return nullptr;
-  std::unique_ptr<Subject> subject;
-  for (const auto& make : program.subjects) {
-    auto candidate = make();
-    if (candidate->name() == plan.subject) {
-      subject = std::move(candidate);
-      break;
-    }
-  }
-  if (!subject) {
-    const auto names = subject_names(program);
-    throw UsageError(fmt::format("there is no subject '{}'{}; there is: {}", plan.subject,
-                                 plan.subject_library.empty() ? std::string() : " in " + plan.subject_library.string(),
-                                 names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
-  }
+  std::unique_ptr<Subject> subject = subject_named(program, plan.subject, plan.subject_library);
   if (plan.fault.empty()) return subject;
   const auto fault =
       std::ranges::find(program.faults, plan.fault, [](const Fault& candidate) -> const std::string& { return candidate.info.name; });
@@ -231,6 +230,12 @@ int list(const Program& own, const std::filesystem::path& library, std::span<con
   return std::fflush(stdout) == 0 ? rank_left : rank_usage;
 }
 
+// Nothing in a rank that this process has become.
+std::optional<int> serve(const CommandLine& line, const Program& own) {
+  const Program program = with_library(own, line.subject_library);
+  return stay_warm(*subject_named(program, line.subject, line.subject_library));
+}
+
 int answer_about(const std::filesystem::path& scenario) {
   try {
     read_scenario(scenario);
@@ -297,6 +302,10 @@ int run(std::span<char*> argv, const Program& program) {
   switch (line.mode) {
     case CommandLine::Mode::check_scenario: return answer_about(line.scenario);
     case CommandLine::Mode::list: return list(program, line.subject_library, bound.cases);
+    case CommandLine::Mode::warm:
+      if (const auto code = serve(line, program)) return *code;
+      tie_life_to_launcher();  // of a rank that this process has become
+      break;
     case CommandLine::Mode::foreign: return run_as_rank_of_others(line, program, bound.cases);
     default: break;
   }

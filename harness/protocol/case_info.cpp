@@ -82,12 +82,16 @@ void from_json(const ordered_json& json, CaseInfo& info) {
   info.on_threads = fields.has("on_threads") && fields.boolean("on_threads");
 }
 
-void to_json(ordered_json& json, const SubjectInfo& info) { json = ordered_json{{"name", info.name}, {"version", info.version}}; }
+void to_json(ordered_json& json, const SubjectInfo& info) {
+  json = ordered_json{{"name", info.name}, {"version", info.version}};
+  if (info.warm) json["warm"] = true;
+}
 
 void from_json(const ordered_json& json, SubjectInfo& info) {
   const Fields fields(json, "subject");
   info.name = fields.text("name");
   info.version = fields.text("version");
+  info.warm = fields.has("warm") && fields.boolean("warm");
 }
 
 void to_json(ordered_json& json, const FaultInfo& info) {

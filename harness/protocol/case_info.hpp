@@ -35,6 +35,7 @@ void from_json(const nlohmann::ordered_json& json, CaseInfo& info);
 struct SubjectInfo {
   std::string name;
   std::string version;
+  bool warm = false;  ///< ranks are to be copies of one process that has prepared it
   friend bool operator==(const SubjectInfo&, const SubjectInfo&) = default;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstring>
 #include <utility>
 
@@ -35,6 +36,11 @@ std::string_view to_string(How how) {
 std::string signal_text(int number) {
   const char* name = ::sigabbrev_np(number);
   return name == nullptr ? fmt::format("signal {}", number) : fmt::format("signal {} (SIG{})", number, name);
+}
+
+std::string_view hint_for_no_process(int error) {
+  // Of a user (`ulimit -u`), of a cgroup, or of the machine: the kernel does not say of which.
+  return error == EAGAIN ? " (there may be no more processes: see `ulimit -u` and the cgroup's pids.max)" : "";
 }
 
 void to_json(nlohmann::ordered_json& json, const Ending& ending) {

@@ -46,6 +46,9 @@ constexpr bool is_refusal(const Ending& ending) {
 /// `signal 9 (SIGKILL)`
 std::string signal_text(int number);
 
+/// In brackets, what may help where the system gave this error instead of a process; empty where nothing is known.
+std::string_view hint_for_no_process(int error);
+
 std::string_view to_string(Ending::How how);
 void to_json(nlohmann::ordered_json& json, const Ending& ending);
 void from_json(const nlohmann::ordered_json& json, Ending& ending);

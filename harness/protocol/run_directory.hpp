@@ -51,6 +51,7 @@ struct RunDirectory {
   std::filesystem::path report() const { return root / "report.json"; }
   std::filesystem::path run() const { return root / "run.json"; }  ///< argv, seed, machine: the report's head, for a later merge
   std::filesystem::path plan() const { return root / "plan.json"; }  ///< of all worlds, written before the first begins
+  std::filesystem::path warm_log() const { return root / "warm.log"; }  ///< what the process says that ranks are copies of
   std::filesystem::path worlds() const { return root / "worlds"; }
   WorldDirectory world(int index) const { return {worlds() / std::to_string(index)}; }
 };

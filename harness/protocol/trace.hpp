@@ -130,10 +130,12 @@ struct Allocated {
   friend bool operator==(const Allocated&, const Allocated&) = default;
 };
 
-/// The stream gives the buffer back once all work issued so far on it has ended.
+/// The stream gives the buffer back once all work issued so far on it has ended; or, where it goes to a cache, when the next allocation on
+/// the stream may take it from there.
 struct Released {
   std::uint32_t stream = 0;
   std::uint64_t buffer = 0;
+  bool to_cache = false;
   friend bool operator==(const Released&, const Released&) = default;
 };
 

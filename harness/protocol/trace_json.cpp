@@ -60,7 +60,11 @@ Json write(const Fact& fact) {
                           return Json{{"fact", "allocate"}, {"stream", f.stream},           {"buffer", f.buffer},
                                       {"bytes", f.bytes},   {"class", to_string(f.memory)}, {"label", f.label}};
                         },
-                        [](const fact::Released& f) { return Json{{"fact", "release"}, {"stream", f.stream}, {"buffer", f.buffer}}; },
+                        [](const fact::Released& f) {
+                          Json json{{"fact", "release"}, {"stream", f.stream}, {"buffer", f.buffer}};
+                          if (f.to_cache) json["to_cache"] = true;
+                          return json;
+                        },
                         [](const fact::HostAccess& f) {
                           Json json{{"fact", "host_access"}, {"label", f.label}};
                           put_touched(json, f.reads, f.writes);
@@ -123,7 +127,7 @@ Fact read(const Fields& f, const std::string& kind, const std::string& where) {
     return fact::Allocated{stream(), buffer(), f.integer<std::uint64_t>("bytes"), read_enum(f, "class", MemoryClass::other),
                            f.text("label")};
   }
-  if (kind == "release") return fact::Released{stream(), buffer()};
+  if (kind == "release") return fact::Released{stream(), buffer(), f.has("to_cache") && f.boolean("to_cache")};
   if (kind == "host_access") return fact::HostAccess{f.text("label"), read_ranges(f, "reads"), read_ranges(f, "writes")};
   if (kind == "mark") return fact::Mark{f.text("text"), time("time")};
   throw std::invalid_argument(fmt::format("{}: no fact is called \"{}\"", where, kind));

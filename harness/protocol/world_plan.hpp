@@ -56,7 +56,7 @@ struct WorldPlan {
   std::filesystem::path backend;      ///< of ranks on GPUs: the shared object that reaches CUDA
   std::string times = event_times;    ///< of ranks on GPUs: where times come from
   std::string subject = "fully_shard";
-  std::filesystem::path subject_library;  ///< the shared object that the subject is in; empty: the program has it
+  std::filesystem::path subject_library;  ///< the shared object that the subject is in; empty: one of the program's own
   std::string fault;                  ///< name of a fault to apply to the subject; empty for none
   std::uint64_t seed = 0;
   std::vector<std::string> cases;     ///< ids in the order to run; a repeated case stands several times

@@ -133,7 +133,7 @@ typedef struct shardproof_collective {
   const char *tag; /* what it is for: the first module of its parameter group */
 } shardproof_collective;
 
-/* The harness's side. `device` and groups are those of one seat. */
+/* The harness's side. `device` and groups are those of one seat; where there is no seat, only `fail` and `warn` are to be called. */
 typedef struct shardproof_harness {
   uint32_t abi_version;
   size_t size; /* of this table: later versions append */
@@ -276,7 +276,7 @@ typedef struct shardproof_subject {
   void *context;
 
   /* Before the first world, and in the process that later ones are forked from: whatever takes long and is the same for all. NULL: nothing. */
-  int (*prepare)(void *context, shardproof_reply *reply);
+  int (*prepare)(void *context, const shardproof_harness *harness, shardproof_reply *reply);
   /* The process id of a copy of this process, 0 in the copy, negative where that failed: for a runtime that wants to know. NULL: fork. */
   int (*fork)(void *context);
 

@@ -69,11 +69,16 @@ class Subject {
   virtual std::string_view name() const = 0;
   virtual std::string_view version() const = 0;
   virtual std::set<Feature> capabilities() const = 0;
-  /// Before the first world, and in the process that later ones are forked from: whatever takes long and is the same for all.
-  virtual Reply prepare() { return {}; }
-  /// As ::fork, for a runtime that wants to know of it.
-  virtual pid_t fork() { return ::fork(); }
   virtual Reply create(const scenario::Model& model, const scenario::Plan& plan, const Seat& seat, std::unique_ptr<Trainer>& out) = 0;
+
+  /// Whether ranks are to be copies of one process in which `prepare` has succeeded, once for a whole run: where a runtime takes long to
+  /// start.
+  virtual bool wants_preparation() const { return false; }
+  /// Whatever takes long and is the same for all ranks. What it prints is to be flushed, and no thread of its own may be left when it
+  /// returns.
+  virtual Reply prepare() { return {}; }
+  /// The process id of a copy of this process, 0 in the copy, negative where that failed, which errno explains.
+  virtual pid_t fork() { return ::fork(); }
 };
 
 }  // namespace shardproof

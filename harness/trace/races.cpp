@@ -55,8 +55,10 @@ class Search {
       buffer.allocated = allocated;
       touch.write = true;
       access({allocated->buffer, 0, allocated->bytes}, touch);
+      for (const std::uint64_t cached : std::exchange(cached_[allocated->stream], {})) take_over(cached, touch);
     } else if (const auto* released = std::get_if<fact::Released>(&fact)) {
-      release(released->buffer, touch);
+      touch.write = true;
+      release(*released, touch);
     } else {
       std::visit(
           [&]<class F>(const F& f) {
@@ -82,15 +84,24 @@ class Search {
     });
   }
 
-  // Giving memory back is a write of all of it, and nothing may come after.
-  void release(std::uint64_t id, Touch touch) {
+  // Nothing may come after.
+  void release(const fact::Released& released, const Touch& touch) {
+    const std::uint64_t id = released.buffer;
     Buffer& buffer = buffers_[id];
-    touch.write = true;
     if (buffer.released) met(*buffer.released, touch, {id, 0, buffer.allocated ? buffer.allocated->bytes : 0});
-    buffer.history.touch_all(touch, clocks_, [&](const Touch& earlier, std::uint64_t offset, std::uint64_t length) {
+    buffer.released = touch;
+    if (released.to_cache) {
+      cached_[released.stream].push_back(id);
+    } else {
+      take_over(id, touch);
+    }
+  }
+
+  // Its memory is somebody else's from here on: a write of all of it.
+  void take_over(std::uint64_t id, const Touch& touch) {
+    buffers_[id].history.touch_all(touch, clocks_, [&](const Touch& earlier, std::uint64_t offset, std::uint64_t length) {
       met(earlier, touch, {id, offset, length});
     });
-    buffer.released = touch;
   }
 
   void met(const Touch& first, const Touch& second, const ByteRange& bytes) {
@@ -106,11 +117,13 @@ class Search {
   Race in_words(const Meeting& meeting) {
     if (!words_) words_.emplace(trace_);
     const auto side = [&](const Touch& touch) {
+      const auto* allocated = std::get_if<fact::Allocated>(&trace_.facts[touch.fact]);
       return Access{.fact = touch.fact,
                     .what = words_->access(touch.fact),
                     .stream = words_->stream_of(touch.fact),
                     .write = touch.write,
-                    .releases = std::holds_alternative<fact::Released>(trace_.facts[touch.fact])};
+                    .releases = std::holds_alternative<fact::Released>(trace_.facts[touch.fact]),
+                    .takes = allocated != nullptr && allocated->buffer != meeting.bytes.buffer};
     };
     const fact::Allocated* allocated = buffers_[meeting.bytes.buffer].allocated;
     return {.first = side(meeting.first),
@@ -122,6 +135,7 @@ class Search {
   const Trace& trace_;
   VectorClocks clocks_;
   std::unordered_map<std::uint64_t, Buffer> buffers_;
+  std::unordered_map<std::uint32_t, std::vector<std::uint64_t>> cached_;  // by stream: buffers that nobody has taken yet
   std::vector<Meeting> meetings_;  // of the fact at hand
   std::optional<Words> words_;
 };
@@ -143,6 +157,7 @@ Sentence sentence(const Race& race) {
   std::string missing = race.second.stream.empty() ? fmt::format("the host waits for stream {} in between", race.first.stream)
                                                    : fmt::format("stream {} waits for an event recorded on stream {} after the first",
                                                                  race.second.stream, race.first.stream);
+  if (race.second.takes) return {does(race.first), "may be given them, which were released, without waiting for it", std::move(missing)};
   if (race.second.releases) return {does(race.first), "gives them back without waiting for it", std::move(missing)};
   return {does(race.first), fmt::format("{} them; nothing orders the two", does(race.second)), std::move(missing)};
 }

@@ -16,10 +16,12 @@ struct Access {
   std::string stream;     ///< its name; empty for the host
   bool write = false;
   bool releases = false;  ///< it gives the memory back
+  bool takes = false;  ///< an allocation that may take over the memory of what was released before
 };
 
 /// Two accesses to common bytes, at least one a write, that no event, stream order or host wait orders. An allocation writes all of its
-/// buffer, at its place on its stream, and so does a release; a use that the host issues after a release races with it in any case. Where
+/// buffer, at its place on its stream, and so does a release; a use that the host issues after a release races with it in any case. What is
+/// released to a cache is written by the next allocation on that stream, which may be given it: so PyTorch's caching allocator works. Where
 /// several earlier accesses race with one, those are left out that come before another such one: mending the last mends them too.
 struct Race {
   Access first, second;  ///< in host order

@@ -126,6 +126,9 @@ TEST_CASE("Arguments") {
   CHECK(parse({"-h"}).mode == CommandLine::Mode::help);
   CHECK(parse({"x", "--help", "--nonsense"}).mode == CommandLine::Mode::help);
   CHECK(parse({"--list-json"}).mode == CommandLine::Mode::list);
+  const auto warm = parse({"--warm", "--subject=s"});
+  CHECK(warm.mode == CommandLine::Mode::warm);
+  CHECK(warm.subject == "s");
   const auto foreign = parse({"a/*", "--run-dir=out", "--seed", "18446744073709551615", "--subject", "s", "[tag]"});
   CHECK(foreign.mode == CommandLine::Mode::foreign);
   CHECK(foreign.run_directory == "out");
@@ -152,7 +155,8 @@ TEST_CASE("Arguments") {
   }
   for (const Arguments& wrong :
        {Arguments{"--list-json", "a"}, Arguments{"a"}, Arguments{"--seed", "1"}, Arguments{"--run-dir"}, Arguments{"--run-dir="},
-        Arguments{"--run-dir=x", "--seed=-1"}, Arguments{"--run-dir=x", "--seed="}, Arguments{"--run-dirx"}, Arguments{"-x"}}) {
+        Arguments{"--run-dir=x", "--seed=-1"}, Arguments{"--run-dir=x", "--seed="}, Arguments{"--run-dirx"}, Arguments{"-x"},
+        Arguments{"--warm"}, Arguments{"--warm", "--subject", "s", "a"}, Arguments{"--warm", "--subject", "s", "--seed", "1"}}) {
     CHECK_THROWS_AS(parse(wrong), UsageError);
   }
 }

@@ -125,6 +125,13 @@ WAYS = [
     Way("a line behind the end of its stream", "lies/writes_after_its_end[W=2]", "passed", 5, r"^rank 1 has a corrupt stream: line \d+"),
     Way("all its descriptors closed", "loud/closes_its_descriptors[W=2]", "crashed", 4,
         r"^rank 1 exited with code 5 at the end of loud/closes_its_descriptors\[W=2\] after barrier #0 in group world"),
+    # Ranks that are copies of a process which has prepared their subject
+    dies("killed by SIGKILL, a copy", "bad/killed[W=2]",
+         r"^rank 1 died by signal 9 \(SIGKILL\) in bad/killed\[W=2\] before its first collective", options=("--subject", "warm")),
+    hangs("asleep, a copy", "bad/hangs[W=2]", r"^rank 1 never entered barrier #0 in group world", options=("--timeout", "0.5", "--subject", "warm")),
+    Way("the process that ranks are copies of, killed", "dies/without_its_original[W=2]", "passed", 3,
+        r"^rank 0 of 2 could not be started: process (\d+|…), of which ranks are copies, ended with signal 9 \(SIGKILL\)",
+        options=("--subject", "warm", "--isolate"), others="not_run"),
     # Disorder that costs nothing
     Way("three megabytes on standard error", "loud/floods[W=2]", "passed", 0, ""),
     Way("a gigabyte on standard error", "loud/floods_a_gigabyte[W=2]", "passed", 0, ""),
@@ -232,6 +239,7 @@ def shown(sentence):
     line = re.sub(r"since \d+\.\d s", "since … s", line)
     line = re.sub(r"(?<= )/\S*/", "", line)
     line = re.sub(r"\b[0-9a-f]{32}\b", "…", line)
+    line = re.sub(r"process \d+", "process …", line)
     return line if len(line) <= 230 else line[:229] + "…"
 
 

@@ -7,6 +7,7 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <cerrno>
 #include <chrono>
+#include <limits>
 #include <optional>
 #include <system_error>
 
@@ -160,6 +161,40 @@ TEST_CASE("no descriptor of ours reaches a child, not even an inheritable one") 
   Script script("[ -e /proc/self/fd/" + std::to_string(inheritable.get()) + " ] && echo open || echo closed");
   CHECK(script.process().wait(in(20)) == Exit{});
   CHECK(script.out() == "closed\n");
+}
+
+TEST_CASE("one descriptor of ours reaches a child that is to have it, as its third") {
+  const TemporaryDirectory directory;
+  write_text(directory / "text", "for you");
+  const FileDescriptor given(::open((directory / "text").c_str(), O_RDONLY | O_CLOEXEC));
+  const FileDescriptor out(::open((directory / "out").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  Process child =
+      Process::spawn({.program = "/bin/sh",
+                      .arguments = {"-c", "cat <&3; for n in 4 5 6 7 8 9; do [ -e /proc/self/fd/$n ] && echo \" and $n\"; done; exit 0"},
+                      .environment = {},
+                      .standard_output = out.get(),
+                      .standard_error = out.get(),
+                      .third = given.get()});
+  CHECK(child.wait(in(20)) == Exit{});
+  CHECK(text_of(directory / "out") == "for you");
+}
+
+TEST_CASE("a child that somebody else has started can be taken over, and nobody else's") {
+  const pid_t started = ::fork();
+  if (started == 0) {
+    ::setpgid(0, 0);
+    for (;;) ::pause();
+  }
+  ::setpgid(started, started);
+  {
+    Process child = Process::adopt(started);
+    CHECK(child.pid() == started);
+    CHECK_FALSE(child.collect());
+    child.signal_group(SIGTERM);
+    CHECK(child.wait(in(20)) == Exit{.signalled = true, .code = SIGTERM});
+  }
+  for (const pid_t other : {started, ::getpid(), pid_t{1}, pid_t{0}, std::numeric_limits<pid_t>::max()})
+    CHECK_THROWS_AS(Process::adopt(other), std::system_error);
 }
 
 TEST_CASE("a program that cannot be started is named, with the system's word for it") {

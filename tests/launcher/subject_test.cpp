@@ -49,7 +49,7 @@ TEST_CASE("a run is about the subject that it was asked for, and says so") {
 }
 
 TEST_CASE("a subject that there is not is answered with those that there are, by every command") {
-  const std::string known = "known: first, second, pytorch; reference for the first of them, pytorch, or the path of a shared object";
+  const std::string known = "known: first, second, pytorch, warm; reference for the first of them, pytorch, or the path of a shared object";
   for (const std::vector<std::string>& command : {std::vector<std::string>{"run"}, {"list"}, {"faults"}, {"play", "x.json"}}) {
     std::vector<std::string> arguments = command;
     arguments.insert(arguments.end(), {"--worker", subjects_program, "--subject", "pytroch"});

@@ -1,6 +1,8 @@
 // Several subjects in one program, which do nothing: what counts is which of them a run is about.
 #include <shardproof.hpp>
 
+#include <cstdlib>
+#include <fstream>
 #include <memory>
 #include <set>
 #include <string>
@@ -19,6 +21,12 @@ class Named final : public Subject {
   std::string_view name() const override { return name_; }
   std::string_view version() const override { return "1"; }
   std::set<Feature> capabilities() const override { return {}; }
+  bool wants_preparation() const override { return name_ == "warm"; }
+  Reply prepare() override {
+    // A line for each time.
+    if (const char* const file = std::getenv("PREPARED")) std::ofstream(file, std::ios::app) << name_ << std::endl;
+    return {};
+  }
   Reply create(const scenario::Model&, const scenario::Plan&, const Seat&, std::unique_ptr<Trainer>&) override {
     return {.error = name_ + " trains nothing", .warnings = {}};
   }
@@ -41,7 +49,8 @@ RANKED_TEST_CASE("subject/fails", ranks(1), clauses("SUB-2")) { CHECK(rank.world
 
 int main(int argc, char** argv) {
   Program program;
-  for (const char* name : {"first", "second", "pytorch"}) program.subjects.push_back([name] { return std::make_unique<Named>(name); });
+  for (const char* name : {"first", "second", "pytorch", "warm"})
+    program.subjects.push_back([name] { return std::make_unique<Named>(name); });
   program.faults = {{{"broken", {"SUB-1"}, "one that is seen"}, broken}};
   program.clause_tables = {"| SUB-1 | required | works |\n| SUB-2 | required | fails |"};
   return rank_main(argc, argv, program);

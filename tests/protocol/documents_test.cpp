@@ -123,6 +123,16 @@ TEST_CASE("a listing says which cases are for threads, and why there can be none
   CHECK_THROWS_WITH(spoiled.get<Listing>(), ContainsSubstring("\"why_no_threads\""));
 }
 
+TEST_CASE("a listing says which subject is to be prepared once, and of no other that it is not") {
+  CHECK_FALSE(ordered_json(listing())["subjects"][0].contains("warm"));
+  Listing all = listing();
+  all.subjects[0].warm = true;
+  ordered_json json = all;
+  CHECK(json.get<Listing>().subjects == all.subjects);
+  json["subjects"][0]["warm"] = "yes";
+  CHECK_THROWS_WITH(json.get<Listing>(), ContainsSubstring("\"warm\""));
+}
+
 TEST_CASE("a spoiled listing is refused") {
   const ordered_json json = listing();
   refuses_every_spoiled_field<Listing>(json);

@@ -141,6 +141,20 @@ TEST_CASE("a use that the release does not wait for is a use after release") {
   CHECK(find_races(two_streams().work(1, "late", {all}, {}).release(1, 1)).empty());
 }
 
+TEST_CASE("what is released to a cache may be used until the next allocation on its stream takes it") {
+  const auto cached = [] { return two_streams().work(1, "late", {all}, {}).release_to_cache(0, 1); };
+  CHECK(find_races(cached()).empty());
+  CHECK(find_races(cached().allocate(1, 9, 8)).empty());  // of another stream's cache
+  const auto races = find_races(cached().allocate(0, 9, 8, "next"));
+  REQUIRE(races.size() == 1);
+  CHECK(races[0].second.takes);
+  CHECK(races[0].bytes == all);
+  CHECK_THAT(trace::describe(races[0], 0), ContainsSubstring("may be given them, which were released, without waiting for it"));
+  CHECK(find_races(cached().allocate(0, 9, 8).allocate(0, 10, 8)).size() == 1);  // the first has taken it
+  CHECK(find_races(two_streams().work(1, "late", {all}, {}).record(1, 2).release_to_cache(0, 1).wait(0, 2).allocate(0, 9, 8)).empty());
+  CHECK(find_races(cached().work(0, "after", {all}, {})).size() == 1);  // used after the release, as ever
+}
+
 TEST_CASE("a use that is issued after the release is one however it is ordered") {
   const auto races = find_races(two_streams().release(0, 1).work(0, "same stream", {{1, 0, 8}}, {}));
   REQUIRE(races.size() == 1);

@@ -21,6 +21,7 @@ class TraceBuilder {
     return add(fact::Allocated{stream, buffer, bytes, memory, std::move(label)});
   }
   TraceBuilder& release(std::uint32_t stream, std::uint64_t buffer) { return add(fact::Released{stream, buffer}); }
+  TraceBuilder& release_to_cache(std::uint32_t stream, std::uint64_t buffer) { return add(fact::Released{stream, buffer, true}); }
   TraceBuilder& work(std::uint32_t stream, std::string label, Ranges reads, Ranges writes) {
     return add(fact::Work{.stream = stream,
                           .kind = WorkKind::forward,

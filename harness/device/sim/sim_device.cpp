@@ -107,6 +107,7 @@ class SimDevice::State::Memory final : public Storage {
 
   bool belongs_to(const State& state) const { return state_.get() == &state; }
   bool released() const { return released_; }
+  bool is_adopted() const { return origin_ == Origin::adopted; }
   const std::string& label() const { return label_; }
   std::size_t fact() const { return fact_; }  // that of its allocation
   void describe(std::string_view label) { label_ = label; }
@@ -332,7 +333,7 @@ void SimDevice::State::run_alone(const Work& work) const {
 
 void SimDevice::State::give_back(std::uint32_t timeline, Memory& memory) {
   alive_.erase(memory.buffer());
-  note(fact::Released{timeline, memory.buffer()});
+  note(fact::Released{timeline, memory.buffer(), memory.is_adopted()});
   live_bytes_ -= memory.bytes();
   memory.retire();
 }

@@ -167,9 +167,11 @@ class ForeignSubject final : public Subject {
   std::string_view version() const override { return table_.version; }
   std::set<Feature> capabilities() const override { return capabilities_; }
 
+  bool wants_preparation() const override { return table_.prepare != nullptr; }
   Reply prepare() override {
     if (table_.prepare == nullptr) return {};
-    return call_subject(nullptr, [this](shardproof_reply* reply) { return table_.prepare(table_.context, reply); });
+    return call_subject(
+        nullptr, [this](shardproof_reply* reply) { return table_.prepare(table_.context, &abi::HandedOutSeat::functions(), reply); });
   }
   pid_t fork() override { return table_.fork == nullptr ? Subject::fork() : static_cast<pid_t>(table_.fork(table_.context)); }
 

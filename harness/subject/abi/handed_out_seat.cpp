@@ -11,12 +11,6 @@ namespace shardproof::abi {
 
 namespace {
 
-// Host memory of the subject's, for as long as the view is used.
-class HostMemory final : public Storage {
- public:
-  HostMemory(std::byte* data, std::size_t bytes) : Storage(data, bytes, 0) {}
-};
-
 [[noreturn]] void refuse(std::string_view what, std::string_view why) { throw std::invalid_argument(fmt::format("{}: {}", what, why)); }
 
 // What has to be there.
@@ -38,8 +32,6 @@ auto word(C c, std::string_view what) {
 
 std::uintptr_t address(const std::byte* data) { return reinterpret_cast<std::uintptr_t>(data); }
 
-bool is_undefined(const DLTensor& tensor) { return tensor.data == nullptr && tensor.dtype.bits == 0; }
-
 bool is_of_host(const DLTensor& tensor) { return tensor.device.device_type == kDLCPU || tensor.device.device_type == kDLCUDAHost; }
 
 }  // namespace
@@ -49,20 +41,7 @@ bool is_of_host(const DLTensor& tensor) { return tensor.device.device_type == kD
 shardproof_tensor HandedOutSeat::give(const Tensor& tensor, Shapes& shapes) {
   shardproof_tensor given{};
   if (!tensor.defined()) return given;
-  Shape strides(tensor.shape().size());
-  std::int64_t stride = 1;
-  for (std::size_t dim = strides.size(); dim-- > 0;) {
-    strides[dim] = stride;
-    stride *= std::max<std::int64_t>(tensor.shape()[dim], 1);
-  }
-  const bool is_host = tensor.storage()->space() == MemorySpace::host;
-  given.view = {.data = tensor.data(),
-                .device = {is_host ? kDLCPU : kDLCUDA, 0},
-                .ndim = static_cast<int>(tensor.shape().size()),
-                .dtype = to_c(tensor.dtype()),
-                .shape = shapes.keep(tensor.shape()),
-                .strides = shapes.keep(std::move(strides)),
-                .byte_offset = 0};
+  given.view = view_of(tensor, shapes);
   if (tensor.storage()->buffer() != 0) given.buffer = &handle_of(tensor.storage(), "");
   return given;
 }
@@ -85,7 +64,7 @@ Tensor HandedOutSeat::take(const shardproof_tensor& tensor, std::string_view wha
   if (tensor.buffer == nullptr) {
     if (!is_of_host(view))
       it(fmt::format("it names no buffer, yet is no host memory: device type {}", static_cast<int>(view.device.device_type)));
-    return Tensor(std::make_shared<HostMemory>(data, bytes), dtype, std::move(shape));
+    return Tensor(host_memory(data, bytes), dtype, std::move(shape));
   }
   const std::shared_ptr<Storage>& memory = memory_of(tensor.buffer, what);
   const bool is_host = memory->space() == MemorySpace::host;
@@ -241,7 +220,7 @@ void HandedOutSeat::submit(std::uint32_t id, const shardproof_work& work) {
     given.run = [this, is_over, what, run = work.run, context = work.context](const Kernels&, NativeStream native) {
       if (*is_over) throw std::logic_error(what + ": it is run after submit has returned");
       const Reply reply = call_subject(this, [&](shardproof_reply* answered) { return run(context, native, answered); });
-      if (!reply.ok()) throw std::runtime_error(fmt::format("{}: {}", what, reply.error));
+      if (!reply.ok()) throw std::invalid_argument(reply.error);  // the device says of what work
     };
   }
   struct End {

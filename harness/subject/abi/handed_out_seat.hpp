@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "harness/subject/abi/tensors.hpp"
 #include "harness/subject/shardproof.h"
 #include "harness/subject/subject.hpp"
 
@@ -50,17 +51,6 @@ struct shardproof_group {
 
 namespace shardproof::abi {
 
-/// Shapes behind tensors that C is given.
-class Shapes {
- public:
-  /// Valid as long as this is.
-  std::int64_t* keep(Shape shape) { return kept_.emplace_back(std::move(shape)).data(); }
-  void clear() { kept_.clear(); }
-
- private:
-  std::deque<Shape> kept_;
-};
-
 class HandedOutSeat {
  public:
   explicit HandedOutSeat(const Seat& seat);
@@ -68,6 +58,8 @@ class HandedOutSeat {
   HandedOutSeat& operator=(const HandedOutSeat&) = delete;
 
   const shardproof_seat& in_c() const { return in_c_; }
+  /// The table that every seat has.
+  static const shardproof_harness& functions();
 
   // -- Tensors, both ways
 
@@ -126,8 +118,6 @@ class HandedOutSeat {
   void describe(shardproof_buffer* buffer, shardproof_memory memory, std::string_view label);
   void let_go(shardproof_buffer* buffer);
   void run(const shardproof_group* group, std::uint32_t stream, const shardproof_collective& collective);
-
-  static const shardproof_harness& functions();
 
   Device& device_;
   shardproof_device handle_{*this};

@@ -75,13 +75,13 @@ std::optional<DType> known(DLDataType dtype) {
   return std::nullopt;
 }
 
+}  // namespace
+
 std::string described(DLDataType dtype) {
   if (const auto ours = known(dtype)) return std::string(to_string(*ours));
   return fmt::format("dtype of code {}, {} bits, {} lanes", static_cast<int>(dtype.code), static_cast<int>(dtype.bits),
                      static_cast<int>(dtype.lanes));
 }
-
-}  // namespace
 
 DLDataType to_c(DType dtype) { return find_c(dtypes, dtype, "dtype"); }
 shardproof_stream_role to_c(StreamRole role) { return find_c(roles, role, "role of a stream"); }
@@ -101,23 +101,5 @@ WorkKind from_c(shardproof_work_kind kind) { return find_ours(work_kinds, kind, 
 MemoryClass from_c(shardproof_memory memory) { return find_ours(memories, memory, "class of memory"); }
 CollectiveKind from_c(shardproof_collective_kind kind) { return find_ours(collectives, kind, "kind of collective"); }
 ReduceOp from_c(shardproof_reduce_op op) { return find_ours(ops, op, "operation"); }
-
-std::string described(const DLTensor& tensor) {
-  std::string text = described(tensor.dtype) + " ";
-  if (tensor.ndim < 0 || (tensor.shape == nullptr && tensor.ndim != 0)) return text + fmt::format("of {} dimensions", tensor.ndim);
-  return text + to_string(Shape(tensor.shape, tensor.shape + tensor.ndim));
-}
-
-bool is_contiguous(const DLTensor& tensor) {
-  if (tensor.strides == nullptr) return true;
-  std::int64_t expected = 1;
-  bool fits = true;
-  for (int dim = tensor.ndim; dim-- > 0;) {
-    if (tensor.shape[dim] == 0) return true;
-    if (tensor.shape[dim] != 1 && tensor.strides[dim] != expected) fits = false;
-    if (__builtin_mul_overflow(expected, tensor.shape[dim], &expected)) return false;
-  }
-  return fits;
-}
 
 }  // namespace shardproof::abi

@@ -24,10 +24,6 @@ MemoryClass from_c(shardproof_memory memory);
 CollectiveKind from_c(shardproof_collective_kind kind);
 ReduceOp from_c(shardproof_reduce_op op);
 
-/// `f32 [2, 3]`, as far as it can be told; for messages.
-std::string described(const DLTensor& tensor);
-
-/// Whether elements lie one after the other, row by row.
-bool is_contiguous(const DLTensor& tensor);
+std::string described(DLDataType dtype);  ///< for messages: `f32`, or what was found
 
 }  // namespace shardproof::abi

@@ -102,3 +102,9 @@ RANKED_TEST_CASE("dies/all_at_once", ranks(3)) {
   ::raise(SIGKILL);
   CHECK(true);
 }
+
+RANKED_TEST_CASE("dies/without_its_original", ranks(2)) {
+  if (rank.index() == 0 && trouble::original() != 0) ::kill(trouble::original(), SIGKILL);
+  meet(rank);
+  CHECK(true);
+}

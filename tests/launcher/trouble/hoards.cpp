@@ -1,6 +1,15 @@
-// A subject that does not give back what it took from its device, and the main function of this program, which has no other subject.
+// The subjects of this program, and its main function: one that does not give back what it took from its device, and the same as one that
+// is prepared once for all ranks.
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
 #include <memory>
 #include <set>
+#include <stdexcept>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -24,7 +33,7 @@ class Idler final : public Trainer {
   }
 };
 
-class Hoarder final : public Subject {
+class Hoarder : public Subject {
  public:
   std::string_view name() const override { return "hoarder"; }
   std::string_view version() const override { return "1"; }
@@ -39,7 +48,46 @@ class Hoarder final : public Subject {
   std::vector<Tensor> hoard_;
 };
 
+pid_t prepared_in = 0;  // which copies of that process know from it
+
+/// A line in the file that the variable names.
+void note(const char* variable, pid_t process) {
+  if (const char* const file = std::getenv(variable)) std::ofstream(file, std::ios::app) << process << std::endl;
+}
+
+/// PREPARED names a file that gets a line for each preparation, FORKED one for each copy that is asked for; PREPARE says what goes wrong.
+class WarmHoarder final : public Hoarder {
+ public:
+  std::string_view name() const override { return "warm"; }
+  bool wants_preparation() const override { return true; }
+  Reply prepare() override {
+    prepared_in = ::getpid();
+    note("PREPARED", prepared_in);
+    const char* const trouble = std::getenv("PREPARE");
+    const std::string what = trouble == nullptr ? "" : trouble;
+    if (what == "fails") return {.error = "there is no ink\ninstall some", .warnings = {"the paper is thin"}};
+    if (what == "throws") throw std::runtime_error("out of paper");
+    if (what == "dies") {
+      std::fputs("the printer is on fire\n", stderr);
+      ::_exit(7);
+    }
+    if (what == "hangs") trouble::stay();
+    std::printf("warm\n");  // unflushed: once is enough
+    return {};
+  }
+  pid_t fork() override {
+    note("FORKED", ::getpid());
+    if (const char* const trouble = std::getenv("PREPARE"); trouble != nullptr && std::string_view(trouble) == "copies nothing") {
+      errno = EAGAIN;
+      return -1;
+    }
+    return ::fork();
+  }
+};
+
 }  // namespace
+
+pid_t trouble::original() { return prepared_in; }
 
 RANKED_TEST_CASE("fails/is_not_quiet_at_its_end", ranks(2)) {
   rank.play(scenario::sleeping_stack(1));
@@ -48,6 +96,6 @@ RANKED_TEST_CASE("fails/is_not_quiet_at_its_end", ranks(2)) {
 
 int main(int argc, char** argv) {
   Program program;
-  program.subjects = {[] { return std::make_unique<Hoarder>(); }};
+  program.subjects = {[] { return std::make_unique<Hoarder>(); }, [] { return std::make_unique<WarmHoarder>(); }};
   return rank_main(argc, argv, program);
 }

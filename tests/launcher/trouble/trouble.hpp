@@ -1,6 +1,8 @@
 // What ranks do to themselves in the cases of this program, and what they say of it on their standard error, for whoever measures.
 #pragma once
 
+#include <sys/types.h>
+
 #include <shardproof.hpp>
 
 namespace trouble {
@@ -10,6 +12,9 @@ bool in_trouble(const char* name);
 
 /// How often this has been called in all processes that have the same COUNTER, a file that grows by a byte each time.
 int count();
+
+/// The process that this rank is a copy of; 0: it is none.
+pid_t original();
 
 /// For ever: whoever is here has to be killed.
 [[noreturn]] void stay();

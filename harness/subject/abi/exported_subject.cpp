@@ -1,0 +1,139 @@
+#include "harness/subject/abi/exported_subject.hpp"
+
+#include <stdexcept>
+#include <utility>
+
+#include "harness/protocol/json_parse.hpp"
+#include "harness/scenario/parts_json.hpp"
+#include "harness/subject/abi/borrowed_extension.hpp"
+#include "harness/subject/abi/borrowed_seat.hpp"
+
+// A trainer with the seat that it has on this side.
+struct shardproof_trainer {
+  explicit shardproof_trainer(const shardproof_seat& seat) : device(seat), world(device, seat.world, false) {}
+
+  shardproof::abi::BorrowedDevice device;
+  shardproof::abi::BorrowedCommunicator world;
+  std::unique_ptr<shardproof::Trainer> trainer;
+  // Behind the last answer.
+  shardproof::abi::Shapes shapes;
+  std::vector<shardproof::ParameterView> views;
+  std::vector<shardproof_parameter> parameters;
+};
+
+namespace shardproof {
+
+struct ExportedSubject::Functions {
+  /// Passes on what the call answers, and what it throws.
+  template <class Call>
+  static int answer(const shardproof_harness& harness, shardproof_reply* reply, Call&& call) {
+    Reply answered;
+    try {
+      answered = call();
+    } catch (const std::exception& error) {
+      answered.error = error.what();
+    }
+    for (const std::string& warning : answered.warnings) harness.warn(reply, warning.c_str());
+    if (answered.ok()) return 0;
+    harness.fail(reply, answered.error.c_str());
+    return 1;
+  }
+  template <class Call>
+  static int answer(shardproof_trainer* trainer, shardproof_reply* reply, Call&& call) {
+    return answer(trainer->device.link()->harness(), reply, std::forward<Call>(call));
+  }
+
+  static int prepare(void* self, const shardproof_harness* harness, shardproof_reply* reply) {
+    return answer(*harness, reply, [&] { return static_cast<ExportedSubject*>(self)->subject_->prepare(); });
+  }
+  static int fork(void* self) { return static_cast<ExportedSubject*>(self)->subject_->fork(); }
+
+  static int create(void* self, const char* model, const char* plan, const shardproof_seat* seat, shardproof_trainer** trainer,
+                    shardproof_reply* reply) {
+    return answer(*seat->harness, reply, [&] {
+      const nlohmann::ordered_json model_json = parse_json(model), plan_json = parse_json(plan);
+      auto made = std::make_unique<shardproof_trainer>(*seat);
+      Reply reply_of_create = static_cast<ExportedSubject*>(self)->subject_->create(scenario::read_model({model_json, "model"}),
+                                                                                    scenario::read_plan({plan_json, "plan"}),
+                                                                                    {made->device, made->world, seat->rank}, made->trainer);
+      if (reply_of_create.ok()) *trainer = made.release();
+      return reply_of_create;
+    });
+  }
+  static void destroy(shardproof_trainer* trainer) { delete trainer; }
+
+  static int perform(shardproof_trainer* trainer, const char* action, const shardproof_tensor* input, const shardproof_tensor* targets,
+                     shardproof_reply* reply) {
+    return answer(trainer, reply, [&] {
+      const nlohmann::ordered_json json = parse_json(action);
+      const Batch batch{.input = trainer->device.take(*input), .targets = trainer->device.take(*targets)};
+      return trainer->trainer->perform(scenario::read_action({json, "action"}), batch);
+    });
+  }
+
+  static int extend(shardproof_trainer* trainer, const char* parameter, const char* kind, const shardproof_extension* extension,
+                    shardproof_reply* reply) {
+    return answer(trainer, reply, [&] {
+      const nlohmann::ordered_json json(kind);
+      const ExtensionTarget target{.parameter = parameter,
+                                   .kind = scenario::Node(json, "kind").choice(scenario::TensorKind::low_precision)};
+      return trainer->trainer->register_all_gather_extension(target, abi::borrowed_extension(trainer->device, *extension));
+    });
+  }
+
+  static int loss(shardproof_trainer* trainer, shardproof_tensor* loss, shardproof_reply* reply) {
+    return answer(trainer, reply, [&] {
+      Tensor value;
+      Reply answered = trainer->trainer->loss(value);
+      trainer->shapes.clear();
+      *loss = trainer->device.give(value, trainer->shapes);
+      return answered;
+    });
+  }
+
+  static int parameters(shardproof_trainer* trainer, const shardproof_parameter** parameters, std::size_t* count, shardproof_reply* reply) {
+    return answer(trainer, reply, [&] {
+      Reply answered = trainer->trainer->parameters(trainer->views);
+      trainer->shapes.clear();
+      trainer->parameters.clear();
+      const auto give = [&](const Tensor& tensor) { return trainer->device.give(tensor, trainer->shapes); };
+      for (ParameterView& view : trainer->views) {
+        trainer->parameters.push_back({.name = view.name.c_str(),
+                                       .shape = view.shape.data(),
+                                       .ndim = static_cast<int>(view.shape.size()),
+                                       .dim = view.dim,
+                                       .start = view.start,
+                                       .shard = give(view.shard),
+                                       .second = give(view.second),
+                                       .gradient = give(view.gradient)});
+        view.shard = view.second = view.gradient = {};  // whether they stay is the trainer's business
+      }
+      *parameters = trainer->parameters.data();
+      *count = trainer->parameters.size();
+      return answered;
+    });
+  }
+};
+
+ExportedSubject::ExportedSubject(std::unique_ptr<Subject> subject)
+    : subject_(std::move(subject)), name_(subject_->name()), version_(subject_->version()) {
+  for (const Feature feature : subject_->capabilities()) features_.emplace_back(to_string(feature));
+  for (const std::string& feature : features_) capabilities_.push_back(feature.c_str());
+  capabilities_.push_back(nullptr);
+  table_ = {.abi_version = SHARDPROOF_ABI_VERSION,
+            .size = sizeof(shardproof_subject),
+            .name = name_.c_str(),
+            .version = version_.c_str(),
+            .capabilities = capabilities_.data(),
+            .context = this,
+            .prepare = subject_->wants_preparation() ? Functions::prepare : nullptr,
+            .fork = Functions::fork,
+            .create = Functions::create,
+            .destroy = Functions::destroy,
+            .perform = Functions::perform,
+            .extend = Functions::extend,
+            .loss = Functions::loss,
+            .parameters = Functions::parameters};
+}
+
+}  // namespace shardproof

@@ -1,0 +1,33 @@
+// The other direction: a Subject in C++ as a table of plain C functions. So an engine that is written for subject.hpp runs where the table of
+// another language would, and what comes of that tells whether anything is lost on the way.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "harness/subject/shardproof.h"
+#include "harness/subject/subject.hpp"
+
+namespace shardproof {
+
+/// On the simulated device. Its trainers are not to outlive it.
+class ExportedSubject {
+ public:
+  explicit ExportedSubject(std::unique_ptr<Subject> subject);
+  ExportedSubject(const ExportedSubject&) = delete;
+  ExportedSubject& operator=(const ExportedSubject&) = delete;
+
+  const shardproof_subject* table() const { return &table_; }
+
+ private:
+  struct Functions;
+
+  std::unique_ptr<Subject> subject_;
+  std::string name_, version_;
+  std::vector<std::string> features_;
+  std::vector<const char*> capabilities_;  // NULL at the end
+  shardproof_subject table_;
+};
+
+}  // namespace shardproof

@@ -1,0 +1,134 @@
+#include "launcher/warm_process.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <memory>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "harness/protocol/environment.hpp"
+#include "launcher/launcher.hpp"
+#include "launcher/poller.hpp"
+#include "launcher/small_file.hpp"
+
+namespace shardproof::launcher {
+namespace {
+
+constexpr std::uint64_t socket_key = 0, process_key = 1, signal_key = 2;
+
+/// A copy takes milliseconds, where the machine is not out of order.
+constexpr std::chrono::seconds copying_limit{60};
+
+/// From the end of a process's socket to its own.
+constexpr std::chrono::seconds ending_limit{1};
+
+FileDescriptor open_log(const std::filesystem::path& file) {
+  FileDescriptor log(::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666));
+  if (!log) throw CommandError(usage, fmt::format("output unusable: open {}: {}", file.string(), std::generic_category().message(errno)));
+  return log;
+}
+
+Process start(const Worker& worker, const std::string& subject, const std::filesystem::path& log, FileDescriptor& socket) {
+  // Its copies' parents end at once: who takes in the orphans is this process.
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+  auto [ours, theirs] = make_warm_sockets();
+  const FileDescriptor output = open_log(log);
+  Command command{.program = worker.program,
+                  .arguments = {"--warm", "--subject", subject},
+                  .environment = worker.environment,
+                  .standard_output = output.get(),
+                  .standard_error = output.get(),
+                  .third = theirs.get()};
+  command.environment.push_back(fmt::format("{}={}", environment::parent, getpid()));
+  socket = std::move(ours);
+  return Process::spawn(command);
+}
+
+/// What comes behind an error that is in a log, too.
+std::string see(const std::filesystem::path& log) { return fmt::format("\n(its output: {})", log.string()); }
+
+}  // namespace
+
+WarmProcess::WarmProcess(const Worker& worker, const std::string& subject, const std::filesystem::path& log, SignalWatch& signals,
+                         std::chrono::milliseconds patience)
+    : signals_(signals), log_(log), process_(start(worker, subject, log, socket_)) {
+  const auto refusal = [&](const std::string& why) {
+    return CommandError(infrastructure, fmt::format("subject {} of {} cannot be prepared: {}", subject, worker.program.string(), why));
+  };
+  CopyAnswer answer;
+  try {
+    answer = wait_for_answer(std::chrono::steady_clock::now() + patience);
+  } catch (const NoCopy& error) {
+    if (const auto number = signals_.take()) throw CommandError(static_cast<ExitCode>(128 + *number), "interrupted");
+    throw refusal(error.what());
+  }
+  if (!answer.error.empty()) throw refusal(answer.error + see(log_));
+}
+
+Process WarmProcess::copy(const Command& command) {
+  if (!useless_.empty()) throw NoCopy(useless_);
+  try {
+    send_request(socket_.get(), command.environment, command.standard_output, command.standard_error);
+  } catch (const std::system_error& error) {
+    if (error.code().value() == EPIPE || error.code().value() == ECONNRESET) tell_end();
+    throw NoCopy(error.what());
+  }
+  const CopyAnswer answer = wait_for_answer(std::chrono::steady_clock::now() + copying_limit);
+  if (!answer.error.empty()) throw NoCopy(answer.error + see(log_));
+  try {
+    return Process::adopt(answer.process);
+  } catch (const std::system_error& error) {
+    give_up(fmt::format("it names process {} as a copy: {}", answer.process, error.what()));
+  }
+}
+
+CopyAnswer WarmProcess::wait_for_answer(Deadline deadline) {
+  Poller poller;
+  poller.add(socket_.get(), socket_key);
+  poller.add(process_.descriptor(), process_key);
+  poller.add(signals_.descriptor(), signal_key);
+  const std::vector<std::uint64_t> ready = poller.wait(deadline);
+  const auto is_ready = [&](std::uint64_t key) { return std::ranges::find(ready, key) != ready.end(); };
+  if (is_ready(socket_key)) {
+    try {
+      if (auto answer = receive_answer(socket_.get())) return std::move(*answer);
+    } catch (const std::invalid_argument& error) {
+      give_up(fmt::format("it gave a malformed answer: {}", error.what()));
+    }
+    tell_end();
+  }
+  if (is_ready(process_key)) tell_end();
+  if (is_ready(signal_key)) give_up("it was interrupted");
+  give_up("it did not answer in time");
+}
+
+void WarmProcess::give_up(const std::string& why) {
+  process_.signal_group(SIGKILL);
+  // An answer may still come: to a request that nobody waits for any more.
+  useless_ = fmt::format("process {}, of which ranks are copies, is of no use: {}{}", pid(), why, see(log_));
+  throw NoCopy(useless_);
+}
+
+void WarmProcess::tell_end() {
+  const auto end = process_.wait(std::chrono::steady_clock::now() + ending_limit);
+  if (!end) give_up("it has closed its socket");
+  const std::string words = last_words(log_);
+  throw NoCopy(fmt::format("process {}, of which ranks are copies, ended with {}{}{}{}", pid(), describe(*end), words.empty() ? "" : ":\n",
+                           words, see(log_)));
+}
+
+void warm_up(Worker& worker, const PlanOptions& options, const std::filesystem::path& log, SignalWatch& signals) {
+  const auto subject = std::ranges::find(worker.listing.subjects, options.subject, &SubjectInfo::name);
+  if (subject == worker.listing.subjects.end() || !subject->warm || options.tap) return;
+  const std::string named = options.subject_library.empty() ? options.subject : options.subject_library.string();
+  worker.warm = std::make_shared<WarmProcess>(worker, named, log, signals);
+}
+
+}  // namespace shardproof::launcher

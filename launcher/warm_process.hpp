@@ -1,0 +1,62 @@
+// The launcher's side of a warm process (harness/protocol/warm_socket.hpp). A worker whose runtime takes seconds to start does so once for
+// a whole run: ranks are copies of one process of it, and children of the launcher like any that it has started itself.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+
+#include "harness/protocol/file_descriptor.hpp"
+#include "harness/protocol/warm_socket.hpp"
+#include "launcher/plan.hpp"
+#include "launcher/process.hpp"
+#include "launcher/signal_watch.hpp"
+#include "launcher/worker.hpp"
+
+namespace shardproof::launcher {
+
+/// For a runtime to start, from a cold disk perhaps.
+inline constexpr std::chrono::minutes preparing_limit{5};
+
+class WarmProcess {
+ public:
+  /// Why there is no copy: with what the process says, or how it ended.
+  class NoCopy : public std::runtime_error {
+   public:
+    using std::runtime_error::runtime_error;
+  };
+
+  /// Starts the worker and waits until it has prepared this subject (a name, or the path of a shared object). What it prints goes to `log`.
+  /// Throws CommandError: infrastructure where it cannot or is not ready in time; with 128 + n when signal n came meanwhile. `signals` is
+  /// borrowed.
+  WarmProcess(const Worker& worker, const std::string& subject, const std::filesystem::path& log, SignalWatch& signals,
+              std::chrono::milliseconds patience = preparing_limit);
+  WarmProcess(const WarmProcess&) = delete;
+
+  pid_t pid() const { return process_.pid(); }
+
+  /// A rank with the command's environment and output; its program and its arguments are this process's own. Throws NoCopy, without waiting
+  /// any longer where a signal comes: then, or when an answer is none, this process is done for.
+  Process copy(const Command& command);
+
+ private:
+  CopyAnswer wait_for_answer(Deadline deadline);
+  /// Ends what cannot be relied on any more, and says so.
+  [[noreturn]] void give_up(const std::string& why);
+  [[noreturn]] void tell_end();
+
+  SignalWatch& signals_;
+  std::filesystem::path log_;
+  FileDescriptor socket_;
+  Process process_;
+  std::string useless_;  ///< why nothing is asked of it any more
+};
+
+/// Where ranks on the subject of these options are to be copies, starts the process that they are copies of. Ranks under the NCCL tap are
+/// none: it has to be there before their program.
+void warm_up(Worker& worker, const PlanOptions& options, const std::filesystem::path& log, SignalWatch& signals);
+
+}  // namespace shardproof::launcher

@@ -1,0 +1,123 @@
+// A warm process in this test's own hands: what a copy of it has of its own, and when it ends.
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <functional>
+#include <string>
+
+#include "harness/cases/warm.hpp"
+#include "harness/protocol/ending.hpp"
+#include "harness/protocol/warm_socket.hpp"
+
+namespace shardproof {
+namespace {
+
+using Catch::Matchers::ContainsSubstring;
+
+class Prepared final : public Subject {
+ public:
+  explicit Prepared(std::function<Reply()> prepare) : prepare_(std::move(prepare)) {}
+  std::string_view name() const override { return "prepared"; }
+  std::string_view version() const override { return "1"; }
+  std::set<Feature> capabilities() const override { return {}; }
+  Reply create(const scenario::Model&, const scenario::Plan&, const Seat&, std::unique_ptr<Trainer>&) override { return {}; }
+  Reply prepare() override {
+    prepared_in_ = ::getpid();
+    return prepare_();
+  }
+  /// The copy between takes its time to end: who does not wait for that is seen with the wrong parent.
+  pid_t fork() override {
+    const pid_t process = ::fork();
+    if (process > 0 && ::getpid() != prepared_in_) ::usleep(20'000);
+    return process;
+  }
+
+ private:
+  pid_t prepared_in_ = 0;
+  std::function<Reply()> prepare_;
+};
+
+/// A child of this process that stays warm; what its copies do besides is `as_rank`, and what they return is their exit code.
+class Warm {
+ public:
+  explicit Warm(const std::function<Reply()>& prepare, const std::function<int()>& as_rank = [] { return 0; }) {
+    ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+    auto [ours, theirs] = make_warm_sockets();
+    process_ = ::fork();
+    if (process_ == 0) {
+      ours = FileDescriptor();
+      ::dup2(theirs.get(), warm_socket);
+      ::setenv("BEFORE", "1", 1);
+      Prepared subject(prepare);
+      const auto code = stay_warm(subject);
+      ::_exit(code ? *code : as_rank());
+    }
+    socket_ = std::move(ours);
+  }
+  pid_t process() const { return process_; }
+  int socket() const { return socket_.get(); }
+  int end() {
+    socket_ = FileDescriptor();
+    return code_of(process_);
+  }
+  static int code_of(pid_t process) {
+    int status = 0;
+    REQUIRE(::waitpid(process, &status, 0) == process);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+
+ private:
+  pid_t process_ = 0;
+  FileDescriptor socket_;
+};
+
+TEST_CASE("a copy has the environment, the output, the parent and the process group of a rank, and nothing of the socket") {
+  const pid_t launcher = ::getpid();
+  std::array<int, 2> ends{};
+  REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
+  FileDescriptor out(ends[0]), in(ends[1]);
+  Warm warm([] { return Reply{}; },
+            [launcher] {
+              const char* const now = ::getenv("NOW");
+              fmt::print("{} {} {}, ", now ? now : "", ::getenv("BEFORE") != nullptr, ::getenv("PATH") != nullptr);
+              fmt::print("{} {}, {}", ::getppid() == launcher, ::getpgid(0) == ::getpid(), ::fcntl(warm_socket, F_GETFD) == -1);
+              std::fflush(stdout);
+              return 5;
+            });
+  CHECK(receive_answer(warm.socket())->error.empty());
+  for (const char* const value : {"first", "second"}) {
+    send_request(warm.socket(), std::vector{std::string("NOW=") + value}, in.get(), in.get());
+    const auto answer = receive_answer(warm.socket());
+    REQUIRE(answer);
+    CHECK(answer->error == "");
+    REQUIRE(answer->process > 0);
+    CHECK(answer->process != warm.process());
+    CHECK(Warm::code_of(answer->process) == 5);
+    std::array<char, 100> text{};
+    const ssize_t count = ::read(out.get(), text.data(), text.size());
+    CHECK(std::string(text.data(), static_cast<std::size_t>(std::max<ssize_t>(count, 0))) ==
+          fmt::format("{} false false, true true, true", value));
+  }
+  CHECK(warm.end() == rank_left);
+  CHECK(::waitpid(-1, nullptr, WNOHANG) == -1);  // nothing else was left to this process
+}
+
+TEST_CASE("what cannot be prepared says why, and ends as a rank that cannot join") {
+  for (const auto& prepare : {std::function<Reply()>([] { return Reply{.error = "no ink", .warnings = {}}; }),
+                              std::function<Reply()>([]() -> Reply { throw std::runtime_error("no ink"); })}) {
+    Warm warm(prepare);
+    CHECK(receive_answer(warm.socket())->error == "no ink");
+    CHECK(warm.end() == rank_could_not_join);
+  }
+}
+
+}  // namespace
+}  // namespace shardproof

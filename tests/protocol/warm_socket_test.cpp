@@ -1,0 +1,91 @@
+// What a launcher and a warm process say to each other arrives as it was, and what is no such message is refused.
+#include <fcntl.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_exception.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <stdexcept>
+#include <system_error>
+
+#include "harness/protocol/warm_socket.hpp"
+
+namespace shardproof {
+namespace {
+
+using Catch::Matchers::ContainsSubstring;
+
+struct Pipe {
+  Pipe() {
+    std::array<int, 2> ends{};
+    REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
+    out = FileDescriptor(ends[0]);
+    in = FileDescriptor(ends[1]);
+  }
+  FileDescriptor out, in;
+};
+
+std::string read_some(const FileDescriptor& pipe) {
+  std::array<char, 100> text{};
+  const ssize_t count = ::read(pipe.get(), text.data(), text.size());
+  return {text.data(), static_cast<std::size_t>(count < 0 ? 0 : count)};
+}
+
+TEST_CASE("a request brings any environment, however long, and two descriptors") {
+  const auto [launcher, warm] = make_warm_sockets();
+  const std::vector<std::string> environment{"A=1", "EMPTY=", "NO_TEXT=\xff\n\"", "LONG=" + std::string(5'000'000, 'x'), ""};
+  const Pipe out, err;
+  send_request(launcher.get(), environment, out.in.get(), err.in.get());
+  const auto request = receive_request(warm.get());
+  REQUIRE(request);
+  CHECK(request->environment == environment);
+  for (const auto& [descriptor, pipe] : {std::pair(request->standard_output.get(), &out), std::pair(request->standard_error.get(), &err)}) {
+    CHECK((::fcntl(descriptor, F_GETFD) & FD_CLOEXEC) != 0);
+    CHECK(::write(descriptor, "here", 4) == 4);
+    CHECK(read_some(pipe->out) == "here");
+  }
+}
+
+TEST_CASE("an answer names a process or an error, of which it keeps the beginning") {
+  const auto [launcher, warm] = make_warm_sockets();
+  for (const CopyAnswer& answer : {CopyAnswer{}, CopyAnswer{.process = 4711}, CopyAnswer{.error = "two\nlines"}}) {
+    send_answer(warm.get(), answer);
+    const auto back = receive_answer(launcher.get());
+    REQUIRE(back);
+    CHECK(back->process == answer.process);
+    CHECK(back->error == answer.error);
+  }
+  send_answer(warm.get(), {.error = std::string(1'000'000, '\x01')});
+  CHECK(receive_answer(launcher.get())->error.size() > 1000);
+}
+
+TEST_CASE("the end of one side is no message, and nothing can be sent to it") {
+  auto [launcher, warm] = make_warm_sockets();
+  launcher = FileDescriptor();
+  CHECK_FALSE(receive_request(warm.get()));
+  CHECK_THROWS_AS(send_answer(warm.get(), {}), std::system_error);
+  auto [other, gone] = make_warm_sockets();
+  gone = FileDescriptor();
+  CHECK_FALSE(receive_answer(other.get()));
+  CHECK_THROWS_AS(receive_answer(-1), std::system_error);
+}
+
+TEST_CASE("what is no message of ours is refused by what is wrong with it") {
+  const auto [launcher, warm] = make_warm_sockets();
+  const auto told = [&](const std::string& text) {
+    REQUIRE(::send(warm.get(), text.data(), text.size(), 0) == static_cast<ssize_t>(text.size()));
+    receive_answer(launcher.get());
+  };
+  CHECK_THROWS_WITH(told("nonsense"), ContainsSubstring("no JSON: \"nonsense\""));
+  CHECK_THROWS_WITH(told("[]"), ContainsSubstring("answer: expected an object"));
+  CHECK_THROWS_WITH(told("{}"), ContainsSubstring("\"process\" is missing"));
+  CHECK_THROWS_WITH(told(R"({"process":-1})"), ContainsSubstring("expected a process id"));
+  CHECK_THROWS_WITH(told(R"({"error":7})"), ContainsSubstring("\"error\""));
+  CHECK_THROWS_WITH(told(std::string(100'000, ' ')), ContainsSubstring("a message of more than"));
+  REQUIRE(::send(launcher.get(), "rank", 4, 0) == 4);
+  CHECK_THROWS_AS(receive_request(warm.get()), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace shardproof
