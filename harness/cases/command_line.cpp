@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
+
+#include "harness/protocol/control_page.hpp"
 
 namespace shardproof {
 
@@ -19,18 +22,73 @@ std::optional<std::string_view> value_of(std::string_view name, std::span<const 
   return std::nullopt;
 }
 
-std::uint64_t seed_of(std::string_view text) {
-  std::uint64_t seed = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed);
-  if (text.empty() || error != std::errc() || end != text.data() + text.size()) {
-    throw UsageError(fmt::format("--seed {}: a seed is a number from 0 to 2^64 - 1", text));
+std::uint64_t number_of(std::string_view option, std::string_view text, std::string_view what) {
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (text.empty() || error != std::errc() || end != text.data() + text.size())
+    throw UsageError(fmt::format("{} {}: {} is a number from 0 to 2^64 - 1", option, text, what));
+  return number;
+}
+
+std::uint64_t seed_of(std::string_view option, std::string_view text) { return number_of(option, text, "a seed"); }
+
+// `1,2,4`; nothing is an empty list.
+std::vector<std::string> listed(std::string_view text) {
+  std::vector<std::string> parts;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(','), text.size());
+    parts.emplace_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
   }
-  return seed;
+  return parts;
+}
+
+std::vector<int> ranks_of(std::string_view text) {
+  std::vector<int> ranks;
+  for (const std::string& part : listed(text)) {
+    const std::uint64_t number = number_of("--ranks", part, "how many ranks play a scenario");
+    if (number < 1 || number > ControlPage::max_world_size)
+      throw UsageError(fmt::format("--ranks {}: a world has 1 to {} ranks", part, ControlPage::max_world_size));
+    ranks.push_back(static_cast<int>(number));
+  }
+  return ranks;
+}
+
+// What else is said to a program that is to make scenarios, or smaller ones.
+bool take_asked(ScenariosAsked& asked, std::span<const std::string_view> arguments, std::size_t& at) {
+  if (const auto count = value_of("--count", arguments, at)) asked.count = number_of("--count", *count, "how many scenarios");
+  else if (const auto ranks = value_of("--ranks", arguments, at)) asked.ranks = ranks_of(*ranks);
+  else if (const auto features = value_of("--features", arguments, at)) asked.features = listed(*features);
+  else if (const auto left_out = value_of("--without", arguments, at)) asked.left_out = listed(*left_out);
+  else return false;
+  return true;
+}
+
+CommandLine parse_scenarios_asked(std::span<const std::string_view> arguments) {
+  CommandLine line;
+  for (std::size_t at = 0; at < arguments.size(); ++at) {
+    if (const auto seed = value_of("--make-scenario", arguments, at)) {
+      line.mode = CommandLine::Mode::make_scenario;
+      line.asked.first_seed = seed_of("--make-scenario", *seed);
+    } else if (const auto scenario = value_of("--shrink-scenario", arguments, at)) {
+      line.mode = CommandLine::Mode::shrink_scenario;
+      line.scenario = *scenario;
+    } else if (!take_asked(line.asked, arguments, at)) {
+      throw UsageError(fmt::format("{} is nothing that is asked together with {}", arguments[at], arguments.front()));
+    }
+  }
+  if (line.asked.ranks.empty()) throw UsageError(fmt::format("{} needs --ranks", arguments.front()));
+  if (line.mode == CommandLine::Mode::shrink_scenario && line.asked.ranks.size() > 1)
+    throw UsageError("--shrink-scenario takes one number of --ranks: those that play it");
+  return line;
 }
 
 }  // namespace
 
 CommandLine parse_command_line(std::span<const std::string_view> arguments, std::string_view program) {
+  const bool asks_for_scenarios =
+      !arguments.empty() && (arguments.front().starts_with("--make-scenario") || arguments.front().starts_with("--shrink-scenario"));
+  if (asks_for_scenarios) return parse_scenarios_asked(arguments);
   CommandLine line;
   std::string_view only_foreign;  // an argument that needs --run-dir
   bool has_subject = false;
@@ -57,7 +115,7 @@ CommandLine parse_command_line(std::span<const std::string_view> arguments, std:
       line.mode = CommandLine::Mode::foreign;
       line.run_directory = *directory;
     } else if (const auto seed = value_of("--seed", arguments, at)) {
-      line.seed = seed_of(*seed);
+      line.seed = seed_of("--seed", *seed);
       only_foreign = "--seed";
     } else if (const auto subject = value_of("--subject", arguments, at)) {
       const bool is_path = subject->find('/') != std::string_view::npos || subject->ends_with(".so");
@@ -109,6 +167,9 @@ or a [tag].
   {0} --list-json [--subject ./LIBRARY.so]      the cases as JSON, for launchers
   {0} --warm --subject NAME or ./LIBRARY.so     stays, and becomes ranks when it is asked to, for launchers
   {0} --check-scenario FILE                     whether a document can be played, for launchers
+  {0} --make-scenario SEED --ranks N,…          random documents as JSON, one in a line, for launchers: of --count seeds, for
+                                                subjects that claim these --features, --without some of them, or other ingredients
+  {0} --shrink-scenario FILE --ranks N          smaller documents than one, likewise
   {0} --list-gpus BACKEND                       the GPUs that a backend reaches as JSON, for launchers
 )",
                      program);

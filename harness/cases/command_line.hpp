@@ -17,10 +17,20 @@ class UsageError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// Scenarios that are to be made: of `count` seeds from the first one on.
+struct ScenariosAsked {
+  std::uint64_t first_seed = 0;
+  std::uint64_t count = 1;
+  std::vector<int> ranks;              ///< of which a seed chooses one; of a scenario that is to be made smaller, as many as play it
+  std::vector<std::string> features;   ///< that a subject claims
+  std::vector<std::string> left_out;   ///< features and ingredients (harness/scenario/generator/generator.hpp)
+};
+
 struct CommandLine {
-  enum class Mode : std::uint8_t { none, help, list, check_scenario, list_gpus, warm, foreign };
+  enum class Mode : std::uint8_t { none, help, list, check_scenario, make_scenario, shrink_scenario, list_gpus, warm, foreign };
   Mode mode = Mode::none;
-  std::filesystem::path scenario;  ///< to be checked
+  std::filesystem::path scenario;  ///< to be checked, or made smaller
+  ScenariosAsked asked;            ///< of those that are to be made
   std::filesystem::path backend;   ///< whose GPUs are to be listed
   // Of a warm process, or of a rank under somebody else's launcher:
   std::string subject;  ///< a name among the program's own

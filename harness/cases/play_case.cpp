@@ -28,8 +28,6 @@
 
 namespace shardproof {
 
-namespace {
-
 scenario::Scenario read_scenario(const std::filesystem::path& document) {
   // Every rank reads it again, and so does the launcher's question whether it can be played.
   std::error_code unknown;  // where a path cannot be looked at, opening it says why
@@ -45,6 +43,8 @@ scenario::Scenario read_scenario(const std::filesystem::path& document) {
   }
   return scenario::parse_scenario(text.str());
 }
+
+namespace {
 
 std::string bits_of(const Tensor& tensor) {
   const auto bytes = tensor.values<std::byte>();
@@ -139,12 +139,6 @@ void check_races(const scenario::Run& run, int rank) {
   for (const std::string& text : trace::describe(races, rank)) FAIL_CHECK(text);
   if (races.empty()) SUCCEED("no race");
 }
-
-}  // namespace
-
-void check_scenario(const std::filesystem::path& document) { read_scenario(document); }
-
-namespace {
 
 BoundCase play_case(const WorldPlan& plan, const std::string& id, const std::filesystem::path& document) {
   CaseInfo info;

@@ -6,13 +6,14 @@
 
 #include "harness/cases/bound_case.hpp"
 #include "harness/protocol/world_plan.hpp"
+#include "harness/scenario/scenario.hpp"
 
 namespace shardproof {
 
 /// Throws std::invalid_argument that names the place in the document, or says why it cannot be read.
-void check_scenario(const std::filesystem::path& document);
+scenario::Scenario read_scenario(const std::filesystem::path& document);
 
-/// Each plays one of the plan's scenarios, fails when it has a race, and leaves `play_result(id, rank)` behind. Throws as `check_scenario`.
+/// Each plays one of the plan's scenarios, fails when it has a race, and leaves `play_result(id, rank)` behind. Throws as `read_scenario`.
 std::vector<BoundCase> play_cases(const WorldPlan& plan);
 
 }  // namespace shardproof

@@ -24,6 +24,7 @@
 #include "harness/cases/play_case.hpp"
 #include "harness/cases/rank_threads.hpp"
 #include "harness/cases/ranked_test_case.hpp"
+#include "harness/cases/scenario_answers.hpp"
 #include "harness/cases/thread_runs.hpp"
 #include "harness/cases/warm.hpp"
 #include "harness/device/cuda/gpu_listing.hpp"
@@ -237,7 +238,7 @@ std::optional<int> serve(const CommandLine& line, const Program& own) {
 
 int answer_about(const std::filesystem::path& scenario) {
   try {
-    check_scenario(scenario);
+    read_scenario(scenario);
     return rank_left;
   } catch (const std::invalid_argument& error) {
     complain(error.what());
@@ -258,6 +259,25 @@ int answer_about_gpus(const std::filesystem::path& backend) {
   return std::fflush(stdout) == 0 ? rank_left : rank_usage;
 }
 
+int answer_with_scenarios(const ScenariosAsked& asked) {
+  try {
+    make_scenarios(asked);
+  } catch (const std::invalid_argument& error) {
+    throw UsageError(error.what());
+  }
+  return std::fflush(stdout) == 0 ? rank_left : rank_usage;
+}
+
+int answer_with_smaller(const std::filesystem::path& scenario, int ranks) {
+  try {
+    shrink_scenario(scenario, ranks);
+  } catch (const std::invalid_argument& error) {
+    complain(error.what());
+    return rank_usage;
+  }
+  return std::fflush(stdout) == 0 ? rank_left : rank_usage;
+}
+
 int run(std::span<char*> argv, const Program& program) {
   const std::vector<std::string_view> arguments(argv.begin() + std::min<std::ptrdiff_t>(1, std::ssize(argv)), argv.end());
   const std::string name = argv.empty() ? "program" : argv[0];
@@ -268,6 +288,8 @@ int run(std::span<char*> argv, const Program& program) {
   }
   if (line.mode != CommandLine::Mode::foreign) tie_life_to_launcher();
   if (line.mode == CommandLine::Mode::list_gpus) return answer_about_gpus(line.backend);
+  if (line.mode == CommandLine::Mode::make_scenario) return answer_with_scenarios(line.asked);
+  if (line.mode == CommandLine::Mode::shrink_scenario) return answer_with_smaller(line.scenario, line.asked.ranks.front());
   BoundCases bound = bind_cases(declared_cases());
   if (const std::string plain = CatchRun::plain_test_case(); !plain.empty()) {
     bound.problems.push_back(plain +

@@ -138,7 +138,24 @@ TEST_CASE("Arguments") {
   CHECK(foreign.seed == 18446744073709551615U);
   CHECK(foreign.subject == "s");
   CHECK(foreign.filters == std::vector<std::string>{"a/*", "[tag]"});
+  const auto made = parse({"--make-scenario=7", "--count", "3", "--ranks=1,4", "--features", "timeline,serial", "--without", "adam"});
+  CHECK(made.mode == CommandLine::Mode::make_scenario);
+  CHECK(made.asked.first_seed == 7);
+  CHECK(made.asked.count == 3);
+  CHECK(made.asked.ranks == std::vector{1, 4});
+  CHECK(made.asked.features == std::vector<std::string>{"timeline", "serial"});
+  CHECK(made.asked.left_out == std::vector<std::string>{"adam"});
+  const auto shrunk = parse({"--shrink-scenario", "a.json", "--ranks", "2"});
+  CHECK(shrunk.mode == CommandLine::Mode::shrink_scenario);
+  CHECK(shrunk.scenario == "a.json");
+  CHECK(shrunk.asked.ranks == std::vector{2});
   using Arguments = std::vector<std::string_view>;
+  for (const Arguments& wrong :
+       {Arguments{"--make-scenario", "7"}, Arguments{"--make-scenario", "x", "--ranks", "1"}, Arguments{"--make-scenario"},
+        Arguments{"--make-scenario", "7", "--ranks", "0"}, Arguments{"--make-scenario", "7", "--ranks", "1,x"},
+        Arguments{"--make-scenario", "7", "--ranks", "1", "--seed", "3"}, Arguments{"--shrink-scenario", "a", "--ranks", "1,2"}}) {
+    CHECK_THROWS_AS(parse(wrong), UsageError);
+  }
   for (const Arguments& wrong :
        {Arguments{"--list-json", "a"}, Arguments{"--list-json", "--subject", "s"}, Arguments{"--list-json", "--seed", "1"}, Arguments{"a"},
         Arguments{"--seed", "1"}, Arguments{"--run-dir"}, Arguments{"--run-dir="}, Arguments{"--run-dir=x", "--seed=-1"},

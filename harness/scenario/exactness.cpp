@@ -1,0 +1,398 @@
+#include "harness/scenario/exactness.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace shardproof::scenario {
+
+namespace {
+
+// Every finite f32 is a multiple of 2 to this.
+constexpr int finest = -149;
+constexpr int significant_bits = 24;
+
+// All that a value can be: at most so large, a multiple of 2^unit, and the same for everybody, or not.
+struct Reach {
+  double most = 0;
+  int unit = 0;
+  bool sure = true;
+
+  bool fits() const { return most <= std::ldexp(1.0, significant_bits + unit); }
+};
+
+Reach unsure(Reach value) {
+  value.sure = false;
+  return value;
+}
+
+// What is rounded once is a multiple of hardly anything any more.
+Reach rounded_once(Reach value) {
+  if (!value.fits()) value.unit = finest;
+  return value;
+}
+
+// A sum of so many terms, each at most as large, taken in any order.
+Reach summed(std::int64_t terms, Reach value) {
+  value.most *= static_cast<double>(terms);
+  if (terms <= 1) return rounded_once(value);
+  return value.fits() ? value : unsure(value);
+}
+
+Reach product(const Reach& a, const Reach& b) { return {a.most * b.most, std::max(a.unit + b.unit, finest), a.sure && b.sure}; }
+
+Reach plain_sum(const Reach& a, const Reach& b) { return {a.most + b.most, std::min(a.unit, b.unit), a.sure && b.sure}; }
+
+// As one more term of a sum that others are in.
+Reach joined(const Reach& a, const Reach& b) {
+  return summed(2, Reach{plain_sum(a, b).most / 2, std::min(a.unit, b.unit), a.sure && b.sure});
+}
+
+// Element by element, and nothing else.
+Reach added(const Reach& a, const Reach& b) { return rounded_once(plain_sum(a, b)); }
+
+std::optional<int> exponent_of(double number) {
+  int exponent = 0;
+  if (!(number > 0) || std::frexp(number, &exponent) != 0.5) return std::nullopt;
+  return exponent - 1;
+}
+
+Reach divided(Reach value, double divisor) {
+  value.most /= divisor;
+  const auto exponent = exponent_of(divisor);
+  value.unit = exponent ? std::max(value.unit - *exponent, finest) : finest;
+  return value;
+}
+
+bool is_low(std::optional<DType> dtype) { return dtype && *dtype != DType::f32; }
+
+Reach in_dtype(Reach value, std::optional<DType> dtype) {
+  if (!is_low(dtype)) return value;
+  const bool is_half = *dtype == DType::f16;
+  value.most *= 1 + std::ldexp(1.0, is_half ? -10 : -7);
+  if (!is_half) return value;
+  constexpr double largest = 65504;
+  value.unit = std::max(value.unit, -24);
+  return value.most > largest ? unsure(value) : value;
+}
+
+// What the formula gives, over a divisor.
+Reach by_formula(double divisor) { return divided({.most = 4, .unit = 0}, divisor); }
+
+Reach of_numbers(const std::vector<std::vector<std::vector<double>>>& given) {
+  Reach all{.most = 0, .unit = 127};
+  for (const auto& ranks : given) {
+    for (const auto& numbers : ranks) {
+      for (const double number : numbers) {
+        const auto narrow = static_cast<double>(static_cast<float>(number));
+        if (narrow == 0) continue;
+        all.most = std::max(all.most, std::abs(narrow));
+        int exponent = 0;
+        double fraction = std::frexp(std::abs(narrow), &exponent);
+        for (; fraction != std::trunc(fraction); fraction *= 2) --exponent;
+        all.unit = std::min(all.unit, exponent);
+      }
+    }
+  }
+  return all;
+}
+
+struct ParameterReach {
+  ParameterShape shape;
+  bool is_reduced = false;  // among ranks
+  Reach first, second;      // of a pair both
+  std::optional<ExtensionKind> extension;
+  std::optional<Reach> gradient;  // whole, before any reduction, of all backwards since the last zero_grad
+};
+
+struct Operation {
+  const Module* module = nullptr;
+  std::string path;
+  std::size_t in = 0, out = 0;  // variables
+  std::optional<std::size_t> beside;  // of a residual: what its children made
+};
+
+// What a forward has computed, for its backward.
+struct Pass {
+  std::vector<Reach> variables;
+  std::vector<Operation> operations;
+  std::size_t output = 0;
+  Reach gradient;  // of the loss, by its output
+};
+
+class Follower {
+ public:
+  Follower(const Scenario& scenario, int ranks) : scenario_(scenario), ranks_(ranks) {
+    const auto& given = scenario.script.given;
+    input_ = given.empty() ? by_formula(scenario.script.input_divisor) : of_numbers(given);
+    for (ParameterShape& shape : parameters(scenario.model)) {
+      const Reach initial = by_formula(scenario.model.init_divisor);
+      const bool is_reduced = group_of(scenario, shape.name) != nullptr;
+      std::string name = shape.name;
+      parameters_[name] = {.shape = std::move(shape), .is_reduced = is_reduced, .first = initial, .second = initial};
+    }
+  }
+
+  std::vector<bool> follow() {
+    for (const Script::Segment& segment : scenario_.script.segments) {
+      for (int i = 0; i < segment.iterations; ++i) {
+        for (const Action& action : segment.body) play(action);
+      }
+    }
+    return std::move(captures_);
+  }
+
+ private:
+  void play(const Action& action) {
+    switch (action.kind) {
+      case ActionKind::forward:
+        if (!action.fails_in) last_ = forward(action.module);
+        break;
+      case ActionKind::evaluate: forward(action.module); break;
+      case ActionKind::backward: backward(); break;
+      case ActionKind::step: step(); break;
+      case ActionKind::zero_grad:
+        for (auto& [name, parameter] : parameters_) parameter.gradient.reset();
+        break;
+      case ActionKind::clip_grad_norm:
+        for (auto& [name, parameter] : parameters_) {
+          if (parameter.gradient) parameter.gradient->sure = false;
+        }
+        break;
+      case ActionKind::extend: extend(*action.extension); break;
+      case ActionKind::capture: captures_.push_back(is_sure()); break;
+      default: break;  // none of them touches a value
+    }
+  }
+
+  void extend(const Extension& extension) {
+    for (auto& [name, parameter] : parameters_) {
+      const bool is_meant =
+          extension.parameter.empty() ? parameter.shape.tensor == extension.tensor && !parameter.extension : name == extension.parameter;
+      if (is_meant) parameter.extension = extension.kind;
+    }
+  }
+
+  bool is_sure() const {
+    return loss_.sure && std::ranges::all_of(parameters_, [&](const auto& entry) {
+             const ParameterReach& parameter = entry.second;
+             const bool is_pair = parameter.shape.tensor == TensorKind::two_tensor;
+             return parameter.first.sure && (!is_pair || parameter.second.sure) && (!parameter.gradient || reduced(parameter).sure);
+           });
+  }
+
+  // -- Forward
+
+  Pass forward(const std::string& path) {
+    Pass pass{.variables = {input_}};
+    pass.output = run(pass, *find(scenario_.model, path), path, 0);
+    const Reach out = pass.variables[pass.output];
+    const std::int64_t elements = scenario_.script.input[0] * features_of_output(path);
+    const Loss& loss = scenario_.model.loss;
+    switch (loss.kind) {
+      case LossKind::sum:
+        loss_ = summed(elements, out);
+        pass.gradient = {.most = 1, .unit = 0};
+        break;
+      case LossKind::sum_of_squares: {
+        loss_ = divided(summed(elements, product(out, out)), loss.divisor);
+        pass.gradient = divided({2 * out.most, out.unit, out.sure}, loss.divisor);
+        if (!exponent_of(loss.divisor)) pass.gradient.sure = false;  // over the divisor, or times its inverse
+        break;
+      }
+      case LossKind::dot:
+        pass.gradient = by_formula(std::trunc(loss.divisor));
+        loss_ = summed(elements, product(out, pass.gradient));
+        break;
+      case LossKind::cross_entropy: loss_ = pass.gradient = unsure(out); break;
+    }
+    return pass;
+  }
+
+  std::int64_t features_of_output(const std::string& path) const {
+    std::int64_t features = scenario_.script.input[1];
+    widest(*find(scenario_.model, path), features);
+    return features;
+  }
+
+  // An upper bound of what comes out is enough.
+  void widest(const Module& module, std::int64_t& features) const {
+    features = std::max({features, module.out_features, module.features});
+    for (const Module& child : module.children) widest(child, features);
+    if (module.kind == ModuleKind::use) widest(*find(scenario_.model, module.target), features);
+  }
+
+  std::size_t run(Pass& pass, const Module& module, const std::string& path, std::size_t in) {
+    const Reach x = in_computing_dtype(pass.variables[in]);
+    const auto keep = [&](Reach value, std::optional<std::size_t> beside = std::nullopt) {
+      pass.variables.push_back(in_computing_dtype(value));
+      const std::size_t out = pass.variables.size() - 1;
+      pass.operations.push_back({.module = &module, .path = path, .in = in, .out = out, .beside = beside});
+      return out;
+    };
+    switch (module.kind) {
+      case ModuleKind::sequential: return children(pass, module, path, in);
+      case ModuleKind::residual: {
+        const std::size_t made = children(pass, module, path, in);
+        return keep(added(x, pass.variables[made]), made);
+      }
+      case ModuleKind::discard: children(pass, module, path, in); return in;
+      case ModuleKind::linear: {
+        Reach y = product(x, whole(weight_of(module, path)));
+        y.most *= static_cast<double>(module.in_features);
+        std::int64_t terms = module.in_features;
+        if (module.bias) {
+          y = plain_sum(y, whole(at(path, "bias")));
+          ++terms;
+        }
+        y.most /= static_cast<double>(terms);
+        return keep(summed(terms, y));
+      }
+      case ModuleKind::relu: return keep(x);
+      case ModuleKind::scale: return keep(rounded_once(product(x, whole(at(path, "factor")))));
+      case ModuleKind::use: return run(pass, *find(scenario_.model, module.target), module.target, in);
+      case ModuleKind::list: return in;
+      case ModuleKind::embedding:
+      case ModuleKind::layer_norm:
+      case ModuleKind::attention: return keep(unsure(x));
+    }
+    return in;
+  }
+
+  std::size_t children(Pass& pass, const Module& module, const std::string& path, std::size_t in) {
+    for (const Module& child : module.children) in = run(pass, child, child_path(path, child.name), in);
+    return in;
+  }
+
+  Reach in_computing_dtype(const Reach& value) const { return in_dtype(value, scenario_.plan.mixed_precision.param); }
+
+  const ParameterReach& at(const std::string& path, const std::string& name) const { return parameters_.at(child_path(path, name)); }
+  const ParameterReach& weight_of(const Module& module, const std::string& path) const {
+    return at(module.tied_to.empty() ? path : module.tied_to, "weight");
+  }
+
+  // As layers read it.
+  Reach whole(const ParameterReach& parameter) const {
+    Reach value = parameter.first;
+    if (parameter.shape.tensor == TensorKind::two_tensor) {
+      Reach twice = parameter.second;
+      twice.most *= 2;
+      value = added(value, twice);
+    }
+    if (parameter.extension == ExtensionKind::bf16) value = in_dtype(value, DType::bf16);
+    if (parameter.extension == ExtensionKind::int8) value = {.most = std::min(value.most, 8.0), .unit = -4, .sure = value.sure};
+    return parameter.is_reduced ? in_dtype(value, scenario_.plan.mixed_precision.param) : value;
+  }
+
+  // -- Backward
+
+  // A gradient that comes from several places. Low precision rounds every partial sum.
+  struct Gathered {
+    Reach sum;
+    int terms = 0;
+  };
+
+  void join(Gathered& gathered, const Reach& value) const {
+    gathered.sum = gathered.terms == 0 ? value : joined(gathered.sum, value);
+    if (++gathered.terms > 2 && is_low(scenario_.plan.mixed_precision.param)) gathered.sum.sure = false;
+  }
+
+  void backward() {
+    std::map<std::size_t, Gathered> gradients;
+    std::map<std::string, Gathered> contributions;  // by parameter
+    join(gradients[last_.output], last_.gradient);
+    for (auto operation = last_.operations.rbegin(); operation != last_.operations.rend(); ++operation) {
+      const auto found = gradients.find(operation->out);
+      if (found == gradients.end()) continue;  // takes no part in the loss
+      const Reach gradient = in_computing_dtype(found->second.sum);
+      if (operation->beside) join(gradients[*operation->beside], gradient);
+      join(gradients[operation->in], through(*operation, gradient, contributions));
+    }
+    for (const auto& [name, contributed] : contributions) {
+      ParameterReach& parameter = parameters_.at(name);
+      if (!parameter.shape.trainable) continue;
+      Reach gradient = parameter.is_reduced ? in_computing_dtype(contributed.sum) : contributed.sum;
+      // Of a module that runs twice an engine may reduce each part by itself.
+      if (parameter.is_reduced && contributed.terms > 1 && rounds_reductions()) gradient.sure = false;
+      parameter.gradient = parameter.gradient ? joined(*parameter.gradient, gradient) : gradient;
+    }
+  }
+
+  // What the operation passes on to its input.
+  Reach through(const Operation& operation, const Reach& gradient, std::map<std::string, Gathered>& contributions) {
+    const Module& module = *operation.module;
+    const Reach& x = last_.variables[operation.in];
+    const std::int64_t rows = scenario_.script.input[0];
+    switch (module.kind) {
+      case ModuleKind::linear: {
+        const ParameterReach& weight = weight_of(module, operation.path);
+        join(contributions[weight.shape.name], summed(rows, product(x, gradient)));
+        if (module.bias) join(contributions[child_path(operation.path, "bias")], summed(rows, gradient));
+        return summed(module.out_features, product(gradient, whole(weight)));
+      }
+      case ModuleKind::scale: {
+        const ParameterReach& factor = at(operation.path, "factor");
+        join(contributions[factor.shape.name], summed(rows * features_of_output(operation.path), product(x, gradient)));
+        return rounded_once(product(gradient, whole(factor)));
+      }
+      default: return gradient;
+    }
+  }
+
+  double divide_factor() const { return scenario_.plan.gradient_divide_factor != 0 ? scenario_.plan.gradient_divide_factor : ranks_; }
+
+  bool rounds_reductions() const {
+    const MixedPrecision& mixed = scenario_.plan.mixed_precision;
+    return is_low(mixed.param) || is_low(mixed.reduce) || !exponent_of(divide_factor());
+  }
+
+  // What the optimizer gets of it.
+  Reach reduced(const ParameterReach& parameter) const {
+    Reach gradient = *parameter.gradient;
+    if (!parameter.is_reduced) return gradient;
+    gradient = in_dtype(gradient, scenario_.plan.mixed_precision.reduce);
+    gradient.most *= ranks_;
+    gradient = divided(rounded_once(gradient), divide_factor());
+    if (is_low(scenario_.plan.mixed_precision.reduce)) gradient.unit = finest;
+    return gradient;
+  }
+
+  void step() {
+    const Optimizer& optimizer = scenario_.plan.optimizer;
+    for (auto& [name, parameter] : parameters_) {
+      if (!parameter.gradient) continue;
+      Reach change = reduced(parameter);
+      if (optimizer.kind == OptimizerKind::sgd) {
+        const bool is_exact = exponent_of(optimizer.rate).has_value();
+        change = divided(change, 1 / optimizer.rate);
+        change.sure = change.sure && is_exact;  // the product may be rounded, or not before it is subtracted
+      } else {
+        // A formula that is taken element by element.
+        change = {.most = 2 * optimizer.rate + parameter.first.most, .unit = finest, .sure = change.sure};
+      }
+      parameter.first = added(parameter.first, change);
+      parameter.second = added(parameter.second, change);
+    }
+  }
+
+  const Scenario& scenario_;
+  const int ranks_;
+  Reach input_, loss_;
+  std::map<std::string, ParameterReach> parameters_;
+  Pass last_;  // forward that a backward may follow
+  std::vector<bool> captures_;
+};
+
+}  // namespace
+
+std::vector<bool> exact_captures(const Scenario& scenario, int ranks) {
+  std::vector<bool> captures = Follower(scenario, ranks).follow();
+  // What others hold is only imagined.
+  if (scenario.costs.imagined_ranks > 0) captures.assign(captures.size(), false);
+  return captures;
+}
+
+}  // namespace shardproof::scenario

@@ -1,0 +1,42 @@
+#include "harness/scenario/generator/parts.hpp"
+
+namespace shardproof::scenario {
+
+namespace {
+
+// What computes and so is a piece of work of its own.
+std::vector<std::string> computing(const Model& model) {
+  std::vector<std::string> paths;
+  visit(model.root, "", [&](const Module& module, const std::string& path) {
+    if (!is_container(module.kind) && module.kind != ModuleKind::use) paths.push_back(path);
+  });
+  return paths;
+}
+
+}  // namespace
+
+void draw_costs(Scenario& scenario, Dice& dice, const Palette& palette) {
+  CostModel& costs = scenario.costs;
+  const auto some = [&](int most) { return dice.between(1, most) * millisecond; };
+  for (const CollectiveKind kind : {CollectiveKind::all_gather, CollectiveKind::reduce_scatter, CollectiveKind::all_reduce}) {
+    if (!dice.chance(75)) continue;
+    costs.collectives[kind].fixed = some(10);
+    if (dice.chance(15)) costs.collectives[kind].per_kib = some(3);
+    if (dice.chance(15) && !scenario.plan.wrap.empty())
+      costs.tagged_collectives[{kind, dice.one_of(scenario.plan.wrap).modules.front()}] = some(10);
+  }
+  if (palette.has(Ingredient::costs_of_work) && dice.chance(25)) {
+    for (const WorkKind kind : {WorkKind::forward, WorkKind::backward, WorkKind::copy_in, WorkKind::copy_out, WorkKind::reduce_copy_in}) {
+      if (dice.chance(40)) costs.work[kind] = some(3);
+    }
+    if (dice.chance(40)) {
+      const WorkKind kind = dice.chance(50) ? WorkKind::forward : WorkKind::backward;
+      costs.labelled_work[{kind, dice.one_of(computing(scenario.model))}] = some(5);
+    }
+  }
+  costs.separate_resources = dice.chance(15);
+  costs.single_stream = palette.has(Feature::serial) && dice.chance(8);
+  costs.hide_undeclared_memory = palette.has(Feature::hidden_memory) && dice.chance(10);
+}
+
+}  // namespace shardproof::scenario

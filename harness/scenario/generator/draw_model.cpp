@@ -1,0 +1,175 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "harness/scenario/generator/parts.hpp"
+
+namespace shardproof::scenario {
+
+namespace {
+
+class ModelDraw {
+ public:
+  ModelDraw(Dice& dice, const Palette& palette) : dice_(dice), palette_(palette) {}
+
+  // Rows of features through layers of all kinds.
+  Model of_features(std::int64_t in) {
+    Model model;
+    std::int64_t width = in;
+    const int layers = dice_.between(0, 3);
+    for (int i = 0; i < layers; ++i) model.root.children.push_back(layer(fmt::format("{}", i), fmt::format("{}", i), width, 0));
+    // Whatever is frozen or unused before it, something is trained.
+    Module head = linear("head", width, dice_.between(1, 4));
+    head.frozen = false;
+    head.tied_to.clear();
+    model.root.children.push_back(std::move(head));
+    model.loss = loss();
+    return model;
+  }
+
+  // Tokens through attention to classes.
+  Model of_tokens(std::int64_t positions) {
+    Model model;
+    const std::int64_t features = dice_.between(2, 4), vocabulary = dice_.between(3, 7);
+    model.root.children.push_back({.name = "embedding",
+                                   .kind = ModuleKind::embedding,
+                                   .features = features,
+                                   .vocabulary = vocabulary,
+                                   .positions = dice_.chance(50) ? positions : 0});
+    const int blocks = dice_.between(0, 2);
+    for (int i = 0; i < blocks; ++i) {
+      Module block{.name = fmt::format("{}", i), .kind = dice_.chance(70) ? ModuleKind::residual : ModuleKind::sequential};
+      if (dice_.chance(60)) block.children.push_back({.name = "norm", .kind = ModuleKind::layer_norm, .features = features});
+      if (dice_.chance(60)) block.children.push_back({.name = "attention", .kind = ModuleKind::attention, .features = features});
+      else block.children.push_back(linear("linear", features, features));
+      model.root.children.push_back(std::move(block));
+    }
+    Module head{.name = "head", .kind = ModuleKind::linear, .in_features = features, .out_features = vocabulary};
+    head.bias = dice_.chance(50);
+    if (palette_.has(Feature::shared_parameters) && dice_.chance(30)) head.tied_to = "embedding";
+    model.root.children.push_back(std::move(head));
+    model.loss.kind = LossKind::cross_entropy;
+    return model;
+  }
+
+ private:
+  // A module that has been drawn and passes on as many features as it takes: it may be used again.
+  struct Made {
+    std::string path;
+    std::int64_t width = 0;
+  };
+
+  Module linear(std::string name, std::int64_t in, std::int64_t out) {
+    Module module{.name = std::move(name), .kind = ModuleKind::linear, .in_features = in, .out_features = out};
+    module.bias = dice_.chance(70);
+    module.frozen = palette_.has(Ingredient::frozen_parameters) && dice_.chance(10);
+    if (dice_.chance(60)) module.forward_sleep = dice_.between(1, 5) * millisecond;
+    if (dice_.chance(60)) module.backward_sleep = dice_.between(1, 10) * millisecond;
+    if (palette_.has(Feature::all_gather_extensions) && dice_.chance(8))
+      module.tensor = dice_.chance(60) ? TensorKind::two_tensor : TensorKind::low_precision;
+    tie(module);
+    return module;
+  }
+
+  void tie(Module& module) {
+    const auto owner = std::ranges::find_if(
+        owners_, [&](const Module& other) { return other.in_features == module.in_features && other.out_features == module.out_features; });
+    const bool may = palette_.has(Feature::shared_parameters) && module.tensor == TensorKind::plain && owner != owners_.end();
+    if (may && dice_.chance(30)) module.tied_to = owner->name;
+  }
+
+  // From here on others may be tied to it. Its name is its path here.
+  void remember(const Module& module, const std::string& path) {
+    if (module.kind != ModuleKind::linear || !module.tied_to.empty() || module.tensor != TensorKind::plain) return;
+    owners_.push_back(module);
+    owners_.back().name = path;
+  }
+
+  Module layer(const std::string& name, const std::string& path, std::int64_t& width, int depth) {
+    const std::int64_t in = width;
+    Module module = drawn(name, path, width, depth);
+    remember(module, path);
+    const bool can_run_again = module.kind != ModuleKind::use && module.kind != ModuleKind::list && module.kind != ModuleKind::relu;
+    if (width == in && can_run_again) made_.push_back({path, width});
+    return module;
+  }
+
+  Module drawn(const std::string& name, const std::string& path, std::int64_t& width, int depth) {
+    const int what = dice_.between(0, 99);
+    const bool may_nest = depth < 2;
+    if (what < 14) return {.name = name, .kind = ModuleKind::relu};
+    if (what < 22 && palette_.has(Ingredient::scales)) return {.name = name, .kind = ModuleKind::scale};
+    if (what < 34 && may_nest) return container(ModuleKind::sequential, name, path, width, depth);
+    if (what < 42 && may_nest && palette_.has(Ingredient::residuals)) {
+      const std::int64_t in = width;
+      Module module = container(ModuleKind::residual, name, path, width, depth);
+      if (width != in) module.children.push_back(layer_back("back", path, width, in));
+      return module;
+    }
+    if (what < 47 && may_nest && palette_.has(Ingredient::unused_modules)) {
+      std::int64_t unused = width;
+      return container(dice_.chance(70) ? ModuleKind::discard : ModuleKind::list, name, path, unused, depth);
+    }
+    if (what < 54 && palette_.has(Ingredient::repeated_modules)) {
+      const auto again = std::ranges::find(made_, width, &Made::width);
+      if (again != made_.end()) return {.name = name, .kind = ModuleKind::use, .target = again->path};
+    }
+    const std::int64_t out = dice_.chance(50) ? width : dice_.between(1, 5);
+    Module module = linear(name, width, out);
+    width = out;
+    return module;
+  }
+
+  Module layer_back(std::string name, const std::string& path, std::int64_t& width, std::int64_t to) {
+    Module module = linear(name, width, to);
+    remember(module, child_path(path, name));
+    width = to;
+    return module;
+  }
+
+  Module container(ModuleKind kind, const std::string& name, const std::string& path, std::int64_t& width, int depth) {
+    Module module{.name = name, .kind = kind};
+    const int layers = dice_.between(1, 2);
+    for (int i = 0; i < layers; ++i) {
+      const std::string child = fmt::format("{}", i);
+      module.children.push_back(layer(child, child_path(path, child), width, depth + 1));
+    }
+    return module;
+  }
+
+  Loss loss() {
+    const std::vector<double> divisors{1, 2, 4, 8};
+    switch (dice_.between(0, 2)) {
+      case 0: return {.kind = LossKind::sum};
+      case 1: return {.kind = LossKind::sum_of_squares, .divisor = dice_.one_of(divisors)};
+      default:
+        return {.kind = LossKind::dot, .divisor = dice_.one_of(divisors), .dot_seed = static_cast<std::uint32_t>(dice_.between(1, 9))};
+    }
+  }
+
+  Dice& dice_;
+  const Palette& palette_;
+  std::vector<Made> made_;
+  std::vector<Module> owners_;
+};
+
+}  // namespace
+
+void draw_model(Scenario& scenario, Dice& dice, const Palette& palette) {
+  ModelDraw draw(dice, palette);
+  const std::vector<int> divisors{1, 1, 2, 8};
+  const std::int64_t batch = dice.between(1, 3);
+  if (palette.has(Feature::language_model) && dice.chance(8)) {
+    const std::int64_t positions = dice.between(1, 4);
+    scenario.model = draw.of_tokens(positions);
+    scenario.script.input = {batch, positions};
+  } else {
+    const std::int64_t features = dice.between(1, 5);
+    scenario.model = draw.of_features(features);
+    scenario.script.input = {batch, features};
+  }
+  scenario.model.init_divisor = dice.one_of(divisors);
+  scenario.script.input_divisor = dice.one_of(divisors);
+}
+
+}  // namespace shardproof::scenario

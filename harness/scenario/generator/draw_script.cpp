@@ -1,0 +1,166 @@
+#include <algorithm>
+#include <iterator>
+
+#include "harness/scenario/exactness.hpp"
+#include "harness/scenario/flow.hpp"
+#include "harness/scenario/generator/parts.hpp"
+
+namespace shardproof::scenario {
+
+namespace {
+
+class ScriptDraw {
+ public:
+  ScriptDraw(Scenario& scenario, int ranks, Dice& dice, const Palette& palette)
+      : scenario_(scenario), dice_(dice), palette_(palette), ranks_(ranks) {
+    for (const WrapGroup& group : scenario.plan.wrap) {
+      for (const std::string& path : group.modules) wrapped_.push_back(path);
+    }
+  }
+
+  void draw() {
+    std::vector<Script::Segment>& segments = scenario_.script.segments;
+    if (std::vector<Action> first = preparation(); !first.empty()) segments.push_back({.body = std::move(first)});
+    const int bodies = dice_.between(1, 2);
+    for (int i = 0; i < bodies; ++i) {
+      const bool is_accumulating = palette_.has(Feature::gradient_accumulation) && dice_.chance(25);
+      segments.push_back({.iterations = dice_.between(1, 3), .body = is_accumulating ? accumulation() : training()});
+    }
+    keep_exact_captures();
+  }
+
+ private:
+  // Before the first forward.
+  std::vector<Action> preparation() {
+    std::vector<Action> body;
+    const auto extensions = [&] {
+      for (Extension& extension : drawn_extensions()) body.push_back({.kind = ActionKind::extend, .extension = std::move(extension)});
+    };
+    const bool is_meta = scenario_.plan.initialisation == Initialisation::meta;
+    const bool registers_first = dice_.chance(50);
+    if (registers_first) extensions();
+    if (is_meta) body.insert(body.end(), {Action{ActionKind::materialize}, Action{ActionKind::initialize}});
+    if (!registers_first) extensions();
+    return body;
+  }
+
+  // Pairs need one; others may have one.
+  std::vector<Extension> drawn_extensions() {
+    std::vector<Extension> all;
+    for (const ParameterShape& parameter : parameters(scenario_.model)) {
+      if (parameter.tensor == TensorKind::plain || group_of(scenario_, parameter.name) == nullptr) continue;
+      const bool is_pair = parameter.tensor == TensorKind::two_tensor;
+      if (!is_pair && dice_.chance(30)) continue;
+      Extension extension{.parameter = parameter.name};
+      const int what = dice_.between(0, 2);
+      if (!is_pair && what == 1) extension.kind = ExtensionKind::bf16;
+      if (!is_pair && what == 2) extension.kind = ExtensionKind::int8;
+      // A scale beside the numbers is not as many elements as they are.
+      const bool is_minimal = extension.kind == ExtensionKind::int8 || dice_.chance(40);
+      extension.form = is_minimal ? ExtensionForm::minimal : ExtensionForm::full;
+      all.push_back(std::move(extension));
+    }
+    return all;
+  }
+
+  std::vector<Action> training() {
+    std::vector<Action> body;
+    if (palette_.has(Feature::failed_forward) && dice_.chance(8)) body.push_back(failing());
+    by_hand_before(body);
+    if (palette_.has(Ingredient::evaluation) && dice_.chance(15)) body.push_back({ActionKind::evaluate});
+    body.push_back({ActionKind::forward});
+    if (palette_.has(Feature::manual_unshard) && dice_.chance(8)) body.push_back({.kind = ActionKind::reshard, .module = some_module()});
+    body.push_back({ActionKind::backward});
+    finish(body);
+    return body;
+  }
+
+  // Two micro-batches, the first with a switch off.
+  std::vector<Action> accumulation() {
+    std::vector<ActionKind> switches{ActionKind::set_requires_gradient_sync, ActionKind::set_reshard_after_backward,
+                                     ActionKind::set_is_last_backward};
+    if (scenario_.plan.mesh.shape.size() == 2 && !repeats_modules()) switches.push_back(ActionKind::set_requires_all_reduce);
+    const ActionKind which = dice_.one_of(switches);
+    const std::string module = which == ActionKind::set_is_last_backward ? "" : some_module();
+    std::vector<Action> body;
+    for (const bool value : {false, true}) {
+      body.push_back({.kind = which, .module = module, .value = value});
+      body.insert(body.end(), {Action{ActionKind::forward}, Action{ActionKind::backward}});
+    }
+    finish(body);
+    return body;
+  }
+
+  // What is reduced in several parts may not wait for the replicas.
+  bool repeats_modules() const {
+    bool repeats = false;
+    visit(scenario_.model.root, "", [&](const Module& module, const std::string&) { repeats = repeats || module.kind == ModuleKind::use; });
+    return repeats;
+  }
+
+  void by_hand_before(std::vector<Action>& body) {
+    if (!palette_.has(Feature::manual_unshard) || !dice_.chance(15)) return;
+    const std::string module = some_module();
+    const bool is_async = dice_.chance(50);
+    body.push_back({.kind = ActionKind::unshard, .module = module, .async = is_async});
+    if (is_async && dice_.chance(50)) body.push_back({.kind = ActionKind::wait_for_unshard, .module = module});
+  }
+
+  // Behind the backward.
+  void finish(std::vector<Action>& body) {
+    if (palette_.has(Feature::clip_grad_norm) && dice_.chance(12))
+      body.push_back({.kind = ActionKind::clip_grad_norm, .max_norm = 1, .norm_type = dice_.chance(70) ? 2.0 : 1.0});
+    if (dice_.chance(55)) body.push_back({ActionKind::capture});
+    if (dice_.chance(85)) {
+      body.push_back({ActionKind::step});
+      if (palette_.has(Feature::post_optim_event) && dice_.chance(25)) body.push_back({ActionKind::post_optim_event});
+      if (dice_.chance(75)) body.push_back({ActionKind::capture});
+    }
+    if (dice_.chance(85)) body.push_back({ActionKind::zero_grad});
+  }
+
+  Action failing() {
+    FlowCheck flow(scenario_.model, scenario_.script.input);
+    flow.through(scenario_.model.root, "", flow.input());
+    std::vector<std::string> run = paths(scenario_.model);
+    std::erase_if(run, [&](const std::string& path) { return !flow.came_through(path); });
+    return {.kind = ActionKind::forward, .fails_in = dice_.one_of(run)};
+  }
+
+  // One that is wrapped, or all.
+  std::string some_module() { return dice_.chance(50) ? std::string() : dice_.one_of(wrapped_); }
+
+  // A body is repeated with its captures as long as they are exact, and then without.
+  void keep_exact_captures() {
+    const std::vector<bool> exact = exact_captures(scenario_, ranks_);
+    std::vector<Script::Segment> kept;
+    std::size_t capture = 0;
+    for (const Script::Segment& segment : scenario_.script.segments) {
+      const auto captures = static_cast<std::size_t>(std::ranges::count(segment.body, ActionKind::capture, &Action::kind));
+      int good = 0;
+      bool is_good = true;
+      for (int i = 0; i < segment.iterations; ++i, capture += captures) {
+        const auto first = exact.begin() + static_cast<std::ptrdiff_t>(capture);
+        is_good = is_good && std::all_of(first, first + static_cast<std::ptrdiff_t>(captures), std::identity());
+        good += is_good ? 1 : 0;
+      }
+      if (good > 0) kept.push_back({.iterations = good, .body = segment.body});
+      if (good == segment.iterations) continue;
+      Script::Segment& rest = kept.emplace_back(Script::Segment{.iterations = segment.iterations - good, .body = segment.body});
+      std::erase(rest.body, Action{ActionKind::capture});
+    }
+    scenario_.script.segments = std::move(kept);
+  }
+
+  Scenario& scenario_;
+  Dice& dice_;
+  const Palette& palette_;
+  const int ranks_;
+  std::vector<std::string> wrapped_;
+};
+
+}  // namespace
+
+void draw_script(Scenario& scenario, int ranks, Dice& dice, const Palette& palette) { ScriptDraw(scenario, ranks, dice, palette).draw(); }
+
+}  // namespace shardproof::scenario

@@ -1,0 +1,51 @@
+// Random small scenarios: a seed gives the same document everywhere. What is made can be played: it is valid, and no engine that follows the
+// rules of fully_shard refuses it. Values are captured only where every engine must come to the same bits (exactness.hpp). Pure.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harness/scenario/scenario.hpp"
+#include "harness/subject/feature.hpp"
+
+namespace shardproof::scenario {
+
+/// What scenarios may have that no feature stands for.
+enum class Ingredient : std::uint8_t {
+  residuals,
+  scales,
+  frozen_parameters,
+  unused_modules,  ///< that take no part in the loss, or in anything
+  repeated_modules,  ///< that run twice
+  evaluation,
+  adam,
+  costs_of_work,  ///< besides sleeps of modules and collectives
+};
+
+std::string_view to_string(Ingredient ingredient);
+
+struct Palette {
+  std::set<Feature> features;
+  std::set<Ingredient> ingredients;
+  bool has(Feature feature) const { return features.contains(feature); }
+  bool has(Ingredient ingredient) const { return ingredients.contains(ingredient); }
+};
+
+/// All ingredients, and the features of these names, without what is left out: features or ingredients. Throws std::invalid_argument for a
+/// name that is neither, with those that there are.
+Palette palette(std::span<const std::string> features, std::span<const std::string> left_out);
+
+/// A scenario and how many ranks are to play it.
+struct Staged {
+  Scenario scenario;
+  int ranks = 1;
+};
+
+/// For one of these numbers of ranks, which the seed chooses too. There is at least one.
+Staged generate(std::uint64_t seed, std::span<const int> ranks, const Palette& palette);
+
+}  // namespace shardproof::scenario

@@ -1,0 +1,120 @@
+#include "harness/scenario/exactness.hpp"
+
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <functional>
+#include <string>
+#include <vector>
+
+using namespace shardproof;
+using namespace shardproof::scenario;
+
+namespace {
+
+Module linear(std::string name, std::int64_t in, std::int64_t out) {
+  return {.name = std::move(name), .kind = ModuleKind::linear, .in_features = in, .out_features = out};
+}
+
+// Integers; two layers; so many steps.
+Scenario two_layers(int steps) {
+  Scenario scenario;
+  scenario.model.root.children = {linear("0", 2, 2), linear("1", 2, 1)};
+  scenario.model.init_divisor = scenario.script.input_divisor = 1;
+  scenario.plan.wrap = {{.modules = {""}}};
+  scenario.plan.optimizer.rate = 1;
+  scenario.script.input = {1, 2};
+  scenario.script.segments = {
+      {.iterations = steps,
+       .body = {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::step}, {ActionKind::capture}, {ActionKind::zero_grad}}}};
+  return scenario;
+}
+
+std::vector<bool> changed(const std::function<void(Scenario&)>& change, int ranks = 2) {
+  Scenario scenario = two_layers(1);
+  change(scenario);
+  return exact_captures(scenario, ranks);
+}
+
+using Exact = std::vector<bool>;
+
+}  // namespace
+
+TEST_CASE("values are exact until they outgrow the 24 bits that all their sums must fit into") {
+  const Exact exact = exact_captures(two_layers(8), 2);
+  REQUIRE(exact.size() == 8);
+  CHECK(exact[0]);
+  CHECK(exact[1]);
+  CHECK_FALSE(exact[7]);
+  // What has once been rounded stays so.
+  CHECK(std::ranges::is_sorted(exact, std::greater()));
+  // A wider layer comes there earlier, and one alone, whose gradient does not depend on it, never.
+  Scenario wide = two_layers(8);
+  wide.model.root.children = {linear("0", 2, 1000), linear("1", 1000, 1)};
+  CHECK(std::ranges::count(exact_captures(wide, 2), true) < std::ranges::count(exact, true));
+  Scenario alone = two_layers(8);
+  alone.model.root.children = {linear("0", 2, 1)};
+  CHECK(exact_captures(alone, 2) == Exact(8, true));
+}
+
+TEST_CASE("a mean over three ranks is rounded once: all agree on it, and on no sum over it") {
+  CHECK(exact_captures(two_layers(2), 3) == Exact{true, false});
+  CHECK(exact_captures(two_layers(2), 4) == Exact{true, true});
+  CHECK(changed([](Scenario& s) {
+          s.plan.gradient_divide_factor = 3;
+          s.script.segments.front().iterations = 2;
+        }) == Exact{true, false});
+}
+
+TEST_CASE("what divides, takes roots or clips ends it") {
+  CHECK(changed([](Scenario&) {}) == Exact{true});
+  CHECK_FALSE(changed([](Scenario& s) { s.plan.optimizer.rate = 0.3; }).front());
+  CHECK_FALSE(changed([](Scenario& s) { s.model.init_divisor = 3; }).front());
+  CHECK_FALSE(changed([](Scenario& s) { s.model.loss = {.kind = LossKind::sum_of_squares, .divisor = 3}; }).front());
+  CHECK(changed([](Scenario& s) { s.model.loss = {.kind = LossKind::sum_of_squares, .divisor = 4}; }).front());
+  CHECK_FALSE(changed([](Scenario& s) {
+                s.script.segments.front().body.insert(s.script.segments.front().body.begin() + 2,
+                                                      {.kind = ActionKind::clip_grad_norm, .max_norm = 1});
+              }).front());
+  CHECK_FALSE(changed([](Scenario& s) {
+                s.model.root.children.push_back({.name = "norm", .kind = ModuleKind::layer_norm, .features = 1});
+              }).front());
+  CHECK_FALSE(changed([](Scenario& s) { s.costs.imagined_ranks = 2; }, 1).front());
+}
+
+TEST_CASE("what a module computes that takes no part in the loss is nobody's matter") {
+  const Module norm{.name = "norm", .kind = ModuleKind::layer_norm, .features = 2};
+  CHECK(changed([&](Scenario& s) {
+          s.model.root.children.insert(s.model.root.children.begin(),
+                                       Module{.name = "aside", .kind = ModuleKind::discard, .children = {norm}});
+        }) == Exact{true});
+}
+
+TEST_CASE("Adam takes each element by itself: the first step is the same everywhere, and no sum behind it") {
+  const auto adam = [](Scenario& s) {
+    s.plan.optimizer = {.kind = OptimizerKind::adam, .rate = 0.01};
+    s.script.segments.front().iterations = 2;
+  };
+  CHECK(changed(adam) == Exact{true, false});
+}
+
+TEST_CASE("inputs that are given count by their bits") {
+  CHECK(changed([](Scenario& s) { s.script.given = {{{1, -3}}}; }).front());
+  CHECK(changed([](Scenario& s) { s.script.given = {{{0, 0.5}}}; }).front());
+  CHECK_FALSE(changed([](Scenario& s) { s.script.given = {{{1, 0.1}}}; }).front());
+}
+
+TEST_CASE("low precision rounds in the same places; sums are in f32 all the same") {
+  CHECK(changed([](Scenario& s) { s.plan.mixed_precision.param = DType::bf16; }).front());
+  // Beyond 65504 half precision has no numbers.
+  CHECK_FALSE(changed([](Scenario& s) {
+                s.plan.mixed_precision.param = DType::f16;
+                s.script.given = {{{60000, 1}}};
+              }).front());
+}
+
+TEST_CASE("an evaluation leaves its loss, and nothing to the backward that follows") {
+  CHECK(changed([](Scenario& s) {
+          auto& body = s.script.segments.front().body;
+          body.insert(body.begin() + 1, Action{ActionKind::evaluate});
+        }) == Exact{true});
+}

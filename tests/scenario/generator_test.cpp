@@ -1,0 +1,172 @@
+#include "harness/scenario/generator/generator.hpp"
+
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_exception.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <functional>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "harness/scenario/exactness.hpp"
+#include "harness/scenario/scenario_json.hpp"
+
+using namespace shardproof;
+using namespace shardproof::scenario;
+using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::MessageMatches;
+
+namespace {
+
+constexpr int seeds = 3000;
+const std::vector<int> sizes{1, 2, 3, 4};
+
+std::vector<std::string> all_features() {
+  const auto names = feature_names();
+  return {names.begin(), names.end()};
+}
+
+bool any_module(const Scenario& scenario, const std::function<bool(const Module&)>& is) {
+  bool found = false;
+  visit(scenario.model.root, "", [&](const Module& module, const std::string&) { found = found || is(module); });
+  return found;
+}
+
+bool any_call(const Scenario& scenario, std::initializer_list<ActionKind> kinds) {
+  return std::ranges::any_of(scenario.script.segments, [&](const Script::Segment& segment) {
+    return std::ranges::any_of(segment.body, [&](const Action& action) { return std::ranges::find(kinds, action.kind) != kinds.end(); });
+  });
+}
+
+bool any_group(const Scenario& scenario, const std::function<bool(const WrapGroup&)>& is) {
+  return std::ranges::any_of(scenario.plan.wrap, is);
+}
+
+using Seen = std::function<bool(const Scenario&)>;
+
+/// What each feature and each ingredient shows in a document.
+const std::map<std::string, Seen>& shown() {
+  using Kind = ModuleKind;
+  const auto has_kind = [](std::initializer_list<Kind> kinds) {
+    return [kinds = std::vector<Kind>(kinds)](const Scenario& scenario) {
+      return any_module(scenario, [&](const Module& module) { return std::ranges::find(kinds, module.kind) != kinds.end(); });
+    };
+  };
+  static const std::map<std::string, Seen> all{
+      {"post_optim_event", [](const Scenario& s) { return any_call(s, {ActionKind::post_optim_event}); }},
+      {"serial", [](const Scenario& s) { return s.costs.single_stream; }},
+      {"replicated_mesh", [](const Scenario& s) { return s.plan.mesh.shape.size() == 2; }},
+      {"gradient_accumulation",
+       [](const Scenario& s) {
+         return any_call(s, {ActionKind::set_requires_gradient_sync, ActionKind::set_reshard_after_backward,
+                             ActionKind::set_is_last_backward, ActionKind::set_requires_all_reduce});
+       }},
+      {"prefetch_lists",
+       [](const Scenario& s) {
+         return any_group(s, [](const WrapGroup& g) { return !g.forward_prefetch.empty() || !g.backward_prefetch.empty(); });
+       }},
+      {"manual_unshard",
+       [](const Scenario& s) { return any_call(s, {ActionKind::unshard, ActionKind::wait_for_unshard, ActionKind::reshard}); }},
+      {"reshard_to_size",
+       [](const Scenario& s) {
+         return any_group(s, [](const WrapGroup& g) { return g.reshard_after_forward.kind == ReshardAfterForward::Kind::size; });
+       }},
+      {"shard_dims", [](const Scenario& s) { return !s.plan.shard_dims.empty(); }},
+      {"gradient_divide_factor", [](const Scenario& s) { return s.plan.gradient_divide_factor != 0; }},
+      {"clip_grad_norm", [](const Scenario& s) { return any_call(s, {ActionKind::clip_grad_norm}); }},
+      {"module_groups", [](const Scenario& s) { return any_group(s, [](const WrapGroup& g) { return g.modules.size() > 1; }); }},
+      {"ignored_parameters", [](const Scenario& s) { return !s.plan.ignored_parameters.empty(); }},
+      {"shared_parameters", [](const Scenario& s) { return any_module(s, [](const Module& m) { return !m.tied_to.empty(); }); }},
+      {"language_model", [](const Scenario& s) { return s.model.loss.kind == LossKind::cross_entropy; }},
+      {"failed_forward",
+       [](const Scenario& s) {
+         return std::ranges::any_of(s.script.segments, [](const Script::Segment& segment) {
+           return std::ranges::any_of(segment.body, [](const Action& action) { return action.fails_in.has_value(); });
+         });
+       }},
+      {"all_gather_extensions", [](const Scenario& s) { return any_call(s, {ActionKind::extend}); }},
+      {"mixed_precision", [](const Scenario& s) { return s.plan.mixed_precision != MixedPrecision(); }},
+      {"meta_initialisation", [](const Scenario& s) { return s.plan.initialisation == Initialisation::meta; }},
+      {"hidden_memory", [](const Scenario& s) { return s.costs.hide_undeclared_memory; }},
+      {"residuals",
+       [](const Scenario& s) {
+         return s.model.loss.kind != LossKind::cross_entropy && any_module(s, [](const Module& m) { return m.kind == Kind::residual; });
+       }},
+      {"scales", has_kind({Kind::scale})},
+      {"frozen_parameters", [](const Scenario& s) { return any_module(s, [](const Module& m) { return m.frozen; }); }},
+      {"unused_modules", has_kind({Kind::discard, Kind::list})},
+      {"repeated_modules", has_kind({Kind::use})},
+      {"evaluation", [](const Scenario& s) { return any_call(s, {ActionKind::evaluate}); }},
+      {"adam", [](const Scenario& s) { return s.plan.optimizer.kind != OptimizerKind::sgd; }},
+      {"costs_of_work", [](const Scenario& s) { return !s.costs.work.empty() || !s.costs.labelled_work.empty(); }}};
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("what is generated is valid, and the same for the same seed, also as a document") {
+  const Palette everything = palette(all_features(), {});
+  int captures = 0, without = 0;
+  for (std::uint64_t seed = 0; seed < seeds; ++seed) {
+    CAPTURE(seed);
+    const Staged made = generate(seed, sizes, everything);  // throws where it is not valid
+    if (seed % 10 != 0) continue;
+    REQUIRE(std::ranges::find(sizes, made.ranks) != sizes.end());
+    REQUIRE(made.scenario == generate(seed, sizes, everything).scenario);
+    const nlohmann::ordered_json document = made.scenario;
+    REQUIRE(parse_scenario(document.dump()) == made.scenario);
+    const std::vector<bool> exact = exact_captures(made.scenario, made.ranks);
+    REQUIRE(std::ranges::all_of(exact, std::identity()));
+    captures += static_cast<int>(exact.size());
+    without += exact.empty() ? 1 : 0;
+  }
+  // Most scenarios show something of their values.
+  CHECK(captures > seeds / 10 / 2);
+  CHECK(without < seeds / 10 / 2);
+}
+
+TEST_CASE("each feature and each ingredient is in some scenario, and in none that leaves it out") {
+  const Palette everything = palette(all_features(), {});
+  for (const auto& [name, is_in] : shown()) {
+    CAPTURE(name);
+    int with = 0;
+    const Palette rest = palette(all_features(), std::vector{name});
+    for (std::uint64_t seed = 0; seed < 300; ++seed) {
+      with += is_in(generate(seed, sizes, everything).scenario) ? 1 : 0;
+      REQUIRE_FALSE(is_in(generate(seed, sizes, rest).scenario));
+    }
+    CHECK(with > 0);
+  }
+  // Those that every scenario stands on are the only ones that show nowhere.
+  std::vector<std::string> rest = all_features();
+  std::erase_if(rest, [](const std::string& name) { return shown().contains(name); });
+  CHECK(rest == std::vector<std::string>{"timeline", "fully_shard"});
+}
+
+TEST_CASE("a subject that claims nothing besides is given the plainest scenarios") {
+  const Palette plainest = palette(std::vector<std::string>{"timeline", "fully_shard"}, {});
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    const Staged made = generate(seed, sizes, plainest);
+    for (const std::string& name : all_features()) {
+      CAPTURE(seed, name);
+      if (shown().contains(name)) REQUIRE_FALSE(shown().at(name)(made.scenario));
+    }
+  }
+}
+
+TEST_CASE("the seed chooses the number of ranks, too") {
+  const Palette everything = palette(all_features(), {});
+  std::map<int, int> times;
+  for (std::uint64_t seed = 0; seed < 300; ++seed) ++times[generate(seed, sizes, everything).ranks];
+  for (const int size : sizes) CHECK(times[size] > 40);
+  CHECK(generate(7, std::vector{3}, everything).ranks == 3);
+}
+
+TEST_CASE("names of features and ingredients that are none are answered with those that there are") {
+  CHECK_THROWS_MATCHES(palette(std::vector<std::string>{"tea"}, {}), std::invalid_argument,
+                       MessageMatches(ContainsSubstring("\"tea\" is unknown; there is timeline, fully_shard")));
+  CHECK_THROWS_MATCHES(palette({}, std::vector<std::string>{"tea"}), std::invalid_argument,
+                       MessageMatches(ContainsSubstring("\"tea\" is unknown") && ContainsSubstring(", adam, ")));
+}

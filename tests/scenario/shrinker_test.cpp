@@ -1,0 +1,135 @@
+#include "harness/scenario/generator/shrinker.hpp"
+
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "harness/scenario/exactness.hpp"
+#include "harness/scenario/scenario_json.hpp"
+
+using namespace shardproof;
+using namespace shardproof::scenario;
+
+namespace {
+
+Palette everything() {
+  const auto names = feature_names();
+  return palette(std::vector<std::string>(names.begin(), names.end()), {});
+}
+
+Staged generated(std::uint64_t seed) { return generate(seed, std::vector{1, 2, 3, 4}, everything()); }
+
+std::string text(const Staged& staged) { return std::to_string(staged.ranks) + " " + nlohmann::ordered_json(staged.scenario).dump(); }
+
+/// The smallest that still shows it, taking the first variant that does; `steps` are counted.
+Staged shrunk(Staged staged, const std::function<bool(const Staged&)>& shows, int& steps) {
+  for (;;) {
+    const std::vector<Staged> variants = smaller(staged);
+    const auto next = std::ranges::find_if(variants, shows);
+    if (next == variants.end()) return staged;
+    staged = *next;
+    REQUIRE(++steps < 500);
+  }
+}
+
+bool runs_twice(const Scenario& scenario) {
+  bool found = false;
+  visit(scenario.model.root, "", [&](const Module& module, const std::string&) { found = found || module.kind == ModuleKind::use; });
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("variants are valid, unlike what they are made of, and as exact") {
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    CAPTURE(seed);
+    const Staged from = generated(seed);
+    const std::vector<Staged> variants = smaller(from);
+    REQUIRE_FALSE(variants.empty());
+    for (const Staged& variant : variants) {
+      REQUIRE_NOTHROW(validate(variant.scenario));
+      REQUIRE(text(variant) != text(from));
+      REQUIRE(std::ranges::all_of(exact_captures(variant.scenario, variant.ranks), std::identity()));
+    }
+  }
+}
+
+TEST_CASE("what shows anyhow shrinks to next to nothing, and never comes round") {
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    CAPTURE(seed);
+    int steps = 0;
+    const Staged smallest = shrunk(generated(seed), [](const Staged&) { return true; }, steps);
+    CHECK(smallest.ranks == 1);
+    CHECK(
+        nlohmann::ordered_json(smallest.scenario).dump() ==
+        R"({"model":{"root":{"kind":"sequential","children":[]}},"plan":{"engine":"fully_shard","wrap":[]},"script":{"input":[1,1],"segments":[]}})");
+  }
+}
+
+TEST_CASE("what shows stays, and little else") {
+  struct Shown {
+    const char* what;
+    std::function<bool(const Staged&)> shows;
+    std::size_t longest;  ///< of the document, in bytes
+  };
+  const std::vector<Shown> all{
+      {"four ranks on a mesh", [](const Staged& s) { return s.ranks == 4 && s.scenario.plan.mesh.shape == std::vector{2, 2}; }, 200},
+      {"a module that runs twice", [](const Staged& s) { return runs_twice(s.scenario); }, 260},
+      {"a step and a capture",
+       [](const Staged& s) {
+         const auto has = [&](ActionKind kind) {
+           return std::ranges::any_of(s.scenario.script.segments,
+                                      [&](const auto& segment) { return std::ranges::count(segment.body, kind, &Action::kind) > 0; });
+         };
+         return has(ActionKind::step) && has(ActionKind::capture);
+       },
+       220},
+      {"a cost of a group", [](const Staged& s) { return !s.scenario.costs.tagged_collectives.empty(); }, 310}};
+  for (const Shown& shown : all) {
+    CAPTURE(shown.what);
+    int found = 0;
+    for (std::uint64_t seed = 0; seed < 400 && found < 5; ++seed) {
+      const Staged from = generated(seed);
+      if (!shown.shows(from)) continue;
+      CAPTURE(seed);
+      ++found;
+      int steps = 0;
+      const Staged smallest = shrunk(from, shown.shows, steps);
+      const std::string document = nlohmann::ordered_json(smallest.scenario).dump();
+      INFO(document);
+      CHECK(shown.shows(smallest));
+      CHECK(document.size() <= shown.longest);
+    }
+    CHECK(found == 5);
+  }
+}
+
+TEST_CASE("a container gives way to its only child, whose group and cost go on") {
+  Staged staged{.scenario = {}, .ranks = 2};
+  Scenario& scenario = staged.scenario;
+  const Module inner{.name = "linear", .kind = ModuleKind::linear, .in_features = 1, .out_features = 1};
+  const Module again{.name = "again", .kind = ModuleKind::use, .target = "block.linear"};
+  scenario.model.root.children = {{.name = "block", .kind = ModuleKind::sequential, .children = {inner}}, again};
+  scenario.plan.wrap = {{.modules = {"block.linear"}}, {.modules = {"block"}}, {.modules = {""}}};
+  scenario.plan.wrap[2].forward_prefetch = {"block.linear"};
+  scenario.plan.shard_dims = {{"block.linear.weight", -2}};
+  scenario.costs.tagged_collectives[{CollectiveKind::all_gather, "block.linear"}] = 5;
+  scenario.costs.labelled_work[{WorkKind::forward, "block.linear"}] = 7;
+  scenario.script.input = {1, 1};
+  scenario.script.segments = {
+      {.body = {{.kind = ActionKind::forward, .fails_in = "block.linear"}, {.kind = ActionKind::unshard, .module = "block"}}}};
+  validate(scenario);
+  const std::vector<Staged> variants = smaller(staged);
+  const bool is_there = std::ranges::any_of(variants, [](const Staged& variant) {
+    return nlohmann::ordered_json(variant.scenario).dump() ==
+           R"({"model":{"root":{"kind":"sequential","children":[{"name":"block","kind":"linear","in_features":1,"out_features":1},)"
+           R"({"name":"again","kind":"use","module":"block"}]}},"plan":{"engine":"fully_shard","wrap":[{"modules":["block"]},)"
+           R"({"modules":[""],"forward_prefetch":["block"]}],"shard_dims":{"block.weight":-2}},"script":{"input":[1,1],"segments":)"
+           R"([{"body":[{"call":"forward","fails_in":"block"},{"call":"unshard","module":"block"}]}]},"costs":{"work":{"forward":)"
+           R"({"labelled":{"block":"7ns"}}},"collectives":{"all_gather":{"tagged":{"block":"5ns"}}}}})";
+  });
+  CHECK(is_there);
+}
