@@ -51,16 +51,19 @@ constexpr char play_footer[] =
     "Exit codes, the first that applies: 128 + n interrupted by signal n; 2 usage, a document that cannot be played or output unusable;\n"
     "3 the worker or the meeting of its ranks failed; 4 a rank crashed or hung; 5 ranks disagree; 1 the subject failed, or a race was\n"
     "found; 0 played. Of two subjects: 1 they differ; 4 both crashed or hung; 0 they are alike, be it in that both refuse.";
+constexpr char explore_footer[] =
+    "Exit codes, the first that applies: 128 + n interrupted by signal n, what was found until then is kept; 2 usage, or output unusable;\n"
+    "3 a worker or the meeting of its ranks failed; 1 a difference was found; 0 none.";
 constexpr char stable_footer[] = "Exit codes: 0 printed; 2 usage, a report that is none, or output unusable.";
 
 /// Options as they were written. Their meaning is found after all of them have been read, by rules and in words of our own.
 struct Texts {
   std::string order = "listed", shard = "1/1", color = "auto", repeat = "1", jobs = "1", retries = "0", max_hangs = "5";
   std::optional<std::string> device, fabric, backend, scheduler, gpus, times, seed, max_skips, max_waivers, timeout, debug, nccl_faults,
-      ulps;
+      ulps, rounds, time, max_differences;
   bool nccl_tap = false;
   std::vector<std::string> output;
-  std::vector<std::string> ranks, require;
+  std::vector<std::string> ranks, require, left_out;
 };
 
 /// Of all commands; the one that was chosen is used.
@@ -74,6 +77,7 @@ struct Everything {
   DoctorOptions doctor;
   ExplainOptions explain;
   PlayOptions play;
+  ExploreOptions explore;
   StableOptions stable;
 };
 
@@ -296,6 +300,40 @@ void declare_play(CLI::App& app, PlayOptions& play, Texts& texts) {
   add_color(command, texts);
 }
 
+void declare_explore(CLI::App& app, ExploreOptions& explore, Texts& texts) {
+  CLI::App& command =
+      add_command(app, "explore", "Play random small scenarios on two subjects, and make what they play differently as small as it can be",
+                  explore_footer);
+  command
+      .add_option("--subject", explore.plan.subject,
+                  "The two: each as in play, with a fault behind it as A+FAULT or without (docs/side-by-side.md)")
+      ->option_text("A,B");
+  command.add_option("--rounds", texts.rounds, "How many scenarios to play (default: 100, or as many as --for has time for)")
+      ->option_text("N");
+  command.add_option("--for", texts.time, "How long to begin further ones, as 90s, 10min or 2h")->option_text("TIME");
+  command.add_option("--seed", texts.seed, "Of the first scenario; each of the others has the next one")->option_text("N=0");
+  command.add_option("--ranks", texts.ranks, "World sizes, of which the seed chooses one for each scenario")
+      ->allow_extra_args(false)
+      ->option_text("N[,N...]=1,2,4");
+  command
+      .add_option(
+          "--without", texts.left_out,
+          "What no scenario is to have: features, as mixed_precision, or other ingredients, as adam; a name that is none is answered "
+          "with all of them")
+      ->allow_extra_args(false)
+      ->option_text("NAME[,NAME...]");
+  command.add_option("--max-differences", texts.max_differences, "After how many unlike ones to end")->option_text("N=1");
+  command.add_option("--ulps", texts.ulps, "By how many units in the last place captured values may differ")->option_text("N=0");
+  command.add_option("--timeout", texts.timeout, "Seconds that every scenario may take (default: 60; more where ranks share cores)")
+      ->option_text("SECONDS");
+  command.add_flag("--json", explore.json, "What was found, as JSON");
+  command.add_option("--out", explore.out, "Where to write: a new or empty directory (default: a new one under shardproof-out/)")
+      ->option_text("DIRECTORY");
+  add_worker(command, explore.worker);
+  command.add_flag("-q,--quiet", explore.terminal.quiet, "Differences and the last line only")->option_text(" ");
+  add_color(command, texts);
+}
+
 void declare_stable(CLI::App& app, StableOptions& stable) {
   CLI::App& command =
       add_command(app, "stable", "Print the part of a report that is equal, byte for byte, between runs of one seed", stable_footer);
@@ -467,6 +505,26 @@ Options convert(const CLI::App& command, Everything all) {
     all.play.terminal.color = color;
     return std::move(all.play);
   }
+  if (name == "explore") {
+    ExploreOptions& explore = all.explore;
+    require_given(command, {});
+    require_placed(convert_world(texts, explore.plan));
+    if (explore.plan.subject.empty()) throw CommandError(usage, "explore takes two subjects: shardproof explore --subject A,B");
+    two_subjects(explore.plan.subject);
+    if (explore.plan.ranks.empty()) explore.plan.ranks = {1, 2, 4};
+    const auto number = [](const char* option, const std::string& text, std::uint64_t least) {
+      return whole_number(option, text, least, std::numeric_limits<std::uint64_t>::max());
+    };
+    if (texts.seed) explore.seed = number("--seed", *texts.seed, 0);
+    if (texts.rounds) explore.rounds = number("--rounds", *texts.rounds, 1);
+    if (texts.time) explore.time = span_of_time("--for", *texts.time);
+    if (!explore.rounds && !explore.time) explore.rounds = 100;
+    if (texts.max_differences) explore.max_differences = number("--max-differences", *texts.max_differences, 1);
+    if (texts.ulps) explore.ulps = whole_number("--ulps", *texts.ulps, 0, std::numeric_limits<std::uint32_t>::max());
+    explore.left_out = listed("--without", texts.left_out);
+    explore.terminal.color = color;
+    return std::move(explore);
+  }
   if (name == "stable") {
     require_given(command, {{"REPORT", all.stable.report}});
     return std::move(all.stable);
@@ -505,6 +563,7 @@ std::optional<Options> parse_command_line(int argc, const char* const* argv) {
   declare_doctor(app, all.doctor, all.texts);
   declare_explain(app, all.explain);
   declare_play(app, all.play, all.texts);
+  declare_explore(app, all.explore, all.texts);
   declare_stable(app, all.stable);
   try {
     const CLI::App& command = parse(app, argc, argv);

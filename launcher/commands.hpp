@@ -16,6 +16,7 @@ int diff_command(const DiffOptions& options);
 int doctor_command(const DoctorOptions& options);
 int explain_command(const ExplainOptions& options);
 int play_command(const PlayOptions& options, const std::vector<std::string>& argv);
+int explore_command(const ExploreOptions& options, const std::vector<std::string>& argv);
 int stable_command(const StableOptions& options);
 
 }  // namespace shardproof::launcher

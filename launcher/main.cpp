@@ -27,6 +27,7 @@ int dispatch(const Options& options, const std::vector<std::string>& argv) {
         else if constexpr (std::is_same_v<Chosen, DoctorOptions>) return doctor_command(chosen);
         else if constexpr (std::is_same_v<Chosen, ExplainOptions>) return explain_command(chosen);
         else if constexpr (std::is_same_v<Chosen, PlayOptions>) return play_command(chosen, argv);
+        else if constexpr (std::is_same_v<Chosen, ExploreOptions>) return explore_command(chosen, argv);
         else if constexpr (std::is_same_v<Chosen, StableOptions>) return stable_command(chosen);
         else return diff_command(chosen);
       },

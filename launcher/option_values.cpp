@@ -100,6 +100,17 @@ std::chrono::milliseconds timeout(std::string_view text) {
   return std::chrono::milliseconds(std::llround(*seconds * 1000));
 }
 
+std::chrono::milliseconds span_of_time(std::string_view option, std::string_view text) {
+  constexpr std::array<std::pair<std::string_view, double>, 4> units{{{"s", 1}, {"min", 60}, {"h", 3600}, {"", 1}}};
+  const std::size_t digits = std::min(text.find_first_not_of("0123456789."), text.size());
+  const auto unit = std::ranges::find(units, text.substr(digits), [](const auto& entry) { return entry.first; });
+  const auto count = number<double>(text.substr(0, digits));
+  constexpr double most = 1e7;
+  if (!count || unit == units.end() || !(*count * unit->second >= 0.001 && *count * unit->second <= most))
+    throw wrong(option, text, "a time of up to 10000000 seconds, as 90s, 10min, 2h, or seconds without a unit");
+  return std::chrono::milliseconds(std::llround(*count * unit->second * 1000));
+}
+
 GpuChoice gpu_choice(std::string_view text) {
   const auto refuse = [&] {
     return wrong("--gpus", text, "how many, as 4, or which, as 0,2 or GPU-8a1f by their uuids; the one with index 2 alone is `2,`");

@@ -27,6 +27,9 @@ std::vector<int> ranks(std::string_view option, std::span<const std::string> tex
 /// Seconds. A day and more is a mistake in the unit, and so is no time at all.
 std::chrono::milliseconds timeout(std::string_view text);
 
+/// `90s`, `10min`, `2h`, or a number of seconds. Throws like the others, with the option's name.
+std::chrono::milliseconds span_of_time(std::string_view option, std::string_view text);
+
 /// `4`, the first four; `0,2` and `GPU-8a1f,GPU-77`, those; `2,`, that one.
 GpuChoice gpu_choice(std::string_view text);
 

@@ -98,6 +98,20 @@ struct PlayOptions {
   TerminalOptions terminal;
 };
 
+struct ExploreOptions {
+  PlanOptions plan;  ///< of worlds of the sizes in `ranks`; its subject is two
+  std::uint64_t seed = 0;
+  std::optional<std::uint64_t> rounds;  ///< none: as many as there is time for
+  std::optional<std::chrono::milliseconds> time;
+  std::vector<std::string> left_out;  ///< of what scenarios may have
+  std::uint64_t max_differences = 1;
+  std::uint64_t ulps = 0;  ///< by how many units in the last place values may differ
+  std::filesystem::path worker;
+  std::filesystem::path out;  ///< empty for a new one under shardproof-out/
+  bool json = false;
+  TerminalOptions terminal;
+};
+
 struct StableOptions {
   std::filesystem::path report;
 };
@@ -113,6 +127,6 @@ struct ExplainOptions {
 };
 
 using Options = std::variant<RunOptions, ListOptions, FaultsOptions, MergeOptions, DiffOptions, DoctorOptions, ExplainOptions, PlayOptions,
-                             StableOptions>;
+                             ExploreOptions, StableOptions>;
 
 }  // namespace shardproof::launcher

@@ -59,19 +59,17 @@ void make_directory(const std::filesystem::path& directory) {
   if (error) throw unusable(directory, "make directory", error);
 }
 
-RunDirectory make_run_directory(const std::filesystem::path& asked) {
+RunDirectory make_run_directory(const std::filesystem::path& asked) { return {claim_directory(asked, RunDirectory().worlds().string())}; }
+
+std::filesystem::path claim_directory(const std::filesystem::path& asked, const std::string& first) {
   if (asked.empty()) {
     const std::filesystem::path parent = std::filesystem::absolute("shardproof-out");
     require_tellable(parent);
     make_directory(parent);
-    const RunDirectory run{make_dated_directory(parent)};
-    make_directory(run.worlds());
-    return run;
+    const std::filesystem::path directory = make_dated_directory(parent);
+    make_directory(directory / first);
+    return directory;
   }
-  return {claim_directory(asked, RunDirectory().worlds().string())};
-}
-
-std::filesystem::path claim_directory(const std::filesystem::path& asked, const std::string& first) {
   const std::filesystem::path directory = std::filesystem::absolute(asked);
   require_tellable(directory);
   make_directory(directory);

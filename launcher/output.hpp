@@ -15,7 +15,7 @@ namespace shardproof::launcher {
 /// Makes `asked`, which must be empty where it exists; where none is asked for, a new directory under `shardproof-out/` of the current
 /// one. Of several that ask for one directory at once, one gets it. Throws CommandError (usage).
 RunDirectory make_run_directory(const std::filesystem::path& asked);
-/// The same for a directory that is to hold several runs, of which `first` is one: the claim to it is that entry.
+/// The same for a directory that is to hold several runs, or what comes of them, of which `first` is one: the claim to it is that entry.
 std::filesystem::path claim_directory(const std::filesystem::path& asked, const std::string& first);
 
 /// Makes the link `latest` beside the run lead to it. What stands in its way is said, and no reason not to run.

@@ -45,12 +45,7 @@ std::string refusals(const SideBySide& both) {
 
 std::string title(const PlayOptions& options, const std::array<Contender, 2>& contenders) {
   const int ranks = options.plan.ranks.front();
-  const auto subject = [](const Contender& contender) {
-    const bool is_named_so = contender.asked == contender.subject.name;
-    return fmt::format("{} ({}{})", contender.asked, is_named_so ? "" : contender.subject.name + " ", contender.subject.version);
-  };
-  return fmt::format("{}: {} rank{}, {} beside {}", options.scenario.string(), ranks, ranks == 1 ? "" : "s", subject(contenders[0]),
-                     subject(contenders[1]));
+  return fmt::format("{}: {} rank{}, {}", options.scenario.string(), ranks, ranks == 1 ? "" : "s", names_text(contenders));
 }
 
 bool was_lost(const DocumentPlay& played) {
@@ -58,6 +53,14 @@ bool was_lost(const DocumentPlay& played) {
 }
 
 }  // namespace
+
+std::string names_text(const std::array<Contender, 2>& contenders) {
+  const auto name = [](const Contender& contender) {
+    const bool is_named_so = contender.asked == contender.subject.name;
+    return fmt::format("{} ({}{})", contender.asked, is_named_so ? "" : contender.subject.name + " ", contender.subject.version);
+  };
+  return fmt::format("{} beside {}", name(contenders[0]), name(contenders[1]));
+}
 
 std::filesystem::path place_of(const std::array<Contender, 2>& contenders, std::size_t which, const std::filesystem::path& place) {
   std::string name = fmt::format("{}-{}", which + 1, contenders.at(which).asked);

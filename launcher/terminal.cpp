@@ -143,14 +143,16 @@ std::optional<LiveView> Terminal::view(ProgressTracker& tracker, const WorldPlan
 }
 
 void Terminal::show(const RunProgress& progress) {
-  if (!live_) {
-    print(progress_line(progress, 200));
-    return;
-  }
+  if (live_) show_live(progress_line(progress, terminal_width(out_) - 1));
+  else print(progress_line(progress, 200));
+}
+
+void Terminal::show_live(std::string_view line) {
+  if (!live_) return;
   flush();
   if (!waiting_.empty()) return;  // a terminal that is stopped shows nothing
   // Carriage return, the line, and whatever stood longer before is erased; no wrap, so the last column stays free.
-  write(fmt::format("\r{}\x1b[K", progress_line(progress, terminal_width(out_) - 1)));
+  write(fmt::format("\r{}\x1b[K", line.substr(0, terminal_width(out_) - 1)));
   line_stands_ = true;
 }
 

@@ -84,6 +84,9 @@ class Terminal {
     if (!live_) note(text);
   }
 
+  /// Where somebody watches: a line that stands until the next one, or something printed, takes its place.
+  void show_live(std::string_view line);
+
   /// Waits until all of it has been taken, by a reader who need not be quick; until then nothing here waits for anybody. A signal that ends
   /// processes ends this one meanwhile. Why not all arrived, if it did not: a run is not ended for it.
   const std::error_code& finish();

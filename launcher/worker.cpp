@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -10,6 +11,7 @@
 #include <array>
 #include <cerrno>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <stdexcept>
 #include <string_view>
 #include <system_error>
@@ -18,6 +20,7 @@
 #include "harness/protocol/environment.hpp"
 #include "harness/protocol/json_fields.hpp"
 #include "harness/protocol/json_parse.hpp"
+#include "harness/protocol/json_text.hpp"
 #include "harness/protocol/utf8.hpp"
 #include "launcher/launcher.hpp"
 #include "launcher/leftovers.hpp"
@@ -249,6 +252,53 @@ GpuListing ask_gpus(const Worker& worker, const std::filesystem::path& backend, 
     throw refusal(answer.text.empty() ? std::string("said nothing")
                                       : fmt::format("gave an answer that is no JSON: '{}'", first_line_of(answer.text)));
   }
+}
+
+namespace {
+
+/// A line for each.
+std::vector<MadeScenario> read_scenarios(const Worker& worker, const Answer& answer, const std::string& asked_with) {
+  const std::string said = answer.complaint.empty() ? "it says nothing" : first_line_of(answer.complaint);
+  const auto refusal = [&](const std::string& why) {
+    return CommandError(infrastructure, fmt::format("{} makes no scenarios: asked with {}, {}", worker.program.string(), asked_with, why));
+  };
+  if (answer.end && !answer.end->signalled && answer.end->code == rank_usage) throw CommandError(usage, said);
+  if (!answer.end) throw refusal("it did not answer in time");
+  if (*answer.end != Exit{}) throw refusal(fmt::format("it ended with {}: {}", describe(*answer.end), said));
+  std::vector<MadeScenario> scenarios;
+  std::istringstream lines(answer.text);
+  for (std::string line; std::getline(lines, line);) {
+    try {
+      const nlohmann::ordered_json json = parse_json(line);
+      const Fields fields(json, "scenario");
+      scenarios.push_back({.seed = fields.has("seed") ? fields.integer<std::uint64_t>("seed") : 0,
+                           .ranks = fields.integer<int>("ranks"),
+                           .document = dump_document(fields.object("scenario")) + "\n"});
+    } catch (const std::exception& error) {
+      throw refusal(fmt::format("its answer is malformed: {}", reports::printable(error.what())));
+    }
+  }
+  return scenarios;
+}
+
+}  // namespace
+
+std::vector<MadeScenario> make_scenarios(const Worker& worker, const ScenarioSource& source, std::uint64_t first_seed, std::uint64_t count,
+                                         SignalWatch& signals) {
+  const std::vector<std::string> arguments{"--make-scenario", fmt::format("{}", first_seed),
+                                           "--count",         fmt::format("{}", count),
+                                           "--ranks",         fmt::format("{}", fmt::join(source.ranks, ",")),
+                                           "--features",      fmt::format("{}", fmt::join(source.features, ",")),
+                                           "--without",       fmt::format("{}", fmt::join(source.left_out, ","))};
+  std::vector<MadeScenario> made = read_scenarios(worker, ask(worker, arguments, signals, worker_patience), arguments.front());
+  if (made.size() == count) return made;
+  throw CommandError(infrastructure, fmt::format("{} was asked for {} scenarios and made {}", worker.program.string(), count, made.size()));
+}
+
+std::vector<MadeScenario> smaller_scenarios(const Worker& worker, const std::filesystem::path& document, int ranks, SignalWatch& signals) {
+  const std::vector<std::string> arguments{"--shrink-scenario", std::filesystem::absolute(document).string(), "--ranks",
+                                           fmt::format("{}", ranks)};
+  return read_scenarios(worker, ask(worker, arguments, signals, worker_patience), arguments.front());
 }
 
 void check_scenario(const Worker& worker, const std::filesystem::path& document, SignalWatch& signals) {

@@ -45,6 +45,26 @@ GpuListing ask_gpus(const Worker& worker, const std::filesystem::path& backend, 
 /// Returns when the worker can read the document; throws CommandError (usage) with what is wrong in it.
 void check_scenario(const Worker& worker, const std::filesystem::path& document, SignalWatch& signals);
 
+/// A scenario that a worker has made, as text that only workers read.
+struct MadeScenario {
+  std::uint64_t seed = 0;  ///< of those that are made from one
+  int ranks = 1;
+  std::string document;
+};
+
+/// What scenarios are made from.
+struct ScenarioSource {
+  std::vector<int> ranks;  ///< of which a seed chooses one
+  std::vector<std::string> features;  ///< that scenarios may need
+  std::vector<std::string> left_out;  ///< features, or ingredients of scenarios
+};
+
+/// Those of `count` seeds. Throws CommandError: usage for what the worker knows no ingredient by, else infrastructure.
+std::vector<MadeScenario> make_scenarios(const Worker& worker, const ScenarioSource& source, std::uint64_t first_seed, std::uint64_t count,
+                                         SignalWatch& signals);
+/// Such as are smaller than this one, played by so many ranks, those that leave out most first.
+std::vector<MadeScenario> smaller_scenarios(const Worker& worker, const std::filesystem::path& document, int ranks, SignalWatch& signals);
+
 /// Reads a listing. Throws std::invalid_argument saying why the text is none, or of another protocol.
 Listing parse_listing(const std::string& text);
 

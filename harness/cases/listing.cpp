@@ -142,8 +142,11 @@ Listing make_listing(const Program& program, std::span<const BoundCase> cases) {
   listing.build = build_id();
   for (const auto& make : program.subjects) {
     const auto subject = make();
-    listing.subjects.push_back(
-        {.name = std::string(subject->name()), .version = std::string(subject->version()), .warm = subject->wants_preparation()});
+    SubjectInfo& info = listing.subjects.emplace_back();
+    info.name = subject->name();
+    info.version = subject->version();
+    info.warm = subject->wants_preparation();
+    for (const Feature feature : subject->capabilities()) info.features.emplace_back(to_string(feature));
   }
   for (const BoundCase& bound : cases) listing.cases.push_back(bound.info);
   for (const Fault& fault : program.faults) listing.faults.push_back(fault.info);

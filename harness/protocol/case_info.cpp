@@ -85,6 +85,7 @@ void from_json(const ordered_json& json, CaseInfo& info) {
 void to_json(ordered_json& json, const SubjectInfo& info) {
   json = ordered_json{{"name", info.name}, {"version", info.version}};
   if (info.warm) json["warm"] = true;
+  if (!info.features.empty()) json["features"] = info.features;
 }
 
 void from_json(const ordered_json& json, SubjectInfo& info) {
@@ -92,6 +93,7 @@ void from_json(const ordered_json& json, SubjectInfo& info) {
   info.name = fields.text("name");
   info.version = fields.text("version");
   info.warm = fields.has("warm") && fields.boolean("warm");
+  if (fields.has("features")) info.features = fields.texts("features");
 }
 
 void to_json(ordered_json& json, const FaultInfo& info) {

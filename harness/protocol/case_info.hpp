@@ -36,6 +36,7 @@ struct SubjectInfo {
   std::string name;
   std::string version;
   bool warm = false;  ///< ranks are to be copies of one process that has prepared it
+  std::vector<std::string> features;  ///< that it claims (harness/subject/feature.hpp)
   friend bool operator==(const SubjectInfo&, const SubjectInfo&) = default;
 };
 

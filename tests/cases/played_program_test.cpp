@@ -77,7 +77,7 @@ TEST_CASE("A listing tells subjects, faults and clauses") {
   REQUIRE(end.exit_code == 0);
   const auto listing = nlohmann::ordered_json::parse(end.output).get<Listing>();
   CHECK(listing.suite_version == "3");
-  CHECK(listing.subjects == std::vector<SubjectInfo>{{"idle", "1"}, {"modest", "1"}});
+  CHECK(listing.subjects == std::vector<SubjectInfo>{{"idle", "1", false, {"timeline"}}, {"modest", "1"}});
   REQUIRE(listing.faults.size() == 1);
   CHECK(listing.faults[0] == FaultInfo{"leak", {"PLY-1"}, "keeps what it allocates"});
   REQUIRE(listing.clauses.size() == 1);

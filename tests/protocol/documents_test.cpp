@@ -20,7 +20,7 @@ Listing listing() {
   Listing all;
   all.suite_version = "0.1.0";
   all.build = "b1";
-  all.subjects = {{"fully_shard", "1.2"}};
+  all.subjects = {{"fully_shard", "1.2", true, {"timeline", "serial"}}};
   CaseInfo info{"a/b[W=2]", "a", {{"W", "2"}}, 2, {"A-1"}, {"slow"}, {"timeline"}, "suites/a.cpp", 12};
   all.cases = {info};
   all.faults = {{"drop", {"A-1"}, "drops a wait"}};

@@ -1,7 +1,10 @@
 #include "harness/scenario/generator/shrinker.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -295,6 +298,34 @@ class Variants {
     }
   }
 
+  // Modules go by their places: what shows in two scenarios alike is then alike.
+  static void number_modules(Scenario& scenario) {
+    std::map<std::string, std::string> numbered;  // new paths by old ones
+    const auto visit_numbered = [&](auto&& self, const Module& module, const std::string& path, const std::string& renamed) -> void {
+      numbered[path] = renamed;
+      for (std::size_t i = 0; i < module.children.size(); ++i) {
+        const Module& child = module.children[i];
+        self(self, child, child_path(path, child.name), child_path(renamed, fmt::format("{}", i)));
+      }
+    };
+    visit_numbered(visit_numbered, scenario.model.root, "", "");
+    const auto rename = [&](std::string& text) {
+      if (const auto module = numbered.find(text); module != numbered.end()) {
+        text = module->second;
+      } else if (const std::size_t dot = text.rfind('.'); dot != std::string::npos) {  // a parameter
+        text = child_path(numbered.at(text.substr(0, dot)), text.substr(dot + 1));
+      }
+    };
+    change_modules(scenario.model.root, [&](Module& module) {
+      rename(module.tied_to);
+      rename(module.target);
+    });
+    change_modules(scenario.model.root, [](Module& module) {
+      for (std::size_t i = 0; i < module.children.size(); ++i) module.children[i].name = fmt::format("{}", i);
+    });
+    change_paths(scenario, rename);
+  }
+
   // What all have in common goes at once where it can, else one after the other.
   void each_module(const std::function<void(Module&)>& change) {
     offer([&](Scenario& s) { change_modules(s.model.root, change); });
@@ -349,6 +380,7 @@ class Variants {
       each_module([&](Module& module) { module.forward_sleep = std::min(module.forward_sleep, all); });
       each_module([&](Module& module) { module.backward_sleep = std::min(module.backward_sleep, all); });
     }
+    offer(number_modules);
     offer([](Scenario& s) { s.model.loss = {}; });
     offer([](Scenario& s) { s.model.loss.divisor = 1; });
     offer([](Scenario& s) { s.model.init_divisor = Model().init_divisor; });

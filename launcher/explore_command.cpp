@@ -1,0 +1,136 @@
+// `shardproof explore`: do two subjects play the same, whatever they play?
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "harness/protocol/json_text.hpp"
+#include "launcher/commands.hpp"
+#include "launcher/exploration.hpp"
+#include "launcher/launcher.hpp"
+#include "launcher/output.hpp"
+#include "launcher/side_by_side.hpp"
+#include "launcher/standard_streams.hpp"
+#include "reports/terminal.hpp"
+
+namespace shardproof::launcher {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// That both claim. Scenarios are for engines of one kind.
+std::vector<std::string> common_features(const std::array<Contender, 2>& contenders) {
+  constexpr char kind[] = "fully_shard";
+  std::vector<std::string> common;
+  for (const std::string& feature : contenders[0].subject.features) {
+    if (std::ranges::find(contenders[1].subject.features, feature) != contenders[1].subject.features.end()) common.push_back(feature);
+  }
+  for (const Contender& contender : contenders) {
+    if (std::ranges::find(contender.subject.features, kind) == contender.subject.features.end())
+      throw CommandError(usage, fmt::format("subject {} does not claim {}, which scenarios are made for", contender.asked, kind));
+  }
+  return common;
+}
+
+std::string seeds_text(std::uint64_t first, std::uint64_t count) {
+  return count == 1 ? fmt::format("seed {}", first) : fmt::format("seeds {} to {}", first, first + count - 1);
+}
+
+/// The command that finds it again; what `argv` says of the subjects, and of what scenarios may have, decides what a seed makes.
+std::string again(const ExploreOptions& options, const FoundDifference& difference, const std::string& program) {
+  std::string command = fmt::format("{} explore --subject {} --seed {} --rounds 1 --ranks {}", reports::shell_word(program),
+                                    reports::shell_word(options.plan.subject), difference.seed, fmt::join(options.plan.ranks, ","));
+  if (!options.left_out.empty()) command += fmt::format(" --without {}", fmt::join(options.left_out, ","));
+  if (options.ulps > 0) command += fmt::format(" --ulps {}", options.ulps);
+  if (!options.worker.empty()) command += " --worker " + reports::shell_word(options.worker.string());
+  return command;
+}
+
+std::string play_text(const ExploreOptions& options, const FoundDifference& difference, const std::filesystem::path& place,
+                      const std::string& program) {
+  std::string command = fmt::format("{} play {} --ranks {} --subject {}", reports::shell_word(program),
+                                    reports::shell_word((place / difference.folder / "scenario.json").string()), difference.ranks,
+                                    reports::shell_word(options.plan.subject));
+  if (options.ulps > 0) command += fmt::format(" --ulps {}", options.ulps);
+  if (!options.worker.empty()) command += " --worker " + reports::shell_word(options.worker.string());
+  return command;
+}
+
+std::string text_of(const ExploreOptions& options, const FoundDifference& difference, const std::filesystem::path& place,
+                    const std::string& program) {
+  return fmt::format("seed {}: {} differ; {} in {} steps of {} plays:\n{}  play it: {}\n  find it: {}\n", difference.seed,
+                     fmt::join(difference.aspects, ", "), difference.is_smallest ? "made smaller" : "made smaller, not to the end,",
+                     difference.steps, difference.plays, difference.text, play_text(options, difference, place, program),
+                     again(options, difference, program));
+}
+
+Json json_of(const ExploreOptions& options, const std::array<Contender, 2>& contenders, const ScenarioSource& source,
+             const ExplorationResult& result, const std::filesystem::path& place, const std::string& program) {
+  Json json{{"subjects", Json::array()},
+            {"seed", options.seed},
+            {"rounds", result.rounds},
+            {"ranks", source.ranks},
+            {"features", source.features},
+            {"without", source.left_out},
+            {"ulps", options.ulps},
+            {"alike", result.alike},
+            {"seen_again", result.seen_again},
+            {"interrupted", result.interrupted_by != 0},
+            {"differences", Json::array()}};
+  for (const Contender& contender : contenders) {
+    json["subjects"].push_back({{"asked", contender.asked},
+                                {"name", contender.subject.name},
+                                {"version", contender.subject.version},
+                                {"fault", contender.plan.fault}});
+  }
+  for (const FoundDifference& difference : result.differences) {
+    json["differences"].push_back({{"seed", difference.seed},
+                                   {"ranks", difference.ranks},
+                                   {"aspects", difference.aspects},
+                                   {"kept", difference.kept},
+                                   {"smallest", difference.is_smallest},
+                                   {"folder", difference.folder.string()},
+                                   {"play", play_text(options, difference, place, program)},
+                                   {"find", again(options, difference, program)}});
+  }
+  return json;
+}
+
+}  // namespace
+
+int explore_command(const ExploreOptions& options, const std::vector<std::string>& argv) {
+  SignalWatch signals;
+  std::array<Contender, 2> contenders = find_contenders(options.plan, options.worker, signals);
+  const ScenarioSource source{.ranks = options.plan.ranks, .features = common_features(contenders), .left_out = options.left_out};
+  make_scenarios(contenders[0].worker, source, options.seed, 1, signals);  // says what is wrong with what is left out, if anything
+  const std::filesystem::path place = claim_directory(options.out, Exploration::differences);
+  prepare(contenders, place, signals);
+
+  Terminal terminal(options.json ? stderr : stdout, options.terminal);
+  terminal.note(fmt::format("{}: scenarios from seed {} on, for {} rank{}", names_text(contenders), options.seed,
+                            fmt::join(source.ranks, ", "), source.ranks == std::vector{1} ? "" : "s"));
+  const std::string program = argv.empty() ? "shardproof" : argv.front();
+  const auto tell = [&](const FoundDifference& difference) { terminal.print(text_of(options, difference, place, program)); };
+  const ExplorationResult result = Exploration(options, contenders, source, place, argv, signals, terminal, tell).run();
+
+  const Json json = json_of(options, contenders, source, result, place, program);
+  write_file(place / "explored.json", dump_document(json) + "\n");
+  std::string last = result.rounds == 0 ? "no scenario was played"
+                                        : fmt::format("{} scenario{}, {}: {} alike", result.rounds, result.rounds == 1 ? "" : "s",
+                                                      seeds_text(options.seed, result.rounds), result.alike);
+  last += fmt::format(", {} difference{}", result.differences.size(), result.differences.size() == 1 ? "" : "s");
+  if (result.seen_again > 0) last += fmt::format(", {} of them seen again", result.seen_again);
+  terminal.print(last);
+  terminal.note(fmt::format("found: {}", place.string()));
+  if (options.json) say(dump_document(json) + "\n");
+  if (result.interrupted_by != 0) {
+    terminal.finish();
+    complain("interrupted; what was found until then is kept");
+    return 128 + result.interrupted_by;
+  }
+  if (!options.json) require_said(terminal.finish());
+  return result.differences.empty() ? all_passed : case_failed;
+}
+
+}  // namespace shardproof::launcher

@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+"""`shardproof explore` on the engine that ships with the suite, beside itself with a fault: what it finds, how small, and that it is found again.
+
+    explore_test.py LAUNCHER [unittest arguments]
+"""
+import json
+import pathlib
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+
+class Explore(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def shardproof(self, *arguments, expect=0):
+        result = subprocess.run([LAUNCHER, *map(str, arguments)], cwd=self.folder, capture_output=True, text=True, timeout=120)
+        self.assertEqual(result.returncode, expect, result.stdout + result.stderr)
+        return result
+
+    def explore(self, fault, *arguments, out="out", expect=1):
+        subjects = "reference,reference" + (f"+{fault}" if fault else "")
+        said = self.shardproof("explore", "--subject", subjects, "--out", out, *arguments, expect=expect)
+        return said.stdout, json.loads((self.folder / out / "explored.json").read_text(encoding="utf-8"))
+
+    def test_a_subject_plays_like_itself(self):
+        said, explored = self.explore(None, "--rounds", 20, "--seed", 7, expect=0)
+        self.assertIn("reference (fully_shard 1) beside reference (fully_shard 1): scenarios from seed 7 on, for 1, 2, 4 ranks\n", said)
+        self.assertIn("20 scenarios, seeds 7 to 26: 20 alike, 0 differences\n", said)
+        self.assertEqual((explored["seed"], explored["rounds"], explored["alike"], explored["ranks"], explored["differences"]), (7, 20, 20, [1, 2, 4], []))
+        self.assertIn("prefetch_lists", explored["features"])
+        self.assertEqual([subject["fault"] for subject in explored["subjects"]], ["", ""])
+
+    def test_a_planted_difference_is_found_made_small_and_found_again(self):
+        said, explored = self.explore("no_backward_prefetch", "--ranks", "2")
+        (found,) = explored["differences"]
+        self.assertEqual((found["kept"], found["smallest"], found["ranks"], found["folder"]), ("counts", True, 2, "differences/1"))
+        folder = self.folder / "out/differences/1"
+        smallest = json.loads((folder / "scenario.json").read_text(encoding="utf-8"))
+        # Two groups, of which backward would gather the one ahead; one forward and one backward.
+        self.assertEqual(len(smallest["plan"]["wrap"]), 2)
+        self.assertEqual(smallest["script"]["segments"], [{"body": ["forward", "backward"]}])
+        self.assertNotIn("costs", smallest)
+        self.assertLess(len(json.dumps(smallest)), len(json.dumps(json.loads((folder / "as_found.json").read_text(encoding="utf-8")))))
+        # Both what differs and what each has played is kept.
+        kept = json.loads((folder / "difference.json").read_text(encoding="utf-8"))
+        self.assertEqual([difference["aspect"] for difference in kept["differences"]], found["aspects"])
+        self.assertEqual([len(played["result"]["ranks"]) for played in kept["played"]], [2, 2])
+        text = (folder / "difference.txt").read_text(encoding="utf-8")
+        self.assertIn("order    differ: ", text)
+        self.assertIn(text, said)
+        # The commands that are told find it again.
+        self.assertIn(f"  play it: {found['play']}\n  find it: {found['find']}\n", said)
+        self.assertIn(text, self.shardproof(*shlex.split(found["play"])[1:], expect=1).stdout)
+        self.shardproof(*shlex.split(found["find"])[1:], "--out", "again", expect=1)
+        self.assertEqual((self.folder / "again/differences/1/scenario.json").read_text(encoding="utf-8"),
+                         (folder / "scenario.json").read_text(encoding="utf-8"))
+
+    def test_a_difference_in_values_stays_one(self):
+        said, explored = self.explore("divided_once_more", "--ranks", "2")
+        self.assertEqual(explored["differences"][0]["kept"], "bits")
+        self.assertEqual(explored["differences"][0]["aspects"], ["bits"])
+        smallest = json.loads((self.folder / "out/differences/1/scenario.json").read_text(encoding="utf-8"))
+        self.assertEqual(smallest["script"]["segments"], [{"body": ["forward", "backward", "capture"]}])
+
+    def test_what_is_left_out_is_in_no_scenario(self):
+        said, explored = self.explore("clips_everything", "--rounds", 20, "--ranks", "1,2", "--without", "clip_grad_norm,adam", expect=0)
+        self.assertEqual(explored["without"], ["clip_grad_norm", "adam"])
+        self.assertEqual(explored["alike"], 20)
+
+    def test_several_differences_are_unlike_each_other(self):
+        said, explored = self.explore("gathers_twice", "--rounds", 3, "--max-differences", 9, "--ranks", "2", "--without", "evaluation,manual_unshard,scales", "-q")
+        documents = {(self.folder / "out" / one["folder"] / "scenario.json").read_text(encoding="utf-8") for one in explored["differences"]}
+        self.assertEqual(len(documents), len(explored["differences"]))
+        self.assertEqual(explored["alike"] + explored["seen_again"] + len(documents), 3)
+        self.assertGreater(explored["seen_again"], 0)
+
+    def test_who_ends_it_keeps_what_was_found(self):
+        command = [LAUNCHER, "explore", "--subject", "reference,reference+gathers_twice", "--for", "1h", "--max-differences", "1000", "--out", "out"]
+        with subprocess.Popen(command, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            first = self.folder / "out/differences/1/difference.json"
+            deadline = time.monotonic() + 60
+            while not first.exists() and time.monotonic() < deadline:
+                time.sleep(0.01)
+            process.send_signal(signal.SIGINT)
+            said, complaint = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 130, said + complaint)
+        self.assertIn("interrupted; what was found until then is kept\n", complaint)
+        explored = json.loads((self.folder / "out/explored.json").read_text(encoding="utf-8"))
+        self.assertTrue(explored["interrupted"])
+        self.assertGreaterEqual(len(explored["differences"]), 1)
+        self.assertTrue(first.exists())
+
+    def test_what_cannot_be_explored_is_refused(self):
+        (self.folder / "full").mkdir()
+        (self.folder / "full/mine").touch()
+        for arguments, expected in (((), "explore takes two subjects"),
+                                    (("--subject", "reference"), "two subjects are given as A,B"),
+                                    (("--subject", "reference,nobody"), "unknown subject 'nobody'"),
+                                    (("--subject", "reference,reference+nothing"), "unknown fault 'nothing'"),
+                                    (("--subject", "reference,reference", "--without", "tea"), '"tea" is unknown; there is timeline'),
+                                    (("--subject", "reference,reference", "--for", "soon"), "--for soon: a time of up to"),
+                                    (("--subject", "reference,reference", "--rounds", "0"), "--rounds 0: a whole number"),
+                                    (("--subject", "reference,reference", "--out", "full"), "is not empty"),
+                                    (("--subject", "reference,reference", "more"), "'more' is too much")):
+            self.assertIn(expected, self.shardproof("explore", *arguments, expect=2).stderr)
+        self.assertEqual({entry.name for entry in self.folder.iterdir()}, {"full"})
+
+
+if __name__ == "__main__":
+    LAUNCHER = sys.argv[1]
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]])
