@@ -29,8 +29,8 @@ struct Contender {
 /// Whether `--subject` names two.
 bool names_two(std::string_view asked);
 
-/// A subject as `--subject` takes one, and behind a `+`, where there is one, a fault that it is broken by. Of a path, only a name behind the
-/// last `+` that could be that of a fault is one.
+/// A subject as `--subject` takes one, and behind a `+`, where there is one, a fault that it is broken by. Of a path, only a name behind
+/// the last `+` that could be that of a fault is one.
 struct NamedSubject {
   std::string subject, fault;
   friend bool operator==(const NamedSubject&, const NamedSubject&) = default;
@@ -58,8 +58,8 @@ struct DocumentPlay {
 /// What ranks have left of the case of a scenario; none where one of them has not come to its end.
 std::vector<PlayResult> play_results(const WorldDirectory& directory, const std::string& id, int ranks);
 
-/// Plays them all, those for as many ranks in one world, and leaves a run in `directory`. Throws CommandError where ranks could not do their
-/// work, where not all could be written, or when the user ended it.
+/// Plays them all, those for as many ranks in one world, and leaves a run in `directory`. Throws CommandError where ranks could not do
+/// their work, where not all could be written, or when the user ended it.
 std::vector<DocumentPlay> play_documents(const Contender& contender, std::span<const Document> documents, const RunDirectory& directory,
                                          const std::vector<std::string>& argv, SignalWatch& signals);
 

@@ -105,8 +105,8 @@ void Exploration::take(const Candidate& candidate) {
 }
 
 Exploration::Candidate Exploration::shrunk(Candidate candidate, const Kept& kept, FoundDifference& found) {
-  // What did not help once seldom does at once again: the search goes on behind the variant that did, and ends where a whole round of them has
-  // shown nothing.
+  // What did not help once seldom does at once again: the search goes on behind the variant that did, and ends where a whole round of them
+  // has shown nothing.
   std::size_t from = 0;
   try {
     for (;;) {

@@ -21,8 +21,8 @@
 
 namespace shardproof::launcher {
 
-/// What a smaller scenario has to show, to show the same: the strongest aspect that differs, and of verdicts, the same ones. What refuses or
-/// hangs is stronger than what does more, that than what does it in another order, or computes something else, or takes longer.
+/// What a smaller scenario has to show, to show the same: the strongest aspect that differs, and of verdicts, the same ones. What refuses
+/// or hangs is stronger than what does more, that than what does it in another order, or computes something else, or takes longer.
 struct Kept {
   reports::Aspect aspect = reports::Aspect::totals;
   std::array<reports::Verdict, 2> verdicts{};
@@ -62,8 +62,8 @@ class Exploration {
               const std::vector<std::string>& argv, SignalWatch& signals, Terminal& terminal,
               std::function<void(const FoundDifference&)> tell);
 
-  /// Until the rounds, the time or the differences that were asked for are there, or a signal comes. Throws CommandError where a worker cannot
-  /// do its work, or what was found cannot be written.
+  /// Until the rounds, the time or the differences that were asked for are there, or a signal comes. Throws CommandError where a worker
+  /// cannot do its work, or what was found cannot be written.
   ExplorationResult run();
 
  private:

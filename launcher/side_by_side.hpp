@@ -24,8 +24,8 @@ struct SideBySide {
 /// Prepares those that want to be (warm_process.hpp), once for all that they are to play; what they print then goes beside their runs.
 void prepare(std::array<Contender, 2>& contenders, const std::filesystem::path& place, SignalWatch& signals);
 
-/// Plays them all on the one and then on the other, each in a directory of its own below `place`; `ulps` as `reports::compare` takes it. Throws
-/// CommandError as `play_documents`.
+/// Plays them all on the one and then on the other, each in a directory of its own below `place`; `ulps` as `reports::compare` takes it.
+/// Throws CommandError as `play_documents`.
 std::vector<SideBySide> play_side_by_side(const std::array<Contender, 2>& contenders, std::span<const Document> documents,
                                           std::uint64_t ulps, const std::filesystem::path& place, const std::vector<std::string>& argv,
                                           SignalWatch& signals);

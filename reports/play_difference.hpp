@@ -58,8 +58,8 @@ struct PlayComparison {
   const PlayDifference* find(Aspect aspect) const;
 };
 
-/// Values are alike that are at most `ulps` units in the last place of their dtype apart; two zeros of unlike sign are, and two NaNs. Throws
-/// std::invalid_argument where both have played, on unlike numbers of ranks.
+/// Values are alike that are at most `ulps` units in the last place of their dtype apart; two zeros of unlike sign are, and two NaNs.
+/// Throws std::invalid_argument where both have played, on unlike numbers of ranks.
 PlayComparison compare(const SubjectPlay& first, const SubjectPlay& second, std::uint64_t ulps = 0);
 
 /// `{alike, subjects, both_played, differences: [{aspect, what, rank?, iteration?, index?, values, more?}], compared: {ranks, steps,

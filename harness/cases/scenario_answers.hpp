@@ -8,8 +8,8 @@
 
 namespace shardproof {
 
-/// To standard output a line for every seed: `{"seed", "ranks", "scenario"}`. Throws std::invalid_argument for names of features or ingredients
-/// that there are not.
+/// To standard output a line for every seed: `{"seed", "ranks", "scenario"}`. Throws std::invalid_argument for names of features or
+/// ingredients that there are not.
 void make_scenarios(const ScenariosAsked& asked);
 
 /// A line for every variant, the smallest first: `{"ranks", "scenario"}`. Throws as `read_scenario`.

@@ -73,8 +73,8 @@ void check_exact(const Staged& staged, const std::vector<Run>& runs, oracles::Ar
   }
 }
 
-/// Nowhere is anything rounded twice but to a lower precision. Else single precision rounds a mean of three, a step of Adam, or a product that
-/// is alone in its sum, and then once more.
+/// Nowhere is anything rounded twice but to a lower precision. Else single precision rounds a mean of three, a step of Adam, or a product
+/// that is alone in its sum, and then once more.
 bool is_rounded_once(const Staged& staged) {
   const Plan& plan = staged.scenario.plan;
   bool has_sums = staged.scenario.script.input[0] > 1;

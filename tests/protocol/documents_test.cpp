@@ -20,7 +20,7 @@ Listing listing() {
   Listing all;
   all.suite_version = "0.1.0";
   all.build = "b1";
-  all.subjects = {{"fully_shard", "1.2", true, {"timeline", "serial"}}};
+  all.subjects = {{"fully_shard", "1.2"}};
   CaseInfo info{"a/b[W=2]", "a", {{"W", "2"}}, 2, {"A-1"}, {"slow"}, {"timeline"}, "suites/a.cpp", 12};
   all.cases = {info};
   all.faults = {{"drop", {"A-1"}, "drops a wait"}};
@@ -121,6 +121,16 @@ TEST_CASE("a listing says which cases are for threads, and why there can be none
   spoiled = json;
   spoiled["why_no_threads"] = 7;
   CHECK_THROWS_WITH(spoiled.get<Listing>(), ContainsSubstring("\"why_no_threads\""));
+}
+
+TEST_CASE("a listing says what a subject claims, where it claims anything") {
+  Listing claiming = listing();
+  CHECK_FALSE(ordered_json(claiming)["subjects"][0].contains("features"));
+  claiming.subjects.front().features = {"timeline", "serial"};
+  ordered_json json = claiming;
+  CHECK(json.get<Listing>().subjects == claiming.subjects);
+  json["subjects"][0]["features"] = "all";
+  CHECK_THROWS_WITH(json.get<Listing>(), ContainsSubstring("\"features\""));
 }
 
 TEST_CASE("a listing says which subject is to be prepared once, and of no other that it is not") {
