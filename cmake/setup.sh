@@ -193,7 +193,12 @@ has_environment() { "$pytorch_home/bin/python" -m pip --version >/dev/null 2>&1;
 pytorch_commands() {
   local home
   printf -v home '%q' "$pytorch_home"
-  if has_environment; then printf 'rm -rf %s/new\n' "$home"; else printf 'rm -rf %s\npython3 -m venv %s\n' "$home" "$home"; fi
+  if has_environment; then
+    printf 'rm -rf %s/new\n' "$home"
+  else
+    if [[ -e $pytorch_home ]]; then printf 'rm -rf %s\n' "$home"; fi
+    printf 'python3 -m venv %s\n' "$home"
+  fi
   printf 'cp -r %q %s/new\n' "$pytorch_package" "$home"
   printf "%s/bin/pip install --no-input --disable-pip-version-check %s/new'[pytorch]'\n" "$home" "$home"
   printf 'rm -rf %s/package\n' "$home"
