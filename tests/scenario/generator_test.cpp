@@ -142,7 +142,7 @@ TEST_CASE("each feature and each ingredient is in some scenario, and in none tha
   // Those that every scenario stands on are the only ones that show nowhere.
   std::vector<std::string> rest = all_features();
   std::erase_if(rest, [](const std::string& name) { return shown().contains(name); });
-  CHECK(rest == std::vector<std::string>{"timeline", "fully_shard"});
+  CHECK(rest == std::vector<std::string>{"timeline", "fully_shard", "thread_ranks"});
 }
 
 TEST_CASE("a subject that claims nothing besides is given the plainest scenarios") {
