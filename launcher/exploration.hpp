@@ -41,6 +41,7 @@ struct FoundDifference {
   std::string kept;  ///< the one that shrinking has kept
   std::size_t steps = 0, plays = 0;  ///< of shrinking
   bool is_smallest = true;  ///< no: somebody ended the search for a smaller one
+  bool is_steady = true;  ///< no: the smallest did not show it when it was played once more
   std::filesystem::path folder;  ///< below the exploration's own
   std::string text;  ///< what differs, for people
 };

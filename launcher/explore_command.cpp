@@ -59,10 +59,10 @@ std::string play_text(const ExploreOptions& options, const FoundDifference& diff
 
 std::string text_of(const ExploreOptions& options, const FoundDifference& difference, const std::filesystem::path& place,
                     const std::string& program) {
-  return fmt::format("seed {}: {} differ; {} in {} steps of {} plays:\n{}  play it: {}\n  find it: {}\n", difference.seed,
+  return fmt::format("seed {}: {} differ; {} in {} steps of {} plays{}:\n{}  play it: {}\n  find it: {}\n", difference.seed,
                      fmt::join(difference.aspects, ", "), difference.is_smallest ? "made smaller" : "made smaller, not to the end,",
-                     difference.steps, difference.plays, difference.text, play_text(options, difference, place, program),
-                     again(options, difference, program));
+                     difference.steps, difference.plays, difference.is_steady ? "" : "; played once more, it did not show", difference.text,
+                     play_text(options, difference, place, program), again(options, difference, program));
 }
 
 Json json_of(const ExploreOptions& options, const std::array<Contender, 2>& contenders, const ScenarioSource& source,
@@ -90,6 +90,7 @@ Json json_of(const ExploreOptions& options, const std::array<Contender, 2>& cont
                                    {"aspects", difference.aspects},
                                    {"kept", difference.kept},
                                    {"smallest", difference.is_smallest},
+                                   {"steady", difference.is_steady},
                                    {"folder", difference.folder.string()},
                                    {"play", play_text(options, difference, place, program)},
                                    {"find", again(options, difference, program)}});

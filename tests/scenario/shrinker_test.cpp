@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/protocol/random.hpp"
 #include "harness/scenario/exactness.hpp"
 #include "harness/scenario/scenario_json.hpp"
 
@@ -33,6 +34,15 @@ Staged shrunk(Staged staged, const std::function<bool(const Staged&)>& shows, in
     staged = *next;
     REQUIRE(++steps < 500);
   }
+}
+
+/// Of all that modules take, give and know.
+std::int64_t widest(const Scenario& scenario) {
+  std::int64_t most = 0;
+  visit(scenario.model.root, "", [&](const Module& module, const std::string&) {
+    most = std::max({most, module.in_features, module.out_features, module.features, module.vocabulary});
+  });
+  return most;
 }
 
 bool runs_twice(const Scenario& scenario) {
@@ -66,6 +76,34 @@ TEST_CASE("what shows anyhow shrinks to next to nothing, and never comes round")
     CHECK(
         nlohmann::ordered_json(smallest.scenario).dump() ==
         R"({"model":{"root":{"kind":"sequential","children":[]}},"plan":{"engine":"fully_shard","wrap":[]},"script":{"input":[1,1],"segments":[]}})");
+  }
+}
+
+TEST_CASE("nothing becomes wider than the widest, also where sequences are longer than that") {
+  Staged tokens{.scenario = {}, .ranks = 1};
+  tokens.scenario.model.root.children = {{.name = "embedding", .kind = ModuleKind::embedding, .features = 1, .vocabulary = 1}};
+  tokens.scenario.model.loss.kind = LossKind::cross_entropy;
+  tokens.scenario.script.input = {1, 4};
+  validate(tokens.scenario);
+  std::vector<Staged> all{tokens};
+  for (std::uint64_t seed = 0; seed < 60; ++seed) all.push_back(generated(seed));
+  for (const Staged& from : all) {
+    for (const Staged& variant : smaller(from))
+      REQUIRE(widest(variant.scenario) <= std::max(widest(from.scenario), from.scenario.script.input[1]));
+  }
+  for (const Staged& variant : smaller(tokens)) CHECK(widest(variant.scenario) <= 1);
+}
+
+TEST_CASE("whichever variant is taken, there is an end") {
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    CAPTURE(seed);
+    Staged staged = generated(seed);
+    std::uint64_t draws = seed;
+    int steps = 0;
+    for (std::vector<Staged> variants = smaller(staged); !variants.empty(); variants = smaller(staged)) {
+      staged = variants[next_random(draws) % variants.size()];
+      REQUIRE(++steps < 500);
+    }
   }
 }
 

@@ -339,11 +339,12 @@ class Variants {
   }
 
   void widths() {
-    std::int64_t widest = from_.scenario.script.input[1];
-    visit(from_.scenario.model.root, "", [&](const Module& module, const std::string&) {
-      widest = std::max({widest, module.in_features, module.out_features, module.features});
-    });
     const bool takes_tokens = vocabulary(from_.scenario.model) > 0;
+    // None becomes wider than the widest: all of one width are only made narrower then.
+    std::int64_t widest = takes_tokens ? 1 : from_.scenario.script.input[1];
+    visit(from_.scenario.model.root, "", [&](const Module& module, const std::string&) {
+      widest = std::max({widest, module.in_features, module.out_features, module.features, module.vocabulary});
+    });
     for (const std::int64_t width : {std::int64_t{1}, std::int64_t{2}, std::int64_t{3}, widest / 2, widest - 1, widest}) {
       if (width < 1 || width > widest) continue;
       offer([&](Scenario& s) {

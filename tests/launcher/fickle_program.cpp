@@ -1,0 +1,48 @@
+// Two subjects that refuse whatever they are to play. One of them, once, in whichever world that is, does so otherwise.
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "harness/cases/rank_main.hpp"
+
+using namespace shardproof;
+
+namespace {
+
+class Refusing : public Subject {
+ public:
+  explicit Refusing(std::string name) : name_(std::move(name)) {}
+  std::string_view name() const override { return name_; }
+  std::string_view version() const override { return "1"; }
+  std::set<Feature> capabilities() const override { return {Feature::fully_shard}; }
+  Reply create(const scenario::Model&, const scenario::Plan&, const Seat&, std::unique_ptr<Trainer>&) override {
+    return {.error = name_ + " trains nothing", .warnings = {}};
+  }
+
+ private:
+  std::string name_;
+};
+
+class Fickle final : public Refusing {
+ public:
+  using Refusing::Refusing;
+  Reply create(const scenario::Model& model, const scenario::Plan& plan, const Seat& seat, std::unique_ptr<Trainer>& out) override {
+    const char* const mark = std::getenv("FICKLE_MARK");
+    if (mark != nullptr && std::filesystem::create_directory(mark)) throw std::runtime_error("this once it is another matter");
+    return Refusing::create(model, plan, seat, out);
+  }
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Program program;
+  program.subjects.emplace_back([] { return std::make_unique<Refusing>("steady"); });
+  program.subjects.emplace_back([] { return std::make_unique<Fickle>("fickle"); });
+  return rank_main(argc, argv, program);
+}
