@@ -16,6 +16,7 @@
 #include "harness/device/cuda/gate.hpp"
 #include "harness/device/cuda/kernels/table.hpp"
 #include "harness/device/cuda/piece_times.hpp"
+#include "harness/device/device_memory.hpp"
 #include "harness/device/facts.hpp"
 
 namespace shardproof::cuda {
@@ -123,37 +124,28 @@ class CudaDevice::State : public std::enable_shared_from_this<State> {
   Resources imagined_;  // of collectives that work stands for
 };
 
-class CudaDevice::State::Memory final : public Storage {
+class CudaDevice::State::Memory final : public DeviceMemory {
  public:
-  Memory(std::shared_ptr<State> state, std::uint32_t stream, std::byte* data, std::size_t size, std::uint64_t id, std::string label,
-         std::size_t fact)
-      : Storage(data, size, id, MemorySpace::device), state_(std::move(state)), stream_(stream), label_(std::move(label)), fact_(fact) {}
+  Memory(std::shared_ptr<State> state, std::uint32_t stream, std::byte* data, std::size_t size, std::uint64_t id, std::string label)
+      : DeviceMemory(state.get(), stream, data, size, id, std::move(label), state->trace_.facts.size(), MemorySpace::device),
+        state_(std::move(state)) {}
   ~Memory() override {
-    if (released_) return;
+    if (is_released()) return;
     try {
       // Whoever left by an exception has ordered nothing: work may still use it.
       if (std::uncaught_exceptions() > 0) {
         state_->bury(*this);
       } else {
-        state_->give_back(stream_, *this);
+        state_->give_back(stream(), *this);
       }
     } catch (const std::exception& error) {
       state_->gpu_.complain(error);
     }
   }
-  bool belongs_to(const State& state) const { return state_.get() == &state; }
-  bool released() const { return released_; }
-  const std::string& label() const { return label_; }
-  std::size_t fact() const { return fact_; }  // that of its allocation
-  void describe(std::string_view label) { label_ = label; }
-  void retire() { released_ = true; }
+  void retire() { set_released(); }
 
  private:
   std::shared_ptr<State> state_;
-  std::uint32_t stream_;
-  std::string label_;
-  std::size_t fact_;
-  bool released_ = false;
 };
 
 class CudaDevice::State::Channel final : public Communicator {
@@ -327,26 +319,15 @@ std::shared_ptr<Storage> CudaDevice::State::allocate(Stream stream, std::size_t 
   void* data = nullptr;
   if (bytes > 0) gpu_.check(gpu_.cuda().malloc_async(&data, bytes, handle(on)), "cudaMallocAsync", handle(on));
   const std::uint64_t id = ++buffers_made_;
-  auto storage =
-      std::make_shared<Memory>(shared_from_this(), on, static_cast<std::byte*>(data), bytes, id, std::string(label), trace_.facts.size());
+  auto storage = std::make_shared<Memory>(shared_from_this(), on, static_cast<std::byte*>(data), bytes, id, std::string(label));
   live_bytes_ += bytes;
   note(fact::Allocated{on, id, bytes, memory, std::string(label)});
   if (bytes > 0) gpu_.check(gpu_.cuda().memset_async(data, poison, bytes, handle(on)), "cudaMemsetAsync", handle(on));
   return storage;
 }
 
-// That storage, if it is memory of this device that has not been released.
 CudaDevice::State::Memory& CudaDevice::State::own(const std::shared_ptr<Storage>& storage, std::string_view operation) const {
-  auto* memory = dynamic_cast<Memory*>(storage.get());
-  if (memory == nullptr || !memory->belongs_to(*this)) {
-    throw std::invalid_argument(fmt::format("{} on rank {}: {} was not allocated on this device", operation, trace_.rank,
-                                            storage ? fmt::format("buffer {}", storage->buffer()) : "no storage"));
-  }
-  if (memory->released()) {
-    throw std::logic_error(
-        fmt::format("{} on rank {}: buffer {} \"{}\" was released before", operation, trace_.rank, memory->buffer(), memory->label()));
-  }
-  return *memory;
+  return static_cast<Memory&>(live_memory(storage, this, operation, trace_.rank));
 }
 
 void CudaDevice::State::release(Stream stream, const std::shared_ptr<Storage>& storage) {
@@ -355,9 +336,7 @@ void CudaDevice::State::release(Stream stream, const std::shared_ptr<Storage>& s
 }
 
 void CudaDevice::State::describe(const std::shared_ptr<Storage>& storage, MemoryClass memory, std::string_view label) {
-  Memory& described = own(storage, "describe");
-  described.describe(label);
-  shardproof::describe(trace_, described.fact(), described.buffer(), memory, label);
+  own(storage, "describe").describe(trace_, memory, label);
 }
 
 void CudaDevice::State::give_back(std::uint32_t timeline, Memory& memory) {

@@ -13,6 +13,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "harness/device/device_memory.hpp"
 #include "harness/device/facts.hpp"
 #include "harness/trace/virtual_clock.hpp"
 
@@ -86,44 +87,32 @@ class SimDevice::State : public std::enable_shared_from_this<State> {
   std::map<std::uint64_t, Memory*> alive_;  // by buffer
 };
 
-class SimDevice::State::Memory final : public Storage {
+class SimDevice::State::Memory final : public DeviceMemory {
  public:
   enum class Origin : std::uint8_t { allocated, adopted };
 
   Memory(std::shared_ptr<State> state, std::uint32_t stream, std::byte* data, std::size_t size, std::uint64_t id, std::string label,
          Origin origin)
-      : Storage(data, size, id),
+      : DeviceMemory(state.get(), stream, data, size, id, std::move(label), state->trace_.facts.size(), MemorySpace::host),
         state_(std::move(state)),
-        stream_(stream),
-        label_(std::move(label)),
-        origin_(origin),
-        fact_(state_->trace_.facts.size()) {
+        origin_(origin) {
     if (origin_ == Origin::allocated) fill();
   }
   ~Memory() override {
-    if (!released_) state_->give_back(stream_, *this);
+    if (!is_released()) state_->give_back(stream(), *this);
     if (origin_ == Origin::allocated) ::operator delete(data(), alignment);
   }
 
-  bool belongs_to(const State& state) const { return state_.get() == &state; }
-  bool released() const { return released_; }
   bool is_adopted() const { return origin_ == Origin::adopted; }
-  const std::string& label() const { return label_; }
-  std::size_t fact() const { return fact_; }  // that of its allocation
-  void describe(std::string_view label) { label_ = label; }
   void retire() {
-    released_ = true;
+    set_released();
     if (origin_ == Origin::allocated) fill();
   }
   void fill() { std::memset(data(), std::to_integer<int>(poison), bytes()); }
 
  private:
   std::shared_ptr<State> state_;
-  std::uint32_t stream_;
-  std::string label_;
   Origin origin_;
-  std::size_t fact_;
-  bool released_ = false;
 };
 
 class SimDevice::State::Channel final : public Communicator {
@@ -267,18 +256,8 @@ std::shared_ptr<Storage> SimDevice::State::enter(std::shared_ptr<Memory> made, s
   return made;
 }
 
-// That storage, if it is memory of this device that has not been released.
 SimDevice::State::Memory& SimDevice::State::own(const std::shared_ptr<Storage>& storage, std::string_view operation) const {
-  auto* memory = dynamic_cast<Memory*>(storage.get());
-  if (memory == nullptr || !memory->belongs_to(*this)) {
-    throw std::invalid_argument(fmt::format("{} on rank {}: {} was not allocated on this device", operation, trace_.rank,
-                                            storage ? fmt::format("buffer {}", storage->buffer()) : "no storage"));
-  }
-  if (memory->released()) {
-    throw std::logic_error(
-        fmt::format("{} on rank {}: buffer {} \"{}\" was released before", operation, trace_.rank, memory->buffer(), memory->label()));
-  }
-  return *memory;
+  return static_cast<Memory&>(live_memory(storage, this, operation, trace_.rank));
 }
 
 void SimDevice::State::release(Stream stream, const std::shared_ptr<Storage>& storage) {
@@ -287,9 +266,7 @@ void SimDevice::State::release(Stream stream, const std::shared_ptr<Storage>& st
 }
 
 void SimDevice::State::describe(const std::shared_ptr<Storage>& storage, MemoryClass memory, std::string_view label) {
-  Memory& described = own(storage, "describe");
-  described.describe(label);
-  shardproof::describe(trace_, described.fact(), described.buffer(), memory, label);
+  own(storage, "describe").describe(trace_, memory, label);
 }
 
 // With all memory out of sight but for what the work declares.
