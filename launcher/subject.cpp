@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "harness/protocol/subject_name.hpp"
 #include "launcher/closest.hpp"
 #include "launcher/launcher.hpp"
 
@@ -20,8 +21,6 @@ constexpr char reference[] = "reference", pytorch[] = "pytorch";
 constexpr char pytorch_variable[] = "SHARDPROOF_PYTORCH";
 /// Where a worker that is not linked to the harness finds it.
 constexpr char library_variable[] = "SHARDPROOF_WORKER_LIBRARY";
-
-bool is_path(std::string_view asked) { return asked.find('/') != std::string_view::npos || asked.ends_with(".so"); }
 
 /// That the build folder and an installation have in common.
 std::filesystem::path root_of_this_executable() { return std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path(); }
@@ -85,7 +84,7 @@ std::string subject_name(const Listing& listing, const std::string& asked) {
 
 ChosenSubject choose_subject(const std::string& asked, const std::filesystem::path& worker, SignalWatch& signals) {
   ChosenSubject chosen;
-  if (is_path(asked)) chosen.library = found_library(asked);
+  if (is_shared_object(asked)) chosen.library = found_library(asked);
   chosen.worker = asked == pytorch && worker.empty() ? find_pytorch() : find_worker(worker);
   ask_for_cases(chosen.worker, chosen.library, signals);
   chosen.name = subject_name(chosen.worker.listing, chosen.library.empty() ? asked : std::string());

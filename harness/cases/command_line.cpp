@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "harness/protocol/control_page.hpp"
+#include "harness/protocol/subject_name.hpp"
 
 namespace shardproof {
 
@@ -118,8 +119,7 @@ CommandLine parse_command_line(std::span<const std::string_view> arguments, std:
       line.seed = seed_of("--seed", *seed);
       only_foreign = "--seed";
     } else if (const auto subject = value_of("--subject", arguments, at)) {
-      const bool is_path = subject->find('/') != std::string_view::npos || subject->ends_with(".so");
-      if (is_path) line.subject_library = std::filesystem::absolute(*subject);
+      if (is_shared_object(*subject)) line.subject_library = std::filesystem::absolute(*subject);
       else line.subject = *subject;
       has_subject = true;
     } else if (argument.starts_with("-")) {
