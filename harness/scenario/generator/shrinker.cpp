@@ -1,171 +1,17 @@
 #include "harness/scenario/generator/shrinker.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <functional>
-#include <map>
 #include <stdexcept>
 #include <string>
 #include <utility>
 
 #include "harness/scenario/exactness.hpp"
+#include "harness/scenario/generator/alterations.hpp"
 
 namespace shardproof::scenario {
 
 namespace {
-
-using Reshard = ReshardAfterForward;
-
-// -- References -------------------------------------------------------------------------------------------------------------------------
-
-// Every path that the document names, but for those of modules that are tied or used.
-void change_paths(Scenario& scenario, const std::function<void(std::string&)>& change) {
-  const auto all = [&](std::vector<std::string>& paths) { std::ranges::for_each(paths, change); };
-  for (WrapGroup& group : scenario.plan.wrap) {
-    all(group.modules);
-    all(group.forward_prefetch);
-    all(group.backward_prefetch);
-  }
-  all(scenario.plan.ignored_parameters);
-  const auto keys = [&](auto& map, const auto& path_of) {
-    auto old = std::exchange(map, {});
-    for (auto& [key, value] : old) {
-      auto changed = key;
-      change(path_of(changed));
-      map.emplace(std::move(changed), value);
-    }
-  };
-  const auto second = [](auto& key) -> std::string& { return key.second; };
-  keys(scenario.plan.shard_dims, [](std::string& key) -> std::string& { return key; });
-  keys(scenario.costs.tagged_collectives, second);
-  keys(scenario.costs.labelled_work, second);
-  for (Script::Segment& segment : scenario.script.segments) {
-    for (Action& action : segment.body) {
-      change(action.module);
-      if (action.fails_in) change(*action.fails_in);
-      if (action.extension && !action.extension->parameter.empty()) change(action.extension->parameter);
-    }
-  }
-}
-
-void change_modules(Module& module, const std::function<void(Module&)>& change) {
-  change(module);
-  for (Module& child : module.children) change_modules(child, change);
-}
-
-// Calls `change` with every module and its path; the root last.
-void change_modules_at(Module& module, const std::string& path, const std::function<void(Module&, const std::string&)>& change) {
-  for (Module& child : module.children) change_modules_at(child, child_path(path, child.name), change);
-  change(module, path);
-}
-
-class Mender {
- public:
-  Mender(Scenario& scenario, int ranks) : scenario_(scenario), ranks_(std::max(ranks, scenario.costs.imagined_ranks)) {}
-
-  // Takes out what stands for nothing any more.
-  void mend() {
-    while (drop_lost_uses()) {
-    }
-    change_modules(scenario_.model.root, [&](Module& module) {
-      if (!module.tied_to.empty() && find(scenario_.model, module.tied_to) == nullptr) module.tied_to.clear();
-    });
-    mend_plan();
-    mend_costs();
-    for (Script::Segment& segment : scenario_.script.segments) std::erase_if(segment.body, [&](const Action& a) { return is_lost(a); });
-    std::erase_if(scenario_.script.segments, [](const Script::Segment& segment) { return segment.body.empty(); });
-  }
-
- private:
-  bool has_module(const std::string& path) const { return find(scenario_.model, path) != nullptr; }
-
-  bool has_parameter(const std::string& name) const {
-    const std::vector<ParameterShape> all = parameters(scenario_.model);
-    return std::ranges::find(all, name, &ParameterShape::name) != all.end();
-  }
-
-  bool is_wrapped(const std::string& path) const {
-    return std::ranges::any_of(scenario_.plan.wrap,
-                               [&](const WrapGroup& group) { return std::ranges::find(group.modules, path) != group.modules.end(); });
-  }
-
-  bool holds_wrapped(const std::string& path) const {
-    return std::ranges::any_of(scenario_.plan.wrap, [&](const WrapGroup& group) {
-      return std::ranges::any_of(group.modules, [&](const std::string& wrapped) { return is_at_or_under(wrapped, path); });
-    });
-  }
-
-  bool drop_lost_uses() {
-    std::size_t dropped = 0;
-    change_modules(scenario_.model.root, [&](Module& module) {
-      dropped +=
-          std::erase_if(module.children, [&](const Module& child) { return child.kind == ModuleKind::use && !has_module(child.target); });
-    });
-    return dropped > 0;
-  }
-
-  void mend_plan() {
-    Plan& plan = scenario_.plan;
-    for (WrapGroup& group : plan.wrap) std::erase_if(group.modules, [&](const std::string& path) { return !has_module(path); });
-    std::erase_if(plan.wrap, [](const WrapGroup& group) { return group.modules.empty(); });
-    for (WrapGroup& group : plan.wrap) {
-      for (auto* list : {&group.forward_prefetch, &group.backward_prefetch})
-        std::erase_if(*list, [&](const std::string& path) { return !is_wrapped(path); });
-    }
-    std::erase_if(plan.ignored_parameters, [&](const std::string& name) { return !has_parameter(name); });
-    std::erase_if(plan.shard_dims, [&](const auto& entry) { return !has_parameter(entry.first); });
-    int meshed = 1;
-    for (const int size : plan.mesh.shape) meshed *= size;
-    if (!plan.mesh.shape.empty() && meshed != ranks_) plan.mesh = {};
-    const int shards = plan.mesh.shape.size() == 2 ? plan.mesh.shape[1] : ranks_;
-    for (WrapGroup& group : plan.wrap) {
-      Reshard& reshard = group.reshard_after_forward;
-      if (reshard.kind == Reshard::Kind::size && (reshard.size < 1 || shards % reshard.size != 0)) reshard = {};
-    }
-  }
-
-  void mend_costs() {
-    const auto is_group = [&](const std::string& name) {
-      return std::ranges::any_of(scenario_.plan.wrap, [&](const WrapGroup& group) { return group.modules.front() == name; });
-    };
-    std::erase_if(scenario_.costs.tagged_collectives, [&](const auto& entry) {
-      const std::string& tag = entry.first.second;
-      return tag != gradient_norm_tag && tag != extension_sizes_tag && !is_group(tag);
-    });
-    std::erase_if(scenario_.costs.labelled_work, [&](const auto& entry) {
-      const auto& [kind, label] = entry.first;
-      if (kind == WorkKind::forward || kind == WorkKind::backward) return !has_module(label);
-      return kind == WorkKind::optimizer ? !has_parameter(label) : !is_group(label);
-    });
-  }
-
-  bool is_lost(const Action& action) const {
-    if (!has_module(action.module) || (action.fails_in && !has_module(*action.fails_in))) return true;
-    switch (action.kind) {
-      case ActionKind::materialize:
-      case ActionKind::initialize: return scenario_.plan.initialisation != Initialisation::meta;
-      case ActionKind::extend: {
-        if (!action.extension->parameter.empty()) return !has_parameter(action.extension->parameter);
-        const std::vector<ParameterShape> all = parameters(scenario_.model);
-        return std::ranges::find(all, action.extension->tensor, &ParameterShape::tensor) == all.end();
-      }
-      case ActionKind::unshard:
-      case ActionKind::wait_for_unshard:
-      case ActionKind::reshard:
-      case ActionKind::set_requires_gradient_sync:
-      case ActionKind::set_requires_all_reduce:
-      case ActionKind::set_reshard_after_backward:
-      case ActionKind::set_unshard_in_backward: return !holds_wrapped(action.module);
-      default: return false;
-    }
-  }
-
-  Scenario& scenario_;
-  const int ranks_;  // as engines see them
-};
-
-// -- Variants ---------------------------------------------------------------------------------------------------------------------------
 
 class Variants {
  public:
@@ -195,7 +41,7 @@ class Variants {
   void offer(int ranks, const std::function<void(Scenario&)>& change) {
     Staged variant{.scenario = from_.scenario, .ranks = ranks};
     change(variant.scenario);
-    Mender(variant.scenario, ranks).mend();
+    drop_what_is_lost(variant.scenario, ranks);
     if (variant.ranks == from_.ranks && variant.scenario == from_.scenario) return;
     try {
       validate(variant.scenario);
@@ -244,7 +90,7 @@ class Variants {
     for (const std::string& path : paths(from_.scenario.model)) {
       if (path.empty()) continue;
       offer([&](Scenario& s) {
-        change_modules_at(s.model.root, "", [&](Module& module, const std::string& at) {
+        change_modules_at(s.model.root, [&](Module& module, const std::string& at) {
           std::erase_if(module.children, [&](const Module& child) { return child_path(at, child.name) == path; });
         });
       });
@@ -255,7 +101,7 @@ class Variants {
       if (!path.empty()) offer([&](Scenario& s) { put_children_in_place(s, path); });
       if (module.kind != ModuleKind::sequential) {
         offer([&](Scenario& s) {
-          change_modules_at(s.model.root, "", [&](Module& changed, const std::string& at) {
+          change_modules_at(s.model.root, [&](Module& changed, const std::string& at) {
             if (at == path) changed.kind = ModuleKind::sequential;
           });
         });
@@ -263,75 +109,12 @@ class Variants {
     }
   }
 
-  // Instead of a container its children, named after it.
-  static void put_children_in_place(Scenario& scenario, const std::string& path) {
-    const Module container = *find(scenario.model, path);
-    const std::string parent = path.substr(0, path.size() - std::min(path.size(), container.name.size() + 1));
-    const bool is_only = container.children.size() == 1;
-    const auto name_of = [&](const Module& child) { return is_only ? container.name : container.name + "_" + child.name; };
-    const auto rename = [&](std::string& text) {
-      for (const Module& child : container.children) {
-        const std::string old = child_path(path, child.name);
-        if (!is_at_or_under(text, old)) continue;
-        text = child_path(parent, name_of(child)) + text.substr(old.size());
-        return;
-      }
-    };
-    change_modules_at(scenario.model.root, "", [&](Module& module, const std::string& at) {
-      rename(module.tied_to);
-      rename(module.target);
-      if (at != parent) return;
-      const auto place = std::ranges::find(module.children, container.name, &Module::name);
-      std::vector<Module> children = std::move(place->children);
-      for (Module& child : children) child.name = name_of(child);
-      module.children.insert(module.children.erase(place), children.begin(), children.end());
-    });
-    change_paths(scenario, rename);
-    // A group of the container is one of its child, which may have had another.
-    auto& wrap = scenario.plan.wrap;
-    for (auto group = wrap.begin(); group != wrap.end();) {
-      std::erase_if(group->modules, [&](const std::string& wrapped) {
-        return std::any_of(wrap.begin(), group,
-                           [&](const WrapGroup& earlier) { return std::ranges::find(earlier.modules, wrapped) != earlier.modules.end(); });
-      });
-      group = group->modules.empty() ? wrap.erase(group) : std::next(group);
-    }
-  }
-
-  // Modules go by their places: what shows in two scenarios alike is then alike.
-  static void number_modules(Scenario& scenario) {
-    std::map<std::string, std::string> numbered;  // new paths by old ones
-    const auto visit_numbered = [&](auto&& self, const Module& module, const std::string& path, const std::string& renamed) -> void {
-      numbered[path] = renamed;
-      for (std::size_t i = 0; i < module.children.size(); ++i) {
-        const Module& child = module.children[i];
-        self(self, child, child_path(path, child.name), child_path(renamed, fmt::format("{}", i)));
-      }
-    };
-    visit_numbered(visit_numbered, scenario.model.root, "", "");
-    const auto rename = [&](std::string& text) {
-      if (const auto module = numbered.find(text); module != numbered.end()) {
-        text = module->second;
-      } else if (const std::size_t dot = text.rfind('.'); dot != std::string::npos) {  // a parameter
-        text = child_path(numbered.at(text.substr(0, dot)), text.substr(dot + 1));
-      }
-    };
-    change_modules(scenario.model.root, [&](Module& module) {
-      rename(module.tied_to);
-      rename(module.target);
-    });
-    change_modules(scenario.model.root, [](Module& module) {
-      for (std::size_t i = 0; i < module.children.size(); ++i) module.children[i].name = fmt::format("{}", i);
-    });
-    change_paths(scenario, rename);
-  }
-
   // What all have in common goes at once where it can, else one after the other.
   void each_module(const std::function<void(Module&)>& change) {
     offer([&](Scenario& s) { change_modules(s.model.root, change); });
     for (const std::string& path : paths(from_.scenario.model)) {
       offer([&](Scenario& s) {
-        change_modules_at(s.model.root, "", [&](Module& module, const std::string& at) {
+        change_modules_at(s.model.root, [&](Module& module, const std::string& at) {
           if (at == path) change(module);
         });
       });

@@ -1,0 +1,121 @@
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "harness/scenario/generator/alterations.hpp"
+
+namespace shardproof::scenario {
+
+namespace {
+
+using Reshard = ReshardAfterForward;
+
+class Mender {
+ public:
+  Mender(Scenario& scenario, int ranks) : scenario_(scenario), ranks_(std::max(ranks, scenario.costs.imagined_ranks)) {}
+
+  void mend() {
+    while (drop_lost_uses()) {
+    }
+    change_modules(scenario_.model.root, [&](Module& module) {
+      if (!module.tied_to.empty() && find(scenario_.model, module.tied_to) == nullptr) module.tied_to.clear();
+    });
+    mend_plan();
+    mend_costs();
+    for (Script::Segment& segment : scenario_.script.segments) std::erase_if(segment.body, [&](const Action& a) { return is_lost(a); });
+    std::erase_if(scenario_.script.segments, [](const Script::Segment& segment) { return segment.body.empty(); });
+  }
+
+ private:
+  bool has_module(const std::string& path) const { return find(scenario_.model, path) != nullptr; }
+
+  bool has_parameter(const std::string& name) const {
+    const std::vector<ParameterShape> all = parameters(scenario_.model);
+    return std::ranges::find(all, name, &ParameterShape::name) != all.end();
+  }
+
+  bool is_wrapped(const std::string& path) const {
+    return std::ranges::any_of(scenario_.plan.wrap,
+                               [&](const WrapGroup& group) { return std::ranges::find(group.modules, path) != group.modules.end(); });
+  }
+
+  bool holds_wrapped(const std::string& path) const {
+    return std::ranges::any_of(scenario_.plan.wrap, [&](const WrapGroup& group) {
+      return std::ranges::any_of(group.modules, [&](const std::string& wrapped) { return is_at_or_under(wrapped, path); });
+    });
+  }
+
+  bool drop_lost_uses() {
+    std::size_t dropped = 0;
+    change_modules(scenario_.model.root, [&](Module& module) {
+      dropped +=
+          std::erase_if(module.children, [&](const Module& child) { return child.kind == ModuleKind::use && !has_module(child.target); });
+    });
+    return dropped > 0;
+  }
+
+  void mend_plan() {
+    Plan& plan = scenario_.plan;
+    for (WrapGroup& group : plan.wrap) std::erase_if(group.modules, [&](const std::string& path) { return !has_module(path); });
+    std::erase_if(plan.wrap, [](const WrapGroup& group) { return group.modules.empty(); });
+    for (WrapGroup& group : plan.wrap) {
+      for (auto* list : {&group.forward_prefetch, &group.backward_prefetch})
+        std::erase_if(*list, [&](const std::string& path) { return !is_wrapped(path); });
+    }
+    std::erase_if(plan.ignored_parameters, [&](const std::string& name) { return !has_parameter(name); });
+    std::erase_if(plan.shard_dims, [&](const auto& entry) { return !has_parameter(entry.first); });
+    int meshed = 1;
+    for (const int size : plan.mesh.shape) meshed *= size;
+    if (!plan.mesh.shape.empty() && meshed != ranks_) plan.mesh = {};
+    const int shards = plan.mesh.shape.size() == 2 ? plan.mesh.shape[1] : ranks_;
+    for (WrapGroup& group : plan.wrap) {
+      Reshard& reshard = group.reshard_after_forward;
+      if (reshard.kind == Reshard::Kind::size && (reshard.size < 1 || shards % reshard.size != 0)) reshard = {};
+    }
+  }
+
+  void mend_costs() {
+    const auto is_group = [&](const std::string& name) {
+      return std::ranges::any_of(scenario_.plan.wrap, [&](const WrapGroup& group) { return group.modules.front() == name; });
+    };
+    std::erase_if(scenario_.costs.tagged_collectives, [&](const auto& entry) {
+      const std::string& tag = entry.first.second;
+      return tag != gradient_norm_tag && tag != extension_sizes_tag && !is_group(tag);
+    });
+    std::erase_if(scenario_.costs.labelled_work, [&](const auto& entry) {
+      const auto& [kind, label] = entry.first;
+      if (kind == WorkKind::forward || kind == WorkKind::backward) return !has_module(label);
+      return kind == WorkKind::optimizer ? !has_parameter(label) : !is_group(label);
+    });
+  }
+
+  bool is_lost(const Action& action) const {
+    if (!has_module(action.module) || (action.fails_in && !has_module(*action.fails_in))) return true;
+    switch (action.kind) {
+      case ActionKind::materialize:
+      case ActionKind::initialize: return scenario_.plan.initialisation != Initialisation::meta;
+      case ActionKind::extend: {
+        if (!action.extension->parameter.empty()) return !has_parameter(action.extension->parameter);
+        const std::vector<ParameterShape> all = parameters(scenario_.model);
+        return std::ranges::find(all, action.extension->tensor, &ParameterShape::tensor) == all.end();
+      }
+      case ActionKind::unshard:
+      case ActionKind::wait_for_unshard:
+      case ActionKind::reshard:
+      case ActionKind::set_requires_gradient_sync:
+      case ActionKind::set_requires_all_reduce:
+      case ActionKind::set_reshard_after_backward:
+      case ActionKind::set_unshard_in_backward: return !holds_wrapped(action.module);
+      default: return false;
+    }
+  }
+
+  Scenario& scenario_;
+  const int ranks_;  // as engines see them
+};
+
+}  // namespace
+
+void drop_what_is_lost(Scenario& scenario, int ranks) { Mender(scenario, ranks).mend(); }
+
+}  // namespace shardproof::scenario

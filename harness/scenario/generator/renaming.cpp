@@ -1,0 +1,121 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "harness/scenario/generator/alterations.hpp"
+
+namespace shardproof::scenario {
+
+namespace {
+
+// Every path that the document names, but for those of modules that are tied or used.
+void change_paths(Scenario& scenario, const std::function<void(std::string&)>& change) {
+  const auto all = [&](std::vector<std::string>& paths) { std::ranges::for_each(paths, change); };
+  for (WrapGroup& group : scenario.plan.wrap) {
+    all(group.modules);
+    all(group.forward_prefetch);
+    all(group.backward_prefetch);
+  }
+  all(scenario.plan.ignored_parameters);
+  const auto keys = [&](auto& map, const auto& path_of) {
+    auto old = std::exchange(map, {});
+    for (auto& [key, value] : old) {
+      auto changed = key;
+      change(path_of(changed));
+      map.emplace(std::move(changed), value);
+    }
+  };
+  const auto second = [](auto& key) -> std::string& { return key.second; };
+  keys(scenario.plan.shard_dims, [](std::string& key) -> std::string& { return key; });
+  keys(scenario.costs.tagged_collectives, second);
+  keys(scenario.costs.labelled_work, second);
+  for (Script::Segment& segment : scenario.script.segments) {
+    for (Action& action : segment.body) {
+      change(action.module);
+      if (action.fails_in) change(*action.fails_in);
+      if (action.extension && !action.extension->parameter.empty()) change(action.extension->parameter);
+    }
+  }
+}
+
+void change_under(Module& module, const std::string& path, const std::function<void(Module&, const std::string&)>& change) {
+  for (Module& child : module.children) change_under(child, child_path(path, child.name), change);
+  change(module, path);
+}
+
+}  // namespace
+
+void change_modules(Module& module, const std::function<void(Module&)>& change) {
+  change(module);
+  for (Module& child : module.children) change_modules(child, change);
+}
+
+void change_modules_at(Module& root, const std::function<void(Module&, const std::string&)>& change) { change_under(root, "", change); }
+
+void put_children_in_place(Scenario& scenario, const std::string& path) {
+  const Module container = *find(scenario.model, path);
+  const std::string parent = path.substr(0, path.size() - std::min(path.size(), container.name.size() + 1));
+  const bool is_only = container.children.size() == 1;
+  const auto name_of = [&](const Module& child) { return is_only ? container.name : container.name + "_" + child.name; };
+  const auto rename = [&](std::string& text) {
+    for (const Module& child : container.children) {
+      const std::string old = child_path(path, child.name);
+      if (!is_at_or_under(text, old)) continue;
+      text = child_path(parent, name_of(child)) + text.substr(old.size());
+      return;
+    }
+  };
+  change_modules_at(scenario.model.root, [&](Module& module, const std::string& at) {
+    rename(module.tied_to);
+    rename(module.target);
+    if (at != parent) return;
+    const auto place = std::ranges::find(module.children, container.name, &Module::name);
+    std::vector<Module> children = std::move(place->children);
+    for (Module& child : children) child.name = name_of(child);
+    module.children.insert(module.children.erase(place), children.begin(), children.end());
+  });
+  change_paths(scenario, rename);
+  // A group of the container is one of its child, which may have had another.
+  auto& wrap = scenario.plan.wrap;
+  for (auto group = wrap.begin(); group != wrap.end();) {
+    std::erase_if(group->modules, [&](const std::string& wrapped) {
+      return std::any_of(wrap.begin(), group,
+                         [&](const WrapGroup& earlier) { return std::ranges::find(earlier.modules, wrapped) != earlier.modules.end(); });
+    });
+    group = group->modules.empty() ? wrap.erase(group) : std::next(group);
+  }
+}
+
+void number_modules(Scenario& scenario) {
+  std::map<std::string, std::string> numbered;  // new paths by old ones
+  const auto visit_numbered = [&](auto&& self, const Module& module, const std::string& path, const std::string& renamed) -> void {
+    numbered[path] = renamed;
+    for (std::size_t i = 0; i < module.children.size(); ++i) {
+      const Module& child = module.children[i];
+      self(self, child, child_path(path, child.name), child_path(renamed, fmt::format("{}", i)));
+    }
+  };
+  visit_numbered(visit_numbered, scenario.model.root, "", "");
+  const auto rename = [&](std::string& text) {
+    if (const auto module = numbered.find(text); module != numbered.end()) {
+      text = module->second;
+    } else if (const std::size_t dot = text.rfind('.'); dot != std::string::npos) {  // a parameter
+      text = child_path(numbered.at(text.substr(0, dot)), text.substr(dot + 1));
+    }
+  };
+  change_modules(scenario.model.root, [&](Module& module) {
+    rename(module.tied_to);
+    rename(module.target);
+  });
+  change_modules(scenario.model.root, [](Module& module) {
+    for (std::size_t i = 0; i < module.children.size(); ++i) module.children[i].name = fmt::format("{}", i);
+  });
+  change_paths(scenario, rename);
+}
+
+}  // namespace shardproof::scenario
