@@ -10,13 +10,14 @@ namespace {
 
 /// torch.lerp: from whichever end is nearer, so that a weight of one gives `end` exactly.
 template <class T> T lerp(T start, T end, T weight) {
-  return weight < T{0.5} ? start + weight * (end - start) : end - (end - start) * (T{1} - weight);
+  return weight < T{0.5} ? std::fma(weight, end - start, start) : std::fma(weight - T{1}, end - start, end);
 }
 
 enum class Decay : std::uint8_t { into_gradient, off_parameter };
 
 // torch.optim's `_single_tensor_adam` and `_single_tensor_adamw`: each line below is one of their tensor operations, with scalars of
-// harness/tensor/adam_coefficients.hpp.
+// harness/tensor/adam_coefficients.hpp. What is scaled and added there is rounded once, where a machine has an instruction for that: as all
+// GPUs have and, measured with PyTorch 2.15, CPUs with AVX2.
 void update(const char* kernel, Decay decay, const Tensor& parameter, const Tensor& gradient, const Tensor& moment1, const Tensor& moment2,
             const Kernels::Adam& how) {
   operands::adam(kernel, parameter, gradient, moment1, moment2, how);
@@ -26,11 +27,11 @@ void update(const char* kernel, Decay decay, const Tensor& parameter, const Tens
     const AdamCoefficients<T> c(how);
     for (std::size_t i = 0; i < value.size(); ++i) {
       T slope = slopes[i];
-      if (c.decays && decay == Decay::into_gradient) slope = slope + c.added * value[i];
+      if (c.decays && decay == Decay::into_gradient) slope = std::fma(c.added, value[i], slope);
       if (c.decays && decay == Decay::off_parameter) value[i] *= c.kept;
       first[i] = lerp(first[i], slope, c.weight1);
       second[i] = second[i] * c.keep2;
-      second[i] = second[i] + c.add2 * slope * slope;
+      second[i] = std::fma(c.add2 * slope, slope, second[i]);
       const T denominator = std::sqrt(second[i]) / c.root + c.epsilon;
       value[i] = value[i] + c.step * first[i] / denominator;
     }
@@ -45,7 +46,7 @@ void CpuKernels::sgd(NativeStream, const Tensor& parameter, const Tensor& gradie
     using T = typename decltype(type)::type;
     const auto value = parameter.values<T>(), slope = gradient.values<T>();
     const T step = static_cast<T>(-rate);
-    for (std::size_t i = 0; i < value.size(); ++i) value[i] += step * slope[i];
+    for (std::size_t i = 0; i < value.size(); ++i) value[i] = std::fma(step, slope[i], value[i]);
   });
 }
 

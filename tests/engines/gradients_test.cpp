@@ -151,7 +151,7 @@ TEST_CASE("an output in low precision is widened once, for its loss and the slop
     CAPTURE(dtype);
     SimDevice device({}, 0);
     Tape tape(device);
-    const Parameter parameter;
+    Parameter parameter;
     DType back = DType::i8;
     const Variable modelled = tape.operation(Tensor::host(dtype, {1, 2}), {}, {&parameter}, [&back](const Tensor& gradient) {
       back = gradient.dtype();

@@ -1,4 +1,5 @@
 #include <catch2/catch_test_macros.hpp>
+#include <stdexcept>
 #include <vector>
 
 #include "fixtures/engines/autograd/tape.hpp"
@@ -19,10 +20,14 @@ Variable times(Tape& tape, const Variable& x, float factor, std::vector<float>& 
   });
 }
 
-// A variable whose gradient is kept.
-Variable watched(Tape& tape, float value, float& gradient_out) {
-  const Parameter parameter;
-  return tape.operation(scalar(value), {}, {&parameter}, [&gradient_out](const Tensor& gradient) {
+// A parameter, and where its gradient is kept.
+struct Learnt {
+  Parameter parameter;
+  float gradient = 0;
+};
+
+Variable watched(Tape& tape, float value, Learnt& learnt) {
+  return tape.operation(scalar(value), {}, {&learnt.parameter}, [&gradient_out = learnt.gradient](const Tensor& gradient) {
     gradient_out = gradient.values<float>()[0];
     return std::vector<Tensor>{};
   });
@@ -34,23 +39,23 @@ TEST_CASE("backward runs operations in reverse order and multiplies along the ch
   SimDevice device({}, 0);
   Tape tape(device);
   std::vector<float> ran;
-  float gradient = 0;
-  const Variable y = times(tape, times(tape, watched(tape, 1, gradient), 2, ran), 3, ran);
+  Learnt learnt;
+  const Variable y = times(tape, times(tape, watched(tape, 1, learnt), 2, ran), 3, ran);
   tape.backward(y, scalar(1));
   CHECK(ran == std::vector<float>{3, 2});
-  CHECK(gradient == 6);
+  CHECK(learnt.gradient == 6);
 }
 
 TEST_CASE("a value with several consumers gets the sum of their gradients, once") {
   SimDevice device({}, 0);
   Tape tape(device);
   std::vector<float> ran;
-  float gradient = 0;
-  const Variable x = watched(tape, 1, gradient);
+  Learnt learnt;
+  const Variable x = watched(tape, 1, learnt);
   const Variable a = times(tape, x, 2, ran), b = times(tape, x, 5, ran);
   const Variable sum = tape.operation(scalar(7), {a, b}, {}, [](const Tensor& g) { return std::vector{g, g}; });
   tape.backward(sum, scalar(1));
-  CHECK(gradient == 7);
+  CHECK(learnt.gradient == 7);
   CHECK(ran == std::vector<float>{5, 2});
 }
 
@@ -59,21 +64,21 @@ TEST_CASE("a hook fires when the gradient passes, and never for a constant") {
   Tape tape(device);
   std::vector<float> ran;
   int fired = 0;
-  float gradient = 0;
-  const Variable x = tape.hook(watched(tape, 1, gradient), [&] { fired += ran.size() == 1 ? 1 : 100; });
+  Learnt learnt;
+  const Variable x = tape.hook(watched(tape, 1, learnt), [&] { fired += ran.size() == 1 ? 1 : 100; });
   const Variable constant = tape.hook({scalar(1)}, [&] { fired += 1000; });
   CHECK_FALSE(constant.needs_gradient());
   tape.backward(times(tape, x, 4, ran), scalar(1));
   CHECK(fired == 1);
-  CHECK(gradient == 4);
+  CHECK(learnt.gradient == 4);
 }
 
 TEST_CASE("who watches a value is asked in order of registration, when its gradient is complete and before it is used") {
   SimDevice device({}, 0);
   Tape tape(device);
   std::vector<float> ran, seen;
-  float gradient = 0;
-  const Variable x = times(tape, watched(tape, 1, gradient), 3, ran);
+  Learnt learnt;
+  const Variable x = times(tape, watched(tape, 1, learnt), 3, ran);
   const auto note = [&](float who) { return [&, who] { seen.insert(seen.end(), {who, static_cast<float>(ran.size())}); }; };
   tape.watch(x, note(10));
   const Variable a = times(tape, x, 2, ran), b = times(tape, x, 5, ran);
@@ -82,25 +87,25 @@ TEST_CASE("who watches a value is asked in order of registration, when its gradi
   tape.backward(tape.operation(scalar(7), {a, b}, {}, [](const Tensor& g) { return std::vector{g, g}; }), scalar(1));
   CHECK(seen == std::vector<float>{10, 2, 20, 2});
   CHECK(ran == std::vector<float>{5, 2, 3});
-  CHECK(gradient == 21);
+  CHECK(learnt.gradient == 21);
 }
 
 TEST_CASE("an operation whose output nobody used is skipped") {
   SimDevice device({}, 0);
   Tape tape(device);
   std::vector<float> ran;
-  float gradient = 0;
-  const Variable x = watched(tape, 1, gradient);
+  Learnt learnt;
+  const Variable x = watched(tape, 1, learnt);
   times(tape, x, 9, ran);
   tape.backward(times(tape, x, 2, ran), scalar(1));
   CHECK(ran == std::vector<float>{2});
-  CHECK(gradient == 2);
+  CHECK(learnt.gradient == 2);
 }
 
 TEST_CASE("what needs no gradient and trains nothing is a constant, and is not recorded") {
   SimDevice device({}, 0);
   Tape tape(device);
-  const Parameter frozen{.trainable = false}, trainable;
+  Parameter frozen{.trainable = false}, trainable;
   int ran = 0;
   const auto backward = [&ran](const Tensor& gradient) {
     ++ran;
@@ -116,4 +121,35 @@ TEST_CASE("what needs no gradient and trains nothing is a constant, and is not r
   CHECK(passed_on.needs_gradient());
   tape.backward(passed_on, scalar(1));
   CHECK(ran == 1);
+}
+
+TEST_CASE("operations know how many uses of a parameter are to come, of those that the output comes from") {
+  SimDevice device({}, 0);
+  Tape tape(device);
+  Parameter parameter, frozen{.trainable = false};
+  std::vector<int> to_come;
+  const auto used = [&](const std::vector<Variable>& inputs) {
+    return tape.operation(scalar(1), inputs, {&parameter, &frozen, nullptr}, [&, count = inputs.size()](const Tensor& gradient) {
+      to_come.push_back(parameter.uses_to_come);
+      CHECK(frozen.uses_to_come == 0);
+      parameter.arriving = gradient;
+      return std::vector<Tensor>(count, gradient);
+    });
+  };
+  const Variable first = used({});
+  used({first});  // a side branch
+  tape.backward(used({first}), scalar(1));
+  CHECK(to_come == std::vector{2, 1});
+  CHECK(parameter.uses_to_come == 0);
+  CHECK_FALSE(parameter.arriving.defined());
+}
+
+TEST_CASE("a backward that fails leaves no uses to come") {
+  SimDevice device({}, 0);
+  Tape tape(device);
+  Parameter parameter;
+  const Variable y =
+      tape.operation(scalar(1), {}, {&parameter}, [](const Tensor&) -> std::vector<Tensor> { throw std::runtime_error("no"); });
+  CHECK_THROWS_AS(tape.backward(y, scalar(1)), std::runtime_error);
+  CHECK(parameter.uses_to_come == 0);
 }

@@ -19,11 +19,12 @@ MOST_REGISTERS = 64
 FEWER_REGISTERS = dict.fromkeys(["Copy", "Fill", "Scale", "Divide", "Accumulate", "CheckIndices", "Relu", "ReluBackward", "ScaleBy",
                                  "AddRow", "Embedding", "Sgd", "Clip"], 40) | {"spin_for": 16, "hold": 16}
 
-# CUDA's own exp, log and pow are made of fused multiply-adds. Nothing else may be: they round once where the host rounds twice.
-FUSED = {"CrossEntropy", "CrossEntropyBackward", "PowerSum", "PowerRoot", "Attention", "AttentionBackwardQuery", "AttentionBackwardKey",
+# CUDA's own exp, log and pow are made of fused multiply-adds, and optimizers ask for them. Nothing else may be: they round once where the
+# host rounds twice.
+FUSED = {"Sgd", "Adam", "CrossEntropy", "CrossEntropyBackward", "PowerSum", "PowerRoot", "Attention", "AttentionBackwardQuery", "AttentionBackwardKey",
          "AttentionBackwardValue"}
 # In the machine's code divisions and square roots are made of them as well, and still rounded as IEEE 754 asks.
-FUSED_IN_SASS = FUSED | {"Divide", "LayerNorm", "LayerNormBackwardIn", "LayerNormBackwardWeight", "Clip", "Adam"}
+FUSED_IN_SASS = FUSED | {"Divide", "LayerNorm", "LayerNormBackwardIn", "LayerNormBackwardWeight", "Clip"}
 
 WAITING = {"spin_for", "hold"}
 

@@ -14,7 +14,7 @@ template <class T> struct Sgd {
   const T* gradient;
   T step;  ///< the rate, negative
 
-  SHARDPROOF_HOST_DEVICE void operator()(std::int64_t i) const { parameter[i] += step * gradient[i]; }
+  SHARDPROOF_HOST_DEVICE void operator()(std::int64_t i) const { parameter[i] = std::fma(step, gradient[i], parameter[i]); }
 };
 
 /// Adam, and AdamW where the decay goes off the parameter and not into the gradient.
@@ -26,15 +26,15 @@ template <class T> struct Adam {
   AdamCoefficients<T> coefficients;
   bool decay_off_parameter;
 
-  // Each line is one tensor operation of PyTorch's.
+  // Each line is one tensor operation of PyTorch's, which rounds what it scales and adds once.
   SHARDPROOF_HOST_DEVICE void operator()(std::int64_t i) const {
     const AdamCoefficients<T>& c = coefficients;
     T slope = gradient[i], value = parameter[i];
-    if (c.decays && !decay_off_parameter) slope = slope + c.added * value;
+    if (c.decays && !decay_off_parameter) slope = std::fma(c.added, value, slope);
     if (c.decays && decay_off_parameter) value = value * c.kept;
     const T first = lerp(moment1[i], slope, c.weight1);
     T second = moment2[i] * c.keep2;
-    second = second + c.add2 * slope * slope;
+    second = std::fma(c.add2 * slope, slope, second);
     const T denominator = std::sqrt(second) / c.root + c.epsilon;
     moment1[i] = first;
     moment2[i] = second;
@@ -44,7 +44,7 @@ template <class T> struct Adam {
  private:
   /// torch.lerp: from whichever end is nearer, so that a weight of one gives `end` exactly.
   SHARDPROOF_HOST_DEVICE static T lerp(T start, T end, T weight) {
-    return weight < T{0.5} ? start + weight * (end - start) : end - (end - start) * (T{1} - weight);
+    return weight < T{0.5} ? std::fma(weight, end - start, start) : std::fma(weight - T{1}, end - start, end);
   }
 };
 
