@@ -90,8 +90,12 @@ TEST_CASE("gradients of all ranks are added up in the format that they are reduc
 
   scenario = with_gradients({{1, 2, 4}}, {.param = {}, .reduce = DType::bf16, .output = {}});
   CHECK(gradient(scenario, 3) == bf16(7.0 / 3));
-  scenario.plan.gradient_divide_factor = 5;
-  CHECK(gradient(scenario, 3) == bf16(7.0 / 5));
+  scenario.plan.gradient_divide_factor = 3;  // the number of ranks that shard: as a mean
+  CHECK(gradient(scenario, 3) == bf16(7.0 / 3));
+  scenario.plan.gradient_divide_factor = 5;  // each is multiplied by a fifth, which is rounded, and so is every sum
+  const double fifth = bf16(1.0 / 5);
+  CHECK(gradient(scenario, 3) == bf16(bf16(fifth + 2 * fifth) + 4 * fifth));
+  CHECK(bf16(bf16(fifth + 2 * fifth) + 4 * fifth) != bf16(7.0 / 5));
   CHECK(gradient(with_gradients({{1 + 1.0 / 1024}}, {.param = {}, .reduce = DType::bf16, .output = {}}), 1) == 1);
 }
 
