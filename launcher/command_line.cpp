@@ -239,6 +239,8 @@ void declare_faults(CLI::App& app, FaultsOptions& faults, Texts& texts) {
       add_command(app, "faults", "Run the cases against every fault: each must be noticed", std::string(filters_footer) + faults_footer);
   add_profile(command, faults.profile, "the worker's first");
   add_plan(command, faults.plan, texts);
+  command.add_option("--waivers", faults.waivers, "Failures without a fault that are known (docs/skips-and-waivers.md)")
+      ->option_text("FILE");
   command.add_flag("--json", faults.json, "As JSON");
   command.add_option("--out", faults.out, "Keep the reports of all runs in this new or empty directory")->option_text("DIRECTORY");
   add_worker(command, faults.worker);

@@ -9,6 +9,7 @@
 #include "harness/rendezvous/rendezvous_directory.hpp"
 #include "launcher/backend.hpp"
 #include "launcher/commands.hpp"
+#include "launcher/demands.hpp"
 #include "launcher/kill_matrix.hpp"
 #include "launcher/launcher.hpp"
 #include "launcher/machine.hpp"
@@ -35,12 +36,13 @@ class FaultRuns {
         silent_(stderr, {.quiet = true}) {}
 
   /// Throws CommandError when the ranks could not do their work, or when the user ended it.
-  reports::Report run(const PlanOptions& options, const std::string& name) {
+  reports::Report run(const PlanOptions& options, const std::string& name, std::vector<reports::Waiver> waivers = {}) {
     Plan selected = plan(worker_.listing, options);
     const RunDirectory directory = make_run_directory(place_ / name);
     reports::RunHead head = make_head(worker_, selected, options, argv_);
     head.profile = profile_.name;
     head.outside_profile = profile_.outside;
+    head.waivers = std::move(waivers);
     RunResult result = run_plan(worker_, std::move(selected), directory, std::move(head), signals_, silent_);
     if (!result.output_error.empty()) throw CommandError(usage, result.output_error);
     if (!result.infrastructure_error.empty()) throw CommandError(infrastructure, fmt::format("{}: {}", name, result.infrastructure_error));
@@ -99,6 +101,8 @@ int faults_command(FaultsOptions options, const std::vector<std::string>& argv) 
   SignalWatch signals;
   Worker worker = find_subject(options.plan, options.worker, signals);
   if (worker.listing.faults.empty()) throw CommandError(usage, "the worker has no faults");
+  reports::RunHead asked;
+  put_demands(asked, {.waivers = options.waivers}, &worker.listing);
   const ChosenProfile profile = keep_profile(worker.listing, options.profile, options.plan.filters);
   find_gpus(worker, options.plan, signals);
   const std::vector<CaseInfo> cases = selected_cases(worker.listing, options.plan);
@@ -118,7 +122,7 @@ int faults_command(FaultsOptions options, const std::vector<std::string>& argv) 
   PlanOptions one = options.plan;
   one.filters = ids(cases);
   terminal.note(fmt::format("without a fault: {}; the table has those that check a clause of a fault", cases_text(cases.size())));
-  const reports::Report clean = runs.run(one, without_fault);
+  const reports::Report clean = runs.run(one, without_fault, asked.waivers);
   const int clean_code = reports::exit_code(clean);
   if (clean_code != all_passed) terminal.print(reports::summary(clean, terminal.style()));
 

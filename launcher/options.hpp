@@ -68,6 +68,7 @@ struct ListOptions {
 struct FaultsOptions {
   PlanOptions plan;
   std::string profile;  ///< empty for the worker's first
+  std::filesystem::path waivers;  ///< of cases that do not pass without a fault either; empty for none
   std::filesystem::path worker;
   std::filesystem::path out;
   bool json = false;

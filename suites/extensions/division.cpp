@@ -135,8 +135,8 @@ RANKED_TEST_CASE("extensions/division_as_in_pytorch", clauses("EXT-42"), ranks(1
   check_division(rank);
 }
 
-// A sum that nothing divides. One rank has no other.
-RANKED_TEST_CASE("extensions/division_as_in_pytorch", clauses("EXT-42"), ranks(2, 3, 4), more_ranks(5, 7, 8), each("factor", 1),
+// A sum that nothing divides, and of two ranks a mean. One rank has no other.
+RANKED_TEST_CASE("extensions/division_as_in_pytorch", clauses("EXT-42"), ranks(2, 3, 4), more_ranks(5, 7, 8), each("factor", 1, 2),
                  each("reduce", "f32", "bf16", "f16"),
                  needs(Feature::timeline, Feature::fully_shard, Feature::mixed_precision, Feature::gradient_divide_factor),
                  tags("reference")) {

@@ -1,6 +1,7 @@
 // `shardproof faults`: which fault lives, which is noticed, and which nobody asked about.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+#include <fstream>
 
 #include "tests/launcher/command.hpp"
 
@@ -78,4 +79,17 @@ TEST_CASE("what failed under a fault is run again under it, also where the devic
   CHECK(end("again", {"--rerun-failed", directory / "broken"}) == "noticed");
   CHECK(end("and again", {"--rerun-failed", directory / "again", "--fabric", "thread"}) == "noticed");
   CHECK(end("other", {"--rerun-failed", directory / "again", "--fault=overlooked"}) == "overlooked");
+}
+
+TEST_CASE("waivers are those of the run without a fault") {
+  TemporaryDirectory directory;
+  const std::string waivers = directory / "waivers.json";
+  std::ofstream(waivers)
+      << R"({"waivers": [{"pattern": "blind/*", "verdict": "failed", "reason": "it looks away", "link": "x", "owner": "me",
+                                "expires": "9999-12-31"}]})";
+  const Said said = faults({"seen", "blind", "--waivers", waivers});
+  INFO(said.out << said.err);
+  CHECK_THAT(said.out, ContainsSubstring("unexpected pass of blind/looks_away[W=1]"));
+  CHECK(said.end == code(6));
+  CHECK_THAT(faults({"seen", "--waivers", directory / "none.json"}).err, ContainsSubstring("none.json"));
 }

@@ -1,0 +1,100 @@
+// What a backward makes the engine do beside computing gradients, with no step behind it that would put all in order.
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "fixtures/engines/fully_shard/fully_shard.hpp"
+#include "tests/engines/networks.hpp"
+#include "tests/engines/thread_ranks.hpp"
+#include "tests/scenario/simulated.hpp"
+
+using namespace shardproof;
+using namespace shardproof::engines;
+using scenario::Action;
+using scenario::ActionKind;
+
+namespace {
+
+constexpr Action forward{.kind = ActionKind::forward}, backward{.kind = ActionKind::backward};
+
+Action forward_of(std::string module) { return {.kind = ActionKind::forward, .module = std::move(module)}; }
+
+/// On the first of two ranks; layers are of four features.
+scenario::Run played(std::vector<scenario::Module> layers, std::vector<std::string> wrapped, std::vector<Action> body) {
+  scenario::Scenario scenario{.model = model_of(std::move(layers)), .plan = {}, .script = {}, .costs = {}};
+  for (std::string& path : wrapped) scenario.plan.wrap.push_back({.modules = {std::move(path)}});
+  scenario.script.input = {2, 4};
+  scenario.script.segments = {{.body = std::move(body)}};
+  std::optional<scenario::Run> first;
+  on_thread_ranks(2, [&](int rank, Group& group) {
+    FullyShard subject;
+    scenario::Run run = testing::play_simulated(scenario, subject, group, rank);
+    if (rank == 0) first = std::move(run);
+  });
+  return std::move(*first);
+}
+
+/// "gather a", "scatter b", … in the order in which they were issued.
+std::vector<std::string> collectives(const scenario::Run& run) {
+  std::vector<std::string> all;
+  for (const Fact& fact : run.trace().facts) {
+    const auto* const collective = std::get_if<fact::Collective>(&fact);
+    if (collective == nullptr) continue;
+    const char* const what = collective->kind == CollectiveKind::all_gather       ? "gather "
+                             : collective->kind == CollectiveKind::reduce_scatter ? "scatter "
+                                                                                  : "other ";
+    all.push_back(what + collective->tag);
+  }
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("a weight is reduced once, when all its uses have come") {
+  const std::vector<scenario::Module> layers{linear_module("a", 4, 4), use_of("again", "a")};
+  CHECK(collectives(played(layers, {"a", ""}, {forward, backward})) ==
+        std::vector<std::string>{"gather a", "gather a", "gather a", "gather a", "scatter a"});
+  // A root is not dealt again between its forwards.
+  CHECK(collectives(played(layers, {"a"}, {forward, backward})) == std::vector<std::string>{"gather a", "gather a", "scatter a"});
+}
+
+TEST_CASE("a group that a backward does not come to is dealt again after it, every time") {
+  scenario::Module frozen = linear_module("frozen", 4, 4);
+  frozen.frozen = true;
+  const scenario::Run run = played({frozen, linear_module("a", 4, 4)}, {"a", ""}, {forward, backward, forward, backward, forward});
+  const std::vector<std::string> all = collectives(run);
+  CHECK(std::ranges::count(all, "gather ") == 3);
+}
+
+TEST_CASE("roots end in the order in which a backward reaches them") {
+  const scenario::Run run = played({linear_module("a", 4, 4), linear_module("b", 4, 4)}, {"a", "b"}, {forward, backward});
+  const auto& facts = run.trace().facts;
+  const auto scattered = std::ranges::find_if(facts, [](const Fact& fact) {
+    const auto* const collective = std::get_if<fact::Collective>(&fact);
+    return collective != nullptr && collective->kind == CollectiveKind::reduce_scatter && collective->tag == "b";
+  });
+  const auto packed = std::ranges::find_if(facts, [](const Fact& fact) {
+    const auto* const work = std::get_if<fact::Work>(&fact);
+    return work != nullptr && work->kind == WorkKind::reduce_copy_in && work->label == "a";
+  });
+  REQUIRE(scattered < packed);
+  CHECK(std::any_of(scattered, packed, [](const Fact& fact) {
+    const auto* const wait = std::get_if<fact::EventWaited>(&fact);
+    return wait != nullptr && wait->stream == Device::compute.id;
+  }));
+}
+
+TEST_CASE("a root that a backward does not come to stays as it is") {
+  const scenario::Run run = played({linear_module("a", 4, 4), linear_module("b", 4, 4)}, {"a", "b"},
+                                   {forward, backward, {.kind = ActionKind::unshard, .module = "a"}, forward_of("b"), backward, forward_of("a")});
+  CHECK(std::ranges::count(collectives(run), "gather a") == 2);
+}
+
+TEST_CASE("of no gradients no norm is taken") {
+  const Action clip{.kind = ActionKind::clip_grad_norm, .max_norm = 1};
+  CHECK(collectives(played({linear_module("a", 4, 4)}, {"a"}, {forward, clip})) == std::vector<std::string>{"gather a"});
+  CHECK(collectives(played({linear_module("a", 4, 4)}, {"a"}, {forward, backward, clip})).size() == 3);
+}
