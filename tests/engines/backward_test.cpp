@@ -88,9 +88,38 @@ TEST_CASE("roots end in the order in which a backward reaches them") {
 }
 
 TEST_CASE("a root that a backward does not come to stays as it is") {
-  const scenario::Run run = played({linear_module("a", 4, 4), linear_module("b", 4, 4)}, {"a", "b"},
-                                   {forward, backward, {.kind = ActionKind::unshard, .module = "a"}, forward_of("b"), backward, forward_of("a")});
+  const scenario::Run run =
+      played({linear_module("a", 4, 4), linear_module("b", 4, 4)}, {"a", "b"},
+             {forward, backward, {.kind = ActionKind::unshard, .module = "a"}, forward_of("b"), backward, forward_of("a")});
   CHECK(std::ranges::count(collectives(run), "gather a") == 2);
+}
+
+TEST_CASE("after a gather by hand the streams of all-gathers wait until it has been unpacked") {
+  const scenario::Run run =
+      played({linear_module("a", 4, 4)}, {"a", ""}, {{.kind = ActionKind::unshard, .module = "a", .async = true}, forward, backward});
+  const auto& facts = run.trace().facts;
+  const auto works = [&](WorkKind kind) {
+    std::vector<std::size_t> found;
+    for (std::size_t i = 0; i < facts.size(); ++i) {
+      const auto* const work = std::get_if<fact::Work>(&facts[i]);
+      if (work != nullptr && work->kind == kind) found.push_back(i);
+    }
+    return found;
+  };
+  const std::vector<std::size_t> packed = works(WorkKind::copy_in), unpacked = works(WorkKind::copy_out);
+  REQUIRE(packed.size() == 2);
+  REQUIRE(unpacked.size() == 2);
+  REQUIRE(unpacked[0] < packed[1]);
+  const auto gathered = std::find_if(facts.begin() + static_cast<std::ptrdiff_t>(packed[1]), facts.end(),
+                                     [](const Fact& fact) { return std::holds_alternative<fact::Collective>(fact); });
+  REQUIRE(gathered != facts.end());
+  for (const std::uint32_t stream : {std::get<fact::Work>(facts[packed[1]]).stream, std::get<fact::Collective>(*gathered).stream}) {
+    CHECK(std::any_of(facts.begin() + static_cast<std::ptrdiff_t>(unpacked[0]), facts.begin() + static_cast<std::ptrdiff_t>(packed[1]),
+                      [stream](const Fact& fact) {
+                        const auto* const wait = std::get_if<fact::EventWaited>(&fact);
+                        return wait != nullptr && wait->stream == stream;
+                      }));
+  }
 }
 
 TEST_CASE("of no gradients no norm is taken") {
