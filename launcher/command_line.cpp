@@ -52,8 +52,8 @@ constexpr char play_footer[] =
     "3 the worker or the meeting of its ranks failed; 4 a rank crashed or hung; 5 ranks disagree; 1 the subject failed, or a race was\n"
     "found; 0 played. Of two subjects: 1 they differ; 4 both crashed or hung; 0 they are alike, be it in that both refuse.";
 constexpr char explore_footer[] =
-    "Exit codes, the first that applies: 128 + n interrupted by signal n, what was found until then is kept; 2 usage, or output unusable;\n"
-    "3 a worker or the meeting of its ranks failed; 1 a difference was found; 0 none.";
+    "Exit codes, the first that applies: 128 + n interrupted by signal n; 2 usage, or output unusable; 3 a worker or the meeting of its\n"
+    "ranks failed; 1 a difference was found; 0 none. Whatever ends it early, what was found until then is kept.";
 constexpr char stable_footer[] = "Exit codes: 0 printed; 2 usage, a report that is none, or output unusable.";
 
 /// Options as they were written. Their meaning is found after all of them have been read, by rules and in words of our own.

@@ -76,8 +76,10 @@ Json json_of(const ExploreOptions& options, const std::array<Contender, 2>& cont
             {"ulps", options.ulps},
             {"alike", result.alike},
             {"seen_again", result.seen_again},
-            {"interrupted", result.interrupted_by != 0},
+            {"interrupted", result.ended_by && result.ended_by->is_interrupt()},
+            {"error", nullptr},
             {"differences", Json::array()}};
+  if (result.ended_by && !result.ended_by->is_interrupt()) json["error"] = reports::printable(result.ended_by->what());
   for (const Contender& contender : contenders) {
     json["subjects"].push_back({{"asked", contender.asked},
                                 {"name", contender.subject.name},
@@ -125,10 +127,10 @@ int explore_command(const ExploreOptions& options, const std::vector<std::string
   terminal.print(last);
   terminal.note(fmt::format("found: {}", place.string()));
   if (options.json) say(dump_document(json) + "\n");
-  if (result.interrupted_by != 0) {
+  if (result.ended_by) {
     terminal.finish();
-    complain("interrupted; what was found until then is kept");
-    return 128 + result.interrupted_by;
+    complain(fmt::format("{}; what was found until then is kept", result.ended_by->what()));
+    return result.ended_by->code();
   }
   if (!options.json) require_said(terminal.finish());
   return result.differences.empty() ? all_passed : case_failed;
