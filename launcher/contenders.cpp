@@ -7,6 +7,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <stdexcept>
 #include <utility>
 
 #include "harness/protocol/json_parse.hpp"
@@ -115,7 +116,13 @@ std::vector<PlayResult> play_results(const WorldDirectory& directory, const std:
   for (int rank = 0; rank < ranks; ++rank) {
     const auto file = directory.play_result(id, rank);
     if (!std::filesystem::exists(file)) return {};  // the report says why
-    all.push_back(parse_json(read_file(file)).get<PlayResult>());
+    try {
+      all.push_back(parse_json(read_file(file)).get<PlayResult>());
+    } catch (const std::invalid_argument&) {
+      return {};
+    } catch (const nlohmann::json::exception&) {
+      return {};
+    }
   }
   return all;
 }

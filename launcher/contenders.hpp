@@ -55,7 +55,7 @@ struct DocumentPlay {
   std::string skipped;  ///< why it cannot be played in such a world; empty: it can
 };
 
-/// What ranks have left of the case of a scenario; none where one of them has not come to its end.
+/// What ranks have left of the case of a scenario; none where one of them has not come to its end, or has left what cannot be read.
 std::vector<PlayResult> play_results(const WorldDirectory& directory, const std::string& id, int ranks);
 
 /// Plays them all, those for as many ranks in one world, and leaves a run in `directory`. Throws CommandError where ranks could not do
