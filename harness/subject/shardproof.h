@@ -158,14 +158,19 @@ typedef struct shardproof_harness {
   /* -- Memory. A buffer is valid until it is released. */
   int (*allocate)(shardproof_device *device, uint32_t stream, size_t bytes, shardproof_memory memory, const char *label,
                   shardproof_buffer **buffer);
-  /* The same for memory that the subject has by other means, on the simulated device: the harness neither fills nor frees it. It stays
-   * where it is until it is released, and is part of no other buffer before. */
+  /* The same for memory that the subject has by other means, on the simulated device: the harness does not free it, and fills it only
+   * while work runs that does not declare it, in cases of the feature `hidden_memory`, where it is as before when that work has ended. It
+   * stays where it is until it is released, and is part of no other buffer before. */
   int (*adopt)(shardproof_device *device, uint32_t stream, void *data, size_t bytes, shardproof_memory memory, const char *label,
                shardproof_buffer **buffer);
   /* What a buffer turned out to hold. As if it had been said when it was allocated. */
   int (*describe)(shardproof_device *device, shardproof_buffer *buffer, shardproof_memory memory, const char *label);
-  /* Gives it back once all work issued so far on the stream has ended. */
+  /* Gives it back once all work issued so far on the stream has ended: whoever else has used it has to have ended before, for from then on
+   * it may be anybody's. */
   int (*release)(shardproof_device *device, uint32_t stream, shardproof_buffer *buffer);
+  /* The same for adopted memory that is an allocator's which caches, of a framework say, and gives it to whoever next asks for some on the
+   * stream: whoever else has used it has to have ended before the next buffer is adopted there. */
+  int (*release_to_cache)(shardproof_device *device, uint32_t stream, shardproof_buffer *buffer);
   void *(*data)(shardproof_buffer *buffer);
   size_t (*bytes)(shardproof_buffer *buffer);
   /* Lets go of a buffer that a hook has answered with: see shardproof_contribution. Of a released one nothing is left to let go. */

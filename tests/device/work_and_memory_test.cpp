@@ -125,17 +125,31 @@ TEST_CASE("adopted memory is the subject's: counted and told of like any other, 
   const auto storage = device.adopt(Device::compute, bytes.data(), bytes.size(), MemoryClass::gradient, "mine");
   CHECK(storage->data() == bytes.data());
   CHECK(device.live_bytes() == 16);
-  CHECK(device.trace().facts == std::vector<Fact>{fact::Allocated{0, 1, 16, MemoryClass::gradient, "mine"}});
+  CHECK(device.trace().facts == std::vector<Fact>{fact::Allocated{0, 1, 16, MemoryClass::gradient, "mine", true}});
   device.release(Device::compute, storage);
   CHECK(device.live_bytes() == 0);
-  CHECK(std::get<fact::Released>(device.trace().facts.back()).buffer == 1);
+  CHECK(device.trace().facts.back() == Fact{fact::Released{0, 1, false}});
   CHECK(mine == std::array<float, 4>{1, 2, 3, 4});
 
   {
     const auto dropped = device.adopt(Device::compute, bytes.data(), bytes.size(), MemoryClass::gradient, "again");
   }
-  CHECK(std::get<fact::Released>(device.trace().facts.back()).buffer == 2);
+  CHECK(device.trace().facts.back() == Fact{fact::Released{0, 2, false}});
   CHECK(mine == std::array<float, 4>{1, 2, 3, 4});
+}
+
+TEST_CASE("only adopted memory goes to a cache") {
+  SimDevice device({}, 2);
+  std::array<std::byte, 8> mine{};
+  const auto adopted = device.adopt(Device::compute, mine.data(), mine.size(), MemoryClass::other, "mine");
+  device.release_to_cache(Device::compute, adopted);
+  CHECK(device.live_bytes() == 0);
+  CHECK(device.trace().facts.back() == Fact{fact::Released{0, 1, true}});
+  CHECK_THROWS_AS(device.release_to_cache(Device::compute, adopted), std::logic_error);
+  const auto allocated = device.allocate(Device::compute, 8, MemoryClass::other, "its own");
+  CHECK_THROWS_MATCHES(
+      device.release_to_cache(Device::compute, allocated), std::invalid_argument,
+      Catch::Matchers::Message("release_to_cache on rank 2: buffer 2 \"its own\" was allocated here, not adopted: release it"));
 }
 
 TEST_CASE("memory that is part of a buffer is not adopted") {

@@ -12,6 +12,7 @@
 
 #include "harness/device/wrappers.hpp"
 #include "harness/scenario/player.hpp"
+#include "harness/trace/races.hpp"
 #include "tests/engines/thread_ranks.hpp"
 #include "tests/scenario/simulated.hpp"
 #include "tests/subject/alone.hpp"
@@ -63,8 +64,34 @@ TEST_CASE("memory is allocated, described and released, and all of it is told") 
   CHECK(alone.scripted.values[0] == 1);
   CHECK(alone.device.trace().facts == std::vector<Fact>{fact::StreamCreated{1, StreamRole::all_gather, "gathers"},
                                                         fact::Allocated{1, 1, 8, MemoryClass::gathered, "0"},
-                                                        fact::Allocated{0, 2, 4, MemoryClass::shard, "0.linear.weight"},
-                                                        fact::Released{1, 1}, fact::Released{0, 2, true}});
+                                                        fact::Allocated{0, 2, 4, MemoryClass::shard, "0.linear.weight", true},
+                                                        fact::Released{1, 1}, fact::Released{0, 2}});
+}
+
+TEST_CASE("memory of the subject's own that it still uses when it is anybody's is a race") {
+  const auto races = [](auto release) {
+    Alone alone;
+    CHECK(alone
+              .perform([&](ScriptedSubject& it, shardproof_reply*) {
+                const shardproof_harness& harness = it.harness();
+                shardproof_device* const device = it.seat->device;
+                std::uint32_t side = 0;
+                shardproof_buffer* mine = nullptr;
+                std::uint64_t ready = 0;
+                CHECK(harness.create_stream(device, SHARDPROOF_STREAM_OTHER, "side", &side) == 0);
+                CHECK(harness.adopt(device, 0, it.values.data(), 64, SHARDPROOF_MEMORY_OTHER, "mine", &mine) == 0);
+                CHECK(harness.record(device, 0, &ready) == 0);
+                CHECK(harness.wait(device, side, ready) == 0);
+                const shardproof_span all{.buffer = mine, .offset = 0, .count = 16, .dtype = f32};
+                const shardproof_work work{.kind = SHARDPROOF_WORK_OTHER, .label = "late", .reads = &all, .read_count = 1};
+                CHECK(harness.submit(device, side, &work) == 0);
+                return release(harness)(device, 0, mine);
+              })
+              .ok());
+    return trace::find_races(alone.device.trace()).size();
+  };
+  CHECK(races([](const shardproof_harness& harness) { return harness.release; }) == 1);
+  CHECK(races([](const shardproof_harness& harness) { return harness.release_to_cache; }) == 0);  // nobody has asked for it yet
 }
 
 TEST_CASE("what is wrong with a buffer is said") {
@@ -81,6 +108,8 @@ TEST_CASE("what is wrong with a buffer is said") {
   const auto objection = [&](auto call) { return alone.objection(call); };
   CHECK(objection([&](auto& harness, auto* device) { return harness.release(device, 0, gone); }) ==
         "release: buffer 1 \"gone\" was released, or let go of, before");
+  CHECK(objection([&](auto& harness, auto* device) { return harness.release_to_cache(device, 0, allocated(alone.scripted, 4)); }) ==
+        "release_to_cache on rank 0: buffer 2 \"mine\" was allocated here, not adopted: release it");
   CHECK(objection([&](auto& harness, auto* device) { return harness.release(device, 0, foreign); }) ==
         "release: that is no buffer of this device");
   CHECK(objection([&](auto& harness, auto* device) { return harness.release(device, 0, nullptr); }) == "release: it is NULL");

@@ -48,6 +48,7 @@ class SimDevice::State : public std::enable_shared_from_this<State> {
   void synchronize();
   std::shared_ptr<Storage> allocate(Stream stream, std::size_t bytes, MemoryClass memory, std::string_view label);
   void release(Stream stream, const std::shared_ptr<Storage>& storage);
+  void release_to_cache(Stream stream, const std::shared_ptr<Storage>& storage);
   std::shared_ptr<Storage> adopt(Stream stream, std::byte* data, std::size_t bytes, MemoryClass memory, std::string_view label);
   void describe(const std::shared_ptr<Storage>& storage, MemoryClass memory, std::string_view label);
   void host_access(std::string_view label, const std::vector<Tensor>& reads, const std::vector<Tensor>& writes);
@@ -73,7 +74,7 @@ class SimDevice::State : public std::enable_shared_from_this<State> {
   std::size_t number(Event event, std::string_view operation) const;
   Memory& own(const std::shared_ptr<Storage>& storage, std::string_view operation) const;
   std::shared_ptr<Storage> enter(std::shared_ptr<Memory> made, std::uint32_t timeline, MemoryClass memory);
-  void give_back(std::uint32_t timeline, Memory& memory);
+  void give_back(std::uint32_t timeline, Memory& memory, bool to_cache);
   void compute(const Work& work) const;
   void run_alone(const Work& work) const;
 
@@ -99,7 +100,7 @@ class SimDevice::State::Memory final : public DeviceMemory {
     if (origin_ == Origin::allocated) fill();
   }
   ~Memory() override {
-    if (!is_released()) state_->give_back(stream(), *this);
+    if (!is_released()) state_->give_back(stream(), *this, false);
     if (origin_ == Origin::allocated) ::operator delete(data(), alignment);
   }
 
@@ -252,7 +253,7 @@ std::shared_ptr<Storage> SimDevice::State::enter(std::shared_ptr<Memory> made, s
   alive_[made->buffer()] = made.get();
   buffers_made_ = made->buffer();
   live_bytes_ += made->bytes();
-  note(fact::Allocated{timeline, made->buffer(), made->bytes(), memory, made->label()});
+  note(fact::Allocated{timeline, made->buffer(), made->bytes(), memory, made->label(), made->is_adopted()});
   return made;
 }
 
@@ -262,7 +263,17 @@ SimDevice::State::Memory& SimDevice::State::own(const std::shared_ptr<Storage>& 
 
 void SimDevice::State::release(Stream stream, const std::shared_ptr<Storage>& storage) {
   const std::uint32_t on = timeline(stream, "release");
-  give_back(on, own(storage, "release"));
+  give_back(on, own(storage, "release"), false);
+}
+
+void SimDevice::State::release_to_cache(Stream stream, const std::shared_ptr<Storage>& storage) {
+  const std::uint32_t on = timeline(stream, "release_to_cache");
+  Memory& memory = own(storage, "release_to_cache");
+  if (!memory.is_adopted()) {
+    throw std::invalid_argument(fmt::format("release_to_cache on rank {}: buffer {} \"{}\" was allocated here, not adopted: release it",
+                                            trace_.rank, memory.buffer(), memory.label()));
+  }
+  give_back(on, memory, true);
 }
 
 void SimDevice::State::describe(const std::shared_ptr<Storage>& storage, MemoryClass memory, std::string_view label) {
@@ -308,9 +319,9 @@ void SimDevice::State::run_alone(const Work& work) const {
   }
 }
 
-void SimDevice::State::give_back(std::uint32_t timeline, Memory& memory) {
+void SimDevice::State::give_back(std::uint32_t timeline, Memory& memory, bool to_cache) {
   alive_.erase(memory.buffer());
-  note(fact::Released{timeline, memory.buffer(), memory.is_adopted()});
+  note(fact::Released{timeline, memory.buffer(), to_cache});
   live_bytes_ -= memory.bytes();
   memory.retire();
 }
@@ -362,6 +373,7 @@ std::shared_ptr<Storage> SimDevice::allocate(Stream stream, std::size_t bytes, M
   return state_->allocate(stream, bytes, memory, label);
 }
 void SimDevice::release(Stream stream, const std::shared_ptr<Storage>& storage) { state_->release(stream, storage); }
+void SimDevice::release_to_cache(Stream stream, const std::shared_ptr<Storage>& storage) { state_->release_to_cache(stream, storage); }
 std::shared_ptr<Storage> SimDevice::adopt(Stream stream, std::byte* data, std::size_t bytes, MemoryClass memory, std::string_view label) {
   return state_->adopt(stream, data, bytes, memory, label);
 }

@@ -180,12 +180,23 @@ void HandedOutSeat::describe(shardproof_buffer* buffer, shardproof_memory memory
   described.name = fmt::format("buffer {} \"{}\"", described.storage->buffer(), label);
 }
 
+shardproof_buffer& HandedOutSeat::to_release(shardproof_buffer* buffer, std::string_view what) const {
+  shardproof_buffer& found = find(buffer, what);
+  if (!found.is_subjects && found.holds == 0) refuse(what, fmt::format("{} is the harness's, which has only lent it", found.name));
+  return found;
+}
+
 void HandedOutSeat::release(std::uint32_t id, shardproof_buffer* buffer) {
   const Stream on = stream(id, "release");
-  shardproof_buffer& released = find(buffer, "release");
-  if (!released.is_subjects && released.holds == 0)
-    refuse("release", fmt::format("{} is the harness's, which has only lent it", released.name));
+  shardproof_buffer& released = to_release(buffer, "release");
   device_.release(on, released.storage);
+  forget(released);
+}
+
+void HandedOutSeat::release_to_cache(std::uint32_t id, shardproof_buffer* buffer) {
+  const Stream on = stream(id, "release_to_cache");
+  shardproof_buffer& released = to_release(buffer, "release_to_cache");
+  device_.release_to_cache(on, released.storage);
   forget(released);
 }
 
@@ -330,6 +341,9 @@ struct HandedOutSeat::Functions {
   static int release(shardproof_device* device, std::uint32_t stream, shardproof_buffer* buffer) {
     return at(device, [&](HandedOutSeat& seat) { seat.release(stream, buffer); });
   }
+  static int release_to_cache(shardproof_device* device, std::uint32_t stream, shardproof_buffer* buffer) {
+    return at(device, [&](HandedOutSeat& seat) { seat.release_to_cache(stream, buffer); });
+  }
   static void* data(shardproof_buffer* buffer) {
     return buffer == nullptr || !buffer->storage ? nullptr : static_cast<void*>(buffer->storage->data());
   }
@@ -386,6 +400,7 @@ const shardproof_harness& HandedOutSeat::functions() {
                                             .adopt = Functions::adopt,
                                             .describe = Functions::describe,
                                             .release = Functions::release,
+                                            .release_to_cache = Functions::release_to_cache,
                                             .data = Functions::data,
                                             .bytes = Functions::bytes,
                                             .let_go = Functions::let_go,
