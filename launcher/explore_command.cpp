@@ -37,24 +37,28 @@ std::string seeds_text(std::uint64_t first, std::uint64_t count) {
   return count == 1 ? fmt::format("seed {}", first) : fmt::format("seeds {} to {}", first, first + count - 1);
 }
 
+/// Of both commands below.
+std::string common_options(const ExploreOptions& options) {
+  std::string text = " --subject " + reports::shell_word(options.plan.subject);
+  if (options.ulps > 0) text += fmt::format(" --ulps {}", options.ulps);
+  if (options.plan.timeout) text += fmt::format(" --timeout {}", std::chrono::duration<double>(*options.plan.timeout).count());
+  if (!options.worker.empty()) text += " --worker " + reports::shell_word(options.worker.string());
+  return text;
+}
+
 /// The command that finds it again; what `argv` says of the subjects, and of what scenarios may have, decides what a seed makes.
 std::string again(const ExploreOptions& options, const FoundDifference& difference, const std::string& program) {
-  std::string command = fmt::format("{} explore --subject {} --seed {} --rounds 1 --ranks {}", reports::shell_word(program),
-                                    reports::shell_word(options.plan.subject), difference.seed, fmt::join(options.plan.ranks, ","));
+  std::string command = fmt::format("{} explore --seed {} --rounds 1 --ranks {}", reports::shell_word(program), difference.seed,
+                                    fmt::join(options.plan.ranks, ","));
   if (!options.left_out.empty()) command += fmt::format(" --without {}", fmt::join(options.left_out, ","));
-  if (options.ulps > 0) command += fmt::format(" --ulps {}", options.ulps);
-  if (!options.worker.empty()) command += " --worker " + reports::shell_word(options.worker.string());
-  return command;
+  return command + common_options(options);
 }
 
 std::string play_text(const ExploreOptions& options, const FoundDifference& difference, const std::filesystem::path& place,
                       const std::string& program) {
-  std::string command = fmt::format("{} play {} --ranks {} --subject {}", reports::shell_word(program),
-                                    reports::shell_word((place / difference.folder / "scenario.json").string()), difference.ranks,
-                                    reports::shell_word(options.plan.subject));
-  if (options.ulps > 0) command += fmt::format(" --ulps {}", options.ulps);
-  if (!options.worker.empty()) command += " --worker " + reports::shell_word(options.worker.string());
-  return command;
+  return fmt::format("{} play {} --ranks {}{}", reports::shell_word(program),
+                     reports::shell_word((place / difference.folder / "scenario.json").string()), difference.ranks,
+                     common_options(options));
 }
 
 std::string text_of(const ExploreOptions& options, const FoundDifference& difference, const std::filesystem::path& place,
