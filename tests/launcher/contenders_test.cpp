@@ -7,7 +7,7 @@
 
 #include "harness/protocol/json_text.hpp"
 #include "harness/protocol/play_result.hpp"
-#include "launcher/output.hpp"
+#include "launcher/side_by_side.hpp"
 #include "tests/launcher/refusal.hpp"
 #include "tests/launcher/temporary.hpp"
 
@@ -31,6 +31,15 @@ TEST_CASE("what does not name two subjects is refused with what would") {
     CAPTURE(asked);
     CHECK_THAT(refusal([&] { two_subjects(asked); }), ContainsSubstring("two subjects are given as A,B"));
   }
+}
+
+TEST_CASE("the runs of two subjects lie by the names that these have of themselves, however long the paths are that they were asked by") {
+  const std::string path = "/" + std::string(300, 'd') + "/engine.so";
+  std::array<Contender, 2> contenders{
+      {{.asked = path, .worker = {}, .plan = {}, .subject = {.name = "c_engine"}},
+       {.asked = path + "+late_gather", .worker = {}, .plan = {.fault = "late_gather"}, .subject = {.name = "c_engine"}}}};
+  CHECK(place_of(contenders, 0, "out") == "out/1-c_engine");
+  CHECK(place_of(contenders, 1, "out") == "out/2-c_engine+late_gather");
 }
 
 TEST_CASE("of ranks that have not all left a whole result there is none") {
