@@ -120,7 +120,7 @@ TEST_CASE("a release of the wrong thing is told by name") {
 
 TEST_CASE("adopted memory is the subject's: counted and told of like any other, and never written to nor freed") {
   SimDevice device({}, 0);
-  std::array<float, 4> mine{1, 2, 3, 4};
+  alignas(8) std::array<float, 4> mine{1, 2, 3, 4};
   const auto bytes = std::as_writable_bytes(std::span(mine));
   const auto storage = device.adopt(Device::compute, bytes.data(), bytes.size(), MemoryClass::gradient, "mine");
   CHECK(storage->data() == bytes.data());
@@ -140,7 +140,7 @@ TEST_CASE("adopted memory is the subject's: counted and told of like any other, 
 
 TEST_CASE("only adopted memory goes to a cache") {
   SimDevice device({}, 2);
-  std::array<std::byte, 8> mine{};
+  alignas(8) std::array<std::byte, 8> mine{};
   const auto adopted = device.adopt(Device::compute, mine.data(), mine.size(), MemoryClass::other, "mine");
   device.release_to_cache(Device::compute, adopted);
   CHECK(device.live_bytes() == 0);
@@ -163,11 +163,21 @@ TEST_CASE("memory that is part of a buffer is not adopted") {
   CHECK_THROWS_AS(device.adopt(Stream{7, StreamRole::other}, nullptr, 0, MemoryClass::parameter, "no stream"), std::invalid_argument);
   CHECK(device.adopt(Device::compute, whole->data() + 8, 0, MemoryClass::parameter, "no bytes")->bytes() == 0);
 
-  std::array<std::byte, 8> mine{};
-  const auto first = device.adopt(Device::compute, mine.data(), 4, MemoryClass::parameter, "first half");
-  CHECK_NOTHROW(device.adopt(Device::compute, mine.data() + 4, 4, MemoryClass::parameter, "second half"));
+  alignas(8) std::array<std::byte, 16> mine{};
+  const auto first = device.adopt(Device::compute, mine.data(), 8, MemoryClass::parameter, "first half");
+  CHECK_NOTHROW(device.adopt(Device::compute, mine.data() + 8, 8, MemoryClass::parameter, "second half"));
   device.release(Device::compute, first);
-  CHECK_NOTHROW(device.adopt(Device::compute, mine.data(), 4, MemoryClass::parameter, "first half again"));
+  CHECK_NOTHROW(device.adopt(Device::compute, mine.data(), 8, MemoryClass::parameter, "first half again"));
+}
+
+TEST_CASE("memory that some dtype could not lie in, or that has no end, is not adopted") {
+  SimDevice device({}, 1);
+  alignas(8) std::array<std::byte, 16> mine{};
+  const auto adopt = [&](std::byte* data, std::size_t bytes) { device.adopt(Device::compute, data, bytes, MemoryClass::other, "mine"); };
+  CHECK_THROWS_WITH(adopt(mine.data() + 4, 4), Catch::Matchers::StartsWith("adopt on rank 1: 4 bytes \"mine\" begin at 0x") &&
+                                                   Catch::Matchers::EndsWith(", which is no multiple of 8"));
+  CHECK_THROWS_WITH(adopt(mine.data(), ~std::size_t{0}), Catch::Matchers::EndsWith("\"mine\" end behind the last address"));
+  CHECK_NOTHROW(adopt(mine.data() + 1, 0));
 }
 
 TEST_CASE("what a buffer turned out to hold is told as if it had been said at once") {
@@ -191,7 +201,7 @@ TEST_CASE("what a buffer turned out to hold is told as if it had been said at on
 
 TEST_CASE("memory that is hidden from work comes back, also where the work throws, and adopted memory with it") {
   SimDevice device({.hide_undeclared_memory = true}, 0);
-  std::array<float, 2> mine{1, 2};
+  alignas(8) std::array<float, 2> mine{1, 2};
   const auto bytes = std::as_writable_bytes(std::span(mine));
   const auto storage = device.adopt(Device::compute, bytes.data(), bytes.size(), MemoryClass::other, "mine");
   const auto look = [&](const Kernels&, NativeStream) {

@@ -10,6 +10,7 @@
 using namespace shardproof::launcher;
 using namespace shardproof::launcher::testing;
 using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::EndsWith;
 
 namespace {
 
@@ -39,7 +40,7 @@ TEST_CASE("a difference that does not show again is told as such") {
   const TemporaryDirectory directory;
   const std::filesystem::path out = directory / "out";
   const Said said = call({"explore", "--worker", SHARDPROOF_FICKLE_PROGRAM, "--subject", "steady,fickle", "--ranks", "1", "--rounds", "3",
-                          "--out", out.string()},
+                          "--timeout", "70.5", "--ulps", "2", "--out", out.string()},
                          {.environment = {"FICKLE_MARK=" + (directory / "mark").string()}});
   INFO(said.out << said.err);
   CHECK(said.end == code(1));
@@ -47,6 +48,10 @@ TEST_CASE("a difference that does not show again is told as such") {
                            ContainsSubstring("; played once more, it did not show:\n"));
   CHECK_THAT(said.out, ContainsSubstring("this once it is another matter"));
   const auto found = explored(out).at("differences").at(0);
+  const std::string options =
+      std::string(" --ranks 1 --subject steady,fickle --ulps 2 --timeout 70.5 --worker ") + SHARDPROOF_FICKLE_PROGRAM;
+  CHECK_THAT(found.at("play").get<std::string>(), EndsWith("differences/1/scenario.json" + options));
+  CHECK_THAT(found.at("find").get<std::string>(), EndsWith(" explore --seed 0 --rounds 1" + options));
   CHECK(found.at("steady") == false);
   CHECK(found.at("smallest") == true);
 }
@@ -77,6 +82,13 @@ TEST_CASE("a worker that makes no scenarios is told with what it made instead") 
   const Said said = explore_three(directory, "test \"$1\" != --make-scenario || { " + answer + "; exit 0; }");
   CHECK(said.end == code(3));
   CHECK_THAT(said.err, ContainsSubstring(told));
+}
+
+TEST_CASE("a worker in which something is thrown that is no exception of the library says so, and ends as one that cannot do its work") {
+  const Said said = call({"list", "--worker", SHARDPROOF_FICKLE_PROGRAM}, {.environment = {"FICKLE_THROWS=1"}});
+  CHECK(said.end == code(3));
+  CHECK_THAT(said.err, ContainsSubstring("it ended with exit code 3 (standard error: ") &&
+                           ContainsSubstring("an exception that is no std::exception)"));
 }
 
 TEST_CASE("two that refuse everything agree on everything") {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstdint>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -22,6 +23,7 @@ namespace shardproof {
 namespace {
 
 constexpr std::align_val_t alignment{64};
+constexpr std::size_t largest_element = 8;
 
 // When the resources that a group's collectives occupy are free again, on this rank.
 struct Resources {
@@ -238,6 +240,10 @@ std::shared_ptr<Storage> SimDevice::State::adopt(Stream stream, std::byte* data,
     throw std::invalid_argument(fmt::format("adopt on rank {}: {} bytes \"{}\" {}", trace_.rank, bytes, label, why));
   };
   if (data == nullptr && bytes > 0) refuse("without an address");
+  const auto begin = reinterpret_cast<std::uintptr_t>(data);
+  if (bytes > 0 && begin % largest_element != 0)
+    refuse(fmt::format("begin at {}, which is no multiple of {}", static_cast<void*>(data), largest_element));
+  if (std::uintptr_t end = 0; __builtin_add_overflow(begin, bytes, &end)) refuse("end behind the last address");
   // Who accesses two buffers accesses two memories, as far as races can be told.
   const std::less<> before;
   for (const auto& [buffer, other] : alive_) {

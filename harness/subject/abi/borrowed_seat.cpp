@@ -166,7 +166,7 @@ BorrowedDevice::Memory& BorrowedDevice::own(const std::shared_ptr<Storage>& stor
 Tensor BorrowedDevice::take(const shardproof_tensor& tensor) {
   const DLTensor& view = tensor.view;
   if (is_undefined(view)) return {};
-  const DType dtype = from_c(view.dtype);
+  const DType dtype = dtype_from_c(view.dtype);
   Shape shape(view.shape, view.shape + view.ndim);
   auto* const data = static_cast<std::byte*>(view.data) + view.byte_offset;
   if (tensor.buffer == nullptr) {

@@ -5,14 +5,17 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cstdio>
+#include <cerrno>
+#include <cstddef>
 #include <deque>
 #include <map>
 #include <optional>
 #include <stdexcept>
 #include <utility>
 
+#include "harness/protocol/subject_name.hpp"
 #include "harness/scenario/parts_json.hpp"
+#include "harness/subject/abi/demands.hpp"
 #include "harness/subject/abi/handed_out_extension.hpp"
 #include "harness/subject/abi/handed_out_seat.hpp"
 
@@ -22,12 +25,15 @@ namespace {
 
 using abi::call_subject;
 
-// Memory that subjects have left alive. It stays alive until they are asked for another trainer, so that whoever counts it finds it.
-using LeftAlive = std::vector<std::shared_ptr<Storage>>;
+/// What trainers leave behind.
+struct Left {
+  std::vector<std::shared_ptr<Storage>> alive;  ///< until there is another trainer, so that whoever counts it finds it
+  std::string complaint;  ///< of the first that was not destroyed as it should be
+};
 
 class ForeignTrainer final : public Trainer {
  public:
-  ForeignTrainer(const shardproof_subject& table, const scenario::Model& model, const Seat& seat, std::shared_ptr<LeftAlive> left)
+  ForeignTrainer(const shardproof_subject& table, const scenario::Model& model, const Seat& seat, std::shared_ptr<Left> left)
       : table_(table), seat_(seat), left_(std::move(left)) {
     for (const scenario::ParameterShape& parameter : scenario::parameters(model)) shapes_[parameter.name] = parameter.shape;
   }
@@ -38,22 +44,20 @@ class ForeignTrainer final : public Trainer {
         table_.destroy(trainer_);
         return 0;
       });
-      // Nobody asks for an answer; what it has left alive is told by who counts that.
-      if (!reply.ok()) std::fputs(fmt::format("subject {}: destroy: {}\n", table_.name, reply.error).c_str(), stderr);
+      if (!reply.ok() && left_->complaint.empty()) left_->complaint = "destroy: " + reply.error;
     }
-    std::ranges::move(seat_.left_alive(), std::back_inserter(*left_));
+    std::ranges::move(seat_.left_alive(), std::back_inserter(left_->alive));
   }
 
   Reply create(const scenario::Model& model, const scenario::Plan& plan) {
     const std::string model_text = scenario::write_model(model).dump(), plan_text = scenario::write_plan(plan).dump();
+    shardproof_trainer* made = nullptr;
     Reply reply = call_subject(&seat_, [&](shardproof_reply* answered) {
-      return table_.create(table_.context, model_text.c_str(), plan_text.c_str(), &seat_.in_c(), &trainer_, answered);
+      const int status = table_.create(table_.context, model_text.c_str(), plan_text.c_str(), &seat_.in_c(), &made, answered);
+      if (status == 0) trainer_ = made;  // to be destroyed, whatever else has gone wrong
+      return status;
     });
-    if (!reply.ok()) {
-      trainer_ = nullptr;  // whatever it is
-    } else if (trainer_ == nullptr) {
-      reply.error = "create has succeeded, and has made no trainer";
-    }
+    if (reply.ok() && trainer_ == nullptr) reply.error = "create has succeeded, and has made no trainer";
     return reply;
   }
 
@@ -117,7 +121,7 @@ class ForeignTrainer final : public Trainer {
     const auto refuse = [&](const std::string& why) { throw std::invalid_argument(fmt::format("{}: {}", where, why)); };
     const auto known = shapes_.find(given.name);
     if (known == shapes_.end()) refuse("the model has none of this name");
-    if (given.ndim < 0 || (given.ndim > 0 && given.shape == nullptr)) refuse(fmt::format("{} dimensions without a shape", given.ndim));
+    abi::require_dimensions(given.ndim, given.shape, where);
     ParameterView view{.name = given.name, .shape = Shape(given.shape, given.shape + given.ndim), .dim = given.dim, .start = given.start};
     if (view.shape != known->second)
       refuse(fmt::format("its logical shape is {}, that of the model {}", to_string(view.shape), to_string(known->second)));
@@ -151,7 +155,7 @@ class ForeignTrainer final : public Trainer {
 
   const shardproof_subject& table_;
   abi::HandedOutSeat seat_;
-  std::shared_ptr<LeftAlive> left_;
+  std::shared_ptr<Left> left_;
   std::map<std::string, Shape> shapes_;  // of the model's parameters
   std::deque<abi::HandedOutExtension> extensions_;
   Batch forward_;  // the last one that has succeeded
@@ -161,7 +165,7 @@ class ForeignTrainer final : public Trainer {
 class ForeignSubject final : public Subject {
  public:
   ForeignSubject(const shardproof_subject& table, std::set<Feature> capabilities)
-      : table_(table), capabilities_(std::move(capabilities)), left_(std::make_shared<LeftAlive>()) {}
+      : table_(table), capabilities_(std::move(capabilities)), left_(std::make_shared<Left>()) {}
 
   std::string_view name() const override { return table_.name; }
   std::string_view version() const override { return table_.version; }
@@ -173,21 +177,37 @@ class ForeignSubject final : public Subject {
     return call_subject(
         nullptr, [this](shardproof_reply* reply) { return table_.prepare(table_.context, &abi::HandedOutSeat::functions(), reply); });
   }
-  pid_t fork() override { return table_.fork == nullptr ? Subject::fork() : static_cast<pid_t>(table_.fork(table_.context)); }
+  pid_t fork() override {
+    if (table_.fork == nullptr) return Subject::fork();
+    try {
+      return static_cast<pid_t>(table_.fork(table_.context));
+    } catch (...) {
+      errno = ECANCELED;
+      return -1;
+    }
+  }
 
   Reply create(const scenario::Model& model, const scenario::Plan& plan, const Seat& seat, std::unique_ptr<Trainer>& out) override {
-    left_->clear();
+    left_->alive.clear();
     auto trainer = std::make_unique<ForeignTrainer>(table_, model, seat, left_);
     Reply reply = trainer->create(model, plan);
     if (reply.ok()) out = std::move(trainer);
     return reply;
   }
 
+  std::string complaint() override { return std::exchange(left_->complaint, {}); }
+
  private:
   const shardproof_subject& table_;
   std::set<Feature> capabilities_;
-  std::shared_ptr<LeftAlive> left_;
+  std::shared_ptr<Left> left_;
 };
+
+/// Else `--subject` would take it for a path, or for several.
+bool is_plain(std::string_view name) {
+  const auto is_special = [](char c) { return c == ',' || c == '+' || static_cast<unsigned char>(c) < ' ' || c == '\x7f'; };
+  return !is_shared_object(name) && std::ranges::none_of(name, is_special);
+}
 
 std::set<Feature> known_features(const char* const* names) {
   std::set<Feature> known;
@@ -199,6 +219,9 @@ std::set<Feature> known_features(const char* const* names) {
   return known;
 }
 
+/// What every table of this version has. Members that are appended later are to be looked at only where `size` says that they are there.
+constexpr std::size_t least_size = offsetof(shardproof_subject, parameters) + sizeof(shardproof_subject::parameters);
+
 }  // namespace
 
 std::unique_ptr<Subject> foreign_subject(const shardproof_subject* table, std::string_view where) {
@@ -207,13 +230,17 @@ std::unique_ptr<Subject> foreign_subject(const shardproof_subject* table, std::s
   if (table->abi_version != SHARDPROOF_ABI_VERSION)
     refuse(fmt::format("its table is of version {} of shardproof.h, this harness of version {}: compile it with this harness's",
                        table->abi_version, SHARDPROOF_ABI_VERSION));
-  if (table->size < sizeof(shardproof_subject))
+  if (table->size < least_size)
     refuse(fmt::format("its table says that it has {} bytes; of version {} it has {}: set `size` to sizeof(shardproof_subject)",
-                       table->size, SHARDPROOF_ABI_VERSION, sizeof(shardproof_subject)));
+                       table->size, SHARDPROOF_ABI_VERSION, least_size));
   const auto require = [&](bool is_there, std::string_view what) {
     if (!is_there) refuse(fmt::format("its table has no `{}`", what));
   };
   require(table->name != nullptr && *table->name != '\0', "name");
+  if (!is_plain(table->name))
+    refuse(fmt::format(
+        "its name is {}: without a comma, a plus, a slash and control characters, and not ending in .so, --subject can ask for it",
+        table->name));
   require(table->version != nullptr && *table->version != '\0', "version");
   require(table->capabilities != nullptr, "capabilities");
   require(table->create != nullptr, "create");
@@ -231,7 +258,9 @@ std::unique_ptr<Subject> foreign_subject(const shardproof_subject* table, std::s
 }
 
 const shardproof_subject* load_subject_table(const std::filesystem::path& library) {
-  const auto refuse = [&](std::string_view why) { throw SubjectRefused(fmt::format("subject {}: {}", library.string(), why)); };
+  const auto refuse = [&] [[noreturn]] (std::string_view why) {
+    throw SubjectRefused(fmt::format("subject {}: {}", library.string(), why));
+  };
   if (!std::filesystem::exists(library)) refuse("there is no such file");
   void* const loaded = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (loaded == nullptr) {
@@ -242,7 +271,13 @@ const shardproof_subject* load_subject_table(const std::filesystem::path& librar
   }
   const auto function = reinterpret_cast<shardproof_subject_table_function>(::dlsym(loaded, SHARDPROOF_SUBJECT_TABLE));
   if (function == nullptr) refuse(fmt::format("it exports no {}, so it is no subject", SHARDPROOF_SUBJECT_TABLE));
-  return function();
+  try {
+    return function();
+  } catch (const std::exception& error) {
+    refuse(fmt::format("{} has thrown: {}", SHARDPROOF_SUBJECT_TABLE, error.what()));
+  } catch (...) {
+    refuse(fmt::format("{} has thrown, and no std::exception", SHARDPROOF_SUBJECT_TABLE));
+  }
 }
 
 }  // namespace shardproof

@@ -1,5 +1,5 @@
-// An engine in another language as a Subject: a table of plain C functions (harness/subject/shardproof.h), and what is to be believed of what
-// they say. Nothing is, before it has been looked at: what is wrong is an error that says where and what was expected.
+// An engine in another language as a Subject: a table of plain C functions (harness/subject/shardproof.h), and what is to be believed of
+// what they say. Nothing is, before it has been looked at: what is wrong is an error that says where and what was expected.
 #pragma once
 
 #include <filesystem>

@@ -132,8 +132,9 @@ class HandedOutSeat {
   std::string error_, first_failure_;
 };
 
-/// Calls a function of the subject, which returns 0 or a status and answers by the reply that it is given. What it throws, although it should
-/// not, is an error of the call; so is that it went on after a function of the harness had failed. `seat`: that of its trainer, if any.
+/// Calls a function of the subject, which returns 0 or a status and answers by the reply that it is given. What it throws, although it
+/// should not, is an error of the call; so is that it went on after a function of the harness had failed. `seat`: that of its trainer, if
+/// any.
 Reply call_subject(HandedOutSeat* seat, const std::function<int(shardproof_reply*)>& call);
 
 }  // namespace shardproof::abi
