@@ -1,7 +1,12 @@
 // A subject's trainer on the only rank of a world.
 #pragma once
 
+#include <cstddef>
+#include <functional>
 #include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
 
 #include "harness/device/sim/sim_device.hpp"
 #include "harness/fabric/shm/shm_fabric.hpp"
@@ -38,5 +43,14 @@ struct Alone {
     return said;
   }
 };
+
+inline constexpr DLDataType f32{kDLFloat, 32, 1};
+
+inline shardproof_buffer* allocated(ScriptedSubject& it, std::size_t bytes, const char* label = "mine") {
+  shardproof_buffer* buffer = nullptr;
+  const int status = it.harness().allocate(it.seat->device, 0, bytes, SHARDPROOF_MEMORY_OTHER, label, &buffer);
+  if (status != 0) throw std::runtime_error(it.error());
+  return buffer;
+}
 
 }  // namespace shardproof::testing

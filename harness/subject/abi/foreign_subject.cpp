@@ -31,6 +31,20 @@ struct Left {
   std::string complaint;  ///< of the first that was not destroyed as it should be
 };
 
+/// Why a shard that begins at `start` along `dim` is no part of the whole; empty: it is one. Pure.
+std::string objection_to_part(const Shape& shard, const Shape& whole, int dim, std::int64_t start) {
+  if (dim < 0 || (!whole.empty() && dim >= static_cast<int>(whole.size()))) return fmt::format("there is no dimension {}", dim);
+  Shape expected = whole;
+  if (!whole.empty() && shard.size() == whole.size()) {
+    const auto along = static_cast<std::size_t>(dim);
+    if (start < 0 || start > whole[along] || shard[along] > whole[along] - start)
+      return fmt::format("its shard of {} rows from {} on is no part of the {} along dimension {}", shard[along], start, whole[along], dim);
+    expected[along] = shard[along];
+  }
+  if (shard == expected) return {};
+  return fmt::format("its shard is {}, which is no part of {} along dimension {}", to_string(shard), to_string(whole), dim);
+}
+
 class ForeignTrainer final : public Trainer {
  public:
   ForeignTrainer(const shardproof_subject& table, const scenario::Model& model, const Seat& seat, std::shared_ptr<Left> left)
@@ -132,17 +146,7 @@ class ForeignTrainer final : public Trainer {
 
     if (view.shard.dtype() != DType::f32) refuse(fmt::format("its shard is {}; shards stay f32", to_string(view.shard.dtype())));
     const Shape& shard = view.shard.shape();
-    if (view.dim < 0 || (view.dim >= given.ndim && given.ndim > 0)) refuse(fmt::format("there is no dimension {}", view.dim));
-    Shape expected = view.shape;
-    if (!expected.empty() && shard.size() == expected.size()) {
-      const auto dim = static_cast<std::size_t>(view.dim);
-      if (view.start < 0 || view.start > expected[dim] || shard[dim] > expected[dim] - view.start)
-        refuse(fmt::format("its shard of {} rows from {} on is no part of the {} along dimension {}", shard[dim], view.start, expected[dim],
-                           view.dim));
-      expected[dim] = shard[dim];
-    }
-    if (shard != expected)
-      refuse(fmt::format("its shard is {}, which is no part of {} along dimension {}", to_string(shard), to_string(view.shape), view.dim));
+    if (const std::string why = objection_to_part(shard, view.shape, view.dim, view.start); !why.empty()) refuse(why);
     const auto require_like_shard = [&](const Tensor& tensor, const char* what) {
       if (tensor.defined() && (tensor.shape() != shard || tensor.dtype() != DType::f32))
         refuse(
