@@ -3,12 +3,12 @@
 #include <exception>
 
 #include "harness/protocol/ending.hpp"
-#include "harness/subject/abi/foreign_subject.hpp"
+#include "harness/subject/abi/table_subject.hpp"
 #include "worker/program.hpp"
 
 extern "C" int shardproof_worker_main(int argc, char** argv, const shardproof_subject* subject) try {
   shardproof::Program program = shardproof::worker_program();
-  program.subjects = {[=] { return shardproof::foreign_subject(subject, "the table given to shardproof_worker_main"); }};
+  program.subjects = {[=] { return shardproof::table_subject(subject, "the table given to shardproof_worker_main"); }};
   return shardproof::rank_main(argc, argv, program);
 } catch (const std::exception& error) {
   std::fprintf(stderr, "shardproof_worker_main: %s\n", error.what());

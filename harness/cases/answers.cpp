@@ -17,7 +17,7 @@
 #include "harness/scenario/generator/generator.hpp"
 #include "harness/scenario/generator/shrinker.hpp"
 #include "harness/scenario/scenario_json.hpp"
-#include "harness/subject/abi/foreign_subject.hpp"
+#include "harness/subject/abi/table_subject.hpp"
 
 namespace shardproof {
 

@@ -34,7 +34,7 @@
 #include "harness/protocol/environment.hpp"
 #include "harness/protocol/json_parse.hpp"
 #include "harness/protocol/json_text.hpp"
-#include "harness/subject/abi/foreign_subject.hpp"
+#include "harness/subject/abi/table_subject.hpp"
 #include "harness/world/lifeline.hpp"
 #include "harness/world/world.hpp"
 

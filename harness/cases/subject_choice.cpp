@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "harness/cases/command_line.hpp"
-#include "harness/subject/abi/foreign_subject.hpp"
+#include "harness/subject/abi/table_subject.hpp"
 
 namespace shardproof {
 
@@ -25,9 +25,9 @@ Program with_library(const Program& program, const std::filesystem::path& librar
   if (library.empty()) return program;
   const shardproof_subject* const table = load_subject_table(library);  // of which one is made for each rank
   const std::string where = fmt::format("subject {}", library.string());
-  foreign_subject(table, where);  // whatever is wrong with it is told before anything is made or waited for
+  table_subject(table, where);  // whatever is wrong with it is told before anything is made or waited for
   Program with = program;
-  with.subjects = {[=] { return foreign_subject(table, where); }};
+  with.subjects = {[=] { return table_subject(table, where); }};
   return with;
 }
 

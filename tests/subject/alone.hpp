@@ -11,7 +11,7 @@
 #include "harness/device/sim/sim_device.hpp"
 #include "harness/fabric/shm/shm_fabric.hpp"
 #include "harness/scenario/builder.hpp"
-#include "harness/subject/abi/foreign_subject.hpp"
+#include "harness/subject/abi/table_subject.hpp"
 #include "tests/subject/scripted_subject.hpp"
 
 namespace shardproof::testing {
@@ -22,7 +22,7 @@ struct Alone {
   SimDevice device{{}, 0};
   std::unique_ptr<Communicator> world = device.communicator(*group);
   ScriptedSubject scripted;
-  std::unique_ptr<Subject> subject = foreign_subject(&scripted.table, "here");
+  std::unique_ptr<Subject> subject = table_subject(&scripted.table, "here");
   scenario::Scenario scenario = scenario::sleeping_stack(1);
   std::unique_ptr<Trainer> trainer;
 

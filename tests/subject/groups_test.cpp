@@ -48,7 +48,7 @@ std::vector<std::string> play_on(int ranks, const std::function<int(ScriptedSubj
   on_thread_ranks(ranks, [&](int rank, Group& group) {
     ScriptedSubject scripted;
     scripted.perform = [&](ScriptedSubject& it, shardproof_reply*) { return forward(it, witnesses[static_cast<std::size_t>(rank)]); };
-    const auto subject = foreign_subject(&scripted.table, "here");
+    const auto subject = table_subject(&scripted.table, "here");
     scenario::Scenario scenario = scenario::sleeping_stack(1);
     scenario.script.segments = {{.body = {{.kind = scenario::ActionKind::forward}}}};
     shardproof::testing::play_simulated(scenario, *subject, group, rank);

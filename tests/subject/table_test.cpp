@@ -51,20 +51,20 @@ TEST_CASE("a table that cannot be a subject's is refused, and what is wrong is s
                     Flaw{[](ScriptedSubject& it) { it.table.parameters = nullptr; }, "here: its table has no `parameters`"});
   ScriptedSubject scripted;
   flaw.make(scripted);
-  CHECK_THROWS_MATCHES(foreign_subject(&scripted.table, "here"), SubjectRefused, Message(flaw.said));
+  CHECK_THROWS_MATCHES(table_subject(&scripted.table, "here"), SubjectRefused, Message(flaw.said));
 }
 
 TEST_CASE("no table is refused; features are known by name, and others are refused") {
-  CHECK_THROWS_MATCHES(foreign_subject(nullptr, "here"), SubjectRefused, Message("here: it gives no table of a subject"));
+  CHECK_THROWS_MATCHES(table_subject(nullptr, "here"), SubjectRefused, Message("here: it gives no table of a subject"));
   ScriptedSubject scripted;
   const auto claim = [&](std::vector<const char*> names) {
     scripted.features = std::move(names);
     scripted.table.capabilities = scripted.features.data();
   };
   claim({"serial", "hidden_memory", "serial", nullptr});
-  CHECK(foreign_subject(&scripted.table, "here")->capabilities() == std::set<Feature>{Feature::serial, Feature::hidden_memory});
+  CHECK(table_subject(&scripted.table, "here")->capabilities() == std::set<Feature>{Feature::serial, Feature::hidden_memory});
   claim({"serial", "telepathy", nullptr});
-  CHECK_THROWS_WITH(foreign_subject(&scripted.table, "here"),
+  CHECK_THROWS_WITH(table_subject(&scripted.table, "here"),
                     StartsWith("here: it claims \"telepathy\"; features are: timeline, fully_shard, post_optim_event, "));
   for (const std::string_view name : feature_names()) CHECK(to_string(find_feature(name).value()) == name);
   CHECK(feature_names().back() == "hidden_memory");
@@ -73,7 +73,7 @@ TEST_CASE("no table is refused; features are known by name, and others are refus
 TEST_CASE("a subject is asked for what it is by its table, and what later versions append does not matter") {
   ScriptedSubject scripted;
   scripted.table.size += 16;
-  const auto subject = foreign_subject(&scripted.table, "here");
+  const auto subject = table_subject(&scripted.table, "here");
   CHECK(subject->name() == "scripted");
   CHECK(subject->version() == "7");
   CHECK(subject->prepare().ok());

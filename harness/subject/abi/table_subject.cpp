@@ -1,4 +1,4 @@
-#include "harness/subject/abi/foreign_subject.hpp"
+#include "harness/subject/abi/table_subject.hpp"
 
 #include <dlfcn.h>
 #include <fmt/format.h>
@@ -45,14 +45,14 @@ std::string objection_to_part(const Shape& shard, const Shape& whole, int dim, s
   return fmt::format("its shard is {}, which is no part of {} along dimension {}", to_string(shard), to_string(whole), dim);
 }
 
-class ForeignTrainer final : public Trainer {
+class TableTrainer final : public Trainer {
  public:
-  ForeignTrainer(const shardproof_subject& table, const scenario::Model& model, const Seat& seat, std::shared_ptr<Left> left)
+  TableTrainer(const shardproof_subject& table, const scenario::Model& model, const Seat& seat, std::shared_ptr<Left> left)
       : table_(table), seat_(seat), left_(std::move(left)) {
     for (const scenario::ParameterShape& parameter : scenario::parameters(model)) shapes_[parameter.name] = parameter.shape;
   }
 
-  ~ForeignTrainer() override {
+  ~TableTrainer() override {
     if (trainer_ != nullptr) {
       const Reply reply = call_subject(&seat_, [this](shardproof_reply*) {
         table_.destroy(trainer_);
@@ -166,9 +166,9 @@ class ForeignTrainer final : public Trainer {
   shardproof_trainer* trainer_ = nullptr;
 };
 
-class ForeignSubject final : public Subject {
+class TableSubject final : public Subject {
  public:
-  ForeignSubject(const shardproof_subject& table, std::set<Feature> capabilities)
+  TableSubject(const shardproof_subject& table, std::set<Feature> capabilities)
       : table_(table), capabilities_(std::move(capabilities)), left_(std::make_shared<Left>()) {}
 
   std::string_view name() const override { return table_.name; }
@@ -193,7 +193,7 @@ class ForeignSubject final : public Subject {
 
   Reply create(const scenario::Model& model, const scenario::Plan& plan, const Seat& seat, std::unique_ptr<Trainer>& out) override {
     left_->alive.clear();
-    auto trainer = std::make_unique<ForeignTrainer>(table_, model, seat, left_);
+    auto trainer = std::make_unique<TableTrainer>(table_, model, seat, left_);
     Reply reply = trainer->create(model, plan);
     if (reply.ok()) out = std::move(trainer);
     return reply;
@@ -228,7 +228,7 @@ constexpr std::size_t least_size = offsetof(shardproof_subject, parameters) + si
 
 }  // namespace
 
-std::unique_ptr<Subject> foreign_subject(const shardproof_subject* table, std::string_view where) {
+std::unique_ptr<Subject> table_subject(const shardproof_subject* table, std::string_view where) {
   const auto refuse = [&](std::string_view why) { throw SubjectRefused(fmt::format("{}: {}", where, why)); };
   if (table == nullptr) refuse("it gives no table of a subject");
   if (table->abi_version != SHARDPROOF_ABI_VERSION)
@@ -258,7 +258,7 @@ std::unique_ptr<Subject> foreign_subject(const shardproof_subject* table, std::s
   } catch (const std::invalid_argument& error) {
     refuse(error.what());
   }
-  return std::make_unique<ForeignSubject>(*table, std::move(capabilities));
+  return std::make_unique<TableSubject>(*table, std::move(capabilities));
 }
 
 const shardproof_subject* load_subject_table(const std::filesystem::path& library) {
