@@ -155,9 +155,9 @@ TEST_CASE("only adopted memory goes to a cache") {
 TEST_CASE("memory that is part of a buffer is not adopted") {
   SimDevice device({}, 1);
   const auto whole = device.allocate(Device::compute, 64, MemoryClass::gathered, "layers.1");
-  CHECK_THROWS_MATCHES(device.adopt(Device::compute, whole->data() + 60, 8, MemoryClass::parameter, "part"), std::invalid_argument,
+  CHECK_THROWS_MATCHES(device.adopt(Device::compute, whole->data() + 56, 16, MemoryClass::parameter, "part"), std::invalid_argument,
                        Catch::Matchers::Message(
-                           "adopt on rank 1: 8 bytes \"part\" are in part those of buffer 1 \"layers.1\", which has not been released"));
+                           "adopt on rank 1: 16 bytes \"part\" are in part those of buffer 1 \"layers.1\", which has not been released"));
   CHECK_THROWS_AS(device.adopt(Device::compute, whole->data(), 1, MemoryClass::parameter, "first byte"), std::invalid_argument);
   CHECK_THROWS_AS(device.adopt(Device::compute, nullptr, 1, MemoryClass::parameter, "nothing"), std::invalid_argument);
   CHECK_THROWS_AS(device.adopt(Stream{7, StreamRole::other}, nullptr, 0, MemoryClass::parameter, "no stream"), std::invalid_argument);
