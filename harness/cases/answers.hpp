@@ -1,5 +1,5 @@
-// What a program of ranked cases answers to a launcher that asks it with arguments, on standard output; what is wrong goes to standard error.
-// A launcher knows nothing of cases, subjects, backends and documents but this.
+// What a program of ranked cases answers to a launcher that asks it with arguments, on standard output; what is wrong goes to standard
+// error. A launcher knows nothing of cases, subjects, backends and documents but this.
 #pragma once
 
 #include <filesystem>

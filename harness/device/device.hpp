@@ -91,8 +91,8 @@ class Device {
   Tensor empty(Stream stream, DType dtype, const Shape& shape, MemoryClass memory, std::string_view label);
   /// The same for memory that the subject has by other means: it is not freed, nor filled but by a device that hides what work does not
   /// declare, which restores it (CostModel::hide_undeclared_memory), and has to stay where it is until it is released. Throws
-  /// std::invalid_argument for memory that is part of a buffer already or does not begin at a multiple of 8 bytes, and std::logic_error on a
-  /// GPU, where memory is the device's own.
+  /// std::invalid_argument for memory that is part of a buffer already or does not begin at a multiple of 8 bytes, and std::logic_error on
+  /// a GPU, where memory is the device's own.
   virtual std::shared_ptr<Storage> adopt(Stream stream, std::byte* data, std::size_t bytes, MemoryClass memory, std::string_view label) = 0;
   /// What a buffer that has not been released turned out to hold, as if it had been said when it was allocated.
   virtual void describe(const std::shared_ptr<Storage>& storage, MemoryClass memory, std::string_view label) = 0;

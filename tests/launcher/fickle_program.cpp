@@ -1,5 +1,5 @@
-// Two subjects that refuse whatever they are to play. One of them, once, in whichever world that is, does so otherwise; the other one cannot
-// be made where the environment says so.
+// Two subjects that refuse whatever they are to play. One of them, once, in whichever world that is, does so otherwise; the other one
+// cannot be made where the environment says so.
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
