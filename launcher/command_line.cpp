@@ -52,8 +52,8 @@ constexpr char play_footer[] =
     "3 the worker or the meeting of its ranks failed; 4 a rank crashed or hung; 5 ranks disagree; 1 the subject failed, or a race was\n"
     "found; 0 played. Of two subjects: 1 they differ; 4 both crashed or hung; 0 they are alike, be it in that both refuse.";
 constexpr char explore_footer[] =
-    "Exit codes, the first that applies: 128 + n interrupted by signal n, what was found until then is kept; 2 usage, or output unusable;\n"
-    "3 a worker or the meeting of its ranks failed; 1 a difference was found; 0 none.";
+    "Exit codes, the first that applies: 128 + n interrupted by signal n; 2 usage, or output unusable; 3 a worker or the meeting of its\n"
+    "ranks failed; 1 a difference was found; 0 none. Whatever ends it early, what was found until then is kept.";
 constexpr char stable_footer[] = "Exit codes: 0 printed; 2 usage, a report that is none, or output unusable.";
 
 /// Options as they were written. Their meaning is found after all of them have been read, by rules and in words of our own.
@@ -453,97 +453,105 @@ void convert_demands(const Texts& texts, DemandOptions& demands) {
   demands.require = listed("--require", texts.require);
 }
 
+void convert_run(const CLI::App& command, const Texts& texts, RunOptions& run) {
+  run.misplaced = convert_plan(command, texts, run.plan);
+  if (run.rerun_failed.empty()) require_placed(run.misplaced);
+  run.is_placed = texts.device || texts.fabric;
+  if (texts.seed) run.seed = whole_number("--seed", *texts.seed, 0, std::numeric_limits<std::uint64_t>::max());
+  run.plan.order = order(texts.order);
+  run.plan.repeat = static_cast<int>(whole_number("--repeat", texts.repeat, 1, 1'000'000));
+  run.plan.jobs = static_cast<int>(whole_number("--jobs", texts.jobs, 1, 1'000));
+  run.plan.shard = parse_shard(texts.shard);
+  run.persistence.retries = static_cast<int>(whole_number("--retries", texts.retries, 0, 1'000));
+  run.persistence.max_hangs = static_cast<int>(whole_number("--max-hangs", texts.max_hangs, 0, 1'000'000));
+  if (texts.debug) run.attention.debug = static_cast<int>(whole_number("--debug", *texts.debug, 0, 1023));
+  if (texts.debug && run.plan.jobs > 1)
+    throw CommandError(usage, "--debug with --jobs: ranks of several worlds would wait for a debugger; use one of the two");
+  run.attention.output_of = ranks("--output", texts.output);
+  if (run.persistence.retries > 0 && run.plan.repeat > 1)
+    throw CommandError(usage, "--retries with --repeat: a repetition that fails is no failed attempt; use one of the two");
+  if (texts.nccl_faults) run.plan.tap = NcclTap{.library = {}, .faults = checked_nccl_faults(*texts.nccl_faults)};
+  else if (texts.nccl_tap) run.plan.tap.emplace();
+  convert_demands(texts, run.demands);
+  run.terminal.color = color_when(texts.color);
+}
+
+void convert_faults(const CLI::App& command, const Texts& texts, FaultsOptions& faults) {
+  require_placed(convert_plan(command, texts, faults.plan));
+  faults.terminal.color = color_when(texts.color);
+}
+
+void convert_merge(const CLI::App& command, const Texts& texts, MergeOptions& merge) {
+  require_given(command, {{"DIRECTORY", merge.directory}});
+  convert_demands(texts, merge.demands);
+  merge.terminal.color = color_when(texts.color);
+}
+
+void convert_play(const CLI::App& command, const Texts& texts, PlayOptions& play) {
+  require_given(command, {{"SCENARIO", play.scenario}});
+  require_placed(convert_world(texts, play.plan));
+  if (play.plan.ranks.size() > 1)
+    throw CommandError(usage, fmt::format("--ranks {}: play takes one world size", fmt::join(texts.ranks, ",")));
+  if (play.plan.ranks.empty()) play.plan.ranks = {2};
+  if (texts.ulps) play.ulps = whole_number("--ulps", *texts.ulps, 0, std::numeric_limits<std::uint32_t>::max());
+  if (texts.ulps && !names_two(play.plan.subject))
+    throw CommandError(usage, "--ulps: values of two subjects are compared, which --subject A,B names");
+  play.terminal.color = color_when(texts.color);
+}
+
+void convert_explore(const CLI::App& command, const Texts& texts, ExploreOptions& explore) {
+  require_given(command, {});
+  require_placed(convert_world(texts, explore.plan));
+  if (explore.plan.subject.empty()) throw CommandError(usage, "explore takes two subjects: shardproof explore --subject A,B");
+  two_subjects(explore.plan.subject);
+  if (explore.plan.ranks.empty()) explore.plan.ranks = {1, 2, 4};
+  const auto number = [](const char* option, const std::string& text, std::uint64_t least) {
+    return whole_number(option, text, least, std::numeric_limits<std::uint64_t>::max());
+  };
+  if (texts.seed) explore.seed = number("--seed", *texts.seed, 0);
+  if (texts.rounds) explore.rounds = number("--rounds", *texts.rounds, 1);
+  if (texts.time) explore.time = span_of_time("--for", *texts.time);
+  if (!explore.rounds && !explore.time) explore.rounds = 100;
+  if (texts.max_differences) explore.max_differences = number("--max-differences", *texts.max_differences, 1);
+  if (texts.ulps) explore.ulps = whole_number("--ulps", *texts.ulps, 0, std::numeric_limits<std::uint32_t>::max());
+  explore.left_out = listed("--without", texts.left_out);
+  explore.terminal.color = color_when(texts.color);
+}
+
+void convert_doctor(const CLI::App& command, const Texts& texts, DoctorOptions& doctor) {
+  require_given(command, {});
+  doctor.backend = backend(texts);
+  doctor.color = color_when(texts.color);
+}
+
+void convert_diff(const CLI::App& command, const Texts& texts, DiffOptions& diff) {
+  require_given(command, {{"BEFORE", diff.before}, {"AFTER", diff.after}});
+  diff.color = color_when(texts.color);
+}
+
 Options convert(const CLI::App& command, Everything all) {
   const std::string name = command.get_name();
-  const Texts& texts = all.texts;
-  const ColorWhen color = color_when(texts.color);
-  if (name == "run") {
-    all.run.misplaced = convert_plan(command, texts, all.run.plan);
-    if (all.run.rerun_failed.empty()) require_placed(all.run.misplaced);
-    all.run.is_placed = texts.device || texts.fabric;
-    if (texts.seed) all.run.seed = whole_number("--seed", *texts.seed, 0, std::numeric_limits<std::uint64_t>::max());
-    all.run.plan.order = order(texts.order);
-    all.run.plan.repeat = static_cast<int>(whole_number("--repeat", texts.repeat, 1, 1'000'000));
-    all.run.plan.jobs = static_cast<int>(whole_number("--jobs", texts.jobs, 1, 1'000));
-    all.run.plan.shard = parse_shard(texts.shard);
-    all.run.persistence.retries = static_cast<int>(whole_number("--retries", texts.retries, 0, 1'000));
-    all.run.persistence.max_hangs = static_cast<int>(whole_number("--max-hangs", texts.max_hangs, 0, 1'000'000));
-    if (texts.debug) all.run.attention.debug = static_cast<int>(whole_number("--debug", *texts.debug, 0, 1023));
-    if (texts.debug && all.run.plan.jobs > 1)
-      throw CommandError(usage, "--debug with --jobs: ranks of several worlds would wait for a debugger; use one of the two");
-    all.run.attention.output_of = ranks("--output", texts.output);
-    if (all.run.persistence.retries > 0 && all.run.plan.repeat > 1)
-      throw CommandError(usage, "--retries with --repeat: a repetition that fails is no failed attempt; use one of the two");
-    if (texts.nccl_faults) all.run.plan.tap = NcclTap{.library = {}, .faults = checked_nccl_faults(*texts.nccl_faults)};
-    else if (texts.nccl_tap) all.run.plan.tap.emplace();
-    convert_demands(texts, all.run.demands);
-    all.run.terminal.color = color;
-    return std::move(all.run);
-  }
+  const auto converted = [&](auto& options, auto convert_them) -> Options {
+    convert_them(command, all.texts, options);
+    return std::move(options);
+  };
+  if (name == "run") return converted(all.run, convert_run);
+  if (name == "faults") return converted(all.faults, convert_faults);
+  if (name == "merge") return converted(all.merge, convert_merge);
+  if (name == "play") return converted(all.play, convert_play);
+  if (name == "explore") return converted(all.explore, convert_explore);
+  if (name == "doctor") return converted(all.doctor, convert_doctor);
+  if (name == "diff") return converted(all.diff, convert_diff);
   if (name == "list") {
     all.list.filters = command.remaining();
     return std::move(all.list);
-  }
-  if (name == "faults") {
-    require_placed(convert_plan(command, texts, all.faults.plan));
-    all.faults.terminal.color = color;
-    return std::move(all.faults);
-  }
-  if (name == "merge") {
-    require_given(command, {{"DIRECTORY", all.merge.directory}});
-    convert_demands(texts, all.merge.demands);
-    all.merge.terminal.color = color;
-    return std::move(all.merge);
-  }
-  if (name == "play") {
-    require_given(command, {{"SCENARIO", all.play.scenario}});
-    require_placed(convert_world(texts, all.play.plan));
-    if (all.play.plan.ranks.size() > 1)
-      throw CommandError(usage, fmt::format("--ranks {}: play takes one world size", fmt::join(texts.ranks, ",")));
-    if (all.play.plan.ranks.empty()) all.play.plan.ranks = {2};
-    if (texts.ulps) all.play.ulps = whole_number("--ulps", *texts.ulps, 0, std::numeric_limits<std::uint32_t>::max());
-    if (texts.ulps && !names_two(all.play.plan.subject))
-      throw CommandError(usage, "--ulps: values of two subjects are compared, which --subject A,B names");
-    all.play.terminal.color = color;
-    return std::move(all.play);
-  }
-  if (name == "explore") {
-    ExploreOptions& explore = all.explore;
-    require_given(command, {});
-    require_placed(convert_world(texts, explore.plan));
-    if (explore.plan.subject.empty()) throw CommandError(usage, "explore takes two subjects: shardproof explore --subject A,B");
-    two_subjects(explore.plan.subject);
-    if (explore.plan.ranks.empty()) explore.plan.ranks = {1, 2, 4};
-    const auto number = [](const char* option, const std::string& text, std::uint64_t least) {
-      return whole_number(option, text, least, std::numeric_limits<std::uint64_t>::max());
-    };
-    if (texts.seed) explore.seed = number("--seed", *texts.seed, 0);
-    if (texts.rounds) explore.rounds = number("--rounds", *texts.rounds, 1);
-    if (texts.time) explore.time = span_of_time("--for", *texts.time);
-    if (!explore.rounds && !explore.time) explore.rounds = 100;
-    if (texts.max_differences) explore.max_differences = number("--max-differences", *texts.max_differences, 1);
-    if (texts.ulps) explore.ulps = whole_number("--ulps", *texts.ulps, 0, std::numeric_limits<std::uint32_t>::max());
-    explore.left_out = listed("--without", texts.left_out);
-    explore.terminal.color = color;
-    return std::move(explore);
   }
   if (name == "stable") {
     require_given(command, {{"REPORT", all.stable.report}});
     return std::move(all.stable);
   }
-  if (name == "doctor") {
-    require_given(command, {});
-    all.doctor.backend = backend(texts);
-    all.doctor.color = color;
-    return std::move(all.doctor);
-  }
-  if (name == "explain") {
-    require_given(command, {{"DIRECTORY", all.explain.directory}});
-    return std::move(all.explain);
-  }
-  require_given(command, {{"BEFORE", all.diff.before}, {"AFTER", all.diff.after}});
-  all.diff.color = color;
-  return std::move(all.diff);
+  require_given(command, {{"DIRECTORY", all.explain.directory}});
+  return std::move(all.explain);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <stdexcept>
 #include <utility>
 
 #include "harness/protocol/json_parse.hpp"
@@ -33,11 +34,7 @@ NamedSubject named(std::string_view asked) {
   return {std::string(asked.substr(0, plus)), std::string(asked.substr(plus + 1))};
 }
 
-/// One world for each number of ranks. A document's case has the place of the document among those of its world.
-struct PlayPlan {
-  Plan plan;
-  std::vector<std::string> ids;  ///< of each document
-};
+}  // namespace
 
 PlayPlan plan_of(const Contender& contender, std::span<const Document> documents) {
   PlayPlan result;
@@ -63,6 +60,8 @@ PlayPlan plan_of(const Contender& contender, std::span<const Document> documents
   result.plan.supply = contender.plan.supply;
   return result;
 }
+
+namespace {
 
 /// Without a margin of its own; nothing of one that passed.
 std::string why(const reports::CaseResult& result, const reports::Report& report) {
@@ -90,24 +89,26 @@ std::array<NamedSubject, 2> two_subjects(std::string_view asked) {
   return {named(first), named(second)};
 }
 
+Contender find_contender(const NamedSubject& named, const PlanOptions& settings, const std::filesystem::path& worker,
+                         SignalWatch& signals) {
+  Contender found{.asked = named.subject + (named.fault.empty() ? "" : "+" + named.fault), .worker = {}, .plan = settings, .subject = {}};
+  found.plan.subject = named.subject;
+  found.plan.fault = named.fault;
+  found.worker = find_subject(found.plan, worker, signals);
+  const std::vector<SubjectInfo>& subjects = found.worker.listing.subjects;
+  if (subjects.empty()) throw CommandError(usage, "the worker has no subject that could play a scenario");
+  found.subject = *std::ranges::find(subjects, found.plan.subject, &SubjectInfo::name);
+  found.plan.cores = usable_cores();
+  world_of(found.worker.listing, found.plan, 1);  // says what is wrong with the settings, if anything
+  find_gpus(found.worker, found.plan, signals);
+  return found;
+}
+
 std::array<Contender, 2> find_contenders(const PlanOptions& settings, const std::filesystem::path& worker, SignalWatch& signals) {
   if (!settings.fault.empty())
     throw CommandError(usage, fmt::format("--fault {0}: of two subjects it is said which is broken, as A+{0}", settings.fault));
-  const auto contender = [&](const NamedSubject& named) {
-    Contender found{.asked = named.subject + (named.fault.empty() ? "" : "+" + named.fault), .worker = {}, .plan = settings, .subject = {}};
-    found.plan.subject = named.subject;
-    found.plan.fault = named.fault;
-    found.worker = find_subject(found.plan, worker, signals);
-    const std::vector<SubjectInfo>& subjects = found.worker.listing.subjects;
-    if (subjects.empty()) throw CommandError(usage, "the worker has no subject that could play a scenario");
-    found.subject = *std::ranges::find(subjects, found.plan.subject, &SubjectInfo::name);
-    found.plan.cores = usable_cores();
-    world_of(found.worker.listing, found.plan, 1);  // says what is wrong with the settings, if anything
-    find_gpus(found.worker, found.plan, signals);
-    return found;
-  };
   const auto [first, second] = two_subjects(settings.subject);
-  return {contender(first), contender(second)};
+  return {find_contender(first, settings, worker, signals), find_contender(second, settings, worker, signals)};
 }
 
 std::vector<PlayResult> play_results(const WorldDirectory& directory, const std::string& id, int ranks) {
@@ -115,7 +116,13 @@ std::vector<PlayResult> play_results(const WorldDirectory& directory, const std:
   for (int rank = 0; rank < ranks; ++rank) {
     const auto file = directory.play_result(id, rank);
     if (!std::filesystem::exists(file)) return {};  // the report says why
-    all.push_back(parse_json(read_file(file)).get<PlayResult>());
+    try {
+      all.push_back(parse_json(read_file(file)).get<PlayResult>());
+    } catch (const std::invalid_argument&) {
+      return {};
+    } catch (const nlohmann::json::exception&) {
+      return {};
+    }
   }
   return all;
 }

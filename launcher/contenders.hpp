@@ -1,4 +1,4 @@
-// Two subjects that play the same scenarios: which they are, and what comes of documents on each of them.
+// Subjects that play scenarios, two of them the same ones: which they are, and what comes of documents on each of them.
 #pragma once
 
 #include <array>
@@ -39,7 +39,10 @@ struct NamedSubject {
 /// `A,B`. Throws CommandError (usage). Pure.
 std::array<NamedSubject, 2> two_subjects(std::string_view asked);
 
-/// Both with the same settings. Throws CommandError as `find_subject`, and for a fault that there is not.
+/// With these settings, whose own subject and fault are of no account. Throws CommandError as `find_subject`, and for a fault that there is
+/// not.
+Contender find_contender(const NamedSubject& named, const PlanOptions& settings, const std::filesystem::path& worker, SignalWatch& signals);
+/// Both that the settings name, as `two_subjects` takes them.
 std::array<Contender, 2> find_contenders(const PlanOptions& settings, const std::filesystem::path& worker, SignalWatch& signals);
 
 /// A scenario on disk, and how many ranks are to play it.
@@ -48,6 +51,15 @@ struct Document {
   int ranks = 1;
 };
 
+/// One world for each number of ranks. A document's case has the place of the document among those of its world.
+struct PlayPlan {
+  Plan plan;
+  std::vector<std::string> ids;  ///< of each document
+};
+
+/// Throws CommandError (usage) where such a world cannot be.
+PlayPlan plan_of(const Contender& contender, std::span<const Document> documents);
+
 /// What came of one document on one contender.
 struct DocumentPlay {
   reports::SubjectPlay play;
@@ -55,7 +67,7 @@ struct DocumentPlay {
   std::string skipped;  ///< why it cannot be played in such a world; empty: it can
 };
 
-/// What ranks have left of the case of a scenario; none where one of them has not come to its end.
+/// What ranks have left of the case of a scenario; none where one of them has not come to its end, or has left what cannot be read.
 std::vector<PlayResult> play_results(const WorldDirectory& directory, const std::string& id, int ranks);
 
 /// Plays them all, those for as many ranks in one world, and leaves a run in `directory`. Throws CommandError where ranks could not do

@@ -24,8 +24,6 @@ constexpr std::uint64_t first_scenarios = 4;
 constexpr std::array by_strength{reports::Aspect::verdict, reports::Aspect::counts, reports::Aspect::order, reports::Aspect::bits,
                                  reports::Aspect::totals};
 
-bool is_interrupt(const CommandError& error) { return error.code() > 128; }
-
 }  // namespace
 
 Kept kept_of(const SideBySide& both) {
@@ -52,14 +50,13 @@ ExplorationResult Exploration::run() {
   try {
     while (!is_over()) play_batch();
   } catch (const CommandError& error) {
-    if (!is_interrupt(error)) throw;
-    result_.interrupted_by = error.code() - 128;
+    result_.ended_by = error;
   }
   return std::move(result_);
 }
 
 bool Exploration::is_over() const {
-  if (result_.interrupted_by != 0 || result_.differences.size() >= options_.max_differences) return true;
+  if (result_.ended_by || result_.differences.size() >= options_.max_differences) return true;
   if (options_.rounds && result_.rounds >= *options_.rounds) return true;
   return options_.time && std::chrono::steady_clock::now() - started_ >= *options_.time;
 }
@@ -138,8 +135,8 @@ Exploration::Candidate Exploration::shrunk(Candidate candidate, const Kept& kept
       return candidate;
     }
   } catch (const CommandError& error) {
-    if (!is_interrupt(error)) throw;
-    result_.interrupted_by = error.code() - 128;
+    // Whatever ends the search: what it has come to is kept.
+    result_.ended_by = error;
     found.is_smallest = false;
     return candidate;
   }

@@ -1,5 +1,5 @@
 // Random scenarios on two subjects, round after round, and what they play differently made as small as it can be. What is found is written
-// when it is found: whoever ends an exploration keeps it.
+// when it is found: whoever or whatever ends an exploration, it is kept.
 #pragma once
 
 #include <array>
@@ -7,12 +7,14 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "launcher/contenders.hpp"
+#include "launcher/launcher.hpp"
 #include "launcher/options.hpp"
 #include "launcher/side_by_side.hpp"
 #include "launcher/signal_watch.hpp"
@@ -40,7 +42,7 @@ struct FoundDifference {
   std::vector<std::string> aspects;  ///< in which the smallest one differs
   std::string kept;  ///< the one that shrinking has kept
   std::size_t steps = 0, plays = 0;  ///< of shrinking
-  bool is_smallest = true;  ///< no: somebody ended the search for a smaller one
+  bool is_smallest = true;  ///< no: somebody or something ended the search for a smaller one
   bool is_steady = true;  ///< no: the smallest did not show it when it was played once more
   std::filesystem::path folder;  ///< below the exploration's own
   std::string text;  ///< what differs, for people
@@ -50,7 +52,7 @@ struct ExplorationResult {
   std::uint64_t rounds = 0;  ///< scenarios that were played
   std::uint64_t alike = 0, seen_again = 0;  ///< of these: no difference; one that shrinks to what was found before
   std::vector<FoundDifference> differences;
-  int interrupted_by = 0;
+  std::optional<CommandError> ended_by;  ///< before its end: by a signal, or by what went wrong
 };
 
 class Exploration {
@@ -63,8 +65,8 @@ class Exploration {
               const std::vector<std::string>& argv, SignalWatch& signals, Terminal& terminal,
               std::function<void(const FoundDifference&)> tell);
 
-  /// Until the rounds, the time or the differences that were asked for are there, or a signal comes. Throws CommandError where a worker
-  /// cannot do its work, or what was found cannot be written.
+  /// Until the rounds, the time or the differences that were asked for are there, a signal comes, a worker cannot do its work, or what was
+  /// found cannot be written.
   ExplorationResult run();
 
  private:

@@ -37,24 +37,28 @@ std::string seeds_text(std::uint64_t first, std::uint64_t count) {
   return count == 1 ? fmt::format("seed {}", first) : fmt::format("seeds {} to {}", first, first + count - 1);
 }
 
+/// Of both commands below.
+std::string common_options(const ExploreOptions& options) {
+  std::string text = " --subject " + reports::shell_word(options.plan.subject);
+  if (options.ulps > 0) text += fmt::format(" --ulps {}", options.ulps);
+  if (options.plan.timeout) text += fmt::format(" --timeout {}", std::chrono::duration<double>(*options.plan.timeout).count());
+  if (!options.worker.empty()) text += " --worker " + reports::shell_word(options.worker.string());
+  return text;
+}
+
 /// The command that finds it again; what `argv` says of the subjects, and of what scenarios may have, decides what a seed makes.
 std::string again(const ExploreOptions& options, const FoundDifference& difference, const std::string& program) {
-  std::string command = fmt::format("{} explore --subject {} --seed {} --rounds 1 --ranks {}", reports::shell_word(program),
-                                    reports::shell_word(options.plan.subject), difference.seed, fmt::join(options.plan.ranks, ","));
+  std::string command = fmt::format("{} explore --seed {} --rounds 1 --ranks {}", reports::shell_word(program), difference.seed,
+                                    fmt::join(options.plan.ranks, ","));
   if (!options.left_out.empty()) command += fmt::format(" --without {}", fmt::join(options.left_out, ","));
-  if (options.ulps > 0) command += fmt::format(" --ulps {}", options.ulps);
-  if (!options.worker.empty()) command += " --worker " + reports::shell_word(options.worker.string());
-  return command;
+  return command + common_options(options);
 }
 
 std::string play_text(const ExploreOptions& options, const FoundDifference& difference, const std::filesystem::path& place,
                       const std::string& program) {
-  std::string command = fmt::format("{} play {} --ranks {} --subject {}", reports::shell_word(program),
-                                    reports::shell_word((place / difference.folder / "scenario.json").string()), difference.ranks,
-                                    reports::shell_word(options.plan.subject));
-  if (options.ulps > 0) command += fmt::format(" --ulps {}", options.ulps);
-  if (!options.worker.empty()) command += " --worker " + reports::shell_word(options.worker.string());
-  return command;
+  return fmt::format("{} play {} --ranks {}{}", reports::shell_word(program),
+                     reports::shell_word((place / difference.folder / "scenario.json").string()), difference.ranks,
+                     common_options(options));
 }
 
 std::string text_of(const ExploreOptions& options, const FoundDifference& difference, const std::filesystem::path& place,
@@ -76,8 +80,10 @@ Json json_of(const ExploreOptions& options, const std::array<Contender, 2>& cont
             {"ulps", options.ulps},
             {"alike", result.alike},
             {"seen_again", result.seen_again},
-            {"interrupted", result.interrupted_by != 0},
+            {"interrupted", result.ended_by && result.ended_by->is_interrupt()},
+            {"error", nullptr},
             {"differences", Json::array()}};
+  if (result.ended_by && !result.ended_by->is_interrupt()) json["error"] = reports::printable(result.ended_by->what());
   for (const Contender& contender : contenders) {
     json["subjects"].push_back({{"asked", contender.asked},
                                 {"name", contender.subject.name},
@@ -125,10 +131,10 @@ int explore_command(const ExploreOptions& options, const std::vector<std::string
   terminal.print(last);
   terminal.note(fmt::format("found: {}", place.string()));
   if (options.json) say(dump_document(json) + "\n");
-  if (result.interrupted_by != 0) {
+  if (result.ended_by) {
     terminal.finish();
-    complain("interrupted; what was found until then is kept");
-    return 128 + result.interrupted_by;
+    complain(fmt::format("{}; what was found until then is kept", result.ended_by->what()));
+    return result.ended_by->code();
   }
   if (!options.json) require_said(terminal.finish());
   return result.differences.empty() ? all_passed : case_failed;

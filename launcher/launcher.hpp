@@ -20,6 +20,7 @@ class CommandError : public std::runtime_error {
  public:
   CommandError(ExitCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
   ExitCode code() const { return code_; }
+  bool is_interrupt() const { return code_ > 128; }
 
  private:
   ExitCode code_;

@@ -1,5 +1,6 @@
 #include "launcher/output.hpp"
 
+#include <fcntl.h>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -124,6 +125,12 @@ void write_file(const std::filesystem::path& file, const std::function<void(std:
   const std::error_code why = last_error();
   if (replaces) ::unlink(fresh.c_str());
   throw unusable(file, "write", why);
+}
+
+FileDescriptor open_log(const std::filesystem::path& file) {
+  FileDescriptor log(::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666));
+  if (!log) throw unusable(file, "open", last_error());
+  return log;
 }
 
 void require_new_file(const std::filesystem::path& file) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "harness/protocol/file_descriptor.hpp"
 #include "harness/protocol/run_directory.hpp"
 
 namespace shardproof::launcher {
@@ -28,6 +29,9 @@ void make_directory(const std::filesystem::path& directory);
 void write_file(const std::filesystem::path& file, std::string_view text);
 /// The same for what is too long to be one text.
 void write_file(const std::filesystem::path& file, const std::function<void(std::ostream&)>& write);
+
+/// Empty, for processes to write to behind each other. Throws CommandError (usage).
+FileDescriptor open_log(const std::filesystem::path& file);
 
 /// Throws CommandError (usage) when a file would be overwritten, or has no folder to be made in. What is no plain file, a device or a pipe,
 /// is there to be written to.

@@ -7,16 +7,13 @@
 #include "harness/protocol/json_text.hpp"
 #include "harness/protocol/play_result.hpp"
 #include "harness/rendezvous/rendezvous_directory.hpp"
-#include "launcher/backend.hpp"
 #include "launcher/commands.hpp"
 #include "launcher/contenders.hpp"
 #include "launcher/launcher.hpp"
-#include "launcher/machine.hpp"
 #include "launcher/output.hpp"
 #include "launcher/run.hpp"
 #include "launcher/side_by_side.hpp"
 #include "launcher/standard_streams.hpp"
-#include "launcher/subject.hpp"
 #include "launcher/warm_process.hpp"
 #include "reports/chrome_trace.hpp"
 #include "reports/play.hpp"
@@ -52,31 +49,23 @@ int play_command(const PlayOptions& options, const std::vector<std::string>& arg
   if (names_two(options.plan.subject)) return play_on_two(options, argv);
   require_new_trace(options);
   SignalWatch signals;
-  PlanOptions settings = options.plan;
-  Worker worker = find_subject(settings, options.worker, signals);
-  if (worker.listing.subjects.empty()) throw CommandError(usage, "the worker has no subject that could play a scenario");
-  check_scenario(worker, options.scenario, signals);
+  Contender player = find_contender({options.plan.subject, options.plan.fault}, options.plan, options.worker, signals);
+  check_scenario(player.worker, options.scenario, signals);
 
-  const int size = settings.ranks.front();
-  settings.cores = usable_cores();
-  find_gpus(worker, settings, signals);
-  Plan play{.worlds = {world_of(worker.listing, settings, size)}, .selected = 1, .supply = settings.supply};
-  const WorldPlan& world = play.worlds.front();
-  if (!world.skipped.empty()) throw CommandError(usage, fmt::format("--ranks {}: {}", size, world.skipped));
-  play.worlds.front().scenarios = {std::filesystem::absolute(options.scenario)};
-  play.worlds.front().cases = play_case_ids(world);
-  const std::string title = heading(options, world);
-  reports::RunHead head = make_head(worker, play, settings, argv);
+  const Document document{.file = options.scenario, .ranks = options.plan.ranks.front()};
+  PlayPlan play = plan_of(player, {&document, 1});
+  const std::string title = heading(options, play.plan.worlds.front());
+  reports::RunHead head = make_head(player.worker, play.plan, player.plan, argv);
 
   const bool keep = !options.out.empty();
   const RendezvousDirectory scratch = RendezvousDirectory::make(1);
   const RunDirectory directory = make_run_directory(keep ? options.out : scratch.path() / "run");
-  warm_up(worker, settings, directory.warm_log(), signals);
+  warm_up(player.worker, player.plan, directory.warm_log(), signals);
   Terminal silent(stderr, {.quiet = true});
-  const RunResult run = run_plan(worker, std::move(play), directory, std::move(head), signals, silent);
+  const RunResult run = run_plan(player.worker, std::move(play.plan), directory, std::move(head), signals, silent);
 
   Terminal terminal(options.json ? stderr : stdout, options.terminal);
-  const std::vector<PlayResult> ranks = play_results(directory.world(0), play_case_id(size), size);
+  const std::vector<PlayResult> ranks = play_results(directory.world(0), play.ids.front(), document.ranks);
   if (options.json && !ranks.empty()) {
     say(dump_document(reports::to_json(ranks, run.report.worlds.front())) + "\n");
   } else if (!ranks.empty()) {

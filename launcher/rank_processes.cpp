@@ -13,20 +13,10 @@
 
 #include "harness/protocol/environment.hpp"
 #include "launcher/launcher.hpp"
+#include "launcher/output.hpp"
 #include "launcher/warm_process.hpp"
 
 namespace shardproof::launcher {
-namespace {
-
-FileDescriptor open_log(const std::filesystem::path& file) {
-  FileDescriptor descriptor(::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666));
-  if (!descriptor) {
-    throw CommandError(usage, fmt::format("output unusable: open {}: {}", file.string(), std::generic_category().message(errno)));
-  }
-  return descriptor;
-}
-
-}  // namespace
 
 void allow_descriptors(int ranks, std::size_t worlds) {
   constexpr rlim_t of_a_world = 8, of_our_own = 56;

@@ -349,7 +349,7 @@ class Run {
   std::optional<GpuPool> pool_ = supply_ ? std::optional<GpuPool>(*supply_) : std::nullopt;
   Poller poller_;
   ProgressTracker tracker_;
-  Leftovers leftovers_{worker_.warm ? std::vector{worker_.warm->pid()} : std::vector<pid_t>()};
+  Leftovers leftovers_{worker_.started};
   int begun_ = 0;
   int lost_ = 0;
   bool over_ = false;

@@ -63,7 +63,10 @@ std::string names_text(const std::array<Contender, 2>& contenders) {
 }
 
 std::filesystem::path place_of(const std::array<Contender, 2>& contenders, std::size_t which, const std::filesystem::path& place) {
-  std::string name = fmt::format("{}-{}", which + 1, contenders.at(which).asked);
+  const Contender& contender = contenders.at(which);
+  // Its own name, which is short: what it was asked by may be a long path.
+  std::string name =
+      fmt::format("{}-{}{}{}", which + 1, contender.subject.name, contender.plan.fault.empty() ? "" : "+", contender.plan.fault);
   std::ranges::replace(name, '/', '.');
   return place / name;
 }
@@ -73,6 +76,10 @@ void prepare(std::array<Contender, 2>& contenders, const std::filesystem::path& 
     std::filesystem::path log = place_of(contenders, which, place);
     warm_up(contenders[which].worker, contenders[which].plan, log += ".warm.log", signals);
   }
+  std::vector<pid_t> started;
+  for (const Contender& contender : contenders)
+    started.insert(started.end(), contender.worker.started.begin(), contender.worker.started.end());
+  for (Contender& contender : contenders) contender.worker.started = started;
 }
 
 std::vector<SideBySide> play_side_by_side(const std::array<Contender, 2>& contenders, std::span<const Document> documents,

@@ -30,7 +30,7 @@ std::vector<SideBySide> play_side_by_side(const std::array<Contender, 2>& conten
                                           std::uint64_t ulps, const std::filesystem::path& place, const std::vector<std::string>& argv,
                                           SignalWatch& signals);
 
-/// Below `place`, where the runs of the first or the second are: `1-reference`.
+/// Below `place`, where the runs of the first or the second are: `1-fully_shard+late_gather`.
 std::filesystem::path place_of(const std::array<Contender, 2>& contenders, std::size_t which, const std::filesystem::path& place);
 
 /// `reference (fully_shard 1) beside pytorch (2.15.0)`
@@ -38,7 +38,7 @@ std::string names_text(const std::array<Contender, 2>& contenders);
 
 /// What differs; warnings, which are shown and not compared; and why both refused, where they did.
 std::string to_text(const SideBySide& both);
-/// `{alike, …, played: [{subject, version, fault, verdict, why, warnings, result}]}`: the comparison, and what `play --json` says of each.
+/// `{alike, …, played: [{subject, version, fault, verdict, why, result}]}`: the comparison, and what `play --json` says of each.
 nlohmann::ordered_json to_json(const SideBySide& both, const std::array<Contender, 2>& contenders);
 
 /// `shardproof play SCENARIO --subject A,B`.

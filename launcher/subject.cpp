@@ -26,8 +26,11 @@ constexpr char library_variable[] = "SHARDPROOF_WORKER_LIBRARY";
 std::filesystem::path root_of_this_executable() { return std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path(); }
 
 std::filesystem::path found_library(const std::string& asked) {
-  std::filesystem::path file = std::filesystem::absolute(asked).lexically_normal();
   std::error_code unknown;
+  const std::filesystem::path whole = std::filesystem::absolute(asked);
+  // Not by the path's text alone, which does not know where a link's `..` leads; the file keeps the name that it was asked for by.
+  const std::filesystem::path folder = std::filesystem::weakly_canonical(whole.parent_path(), unknown);
+  const std::filesystem::path file = unknown ? whole : folder / whole.filename();
   // A pipe, say, would hold up the worker that opens it.
   if (std::filesystem::is_regular_file(file, unknown)) return file;
   throw CommandError(usage, fmt::format("--subject {}: there is no shared object {}", asked, file.string()));

@@ -1,6 +1,5 @@
 #include "launcher/warm_process.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -15,6 +14,7 @@
 
 #include "harness/protocol/environment.hpp"
 #include "launcher/launcher.hpp"
+#include "launcher/output.hpp"
 #include "launcher/poller.hpp"
 #include "launcher/small_file.hpp"
 
@@ -28,12 +28,6 @@ constexpr std::chrono::seconds copying_limit{60};
 
 /// From the end of a process's socket to its own.
 constexpr std::chrono::seconds ending_limit{1};
-
-FileDescriptor open_log(const std::filesystem::path& file) {
-  FileDescriptor log(::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666));
-  if (!log) throw CommandError(usage, fmt::format("output unusable: open {}: {}", file.string(), std::generic_category().message(errno)));
-  return log;
-}
 
 Process start(const Worker& worker, const std::string& subject, const std::filesystem::path& log, FileDescriptor& socket) {
   // Its copies' parents end at once: who takes in the orphans is this process.
@@ -129,6 +123,7 @@ void warm_up(Worker& worker, const PlanOptions& options, const std::filesystem::
   if (subject == worker.listing.subjects.end() || !subject->warm || options.tap) return;
   const std::string named = options.subject_library.empty() ? options.subject : options.subject_library.string();
   worker.warm = std::make_shared<WarmProcess>(worker, named, log, signals);
+  worker.started.push_back(worker.warm->pid());
 }
 
 }  // namespace shardproof::launcher

@@ -30,8 +30,8 @@ class WarmProcess {
   };
 
   /// Starts the worker and waits until it has prepared this subject (a name, or the path of a shared object). What it prints goes to `log`.
-  /// Throws CommandError: infrastructure where it cannot or is not ready in time; with 128 + n when signal n came meanwhile. `signals` is
-  /// borrowed.
+  /// Throws CommandError: infrastructure where it cannot or is not ready in time; usage where there is no writing to `log`; with 128 + n
+  /// when signal n came meanwhile. Throws std::system_error where no process can be started. `signals` is borrowed.
   WarmProcess(const Worker& worker, const std::string& subject, const std::filesystem::path& log, SignalWatch& signals,
               std::chrono::milliseconds patience = preparing_limit);
   WarmProcess(const WarmProcess&) = delete;

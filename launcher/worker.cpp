@@ -115,7 +115,7 @@ struct Answer {
 };
 
 Answer ask(const Worker& worker, std::vector<std::string> arguments, SignalWatch& signals, std::chrono::milliseconds patience) {
-  Leftovers leftovers;
+  Leftovers leftovers(worker.started);
   const BoundedOutput text(longest_listing);
   const BoundedOutput complaint(longest_complaint);
   try {

@@ -1,6 +1,8 @@
 // The program that ranks run, seen from outside: what it answers when asked for its cases, and whether it is one of ours at all.
 #pragma once
 
+#include <sys/types.h>
+
 #include <chrono>
 #include <filesystem>
 #include <memory>
@@ -21,6 +23,8 @@ struct Worker {
   std::string listing_text;              ///< as the worker wrote it, for a later merge
   Listing listing;
   std::shared_ptr<WarmProcess> warm;  ///< that its ranks are copies of; none: each is started by itself
+  /// What this launcher has started for good, be it for another worker: its warm processes, to be told from what others have left to it.
+  std::vector<pid_t> started;
 };
 
 /// For a worker to list its cases, which costs it milliseconds.
@@ -37,8 +41,8 @@ Worker find_worker(const std::filesystem::path& asked);
 void ask_for_cases(Worker& worker, const std::filesystem::path& subject_library, SignalWatch& signals,
                    std::chrono::milliseconds patience = worker_patience);
 
-/// The GPUs that ranks of the worker could run on by this backend, or why there are none. Throws CommandError (infrastructure) in one line when
-/// it does not say: a driver may crash or hang whoever asks it.
+/// The GPUs that ranks of the worker could run on by this backend, or why there are none. Throws CommandError (infrastructure) in one line
+/// when it does not say: a driver may crash or hang whoever asks it.
 GpuListing ask_gpus(const Worker& worker, const std::filesystem::path& backend, SignalWatch& signals,
                     std::chrono::milliseconds patience = worker_patience);
 

@@ -33,11 +33,10 @@ std::string outcome(const SubjectPlay& play) {
 
 std::optional<PlayDifference> compare_verdicts(const SubjectPlay& first, const SubjectPlay& second) {
   if (first.verdict == second.verdict && first.ranks.empty() == second.ranks.empty()) return std::nullopt;
-  const bool only_one = first.ranks.empty() != second.ranks.empty();
-  return PlayDifference{
-      .aspect = Aspect::verdict,
-      .what = only_one ? "only one of them plays it to its end" : "both play it to its end, and it is not thought the same of both",
-      .values = {outcome(first), outcome(second)}};
+  std::string what = "both play it to its end, and it is not thought the same of both";
+  if (first.ranks.empty() != second.ranks.empty()) what = "only one of them plays it to its end";
+  else if (first.ranks.empty()) what = "neither plays it to its end, and they end otherwise";
+  return PlayDifference{.aspect = Aspect::verdict, .what = std::move(what), .values = {outcome(first), outcome(second)}};
 }
 
 // -- Totals -------------------------------------------------------------------------------------------------------------------------------

@@ -63,7 +63,7 @@ struct PlayComparison {
 PlayComparison compare(const SubjectPlay& first, const SubjectPlay& second, std::uint64_t ulps = 0);
 
 /// `{alike, subjects, both_played, differences: [{aspect, what, rank?, iteration?, index?, values, more?}], compared: {ranks, steps,
-/// collectives, elements, waits}}`.
+/// waits, collectives, values}}`.
 nlohmann::ordered_json to_json(const PlayComparison& comparison);
 
 /// A paragraph for every aspect.

@@ -1,9 +1,19 @@
 // The same as a library, for a program that brings its own subject.
-#include "harness/subject/abi/foreign_subject.hpp"
+#include <cstdio>
+#include <exception>
+
+#include "harness/protocol/ending.hpp"
+#include "harness/subject/abi/table_subject.hpp"
 #include "worker/program.hpp"
 
-extern "C" int shardproof_worker_main(int argc, char** argv, const shardproof_subject* subject) {
+extern "C" int shardproof_worker_main(int argc, char** argv, const shardproof_subject* subject) try {
   shardproof::Program program = shardproof::worker_program();
-  program.subjects = {[=] { return shardproof::foreign_subject(subject, "the table given to shardproof_worker_main"); }};
+  program.subjects = {[=] { return shardproof::table_subject(subject, "the table given to shardproof_worker_main"); }};
   return shardproof::rank_main(argc, argv, program);
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "shardproof_worker_main: %s\n", error.what());
+  return shardproof::rank_could_not_join;
+} catch (...) {
+  std::fputs("shardproof_worker_main: an exception that is no std::exception\n", stderr);
+  return shardproof::rank_could_not_join;
 }

@@ -1,5 +1,5 @@
-// Debian's Catch2 is compiled for programs: what it takes of libc by address has to be in the object that it is linked into. There it finds these
-// (worker/CMakeLists.txt renames what it asks for).
+// Debian's Catch2 is compiled for programs: what it takes of libc by address has to be in the object that it is linked into. There it finds
+// these (worker/CMakeLists.txt renames what it asks for).
 #include <cstdio>
 
 extern "C" {

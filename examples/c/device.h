@@ -38,6 +38,7 @@ int allocate(struct device *device, uint32_t stream, shardproof_memory memory, c
 /* The memory stays until all that has been put on the stream so far has ended. */
 int release(struct device *device, uint32_t stream, struct floats *floats);
 struct floats part(struct floats floats, uint64_t start, uint64_t count);
+/* What the harness lends lies in a buffer. */
 struct floats borrow(const struct device *device, const shardproof_tensor *tensor);
 shardproof_tensor tensor(struct floats floats, int ndim, int64_t *shape);
 

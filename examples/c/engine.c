@@ -57,7 +57,8 @@ static int backward(struct shardproof_trainer *t) {
     }
     TRY(fetch_before(t, l));
     TRY(run_backward(t, &t->model.layers[l]));
-    for (struct group *group = end_of_groups(t); group-- != t->model.groups;) {
+    for (size_t g = t->model.group_count; g-- > 0;) {
+      struct group *group = &t->model.groups[g];
       if (group->first_layer != l) continue;
       TRY(reshard(t, group));
       TRY(reduce(t, group));
@@ -80,6 +81,7 @@ static int zero_grad(struct shardproof_trainer *t) {
 
 static int start(struct shardproof_trainer *t) {
   t->views = calloc(t->model.parameter_count + 1, sizeof *t->views);
+  if (t->views == NULL) return complain(&t->device, "out of memory");
   TRY(t->device.harness->create_stream(t->device.handle, SHARDPROOF_STREAM_ALL_GATHER, "all_gather", &t->gather_stream));
   TRY(t->device.harness->create_stream(t->device.handle, SHARDPROOF_STREAM_REDUCE, "reduce_scatter", &t->reduce_stream));
   for (struct group *group = t->model.groups; group != end_of_groups(t); ++group) TRY(initialise(t, group));
@@ -110,6 +112,10 @@ static int engine_create(void *context, const char *model, const char *plan, con
                          shardproof_reply *reply) {
   (void)context;
   struct shardproof_trainer *t = calloc(1, sizeof *t);
+  if (t == NULL) {
+    seat->harness->fail(reply, "out of memory");
+    return 1;
+  }
   t->device.harness = seat->harness;
   t->device.handle = seat->device;
   t->device.world = seat->world;

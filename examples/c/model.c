@@ -168,12 +168,16 @@ static int read_all(struct device *device, const cJSON *json, const cJSON *plan,
   model->layers = calloc(modules + 1, sizeof *model->layers);
   model->parameters = calloc(2 * modules, sizeof *model->parameters);
   model->groups = calloc(groups, sizeof *model->groups);
+  if (model->layers == NULL || model->parameters == NULL || model->groups == NULL) return complain(device, "out of memory");
   model->init_divisor = (int)number(json, "init_divisor", 8);
   TRY(expect_keys(device, json, "model", "root loss init_divisor "));
   TRY(read_loss(device, member(json, "loss"), &model->loss));
   TRY(read_module(device, root, "", model));
   TRY(read_plan(device, plan, model));
-  for (size_t g = 0; g < groups; ++g) model->groups[g].parameters = calloc(model->parameter_count, sizeof(struct parameter *));
+  for (size_t g = 0; g < groups; ++g) {
+    model->groups[g].parameters = calloc(model->parameter_count + 1, sizeof(struct parameter *));
+    if (model->groups[g].parameters == NULL) return complain(device, "out of memory");
+  }
   TRY(find_layers(device, model));
   deal(model);
   return 0;

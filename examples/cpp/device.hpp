@@ -43,10 +43,23 @@ class Device {
 
   /// `compute` is called at once. The device learns what it reads and writes from the lists alone.
   void submit(shardproof_work_kind kind, const std::string& label, const std::vector<shardproof_span>& reads,
-              const std::vector<shardproof_span>& writes, std::function<void()> compute, std::int64_t cost_ns = 0) const {
-    const auto run = [](void* context, void*, shardproof_reply*) {
-      (*static_cast<std::function<void()>*>(context))();
-      return 0;
+              const std::vector<shardproof_span>& writes, const std::function<void()>& compute, std::int64_t cost_ns = 0) const {
+    struct Job {
+      const std::function<void()>& compute;
+      const shardproof_harness& harness;
+    } job{compute, harness_};
+    // Nothing may be thrown from here into the harness.
+    const auto run = [](void* context, void*, shardproof_reply* reply) {
+      const Job& job = *static_cast<Job*>(context);
+      try {
+        job.compute();
+        return 0;
+      } catch (const std::exception& error) {
+        job.harness.fail(reply, error.what());
+      } catch (...) {
+        job.harness.fail(reply, "an exception that is no std::exception");
+      }
+      return 1;
     };
     const shardproof_work work{.kind = kind,
                                .label = label.c_str(),
@@ -56,7 +69,7 @@ class Device {
                                .write_count = writes.size(),
                                .cost_ns = cost_ns,
                                .run = run,
-                               .context = &compute};
+                               .context = &job};
     check(harness_.submit(device_, SHARDPROOF_COMPUTE_STREAM, &work));
   }
 
@@ -66,7 +79,7 @@ class Device {
     check(harness_.run(world_, SHARDPROOF_COMPUTE_STREAM, &collective));
   }
 
-  /// What the harness has lent, and has back without a word.
+  /// What the harness has lent, and has back without a word. It lends nothing that lies in no buffer.
   Floats borrow(const shardproof_tensor& tensor) const {
     char* data = static_cast<char*>(tensor.view.data) + tensor.view.byte_offset;
     std::size_t count = 1;

@@ -84,6 +84,14 @@ CommandLine parse_scenarios_asked(std::span<const std::string_view> arguments) {
   return line;
 }
 
+void require_alone(const CommandLine& line, bool has_subject, bool has_more) {
+  const bool is_warm = line.mode == CommandLine::Mode::warm;
+  if (is_warm && (has_more || !has_subject))
+    throw UsageError("--warm stands alone, with --subject: it becomes the ranks that its launcher asks for");
+  if (!is_warm && (has_more || !line.subject.empty()))
+    throw UsageError("--list-json stands alone, or with --subject and the path of a shared object: it lists all cases");
+}
+
 }  // namespace
 
 CommandLine parse_command_line(std::span<const std::string_view> arguments, std::string_view program) {
@@ -129,14 +137,8 @@ CommandLine parse_command_line(std::span<const std::string_view> arguments, std:
       only_foreign = argument;
     }
   }
-  if (line.mode == CommandLine::Mode::warm) {
-    const bool is_alone = has_subject && line.filters.empty() && only_foreign.empty();
-    if (!is_alone) throw UsageError("--warm stands alone, with --subject: it becomes the ranks that its launcher asks for");
-    return line;
-  }
-  if (line.mode == CommandLine::Mode::list) {
-    const bool is_alone = line.filters.empty() && only_foreign.empty() && line.subject.empty();
-    if (!is_alone) throw UsageError("--list-json stands alone, or with --subject and the path of a shared object: it lists all cases");
+  if (line.mode == CommandLine::Mode::warm || line.mode == CommandLine::Mode::list) {
+    require_alone(line, has_subject, !line.filters.empty() || !only_foreign.empty());
     return line;
   }
   if (has_subject && only_foreign.empty()) only_foreign = "--subject";

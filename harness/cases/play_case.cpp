@@ -116,12 +116,15 @@ PlayTimes times(const scenario::Script& script, const Trace& trace) {
   return {.total = trace::total(trace), .phases = phases(script, trace), .trace = trace};
 }
 
+// Under its name it is whole, whenever this process ends.
 void leave_behind(const PlayResult& result, const std::filesystem::path& file) {
   std::filesystem::create_directories(file.parent_path());
-  std::ofstream out(file, std::ios::trunc);
+  const std::filesystem::path fresh = file.string() + ".new";
+  std::ofstream out(fresh, std::ios::trunc);
   out << dump_line(result) << '\n';
   out.close();
-  if (!out) throw std::system_error(errno, std::generic_category(), fmt::format("write {}", file.string()));
+  if (!out) throw std::system_error(errno, std::generic_category(), fmt::format("write {}", fresh.string()));
+  std::filesystem::rename(fresh, file);
 }
 
 // What the subject says is the same on all ranks where all have made the same mistake: so it is said without the rank.

@@ -14,9 +14,11 @@
 #include <stdexcept>
 #include <utility>
 
+#include "harness/cases/answers.hpp"
 #include "harness/cases/bound_case.hpp"
 #include "harness/cases/catch_run.hpp"
 #include "harness/cases/command_line.hpp"
+#include "harness/cases/complaint.hpp"
 #include "harness/cases/debugger.hpp"
 #include "harness/cases/foreign.hpp"
 #include "harness/cases/listing.hpp"
@@ -24,17 +26,15 @@
 #include "harness/cases/play_case.hpp"
 #include "harness/cases/rank_threads.hpp"
 #include "harness/cases/ranked_test_case.hpp"
-#include "harness/cases/scenario_answers.hpp"
+#include "harness/cases/subject_choice.hpp"
 #include "harness/cases/thread_runs.hpp"
 #include "harness/cases/warm.hpp"
-#include "harness/device/cuda/gpu_listing.hpp"
-#include "harness/device/cuda/vendor_module.hpp"
 #include "harness/protocol/digest.hpp"
 #include "harness/protocol/ending.hpp"
 #include "harness/protocol/environment.hpp"
 #include "harness/protocol/json_parse.hpp"
 #include "harness/protocol/json_text.hpp"
-#include "harness/subject/abi/foreign_subject.hpp"
+#include "harness/subject/abi/table_subject.hpp"
 #include "harness/world/lifeline.hpp"
 #include "harness/world/world.hpp"
 
@@ -42,45 +42,11 @@ namespace shardproof {
 
 namespace {
 
-/// Where even that is lost, nobody can be told.
-void complain(const std::string& text) {
-  std::fputs((text + "\n").c_str(), stderr);
-  std::fflush(stderr);
-}
-
 /// What ended a rank that had been in a case: a world's end, and no refusal of it.
 class CouldNotGoOn : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
-
-std::vector<std::string> subject_names(const Program& program) {
-  std::vector<std::string> names;
-  for (const auto& make : program.subjects) names.emplace_back(make()->name());
-  return names;
-}
-
-// With the subject of a shared object instead of its own. One for each rank is made of the table.
-Program with_library(const Program& program, const std::filesystem::path& library) {
-  if (library.empty()) return program;
-  const shardproof_subject* const table = load_subject_table(library);
-  const std::string where = fmt::format("subject {}", library.string());
-  foreign_subject(table, where);  // whatever is wrong with it is told before anything is made or waited for
-  Program with = program;
-  with.subjects = {[=] { return foreign_subject(table, where); }};
-  return with;
-}
-
-// The first, without a name.
-std::unique_ptr<Subject> subject_named(const Program& program, const std::string& name, const std::filesystem::path& library) {
-  for (const auto& make : program.subjects) {
-    if (auto candidate = make(); name.empty() || candidate->name() == name) return candidate;
-  }
-  const auto names = subject_names(program);
-  throw UsageError(fmt::format("there is no subject '{}'{}; there is: {}", name,
-                               library.empty() ? std::string() : " in " + library.string(),
-                               names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
-}
 
 // The subject that the plan asks for, with the plan's fault applied; nullptr where the program brings none and none is asked for.
 std::unique_ptr<Subject> make_subject(const Program& program, const WorldPlan& plan) {
@@ -212,70 +178,10 @@ int run_as_rank_of_others(const CommandLine& line, const Program& own, std::span
   return rank_left;
 }
 
-// To a launcher what is wrong is told in the answer that it asked for, so that it can tell this from a program that is no worker at all.
-int answer_with_problems(const std::vector<std::string>& problems) {
-  fmt::print("{}\n", dump_line({{"protocol", Listing::current_protocol}, {"problems", problems}}));
-  std::fflush(stdout);
-  return rank_usage;
-}
-
-int list(const Program& own, const std::filesystem::path& library, std::span<const BoundCase> cases) {
-  try {
-    const Program program = with_library(own, library);
-    fmt::print("{}\n", dump_line(make_listing(program, cases)));
-  } catch (const SubjectRefused& refused) {
-    complain(refused.what());
-    return answer_with_problems({refused.what()});
-  }
-  return std::fflush(stdout) == 0 ? rank_left : rank_usage;
-}
-
 // Nothing in a rank that this process has become.
 std::optional<int> serve(const CommandLine& line, const Program& own) {
   const Program program = with_library(own, line.subject_library);
   return stay_warm(*subject_named(program, line.subject, line.subject_library));
-}
-
-int answer_about(const std::filesystem::path& scenario) {
-  try {
-    read_scenario(scenario);
-    return rank_left;
-  } catch (const std::invalid_argument& error) {
-    complain(error.what());
-    return rank_usage;
-  }
-}
-
-GpuListing gpus_of(const std::filesystem::path& backend) {
-  try {
-    return cuda::list_gpus(cuda::load_vendor(backend));
-  } catch (const std::exception& error) {
-    return {.why_none = error.what()};
-  }
-}
-
-int answer_about_gpus(const std::filesystem::path& backend) {
-  fmt::print("{}\n", dump_line(gpus_of(backend)));
-  return std::fflush(stdout) == 0 ? rank_left : rank_usage;
-}
-
-int answer_with_scenarios(const ScenariosAsked& asked) {
-  try {
-    make_scenarios(asked);
-  } catch (const std::invalid_argument& error) {
-    throw UsageError(error.what());
-  }
-  return std::fflush(stdout) == 0 ? rank_left : rank_usage;
-}
-
-int answer_with_smaller(const std::filesystem::path& scenario, int ranks) {
-  try {
-    shrink_scenario(scenario, ranks);
-  } catch (const std::invalid_argument& error) {
-    complain(error.what());
-    return rank_usage;
-  }
-  return std::fflush(stdout) == 0 ? rank_left : rank_usage;
 }
 
 int run(std::span<char*> argv, const Program& program) {
@@ -287,7 +193,7 @@ int run(std::span<char*> argv, const Program& program) {
     return rank_left;
   }
   if (line.mode != CommandLine::Mode::foreign) tie_life_to_launcher();
-  if (line.mode == CommandLine::Mode::list_gpus) return answer_about_gpus(line.backend);
+  if (line.mode == CommandLine::Mode::list_gpus) return answer_with_gpus(line.backend);
   if (line.mode == CommandLine::Mode::make_scenario) return answer_with_scenarios(line.asked);
   if (line.mode == CommandLine::Mode::shrink_scenario) return answer_with_smaller(line.scenario, line.asked.ranks.front());
   BoundCases bound = bind_cases(declared_cases());
@@ -301,7 +207,7 @@ int run(std::span<char*> argv, const Program& program) {
   }
   switch (line.mode) {
     case CommandLine::Mode::check_scenario: return answer_about(line.scenario);
-    case CommandLine::Mode::list: return list(program, line.subject_library, bound.cases);
+    case CommandLine::Mode::list: return answer_with_cases(program, line.subject_library, bound.cases);
     case CommandLine::Mode::warm:
       if (const auto code = serve(line, program)) return *code;
       tie_life_to_launcher();  // of a rank that this process has become
@@ -334,6 +240,9 @@ int rank_main(int argc, char** argv, const Program& program) {
     return rank_could_not_go_on;
   } catch (const std::exception& error) {
     complain(fmt::format("{}: {}", name, error.what()));
+    return rank_could_not_join;
+  } catch (...) {
+    complain(fmt::format("{}: an exception that is no std::exception", name));
     return rank_could_not_join;
   }
 }

@@ -2,10 +2,8 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,6 +17,7 @@
 
 #include "harness/protocol/ending.hpp"
 #include "harness/protocol/warm_socket.hpp"
+#include "harness/world/process_end.hpp"
 
 namespace shardproof {
 
@@ -71,20 +70,25 @@ std::string why_no_copy(int error) {
                      error == 0 ? std::string() : ": " + std::generic_category().message(error));
 }
 
-pid_t copy(Subject& subject, int& error) {
+pid_t copy(Subject& subject, int& error) noexcept {
+  const pid_t before = ::getpid();
   errno = 0;
-  const pid_t process = subject.fork();
+  pid_t process = -1;
+  try {
+    process = subject.fork();
+  } catch (...) {
+    errno = ECANCELED;
+  }
+  if (::getpid() != before && process != 0) ::_exit(rank_could_not_join);  // a copy that does not know that it is one
   error = process < 0 ? errno : 0;
   return process;
 }
 
 /// Until `parent` has ended, and whoever inherits this process from it has done so.
 void outlive(pid_t parent) {
-  const FileDescriptor process(static_cast<int>(::syscall(SYS_pidfd_open, parent, 0)));
+  const FileDescriptor process = open_process(parent);
   if (!process || ::getppid() != parent) return;  // it has ended already
-  pollfd watched{process.get(), POLLIN, 0};
-  while (::poll(&watched, 1, -1) < 0 && errno == EINTR) {
-  }
+  has_ended(process, -1);
 }
 
 /// In a copy whose parent ends at once.
@@ -113,6 +117,9 @@ void continue_as_rank(Subject& subject, const CopyRequest& request, const FileDe
     become_rank(request, parent);
   } catch (const std::exception& trouble) {
     say(pipe, {.error = trouble.what()});
+    ::_exit(rank_could_not_join);
+  } catch (...) {
+    say(pipe, {.error = "an exception that is no std::exception"});
     ::_exit(rank_could_not_join);
   }
   say(pipe, {.process = ::getpid()});

@@ -84,10 +84,15 @@ class Device {
   /// Gives the memory back once all work issued so far on `stream` has ended; views of it may not be used afterwards. Storage that is
   /// dropped without this is released on the stream that it was allocated on.
   virtual void release(Stream stream, const std::shared_ptr<Storage>& storage) = 0;
+  /// The same for memory that was adopted from an allocator of the subject's that caches: it keeps the memory, and gives it to whoever next
+  /// asks for some on `stream`. So nobody has to have ended with it before that next one is adopted there. Throws std::invalid_argument for
+  /// memory that was not adopted.
+  virtual void release_to_cache(Stream stream, const std::shared_ptr<Storage>& storage) = 0;
   Tensor empty(Stream stream, DType dtype, const Shape& shape, MemoryClass memory, std::string_view label);
-  /// The same for memory that the subject has by other means: it is neither filled nor freed, and has to stay where it is until it is
-  /// released. Throws std::invalid_argument for memory that is part of a buffer already, and std::logic_error on a GPU, where memory is the
-  /// device's own.
+  /// The same for memory that the subject has by other means: it is not freed, nor filled but by a device that hides what work does not
+  /// declare, which restores it (CostModel::hide_undeclared_memory), and has to stay where it is until it is released. Throws
+  /// std::invalid_argument for memory that is part of a buffer already or does not begin at a multiple of 8 bytes, and std::logic_error on
+  /// a GPU, where memory is the device's own.
   virtual std::shared_ptr<Storage> adopt(Stream stream, std::byte* data, std::size_t bytes, MemoryClass memory, std::string_view label) = 0;
   /// What a buffer that has not been released turned out to hold, as if it had been said when it was allocated.
   virtual void describe(const std::shared_ptr<Storage>& storage, MemoryClass memory, std::string_view label) = 0;

@@ -27,6 +27,7 @@ class DeviceWrapper : public Device {
     return inner_.allocate(stream, bytes, memory, label);
   }
   void release(Stream stream, const std::shared_ptr<Storage>& storage) override { inner_.release(stream, storage); }
+  void release_to_cache(Stream stream, const std::shared_ptr<Storage>& storage) override { inner_.release_to_cache(stream, storage); }
   std::shared_ptr<Storage> adopt(Stream stream, std::byte* data, std::size_t bytes, MemoryClass memory, std::string_view label) override {
     return inner_.adopt(stream, data, bytes, memory, label);
   }

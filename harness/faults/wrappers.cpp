@@ -50,8 +50,7 @@ class AlteredSubject final : public Subject {
   std::string_view name() const override { return inner_->name(); }
   std::string_view version() const override { return inner_->version(); }
   std::set<Feature> capabilities() const override { return inner_->capabilities(); }
-  Reply prepare() override { return inner_->prepare(); }
-  pid_t fork() override { return inner_->fork(); }
+  std::string complaint() override { return inner_->complaint(); }
 
   Reply create(const scenario::Model& model, const scenario::Plan& plan, const Seat& seat, std::unique_ptr<Trainer>& out) override {
     scenario::Model altered_model = model;

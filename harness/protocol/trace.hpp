@@ -127,11 +127,12 @@ struct Allocated {
   std::uint64_t bytes = 0;
   MemoryClass memory = MemoryClass::other;
   std::string label;
+  bool adopted = false;  ///< the subject's own memory, by other means than the device
   friend bool operator==(const Allocated&, const Allocated&) = default;
 };
 
-/// The stream gives the buffer back once all work issued so far on it has ended; or, where it goes to a cache, when the next allocation on
-/// the stream may take it from there.
+/// The stream gives the buffer back once all work issued so far on it has ended; or, where it goes to the subject's cache, when the next
+/// adoption on the stream may take it from there.
 struct Released {
   std::uint32_t stream = 0;
   std::uint64_t buffer = 0;

@@ -57,8 +57,10 @@ Json write(const Fact& fact) {
                         [](const fact::StreamSynchronized& f) { return Json{{"fact", "stream_sync"}, {"stream", f.stream}}; },
                         [](const fact::EventSynchronized& f) { return Json{{"fact", "event_sync"}, {"event", f.event}}; },
                         [](const fact::Allocated& f) {
-                          return Json{{"fact", "allocate"}, {"stream", f.stream},           {"buffer", f.buffer},
-                                      {"bytes", f.bytes},   {"class", to_string(f.memory)}, {"label", f.label}};
+                          Json json{{"fact", "allocate"}, {"stream", f.stream},           {"buffer", f.buffer},
+                                    {"bytes", f.bytes},   {"class", to_string(f.memory)}, {"label", f.label}};
+                          if (f.adopted) json["adopted"] = true;
+                          return json;
                         },
                         [](const fact::Released& f) {
                           Json json{{"fact", "release"}, {"stream", f.stream}, {"buffer", f.buffer}};
@@ -124,8 +126,12 @@ Fact read(const Fields& f, const std::string& kind, const std::string& where) {
   if (kind == "stream_sync") return fact::StreamSynchronized{stream()};
   if (kind == "event_sync") return fact::EventSynchronized{event()};
   if (kind == "allocate") {
-    return fact::Allocated{stream(), buffer(), f.integer<std::uint64_t>("bytes"), read_enum(f, "class", MemoryClass::other),
-                           f.text("label")};
+    return fact::Allocated{.stream = stream(),
+                           .buffer = buffer(),
+                           .bytes = f.integer<std::uint64_t>("bytes"),
+                           .memory = read_enum(f, "class", MemoryClass::other),
+                           .label = f.text("label"),
+                           .adopted = f.has("adopted") && f.boolean("adopted")};
   }
   if (kind == "release") return fact::Released{stream(), buffer(), f.has("to_cache") && f.boolean("to_cache")};
   if (kind == "host_access") return fact::HostAccess{f.text("label"), read_ranges(f, "reads"), read_ranges(f, "writes")};

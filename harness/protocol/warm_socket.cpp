@@ -53,7 +53,7 @@ std::string whole(const FileDescriptor& file) {
   }
 }
 
-/// The bytes of the next message; nothing once the other end is closed. `control` is for what comes with it.
+/// The bytes of the next message; nothing once the other end is closed. The message has room for what may come with it.
 std::optional<std::string> receive(int socket, std::size_t capacity, msghdr& message) {
   std::string text(capacity, '\0');
   iovec bytes{.iov_base = text.data(), .iov_len = text.size()};
@@ -68,9 +68,28 @@ std::optional<std::string> receive(int socket, std::size_t capacity, msghdr& mes
   if (count < 0 && errno == ECONNRESET) return std::nullopt;  // closed, with something of ours unread
   if (count < 0) fail("receive on the socket of a warm process");
   if (count == 0) return std::nullopt;
-  if ((message.msg_flags & MSG_TRUNC) != 0) throw std::invalid_argument(fmt::format("a message of more than {} bytes", capacity));
   text.resize(static_cast<std::size_t>(count));
   return text;
+}
+
+/// Takes possession of what has come with a message.
+std::vector<FileDescriptor> descriptors_of(msghdr& message) {
+  std::vector<FileDescriptor> received;
+  for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
+    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
+    for (std::size_t at = 0; CMSG_LEN(at + sizeof(int)) <= header->cmsg_len; at += sizeof(int)) {
+      int descriptor = -1;
+      std::memcpy(&descriptor, CMSG_DATA(header) + at, sizeof descriptor);
+      received.emplace_back(descriptor);
+    }
+  }
+  return received;
+}
+
+void require_whole(const msghdr& message, std::size_t capacity) {
+  if ((message.msg_flags & MSG_TRUNC) != 0) throw std::invalid_argument(fmt::format("a message of more than {} bytes", capacity));
+  if ((message.msg_flags & MSG_CTRUNC) != 0)
+    throw std::invalid_argument("a message of which not all descriptors have arrived: too many, or too many open files here (ulimit -n)");
 }
 
 void send(int socket, std::string text, const Ancillary* ancillary) {
@@ -116,16 +135,13 @@ std::optional<CopyRequest> receive_request(int socket) {
   msghdr message{};
   message.msg_control = ancillary.bytes.data();
   message.msg_controllen = ancillary.bytes.size();
-  if (!receive(socket, 16, message)) return std::nullopt;
-  const cmsghdr* const header = CMSG_FIRSTHDR(&message);
-  Descriptors descriptors{};
-  if (header == nullptr || header->cmsg_type != SCM_RIGHTS || header->cmsg_len != CMSG_LEN(sizeof descriptors))
-    throw std::invalid_argument("a request without its three descriptors");
-  std::memcpy(descriptors.data(), CMSG_DATA(header), sizeof descriptors);
-  const FileDescriptor file(descriptors[0]);
-  CopyRequest request{
-      .environment = {}, .standard_output = FileDescriptor(descriptors[1]), .standard_error = FileDescriptor(descriptors[2])};
-  const std::string text = whole(file);
+  constexpr std::size_t longest_request = 16;
+  if (!receive(socket, longest_request, message)) return std::nullopt;
+  std::vector<FileDescriptor> descriptors = descriptors_of(message);
+  require_whole(message, longest_request);
+  if (descriptors.size() != descriptors_of_request) throw std::invalid_argument("a request without its three descriptors");
+  CopyRequest request{.environment = {}, .standard_output = std::move(descriptors[1]), .standard_error = std::move(descriptors[2])};
+  const std::string text = whole(descriptors[0]);
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = text.find('\0', begin);
     request.environment.push_back(text.substr(begin, end - begin));
@@ -140,6 +156,7 @@ std::optional<CopyAnswer> receive_answer(int socket) {
   msghdr message{};
   const auto text = receive(socket, longest_answer, message);
   if (!text) return std::nullopt;
+  require_whole(message, longest_answer);
   return read_answer(*text);
 }
 

@@ -8,11 +8,16 @@
  *   - a shared object that exports `shardproof_subject_table`, run with `shardproof run --subject ./libmy_engine.so`;
  *   - a program that loads libshardproof-worker.so and calls `shardproof_worker_main`, run with `shardproof run --worker ./my_program`.
  *
- * Rules of the boundary. Nothing is thrown across it, in either direction. Every function that returns `int` returns 0 when it has
- * succeeded; else what was wrong is in the reply (functions of the subject) or in `error` (functions of the harness). A function of the
- * subject in which one of the harness has failed is a failure, too, whatever it returns. Texts are UTF-8 and end with a NUL; who gives one
- * keeps it. Pointers that are given in a call are valid until it returns, where nothing else is said.
- * A subject is called by one thread per rank. Where ranks are threads, several of its trainers are in one process.
+ * Rules of the boundary. Nothing is thrown across it, in either direction. A function that does something returns 0 when it has succeeded;
+ * else what was wrong is in the reply (functions of the subject) or in `error` (functions of the harness, hooks of extensions among them).
+ * A function of the subject in which one of the harness has failed is a failure, too, whatever it returns. These return no status:
+ * `let_go`, `drop_group` and `destroy`, whose failures are told all the same; what only asks (`data`, `bytes`, `group_rank`, `group_size`,
+ * `group_members`, `error`), which of something that is NULL or gone is NULL, 0, or as a rank -1; `fail`, `warn` and `fork`. Texts are
+ * UTF-8 and end with a NUL; who gives one keeps it. Pointers that are given in a call are valid until it returns, where nothing else is
+ * said.
+ *
+ * A rank calls a subject from one thread, one function at a time. Only that thread may call functions of the harness, one at a time, and
+ * only while it is in a function of the subject. Where ranks are threads, several of its trainers are in one process, each with its own.
  *
  * Not frozen before version 1.0 of the project: a table of another SHARDPROOF_ABI_VERSION is refused. */
 #ifndef SHARDPROOF_H
@@ -38,20 +43,24 @@ typedef struct shardproof_reply shardproof_reply;
 /* Of the subject. */
 typedef struct shardproof_trainer shardproof_trainer;
 
-/* A stream, by number; this one exists from the start. */
+/* A stream, by number, as long as its device; this one exists from the start. */
 #define SHARDPROOF_COMPUTE_STREAM 0u
 
-typedef enum shardproof_stream_role {
+/* Words are numbers, so that one that is none of them can be told as such. */
+
+typedef uint32_t shardproof_stream_role;
+enum {
   SHARDPROOF_STREAM_COMPUTE,
   SHARDPROOF_STREAM_COPY_IN,
   SHARDPROOF_STREAM_ALL_GATHER,
   SHARDPROOF_STREAM_REDUCE,
   SHARDPROOF_STREAM_ALL_REDUCE,
   SHARDPROOF_STREAM_OTHER
-} shardproof_stream_role;
+};
 
 /* What a piece of work is for; with its label it selects a cost of the scenario. */
-typedef enum shardproof_work_kind {
+typedef uint32_t shardproof_work_kind;
+enum {
   SHARDPROOF_WORK_FORWARD,         /* a module's own forward computation; the label is its path */
   SHARDPROOF_WORK_BACKWARD,        /* its own backward computation */
   SHARDPROOF_WORK_COPY_IN,         /* packing shards for an all-gather; label: the first module of the group */
@@ -62,10 +71,11 @@ typedef enum shardproof_work_kind {
   SHARDPROOF_WORK_OPTIMIZER, /* label: the parameter */
   SHARDPROOF_WORK_FILL,
   SHARDPROOF_WORK_OTHER
-} shardproof_work_kind;
+};
 
 /* What a buffer holds; live bytes are counted by class. */
-typedef enum shardproof_memory {
+typedef uint32_t shardproof_memory;
+enum {
   SHARDPROOF_MEMORY_SHARD,     /* this rank's part of a parameter; label, as for all that belongs to one parameter: its name */
   SHARDPROOF_MEMORY_GATHERED,  /* flat result of an all-gather */
   SHARDPROOF_MEMORY_PARAMETER, /* unsharded parameter */
@@ -75,30 +85,33 @@ typedef enum shardproof_memory {
   SHARDPROOF_MEMORY_OPTIMIZER_STATE,
   SHARDPROOF_MEMORY_ACTIVATION,
   SHARDPROOF_MEMORY_OTHER
-} shardproof_memory;
+};
 
-typedef enum shardproof_collective_kind {
+typedef uint32_t shardproof_collective_kind;
+enum {
   SHARDPROOF_ALL_GATHER,     /* out = size of the group x in */
   SHARDPROOF_REDUCE_SCATTER, /* in = size x out */
   SHARDPROOF_ALL_REDUCE,     /* in = out */
   SHARDPROOF_BROADCAST,      /* in = out; `in` is read at the root only, and may be empty elsewhere */
   SHARDPROOF_ALL_TO_ALL,     /* in = out */
   SHARDPROOF_BARRIER         /* no operands */
-} shardproof_collective_kind;
+};
 
-typedef enum shardproof_reduce_op {
+typedef uint32_t shardproof_reduce_op;
+enum {
   SHARDPROOF_OP_NONE, /* of what does not reduce */
   SHARDPROOF_OP_SUM,
   SHARDPROOF_OP_AVG,        /* the sum, then one division by the number of ranks */
   SHARDPROOF_OP_PREMUL_SUM, /* of operands times `factor` */
   SHARDPROOF_OP_MAX,
   SHARDPROOF_OP_MIN
-} shardproof_reduce_op;
+};
 
 /* A tensor and the buffer that its memory is part of; NULL: host memory that no device knows. `view.data` with `view.byte_offset` points
- * into the buffer. Dtypes: float of 64, 32 and 16 bits, bfloat of 16, int of 64, 32, 16 and 8, uint of 8; one lane. Row-major without gaps;
- * strides may be NULL. No dimension stands for one element. A tensor without elements may have no data. An undefined tensor has no data and
- * no dtype: all zero. Devices are kDLCPU, or on a GPU kDLCUDA, with any number: it is the one that is current in the calling thread. */
+ * into the buffer, at a multiple of the size of an element. Dtypes: float of 64, 32 and 16 bits, bfloat of 16, int of 64, 32, 16 and 8,
+ * uint of 8; one lane. Row-major without gaps; strides may be NULL. At most 32 dimensions; none stands for one element. A tensor without
+ * elements may have no data. An undefined tensor has no data and no dtype: all zero. Devices are kDLCPU, or on a GPU kDLCUDA, with any
+ * number: it is the one that is current in the calling thread. */
 typedef struct shardproof_tensor {
   DLTensor view;
   shardproof_buffer *buffer;
@@ -107,7 +120,7 @@ typedef struct shardproof_tensor {
 /* Elements of a buffer, one after the other: what work and collectives touch. */
 typedef struct shardproof_span {
   shardproof_buffer *buffer;
-  uint64_t offset; /* bytes */
+  uint64_t offset; /* bytes: a multiple of the size of an element */
   uint64_t count;  /* elements */
   DLDataType dtype;
 } shardproof_span;
@@ -118,7 +131,7 @@ typedef struct shardproof_work {
   const char *label;
   const shardproof_span *reads, *writes;
   size_t read_count, write_count;
-  int64_t cost_ns; /* on top of what the scenario's costs say for kind and label: a module's sleep, say */
+  int64_t cost_ns; /* >= 0, on top of what the scenario's costs say for kind and label: a module's sleep, say */
   /* Called once before `submit` returns, to do the work or to put it on the native stream (a cudaStream_t on a GPU, NULL on the simulated
    * device). NULL: there is nothing to do, or it has been done. */
   int (*run)(void *context, void *native_stream, shardproof_reply *reply);
@@ -139,14 +152,15 @@ typedef struct shardproof_harness {
   uint32_t abi_version;
   size_t size; /* of this table: later versions append */
 
-  /* What was wrong with the last call on this device, or on a group of it, that did not return 0. Valid until the next one. */
+  /* What was wrong with the last call on this device, on a group of it or of a hook, that failed. Empty: none has. Valid until the next
+   * call that fails. */
   const char *(*error)(shardproof_device *device);
 
   /* For functions of the subject: what was wrong (the last text counts), and what its user should know. */
   void (*fail)(shardproof_reply *reply, const char *text);
   void (*warn)(shardproof_reply *reply, const char *text);
 
-  /* -- Streams and events, as CUDA's. */
+  /* -- Streams and events, as CUDA's. An event is one record of a stream, never reused, and valid until `destroy` has returned. */
   int (*create_stream)(shardproof_device *device, shardproof_stream_role role, const char *name, uint32_t *stream);
   int (*submit)(shardproof_device *device, uint32_t stream, const shardproof_work *work);
   int (*record)(shardproof_device *device, uint32_t stream, uint64_t *event);
@@ -155,17 +169,23 @@ typedef struct shardproof_harness {
   int (*synchronize_event)(shardproof_device *device, uint64_t event);
   int (*synchronize)(shardproof_device *device);
 
-  /* -- Memory. A buffer is valid until it is released. */
+  /* -- Memory. A buffer is valid until it is released. It may have no bytes; what it holds at first is poison (0xFF, a NaN in all floating
+   * types), and again, on the simulated device, once it is released. It begins where an element of any dtype may. */
   int (*allocate)(shardproof_device *device, uint32_t stream, size_t bytes, shardproof_memory memory, const char *label,
                   shardproof_buffer **buffer);
-  /* The same for memory that the subject has by other means, on the simulated device: the harness neither fills nor frees it. It stays
-   * where it is until it is released, and is part of no other buffer before. */
+  /* The same for memory that the subject has by other means, on the simulated device: the harness does not free it, and fills it only
+   * while work runs that does not declare it, in cases of the feature `hidden_memory`, where it is as before when that work has ended. It
+   * begins at a multiple of 8 bytes, stays where it is until it is released, and is part of no other buffer before. */
   int (*adopt)(shardproof_device *device, uint32_t stream, void *data, size_t bytes, shardproof_memory memory, const char *label,
                shardproof_buffer **buffer);
   /* What a buffer turned out to hold. As if it had been said when it was allocated. */
   int (*describe)(shardproof_device *device, shardproof_buffer *buffer, shardproof_memory memory, const char *label);
-  /* Gives it back once all work issued so far on the stream has ended. */
+  /* Gives it back once all work issued so far on the stream has ended: whoever else has used it has to have ended before, for from then on
+   * it may be anybody's. */
   int (*release)(shardproof_device *device, uint32_t stream, shardproof_buffer *buffer);
+  /* The same for adopted memory that is an allocator's which caches, of a framework say, and gives it to whoever next asks for some on the
+   * stream: whoever else has used it has to have ended before the next buffer is adopted there. */
+  int (*release_to_cache)(shardproof_device *device, uint32_t stream, shardproof_buffer *buffer);
   void *(*data)(shardproof_buffer *buffer);
   size_t (*bytes)(shardproof_buffer *buffer);
   /* Lets go of a buffer that a hook has answered with: see shardproof_contribution. Of a released one nothing is left to let go. */
@@ -174,7 +194,8 @@ typedef struct shardproof_harness {
   int (*host_access)(shardproof_device *device, const char *label, const shardproof_span *reads, size_t read_count,
                      const shardproof_span *writes, size_t write_count);
 
-  /* -- Groups of ranks. Collectives are issued on a stream, in the same order by all ranks of the group. One of a single rank is an error. */
+  /* -- Groups of ranks. Collectives are issued on a stream, in the same order by all ranks of the group. One of a single rank is an error.
+   * */
   int (*group_rank)(shardproof_group *group);
   int (*group_size)(shardproof_group *group);
   const int *(*group_members)(shardproof_group *group); /* global ranks, in order of the group; valid as long as it */
@@ -205,7 +226,8 @@ typedef struct shardproof_parameter {
   shardproof_tensor gradient; /* of the shard's shape and dtype; undefined where there is none */
 } shardproof_parameter;
 
-/* -- All-gather extensions: harness/subject/extension.hpp says what hooks are for. The harness gives them to the subject, which calls them. */
+/* -- All-gather extensions: harness/subject/extension.hpp says what hooks are for. The harness gives them to the subject, which calls them.
+ * */
 
 typedef struct shardproof_shard {
   const char *parameter;
@@ -229,7 +251,7 @@ typedef struct shardproof_shard_context {
 typedef struct shardproof_contribution {
   const shardproof_tensor *tensors;
   size_t tensor_count;
-  uint64_t metadata; /* for the post hook of this gather, on this rank */
+  uint64_t metadata; /* for the post hook of this gather, on this rank; 0: none */
 } shardproof_contribution;
 
 typedef struct shardproof_contributions {
@@ -242,7 +264,7 @@ typedef struct shardproof_contributions {
 
 /* A whole parameter that a post hook has made. */
 typedef struct shardproof_unsharded {
-  uint64_t id;              /* given by the hook */
+  uint64_t id;              /* given by the hook; 0: it has made nothing */
   shardproof_tensor value;  /* a view of a contribution, or memory of the hook's own */
   /* Whose memory goes when the parameter is resharded, and is made anew by the subject. Each buffer that is named in value and to_free is
    * to be let go once, or released. */
@@ -261,33 +283,40 @@ typedef struct shardproof_extension {
    * with tensors whose memory is there. */
   int (*post)(void *context, const shardproof_contributions *all, uint32_t stream, const shardproof_unsharded *out,
               shardproof_unsharded *made);
-  /* What a hook that did not return 0 had to say. */
+  /* What the last hook of this extension that did not return 0 had to say. */
   const char *(*error)(void *context);
 } shardproof_extension;
 
 /* -- The subject's side. */
 
+/* It and all that it points to stay as they are for as long as the process lives. */
 typedef struct shardproof_subject {
   uint32_t abi_version; /* SHARDPROOF_ABI_VERSION */
   size_t size;          /* sizeof(shardproof_subject): what later versions append is not asked of older tables */
-  const char *name;     /* as in `--subject` and in reports */
+  /* As in `--subject` and in reports: without a comma, a plus, a slash and control characters, and not ending in .so. */
+  const char *name;
   const char *version;
   /* Names of features as in docs/plug-in-an-engine.md, the last one NULL. What is not claimed is skipped. */
   const char *const *capabilities;
   void *context;
 
-  /* Before the first world, and in the process that later ones are forked from: whatever takes long and is the same for all. NULL: nothing. */
+  /* Before the first world, in a process that ranks are copies of: whatever takes long and is the same for all. What it prints it flushes,
+   * and what it prepares has to come along into a copy: memory does, threads and a GPU's context do not, and no thread may be left when it
+   * returns. Ranks of another launcher, or under --nccl-tap, are no copies, and it is not called: `create` has to do without. There is no
+   * seat yet. NULL: there is nothing to prepare. */
   int (*prepare)(void *context, const shardproof_harness *harness, shardproof_reply *reply);
-  /* The process id of a copy of this process, 0 in the copy, negative where that failed: for a runtime that wants to know. NULL: fork. */
+  /* The process id of a copy of this process, 0 in the copy, negative where that failed, which errno explains: for a runtime that wants to
+   * know. NULL: fork. */
   int (*fork)(void *context);
 
-  /* `model` and `plan` are JSON as in docs/scenarios.md. */
+  /* `model` and `plan` are JSON as in docs/scenarios.md. A create that returns 0 has made a trainer, and `destroy` follows, be it at once
+   * since something has failed. One that does not has kept nothing: its seat is gone when it has returned. */
   int (*create)(void *context, const char *model, const char *plan, const shardproof_seat *seat, shardproof_trainer **trainer,
                 shardproof_reply *reply);
   void (*destroy)(shardproof_trainer *trainer);
-  /* `action` is JSON, an element of a script's body. Batch: of forward and evaluate; else both are undefined. That of a forward that
-   * succeeds stays where it is until the next one has, or until `destroy` has returned; others until the call returns. An action that the
-   * subject does not know is an error that says so. */
+  /* `action` is JSON, an element of a script's body. Batch: of forward and evaluate, in buffers; else both are undefined, as are targets
+   * that the loss does not ask for. That of a forward that succeeds stays where it is until the next one has, or until `destroy` has
+   * returned; others until the call returns. An action that the subject does not know is an error that says so. */
   int (*perform)(shardproof_trainer *trainer, const char *action, const shardproof_tensor *input, const shardproof_tensor *targets,
                  shardproof_reply *reply);
   /* `parameter` is empty where the extension is for all of a kind, `kind`. The extension is valid until `destroy` has returned. NULL: the

@@ -70,6 +70,8 @@ class Subject {
   virtual std::string_view version() const = 0;
   virtual std::set<Feature> capabilities() const = 0;
   virtual Reply create(const scenario::Model& model, const scenario::Plan& plan, const Seat& seat, std::unique_ptr<Trainer>& out) = 0;
+  /// What went wrong when a trainer was destroyed, since this was asked last; empty: nothing. Who destroys one gets no answer.
+  virtual std::string complaint() { return {}; }
 
   /// Whether ranks are to be copies of one process in which `prepare` has succeeded, once for a whole run: where a runtime takes long to
   /// start.

@@ -55,6 +55,7 @@ class Search {
       buffer.allocated = allocated;
       touch.write = true;
       access({allocated->buffer, 0, allocated->bytes}, touch);
+      if (!allocated->adopted) return;  // it comes from no cache of the subject's
       for (const std::uint64_t cached : std::exchange(cached_[allocated->stream], {})) take_over(cached, touch);
     } else if (const auto* released = std::get_if<fact::Released>(&fact)) {
       touch.write = true;

@@ -1,10 +1,8 @@
 #include "harness/world/lifeline.hpp"
 
 #include <fmt/format.h>
-#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -13,7 +11,7 @@
 #include <thread>
 #include <utility>
 
-#include "harness/protocol/file_descriptor.hpp"
+#include "harness/world/process_end.hpp"
 
 namespace shardproof {
 
@@ -23,16 +21,6 @@ namespace {
   throw std::runtime_error(fmt::format(
       "the launcher, process {}, is not to be found: it has ended, or this rank was started where process ids mean something else",
       launcher));
-}
-
-// True once the process has ended; waits for that with a negative timeout.
-bool has_ended(const FileDescriptor& process, int timeout_ms) {
-  pollfd watched{process.get(), POLLIN, 0};
-  int ready = 0;
-  do {
-    ready = ::poll(&watched, 1, timeout_ms);
-  } while (ready < 0 && errno == EINTR);
-  return ready > 0;
 }
 
 void watch(FileDescriptor launcher) {
@@ -56,9 +44,7 @@ void tie_life_to(std::int64_t launcher) {
     if (::getppid() != launcher) refuse(launcher);  // the signal comes only for a death after the call above
     return;
   }
-  FileDescriptor process(static_cast<int>(::syscall(SYS_pidfd_open, static_cast<pid_t>(launcher), 0)));
-  if (!process && errno != ESRCH)
-    throw std::system_error(errno, std::generic_category(), fmt::format("pidfd_open of process {}", launcher));
+  FileDescriptor process = open_process(static_cast<pid_t>(launcher));
   if (!process || has_ended(process, 0)) refuse(launcher);
   watch(std::move(process));
 }

@@ -100,6 +100,8 @@ std::unique_ptr<Platforms> World::make_platforms() {
                                            group_, premises_.memory ? premises_.memory : shm::make_file_memory(plan_.rendezvous, rank_));
 }
 
+std::string World::subject_complaint() { return membership_.subject ? membership_.subject->complaint() : std::string(); }
+
 std::string World::device_complaint() { return platforms_->complaint(); }
 
 std::string World::defect() const { return platforms_->defect(); }

@@ -89,6 +89,7 @@ class World {
   CaseNotes& notes() { return notes_; }
   Rank& self() { return self_; }
   /// What the device has to say of the end of what was played on it; empty: nothing.
+  std::string subject_complaint();
   std::string device_complaint();
   /// Why this process can run no further case; empty: it can.
   std::string defect() const;

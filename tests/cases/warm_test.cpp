@@ -1,6 +1,7 @@
 // A warm process in this test's own hands: what a copy of it has of its own, and when it ends.
 #include <fcntl.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -33,9 +34,12 @@ class Prepared final : public Subject {
     prepared_in_ = ::getpid();
     return prepare_();
   }
+  /// What a copy does first of all.
+  std::function<void()> at_birth;
   /// The copy between takes its time to end: who does not wait for that is seen with the wrong parent.
   pid_t fork() override {
     const pid_t process = ::fork();
+    if (process == 0 && at_birth) at_birth();
     if (process > 0 && ::getpid() != prepared_in_) ::usleep(20'000);
     return process;
   }
@@ -48,7 +52,9 @@ class Prepared final : public Subject {
 /// A child of this process that stays warm; what its copies do besides is `as_rank`, and what they return is their exit code.
 class Warm {
  public:
-  explicit Warm(const std::function<Reply()>& prepare, const std::function<int()>& as_rank = [] { return 0; }) {
+  explicit Warm(
+      const std::function<Reply()>& prepare, const std::function<int()>& as_rank = [] { return 0; },
+      const std::function<void()>& at_birth = {}) {
     ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     auto [ours, theirs] = make_warm_sockets();
     process_ = ::fork();
@@ -57,6 +63,7 @@ class Warm {
       ::dup2(theirs.get(), warm_socket);
       ::setenv("BEFORE", "1", 1);
       Prepared subject(prepare);
+      subject.at_birth = at_birth;
       const auto code = stay_warm(subject);
       ::_exit(code ? *code : as_rank());
     }
@@ -108,6 +115,29 @@ TEST_CASE("a copy has the environment, the output, the parent and the process gr
   }
   CHECK(warm.end() == rank_left);
   CHECK(::waitpid(-1, nullptr, WNOHANG) == -1);  // nothing else was left to this process
+}
+
+TEST_CASE("a copy that cannot become a rank says why, and the process that it is a copy of goes on") {
+  const auto told = [](const std::function<void()>& at_birth) {
+    Warm warm([] { return Reply{}; }, [] { return 0; }, at_birth);
+    CHECK(receive_answer(warm.socket())->error.empty());
+    std::string error;
+    for (int i = 0; i < 2; ++i) {
+      send_request(warm.socket(), {}, STDOUT_FILENO, STDERR_FILENO);
+      const auto answer = receive_answer(warm.socket());
+      REQUIRE(answer);
+      CHECK(answer->process == 0);
+      error = answer->error;
+    }
+    CHECK(warm.end() == rank_left);
+    return error;
+  };
+  CHECK_THAT(told([] {
+               const rlimit no_more{3, 3};
+               ::setrlimit(RLIMIT_NOFILE, &no_more);
+             }),
+             ContainsSubstring("pidfd_open of process ") && ContainsSubstring("Too many open files"));
+  CHECK(told([] { throw std::runtime_error("in the copy"); }) == "a copy of the warm process ended before it was a rank");
 }
 
 TEST_CASE("what cannot be prepared says why, and ends as a rank that cannot join") {

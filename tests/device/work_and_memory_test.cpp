@@ -120,40 +120,64 @@ TEST_CASE("a release of the wrong thing is told by name") {
 
 TEST_CASE("adopted memory is the subject's: counted and told of like any other, and never written to nor freed") {
   SimDevice device({}, 0);
-  std::array<float, 4> mine{1, 2, 3, 4};
+  alignas(8) std::array<float, 4> mine{1, 2, 3, 4};
   const auto bytes = std::as_writable_bytes(std::span(mine));
   const auto storage = device.adopt(Device::compute, bytes.data(), bytes.size(), MemoryClass::gradient, "mine");
   CHECK(storage->data() == bytes.data());
   CHECK(device.live_bytes() == 16);
-  CHECK(device.trace().facts == std::vector<Fact>{fact::Allocated{0, 1, 16, MemoryClass::gradient, "mine"}});
+  CHECK(device.trace().facts == std::vector<Fact>{fact::Allocated{0, 1, 16, MemoryClass::gradient, "mine", true}});
   device.release(Device::compute, storage);
   CHECK(device.live_bytes() == 0);
-  CHECK(std::get<fact::Released>(device.trace().facts.back()).buffer == 1);
+  CHECK(device.trace().facts.back() == Fact{fact::Released{0, 1, false}});
   CHECK(mine == std::array<float, 4>{1, 2, 3, 4});
 
   {
     const auto dropped = device.adopt(Device::compute, bytes.data(), bytes.size(), MemoryClass::gradient, "again");
   }
-  CHECK(std::get<fact::Released>(device.trace().facts.back()).buffer == 2);
+  CHECK(device.trace().facts.back() == Fact{fact::Released{0, 2, false}});
   CHECK(mine == std::array<float, 4>{1, 2, 3, 4});
+}
+
+TEST_CASE("only adopted memory goes to a cache") {
+  SimDevice device({}, 2);
+  alignas(8) std::array<std::byte, 8> mine{};
+  const auto adopted = device.adopt(Device::compute, mine.data(), mine.size(), MemoryClass::other, "mine");
+  device.release_to_cache(Device::compute, adopted);
+  CHECK(device.live_bytes() == 0);
+  CHECK(device.trace().facts.back() == Fact{fact::Released{0, 1, true}});
+  CHECK_THROWS_AS(device.release_to_cache(Device::compute, adopted), std::logic_error);
+  const auto allocated = device.allocate(Device::compute, 8, MemoryClass::other, "its own");
+  CHECK_THROWS_MATCHES(
+      device.release_to_cache(Device::compute, allocated), std::invalid_argument,
+      Catch::Matchers::Message("release_to_cache on rank 2: buffer 2 \"its own\" was allocated here, not adopted: release it"));
 }
 
 TEST_CASE("memory that is part of a buffer is not adopted") {
   SimDevice device({}, 1);
   const auto whole = device.allocate(Device::compute, 64, MemoryClass::gathered, "layers.1");
-  CHECK_THROWS_MATCHES(device.adopt(Device::compute, whole->data() + 60, 8, MemoryClass::parameter, "part"), std::invalid_argument,
+  CHECK_THROWS_MATCHES(device.adopt(Device::compute, whole->data() + 56, 16, MemoryClass::parameter, "part"), std::invalid_argument,
                        Catch::Matchers::Message(
-                           "adopt on rank 1: 8 bytes \"part\" are in part those of buffer 1 \"layers.1\", which has not been released"));
+                           "adopt on rank 1: 16 bytes \"part\" are in part those of buffer 1 \"layers.1\", which has not been released"));
   CHECK_THROWS_AS(device.adopt(Device::compute, whole->data(), 1, MemoryClass::parameter, "first byte"), std::invalid_argument);
   CHECK_THROWS_AS(device.adopt(Device::compute, nullptr, 1, MemoryClass::parameter, "nothing"), std::invalid_argument);
   CHECK_THROWS_AS(device.adopt(Stream{7, StreamRole::other}, nullptr, 0, MemoryClass::parameter, "no stream"), std::invalid_argument);
   CHECK(device.adopt(Device::compute, whole->data() + 8, 0, MemoryClass::parameter, "no bytes")->bytes() == 0);
 
-  std::array<std::byte, 8> mine{};
-  const auto first = device.adopt(Device::compute, mine.data(), 4, MemoryClass::parameter, "first half");
-  CHECK_NOTHROW(device.adopt(Device::compute, mine.data() + 4, 4, MemoryClass::parameter, "second half"));
+  alignas(8) std::array<std::byte, 16> mine{};
+  const auto first = device.adopt(Device::compute, mine.data(), 8, MemoryClass::parameter, "first half");
+  CHECK_NOTHROW(device.adopt(Device::compute, mine.data() + 8, 8, MemoryClass::parameter, "second half"));
   device.release(Device::compute, first);
-  CHECK_NOTHROW(device.adopt(Device::compute, mine.data(), 4, MemoryClass::parameter, "first half again"));
+  CHECK_NOTHROW(device.adopt(Device::compute, mine.data(), 8, MemoryClass::parameter, "first half again"));
+}
+
+TEST_CASE("memory that some dtype could not lie in, or that has no end, is not adopted") {
+  SimDevice device({}, 1);
+  alignas(8) std::array<std::byte, 16> mine{};
+  const auto adopt = [&](std::byte* data, std::size_t bytes) { device.adopt(Device::compute, data, bytes, MemoryClass::other, "mine"); };
+  CHECK_THROWS_WITH(adopt(mine.data() + 4, 4), Catch::Matchers::StartsWith("adopt on rank 1: 4 bytes \"mine\" begin at 0x") &&
+                                                   Catch::Matchers::EndsWith(", which is no multiple of 8"));
+  CHECK_THROWS_WITH(adopt(mine.data(), ~std::size_t{0}), Catch::Matchers::EndsWith("\"mine\" end behind the last address"));
+  CHECK_NOTHROW(adopt(mine.data() + 1, 0));
 }
 
 TEST_CASE("what a buffer turned out to hold is told as if it had been said at once") {
@@ -177,7 +201,7 @@ TEST_CASE("what a buffer turned out to hold is told as if it had been said at on
 
 TEST_CASE("memory that is hidden from work comes back, also where the work throws, and adopted memory with it") {
   SimDevice device({.hide_undeclared_memory = true}, 0);
-  std::array<float, 2> mine{1, 2};
+  alignas(8) std::array<float, 2> mine{1, 2};
   const auto bytes = std::as_writable_bytes(std::span(mine));
   const auto storage = device.adopt(Device::compute, bytes.data(), bytes.size(), MemoryClass::other, "mine");
   const auto look = [&](const Kernels&, NativeStream) {

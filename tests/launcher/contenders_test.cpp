@@ -2,10 +2,16 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+#include <nlohmann/json.hpp>
 #include <string>
 
+#include "harness/protocol/json_text.hpp"
+#include "harness/protocol/play_result.hpp"
+#include "launcher/side_by_side.hpp"
 #include "tests/launcher/refusal.hpp"
+#include "tests/launcher/temporary.hpp"
 
+using namespace shardproof;
 using namespace shardproof::launcher;
 using namespace shardproof::launcher::testing;
 using Catch::Matchers::ContainsSubstring;
@@ -24,5 +30,33 @@ TEST_CASE("what does not name two subjects is refused with what would") {
   for (const std::string asked : {"a,", ",b", ",", "a,b,c", "a", ""}) {
     CAPTURE(asked);
     CHECK_THAT(refusal([&] { two_subjects(asked); }), ContainsSubstring("two subjects are given as A,B"));
+  }
+}
+
+TEST_CASE("the runs of two subjects lie by the names that these have of themselves, however long the paths are that they were asked by") {
+  const std::string path = "/" + std::string(300, 'd') + "/engine.so";
+  std::array<Contender, 2> contenders{
+      {{.asked = path, .worker = {}, .plan = {}, .subject = {.name = "c_engine"}},
+       {.asked = path + "+late_gather", .worker = {}, .plan = {.fault = "late_gather"}, .subject = {.name = "c_engine"}}}};
+  CHECK(place_of(contenders, 0, "out") == "out/1-c_engine");
+  CHECK(place_of(contenders, 1, "out") == "out/2-c_engine+late_gather");
+}
+
+TEST_CASE("of ranks that have not all left a whole result there is none") {
+  const TemporaryDirectory directory;
+  const WorldDirectory world{directory / "world"};
+  const std::string id = "play/scenario[W=2]";
+  const auto leave = [&](int rank, const std::string& text) {
+    std::filesystem::create_directories(world.play_result(id, rank).parent_path());
+    write_text(world.play_result(id, rank), text);
+  };
+  const std::string whole = dump_line(PlayResult{.rank = 0});
+  leave(0, whole);
+  CHECK(play_results(world, id, 1).size() == 1);
+  CHECK(play_results(world, id, 2).empty());
+  for (const std::string& broken : {std::string(), whole.substr(0, whole.size() / 2), std::string("{}"), std::string("[]")}) {
+    CAPTURE(broken);
+    leave(1, broken);
+    CHECK(play_results(world, id, 2).empty());
   }
 }

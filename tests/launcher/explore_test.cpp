@@ -1,5 +1,6 @@
 // `shardproof explore` on subjects that cannot be explored, or not to the end.
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -9,6 +10,7 @@
 using namespace shardproof::launcher;
 using namespace shardproof::launcher::testing;
 using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::EndsWith;
 
 namespace {
 
@@ -17,13 +19,28 @@ nlohmann::json explored(const std::filesystem::path& directory) {
   return nlohmann::json::parse(file);
 }
 
+/// The fickle program behind a shell that does this first.
+std::filesystem::path wrapped(const TemporaryDirectory& directory, const std::string& first) {
+  const std::filesystem::path file = directory / "wrapped";
+  write_text(file, "#!/bin/sh\n" + first + "\nexec " SHARDPROOF_FICKLE_PROGRAM " \"$@\"\n");
+  std::filesystem::permissions(file, std::filesystem::perms::owner_all);
+  return file;
+}
+
+/// Of a worker that makes three scenarios in its own way.
+Said explore_three(const TemporaryDirectory& directory, const std::string& first) {
+  return call({"explore", "--worker", wrapped(directory, first).string(), "--subject", "steady,fickle", "--ranks", "1", "--rounds", "3",
+               "--out", (directory / "out").string()},
+              {.environment = {"FICKLE_MARK=" + (directory / "mark").string()}});
+}
+
 }  // namespace
 
 TEST_CASE("a difference that does not show again is told as such") {
   const TemporaryDirectory directory;
   const std::filesystem::path out = directory / "out";
   const Said said = call({"explore", "--worker", SHARDPROOF_FICKLE_PROGRAM, "--subject", "steady,fickle", "--ranks", "1", "--rounds", "3",
-                          "--out", out.string()},
+                          "--timeout", "70.5", "--ulps", "2", "--out", out.string()},
                          {.environment = {"FICKLE_MARK=" + (directory / "mark").string()}});
   INFO(said.out << said.err);
   CHECK(said.end == code(1));
@@ -31,8 +48,47 @@ TEST_CASE("a difference that does not show again is told as such") {
                            ContainsSubstring("; played once more, it did not show:\n"));
   CHECK_THAT(said.out, ContainsSubstring("this once it is another matter"));
   const auto found = explored(out).at("differences").at(0);
+  const std::string options =
+      std::string(" --ranks 1 --subject steady,fickle --ulps 2 --timeout 70.5 --worker ") + SHARDPROOF_FICKLE_PROGRAM;
+  CHECK_THAT(found.at("play").get<std::string>(), EndsWith("differences/1/scenario.json" + options));
+  CHECK_THAT(found.at("find").get<std::string>(), EndsWith(" explore --seed 0 --rounds 1" + options));
   CHECK(found.at("steady") == false);
   CHECK(found.at("smallest") == true);
+}
+
+TEST_CASE("a difference that cannot be made smaller, since the worker does not do that, is kept") {
+  const TemporaryDirectory directory;
+  const Said said = explore_three(directory, R"(test "$1" != --shrink-scenario || { echo no room >&2; exit 1; })");
+  INFO(said.out << said.err);
+  CHECK(said.end == code(3));
+  CHECK_THAT(said.err,
+             ContainsSubstring("asked with --shrink-scenario, it ended with exit code 1: no room; what was found until then is kept"));
+  CHECK_THAT(said.out, ContainsSubstring("verdict differ; made smaller, not to the end, in 0 steps of 0 plays"));
+  const auto told = explored(directory / "out");
+  CHECK(told.at("interrupted") == false);
+  CHECK_THAT(told.at("error").get<std::string>(), ContainsSubstring("no room"));
+  REQUIRE(told.at("differences").size() == 1);
+  CHECK(told.at("differences").at(0).at("smallest") == false);
+  CHECK(std::filesystem::exists(directory / "out" / "differences" / "1" / "scenario.json"));
+}
+
+TEST_CASE("a worker that makes no scenarios is told with what it made instead") {
+  const TemporaryDirectory directory;
+  const auto [answer, told] = GENERATE(table<std::string, std::string>(
+      {{"echo '{\"seed\": 1}'", "--make-scenario, its answer is malformed: scenario"},
+       {"echo 'nothing'", "--make-scenario, its answer is malformed: "},
+       {"true", "was asked for 1 scenarios and made 0"},
+       {"kill -TERM $$", "makes no scenarios: asked with --make-scenario, it ended with signal 15 (SIGTERM): it says nothing"}}));
+  const Said said = explore_three(directory, "test \"$1\" != --make-scenario || { " + answer + "; exit 0; }");
+  CHECK(said.end == code(3));
+  CHECK_THAT(said.err, ContainsSubstring(told));
+}
+
+TEST_CASE("a worker in which something is thrown that is no exception of the library says so, and ends as one that cannot do its work") {
+  const Said said = call({"list", "--worker", SHARDPROOF_FICKLE_PROGRAM}, {.environment = {"FICKLE_THROWS=1"}});
+  CHECK(said.end == code(3));
+  CHECK_THAT(said.err, ContainsSubstring("it ended with exit code 3 (standard error: ") &&
+                           ContainsSubstring("an exception that is no std::exception)"));
 }
 
 TEST_CASE("two that refuse everything agree on everything") {

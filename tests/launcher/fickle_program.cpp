@@ -1,4 +1,5 @@
-// Two subjects that refuse whatever they are to play. One of them, once, in whichever world that is, does so otherwise.
+// Two subjects that refuse whatever they are to play. One of them, once, in whichever world that is, does so otherwise; the other one
+// cannot be made where the environment says so.
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
@@ -42,7 +43,10 @@ class Fickle final : public Refusing {
 
 int main(int argc, char** argv) {
   Program program;
-  program.subjects.emplace_back([] { return std::make_unique<Refusing>("steady"); });
+  program.subjects.emplace_back([] {
+    if (std::getenv("FICKLE_THROWS") != nullptr) throw 5;
+    return std::make_unique<Refusing>("steady");
+  });
   program.subjects.emplace_back([] { return std::make_unique<Fickle>("fickle"); });
   return rank_main(argc, argv, program);
 }

@@ -109,6 +109,12 @@ exec "{1}" --list-json
   CHECK(said.end == code(0));
   CHECK(text_of(directory / "asked") == fmt::format("--list-json --subject {}\n", (directory / "engine.so").string()));
 
+  std::filesystem::create_directories(directory / "elsewhere/deep");
+  std::filesystem::create_directory_symlink("elsewhere/deep", directory / "link");
+  write_text(directory / "elsewhere/engine.so", "");
+  CHECK(call({"list", "--worker", directory / "worker", "--subject", directory / "link/../engine.so"}).end == code(0));
+  CHECK(text_of(directory / "asked") == fmt::format("--list-json --subject {}\n", (directory / "elsewhere/engine.so").string()));
+
   for (const std::string& wrong : {(directory / "none.so").string(), std::string("none.so"), directory.path().string()}) {
     const Said refused = call({"list", "--worker", directory / "worker", "--subject", wrong});
     CHECK(refused.end == code(2));

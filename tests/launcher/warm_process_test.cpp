@@ -3,6 +3,7 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include "launcher/launcher.hpp"
+#include "launcher/side_by_side.hpp"
 #include "launcher/warm_process.hpp"
 #include "tests/launcher/temporary.hpp"
 
@@ -26,4 +27,19 @@ TEST_CASE("nobody waits for ever for a subject to be prepared") {
   const std::string log = text_of(directory / "log");
   CHECK_THAT(log, ContainsSubstring(" --warm --subject slow\n"));
   CHECK_FALSE(std::filesystem::exists("/proc/" + log.substr(0, log.find(' '))));
+}
+
+TEST_CASE("of two subjects that are prepared each one's worker knows both processes, which nobody has left to the launcher") {
+  const TemporaryDirectory directory;
+  write_text(directory / "ready", "#!/bin/sh\nprintf '{\"process\":0}' >&3\nexec sleep 1000\n");
+  std::filesystem::permissions(directory / "ready", std::filesystem::perms::owner_all);
+  SignalWatch signals;
+  Contender contender{
+      .asked = "mine", .worker = find_worker(directory / "ready"), .plan = {.subject = "mine"}, .subject = {.name = "mine"}};
+  contender.worker.listing.subjects = {{.name = "mine", .warm = true}};
+  std::array<Contender, 2> contenders{contender, contender};
+  prepare(contenders, directory.path(), signals);
+  const std::vector<pid_t> both{contenders[0].worker.warm->pid(), contenders[1].worker.warm->pid()};
+  CHECK(both[0] != both[1]);
+  for (const Contender& prepared : contenders) CHECK(prepared.worker.started == both);
 }

@@ -2,10 +2,13 @@
 #include <fcntl.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+#include <cstring>
+#include <filesystem>
 #include <stdexcept>
 #include <system_error>
 
@@ -85,6 +88,44 @@ TEST_CASE("what is no message of ours is refused by what is wrong with it") {
   CHECK_THROWS_WITH(told(std::string(100'000, ' ')), ContainsSubstring("a message of more than"));
   REQUIRE(::send(launcher.get(), "rank", 4, 0) == 4);
   CHECK_THROWS_AS(receive_request(warm.get()), std::invalid_argument);
+}
+
+std::ptrdiff_t open_descriptors() { return std::ranges::distance(std::filesystem::directory_iterator("/proc/self/fd")); }
+
+void send_with(const FileDescriptor& socket, const std::vector<int>& descriptors) {
+  alignas(cmsghdr) std::array<char, 256> control{};
+  char text[] = "rank";
+  iovec bytes{.iov_base = text, .iov_len = 4};
+  msghdr message{};
+  message.msg_iov = &bytes;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = CMSG_SPACE(descriptors.size() * sizeof(int));
+  cmsghdr* const header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(descriptors.size() * sizeof(int));
+  std::memcpy(CMSG_DATA(header), descriptors.data(), descriptors.size() * sizeof(int));
+  REQUIRE(::sendmsg(socket.get(), &message, 0) == 4);
+}
+
+TEST_CASE("of a request that is refused no descriptor stays open") {
+  const auto [launcher, warm] = make_warm_sockets();
+  const Pipe pipe;
+  const std::ptrdiff_t before = open_descriptors();
+  const auto refusal = [&](std::size_t count) {
+    send_with(launcher, std::vector<int>(count, pipe.in.get()));
+    try {
+      receive_request(warm.get());
+    } catch (const std::invalid_argument& error) {
+      return std::string(error.what());
+    }
+    return std::string("taken");
+  };
+  CHECK(refusal(2) == "a request without its three descriptors");
+  CHECK(refusal(4) == "a request without its three descriptors");  // there is room for a fourth: it is aligned
+  CHECK_THAT(refusal(9), ContainsSubstring("not all descriptors have arrived: too many, or too many open files here"));
+  CHECK(open_descriptors() == before);
 }
 
 }  // namespace

@@ -206,7 +206,9 @@ TEST_CASE("what is not there, or is another part, is a difference") {
   };
   using Iterations = std::vector<PlayedIteration>;
   CHECK(changed([](Iterations& all) { all.clear(); }).what == "how many captures");
+  CHECK(changed([](Iterations& all) { all.clear(); }).more.empty());  // of values nothing is said
   CHECK(changed([](Iterations& all) { all[0].gradients.clear(); }).values[1] == "none");
+  CHECK(changed([](Iterations& all) { all[0].gradients.clear(); }).more.empty());
   CHECK(changed([](Iterations& all) { all[0].seconds = all[0].parameters; }).what == "second tensor of parameter \"a.weight\"");
   CHECK(changed([](Iterations& all) { all[0].parameters[0].start = 7; }).values ==
         std::array<std::string, 2>{"f32 [1, 2], from 0 along dimension 0", "f32 [1, 2], from 7 along dimension 0"});
@@ -287,6 +289,18 @@ TEST_CASE("two that refuse agree, whatever their words; one that refuses and one
   CHECK(to_text(compare(first, second)) == "verdict  alike: neither plays it to its end\n");
   second.verdict = Verdict::hung;
   CHECK_FALSE(compare(first, second).alike());
+  CHECK(to_text(compare(first, second)) ==
+        "verdict  differ: neither plays it to its end, and they end otherwise\n"
+        "         one: failed\n"
+        "           no\n"
+        "         other: hung\n"
+        "           never\n");
+}
+
+TEST_CASE("a play that is thought otherwise of was played") {
+  SubjectPlay other = play("other");
+  other.verdict = Verdict::failed;
+  CHECK_THAT(to_text(compare(one, other)), ContainsSubstring("both play it to its end, and it is not thought the same of both"));
 }
 
 TEST_CASE("a race that one of them has is a difference, and what they did is compared all the same") {

@@ -1,12 +1,17 @@
 // A subject's trainer on the only rank of a world.
 #pragma once
 
+#include <cstddef>
+#include <functional>
 #include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
 
 #include "harness/device/sim/sim_device.hpp"
 #include "harness/fabric/shm/shm_fabric.hpp"
 #include "harness/scenario/builder.hpp"
-#include "harness/subject/abi/foreign_subject.hpp"
+#include "harness/subject/abi/table_subject.hpp"
 #include "tests/subject/scripted_subject.hpp"
 
 namespace shardproof::testing {
@@ -17,7 +22,7 @@ struct Alone {
   SimDevice device{{}, 0};
   std::unique_ptr<Communicator> world = device.communicator(*group);
   ScriptedSubject scripted;
-  std::unique_ptr<Subject> subject = foreign_subject(&scripted.table, "here");
+  std::unique_ptr<Subject> subject = table_subject(&scripted.table, "here");
   scenario::Scenario scenario = scenario::sleeping_stack(1);
   std::unique_ptr<Trainer> trainer;
 
@@ -38,5 +43,14 @@ struct Alone {
     return said;
   }
 };
+
+inline constexpr DLDataType f32{kDLFloat, 32, 1};
+
+inline shardproof_buffer* allocated(ScriptedSubject& it, std::size_t bytes, const char* label = "mine") {
+  shardproof_buffer* buffer = nullptr;
+  const int status = it.harness().allocate(it.seat->device, 0, bytes, SHARDPROOF_MEMORY_OTHER, label, &buffer);
+  if (status != 0) throw std::runtime_error(it.error());
+  return buffer;
+}
 
 }  // namespace shardproof::testing

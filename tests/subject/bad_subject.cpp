@@ -30,6 +30,11 @@ int throws(shardproof_trainer*, const char*, const shardproof_tensor*, const sha
 
 int fails_silently(shardproof_trainer*, const char*, const shardproof_tensor*, const shardproof_tensor*, shardproof_reply*) { return 7; }
 
+void destroys_halfway(shardproof_trainer* trainer) {
+  good().destroy(trainer);
+  throw std::runtime_error("half of it is left");
+}
+
 int leaks(void* context, const char* model, const char* plan, const shardproof_seat* seat, shardproof_trainer** trainer,
           shardproof_reply* reply) {
   shardproof_buffer* forgotten = nullptr;
@@ -51,6 +56,7 @@ shardproof_subject bad() {
   static const char* const few[] = {"fully_shard", "timeline", nullptr};
   const char* const chosen = std::getenv("SHARDPROOF_BAD_SUBJECT");
   const std::string how = chosen == nullptr ? "" : chosen;
+  if (how == "table") throw std::runtime_error("no engine without a licence");
   shardproof_subject table = good();
   if (how == "version") table.abi_version = 99;
   if (how == "size") table.size = 16;
@@ -61,6 +67,7 @@ shardproof_subject bad() {
   if (how == "unprepared") table.prepare = cannot_prepare;
   if (how == "throws") table.perform = throws;
   if (how == "silent") table.perform = fails_silently;
+  if (how == "destroy") table.destroy = destroys_halfway;
   if (how == "leaks") table.create = leaks;
   if (how == "strided") table.loss = says_strided;
   return table;

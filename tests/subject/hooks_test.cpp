@@ -199,12 +199,12 @@ TEST_CASE("a hook that fails says why, and so does one that is called wrongly") 
   Extended extended;
   const auto said = [&](auto call) {
     std::string text = "nothing";
-    CHECK(extended
-              .perform([&](ScriptedSubject& it, shardproof_reply*) {
-                if (call(it) != 0) text = extended.given->error(extended.given->context);
-                return 0;
-              })
-              .ok());
+    const Reply reply = extended.perform([&](ScriptedSubject& it, shardproof_reply*) {
+      if (call(it) != 0) text = extended.given->error(extended.given->context);
+      CHECK(it.error() == text);
+      return 0;
+    });
+    CHECK(reply.error == "it went on after a function of the harness had failed: " + text);  // as after any other
     return text;
   };
   shardproof_contribution out{};

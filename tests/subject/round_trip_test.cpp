@@ -13,7 +13,7 @@
 #include "harness/scenario/builder.hpp"
 #include "harness/scenario/player.hpp"
 #include "harness/subject/abi/exported_subject.hpp"
-#include "harness/subject/abi/foreign_subject.hpp"
+#include "harness/subject/abi/table_subject.hpp"
 #include "tests/engines/thread_ranks.hpp"
 #include "tests/scenario/simulated.hpp"
 
@@ -69,7 +69,7 @@ void check_alike(int ranks, const Scenario& scenario) {
   const auto directly = play_on(ranks, scenario, engine);
   const auto through = play_on(ranks, scenario, [&] {
     const std::scoped_lock lock(mutex);
-    return foreign_subject(exported.emplace_back(std::make_unique<ExportedSubject>(engine()))->table(), "exported");
+    return table_subject(exported.emplace_back(std::make_unique<ExportedSubject>(engine()))->table(), "exported");
   });
   for (std::size_t rank = 0; rank < directly.size(); ++rank) {
     CAPTURE(rank);
@@ -142,7 +142,7 @@ TEST_CASE("a mistake of a hook, a failing module and a refused plan are told thr
 
 TEST_CASE("what an exported subject asks of the harness, and what the far side is not for, is told") {
   const ExportedSubject exported(engine());
-  const auto subject = foreign_subject(exported.table(), "exported");
+  const auto subject = table_subject(exported.table(), "exported");
   CHECK(subject->name() == "fully_shard");
   CHECK(subject->version() == engine()->version());
   CHECK(subject->capabilities() == engine()->capabilities());

@@ -1,5 +1,5 @@
-// A subject in C that does what a test says, and otherwise the least that is right: a model with one parameter, "0.linear.weight", of which it is
-// the only rank.
+// A subject in C that does what a test says, and otherwise the least that is right: a model with one parameter, "0.linear.weight", of which
+// it is the only rank.
 #pragma once
 
 #include <array>
@@ -86,7 +86,7 @@ class ScriptedSubject {
   const shardproof_extension* extension = nullptr;
   shardproof_tensor input{}, targets{}, the_loss{};
   int destroyed = 0;
-  std::array<float, 16> values{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
+  alignas(8) std::array<float, 16> values{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
   std::array<std::int64_t, 2> shape{4, 4};
   std::array<std::int64_t, 0> one{};
   std::vector<shardproof_parameter> the_parameters;

@@ -74,6 +74,7 @@ class Subjects(unittest.TestCase):
             "version": "its table is of version 99 of shardproof.h, this harness of version 1",
             "size": "its table says that it has 16 bytes",
             "function": "its table has no `perform`",
+            "table": "shardproof_subject_table has thrown: no engine without a licence",
             "feature": 'it claims "telepathy"; features are: timeline',
         }.items():
             with self.subTest(how):
@@ -107,6 +108,11 @@ class Subjects(unittest.TestCase):
         _, case = self.run_one("leaks")
         self.assertEqual(case["verdict"], "error")
         self.assertIn("not quiet at its end: the subject left 100 bytes of device memory alive", json.dumps(case))
+
+    def test_a_trainer_that_fails_when_it_is_destroyed_is_told(self):
+        _, case = self.run_one("destroy")
+        self.assertEqual(case["verdict"], "error")
+        self.assertIn("not quiet at its end: the subject's destroy: it has thrown across the boundary: half of it is left", json.dumps(case))
 
     def test_a_tensor_that_is_none_is_an_error_that_says_what_was_expected(self):
         _, case = self.run_one("strided")

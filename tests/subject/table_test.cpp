@@ -1,10 +1,14 @@
 // What a subject in another language says: its table, and how its functions answer.
+#include <dlfcn.h>
 #include <fmt/format.h>
+#include <gnu/libc-version.h>
+
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <cerrno>
 #include <functional>
 #include <stdexcept>
 #include <string>
@@ -23,6 +27,8 @@ TEST_CASE("a table that cannot be a subject's is refused, and what is wrong is s
     std::string said;
   };
   const std::string of_this = fmt::format("{}", sizeof(shardproof_subject));
+  const std::string not_plain =
+      ": without a comma, a plus, a slash and control characters, and not ending in .so, --subject can ask for it";
   const Flaw flaw =
       GENERATE_COPY(Flaw{[](ScriptedSubject& it) { it.table.abi_version = 2; },
                          "here: its table is of version 2 of shardproof.h, this harness of version 1: compile it with this harness's"},
@@ -31,6 +37,11 @@ TEST_CASE("a table that cannot be a subject's is refused, and what is wrong is s
                              " bytes; of version 1 it has " + of_this + ": set `size` to sizeof(shardproof_subject)"},
                     Flaw{[](ScriptedSubject& it) { it.table.name = nullptr; }, "here: its table has no `name`"},
                     Flaw{[](ScriptedSubject& it) { it.table.name = ""; }, "here: its table has no `name`"},
+                    Flaw{[](ScriptedSubject& it) { it.table.name = "my/engine"; }, "here: its name is my/engine" + not_plain},
+                    Flaw{[](ScriptedSubject& it) { it.table.name = "engine.so"; }, "here: its name is engine.so" + not_plain},
+                    Flaw{[](ScriptedSubject& it) { it.table.name = "mine,yours"; }, "here: its name is mine,yours" + not_plain},
+                    Flaw{[](ScriptedSubject& it) { it.table.name = "mine+fast"; }, "here: its name is mine+fast" + not_plain},
+                    Flaw{[](ScriptedSubject& it) { it.table.name = "my\nengine"; }, "here: its name is my\nengine" + not_plain},
                     Flaw{[](ScriptedSubject& it) { it.table.version = nullptr; }, "here: its table has no `version`"},
                     Flaw{[](ScriptedSubject& it) { it.table.capabilities = nullptr; }, "here: its table has no `capabilities`"},
                     Flaw{[](ScriptedSubject& it) { it.table.create = nullptr; }, "here: its table has no `create`"},
@@ -40,20 +51,20 @@ TEST_CASE("a table that cannot be a subject's is refused, and what is wrong is s
                     Flaw{[](ScriptedSubject& it) { it.table.parameters = nullptr; }, "here: its table has no `parameters`"});
   ScriptedSubject scripted;
   flaw.make(scripted);
-  CHECK_THROWS_MATCHES(foreign_subject(&scripted.table, "here"), SubjectRefused, Message(flaw.said));
+  CHECK_THROWS_MATCHES(table_subject(&scripted.table, "here"), SubjectRefused, Message(flaw.said));
 }
 
 TEST_CASE("no table is refused; features are known by name, and others are refused") {
-  CHECK_THROWS_MATCHES(foreign_subject(nullptr, "here"), SubjectRefused, Message("here: it gives no table of a subject"));
+  CHECK_THROWS_MATCHES(table_subject(nullptr, "here"), SubjectRefused, Message("here: it gives no table of a subject"));
   ScriptedSubject scripted;
   const auto claim = [&](std::vector<const char*> names) {
     scripted.features = std::move(names);
     scripted.table.capabilities = scripted.features.data();
   };
   claim({"serial", "hidden_memory", "serial", nullptr});
-  CHECK(foreign_subject(&scripted.table, "here")->capabilities() == std::set<Feature>{Feature::serial, Feature::hidden_memory});
+  CHECK(table_subject(&scripted.table, "here")->capabilities() == std::set<Feature>{Feature::serial, Feature::hidden_memory});
   claim({"serial", "telepathy", nullptr});
-  CHECK_THROWS_WITH(foreign_subject(&scripted.table, "here"),
+  CHECK_THROWS_WITH(table_subject(&scripted.table, "here"),
                     StartsWith("here: it claims \"telepathy\"; features are: timeline, fully_shard, post_optim_event, "));
   for (const std::string_view name : feature_names()) CHECK(to_string(find_feature(name).value()) == name);
   CHECK(feature_names().back() == "hidden_memory");
@@ -62,7 +73,7 @@ TEST_CASE("no table is refused; features are known by name, and others are refus
 TEST_CASE("a subject is asked for what it is by its table, and what later versions append does not matter") {
   ScriptedSubject scripted;
   scripted.table.size += 16;
-  const auto subject = foreign_subject(&scripted.table, "here");
+  const auto subject = table_subject(&scripted.table, "here");
   CHECK(subject->name() == "scripted");
   CHECK(subject->version() == "7");
   CHECK(subject->prepare().ok());
@@ -78,6 +89,10 @@ TEST_CASE("a subject is asked for what it is by its table, and what later versio
 TEST_CASE("a shared object that is no subject is refused by its path") {
   CHECK_THROWS_MATCHES(load_subject_table("/nowhere/engine.so"), SubjectRefused,
                        Message("subject /nowhere/engine.so: there is no such file"));
+  Dl_info libc{};
+  REQUIRE(::dladdr(reinterpret_cast<void*>(&::gnu_get_libc_version), &libc) != 0);
+  CHECK_THROWS_WITH(load_subject_table(libc.dli_fname),
+                    Catch::Matchers::EndsWith(": it exports no shardproof_subject_table, so it is no subject"));
   CHECK_THROWS_WITH(load_subject_table(__FILE__), StartsWith("subject ") && Catch::Matchers::EndsWith("invalid ELF header"));
 }
 
@@ -124,9 +139,26 @@ TEST_CASE("what is thrown across the boundary is an error of the call, and the r
   CHECK(alone.perform([](ScriptedSubject&, shardproof_reply*) -> int { throw 5; }).error ==
         "it has thrown across the boundary, and no std::exception");
   CHECK(alone.perform({}).ok());
+  alone.scripted.table.fork = [](void*) -> int { throw 5; };
+  CHECK(alone.subject->fork() == -1);
+  CHECK(errno == ECANCELED);
+}
+
+TEST_CASE("a trainer that is not destroyed as it should be is complained of once") {
+  Alone alone;
+  REQUIRE(alone.create().ok());
+  CHECK(alone.subject->complaint().empty());
   alone.scripted.destroy = [] { throw std::runtime_error("not so fast"); };
   CHECK_NOTHROW(alone.trainer.reset());
   CHECK(alone.scripted.destroyed == 1);
+  CHECK(alone.subject->complaint() == "destroy: it has thrown across the boundary: not so fast");
+  CHECK(alone.subject->complaint().empty());
+
+  REQUIRE(alone.create().ok());
+  alone.scripted.destroy = [&alone] { alone.scripted.harness().wait(alone.scripted.seat->device, 9, 1); };
+  alone.trainer.reset();
+  CHECK(alone.subject->complaint() ==
+        "destroy: it went on after a function of the harness had failed: wait: there is no stream 9; the subject has made 0");
 }
 
 TEST_CASE("a call that goes on after a function of the harness has failed has failed") {
@@ -166,6 +198,18 @@ TEST_CASE("a trainer that was not made is not destroyed, and one that was is des
     return 0;
   };
   CHECK(alone.create().error == "create has succeeded, and has made no trainer");
+  CHECK(alone.scripted.destroyed == 1);
+}
+
+TEST_CASE("a trainer that was made although something had failed is destroyed") {
+  Alone alone;
+  alone.scripted.create = [](ScriptedSubject& it, shardproof_reply*) {
+    it.harness().wait(it.seat->device, 9, 1);
+    return 0;
+  };
+  CHECK(alone.create().error ==
+        "it went on after a function of the harness had failed: wait: there is no stream 9; the subject has made 0");
+  CHECK(alone.trainer == nullptr);
   CHECK(alone.scripted.destroyed == 1);
 }
 

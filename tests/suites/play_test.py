@@ -175,7 +175,7 @@ class Play(unittest.TestCase):
 
     def test_both_runs_are_kept_where_asked_for(self):
         self.play(self.overlap, "--subject", "reference,reference+one_stream", "--out", self.folder / "kept", expect=1)
-        for name, fault in (("1-reference", None), ("2-reference+one_stream", "one_stream")):
+        for name, fault in (("1-fully_shard", None), ("2-fully_shard+one_stream", "one_stream")):
             report = json.loads((self.folder / "kept" / name / "report.json").read_text(encoding="utf-8"))
             self.assertEqual(report["subject"]["fault"], fault)
 

@@ -141,17 +141,18 @@ TEST_CASE("a use that the release does not wait for is a use after release") {
   CHECK(find_races(two_streams().work(1, "late", {all}, {}).release(1, 1)).empty());
 }
 
-TEST_CASE("what is released to a cache may be used until the next allocation on its stream takes it") {
+TEST_CASE("what is released to a cache may be used until the next adoption on its stream takes it") {
   const auto cached = [] { return two_streams().work(1, "late", {all}, {}).release_to_cache(0, 1); };
   CHECK(find_races(cached()).empty());
-  CHECK(find_races(cached().allocate(1, 9, 8)).empty());  // of another stream's cache
-  const auto races = find_races(cached().allocate(0, 9, 8, "next"));
+  CHECK(find_races(cached().adopt(1, 9, 8)).empty());  // of another stream's cache
+  CHECK(find_races(cached().allocate(0, 9, 8)).empty());  // of no cache
+  const auto races = find_races(cached().adopt(0, 9, 8, "next"));
   REQUIRE(races.size() == 1);
   CHECK(races[0].second.takes);
   CHECK(races[0].bytes == all);
   CHECK_THAT(trace::describe(races[0], 0), ContainsSubstring("may be given them, which were released, without waiting for it"));
-  CHECK(find_races(cached().allocate(0, 9, 8).allocate(0, 10, 8)).size() == 1);  // the first has taken it
-  CHECK(find_races(two_streams().work(1, "late", {all}, {}).record(1, 2).release_to_cache(0, 1).wait(0, 2).allocate(0, 9, 8)).empty());
+  CHECK(find_races(cached().adopt(0, 9, 8).adopt(0, 10, 8)).size() == 1);  // the first has taken it
+  CHECK(find_races(two_streams().work(1, "late", {all}, {}).record(1, 2).release_to_cache(0, 1).wait(0, 2).adopt(0, 9, 8)).empty());
   CHECK(find_races(cached().work(0, "after", {all}, {})).size() == 1);  // used after the release, as ever
 }
 

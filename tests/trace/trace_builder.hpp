@@ -20,6 +20,9 @@ class TraceBuilder {
                          MemoryClass memory = MemoryClass::gathered) {
     return add(fact::Allocated{stream, buffer, bytes, memory, std::move(label)});
   }
+  TraceBuilder& adopt(std::uint32_t stream, std::uint64_t buffer, std::uint64_t bytes, std::string label = "memory") {
+    return add(fact::Allocated{stream, buffer, bytes, MemoryClass::gathered, std::move(label), true});
+  }
   TraceBuilder& release(std::uint32_t stream, std::uint64_t buffer) { return add(fact::Released{stream, buffer}); }
   TraceBuilder& release_to_cache(std::uint32_t stream, std::uint64_t buffer) { return add(fact::Released{stream, buffer, true}); }
   TraceBuilder& work(std::uint32_t stream, std::string label, Ranges reads, Ranges writes) {

@@ -24,7 +24,8 @@ Trace everything() {
       .host("init", {}, {{1, 0, 4}});
   builder.work(1, "w", {{1, 2, 3}, {4, 5, big}}, {})
       .gather(1, "tag", -5, std::numeric_limits<Nanoseconds>::max(), {{1, 0, 4}}, {{2, 0, 8}});
-  builder.record(1, big).wait(0, big).synchronize_event(big).synchronize_stream(1).release(1, 1).mark("end", 7);
+  builder.record(1, big).wait(0, big).synchronize_event(big).synchronize_stream(1).release(1, 1);
+  builder.adopt(0, 9, 4).release_to_cache(0, 9).mark("end", 7);
   Trace trace = builder;
   trace.rank = 3;
   auto& collective = std::get<fact::Collective>(trace.facts[4]);

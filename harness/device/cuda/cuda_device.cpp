@@ -491,6 +491,9 @@ std::shared_ptr<Storage> CudaDevice::allocate(Stream stream, std::size_t bytes, 
   return state_->allocate(stream, bytes, memory, label);
 }
 void CudaDevice::release(Stream stream, const std::shared_ptr<Storage>& storage) { state_->release(stream, storage); }
+void CudaDevice::release_to_cache(Stream, const std::shared_ptr<Storage>&) {
+  throw std::invalid_argument("release_to_cache: memory of a GPU is the device's own, and none of it was adopted: release it");
+}
 std::shared_ptr<Storage> CudaDevice::adopt(Stream, std::byte*, std::size_t bytes, MemoryClass, std::string_view label) {
   throw std::logic_error(fmt::format(
       "adopt: {} bytes \"{}\" cannot become a buffer of a GPU, whose memory is the device's own: allocate a buffer and compute in it",

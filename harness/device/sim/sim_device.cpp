@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstdint>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -22,6 +23,7 @@ namespace shardproof {
 namespace {
 
 constexpr std::align_val_t alignment{64};
+constexpr std::size_t largest_element = 8;
 
 // When the resources that a group's collectives occupy are free again, on this rank.
 struct Resources {
@@ -48,6 +50,7 @@ class SimDevice::State : public std::enable_shared_from_this<State> {
   void synchronize();
   std::shared_ptr<Storage> allocate(Stream stream, std::size_t bytes, MemoryClass memory, std::string_view label);
   void release(Stream stream, const std::shared_ptr<Storage>& storage);
+  void release_to_cache(Stream stream, const std::shared_ptr<Storage>& storage);
   std::shared_ptr<Storage> adopt(Stream stream, std::byte* data, std::size_t bytes, MemoryClass memory, std::string_view label);
   void describe(const std::shared_ptr<Storage>& storage, MemoryClass memory, std::string_view label);
   void host_access(std::string_view label, const std::vector<Tensor>& reads, const std::vector<Tensor>& writes);
@@ -73,7 +76,7 @@ class SimDevice::State : public std::enable_shared_from_this<State> {
   std::size_t number(Event event, std::string_view operation) const;
   Memory& own(const std::shared_ptr<Storage>& storage, std::string_view operation) const;
   std::shared_ptr<Storage> enter(std::shared_ptr<Memory> made, std::uint32_t timeline, MemoryClass memory);
-  void give_back(std::uint32_t timeline, Memory& memory);
+  void give_back(std::uint32_t timeline, Memory& memory, bool to_cache);
   void compute(const Work& work) const;
   void run_alone(const Work& work) const;
 
@@ -99,7 +102,7 @@ class SimDevice::State::Memory final : public DeviceMemory {
     if (origin_ == Origin::allocated) fill();
   }
   ~Memory() override {
-    if (!is_released()) state_->give_back(stream(), *this);
+    if (!is_released()) state_->give_back(stream(), *this, false);
     if (origin_ == Origin::allocated) ::operator delete(data(), alignment);
   }
 
@@ -237,6 +240,10 @@ std::shared_ptr<Storage> SimDevice::State::adopt(Stream stream, std::byte* data,
     throw std::invalid_argument(fmt::format("adopt on rank {}: {} bytes \"{}\" {}", trace_.rank, bytes, label, why));
   };
   if (data == nullptr && bytes > 0) refuse("without an address");
+  const auto begin = reinterpret_cast<std::uintptr_t>(data);
+  if (bytes > 0 && begin % largest_element != 0)
+    refuse(fmt::format("begin at {}, which is no multiple of {}", static_cast<void*>(data), largest_element));
+  if (std::uintptr_t end = 0; __builtin_add_overflow(begin, bytes, &end)) refuse("end behind the last address");
   // Who accesses two buffers accesses two memories, as far as races can be told.
   const std::less<> before;
   for (const auto& [buffer, other] : alive_) {
@@ -252,7 +259,7 @@ std::shared_ptr<Storage> SimDevice::State::enter(std::shared_ptr<Memory> made, s
   alive_[made->buffer()] = made.get();
   buffers_made_ = made->buffer();
   live_bytes_ += made->bytes();
-  note(fact::Allocated{timeline, made->buffer(), made->bytes(), memory, made->label()});
+  note(fact::Allocated{timeline, made->buffer(), made->bytes(), memory, made->label(), made->is_adopted()});
   return made;
 }
 
@@ -262,7 +269,17 @@ SimDevice::State::Memory& SimDevice::State::own(const std::shared_ptr<Storage>& 
 
 void SimDevice::State::release(Stream stream, const std::shared_ptr<Storage>& storage) {
   const std::uint32_t on = timeline(stream, "release");
-  give_back(on, own(storage, "release"));
+  give_back(on, own(storage, "release"), false);
+}
+
+void SimDevice::State::release_to_cache(Stream stream, const std::shared_ptr<Storage>& storage) {
+  const std::uint32_t on = timeline(stream, "release_to_cache");
+  Memory& memory = own(storage, "release_to_cache");
+  if (!memory.is_adopted()) {
+    throw std::invalid_argument(fmt::format("release_to_cache on rank {}: buffer {} \"{}\" was allocated here, not adopted: release it",
+                                            trace_.rank, memory.buffer(), memory.label()));
+  }
+  give_back(on, memory, true);
 }
 
 void SimDevice::State::describe(const std::shared_ptr<Storage>& storage, MemoryClass memory, std::string_view label) {
@@ -308,9 +325,9 @@ void SimDevice::State::run_alone(const Work& work) const {
   }
 }
 
-void SimDevice::State::give_back(std::uint32_t timeline, Memory& memory) {
+void SimDevice::State::give_back(std::uint32_t timeline, Memory& memory, bool to_cache) {
   alive_.erase(memory.buffer());
-  note(fact::Released{timeline, memory.buffer(), memory.is_adopted()});
+  note(fact::Released{timeline, memory.buffer(), to_cache});
   live_bytes_ -= memory.bytes();
   memory.retire();
 }
@@ -362,6 +379,7 @@ std::shared_ptr<Storage> SimDevice::allocate(Stream stream, std::size_t bytes, M
   return state_->allocate(stream, bytes, memory, label);
 }
 void SimDevice::release(Stream stream, const std::shared_ptr<Storage>& storage) { state_->release(stream, storage); }
+void SimDevice::release_to_cache(Stream stream, const std::shared_ptr<Storage>& storage) { state_->release_to_cache(stream, storage); }
 std::shared_ptr<Storage> SimDevice::adopt(Stream stream, std::byte* data, std::size_t bytes, MemoryClass memory, std::string_view label) {
   return state_->adopt(stream, data, bytes, memory, label);
 }

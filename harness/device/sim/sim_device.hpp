@@ -11,8 +11,9 @@
 namespace shardproof {
 
 /// Memory is filled with `poison` when it is allocated and again when it is released: a NaN in every floating type, -1 in the signed ones,
-/// so that a read before the first write, or after the release, shows in the values; memory that was adopted stays as it is. With `single_stream` the facts, too, speak of stream 0
-/// only. Storage may outlive the device. Not for several threads.
+/// so that a read before the first write, or after the release, shows in the values. Memory that was adopted stays as it is, but while
+/// work runs that does not declare it, on a device that hides such memory. With `single_stream` the facts, too, speak of stream 0 only.
+/// Storage may outlive the device. Not for several threads.
 class SimDevice final : public Device {
  public:
   static constexpr std::byte poison{0xFF};
@@ -31,6 +32,7 @@ class SimDevice final : public Device {
   void synchronize() override;
   std::shared_ptr<Storage> allocate(Stream stream, std::size_t bytes, MemoryClass memory, std::string_view label) override;
   void release(Stream stream, const std::shared_ptr<Storage>& storage) override;
+  void release_to_cache(Stream stream, const std::shared_ptr<Storage>& storage) override;
   std::shared_ptr<Storage> adopt(Stream stream, std::byte* data, std::size_t bytes, MemoryClass memory, std::string_view label) override;
   void describe(const std::shared_ptr<Storage>& storage, MemoryClass memory, std::string_view label) override;
   void host_access(std::string_view label, const std::vector<Tensor>& reads, const std::vector<Tensor>& writes) override;

@@ -39,10 +39,8 @@ class BorrowedDevice::Memory final : public Storage {
   shardproof_buffer* handle() const { return buffer_; }
   const Link& link() const { return *link_; }
   void hold() { ++holds_; }
-  void release(std::uint32_t stream) {
-    link_->check(link_->harness().release(link_->device(), stream, buffer_));
-    is_released_ = true;
-  }
+  void release(std::uint32_t stream) { release(link_->harness().release, stream); }
+  void release_to_cache(std::uint32_t stream) { release(link_->harness().release_to_cache, stream); }
 
  private:
   std::shared_ptr<Link> link_;
@@ -50,6 +48,11 @@ class BorrowedDevice::Memory final : public Storage {
   std::optional<std::uint32_t> own_;
   int holds_ = 0;
   bool is_released_ = false;
+
+  void release(decltype(shardproof_harness::release) by, std::uint32_t stream) {
+    link_->check(by(link_->device(), stream, buffer_));
+    is_released_ = true;
+  }
 };
 
 BorrowedDevice::BorrowedDevice(const shardproof_seat& seat) : link_(std::make_shared<Link>(seat)) {}
@@ -133,6 +136,12 @@ void BorrowedDevice::release(Stream stream, const std::shared_ptr<Storage>& stor
   released.release(stream.id);
 }
 
+void BorrowedDevice::release_to_cache(Stream stream, const std::shared_ptr<Storage>& storage) {
+  Memory& released = own(storage, "release_to_cache");
+  memories_.erase(released.handle());
+  released.release_to_cache(stream.id);
+}
+
 void BorrowedDevice::describe(const std::shared_ptr<Storage>& storage, MemoryClass memory, std::string_view label) {
   link_->check(link_->harness().describe(link_->device(), own(storage, "describe").handle(), to_c(memory), std::string(label).c_str()));
 }
@@ -157,7 +166,7 @@ BorrowedDevice::Memory& BorrowedDevice::own(const std::shared_ptr<Storage>& stor
 Tensor BorrowedDevice::take(const shardproof_tensor& tensor) {
   const DLTensor& view = tensor.view;
   if (is_undefined(view)) return {};
-  const DType dtype = from_c(view.dtype);
+  const DType dtype = dtype_from_c(view.dtype);
   Shape shape(view.shape, view.shape + view.ndim);
   auto* const data = static_cast<std::byte*>(view.data) + view.byte_offset;
   if (tensor.buffer == nullptr) {

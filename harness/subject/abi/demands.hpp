@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <stdexcept>
 #include <string_view>
 
@@ -17,6 +18,13 @@ template <class T>
 T& there(T* pointer, std::string_view what) {
   if (pointer == nullptr) refuse(what, "it is NULL");
   return *pointer;
+}
+
+/// Of a tensor, or of a parameter.
+inline void require_dimensions(int count, const std::int64_t* shape, std::string_view what) {
+  constexpr int most = 32;
+  if (count > most) refuse(what, fmt::format("{} dimensions; there may be {}", count, most));
+  if (count < 0 || (count > 0 && shape == nullptr)) refuse(what, fmt::format("{} dimensions without a shape", count));
 }
 
 }  // namespace shardproof::abi

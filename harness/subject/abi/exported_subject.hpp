@@ -1,5 +1,5 @@
-// The other direction: a Subject in C++ as a table of plain C functions. So an engine that is written for subject.hpp runs where the table of
-// another language would, and what comes of that tells whether anything is lost on the way.
+// The other direction: a Subject in C++ as a table of plain C functions. So an engine that is written for subject.hpp runs where the table
+// of another language would, and what comes of that tells whether anything is lost on the way.
 #pragma once
 
 #include <memory>

@@ -60,15 +60,9 @@ template <class Call>
 int HandedOutExtension::guarded(Call&& call) {
   shapes_.clear();
   tensors_.clear();
-  try {
-    call();
-    return 0;
-  } catch (const std::exception& failure) {
-    error_ = failure.what();
-  } catch (...) {
-    error_ = "an exception that is no std::exception";
-  }
-  return 1;
+  const int status = seat_.guarded(std::forward<Call>(call));
+  if (status != 0) error_ = seat_.error();
+  return status;
 }
 
 std::vector<Tensor> HandedOutExtension::take(const shardproof_tensor* tensors, std::size_t count, std::string_view what) const {
@@ -86,7 +80,7 @@ void HandedOutExtension::pre(const shardproof_shard& shard, const shardproof_sha
                        .rows = shard.rows};
   ShardContext given;
   if (context != nullptr) {
-    if (context->ndim < 0) refuse("the context", fmt::format("{} dimensions", context->ndim));
+    require_dimensions(context->ndim, context->shape, "the context");
     const nlohmann::ordered_json policy = parse_json(&there(context->policy, "the policy"));
     const auto dims = static_cast<std::size_t>(context->ndim);
     given = {.mesh = list(context->mesh, context->mesh_size, "the mesh"),
@@ -111,7 +105,7 @@ void HandedOutExtension::post(const shardproof_contributions& all, Stream stream
   const Contributions given{.parameter = &there(all.parameter, "the parameter's name"),
                             .tensors = take(all.tensors, all.tensor_count, "contributions"),
                             .metadata = metadata == metadata_.end() ? nullptr : metadata->second,
-                            .param_dtype = from_c(all.param_dtype)};
+                            .param_dtype = dtype_from_c(all.param_dtype)};
   // From call to call the subject has what was made, and says where it is.
   struct Lent {
     Unsharded* unsharded;

@@ -14,8 +14,8 @@ namespace {
 
 std::string_view text(const char* text, std::string_view what) { return &there(text, what); }
 
-template <class C>
-auto word(C c, std::string_view what) {
+template <class Ours, class C>
+Ours word(Ours (*from_c)(C), C c, std::string_view what) {
   try {
     return from_c(c);
   } catch (const std::invalid_argument& error) {
@@ -42,9 +42,9 @@ shardproof_tensor HandedOutSeat::give(const Tensor& tensor, Shapes& shapes) {
 Tensor HandedOutSeat::take(const shardproof_tensor& tensor, std::string_view what) const {
   const DLTensor& view = tensor.view;
   if (is_undefined(view)) return {};
-  if (view.ndim < 0 || (view.ndim > 0 && view.shape == nullptr)) refuse(what, fmt::format("{} dimensions without a shape", view.ndim));
+  require_dimensions(view.ndim, view.shape, what);
   const auto it = [&](std::string_view why) { refuse(fmt::format("{}, {}", what, described(view)), why); };
-  const DType dtype = word(view.dtype, what);
+  const DType dtype = word(dtype_from_c, view.dtype, what);
   Shape shape(view.shape, view.shape + view.ndim);
   if (!is_contiguous(view))
     it(fmt::format("strides {}: its elements have to lie row-major without gaps",
@@ -52,11 +52,18 @@ Tensor HandedOutSeat::take(const shardproof_tensor& tensor, std::string_view wha
   std::size_t bytes = 0;
   if (__builtin_mul_overflow(static_cast<std::size_t>(numel(shape)), size_of(dtype), &bytes)) it("more bytes than there can be");
   if (bytes > 0 && view.data == nullptr) it("it has elements and no data");
-  auto* const data = static_cast<std::byte*>(view.data) + (view.data == nullptr ? 0 : view.byte_offset);
+  auto begin = reinterpret_cast<std::uintptr_t>(view.data);
+  std::uintptr_t end = 0;
+  if ((view.data != nullptr && __builtin_add_overflow(begin, view.byte_offset, &begin)) || __builtin_add_overflow(begin, bytes, &end))
+    it("it ends behind the last address");
+  auto* const data = reinterpret_cast<std::byte*>(begin);
 
   if (tensor.buffer == nullptr) {
     if (!is_of_host(view))
       it(fmt::format("it names no buffer, yet is no host memory: device type {}", static_cast<int>(view.device.device_type)));
+    if (begin % size_of(dtype) != 0)
+      it(fmt::format("it begins at {}, where none of its elements can: that is no multiple of {}", static_cast<void*>(data),
+                     size_of(dtype)));
     return {host_memory(data, bytes), dtype, std::move(shape)};
   }
   const std::shared_ptr<Storage>& memory = memory_of(tensor.buffer, what);
@@ -77,7 +84,7 @@ Tensor HandedOutSeat::take(const shardproof_tensor& tensor, std::string_view wha
 }
 
 Tensor HandedOutSeat::take(const shardproof_span& span, std::string_view what) const {
-  const DType dtype = word(span.dtype, what);
+  const DType dtype = word(dtype_from_c, span.dtype, what);
   if (span.buffer == nullptr) {
     if (span.count > 0) refuse(what, fmt::format("{} elements, and no buffer", span.count));
     return Tensor::host(dtype, {0});
@@ -176,16 +183,27 @@ std::vector<std::shared_ptr<Storage>> HandedOutSeat::left_alive() {
 
 void HandedOutSeat::describe(shardproof_buffer* buffer, shardproof_memory memory, std::string_view label) {
   shardproof_buffer& described = find(buffer, "describe");
-  device_.describe(described.storage, word(memory, "describe"), label);
+  device_.describe(described.storage, word(memory_from_c, memory, "describe"), label);
   described.name = fmt::format("buffer {} \"{}\"", described.storage->buffer(), label);
+}
+
+shardproof_buffer& HandedOutSeat::to_release(shardproof_buffer* buffer, std::string_view what) const {
+  shardproof_buffer& found = find(buffer, what);
+  if (!found.is_subjects && found.holds == 0) refuse(what, fmt::format("{} is the harness's, which has only lent it", found.name));
+  return found;
 }
 
 void HandedOutSeat::release(std::uint32_t id, shardproof_buffer* buffer) {
   const Stream on = stream(id, "release");
-  shardproof_buffer& released = find(buffer, "release");
-  if (!released.is_subjects && released.holds == 0)
-    refuse("release", fmt::format("{} is the harness's, which has only lent it", released.name));
+  shardproof_buffer& released = to_release(buffer, "release");
   device_.release(on, released.storage);
+  forget(released);
+}
+
+void HandedOutSeat::release_to_cache(std::uint32_t id, shardproof_buffer* buffer) {
+  const Stream on = stream(id, "release_to_cache");
+  shardproof_buffer& released = to_release(buffer, "release_to_cache");
+  device_.release_to_cache(on, released.storage);
   forget(released);
 }
 
@@ -203,11 +221,12 @@ void HandedOutSeat::let_go(shardproof_buffer* buffer) {
 
 void HandedOutSeat::submit(std::uint32_t id, const shardproof_work& work) {
   const std::string what = fmt::format("submit \"{}\"", text(work.label, "submit: the label"));
-  Work given{.kind = word(work.kind, what),
+  Work given{.kind = word(work_from_c, work.kind, what),
              .label = work.label,
              .reads = take(work.reads, work.read_count, what + ": reads"),
              .writes = take(work.writes, work.write_count, what + ": writes"),
              .cost = work.cost_ns};
+  if (work.cost_ns < 0) refuse(what, fmt::format("it costs {} ns, on top of what the scenario says", work.cost_ns));
   // What the subject calls its context is there until this returns.
   const auto is_over = std::make_shared<bool>(false);
   if (work.run != nullptr) {
@@ -239,8 +258,8 @@ shardproof_group* HandedOutSeat::add(std::unique_ptr<Communicator> part) {
 void HandedOutSeat::run(const shardproof_group* group, std::uint32_t id, const shardproof_collective& collective) {
   const std::string what = fmt::format("run \"{}\"", text(collective.tag, "run: the tag"));
   Communicator& ranks = communicator(group, what);
-  Collective given{.kind = word(collective.kind, what),
-                   .op = word(collective.op, what),
+  Collective given{.kind = word(collective_from_c, collective.kind, what),
+                   .op = word(op_from_c, collective.op, what),
                    .factor = collective.op == SHARDPROOF_OP_PREMUL_SUM ? collective.factor : 1.0,
                    .root = collective.kind == SHARDPROOF_BROADCAST ? collective.root : -1,
                    .tag = collective.tag};
@@ -279,7 +298,7 @@ struct HandedOutSeat::Functions {
   static int create_stream(shardproof_device* device, shardproof_stream_role role, const char* name, std::uint32_t* stream) {
     return at(device, [&](HandedOutSeat& seat) {
       there(stream, "create_stream: where to say its number");
-      const Stream made = seat.device_.create_stream(word(role, "create_stream"), text(name, "create_stream: the name"));
+      const Stream made = seat.device_.create_stream(word(role_from_c, role, "create_stream"), text(name, "create_stream: the name"));
       seat.streams_[made.id] = made;
       *stream = made.id;
     });
@@ -310,7 +329,8 @@ struct HandedOutSeat::Functions {
     return at(device, [&](HandedOutSeat& seat) {
       there(buffer, "allocate: where to say which buffer");
       const std::string_view name = text(label, "allocate: the label");
-      *buffer = seat.add(seat.device_.allocate(seat.stream(stream, "allocate"), bytes, word(memory, "allocate"), name), name);
+      *buffer =
+          seat.add(seat.device_.allocate(seat.stream(stream, "allocate"), bytes, word(memory_from_c, memory, "allocate"), name), name);
       (*buffer)->is_subjects = true;
     });
   }
@@ -319,7 +339,8 @@ struct HandedOutSeat::Functions {
     return at(device, [&](HandedOutSeat& seat) {
       there(buffer, "adopt: where to say which buffer");
       const std::string_view name = text(label, "adopt: the label");
-      auto storage = seat.device_.adopt(seat.stream(stream, "adopt"), static_cast<std::byte*>(data), bytes, word(memory, "adopt"), name);
+      auto storage = seat.device_.adopt(seat.stream(stream, "adopt"), static_cast<std::byte*>(data), bytes,
+                                        word(memory_from_c, memory, "adopt"), name);
       *buffer = seat.add(std::move(storage), name);
       (*buffer)->is_subjects = true;
     });
@@ -329,6 +350,9 @@ struct HandedOutSeat::Functions {
   }
   static int release(shardproof_device* device, std::uint32_t stream, shardproof_buffer* buffer) {
     return at(device, [&](HandedOutSeat& seat) { seat.release(stream, buffer); });
+  }
+  static int release_to_cache(shardproof_device* device, std::uint32_t stream, shardproof_buffer* buffer) {
+    return at(device, [&](HandedOutSeat& seat) { seat.release_to_cache(stream, buffer); });
   }
   static void* data(shardproof_buffer* buffer) {
     return buffer == nullptr || !buffer->storage ? nullptr : static_cast<void*>(buffer->storage->data());
@@ -386,6 +410,7 @@ const shardproof_harness& HandedOutSeat::functions() {
                                             .adopt = Functions::adopt,
                                             .describe = Functions::describe,
                                             .release = Functions::release,
+                                            .release_to_cache = Functions::release_to_cache,
                                             .data = Functions::data,
                                             .bytes = Functions::bytes,
                                             .let_go = Functions::let_go,

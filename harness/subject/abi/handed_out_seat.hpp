@@ -105,6 +105,7 @@ class HandedOutSeat {
   const std::shared_ptr<Storage>& memory_of(shardproof_buffer* buffer, std::string_view what) const;
   shardproof_buffer& handle_of(const std::shared_ptr<Storage>& storage, std::string_view label);
   shardproof_buffer* add(std::shared_ptr<Storage> storage, std::string_view label);
+  shardproof_buffer& to_release(shardproof_buffer* buffer, std::string_view what) const;
   void forget(shardproof_buffer& handle);
   void forget_unless_needed(shardproof_buffer& handle);
   Tensor take(const shardproof_span& span, std::string_view what) const;
@@ -115,6 +116,7 @@ class HandedOutSeat {
   // What the functions of the table do.
   void submit(std::uint32_t stream, const shardproof_work& work);
   void release(std::uint32_t stream, shardproof_buffer* buffer);
+  void release_to_cache(std::uint32_t stream, shardproof_buffer* buffer);
   void describe(shardproof_buffer* buffer, shardproof_memory memory, std::string_view label);
   void let_go(shardproof_buffer* buffer);
   void run(const shardproof_group* group, std::uint32_t stream, const shardproof_collective& collective);
@@ -130,8 +132,9 @@ class HandedOutSeat {
   std::string error_, first_failure_;
 };
 
-/// Calls a function of the subject, which returns 0 or a status and answers by the reply that it is given. What it throws, although it should
-/// not, is an error of the call; so is that it went on after a function of the harness had failed. `seat`: that of its trainer, if any.
+/// Calls a function of the subject, which returns 0 or a status and answers by the reply that it is given. What it throws, although it
+/// should not, is an error of the call; so is that it went on after a function of the harness had failed. `seat`: that of its trainer, if
+/// any.
 Reply call_subject(HandedOutSeat* seat, const std::function<int(shardproof_reply*)>& call);
 
 }  // namespace shardproof::abi

@@ -2,6 +2,7 @@
 // boundary translate here.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "harness/device/device.hpp"
@@ -9,20 +10,21 @@
 
 namespace shardproof::abi {
 
+// To C. Throw std::invalid_argument for what subjects do not say: work and collectives that the harness makes of others.
 DLDataType to_c(DType dtype);
 shardproof_stream_role to_c(StreamRole role);
-shardproof_work_kind to_c(WorkKind kind);  ///< std::invalid_argument for what is no subject's work
+shardproof_work_kind to_c(WorkKind kind);
 shardproof_memory to_c(MemoryClass memory);
-shardproof_collective_kind to_c(CollectiveKind kind);  ///< std::invalid_argument for what is not run on a stream
+shardproof_collective_kind to_c(CollectiveKind kind);
 shardproof_reduce_op to_c(ReduceOp op);
 
-// Throw std::invalid_argument that says what was found and what there is.
-DType from_c(DLDataType dtype);
-StreamRole from_c(shardproof_stream_role role);
-WorkKind from_c(shardproof_work_kind kind);
-MemoryClass from_c(shardproof_memory memory);
-CollectiveKind from_c(shardproof_collective_kind kind);
-ReduceOp from_c(shardproof_reduce_op op);
+// From C, where all words but dtypes are numbers. Throw std::invalid_argument that says what was found and what there is.
+DType dtype_from_c(DLDataType dtype);
+StreamRole role_from_c(std::uint32_t role);
+WorkKind work_from_c(std::uint32_t kind);
+MemoryClass memory_from_c(std::uint32_t memory);
+CollectiveKind collective_from_c(std::uint32_t kind);
+ReduceOp op_from_c(std::uint32_t op);
 
 std::string described(DLDataType dtype);  ///< for messages: `f32`, or what was found
 

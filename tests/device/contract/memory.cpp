@@ -101,7 +101,7 @@ RANKED_TEST_CASE("contract/memory_of_the_host_is_adopted_or_refused", ranks(1)) 
   const auto platform = rank.platform();
   Device& device = platform->device();
   const bool is_host = device.empty(Device::compute, DType::f32, {4}, MemoryClass::other, "room").storage()->space() == MemorySpace::host;
-  std::array<std::byte, 8> mine{};
+  alignas(8) std::array<std::byte, 8> mine{};
   const auto adopt = [&] { return device.adopt(Device::compute, mine.data(), mine.size(), MemoryClass::other, "mine"); };
   if (is_host) {
     CHECK(adopt()->data() == mine.data());

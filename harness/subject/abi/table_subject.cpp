@@ -1,18 +1,21 @@
-#include "harness/subject/abi/foreign_subject.hpp"
+#include "harness/subject/abi/table_subject.hpp"
 
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cstdio>
+#include <cerrno>
+#include <cstddef>
 #include <deque>
 #include <map>
 #include <optional>
 #include <stdexcept>
 #include <utility>
 
+#include "harness/protocol/subject_name.hpp"
 #include "harness/scenario/parts_json.hpp"
+#include "harness/subject/abi/demands.hpp"
 #include "harness/subject/abi/handed_out_extension.hpp"
 #include "harness/subject/abi/handed_out_seat.hpp"
 
@@ -22,38 +25,53 @@ namespace {
 
 using abi::call_subject;
 
-// Memory that subjects have left alive. It stays alive until they are asked for another trainer, so that whoever counts it finds it.
-using LeftAlive = std::vector<std::shared_ptr<Storage>>;
+/// What trainers leave behind.
+struct Left {
+  std::vector<std::shared_ptr<Storage>> alive;  ///< until there is another trainer, so that whoever counts it finds it
+  std::string complaint;  ///< of the first that was not destroyed as it should be
+};
 
-class ForeignTrainer final : public Trainer {
+/// Why a shard that begins at `start` along `dim` is no part of the whole; empty: it is one. Pure.
+std::string objection_to_part(const Shape& shard, const Shape& whole, int dim, std::int64_t start) {
+  if (dim < 0 || (!whole.empty() && dim >= static_cast<int>(whole.size()))) return fmt::format("there is no dimension {}", dim);
+  Shape expected = whole;
+  if (!whole.empty() && shard.size() == whole.size()) {
+    const auto along = static_cast<std::size_t>(dim);
+    if (start < 0 || start > whole[along] || shard[along] > whole[along] - start)
+      return fmt::format("its shard of {} rows from {} on is no part of the {} along dimension {}", shard[along], start, whole[along], dim);
+    expected[along] = shard[along];
+  }
+  if (shard == expected) return {};
+  return fmt::format("its shard is {}, which is no part of {} along dimension {}", to_string(shard), to_string(whole), dim);
+}
+
+class TableTrainer final : public Trainer {
  public:
-  ForeignTrainer(const shardproof_subject& table, const scenario::Model& model, const Seat& seat, std::shared_ptr<LeftAlive> left)
+  TableTrainer(const shardproof_subject& table, const scenario::Model& model, const Seat& seat, std::shared_ptr<Left> left)
       : table_(table), seat_(seat), left_(std::move(left)) {
     for (const scenario::ParameterShape& parameter : scenario::parameters(model)) shapes_[parameter.name] = parameter.shape;
   }
 
-  ~ForeignTrainer() override {
+  ~TableTrainer() override {
     if (trainer_ != nullptr) {
       const Reply reply = call_subject(&seat_, [this](shardproof_reply*) {
         table_.destroy(trainer_);
         return 0;
       });
-      // Nobody asks for an answer; what it has left alive is told by who counts that.
-      if (!reply.ok()) std::fputs(fmt::format("subject {}: destroy: {}\n", table_.name, reply.error).c_str(), stderr);
+      if (!reply.ok() && left_->complaint.empty()) left_->complaint = "destroy: " + reply.error;
     }
-    std::ranges::move(seat_.left_alive(), std::back_inserter(*left_));
+    std::ranges::move(seat_.left_alive(), std::back_inserter(left_->alive));
   }
 
   Reply create(const scenario::Model& model, const scenario::Plan& plan) {
     const std::string model_text = scenario::write_model(model).dump(), plan_text = scenario::write_plan(plan).dump();
+    shardproof_trainer* made = nullptr;
     Reply reply = call_subject(&seat_, [&](shardproof_reply* answered) {
-      return table_.create(table_.context, model_text.c_str(), plan_text.c_str(), &seat_.in_c(), &trainer_, answered);
+      const int status = table_.create(table_.context, model_text.c_str(), plan_text.c_str(), &seat_.in_c(), &made, answered);
+      if (status == 0) trainer_ = made;  // to be destroyed, whatever else has gone wrong
+      return status;
     });
-    if (!reply.ok()) {
-      trainer_ = nullptr;  // whatever it is
-    } else if (trainer_ == nullptr) {
-      reply.error = "create has succeeded, and has made no trainer";
-    }
+    if (reply.ok() && trainer_ == nullptr) reply.error = "create has succeeded, and has made no trainer";
     return reply;
   }
 
@@ -117,7 +135,7 @@ class ForeignTrainer final : public Trainer {
     const auto refuse = [&](const std::string& why) { throw std::invalid_argument(fmt::format("{}: {}", where, why)); };
     const auto known = shapes_.find(given.name);
     if (known == shapes_.end()) refuse("the model has none of this name");
-    if (given.ndim < 0 || (given.ndim > 0 && given.shape == nullptr)) refuse(fmt::format("{} dimensions without a shape", given.ndim));
+    abi::require_dimensions(given.ndim, given.shape, where);
     ParameterView view{.name = given.name, .shape = Shape(given.shape, given.shape + given.ndim), .dim = given.dim, .start = given.start};
     if (view.shape != known->second)
       refuse(fmt::format("its logical shape is {}, that of the model {}", to_string(view.shape), to_string(known->second)));
@@ -128,17 +146,7 @@ class ForeignTrainer final : public Trainer {
 
     if (view.shard.dtype() != DType::f32) refuse(fmt::format("its shard is {}; shards stay f32", to_string(view.shard.dtype())));
     const Shape& shard = view.shard.shape();
-    if (view.dim < 0 || (view.dim >= given.ndim && given.ndim > 0)) refuse(fmt::format("there is no dimension {}", view.dim));
-    Shape expected = view.shape;
-    if (!expected.empty() && shard.size() == expected.size()) {
-      const auto dim = static_cast<std::size_t>(view.dim);
-      if (view.start < 0 || view.start > expected[dim] || shard[dim] > expected[dim] - view.start)
-        refuse(fmt::format("its shard of {} rows from {} on is no part of the {} along dimension {}", shard[dim], view.start, expected[dim],
-                           view.dim));
-      expected[dim] = shard[dim];
-    }
-    if (shard != expected)
-      refuse(fmt::format("its shard is {}, which is no part of {} along dimension {}", to_string(shard), to_string(view.shape), view.dim));
+    if (const std::string why = objection_to_part(shard, view.shape, view.dim, view.start); !why.empty()) refuse(why);
     const auto require_like_shard = [&](const Tensor& tensor, const char* what) {
       if (tensor.defined() && (tensor.shape() != shard || tensor.dtype() != DType::f32))
         refuse(
@@ -151,17 +159,17 @@ class ForeignTrainer final : public Trainer {
 
   const shardproof_subject& table_;
   abi::HandedOutSeat seat_;
-  std::shared_ptr<LeftAlive> left_;
+  std::shared_ptr<Left> left_;
   std::map<std::string, Shape> shapes_;  // of the model's parameters
   std::deque<abi::HandedOutExtension> extensions_;
   Batch forward_;  // the last one that has succeeded
   shardproof_trainer* trainer_ = nullptr;
 };
 
-class ForeignSubject final : public Subject {
+class TableSubject final : public Subject {
  public:
-  ForeignSubject(const shardproof_subject& table, std::set<Feature> capabilities)
-      : table_(table), capabilities_(std::move(capabilities)), left_(std::make_shared<LeftAlive>()) {}
+  TableSubject(const shardproof_subject& table, std::set<Feature> capabilities)
+      : table_(table), capabilities_(std::move(capabilities)), left_(std::make_shared<Left>()) {}
 
   std::string_view name() const override { return table_.name; }
   std::string_view version() const override { return table_.version; }
@@ -173,21 +181,37 @@ class ForeignSubject final : public Subject {
     return call_subject(
         nullptr, [this](shardproof_reply* reply) { return table_.prepare(table_.context, &abi::HandedOutSeat::functions(), reply); });
   }
-  pid_t fork() override { return table_.fork == nullptr ? Subject::fork() : static_cast<pid_t>(table_.fork(table_.context)); }
+  pid_t fork() override {
+    if (table_.fork == nullptr) return Subject::fork();
+    try {
+      return static_cast<pid_t>(table_.fork(table_.context));
+    } catch (...) {
+      errno = ECANCELED;
+      return -1;
+    }
+  }
 
   Reply create(const scenario::Model& model, const scenario::Plan& plan, const Seat& seat, std::unique_ptr<Trainer>& out) override {
-    left_->clear();
-    auto trainer = std::make_unique<ForeignTrainer>(table_, model, seat, left_);
+    left_->alive.clear();
+    auto trainer = std::make_unique<TableTrainer>(table_, model, seat, left_);
     Reply reply = trainer->create(model, plan);
     if (reply.ok()) out = std::move(trainer);
     return reply;
   }
 
+  std::string complaint() override { return std::exchange(left_->complaint, {}); }
+
  private:
   const shardproof_subject& table_;
   std::set<Feature> capabilities_;
-  std::shared_ptr<LeftAlive> left_;
+  std::shared_ptr<Left> left_;
 };
+
+/// Else `--subject` would take it for a path, or for several.
+bool is_plain(std::string_view name) {
+  const auto is_special = [](char c) { return c == ',' || c == '+' || static_cast<unsigned char>(c) < ' ' || c == '\x7f'; };
+  return !is_shared_object(name) && std::ranges::none_of(name, is_special);
+}
 
 std::set<Feature> known_features(const char* const* names) {
   std::set<Feature> known;
@@ -199,21 +223,28 @@ std::set<Feature> known_features(const char* const* names) {
   return known;
 }
 
+/// What every table of this version has. Members that are appended later are to be looked at only where `size` says that they are there.
+constexpr std::size_t least_size = offsetof(shardproof_subject, parameters) + sizeof(shardproof_subject::parameters);
+
 }  // namespace
 
-std::unique_ptr<Subject> foreign_subject(const shardproof_subject* table, std::string_view where) {
+std::unique_ptr<Subject> table_subject(const shardproof_subject* table, std::string_view where) {
   const auto refuse = [&](std::string_view why) { throw SubjectRefused(fmt::format("{}: {}", where, why)); };
   if (table == nullptr) refuse("it gives no table of a subject");
   if (table->abi_version != SHARDPROOF_ABI_VERSION)
     refuse(fmt::format("its table is of version {} of shardproof.h, this harness of version {}: compile it with this harness's",
                        table->abi_version, SHARDPROOF_ABI_VERSION));
-  if (table->size < sizeof(shardproof_subject))
+  if (table->size < least_size)
     refuse(fmt::format("its table says that it has {} bytes; of version {} it has {}: set `size` to sizeof(shardproof_subject)",
-                       table->size, SHARDPROOF_ABI_VERSION, sizeof(shardproof_subject)));
+                       table->size, SHARDPROOF_ABI_VERSION, least_size));
   const auto require = [&](bool is_there, std::string_view what) {
     if (!is_there) refuse(fmt::format("its table has no `{}`", what));
   };
   require(table->name != nullptr && *table->name != '\0', "name");
+  if (!is_plain(table->name))
+    refuse(fmt::format(
+        "its name is {}: without a comma, a plus, a slash and control characters, and not ending in .so, --subject can ask for it",
+        table->name));
   require(table->version != nullptr && *table->version != '\0', "version");
   require(table->capabilities != nullptr, "capabilities");
   require(table->create != nullptr, "create");
@@ -227,11 +258,13 @@ std::unique_ptr<Subject> foreign_subject(const shardproof_subject* table, std::s
   } catch (const std::invalid_argument& error) {
     refuse(error.what());
   }
-  return std::make_unique<ForeignSubject>(*table, std::move(capabilities));
+  return std::make_unique<TableSubject>(*table, std::move(capabilities));
 }
 
 const shardproof_subject* load_subject_table(const std::filesystem::path& library) {
-  const auto refuse = [&](std::string_view why) { throw SubjectRefused(fmt::format("subject {}: {}", library.string(), why)); };
+  const auto refuse = [&] [[noreturn]] (std::string_view why) {
+    throw SubjectRefused(fmt::format("subject {}: {}", library.string(), why));
+  };
   if (!std::filesystem::exists(library)) refuse("there is no such file");
   void* const loaded = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (loaded == nullptr) {
@@ -242,7 +275,13 @@ const shardproof_subject* load_subject_table(const std::filesystem::path& librar
   }
   const auto function = reinterpret_cast<shardproof_subject_table_function>(::dlsym(loaded, SHARDPROOF_SUBJECT_TABLE));
   if (function == nullptr) refuse(fmt::format("it exports no {}, so it is no subject", SHARDPROOF_SUBJECT_TABLE));
-  return function();
+  try {
+    return function();
+  } catch (const std::exception& error) {
+    refuse(fmt::format("{} has thrown: {}", SHARDPROOF_SUBJECT_TABLE, error.what()));
+  } catch (...) {
+    refuse(fmt::format("{} has thrown, and no std::exception", SHARDPROOF_SUBJECT_TABLE));
+  }
 }
 
 }  // namespace shardproof

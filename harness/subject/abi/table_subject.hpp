@@ -1,5 +1,5 @@
-// An engine in another language as a Subject: a table of plain C functions (harness/subject/shardproof.h), and what is to be believed of what
-// they say. Nothing is, before it has been looked at: what is wrong is an error that says where and what was expected.
+// An engine in another language as a Subject: a table of plain C functions (harness/subject/shardproof.h), and what is to be believed of
+// what they say. Nothing is, before it has been looked at: what is wrong is an error that says where and what was expected.
 #pragma once
 
 #include <filesystem>
@@ -19,7 +19,7 @@ class SubjectRefused : public std::invalid_argument {
 };
 
 /// The table has to outlive it. Throws SubjectRefused, beginning with `where`, for a table that cannot be a subject's.
-std::unique_ptr<Subject> foreign_subject(const shardproof_subject* table, std::string_view where);
+std::unique_ptr<Subject> table_subject(const shardproof_subject* table, std::string_view where);
 
 /// The table of a shared object, which stays loaded for good. Throws SubjectRefused that names it.
 const shardproof_subject* load_subject_table(const std::filesystem::path& library);
