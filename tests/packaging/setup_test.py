@@ -303,6 +303,7 @@ has_pytorch() { [[ -e $root/build/pytorch/bin/python ]]; }
     def test_tests_of_pytorch_are_its_package_and_the_suites(self):
         self.put("build/pytorch/bin/python", '#!/bin/sh\necho python "$@" in "$(basename "$PWD")"\n')
         (self.tree / "fixtures/pytorch/tests").mkdir(parents=True)
+        self.put("docs/pytorch.md", "")
         said = self.said("scripts/test-pytorch", "--no-install")
         self.assertEqual(said[:2], ["pytorch no", "python -m unittest discover --quiet in tests"])
         self.assertEqual(said[-1], "shardproof run --subject pytorch --quiet")
@@ -310,6 +311,22 @@ has_pytorch() { [[ -e $root/build/pytorch/bin/python ]]; }
         failed = subprocess.run([self.tree / "scripts/test-pytorch"], text=True, capture_output=True)
         self.assertEqual(failed.returncode, 1)
         self.assertEqual(failed.stdout.splitlines()[-1], "shardproof run --subject pytorch --quiet")
+
+    def test_deviations_are_played_as_their_page_says(self):
+        self.put("build/pytorch/bin/python", "#!/bin/sh\n")
+        (self.tree / "fixtures/pytorch/tests").mkdir(parents=True)
+        self.put("docs/pytorch.md", "[`a.json`](pytorch/a.json): one\n[`b.json`](pytorch/b.json), `--ranks 4`: [`c.json`](pytorch/c.json)\n")
+        played = [f"play {self.tree}/docs/pytorch/{one} --subject reference,pytorch" for one in ("a.json --ranks 2", "b.json --ranks 4", "c.json --ranks 2")]
+        answer = '#!/bin/sh\necho "$@" >>"$0.asked"\ncase "$*" in play*) echo "verdict  alike%s"; exit %d ;; esac\n'
+        for words, status, ended in (("", 1, 0), (": neither plays it to its end", 0, 0), ("", 0, 1), ("", 3, 1)):
+            with self.subTest(words, status=status):
+                asked = self.tree / "build/bin/shardproof.asked"
+                asked.unlink(missing_ok=True)
+                self.put("build/bin/shardproof", answer % (words, status))
+                done = subprocess.run([self.tree / "scripts/test-pytorch"], text=True, capture_output=True)
+                self.assertEqual(done.returncode, ended, done.stderr)
+                self.assertEqual(sorted(line for line in asked.read_text().splitlines() if line.startswith("play")), played)
+                self.assertEqual("a.json is played as" in done.stderr, ended == 1)
 
     def test_arguments_that_nobody_knows_are_refused(self):
         self.put("build/pytorch/bin/python", "#!/bin/sh\n")
