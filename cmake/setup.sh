@@ -1,5 +1,6 @@
 # shellcheck shell=bash
-# What ./run and ./test share: make the machine able to build this tree, then configure and build it. To be sourced under `set -euo pipefail`.
+# What ./run and ./test share: make the machine able to build this tree, then configure and build it. To be sourced under
+# `set -euo pipefail`.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 readonly root
@@ -12,8 +13,13 @@ say() { printf '%s\n' "$*" >&2; }
 package_group() {
   case $1 in
     # Python is for tests, but CMake wants to see it when it configures them.
-    build) printf '%s\n' g++ cmake ninja-build ccache catch2 libcli11-dev nlohmann-json3-dev libfmt-dev libeigen3-dev libdlpack-dev python3-minimal ;;
-    check) printf '%s\n' clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev lld-19 shellcheck python3 python3-jsonschema libcjson-dev ;;
+    build)
+      printf '%s\n' g++ cmake ninja-build ccache catch2 libcli11-dev nlohmann-json3-dev libfmt-dev libeigen3-dev libdlpack-dev \
+        python3-minimal
+      ;;
+    check)
+      printf '%s\n' clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev lld-19 shellcheck python3 python3-jsonschema libcjson-dev
+      ;;
     pytorch) printf '%s\n' python3 python3-venv ;;
     bench) printf '%s\n' openmpi-bin libopenmpi-dev libbenchmark-dev ;;
   esac
@@ -60,7 +66,8 @@ install_commands() {
   printf 'apt-get install -y --no-install-recommends %s\n' "${packages[*]}"
 }
 
-# ensure_packages yes|no GROUP…: installs what is missing of the groups, or says how and ends where that is forbidden (`no`) or beyond our rights.
+# ensure_packages yes|no GROUP…: installs what is missing of the groups, or says how and ends where that is forbidden (`no`) or beyond our
+# rights.
 ensure_packages() {
   local allowed=$1 wanted missing commands
   shift
@@ -104,7 +111,8 @@ ensure_packages() {
     exit "$setup_failed"
   fi
   mapfile -t missing < <(missing_packages "${wanted[@]}")
-  ((${#missing[@]} == 0)) || say "shardproof: this system's release of ${missing[*]} is too old; CMake will look elsewhere (docs/building.md)"
+  ((${#missing[@]} == 0)) ||
+    say "shardproof: this system's release of ${missing[*]} is too old; CMake will look elsewhere (docs/building.md)"
 }
 
 # As many compilers at once as there are cores, but no more than GiB of free memory: the largest translation units take most of one.
@@ -177,9 +185,9 @@ can_make_environments() { python3 -c 'import sys, venv, ensurepip; sys.exit(sys.
 
 # Whether the environment is that of this tree: its torch, and the package as it is now.
 is_pytorch_ready() {
-  local version installed
+  local version installed versions='import importlib.metadata as m; print(m.version("torch"), m.version("shardproof"))'
   version=$(pytorch_version)
-  installed=$("$pytorch_home/bin/python" -c 'import importlib.metadata as m; print(m.version("torch"), m.version("shardproof"))' 2>/dev/null) || return 1
+  installed=$("$pytorch_home/bin/python" -c "$versions" 2>/dev/null) || return 1
   [[ $installed == "$version"[+\ ]* ]] && has_pytorch || return 1
   cmp -s "$pytorch_package/pyproject.toml" "$pytorch_home/package/pyproject.toml" &&
     diff -rq --exclude=__pycache__ --exclude='*.egg-info' "$pytorch_package/src" "$pytorch_home/package/src" >/dev/null 2>&1
@@ -188,8 +196,8 @@ is_pytorch_ready() {
 # Its Python may be gone, and its pip where somebody ended its making.
 has_environment() { "$pytorch_home/bin/python" -m pip --version >/dev/null 2>&1; }
 
-# Prints a script that makes the environment, or brings it up to date. The package is copied first, for building it writes into its folder; the copy
-# stays, once it is installed, to tell what is.
+# Prints a script that makes the environment, or brings it up to date. The package is copied first, for building it writes into its folder;
+# the copy stays, once it is installed, to tell what is.
 pytorch_commands() {
   local home
   printf -v home '%q' "$pytorch_home"
@@ -205,19 +213,9 @@ pytorch_commands() {
   printf 'mv %s/new %s/package\n' "$home" "$home"
 }
 
-# ensure_pytorch yes|no: makes the environment, or says how and ends where that is forbidden (`no`). Quick where it is as it should be.
-ensure_pytorch() {
-  local allowed=$1 commands what log=$root/build/pytorch-install.log
-  if [[ ${SHARDPROOF_PYTORCH:-} ]] || is_pytorch_ready; then return 0; fi
-
-  if ! has_environment && ! can_make_environments; then
-    ensure_packages "$allowed" pytorch
-    if ! can_make_environments; then
-      say "shardproof: PyTorch's environment takes Python 3.11 or later with its module venv; python3 is $(python3 --version 2>&1 || true)"
-      exit "$setup_failed"
-    fi
-  fi
-  commands=$(pytorch_commands)
+# Says what is to be installed, and ends where that is forbidden (`no`) or beyond our means.
+announce_pytorch() {
+  local allowed=$1 commands=$2 what
   if has_pytorch; then
     what='the private environment of PyTorch is not that of this tree'
   else
@@ -231,9 +229,26 @@ ensure_pytorch() {
   fi
   say "shardproof: $what. This runs:"
   say "$commands"
+}
+
+# ensure_pytorch yes|no: makes the environment, or says how and ends where that is forbidden (`no`). Quick where it is as it should be.
+ensure_pytorch() {
+  local allowed=$1 log=$root/build/pytorch-install.log
+  if [[ ${SHARDPROOF_PYTORCH:-} ]] || is_pytorch_ready; then return 0; fi
   mkdir -p "$root/build"
   (
     flock 9 # two calls at once in one checkout take turns
+    if is_pytorch_ready; then exit 0; fi # the other one has made it, and its ranks may run from it
+    if ! has_environment && ! can_make_environments; then
+      ensure_packages "$allowed" pytorch
+      if ! can_make_environments; then
+        say "shardproof: PyTorch's environment takes Python 3.11 or later with its module venv;" \
+          "python3 is $(python3 --version 2>&1 || true)"
+        exit "$setup_failed"
+      fi
+    fi
+    commands=$(pytorch_commands)
+    announce_pytorch "$allowed" "$commands"
     if ! bash -ec "$commands" </dev/null >"$log" 2>&1 || ! is_pytorch_ready; then
       tail -n 20 "$log" >&2
       say "shardproof: installing PyTorch failed; everything that was said is in $log"

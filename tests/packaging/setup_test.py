@@ -220,6 +220,18 @@ class PyTorch(unittest.TestCase):
         self.assertEqual((refused.returncode, refused.stdout), (3, "packages yes pytorch\n"))
         self.assertIn("takes Python 3.11 or later", refused.stderr)
 
+    def test_what_another_call_has_made_meanwhile_is_left_as_it_is(self):
+        """It comes first to the lock, when this one has looked already."""
+        other = "flock() { unset -f flock; bash -c 'source cmake/setup.sh; ensure_pytorch yes' 2>other; flock \"$@\"; };"
+        script = f"set -euo pipefail; source cmake/setup.sh; {other} ensure_pytorch yes"
+        values = {"PATH": f"{self.tree}:/usr/bin:/bin", "TORCH": "2.15.0"}
+        for change, installed in (("first\n", 1), ("second\n", 2)):  # there was none; there was an older one
+            self.source.write_text(change)
+            late = subprocess.run(["bash", "-c", script], cwd=self.tree, env=values, text=True, capture_output=True)
+            self.assertEqual((late.returncode, late.stderr), (0, ""))
+            self.assertIn("This runs:", (self.tree / "other").read_text())
+            self.assertEqual(len(self.asked()), installed)
+
     def test_an_environment_of_the_users_own_is_left_alone(self):
         left = self.ensure(SHARDPROOF_PYTORCH="/nowhere")
         self.assertEqual((left.stdout, left.stderr), ("went on\n", ""))
@@ -230,6 +242,7 @@ class Run(unittest.TestCase):
     """What the scripts make of their arguments, in a tree whose set-up only says what it was asked for."""
 
     SETUP = """
+setup_failed=3
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 pytorch_package=$root/fixtures/pytorch
 say() { printf '%s\\n' "$*" >&2; }
@@ -245,7 +258,7 @@ has_pytorch() { [[ -e $root/build/pytorch/bin/python ]]; }
         self.addCleanup(folder.cleanup)
         self.tree = pathlib.Path(folder.name)
         self.put("cmake/setup.sh", self.SETUP)
-        for script in ("run", "scripts/test-pytorch"):
+        for script in ("run", "scripts/test-pytorch", "bench/pytorch"):
             self.put(script, (ROOT / script).read_text())
         self.put("build/bin/shardproof", '#!/bin/sh\necho shardproof "$@"\n')
         self.waivers = self.tree / "fixtures/pytorch/waivers.json"
@@ -290,6 +303,7 @@ has_pytorch() { [[ -e $root/build/pytorch/bin/python ]]; }
     def test_tests_of_pytorch_are_its_package_and_the_suites(self):
         self.put("build/pytorch/bin/python", '#!/bin/sh\necho python "$@" in "$(basename "$PWD")"\n')
         (self.tree / "fixtures/pytorch/tests").mkdir(parents=True)
+        self.put("docs/pytorch.md", "")
         said = self.said("scripts/test-pytorch", "--no-install")
         self.assertEqual(said[:2], ["pytorch no", "python -m unittest discover --quiet in tests"])
         self.assertEqual(said[-1], "shardproof run --subject pytorch --quiet")
@@ -297,6 +311,38 @@ has_pytorch() { [[ -e $root/build/pytorch/bin/python ]]; }
         failed = subprocess.run([self.tree / "scripts/test-pytorch"], text=True, capture_output=True)
         self.assertEqual(failed.returncode, 1)
         self.assertEqual(failed.stdout.splitlines()[-1], "shardproof run --subject pytorch --quiet")
+
+    def test_deviations_are_played_as_their_page_says(self):
+        self.put("build/pytorch/bin/python", "#!/bin/sh\n")
+        (self.tree / "fixtures/pytorch/tests").mkdir(parents=True)
+        self.put("docs/pytorch.md", "[`a.json`](pytorch/a.json): one\n[`b.json`](pytorch/b.json), `--ranks 4`: [`c.json`](pytorch/c.json)\n")
+        played = [f"play {self.tree}/docs/pytorch/{one} --subject reference,pytorch" for one in ("a.json --ranks 2", "b.json --ranks 4", "c.json --ranks 2")]
+        answer = '#!/bin/sh\necho "$@" >>"$0.asked"\ncase "$*" in play*) echo "verdict  alike%s"; exit %d ;; esac\n'
+        for words, status, ended in (("", 1, 0), (": neither plays it to its end", 0, 0), ("", 0, 1), ("", 3, 1)):
+            with self.subTest(words, status=status):
+                asked = self.tree / "build/bin/shardproof.asked"
+                asked.unlink(missing_ok=True)
+                self.put("build/bin/shardproof", answer % (words, status))
+                done = subprocess.run([self.tree / "scripts/test-pytorch"], text=True, capture_output=True)
+                self.assertEqual(done.returncode, ended, done.stderr)
+                self.assertEqual(sorted(line for line in asked.read_text().splitlines() if line.startswith("play")), played)
+                self.assertEqual("a.json is played as" in done.stderr, ended == 1)
+
+    def test_arguments_that_nobody_knows_are_refused(self):
+        self.put("build/pytorch/bin/python", "#!/bin/sh\n")
+        for script in ("scripts/test-pytorch", "bench/pytorch"):
+            for arguments in (("--no-instal",), ("--no-install", "overlap")):
+                with self.subTest(script, arguments=arguments):
+                    refused = subprocess.run([self.tree / script, *arguments], text=True, capture_output=True)
+                    self.assertEqual((refused.returncode, refused.stdout), (2, ""))
+                    self.assertIn(f"{arguments[-1]}: {script} takes --no-install", refused.stderr)
+
+    def test_a_measurement_installs_nothing_where_that_is_forbidden(self):
+        self.put("build/pytorch/bin/python", '#!/bin/sh\necho python "$@" >>"$0.asked"\nexit 1\n')
+        refused = subprocess.run([self.tree / "bench/pytorch", "--no-install"], text=True, capture_output=True)
+        self.assertEqual(refused.returncode, 3)
+        self.assertIn("expecttest and numpy", refused.stderr)
+        self.assertNotIn("pip", (self.tree / "build/pytorch/bin/python.asked").read_text())
 
 
 class JunitCounts(unittest.TestCase):

@@ -1,6 +1,8 @@
 """What a subject in Python raises becomes the error of the call; nothing is raised across the boundary."""
 
+import contextlib
 import ctypes
+import io
 import unittest
 from typing import Any
 
@@ -13,7 +15,7 @@ class Peer:
 
     def __init__(self) -> None:
         self.failed: list[str] = []
-        self.warned: list[str] = []
+        self.warned: list[tuple[int | None, str]] = []  # with the reply that it was given to
         self.members = (ctypes.c_int * 2)(0, 1)
         # ctypes makes no callback that returns a pointer to something.
         self._members = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(lambda group: ctypes.addressof(self.members))
@@ -22,7 +24,7 @@ class Peer:
             abi_version=abi.ABI_VERSION,
             size=ctypes.sizeof(abi.Harness),
             fail=types["fail"](lambda reply, text: self.failed.append(text.decode())),
-            warn=types["warn"](lambda reply, text: self.warned.append(text.decode())),
+            warn=types["warn"](lambda reply, text: self.warned.append((reply, text.decode()))),
             group_rank=types["group_rank"](lambda group: 1),
             group_size=types["group_size"](lambda group: 2),
             group_members=ctypes.cast(self._members, types["group_members"]),
@@ -41,6 +43,9 @@ class Engine(Trainer):
             self.warn("looked at it")
         elif action["call"] == "interrupt":
             raise KeyboardInterrupt
+        elif action["call"] == "half_a_character":
+            self.warn("found \udc80")
+            raise ValueError("what is \udc80?")
         else:
             raise ValueError(f"no such thing as {action['call']}")
 
@@ -66,6 +71,7 @@ class Bringer(Subject):
     def create(self, model: dict[str, Any], plan: dict[str, Any], seat: Any) -> Trainer:
         if plan.get("engine") == "other":
             raise NotImplementedError("only one engine here")
+        seat.warn("made anew")
         self.made.append(Engine())
         return self.made[-1]
 
@@ -77,14 +83,14 @@ class BoundaryTest(unittest.TestCase):
         self.table = Table(self.subject)
         self.c = self.table.struct
 
-    def create(self, plan: bytes = b"{}") -> tuple[int, Any]:
+    def create(self, plan: bytes = b"{}", reply: int | None = None) -> tuple[int, Any]:
         out = ctypes.c_void_p()
-        status = self.c.create(None, b"{}", plan, ctypes.byref(self.peer.seat), ctypes.byref(out), None)
+        status = self.c.create(None, b"{}", plan, ctypes.byref(self.peer.seat), ctypes.byref(out), reply)
         return status, out.value
 
-    def perform(self, trainer: Any, action: bytes, batch: abi.Tensor | None = None) -> int:
+    def perform(self, trainer: Any, action: bytes, batch: abi.Tensor | None = None, reply: int | None = None) -> int:
         nothing = abi.Tensor()
-        return self.c.perform(trainer, action, ctypes.byref(batch or nothing), ctypes.byref(nothing), None)
+        return self.c.perform(trainer, action, ctypes.byref(batch or nothing), ctypes.byref(nothing), reply)
 
     def test_says_who_it_is(self) -> None:
         self.assertEqual((self.c.name, self.c.version, self.c.abi_version), (b"engine", b"1", abi.ABI_VERSION))
@@ -102,7 +108,6 @@ class BoundaryTest(unittest.TestCase):
         values, shape = (ctypes.c_float * 4)(), (ctypes.c_int64 * 2)(2, 2)
         view = abi.DLTensor(data=ctypes.addressof(values), ndim=2, dtype=abi.DLDataType(2, 32, 1), shape=shape)
         self.assertEqual(self.perform(trainer, b'"forward"', abi.Tensor(view, 3)), 0)
-        self.assertEqual(self.peer.warned, ["looked at it"])
         self.assertEqual(self.peer.failed, [])
         self.assertEqual(self.perform(trainer, b'{"call": "fly"}'), 1)
         self.assertTrue(self.peer.failed[-1].startswith("ValueError: no such thing as fly\nTraceback"))
@@ -113,6 +118,25 @@ class BoundaryTest(unittest.TestCase):
         self.assertTrue(self.peer.failed[-1].startswith("JSONDecodeError"))
         self.assertEqual(self.c.extend(trainer, b"", b"plain", ctypes.byref(abi.Extension()), None), 1)
         self.assertIn("knows no all-gather extensions", self.peer.failed[-1])
+
+    def test_text_that_is_no_unicode(self) -> None:
+        """What Python has read of a path or of bytes that nobody could decode."""
+        _, trainer = self.create()
+        self.assertEqual(self.perform(trainer, b'"half_a_character"', reply=5), 1)
+        self.assertEqual(self.peer.warned[-1], (5, "found \\udc80"))
+        self.assertTrue(self.peer.failed[-1].startswith("ValueError: what is \\udc80?\nTraceback"), self.peer.failed[-1])
+
+    def test_warnings_go_to_the_call_that_is_under_way(self) -> None:
+        _, trainer = self.create(reply=3)
+        self.assertEqual(self.peer.warned, [(3, "made anew")])
+        values, shape = (ctypes.c_float * 4)(), (ctypes.c_int64 * 2)(2, 2)
+        view = abi.DLTensor(data=ctypes.addressof(values), ndim=2, dtype=abi.DLDataType(2, 32, 1), shape=shape)
+        self.assertEqual(self.perform(trainer, b'"forward"', abi.Tensor(view, 3), reply=4), 0)
+        self.assertEqual(self.peer.warned[1:], [(4, "looked at it")])
+        with contextlib.redirect_stderr(io.StringIO()) as said:  # nobody listens: that reply is gone
+            self.subject.made[0].warn("on my own account")
+        self.assertEqual(len(self.peer.warned), 2)
+        self.assertEqual(said.getvalue(), "warning: on my own account\n")
 
     def test_what_is_lent(self) -> None:
         _, trainer = self.create()

@@ -14,6 +14,15 @@ from shardproof import abi
 # Where Python calls them otherwise.
 STRUCTS = {"SubjectTable": "shardproof_subject", "DLTensor": "DLTensor", "DLDevice": "DLDevice", "DLDataType": "DLDataType"}
 FIELDS = {("Collective", "input"): "in"}
+# Each kind with what its enumerators begin with; their order in Python is their value.
+ENUMS = {
+    "stream_role": ("SHARDPROOF_STREAM_", abi.STREAM_ROLES),
+    "work_kind": ("SHARDPROOF_WORK_", abi.WORK_KINDS),
+    "memory": ("SHARDPROOF_MEMORY_", abi.MEMORY_CLASSES),
+    "collective_kind": ("SHARDPROOF_", abi.COLLECTIVE_KINDS),
+    "reduce_op": ("SHARDPROOF_OP_", abi.REDUCE_OPS),
+}
+CONSTANTS = {"SHARDPROOF_ABI_VERSION": abi.ABI_VERSION, "SHARDPROOF_COMPUTE_STREAM": abi.COMPUTE_STREAM, "kDLCPU": abi.CPU}
 
 
 def c_name(name: str) -> str:
@@ -25,16 +34,22 @@ def structs() -> dict[str, type[ctypes.Structure]]:
             if issubclass(value, ctypes.Structure) and value is not ctypes.Structure}
 
 
+def enumerators() -> dict[str, list[str]]:
+    """Of each enumeration in the header the names, as they stand there."""
+    text = re.sub(r"/\*.*?\*/", "", Path(os.environ["HEADER"]).read_text(), flags=re.DOTALL)
+    bodies = re.findall(r"typedef enum shardproof_(\w+) \{(.*?)\}", text, flags=re.DOTALL)
+    return {name: re.findall(r"SHARDPROOF_\w+", body) for name, body in bodies}
+
+
 def as_compiled() -> dict[str, int]:
-    """`struct` to its size, `struct.field` to its offset."""
+    """`struct` to its size, `struct.field` to its offset, a constant to its value."""
     lines = []
     for name, struct in structs().items():
         lines.append(f'printf("{name} %zu\\n", sizeof({c_name(name)}));')
         for field, *_ in struct._fields_:
             there = FIELDS.get((name, field), field)
             lines.append(f'printf("{name}.{field} %zu\\n", offsetof({c_name(name)}, {there}));')
-    for constant in ("SHARDPROOF_ABI_VERSION", "SHARDPROOF_WORK_OTHER", "SHARDPROOF_MEMORY_OTHER", "SHARDPROOF_STREAM_OTHER",
-                     "SHARDPROOF_BARRIER", "SHARDPROOF_OP_MIN"):
+    for constant in (*CONSTANTS, *(name for names in enumerators().values() for name in names)):
         lines.append(f'printf("{constant} %zu\\n", (size_t){constant});')
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, "layout.cpp")
@@ -55,12 +70,13 @@ class LayoutTest(unittest.TestCase):
                 self.assertEqual(ctypes.sizeof(struct), compiled[name])
                 for field, *_ in struct._fields_:
                     self.assertEqual(getattr(struct, field).offset, compiled[f"{name}.{field}"], field)
-        self.assertEqual(abi.ABI_VERSION, compiled["SHARDPROOF_ABI_VERSION"])
-        self.assertEqual(len(abi.WORK_KINDS) - 1, compiled["SHARDPROOF_WORK_OTHER"])
-        self.assertEqual(len(abi.MEMORY_CLASSES) - 1, compiled["SHARDPROOF_MEMORY_OTHER"])
-        self.assertEqual(len(abi.STREAM_ROLES) - 1, compiled["SHARDPROOF_STREAM_OTHER"])
-        self.assertEqual(len(abi.COLLECTIVE_KINDS) - 1, compiled["SHARDPROOF_BARRIER"])
-        self.assertEqual(len(abi.REDUCE_OPS) - 1, compiled["SHARDPROOF_OP_MIN"])
+        for constant, value in CONSTANTS.items():
+            self.assertEqual(value, compiled[constant], constant)
+        there = enumerators()
+        self.assertEqual(there.keys(), ENUMS.keys())
+        for kind, (prefix, names) in ENUMS.items():
+            with self.subTest(enum=kind):
+                self.assertEqual({name: compiled[name] for name in there[kind]}, {prefix + name.upper(): i for i, name in enumerate(names)})
 
 
 if __name__ == "__main__":

@@ -8,6 +8,8 @@ import tempfile
 import unittest
 from pathlib import Path
 
+from shardproof import TORCH_VERSION
+
 WORKER = "from shardproof.worker import main; main()"
 
 
@@ -15,6 +17,14 @@ def worker(*arguments: str, **environment: str) -> subprocess.CompletedProcess:
     """In an environment without site-packages: there is no PyTorch in it."""
     return subprocess.run([sys.executable, "-B", "-S", "-c", WORKER, *arguments], env={**os.environ, **environment}, capture_output=True,
                           text=True, timeout=60)
+
+
+def torch_of(folder: str, version: str) -> str:
+    """A path to import from, where there seems to be a torch of this version: that is all that is asked for."""
+    info = Path(folder, f"torch-{version}.dist-info")
+    info.mkdir()
+    Path(info, "METADATA").write_text(f"Metadata-Version: 2.1\nName: torch\nVersion: {version}\n")
+    return os.pathsep.join((folder, os.environ["PYTHONPATH"]))
 
 
 class WorkerTest(unittest.TestCase):
@@ -34,10 +44,7 @@ class WorkerTest(unittest.TestCase):
 
     def test_without_the_library(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
-            info = Path(folder, "torch-2.15.0.dist-info")  # its version is all that is asked for
-            info.mkdir()
-            Path(info, "METADATA").write_text("Metadata-Version: 2.1\nName: torch\nVersion: 2.15.0\n")
-            path = os.pathsep.join((folder, os.environ["PYTHONPATH"]))
+            path = torch_of(folder, "2.15.0")
             ended = worker("--list-json", PYTHONPATH=path, SHARDPROOF_WORKER_LIBRARY="/no/such/library.so")
             self.assertEqual(ended.returncode, 3)
             self.assertIn("/no/such/library.so", ended.stderr)
@@ -45,6 +52,20 @@ class WorkerTest(unittest.TestCase):
         self.assertEqual(listed.returncode, 0, listed.stderr)
         (subject,) = json.loads(listed.stdout)["subjects"]
         self.assertEqual((subject["name"], subject["version"], subject["warm"]), ("pytorch", "2.15.0", True))
+
+    def test_another_pytorch_is_refused(self) -> None:
+        """What is put under the harness are functions of one version, by their names."""
+        program = "from shardproof.pytorch.subject import PyTorch; PyTorch().prepare()"
+        for version, refused in (("2.14.1", True), ("2.15.0+cpu", False)):
+            with tempfile.TemporaryDirectory() as folder, self.subTest(version):
+                ended = subprocess.run([sys.executable, "-B", "-S", "-c", program], capture_output=True, text=True, timeout=60,
+                                       env={**os.environ, "PYTHONPATH": torch_of(folder, version)})
+                self.assertEqual("this package is for torch 2.15.0, and here is 2.14.1: pip install torch==2.15.0" in ended.stderr, refused)
+                self.assertEqual("No module named 'torch'" in ended.stderr, not refused)
+
+    def test_its_project_names_the_same_version(self) -> None:
+        project = Path(os.environ["PYTHONPATH"]).parent / "pyproject.toml"
+        self.assertIn(f'pytorch = ["torch=={TORCH_VERSION}"]', project.read_text())
 
 
 if __name__ == "__main__":
