@@ -262,9 +262,7 @@ std::unique_ptr<Subject> table_subject(const shardproof_subject* table, std::str
 }
 
 const shardproof_subject* load_subject_table(const std::filesystem::path& library) {
-  const auto refuse = [&] [[noreturn]] (std::string_view why) {
-    throw SubjectRefused(fmt::format("subject {}: {}", library.string(), why));
-  };
+  const auto refuse = [&](std::string_view why) { throw SubjectRefused(fmt::format("subject {}: {}", library.string(), why)); };
   if (!std::filesystem::exists(library)) refuse("there is no such file");
   void* const loaded = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (loaded == nullptr) {
@@ -275,13 +273,15 @@ const shardproof_subject* load_subject_table(const std::filesystem::path& librar
   }
   const auto function = reinterpret_cast<shardproof_subject_table_function>(::dlsym(loaded, SHARDPROOF_SUBJECT_TABLE));
   if (function == nullptr) refuse(fmt::format("it exports no {}, so it is no subject", SHARDPROOF_SUBJECT_TABLE));
+  const shardproof_subject* table = nullptr;
   try {
-    return function();
+    table = function();
   } catch (const std::exception& error) {
     refuse(fmt::format("{} has thrown: {}", SHARDPROOF_SUBJECT_TABLE, error.what()));
   } catch (...) {
     refuse(fmt::format("{} has thrown, and no std::exception", SHARDPROOF_SUBJECT_TABLE));
   }
+  return table;
 }
 
 }  // namespace shardproof
