@@ -122,6 +122,31 @@ TEST_CASE("after a gather by hand the streams of all-gathers wait until it has b
   }
 }
 
+TEST_CASE("what forward gathers itself is kept until the next group is being gathered, whatever was gathered by hand before") {
+  const Action by_hand{.kind = ActionKind::unshard, .module = "a"}, ahead{.kind = ActionKind::unshard, .module = "a", .async = true};
+  const Action reshard{.kind = ActionKind::reshard, .module = "a"}, step{.kind = ActionKind::step};
+  const auto is_kept = [](std::vector<Action> body) {
+    const scenario::Run run = played({linear_module("a", 4, 4), linear_module("b", 4, 4)}, {"a", "b", ""}, std::move(body));
+    // Of the last all-gather of "a": is its buffer released behind the all-gather of "b"?
+    std::uint64_t buffer = 0;
+    bool is_next_gathered = false, kept = false;
+    for (const Fact& fact : run.trace().facts) {
+      if (const auto* const collective = std::get_if<fact::Collective>(&fact)) {
+        is_next_gathered = collective->tag == "b";
+        if (collective->tag == "a") buffer = collective->writes.front().buffer;
+      } else if (const auto* const released = std::get_if<fact::Released>(&fact); released != nullptr && released->buffer == buffer) {
+        kept = is_next_gathered;
+      }
+    }
+    return kept;
+  };
+  CHECK(is_kept({forward}));
+  CHECK_FALSE(is_kept({ahead, forward}));
+  CHECK(is_kept({ahead, forward, backward, forward}));
+  CHECK(is_kept({by_hand, ahead, reshard, forward}));
+  CHECK(is_kept({ahead, step, forward}));
+}
+
 TEST_CASE("of no gradients no norm is taken") {
   const Action clip{.kind = ActionKind::clip_grad_norm, .max_norm = 1};
   CHECK(collectives(played({linear_module("a", 4, 4)}, {"a"}, {forward, clip})) == std::vector<std::string>{"gather a"});

@@ -37,7 +37,7 @@ def structs() -> dict[str, type[ctypes.Structure]]:
 def enumerators() -> dict[str, list[str]]:
     """Of each enumeration in the header the names, as they stand there."""
     text = re.sub(r"/\*.*?\*/", "", Path(os.environ["HEADER"]).read_text(), flags=re.DOTALL)
-    bodies = re.findall(r"typedef enum shardproof_(\w+) \{(.*?)\}", text, flags=re.DOTALL)
+    bodies = re.findall(r"typedef uint32_t shardproof_(\w+);\s*enum \{(.*?)\}", text, flags=re.DOTALL)
     return {name: re.findall(r"SHARDPROOF_\w+", body) for name, body in bodies}
 
 
