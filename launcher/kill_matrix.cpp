@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 namespace shardproof::launcher {
 namespace {
@@ -21,6 +22,14 @@ std::map<std::string, Verdict> verdicts(const reports::Report& report) {
   for (const reports::CaseResult& one : report.cases) {
     const auto [at, fresh] = result.emplace(one.info.id, one.verdict);
     if (!fresh) at->second = std::max(at->second, one.verdict);
+  }
+  return result;
+}
+
+std::set<std::string> waived_cases(const reports::Report& report) {
+  std::set<std::string> result;
+  for (const reports::CaseResult& one : report.cases) {
+    if (one.waiver >= 0) result.insert(one.info.id);
   }
   return result;
 }
@@ -53,6 +62,7 @@ const char* mark(Cell cell) {
   switch (cell) {
     case Cell::unrelated: return " ";
     case Cell::skipped:
+    case Cell::waived:
     case Cell::unknown: return "?";
     case Cell::survived: return ".";
     case Cell::derailed: return "!";
@@ -66,7 +76,7 @@ const char* mark(Cell cell) {
 bool FaultRow::judged() const {
   const auto related = [](Cell cell) { return cell != Cell::unrelated; };
   return std::ranges::none_of(cells, related) ||
-         !std::ranges::all_of(cells, [&](Cell cell) { return !related(cell) || cell == Cell::skipped; });
+         !std::ranges::all_of(cells, [&](Cell cell) { return !related(cell) || cell == Cell::skipped || cell == Cell::waived; });
 }
 
 bool KillMatrix::all_killed() const {
@@ -90,11 +100,14 @@ KillMatrix kill_matrix(const std::vector<FaultInfo>& faults, const std::vector<C
     matrix.cases.push_back(info.id);
   }
   const auto without = verdicts(clean);
+  const std::set<std::string> waived = waived_cases(clean);
   for (std::size_t i = 0; i < faults.size(); ++i) {
     FaultRow row{.fault = faults[i], .cells = {}, .by = {}};
     const auto with = verdicts(faulty[i]);
     for (const CaseInfo* info : columns) {
-      const Cell cell = shares(info->clauses, faults[i].clauses) ? judge(info->id, without, with) : Cell::unrelated;
+      const Cell cell = !shares(info->clauses, faults[i].clauses) ? Cell::unrelated
+                        : waived.contains(info->id)               ? Cell::waived
+                                                                  : judge(info->id, without, with);
       row.cells.push_back(cell);
       if (cell == Cell::killed) row.by.push_back(info->id);
     }
@@ -143,7 +156,8 @@ std::string to_text(const KillMatrix& matrix, bool color) {
     text +=
         fmt::format("{:>2}  {}  {} ({}): {}", column_name(i), verdict, row.fault.name, fmt::join(row.fault.clauses, ", "), row.fault.what);
     const bool related = std::any_of(row.cells.begin(), row.cells.end(), [](Cell cell) { return cell != Cell::unrelated; });
-    text += !row.judged() ? " [every case was skipped]\n"
+    const bool is_waived = std::ranges::find(row.cells, Cell::waived) != row.cells.end();
+    text += !row.judged() ? fmt::format(" [every case was {}]\n", is_waived ? "skipped or waived" : "skipped")
             : related     ? fmt::format(" [{} case{}]\n", row.by.size(), row.by.size() == 1 ? "" : "s")
                           : " [no selected case has one of its clauses]\n";
   }

@@ -14,6 +14,7 @@ namespace shardproof::launcher {
 enum class Cell : std::uint8_t {
   unrelated,  ///< no clause of the case is broken by the fault: not run
   skipped,    ///< without the fault already: nothing of it is seen here
+  waived,     ///< it is known not to pass without the fault either
   unknown,    ///< skipped with the fault alone, not run, or it does not pass without the fault either
   survived,
   derailed,   ///< an error, a disagreement, a hang or a crash: the fault ended the case, no assertion noticed it
@@ -25,7 +26,7 @@ struct FaultRow {
   std::vector<Cell> cells;  ///< one for every case of the matrix
   std::vector<std::string> by;
   bool killed() const { return !by.empty(); }
-  /// False where all cases that look for it are skipped here with the fault and without it.
+  /// False where all cases that look for it are skipped here, with the fault and without it, or waived.
   bool judged() const;
 };
 

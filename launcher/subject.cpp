@@ -40,10 +40,15 @@ Worker find_pytorch() {
   const std::filesystem::path program = pytorch_worker();
   std::error_code unknown;
   if (!std::filesystem::exists(program, unknown)) {
+    const bool is_told = names_pytorch();
     throw CommandError(infrastructure,
-                       fmt::format("--subject {}: PyTorch is not installed for it: there is no {}. `./run --subject {}` installs it into a "
-                                   "private environment; {} names the folder of another one",
-                                   pytorch, program.string(), pytorch, pytorch_variable));
+                       fmt::format("--subject {}: PyTorch is not installed for it: there is no {}. {}", pytorch, program.string(),
+                                   is_told ? fmt::format("{} names that folder; without it `./run --subject {}` installs PyTorch into a "
+                                                         "private environment",
+                                                         pytorch_variable, pytorch)
+                                           : fmt::format("In the project's own tree `./run --subject {}` installs it into a private "
+                                                         "environment; {} names the folder of another one",
+                                                         pytorch, pytorch_variable)));
   }
   Worker worker = find_worker(program);
   const auto says_library = [](std::string_view variable) { return variable.substr(0, variable.find('=')) == library_variable; };

@@ -138,8 +138,21 @@ Answer ask(const Worker& worker, std::vector<std::string> arguments, SignalWatch
   }
 }
 
+std::string within(std::string_view text, std::size_t most) {
+  const std::string_view part = beginning_within(text, most);
+  return reports::printable(part) + (part.size() < text.size() ? "…" : "");
+}
+
 /// The first line of what a program said, for a message of one line. An exception's text would end at its first NUL.
-std::string first_line_of(std::string_view text) { return reports::printable(beginning_within(text.substr(0, text.find('\n')), 200)); }
+std::string first_line_of(std::string_view text) { return within(text.substr(0, text.find('\n')), 200); }
+
+/// What a program complained of: the first line, or the last of a traceback of Python's, where the exception stands.
+std::string complaint_of(std::string_view text) {
+  constexpr std::size_t most = 4000;
+  if (text.find("Traceback (most recent call last):") == std::string_view::npos) return within(text.substr(0, text.find('\n')), most);
+  while (text.ends_with('\n')) text.remove_suffix(1);
+  return within(text.substr(text.rfind('\n') + 1), most);
+}
 
 /// What a worker of ours that refuses to list its cases says is wrong with their declarations, line by line; empty for any other program.
 std::string declared_wrongly(const std::string& answer) {
@@ -205,7 +218,7 @@ void ask_for_cases(Worker& worker, const std::filesystem::path& subject_library,
   const auto refusal = [&](const char* what, const std::string& why) {
     return CommandError(infrastructure,
                         fmt::format("{} {}: asked with --list-json{}, {}{}", name, what, with, why,
-                                    answer.complaint.empty() ? "" : fmt::format(" (standard error: {})", first_line_of(answer.complaint))));
+                                    answer.complaint.empty() ? "" : fmt::format(" (standard error: {})", complaint_of(answer.complaint))));
   };
   const auto not_a_worker = [&](const std::string& why) { return refusal("is not a shardproof worker", why); };
   constexpr char silent[] = "does not say its cases";
@@ -237,7 +250,7 @@ GpuListing ask_gpus(const Worker& worker, const std::filesystem::path& backend, 
     return CommandError(
         infrastructure,
         fmt::format("the GPUs of backend {} are unknown: {}, asked with --list-gpus, {}{}", backend.string(), worker.program.string(), why,
-                    answer.complaint.empty() ? "" : fmt::format(" (standard error: {})", first_line_of(answer.complaint))));
+                    answer.complaint.empty() ? "" : fmt::format(" (standard error: {})", complaint_of(answer.complaint))));
   };
   if (!answer.end) throw refusal(fmt::format("did not answer within {} ms: look at the driver (nvidia-smi)", patience.count()));
   if (*answer.end != Exit{}) throw refusal(fmt::format("ended with {}", describe(*answer.end)));
@@ -258,7 +271,7 @@ namespace {
 
 /// A line for each.
 std::vector<MadeScenario> read_scenarios(const Worker& worker, const Answer& answer, const std::string& asked_with) {
-  const std::string said = answer.complaint.empty() ? "it says nothing" : first_line_of(answer.complaint);
+  const std::string said = answer.complaint.empty() ? "it says nothing" : complaint_of(answer.complaint);
   const auto refusal = [&](const std::string& why) {
     return CommandError(infrastructure, fmt::format("{} makes no scenarios: asked with {}, {}", worker.program.string(), asked_with, why));
   };
@@ -304,7 +317,7 @@ std::vector<MadeScenario> smaller_scenarios(const Worker& worker, const std::fil
 void check_scenario(const Worker& worker, const std::filesystem::path& document, SignalWatch& signals) {
   const Answer answer = ask(worker, {"--check-scenario", std::filesystem::absolute(document).string()}, signals, worker_patience);
   if (answer.end == Exit{}) return;
-  const std::string said = answer.complaint.empty() ? "it says nothing" : first_line_of(answer.complaint);
+  const std::string said = answer.complaint.empty() ? "it says nothing" : complaint_of(answer.complaint);
   if (answer.end && !answer.end->signalled && answer.end->code == rank_usage) throw CommandError(usage, said);
   throw CommandError(infrastructure,
                      fmt::format("{} cannot say whether it can play {}: {}", worker.program.string(), document.string(), said));

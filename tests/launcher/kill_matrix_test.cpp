@@ -109,6 +109,16 @@ TEST_CASE("a fault whose every case is skipped with and without it is not judged
   CHECK_FALSE(kill_matrix({breaks_z}, cases, skipped, {skipped}).all_killed());
 }
 
+TEST_CASE("what is waived without a fault judges none") {
+  auto known = make_report({{"s/one", Verdict::failed}, {"s/two", Verdict::passed}});
+  known.cases.front().waiver = 0;
+  const auto faulty = make_report({{"s/one", Verdict::failed}, {"s/two", Verdict::passed}});
+  CHECK_FALSE(kill_matrix({breaks_a}, cases, known, {faulty}).all_killed());  // the other one could have noticed it
+  const auto unjudged = kill_matrix({breaks_a}, {cases[0]}, known, {faulty});
+  CHECK(unjudged.all_killed());
+  CHECK_THAT(to_text(unjudged, false), ContainsSubstring("[every case was skipped or waived]\n0 of 1 fault killed, 1 not judged\n"));
+}
+
 TEST_CASE("a repeated case counts with its strongest verdict") {
   const auto clean = make_report({{"s/one", Verdict::passed}, {"s/one", Verdict::passed}});
   const auto flaky = make_report({{"s/one", Verdict::passed}, {"s/one", Verdict::failed}});
