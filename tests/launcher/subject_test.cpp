@@ -79,8 +79,9 @@ TEST_CASE("where PyTorch is not installed, what to do is said") {
   const TemporaryDirectory empty;
   const Said said = run_about(empty / "run", {"--subject", "pytorch"}, {.environment = {"SHARDPROOF_PYTORCH=" + empty.path().string()}});
   CHECK(said.end == code(3));
-  CHECK_THAT(said.err, ContainsSubstring("there is no " + (empty / "bin/shardproof-pytorch-worker").string()) &&
-                           ContainsSubstring("`./run --subject pytorch` installs it"));
+  CHECK_THAT(said.err,
+             ContainsSubstring("there is no " + (empty / "bin/shardproof-pytorch-worker").string()) &&
+                 ContainsSubstring("SHARDPROOF_PYTORCH names that folder; without it `./run --subject pytorch` installs PyTorch"));
 }
 
 TEST_CASE("the doctor says which PyTorch there is") {
