@@ -18,7 +18,7 @@ using scenario::ActionKind;
 
 namespace {
 
-constexpr Action forward{.kind = ActionKind::forward}, backward{.kind = ActionKind::backward};
+const Action forward{.kind = ActionKind::forward}, backward{.kind = ActionKind::backward};
 
 Action forward_of(std::string module) { return {.kind = ActionKind::forward, .module = std::move(module)}; }
 

@@ -32,6 +32,11 @@ class Peer:
         self.seat = abi.Seat(ctypes.pointer(self.struct), 1, 1, 1)
 
 
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
 class Engine(Trainer):
     def __init__(self) -> None:
         self.closed = False
@@ -46,6 +51,10 @@ class Engine(Trainer):
         elif action["call"] == "half_a_character":
             self.warn("found \udc80")
             raise ValueError("what is \udc80?")
+        elif action["call"] == "unspeakable":
+            raise Unspeakable
+        elif action["call"] == "ended":
+            raise ValueError("up to here\0and on")
         else:
             raise ValueError(f"no such thing as {action['call']}")
 
@@ -125,6 +134,13 @@ class BoundaryTest(unittest.TestCase):
         self.assertEqual(self.perform(trainer, b'"half_a_character"', reply=5), 1)
         self.assertEqual(self.peer.warned[-1], (5, "found \\udc80"))
         self.assertTrue(self.peer.failed[-1].startswith("ValueError: what is \\udc80?\nTraceback"), self.peer.failed[-1])
+
+    def test_an_error_that_cannot_even_be_told(self) -> None:
+        _, trainer = self.create()
+        self.assertEqual(self.perform(trainer, b'"unspeakable"'), 1)
+        self.assertEqual(self.peer.failed[-1], "Unspeakable, whose text cannot be had")
+        self.assertEqual(self.perform(trainer, b'"ended"'), 1)
+        self.assertTrue(self.peer.failed[-1].startswith("ValueError: up to here\\x00and on\nTraceback"), self.peer.failed[-1])
 
     def test_warnings_go_to_the_call_that_is_under_way(self) -> None:
         _, trainer = self.create(reply=3)

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <new>
@@ -226,7 +227,13 @@ std::shared_ptr<Storage> SimDevice::State::allocate(Stream stream, std::size_t b
   struct Delete {
     void operator()(std::byte* data) const { ::operator delete(data, alignment); }
   };
-  std::unique_ptr<std::byte, Delete> data(static_cast<std::byte*>(::operator new(bytes, alignment)));
+  const auto refuse = [&] {
+    throw std::invalid_argument(fmt::format("allocate on rank {}: there are no {} bytes for \"{}\"", trace_.rank, bytes, label));
+  };
+  // Beyond that a size wraps where it is rounded up.
+  if (bytes > static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max())) refuse();
+  std::unique_ptr<std::byte, Delete> data(static_cast<std::byte*>(::operator new(bytes, alignment, std::nothrow)));
+  if (!data) refuse();
   auto made =
       std::make_shared<Memory>(shared_from_this(), on, data.get(), bytes, buffers_made_ + 1, std::string(label), Memory::Origin::allocated);
   static_cast<void>(data.release());  // the storage's from here on
