@@ -132,11 +132,13 @@ TEST_CASE("a copy that cannot become a rank says why, and the process that it is
     CHECK(warm.end() == rank_left);
     return error;
   };
+#ifndef SHARDPROOF_SANITIZES_ADDRESSES  // a sanitizer that cannot open a pipe takes every object for none
   CHECK_THAT(told([] {
                const rlimit no_more{3, 3};
                ::setrlimit(RLIMIT_NOFILE, &no_more);
              }),
              ContainsSubstring("pidfd_open of process ") && ContainsSubstring("Too many open files"));
+#endif
   CHECK(told([] { throw std::runtime_error("in the copy"); }) == "a copy of the warm process ended before it was a rank");
 }
 
