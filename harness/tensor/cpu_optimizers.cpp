@@ -16,8 +16,8 @@ template <class T> T lerp(T start, T end, T weight) {
 enum class Decay : std::uint8_t { into_gradient, off_parameter };
 
 // torch.optim's `_single_tensor_adam` and `_single_tensor_adamw`: each line below is one of their tensor operations, with scalars of
-// harness/tensor/adam_coefficients.hpp. What is scaled and added there is rounded once, where a machine has an instruction for that: as all
-// GPUs have and, measured with PyTorch 2.15, CPUs with AVX2.
+// harness/tensor/adam_coefficients.hpp. What is scaled and added is rounded once, as PyTorch 2.15 was seen to do on CPUs that have an
+// instruction for that.
 void update(const char* kernel, Decay decay, const Tensor& parameter, const Tensor& gradient, const Tensor& moment1, const Tensor& moment2,
             const Kernels::Adam& how) {
   operands::adam(kernel, parameter, gradient, moment1, moment2, how);
