@@ -74,8 +74,9 @@ else()
   add_link_options(-static-libstdc++)
 endif()
 
-# Most of a compiler's time would go into reading the same headers again. They are read once for rooms, and once with Catch2 for what contains
-# cases. Files must compile without them: users who embed this tree may have CMAKE_DISABLE_PRECOMPILE_HEADERS, as the presets `tidy` and `bench`.
+# Most of a compiler's time would go into reading the same headers again. They are read once for rooms, once with Catch2 for what contains
+# cases, and once more for tests, which are compiled otherwise (tests/CMakeLists.txt). Files must compile without them: users who embed this
+# tree may have CMAKE_DISABLE_PRECOMPILE_HEADERS, as the presets `tidy` and `bench`.
 set(SHARDPROOF_HEADERS <algorithm> <array> <chrono> <filesystem> <functional> <map> <optional> <span> <stdexcept> <string> <vector> <fmt/format.h>)
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   list(APPEND SHARDPROOF_HEADERS <nlohmann/json.hpp>)  # with it, GCC takes longer to load what it has read than to read the rest
@@ -88,9 +89,12 @@ function(shardproof_precompile name)
   target_precompile_headers(${name} PRIVATE ${SHARDPROOF_HEADERS} ${PRECOMPILE_HEADERS})
 endfunction()
 shardproof_precompile(shardproof_headers)
-shardproof_precompile(shardproof_case_headers
-  HEADERS <catch2/catch_test_macros.hpp> <catch2/generators/catch_generators.hpp> <catch2/matchers/catch_matchers_string.hpp>
-  LINK Catch2::Catch2)
+function(shardproof_precompile_cases name)
+  shardproof_precompile(${name}
+    HEADERS <catch2/catch_test_macros.hpp> <catch2/generators/catch_generators.hpp> <catch2/matchers/catch_matchers_string.hpp>
+    LINK Catch2::Catch2)
+endfunction()
+shardproof_precompile_cases(shardproof_case_headers)
 
 # A room: a static library of its own with the project's options. shardproof_room(name SOURCES … LINK …)
 function(shardproof_room name)
@@ -116,13 +120,13 @@ function(shardproof_goes_into_others target)
   endif()
 endfunction()
 
-# A test program of one room; each of its cases is a test of CTest, `room: case`. shardproof_test(name SOURCES … LINK …)
+# A test program of one room; each of its cases is a test of CTest, `room: case`. shardproof_test(name SOURCES … LINK … ENVIRONMENT name=value …)
 function(shardproof_test name)
-  cmake_parse_arguments(TEST "" "" "SOURCES;LINK" ${ARGN})
+  cmake_parse_arguments(TEST "" "" "SOURCES;LINK;ENVIRONMENT" ${ARGN})
   add_executable(test_${name} ${TEST_SOURCES})
   target_link_libraries(test_${name} PRIVATE shardproof_options ${TEST_LINK} Catch2::Catch2WithMain)
-  target_precompile_headers(test_${name} REUSE_FROM shardproof_case_headers)
+  target_precompile_headers(test_${name} REUSE_FROM shardproof_test_headers)
   # Listed when CTest starts, not when it is built: a program that cannot list its cases is a failed test then, not a failed build.
   catch_discover_tests(test_${name} TEST_PREFIX "${name}: " DISCOVERY_MODE PRE_TEST WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}"
-    PROPERTIES TIMEOUT 120)
+    PROPERTIES TIMEOUT 120 ENVIRONMENT "${TEST_ENVIRONMENT}")
 endfunction()

@@ -15,6 +15,7 @@
 #include "harness/scenario/generator/generator.hpp"
 #include "harness/scenario/player.hpp"
 #include "tests/engines/thread_ranks.hpp"
+#include "tests/rounds.hpp"
 #include "tests/scenario/simulated.hpp"
 
 using namespace shardproof;
@@ -92,7 +93,7 @@ TEST_CASE("what is generated is played, soundly, and captures what any arithmeti
   const Palette everything = palette(std::vector<std::string>(names.begin(), names.end()), {});
   // More of them by the environment: SHARDPROOF_SEEDS=100000.
   const char* const asked = std::getenv("SHARDPROOF_SEEDS");
-  const std::uint64_t seeds = asked != nullptr ? std::strtoull(asked, nullptr, 10) : 250;
+  const std::uint64_t seeds = asked != nullptr ? std::strtoull(asked, nullptr, 10) : testing::rounds(250U);
   std::size_t captures = 0, twice = 0;
   for (std::uint64_t seed = 0; seed < seeds; ++seed) {
     CAPTURE(seed);

@@ -12,15 +12,17 @@
 
 #include "harness/scenario/exactness.hpp"
 #include "harness/scenario/scenario_json.hpp"
+#include "tests/rounds.hpp"
 
 using namespace shardproof;
 using namespace shardproof::scenario;
+using shardproof::testing::rounds;
 using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::MessageMatches;
 
 namespace {
 
-constexpr int seeds = 3000;
+constexpr int seeds = rounds(3000);
 const std::vector<int> sizes{1, 2, 3, 4};
 
 std::vector<std::string> all_features() {
@@ -133,7 +135,7 @@ TEST_CASE("each feature and each ingredient is in some scenario, and in none tha
     CAPTURE(name);
     int with = 0;
     const Palette rest = palette(all_features(), std::vector{name});
-    for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    for (std::uint64_t seed = 0; seed < rounds(300U); ++seed) {
       with += is_in(generate(seed, sizes, everything).scenario) ? 1 : 0;
       REQUIRE_FALSE(is_in(generate(seed, sizes, rest).scenario));
     }
@@ -147,7 +149,7 @@ TEST_CASE("each feature and each ingredient is in some scenario, and in none tha
 
 TEST_CASE("a subject that claims nothing besides is given the plainest scenarios") {
   const Palette plainest = palette(std::vector<std::string>{"timeline", "fully_shard"}, {});
-  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+  for (std::uint64_t seed = 0; seed < rounds(300U); ++seed) {
     const Staged made = generate(seed, sizes, plainest);
     for (const std::string& name : all_features()) {
       CAPTURE(seed, name);
@@ -159,8 +161,8 @@ TEST_CASE("a subject that claims nothing besides is given the plainest scenarios
 TEST_CASE("the seed chooses the number of ranks, too") {
   const Palette everything = palette(all_features(), {});
   std::map<int, int> times;
-  for (std::uint64_t seed = 0; seed < 300; ++seed) ++times[generate(seed, sizes, everything).ranks];
-  for (const int size : sizes) CHECK(times[size] > 40);
+  for (std::uint64_t seed = 0; seed < rounds(300U); ++seed) ++times[generate(seed, sizes, everything).ranks];
+  for (const int size : sizes) CHECK(times[size] > rounds(40));
   CHECK(generate(7, std::vector{3}, everything).ranks == 3);
 }
 

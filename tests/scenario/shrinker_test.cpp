@@ -10,9 +10,11 @@
 #include "harness/protocol/random.hpp"
 #include "harness/scenario/exactness.hpp"
 #include "harness/scenario/scenario_json.hpp"
+#include "tests/rounds.hpp"
 
 using namespace shardproof;
 using namespace shardproof::scenario;
+using shardproof::testing::rounds;
 
 namespace {
 
@@ -54,7 +56,7 @@ bool runs_twice(const Scenario& scenario) {
 }  // namespace
 
 TEST_CASE("variants are valid, unlike what they are made of, and as exact") {
-  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+  for (std::uint64_t seed = 0; seed < rounds(60U); ++seed) {
     CAPTURE(seed);
     const Staged from = generated(seed);
     const std::vector<Staged> variants = smaller(from);
@@ -68,7 +70,7 @@ TEST_CASE("variants are valid, unlike what they are made of, and as exact") {
 }
 
 TEST_CASE("what shows anyhow shrinks to next to nothing, and never comes round") {
-  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+  for (std::uint64_t seed = 0; seed < rounds(40U); ++seed) {
     CAPTURE(seed);
     int steps = 0;
     const Staged smallest = shrunk(generated(seed), [](const Staged&) { return true; }, steps);
@@ -86,7 +88,7 @@ TEST_CASE("nothing becomes wider than the widest, also where sequences are longe
   tokens.scenario.script.input = {1, 4};
   validate(tokens.scenario);
   std::vector<Staged> all{tokens};
-  for (std::uint64_t seed = 0; seed < 60; ++seed) all.push_back(generated(seed));
+  for (std::uint64_t seed = 0; seed < rounds(60U); ++seed) all.push_back(generated(seed));
   for (const Staged& from : all) {
     for (const Staged& variant : smaller(from))
       REQUIRE(widest(variant.scenario) <= std::max(widest(from.scenario), from.scenario.script.input[1]));
@@ -95,7 +97,7 @@ TEST_CASE("nothing becomes wider than the widest, also where sequences are longe
 }
 
 TEST_CASE("whichever variant is taken, there is an end") {
-  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+  for (std::uint64_t seed = 0; seed < rounds(60U); ++seed) {
     CAPTURE(seed);
     Staged staged = generated(seed);
     std::uint64_t draws = seed;
