@@ -10,6 +10,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "harness/protocol/input_file.hpp"
 #include "harness/protocol/json_parse.hpp"
 #include "harness/protocol/play_result.hpp"
 #include "launcher/backend.hpp"
@@ -117,7 +118,9 @@ std::vector<PlayResult> play_results(const WorldDirectory& directory, const std:
     const auto file = directory.play_result(id, rank);
     if (!std::filesystem::exists(file)) return {};  // the report says why
     try {
-      all.push_back(parse_json(read_file(file)).get<PlayResult>());
+      all.push_back(parse_json(read_input(file)).get<PlayResult>());
+    } catch (const UnreadableFile&) {
+      return {};
     } catch (const std::invalid_argument&) {
       return {};
     } catch (const nlohmann::json::exception&) {

@@ -186,7 +186,7 @@ TEST_CASE("a file that is none is refused before anything runs, by file, waiver 
   CHECK_FALSE(std::filesystem::exists(directory / "run"));
   const Said absent = run(directory / "run", {"--waivers", "/nowhere.json"});
   CHECK(absent.end == code(2));
-  CHECK(absent.err == "shardproof: --waivers: cannot read /nowhere.json\n");
+  CHECK(absent.err == "shardproof: --waivers: cannot read /nowhere.json: No such file or directory\n");
 }
 
 TEST_CASE("a run of ranks that another launcher started is as old as its plan") {
