@@ -11,6 +11,7 @@
 
 #include "harness/protocol/file_descriptor.hpp"
 #include "harness/protocol/warm_socket.hpp"
+#include "launcher/leftovers.hpp"
 #include "launcher/plan.hpp"
 #include "launcher/process.hpp"
 #include "launcher/signal_watch.hpp"
@@ -35,6 +36,8 @@ class WarmProcess {
   WarmProcess(const Worker& worker, const std::string& subject, const std::filesystem::path& log, SignalWatch& signals,
               std::chrono::milliseconds patience = preparing_limit);
   WarmProcess(const WarmProcess&) = delete;
+  /// Ends it, and what it has started and not ended, as daemons are, which is said. What this process has started later must have ended.
+  ~WarmProcess();
 
   pid_t pid() const { return process_.pid(); }
 
@@ -49,7 +52,9 @@ class WarmProcess {
   [[noreturn]] void tell_end();
 
   SignalWatch& signals_;
+  std::string subject_;
   std::filesystem::path log_;
+  Leftovers leftovers_;  ///< of the process and all of its own
   FileDescriptor socket_;
   Process process_;
   std::string useless_;  ///< why nothing is asked of it any more
