@@ -61,7 +61,10 @@ WarmProcess::WarmProcess(const Worker& worker, const std::string& subject, const
     if (const auto number = signals_.take()) throw CommandError(static_cast<ExitCode>(128 + *number), "interrupted");
     throw refusal(error.what());
   }
+  for (const std::string& warning : answer.warnings)
+    complain(fmt::format("warning: subject {}, while it was prepared: {}", subject, warning));
   if (!answer.error.empty()) throw refusal(answer.error + see(log_));
+  warnings_ = std::move(answer.warnings);
 }
 
 WarmProcess::~WarmProcess() {

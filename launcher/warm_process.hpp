@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "harness/protocol/file_descriptor.hpp"
 #include "harness/protocol/warm_socket.hpp"
@@ -40,6 +41,8 @@ class WarmProcess {
   ~WarmProcess();
 
   pid_t pid() const { return process_.pid(); }
+  /// What the subject said when it was prepared.
+  const std::vector<std::string>& warnings() const { return warnings_; }
 
   /// A rank with the command's environment and output; its program and its arguments are this process's own. Throws NoCopy, without waiting
   /// any longer where a signal comes: then, or when an answer is none, this process is done for.
@@ -57,11 +60,12 @@ class WarmProcess {
   Leftovers leftovers_;  ///< of the process and all of its own
   FileDescriptor socket_;
   Process process_;
+  std::vector<std::string> warnings_;
   std::string useless_;  ///< why nothing is asked of it any more
 };
 
-/// Where ranks on the subject of these options are to be copies, starts the process that they are copies of. Ranks under the NCCL tap are
-/// none: it has to be there before their program.
+/// Where ranks on the subject of these options are to be copies, starts the process that they are copies of, and shows the user what the
+/// subject warns of. Ranks under the NCCL tap are none: it has to be there before their program.
 void warm_up(Worker& worker, const PlanOptions& options, const std::filesystem::path& log, SignalWatch& signals);
 
 }  // namespace shardproof::launcher

@@ -58,7 +58,7 @@ void note(const char* variable, pid_t process) {
   if (const char* const file = std::getenv(variable)) std::ofstream(file, std::ios::app) << process << std::endl;
 }
 
-/// In sessions of their own: one that stays this process's child, and one that nothing leads back to. DAEMONS names a file that they are in.
+/// In sessions of their own: one that stays this process's child, and one that nothing leads back to. DAEMONS names a file that has them.
 void leave_daemons() {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw std::runtime_error("no pipe");
@@ -103,6 +103,7 @@ class WarmHoarder final : public Hoarder {
     }
     if (what == "hangs") trouble::stay();
     if (what == "leaves daemons") leave_daemons();
+    if (what == "warns") return {.error = {}, .warnings = {"the paper is thin\x1b[2J", "and the ink is pale"}};
     std::printf("warm\n");  // unflushed: once is enough
     return {};
   }
