@@ -131,6 +131,8 @@ void WarmProcess::tell_end() {
 }
 
 void warm_up(Worker& worker, const PlanOptions& options, const std::filesystem::path& log, SignalWatch& signals) {
+  if (!worker.cache_variable.empty())
+    worker.environment.push_back(fmt::format("{}={}", worker.cache_variable, (log.parent_path() / "cache").string()));
   const auto subject = std::ranges::find(worker.listing.subjects, options.subject, &SubjectInfo::name);
   if (subject == worker.listing.subjects.end() || !subject->warm || options.tap) return;
   const std::string named = options.subject_library.empty() ? options.subject : options.subject_library.string();

@@ -89,7 +89,8 @@ TEST_CASE("workers that are none are told apart") {
   CHECK_THAT(refused_worker("/bin/true"), ContainsSubstring("/bin/true is not a shardproof worker"));
   CHECK_THAT(refused_worker("/bin/cat"), ContainsSubstring("is not a shardproof worker"));
   CHECK_THAT(refused_worker("/bin/sleep"), ContainsSubstring("is not a shardproof worker"));
-  CHECK_THAT(refused_worker("/nowhere"), ContainsSubstring("No such file"));
+  CHECK_THAT(refused_worker("/nowhere", 2), ContainsSubstring("there is no worker /nowhere: No such file"));
+  CHECK_THAT(refused_worker("/etc", 2), ContainsSubstring("worker /etc is a directory"));
   CHECK_THAT(refused_worker("/etc/passwd"), ContainsSubstring("Permission denied"));
 }
 
