@@ -281,6 +281,10 @@ TEST_CASE("a list is JSON when asked for, else a table") {
   CHECK(json[0].at("params").at("n") == "3");
   CHECK(json[0].at("world_size") == 2);
   for (const char* key : {"clauses", "tags", "file", "line"}) CHECK(json[0].contains(key));
+  const Said sized = call({"list", "--worker", worker, "good", "--ranks", "1,3"});
+  CHECK_THAT(sized.out, ContainsSubstring("good/alone[W=1]") && ContainsSubstring("2 cases") && !ContainsSubstring("W=2"));
+  CHECK_THAT(call({"list", "--worker", worker, "good", "--ranks", "9"}).err, ContainsSubstring("no selected case runs on 9 ranks"));
+  CHECK_THAT(call({"list", "--worker", worker, "--ranks", "x"}).err, ContainsSubstring("--ranks x: a world has 1 to 1024 ranks"));
   CHECK(call({"list", "--worker", worker, "nothing"}).end == code(2));
   CHECK(call({"list", "--worker", worker, "--seeds"}).out == "no case restates a seed test\n");
   CHECK(call({"list", "--worker", worker, "--clauses"}).out == "the worker describes no clause\n");
