@@ -181,7 +181,7 @@ int merge_command(const MergeOptions& options) {
   if (merged.report.worlds.empty()) return evidence_unusable;
 
   Terminal terminal(stdout, options.terminal);
-  terminal.look_for_scenarios(run);
+  terminal.look_in(run);
   terminal.print(reports::summary(merged.report, terminal.style()));
   write_file(run.report(), [&](std::ostream& out) { reports::write_report(out, merged.report); });
   terminal.note(fmt::format("report: {}", run.report().string()));
