@@ -143,6 +143,7 @@ int faults_command(FaultsOptions options, const std::vector<std::string>& argv) 
   terminal.note(fmt::format("without a fault: {}; the table has those that check a clause of a fault", cases_text(cases.size())));
   const FaultRuns::Result clean = runs.run(one, without_fault, asked.waivers);
   const int clean_code = reports::exit_code(clean.report);
+  if (keep) terminal.look_in({place.root / without_fault});
   if (clean.ended_by || clean_code != all_passed) terminal.print(reports::summary(clean.report, terminal.style()));
 
   std::optional<CommandError> ended_by = clean.ended_by;
