@@ -65,8 +65,8 @@ class WarmProcess {
 };
 
 /// To be called before the first rank of a run, in whose directory `log` is: the worker's runtime keeps what it caches in `cache` beside
-/// it. Where ranks on the subject of these options are to be copies, starts the process that they are copies of, and shows the user what the
-/// subject warns of. Ranks under the NCCL tap are none: it has to be there before their program.
+/// it. Where ranks on the subject of these options are to be copies, starts the process that they are copies of, and shows the user what
+/// the subject warns of. Ranks under the NCCL tap are none: it has to be there before their program.
 void warm_up(Worker& worker, const PlanOptions& options, const std::filesystem::path& log, SignalWatch& signals);
 
 }  // namespace shardproof::launcher
