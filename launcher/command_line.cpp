@@ -153,10 +153,14 @@ void add_device(CLI::App& command, PlanOptions& plan, Texts& texts) {
       ->option_text("NAME=events");
 }
 
-void add_plan(CLI::App& command, PlanOptions& plan, Texts& texts) {
-  command.add_option("--ranks", texts.ranks, "World sizes to run, as 2,4 (default: all that there are cases for)")
+void add_ranks(CLI::App& command, Texts& texts, const char* verb) {
+  command.add_option("--ranks", texts.ranks, fmt::format("World sizes to {}, as 2,4 (default: all that there are cases for)", verb))
       ->allow_extra_args(false)
       ->option_text("N[,N...]");
+}
+
+void add_plan(CLI::App& command, PlanOptions& plan, Texts& texts) {
+  add_ranks(command, texts, "run");
   add_subject(command, plan.subject);
   add_device(command, plan, texts);
   command
@@ -187,10 +191,10 @@ void declare_run(CLI::App& app, RunOptions& run, Texts& texts) {
   command.add_option("--retries", texts.retries, "How often to try a case again, alone, that ended badly; if it then passes, it is flaky")
       ->option_text("N=0");
   command
-      .add_option(
-          "--rerun-failed", run.rerun_failed,
-          "Of the selected cases, those that ended badly in this report, with its seed, its subject, its faults, and on its device, unless "
-          "others are given")
+      .add_option("--rerun-failed", run.rerun_failed,
+                  "Of the selected cases, those that ended badly in this report, with its seed, worker, subject, timeout, waivers and "
+                  "faults, and on "
+                  "its device, unless others are given")
       ->option_text("REPORT");
   command
       .add_option("--max-hangs", texts.max_hangs,
@@ -216,7 +220,7 @@ void declare_run(CLI::App& app, RunOptions& run, Texts& texts) {
   add_terminal(command, run.terminal, texts);
 }
 
-void declare_list(CLI::App& app, ListOptions& list) {
+void declare_list(CLI::App& app, ListOptions& list, Texts& texts) {
   CLI::App& command = add_command(app, "list", "List the cases of a worker", std::string(filters_footer) + list_footer);
   command.add_flag("--json", list.json, "As JSON");
   auto* seeds = command
@@ -230,6 +234,7 @@ void declare_list(CLI::App& app, ListOptions& list) {
       ->excludes(clauses)
       ->option_text(" ");
   add_profile(command, list.profile, "all cases");
+  add_ranks(command, texts, "list");
   add_subject(command, list.subject);
   add_worker(command, list.worker);
 }
@@ -544,6 +549,7 @@ Options convert(const CLI::App& command, Everything all) {
   if (name == "diff") return converted(all.diff, convert_diff);
   if (name == "list") {
     all.list.filters = command.remaining();
+    all.list.ranks = world_sizes(all.texts.ranks);
     return std::move(all.list);
   }
   if (name == "stable") {
@@ -566,7 +572,7 @@ std::optional<Options> parse_command_line(int argc, const char* const* argv) {
 
   Everything all;
   declare_run(app, all.run, all.texts);
-  declare_list(app, all.list);
+  declare_list(app, all.list, all.texts);
   declare_faults(app, all.faults, all.texts);
   declare_merge(app, all.merge, all.texts);
   declare_diff(app, all.diff, all.texts);

@@ -8,10 +8,13 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <stdexcept>
+#include <system_error>
 #include <utility>
 
+#include "harness/protocol/input_file.hpp"
 #include "harness/protocol/json_parse.hpp"
 #include "harness/protocol/play_result.hpp"
+#include "harness/protocol/subject_name.hpp"
 #include "launcher/backend.hpp"
 #include "launcher/launcher.hpp"
 #include "launcher/machine.hpp"
@@ -26,6 +29,13 @@ namespace {
 bool may_be_fault(std::string_view text) {
   const auto is_plain = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; };
   return !text.empty() && std::ranges::all_of(text, is_plain);
+}
+
+bool has_comma(std::string_view text) { return text.find(',') != std::string_view::npos; }
+
+bool is_file(std::string_view subject) {
+  std::error_code unknown;
+  return is_shared_object(subject) && std::filesystem::is_regular_file(subject, unknown);
 }
 
 NamedSubject named(std::string_view asked) {
@@ -76,17 +86,21 @@ std::string why(const reports::CaseResult& result, const reports::Report& report
 
 }  // namespace
 
-bool names_two(std::string_view asked) { return asked.find(',') != std::string_view::npos; }
+bool names_two(std::string_view asked) { return has_comma(asked) && !is_file(asked); }
 
 std::array<NamedSubject, 2> two_subjects(std::string_view asked) {
-  const std::size_t comma = asked.find(',');
-  const std::string_view first = asked.substr(0, comma);
-  const std::string_view second = comma == std::string_view::npos ? std::string_view() : asked.substr(comma + 1);
-  if (first.empty() || second.empty() || names_two(second)) {
-    throw CommandError(usage, fmt::format("--subject {}: two subjects are given as A,B, each with a fault behind it as A+FAULT or without",
-                                          asked.empty() ? "''" : asked));
+  const auto is_one = [](const NamedSubject& one) { return !one.subject.empty() && (!has_comma(one.subject) || is_file(one.subject)); };
+  std::vector<std::array<NamedSubject, 2>> found;
+  if (is_file(asked))
+    throw CommandError(usage, fmt::format("--subject {}: that is one subject, as there is such a file; two are given as A,B", asked));
+  for (std::size_t comma = asked.find(','); comma != std::string_view::npos; comma = asked.find(',', comma + 1)) {
+    std::array<NamedSubject, 2> two{named(asked.substr(0, comma)), named(asked.substr(comma + 1))};
+    if (std::ranges::all_of(two, is_one)) found.push_back(std::move(two));
   }
-  return {named(first), named(second)};
+  if (found.size() == 1) return std::move(found.front());
+  throw CommandError(
+      usage, fmt::format("--subject {}: two subjects are given as A,B, each with a fault behind it as A+FAULT or without{}",
+                         asked.empty() ? "''" : asked, found.empty() ? "" : "; which comma is the one between them cannot be told"));
 }
 
 Contender find_contender(const NamedSubject& named, const PlanOptions& settings, const std::filesystem::path& worker,
@@ -117,7 +131,9 @@ std::vector<PlayResult> play_results(const WorldDirectory& directory, const std:
     const auto file = directory.play_result(id, rank);
     if (!std::filesystem::exists(file)) return {};  // the report says why
     try {
-      all.push_back(parse_json(read_file(file)).get<PlayResult>());
+      all.push_back(parse_json(read_input(file)).get<PlayResult>());
+    } catch (const UnreadableFile&) {
+      return {};
     } catch (const std::invalid_argument&) {
       return {};
     } catch (const nlohmann::json::exception&) {

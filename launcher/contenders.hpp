@@ -26,7 +26,7 @@ struct Contender {
   SubjectInfo subject;
 };
 
-/// Whether `--subject` names two.
+/// Whether `--subject` names two: what is the path of a file as a whole names one, whatever commas are in it.
 bool names_two(std::string_view asked);
 
 /// A subject as `--subject` takes one, and behind a `+`, where there is one, a fault that it is broken by. Of a path, only a name behind
@@ -36,7 +36,8 @@ struct NamedSubject {
   friend bool operator==(const NamedSubject&, const NamedSubject&) = default;
 };
 
-/// `A,B`. Throws CommandError (usage). Pure.
+/// `A,B`. Of several commas, it is the one between two names of which each that has a comma itself is the path of a file. Throws
+/// CommandError (usage).
 std::array<NamedSubject, 2> two_subjects(std::string_view asked);
 
 /// With these settings, whose own subject and fault are of no account. Throws CommandError as `find_subject`, and for a fault that there is

@@ -6,9 +6,9 @@
 #include <stdexcept>
 #include <string>
 
+#include "harness/protocol/input_file.hpp"
 #include "launcher/closest.hpp"
 #include "launcher/launcher.hpp"
-#include "launcher/records.hpp"
 
 namespace shardproof::launcher {
 namespace {
@@ -34,8 +34,8 @@ void require_known(const std::vector<std::string>& clauses, const Listing& listi
 std::vector<reports::Waiver> read_waivers(const std::filesystem::path& file) {
   std::string text;
   try {
-    text = read_file(file);
-  } catch (const std::runtime_error& error) {
+    text = read_input(file);
+  } catch (const UnreadableFile& error) {
     throw CommandError(usage, fmt::format("--waivers: {}", error.what()));
   }
   try {

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
 
 #include "harness/protocol/json_text.hpp"
 #include "harness/rendezvous/rendezvous_directory.hpp"
@@ -35,8 +37,12 @@ class FaultRuns {
         signals_(signals),
         silent_(stderr, {.quiet = true}) {}
 
-  /// Throws CommandError when the ranks could not do their work, or when the user ended it.
-  reports::Report run(const PlanOptions& options, const std::string& name, std::vector<reports::Waiver> waivers = {}) {
+  struct Result {
+    reports::Report report;
+    std::optional<CommandError> ended_by;  ///< it could not be begun, ranks could not do their work, or the user ended it: it is of a part
+  };
+
+  Result run(const PlanOptions& options, const std::string& name, std::vector<reports::Waiver> waivers = {}) try {
     Plan selected = plan(worker_.listing, options);
     const RunDirectory directory = make_run_directory(place_ / name);
     reports::RunHead head = make_head(worker_, selected, options, argv_);
@@ -44,13 +50,19 @@ class FaultRuns {
     head.outside_profile = profile_.outside;
     head.waivers = std::move(waivers);
     RunResult result = run_plan(worker_, std::move(selected), directory, std::move(head), signals_, silent_);
-    if (!result.output_error.empty()) throw CommandError(usage, result.output_error);
-    if (!result.infrastructure_error.empty()) throw CommandError(infrastructure, fmt::format("{}: {}", name, result.infrastructure_error));
-    if (result.interrupted_by != 0) throw CommandError(static_cast<ExitCode>(128 + result.interrupted_by), "interrupted");
-    return std::move(result.report);
+    return {.report = std::move(result.report), .ended_by = why_ended(result, name)};
+  } catch (const CommandError& error) {
+    return {.report = {}, .ended_by = error};
   }
 
  private:
+  static std::optional<CommandError> why_ended(const RunResult& result, const std::string& name) {
+    if (!result.output_error.empty()) return CommandError(usage, result.output_error);
+    if (!result.infrastructure_error.empty()) return CommandError(infrastructure, fmt::format("{}: {}", name, result.infrastructure_error));
+    if (result.interrupted_by != 0) return CommandError(static_cast<ExitCode>(128 + result.interrupted_by), "interrupted");
+    return std::nullopt;
+  }
+
   const Worker& worker_;
   ChosenProfile profile_;
   std::filesystem::path place_;
@@ -69,6 +81,13 @@ std::vector<std::string> ids(const std::vector<CaseInfo>& cases) {
 }
 
 std::string cases_text(std::size_t count) { return fmt::format("{} case{}", count, count == 1 ? "" : "s"); }
+
+/// The first few, unless all are asked for.
+std::string names_text(const std::vector<std::string>& names, bool all) {
+  constexpr std::size_t shown = 3;
+  if (all || names.size() <= shown + 1) return fmt::format("{}", fmt::join(names, ", "));
+  return fmt::format("{} and {} more (--verbose names them)", fmt::join(names.begin(), names.begin() + shown, ", "), names.size() - shown);
+}
 
 std::vector<CaseInfo> selected_cases(const Listing& listing, const PlanOptions& options) {
   std::vector<CaseInfo> cases = select_cases(listing, options);
@@ -122,30 +141,43 @@ int faults_command(FaultsOptions options, const std::vector<std::string>& argv) 
   PlanOptions one = options.plan;
   one.filters = ids(cases);
   terminal.note(fmt::format("without a fault: {}; the table has those that check a clause of a fault", cases_text(cases.size())));
-  const reports::Report clean = runs.run(one, without_fault, asked.waivers);
-  const int clean_code = reports::exit_code(clean);
-  if (clean_code != all_passed) terminal.print(reports::summary(clean, terminal.style()));
+  const FaultRuns::Result clean = runs.run(one, without_fault, asked.waivers);
+  const int clean_code = reports::exit_code(clean.report);
+  if (keep) terminal.look_in({place.root / without_fault});
+  if (clean.ended_by || clean_code != all_passed) terminal.print(reports::summary(clean.report, terminal.style()));
 
+  std::optional<CommandError> ended_by = clean.ended_by;
+  std::vector<FaultInfo> tried;
   std::vector<reports::Report> faulty;
-  for (const FaultInfo& fault : judged.faults) {
-    const std::vector<CaseInfo> related = related_cases(fault, cases);
-    terminal.note(fmt::format("{}: {} with {}", fault.name, cases_text(related.size()), fmt::join(fault.clauses, " or ")));
+  for (auto fault = judged.faults.begin(); fault != judged.faults.end() && !ended_by; ++fault) {
+    const std::vector<CaseInfo> related = related_cases(*fault, cases);
+    terminal.note(fmt::format("{}: {} with {}", fault->name, cases_text(related.size()), fmt::join(fault->clauses, " or ")));
     one.filters = ids(related);
-    one.fault = fault.name;
-    faulty.push_back(related.empty() ? reports::Report{} : runs.run(one, fault.name));
+    one.fault = fault->name;
+    FaultRuns::Result result = related.empty() ? FaultRuns::Result() : runs.run(one, fault->name);
+    ended_by = std::move(result.ended_by);
+    if (ended_by) break;  // what its other cases would have said, nobody knows
+    tried.push_back(*fault);
+    faulty.push_back(std::move(result.report));
   }
 
-  const KillMatrix matrix = kill_matrix(judged.faults, cases, clean, faulty);
+  const KillMatrix matrix = kill_matrix(tried, cases, clean.report, faulty);
   if (options.json) {
     say(dump_document(to_json(matrix)) + "\n");
   } else {
-    terminal.print(to_text(matrix, terminal.color()));
+    if (!ended_by || !tried.empty()) terminal.print(to_text(matrix, terminal.color()));
     if (!matrix.all_killed() && cases.size() < worker.listing.cases.size())
       terminal.print("only some of the cases were selected: a fault that is alive here may be killed by cases that were not selected");
     if (!judged.left_out.empty())
-      terminal.print(fmt::format("not checked, as no selected case has a clause of theirs: {}", fmt::join(judged.left_out, ", ")));
+      terminal.print("not checked, as no selected case has a clause of theirs: " + names_text(judged.left_out, options.terminal.verbose));
   }
   if (keep) terminal.note(fmt::format("reports: {}", std::filesystem::absolute(options.out).string()));
+  if (ended_by) {
+    terminal.finish();
+    complain(fmt::format("{}; tried until then: {} of {} fault{}", ended_by->what(), tried.size(), judged.faults.size(),
+                         judged.faults.size() == 1 ? "" : "s"));
+    return ended_by->code();
+  }
   if (!options.json) require_said(terminal.finish());
   // What the cases say of the subject itself comes first: on a broken one, no fault can be judged.
   if (clean_code != all_passed) return clean_code;

@@ -121,7 +121,8 @@ std::vector<Leftover> Leftovers::end_those(const std::function<bool(pid_t, std::
 
 std::string describe(const Leftover& leftover) {
   std::string text = fmt::format("process {} ({})", leftover.process, leftover.name);
-  if (!leftover.rank.empty()) text += fmt::format(", started by rank {},", leftover.rank);
+  if (leftover.rank == all_ranks) text += ", started by one of the ranks, which are threads of one process,";
+  else if (!leftover.rank.empty()) text += fmt::format(", started by rank {},", leftover.rank);
   return text + (leftover.is_gone ? " behind; it was killed" : " behind, which does not end by SIGKILL");
 }
 

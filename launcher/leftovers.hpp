@@ -12,10 +12,13 @@
 
 namespace shardproof::launcher {
 
+/// What ranks that are threads of one process have in their environment for the number of a rank.
+inline constexpr char all_ranks[] = "all";
+
 struct Leftover {
   pid_t process = 0;
   std::string name;     ///< the kernel's word for it
-  std::string rank;     ///< that started it, by its environment; `all`: ranks that are threads; empty: it does not say
+  std::string rank;     ///< that started it, by its environment; `all_ranks` of a process that is all of them; empty: it does not say
   bool is_gone = true;  ///< no: SIGKILL did not end it
 };
 

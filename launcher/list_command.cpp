@@ -125,7 +125,8 @@ int list_command(const ListOptions& options) {
   Worker worker = choose_subject(options.subject, options.worker, signals).worker;
   const std::size_t all_cases = worker.listing.cases.size();
   if (!options.profile.empty()) keep_profile(worker.listing, options.profile, options.filters);
-  const std::vector<CaseInfo> cases = matching_cases(worker.listing, options.filters);
+  std::vector<CaseInfo> cases = matching_cases(worker.listing, options.filters);
+  if (!options.ranks.empty()) keep_sizes(cases, options.ranks);
   const std::string text = options.seeds      ? seeds_text(worker.listing, cases, all_cases, options.json)
                            : options.clauses  ? clauses_text(clause_rows(worker.listing, cases), options.json)
                            : options.profiles ? profiles_text(worker.listing, cases, options.json)

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <filesystem>
 #include <fstream>
+#include <system_error>
 
 namespace shardproof::launcher {
 namespace {
@@ -35,7 +37,9 @@ std::string LogTail::more(bool is_over) {
 }
 
 void LogTail::take(Log& log, bool is_over, std::string& into) {
-  std::ifstream in(log.file, std::ios::binary);
+  std::error_code unknown;
+  std::ifstream in;
+  if (std::filesystem::is_regular_file(log.file, unknown)) in.open(log.file, std::ios::binary);  // a pipe in its place would be waited for
   in.seekg(static_cast<std::streamoff>(log.read));
   std::array<char, 65536> buffer{};
   const std::size_t before = log.read;

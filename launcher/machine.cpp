@@ -6,6 +6,7 @@
 
 #include <array>
 #include <fstream>
+#include <sstream>
 #include <string_view>
 
 #include "launcher/small_file.hpp"
@@ -40,7 +41,7 @@ std::string commit_of(const std::filesystem::path& git) {
   const std::string shared = first_line(git / "commondir");
   const std::filesystem::path common = shared.empty() ? git : git / shared;
   if (std::string commit = first_line(common / reference); !commit.empty()) return commit;
-  std::ifstream packed(common / "packed-refs");
+  std::istringstream packed(whole_text(common / "packed-refs"));
   for (std::string line; std::getline(packed, line);) {
     if (line.ends_with(" " + reference)) return line.substr(0, line.find(' '));
   }

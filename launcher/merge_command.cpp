@@ -10,6 +10,7 @@
 #include <optional>
 #include <utility>
 
+#include "harness/protocol/input_file.hpp"
 #include "harness/protocol/json_parse.hpp"
 #include "launcher/commands.hpp"
 #include "launcher/demands.hpp"
@@ -32,7 +33,7 @@ std::optional<Listing> known_listing(const RunDirectory& run, const std::filesys
     return ask_worker(worker, signals).listing;
   }
   if (!std::filesystem::exists(listing_file(run))) return std::nullopt;
-  return parse_listing(read_file(listing_file(run)));
+  return parse_listing(read_input(listing_file(run)));
 }
 
 /// The worlds of a run as they are on disk: those that began, with the plans that they had.
@@ -54,7 +55,7 @@ std::string start_of(const std::map<int, KeptWorld>& worlds) {
 
 /// A foreign launcher writes no head. Where this merge runs is not where the ranks ran, so the machine stays unknown.
 reports::RunHead head_of(const RunDirectory& run, const WorldPlan& plan, const std::map<int, KeptWorld>& worlds) {
-  if (std::filesystem::exists(run.run())) return parse_json(read_file(run.run())).get<reports::RunHead>();
+  if (std::filesystem::exists(run.run())) return parse_json(read_input(run.run())).get<reports::RunHead>();
   reports::RunHead head;
   head.run_id = std::filesystem::canonical(run.root).filename().string();
   head.started = start_of(worlds);
@@ -180,7 +181,7 @@ int merge_command(const MergeOptions& options) {
   if (merged.report.worlds.empty()) return evidence_unusable;
 
   Terminal terminal(stdout, options.terminal);
-  terminal.look_for_scenarios(run);
+  terminal.look_in(run);
   terminal.print(reports::summary(merged.report, terminal.style()));
   write_file(run.report(), [&](std::ostream& out) { reports::write_report(out, merged.report); });
   terminal.note(fmt::format("report: {}", run.report().string()));

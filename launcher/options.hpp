@@ -56,6 +56,7 @@ struct RunOptions {
 
 struct ListOptions {
   std::vector<std::string> filters;
+  std::vector<int> ranks;  ///< world sizes; empty for all
   std::string subject;  ///< empty for the worker's first
   std::string profile;  ///< empty for all cases
   std::filesystem::path worker;

@@ -59,18 +59,6 @@ void require_in_range(const PlanOptions& options) {
   if (options.timeout && options.timeout->count() < 1) throw CommandError(usage, "--timeout: must be longer than nothing");
 }
 
-void keep_sizes(std::vector<CaseInfo>& cases, const std::vector<int>& wanted) {
-  std::set<int> sizes;
-  for (const CaseInfo& info : cases) sizes.insert(info.world_size);
-  for (const int size : wanted) {
-    if (!sizes.contains(size)) {
-      throw CommandError(usage, fmt::format("--ranks {}: no selected case runs on {} rank{}; there are cases for {}", size, size,
-                                            size == 1 ? "" : "s", join(sizes)));
-    }
-  }
-  std::erase_if(cases, [&](const CaseInfo& info) { return std::find(wanted.begin(), wanted.end(), info.world_size) == wanted.end(); });
-}
-
 void require_room(const std::vector<CaseInfo>& cases, const std::string& fabric) {
   if (fabric != thread_fabric) return;
   const auto largest = std::ranges::max_element(cases, {}, &CaseInfo::world_size);
@@ -133,6 +121,18 @@ std::vector<CaseInfo> matching_cases(const Listing& listing, std::span<const std
                                           near.empty() ? "" : fmt::format("closest is '{}', ", near), join(suites)));
   }
   return select(listing.cases, filters);
+}
+
+void keep_sizes(std::vector<CaseInfo>& cases, const std::vector<int>& wanted) {
+  std::set<int> sizes;
+  for (const CaseInfo& info : cases) sizes.insert(info.world_size);
+  for (const int size : wanted) {
+    if (!sizes.contains(size)) {
+      throw CommandError(usage, fmt::format("--ranks {}: no selected case runs on {} rank{}; there are cases for {}", size, size,
+                                            size == 1 ? "" : "s", join(sizes)));
+    }
+  }
+  std::erase_if(cases, [&](const CaseInfo& info) { return std::find(wanted.begin(), wanted.end(), info.world_size) == wanted.end(); });
 }
 
 std::vector<CaseInfo> select_cases(const Listing& listing, const PlanOptions& options) {

@@ -85,6 +85,9 @@ WorldPlan another_attempt(const WorldPlan& plan, const std::string& id);
 /// The cases that the filters mean, those on request among them. Throws CommandError naming the first filter that matches nothing, and what
 /// comes closest to it.
 std::vector<CaseInfo> matching_cases(const Listing& listing, std::span<const std::string> filters);
+/// Leaves only cases of these world sizes. Throws CommandError (usage) for a size that none of them has.
+void keep_sizes(std::vector<CaseInfo>& cases, const std::vector<int>& wanted);
+
 /// Of these, those that the options ask for: cases on request are by the size of their world, or by a filter that is their id. Throws
 /// CommandError where none is left, and for a size that none of them has.
 std::vector<CaseInfo> select_cases(const Listing& listing, const PlanOptions& options);

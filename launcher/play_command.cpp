@@ -55,12 +55,12 @@ int play_command(const PlayOptions& options, const std::vector<std::string>& arg
   const Document document{.file = options.scenario, .ranks = options.plan.ranks.front()};
   PlayPlan play = plan_of(player, {&document, 1});
   const std::string title = heading(options, play.plan.worlds.front());
-  reports::RunHead head = make_head(player.worker, play.plan, player.plan, argv);
 
   const bool keep = !options.out.empty();
   const RendezvousDirectory scratch = RendezvousDirectory::make(1);
   const RunDirectory directory = make_run_directory(keep ? options.out : scratch.path() / "run");
   warm_up(player.worker, player.plan, directory.warm_log(), signals);
+  reports::RunHead head = make_head(player.worker, play.plan, player.plan, argv);
   Terminal silent(stderr, {.quiet = true});
   const RunResult run = run_plan(player.worker, std::move(play.plan), directory, std::move(head), signals, silent);
 

@@ -13,6 +13,7 @@
 
 #include "harness/protocol/environment.hpp"
 #include "launcher/launcher.hpp"
+#include "launcher/leftovers.hpp"
 #include "launcher/output.hpp"
 #include "launcher/warm_process.hpp"
 
@@ -69,7 +70,7 @@ Process RankProcesses::spawn(int rank) {
   const auto set = [&](std::string_view name, const auto& value) { command.environment.push_back(fmt::format("{}={}", name, value)); };
   set(environment::plan, directory_.plan().string());
   set(environment::parent, getpid());
-  set(environment::rank, are_one() ? "all" : std::to_string(rank));
+  set(environment::rank, are_one() ? std::string(all_ranks) : std::to_string(rank));
   if (is_debugged(rank)) set(environment::debug, 1);
   return launch_.warm != nullptr ? launch_.warm->copy(command) : Process::spawn(command);
 }

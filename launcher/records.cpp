@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
 #include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -13,6 +12,7 @@
 #include <stdexcept>
 
 #include "harness/protocol/control_page.hpp"
+#include "harness/protocol/input_file.hpp"
 #include "harness/protocol/json_parse.hpp"
 #include "harness/protocol/json_text.hpp"
 #include "launcher/output.hpp"
@@ -30,15 +30,6 @@ std::optional<int> whole_number(std::string_view text) {
 }
 
 }  // namespace
-
-std::string read_file(const std::filesystem::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  std::ostringstream text;
-  // An empty file leaves the target stream failed, not this one.
-  if (in) text << in.rdbuf();
-  if (!in || in.bad() || std::filesystem::is_directory(file)) throw std::runtime_error(fmt::format("cannot read {}", file.string()));
-  return std::move(text).str();
-}
 
 CaseInfo parse_case_id(const std::string& id, int world_size) {
   CaseInfo info;
@@ -74,7 +65,7 @@ std::filesystem::path listing_file(const RunDirectory& run) { return run.root / 
 
 WorldPlan read_plan(const WorldDirectory& directory) {
   try {
-    WorldPlan plan = parse_json(read_file(directory.plan())).get<WorldPlan>();
+    WorldPlan plan = parse_json(read_input(directory.plan())).get<WorldPlan>();
     if (plan.size > ControlPage::max_world_size)
       throw std::runtime_error(fmt::format("{} ranks, the limit is {}", plan.size, ControlPage::max_world_size));
     return plan;
@@ -87,7 +78,7 @@ WorldPlan read_plan(const WorldDirectory& directory) {
 std::vector<WorldPlan> read_planned_worlds(const RunDirectory& run) {
   if (!std::filesystem::exists(run.plan())) return {};
   try {
-    return parse_json(read_file(run.plan())).get<std::vector<WorldPlan>>();
+    return parse_json(read_input(run.plan())).get<std::vector<WorldPlan>>();
   } catch (const std::exception& error) {
     throw std::runtime_error(fmt::format("{}: {}", run.plan().string(), error.what()));
   }
@@ -99,7 +90,7 @@ Remains read_remains(const WorldDirectory& directory, int world_size) {
   for (int rank = 0; rank < world_size; ++rank) remains.endings[static_cast<std::size_t>(rank)].rank = rank;
   try {
     if (std::filesystem::exists(directory.endings())) {
-      for (Ending& ending : parse_json(read_file(directory.endings())).get<std::vector<Ending>>()) {
+      for (Ending& ending : parse_json(read_input(directory.endings())).get<std::vector<Ending>>()) {
         if (ending.rank >= 0 && ending.rank < world_size) remains.endings[static_cast<std::size_t>(ending.rank)] = std::move(ending);
       }
     }
@@ -108,7 +99,7 @@ Remains read_remains(const WorldDirectory& directory, int world_size) {
         fmt::format("what is left of {}, {}: {}", directory.root.string(), directory.endings().filename().string(), error.what()));
   }
   try {
-    if (std::filesystem::exists(directory.flight())) remains.flight = parse_json(read_file(directory.flight())).get<FlightSnapshot>();
+    if (std::filesystem::exists(directory.flight())) remains.flight = parse_json(read_input(directory.flight())).get<FlightSnapshot>();
   } catch (const std::exception& error) {
     // It explains how ranks ended; that they did is known without it.
     remains.flight_defect = fmt::format("its flight record {} cannot be read: {}", directory.flight().string(), error.what());

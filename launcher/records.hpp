@@ -78,7 +78,4 @@ void add_skipped(reports::Merger& merger, const WorldPlan& plan, const CaseIndex
 /// `worlds/K` of a run, by K.
 std::map<int, WorldDirectory> find_worlds(const RunDirectory& run);
 
-/// The whole file. Throws std::runtime_error naming it.
-std::string read_file(const std::filesystem::path& file);
-
 }  // namespace shardproof::launcher

@@ -1,8 +1,5 @@
 #include "launcher/report_file.hpp"
 
-#include <cerrno>
-#include <system_error>
-
 #include "harness/protocol/run_directory.hpp"
 
 namespace shardproof::launcher {
@@ -11,10 +8,12 @@ std::filesystem::path report_path(const std::filesystem::path& named) {
   return std::filesystem::is_directory(named) ? RunDirectory{named}.report() : named;
 }
 
-std::ifstream open_report(const std::filesystem::path& file) {
-  std::ifstream in(file);
-  if (!in) throw CommandError(usage, fmt::format("cannot read {}: {}", file.string(), std::generic_category().message(errno)));
-  return in;
+std::unique_ptr<std::istream> open_report(const std::filesystem::path& file) {
+  try {
+    return open_input(file);
+  } catch (const UnreadableFile& error) {
+    throw CommandError(usage, error.what());
+  }
 }
 
 }  // namespace shardproof::launcher

@@ -4,10 +4,11 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <fstream>
 #include <istream>
+#include <memory>
 #include <stdexcept>
 
+#include "harness/protocol/input_file.hpp"
 #include "launcher/launcher.hpp"
 
 namespace shardproof::launcher {
@@ -16,15 +17,15 @@ namespace shardproof::launcher {
 std::filesystem::path report_path(const std::filesystem::path& named);
 
 /// CommandError (usage) naming the file when it cannot be read.
-std::ifstream open_report(const std::filesystem::path& file);
+std::unique_ptr<std::istream> open_report(const std::filesystem::path& file);
 
 /// What `read` makes of it; whatever it throws becomes a CommandError (usage) that names the file.
 template <class Read>
 auto read_report_file(const std::filesystem::path& named, const Read& read) {
   const std::filesystem::path file = report_path(named);
-  std::ifstream in = open_report(file);
+  const std::unique_ptr<std::istream> in = open_report(file);
   try {
-    return read(in);
+    return read(*in);
   } catch (const std::exception& error) {
     throw CommandError(usage, fmt::format("{} is no report: {}", file.string(), error.what()));
   }

@@ -386,6 +386,7 @@ reports::RunHead make_head(const Worker& worker, const Plan& plan, const PlanOpt
   const auto subject = std::ranges::find(worker.listing.subjects, head.subject, &SubjectInfo::name);
   if (subject != worker.listing.subjects.end()) head.subject_version = subject->version;
   head.fault = options.fault;
+  if (worker.warm) head.warnings = worker.warm->warnings();
   head.partial = plan.partial;
   head.machine = machine_facts();
   if (plan.supply) {

@@ -55,8 +55,8 @@ Words given(const Words& argv, std::string_view option) { return reports::words_
 
 bool has_flag(const Words& argv, std::string_view flag) { return !reports::words_given(argv, {}, std::span(&flag, 1)).empty(); }
 
-/// How the run of this report was told what is under test, where its ranks are to run and what is to be broken, but for what `argv` says
-/// itself.
+/// How the run of this report was told what is under test, which of its failures are known, how long a case may take, where its ranks are
+/// to run and what is to be broken, but for what `argv` says itself.
 Words told(const reports::Report& report, const Words& argv, bool is_placed) {
   Words words;
   const auto take = [&](std::string_view option) {
@@ -66,8 +66,7 @@ Words told(const reports::Report& report, const Words& argv, bool is_placed) {
     if (has_flag(report.head.argv, flag) && !has_flag(argv, flag)) words.emplace_back(flag);
   };
   if (!report.head.fault.empty() && given(argv, "--fault").empty()) words.insert(words.end(), {"--fault", report.head.fault});
-  take("--subject");
-  take("--nccl-faults");
+  for (const std::string_view option : {"--worker", "--subject", "--timeout", "--waivers", "--nccl-faults"}) take(option);
   take_flag("--nccl-tap");
   if (is_placed || report.worlds.empty()) return words;
   take("--scheduler");
@@ -176,7 +175,7 @@ int run_command(RunOptions options, std::vector<std::string> argv) {
 
   Terminal terminal(stdout, options.terminal);
   terminal.explain(worker.listing.clauses);
-  terminal.look_for_scenarios(directory);
+  terminal.look_in(directory);
   const bool is_drawn = !options.seed && options.plan.order == Order::random;
   if (options.terminal.quiet && is_drawn) terminal.print(fmt::format("seed {}", options.plan.seed));  // nobody could repeat it else
   terminal.note(heading(selected, options.plan, options.profile));

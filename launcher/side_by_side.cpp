@@ -72,13 +72,14 @@ std::filesystem::path place_of(const std::array<Contender, 2>& contenders, std::
 }
 
 void prepare(std::array<Contender, 2>& contenders, const std::filesystem::path& place, SignalWatch& signals) {
-  for (std::size_t which = 0; which < contenders.size(); ++which) {
-    std::filesystem::path log = place_of(contenders, which, place);
-    warm_up(contenders[which].worker, contenders[which].plan, log += ".warm.log", signals);
-  }
   std::vector<pid_t> started;
-  for (const Contender& contender : contenders)
-    started.insert(started.end(), contender.worker.started.begin(), contender.worker.started.end());
+  for (std::size_t which = 0; which < contenders.size(); ++which) {
+    Worker& worker = contenders[which].worker;
+    worker.started = started;
+    std::filesystem::path log = place_of(contenders, which, place);
+    warm_up(worker, contenders[which].plan, log += ".warm.log", signals);
+    started = worker.started;
+  }
   for (Contender& contender : contenders) contender.worker.started = started;
 }
 

@@ -7,15 +7,25 @@
 
 namespace shardproof::launcher {
 
+namespace {
+
+/// A pipe would be waited for: what is none of a regular file's is empty, too.
+std::ifstream opened(const std::filesystem::path& file, std::ios::openmode mode = std::ios::in) {
+  std::error_code unknown;
+  return std::filesystem::is_regular_file(file, unknown) ? std::ifstream(file, mode) : std::ifstream();
+}
+
+}  // namespace
+
 std::string whole_text(const std::filesystem::path& file) {
-  std::ifstream in(file);
+  std::ifstream in = opened(file);
   std::ostringstream text;
   text << in.rdbuf();
   return std::move(text).str();
 }
 
 std::string first_line(const std::filesystem::path& file) {
-  std::ifstream in(file);
+  std::ifstream in = opened(file);
   std::string line;
   std::getline(in, line);
   return line;
@@ -23,7 +33,7 @@ std::string first_line(const std::filesystem::path& file) {
 
 std::string last_words(const std::filesystem::path& file) {
   constexpr std::streamoff most = 2048;
-  std::ifstream in(file, std::ios::binary);
+  std::ifstream in = opened(file, std::ios::binary);
   in.seekg(0, std::ios::end);
   const std::streamoff size = std::max<std::streamoff>(in.tellg(), 0);
   in.seekg(std::max<std::streamoff>(size - most, 0));

@@ -1,12 +1,16 @@
 #include "launcher/subject.hpp"
 
+#include <elf.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
+#include <fstream>
 #include <set>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "harness/protocol/subject_name.hpp"
@@ -21,9 +25,33 @@ constexpr char reference[] = "reference", pytorch[] = "pytorch";
 constexpr char pytorch_variable[] = "SHARDPROOF_PYTORCH";
 /// Where a worker that is not linked to the harness finds it.
 constexpr char library_variable[] = "SHARDPROOF_WORKER_LIBRARY";
+/// Where PyTorch keeps what it compiles; it makes that folder in any case, and leaves it, by default among temporary files.
+constexpr char cache_variable[] = "TORCHINDUCTOR_CACHE_DIR";
 
 /// That the build folder and an installation have in common.
 std::filesystem::path root_of_this_executable() { return std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path(); }
+
+/// Where somebody's Python program may have been meant.
+std::string python_hint(const std::string& asked) {
+  return asked.ends_with(".py") ? fmt::format("; an engine in Python brings a worker of its own: --worker {}", asked) : std::string();
+}
+
+/// Empty: it is one, as far as its beginning tells. What is no file, as a pipe, would hold up the worker that opens it.
+std::string why_no_shared_object(const std::filesystem::path& file) {
+  std::error_code unknown;
+  const auto there = std::filesystem::status(file, unknown).type();
+  if (there == std::filesystem::file_type::directory) return fmt::format("{} is a directory, not a shared object", file.string());
+  if (unknown) return fmt::format("there is no shared object {}: {}", file.string(), unknown.message());
+  if (there != std::filesystem::file_type::regular)
+    return fmt::format("{} is no file that could be loaded, but a pipe, a socket or a device", file.string());
+  constexpr std::string_view magic(ELFMAG, SELFMAG);
+  std::string beginning(magic.size(), '\0');
+  std::ifstream in(file, std::ios::binary);
+  if (!in) return fmt::format("cannot read {}: {}", file.string(), std::generic_category().message(errno));
+  in.read(beginning.data(), static_cast<std::streamsize>(beginning.size()));
+  if (beginning == magic) return {};
+  return fmt::format("{} is no shared object: it does not begin as files in the format ELF do", file.string());
+}
 
 std::filesystem::path found_library(const std::string& asked) {
   std::error_code unknown;
@@ -31,9 +59,9 @@ std::filesystem::path found_library(const std::string& asked) {
   // Not by the path's text alone, which does not know where a link's `..` leads; the file keeps the name that it was asked for by.
   const std::filesystem::path folder = std::filesystem::weakly_canonical(whole.parent_path(), unknown);
   const std::filesystem::path file = unknown ? whole : folder / whole.filename();
-  // A pipe, say, would hold up the worker that opens it.
-  if (std::filesystem::is_regular_file(file, unknown)) return file;
-  throw CommandError(usage, fmt::format("--subject {}: there is no shared object {}", asked, file.string()));
+  const std::string why = why_no_shared_object(file);
+  if (!why.empty()) throw CommandError(usage, fmt::format("--subject {}: {}{}", asked, why, python_hint(asked)));
+  return file;
 }
 
 Worker find_pytorch() {
@@ -51,8 +79,11 @@ Worker find_pytorch() {
                                                          pytorch, pytorch_variable)));
   }
   Worker worker = find_worker(program);
-  const auto says_library = [](std::string_view variable) { return variable.substr(0, variable.find('=')) == library_variable; };
-  if (std::ranges::none_of(worker.environment, says_library)) {
+  const auto says = [&](std::string_view name) {
+    return std::ranges::any_of(worker.environment, [name](std::string_view entry) { return entry.substr(0, entry.find('=')) == name; });
+  };
+  if (!says(cache_variable)) worker.cache_variable = cache_variable;
+  if (!says(library_variable)) {
     worker.environment.push_back(
         fmt::format("{}={}", library_variable, (root_of_this_executable() / "lib/libshardproof-worker.so").string()));
   }
@@ -79,15 +110,19 @@ std::string subject_name(const Listing& listing, const std::string& asked) {
   std::vector<std::string> names;
   for (const SubjectInfo& subject : listing.subjects) names.push_back(subject.name);
   if (asked.empty() && names.empty()) return {};  // a program of plain multi-rank tests
-  if (names.empty()) throw CommandError(usage, fmt::format("unknown subject '{}': this worker has no subject", asked));
+  if (names.empty())
+    throw CommandError(usage, fmt::format("unknown subject '{}': this worker has no subject{}", asked, python_hint(asked)));
   if (asked.empty() || asked == reference) return names.front();
   if (std::ranges::find(names, asked) != names.end()) return asked;
   std::set<std::string> candidates(names.begin(), names.end());
   candidates.insert({reference, pytorch});
   const std::string near = closest(candidates, asked);
+  std::erase_if(names, [](const std::string& name) { return name == reference || name == pytorch; });
+  names.push_back(fmt::format("{} ({})", reference, listing.subjects.front().name));
+  names.emplace_back(pytorch);
   throw CommandError(usage,
-                     fmt::format("unknown subject '{}'; {}known: {}; {} for the first of them, {}, or the path of a shared object", asked,
-                                 near.empty() ? "" : fmt::format("closest is '{}', ", near), fmt::join(names, ", "), reference, pytorch));
+                     fmt::format("unknown subject '{}'; {}there are {}, and shared objects by their paths{}", asked,
+                                 near.empty() ? "" : fmt::format("closest is '{}'; ", near), fmt::join(names, ", "), python_hint(asked)));
 }
 
 ChosenSubject choose_subject(const std::string& asked, const std::filesystem::path& worker, SignalWatch& signals) {

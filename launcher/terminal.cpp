@@ -37,6 +37,13 @@ std::string shortened(const std::string& text, std::size_t width) {
   return fmt::format("{}..{}", head, rest.substr(length_within(rest, rest.size() - (width - 2 - head.size()))));
 }
 
+/// What is below the current directory, as seen from there.
+std::filesystem::path from_here(const std::filesystem::path& file) {
+  std::error_code ignored;
+  const auto near = std::filesystem::proximate(file, ignored);
+  return near.empty() || *near.begin() == ".." ? file : near;
+}
+
 }  // namespace
 
 bool use_color(ColorWhen asked, std::FILE* out) {
@@ -122,15 +129,15 @@ void Terminal::explain(const std::vector<ClauseInfo>& clauses) {
   for (const ClauseInfo& clause : clauses) style_.clauses[clause.id] = clause.text;
 }
 
-void Terminal::look_for_scenarios(const RunDirectory& run) {
+void Terminal::look_in(const RunDirectory& run) {
+  style_.place = (from_here(run.root) / "").string();
   style_.scenarios = [run](const reports::CaseResult& result, int world) {
     std::vector<std::string> files;
     for (int play = 1;; ++play) {
       const auto file = run.world(world).scenario(result.info.id, play);
       std::error_code ignored;  // then it is not there
       if (!std::filesystem::exists(file, ignored)) return files;
-      const auto from_here = std::filesystem::proximate(file, ignored);
-      files.push_back((from_here.empty() || *from_here.begin() == ".." ? file : from_here).string());
+      files.push_back(from_here(file).string());
     }
   };
 }

@@ -65,8 +65,8 @@ class Terminal {
   bool color() const { return style_.color; }
   /// From here on, failures explain the clauses that they break.
   void explain(const std::vector<ClauseInfo>& clauses);
-  /// From here on, failures name the scenarios that their cases have left in the run's directory.
-  void look_for_scenarios(const RunDirectory& run);
+  /// From here on, failures name whole the files in the run's directory, and the scenarios that their cases have left there.
+  void look_in(const RunDirectory& run);
   const reports::TextStyle& style() const { return style_; }
 
   /// How the run is to be shown while it lasts, if at all.

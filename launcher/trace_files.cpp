@@ -10,11 +10,11 @@
 #include <string_view>
 #include <utility>
 
+#include "harness/protocol/input_file.hpp"
 #include "harness/protocol/json_parse.hpp"
 #include "harness/protocol/trace_json.hpp"
 #include "launcher/launcher.hpp"
 #include "launcher/output.hpp"
-#include "launcher/records.hpp"
 #include "reports/chrome_trace.hpp"
 
 namespace shardproof::launcher {
@@ -36,7 +36,7 @@ std::optional<std::pair<std::string, int>> part_of(const std::string& file_name)
 
 void merge_case(const std::map<int, std::filesystem::path>& parts, const std::filesystem::path& merged) {
   std::vector<Trace> ranks;
-  for (const auto& [rank, file] : parts) ranks.push_back(parse_json(read_file(file)).get<Trace>());
+  for (const auto& [rank, file] : parts) ranks.push_back(parse_json(read_input(file)).get<Trace>());
   write_file(merged, reports::chrome_trace(ranks).dump() + "\n");
   for (const auto& [rank, file] : parts) std::filesystem::remove(file);
 }

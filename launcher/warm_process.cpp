@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,6 +16,7 @@
 #include "launcher/output.hpp"
 #include "launcher/poller.hpp"
 #include "launcher/small_file.hpp"
+#include "launcher/standard_streams.hpp"
 
 namespace shardproof::launcher {
 namespace {
@@ -30,8 +30,6 @@ constexpr std::chrono::seconds copying_limit{60};
 constexpr std::chrono::seconds ending_limit{1};
 
 Process start(const Worker& worker, const std::string& subject, const std::filesystem::path& log, FileDescriptor& socket) {
-  // Its copies' parents end at once: who takes in the orphans is this process.
-  ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
   auto [ours, theirs] = make_warm_sockets();
   const FileDescriptor output = open_log(log);
   Command command{.program = worker.program,
@@ -52,7 +50,7 @@ std::string see(const std::filesystem::path& log) { return fmt::format("\n(its o
 
 WarmProcess::WarmProcess(const Worker& worker, const std::string& subject, const std::filesystem::path& log, SignalWatch& signals,
                          std::chrono::milliseconds patience)
-    : signals_(signals), log_(log), process_(start(worker, subject, log, socket_)) {
+    : signals_(signals), subject_(subject), log_(log), leftovers_(worker.started), process_(start(worker, subject, log, socket_)) {
   const auto refusal = [&](const std::string& why) {
     return CommandError(infrastructure, fmt::format("subject {} of {} cannot be prepared: {}", subject, worker.program.string(), why));
   };
@@ -63,7 +61,21 @@ WarmProcess::WarmProcess(const Worker& worker, const std::string& subject, const
     if (const auto number = signals_.take()) throw CommandError(static_cast<ExitCode>(128 + *number), "interrupted");
     throw refusal(error.what());
   }
+  for (const std::string& warning : answer.warnings)
+    complain(fmt::format("warning: subject {}, while it was prepared: {}", subject, warning));
   if (!answer.error.empty()) throw refusal(answer.error + see(log_));
+  warnings_ = std::move(answer.warnings);
+}
+
+WarmProcess::~WarmProcess() {
+  try {
+    process_.signal_group(SIGKILL);
+    process_.wait(std::chrono::steady_clock::now() + Process::unkillable_after);
+    for (const Leftover& leftover : leftovers_.end())
+      complain(fmt::format("warning: the process that prepared subject {} left {}", subject_, describe(leftover)));
+  } catch (const std::exception&) {
+    // Nobody can be told; the members do the rest.
+  }
 }
 
 Process WarmProcess::copy(const Command& command) {
@@ -119,6 +131,8 @@ void WarmProcess::tell_end() {
 }
 
 void warm_up(Worker& worker, const PlanOptions& options, const std::filesystem::path& log, SignalWatch& signals) {
+  if (!worker.cache_variable.empty())
+    worker.environment.push_back(fmt::format("{}={}", worker.cache_variable, (log.parent_path() / "cache").string()));
   const auto subject = std::ranges::find(worker.listing.subjects, options.subject, &SubjectInfo::name);
   if (subject == worker.listing.subjects.end() || !subject->warm || options.tap) return;
   const std::string named = options.subject_library.empty() ? options.subject : options.subject_library.string();

@@ -8,9 +8,11 @@
 #include <filesystem>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "harness/protocol/file_descriptor.hpp"
 #include "harness/protocol/warm_socket.hpp"
+#include "launcher/leftovers.hpp"
 #include "launcher/plan.hpp"
 #include "launcher/process.hpp"
 #include "launcher/signal_watch.hpp"
@@ -35,8 +37,12 @@ class WarmProcess {
   WarmProcess(const Worker& worker, const std::string& subject, const std::filesystem::path& log, SignalWatch& signals,
               std::chrono::milliseconds patience = preparing_limit);
   WarmProcess(const WarmProcess&) = delete;
+  /// Ends it, and what it has started and not ended, as daemons are, which is said. What this process has started later must have ended.
+  ~WarmProcess();
 
   pid_t pid() const { return process_.pid(); }
+  /// What the subject said when it was prepared.
+  const std::vector<std::string>& warnings() const { return warnings_; }
 
   /// A rank with the command's environment and output; its program and its arguments are this process's own. Throws NoCopy, without waiting
   /// any longer where a signal comes: then, or when an answer is none, this process is done for.
@@ -49,14 +55,18 @@ class WarmProcess {
   [[noreturn]] void tell_end();
 
   SignalWatch& signals_;
+  std::string subject_;
   std::filesystem::path log_;
+  Leftovers leftovers_;  ///< of the process and all of its own
   FileDescriptor socket_;
   Process process_;
+  std::vector<std::string> warnings_;
   std::string useless_;  ///< why nothing is asked of it any more
 };
 
-/// Where ranks on the subject of these options are to be copies, starts the process that they are copies of. Ranks under the NCCL tap are
-/// none: it has to be there before their program.
+/// To be called before the first rank of a run, in whose directory `log` is: the worker's runtime keeps what it caches in `cache` beside
+/// it. Where ranks on the subject of these options are to be copies, starts the process that they are copies of, and shows the user what
+/// the subject warns of. Ranks under the NCCL tap are none: it has to be there before their program.
 void warm_up(Worker& worker, const PlanOptions& options, const std::filesystem::path& log, SignalWatch& signals);
 
 }  // namespace shardproof::launcher

@@ -22,6 +22,7 @@
 #include "harness/protocol/json_parse.hpp"
 #include "harness/protocol/json_text.hpp"
 #include "harness/protocol/utf8.hpp"
+#include "launcher/case_clock.hpp"
 #include "launcher/launcher.hpp"
 #include "launcher/leftovers.hpp"
 #include "launcher/poller.hpp"
@@ -198,8 +199,13 @@ Worker find_worker(const std::filesystem::path& asked) {
   Worker worker;
   worker.program = asked.empty() ? beside_this_executable() : std::filesystem::absolute(asked);
   worker.environment = worker_environment();
-  if (std::filesystem::is_directory(worker.program))
-    throw CommandError(infrastructure, fmt::format("worker {} is a directory", worker.program.string()));
+  // What somebody has named and is not there is a slip of theirs, as any other name that there is not.
+  std::error_code unknown;
+  const std::filesystem::file_status there = std::filesystem::status(worker.program, unknown);
+  const ExitCode code = asked.empty() ? infrastructure : usage;
+  if (!std::filesystem::exists(there))
+    throw CommandError(code, fmt::format("there is no worker {}: {}", worker.program.string(), unknown.message()));
+  if (std::filesystem::is_directory(there)) throw CommandError(code, fmt::format("worker {} is a directory", worker.program.string()));
   return worker;
 }
 
@@ -209,33 +215,51 @@ Worker ask_worker(const std::filesystem::path& asked, SignalWatch& signals, std:
   return worker;
 }
 
-void ask_for_cases(Worker& worker, const std::filesystem::path& subject_library, SignalWatch& signals, std::chrono::milliseconds patience) {
-  const std::string name = worker.program.string();
-  std::vector<std::string> arguments{"--list-json"};
-  if (!subject_library.empty()) arguments.insert(arguments.end(), {"--subject", subject_library.string()});
-  const Answer answer = ask(worker, std::move(arguments), signals, patience);
-  const std::string with = subject_library.empty() ? "" : fmt::format(" and --subject {}", subject_library.string());
-  const auto refusal = [&](const char* what, const std::string& why) {
-    return CommandError(infrastructure,
-                        fmt::format("{} {}: asked with --list-json{}, {}{}", name, what, with, why,
-                                    answer.complaint.empty() ? "" : fmt::format(" (standard error: {})", complaint_of(answer.complaint))));
-  };
-  const auto not_a_worker = [&](const std::string& why) { return refusal("is not a shardproof worker", why); };
-  constexpr char silent[] = "does not say its cases";
-  if (!answer.end) throw refusal(silent, fmt::format("it did not answer within {} ms", patience.count()));
-  if (answer.end->signalled) throw refusal(silent, fmt::format("it ended with {}", describe(*answer.end)));
+namespace {
+
+/// Why an answer to --list-json holds no cases; nothing: it does.
+struct NoCases {
+  std::string why;
+  bool is_worker = true;  ///< it may be, at least: no other program's answer would be this one
+};
+
+std::optional<NoCases> take_cases(Worker& worker, const Answer& answer, std::chrono::milliseconds patience) {
+  if (!answer.end) return NoCases{fmt::format("it did not answer within {}", seconds_text(patience))};
+  if (answer.end->signalled) return NoCases{fmt::format("it ended with {}", describe(*answer.end))};
   worker.listing_text = answer.text;
-  if (answer.end->code == rank_usage) {
-    if (const std::string problems = declared_wrongly(worker.listing_text); !problems.empty())
-      throw CommandError(infrastructure, fmt::format("{}(no case of {} can run {})", problems, name,
-                                                     with.empty() ? "until its declarations are right" : "with this subject"));
-  }
-  if (*answer.end != Exit{}) throw not_a_worker(fmt::format("it ended with {}", describe(*answer.end)));
+  if (*answer.end != Exit{}) return NoCases{fmt::format("it ended with {}", describe(*answer.end)), false};
   try {
     worker.listing = parse_listing(worker.listing_text);
   } catch (const std::invalid_argument& error) {
-    throw not_a_worker(error.what());
+    return NoCases{error.what(), false};
   }
+  return std::nullopt;
+}
+
+}  // namespace
+
+void ask_for_cases(Worker& worker, const std::filesystem::path& subject_library, SignalWatch& signals, std::chrono::milliseconds patience) {
+  const std::string name = worker.program.string();
+  const std::string library = subject_library.string();
+  const std::vector<std::string> alone{"--list-json"};
+  std::vector<std::string> arguments = alone;
+  if (!library.empty()) arguments.insert(arguments.end(), {"--subject", library});
+  const Answer answer = ask(worker, std::move(arguments), signals, patience);
+  const auto refused = take_cases(worker, answer, patience);
+  if (!refused) return;
+  if (answer.end && !answer.end->signalled && answer.end->code == rank_usage) {
+    if (const std::string problems = declared_wrongly(answer.text); !problems.empty())
+      throw CommandError(infrastructure, fmt::format("{}(no case of {} can run {})", problems, name,
+                                                     library.empty() ? "until its declarations are right" : "with this subject"));
+  }
+  const std::string said = answer.complaint.empty() ? "" : fmt::format(" (standard error: {})", complaint_of(answer.complaint));
+  // What a worker does that says its cases without a shared object is the shared object's doing.
+  if (Worker same = worker; !library.empty() && !take_cases(same, ask(worker, alone, signals, patience), patience))
+    throw CommandError(infrastructure, fmt::format("--subject {}: with it loaded, worker {} does not say its cases: {}{}", library, name,
+                                                   refused->why, said));
+  throw CommandError(infrastructure, fmt::format("{} {}: asked with --list-json{}, {}{}", name,
+                                                 refused->is_worker ? "does not say its cases" : "is not a shardproof worker",
+                                                 library.empty() ? "" : fmt::format(" and --subject {}", library), refused->why, said));
 }
 
 GpuListing ask_gpus(const Worker& worker, const std::filesystem::path& backend, SignalWatch& signals, std::chrono::milliseconds patience) {
@@ -252,7 +276,7 @@ GpuListing ask_gpus(const Worker& worker, const std::filesystem::path& backend, 
         fmt::format("the GPUs of backend {} are unknown: {}, asked with --list-gpus, {}{}", backend.string(), worker.program.string(), why,
                     answer.complaint.empty() ? "" : fmt::format(" (standard error: {})", complaint_of(answer.complaint))));
   };
-  if (!answer.end) throw refusal(fmt::format("did not answer within {} ms: look at the driver (nvidia-smi)", patience.count()));
+  if (!answer.end) throw refusal(fmt::format("did not answer within {}: look at the driver (nvidia-smi)", seconds_text(patience)));
   if (*answer.end != Exit{}) throw refusal(fmt::format("ended with {}", describe(*answer.end)));
   try {
     auto listing = parse_json(answer.text).get<GpuListing>();

@@ -20,6 +20,7 @@ class WarmProcess;
 struct Worker {
   std::filesystem::path program;         ///< absolute
   std::vector<std::string> environment;  ///< of every process of it: the launcher's own, without another launcher's ranks
+  std::string cache_variable;            ///< of its environment: names a folder for what its runtime keeps; empty: it keeps nothing
   std::string listing_text;              ///< as the worker wrote it, for a later merge
   Listing listing;
   std::shared_ptr<WarmProcess> warm;  ///< that its ranks are copies of; none: each is started by itself
@@ -30,14 +31,16 @@ struct Worker {
 /// For a worker to list its cases, which costs it milliseconds.
 inline constexpr std::chrono::seconds worker_patience{60};
 
-/// `asked` or, where it is empty, `shardproof-worker` beside this executable. Throws CommandError (infrastructure) saying what is wrong
-/// with the program, among it that it did not answer in time; with 128 + n when signal n came meanwhile. The program is gone after it.
+/// `asked` or, where it is empty, `shardproof-worker` beside this executable. Throws CommandError: usage where there is no such file as was
+/// asked for; infrastructure saying what is wrong with the program, among it that it did not answer in time; with 128 + n when signal n
+/// came meanwhile. The program is gone after it.
 Worker ask_worker(const std::filesystem::path& asked, SignalWatch& signals, std::chrono::milliseconds patience = worker_patience);
 
 /// The same program, asked for nothing yet.
 Worker find_worker(const std::filesystem::path& asked);
 
-/// Asks it, as `ask_worker` does; with a shared object that its subject is in, for what it is with that one.
+/// Asks it, as `ask_worker` does; with a shared object that its subject is in, for what it is with that one, which is named as what is
+/// wrong where the worker answers without it.
 void ask_for_cases(Worker& worker, const std::filesystem::path& subject_library, SignalWatch& signals,
                    std::chrono::milliseconds patience = worker_patience);
 

@@ -224,7 +224,7 @@ std::string to_text(const Diff& diff, bool color) {
     text += '\n';
     for (const auto& line : change.measurements) text += fmt::format("{:15}{}\n", "", printable(line));
   }
-  text += fmt::format("{} cases:", diff.changes.size());
+  text += fmt::format("{} case{}:", diff.changes.size(), diff.changes.size() == 1 ? "" : "s");
   const char* separator = " ";
   for (const auto change : all_changes) {
     if (counts[change] == 0) continue;

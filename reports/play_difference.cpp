@@ -33,7 +33,7 @@ std::string outcome(const SubjectPlay& play) {
 
 std::optional<PlayDifference> compare_verdicts(const SubjectPlay& first, const SubjectPlay& second) {
   if (first.verdict == second.verdict && first.ranks.empty() == second.ranks.empty()) return std::nullopt;
-  std::string what = "both play it to its end, and it is not thought the same of both";
+  std::string what = "both play it to its end, and they have different verdicts";
   if (first.ranks.empty() != second.ranks.empty()) what = "only one of them plays it to its end";
   else if (first.ranks.empty()) what = "neither plays it to its end, and they end otherwise";
   return PlayDifference{.aspect = Aspect::verdict, .what = std::move(what), .values = {outcome(first), outcome(second)}};

@@ -1,12 +1,13 @@
 #include "reports/rank_stream.hpp"
 
 #include <fmt/format.h>
-#include <cerrno>
 #include <cstring>
-#include <fstream>
+#include <memory>
 #include <stdexcept>
 #include <system_error>
 #include <utility>
+
+#include "harness/protocol/input_file.hpp"
 
 namespace shardproof::reports {
 
@@ -157,15 +158,16 @@ RankStream read_rank_stream(std::istream& in, const StreamLimits& limits) {
 }
 
 RankStream read_rank_stream(const std::filesystem::path& file, const StreamLimits& limits) {
-  RankStream stream;
-  std::ifstream in(file, std::ios::binary);
-  if (!in) {
-    const auto code = std::error_code(errno, std::generic_category());
-    stream.absent = code == std::errc::no_such_file_or_directory;
-    stream.defect = fmt::format("cannot open {}: {}", file.filename().string(), code.message());
+  try {
+    const std::unique_ptr<std::istream> in = open_input(file);
+    return read_rank_stream(*in, limits);
+  } catch (const UnreadableFile& error) {
+    RankStream stream;
+    std::error_code unknown;
+    stream.absent = !std::filesystem::exists(file, unknown) && !unknown;
+    stream.defect = fmt::format("cannot open {}: {}", file.filename().string(), error.why());
     return stream;
   }
-  return read_rank_stream(in, limits);
 }
 
 }  // namespace shardproof::reports

@@ -41,6 +41,7 @@ struct RunHead {
   std::string suite_version, subject, subject_version, profile;
   std::string git_commit;            ///< volatile
   std::string fault;
+  std::vector<std::string> warnings;  ///< volatile: what the subject said when it was prepared for all ranks
   bool partial = false;              ///< filters, shards or fewer worlds than the profile has
   std::size_t outside_profile = 0;   ///< cases of the worker that its profile leaves out
   std::map<std::string, std::string> machine;      ///< volatile: host, cpu, cores, kernel, driver, …

@@ -17,13 +17,14 @@ using nlohmann::ordered_json;
 
 namespace {
 
-constexpr std::array<std::string_view, 13> volatile_places{
+constexpr std::array<std::string_view, 14> volatile_places{
     "run/id",
     "run/started",
     "run/argv",
     "run/environment",
     "run/git_commit",
     "machine",
+    "subject/warnings",  // not all ranks have a process that they are copies of
     "worlds/*/number",  // worlds that run side by side begin when others end
     "worlds/*/environment",  // which GPU is free first
     "worlds/*/endings",  // of ranks that leave because another died, some are stopped first
@@ -371,6 +372,7 @@ void to_json(ordered_json& json, const RunHead& head) {
                       {"subject", {{"name", head.subject}, {"version", head.subject_version}, {"fault", text_or_null(head.fault)}}},
                       {"profile", head.profile},
                       {"waivers", head.waivers}};
+  if (!head.warnings.empty()) json["subject"]["warnings"] = head.warnings;
 }
 
 void from_json(const ordered_json& json, RunHead& head) {
@@ -393,6 +395,7 @@ void from_json(const ordered_json& json, RunHead& head) {
   head.subject = subject.text("name");
   head.subject_version = subject.text("version");
   head.fault = read_text_or_null(subject, "fault");
+  if (subject.has("warnings")) head.warnings = subject.texts("warnings");
   head.profile = fields.text("profile");
   head.waivers.clear();
   if (!fields.has("waivers")) return;

@@ -117,7 +117,7 @@ bool is_end_of_process(Verdict verdict) { return verdict == Verdict::crashed || 
 int number_of(const CaseResult& result, const Report& report) { return report.worlds.at(static_cast<std::size_t>(result.world)).number; }
 
 /// What a rank that died said last, for which the reader would have to open its log.
-std::string last_words_text(const CaseResult& result, const Report& report) {
+std::string last_words_text(const CaseResult& result, const Report& report, const TextStyle& style) {
   constexpr std::size_t shown = 5;
   std::string text;
   for (const auto& ending : report.worlds.at(static_cast<std::size_t>(result.world)).endings) {
@@ -129,8 +129,8 @@ std::string last_words_text(const CaseResult& result, const Report& report) {
     for (std::size_t lines = 0; lines < shown && begin != std::string_view::npos && begin > 0; ++lines)
       begin = words.rfind('\n', begin - 1);
     if (begin != std::string_view::npos && begin > 0) words.remove_prefix(begin + 1);
-    text += fmt::format("  rank {} said last (worlds/{}/logs/rank-{}.err):\n{}", ending.rank, number_of(result, report), ending.rank,
-                        indented(printable(words), "    "));
+    text += fmt::format("  rank {} said last ({}worlds/{}/logs/rank-{}.err):\n{}", ending.rank, printable(style.place),
+                        number_of(result, report), ending.rank, indented(printable(words), "    "));
   }
   return text;
 }
@@ -160,7 +160,7 @@ std::string program(const std::vector<std::string>& argv) { return argv.empty() 
 std::string again(const CaseResult& result, const Report& report) {
   const auto& argv = report.head.argv;
   if (argv.size() > 1 && argv[1] == "play") return play_again(argv);
-  std::vector<std::string_view> options{"--worker", "--subject", "--fabric", "--fault", "--timeout", "--nccl-faults"};
+  std::vector<std::string_view> options{"--worker", "--subject", "--fabric", "--fault", "--timeout", "--waivers", "--nccl-faults"};
   // It may have been given for other cases of the run.
   if (report.worlds.at(static_cast<std::size_t>(result.world)).fabric == thread_fabric) options.emplace_back("--scheduler");
   return with_options(fmt::format("{} run {} --seed {}", program(argv), shell_word(result.info.id), report.head.seed), argv,
@@ -400,7 +400,7 @@ std::string cause_text(const CaseResult& result, const Report& report, const Tex
   for (const auto& note : result.notes) text += indented(printable(note), "  ");
   const std::string& explanation = report.worlds.at(static_cast<std::size_t>(result.world)).explanation;
   if (reasons_first && !explanation.empty()) text += indented(printable(explanation), "  ");
-  if (reasons_first) text += reasons_text(result, {}, explanation) + last_words_text(result, report);
+  if (reasons_first) text += reasons_text(result, {}, explanation) + last_words_text(result, report, style);
 
   const auto total = result.failures.size() + result.failures_left_out;
   constexpr std::size_t limit = 10;
@@ -441,7 +441,7 @@ std::string failure_text(const CaseResult& result, const Report& report, const T
                                          : fmt::format("  {}  {}\n", printable(clause), printable(known->second));
   }
   if (is_end_of_process(result.verdict) && !report.worlds.at(static_cast<std::size_t>(result.world)).explanation.empty())
-    text += fmt::format("  evidence: worlds/{}/evidence\n", number_of(result, report));
+    text += fmt::format("  evidence: {}worlds/{}/evidence\n", printable(style.place), number_of(result, report));
   return text + fmt::format("  again: {}\n", again(result, report)) + scenarios_text(result, report, style);
 }
 

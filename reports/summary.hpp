@@ -15,6 +15,7 @@ struct TextStyle {
   bool verbose = false;  ///< every case, with its measurements, the slowest ones, and failures without a limit
   bool quiet = false;    ///< failures and the last line only
   std::map<std::string, std::string> clauses;  ///< texts by clause id, where the worker's listing is at hand
+  std::string place;  ///< of the run directory, with a slash at its end; empty: what lies in it is named as seen from there
   /// Files that hold what a case of the world of this number has played; none: unknown.
   std::function<std::vector<std::string>(const CaseResult&, int world)> scenarios;
 };

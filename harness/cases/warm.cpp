@@ -25,14 +25,14 @@ namespace {
 
 [[noreturn]] void fail(const char* what) { throw std::system_error(errno, std::generic_category(), what); }
 
-/// Empty: it is prepared.
-std::string prepare(Subject& subject) {
+/// Without an error it is prepared.
+CopyAnswer prepare(Subject& subject) {
   try {
     const Reply reply = subject.prepare();
     for (const std::string& warning : reply.warnings) fmt::print(stderr, "warning: {}\n", warning);
-    return reply.error;
+    return {.error = reply.error, .warnings = reply.warnings};
   } catch (const std::exception& error) {
-    return error.what();
+    return {.error = error.what()};
   }
 }
 
@@ -147,11 +147,9 @@ std::optional<CopyAnswer> make_rank(Subject& subject, const CopyRequest& request
 }  // namespace
 
 std::optional<int> stay_warm(Subject& subject) {
-  if (const std::string error = prepare(subject); !error.empty()) {
-    send_answer(warm_socket, {.error = error});
-    return rank_could_not_join;
-  }
-  send_answer(warm_socket, {});
+  const CopyAnswer prepared = prepare(subject);
+  send_answer(warm_socket, prepared);
+  if (!prepared.error.empty()) return rank_could_not_join;
   while (const auto request = receive_request(warm_socket)) {
     const auto answer = make_rank(subject, *request);
     if (!answer) return std::nullopt;

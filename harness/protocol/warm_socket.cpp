@@ -18,7 +18,7 @@ namespace shardproof {
 namespace {
 
 /// What no answer of ours exceeds, and any socket takes at once.
-constexpr std::size_t longest_answer = 65536, longest_error = 8000;
+constexpr std::size_t longest_answer = 65536, longest_text = 8000, most_warnings = 16;
 
 [[noreturn]] void fail(const char* what) { throw std::system_error(errno, std::generic_category(), what); }
 
@@ -161,8 +161,21 @@ std::optional<CopyAnswer> receive_answer(int socket) {
 }
 
 std::string to_text(const CopyAnswer& answer) {
-  if (answer.error.empty()) return dump_line({{"process", answer.process}});
-  return dump_line({{"error", beginning_within(answer.error, longest_error)}});
+  const std::string_view error = beginning_within(answer.error, longest_text);
+  nlohmann::ordered_json json{{"process", answer.process}};
+  if (!error.empty()) json = {{"error", error}};
+  if (answer.warnings.empty()) return dump_line(json);
+  std::size_t left = longest_text - error.size();
+  std::vector<std::string> told;
+  for (const std::string& warning : answer.warnings) {
+    if (told.size() == most_warnings || left == 0) break;
+    const std::string_view part = beginning_within(warning, left);
+    left -= part.size();
+    told.push_back(std::string(part) + (part.size() < warning.size() ? "…" : ""));
+  }
+  if (const std::size_t more = answer.warnings.size() - told.size(); more > 0) told.push_back(fmt::format("{} more", more));
+  json["warnings"] = told;
+  return dump_line(json);
 }
 
 CopyAnswer read_answer(const std::string& text) {
@@ -176,6 +189,7 @@ CopyAnswer read_answer(const std::string& text) {
   CopyAnswer answer;
   if (fields.has("error")) answer.error = fields.text("error");
   else answer.process = fields.integer<pid_t>("process");
+  if (fields.has("warnings")) answer.warnings = fields.texts("warnings");
   if (answer.process < 0) refuse(fields.where("process"), "a process id", json["process"]);
   return answer;
 }

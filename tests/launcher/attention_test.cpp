@@ -1,6 +1,7 @@
 // Looking at ranks while they run: what they print, line by line, and a debugger for one of them.
 #include <signal.h>
 #include <sys/ptrace.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include <catch2/catch_test_macros.hpp>
@@ -52,6 +53,19 @@ TEST_CASE("lines of logs are told once, whole, behind their rank, and what has n
   const std::string number = directory.path().filename().string();
   CHECK(LogTail(world, {1}, 2, false, true).more(true) ==
         "[world " + number + ", rank 1] \n[world " + number + ", rank 1] three\n[world " + number + ", rank 1] the last\n");
+}
+
+TEST_CASE("a pipe in the place of a log is not waited for, and what was read before is told") {
+  TemporaryDirectory directory;
+  const WorldDirectory world{directory.path()};
+  std::filesystem::create_directories(world.logs());
+  write_text(world.standard_error(0), "one\ntw");
+  LogTail tail(world, {0}, 1, false, false);
+  CHECK(tail.more(false) == "[rank 0] one\n");
+  std::filesystem::remove(world.standard_error(0));
+  REQUIRE(mkfifo(world.standard_error(0).c_str(), 0600) == 0);
+  CHECK(tail.more(false).empty());
+  CHECK(tail.more(true) == "[rank 0] tw\n");
 }
 
 TEST_CASE("the output of chosen ranks is shown, and of no other") {

@@ -1,11 +1,18 @@
 // Every wrong thing that a user can ask for: a clear message, the right exit code, nothing written where nothing should be.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <cstdlib>
 
+#include "harness/protocol/file_descriptor.hpp"
 #include "tests/launcher/command.hpp"
 
 using namespace shardproof::launcher;
+using shardproof::FileDescriptor;
 using namespace shardproof::launcher::testing;
 using Catch::Matchers::ContainsSubstring;
 
@@ -82,7 +89,8 @@ TEST_CASE("workers that are none are told apart") {
   CHECK_THAT(refused_worker("/bin/true"), ContainsSubstring("/bin/true is not a shardproof worker"));
   CHECK_THAT(refused_worker("/bin/cat"), ContainsSubstring("is not a shardproof worker"));
   CHECK_THAT(refused_worker("/bin/sleep"), ContainsSubstring("is not a shardproof worker"));
-  CHECK_THAT(refused_worker("/nowhere"), ContainsSubstring("No such file"));
+  CHECK_THAT(refused_worker("/nowhere", 2), ContainsSubstring("there is no worker /nowhere: No such file"));
+  CHECK_THAT(refused_worker("/etc", 2), ContainsSubstring("worker /etc is a directory"));
   CHECK_THAT(refused_worker("/etc/passwd"), ContainsSubstring("Permission denied"));
 }
 
@@ -189,6 +197,78 @@ TEST_CASE("a diff of what is no report is refused") {
   CHECK(call({"diff", directory.path().string()}).end == code(2));
 }
 
+TEST_CASE("a pipe that nobody writes to holds up nobody") {
+  TemporaryDirectory directory;
+  const std::string pipe = directory / "pipe", out = directory / "run";
+  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+  const std::string why = "cannot read " + pipe + ": it is a pipe that nobody writes to, and that holds nothing\n";
+  CHECK(refused({"--waivers", pipe}) == "shardproof: --waivers: " + why);
+  CHECK(refused({"--rerun-failed", pipe}) == "shardproof: " + why);
+  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
+           {"diff", pipe, pipe}, {"stable", pipe}, {"faults", "--waivers", pipe, "--worker", SHARDPROOF_FAULTY_PROGRAM}}) {
+    const Said said = call(arguments);
+    CHECK(said.end == code(2));
+    CHECK_THAT(said.err, ContainsSubstring(why));
+  }
+  const Said played = call({"play", pipe});
+  CHECK(played.end == code(2));
+  CHECK_THAT(played.err, ContainsSubstring("cannot read the scenario " + pipe));
+
+  REQUIRE(call({"run", "good/stays", "--worker", trouble_program().string(), "--out", out}).end == code(0));
+  for (const std::string name : {"run.json", "plan.json", "worlds/0/plan.json", "worlds/0/endings.json", "worlds/0/ranks/rank-1.jsonl"}) {
+    INFO(name);
+    const std::filesystem::path file = std::filesystem::path(out) / name;
+    const std::string whole = text_of(file);
+    std::filesystem::remove(file);
+    REQUIRE(mkfifo(file.c_str(), 0600) == 0);
+    CHECK(call({"merge", out}).end == code(5));
+    call({"explain", out});
+    std::filesystem::remove(file);
+    write_text(file, whole);
+  }
+  CHECK(call({"merge", out}).end == code(0));
+}
+
+TEST_CASE("what is neither a file nor a pipe is not read, and is named whole") {
+  CHECK_THAT(refused({"--waivers", "../"}), ContainsSubstring("--waivers: cannot read /") && ContainsSubstring("it is a directory"));
+  CHECK(call({"stable", "/dev/zero"}).err == "shardproof: cannot read /dev/zero: it is neither a file nor a pipe\n");
+  const Said said = call({"diff", "none.json", "none.json"});
+  CHECK_THAT(said.err, ContainsSubstring("cannot read /") && ContainsSubstring("/here/none.json: No such file or directory"));
+}
+
+TEST_CASE("a report may come through a pipe, from one who takes his time, and a signal ends the wait for it") {
+  TemporaryDirectory directory;
+  const std::string out = directory / "run", pipe = directory / "pipe";
+  REQUIRE(call({"run", "good/stays", "--worker", trouble_program().string(), "--out", out}).end == code(0));
+  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+  const std::string report = out + "/report.json", whole = text_of(report);
+  const Said file = call({"stable", report});
+  CHECK(call({"stable", "/dev/stdin"}, {.prelude = "cat '" + report + "' |"}).out == file.out);
+
+  const FileDescriptor reader(::open(pipe.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  FileDescriptor writer(::open(pipe.c_str(), O_WRONLY | O_CLOEXEC));
+  const auto hand_over = [&](std::string_view part) {
+    return ::write(writer.get(), part.data(), part.size()) == static_cast<ssize_t>(part.size()) && eventually([&] {
+             int left = 0;
+             return ioctl(reader.get(), FIONREAD, &left) == 0 && left == 0;
+           });
+  };
+  for (const std::vector<std::string>& command :
+       std::vector<std::vector<std::string>>{{"stable", pipe}, {"run", "--worker", trouble_program().string(), "--rerun-failed", pipe}}) {
+    const Said ended = call(command, {.meanwhile = [&](Process& process, const auto&) {
+                              CHECK(hand_over(whole.substr(0, 100)));
+                              process.signal_group(SIGTERM);
+                            }});
+    CHECK(ended.end == Exit{.signalled = true, .code = SIGTERM});
+  }
+  const Said slow = call({"stable", pipe}, {.meanwhile = [&](Process&, const auto&) {
+                           CHECK(hand_over(whole.substr(0, 100)));
+                           CHECK(hand_over(whole.substr(100)));
+                           writer = FileDescriptor();
+                         }});
+  CHECK(slow.out == file.out);
+}
+
 TEST_CASE("a list is JSON when asked for, else a table") {
   const std::string worker = trouble_program().string();
   const Said table = call({"list", "--worker", worker, "good"});
@@ -201,6 +281,10 @@ TEST_CASE("a list is JSON when asked for, else a table") {
   CHECK(json[0].at("params").at("n") == "3");
   CHECK(json[0].at("world_size") == 2);
   for (const char* key : {"clauses", "tags", "file", "line"}) CHECK(json[0].contains(key));
+  const Said sized = call({"list", "--worker", worker, "good", "--ranks", "1,3"});
+  CHECK_THAT(sized.out, ContainsSubstring("good/alone[W=1]") && ContainsSubstring("2 cases") && !ContainsSubstring("W=2"));
+  CHECK_THAT(call({"list", "--worker", worker, "good", "--ranks", "9"}).err, ContainsSubstring("no selected case runs on 9 ranks"));
+  CHECK_THAT(call({"list", "--worker", worker, "--ranks", "x"}).err, ContainsSubstring("--ranks x: a world has 1 to 1024 ranks"));
   CHECK(call({"list", "--worker", worker, "nothing"}).end == code(2));
   CHECK(call({"list", "--worker", worker, "--seeds"}).out == "no case restates a seed test\n");
   CHECK(call({"list", "--worker", worker, "--clauses"}).out == "the worker describes no clause\n");

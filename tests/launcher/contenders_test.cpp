@@ -26,6 +26,22 @@ TEST_CASE("two subjects are told apart by a comma, and a fault from its subject 
   CHECK_FALSE(names_two("a+b"));
 }
 
+TEST_CASE("a comma in the path of a file that is there is none between two subjects") {
+  using Two = std::array<NamedSubject, 2>;
+  const TemporaryDirectory directory;
+  const std::string one = directory / "a,b.so", other = directory / "c,d,e.so";
+  CHECK(names_two(one));
+  write_text(one, "");
+  write_text(other, "");
+  CHECK_FALSE(names_two(one));
+  CHECK_THAT(refusal([&] { two_subjects(one); }), ContainsSubstring("that is one subject, as there is such a file"));
+  CHECK(names_two(one + ",reference"));
+  CHECK(two_subjects(one + ",reference") == Two{{{one, ""}, {"reference", ""}}});
+  CHECK(two_subjects("reference+late_gather," + one) == Two{{{"reference", "late_gather"}, {one, ""}}});
+  CHECK(two_subjects(other + "+late_gather," + one + "+early") == Two{{{other, "late_gather"}, {one, "early"}}});
+  CHECK_THAT(refusal([&] { two_subjects(one + ",reference," + one); }), ContainsSubstring("two subjects are given as A,B"));
+}
+
 TEST_CASE("what does not name two subjects is refused with what would") {
   for (const std::string asked : {"a,", ",b", ",", "a,b,c", "a", ""}) {
     CAPTURE(asked);

@@ -119,6 +119,24 @@ TEST_CASE("a waived failure is shown as one and does not fail the run, nor the m
   CHECK(merge(directory / "run", {"--waivers", none}).end == code(1));
 }
 
+TEST_CASE("what failed is run again by the same worker, in the same time and with the same waivers, unless others are given") {
+  TemporaryDirectory directory;
+  const std::string file = waivers(directory / "waivers.json", {waiver("bad/check*", "failed")});
+  const Said said = run(directory / "run", {"bad/check", "bad/killed", "--waivers", file, "--timeout", "9"});
+  CHECK_THAT(said.out, ContainsSubstring("again: ") && ContainsSubstring(" --waivers " + file));
+  const auto again = [&](const char* name, std::vector<std::string> more) {
+    more.insert(more.begin(), {"run", "bad/check", "--rerun-failed", directory / "run", "--out", directory / name});
+    const Said ended = call(more);
+    INFO(ended.out << ended.err);
+    CHECK(ended.end == code(more.back() == "9" ? 0 : 1));
+    return report_of(directory / name).at("run").at("argv").dump();
+  };
+  const std::string argv = again("again", {"--seed", "9"});
+  CHECK_THAT(argv, ContainsSubstring("\"--worker\",\"" + trouble_program().string() + "\"") && ContainsSubstring("\"--timeout\",\"9\""));
+  const std::string other = again("other", {"--timeout=8", "--waivers", waivers(directory / "none.json", {})});
+  CHECK_THAT(other, !ContainsSubstring("\"--timeout\"") && !ContainsSubstring("waivers.json"));
+}
+
 TEST_CASE("a rank that crashes or hangs in a waived case does not fail the run; in another it does") {
   TemporaryDirectory directory;
   const std::string file = waivers(directory / "waivers.json", {waiver("bad/killed", "crashed"), waiver("bad/segfault", "crashed"),
@@ -186,7 +204,7 @@ TEST_CASE("a file that is none is refused before anything runs, by file, waiver 
   CHECK_FALSE(std::filesystem::exists(directory / "run"));
   const Said absent = run(directory / "run", {"--waivers", "/nowhere.json"});
   CHECK(absent.end == code(2));
-  CHECK(absent.err == "shardproof: --waivers: cannot read /nowhere.json\n");
+  CHECK(absent.err == "shardproof: --waivers: cannot read /nowhere.json: No such file or directory\n");
 }
 
 TEST_CASE("a run of ranks that another launcher started is as old as its plan") {

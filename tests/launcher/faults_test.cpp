@@ -1,4 +1,6 @@
 // `shardproof faults`: which fault lives, which is noticed, and which nobody asked about.
+#include <signal.h>
+
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <fstream>
@@ -46,6 +48,44 @@ TEST_CASE("a selection judges the faults that it has cases for") {
   REQUIRE(json.size() == 1);
   CHECK(json.at(0).at("name") == "noticed");
   CHECK(json.at(0).at("by").at(0) == "seen/looks[W=1]");
+}
+
+TEST_CASE("of many faults that a selection does not judge a few are named, and all where that is asked for") {
+  const Setting many{.environment = {"MORE_FAULTS=1"}};
+  const std::vector<std::string> arguments{"faults", "--worker", SHARDPROOF_FAULTY_PROGRAM, "seen"};
+  CHECK_THAT(call(arguments, many).out,
+             ContainsSubstring("theirs: overlooked, unguarded, unguarded_0 and 4 more (--verbose names them)\n"));
+  std::vector<std::string> verbose = arguments;
+  verbose.emplace_back("--verbose");
+  CHECK_THAT(call(verbose, many).out, ContainsSubstring("unguarded_3, unguarded_4\n"));
+}
+
+TEST_CASE("whoever interrupts it keeps what was found until then") {
+  const TemporaryDirectory directory;
+  const std::string worker = directory / "worker";
+  // Ranks of worlds whose plan has this in it wait for their end.
+  write_text(worker,
+             "#!/bin/sh\nif [ -n \"$SHARDPROOF_PLAN\" ] && grep -q \"$WAITS\" \"$SHARDPROOF_PLAN\"; then exec sleep 60; "
+             "fi\nexec " SHARDPROOF_FAULTY_PROGRAM " \"$@\"\n");
+  std::filesystem::permissions(worker, std::filesystem::perms::owner_all);
+  const auto interrupted = [&](const std::string& waits, const std::string& last, std::vector<std::string> more) {
+    more.insert(more.begin(), {"faults", "--worker", worker});
+    const Said said = call(more, {.environment = {"WAITS=" + waits}, .meanwhile = [&](Process& launcher, const auto& so_far) {
+                                    CHECK(eventually([&] { return so_far().find(last) != std::string::npos; }));
+                                    ::kill(launcher.pid(), SIGINT);
+                                  }});
+    INFO(said.out << said.err);
+    CHECK(said.end == code(128 + SIGINT));
+    return said;
+  };
+  Said said = interrupted("overlooked", "overlooked: 1 case", {});
+  CHECK_THAT(said.out, ContainsSubstring("killed  noticed") && ContainsSubstring("1 of 1 fault killed") && !ContainsSubstring("ALIVE"));
+  CHECK(said.err == "shardproof: interrupted; tried until then: 1 of 3 faults\n");
+  said = interrupted("overlooked", "overlooked: 1 case", {"--json"});
+  CHECK(nlohmann::json::parse(said.out).at(0).at("name") == "noticed");
+  said = interrupted("blind", "without a fault", {});
+  CHECK_THAT(said.out, ContainsSubstring("3 cases in 1 world: ") && !ContainsSubstring("fault x case"));
+  CHECK(said.err == "shardproof: interrupted; tried until then: 0 of 3 faults\n");
 }
 
 TEST_CASE("a selection that judges no fault is nothing selected") {

@@ -2,8 +2,10 @@
 // looks for.
 #include <shardproof.hpp>
 
+#include <cstdlib>
 #include <memory>
 #include <set>
+#include <string>
 #include <string_view>
 
 #include "harness/cases/rank_main.hpp"
@@ -41,6 +43,8 @@ int main(int argc, char** argv) {
   program.faults = {{{"noticed", {"SEE-1"}, "one that is seen"}, broken},
                     {{"overlooked", {"BLD-1"}, "one that nobody sees"}, broken},
                     {{"unguarded", {"NOT-1"}, "one that nobody looks for"}, broken}};
+  for (int number = 0; number < 5 && std::getenv("MORE_FAULTS") != nullptr; ++number)
+    program.faults.push_back({{"unguarded_" + std::to_string(number), {"NOT-1"}, "one more"}, broken});
   program.clause_tables = {"| SEE-1 | required | is seen |\n| BLD-1 | required | is not |\n| NOT-1 | required | has no case |"};
   return rank_main(argc, argv, program);
 }

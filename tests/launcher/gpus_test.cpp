@@ -182,7 +182,7 @@ TEST_CASE("worlds whose ranks share GPUs are unfit for timing, and the others ar
 
 TEST_CASE("a worker that does not say its GPUs is told in one line, with what it did instead") {
   CHECK_THAT(unknown_gpus("kill -SEGV $$"), ContainsSubstring("/some/backend.so") && ContainsSubstring("ended with signal 11 (SIGSEGV)"));
-  CHECK_THAT(unknown_gpus("exec sleep 1000", std::chrono::milliseconds(50)), ContainsSubstring("did not answer within 50 ms"));
+  CHECK_THAT(unknown_gpus("exec sleep 1000", std::chrono::milliseconds(50)), ContainsSubstring("did not answer within 0.05 s"));
   CHECK_THAT(unknown_gpus("echo 'oh no' >&2; echo more >&2; exit 2"), ContainsSubstring("exit code 2 (standard error: oh no)"));
   CHECK_THAT(unknown_gpus("true"), ContainsSubstring("said nothing"));
   CHECK_THAT(unknown_gpus("echo hello"), ContainsSubstring("no JSON: 'hello'"));

@@ -11,6 +11,7 @@
 #include <optional>
 #include <system_error>
 
+#include "launcher/leftovers.hpp"
 #include "launcher/poller.hpp"
 #include "launcher/process.hpp"
 #include "launcher/signal_watch.hpp"
@@ -238,4 +239,13 @@ TEST_CASE("a child does not inherit what the launcher does with signals") {
   CHECK(script.process().wait(in(20)) == Exit{.signalled = true, .code = SIGTERM});
   Script pipe("yes | head -n 1 > /dev/null; kill -PIPE $$; echo survived");
   CHECK(pipe.process().wait(in(20)) == Exit{.signalled = true, .code = SIGPIPE});
+}
+
+TEST_CASE("what has been left behind is told with the rank that started it, as far as that is known") {
+  Leftover leftover{.process = 7, .name = "sleep", .rank = ""};
+  CHECK(describe(leftover) == "process 7 (sleep) behind; it was killed");
+  leftover.rank = "1";
+  CHECK(describe(leftover) == "process 7 (sleep), started by rank 1, behind; it was killed");
+  leftover.rank = all_ranks;
+  CHECK(describe(leftover) == "process 7 (sleep), started by one of the ranks, which are threads of one process, behind; it was killed");
 }

@@ -1,6 +1,7 @@
 // `--subject`: which engine a run is about, where it is found, and that reports and what is made of them keep to it.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/stat.h>
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
@@ -10,6 +11,7 @@
 using namespace shardproof::launcher;
 using namespace shardproof::launcher::testing;
 using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::StartsWith;
 
 namespace {
 
@@ -49,13 +51,13 @@ TEST_CASE("a run is about the subject that it was asked for, and says so") {
 }
 
 TEST_CASE("a subject that there is not is answered with those that there are, by every command") {
-  const std::string known = "known: first, second, pytorch, warm; reference for the first of them, pytorch, or the path of a shared object";
+  const std::string known = "there are first, second, warm, reference (first), pytorch, and shared objects by their paths\n";
   for (const std::vector<std::string>& command : {std::vector<std::string>{"run"}, {"list"}, {"faults"}, {"play", "x.json"}}) {
     std::vector<std::string> arguments = command;
     arguments.insert(arguments.end(), {"--worker", subjects_program, "--subject", "pytroch"});
     const Said said = call(arguments);
     CHECK(said.end == code(2));
-    CHECK_THAT(said.err, ContainsSubstring("unknown subject 'pytroch'; closest is 'pytorch', " + known));
+    CHECK_THAT(said.err, ContainsSubstring("unknown subject 'pytroch'; closest is 'pytorch'; " + known));
   }
 }
 
@@ -69,8 +71,15 @@ TEST_CASE("PyTorch is looked for where the environment says, and brings its own 
   const std::string library = report_of(out / "run").at("run").at("environment").at("SHARDPROOF_WORKER_LIBRARY");
   CHECK(library == (std::filesystem::path(SHARDPROOF_LAUNCHER).parent_path().parent_path() / "lib/libshardproof-worker.so").string());
 
+  const auto cache_of = [](const Said& ended) { return ended.out.substr(std::min(ended.out.find("cache "), ended.out.size())); };
+  CHECK_THAT(cache_of(run_about(out / "caching", {"subject/works", "--subject", "pytorch", "--output", "0"}, setting)),
+             StartsWith("cache " + (out / "caching/cache").string() + "\n"));
+
   Setting own = setting;
   own.environment.emplace_back("SHARDPROOF_WORKER_LIBRARY=/mine.so");
+  own.environment.emplace_back("TORCHINDUCTOR_CACHE_DIR=/kept");
+  CHECK_THAT(cache_of(run_about(out / "kept", {"subject/works", "--subject", "pytorch", "--output", "0"}, own)),
+             StartsWith("cache /kept\n"));
   CHECK(run_about(out / "own", {"subject/works", "--subject", "pytorch"}, own).end == code(0));
   CHECK(report_of(out / "own").at("run").at("environment").at("SHARDPROOF_WORKER_LIBRARY") == "/mine.so");
 }
@@ -103,7 +112,7 @@ exec "{1}" --list-json
 )SH",
                                                directory.path().string(), subjects_program));
   std::filesystem::permissions(directory / "worker", std::filesystem::perms::owner_all);
-  write_text(directory / "engine.so", "");
+  write_text(directory / "engine.so", "\177ELF");
   const Said said =
       call({"list", "--worker", directory / "worker", "--subject", directory / "../" / directory.path().filename() / "engine.so"});
   INFO(said.err);
@@ -112,15 +121,56 @@ exec "{1}" --list-json
 
   std::filesystem::create_directories(directory / "elsewhere/deep");
   std::filesystem::create_directory_symlink("elsewhere/deep", directory / "link");
-  write_text(directory / "elsewhere/engine.so", "");
+  write_text(directory / "elsewhere/engine.so", "\177ELF");
   CHECK(call({"list", "--worker", directory / "worker", "--subject", directory / "link/../engine.so"}).end == code(0));
   CHECK(text_of(directory / "asked") == fmt::format("--list-json --subject {}\n", (directory / "elsewhere/engine.so").string()));
+}
 
-  for (const std::string& wrong : {(directory / "none.so").string(), std::string("none.so"), directory.path().string()}) {
-    const Said refused = call({"list", "--worker", directory / "worker", "--subject", wrong});
-    CHECK(refused.end == code(2));
-    CHECK_THAT(refused.err, ContainsSubstring(fmt::format("--subject {}: there is no shared object /", wrong)));
-  }
+TEST_CASE("what is no shared object is said to be what it is") {
+  const TemporaryDirectory directory;
+  const auto refused = [&](const std::string& subject) {
+    const Said said = call({"list", "--worker", subjects_program, "--subject", subject});
+    CHECK(said.end == code(2));
+    return said.err;
+  };
+  const auto named = [&](const std::string& name) { return (directory / name).string(); };
+  CHECK(refused(named("none.so")) ==
+        fmt::format("shardproof: --subject {0}: there is no shared object {0}: No such file or directory\n", named("none.so")));
+  CHECK_THAT(refused("none.so"), ContainsSubstring("--subject none.so: there is no shared object /"));
+  CHECK_THAT(refused("/etc/passwd/none.so"), ContainsSubstring("there is no shared object /etc/passwd/none.so: Not a directory"));
+  std::filesystem::create_directory(directory / "dir.so");
+  CHECK_THAT(refused(named("dir.so")), ContainsSubstring("dir.so is a directory, not a shared object\n"));
+  REQUIRE(mkfifo(named("pipe.so").c_str(), 0600) == 0);
+  CHECK_THAT(refused(named("pipe.so")), ContainsSubstring("pipe.so is no file that could be loaded, but a pipe, a socket or a device\n"));
+  write_text(directory / "text.so", "INPUT(engine.so.1)\n");
+  CHECK_THAT(refused(named("text.so")),
+             ContainsSubstring("text.so is no shared object: it does not begin as files in the format ELF do\n"));
+  write_text(directory / "engine.py", "import torch\n");
+  const std::string hint = "; an engine in Python brings a worker of its own: --worker ";
+  CHECK_THAT(refused(named("engine.py")),
+             ContainsSubstring("engine.py is no shared object") && ContainsSubstring(hint + named("engine.py")));
+  CHECK_THAT(refused("engine.py"), ContainsSubstring("unknown subject 'engine.py'") && ContainsSubstring(hint + "engine.py\n"));
+}
+
+TEST_CASE("what happens while a shared object is loaded is its own doing, where the worker says its cases without it") {
+  const TemporaryDirectory directory;
+  write_text(directory / "engine.so", "\177ELF");
+  const auto refused = [&](const std::string& with, const std::string& alone) {
+    write_text(directory / "worker", "#!/bin/sh\nif [ $# = 1 ]; then " + alone + "; fi\n" + with + "\n");
+    std::filesystem::permissions(directory / "worker", std::filesystem::perms::owner_all);
+    const Said said = call({"list", "--worker", directory / "worker", "--subject", directory / "engine.so"});
+    CHECK(said.end == code(3));
+    return said.err;
+  };
+  const std::string lists = fmt::format("exec '{}' --list-json", subjects_program);
+  const std::string begins =
+      fmt::format("shardproof: --subject {}: with it loaded, worker {} does not say its cases: ", (directory / "engine.so").string(),
+                  (directory / "worker").string());
+  CHECK(refused("kill -SEGV $$", lists) == begins + "it ended with signal 11 (SIGSEGV)\n");
+  CHECK(refused("echo loaded; " + lists, lists) == begins + "its answer is no JSON: 'loaded'\n");
+  CHECK(refused("echo help >&2; exit 9", lists) == begins + "it ended with exit code 9 (standard error: help)\n");
+  CHECK_THAT(refused("echo loaded", "echo loaded; exit"),
+             ContainsSubstring("worker is not a shardproof worker: asked with --list-json and"));
 }
 
 TEST_CASE("what is done again, merged or compared is about the subject of its report") {

@@ -1,6 +1,7 @@
 // Several subjects in one program, which do nothing: what counts is which of them a run is about.
 #include <shardproof.hpp>
 
+#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <memory>
@@ -44,7 +45,10 @@ std::unique_ptr<Subject> broken(std::unique_ptr<Subject> subject) {
 
 }  // namespace
 
-RANKED_TEST_CASE("subject/works", ranks(1), clauses("SUB-1")) { CHECK_FALSE(is_broken); }
+RANKED_TEST_CASE("subject/works", ranks(1), clauses("SUB-1")) {
+  if (const char* const cache = std::getenv("TORCHINDUCTOR_CACHE_DIR")) std::printf("cache %s\n", cache);
+  CHECK_FALSE(is_broken);
+}
 RANKED_TEST_CASE("subject/fails", ranks(1), clauses("SUB-2")) { CHECK(rank.world().size() == 2); }
 
 int main(int argc, char** argv) {

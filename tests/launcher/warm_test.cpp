@@ -96,6 +96,39 @@ TEST_CASE("a rank that is a copy has its own environment and output, and what it
   CHECK_THAT(said.out, ContainsSubstring("[rank 0] child ") && ContainsSubstring("left process") && !ContainsSubstring("] warm"));
 }
 
+TEST_CASE("what a subject warns of when it is prepared is shown, without what it would do to a terminal, and is in the report") {
+  const TemporaryDirectory directory;
+  const Said said = run_on("warm", directory / "run", {"good/alone"}, noting(directory, "warns"));
+  INFO(said.out << said.err);
+  CHECK(said.end == code(0));
+  CHECK(said.err ==
+        "shardproof: warning: subject warm, while it was prepared: the paper is thin\\x1b[2J\n"
+        "shardproof: warning: subject warm, while it was prepared: and the ink is pale\n");
+  const nlohmann::json warnings{"the paper is thin\x1b[2J", "and the ink is pale"};
+  CHECK(report_of(directory / "run").at("subject").at("warnings") == warnings);
+  CHECK(call({"merge", directory / "run"}).end == code(0));
+  CHECK(report_of(directory / "run").at("subject").at("warnings") == warnings);
+  CHECK_FALSE(stable_but_subject(directory / "run").at("subject").contains("warnings"));
+  const Said refused = run_on("warm", directory / "refused", {"good/alone"}, noting(directory, "fails"));
+  CHECK_THAT(refused.err, ContainsSubstring("warning: subject warm, while it was prepared: the paper is thin\n"));
+}
+
+TEST_CASE("what is started to prepare a subject does not outlive the process that prepared it, and is said") {
+  const TemporaryDirectory directory;
+  Setting setting = noting(directory, "leaves daemons");
+  setting.environment.push_back("DAEMONS=" + (directory / "daemons").string());
+  const Said said = run_on("warm", directory / "run", {"good"}, setting);
+  INFO(said.out << said.err);
+  CHECK(said.end == code(0));
+  const std::vector<pid_t> daemons = numbers_in(directory / "daemons");
+  REQUIRE(daemons.size() == 2);
+  for (const pid_t daemon : daemons) {
+    CHECK(has_ended(daemon));
+    CHECK_THAT(said.err, ContainsSubstring(fmt::format(
+                             "warning: the process that prepared subject warm left process {} (sleep) behind; it was killed\n", daemon)));
+  }
+}
+
 TEST_CASE("without the process that ranks are copies of there are no further worlds, and what was done is kept") {
   const TemporaryDirectory directory;
   const Said said = run_on("warm", directory / "run", {"dies/without_its_original", "good/stays", "good/alone", "--isolate"});

@@ -58,9 +58,28 @@ TEST_CASE("an answer names a process or an error, of which it keeps the beginnin
     REQUIRE(back);
     CHECK(back->process == answer.process);
     CHECK(back->error == answer.error);
+    CHECK(back->warnings.empty());
   }
   send_answer(warm.get(), {.error = std::string(1'000'000, '\x01')});
   CHECK(receive_answer(launcher.get())->error.size() > 1000);
+}
+
+TEST_CASE("an answer brings the first warnings, however many and long they are, beside an error or without one") {
+  const auto [launcher, warm] = make_warm_sockets();
+  const auto brought = [&](const CopyAnswer& answer) {
+    send_answer(warm.get(), answer);
+    return receive_answer(launcher.get())->warnings;
+  };
+  using Warnings = std::vector<std::string>;
+  CHECK(brought({.process = 3, .warnings = {"two\nlines", "\x1b[2J"}}) == Warnings{"two\nlines", "\x1b[2J"});
+  CHECK(brought({.error = "no", .warnings = {"thin"}}) == Warnings{"thin"});
+  const Warnings many = brought({.warnings = Warnings(1'000'000, "")});
+  CHECK(many.size() < 100);
+  CHECK(many.back() == std::to_string(1'000'000 - (many.size() - 1)) + " more");
+  const Warnings both = brought({.error = std::string(5000, '\x01'), .warnings = {std::string(1'000'000, '\x01'), "thin"}});
+  REQUIRE(both.size() == 2);
+  CHECK(both[0].size() > 1000);
+  CHECK(both[1] == "1 more");
 }
 
 TEST_CASE("the end of one side is no message, and nothing can be sent to it") {

@@ -81,7 +81,7 @@ TEST_CASE("a case that is waived now and was not before got worse; waived before
   CHECK(change({result("a", V::passed)}, {waived(V::failed), result("a", V::error)}) == Change::new_failure);
 
   const auto d = diff(report_of({result("a", V::failed)}), report_of({waived(V::failed)}));
-  CHECK(to_text(d, false) == "newly_waived   a  failed -> failed (waived)\n1 cases: 1 newly_waived; regression\n");
+  CHECK(to_text(d, false) == "newly_waived   a  failed -> failed (waived)\n1 case: 1 newly_waived; regression\n");
   const auto json = to_json(d);
   CHECK(json["changes"][0]["waived_before"] == false);
   CHECK(json["changes"][0]["waived_after"] == true);

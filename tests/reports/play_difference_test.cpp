@@ -300,7 +300,7 @@ TEST_CASE("two that refuse agree, whatever their words; one that refuses and one
 TEST_CASE("a play that is thought otherwise of was played") {
   SubjectPlay other = play("other");
   other.verdict = Verdict::failed;
-  CHECK_THAT(to_text(compare(one, other)), ContainsSubstring("both play it to its end, and it is not thought the same of both"));
+  CHECK_THAT(to_text(compare(one, other)), ContainsSubstring("both play it to its end, and they have different verdicts"));
 }
 
 TEST_CASE("a race that one of them has is a difference, and what they did is compared all the same") {

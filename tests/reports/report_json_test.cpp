@@ -313,6 +313,7 @@ TEST_CASE("whatever is volatile may change and the stable part does not") {
   other.head.argv = {"elsewhere"};
   other.head.git_commit = "ffff";
   other.head.machine = {{"host", "other"}};
+  other.head.warnings.clear();
   other.head.environment.clear();
   other.head.gpus.clear();
   for (auto& world : other.worlds) {

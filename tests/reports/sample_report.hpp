@@ -18,6 +18,7 @@ inline Report sample_report() {
   head.git_commit = "0123abc";
   head.subject = "fully_shard";
   head.subject_version = "1";
+  head.warnings = {"a \x1b slow start"};
   head.machine = {{"cpu", "some cpu"}, {"host", "node-1"}};
   GpuInfo gpu;
   gpu.uuid = "GPU-8a1f";

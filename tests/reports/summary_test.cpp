@@ -119,6 +119,10 @@ TEST_CASE("a world is told by the number of its folder, wherever it stands in th
   const auto text = summary(report, {});
   CHECK_THAT(text, ContainsSubstring("(worlds/7/logs/rank-1.err)") && ContainsSubstring("evidence: worlds/7/evidence\n") &&
                        ContainsSubstring("EVIDENCE world 7: something is missing") && ContainsSubstring("\nworld 7: 2 ranks"));
+  TextStyle with_place;
+  with_place.place = "out/my run/";
+  CHECK_THAT(summary(report, with_place),
+             ContainsSubstring("(out/my run/worlds/7/logs/rank-1.err)") && ContainsSubstring("evidence: out/my run/worlds/7/evidence\n"));
 }
 
 TEST_CASE("FAIL has a message and no expression") {
@@ -284,9 +288,11 @@ TEST_CASE("many failures are cut unless all are asked for") {
 TEST_CASE("the command that shows a failure again keeps what decides on it") {
   auto report = WorldOnPaper(1, {"a/one"}).merged();
   report.cases[0].verdict = Verdict::failed;
-  report.head.argv = {"shardproof", "run", "a", "--subject=flat shard", "--ranks", "2", "--fault", "drop", "--timeout=3", "--device"};
-  CHECK_THAT(failure_text(report.cases[0], report, {}),
-             ContainsSubstring("again: shardproof run 'a/one[W=1]' --seed 0 '--subject=flat shard' --fault drop --timeout=3\n"));
+  report.head.argv = {"shardproof", "run",    "a",       "--subject=flat shard", "--ranks", "2", "--fault", "drop", "--timeout=3",
+                      "--waivers",  "w.json", "--device"};
+  CHECK_THAT(
+      failure_text(report.cases[0], report, {}),
+      ContainsSubstring("again: shardproof run 'a/one[W=1]' --seed 0 '--subject=flat shard' --fault drop --timeout=3 --waivers w.json\n"));
 }
 
 TEST_CASE("words, durations and margins of a terminal") {

@@ -1,7 +1,10 @@
 // The subjects of this program, and its main function: one that does not give back what it took from its device, and the same as one that
 // is prepared once for all ranks.
+#include <fcntl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -55,6 +58,33 @@ void note(const char* variable, pid_t process) {
   if (const char* const file = std::getenv(variable)) std::ofstream(file, std::ios::app) << process << std::endl;
 }
 
+/// In sessions of their own: one that stays this process's child, and one that nothing leads back to. DAEMONS names a file that has them.
+void leave_daemons() {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw std::runtime_error("no pipe");
+  for (const bool is_orphan : {false, true}) {
+    const pid_t child = ::fork();
+    if (child != 0) {
+      if (is_orphan) ::waitpid(child, nullptr, 0);
+      continue;
+    }
+    ::setsid();
+    if (is_orphan && ::fork() != 0) ::_exit(0);
+    note("DAEMONS", ::getpid());
+    ::alarm(30);
+    char name[] = "sleep", seconds[] = "30";
+    char* const words[] = {name, seconds, nullptr};
+    char* const nothing[] = {nullptr};
+    ::execve("/bin/sleep", words, nothing);
+    ::_exit(1);
+  }
+  ::close(ends[1]);
+  char none = 0;
+  while (::read(ends[0], &none, 1) > 0) {  // until both are what they are to be
+  }
+  ::close(ends[0]);
+}
+
 /// PREPARED names a file that gets a line for each preparation, FORKED one for each copy that is asked for; PREPARE says what goes wrong.
 class WarmHoarder final : public Hoarder {
  public:
@@ -72,6 +102,8 @@ class WarmHoarder final : public Hoarder {
       ::_exit(7);
     }
     if (what == "hangs") trouble::stay();
+    if (what == "leaves daemons") leave_daemons();
+    if (what == "warns") return {.error = {}, .warnings = {"the paper is thin\x1b[2J", "and the ink is pale"}};
     std::printf("warm\n");  // unflushed: once is enough
     return {};
   }
