@@ -176,7 +176,10 @@ int create(void*, const char* model, const char* plan, const shardproof_seat* se
                 [&] { *trainer = new shardproof_trainer{*seat->harness, {Json::parse(model), Json::parse(plan), *seat}}; });
 }
 
-void destroy(shardproof_trainer* trainer) { delete trainer; }
+int destroy(shardproof_trainer* trainer, shardproof_reply*) {
+  delete trainer;
+  return 0;
+}
 
 int perform(shardproof_trainer* trainer, const char* action, const shardproof_tensor* input, const shardproof_tensor*,
             shardproof_reply* reply) {

@@ -11,7 +11,7 @@
  * Rules of the boundary. Nothing is thrown across it, in either direction. A function that does something returns 0 when it has succeeded;
  * else what was wrong is in the reply (functions of the subject) or in `error` (functions of the harness, hooks of extensions among them).
  * A function of the subject in which one of the harness has failed is a failure, too, whatever it returns. These return no status:
- * `let_go`, `drop_group` and `destroy`, whose failures are told all the same; what only asks (`data`, `bytes`, `group_rank`, `group_size`,
+ * `let_go` and `drop_group`, whose failures are told all the same; what only asks (`data`, `bytes`, `group_rank`, `group_size`,
  * `group_members`, `error`), which of something that is NULL or gone is NULL, 0, or as a rank -1; `fail`, `warn` and `fork`. Texts are
  * UTF-8 and end with a NUL; who gives one keeps it. Pointers that are given in a call are valid until it returns, where nothing else is
  * said.
@@ -32,7 +32,7 @@
 extern "C" {
 #endif
 
-#define SHARDPROOF_ABI_VERSION 1
+#define SHARDPROOF_ABI_VERSION 2
 
 /* Of the harness. */
 typedef struct shardproof_device shardproof_device;
@@ -313,7 +313,9 @@ typedef struct shardproof_subject {
    * since something has failed. One that does not has kept nothing: its seat is gone when it has returned. */
   int (*create)(void *context, const char *model, const char *plan, const shardproof_seat *seat, shardproof_trainer **trainer,
                 shardproof_reply *reply);
-  void (*destroy)(shardproof_trainer *trainer);
+  /* The trainer is gone when this has returned, whatever it returns. What was wrong fails the case that it was made for, unless that has
+   * failed before; what its user should know goes to the rank's log. */
+  int (*destroy)(shardproof_trainer *trainer, shardproof_reply *reply);
   /* `action` is JSON, an element of a script's body. Batch: of forward and evaluate, in buffers; else both are undefined, as are targets
    * that the loss does not ask for. That of a forward that succeeds stays where it is until the next one has, or until `destroy` has
    * returned; others until the call returns. An action that the subject does not know is an error that says so. */

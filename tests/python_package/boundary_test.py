@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import io
+import sys
 import unittest
 from typing import Any
 
@@ -176,9 +177,24 @@ class BoundaryTest(unittest.TestCase):
 
     def test_a_trainer_is_closed_once_and_forgotten(self) -> None:
         _, trainer = self.create()
-        self.c.destroy(trainer)
+        self.assertEqual(self.c.destroy(trainer, None), 0)
         self.assertTrue(self.subject.made[0].closed)
         self.assertEqual(self.perform(trainer, b'"forward"'), 1)
+        self.assertTrue(self.peer.failed[-1].startswith("KeyError"))
+
+    def test_what_goes_wrong_when_a_trainer_is_closed(self) -> None:
+        _, trainer = self.create()
+        engine = self.subject.made[0]
+
+        def close() -> None:
+            engine.warn("one stream is still busy")
+            sys.exit("enough")
+
+        engine.close = close
+        self.assertEqual(self.c.destroy(trainer, 6), 1)
+        self.assertEqual(self.peer.warned[-1], (6, "one stream is still busy"))
+        self.assertTrue(self.peer.failed[-1].startswith("SystemExit: enough\nTraceback"), self.peer.failed[-1])
+        self.assertEqual(self.c.destroy(trainer, 7), 1)
         self.assertTrue(self.peer.failed[-1].startswith("KeyError"))
 
 

@@ -13,6 +13,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "harness/subject/abi/exported_subject.hpp"
 #include "tests/subject/alone.hpp"
 
 using namespace shardproof;
@@ -30,11 +31,11 @@ TEST_CASE("a table that cannot be a subject's is refused, and what is wrong is s
   const std::string not_plain =
       ": without a comma, a plus, a slash and control characters, and not ending in .so, --subject can ask for it";
   const Flaw flaw =
-      GENERATE_COPY(Flaw{[](ScriptedSubject& it) { it.table.abi_version = 2; },
-                         "here: its table is of version 2 of shardproof.h, this harness of version 1: compile it with this harness's"},
+      GENERATE_COPY(Flaw{[](ScriptedSubject& it) { it.table.abi_version = 1; },
+                         "here: its table is of version 1 of shardproof.h, this harness of version 2: compile it with this harness's"},
                     Flaw{[](ScriptedSubject& it) { it.table.size -= 8; },
                          "here: its table says that it has " + fmt::format("{}", sizeof(shardproof_subject) - 8) +
-                             " bytes; of version 1 it has " + of_this + ": set `size` to sizeof(shardproof_subject)"},
+                             " bytes; of version 2 it has " + of_this + ": set `size` to sizeof(shardproof_subject)"},
                     Flaw{[](ScriptedSubject& it) { it.table.name = nullptr; }, "here: its table has no `name`"},
                     Flaw{[](ScriptedSubject& it) { it.table.name = ""; }, "here: its table has no `name`"},
                     Flaw{[](ScriptedSubject& it) { it.table.name = "my/engine"; }, "here: its name is my/engine" + not_plain},
@@ -148,17 +149,45 @@ TEST_CASE("a trainer that is not destroyed as it should be is complained of once
   Alone alone;
   REQUIRE(alone.create().ok());
   CHECK(alone.subject->complaint().empty());
-  alone.scripted.destroy = [] { throw std::runtime_error("not so fast"); };
+  alone.scripted.destroy = [](ScriptedSubject&, shardproof_reply*) -> int { throw std::runtime_error("not so fast"); };
   CHECK_NOTHROW(alone.trainer.reset());
   CHECK(alone.scripted.destroyed == 1);
   CHECK(alone.subject->complaint() == "destroy: it has thrown across the boundary: not so fast");
   CHECK(alone.subject->complaint().empty());
 
   REQUIRE(alone.create().ok());
-  alone.scripted.destroy = [&alone] { alone.scripted.harness().wait(alone.scripted.seat->device, 9, 1); };
+  alone.scripted.destroy = [](ScriptedSubject& it, shardproof_reply*) {
+    it.harness().wait(it.seat->device, 9, 1);
+    return 0;
+  };
   alone.trainer.reset();
   CHECK(alone.subject->complaint() ==
         "destroy: it went on after a function of the harness had failed: wait: there is no stream 9; the subject has made 0");
+
+  REQUIRE(alone.create().ok());
+  alone.scripted.destroy = [](ScriptedSubject& it, shardproof_reply* reply) {
+    it.harness().fail(reply, "a stream is still busy");
+    return 1;
+  };
+  alone.trainer.reset();
+  CHECK(alone.subject->complaint() == "destroy: a stream is still busy");
+  REQUIRE(alone.create().ok());
+  alone.scripted.destroy = [](ScriptedSubject&, shardproof_reply*) { return 7; };
+  alone.trainer.reset();
+  CHECK(alone.subject->complaint() == "destroy: it has failed (it returned 7) and has not said why");
+}
+
+TEST_CASE("what an engine behind a table complains of when it is destroyed is the answer of destroy") {
+  Alone alone;
+  ExportedSubject exported(table_subject(&alone.scripted.table, "within"));
+  alone.subject = table_subject(exported.table(), "here");
+  REQUIRE(alone.create().ok());
+  alone.scripted.destroy = [](ScriptedSubject& it, shardproof_reply* reply) {
+    it.harness().fail(reply, "a stream is still busy");
+    return 1;
+  };
+  alone.trainer.reset();
+  CHECK(alone.subject->complaint() == "destroy: destroy: a stream is still busy");
 }
 
 TEST_CASE("a call that goes on after a function of the harness has failed has failed") {

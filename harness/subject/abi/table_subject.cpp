@@ -54,10 +54,8 @@ class TableTrainer final : public Trainer {
 
   ~TableTrainer() override {
     if (trainer_ != nullptr) {
-      const Reply reply = call_subject(&seat_, [this](shardproof_reply*) {
-        table_.destroy(trainer_);
-        return 0;
-      });
+      const Reply reply = call_subject(&seat_, [this](shardproof_reply* answered) { return table_.destroy(trainer_, answered); });
+      for (const std::string& warning : reply.warnings) fmt::print(stderr, "warning: {}\n", warning);  // no play takes it any more
       if (!reply.ok() && left_->complaint.empty()) left_->complaint = "destroy: " + reply.error;
     }
     std::ranges::move(seat_.left_alive(), std::back_inserter(left_->alive));
