@@ -17,7 +17,8 @@
  * said.
  *
  * A rank calls a subject from one thread, one function at a time. Only that thread may call functions of the harness, one at a time, and
- * only while it is in a function of the subject. Where ranks are threads, several of its trainers are in one process, each with its own.
+ * only while it is in a function of the subject: called in another thread they do nothing but fail, and so does the subject's function that
+ * is under way, or the next one. Where ranks are threads, several of its trainers are in one process, each with its own.
  *
  * Not frozen before version 1.0 of the project: a table of another SHARDPROOF_ABI_VERSION is refused. */
 #ifndef SHARDPROOF_H

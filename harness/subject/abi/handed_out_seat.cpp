@@ -130,7 +130,8 @@ const std::shared_ptr<Storage>& HandedOutSeat::memory_of(shardproof_buffer* buff
 
 shardproof_buffer* HandedOutSeat::add(std::shared_ptr<Storage> storage, std::string_view label) {
   std::string name = fmt::format("buffer {} \"{}\"", storage->buffer(), label);
-  shardproof_buffer& handle = buffers_.emplace_back(shardproof_buffer{.storage = std::move(storage), .name = std::move(name)});
+  shardproof_buffer& handle =
+      buffers_.emplace_back(shardproof_buffer{.seat = *this, .storage = std::move(storage), .name = std::move(name)});
   known_.insert(&handle);
   handles_[handle.storage.get()] = &handle;
   return &handle;
@@ -275,14 +276,17 @@ void HandedOutSeat::run(const shardproof_group* group, std::uint32_t id, const s
 // -- The table ----------------------------------------------------------------------------------------------------------------------------
 
 struct HandedOutSeat::Functions {
-  static const char* error(shardproof_device* device) { return device == nullptr ? "" : device->seat.error_.c_str(); }
+  static const char* error(shardproof_device* device) {
+    if (device == nullptr) return "";
+    return device->seat.thread_.is_this() ? device->seat.error_.c_str() : OwnThread::objection;
+  }
   static void fail(shardproof_reply* reply, const char* text) {
-    if (reply == nullptr) return;
+    if (reply == nullptr || !reply->thread.is_this()) return;
     reply->has_failed = true;
     reply->error = text == nullptr ? "" : text;
   }
   static void warn(shardproof_reply* reply, const char* text) {
-    if (reply != nullptr && text != nullptr) reply->warnings.emplace_back(text);
+    if (reply != nullptr && text != nullptr && reply->thread.is_this()) reply->warnings.emplace_back(text);
   }
 
   // Runs it on the seat; without one there is nobody to tell.
@@ -354,10 +358,9 @@ struct HandedOutSeat::Functions {
   static int release_to_cache(shardproof_device* device, std::uint32_t stream, shardproof_buffer* buffer) {
     return at(device, [&](HandedOutSeat& seat) { seat.release_to_cache(stream, buffer); });
   }
-  static void* data(shardproof_buffer* buffer) {
-    return buffer == nullptr || !buffer->storage ? nullptr : static_cast<void*>(buffer->storage->data());
-  }
-  static std::size_t bytes(shardproof_buffer* buffer) { return buffer == nullptr || !buffer->storage ? 0 : buffer->storage->bytes(); }
+  static bool is_there(shardproof_buffer* buffer) { return buffer != nullptr && buffer->seat.thread_.is_this() && buffer->storage; }
+  static void* data(shardproof_buffer* buffer) { return is_there(buffer) ? static_cast<void*>(buffer->storage->data()) : nullptr; }
+  static std::size_t bytes(shardproof_buffer* buffer) { return is_there(buffer) ? buffer->storage->bytes() : 0; }
   static void let_go(shardproof_device* device, shardproof_buffer* buffer) {
     at(device, [&](HandedOutSeat& seat) { seat.let_go(buffer); });
   }
@@ -369,11 +372,12 @@ struct HandedOutSeat::Functions {
     });
   }
 
-  static int group_rank(shardproof_group* group) { return group == nullptr || !group->communicator ? -1 : group->communicator->rank(); }
-  static int group_size(shardproof_group* group) { return group == nullptr || !group->communicator ? 0 : group->communicator->size(); }
-  static const int* group_members(shardproof_group* group) {
-    return group == nullptr || !group->communicator ? nullptr : group->communicator->members().data();
+  static bool is_there(const shardproof_group* group) {
+    return group != nullptr && group->seat.thread_.is_this() && group->communicator != nullptr;
   }
+  static int group_rank(shardproof_group* group) { return is_there(group) ? group->communicator->rank() : -1; }
+  static int group_size(shardproof_group* group) { return is_there(group) ? group->communicator->size() : 0; }
+  static const int* group_members(shardproof_group* group) { return is_there(group) ? group->communicator->members().data() : nullptr; }
   static int run(shardproof_group* group, std::uint32_t stream, const shardproof_collective* collective) {
     return at(group, [&](HandedOutSeat& seat) { seat.run(group, stream, there(collective, "run: the collective")); });
   }
@@ -434,6 +438,11 @@ void HandedOutSeat::note(std::string text) {
   error_ = std::move(text);
 }
 
+std::string HandedOutSeat::take_first_failure() {
+  std::string first = std::exchange(first_failure_, {});
+  return thread_.take_stray() && first.empty() ? OwnThread::objection : first;
+}
+
 Reply call_subject(HandedOutSeat* seat, const std::function<int(shardproof_reply*)>& call) {
   shardproof_reply reply;
   std::string error;
@@ -445,7 +454,8 @@ Reply call_subject(HandedOutSeat* seat, const std::function<int(shardproof_reply
   } catch (...) {
     error = "it has thrown across the boundary, and no std::exception";
   }
-  const std::string failure = seat != nullptr ? seat->take_first_failure() : std::string();
+  std::string failure = seat != nullptr ? seat->take_first_failure() : std::string();
+  if (reply.thread.take_stray() && failure.empty()) failure = OwnThread::objection;
   if (error.empty() && (returned != 0 || reply.has_failed)) {
     if (reply.error.empty()) error = fmt::format("it has failed (it returned {}) and has not said why", returned);
     else if (returned == 0) error = fmt::format("it returned 0, which is success, and yet said: {}", reply.error);
