@@ -16,8 +16,6 @@
 namespace shardproof::launcher {
 namespace {
 
-constexpr char reference[] = "reference", pytorch[] = "pytorch";
-
 constexpr char pytorch_variable[] = "SHARDPROOF_PYTORCH";
 /// Where a worker that is not linked to the harness finds it.
 constexpr char library_variable[] = "SHARDPROOF_WORKER_LIBRARY";
@@ -42,13 +40,13 @@ Worker find_pytorch() {
   if (!std::filesystem::exists(program, unknown)) {
     const bool is_told = names_pytorch();
     throw CommandError(infrastructure,
-                       fmt::format("--subject {}: PyTorch is not installed for it: there is no {}. {}", pytorch, program.string(),
+                       fmt::format("--subject {}: PyTorch is not installed for it: there is no {}. {}", pytorch_subject, program.string(),
                                    is_told ? fmt::format("{} names that folder; without it `./run --subject {}` installs PyTorch into a "
                                                          "private environment",
-                                                         pytorch_variable, pytorch)
+                                                         pytorch_variable, pytorch_subject)
                                            : fmt::format("In the project's own tree `./run --subject {}` installs it into a private "
                                                          "environment; {} names the folder of another one",
-                                                         pytorch, pytorch_variable)));
+                                                         pytorch_subject, pytorch_variable)));
   }
   Worker worker = find_worker(program);
   const auto says_library = [](std::string_view variable) { return variable.substr(0, variable.find('=')) == library_variable; };
@@ -67,10 +65,10 @@ bool names_pytorch() {
 }
 
 std::filesystem::path pytorch_worker() {
-  constexpr char program[] = "bin/shardproof-pytorch-worker";
+  const std::filesystem::path program = std::filesystem::path("bin") / pytorch_worker_program;
   if (names_pytorch()) return std::filesystem::absolute(std::getenv(pytorch_variable)) / program;
-  const std::filesystem::path built = root_of_this_executable() / pytorch / program;
-  const std::filesystem::path installed = root_of_this_executable() / "lib/shardproof" / pytorch / program;
+  const std::filesystem::path built = root_of_this_executable() / pytorch_subject / program;
+  const std::filesystem::path installed = root_of_this_executable() / "lib/shardproof" / pytorch_subject / program;
   std::error_code unknown;
   return std::filesystem::exists(installed, unknown) ? installed : built;
 }
@@ -80,20 +78,20 @@ std::string subject_name(const Listing& listing, const std::string& asked) {
   for (const SubjectInfo& subject : listing.subjects) names.push_back(subject.name);
   if (asked.empty() && names.empty()) return {};  // a program of plain multi-rank tests
   if (names.empty()) throw CommandError(usage, fmt::format("unknown subject '{}': this worker has no subject", asked));
-  if (asked.empty() || asked == reference) return names.front();
+  if (asked.empty() || asked == reference_subject) return names.front();
   if (std::ranges::find(names, asked) != names.end()) return asked;
   std::set<std::string> candidates(names.begin(), names.end());
-  candidates.insert({reference, pytorch});
+  candidates.insert({std::string(reference_subject), std::string(pytorch_subject)});
   const std::string near = closest(candidates, asked);
-  throw CommandError(usage,
-                     fmt::format("unknown subject '{}'; {}known: {}; {} for the first of them, {}, or the path of a shared object", asked,
-                                 near.empty() ? "" : fmt::format("closest is '{}', ", near), fmt::join(names, ", "), reference, pytorch));
+  throw CommandError(usage, fmt::format("unknown subject '{}'; {}known: {}; {} for the first of them, {}, or the path of a shared object",
+                                        asked, near.empty() ? "" : fmt::format("closest is '{}', ", near), fmt::join(names, ", "),
+                                        reference_subject, pytorch_subject));
 }
 
 ChosenSubject choose_subject(const std::string& asked, const std::filesystem::path& worker, SignalWatch& signals) {
   ChosenSubject chosen;
   if (is_shared_object(asked)) chosen.library = found_library(asked);
-  chosen.worker = asked == pytorch && worker.empty() ? find_pytorch() : find_worker(worker);
+  chosen.worker = asked == pytorch_subject && worker.empty() ? find_pytorch() : find_worker(worker);
   ask_for_cases(chosen.worker, chosen.library, signals);
   chosen.name = subject_name(chosen.worker.listing, chosen.library.empty() ? asked : std::string());
   return chosen;

@@ -294,7 +294,8 @@ typedef struct shardproof_extension {
 typedef struct shardproof_subject {
   uint32_t abi_version; /* SHARDPROOF_ABI_VERSION */
   size_t size;          /* sizeof(shardproof_subject): what later versions append is not asked of older tables */
-  /* As in `--subject` and in reports: without a comma, a plus, a slash and control characters, and not ending in .so. */
+  /* As in `--subject` and in reports: 1 to 64 bytes, of characters that show and without a blank at either end. In the name there is no
+   * comma, plus or slash, it does not end in .so, and it is neither `reference` nor `pytorch`, which mean others. */
   const char *name;
   const char *version;
   /* Names of features as in docs/plug-in-an-engine.md, the last one NULL. What is not claimed is skipped. */

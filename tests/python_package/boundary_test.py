@@ -107,6 +107,20 @@ class BoundaryTest(unittest.TestCase):
         self.assertEqual([self.c.capabilities[i] for i in range(3)], [b"fully_shard", b"timeline", None])
         self.assertEqual(self.c.size, ctypes.sizeof(abi.SubjectTable))
 
+    def test_what_it_says_of_itself_is_text(self) -> None:
+        for what, value, error, said in (
+            ("name", 5, TypeError, "Bringer.name: 5 is no str"),
+            ("name", "my\0engine", ValueError, "Bringer.name: 'my\\x00engine' has a NUL, which would end it"),
+            ("version", "1\udc80", ValueError, "Bringer.version: '1\\udc80' is no text: it has half a character"),
+            ("capabilities", ("timeline", b"serial"), TypeError, "Bringer.capabilities: b'serial' is no str"),
+        ):
+            with self.subTest(said):
+                subject = Bringer()
+                setattr(subject, what, value)
+                with self.assertRaises(error) as raised:
+                    Table(subject)
+                self.assertEqual(str(raised.exception), said)
+
     def test_a_trainer_that_cannot_be_made(self) -> None:
         self.assertEqual(self.create(b'{"engine": "other"}')[0], 1)
         (text,) = self.peer.failed

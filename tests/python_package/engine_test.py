@@ -56,6 +56,13 @@ class EngineTest(unittest.TestCase):
         self.assertEqual(verdict, "error")
         self.assertIn("not quiet at its end: the subject's destroy: SystemExit: enough\\nTraceback", said)
 
+    def test_a_name_that_means_another(self) -> None:
+        for name, why in (("pytorch", "so --subject calls PyTorch as shardproof brings it"), ("my\x1b[31mengine", "does not show, U+001B")):
+            with self.subTest(name):
+                ended = self.run_with(f"MyEngine.name = {name!r}")
+                self.assertEqual(ended.returncode, 3)
+                self.assertIn(why, ended.stderr)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -13,6 +13,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "harness/protocol/json_fields.hpp"
 #include "harness/protocol/subject_name.hpp"
 #include "harness/scenario/parts_json.hpp"
 #include "harness/subject/abi/demands.hpp"
@@ -205,12 +206,6 @@ class TableSubject final : public Subject {
   std::shared_ptr<Left> left_;
 };
 
-/// Else `--subject` would take it for a path, or for several.
-bool is_plain(std::string_view name) {
-  const auto is_special = [](char c) { return c == ',' || c == '+' || static_cast<unsigned char>(c) < ' ' || c == '\x7f'; };
-  return !is_shared_object(name) && std::ranges::none_of(name, is_special);
-}
-
 std::set<Feature> known_features(const char* const* names) {
   std::set<Feature> known;
   for (; *names != nullptr; ++names) {
@@ -226,7 +221,7 @@ constexpr std::size_t least_size = offsetof(shardproof_subject, parameters) + si
 
 }  // namespace
 
-std::unique_ptr<Subject> table_subject(const shardproof_subject* table, std::string_view where) {
+std::unique_ptr<Subject> table_subject(const shardproof_subject* table, std::string_view where, std::string_view own_name) {
   const auto refuse = [&](std::string_view why) { throw SubjectRefused(fmt::format("{}: {}", where, why)); };
   if (table == nullptr) refuse("it gives no table of a subject");
   if (table->abi_version != SHARDPROOF_ABI_VERSION)
@@ -239,11 +234,12 @@ std::unique_ptr<Subject> table_subject(const shardproof_subject* table, std::str
     if (!is_there) refuse(fmt::format("its table has no `{}`", what));
   };
   require(table->name != nullptr && *table->name != '\0', "name");
-  if (!is_plain(table->name))
-    refuse(fmt::format(
-        "its name is {}: without a comma, a plus, a slash and control characters, and not ending in .so, --subject can ask for it",
-        table->name));
   require(table->version != nullptr && *table->version != '\0', "version");
+  const auto accept = [&](std::string_view what, const char* text, const std::string& objection) {
+    if (!objection.empty()) refuse(fmt::format("its {} is {}: {}", what, shown(text), objection));
+  };
+  accept("name", table->name, objection_to_subject_name(table->name, own_name));
+  accept("version", table->version, objection_to_subject_text(table->version));
   require(table->capabilities != nullptr, "capabilities");
   require(table->create != nullptr, "create");
   require(table->destroy != nullptr, "destroy");
