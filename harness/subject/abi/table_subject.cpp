@@ -5,7 +5,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstddef>
 #include <deque>
 #include <map>
@@ -184,9 +183,8 @@ class TableSubject final : public Subject {
     if (table_.fork == nullptr) return Subject::fork();
     try {
       return static_cast<pid_t>(table_.fork(table_.context));
-    } catch (...) {
-      errno = ECANCELED;
-      return -1;
+    } catch (const std::exception& thrown) {
+      throw std::runtime_error(fmt::format("fork has thrown across the boundary: {}", thrown.what()));
     }
   }
 
