@@ -118,7 +118,8 @@ typedef struct shardproof_tensor {
   shardproof_buffer *buffer;
 } shardproof_tensor;
 
-/* Elements of a buffer, one after the other: what work and collectives touch. */
+/* Elements of a buffer, one after the other: what work and collectives touch. As what it was written a buffer is handed on: an operand of a
+ * collective, or a tensor, of a dtype that nothing was written there as is refused, but for elements of one byte. */
 typedef struct shardproof_span {
   shardproof_buffer *buffer;
   uint64_t offset; /* bytes: a multiple of the size of an element */
@@ -304,11 +305,11 @@ typedef struct shardproof_subject {
 
   /* Before the first world, in a process that ranks are copies of: whatever takes long and is the same for all. What it prints it flushes,
    * and what it prepares has to come along into a copy: memory does, threads and a GPU's context do not, and no thread may be left when it
-   * returns. Ranks of another launcher, or under --nccl-tap, are no copies, and it is not called: `create` has to do without. There is no
+   * returns: that is an error, which ends the run. Ranks of another launcher, or under --nccl-tap, are no copies, and it is not called: `create` has to do without. There is no
    * seat yet. NULL: there is nothing to prepare. */
   int (*prepare)(void *context, const shardproof_harness *harness, shardproof_reply *reply);
   /* The process id of a copy of this process, 0 in the copy, negative where that failed, which errno explains: for a runtime that wants to
-   * know. NULL: fork. */
+   * know. It leaves no thread running either, in neither of the two. NULL: fork. */
   int (*fork)(void *context);
 
   /* `model` and `plan` are JSON as in docs/scenarios.md. A create that returns 0 has made a trainer, and `destroy` follows, be it at once

@@ -8,6 +8,7 @@ import unittest
 from typing import Any
 
 from shardproof import abi
+from shardproof.seat import Seat, Span
 from shardproof.subject import ParameterView, Subject, Table, Trainer, View
 
 
@@ -183,6 +184,35 @@ class BoundaryTest(unittest.TestCase):
         self.assertIsNone(View.of(first.second))
         self.assertEqual(View.of(first.gradient).buffer, 9)
         self.assertIsNone(View.of(second.shard))
+
+    def test_what_is_no_answer(self) -> None:
+        self.subject.create = lambda model, plan, seat: None
+        self.assertEqual(self.create()[0], 1)
+        self.assertTrue(self.peer.failed[-1].startswith("TypeError: create has answered with None, where a Trainer is expected\nTraceback"))
+        del self.subject.create
+        _, trainer = self.create()
+        engine = self.subject.made[-1]
+        engine.loss = lambda: 3.5
+        self.assertEqual(self.c.loss(trainer, ctypes.byref(abi.Tensor()), None), 1)
+        self.assertIn("loss has answered with a float, where a View is expected", self.peer.failed[-1])
+        for answer, said in (
+            ([None], "parameters, at [0], has answered with None, where a ParameterView is expected"),
+            ([ParameterView("a", (1,), 0, 0, 7)], 'parameter "a", shard: has answered with a int, where a View is expected'),
+            ([ParameterView("a", (1,), 0, 0, View(8, (1,), "float32"))], "'float32' is no dtype: there are f64, f32, f16, bf16, i64"),
+        ):
+            engine.parameters = lambda answer=answer: answer
+            parameters, count = ctypes.POINTER(abi.Parameter)(), ctypes.c_size_t()
+            self.assertEqual(self.c.parameters(trainer, ctypes.byref(parameters), ctypes.byref(count), None), 1)
+            self.assertIn(said, self.peer.failed[-1])
+
+    def test_words_that_the_header_does_not_have(self) -> None:
+        device = Seat(self.peer.seat).device
+        with self.assertRaisesRegex(TypeError, "'float32' is no dtype: there are f64, f32, "):
+            device.submit(0, "forward", "0", [Span(1, 0, 1, "float32")], [])
+        with self.assertRaisesRegex(TypeError, "'fwd' is no kind of work: there are forward, backward, "):
+            device.submit(0, "fwd", "0", [], [])
+        with self.assertRaisesRegex(TypeError, "'main' is no role of a stream: there are compute, "):
+            device.create_stream("main", "main")
 
     def test_a_dtype_that_nobody_knows(self) -> None:
         view = abi.DLTensor(dtype=abi.DLDataType(2, 8, 1))

@@ -56,6 +56,11 @@ class EngineTest(unittest.TestCase):
         self.assertEqual(verdict, "error")
         self.assertIn("not quiet at its end: the subject's destroy: SystemExit: enough\\nTraceback", said)
 
+    def test_a_span_of_another_dtype(self) -> None:
+        _, said = self.verdict_of("Floats.span = lambda self, count=None: Span(self.buffer, 0, len(self.values) if count is None else count, 'bf16')")
+        self.assertIn("it is said to be f32, and buffer ", said)
+        self.assertIn("was written as bf16: let both say what it holds", said)
+
     def test_a_name_that_means_another(self) -> None:
         for name, why in (("pytorch", "so --subject calls PyTorch as shardproof brings it"), ("my\x1b[31mengine", "does not show, U+001B")):
             with self.subTest(name):

@@ -1,6 +1,7 @@
 #include "harness/subject/abi/handed_out_seat.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -24,6 +25,16 @@ Ours word(Ours (*from_c)(C), C c, std::string_view what) {
 }
 
 std::uintptr_t address(const std::byte* data) { return reinterpret_cast<std::uintptr_t>(data); }
+
+/// Memory that is taken for what nobody has written there holds no values that mean anything. Bytes may be anybody's.
+void require_written_as(const shardproof_buffer& buffer, DType dtype, std::string_view what) {
+  const auto is_byte = [](DType known) { return size_of(known) == 1; };
+  if (buffer.written.empty() || buffer.written.contains(dtype) || is_byte(dtype) || std::ranges::any_of(buffer.written, is_byte)) return;
+  std::vector<std::string_view> written;
+  for (const DType known : buffer.written) written.push_back(to_string(known));
+  refuse(what, fmt::format("it is said to be {}, and {} was written as {}: let both say what it holds", to_string(dtype), buffer.name,
+                           fmt::join(written, " and ")));
+}
 
 bool is_of_host(const DLTensor& tensor) { return tensor.device.device_type == kDLCPU || tensor.device.device_type == kDLCUDAHost; }
 
@@ -72,6 +83,7 @@ Tensor HandedOutSeat::take(const shardproof_tensor& tensor, std::string_view wha
     it(fmt::format("device type {}; {} is memory of {}", static_cast<int>(view.device.device_type), tensor.buffer->name,
                    is_host ? "the host" : "a GPU"));
   if (bytes == 0) return {memory, dtype, std::move(shape)};
+  require_written_as(*tensor.buffer, dtype, what);
   const std::size_t offset = address(data) - address(memory->data());  // of what begins before it: more than it has
   if (offset > memory->bytes() || bytes > memory->bytes() - offset)
     it(fmt::format("its {} bytes are at {}, not all of them in {}: {} bytes at {}", bytes, static_cast<void*>(data), tensor.buffer->name,
@@ -241,7 +253,13 @@ void HandedOutSeat::submit(std::uint32_t id, const shardproof_work& work) {
     bool& is_over;
     ~End() { is_over = true; }
   } const end{*is_over};
+  for (std::size_t i = 0; i < work.write_count; ++i) note_written(work.writes[i]);
   device_.submit(stream(id, what), std::move(given));
+}
+
+// Of what has been taken as a span.
+void HandedOutSeat::note_written(const shardproof_span& span) {
+  if (span.buffer != nullptr && span.count > 0) span.buffer->written.insert(dtype_from_c(span.dtype));
 }
 
 Communicator& HandedOutSeat::communicator(const shardproof_group* group, std::string_view what) const {
@@ -269,6 +287,9 @@ void HandedOutSeat::run(const shardproof_group* group, std::uint32_t id, const s
     // Of no account where it is not the root: in place, then.
     const bool is_absent = given.kind == CollectiveKind::broadcast && collective.in.buffer == nullptr && collective.root != ranks.rank();
     given.in = is_absent ? given.out : take(collective.in, what + ": in");
+    if (collective.in.buffer != nullptr && collective.in.count > 0)
+      require_written_as(*collective.in.buffer, given.in.dtype(), what + ": in");
+    note_written(collective.out);
   }
   ranks.run(stream(id, what), given);
 }
@@ -369,6 +390,7 @@ struct HandedOutSeat::Functions {
     return at(device, [&](HandedOutSeat& seat) {
       seat.device_.host_access(text(label, "host_access: the label"), seat.take(reads, read_count, "host_access: reads"),
                                seat.take(writes, write_count, "host_access: writes"));
+      for (std::size_t i = 0; i < write_count; ++i) note_written(writes[i]);
     });
   }
 

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -44,6 +45,7 @@ struct shardproof_buffer {
   bool is_subjects = false;  ///< allocated or adopted by it: only its release gives this back
   std::size_t holds = 0;  ///< answers of hooks that name it and have not been let go of
   std::size_t loans = 0;  ///< lent by the harness for as long as that says
+  std::set<shardproof::DType> written;  ///< as which the subject has said to write it
 };
 
 struct shardproof_group {
@@ -116,6 +118,7 @@ class HandedOutSeat {
   void forget_unless_needed(shardproof_buffer& handle);
   Tensor take(const shardproof_span& span, std::string_view what) const;
   std::vector<Tensor> take(const shardproof_span* spans, std::size_t count, std::string_view what) const;
+  static void note_written(const shardproof_span& span);
   Communicator& communicator(const shardproof_group* group, std::string_view what) const;
   shardproof_group* add(std::unique_ptr<Communicator> part);
 
