@@ -49,8 +49,12 @@ Worker find_pytorch() {
                                                          pytorch_subject, pytorch_variable)));
   }
   Worker worker = find_worker(program);
-  const auto says_library = [](std::string_view variable) { return variable.substr(0, variable.find('=')) == library_variable; };
-  if (std::ranges::none_of(worker.environment, says_library)) {
+  const auto says = [](std::string_view name) {
+    return [=](std::string_view variable) { return variable.substr(0, variable.find('=')) == name; };
+  };
+  // They come before what the private environment has installed: a torch of somebody else's would be tested.
+  for (const std::string_view name : {"PYTHONPATH", "PYTHONHOME"}) std::erase_if(worker.environment, says(name));
+  if (std::ranges::none_of(worker.environment, says(library_variable))) {
     worker.environment.push_back(
         fmt::format("{}={}", library_variable, (root_of_this_executable() / "lib/libshardproof-worker.so").string()));
   }
