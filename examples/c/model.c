@@ -131,8 +131,8 @@ static int read_plan(struct device *device, const cJSON *json, struct model *mod
   return expect_keys(device, json, "plan", "engine wrap backward_prefetch optimizer ");
 }
 
-/* While which layers is a group needed? */
-static int find_layers(struct device *device, struct model *model) {
+/* While which layers is a group needed? One in which nothing computes: from behind the last on, so never. */
+static void find_layers(struct model *model) {
   for (struct group *group = model->groups; group != model->groups + model->group_count; ++group) {
     group->first_layer = model->layer_count;
     for (size_t l = 0; l < model->layer_count; ++l) {
@@ -140,9 +140,7 @@ static int find_layers(struct device *device, struct model *model) {
       if (group->first_layer > l) group->first_layer = l;
       group->last_layer = l;
     }
-    if (group->first_layer == model->layer_count) return complain(device, "plan.wrap: there is no \"%s\" that computes", group->tag);
   }
-  return 0;
 }
 
 /* To which group does a parameter belong, and which rows are this rank's? */
@@ -178,7 +176,7 @@ static int read_all(struct device *device, const cJSON *json, const cJSON *plan,
     model->groups[g].parameters = calloc(model->parameter_count + 1, sizeof(struct parameter *));
     if (model->groups[g].parameters == NULL) return complain(device, "out of memory");
   }
-  TRY(find_layers(device, model));
+  find_layers(model);
   deal(model);
   return 0;
 }

@@ -40,9 +40,10 @@ class Trainer {
     if (plan.at("engine") != "fully_shard") refuse("plan.engine", plan.at("engine"));
     if (optimizer.at("kind") != "sgd") refuse("plan.optimizer", optimizer);
     if (loss.at("kind") != "sum" && loss.at("kind") != "dot") refuse("model.loss", loss);
-    expect_keys(loss, "model.loss", {"kind", "seed"});
+    expect_keys(loss, "model.loss", {"kind", "divisor", "seed"});
     rate_ = optimizer.value("rate", 0.5f);
     if (loss.at("kind") == "dot") dot_seed_ = loss.value("seed", 7);
+    dot_divisor_ = loss.value("divisor", 1.0f);
     read(model.at("root"), "");
   }
 
@@ -132,13 +133,14 @@ class Trainer {
   }
 
   /// The loss is the sum of the model's outputs, or of each times an element of a row that is given by formula.
-  float loss_slope(std::size_t output) const { return dot_seed_ ? by_formula(*dot_seed_, output % features_, 1) : 1; }
+  float loss_slope(std::size_t output) const { return dot_seed_ ? by_formula(*dot_seed_, output % features_, 1) / dot_divisor_ : 1; }
 
   Device device_;
   Json plan_;
   int init_divisor_;
   float rate_ = 0;
   std::optional<std::size_t> dot_seed_;  // of the row; none: the loss is the sum of all outputs
+  float dot_divisor_ = 1;
   std::size_t features_ = 0, outputs_ = 0;
   std::list<Parameter> parameters_;  // in order of registration
   std::vector<std::unique_ptr<Layer>> layers_;
