@@ -124,11 +124,13 @@ static int read_plan(struct device *device, const cJSON *json, struct model *mod
   const char *kind = text(optimizer, "kind", "sgd");
   if (strcmp(engine, "fully_shard") != 0) return complain(device, "plan.engine: this one is fully_shard, not \"%s\"", engine);
   if (strcmp(kind, "sgd") != 0) return complain(device, "plan.optimizer: \"%s\" is more than this engine can", kind);
+  if (cJSON_GetArraySize(member(member(json, "mesh"), "shape")) > 1)
+    return complain(device, "plan.mesh: replicas are more than this engine can");
   model->rate = (float)number(optimizer, "rate", 0.5);
   model->groups[model->group_count++] = (struct group){.tag = "(no group)", .ranks = 1};
   for (int g = cJSON_GetArraySize(wrap); g-- > 0;) TRY(read_group(device, cJSON_GetArrayItem(wrap, g), model)); /* children stand first */
   /* Which group to gather ahead, `backward_prefetch`, is advice: here all are. */
-  return expect_keys(device, json, "plan", "engine wrap backward_prefetch optimizer ");
+  return expect_keys(device, json, "plan", "engine mesh wrap backward_prefetch optimizer ");
 }
 
 /* While which layers is a group needed? One in which nothing computes: from behind the last on, so never. */

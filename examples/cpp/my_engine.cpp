@@ -35,9 +35,10 @@ class Trainer {
   Trainer(const Json& model, const Json& plan, const shardproof_seat& seat)
       : device_(seat), plan_(plan), init_divisor_(model.value("init_divisor", 8)) {
     expect_keys(model, "model", {"root", "loss", "init_divisor"});
-    expect_keys(plan, "plan", {"engine", "wrap", "backward_prefetch", "optimizer"});
+    expect_keys(plan, "plan", {"engine", "mesh", "wrap", "backward_prefetch", "optimizer"});
     const Json optimizer = plan.value("optimizer", Json{{"kind", "sgd"}}), loss = model.value("loss", Json{{"kind", "sum"}});
     if (plan.at("engine") != "fully_shard") refuse("plan.engine", plan.at("engine"));
+    if (plan.contains("mesh") && plan.at("mesh").at("shape").size() > 1) refuse("plan.mesh", plan.at("mesh"));
     if (optimizer.at("kind") != "sgd") refuse("plan.optimizer", optimizer);
     if (loss.at("kind") != "sum" && loss.at("kind") != "dot") refuse("model.loss", loss);
     expect_keys(loss, "model.loss", {"kind", "divisor", "seed"});

@@ -210,11 +210,13 @@ class Linear:
 class MyTrainer(Trainer):
     def __init__(self, model, plan, seat):
         expect_keys(model, "model", {"root", "loss", "init_divisor"})
-        expect_keys(plan, "plan", {"engine", "wrap", "backward_prefetch", "optimizer"})
+        expect_keys(plan, "plan", {"engine", "mesh", "wrap", "backward_prefetch", "optimizer"})
         self.plan, self.seat, self.divisor = plan, seat, model.get("init_divisor", 8)
         self.optimizer, self.loss_is = plan.get("optimizer", {"kind": "sgd"}), model.get("loss", {"kind": "sum"})
         if plan["engine"] != "fully_shard" or self.optimizer["kind"] != "sgd" or self.loss_is["kind"] not in ("sum", "dot"):
             refuse("plan or loss", [plan["engine"], self.optimizer, self.loss_is])
+        if len(plan.get("mesh", {}).get("shape", [])) > 1:
+            refuse("plan.mesh", plan["mesh"])
         expect_keys(self.loss_is, "model.loss", {"kind", "divisor", "seed"})
         self.layers, self.all, self.value = [], [], None
         self.read(model["root"], "")
