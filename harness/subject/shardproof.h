@@ -305,8 +305,8 @@ typedef struct shardproof_subject {
 
   /* Before the first world, in a process that ranks are copies of: whatever takes long and is the same for all. What it prints it flushes,
    * and what it prepares has to come along into a copy: memory does, threads and a GPU's context do not, and no thread may be left when it
-   * returns: that is an error, which ends the run. Ranks of another launcher, or under --nccl-tap, are no copies, and it is not called: `create` has to do without. There is no
-   * seat yet. NULL: there is nothing to prepare. */
+   * returns: that is an error, which ends the run. Ranks of another launcher, or under --nccl-tap, are no copies, and it is not called:
+   * `create` has to do without. There is no seat yet. NULL: there is nothing to prepare. */
   int (*prepare)(void *context, const shardproof_harness *harness, shardproof_reply *reply);
   /* The process id of a copy of this process, 0 in the copy, negative where that failed, which errno explains: for a runtime that wants to
    * know. It leaves no thread running either, in neither of the two. NULL: fork. */

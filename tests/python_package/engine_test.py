@@ -57,7 +57,13 @@ class EngineTest(unittest.TestCase):
         self.assertIn("not quiet at its end: the subject's destroy: SystemExit: enough\\nTraceback", said)
 
     def test_a_span_of_another_dtype(self) -> None:
-        _, said = self.verdict_of("Floats.span = lambda self, count=None: Span(self.buffer, 0, len(self.values) if count is None else count, 'bf16')")
+        _, said = self.verdict_of(
+            """
+            def span(self, count=None):
+                return Span(self.buffer, 0, len(self.values) if count is None else count, "bf16")
+            Floats.span = span
+            """
+        )
         self.assertIn("it is said to be f32, and buffer ", said)
         self.assertIn("was written as bf16: let both say what it holds", said)
 
