@@ -175,6 +175,8 @@ readonly pytorch_home=$root/build/pytorch pytorch_package=$root/fixtures/pytorch
 # Measured, of 2.15.0: what the wheel weighs, and what it and all that it needs take up once installed.
 readonly pytorch_sizes='its wheel is 0.54 GB, and with what it depends on it takes 5.4 GB there'
 
+# What these name comes before what the environment has installed.
+readonly without_python_path=(env -u PYTHONPATH -u PYTHONHOME)
 pytorch_version() { sed -n 's/^pytorch = \["torch==\(.*\)"\]$/\1/p' "$pytorch_package/pyproject.toml"; }
 
 # What SHARDPROOF_PYTORCH names is its user's business.
@@ -187,14 +189,14 @@ can_make_environments() { python3 -c 'import sys, venv, ensurepip; sys.exit(sys.
 is_pytorch_ready() {
   local version installed versions='import importlib.metadata as m; print(m.version("torch"), m.version("shardproof"))'
   version=$(pytorch_version)
-  installed=$("$pytorch_home/bin/python" -c "$versions" 2>/dev/null) || return 1
+  installed=$("${without_python_path[@]}" "$pytorch_home/bin/python" -c "$versions" 2>/dev/null) || return 1
   [[ $installed == "$version"[+\ ]* ]] && has_pytorch || return 1
   cmp -s "$pytorch_package/pyproject.toml" "$pytorch_home/package/pyproject.toml" &&
     diff -rq --exclude=__pycache__ --exclude='*.egg-info' "$pytorch_package/src" "$pytorch_home/package/src" >/dev/null 2>&1
 }
 
 # Its Python may be gone, and its pip where somebody ended its making.
-has_environment() { "$pytorch_home/bin/python" -m pip --version >/dev/null 2>&1; }
+has_environment() { "${without_python_path[@]}" "$pytorch_home/bin/python" -m pip --version >/dev/null 2>&1; }
 
 # Prints a script that makes the environment, or brings it up to date. The package is copied first, for building it writes into its folder;
 # the copy stays, once it is installed, to tell what is.
@@ -208,7 +210,7 @@ pytorch_commands() {
     printf 'python3 -m venv %s\n' "$home"
   fi
   printf 'cp -r %q %s/new\n' "$pytorch_package" "$home"
-  printf "%s/bin/pip install --no-input --disable-pip-version-check %s/new'[pytorch]'\n" "$home" "$home"
+  printf "${without_python_path[*]} %s/bin/pip install --no-input --disable-pip-version-check %s/new'[pytorch]'\n" "$home" "$home"
   printf 'rm -rf %s/package\n' "$home"
   printf 'mv %s/new %s/package\n' "$home" "$home"
 }

@@ -20,8 +20,6 @@
 namespace shardproof::launcher {
 namespace {
 
-constexpr char reference[] = "reference", pytorch[] = "pytorch";
-
 constexpr char pytorch_variable[] = "SHARDPROOF_PYTORCH";
 /// Where a worker that is not linked to the harness finds it.
 constexpr char library_variable[] = "SHARDPROOF_WORKER_LIBRARY";
@@ -70,20 +68,22 @@ Worker find_pytorch() {
   if (!std::filesystem::exists(program, unknown)) {
     const bool is_told = names_pytorch();
     throw CommandError(infrastructure,
-                       fmt::format("--subject {}: PyTorch is not installed for it: there is no {}. {}", pytorch, program.string(),
+                       fmt::format("--subject {}: PyTorch is not installed for it: there is no {}. {}", pytorch_subject, program.string(),
                                    is_told ? fmt::format("{} names that folder; without it `./run --subject {}` installs PyTorch into a "
                                                          "private environment",
-                                                         pytorch_variable, pytorch)
+                                                         pytorch_variable, pytorch_subject)
                                            : fmt::format("In the project's own tree `./run --subject {}` installs it into a private "
                                                          "environment; {} names the folder of another one",
-                                                         pytorch, pytorch_variable)));
+                                                         pytorch_subject, pytorch_variable)));
   }
   Worker worker = find_worker(program);
-  const auto says = [&](std::string_view name) {
-    return std::ranges::any_of(worker.environment, [name](std::string_view entry) { return entry.substr(0, entry.find('=')) == name; });
+  const auto says = [](std::string_view name) {
+    return [=](std::string_view variable) { return variable.substr(0, variable.find('=')) == name; };
   };
-  if (!says(cache_variable)) worker.cache_variable = cache_variable;
-  if (!says(library_variable)) {
+  // They come before what the private environment has installed: a torch of somebody else's would be tested.
+  for (const std::string_view name : {"PYTHONPATH", "PYTHONHOME"}) std::erase_if(worker.environment, says(name));
+  if (std::ranges::none_of(worker.environment, says(cache_variable))) worker.cache_variable = cache_variable;
+  if (std::ranges::none_of(worker.environment, says(library_variable))) {
     worker.environment.push_back(
         fmt::format("{}={}", library_variable, (root_of_this_executable() / "lib/libshardproof-worker.so").string()));
   }
@@ -98,10 +98,10 @@ bool names_pytorch() {
 }
 
 std::filesystem::path pytorch_worker() {
-  constexpr char program[] = "bin/shardproof-pytorch-worker";
+  const std::filesystem::path program = std::filesystem::path("bin") / pytorch_worker_program;
   if (names_pytorch()) return std::filesystem::absolute(std::getenv(pytorch_variable)) / program;
-  const std::filesystem::path built = root_of_this_executable() / pytorch / program;
-  const std::filesystem::path installed = root_of_this_executable() / "lib/shardproof" / pytorch / program;
+  const std::filesystem::path built = root_of_this_executable() / pytorch_subject / program;
+  const std::filesystem::path installed = root_of_this_executable() / "lib/shardproof" / pytorch_subject / program;
   std::error_code unknown;
   return std::filesystem::exists(installed, unknown) ? installed : built;
 }
@@ -112,14 +112,14 @@ std::string subject_name(const Listing& listing, const std::string& asked) {
   if (asked.empty() && names.empty()) return {};  // a program of plain multi-rank tests
   if (names.empty())
     throw CommandError(usage, fmt::format("unknown subject '{}': this worker has no subject{}", asked, python_hint(asked)));
-  if (asked.empty() || asked == reference) return names.front();
+  if (asked.empty() || asked == reference_subject) return names.front();
   if (std::ranges::find(names, asked) != names.end()) return asked;
   std::set<std::string> candidates(names.begin(), names.end());
-  candidates.insert({reference, pytorch});
+  candidates.insert({std::string(reference_subject), std::string(pytorch_subject)});
   const std::string near = closest(candidates, asked);
-  std::erase_if(names, [](const std::string& name) { return name == reference || name == pytorch; });
-  names.push_back(fmt::format("{} ({})", reference, listing.subjects.front().name));
-  names.emplace_back(pytorch);
+  std::erase_if(names, [](const std::string& name) { return name == reference_subject || name == pytorch_subject; });
+  names.push_back(fmt::format("{} ({})", reference_subject, listing.subjects.front().name));
+  names.emplace_back(pytorch_subject);
   throw CommandError(usage,
                      fmt::format("unknown subject '{}'; {}there are {}, and shared objects by their paths{}", asked,
                                  near.empty() ? "" : fmt::format("closest is '{}'; ", near), fmt::join(names, ", "), python_hint(asked)));
@@ -128,7 +128,7 @@ std::string subject_name(const Listing& listing, const std::string& asked) {
 ChosenSubject choose_subject(const std::string& asked, const std::filesystem::path& worker, SignalWatch& signals) {
   ChosenSubject chosen;
   if (is_shared_object(asked)) chosen.library = found_library(asked);
-  chosen.worker = asked == pytorch && worker.empty() ? find_pytorch() : find_worker(worker);
+  chosen.worker = asked == pytorch_subject && worker.empty() ? find_pytorch() : find_worker(worker);
   ask_for_cases(chosen.worker, chosen.library, signals);
   chosen.name = subject_name(chosen.worker.listing, chosen.library.empty() ? asked : std::string());
   return chosen;

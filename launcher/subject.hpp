@@ -18,9 +18,9 @@ struct ChosenSubject {
 };
 
 /// `asked` is empty or `reference` for the worker's first; a path of a shared object (with a slash, or ending in .so), which the worker
-/// loads; `pytorch`, which brings a worker of its own; or another name of the worker's. `worker` as `--worker` names it; empty: the one
-/// that belongs to the subject. Throws CommandError: usage for what does not exist, with what comes closest; infrastructure as
-/// `ask_worker`, and where PyTorch is not installed.
+/// loads; `pytorch`, which brings a worker of its own, in an environment without PYTHONPATH and PYTHONHOME; or another name of the
+/// worker's. `worker` as `--worker` names it; empty: the one that belongs to the subject. Throws CommandError: usage for what does not
+/// exist, with what comes closest; infrastructure as `ask_worker`, and where PyTorch is not installed.
 ChosenSubject choose_subject(const std::string& asked, const std::filesystem::path& worker, SignalWatch& signals);
 
 /// The same for what the options ask for; puts into them what plans are to say of it.

@@ -113,6 +113,10 @@ class Values {
         }
       };
       each([&](const PlayedIteration& one, const PlayedIteration& other) { losses(one.loss, other.loss); });
+      // Of one that is not there there is no gradient either, and that is not what its reader is to look for.
+      each([&](const PlayedIteration& one, const PlayedIteration& other) {
+        presence("parameter", one.parameters, other.parameters, "missing");
+      });
       for (const Part& part : parts) {
         each([&](const PlayedIteration& one, const PlayedIteration& other) { tensors(part.name, one.*part.tensors, other.*part.tensors); });
       }
@@ -157,15 +161,20 @@ class Values {
     elements("loss", std::nullopt, {DType::f32, one}, {DType::f32, other});
   }
 
-  void tensors(const std::string& what, const std::vector<PlayedTensor>& first, const std::vector<PlayedTensor>& second) {
+  void presence(std::string_view what, const std::vector<PlayedTensor>& first, const std::vector<PlayedTensor>& second,
+                const std::string& absent) {
     const auto lacks = [&](const std::vector<PlayedTensor>& from, const std::vector<PlayedTensor>& in, bool is_swapped) {
       for (const PlayedTensor& tensor : from) {
         if (std::ranges::find(in, tensor.name, &PlayedTensor::name) != in.end()) continue;
-        keep(fmt::format("{} \"{}\"", what, tensor.name), is_swapped ? "none" : part_text(tensor), is_swapped ? part_text(tensor) : "none");
+        keep(fmt::format("{} \"{}\"", what, tensor.name), is_swapped ? absent : part_text(tensor), is_swapped ? part_text(tensor) : absent);
       }
     };
     lacks(first, second, false);
     lacks(second, first, true);
+  }
+
+  void tensors(const std::string& what, const std::vector<PlayedTensor>& first, const std::vector<PlayedTensor>& second) {
+    presence(what, first, second, "none");
     for (const PlayedTensor& tensor : first) {
       const auto other = std::ranges::find(second, tensor.name, &PlayedTensor::name);
       if (other != second.end()) parts(fmt::format("{} \"{}\"", what, tensor.name), tensor, *other);

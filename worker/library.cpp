@@ -1,14 +1,20 @@
 // The same as a library, for a program that brings its own subject.
 #include <cstdio>
 #include <exception>
+#include <string_view>
 
 #include "harness/protocol/ending.hpp"
+#include "harness/protocol/subject_name.hpp"
 #include "harness/subject/abi/table_subject.hpp"
 #include "worker/program.hpp"
 
 extern "C" int shardproof_worker_main(int argc, char** argv, const shardproof_subject* subject) try {
   shardproof::Program program = shardproof::worker_program();
-  program.subjects = {[=] { return shardproof::table_subject(subject, "the table given to shardproof_worker_main"); }};
+  // Who it is it says by the name of the program, as any program does.
+  const std::string_view path = argc > 0 ? argv[0] : "";
+  const bool is_pytorch = path.substr(path.rfind('/') + 1) == shardproof::pytorch_worker_program;
+  const std::string_view own_name = is_pytorch ? shardproof::pytorch_subject : std::string_view();
+  program.subjects = {[=] { return shardproof::table_subject(subject, "the table given to shardproof_worker_main", own_name); }};
   return shardproof::rank_main(argc, argv, program);
 } catch (const std::exception& error) {
   std::fprintf(stderr, "shardproof_worker_main: %s\n", error.what());

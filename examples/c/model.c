@@ -124,15 +124,17 @@ static int read_plan(struct device *device, const cJSON *json, struct model *mod
   const char *kind = text(optimizer, "kind", "sgd");
   if (strcmp(engine, "fully_shard") != 0) return complain(device, "plan.engine: this one is fully_shard, not \"%s\"", engine);
   if (strcmp(kind, "sgd") != 0) return complain(device, "plan.optimizer: \"%s\" is more than this engine can", kind);
+  if (cJSON_GetArraySize(member(member(json, "mesh"), "shape")) > 1)
+    return complain(device, "plan.mesh: replicas are more than this engine can");
   model->rate = (float)number(optimizer, "rate", 0.5);
   model->groups[model->group_count++] = (struct group){.tag = "(no group)", .ranks = 1};
   for (int g = cJSON_GetArraySize(wrap); g-- > 0;) TRY(read_group(device, cJSON_GetArrayItem(wrap, g), model)); /* children stand first */
   /* Which group to gather ahead, `backward_prefetch`, is advice: here all are. */
-  return expect_keys(device, json, "plan", "engine wrap backward_prefetch optimizer ");
+  return expect_keys(device, json, "plan", "engine mesh wrap backward_prefetch optimizer ");
 }
 
-/* While which layers is a group needed? */
-static int find_layers(struct device *device, struct model *model) {
+/* While which layers is a group needed? One in which nothing computes: from behind the last on, so never. */
+static void find_layers(struct model *model) {
   for (struct group *group = model->groups; group != model->groups + model->group_count; ++group) {
     group->first_layer = model->layer_count;
     for (size_t l = 0; l < model->layer_count; ++l) {
@@ -140,9 +142,7 @@ static int find_layers(struct device *device, struct model *model) {
       if (group->first_layer > l) group->first_layer = l;
       group->last_layer = l;
     }
-    if (group->first_layer == model->layer_count) return complain(device, "plan.wrap: there is no \"%s\" that computes", group->tag);
   }
-  return 0;
 }
 
 /* To which group does a parameter belong, and which rows are this rank's? */
@@ -178,7 +178,7 @@ static int read_all(struct device *device, const cJSON *json, const cJSON *plan,
     model->groups[g].parameters = calloc(model->parameter_count + 1, sizeof(struct parameter *));
     if (model->groups[g].parameters == NULL) return complain(device, "out of memory");
   }
-  TRY(find_layers(device, model));
+  find_layers(model);
   deal(model);
   return 0;
 }

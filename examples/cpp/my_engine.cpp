@@ -35,14 +35,16 @@ class Trainer {
   Trainer(const Json& model, const Json& plan, const shardproof_seat& seat)
       : device_(seat), plan_(plan), init_divisor_(model.value("init_divisor", 8)) {
     expect_keys(model, "model", {"root", "loss", "init_divisor"});
-    expect_keys(plan, "plan", {"engine", "wrap", "backward_prefetch", "optimizer"});
+    expect_keys(plan, "plan", {"engine", "mesh", "wrap", "backward_prefetch", "optimizer"});
     const Json optimizer = plan.value("optimizer", Json{{"kind", "sgd"}}), loss = model.value("loss", Json{{"kind", "sum"}});
     if (plan.at("engine") != "fully_shard") refuse("plan.engine", plan.at("engine"));
+    if (plan.contains("mesh") && plan.at("mesh").at("shape").size() > 1) refuse("plan.mesh", plan.at("mesh"));
     if (optimizer.at("kind") != "sgd") refuse("plan.optimizer", optimizer);
     if (loss.at("kind") != "sum" && loss.at("kind") != "dot") refuse("model.loss", loss);
-    expect_keys(loss, "model.loss", {"kind", "seed"});
+    expect_keys(loss, "model.loss", {"kind", "divisor", "seed"});
     rate_ = optimizer.value("rate", 0.5f);
     if (loss.at("kind") == "dot") dot_seed_ = loss.value("seed", 7);
+    dot_divisor_ = loss.value("divisor", 1.0f);
     read(model.at("root"), "");
   }
 
@@ -132,13 +134,14 @@ class Trainer {
   }
 
   /// The loss is the sum of the model's outputs, or of each times an element of a row that is given by formula.
-  float loss_slope(std::size_t output) const { return dot_seed_ ? by_formula(*dot_seed_, output % features_, 1) : 1; }
+  float loss_slope(std::size_t output) const { return dot_seed_ ? by_formula(*dot_seed_, output % features_, 1) / dot_divisor_ : 1; }
 
   Device device_;
   Json plan_;
   int init_divisor_;
   float rate_ = 0;
   std::optional<std::size_t> dot_seed_;  // of the row; none: the loss is the sum of all outputs
+  float dot_divisor_ = 1;
   std::size_t features_ = 0, outputs_ = 0;
   std::list<Parameter> parameters_;  // in order of registration
   std::vector<std::unique_ptr<Layer>> layers_;
@@ -176,7 +179,10 @@ int create(void*, const char* model, const char* plan, const shardproof_seat* se
                 [&] { *trainer = new shardproof_trainer{*seat->harness, {Json::parse(model), Json::parse(plan), *seat}}; });
 }
 
-void destroy(shardproof_trainer* trainer) { delete trainer; }
+int destroy(shardproof_trainer* trainer, shardproof_reply*) {
+  delete trainer;
+  return 0;
+}
 
 int perform(shardproof_trainer* trainer, const char* action, const shardproof_tensor* input, const shardproof_tensor*,
             shardproof_reply* reply) {

@@ -210,11 +210,14 @@ class Linear:
 class MyTrainer(Trainer):
     def __init__(self, model, plan, seat):
         expect_keys(model, "model", {"root", "loss", "init_divisor"})
-        expect_keys(plan, "plan", {"engine", "wrap", "backward_prefetch", "optimizer"})
+        expect_keys(plan, "plan", {"engine", "mesh", "wrap", "backward_prefetch", "optimizer"})
         self.plan, self.seat, self.divisor = plan, seat, model.get("init_divisor", 8)
         self.optimizer, self.loss_is = plan.get("optimizer", {"kind": "sgd"}), model.get("loss", {"kind": "sum"})
         if plan["engine"] != "fully_shard" or self.optimizer["kind"] != "sgd" or self.loss_is["kind"] not in ("sum", "dot"):
             refuse("plan or loss", [plan["engine"], self.optimizer, self.loss_is])
+        if len(plan.get("mesh", {}).get("shape", [])) > 1:
+            refuse("plan.mesh", plan["mesh"])
+        expect_keys(self.loss_is, "model.loss", {"kind", "divisor", "seed"})
         self.layers, self.all, self.value = [], [], None
         self.read(model["root"], "")
 
@@ -294,7 +297,9 @@ class MyTrainer(Trainer):
 
     def slope(self, output):
         """The loss is the sum of all outputs, or of each times an element of a row by formula."""
-        return by_formula(self.loss_is.get("seed", 7), output % self.features) if self.loss_is["kind"] == "dot" else 1
+        if self.loss_is["kind"] == "sum":
+            return 1
+        return by_formula(self.loss_is.get("seed", 7), output % self.features) / self.loss_is.get("divisor", 1)
 
     def loss(self):
         return self.value.view(())

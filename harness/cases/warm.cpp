@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -9,12 +10,14 @@
 
 #include <array>
 #include <cerrno>
+#include <cstddef>
 #include <cstdio>
 #include <stdexcept>
 #include <string>
 #include <system_error>
 #include <utility>
 
+#include "harness/cases/running_threads.hpp"
 #include "harness/protocol/ending.hpp"
 #include "harness/protocol/warm_socket.hpp"
 #include "harness/world/process_end.hpp"
@@ -34,6 +37,16 @@ CopyAnswer prepare(Subject& subject) {
   } catch (const std::exception& error) {
     return {.error = error.what()};
   }
+}
+
+/// Why copies of this process would lack something; empty: they would not. `usual`: how many threads it has besides this one whatever the
+/// subject does.
+std::string objection_to_threads(std::size_t usual) {
+  const std::vector<std::string> left = other_threads();
+  if (left.size() <= usual) return {};
+  return fmt::format(
+      "it has left {} running beside its own, which no copy of the process has: \"{}\"; they have to end, or to begin in create",
+      left.size() == 1 ? "a thread" : fmt::format("{} threads", left.size()), fmt::join(left, "\", \""));
 }
 
 /// By which a copy says what has become of it. Once all copies have closed their end, or are gone, nothing more comes.
@@ -65,23 +78,35 @@ void say(const FileDescriptor& pipe, const CopyAnswer& answer) {
   }
 }
 
-std::string why_no_copy(int error) {
-  return fmt::format("the warm process cannot be copied{}{}", hint_for_no_process(error),
-                     error == 0 ? std::string() : ": " + std::generic_category().message(error));
-}
+struct Copy {
+  pid_t process = -1;  ///< 0 in the copy itself
+  std::string failure;  ///< why there is none
+};
 
-pid_t copy(Subject& subject, int& error) noexcept {
+Copy copy(Subject& subject, std::size_t usual_threads) noexcept {
   const pid_t before = ::getpid();
-  errno = 0;
-  pid_t process = -1;
+  Copy made;
+  int error = 0;
+  std::string said;
   try {
-    process = subject.fork();
+    if (const std::string why = objection_to_threads(usual_threads); !why.empty()) throw std::runtime_error("prepare or fork: " + why);
+    errno = 0;
+    made.process = subject.fork();
+    error = errno;
+    if (made.process < 0 && error != 0) said = std::generic_category().message(error);
+    if (made.process == 0 && ::getpid() == before) {
+      made.process = -1;
+      said = "fork has returned 0, as in a copy, and has made none";
+    }
+  } catch (const std::exception& thrown) {
+    said = thrown.what();
   } catch (...) {
-    errno = ECANCELED;
+    said = "fork has thrown, and no std::exception";
   }
-  if (::getpid() != before && process != 0) ::_exit(rank_could_not_join);  // a copy that does not know that it is one
-  error = process < 0 ? errno : 0;
-  return process;
+  if (::getpid() != before && made.process != 0) ::_exit(rank_could_not_join);  // a copy that does not know that it is one
+  if (made.process < 0)
+    made.failure = fmt::format("the warm process cannot be copied{}{}{}", hint_for_no_process(error), said.empty() ? "" : ": ", said);
+  return made;
 }
 
 /// Until `parent` has ended, and whoever inherits this process from it has done so.
@@ -107,12 +132,11 @@ void become_rank(const CopyRequest& request, pid_t parent) {
 
 /// In a copy, which copies itself again and ends at once, so that the rank becomes a child of the launcher, which takes in orphans. Returns
 /// in the rank, once it has said which process it is.
-void continue_as_rank(Subject& subject, const CopyRequest& request, const FileDescriptor& pipe) {
-  int error = 0;
+void continue_as_rank(Subject& subject, std::size_t usual_threads, const CopyRequest& request, const FileDescriptor& pipe) {
   const pid_t parent = ::getpid();
-  const pid_t process = copy(subject, error);
-  if (process < 0) say(pipe, {.error = why_no_copy(error)});
-  if (process != 0) ::_exit(0);
+  const Copy rank = copy(subject, usual_threads);
+  if (rank.process < 0) say(pipe, {.error = rank.failure});
+  if (rank.process != 0) ::_exit(0);
   try {
     become_rank(request, parent);
   } catch (const std::exception& trouble) {
@@ -126,19 +150,18 @@ void continue_as_rank(Subject& subject, const CopyRequest& request, const FileDe
 }
 
 /// What to answer; nothing in the rank.
-std::optional<CopyAnswer> make_rank(Subject& subject, const CopyRequest& request) {
+std::optional<CopyAnswer> make_rank(Subject& subject, std::size_t usual_threads, const CopyRequest& request) {
   std::fflush(nullptr);  // else what is in there would be written by the copies as well
   Pipe pipe = make_pipe();
-  int error = 0;
-  const pid_t between = copy(subject, error);
-  if (between < 0) return CopyAnswer{.error = why_no_copy(error)};
-  if (between == 0) {
-    continue_as_rank(subject, request, pipe.in);
+  Copy between = copy(subject, usual_threads);
+  if (between.process < 0) return CopyAnswer{.error = std::move(between.failure)};
+  if (between.process == 0) {
+    continue_as_rank(subject, usual_threads, request, pipe.in);
     return std::nullopt;
   }
   pipe.in = FileDescriptor();
   const std::string said = all_of(pipe.out);
-  while (::waitpid(between, nullptr, 0) < 0 && errno == EINTR) {
+  while (::waitpid(between.process, nullptr, 0) < 0 && errno == EINTR) {
   }
   if (said.empty()) return CopyAnswer{.error = "a copy of the warm process ended before it was a rank"};
   return read_answer(said);
@@ -147,11 +170,13 @@ std::optional<CopyAnswer> make_rank(Subject& subject, const CopyRequest& request
 }  // namespace
 
 std::optional<int> stay_warm(Subject& subject) {
-  const CopyAnswer prepared = prepare(subject);
+  const std::size_t usual_threads = other_threads().size();  // a sanitizer's own
+  CopyAnswer prepared = prepare(subject);
+  if (prepared.error.empty()) prepared.error = objection_to_threads(usual_threads);
   send_answer(warm_socket, prepared);
   if (!prepared.error.empty()) return rank_could_not_join;
   while (const auto request = receive_request(warm_socket)) {
-    const auto answer = make_rank(subject, *request);
+    const auto answer = make_rank(subject, usual_threads, *request);
     if (!answer) return std::nullopt;
     send_answer(warm_socket, *answer);
   }

@@ -3,23 +3,13 @@
 #include <algorithm>
 
 #include "harness/protocol/json_fields.hpp"
+#include "harness/protocol/utf8.hpp"
 
 namespace shardproof {
 
 using nlohmann::ordered_json;
 
 namespace {
-
-bool is_utf8(const std::string& text) {
-  const auto is_ascii = [](char c) { return static_cast<unsigned char>(c) < 0x80; };
-  if (std::ranges::all_of(text, is_ascii)) return true;  // of a thousand ids nearly all, at every start of every rank
-  try {
-    static_cast<void>(ordered_json(text).dump());  // strict, unlike dump_line
-    return true;
-  } catch (const ordered_json::type_error&) {
-    return false;
-  }
-}
 
 /// A character of the id's own syntax within a part would make two different cases look alike.
 void check_part(const std::string& name, std::string_view what, const std::string& part, std::string_view forbidden) {

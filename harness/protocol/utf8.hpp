@@ -1,7 +1,10 @@
-// Cutting text to a size without cutting a character in two: what is left is shown, and written into JSON.
+// Text that others have written, by its characters: whether it is UTF-8, whether it shows, and how it is cut to a size without cutting a
+// character in two. What is left is shown, and written into JSON.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string_view>
 
 namespace shardproof {
@@ -18,5 +21,44 @@ constexpr std::size_t length_within(std::string_view text, std::size_t most) {
 
 /// That beginning itself.
 constexpr std::string_view beginning_within(std::string_view text, std::size_t most) { return text.substr(0, length_within(text, most)); }
+
+/// The first character, which is taken off; nothing where none of UTF-8 stands there.
+constexpr std::optional<char32_t> take_character(std::string_view& text) {
+  if (text.empty()) return std::nullopt;
+  const auto byte = [&](std::size_t i) { return static_cast<std::uint32_t>(static_cast<unsigned char>(text[i])); };
+  const std::uint32_t first = byte(0);
+  const std::size_t length = first < 0x80 ? 1 : first < 0xC2 ? 0 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : first < 0xF5 ? 4 : 0;
+  if (length == 0 || text.size() < length) return std::nullopt;
+  std::uint32_t character = length == 1 ? first : first & (0x7FU >> length);
+  for (std::size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xC0U) != 0x80U) return std::nullopt;
+    character = character << 6U | (byte(i) & 0x3FU);
+  }
+  const bool is_too_long = (length == 3 && character < 0x800) || (length == 4 && character < 0x10000);
+  if (is_too_long || (character >= 0xD800 && character < 0xE000) || character > 0x10FFFF) return std::nullopt;
+  text.remove_prefix(length);
+  return character;
+}
+
+constexpr bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    if (!take_character(text)) return false;
+  }
+  return true;
+}
+
+/// Whether it shows as something, be it a blank, and leaves what stands around it as it is: no control, no end of a line, nothing without
+/// a width or that turns the direction of writing.
+constexpr bool shows(char32_t character) {
+  struct Range {
+    char32_t first, last;
+  };
+  constexpr Range hidden[] = {{0x00, 0x1F},     {0x7F, 0x9F},     {0xAD, 0xAD},     {0x61C, 0x61C},   {0x200B, 0x200F},
+                              {0x2028, 0x202E}, {0x2060, 0x206F}, {0xFEFF, 0xFEFF}, {0xFFF9, 0xFFFB}, {0xE0000, 0xE0FFF}};
+  for (const Range& range : hidden) {
+    if (character >= range.first && character <= range.last) return false;
+  }
+  return true;
+}
 
 }  // namespace shardproof

@@ -11,13 +11,14 @@
  * Rules of the boundary. Nothing is thrown across it, in either direction. A function that does something returns 0 when it has succeeded;
  * else what was wrong is in the reply (functions of the subject) or in `error` (functions of the harness, hooks of extensions among them).
  * A function of the subject in which one of the harness has failed is a failure, too, whatever it returns. These return no status:
- * `let_go`, `drop_group` and `destroy`, whose failures are told all the same; what only asks (`data`, `bytes`, `group_rank`, `group_size`,
+ * `let_go` and `drop_group`, whose failures are told all the same; what only asks (`data`, `bytes`, `group_rank`, `group_size`,
  * `group_members`, `error`), which of something that is NULL or gone is NULL, 0, or as a rank -1; `fail`, `warn` and `fork`. Texts are
  * UTF-8 and end with a NUL; who gives one keeps it. Pointers that are given in a call are valid until it returns, where nothing else is
  * said.
  *
  * A rank calls a subject from one thread, one function at a time. Only that thread may call functions of the harness, one at a time, and
- * only while it is in a function of the subject. Where ranks are threads, several of its trainers are in one process, each with its own.
+ * only while it is in a function of the subject: called in another thread they do nothing but fail, and so does the subject's function that
+ * is under way, or the next one. Where ranks are threads, several of its trainers are in one process, each with its own.
  *
  * Not frozen before version 1.0 of the project: a table of another SHARDPROOF_ABI_VERSION is refused. */
 #ifndef SHARDPROOF_H
@@ -32,7 +33,7 @@
 extern "C" {
 #endif
 
-#define SHARDPROOF_ABI_VERSION 1
+#define SHARDPROOF_ABI_VERSION 2
 
 /* Of the harness. */
 typedef struct shardproof_device shardproof_device;
@@ -117,7 +118,8 @@ typedef struct shardproof_tensor {
   shardproof_buffer *buffer;
 } shardproof_tensor;
 
-/* Elements of a buffer, one after the other: what work and collectives touch. */
+/* Elements of a buffer, one after the other: what work and collectives touch. As what it was written a buffer is handed on: an operand of a
+ * collective, or a tensor, of a dtype that nothing was written there as is refused, but for elements of one byte. */
 typedef struct shardproof_span {
   shardproof_buffer *buffer;
   uint64_t offset; /* bytes: a multiple of the size of an element */
@@ -293,7 +295,8 @@ typedef struct shardproof_extension {
 typedef struct shardproof_subject {
   uint32_t abi_version; /* SHARDPROOF_ABI_VERSION */
   size_t size;          /* sizeof(shardproof_subject): what later versions append is not asked of older tables */
-  /* As in `--subject` and in reports: without a comma, a plus, a slash and control characters, and not ending in .so. */
+  /* As in `--subject` and in reports: 1 to 64 bytes, of characters that show and without a blank at either end. In the name there is no
+   * comma, plus or slash, it does not end in .so, and it is neither `reference` nor `pytorch`, which mean others. */
   const char *name;
   const char *version;
   /* Names of features as in docs/plug-in-an-engine.md, the last one NULL. What is not claimed is skipped. */
@@ -302,18 +305,20 @@ typedef struct shardproof_subject {
 
   /* Before the first world, in a process that ranks are copies of: whatever takes long and is the same for all. What it prints it flushes,
    * and what it prepares has to come along into a copy: memory does, threads and a GPU's context do not, and no thread may be left when it
-   * returns. Ranks of another launcher, or under --nccl-tap, are no copies, and it is not called: `create` has to do without. There is no
-   * seat yet. NULL: there is nothing to prepare. */
+   * returns: that is an error, which ends the run. Ranks of another launcher, or under --nccl-tap, are no copies, and it is not called:
+   * `create` has to do without. There is no seat yet. NULL: there is nothing to prepare. */
   int (*prepare)(void *context, const shardproof_harness *harness, shardproof_reply *reply);
   /* The process id of a copy of this process, 0 in the copy, negative where that failed, which errno explains: for a runtime that wants to
-   * know. NULL: fork. */
+   * know. It leaves no thread running either, in neither of the two. NULL: fork. */
   int (*fork)(void *context);
 
   /* `model` and `plan` are JSON as in docs/scenarios.md. A create that returns 0 has made a trainer, and `destroy` follows, be it at once
    * since something has failed. One that does not has kept nothing: its seat is gone when it has returned. */
   int (*create)(void *context, const char *model, const char *plan, const shardproof_seat *seat, shardproof_trainer **trainer,
                 shardproof_reply *reply);
-  void (*destroy)(shardproof_trainer *trainer);
+  /* The trainer is gone when this has returned, whatever it returns. What was wrong fails the case that it was made for, unless that has
+   * failed before; what its user should know goes to the rank's log. */
+  int (*destroy)(shardproof_trainer *trainer, shardproof_reply *reply);
   /* `action` is JSON, an element of a script's body. Batch: of forward and evaluate, in buffers; else both are undefined, as are targets
    * that the loss does not ask for. That of a forward that succeeds stays where it is until the next one has, or until `destroy` has
    * returned; others until the call returns. An action that the subject does not know is an error that says so. */

@@ -79,7 +79,7 @@ class Subject {
   /// Whatever takes long and is the same for all ranks. What it prints is to be flushed, and no thread of its own may be left when it
   /// returns.
   virtual Reply prepare() { return {}; }
-  /// The process id of a copy of this process, 0 in the copy, negative where that failed, which errno explains.
+  /// The process id of a copy of this process, 0 in the copy, negative where that failed, which errno explains. It may throw, too, in both.
   virtual pid_t fork() { return ::fork(); }
 };
 

@@ -98,16 +98,17 @@ class Findings {
     const Tensor ranks = rank.world().all_reduce(found_);
     Answers answers;
     for (std::size_t p = 0; p < now.size(); ++p) {
-      CAPTURE(now[p].name);
-      const auto of_parameter = ranks.row(static_cast<std::int64_t>(p)).values<std::int64_t>();
+      INFO("parameter \"" << now[p].name << "\", on how many ranks");
+      const auto found = ranks.row(static_cast<std::int64_t>(p)).values<std::int64_t>();
+      const std::int64_t moved = found[0], second_moved = found[1], tensors_differ = found[2], wrong = found[3];
       const bool is_pair = now[p].second.defined();
       if (moves == Moves::every_parameter) {
-        CHECK(of_parameter[0] > 0);
-        if (is_pair) CHECK(of_parameter[1] > 0);
+        CHECK(moved > 0);
+        if (is_pair) CHECK(second_moved > 0);
       }
-      if (is_pair) CHECK(of_parameter[2] > 0);
-      answers.moves += of_parameter[0];
-      answers.right = answers.right && of_parameter[3] == 0;
+      if (is_pair) CHECK(tensors_differ > 0);
+      answers.moves += moved;
+      answers.right = answers.right && wrong == 0;
     }
     return answers;
   }
@@ -116,7 +117,9 @@ class Findings {
   Tensor found_;
 };
 
-bool check_close(const Tensor& actual, const Tensor& expected, double tolerance) {
+// Which of a parameter's tensors it is, its reader cannot see from the values.
+bool check_close(const char* what, const Tensor& actual, const Tensor& expected, double tolerance) {
+  INFO("its " << what << ", and what one process computes");
   REQUIRE(actual.defined());
   REQUIRE(actual.shape() == expected.shape());
   if (tolerance == 0) {
@@ -132,15 +135,16 @@ bool check_second(const scenario::CapturedParameter& held, const Tensor& expecte
   REQUIRE(held.second.defined() == expected.defined());
   if (!expected.defined()) return true;
   REQUIRE(held.second.shape() == held.shard.shape());
-  return check_close(held.second, part(expected, held), tolerance);
+  return check_close("second tensor", held.second, part(expected, held), tolerance);
 }
 
 bool check_gradient(const scenario::CapturedParameter& held, const Tensor& expected, double tolerance) {
   if (!expected.defined()) {
+    INFO("its gradient, where one process computes none");
     CHECK_FALSE(held.gradient.defined());
     return !held.gradient.defined();
   }
-  return held.shard.numel() == 0 || check_close(held.gradient, part(expected, held), tolerance);
+  return held.shard.numel() == 0 || check_close("gradient", held.gradient, part(expected, held), tolerance);
 }
 
 // A loss is a sum, and no clause says in which order it is made up.
@@ -163,6 +167,7 @@ void check_training(Rank& rank, const scenario::Run& run, oracles::Arithmetic ar
   bool right = true;
   for (std::size_t i = 0; i < expected.size() && right; ++i) {  // what follows from wrong values is wrong too, and says nothing more
     const scenario::Iteration& iteration = run.iterations()[i];
+    INFO("capture " << i);
     const double expected_loss = expected[i].losses[static_cast<std::size_t>(rank.index())];
     const double loss_difference = std::abs(iteration.loss - expected_loss), loss_rounding = rounding_of_a_sum(expected_loss);
     CHECK(loss_difference <= tolerance.loss + loss_rounding);
@@ -173,13 +178,13 @@ void check_training(Rank& rank, const scenario::Run& run, oracles::Arithmetic ar
     const Findings findings(iteration.parameters.size());
     for (std::size_t p = 0; p < iteration.parameters.size(); ++p) {
       const scenario::CapturedParameter& held = iteration.parameters[p];
-      CAPTURE(i, held.name);
+      INFO("parameter \"" << held.name << '"');
       require_part_of(expected[i].parameters[p], held);
       if (i == 0) check_dealt(rank, held, holders_of(world, scenario, held.name));
       if (i > 0) REQUIRE((held.dim == before[p].dim && held.start == before[p].start && held.shard.shape() == before[p].shard.shape()));
       if (i == 0) before.push_back(at_first(scenario, p, held));
       bool is_right = loss_difference <= tolerance.loss + loss_rounding;
-      is_right &= check_close(held.shard, part(expected[i].parameters[p].tensor(rank.index()), held), tolerance.parameter);
+      is_right &= check_close("shard", held.shard, part(expected[i].parameters[p].tensor(rank.index()), held), tolerance.parameter);
       is_right &= check_second(held, expected[i].seconds[p].tensor(rank.index()), tolerance.parameter);
       const Tensor gradient = expected[i].gradients[p].tensor(rank.index());
       if (gradient.defined()) ++gradients;
@@ -200,11 +205,12 @@ void check_same_training(const scenario::Run& run, const scenario::Run& other) {
   REQUIRE(run.iterations().size() == other.iterations().size());
   for (std::size_t i = 0; i < run.iterations().size(); ++i) {
     const scenario::Iteration &mine = run.iterations()[i], &others = other.iterations()[i];
+    INFO("capture " << i);
     CHECK(mine.loss == others.loss);
     REQUIRE(mine.parameters.size() == others.parameters.size());
     for (std::size_t p = 0; p < mine.parameters.size(); ++p) {
       const scenario::CapturedParameter &held = mine.parameters[p], &same = others.parameters[p];
-      CAPTURE(i, held.name);
+      INFO("parameter \"" << held.name << '"');
       CHECK(held.shard == same.shard);
       CHECK(held.second == same.second);
       CHECK(held.gradient == same.gradient);

@@ -11,8 +11,10 @@
 #include <array>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+#include <cerrno>
 #include <functional>
 #include <string>
+#include <thread>
 
 #include "harness/cases/warm.hpp"
 #include "harness/protocol/ending.hpp"
@@ -22,6 +24,7 @@ namespace shardproof {
 namespace {
 
 using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::StartsWith;
 
 class Prepared final : public Subject {
  public:
@@ -36,8 +39,10 @@ class Prepared final : public Subject {
   }
   /// What a copy does first of all.
   std::function<void()> at_birth;
+  std::function<pid_t()> instead_of_fork;
   /// The copy between takes its time to end: who does not wait for that is seen with the wrong parent.
   pid_t fork() override {
+    if (instead_of_fork) return instead_of_fork();
     const pid_t process = ::fork();
     if (process == 0 && at_birth) at_birth();
     if (process > 0 && ::getpid() != prepared_in_) ::usleep(20'000);
@@ -54,7 +59,7 @@ class Warm {
  public:
   explicit Warm(
       const std::function<Reply()>& prepare, const std::function<int()>& as_rank = [] { return 0; },
-      const std::function<void()>& at_birth = {}) {
+      const std::function<void()>& at_birth = {}, const std::function<pid_t()>& instead_of_fork = {}) {
     ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     auto [ours, theirs] = make_warm_sockets();
     process_ = ::fork();
@@ -64,6 +69,7 @@ class Warm {
       ::setenv("BEFORE", "1", 1);
       Prepared subject(prepare);
       subject.at_birth = at_birth;
+      subject.instead_of_fork = instead_of_fork;
       const auto code = stay_warm(subject);
       ::_exit(code ? *code : as_rank());
     }
@@ -149,6 +155,62 @@ TEST_CASE("what cannot be prepared says why, and ends as a rank that cannot join
     CHECK(receive_answer(warm.socket())->error == "no ink");
     CHECK(warm.end() == rank_could_not_join);
   }
+}
+
+TEST_CASE("a thread that prepare has left is told by its name, and one that has been joined is none") {
+  const auto prepared = [](const std::function<void()>& threads) {
+    Warm warm([threads] {
+      threads();
+      return Reply{};
+    });
+    std::string error = receive_answer(warm.socket())->error;
+    CHECK(warm.end() == (error.empty() ? rank_left : rank_could_not_join));
+    return error;
+  };
+  const auto waits_for_ever = [] {
+    std::thread([] {
+      for (;;) ::pause();
+    }).detach();
+  };
+  CHECK(prepared([] {
+          for (int i = 0; i < 100; ++i) std::thread([] {}).join();
+        }).empty());
+  CHECK_THAT(prepared(waits_for_ever),
+             StartsWith("it has left a thread running beside its own, which no copy of the process has: \"test_cases\""));
+  CHECK_THAT(prepared([&] {
+               waits_for_ever();
+               waits_for_ever();
+             }),
+             StartsWith("it has left 2 threads running beside its own, which no copy of the process has: \"test_cases\", \"test_cases\""));
+}
+
+TEST_CASE("a process that cannot be copied says why in the subject's own words") {
+  const auto told = [](const std::function<pid_t()>& fork) {
+    Warm warm([] { return Reply{}; }, [] { return 0; }, {}, fork);
+    CHECK(receive_answer(warm.socket())->error.empty());
+    send_request(warm.socket(), {}, STDOUT_FILENO, STDERR_FILENO);
+    const auto answer = receive_answer(warm.socket());
+    REQUIRE(answer);
+    CHECK(warm.end() == rank_left);
+    return answer->error;
+  };
+  CHECK(told([]() -> pid_t { throw std::runtime_error("no second runtime"); }) == "the warm process cannot be copied: no second runtime");
+  CHECK(told([]() -> pid_t { throw 5; }) == "the warm process cannot be copied: fork has thrown, and no std::exception");
+  CHECK(told([]() -> pid_t { return 0; }) == "the warm process cannot be copied: fork has returned 0, as in a copy, and has made none");
+  CHECK(told([]() -> pid_t {
+          errno = EPERM;
+          return -1;
+        }) == "the warm process cannot be copied: Operation not permitted");
+  // The copy between, which is copied once more.
+  CHECK_THAT(told([]() -> pid_t {
+               const pid_t process = ::fork();
+               if (process == 0)
+                 std::thread([] {
+                   for (;;) ::pause();
+                 }).detach();
+               return process;
+             }),
+             StartsWith("the warm process cannot be copied: prepare or fork: it has left a thread running beside its own"));
 }
 
 }  // namespace

@@ -5,6 +5,8 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+#include <filesystem>
+#include <fstream>
 
 #include "tests/launcher/command.hpp"
 
@@ -82,6 +84,20 @@ TEST_CASE("PyTorch is looked for where the environment says, and brings its own 
              StartsWith("cache /kept\n"));
   CHECK(run_about(out / "own", {"subject/works", "--subject", "pytorch"}, own).end == code(0));
   CHECK(report_of(out / "own").at("run").at("environment").at("SHARDPROOF_WORKER_LIBRARY") == "/mine.so");
+}
+
+TEST_CASE("what of Python is elsewhere is not for the private environment of PyTorch, and is for a program of somebody's own") {
+  const TemporaryDirectory directory, out;
+  std::filesystem::create_directory(directory / "bin");
+  const auto program = directory / "bin/shardproof-pytorch-worker";
+  std::ofstream(program) << "#!/bin/sh\necho path:$PYTHONPATH home:$PYTHONHOME >>" << (out / "seen").string() << "\nexec "
+                         << subjects_program << " \"$@\"\n";
+  std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+  const Setting setting{.environment = {"SHARDPROOF_PYTORCH=" + directory.path().string(), "PYTHONPATH=/elsewhere", "PYTHONHOME=/there"}};
+  CHECK(call({"list", "--subject", "pytorch"}, setting).end == code(0));
+  CHECK(text_of(out / "seen") == "path: home:\n");
+  CHECK(call({"list", "--worker", program.string()}, setting).end == code(0));
+  CHECK(text_of(out / "seen") == "path: home:\npath:/elsewhere home:/there\n");
 }
 
 TEST_CASE("where PyTorch is not installed, what to do is said") {

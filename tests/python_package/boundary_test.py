@@ -3,10 +3,12 @@
 import contextlib
 import ctypes
 import io
+import sys
 import unittest
 from typing import Any
 
 from shardproof import abi
+from shardproof.seat import Seat, Span
 from shardproof.subject import ParameterView, Subject, Table, Trainer, View
 
 
@@ -106,6 +108,20 @@ class BoundaryTest(unittest.TestCase):
         self.assertEqual([self.c.capabilities[i] for i in range(3)], [b"fully_shard", b"timeline", None])
         self.assertEqual(self.c.size, ctypes.sizeof(abi.SubjectTable))
 
+    def test_what_it_says_of_itself_is_text(self) -> None:
+        for what, value, error, said in (
+            ("name", 5, TypeError, "Bringer.name: 5 is no str"),
+            ("name", "my\0engine", ValueError, "Bringer.name: 'my\\x00engine' has a NUL, which would end it"),
+            ("version", "1\udc80", ValueError, "Bringer.version: '1\\udc80' is no text: it has half a character"),
+            ("capabilities", ("timeline", b"serial"), TypeError, "Bringer.capabilities: b'serial' is no str"),
+        ):
+            with self.subTest(said):
+                subject = Bringer()
+                setattr(subject, what, value)
+                with self.assertRaises(error) as raised:
+                    Table(subject)
+                self.assertEqual(str(raised.exception), said)
+
     def test_a_trainer_that_cannot_be_made(self) -> None:
         self.assertEqual(self.create(b'{"engine": "other"}')[0], 1)
         (text,) = self.peer.failed
@@ -169,6 +185,35 @@ class BoundaryTest(unittest.TestCase):
         self.assertEqual(View.of(first.gradient).buffer, 9)
         self.assertIsNone(View.of(second.shard))
 
+    def test_what_is_no_answer(self) -> None:
+        self.subject.create = lambda model, plan, seat: None
+        self.assertEqual(self.create()[0], 1)
+        self.assertTrue(self.peer.failed[-1].startswith("TypeError: create has answered with None, where a Trainer is expected\nTraceback"))
+        del self.subject.create
+        _, trainer = self.create()
+        engine = self.subject.made[-1]
+        engine.loss = lambda: 3.5
+        self.assertEqual(self.c.loss(trainer, ctypes.byref(abi.Tensor()), None), 1)
+        self.assertIn("loss has answered with a float, where a View is expected", self.peer.failed[-1])
+        for answer, said in (
+            ([None], "parameters, at [0], has answered with None, where a ParameterView is expected"),
+            ([ParameterView("a", (1,), 0, 0, 7)], 'parameter "a", shard: has answered with a int, where a View is expected'),
+            ([ParameterView("a", (1,), 0, 0, View(8, (1,), "float32"))], "'float32' is no dtype: there are f64, f32, f16, bf16, i64"),
+        ):
+            engine.parameters = lambda answer=answer: answer
+            parameters, count = ctypes.POINTER(abi.Parameter)(), ctypes.c_size_t()
+            self.assertEqual(self.c.parameters(trainer, ctypes.byref(parameters), ctypes.byref(count), None), 1)
+            self.assertIn(said, self.peer.failed[-1])
+
+    def test_words_that_the_header_does_not_have(self) -> None:
+        device = Seat(self.peer.seat).device
+        with self.assertRaisesRegex(TypeError, "'float32' is no dtype: there are f64, f32, "):
+            device.submit(0, "forward", "0", [Span(1, 0, 1, "float32")], [])
+        with self.assertRaisesRegex(TypeError, "'fwd' is no kind of work: there are forward, backward, "):
+            device.submit(0, "fwd", "0", [], [])
+        with self.assertRaisesRegex(TypeError, "'main' is no role of a stream: there are compute, "):
+            device.create_stream("main", "main")
+
     def test_a_dtype_that_nobody_knows(self) -> None:
         view = abi.DLTensor(dtype=abi.DLDataType(2, 8, 1))
         with self.assertRaisesRegex(TypeError, "code 2 and 8 bits"):
@@ -176,9 +221,24 @@ class BoundaryTest(unittest.TestCase):
 
     def test_a_trainer_is_closed_once_and_forgotten(self) -> None:
         _, trainer = self.create()
-        self.c.destroy(trainer)
+        self.assertEqual(self.c.destroy(trainer, None), 0)
         self.assertTrue(self.subject.made[0].closed)
         self.assertEqual(self.perform(trainer, b'"forward"'), 1)
+        self.assertTrue(self.peer.failed[-1].startswith("KeyError"))
+
+    def test_what_goes_wrong_when_a_trainer_is_closed(self) -> None:
+        _, trainer = self.create()
+        engine = self.subject.made[0]
+
+        def close() -> None:
+            engine.warn("one stream is still busy")
+            sys.exit("enough")
+
+        engine.close = close
+        self.assertEqual(self.c.destroy(trainer, 6), 1)
+        self.assertEqual(self.peer.warned[-1], (6, "one stream is still busy"))
+        self.assertTrue(self.peer.failed[-1].startswith("SystemExit: enough\nTraceback"), self.peer.failed[-1])
+        self.assertEqual(self.c.destroy(trainer, 7), 1)
         self.assertTrue(self.peer.failed[-1].startswith("KeyError"))
 
 

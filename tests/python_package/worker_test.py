@@ -63,6 +63,19 @@ class WorkerTest(unittest.TestCase):
                 self.assertEqual("this package is for torch 2.15.0, and here is 2.14.1: pip install torch==2.15.0" in ended.stderr, refused)
                 self.assertEqual("No module named 'torch'" in ended.stderr, not refused)
 
+    def test_another_pytorch_on_the_path_is_refused(self) -> None:
+        """By its own word: what is installed is told by another folder."""
+        program = "from shardproof.pytorch.subject import PyTorch; PyTorch().prepare()"
+        with tempfile.TemporaryDirectory() as folder:
+            path = torch_of(folder, "2.15.0")
+            torch = Path(folder, "elsewhere/torch")
+            torch.mkdir(parents=True)
+            torch.joinpath("__init__.py").write_text('__version__ = "2.14.1"\n')
+            torch.joinpath("_dynamo.py").touch()
+            ended = subprocess.run([sys.executable, "-B", "-S", "-c", program], capture_output=True, text=True, timeout=60,
+                                   env={**os.environ, "PYTHONPATH": os.pathsep.join((str(torch.parent), path))})
+        self.assertIn(f"what is imported is torch 2.14.1 of {torch / '__init__.py'}: is it on PYTHONPATH?", ended.stderr)
+
     def test_its_project_names_the_same_version(self) -> None:
         project = Path(os.environ["PYTHONPATH"]).parent / "pyproject.toml"
         self.assertIn(f'pytorch = ["torch=={TORCH_VERSION}"]', project.read_text())

@@ -209,6 +209,12 @@ TEST_CASE("what is not there, or is another part, is a difference") {
   CHECK(changed([](Iterations& all) { all.clear(); }).more.empty());  // of values nothing is said
   CHECK(changed([](Iterations& all) { all[0].gradients.clear(); }).values[1] == "none");
   CHECK(changed([](Iterations& all) { all[0].gradients.clear(); }).more.empty());
+  const auto missing = changed([](Iterations& all) {
+    all[0].gradients.clear();
+    all[0].parameters.clear();
+  });
+  CHECK(missing.what == "parameter \"a.weight\"");
+  CHECK(missing.values == std::array<std::string, 2>{"f32 [1, 2], from 0 along dimension 0", "missing"});
   CHECK(changed([](Iterations& all) { all[0].seconds = all[0].parameters; }).what == "second tensor of parameter \"a.weight\"");
   CHECK(changed([](Iterations& all) { all[0].parameters[0].start = 7; }).values ==
         std::array<std::string, 2>{"f32 [1, 2], from 0 along dimension 0", "f32 [1, 2], from 7 along dimension 0"});

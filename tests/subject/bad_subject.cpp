@@ -30,8 +30,8 @@ int throws(shardproof_trainer*, const char*, const shardproof_tensor*, const sha
 
 int fails_silently(shardproof_trainer*, const char*, const shardproof_tensor*, const shardproof_tensor*, shardproof_reply*) { return 7; }
 
-void destroys_halfway(shardproof_trainer* trainer) {
-  good().destroy(trainer);
+int destroys_halfway(shardproof_trainer* trainer, shardproof_reply* reply) {
+  good().destroy(trainer, reply);
   throw std::runtime_error("half of it is left");
 }
 

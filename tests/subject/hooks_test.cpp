@@ -1,14 +1,17 @@
 // Hooks of all-gather extensions as a subject in C calls them.
 #include <array>
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "tests/subject/alone.hpp"
 
 using namespace shardproof;
+using Catch::Matchers::StartsWith;
 using shardproof::testing::Alone;
 using shardproof::testing::ScriptedSubject;
 
@@ -221,6 +224,21 @@ TEST_CASE("a hook that fails says why, and so does one that is called wrongly") 
         "where to say what is contributed: it is NULL");
   const shardproof_unsharded unknown{.id = 9};
   CHECK(said([&](ScriptedSubject&) { return extended.post(out, &unknown, made); }) == "out: this extension has made nothing with id 9");
+}
+
+TEST_CASE("a hook that is called in another thread does nothing but fail") {
+  Extended extended;
+  const Reply reply = extended.perform([&](ScriptedSubject& it, shardproof_reply*) {
+    std::thread([&] {
+      shardproof_contribution out{};
+      CHECK(extended.pre(it, out) == 1);
+      CHECK_THAT(extended.given->error(extended.given->context), StartsWith("a function of the harness was called in another thread"));
+    }).join();
+    return 0;
+  });
+  CHECK_THAT(reply.error,
+             StartsWith("it went on after a function of the harness had failed: a function of the harness was called in another"));
+  CHECK(extended.hooks.shards.empty());
 }
 
 TEST_CASE("what is let go of more often than it was given is an error, and what is not let go of is left alive") {

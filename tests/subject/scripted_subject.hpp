@@ -32,9 +32,9 @@ class ScriptedSubject {
       *made = reinterpret_cast<shardproof_trainer*>(self);
       return act(it, it.create, reply);
     };
-    table.destroy = [](shardproof_trainer* trainer) {
+    table.destroy = [](shardproof_trainer* trainer, shardproof_reply* reply) {
       of(trainer).destroyed += 1;
-      if (of(trainer).destroy) of(trainer).destroy();
+      return act(of(trainer), of(trainer).destroy, reply);
     };
     table.perform = [](shardproof_trainer* trainer, const char* call, const shardproof_tensor* first, const shardproof_tensor* second,
                        shardproof_reply* reply) {
@@ -77,8 +77,7 @@ class ScriptedSubject {
 
   shardproof_subject table{};
   std::vector<const char*> features{"fully_shard", nullptr};
-  Act create, perform, loss, parameters;
-  std::function<void()> destroy;
+  Act create, destroy, perform, loss, parameters;
 
   // What it was told last, and answers.
   std::string model, plan, action;

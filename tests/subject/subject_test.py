@@ -71,7 +71,7 @@ class Subjects(unittest.TestCase):
 
     def test_a_table_that_is_refused_is_refused_before_any_world_and_says_why(self):
         for how, why in {
-            "version": "its table is of version 99 of shardproof.h, this harness of version 1",
+            "version": "its table is of version 99 of shardproof.h, this harness of version 2",
             "size": "its table says that it has 16 bytes",
             "function": "its table has no `perform`",
             "table": "shardproof_subject_table has thrown: no engine without a licence",

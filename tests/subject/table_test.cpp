@@ -8,11 +8,11 @@
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
-#include <cerrno>
 #include <functional>
 #include <stdexcept>
 #include <string>
 
+#include "harness/subject/abi/exported_subject.hpp"
 #include "tests/subject/alone.hpp"
 
 using namespace shardproof;
@@ -27,28 +27,28 @@ TEST_CASE("a table that cannot be a subject's is refused, and what is wrong is s
     std::string said;
   };
   const std::string of_this = fmt::format("{}", sizeof(shardproof_subject));
-  const std::string not_plain =
-      ": without a comma, a plus, a slash and control characters, and not ending in .so, --subject can ask for it";
-  const Flaw flaw =
-      GENERATE_COPY(Flaw{[](ScriptedSubject& it) { it.table.abi_version = 2; },
-                         "here: its table is of version 2 of shardproof.h, this harness of version 1: compile it with this harness's"},
-                    Flaw{[](ScriptedSubject& it) { it.table.size -= 8; },
-                         "here: its table says that it has " + fmt::format("{}", sizeof(shardproof_subject) - 8) +
-                             " bytes; of version 1 it has " + of_this + ": set `size` to sizeof(shardproof_subject)"},
-                    Flaw{[](ScriptedSubject& it) { it.table.name = nullptr; }, "here: its table has no `name`"},
-                    Flaw{[](ScriptedSubject& it) { it.table.name = ""; }, "here: its table has no `name`"},
-                    Flaw{[](ScriptedSubject& it) { it.table.name = "my/engine"; }, "here: its name is my/engine" + not_plain},
-                    Flaw{[](ScriptedSubject& it) { it.table.name = "engine.so"; }, "here: its name is engine.so" + not_plain},
-                    Flaw{[](ScriptedSubject& it) { it.table.name = "mine,yours"; }, "here: its name is mine,yours" + not_plain},
-                    Flaw{[](ScriptedSubject& it) { it.table.name = "mine+fast"; }, "here: its name is mine+fast" + not_plain},
-                    Flaw{[](ScriptedSubject& it) { it.table.name = "my\nengine"; }, "here: its name is my\nengine" + not_plain},
-                    Flaw{[](ScriptedSubject& it) { it.table.version = nullptr; }, "here: its table has no `version`"},
-                    Flaw{[](ScriptedSubject& it) { it.table.capabilities = nullptr; }, "here: its table has no `capabilities`"},
-                    Flaw{[](ScriptedSubject& it) { it.table.create = nullptr; }, "here: its table has no `create`"},
-                    Flaw{[](ScriptedSubject& it) { it.table.destroy = nullptr; }, "here: its table has no `destroy`"},
-                    Flaw{[](ScriptedSubject& it) { it.table.perform = nullptr; }, "here: its table has no `perform`"},
-                    Flaw{[](ScriptedSubject& it) { it.table.loss = nullptr; }, "here: its table has no `loss`"},
-                    Flaw{[](ScriptedSubject& it) { it.table.parameters = nullptr; }, "here: its table has no `parameters`"});
+  const Flaw flaw = GENERATE_COPY(
+      Flaw{[](ScriptedSubject& it) { it.table.abi_version = 1; },
+           "here: its table is of version 1 of shardproof.h, this harness of version 2: compile it with this harness's"},
+      Flaw{[](ScriptedSubject& it) { it.table.size -= 8; },
+           "here: its table says that it has " + fmt::format("{}", sizeof(shardproof_subject) - 8) + " bytes; of version 2 it has " +
+               of_this + ": set `size` to sizeof(shardproof_subject)"},
+      Flaw{[](ScriptedSubject& it) { it.table.name = nullptr; }, "here: its table has no `name`"},
+      Flaw{[](ScriptedSubject& it) { it.table.name = ""; }, "here: its table has no `name`"},
+      Flaw{[](ScriptedSubject& it) { it.table.name = "my/engine"; },
+           "here: its name is \"my/engine\": without a comma, a plus and a slash, and not ending in .so, --subject can ask for it"},
+      Flaw{[](ScriptedSubject& it) { it.table.name = "my\nengine"; },
+           "here: its name is \"my\\nengine\": it has a character that does not show, U+000A"},
+      Flaw{[](ScriptedSubject& it) { it.table.name = "pytorch"; },
+           "here: its name is \"pytorch\": so --subject calls PyTorch as shardproof brings it: it takes a name of its own"},
+      Flaw{[](ScriptedSubject& it) { it.table.version = nullptr; }, "here: its table has no `version`"},
+      Flaw{[](ScriptedSubject& it) { it.table.version = "1\xff"; }, "here: its version is \"1\\ufffd\": it is no UTF-8"},
+      Flaw{[](ScriptedSubject& it) { it.table.capabilities = nullptr; }, "here: its table has no `capabilities`"},
+      Flaw{[](ScriptedSubject& it) { it.table.create = nullptr; }, "here: its table has no `create`"},
+      Flaw{[](ScriptedSubject& it) { it.table.destroy = nullptr; }, "here: its table has no `destroy`"},
+      Flaw{[](ScriptedSubject& it) { it.table.perform = nullptr; }, "here: its table has no `perform`"},
+      Flaw{[](ScriptedSubject& it) { it.table.loss = nullptr; }, "here: its table has no `loss`"},
+      Flaw{[](ScriptedSubject& it) { it.table.parameters = nullptr; }, "here: its table has no `parameters`"});
   ScriptedSubject scripted;
   flaw.make(scripted);
   CHECK_THROWS_MATCHES(table_subject(&scripted.table, "here"), SubjectRefused, Message(flaw.said));
@@ -139,26 +139,53 @@ TEST_CASE("what is thrown across the boundary is an error of the call, and the r
   CHECK(alone.perform([](ScriptedSubject&, shardproof_reply*) -> int { throw 5; }).error ==
         "it has thrown across the boundary, and no std::exception");
   CHECK(alone.perform({}).ok());
-  alone.scripted.table.fork = [](void*) -> int { throw 5; };
-  CHECK(alone.subject->fork() == -1);
-  CHECK(errno == ECANCELED);
+  alone.scripted.table.fork = [](void*) -> int { throw std::runtime_error("no second runtime"); };
+  CHECK_THROWS_MATCHES(alone.subject->fork(), std::runtime_error, Message("fork has thrown across the boundary: no second runtime"));
 }
 
 TEST_CASE("a trainer that is not destroyed as it should be is complained of once") {
   Alone alone;
   REQUIRE(alone.create().ok());
   CHECK(alone.subject->complaint().empty());
-  alone.scripted.destroy = [] { throw std::runtime_error("not so fast"); };
+  alone.scripted.destroy = [](ScriptedSubject&, shardproof_reply*) -> int { throw std::runtime_error("not so fast"); };
   CHECK_NOTHROW(alone.trainer.reset());
   CHECK(alone.scripted.destroyed == 1);
   CHECK(alone.subject->complaint() == "destroy: it has thrown across the boundary: not so fast");
   CHECK(alone.subject->complaint().empty());
 
   REQUIRE(alone.create().ok());
-  alone.scripted.destroy = [&alone] { alone.scripted.harness().wait(alone.scripted.seat->device, 9, 1); };
+  alone.scripted.destroy = [](ScriptedSubject& it, shardproof_reply*) {
+    it.harness().wait(it.seat->device, 9, 1);
+    return 0;
+  };
   alone.trainer.reset();
   CHECK(alone.subject->complaint() ==
         "destroy: it went on after a function of the harness had failed: wait: there is no stream 9; the subject has made 0");
+
+  REQUIRE(alone.create().ok());
+  alone.scripted.destroy = [](ScriptedSubject& it, shardproof_reply* reply) {
+    it.harness().fail(reply, "a stream is still busy");
+    return 1;
+  };
+  alone.trainer.reset();
+  CHECK(alone.subject->complaint() == "destroy: a stream is still busy");
+  REQUIRE(alone.create().ok());
+  alone.scripted.destroy = [](ScriptedSubject&, shardproof_reply*) { return 7; };
+  alone.trainer.reset();
+  CHECK(alone.subject->complaint() == "destroy: it has failed (it returned 7) and has not said why");
+}
+
+TEST_CASE("what an engine behind a table complains of when it is destroyed is the answer of destroy") {
+  Alone alone;
+  ExportedSubject exported(table_subject(&alone.scripted.table, "within"));
+  alone.subject = table_subject(exported.table(), "here");
+  REQUIRE(alone.create().ok());
+  alone.scripted.destroy = [](ScriptedSubject& it, shardproof_reply* reply) {
+    it.harness().fail(reply, "a stream is still busy");
+    return 1;
+  };
+  alone.trainer.reset();
+  CHECK(alone.subject->complaint() == "destroy: destroy: a stream is still busy");
 }
 
 TEST_CASE("a call that goes on after a function of the harness has failed has failed") {

@@ -102,6 +102,42 @@ TEST_CASE("a tensor may be host memory, have no elements, no dimensions, or not 
   CHECK(loss.to_doubles() == std::vector<double>{6, 7, 8, 9});
 }
 
+TEST_CASE("memory holds what was written there, and is taken for nothing else") {
+  Alone alone;
+  REQUIRE(alone.create().ok());
+  ScriptedSubject& it = alone.scripted;
+  shardproof_buffer* const buffer = allocated(it, 16);
+  const auto write = [&](DLDataType dtype, std::uint64_t count) {
+    const shardproof_span span{.buffer = buffer, .offset = 0, .count = count, .dtype = dtype};
+    const shardproof_work work{.kind = SHARDPROOF_WORK_OTHER, .label = "0", .writes = &span, .write_count = 1};
+    CHECK(it.harness().submit(it.seat->device, 0, &work) == 0);
+  };
+  Tensor loss;
+  const auto said = [&] { return alone.trainer->loss(loss).error; };
+  it.shape = {1, 4};
+  it.the_loss = ScriptedSubject::of_host(static_cast<float*>(it.harness().data(buffer)), it.shape);
+  it.the_loss.buffer = buffer;
+  CHECK(said() == "");  // nobody has said anything
+  write({kDLBfloat, 16, 1}, 4);
+  CHECK(said() == "the loss: it is said to be f32, and buffer 1 \"mine\" was written as bf16: let both say what it holds");
+  write({kDLFloat, 64, 1}, 0);
+  write({kDLFloat, 64, 1}, 2);
+  CHECK(said() == "the loss: it is said to be f32, and buffer 1 \"mine\" was written as f64 and bf16: let both say what it holds");
+  CHECK(alone.objection([&](const shardproof_harness& harness, shardproof_device*) {
+    const shardproof_span span{.buffer = buffer, .offset = 0, .count = 4, .dtype = {kDLFloat, 32, 1}};
+    const shardproof_collective sum{.kind = SHARDPROOF_ALL_REDUCE, .op = SHARDPROOF_OP_SUM, .in = span, .out = span, .tag = "g"};
+    return harness.run(it.seat->world, 0, &sum);
+  }) == "run \"g\": in: it is said to be f32, and buffer 1 \"mine\" was written as f64 and bf16: let both say what it holds");
+  write({kDLUInt, 8, 1}, 1);  // bytes may be those of anything
+  CHECK(said() == "");
+  shardproof_buffer* const host = allocated(it, 16, "other");
+  const shardproof_span span{.buffer = host, .offset = 0, .count = 4, .dtype = {kDLInt, 32, 1}};
+  CHECK(it.harness().host_access(it.seat->device, "looks", nullptr, 0, &span, 1) == 0);
+  it.the_loss.view.data = it.harness().data(host);
+  it.the_loss.buffer = host;
+  CHECK(said() == "the loss: it is said to be f32, and buffer 2 \"other\" was written as i32: let both say what it holds");
+}
+
 TEST_CASE("a parameter is one of the model's, and what is given of it fits") {
   struct Flaw {
     std::function<void(ScriptedSubject&, shardproof_parameter&)> make;

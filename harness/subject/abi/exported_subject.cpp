@@ -10,8 +10,10 @@
 
 // A trainer with the seat that it has on this side.
 struct shardproof_trainer {
-  explicit shardproof_trainer(const shardproof_seat& seat) : device(seat), world(device, seat.world, false) {}
+  shardproof_trainer(shardproof::Subject& made_by, const shardproof_seat& seat)
+      : subject(made_by), device(seat), world(device, seat.world, false) {}
 
+  shardproof::Subject& subject;
   shardproof::abi::BorrowedDevice device;
   shardproof::abi::BorrowedCommunicator world;
   std::unique_ptr<shardproof::Trainer> trainer;
@@ -52,15 +54,20 @@ struct ExportedSubject::Functions {
                     shardproof_reply* reply) {
     return answer(*seat->harness, reply, [&] {
       const nlohmann::ordered_json model_json = parse_json(model), plan_json = parse_json(plan);
-      auto made = std::make_unique<shardproof_trainer>(*seat);
-      Reply reply_of_create = static_cast<ExportedSubject*>(self)->subject_->create(scenario::read_model({model_json, "model"}),
-                                                                                    scenario::read_plan({plan_json, "plan"}),
-                                                                                    {made->device, made->world, seat->rank}, made->trainer);
+      Subject& subject = *static_cast<ExportedSubject*>(self)->subject_;
+      auto made = std::make_unique<shardproof_trainer>(subject, *seat);
+      Reply reply_of_create = subject.create(scenario::read_model({model_json, "model"}), scenario::read_plan({plan_json, "plan"}),
+                                             {made->device, made->world, seat->rank}, made->trainer);
       if (reply_of_create.ok()) *trainer = made.release();
       return reply_of_create;
     });
   }
-  static void destroy(shardproof_trainer* trainer) { delete trainer; }
+  static int destroy(shardproof_trainer* trainer, shardproof_reply* reply) {
+    const shardproof_harness& harness = trainer->device.link()->harness();
+    Subject& subject = trainer->subject;
+    delete trainer;
+    return answer(harness, reply, [&] { return Reply{.error = subject.complaint(), .warnings = {}}; });
+  }
 
   static int perform(shardproof_trainer* trainer, const char* action, const shardproof_tensor* input, const shardproof_tensor* targets,
                      shardproof_reply* reply) {

@@ -33,7 +33,10 @@ HandedOutExtension::HandedOutExtension(HandedOutSeat& seat, AllGatherExtension e
            .has_post = extension_.post ? 1 : 0,
            .pre = nullptr,
            .post = nullptr,
-           .error = [](void* self) { return static_cast<HandedOutExtension*>(self)->error_.c_str(); }};
+           .error = [](void* self) {
+             auto& it = *static_cast<HandedOutExtension*>(self);
+             return it.seat_.thread().is_this() ? it.error_.c_str() : OwnThread::objection;
+           }};
   if (extension_.pre) {
     in_c_.pre = [](void* self, const shardproof_shard* shard, const shardproof_shard_context* context, std::uint32_t stream,
                    shardproof_contribution* out) {
@@ -58,6 +61,7 @@ HandedOutExtension::HandedOutExtension(HandedOutSeat& seat, AllGatherExtension e
 
 template <class Call>
 int HandedOutExtension::guarded(Call&& call) {
+  if (!seat_.thread().is_this()) return 1;
   shapes_.clear();
   tensors_.clear();
   const int status = seat_.guarded(std::forward<Call>(call));

@@ -1,6 +1,7 @@
 #include "harness/subject/abi/handed_out_seat.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -24,6 +25,16 @@ Ours word(Ours (*from_c)(C), C c, std::string_view what) {
 }
 
 std::uintptr_t address(const std::byte* data) { return reinterpret_cast<std::uintptr_t>(data); }
+
+/// Memory that is taken for what nobody has written there holds no values that mean anything. Bytes may be anybody's.
+void require_written_as(const shardproof_buffer& buffer, DType dtype, std::string_view what) {
+  const auto is_byte = [](DType known) { return size_of(known) == 1; };
+  if (buffer.written.empty() || buffer.written.contains(dtype) || is_byte(dtype) || std::ranges::any_of(buffer.written, is_byte)) return;
+  std::vector<std::string_view> written;
+  for (const DType known : buffer.written) written.push_back(to_string(known));
+  refuse(what, fmt::format("it is said to be {}, and {} was written as {}: let both say what it holds", to_string(dtype), buffer.name,
+                           fmt::join(written, " and ")));
+}
 
 bool is_of_host(const DLTensor& tensor) { return tensor.device.device_type == kDLCPU || tensor.device.device_type == kDLCUDAHost; }
 
@@ -72,6 +83,7 @@ Tensor HandedOutSeat::take(const shardproof_tensor& tensor, std::string_view wha
     it(fmt::format("device type {}; {} is memory of {}", static_cast<int>(view.device.device_type), tensor.buffer->name,
                    is_host ? "the host" : "a GPU"));
   if (bytes == 0) return {memory, dtype, std::move(shape)};
+  require_written_as(*tensor.buffer, dtype, what);
   const std::size_t offset = address(data) - address(memory->data());  // of what begins before it: more than it has
   if (offset > memory->bytes() || bytes > memory->bytes() - offset)
     it(fmt::format("its {} bytes are at {}, not all of them in {}: {} bytes at {}", bytes, static_cast<void*>(data), tensor.buffer->name,
@@ -130,7 +142,8 @@ const std::shared_ptr<Storage>& HandedOutSeat::memory_of(shardproof_buffer* buff
 
 shardproof_buffer* HandedOutSeat::add(std::shared_ptr<Storage> storage, std::string_view label) {
   std::string name = fmt::format("buffer {} \"{}\"", storage->buffer(), label);
-  shardproof_buffer& handle = buffers_.emplace_back(shardproof_buffer{.storage = std::move(storage), .name = std::move(name)});
+  shardproof_buffer& handle =
+      buffers_.emplace_back(shardproof_buffer{.seat = *this, .storage = std::move(storage), .name = std::move(name)});
   known_.insert(&handle);
   handles_[handle.storage.get()] = &handle;
   return &handle;
@@ -240,7 +253,13 @@ void HandedOutSeat::submit(std::uint32_t id, const shardproof_work& work) {
     bool& is_over;
     ~End() { is_over = true; }
   } const end{*is_over};
+  for (std::size_t i = 0; i < work.write_count; ++i) note_written(work.writes[i]);
   device_.submit(stream(id, what), std::move(given));
+}
+
+// Of what has been taken as a span.
+void HandedOutSeat::note_written(const shardproof_span& span) {
+  if (span.buffer != nullptr && span.count > 0) span.buffer->written.insert(dtype_from_c(span.dtype));
 }
 
 Communicator& HandedOutSeat::communicator(const shardproof_group* group, std::string_view what) const {
@@ -268,6 +287,9 @@ void HandedOutSeat::run(const shardproof_group* group, std::uint32_t id, const s
     // Of no account where it is not the root: in place, then.
     const bool is_absent = given.kind == CollectiveKind::broadcast && collective.in.buffer == nullptr && collective.root != ranks.rank();
     given.in = is_absent ? given.out : take(collective.in, what + ": in");
+    if (collective.in.buffer != nullptr && collective.in.count > 0)
+      require_written_as(*collective.in.buffer, given.in.dtype(), what + ": in");
+    note_written(collective.out);
   }
   ranks.run(stream(id, what), given);
 }
@@ -275,14 +297,17 @@ void HandedOutSeat::run(const shardproof_group* group, std::uint32_t id, const s
 // -- The table ----------------------------------------------------------------------------------------------------------------------------
 
 struct HandedOutSeat::Functions {
-  static const char* error(shardproof_device* device) { return device == nullptr ? "" : device->seat.error_.c_str(); }
+  static const char* error(shardproof_device* device) {
+    if (device == nullptr) return "";
+    return device->seat.thread_.is_this() ? device->seat.error_.c_str() : OwnThread::objection;
+  }
   static void fail(shardproof_reply* reply, const char* text) {
-    if (reply == nullptr) return;
+    if (reply == nullptr || !reply->thread.is_this()) return;
     reply->has_failed = true;
     reply->error = text == nullptr ? "" : text;
   }
   static void warn(shardproof_reply* reply, const char* text) {
-    if (reply != nullptr && text != nullptr) reply->warnings.emplace_back(text);
+    if (reply != nullptr && text != nullptr && reply->thread.is_this()) reply->warnings.emplace_back(text);
   }
 
   // Runs it on the seat; without one there is nobody to tell.
@@ -354,10 +379,9 @@ struct HandedOutSeat::Functions {
   static int release_to_cache(shardproof_device* device, std::uint32_t stream, shardproof_buffer* buffer) {
     return at(device, [&](HandedOutSeat& seat) { seat.release_to_cache(stream, buffer); });
   }
-  static void* data(shardproof_buffer* buffer) {
-    return buffer == nullptr || !buffer->storage ? nullptr : static_cast<void*>(buffer->storage->data());
-  }
-  static std::size_t bytes(shardproof_buffer* buffer) { return buffer == nullptr || !buffer->storage ? 0 : buffer->storage->bytes(); }
+  static bool is_there(shardproof_buffer* buffer) { return buffer != nullptr && buffer->seat.thread_.is_this() && buffer->storage; }
+  static void* data(shardproof_buffer* buffer) { return is_there(buffer) ? static_cast<void*>(buffer->storage->data()) : nullptr; }
+  static std::size_t bytes(shardproof_buffer* buffer) { return is_there(buffer) ? buffer->storage->bytes() : 0; }
   static void let_go(shardproof_device* device, shardproof_buffer* buffer) {
     at(device, [&](HandedOutSeat& seat) { seat.let_go(buffer); });
   }
@@ -366,14 +390,16 @@ struct HandedOutSeat::Functions {
     return at(device, [&](HandedOutSeat& seat) {
       seat.device_.host_access(text(label, "host_access: the label"), seat.take(reads, read_count, "host_access: reads"),
                                seat.take(writes, write_count, "host_access: writes"));
+      for (std::size_t i = 0; i < write_count; ++i) note_written(writes[i]);
     });
   }
 
-  static int group_rank(shardproof_group* group) { return group == nullptr || !group->communicator ? -1 : group->communicator->rank(); }
-  static int group_size(shardproof_group* group) { return group == nullptr || !group->communicator ? 0 : group->communicator->size(); }
-  static const int* group_members(shardproof_group* group) {
-    return group == nullptr || !group->communicator ? nullptr : group->communicator->members().data();
+  static bool is_there(const shardproof_group* group) {
+    return group != nullptr && group->seat.thread_.is_this() && group->communicator != nullptr;
   }
+  static int group_rank(shardproof_group* group) { return is_there(group) ? group->communicator->rank() : -1; }
+  static int group_size(shardproof_group* group) { return is_there(group) ? group->communicator->size() : 0; }
+  static const int* group_members(shardproof_group* group) { return is_there(group) ? group->communicator->members().data() : nullptr; }
   static int run(shardproof_group* group, std::uint32_t stream, const shardproof_collective* collective) {
     return at(group, [&](HandedOutSeat& seat) { seat.run(group, stream, there(collective, "run: the collective")); });
   }
@@ -434,6 +460,11 @@ void HandedOutSeat::note(std::string text) {
   error_ = std::move(text);
 }
 
+std::string HandedOutSeat::take_first_failure() {
+  std::string first = std::exchange(first_failure_, {});
+  return thread_.take_stray() && first.empty() ? OwnThread::objection : first;
+}
+
 Reply call_subject(HandedOutSeat* seat, const std::function<int(shardproof_reply*)>& call) {
   shardproof_reply reply;
   std::string error;
@@ -445,7 +476,8 @@ Reply call_subject(HandedOutSeat* seat, const std::function<int(shardproof_reply
   } catch (...) {
     error = "it has thrown across the boundary, and no std::exception";
   }
-  const std::string failure = seat != nullptr ? seat->take_first_failure() : std::string();
+  std::string failure = seat != nullptr ? seat->take_first_failure() : std::string();
+  if (reply.thread.take_stray() && failure.empty()) failure = OwnThread::objection;
   if (error.empty() && (returned != 0 || reply.has_failed)) {
     if (reply.error.empty()) error = fmt::format("it has failed (it returned {}) and has not said why", returned);
     else if (returned == 0) error = fmt::format("it returned 0, which is success, and yet said: {}", reply.error);

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -16,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "harness/subject/abi/own_thread.hpp"
 #include "harness/subject/abi/tensors.hpp"
 #include "harness/subject/shardproof.h"
 #include "harness/subject/subject.hpp"
@@ -32,15 +34,18 @@ struct shardproof_reply {
   std::string error;
   bool has_failed = false;
   std::vector<std::string> warnings;
+  shardproof::abi::OwnThread thread;
 };
 
 /// Stays when its memory has gone, so that a handle that is used too long is known for what it is.
 struct shardproof_buffer {
+  shardproof::abi::HandedOutSeat& seat;
   std::shared_ptr<shardproof::Storage> storage;  ///< empty: gone
   std::string name;  ///< for messages: `buffer 17 "layers.1"`
   bool is_subjects = false;  ///< allocated or adopted by it: only its release gives this back
   std::size_t holds = 0;  ///< answers of hooks that name it and have not been let go of
   std::size_t loans = 0;  ///< lent by the harness for as long as that says
+  std::set<shardproof::DType> written;  ///< as which the subject has said to write it
 };
 
 struct shardproof_group {
@@ -80,9 +85,12 @@ class HandedOutSeat {
 
   // -- What went wrong
 
-  /// Runs it; 0, or else what it has thrown is the seat's error.
+  /// Of its rank: nothing of the seat is to be looked at in any other.
+  OwnThread& thread() { return thread_; }
+  /// Runs it, if this is that thread; 0, or else what it has thrown is the seat's error.
   template <class Call>
   int guarded(Call&& call) noexcept {
+    if (!thread_.is_this()) return 1;
     try {
       call();
       return 0;
@@ -95,7 +103,7 @@ class HandedOutSeat {
   }
   const std::string& error() const { return error_; }
   /// The first thing that has gone wrong in a function of the harness since this was asked; empty: nothing.
-  std::string take_first_failure() { return std::exchange(first_failure_, {}); }
+  std::string take_first_failure();
 
  private:
   struct Functions;
@@ -110,6 +118,7 @@ class HandedOutSeat {
   void forget_unless_needed(shardproof_buffer& handle);
   Tensor take(const shardproof_span& span, std::string_view what) const;
   std::vector<Tensor> take(const shardproof_span* spans, std::size_t count, std::string_view what) const;
+  static void note_written(const shardproof_span& span);
   Communicator& communicator(const shardproof_group* group, std::string_view what) const;
   shardproof_group* add(std::unique_ptr<Communicator> part);
 
@@ -121,6 +130,7 @@ class HandedOutSeat {
   void let_go(shardproof_buffer* buffer);
   void run(const shardproof_group* group, std::uint32_t stream, const shardproof_collective& collective);
 
+  OwnThread thread_;
   Device& device_;
   shardproof_device handle_{*this};
   std::deque<shardproof_group> groups_;  // the world's first

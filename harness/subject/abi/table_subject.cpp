@@ -5,7 +5,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstddef>
 #include <deque>
 #include <map>
@@ -13,6 +12,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "harness/protocol/json_fields.hpp"
 #include "harness/protocol/subject_name.hpp"
 #include "harness/scenario/parts_json.hpp"
 #include "harness/subject/abi/demands.hpp"
@@ -54,10 +54,8 @@ class TableTrainer final : public Trainer {
 
   ~TableTrainer() override {
     if (trainer_ != nullptr) {
-      const Reply reply = call_subject(&seat_, [this](shardproof_reply*) {
-        table_.destroy(trainer_);
-        return 0;
-      });
+      const Reply reply = call_subject(&seat_, [this](shardproof_reply* answered) { return table_.destroy(trainer_, answered); });
+      for (const std::string& warning : reply.warnings) fmt::print(stderr, "warning: {}\n", warning);  // no play takes it any more
       if (!reply.ok() && left_->complaint.empty()) left_->complaint = "destroy: " + reply.error;
     }
     std::ranges::move(seat_.left_alive(), std::back_inserter(left_->alive));
@@ -185,9 +183,8 @@ class TableSubject final : public Subject {
     if (table_.fork == nullptr) return Subject::fork();
     try {
       return static_cast<pid_t>(table_.fork(table_.context));
-    } catch (...) {
-      errno = ECANCELED;
-      return -1;
+    } catch (const std::exception& thrown) {
+      throw std::runtime_error(fmt::format("fork has thrown across the boundary: {}", thrown.what()));
     }
   }
 
@@ -207,12 +204,6 @@ class TableSubject final : public Subject {
   std::shared_ptr<Left> left_;
 };
 
-/// Else `--subject` would take it for a path, or for several.
-bool is_plain(std::string_view name) {
-  const auto is_special = [](char c) { return c == ',' || c == '+' || static_cast<unsigned char>(c) < ' ' || c == '\x7f'; };
-  return !is_shared_object(name) && std::ranges::none_of(name, is_special);
-}
-
 std::set<Feature> known_features(const char* const* names) {
   std::set<Feature> known;
   for (; *names != nullptr; ++names) {
@@ -228,7 +219,7 @@ constexpr std::size_t least_size = offsetof(shardproof_subject, parameters) + si
 
 }  // namespace
 
-std::unique_ptr<Subject> table_subject(const shardproof_subject* table, std::string_view where) {
+std::unique_ptr<Subject> table_subject(const shardproof_subject* table, std::string_view where, std::string_view own_name) {
   const auto refuse = [&](std::string_view why) { throw SubjectRefused(fmt::format("{}: {}", where, why)); };
   if (table == nullptr) refuse("it gives no table of a subject");
   if (table->abi_version != SHARDPROOF_ABI_VERSION)
@@ -241,11 +232,12 @@ std::unique_ptr<Subject> table_subject(const shardproof_subject* table, std::str
     if (!is_there) refuse(fmt::format("its table has no `{}`", what));
   };
   require(table->name != nullptr && *table->name != '\0', "name");
-  if (!is_plain(table->name))
-    refuse(fmt::format(
-        "its name is {}: without a comma, a plus, a slash and control characters, and not ending in .so, --subject can ask for it",
-        table->name));
   require(table->version != nullptr && *table->version != '\0', "version");
+  const auto accept = [&](std::string_view what, const char* text, const std::string& objection) {
+    if (!objection.empty()) refuse(fmt::format("its {} is {}: {}", what, shown(text), objection));
+  };
+  accept("name", table->name, objection_to_subject_name(table->name, own_name));
+  accept("version", table->version, objection_to_subject_text(table->version));
   require(table->capabilities != nullptr, "capabilities");
   require(table->create != nullptr, "create");
   require(table->destroy != nullptr, "destroy");

@@ -18,8 +18,9 @@ class SubjectRefused : public std::invalid_argument {
   using std::invalid_argument::invalid_argument;
 };
 
-/// The table has to outlive it. Throws SubjectRefused, beginning with `where`, for a table that cannot be a subject's.
-std::unique_ptr<Subject> table_subject(const shardproof_subject* table, std::string_view where);
+/// The table has to outlive it. Throws SubjectRefused, beginning with `where`, for a table that cannot be a subject's; one with a reserved
+/// name can only be that of `own_name` (harness/protocol/subject_name.hpp).
+std::unique_ptr<Subject> table_subject(const shardproof_subject* table, std::string_view where, std::string_view own_name = {});
 
 /// The table of a shared object, which stays loaded for good. Throws SubjectRefused that names it.
 const shardproof_subject* load_subject_table(const std::filesystem::path& library);

@@ -1,0 +1,79 @@
+"""An engine in Python under the suites: what is wrong with it is told by the report, in words that its author understands."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import textwrap
+import unittest
+from pathlib import Path
+
+CASE = "overlap/values_exact[W=2,reshard=true]"
+
+
+class EngineTest(unittest.TestCase):
+    def setUp(self) -> None:
+        self.scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(self.scratch.cleanup)
+        self.folder = Path(self.scratch.name)
+
+    def run_with(self, change: str) -> subprocess.CompletedProcess:
+        """The example with this between its classes and its start, on one case."""
+        example = Path(os.environ["EXAMPLE"]).read_text()
+        shebang, engine = example.split("\n", 1)
+        classes, start = engine.split('if __name__ == "__main__":')
+        program = self.folder / "engine.py"
+        program.write_text(f'#!{sys.executable} -B\n{classes}{textwrap.dedent(change)}\n\nif __name__ == "__main__":{start}')
+        program.chmod(0o755)
+        line = [os.environ["SHARDPROOF"], "run", CASE, "--worker", str(program), "--out", str(self.folder / "out")]
+        return subprocess.run(line, capture_output=True, text=True, timeout=60, check=False)
+
+    def verdict_of(self, change: str) -> tuple[str, str]:
+        """Of the case, with all that the report says of it."""
+        ended = self.run_with(change)
+        self.assertTrue((self.folder / "out/report.json").exists(), ended.stdout + ended.stderr)
+        (case,) = json.loads((self.folder / "out/report.json").read_text())["cases"]
+        return case["verdict"], json.dumps(case)
+
+    def test_as_it_is(self) -> None:
+        self.assertEqual(self.verdict_of("")[0], "passed")
+
+    def test_a_trainer_that_cannot_be_closed(self) -> None:
+        verdict, said = self.verdict_of(
+            """
+            def close(self):
+                raise ValueError("half of it is left")
+            MyTrainer.close = close
+            """
+        )
+        self.assertEqual(verdict, "error")
+        self.assertIn("not quiet at its end: the subject's destroy: ValueError: half of it is left\\nTraceback", said)
+        self.assertIn("engine.py", said)
+
+    def test_a_trainer_that_would_end_the_process(self) -> None:
+        verdict, said = self.verdict_of("MyTrainer.close = lambda self: sys.exit('enough')")
+        self.assertEqual(verdict, "error")
+        self.assertIn("not quiet at its end: the subject's destroy: SystemExit: enough\\nTraceback", said)
+
+    def test_a_span_of_another_dtype(self) -> None:
+        _, said = self.verdict_of(
+            """
+            def span(self, count=None):
+                return Span(self.buffer, 0, len(self.values) if count is None else count, "bf16")
+            Floats.span = span
+            """
+        )
+        self.assertIn("it is said to be f32, and buffer ", said)
+        self.assertIn("was written as bf16: let both say what it holds", said)
+
+    def test_a_name_that_means_another(self) -> None:
+        for name, why in (("pytorch", "so --subject calls PyTorch as shardproof brings it"), ("my\x1b[31mengine", "does not show, U+001B")):
+            with self.subTest(name):
+                ended = self.run_with(f"MyEngine.name = {name!r}")
+                self.assertEqual(ended.returncode, 3)
+                self.assertIn(why, ended.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
