@@ -57,7 +57,7 @@ class Run {
         jobs_(static_cast<std::size_t>(plan.jobs)),
         supply_(std::move(plan.supply)),
         tap_(std::move(plan.tap)),
-        tracker_(total_cases(plan.worlds)),
+        tracker_(total_cases(plan.worlds), !head_.waivers.empty()),
         pending_(std::make_move_iterator(plan.worlds.begin()), std::make_move_iterator(plan.worlds.end())) {}
 
   RunResult run() {
@@ -243,15 +243,15 @@ class Run {
     const bool is_last = is_one_too_many(outcome, was_left);
     if (!outcome.complete && !is_last) go_on(plan, number, outcome);
 
-    std::size_t ended = 0, failed = 0;
+    std::size_t ended = 0, failed = 0, waived = 0;
     for (const reports::CaseResult& result : merger_.close_world()) {
       ++ended;
       if (!reports::is_bad(result.verdict) || result.verdict == reports::Verdict::not_run) continue;
-      ++failed;
+      ++(result.waiver >= 0 ? waived : failed);
       if (result.attempt < persistence_.retries) pending_.push_back(another_attempt(plan, result.info.id));
     }
-    tracker_.world_ended(plan, plan.attempt == 0 ? ended : 0, failed);
-    terminal_.log(world_line(plan, number, ended, outcome, failed));
+    tracker_.world_ended(plan, plan.attempt == 0 ? ended : 0, failed, waived);
+    terminal_.log(world_line(plan, number, outcome, ended, failed, waived));
     end_leftovers(number, directory.plan());
     // Ranks that run out of disk cannot say so in a log on that disk.
     if (!outcome.complete) require_writable(directory.logs());
@@ -309,15 +309,16 @@ class Run {
     add_world(one, plan, index_, outcome.remains, directory);
     const reports::Report report = one.finish();
     for (const reports::CaseResult& result : report.cases) {
-      if (reports::is_bad(result.verdict) && result.verdict != reports::Verdict::not_run)
-        terminal_.print(reports::failure_text(result, report, terminal_.style()));
+      if (reports::is_worth_telling(result, terminal_.style())) terminal_.print(reports::failure_text(result, report, terminal_.style()));
     }
   }
 
-  static std::string world_line(const WorldPlan& plan, int number, std::size_t cases, const WorldOutcome& outcome, std::size_t failed) {
+  static std::string world_line(const WorldPlan& plan, int number, const WorldOutcome& outcome, std::size_t cases, std::size_t failed,
+                                std::size_t waived) {
     std::string line = fmt::format("world {}: {} rank{}{}, {} case{}", number, plan.size, plan.size == 1 ? "" : "s",
                                    plan.fabric == thread_fabric ? " on threads" : "", cases, cases == 1 ? "" : "s");
     if (plan.attempt > 0) line += fmt::format(", attempt {}", plan.attempt + 1);
+    if (waived > 0) line += fmt::format(", {} waived", waived);
     if (failed > 0) line += fmt::format(", {} failed", failed);
     if (!outcome.complete) line += ", ended early: " + outcome.cut_short;
     return line + fmt::format(" ({:.2f} s)", std::chrono::duration<double>(outcome.duration).count());

@@ -15,6 +15,7 @@
 #include "launcher/warm_process.hpp"
 #include "reports/play.hpp"
 #include "reports/terminal.hpp"
+#include "reports/traceback.hpp"
 
 namespace shardproof::launcher {
 namespace {
@@ -38,7 +39,7 @@ std::string refusals(const SideBySide& both) {
   std::string text;
   for (const DocumentPlay& played : both.plays) {
     text += fmt::format("{}: {}\n{}", reports::printable(played.play.subject), to_string(played.play.verdict),
-                        reports::indented(reports::printable(played.play.why), "  "));
+                        reports::indented(reports::printable(reports::shortened_tracebacks(played.play.why)), "  "));
   }
   return text;
 }

@@ -54,7 +54,12 @@ bool use_color(ColorWhen asked, std::FILE* out) {
 
 std::string progress_line(const RunProgress& progress, std::size_t width) {
   std::string line = fmt::format("{}/{} cases", progress.done, progress.total);
-  if (progress.failed > 0) line += fmt::format(", {} failed", progress.failed);
+  const auto count = [&](std::size_t cases, std::string_view how) {
+    if (cases > 0) line += fmt::format(", {} {}", cases, how);
+  };
+  count(progress.failed, "failed");
+  count(progress.waived, "waived");
+  count(progress.failed_or_waived, "failed or waived");
   const auto add = [&](std::string_view what, const std::string& id, nanoseconds time) {
     if (id.empty()) return;
     const std::string head = fmt::format(" | {}", what);
@@ -89,11 +94,12 @@ const RunProgress& ProgressTracker::look(const WorldPlan& plan, const ControlPag
 
   progress_.done = done_before_;
   progress_.failed = failed_before_;
+  progress_.failed_or_waived = 0;
   progress_.running.clear();
   std::int64_t first = 0;  // of several that run, the one that has run for longest
   for (const auto& [of, seen] : worlds_) {
     progress_.done += seen.ended;
-    progress_.failed += seen.failed;
+    (has_waivers_ ? progress_.failed_or_waived : progress_.failed) += seen.failed;
     if (seen.running.empty() || (!progress_.running.empty() && seen.since_ns >= first)) continue;
     progress_.running = seen.running;
     first = seen.since_ns;
@@ -108,10 +114,11 @@ const RunProgress& ProgressTracker::look(const WorldPlan& plan, const ControlPag
   return progress_;
 }
 
-void ProgressTracker::world_ended(const WorldPlan& plan, std::size_t done, std::size_t failed) {
+void ProgressTracker::world_ended(const WorldPlan& plan, std::size_t done, std::size_t failed, std::size_t waived) {
   worlds_.erase(&plan);
   done_before_ += done;
   failed_before_ += failed;
+  progress_.waived += waived;
 }
 
 Terminal::Terminal(std::FILE* out, const TerminalOptions& options) : out_(out), live_(is_terminal(out) && !options.quiet) {

@@ -23,7 +23,9 @@ namespace shardproof::launcher {
 
 /// How far a run has come.
 struct RunProgress {
-  std::size_t done = 0, total = 0, failed = 0;
+  std::size_t done = 0, total = 0;
+  std::size_t failed = 0, waived = 0;
+  std::size_t failed_or_waived = 0;  ///< of worlds that still run: what waivers excuse is known when a world has ended
   std::string running;  ///< id of the case that runs now; empty between cases
   std::chrono::nanoseconds running_for{0};
   std::string slowest;  ///< of those that were seen running
@@ -37,9 +39,9 @@ std::string progress_line(const RunProgress& progress, std::size_t width);
 /// Follows a run over its worlds by looking at their control pages.
 class ProgressTracker {
  public:
-  explicit ProgressTracker(std::size_t total) { progress_.total = total; }
+  explicit ProgressTracker(std::size_t total, bool has_waivers = false) : has_waivers_(has_waivers) { progress_.total = total; }
   const RunProgress& look(const WorldPlan& plan, const ControlPage& page);
-  void world_ended(const WorldPlan& plan, std::size_t done, std::size_t failed);
+  void world_ended(const WorldPlan& plan, std::size_t done, std::size_t failed, std::size_t waived);
 
  private:
   /// Of a world that runs.
@@ -49,6 +51,7 @@ class ProgressTracker {
     std::int64_t since_ns = 0;
   };
 
+  const bool has_waivers_;
   RunProgress progress_;
   std::size_t done_before_ = 0, failed_before_ = 0;
   std::map<const WorldPlan*, Seen> worlds_;

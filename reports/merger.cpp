@@ -451,6 +451,7 @@ std::span<const CaseResult> Merger::close_world() {
   is_open_ = false;
   const auto own = std::span(report_.cases).subspan(first_case_);
   if (std::ranges::none_of(own, is_bad, &CaseResult::verdict)) report_.worlds.back().nccl.clear();
+  apply_waivers(own, report_);
   return own;
 }
 
@@ -500,7 +501,6 @@ Report Merger::finish() {
       result.repetition = before.repetition + 1;
     }
   }
-  apply_waivers(report_);
   return std::exchange(report_, {});
 }
 

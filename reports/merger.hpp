@@ -63,7 +63,7 @@ class Merger {
   const std::string& cut_short() const { return cut_short_; }
   /// The open world answers for so many of its first cases; another one is to run the rest.
   void keep(std::size_t first);
-  /// Closes the open world; its cases, in the order of its plan. Valid until the next call.
+  /// Closes the open world; its cases, in the order of its plan, with the waivers of the head applied. Valid until the next call.
   std::span<const CaseResult> close_world();
 
   /// Worlds stand as planned, in whatever order they were added: a world, then those that went on behind it; those that try cases again stand

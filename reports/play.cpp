@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <bit>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -115,9 +114,7 @@ Json write(const PlayResult& rank) {
   }
   for (const PlayedIteration& iteration : rank.iterations) {
     Json& written = json["iterations"].emplace_back(
-        Json{{"loss", fmt::format("{:08x}", std::bit_cast<std::uint32_t>(static_cast<float>(iteration.loss)))},
-             {"gradients", values(iteration.gradients)},
-             {"parameters", values(iteration.parameters)}});
+        Json{{"loss", bits_of(iteration.loss)}, {"gradients", values(iteration.gradients)}, {"parameters", values(iteration.parameters)}});
     if (!iteration.seconds.empty()) written["seconds"] = values(iteration.seconds);
   }
   return json;

@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <bit>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -147,18 +146,23 @@ class Values {
   }
 
   void elements(const std::string& what, std::optional<std::size_t> index, const Element& one, const Element& other) {
+    take(what, index, one, other, one.distance(other));
+  }
+
+  void take(const std::string& what, std::optional<std::size_t> index, const Element& one, const Element& other, std::uint64_t distance) {
     ++compared_;
-    const std::uint64_t distance = one.distance(other);
     if (distance <= ulps_) return;
     ++different_;
     furthest_ = std::max(furthest_, distance);
     if (!first_) keep(what, one.text(), other.text(), index);
   }
 
-  void losses(double first, double second) {
-    const auto hex = [](double loss) { return fmt::format("{:08x}", std::bit_cast<std::uint32_t>(static_cast<float>(loss))); };
-    const std::string one = hex(first), other = hex(second);
-    elements("loss", std::nullopt, {DType::f32, one}, {DType::f32, other});
+  void losses(float first, float second) {
+    const std::string one = bits_of(first), other = bits_of(second);
+    const Element mine(DType::f32, one), others(DType::f32, other);
+    // It is one number, whose sign is told of a zero too.
+    const bool is_other_zero = first == 0 && second == 0 && one != other;
+    take("loss", std::nullopt, mine, others, is_other_zero ? 1 : mine.distance(others));
   }
 
   void presence(std::string_view what, const std::vector<PlayedTensor>& first, const std::vector<PlayedTensor>& second,

@@ -15,6 +15,7 @@
 #include "harness/trace/words.hpp"
 #include "reports/play_bits.hpp"
 #include "reports/terminal.hpp"
+#include "reports/traceback.hpp"
 
 namespace shardproof::reports {
 
@@ -93,6 +94,28 @@ struct Order {
   std::vector<std::size_t> begins, ends;  ///< of each step, its first and its last fact
 };
 
+/// How ranks agree on the sizes of what extensions contribute is an engine's own affair, as long as they do.
+const fact::Collective* compared_collective(const Fact& fact) {
+  const auto* collective = std::get_if<fact::Collective>(&fact);
+  return collective == nullptr || collective->tag == extension_sizes_tag ? nullptr : collective;
+}
+
+/// Where the host waits for such an agreement, it does so in a way of its own as well.
+Trace without_waits_for_agreements(const Trace& trace) {
+  Trace rest{.rank = trace.rank, .facts = {}};
+  bool has_agreed = false;
+  for (const Fact& fact : trace.facts) {
+    const auto* collective = std::get_if<fact::Collective>(&fact);
+    const bool waits = std::holds_alternative<fact::StreamSynchronized>(fact) || std::holds_alternative<fact::EventSynchronized>(fact);
+    if (has_agreed && waits) continue;
+    // What is recorded in between is what the host waits for.
+    has_agreed =
+        collective != nullptr ? collective->tag == extension_sizes_tag : has_agreed && std::holds_alternative<fact::EventRecorded>(fact);
+    rest.facts.push_back(fact);
+  }
+  return rest;
+}
+
 // Collectives, and what modules compute. An engine may compute a module's forward in one piece or in several: what it issues for one module
 // in a row is one step.
 Order order_of(const Trace& trace) {
@@ -107,7 +130,7 @@ Order order_of(const Trace& trace) {
         order.ends.back() = index;
         continue;
       }
-    } else if (const auto* collective = std::get_if<fact::Collective>(&trace.facts[index])) {
+    } else if (const auto* collective = compared_collective(trace.facts[index])) {
       step.kind = to_string(collective->kind);
       step.label = collective->tag;
     } else {
@@ -167,9 +190,12 @@ std::optional<PlayDifference> compare_waits(const Order& first, const Order& sec
 }
 
 std::optional<PlayDifference> compare_orders(const PlayedRanks& first, const PlayedRanks& second, PlayComparison& comparison) {
+  std::vector<std::pair<Trace, Trace>> traces;
   std::vector<std::pair<Order, Order>> orders;
   for (std::size_t rank = 0; rank < first.size(); ++rank) {
-    auto& [one, other] = orders.emplace_back(order_of(first[rank].times.trace), order_of(second[rank].times.trace));
+    const auto& [here, there] =
+        traces.emplace_back(without_waits_for_agreements(first[rank].times.trace), without_waits_for_agreements(second[rank].times.trace));
+    auto& [one, other] = orders.emplace_back(order_of(here), order_of(there));
     comparison.steps += one.structure.steps.size();
     comparison.with_waits = comparison.with_waits && one.structure.steps.size() <= most_steps_with_waits;
   }
@@ -179,8 +205,8 @@ std::optional<PlayDifference> compare_orders(const PlayedRanks& first, const Pla
   if (!comparison.with_waits) return std::nullopt;
   for (std::size_t rank = 0; rank < orders.size(); ++rank) {
     auto& [one, other] = orders[rank];
-    find_waits(one, first[rank].times.trace);
-    find_waits(other, second[rank].times.trace);
+    find_waits(one, traces[rank].first);
+    find_waits(other, traces[rank].second);
     if (auto found = compare_waits(one, other, rank)) return found;
   }
   return std::nullopt;
@@ -217,7 +243,7 @@ Sort sort_of(const fact::Collective& collective, Sense sense) {
 Counts counts(const Trace& trace, Sense sense) {
   Counts counts;
   for (const Fact& fact : trace.facts) {
-    if (const auto* collective = std::get_if<fact::Collective>(&fact)) ++counts[sort_of(*collective, sense)];
+    if (const auto* collective = compared_collective(fact)) ++counts[sort_of(*collective, sense)];
   }
   return counts;
 }
@@ -271,7 +297,7 @@ std::size_t collectives(const PlayedRanks& ranks) {
   std::size_t count = 0;
   for (const PlayResult& rank : ranks)
     count += static_cast<std::size_t>(
-        std::ranges::count_if(rank.times.trace.facts, [](const Fact& fact) { return std::holds_alternative<fact::Collective>(fact); }));
+        std::ranges::count_if(rank.times.trace.facts, [](const Fact& fact) { return compared_collective(fact) != nullptr; }));
   return count;
 }
 
@@ -302,12 +328,13 @@ std::string alike_text(const PlayComparison& comparison, Aspect aspect) {
 
 constexpr std::string_view margin = "         ";
 
-/// The first lines of a text, and how many more there are.
-std::string beginning(std::string_view text) {
-  constexpr std::size_t shown = 8;
+/// The first lines of a text, with as many as a short traceback among them has, and how many more there are.
+std::string beginning(std::string_view whole) {
+  constexpr std::size_t shown = 10;
+  const std::string text = shortened_tracebacks(whole);
   std::size_t end = 0;
   for (std::size_t line = 0; line < shown && end < text.size(); ++line) end = std::min(text.find('\n', end), text.size() - 1) + 1;
-  const auto more = std::ranges::count(text.substr(end), '\n');
+  const auto more = std::ranges::count(std::string_view(text).substr(end), '\n');
   return fmt::format("{}{}", text.substr(0, end), more > 0 ? fmt::format("and {} more lines\n", more) : std::string());
 }
 

@@ -5,6 +5,7 @@
 #include <array>
 #include <initializer_list>
 #include <numeric>
+#include <tuple>
 
 #include "harness/protocol/rank_list.hpp"
 #include "reports/command_line_words.hpp"
@@ -135,6 +136,14 @@ std::string last_words_text(const CaseResult& result, const Report& report, cons
   return text;
 }
 
+/// The subject as it was asked for: a path, or a name; the worker's own where nothing was said.
+std::string subject_of(const Report& report) {
+  const std::vector<std::string> words = words_given(report.head.argv, std::array<std::string_view, 1>{"--subject"}, {});
+  if (words.empty()) return report.head.subject;
+  const std::string_view last = words.back();
+  return std::string(last.starts_with("--subject=") ? last.substr(last.find('=') + 1) : last);
+}
+
 /// A scenario is played again by the same command, which needs no other place for what it leaves.
 std::string play_again(const std::vector<std::string>& argv) {
   std::string command;
@@ -205,28 +214,54 @@ std::string gpu_troubles_text(const WorldResult& world, const std::vector<GpuInf
   return printable(text);
 }
 
+/// How many cases ended how. One that is waived is none of its verdict here: whoever reads "failed" looks for what is not known.
+struct Tally {
+  std::array<std::size_t, all_verdicts.size()> verdicts{};
+  std::size_t waived = 0;
+
+  void add(const CaseResult& result) { ++(result.waiver >= 0 ? waived : verdicts[static_cast<std::size_t>(result.verdict)]); }
+  std::size_t cases() const { return std::accumulate(verdicts.begin(), verdicts.end(), waived); }
+};
+
+/// `3 cases: 2 passed, 1 waived`
+std::string text_of(const Tally& tally, const Paint& paint, std::string_view where = {}) {
+  const auto cases = tally.cases();
+  std::string text = fmt::format("{} {}{}", cases, cases == 1 ? "case" : "cases", where);
+  const char* separator = ": ";
+  const auto say = [&](std::size_t count, Hue hue, std::string_view how) {
+    if (count == 0) return;
+    text += separator + paint(hue, fmt::format("{} {}", count, how));
+    separator = ", ";
+  };
+  for (const auto verdict : all_verdicts) {
+    say(tally.verdicts[static_cast<std::size_t>(verdict)], hue_of(verdict), to_string(verdict));
+    if (verdict == Verdict::skipped) say(tally.waived, Hue::yellow, "waived");
+  }
+  return text;
+}
+
 std::string world_text(const Report& report) {
-  std::vector<std::array<std::size_t, all_verdicts.size()>> counts(report.worlds.size());
-  for (const auto& result : report.cases) ++counts.at(static_cast<std::size_t>(result.world))[static_cast<std::size_t>(result.verdict)];
+  std::vector<Tally> tallies(report.worlds.size());
+  for (const auto& result : report.cases) tallies.at(static_cast<std::size_t>(result.world)).add(result);
   std::string text;
   for (std::size_t i = 0; i < report.worlds.size(); ++i) {
     const auto& world = report.worlds[i];
-    const auto cases = std::accumulate(counts[i].begin(), counts[i].end(), std::size_t{0});
-    text += fmt::format("world {}: {} {} of {} on {}, {} {}", world.number, world.size, world.size == 1 ? "rank" : "ranks",
-                        printable(world.fabric), printable(world.device), cases, cases == 1 ? "case" : "cases");
-    const char* separator = ": ";
-    for (const auto verdict : all_verdicts) {
-      const auto count = counts[i][static_cast<std::size_t>(verdict)];
-      if (count == 0) continue;
-      text += fmt::format("{}{} {}", separator, count, to_string(verdict));
-      separator = ", ";
-    }
+    text += fmt::format("world {}: {} {} of {} on {}, {}", world.number, world.size, world.size == 1 ? "rank" : "ranks",
+                        printable(world.fabric), printable(world.device), text_of(tallies[i], Paint(false)));
     text += gpu_troubles_text(world, report.head.gpus);
     if (world.times != event_times) text += fmt::format("; times from {}", printable(world.times));
     if (!world.unfit_for_timing.empty()) text += fmt::format("; unfit for timing: {}", printable(world.unfit_for_timing));
     text += '\n';
   }
   return text;
+}
+
+/// A line of their first, and how many there are beside these: the report has them all.
+std::string few_of(const std::vector<std::string_view>& ids) {
+  constexpr std::size_t shown = 3;
+  const auto few = std::min(ids.size(), shown);
+  return fmt::format("  {}{}\n", printable(fmt::format("{}", fmt::join(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(few), ", "))),
+                     ids.size() > few ? fmt::format(" and {} more", ids.size() - few) : "");
 }
 
 std::string skips_text(const Report& report, const Paint& paint) {
@@ -240,12 +275,8 @@ std::string skips_text(const Report& report, const Paint& paint) {
   }
   std::string text;
   for (const auto& [reason, ids] : by_reason) {
-    constexpr std::size_t shown = 3;
-    const auto few = std::min(ids.size(), shown);
     text += fmt::format("{} {} {}: {}\n", paint(Hue::yellow, "SKIP"), ids.size(), ids.size() == 1 ? "case" : "cases", printable(reason));
-    text +=
-        fmt::format("  {}{}\n", printable(fmt::format("{}", fmt::join(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(few), ", "))),
-                    ids.size() > few ? fmt::format(" and {} more", ids.size() - few) : "");
+    text += few_of(ids);
   }
   return text;
 }
@@ -261,6 +292,58 @@ Hue hue_of(const CaseResult& result) { return result.waiver >= 0 ? Hue::yellow :
 std::string waiver_text(const CaseResult& result, const Report& report) {
   const Waiver& waiver = report.head.waivers.at(static_cast<std::size_t>(result.waiver));
   return printable(fmt::format("  waived by {} until {}: {} ({})\n", waiver.owner, waiver.expires, waiver.reason, waiver.link));
+}
+
+/// The command that shows what a waived case is about: what its waiver names, or the case, which without waivers is told in full.
+std::string see(const CaseResult& result, const Report& report) {
+  const auto& shown_by = report.head.waivers.at(static_cast<std::size_t>(result.waiver)).shown_by;
+  if (!shown_by) return again(result, report);
+  const auto& argv = report.head.argv;
+  std::string command = fmt::format("{} play {}", program(argv), shell_word(shown_by->scenario));
+  if (shown_by->ranks) command += fmt::format(" --ranks {}", *shown_by->ranks);
+  if (!shown_by->beside) return with_options(std::move(command), argv, {"--worker", "--subject", "--fault", "--timeout"});
+  // A fault stands behind the subject that it is in.
+  const std::string fault = report.head.fault.empty() ? std::string() : "+" + report.head.fault;
+  command += fmt::format(" --subject {}", shell_word(fmt::format("{},{}{}", *shown_by->beside, subject_of(report), fault)));
+  return with_options(std::move(command), argv, {"--worker", "--timeout"});
+}
+
+/// What is waived for one reason, once: how many cases, a few of them, who answers for it, and how to see it.
+std::string waivers_text(const Report& report, const Paint& paint) {
+  using Reason = std::tuple<std::string_view, std::string_view, std::string_view, std::string_view>;
+  struct Group {
+    Reason reason;
+    int first_waiver;
+    const CaseResult* shown;  ///< the first of a waiver that names what shows it; of none, the first
+    std::map<Verdict, std::size_t> verdicts;
+    std::vector<std::string_view> ids;
+  };
+  const auto names_a_scenario = [&](const CaseResult& result) {
+    return report.head.waivers.at(static_cast<std::size_t>(result.waiver)).shown_by.has_value();
+  };
+  std::vector<Group> groups;
+  for (const CaseResult& result : report.cases) {
+    if (result.waiver < 0 || result.superseded) continue;
+    const Waiver& waiver = report.head.waivers.at(static_cast<std::size_t>(result.waiver));
+    const Reason reason{waiver.reason, waiver.link, waiver.owner, waiver.expires};
+    auto group = std::ranges::find(groups, reason, &Group::reason);
+    if (group == groups.end()) group = groups.insert(group, {reason, result.waiver, &result, {}, {}});
+    group->first_waiver = std::min(group->first_waiver, result.waiver);
+    if (!names_a_scenario(*group->shown) && names_a_scenario(result)) group->shown = &result;
+    ++group->verdicts[result.verdict];
+    group->ids.push_back(result.info.id);
+  }
+  std::ranges::sort(groups, {}, &Group::first_waiver);
+  std::string text;
+  for (const auto& [reason, first_waiver, shown, verdicts, ids] : groups) {
+    std::string how;
+    for (const auto& [verdict, count] : verdicts) how += fmt::format("{}{} {}", how.empty() ? "" : ", ", count, to_string(verdict));
+    const auto& [why, link, owner, expires] = reason;
+    text += fmt::format("{} {}: {}\n", paint(Hue::yellow, "WAIVED"), how, printable(fmt::format("{} ({})", why, link)));
+    text += few_of(ids);
+    text += fmt::format("  by {} until {}; to see it: {}\n", printable(owner), expires, see(*shown, report));
+  }
+  return text;
 }
 
 std::string findings_text(const Report& report, const Paint& paint) {
@@ -371,26 +454,22 @@ std::string not_run_text(const Report& report, const TextStyle& style, const Pai
 }
 
 std::string last_line(const Report& report, const Paint& paint) {
-  const auto counts = report.counts();
-  const std::size_t cases = report.counted();
-  std::string text = fmt::format("{} {} in {} {}:", cases, cases == 1 ? "case" : "cases", report.worlds.size(),
-                                 report.worlds.size() == 1 ? "world" : "worlds");
-  const char* separator = " ";
-  for (const auto verdict : all_verdicts) {
-    const auto count = counts.at(verdict);
-    if (count == 0) continue;
-    text += fmt::format("{}{}", separator, paint(hue_of(verdict), fmt::format("{} {}", count, to_string(verdict))));
-    separator = ", ";
+  Tally tally;
+  for (const CaseResult& result : report.cases) {
+    if (!result.superseded) tally.add(result);
   }
-  if (report.cases.empty()) text += " nothing ran";
+  std::string text = text_of(tally, paint, fmt::format(" in {} {}", report.worlds.size(), report.worlds.size() == 1 ? "world" : "worlds"));
+  if (report.cases.empty()) text += ": nothing ran";
   const auto flaky = report.flaky();
   if (!flaky.empty()) text += fmt::format("; {}", paint(Hue::yellow, fmt::format("{} flaky", flaky.size())));
-  const auto waived = report.waived();
-  if (waived > 0) text += fmt::format("; {}", paint(Hue::yellow, fmt::format("{} waived", waived)));
   return text + "\n";
 }
 
 }  // namespace
+
+bool is_worth_telling(const CaseResult& result, const TextStyle& style) {
+  return is_bad(result.verdict) && result.verdict != Verdict::not_run && (result.waiver < 0 || style.verbose);
+}
 
 std::string cause_text(const CaseResult& result, const Report& report, const TextStyle& style) {
   const Paint paint(style.color);
@@ -428,11 +507,7 @@ std::string failure_text(const CaseResult& result, const Report& report, const T
     if (result.duration_ns > 0) text += fmt::format("      {}", duration_text(result.duration_ns));  // else no rank came to its end
   }
   text += '\n';
-  if (result.waiver >= 0) {
-    text += waiver_text(result, report);
-    if (!style.verbose) return text;
-  }
-
+  if (result.waiver >= 0) text += waiver_text(result, report);
   text += cause_text(result, report, style);
   if (result.info.clauses.size() > 1) text += "  the clauses of this case:\n";
   for (const auto& clause : result.info.clauses) {
@@ -450,13 +525,12 @@ std::string summary(const Report& report, const TextStyle& style) {
   std::string text;
   if (style.verbose && !style.quiet) text += all_cases_text(report, paint);
   for (const auto& result : report.cases) {
-    if (is_bad(result.verdict) && result.verdict != Verdict::not_run)
-      text += fmt::format("{}{}", text.empty() ? "" : "\n", failure_text(result, report, style));
+    if (is_worth_telling(result, style)) text += fmt::format("{}{}", text.empty() ? "" : "\n", failure_text(result, report, style));
   }
   std::string rest = defects_text(report, style, paint) + interruptions_text(report, paint) + nccl_text(report, style, paint) +
                      not_run_text(report, style, paint) + findings_text(report, paint);
   if (!style.quiet) {
-    rest += skips_text(report, paint);
+    rest += waivers_text(report, paint) + skips_text(report, paint);
     for (const auto& id : report.flaky()) rest += fmt::format("{} {}\n", paint(Hue::yellow, "FLAKY"), printable(id));
     if (style.verbose) rest += slowest_text(report);
     rest += world_text(report);

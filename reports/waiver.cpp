@@ -27,19 +27,35 @@ std::optional<std::string> text_if_given(const Fields& fields, const char* name)
   return fields.has(name) ? std::optional(nonempty(fields, name)) : std::nullopt;
 }
 
+std::optional<int> ranks_if_given(const Fields& fields, const char* name, const ordered_json& json) {
+  if (!fields.has(name)) return std::nullopt;
+  const int ranks = fields.integer<int>(name);
+  if (ranks < 1) refuse(fields.where(name), "at least 1", json[name]);
+  return ranks;
+}
+
 Waiver::When read_when(const ordered_json& json, const std::string& place) {
   const Fields fields(json, place);
   fields.expect_only({"fabric", "device", "subject", "fault", "world_size"});
-  Waiver::When when{.fabric = text_if_given(fields, "fabric"),
-                    .device = text_if_given(fields, "device"),
-                    .subject = text_if_given(fields, "subject"),
-                    .fault = text_if_given(fields, "fault"),
-                    .world_size = {}};
-  if (fields.has("world_size")) {
-    when.world_size = fields.integer<int>("world_size");
-    if (*when.world_size < 1) refuse(fields.where("world_size"), "at least 1", json["world_size"]);
-  }
-  return when;
+  return {.fabric = text_if_given(fields, "fabric"),
+          .device = text_if_given(fields, "device"),
+          .subject = text_if_given(fields, "subject"),
+          .fault = text_if_given(fields, "fault"),
+          .world_size = ranks_if_given(fields, "world_size", json)};
+}
+
+Waiver::Demonstration read_demonstration(const ordered_json& json, const std::string& place) {
+  const Fields fields(json, place);
+  fields.expect_only({"scenario", "ranks", "beside"});
+  return {
+      .scenario = nonempty(fields, "scenario"), .ranks = ranks_if_given(fields, "ranks", json), .beside = text_if_given(fields, "beside")};
+}
+
+ordered_json json_of(const Waiver::Demonstration& demonstration) {
+  ordered_json json{{"scenario", demonstration.scenario}};
+  if (demonstration.ranks) json["ranks"] = *demonstration.ranks;
+  if (demonstration.beside) json["beside"] = *demonstration.beside;
+  return json;
 }
 
 ordered_json json_of(const Waiver::When& when) {
@@ -88,7 +104,7 @@ std::vector<Waiver> parse_waivers(std::string_view text) {
   std::vector<Waiver> waivers;
   for (const auto& element : document.array("waivers")) {
     const std::string place = fmt::format("waivers[{}]", waivers.size());
-    Fields(element, place).expect_only({"pattern", "verdict", "when", "reason", "link", "owner", "expires"});
+    Fields(element, place).expect_only({"pattern", "verdict", "when", "reason", "link", "owner", "expires", "shown_by"});
     waivers.push_back(read_waiver(element, place));
   }
   return waivers;
@@ -99,6 +115,7 @@ void to_json(ordered_json& json, const Waiver& waiver) {
                       {"when", json_of(waiver.when)}, {"reason", waiver.reason},
                       {"link", waiver.link},          {"owner", waiver.owner},
                       {"expires", waiver.expires}};
+  if (waiver.shown_by) json["shown_by"] = json_of(*waiver.shown_by);
 }
 
 Waiver read_waiver(const ordered_json& json, std::string_view place) {
@@ -114,6 +131,7 @@ Waiver read_waiver(const ordered_json& json, std::string_view place) {
   waiver.owner = nonempty(fields, "owner");
   waiver.expires = fields.text("expires");
   if (!is_day(waiver.expires)) refuse(fields.where("expires"), "a day such as 2030-12-31", json["expires"]);
+  if (fields.has("shown_by")) waiver.shown_by = read_demonstration(fields.object("shown_by"), fmt::format("{}: shown_by", place));
   return waiver;
 }
 

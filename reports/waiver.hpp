@@ -19,11 +19,20 @@ struct Waiver {
     friend bool operator==(const When&, const When&) = default;
   };
 
+  /// A scenario that a reader can play to see what it is about.
+  struct Demonstration {
+    std::string scenario;               ///< its file, from where `link` leads from
+    std::optional<int> ranks;           ///< none: as many as `play` takes by itself
+    std::optional<std::string> beside;  ///< another subject, that the difference is to
+    friend bool operator==(const Demonstration&, const Demonstration&) = default;
+  };
+
   std::string pattern;  ///< a glob over case ids (see matches_id)
   Verdict verdict = Verdict::failed;  ///< the one that it excuses
   When when;
   std::string reason, link, owner;
   std::string expires;  ///< its last day, `2030-12-31`
+  std::optional<Demonstration> shown_by;
   friend bool operator==(const Waiver&, const Waiver&) = default;
 };
 

@@ -66,12 +66,14 @@ std::string_view to_string(WaiverState state) {
   return index < names.size() ? names[index] : "unknown";
 }
 
-void apply_waivers(Report& report) {
+void apply_waivers(Report& report) { apply_waivers(report.cases, report); }
+
+void apply_waivers(std::span<CaseResult> cases, const Report& report) {
   std::vector<int> in_force;
   for (std::size_t i = 0; i < report.head.waivers.size(); ++i) {
     if (!is_over(report.head.waivers[i], report.head)) in_force.push_back(static_cast<int>(i));
   }
-  for (CaseResult& result : report.cases) {
+  for (CaseResult& result : cases) {
     if (!is_waivable(result.verdict)) continue;
     const auto found = std::ranges::find_if(in_force, [&](int index) {
       const Waiver& waiver = report.head.waivers[static_cast<std::size_t>(index)];

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,6 +30,8 @@ struct WaiverUse {
 
 /// Sets `waiver` of each case that one of the head's waivers excuses: the first, of several. Nothing else changes.
 void apply_waivers(Report& report);
+/// Of these cases of it alone.
+void apply_waivers(std::span<CaseResult> cases, const Report& report);
 
 /// What became of each of the head's waivers, in their order.
 std::vector<WaiverUse> waiver_uses(const Report& report);

@@ -67,7 +67,7 @@ PlayedTensor played(const scenario::CapturedParameter& parameter, const Tensor& 
 }
 
 PlayedIteration played(const scenario::Iteration& iteration) {
-  PlayedIteration result{.loss = iteration.loss};
+  PlayedIteration result{.loss = static_cast<float>(iteration.loss)};
   for (const scenario::CapturedParameter& parameter : iteration.parameters) {
     result.parameters.push_back(played(parameter, parameter.shard));
     if (parameter.second.defined()) result.seconds.push_back(played(parameter, parameter.second));

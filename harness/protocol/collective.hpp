@@ -37,6 +37,9 @@ enum class CollectiveKind : std::uint8_t {
   coalesced,
 };
 
+/// The tag of collectives in which ranks agree on the sizes of what all-gather extensions contribute.
+inline constexpr std::string_view extension_sizes_tag = "extension sizes";
+
 /// `avg` is the sum in rank order followed by one division by the group's size; `premul_sum` multiplies every operand by a factor first.
 enum class ReduceOp : std::uint8_t { none, sum, avg, premul_sum, max, min };
 

@@ -1,5 +1,11 @@
 #include "harness/protocol/play_result.hpp"
 
+#include <fmt/format.h>
+
+#include <bit>
+#include <charconv>
+#include <system_error>
+
 #include "harness/protocol/json_fields.hpp"
 #include "harness/protocol/trace_json.hpp"
 
@@ -35,6 +41,15 @@ std::vector<PlayedTensor> read_tensors(const Fields& fields, const char* name) {
   return tensors;
 }
 
+float read_float(const Fields& fields, const char* name) {
+  const std::string& text = fields.text(name);
+  std::uint32_t bits = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bits, 16);
+  if (text.size() != 8 || error != std::errc() || end != text.data() + text.size())
+    refuse(fields.where(name), "the bits of an f32 in 8 hexadecimal digits", fields.at(name, "a text"));
+  return std::bit_cast<float>(bits);
+}
+
 Json write(const PhaseTimes& times) {
   Json json = Json::object();
   if (times.forward) json["forward"] = *times.forward;
@@ -65,12 +80,14 @@ PlayTimes read_times(const Json& json) {
 
 }  // namespace
 
+std::string bits_of(float value) { return fmt::format("{:08x}", std::bit_cast<std::uint32_t>(value)); }
+
 void to_json(Json& json, const PlayResult& result) {
   json = Json{{"rank", result.rank}, {"times", write(result.times)}, {"iterations", Json::array()}, {"warnings", result.warnings}};
   if (result.measured) json["measured"] = write(*result.measured);
   for (const PlayedIteration& iteration : result.iterations) {
     Json& written = json["iterations"].emplace_back(
-        Json{{"loss", iteration.loss}, {"gradients", write(iteration.gradients)}, {"parameters", write(iteration.parameters)}});
+        Json{{"loss", bits_of(iteration.loss)}, {"gradients", write(iteration.gradients)}, {"parameters", write(iteration.parameters)}});
     if (!iteration.seconds.empty()) written["seconds"] = write(iteration.seconds);
   }
 }
@@ -81,7 +98,7 @@ void from_json(const Json& json, PlayResult& result) {
   if (fields.has("measured")) read.measured = read_times(fields.object("measured"));
   for (const Json& element : fields.array("iterations")) {
     const Fields iteration(element, "played iteration");
-    read.iterations.push_back({.loss = iteration.number("loss"),
+    read.iterations.push_back({.loss = read_float(iteration, "loss"),
                                .gradients = read_tensors(iteration, "gradients"),
                                .parameters = read_tensors(iteration, "parameters")});
     if (iteration.has("seconds")) read.iterations.back().seconds = read_tensors(iteration, "seconds");

@@ -23,7 +23,7 @@ struct PlayedTensor {
 
 /// What was captured after an iteration's step.
 struct PlayedIteration {
-  double loss = 0;
+  float loss = 0;  ///< travels as its bits: JSON has no infinity, no NaN, and no zero below zero
   std::vector<PlayedTensor> gradients, parameters;
   std::vector<PlayedTensor> seconds;  ///< of parameters that are pairs, whose first tensors stand in `parameters`
 };
@@ -47,6 +47,9 @@ struct PlayResult {
   std::vector<PlayedIteration> iterations;  ///< of those that were captured
   std::vector<std::string> warnings;        ///< of the subject
 };
+
+/// As those of a tensor: `bfc00000`.
+std::string bits_of(float value);
 
 void to_json(nlohmann::ordered_json& json, const PlayResult& result);
 /// Throws std::invalid_argument that names the field.

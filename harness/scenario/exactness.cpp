@@ -370,8 +370,8 @@ class Follower {
         change = divided(change, 1 / optimizer.rate);
         change.sure = change.sure && is_exact;  // the product may be rounded, or not before it is subtracted
       } else {
-        // A formula that is taken element by element.
-        change = {.most = 2 * optimizer.rate + parameter.first.most, .unit = finest, .sure = change.sure};
+        // It divides by a root, and in few places do all arithmetics round the same.
+        change = {.most = 2 * optimizer.rate + parameter.first.most, .unit = finest, .sure = false};
       }
       parameter.first = added(parameter.first, change);
       parameter.second = added(parameter.second, change);

@@ -276,10 +276,9 @@ struct ParameterShape {
 };
 std::vector<ParameterShape> parameters(const Model& model);
 
-/// The tag of the all-reduce that clip_grad_norm makes, and of collectives in which ranks agree on the sizes of what extensions contribute.
-/// All others are tagged with the first module of their group.
+/// The tag of the all-reduce that clip_grad_norm makes. All others but those of `extension_sizes_tag` are tagged with the first module of
+/// their group.
 inline constexpr std::string_view gradient_norm_tag = "gradient norm";
-inline constexpr std::string_view extension_sizes_tag = "extension sizes";
 
 /// The group that gathers and reduces the parameter of this name, that of the deepest wrapped module that holds it; nullptr where nothing
 /// holds it, or where it is ignored.

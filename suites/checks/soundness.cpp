@@ -32,7 +32,7 @@ bool is_freed_after_forward(const scenario::WrapGroup& group) {
 }
 
 // In which ranks agree on sizes, before the first gathers by extensions: no plan asks for it, and how often is the engine's business.
-bool is_agreement(const fact::Collective& call) { return call.tag == scenario::extension_sizes_tag; }
+bool is_agreement(const fact::Collective& call) { return call.tag == extension_sizes_tag; }
 
 Communication issued(const scenario::Run& run) {
   Communication communication;

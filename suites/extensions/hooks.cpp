@@ -160,7 +160,7 @@ void check_paired(const Run& run) {
     bool any = false;
     for (const Fact& fact : run.trace().facts) {
       const auto* call = std::get_if<fact::Collective>(&fact);
-      if (call == nullptr || call->kind != CollectiveKind::all_gather || call->tag == scenario::extension_sizes_tag) continue;
+      if (call == nullptr || call->kind != CollectiveKind::all_gather || call->tag == extension_sizes_tag) continue;
       any = true;
       if (call->tag == group->modules.front()) ++gathers;
     }

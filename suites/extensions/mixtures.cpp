@@ -109,7 +109,7 @@ void check_bytes_gathered(Rank& rank, const scenario::Run& run, DType dtype) {
   std::size_t gathers = 0;
   for (const Fact& fact : run.trace().facts) {
     const auto* call = std::get_if<fact::Collective>(&fact);
-    if (call == nullptr || call->kind != CollectiveKind::all_gather || call->tag == scenario::extension_sizes_tag) continue;
+    if (call == nullptr || call->kind != CollectiveKind::all_gather || call->tag == extension_sizes_tag) continue;
     ++gathers;
     REQUIRE_FALSE(call->reads.empty());
     CHECK(call->reads.front().length == expected);

@@ -140,7 +140,7 @@ Outcome train(const Setup& setup, int rank, Group& group, const std::vector<Acti
   const Trace trace = device.take_trace();
   outcome.agreements_read = std::ranges::count_if(trace.facts, [](const Fact& fact) {
     const auto* access = std::get_if<fact::HostAccess>(&fact);
-    return access != nullptr && access->label == scenario::extension_sizes_tag && !access->reads.empty();
+    return access != nullptr && access->label == extension_sizes_tag && !access->reads.empty();
   });
   outcome.races = trace::describe(trace::find_races(trace), rank);
   return outcome;

@@ -74,7 +74,7 @@ void check_exact(const Staged& staged, const std::vector<Run>& runs, oracles::Ar
   }
 }
 
-/// Nowhere is anything rounded twice but to a lower precision. Else single precision rounds a mean of three, a step of Adam, or a product
+/// Nowhere is anything rounded twice but to a lower precision. Else single precision rounds a mean of three, or a product
 /// that is alone in its sum, and then once more.
 bool is_rounded_once(const Staged& staged) {
   const Plan& plan = staged.scenario.plan;
@@ -83,7 +83,7 @@ bool is_rounded_once(const Staged& staged) {
     has_sums = has_sums && (module.kind != ModuleKind::linear || std::min(module.in_features, module.out_features) > 1);
   });
   if (!has_sums) return false;
-  return staged.ranks != 3 && plan.gradient_divide_factor != 3 && plan.optimizer.kind == OptimizerKind::sgd && !plan.mixed_precision.reduce;
+  return staged.ranks != 3 && plan.gradient_divide_factor != 3 && !plan.mixed_precision.reduce;
 }
 
 }  // namespace

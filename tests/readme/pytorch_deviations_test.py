@@ -26,6 +26,8 @@ def main(root):
     failures += [f"explained, and not waived: {link}" for link in sorted(anchors - links)]
     failures += [f"waived for another subject: {waiver['pattern']}" for waiver in waivers if waiver.get("when", {}).get("subject") != "pytorch"]
     failures += [f"waived of another torch: {waiver['pattern']}" for waiver in waivers if not waiver["reason"].startswith("torch 2.15.0: ")]
+    failures += [f"shows another deviation than the section that explains it: {waiver['pattern']}" for waiver in waivers
+                 if f"]({waiver['shown_by']['scenario'].removeprefix('docs/')})" not in explained.get(waiver["link"].split("#")[1], "")]
     failures += [f"no scenario shows it: {anchor}" for anchor, body in explained.items() if "](pytorch/" not in body]
     failures += [f"not there, or of no section: docs/{name}" for name in sorted(shown ^ there)]
     for failure in failures:

@@ -5,6 +5,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
@@ -198,6 +199,39 @@ TEST_CASE("values differ first by capture: the loss, then gradients, then parame
   CHECK(sole(one, other).values == std::array<std::string, 2>{"-1.5 (0xbfc00000)", "1.5 (0x3fc00000)"});
 }
 
+TEST_CASE("a loss that is infinite is not one that is no number, and a zero below zero is not the other") {
+  constexpr float infinity = std::numeric_limits<float>::infinity(), none = std::numeric_limits<float>::quiet_NaN();
+  const auto with = [](float loss) {
+    SubjectPlay other = play("other");
+    for (PlayResult& rank : other.ranks) rank.iterations[0].loss = loss;
+    return other;
+  };
+  CHECK(sole(with(infinity), with(none)).values == std::array<std::string, 2>{"inf (0x7f800000)", "nan (0x7fc00000)"});
+  CHECK(sole(with(-0.0F), with(0.0F)).values == std::array<std::string, 2>{"-0 (0x80000000)", "0 (0x00000000)"});
+  CHECK(compare(with(-0.0F), with(0.0F), 1).alike());
+  CHECK(compare(with(none), with(none)).alike());
+  CHECK(compare(with(-infinity), with(-infinity)).alike());
+  CHECK_FALSE(compare(with(-infinity), with(infinity), 1).alike());
+}
+
+TEST_CASE("how ranks agree on the sizes of what extensions contribute is an engine's own affair") {
+  SubjectPlay other = play("other");
+  for (std::size_t rank : {0, 1}) facts(other, rank).insert(facts(other, rank).begin() + 1, gather("extension sizes", 0));
+  const PlayComparison comparison = compare(one, other);
+  CHECK(comparison.alike());
+  CHECK(comparison.collectives == 4);
+  CHECK(compare(other, one).collectives == 4);
+
+  // The host may wait for what is agreed on, and so for "a", which nobody else waits for. Without an agreement that is a difference.
+  SubjectPlay free = play("free");
+  facts(free, 0).erase(facts(free, 0).begin() + 5);
+  SubjectPlay agreeing = free, waiting = free;
+  facts(agreeing, 0).insert(facts(agreeing, 0).begin() + 3, {gather("extension sizes", tick), fact::StreamSynchronized{.stream = 1}});
+  facts(waiting, 0).insert(facts(waiting, 0).begin() + 3, fact::StreamSynchronized{.stream = 1});
+  CHECK(compare(free, agreeing).alike());
+  CHECK_FALSE(compare(free, waiting).alike());
+}
+
 TEST_CASE("what is not there, or is another part, is a difference") {
   const auto changed = [](auto&& change) {
     SubjectPlay other = play("other");
@@ -280,11 +314,42 @@ TEST_CASE("a refusal differs from a play, and nothing else is compared") {
   CHECK(json.at("differences").at(0).at("aspect") == "verdict");
 }
 
+TEST_CASE("of what Python raised its end is shown, and not how the harness came to it") {
+  SubjectPlay other = play("other");
+  other.verdict = Verdict::failed;
+  other.ranks.clear();
+  other.why =
+      "ranks 0, 1\n"
+      "forward failed in iteration 0: ValueError: no\n"
+      "Traceback (most recent call last):\n"
+      "  File \"/opt/shardproof/subject.py\", line 138, in _answer\n"
+      "    call()\n"
+      "  File \"/opt/engine.py\", line 7, in forward\n"
+      "    raise ValueError(\"no\")\n"
+      "ValueError: no\n"
+      "\n"
+      "  at harness/cases/play_case.cpp:135";
+  CHECK(to_text(compare(one, other)) ==
+        "verdict  differ: only one of them plays it to its end\n"
+        "         one: passed\n"
+        "         other: failed\n"
+        "           ranks 0, 1\n"
+        "           forward failed in iteration 0: ValueError: no\n"
+        "           Traceback (most recent call last):\n"
+        "             …\n"
+        "             File \"/opt/engine.py\", line 7, in forward\n"
+        "               raise ValueError(\"no\")\n"
+        "           ValueError: no\n"
+        "           \n"
+        "             at harness/cases/play_case.cpp:135\n");
+  CHECK(to_json(compare(one, other)).at("differences").at(0).at("values").at(1) == "failed\n" + other.why);
+}
+
 TEST_CASE("of a long explanation the beginning is shown, and all of it kept for programs") {
   SubjectPlay other = play("other");
   other.verdict = Verdict::failed;
   for (int i = 0; i < 12; ++i) other.why += fmt::format("{}line {}", i == 0 ? "" : "\n", i);
-  CHECK_THAT(to_text(compare(one, other)), ContainsSubstring("           line 7\n           and 4 more lines\ntotals "));
+  CHECK_THAT(to_text(compare(one, other)), ContainsSubstring("           line 9\n           and 2 more lines\ntotals "));
   CHECK(to_json(compare(one, other)).at("differences").at(0).at("values").at(1) == "failed\n" + other.why);
 }
 

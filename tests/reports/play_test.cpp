@@ -106,6 +106,24 @@ TEST_CASE("as JSON, values are bits and times nanoseconds") {
         Json{{"dtype", "f32"}, {"shape", {1, 2}}, {"dim", 0}, {"start", 1}, {"hex", "3f80000040000000"}});
 }
 
+TEST_CASE("a loss travels as its bits, so that infinities, zeros and what is no number stay what they are") {
+  PlayResult result = played(1);
+  for (const char* bits : {"7f800000", "ff800000", "7fc00001", "80000000", "00000000", "3f800001"}) {
+    CAPTURE(bits);
+    Json json = result;
+    json["iterations"][0]["loss"] = bits;
+    const auto read = json.get<PlayResult>();
+    CHECK(Json(read) == json);
+    CHECK(reports::to_json(std::vector{read}, {})["ranks"][0]["iterations"][0]["loss"] == bits);
+  }
+  for (const Json& none : {Json("7f8"), Json("7f80000000"), Json("0x800000"), Json("-1234567"), Json("7f80000g"), Json(""), Json()}) {
+    CAPTURE(none);
+    Json json = result;
+    json["iterations"][0]["loss"] = none;
+    CHECK_THROWS_AS(json.get<PlayResult>(), std::invalid_argument);
+  }
+}
+
 TEST_CASE("of pairs the second tensors stand beside the parameters, and without pairs nothing does") {
   PlayResult result = played(1);
   CHECK_FALSE(Json(result)["iterations"][0].contains("seconds"));

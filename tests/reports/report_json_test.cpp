@@ -57,6 +57,7 @@ TEST_CASE("the fields that scripts rely on") {
   CHECK(json["waivers"][0].dump() ==
         R"({"pattern":"mine/waived*","verdict":"failed","when":{"fabric":"shm","device":"sim","subject":"fully_shard","world_size":2},)"
         R"("reason":"the new scheduler is late","link":"https://tracker.example/7","owner":"ada","expires":"2030-02-01",)"
+        R"("shown_by":{"scenario":"docs/late one.json","ranks":3,"beside":"reference"},)"
         R"("state":"used","waived":["mine/waived[W=2]"],"passed":[]})");
   CHECK(json["waivers"][1]["state"] == "idle");
 

@@ -42,14 +42,16 @@ inline Report sample_report() {
                    .reason = "the new scheduler is late",
                    .link = "https://tracker.example/7",
                    .owner = "ada",
-                   .expires = "2030-02-01"},
+                   .expires = "2030-02-01",
+                   .shown_by = {{.scenario = "docs/late one.json", .ranks = 3, .beside = "reference"}}},
                   {.pattern = "mine/passed",
                    .verdict = Verdict::crashed,
                    .when = {.fabric = std::nullopt, .device = std::nullopt, .subject = std::nullopt, .fault = "drop", .world_size = {}},
                    .reason = "drop crashes it",
                    .link = "https://tracker.example/8",
                    .owner = "bob",
-                   .expires = "2030-02-01"}};
+                   .expires = "2030-02-01",
+                   .shown_by = {}}};
 
   WorldOnPaper first(2, {"mine/passed", "mine/flaky", "mine/failed", "mine/skipped", "mine/disagreed", "mine/waived"});
   first.cases[2].clauses = {"OVL-1", "OVL-5"};

@@ -159,22 +159,67 @@ TEST_CASE("the summary ends with skips, worlds and counts") {
   const auto tail = text.substr(text.rfind("again:"));
   CHECK(tail.substr(tail.find('\n')) ==
         "\n\n"
-        "WAIVED FAIL mine/waived[W=2]      rank 1, 12 ms\n"
-        "  waived by ada until 2030-02-01: the new scheduler is late (https://tracker.example/7)\n"
-        "\n"
         "NCCL world 1: rank 1 called NCCL once\n"
         "NOT RUN 1 case: mine/late[W=2]\n"
         "FINDING required clause OVL-1: its one case did not pass\n"
         "FINDING required clause OVL-9: no case of this run checks it\n"
+        "WAIVED 1 failed: the new scheduler is late (https://tracker.example/7)\n"
+        "  mine/waived[W=2]\n"
+        "  by ada until 2030-02-01; to see it: shardproof play 'docs/late one.json' --ranks 3 --subject reference,fully_shard "
+        "--worker './my tests'\n"
         "SKIP 1 case: needs a timeline (asked by rank 0)\n"
         "  mine/skipped[W=2]\n"
         "FLAKY mine/flaky[W=2]\n"
-        "world 0: 2 ranks of shm on sim, 6 cases: 2 passed, 1 skipped, 2 failed, 1 disagreed\n"
+        "world 0: 2 ranks of shm on sim, 6 cases: 2 passed, 1 skipped, 1 waived, 1 failed, 1 disagreed\n"
         "world 1: 2 ranks of shm on sim, 3 cases: 1 not_run, 1 error, 1 crashed; when the run began, ranks 0, 1 had a GPU slowed by "
         "power cap; times from cupti; unfit for timing: 2 ranks share 1 GPU\n"
-        "9 cases in 2 worlds: 2 passed, 1 skipped, 1 not_run, 1 error, 2 failed, 1 disagreed, 1 crashed; 1 flaky; 1 waived\n");
+        "9 cases in 2 worlds: 2 passed, 1 skipped, 1 waived, 1 not_run, 1 error, 1 failed, 1 disagreed, 1 crashed; 1 flaky\n");
   CHECK(text.starts_with("CRASH mine/crashed[W=2]"));
   CHECK(text.find('\x1b') == std::string::npos);
+}
+
+TEST_CASE("what is waived is told by reason, once, in the order of the waivers; all of it only where all is asked for") {
+  WorldOnPaper world(1, {"a/one", "a/two", "b/one", "b/two", "c/one"});
+  Report report = world.merged();
+  report.head.started = "2030-01-02T03:04:05Z";
+  report.head.argv = {"shardproof", "run", "--subject=mine", "--waivers", "w.json"};
+  const Waiver known{.pattern = "a/*",
+                     .verdict = Verdict::failed,
+                     .when = {},
+                     .reason = "late",
+                     .link = "l",
+                     .owner = "ada",
+                     .expires = "2030-02-01",
+                     .shown_by = {}};
+  report.head.waivers = {known, known, known};
+  report.head.waivers[0].reason = "early";
+  report.head.waivers[2].verdict = Verdict::error;
+  report.head.waivers[2].shown_by = {.scenario = "late.json", .ranks = {}, .beside = {}};
+  const auto excuse = [&](std::size_t index, Verdict verdict, int waiver) {
+    report.cases[index].verdict = verdict;
+    report.cases[index].waiver = waiver;
+  };
+  for (const std::size_t index : {0, 1, 2}) excuse(index, Verdict::failed, 1);
+  excuse(3, Verdict::error, 2);
+  excuse(4, Verdict::failed, 0);
+  CHECK(summary(report, {}) ==
+        "WAIVED 1 failed: early (l)\n"
+        "  c/one[W=1]\n"
+        "  by ada until 2030-02-01; to see it: shardproof run 'c/one[W=1]' --seed 0 --subject=mine\n"
+        "WAIVED 1 error, 3 failed: late (l)\n"
+        "  a/one[W=1], a/two[W=1], b/one[W=1] and 1 more\n"
+        "  by ada until 2030-02-01; to see it: shardproof play late.json --subject=mine\n"
+        "world 0: 1 rank of shm on sim, 5 cases: 5 waived\n"
+        "5 cases in 1 world: 5 waived\n");
+  TextStyle style;
+  style.quiet = true;
+  CHECK(summary(report, style) == "5 cases in 1 world: 5 waived\n");
+  style.verbose = true;
+  CHECK_THAT(summary(report, style), ContainsSubstring("WAIVED FAIL a/one[W=1]") && ContainsSubstring("  waived by ada until 2030-02-01"));
+  // What a later attempt supersedes is no case of its own.
+  report.cases[3].superseded = true;
+  CHECK_THAT(summary(report, {}),
+             ContainsSubstring("WAIVED 3 failed: late (l)\n") && ContainsSubstring("\n4 cases in 1 world: 4 waived\n"));
 }
 
 TEST_CASE("a sentence that is evidence of many worlds is said once") {

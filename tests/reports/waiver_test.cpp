@@ -19,7 +19,8 @@ ordered_json whole_waiver() {
           {"reason", "known"},
           {"link", "https://tracker.example/1"},
           {"owner", "ada"},
-          {"expires", "2030-12-31"}};
+          {"expires", "2030-12-31"},
+          {"shown_by", {{"scenario", "late.json"}, {"ranks", 3}, {"beside", "reference"}}}};
 }
 
 std::vector<Waiver> parsed(const ordered_json& waivers) { return parse_waivers(ordered_json{{"waivers", waivers}}.dump()); }
@@ -51,7 +52,8 @@ TEST_CASE("a waiver is read as it stands, and written so that it reads the same"
                              .reason = "known",
                              .link = "https://tracker.example/1",
                              .owner = "ada",
-                             .expires = "2030-12-31"});
+                             .expires = "2030-12-31",
+                             .shown_by = {{.scenario = "late.json", .ranks = 3, .beside = "reference"}}});
   CHECK(waivers[1].when == Waiver::When{});
   CHECK(ordered_json(waivers[0]) == whole_waiver());
   CHECK(parsed(ordered_json(waivers)) == waivers);
@@ -59,6 +61,9 @@ TEST_CASE("a waiver is read as it stands, and written so that it reads the same"
   auto anywhere = whole_waiver();
   anywhere.erase("when");
   CHECK(parsed(ordered_json::array({anywhere}))[0] == waivers[1]);
+  anywhere.erase("shown_by");
+  CHECK(parsed(ordered_json::array({anywhere}))[0].shown_by == std::nullopt);
+  CHECK(ordered_json(parsed(ordered_json::array({anywhere}))[0]).contains("shown_by") == false);
 }
 
 TEST_CASE("a mistake is named by waiver and field") {
@@ -66,11 +71,20 @@ TEST_CASE("a mistake is named by waiver and field") {
   CHECK(refusal(with("verdict", "disagreed")) == "waivers[1]: \"verdict\": expected failed, error, hung or crashed, found \"disagreed\"");
   CHECK(refusal(with("owner", "")) == "waivers[1]: \"owner\": expected a text that says something");
   CHECK(refusal(with("expire", "2030-12-31")) ==
-        "waivers[1]: \"expire\" is not among its fields: \"pattern\", \"verdict\", \"when\", \"reason\", \"link\", \"owner\", \"expires\"");
+        "waivers[1]: \"expire\" is not among its fields: \"pattern\", \"verdict\", \"when\", \"reason\", \"link\", \"owner\", \"expires\", "
+        "\"shown_by\"");
   CHECK(refusal(with("when", {{"divice", "sim"}})) ==
         "waivers[1]: when: \"divice\" is not among its fields: \"fabric\", \"device\", \"subject\", \"fault\", \"world_size\"");
   CHECK(refusal(with("when", {{"world_size", 0}})) == "waivers[1]: when: \"world_size\": expected at least 1, found 0");
   CHECK(refusal(with("when", {{"fault", ""}})) == "waivers[1]: when: \"fault\": expected a text that says something");
+  CHECK(refusal(with("shown_by", {{"scenario", "a.json"}, {"rank", 1}})) ==
+        "waivers[1]: shown_by: \"rank\" is not among its fields: \"scenario\", \"ranks\", \"beside\"");
+  CHECK(refusal(with("shown_by", {{"ranks", 1}})) == "waivers[1]: shown_by: \"scenario\" is missing, expected a text");
+  CHECK(refusal(with("shown_by", {{"scenario", ""}})) == "waivers[1]: shown_by: \"scenario\": expected a text that says something");
+  CHECK(refusal(with("shown_by", {{"scenario", "a.json"}, {"ranks", 0}})) ==
+        "waivers[1]: shown_by: \"ranks\": expected at least 1, found 0");
+  CHECK(refusal(with("shown_by", {{"scenario", "a.json"}, {"beside", ""}})) ==
+        "waivers[1]: shown_by: \"beside\": expected a text that says something");
   CHECK(refusal(std::string("{\"waivers\": [}")) == "no JSON at byte 14");
   CHECK(refusal(std::string("{\"waivers\": 1e999}")) == "a number is out of range");
   CHECK(refusal(std::string("[]")) == "waivers: expected an object, found an array of 0");
@@ -78,12 +92,12 @@ TEST_CASE("a mistake is named by waiver and field") {
         "waivers: \"waiver\" is not among its fields: \"$schema\", \"waivers\"");
 }
 
-TEST_CASE("no field may be missing but its condition, and none may be of another type") {
+TEST_CASE("no field may be missing but its condition and what shows it, and none may be of another type") {
   const auto good = whole_waiver();
   for (const auto& item : good.items()) {
     CAPTURE(item.key());
     CHECK_THAT(refusal(with(item.key().c_str(), 7)), ContainsSubstring("waivers[1]: \"" + item.key() + "\": expected"));
-    if (item.key() == "when") continue;
+    if (item.key() == "when" || item.key() == "shown_by") continue;
     auto without = good;
     without.erase(item.key());
     CHECK_THAT(refusal(without), ContainsSubstring("waivers[1]: \"" + item.key() + "\" is missing"));

@@ -275,11 +275,11 @@ TEST_CASE("a process that ended before it had left its world broke it, whatever 
 TEST_CASE("a waived case is shown as one, with who answers for it, and never as a pass") {
   const auto report = merged(death({1, How::signalled, SIGKILL, 1, ""}), {waiver("a/two", Verdict::crashed)});
   CHECK(summary(report, {}) ==
-        "WAIVED CRASH a/two[W=2]      12 ms\n"
-        "  waived by ada until 2030-06-15: known (https://tracker.example/1)\n"
-        "\n"
-        "world 0: 2 ranks of shm on sim, 2 cases: 1 passed, 1 crashed\n"
-        "2 cases in 1 world: 1 passed, 1 crashed; 1 waived\n");
+        "WAIVED 1 crashed: known (https://tracker.example/1)\n"
+        "  a/two[W=2]\n"
+        "  by ada until 2030-06-15; to see it: shardproof run 'a/two[W=2]' --seed 0\n"
+        "world 0: 2 ranks of shm on sim, 2 cases: 1 passed, 1 waived\n"
+        "2 cases in 1 world: 1 passed, 1 waived\n");
   TextStyle verbose;
   verbose.verbose = true;
   CHECK_THAT(summary(report, verbose), ContainsSubstring("WAIVED CRASH a/two[W=2]  12 ms\n") &&

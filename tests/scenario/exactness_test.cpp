@@ -89,12 +89,15 @@ TEST_CASE("what a module computes that takes no part in the loss is nobody's mat
         }) == Exact{true});
 }
 
-TEST_CASE("Adam takes each element by itself: the first step is the same everywhere, and no sum behind it") {
-  const auto adam = [](Scenario& s) {
-    s.plan.optimizer = {.kind = OptimizerKind::adam, .rate = 0.01};
-    s.script.segments.front().iterations = 2;
-  };
-  CHECK(changed(adam) == Exact{true, false});
+TEST_CASE("Adam takes a root: what stands before its step is the same everywhere, and nothing behind it") {
+  for (const OptimizerKind kind : {OptimizerKind::adam, OptimizerKind::adamw}) {
+    const auto adam = [kind](Scenario& s) {
+      s.plan.optimizer = {.kind = kind, .rate = 0.01};
+      auto& body = s.script.segments.front().body;
+      body.insert(std::ranges::find(body, ActionKind::step, &Action::kind), Action{ActionKind::capture});
+    };
+    CHECK(changed(adam) == Exact{true, false});
+  }
 }
 
 TEST_CASE("inputs that are given count by their bits") {

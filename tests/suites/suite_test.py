@@ -70,6 +70,16 @@ class Catalogue(unittest.TestCase):
                 with self.subTest(fault=fault["name"], clause=clause):
                     self.assertTrue(any(clause in clauses[case] for case in fault["by"]))
 
+    def test_who_has_nothing_but_the_serial_model_to_compare_with_notices_every_wrong_value(self):
+        """An infinite loss lets no tolerance grow with it, and a loss off in its last place hides nothing that comes after it."""
+        cases = {case["id"]: case["world_size"] for case in self.cases if case["id"].startswith("overlap/values_exact[")}
+        self.assertGreaterEqual(len(cases), 8)
+        several_steps = {case for case, ranks in cases.items() if ranks != 3}  # exact ones, that is
+        by = {fault["name"]: set(fault["by"]) for fault in self.faults}
+        for fault, noticing in (("loss_infinite", set(cases)), ("later_steps_twice", several_steps)):
+            with self.subTest(fault=fault):
+                self.assertEqual(noticing - by[fault], set())
+
     def test_every_suite_has_cases(self):
         self.assertEqual({case["suite"] for case in self.cases}, self.suites)
 

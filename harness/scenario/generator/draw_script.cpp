@@ -35,6 +35,7 @@ class ScriptDraw {
     std::vector<Action> body;
     const auto extensions = [&] {
       for (Extension& extension : drawn_extensions()) body.push_back({.kind = ActionKind::extend, .extension = std::move(extension)});
+      if (!body.empty() && body.back().kind == ActionKind::extend) keep_extensions_comparable();
     };
     const bool is_meta = scenario_.plan.initialisation == Initialisation::meta;
     const bool registers_first = dice_.chance(50);
@@ -42,6 +43,15 @@ class ScriptDraw {
     if (is_meta) body.insert(body.end(), {Action{ActionKind::materialize}, Action{ActionKind::initialize}});
     if (!registers_first) extensions();
     return body;
+  }
+
+  // Ranks may agree on sizes by whatever they like (EXT-6), and pack what hooks give them in as many pieces: what these take is no
+  // difference between engines.
+  void keep_extensions_comparable() {
+    CostModel& costs = scenario_.costs;
+    if (costs.collectives.contains(CollectiveKind::all_gather))
+      costs.tagged_collectives[{CollectiveKind::all_gather, std::string(extension_sizes_tag)}] = 0;
+    for (const WorkKind packing : {WorkKind::copy_in, WorkKind::copy_out}) costs.work.erase(packing);
   }
 
   // Pairs need one; others may have one.
@@ -110,11 +120,13 @@ class ScriptDraw {
   void finish(std::vector<Action>& body) {
     if (palette_.has(Feature::clip_grad_norm) && dice_.chance(12))
       body.push_back({.kind = ActionKind::clip_grad_norm, .max_norm = 1, .norm_type = dice_.chance(70) ? 2.0 : 1.0});
-    if (dice_.chance(55)) body.push_back({ActionKind::capture});
+    // Behind a step of Adam nothing is exact, and a body is kept with all of its captures or with none.
+    const bool is_adam = scenario_.plan.optimizer.kind != OptimizerKind::sgd;
+    if (dice_.chance(55) || is_adam) body.push_back({ActionKind::capture});
     if (dice_.chance(85)) {
       body.push_back({ActionKind::step});
       if (palette_.has(Feature::post_optim_event) && dice_.chance(25)) body.push_back({ActionKind::post_optim_event});
-      if (dice_.chance(75)) body.push_back({ActionKind::capture});
+      if (dice_.chance(75) && !is_adam) body.push_back({ActionKind::capture});
     }
     if (dice_.chance(85)) body.push_back({ActionKind::zero_grad});
   }

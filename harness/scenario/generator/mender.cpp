@@ -21,9 +21,9 @@ class Mender {
       if (!module.tied_to.empty() && find(scenario_.model, module.tied_to) == nullptr) module.tied_to.clear();
     });
     mend_plan();
-    mend_costs();
     for (Script::Segment& segment : scenario_.script.segments) std::erase_if(segment.body, [&](const Action& a) { return is_lost(a); });
     std::erase_if(scenario_.script.segments, [](const Script::Segment& segment) { return segment.body.empty(); });
+    mend_costs();
   }
 
  private:
@@ -80,12 +80,19 @@ class Mender {
     };
     std::erase_if(scenario_.costs.tagged_collectives, [&](const auto& entry) {
       const std::string& tag = entry.first.second;
-      return tag != gradient_norm_tag && tag != extension_sizes_tag && !is_group(tag);
+      if (tag == extension_sizes_tag) return !extends() || (entry.second == 0 && !scenario_.costs.collectives.contains(entry.first.first));
+      return tag != gradient_norm_tag && !is_group(tag);
     });
     std::erase_if(scenario_.costs.labelled_work, [&](const auto& entry) {
       const auto& [kind, label] = entry.first;
       if (kind == WorkKind::forward || kind == WorkKind::backward) return !has_module(label);
       return kind == WorkKind::optimizer ? !has_parameter(label) : !is_group(label);
+    });
+  }
+
+  bool extends() const {
+    return std::ranges::any_of(scenario_.script.segments, [](const Script::Segment& segment) {
+      return std::ranges::find(segment.body, ActionKind::extend, &Action::kind) != segment.body.end();
     });
   }
 
