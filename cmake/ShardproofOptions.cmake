@@ -126,7 +126,11 @@ function(shardproof_test name)
   add_executable(test_${name} ${TEST_SOURCES})
   target_link_libraries(test_${name} PRIVATE shardproof_options ${TEST_LINK} Catch2::Catch2WithMain)
   target_precompile_headers(test_${name} REUSE_FROM shardproof_test_headers)
+  set(environment)
+  if(TEST_ENVIRONMENT)
+    set(environment ENVIRONMENT "${TEST_ENVIRONMENT}")
+  endif()
   # Listed when CTest starts, not when it is built: a program that cannot list its cases is a failed test then, not a failed build.
   catch_discover_tests(test_${name} TEST_PREFIX "${name}: " DISCOVERY_MODE PRE_TEST WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}"
-    PROPERTIES TIMEOUT 120 ENVIRONMENT "${TEST_ENVIRONMENT}")
+    PROPERTIES TIMEOUT 120 ${environment})
 endfunction()

@@ -166,10 +166,11 @@ std::string with_options(std::string command, const std::vector<std::string>& ar
 
 std::string program(const std::vector<std::string>& argv) { return argv.empty() ? "shardproof" : shell_word(argv.front()); }
 
-std::string again(const CaseResult& result, const Report& report) {
+std::string again(const CaseResult& result, const Report& report, bool with_waivers = true) {
   const auto& argv = report.head.argv;
   if (argv.size() > 1 && argv[1] == "play") return play_again(argv);
-  std::vector<std::string_view> options{"--worker", "--subject", "--fabric", "--fault", "--timeout", "--waivers", "--nccl-faults"};
+  std::vector<std::string_view> options{"--worker", "--subject", "--fabric", "--fault", "--timeout", "--nccl-faults"};
+  if (with_waivers) options.emplace_back("--waivers");
   // It may have been given for other cases of the run.
   if (report.worlds.at(static_cast<std::size_t>(result.world)).fabric == thread_fabric) options.emplace_back("--scheduler");
   return with_options(fmt::format("{} run {} --seed {}", program(argv), shell_word(result.info.id), report.head.seed), argv,
@@ -297,7 +298,7 @@ std::string waiver_text(const CaseResult& result, const Report& report) {
 /// The command that shows what a waived case is about: what its waiver names, or the case, which without waivers is told in full.
 std::string see(const CaseResult& result, const Report& report) {
   const auto& shown_by = report.head.waivers.at(static_cast<std::size_t>(result.waiver)).shown_by;
-  if (!shown_by) return again(result, report);
+  if (!shown_by) return again(result, report, false);
   const auto& argv = report.head.argv;
   std::string command = fmt::format("{} play {}", program(argv), shell_word(shown_by->scenario));
   if (shown_by->ranks) command += fmt::format(" --ranks {}", *shown_by->ranks);

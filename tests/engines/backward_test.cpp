@@ -23,9 +23,8 @@ const Action forward{.kind = ActionKind::forward}, backward{.kind = ActionKind::
 Action forward_of(std::string module) { return {.kind = ActionKind::forward, .module = std::move(module)}; }
 
 /// On the first of two ranks; layers are of four features.
-scenario::Run played(std::vector<scenario::Module> layers, std::vector<std::string> wrapped, std::vector<Action> body) {
-  scenario::Scenario scenario{.model = model_of(std::move(layers)), .plan = {}, .script = {}, .costs = {}};
-  for (std::string& path : wrapped) scenario.plan.wrap.push_back({.modules = {std::move(path)}});
+scenario::Run played_by(scenario::Plan plan, std::vector<scenario::Module> layers, std::vector<Action> body) {
+  scenario::Scenario scenario{.model = model_of(std::move(layers)), .plan = std::move(plan), .script = {}, .costs = {}};
   scenario.script.input = {2, 4};
   scenario.script.segments = {{.body = std::move(body)}};
   std::optional<scenario::Run> first;
@@ -35,6 +34,12 @@ scenario::Run played(std::vector<scenario::Module> layers, std::vector<std::stri
     if (rank == 0) first = std::move(run);
   });
   return std::move(*first);
+}
+
+scenario::Run played(std::vector<scenario::Module> layers, std::vector<std::string> wrapped, std::vector<Action> body) {
+  scenario::Plan plan;
+  for (std::string& path : wrapped) plan.wrap.push_back({.modules = {std::move(path)}});
+  return played_by(std::move(plan), std::move(layers), std::move(body));
 }
 
 /// "gather a", "scatter b", … in the order in which they were issued.
@@ -151,4 +156,34 @@ TEST_CASE("of no gradients no norm is taken") {
   const Action clip{.kind = ActionKind::clip_grad_norm, .max_norm = 1};
   CHECK(collectives(played({linear_module("a", 4, 4)}, {"a"}, {forward, clip})) == std::vector<std::string>{"gather a"});
   CHECK(collectives(played({linear_module("a", 4, 4)}, {"a"}, {forward, backward, clip})).size() == 3);
+}
+
+// What PyTorch does, by shardproof play: a group is through when the last of its modules is, and else when the root is.
+TEST_CASE("a group that is not through before the root is gathered when a backward begins") {
+  const auto gathered_last = [](std::vector<scenario::Module> layers, std::string beside_a = "b") {
+    const scenario::Plan plan{.wrap = {{.modules = {"c"}}, {.modules = {"a", std::move(beside_a)}}, {.modules = {"d"}}, {.modules = {""}}}};
+    scenario::Run run = played_by(plan, std::move(layers), {forward, backward});
+    const auto& facts = run.trace().facts;
+    const auto computed = std::ranges::find_if(facts, [](const Fact& fact) {
+      const auto* const work = std::get_if<fact::Work>(&fact);
+      return work != nullptr && work->kind == WorkKind::backward;
+    });
+    std::string last;
+    for (auto fact = facts.begin(); fact != computed; ++fact) {
+      if (const auto* const collective = std::get_if<fact::Collective>(&*fact)) last = collective->tag;
+    }
+    return last;
+  };
+  const scenario::Module a = linear_module("a", 4, 4), b = linear_module("b", 4, 4), c = linear_module("c", 4, 4),
+                         d = linear_module("d", 4, 4);
+  CHECK(gathered_last({a, b, c, d}) == "c");  // ahead of it
+  CHECK(gathered_last({a, b, c, use_of("again", "a"), d}) == "a");
+  CHECK(gathered_last({a, c, {.name = "kept", .kind = scenario::ModuleKind::list, .children = {b}}, d}, "kept.b") == "a");
+}
+
+TEST_CASE("every module of a group has its input and its output cast") {
+  scenario::Plan plan{.wrap = {{.modules = {"c"}}, {.modules = {"a", "b"}}, {.modules = {""}}},
+                      .mixed_precision = {.param = DType::bf16, .reduce = {}, .output = DType::f32}};
+  const std::vector<scenario::Module> layers{linear_module("a", 4, 4), linear_module("c", 4, 4), linear_module("b", 4, 4)};
+  CHECK(collectives(played_by(plan, layers, {forward, backward})).size() > 4);  // else a layer refuses its input
 }

@@ -216,7 +216,8 @@ TEST_CASE("a loss that is infinite is not one that is no number, and a zero belo
 
 TEST_CASE("how ranks agree on the sizes of what extensions contribute is an engine's own affair") {
   SubjectPlay other = play("other");
-  for (std::size_t rank : {0, 1}) facts(other, rank).insert(facts(other, rank).begin() + 1, gather("extension sizes", 0));
+  for (const std::size_t rank : {std::size_t{0}, std::size_t{1}})
+    facts(other, rank).insert(facts(other, rank).begin() + 1, gather("extension sizes", 0));
   const PlayComparison comparison = compare(one, other);
   CHECK(comparison.alike());
   CHECK(comparison.collectives == 4);
