@@ -199,7 +199,7 @@ TEST_CASE("what is waived is told by reason, once, in the order of the waivers; 
     report.cases[index].verdict = verdict;
     report.cases[index].waiver = waiver;
   };
-  for (const std::size_t index : {0, 1, 2}) excuse(index, Verdict::failed, 1);
+  for (const std::size_t index : {0U, 1U, 2U}) excuse(index, Verdict::failed, 1);
   excuse(3, Verdict::error, 2);
   excuse(4, Verdict::failed, 0);
   CHECK(summary(report, {}) ==
