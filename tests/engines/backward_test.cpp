@@ -22,13 +22,13 @@ const Action forward{.kind = ActionKind::forward}, backward{.kind = ActionKind::
 
 Action forward_of(std::string module) { return {.kind = ActionKind::forward, .module = std::move(module)}; }
 
-/// On the first of two ranks; layers are of four features.
-scenario::Run played_by(scenario::Plan plan, std::vector<scenario::Module> layers, std::vector<Action> body) {
+/// On the first rank; layers are of four features.
+scenario::Run played_by(scenario::Plan plan, std::vector<scenario::Module> layers, std::vector<Action> body, int ranks = 2) {
   scenario::Scenario scenario{.model = model_of(std::move(layers)), .plan = std::move(plan), .script = {}, .costs = {}};
   scenario.script.input = {2, 4};
   scenario.script.segments = {{.body = std::move(body)}};
   std::optional<scenario::Run> first;
-  on_thread_ranks(2, [&](int rank, Group& group) {
+  on_thread_ranks(ranks, [&](int rank, Group& group) {
     FullyShard subject;
     scenario::Run run = testing::play_simulated(scenario, subject, group, rank);
     if (rank == 0) first = std::move(run);
@@ -179,6 +179,31 @@ TEST_CASE("a group that is not through before the root is gathered when a backwa
   CHECK(gathered_last({a, b, c, d}) == "c");  // ahead of it
   CHECK(gathered_last({a, b, c, use_of("again", "a"), d}) == "a");
   CHECK(gathered_last({a, c, {.name = "kept", .kind = scenario::ModuleKind::list, .children = {b}}, d}, "kept.b") == "a");
+}
+
+// PyTorch's engine waits for it all the same: what it waits for stays until a gather has.
+TEST_CASE("the gather behind larger parts that were dropped by hand waits for the forward that has made them") {
+  const scenario::ReshardAfterForward to_pairs{.kind = scenario::ReshardAfterForward::Kind::size, .size = 2};
+  const scenario::Plan plan{.wrap = {{.modules = {"a"}, .reshard_after_forward = to_pairs}, {.modules = {""}}}};
+  const Action drop{.kind = ActionKind::reshard, .module = "a"};
+  const scenario::Run run = played_by(plan, {linear_module("a", 4, 4)}, {forward, drop, backward}, 4);
+  const auto& facts = run.trace().facts;
+  const auto last = [&](WorkKind kind) {
+    return std::find_if(facts.rbegin(), facts.rend(), [kind](const Fact& fact) {
+      const auto* const work = std::get_if<fact::Work>(&fact);
+      return work != nullptr && work->kind == kind;
+    });
+  };
+  const auto packed = last(WorkKind::copy_in), computed = last(WorkKind::forward);
+  REQUIRE(packed < computed);  // read from the end
+  REQUIRE(computed != facts.rend());
+  CHECK(std::any_of(packed, computed, [&, stream = std::get<fact::Work>(*packed).stream](const Fact& fact) {
+    const auto* const wait = std::get_if<fact::EventWaited>(&fact);
+    return wait != nullptr && wait->stream == stream && std::any_of(packed, computed, [wait](const Fact& before) {
+             const auto* const recorded = std::get_if<fact::EventRecorded>(&before);
+             return recorded != nullptr && recorded->event == wait->event;
+           });
+  }));
 }
 
 TEST_CASE("every module of a group has its input and its output cast") {
