@@ -193,8 +193,7 @@ void declare_run(CLI::App& app, RunOptions& run, Texts& texts) {
   command
       .add_option("--rerun-failed", run.rerun_failed,
                   "Of the selected cases, those that ended badly in this report, with its seed, worker, subject, timeout, waivers and "
-                  "faults, and on "
-                  "its device, unless others are given")
+                  "faults, and on its device, unless others are given")
       ->option_text("REPORT");
   command
       .add_option("--max-hangs", texts.max_hangs,

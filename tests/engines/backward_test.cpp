@@ -1,6 +1,7 @@
 // What a backward makes the engine do beside computing gradients, with no step behind it that would put all in order.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
 #include <optional>
 #include <string>
 #include <variant>
@@ -210,5 +211,7 @@ TEST_CASE("every module of a group has its input and its output cast") {
   scenario::Plan plan{.wrap = {{.modules = {"c"}}, {.modules = {"a", "b"}}, {.modules = {""}}},
                       .mixed_precision = {.param = DType::bf16, .reduce = {}, .output = DType::f32}};
   const std::vector<scenario::Module> layers{linear_module("a", 4, 4), linear_module("c", 4, 4), linear_module("b", 4, 4)};
-  CHECK(collectives(played_by(plan, layers, {forward, backward})).size() > 4);  // else a layer refuses its input
+  CHECK(collectives(played_by(plan, layers, {forward, backward})).size() > 4);  // else "b" refuses its input
+  plan.wrap.erase(plan.wrap.begin());  // so nobody casts the input of "c", which is what "a" has put out
+  CHECK_THROWS_WITH(played_by(plan, layers, {forward}), Catch::Matchers::ContainsSubstring("module \"c\": its input is f32"));
 }

@@ -21,6 +21,15 @@ using Catch::Matchers::StartsWith;
 using shardproof::testing::Alone;
 using shardproof::testing::ScriptedSubject;
 
+namespace {
+
+int is_still_busy(ScriptedSubject& it, shardproof_reply* reply) {
+  it.harness().fail(reply, "a stream is still busy");
+  return 1;
+}
+
+}  // namespace
+
 TEST_CASE("a table that cannot be a subject's is refused, and what is wrong is said") {
   struct Flaw {
     std::function<void(ScriptedSubject&)> make;
@@ -163,10 +172,7 @@ TEST_CASE("a trainer that is not destroyed as it should be is complained of once
         "destroy: it went on after a function of the harness had failed: wait: there is no stream 9; the subject has made 0");
 
   REQUIRE(alone.create().ok());
-  alone.scripted.destroy = [](ScriptedSubject& it, shardproof_reply* reply) {
-    it.harness().fail(reply, "a stream is still busy");
-    return 1;
-  };
+  alone.scripted.destroy = is_still_busy;
   alone.trainer.reset();
   CHECK(alone.subject->complaint() == "destroy: a stream is still busy");
   REQUIRE(alone.create().ok());
@@ -180,10 +186,7 @@ TEST_CASE("what an engine behind a table complains of when it is destroyed is th
   ExportedSubject exported(table_subject(&alone.scripted.table, "within"));
   alone.subject = table_subject(exported.table(), "here");
   REQUIRE(alone.create().ok());
-  alone.scripted.destroy = [](ScriptedSubject& it, shardproof_reply* reply) {
-    it.harness().fail(reply, "a stream is still busy");
-    return 1;
-  };
+  alone.scripted.destroy = is_still_busy;
   alone.trainer.reset();
   CHECK(alone.subject->complaint() == "destroy: destroy: a stream is still busy");
 }
