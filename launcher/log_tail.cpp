@@ -11,7 +11,7 @@ namespace shardproof::launcher {
 namespace {
 
 /// A flood is told in pieces: the launcher has other things to look at.
-constexpr std::size_t most_at_once = std::size_t{1} << 20;
+constexpr std::size_t bytes_at_once = std::size_t{1} << 20;
 
 }  // namespace
 
@@ -43,7 +43,7 @@ void LogTail::take(Log& log, bool is_over, std::string& into) {
   in.seekg(static_cast<std::streamoff>(log.read));
   std::array<char, 65536> buffer{};
   const std::size_t before = log.read;
-  while (in && (is_over || log.read - before < most_at_once)) {
+  while (in && (is_over || log.read - before < bytes_at_once)) {
     in.read(buffer.data(), buffer.size());
     const auto count = static_cast<std::size_t>(in.gcount());
     log.rest.append(buffer.data(), count);
@@ -56,7 +56,7 @@ void LogTail::take(Log& log, bool is_over, std::string& into) {
     begin = end + 1;
   }
   log.rest.erase(0, begin);
-  if (log.rest.empty() || (!is_over && log.rest.size() < most_at_once)) return;  // a line without an end is told in pieces, too
+  if (log.rest.empty() || (!is_over && log.rest.size() < bytes_at_once)) return;  // a line without an end is told in pieces, too
   into += log.prefix + log.rest + "\n";
   log.rest.clear();
 }

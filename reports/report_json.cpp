@@ -455,7 +455,6 @@ Report read_report(std::istream& in) {
   std::string key;
   const ordered_json::parser_callback_t take = [&](int depth, ordered_json::parse_event_t event, ordered_json& parsed) {
     using Event = ordered_json::parse_event_t;
-    require_shallow(depth, event);
     if (depth == top && event == Event::key) key = parsed.get_ref<const std::string&>();
     if (depth == top && event == Event::value && key == "schema_version") check_version(parsed);
     if (depth != element || event != Event::object_end || key != "cases") return true;
@@ -464,7 +463,7 @@ Report read_report(std::istream& in) {
   };
   ordered_json json;
   try {
-    json = ordered_json::parse(in, take);
+    json = parse_json(in, take);
   } catch (const ordered_json::parse_error& error) {
     throw std::invalid_argument(fmt::format("report: no JSON at byte {}", error.byte));
   } catch (const ordered_json::exception&) {
@@ -486,7 +485,8 @@ ordered_json stable_part(const ordered_json& report) {
   if (!stable.is_object() || !stable.contains("cases")) return stable;
   for (auto& result : stable["cases"]) {
     if (auto* failures = find(result, "failures")) {
-      std::stable_sort(failures->begin(), failures->end(), [](const auto& a, const auto& b) { return a.at("rank") < b.at("rank"); });
+      std::ranges::stable_sort(failures->get_ref<ordered_json::array_t&>(), {},
+                               [](const ordered_json& failure) { return failure.at("rank").get<int>(); });
     }
     const auto* world = find(result, "world");
     auto* measurements = find(result, "measurements");

@@ -19,8 +19,7 @@ using Json = nlohmann::ordered_json;
 // Of two values with one key a parser keeps one, and the writer of the other would wonder.
 class KeyWatch {
  public:
-  bool operator()(int depth, Json::parse_event_t event, Json& parsed) {
-    require_shallow(depth, event);
+  bool operator()(int, Json::parse_event_t event, Json& parsed) {
     switch (event) {
       case Json::parse_event_t::object_start: open_.emplace_back(); break;
       case Json::parse_event_t::object_end: open_.pop_back(); break;
@@ -59,7 +58,7 @@ void from_json(const Json& json, Scenario& scenario) {
 
 Scenario parse_scenario(std::string_view text) {
   try {
-    return Json::parse(text, KeyWatch()).get<Scenario>();
+    return parse_json(text, KeyWatch()).get<Scenario>();
   } catch (const Json::exception& error) {  // also a number that no double can hold
     throw std::invalid_argument(fmt::format("scenario: no JSON: {}", error.what()));
   }
