@@ -1,28 +1,68 @@
-# What `cmake --install` puts where, so that a program outside can say find_package(shardproof) and link shardproof::main, or bring a subject in
-# C by shardproof::subject and shardproof::worker.
+# What `cmake --install` puts where. A program outside can then say find_package(shardproof) and link shardproof::main, or bring a subject in C
+# by shardproof::subject and shardproof::worker.
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/shardproof")
 
-# The rooms that run inside a rank. One that is missing here fails the configuration, since another links it.
-install(TARGETS shardproof_options shardproof_fmt shardproof_protocol shardproof_rendezvous shardproof_tensor shardproof_fabric shardproof_device
+# The rooms that run inside a rank. CMake fails when one is missing here, since another one links it.
+set(rooms shardproof_options shardproof_fmt shardproof_protocol shardproof_rendezvous shardproof_tensor shardproof_fabric shardproof_device
   shardproof_trace shardproof_scenario shardproof_subject shardproof_subject_header shardproof_subject_abi shardproof_faults shardproof_world
-  shardproof_cases shardproof_main
-  EXPORT shardproof ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+  shardproof_cases shardproof_main)
+set(programs shardproof shardproof-worker shardproof-nccl-tap)
+# Shared objects that the launcher loads or hands to ranks, where this build has them. It looks for them in lib/ and lib/shardproof/, seen from
+# its own folder.
+foreach(optional IN ITEMS shardproof_worker shardproof_nccl_tap_library shardproof_cuda)
+  if(TARGET ${optional})
+    list(APPEND plugins ${optional})
+  endif()
+endforeach()
+
+# Builds everything that the install copies, and nothing else: this is what ./run builds.
+add_custom_target(shardproof_package)
+add_dependencies(shardproof_package ${programs} shardproof_main ${plugins})
+
+# A program that links an installed package needs the package's libraries installed as well. Downloaded ones are not.
+if(SHARDPROOF_DOWNLOADED)
+  install(CODE "message(FATAL_ERROR \"This build downloaded ${SHARDPROOF_DOWNLOADED}. Install these libraries, delete this build folder, and build again.\")")
+  return()
+endif()
+
+# An install of a part-built tree would stop half way. This runs first, and stops before anything is copied.
+foreach(target IN LISTS rooms programs plugins)
+  get_target_property(type ${target} TYPE)
+  if(NOT type STREQUAL "INTERFACE_LIBRARY")
+    string(APPEND artifacts "  \"$<TARGET_FILE:${target}>\"\n")
+  endif()
+endforeach()
+file(GENERATE OUTPUT "${PROJECT_BINARY_DIR}/require_package.cmake" CONTENT "set(artifacts\n${artifacts})
+foreach(artifact IN LISTS artifacts)
+  if(NOT EXISTS \"\${artifact}\")
+    list(APPEND missing \"\${artifact}\")
+  endif()
+endforeach()
+if(missing)
+  list(JOIN missing \"\\n  \" missing)
+  message(FATAL_ERROR \"Nothing was installed, because these files are not built yet:\\n  \${missing}\\n\"
+    \"Build them, then install again: cmake --build ${PROJECT_BINARY_DIR} --target shardproof_package\")
+endif()
+")
+install(SCRIPT "${PROJECT_BINARY_DIR}/require_package.cmake")
+
+install(TARGETS ${rooms} EXPORT shardproof ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 set_target_properties(shardproof_main PROPERTIES EXPORT_NAME main)
 install(DIRECTORY harness DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/shardproof" FILES_MATCHING PATTERN "*.hpp")
 install(FILES harness/subject/shardproof.h DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/shardproof")
 install(FILES harness/subject/shardproof.h DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/shardproof/harness/subject")
+install(TARGETS ${programs} RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 if(TARGET shardproof_worker)
   install(TARGETS shardproof_worker EXPORT shardproof LIBRARY DESTINATION lib)
 endif()
-install(TARGETS shardproof shardproof-worker shardproof-nccl-tap RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 if(TARGET shardproof_nccl_tap_library)
-  install(TARGETS shardproof_nccl_tap_library LIBRARY DESTINATION lib)  # where the launcher looks for it, seen from itself
+  install(TARGETS shardproof_nccl_tap_library LIBRARY DESTINATION lib)
 endif()
-if(SHARDPROOF_CUDA)
-  install(TARGETS shardproof_cuda LIBRARY DESTINATION lib/shardproof)  # likewise
+if(TARGET shardproof_cuda)
+  install(TARGETS shardproof_cuda LIBRARY DESTINATION lib/shardproof)
 endif()
 
 # Engines to copy from, and the package that those in Python stand on.

@@ -44,9 +44,9 @@ endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   shardproof_compile_options(-Wno-restrict)  # GCC bug 105651: false alarms in std::string's own operator+
 endif()
-# Presets compile six files of a target at a time, for most of a compiler's time goes into what all of them include. Files must compile alone as
+# Presets compile twenty files of a target at a time, for most of a compiler's time goes into what all of them include. Files must compile alone as
 # well, as they do for users who embed this tree and in the presets `dev`, `tidy` and `bench`.
-set(CMAKE_UNITY_BUILD_BATCH_SIZE 6)
+set(CMAKE_UNITY_BUILD_BATCH_SIZE 20)
 if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   shardproof_compile_options(-Wno-subobject-linkage)  # what stands in a file's own anonymous namespace looks to it as if a header had it
 endif()
@@ -118,19 +118,4 @@ function(shardproof_goes_into_others target)
     target_compile_options(${target} PRIVATE -fno-sanitize=all)
     target_link_options(${target} PRIVATE -fno-sanitize=all)
   endif()
-endfunction()
-
-# A test program of one room; each of its cases is a test of CTest, `room: case`. shardproof_test(name SOURCES … LINK … ENVIRONMENT name=value …)
-function(shardproof_test name)
-  cmake_parse_arguments(TEST "" "" "SOURCES;LINK;ENVIRONMENT" ${ARGN})
-  add_executable(test_${name} ${TEST_SOURCES})
-  target_link_libraries(test_${name} PRIVATE shardproof_options ${TEST_LINK} Catch2::Catch2WithMain)
-  target_precompile_headers(test_${name} REUSE_FROM shardproof_test_headers)
-  set(environment)
-  if(TEST_ENVIRONMENT)
-    set(environment ENVIRONMENT "${TEST_ENVIRONMENT}")
-  endif()
-  # Listed when CTest starts, not when it is built: a program that cannot list its cases is a failed test then, not a failed build.
-  catch_discover_tests(test_${name} TEST_PREFIX "${name}: " DISCOVERY_MODE PRE_TEST WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}"
-    PROPERTIES TIMEOUT 120 ${environment})
 endfunction()

@@ -124,13 +124,15 @@ build_jobs() {
   printf '%s' $((cores < memory ? cores : memory))
 }
 
-# Passes on what Ninja and CMake say beyond their progress; the progress as one live line on a terminal, else as one line at its beginning.
+# Passes on what Ninja and CMake print beyond their progress. Progress is one live line on a terminal. In a file it is a line at the beginning
+# and a line at the end.
 show_build() {
-  local name=$1 line live='' announced=''
+  local name=$1 line live='' announced='' stopped='' steps='' start=$SECONDS
   if [[ -t 2 ]]; then live=yes; fi
   while IFS= read -r line; do
     if [[ $line =~ ^\[([0-9]+)/([0-9]+)\]\ (.*) ]]; then
       if [[ ${BASH_REMATCH[3]} == Re-* ]]; then continue; fi # looks for new files; configures again
+      steps=${BASH_REMATCH[2]}
       if [[ $live ]]; then
         printf '\r\e[Kshardproof: building %s: %s of %s' "$name" "${BASH_REMATCH[1]}" "${BASH_REMATCH[2]}" >&2
       elif [[ ! $announced ]]; then
@@ -138,11 +140,18 @@ show_build() {
       fi
       announced=yes
     elif [[ $line != '-- '* && $line != 'ninja: Entering'* && $line != 'ninja: no work'* ]]; then
+      if [[ $line == 'ninja: build stopped'* ]]; then stopped=yes; fi
       if [[ $live && $announced ]]; then say ''; fi
       say "$line"
     fi
   done
   if [[ $live && $announced ]]; then printf '\r\e[K' >&2; fi
+  if [[ $stopped ]]; then return; fi
+  if [[ $announced ]]; then
+    say "shardproof: built $name ($steps steps, $((SECONDS - start)) s)"
+  elif [[ ! $live ]]; then
+    say "shardproof: $name is up to date"
+  fi
 }
 
 # configure_and_build PRESET FOLDER [TARGET…]: quick when there is nothing to do; speaks only of what it does and of what fails.

@@ -1,6 +1,8 @@
 """Tests of the set-up that ./run and ./test share: which commands it would give to root, on which machines."""
 
 import pathlib
+import re
+import shlex
 import subprocess
 import tempfile
 import unittest
@@ -258,7 +260,7 @@ has_pytorch() { [[ -e $root/build/pytorch/bin/python ]]; }
         self.addCleanup(folder.cleanup)
         self.tree = pathlib.Path(folder.name)
         self.put("cmake/setup.sh", self.SETUP)
-        for script in ("run", "scripts/test-pytorch", "bench/pytorch"):
+        for script in ("run", "test", "scripts/test-pytorch", "bench/pytorch"):
             self.put(script, (ROOT / script).read_text())
         self.put("build/bin/shardproof", '#!/bin/sh\necho shardproof "$@"\n')
         self.waivers = self.tree / "fixtures/pytorch/waivers.json"
@@ -284,9 +286,23 @@ has_pytorch() { [[ -e $root/build/pytorch/bin/python ]]; }
             with self.subTest(arguments):
                 said = self.said("run", *arguments)
                 self.assertIn("pytorch yes", said)
-                self.assertIn("shardproof_worker", said[-2].split())
+                self.assertEqual(said[-2], "build shardproof_package")
                 self.assertEqual(said[-1], " ".join(("shardproof run", *arguments)))
         self.assertIn("pytorch no", self.said("run", "--no-install", "--subject", "pytorch"))
+
+    def test_help_is_printed_before_anything_is_installed_or_built(self):
+        for script in ("run", "test"):
+            for option in ("--help", "-h"):
+                with self.subTest(script, option=option):
+                    said = self.said(script, "--no-install", option)
+                    self.assertEqual(said[0].split()[0], f"./{script}")
+                    self.assertEqual([line for line in said if line.startswith(("packages", "build"))], [])
+        self.assertEqual(self.said("run", "--help")[-1], "shardproof run --help")
+        (self.tree / "build/bin/shardproof").unlink()
+        self.assertIn("after the first build", self.said("run", "--help")[-1])
+
+    def test_what_comes_after_two_dashes_is_a_filter(self):
+        self.assertEqual(self.said("run", "--", "--no-install")[-1], "shardproof run -- --no-install")
 
     def test_known_deviations_are_waived_where_nothing_else_is_said(self):
         self.put("fixtures/pytorch/waivers.json", "{}")
@@ -343,6 +359,26 @@ has_pytorch() { [[ -e $root/build/pytorch/bin/python ]]; }
         self.assertEqual(refused.returncode, 3)
         self.assertIn("expecttest and numpy", refused.stderr)
         self.assertNotIn("pip", (self.tree / "build/pytorch/bin/python.asked").read_text())
+
+
+class Progress(unittest.TestCase):
+    """What a build says where its output goes into a file."""
+
+    def said(self, lines, name="build"):
+        done = bash(f"printf '%s\\n' {' '.join(map(shlex.quote, lines))} | show_build {name}")
+        self.assertEqual((done.returncode, done.stdout), (0, ""))
+        return re.sub(r"\d+ s\)", "T s)", done.stderr).splitlines()
+
+    def test_a_stage_begins_and_ends_with_a_line(self):
+        self.assertEqual(self.said(["[0/2] Re-checking globbed directories...", "[1/3] compiling a", "-- a message", "[3/3] linking b"]),
+                         ["shardproof: building build (3 steps)", "shardproof: built build (3 steps, T s)"])
+
+    def test_nothing_to_do_is_a_line(self):
+        self.assertEqual(self.said(["ninja: Entering directory `build'", "ninja: no work to do."]), ["shardproof: build is up to date"])
+
+    def test_errors_are_passed_on_and_the_stage_is_not_built(self):
+        self.assertEqual(self.said(["[1/3] compiling a", "a.cpp:1: error", "ninja: build stopped: subcommand failed."]),
+                         ["shardproof: building build (3 steps)", "a.cpp:1: error", "ninja: build stopped: subcommand failed."])
 
 
 class JunitCounts(unittest.TestCase):

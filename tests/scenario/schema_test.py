@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Do the schema and the reader of scenarios agree on what a scenario is? Every document that the project shows, and each of them with any one
-value replaced or one key added, is put before both.
+"""Do the schema and the reader of scenarios agree on what a scenario is? Both judge every document that the project shows, and copies of one
+document in which one value is replaced, or one key is added or missing.
 
-    schema_test.py READER ROOT
+    schema_test.py READER ROOT EVERY     # judges every EVERY-th of the copies: the validator is slow
 """
 import copy
 import json
@@ -125,7 +125,7 @@ def reader_says(reader, documents):
     return answers
 
 
-def main(reader, root):
+def main(reader, root, every):
     schema = json.loads((root / "harness/scenario/schema/scenario.schema.json").read_text(encoding="utf-8"))
     jsonschema.Draft202012Validator.check_schema(schema)
     validator = jsonschema.Draft202012Validator(schema)
@@ -136,7 +136,7 @@ def main(reader, root):
         aside.append(right)
         wrong += others
     shown += aside
-    documents = shown + wrong + list(changed(everything()))
+    documents = shown + wrong + list(changed(everything()))[::every]
 
     answers = reader_says(reader, documents)
 
@@ -153,8 +153,8 @@ def main(reader, root):
     for failure in failures[:10]:
         print("FAIL", failure)
     print(f"{len(documents)} documents, {refused} refused, {len(failures)} failures")
-    return 1 if failures or refused < 300 else 0
+    return 1 if failures or refused < len(documents) // 2 else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], pathlib.Path(sys.argv[2])))
+    sys.exit(main(sys.argv[1], pathlib.Path(sys.argv[2]), int(sys.argv[3])))

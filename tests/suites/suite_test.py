@@ -35,7 +35,6 @@ class Catalogue(unittest.TestCase):
     def setUpClass(cls):
         cls.every_case = json.loads(shardproof("list", "--json"))
         cls.cases = [case for case in cls.every_case if not case.get("on_request")]
-        cls.faults = json.loads(shardproof("faults", "--json"))
         tables = sorted((ROOT / "suites").glob("*/clauses.md"))
         cls.suites = {table.parent.name for table in tables}
         rows = [[cell.strip() for cell in row.split("|")] for table in tables
@@ -44,41 +43,24 @@ class Catalogue(unittest.TestCase):
         if len(cls.kinds) != len(rows):
             raise AssertionError("a clause stands in the tables twice")
 
-    def test_every_fault_is_noticed_by_a_case_whose_clause_it_breaks(self):
-        clauses = {case["id"]: set(case["clauses"]) for case in self.cases}
-        self.assertGreaterEqual(len(self.faults), 6)
-        for fault in self.faults:
-            with self.subTest(fault=fault["name"]):
-                self.assertTrue(fault["killed"])
-                self.assertTrue(fault["by"])
-                for case in fault["by"]:
-                    self.assertTrue(clauses[case] & set(fault["clauses"]), case)
-
-    def test_every_case_notices_a_fault(self):
-        useful = {case for fault in self.faults for case in fault["by"]}
-        self.assertEqual([case["id"] for case in self.cases if case["id"] not in useful], [])
-
     def test_every_clause_has_a_case_and_a_fault(self):
         self.assertGreater(len(self.kinds), 10)
-        self.assertEqual(set(self.kinds), {clause for case in self.cases for clause in case["clauses"]})
-        self.assertEqual(set(self.kinds), {clause for fault in self.faults for clause in fault["clauses"]})
+        rows = {row["id"]: row for row in json.loads(shardproof("list", "--clauses", "--json"))}
+        self.assertEqual(set(rows), set(self.kinds))
+        for clause, row in rows.items():
+            with self.subTest(clause=clause):
+                self.assertTrue(row["cases"])
+                self.assertTrue(row["faults"])
 
-    def test_every_clause_that_a_fault_breaks_is_noticed_to_be_broken(self):
-        clauses = {case["id"]: set(case["clauses"]) for case in self.cases}
-        for fault in self.faults:
-            for clause in fault["clauses"]:
-                with self.subTest(fault=fault["name"], clause=clause):
-                    self.assertTrue(any(clause in clauses[case] for case in fault["by"]))
-
-    def test_who_has_nothing_but_the_serial_model_to_compare_with_notices_every_wrong_value(self):
-        """An infinite loss lets no tolerance grow with it, and a loss off in its last place hides nothing that comes after it."""
-        cases = {case["id"]: case["world_size"] for case in self.cases if case["id"].startswith("overlap/values_exact[")}
-        self.assertGreaterEqual(len(cases), 8)
-        several_steps = {case for case, ranks in cases.items() if ranks != 3}  # exact ones, that is
-        by = {fault["name"]: set(fault["by"]) for fault in self.faults}
-        for fault, noticing in (("loss_infinite", set(cases)), ("later_steps_twice", several_steps)):
-            with self.subTest(fault=fault):
-                self.assertEqual(noticing - by[fault], set())
+    def test_every_fault_is_noticed_by_the_case_that_is_known_to_notice_it(self):
+        """One case per fault. Which other cases notice it, `KillMatrix` finds out."""
+        rows = json.loads(shardproof("list", "--clauses", "--json"))
+        faults = {fault for row in rows for fault in row["faults"]}
+        self.assertEqual(faults, set(NOTICED_BY), "tests/suites/noticed_by.json has one case for each fault")
+        for fault, case in NOTICED_BY.items():
+            with self.subTest(fault=fault), tempfile.TemporaryDirectory() as folder:
+                self.assertTrue(any(fault in row["faults"] and case in row["cases"] for row in rows), "no clause has both")
+                shardproof("run", case, "--fault", fault, "--quiet", "--out", f"{folder}/run", expect=1)
 
     def test_every_suite_has_cases(self):
         self.assertEqual({case["suite"] for case in self.cases}, self.suites)
@@ -146,7 +128,53 @@ class Catalogue(unittest.TestCase):
             self.assertIn(f"W={case['world_size']}", case["id"])
 
 
-class Reports(unittest.TestCase):
+class KillMatrix(unittest.TestCase):
+    """Every fault on every case that has a clause of it."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.cases = [case for case in json.loads(shardproof("list", "--json")) if not case.get("on_request")]
+        cls.faults = json.loads(shardproof("faults", "--json"))
+
+    def test_the_case_that_is_known_to_notice_a_fault_does(self):
+        by = {fault["name"]: fault["by"] for fault in self.faults}
+        self.assertEqual([fault for fault, case in NOTICED_BY.items() if case not in by[fault]], [])
+
+    def test_every_fault_is_noticed_by_a_case_whose_clause_it_breaks(self):
+        clauses = {case["id"]: set(case["clauses"]) for case in self.cases}
+        self.assertGreaterEqual(len(self.faults), 6)
+        for fault in self.faults:
+            with self.subTest(fault=fault["name"]):
+                self.assertTrue(fault["killed"])
+                self.assertTrue(fault["by"])
+                for case in fault["by"]:
+                    self.assertTrue(clauses[case] & set(fault["clauses"]), case)
+
+    def test_every_case_notices_a_fault(self):
+        useful = {case for fault in self.faults for case in fault["by"]}
+        self.assertEqual([case["id"] for case in self.cases if case["id"] not in useful], [])
+
+    def test_every_clause_that_a_fault_breaks_is_noticed_to_be_broken(self):
+        clauses = {case["id"]: set(case["clauses"]) for case in self.cases}
+        for fault in self.faults:
+            for clause in fault["clauses"]:
+                with self.subTest(fault=fault["name"], clause=clause):
+                    self.assertTrue(any(clause in clauses[case] for case in fault["by"]))
+
+    def test_who_has_nothing_but_the_serial_model_to_compare_with_notices_every_wrong_value(self):
+        """An infinite loss lets no tolerance grow with it, and a loss off in its last place hides nothing that comes after it."""
+        cases = {case["id"]: case["world_size"] for case in self.cases if case["id"].startswith("overlap/values_exact[")}
+        self.assertGreaterEqual(len(cases), 8)
+        several_steps = {case for case, ranks in cases.items() if ranks != 3}  # exact ones, that is
+        by = {fault["name"]: set(fault["by"]) for fault in self.faults}
+        for fault, noticing in (("loss_infinite", set(cases)), ("later_steps_twice", several_steps)):
+            with self.subTest(fault=fault):
+                self.assertEqual(noticing - by[fault], set())
+
+
+class Runs(unittest.TestCase):
+    """Runs of the suites, each in a folder of its own."""
+
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
@@ -156,6 +184,8 @@ class Reports(unittest.TestCase):
         shardproof("run", *arguments, "--out", self.out / name, expect=expect)
         return json.loads((self.out / name / "report.json").read_text(encoding="utf-8"))
 
+
+class Reports(Runs):
     def test_the_numbers_of_the_seed(self):
         cases = {case["id"]: case for case in self.run_suite("run")["cases"]}
 
@@ -221,31 +251,6 @@ class Reports(unittest.TestCase):
         shardproof("diff", self.out / "unwaived", self.out / "waived", expect=1)
         shardproof("diff", self.out / "waived", self.out / "unwaived", expect=1)
 
-    def test_ranks_that_are_threads_agree_with_processes_on_every_case(self):
-        # Cases whose ranks are always threads share a world with the others where all are: worlds are left out.
-        def stable(name):
-            cases = json.loads(shardproof("stable", self.out / name))["cases"]
-            for case in cases:
-                del case["world"]
-            return cases
-
-        self.assertGreater(len(self.run_suite("processes")["cases"]), 700)
-        expected = stable("processes")
-        for name, arguments in (("seeded", ()), ("free", ("--scheduler", "free"))):
-            with self.subTest(scheduler=name):
-                self.run_suite(name, "--fabric", "thread", *arguments)
-                self.assertEqual(stable(name), expected)
-
-    def test_one_seed_is_one_interleaving_of_every_case(self):
-        turns = {}
-        for name, seed in (("first", "7"), ("second", "7"), ("other", "8")):
-            self.run_suite(name, "overlap", "--ranks", "3", "--fabric", "thread", "--seed", seed)
-            turns[name] = (self.out / name / "worlds/0/turns").read_text(encoding="utf-8")
-        self.assertEqual(turns["first"], turns["second"])
-        # All but a handful of lines: few turns can fall the same way under two seeds.
-        different = sum(a != b for a, b in zip(turns["first"].splitlines(), turns["other"].splitlines()))
-        self.assertGreater(different, 0.9 * len(turns["first"].splitlines()))
-
     def test_a_fault_is_noticed_by_ranks_that_are_threads(self):
         processes = self.run_suite("processes", "--ranks", "2", "--fault", "one_stream", expect=1)
         threads = self.run_suite("threads", "--ranks", "2", "--fault", "one_stream", "--fabric", "thread", expect=1)
@@ -287,6 +292,34 @@ class Reports(unittest.TestCase):
             self.assertTrue(any(start < other_end and other_start < end for start, end in compute for other_start, other_end in gathers))
 
 
+class Schedulers(Runs):
+    def test_ranks_that_are_threads_agree_with_processes_on_every_case(self):
+        # Cases whose ranks are always threads share a world with the others where all are: worlds are left out.
+        def stable(name):
+            cases = json.loads(shardproof("stable", self.out / name))["cases"]
+            for case in cases:
+                del case["world"]
+            return cases
+
+        self.assertGreater(len(self.run_suite("processes")["cases"]), 700)
+        expected = stable("processes")
+        for name, arguments in (("seeded", ()), ("free", ("--scheduler", "free"))):
+            with self.subTest(scheduler=name):
+                self.run_suite(name, "--fabric", "thread", *arguments)
+                self.assertEqual(stable(name), expected)
+
+    def test_one_seed_is_one_interleaving_of_every_case(self):
+        turns = {}
+        for name, seed in (("first", "7"), ("second", "7"), ("other", "8")):
+            self.run_suite(name, "overlap", "--ranks", "3", "--fabric", "thread", "--seed", seed)
+            turns[name] = (self.out / name / "worlds/0/turns").read_text(encoding="utf-8")
+        self.assertEqual(turns["first"], turns["second"])
+        # All but a handful of lines: few turns can fall the same way under two seeds.
+        different = sum(a != b for a, b in zip(turns["first"].splitlines(), turns["other"].splitlines()))
+        self.assertGreater(different, 0.9 * len(turns["first"].splitlines()))
+
+
 if __name__ == "__main__":
     LAUNCHER, ROOT = sys.argv[1], pathlib.Path(sys.argv[2])
+    NOTICED_BY = json.loads((ROOT / "tests/suites/noticed_by.json").read_text(encoding="utf-8"))
     unittest.main(argv=[sys.argv[0], *sys.argv[3:]])

@@ -1,0 +1,51 @@
+# How tests are declared. Every test belongs to one of three sets, which is its label in CTest:
+#   unit    one room by itself. `./test` runs it in the build with AddressSanitizer.
+#   system  whole programs, as users run them. `./test` runs it in the release build.
+#   long    slow, and seldom fails. Only `./test --all` runs it, as it runs all three sets in every build.
+# A target `SET_tests` builds what a set needs: unit_tests and system_tests. The target `all` builds everything.
+add_custom_target(unit_tests)
+add_custom_target(system_tests)
+
+# The programs that a test runs are built with its set. shardproof_test_needs(set target…)
+function(shardproof_test_needs set)
+  if(ARGN AND NOT set STREQUAL "long")
+    add_dependencies(${set}_tests ${ARGN})
+  endif()
+endfunction()
+
+# A test program of one room. Each of its cases is a test of CTest, `room: case`.
+# shardproof_test(name [SET unit|system] SOURCES … LINK … ENVIRONMENT name=value …)
+function(shardproof_test name)
+  cmake_parse_arguments(TEST "" "SET" "SOURCES;LINK;ENVIRONMENT" ${ARGN})
+  if(NOT TEST_SET)
+    set(TEST_SET unit)
+  endif()
+  add_executable(test_${name} ${TEST_SOURCES})
+  target_link_libraries(test_${name} PRIVATE shardproof_options ${TEST_LINK} Catch2::Catch2WithMain)
+  target_precompile_headers(test_${name} REUSE_FROM shardproof_test_headers)
+  shardproof_test_needs(${TEST_SET} test_${name})
+  set(environment)
+  if(TEST_ENVIRONMENT)
+    set(environment ENVIRONMENT "${TEST_ENVIRONMENT}")
+  endif()
+  # Listed when CTest starts, not when it is built: a program that cannot list its cases is a failed test then, not a failed build.
+  catch_discover_tests(test_${name} TEST_PREFIX "${name}: " DISCOVERY_MODE PRE_TEST WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}"
+    PROPERTIES TIMEOUT 120 LABELS ${TEST_SET} ${environment})
+endfunction()
+
+# A test that is a command. The programs in it that are written `$<TARGET_FILE:program>` are built with its set.
+# shardproof_command_test(name [SET unit|system|long] [TIMEOUT seconds] [NEEDS target…] [PROPERTIES name value …] COMMAND …)
+function(shardproof_command_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 TEST "" "SET;TIMEOUT" "COMMAND;NEEDS;PROPERTIES")
+  if(NOT TEST_SET)
+    set(TEST_SET system)
+  endif()
+  if(NOT TEST_TIMEOUT)
+    set(TEST_TIMEOUT 300)
+  endif()
+  add_test(NAME "${name}" COMMAND ${TEST_COMMAND})
+  set_tests_properties("${name}" PROPERTIES LABELS ${TEST_SET} TIMEOUT ${TEST_TIMEOUT} ${TEST_PROPERTIES})
+  string(REGEX MATCHALL "<TARGET(_SONAME)?_FILE:[^>]+>" programs "${TEST_COMMAND}")
+  list(TRANSFORM programs REPLACE "<.*:([^>]+)>" "\\1")
+  shardproof_test_needs(${TEST_SET} ${programs} ${TEST_NEEDS})
+endfunction()
