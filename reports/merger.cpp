@@ -163,7 +163,8 @@ void Merger::add(RankStream stream) {
   const int rank = next_rank_++;
   const auto& ending = endings_[static_cast<std::size_t>(rank)];
 
-  const bool never_was = ending && ending->how == Ending::How::not_started;
+  // A rank with a stream ran, even if its launcher recorded that it was not started.
+  const bool never_was = ending && ending->how == Ending::How::not_started && stream.absent;
   const auto distrust = never_was ? std::string("was not started") : why_untrusted(stream, rank);
   if (!distrust.empty()) {
     // A rank that died or was stopped before its first line has no stream to be missed.

@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -49,32 +50,33 @@ std::string objection_to_threads(std::size_t usual) {
       left.size() == 1 ? "a thread" : fmt::format("{} threads", left.size()), fmt::join(left, "\", \""));
 }
 
-/// By which a copy says what has become of it. Once all copies have closed their end, or are gone, nothing more comes.
-struct Pipe {
-  FileDescriptor out, in;
+/// Connects this process with the copies that one request makes. The rank sends its process id and shuts its direction. Then it waits for a
+/// byte, which this process sends after the answer to the launcher.
+struct Link {
+  FileDescriptor ours, theirs;
 };
 
-Pipe make_pipe() {
+Link make_link() {
   std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) fail("pipe2 for a copy");
-  return {.out = FileDescriptor(ends[0]), .in = FileDescriptor(ends[1])};
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) fail("socketpair for a copy");
+  return {.ours = FileDescriptor(ends[0]), .theirs = FileDescriptor(ends[1])};
 }
 
-std::string all_of(const FileDescriptor& pipe) {
+/// Reads until the other end is closed or shut.
+std::string all_of(const FileDescriptor& link) {
   std::string text;
   std::array<char, 4096> part{};
   for (;;) {
-    const ssize_t count = ::read(pipe.get(), part.data(), part.size());
+    const ssize_t count = ::read(link.get(), part.data(), part.size());
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) return text;
     text.append(part.data(), static_cast<std::size_t>(count));
   }
 }
 
-/// Fits into an empty pipe.
-void say(const FileDescriptor& pipe, const CopyAnswer& answer) {
-  const std::string text = to_text(answer);
-  while (::write(pipe.get(), text.data(), text.size()) < 0 && errno == EINTR) {
+/// The text fits into an empty socket. The other end may be gone, which must not raise SIGPIPE.
+void say(const FileDescriptor& link, const std::string& text) {
+  while (::send(link.get(), text.data(), text.size(), MSG_NOSIGNAL) < 0 && errno == EINTR) {
   }
 }
 
@@ -131,40 +133,51 @@ void become_rank(const CopyRequest& request, pid_t parent) {
 }
 
 /// In a copy, which copies itself again and ends at once, so that the rank becomes a child of the launcher, which takes in orphans. Returns
-/// in the rank, once it has said which process it is.
-void continue_as_rank(Subject& subject, std::size_t usual_threads, const CopyRequest& request, const FileDescriptor& pipe) {
+/// in the rank, once the launcher can know its process id. A rank that ran earlier could kill this process before the answer: its launcher
+/// would report a rank that was not started, and drop the rank's results.
+void continue_as_rank(Subject& subject, std::size_t usual_threads, const CopyRequest& request, const FileDescriptor& link) {
   const pid_t parent = ::getpid();
   const Copy rank = copy(subject, usual_threads);
-  if (rank.process < 0) say(pipe, {.error = rank.failure});
+  if (rank.process < 0) say(link, to_text({.error = rank.failure}));
   if (rank.process != 0) ::_exit(0);
   try {
     become_rank(request, parent);
   } catch (const std::exception& trouble) {
-    say(pipe, {.error = trouble.what()});
+    say(link, to_text({.error = trouble.what()}));
     ::_exit(rank_could_not_join);
   } catch (...) {
-    say(pipe, {.error = "an exception that is no std::exception"});
+    say(link, to_text({.error = "an exception that is no std::exception"}));
     ::_exit(rank_could_not_join);
   }
-  say(pipe, {.process = ::getpid()});
+  say(link, to_text({.process = ::getpid()}));
+  ::shutdown(link.get(), SHUT_WR);
+  if (all_of(link).empty()) {
+    fmt::print(stderr, "the process that this rank is a copy of ended before the rank began\n");
+    ::_exit(rank_could_not_join);
+  }
 }
 
-/// What to answer; nothing in the rank.
-std::optional<CopyAnswer> make_rank(Subject& subject, std::size_t usual_threads, const CopyRequest& request) {
+/// Answers the request. False in the rank.
+bool make_rank(Subject& subject, std::size_t usual_threads, const CopyRequest& request) {
   std::fflush(nullptr);  // else what is in there would be written by the copies as well
-  Pipe pipe = make_pipe();
+  Link link = make_link();
   Copy between = copy(subject, usual_threads);
-  if (between.process < 0) return CopyAnswer{.error = std::move(between.failure)};
-  if (between.process == 0) {
-    continue_as_rank(subject, usual_threads, request, pipe.in);
-    return std::nullopt;
+  if (between.process < 0) {
+    send_answer(warm_socket, {.error = std::move(between.failure)});
+    return true;
   }
-  pipe.in = FileDescriptor();
-  const std::string said = all_of(pipe.out);
+  if (between.process == 0) {
+    link.ours = FileDescriptor();  // else the rank would hold open what it waits on
+    continue_as_rank(subject, usual_threads, request, link.theirs);
+    return false;
+  }
+  link.theirs = FileDescriptor();
+  const std::string said = all_of(link.ours);
   while (::waitpid(between.process, nullptr, 0) < 0 && errno == EINTR) {
   }
-  if (said.empty()) return CopyAnswer{.error = "a copy of the warm process ended before it was a rank"};
-  return read_answer(said);
+  send_answer(warm_socket, said.empty() ? CopyAnswer{.error = "a copy of the warm process ended before it was a rank"} : read_answer(said));
+  say(link.ours, "!");
+  return true;
 }
 
 }  // namespace
@@ -176,9 +189,7 @@ std::optional<int> stay_warm(Subject& subject) {
   send_answer(warm_socket, prepared);
   if (!prepared.error.empty()) return rank_could_not_join;
   while (const auto request = receive_request(warm_socket)) {
-    const auto answer = make_rank(subject, usual_threads, *request);
-    if (!answer) return std::nullopt;
-    send_answer(warm_socket, *answer);
+    if (!make_rank(subject, usual_threads, *request)) return std::nullopt;
   }
   return rank_left;
 }

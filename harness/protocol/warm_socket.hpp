@@ -1,6 +1,6 @@
 // What a launcher and a warm process say to each other. A warm process is one of the worker's program in which whatever takes long and is
 // the same for all ranks has been done once; ranks are copies of it. It says that it is ready, and then answers requests, one by one: each
-// is for one rank.
+// is for one rank, which does not begin before its answer has been sent.
 #pragma once
 
 #include <sys/types.h>

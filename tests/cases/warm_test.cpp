@@ -1,5 +1,6 @@
 // A warm process in this test's own hands: what a copy of it has of its own, and when it ends.
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -13,6 +14,7 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <cerrno>
 #include <functional>
+#include <set>
 #include <string>
 #include <thread>
 
@@ -74,6 +76,12 @@ class Warm {
       ::_exit(code ? *code : as_rank());
     }
     socket_ = std::move(ours);
+  }
+  /// Reaps the copies too: they are orphans, which this process takes in.
+  ~Warm() {
+    socket_ = FileDescriptor();
+    while (::waitpid(-1, nullptr, 0) > 0) {
+    }
   }
   pid_t process() const { return process_; }
   int socket() const { return socket_.get(); }
@@ -146,6 +154,37 @@ TEST_CASE("a copy that cannot become a rank says why, and the process that it is
              ContainsSubstring("pidfd_open of process ") && ContainsSubstring("Too many open files"));
 #endif
   CHECK(told([] { throw std::runtime_error("in the copy"); }) == "a copy of the warm process ended before it was a rank");
+}
+
+TEST_CASE("a rank begins only after its launcher has been answered, and else ends as one that cannot join") {
+  std::array<int, 2> ends{};
+  REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
+  FileDescriptor out(ends[0]), in(ends[1]);
+  pid_t original = 0;
+  int births = 0;
+  const auto prepare = [&] {
+    original = ::getpid();
+    return Reply{};
+  };
+  const auto as_rank = [&] {
+    fmt::print("runs");
+    std::fflush(stdout);
+    return 0;
+  };
+  const auto at_birth = [&] {
+    if (++births == 2) ::kill(original, SIGKILL);  // the second copy is the rank
+  };
+  const Warm warm(prepare, as_rank, at_birth);
+  CHECK(receive_answer(warm.socket())->error.empty());
+  send_request(warm.socket(), {}, in.get(), in.get());
+  in = FileDescriptor();
+  std::string said;
+  for (char letter = 0; ::read(out.get(), &letter, 1) == 1;) said += letter;
+  CHECK(said == "the process that this rank is a copy of ended before the rank began\n");
+  CHECK_FALSE(receive_answer(warm.socket()));
+  std::multiset<int> codes;
+  for (int status = 0; ::waitpid(-1, &status, 0) > 0;) codes.insert(WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status));
+  CHECK(codes == std::multiset<int>{-SIGKILL, 0, rank_could_not_join});
 }
 
 TEST_CASE("what cannot be prepared says why, and ends as a rank that cannot join") {

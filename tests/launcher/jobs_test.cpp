@@ -7,6 +7,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <cerrno>
+#include <chrono>
 #include <set>
 #include <sstream>
 
@@ -26,23 +27,26 @@ Said run_jobs(const std::filesystem::path& out, int jobs, std::vector<std::strin
   return call(all, setting);
 }
 
-/// The troubled program, whose ranks wait until ranks of so many worlds are there: they never meet unless those run at the same time.
-std::filesystem::path gathering_program(const TemporaryDirectory& directory, int worlds) {
+/// Of ranks that meet, however busy the machine is; and of ranks that wait in vain, for a world that may not run beside theirs.
+constexpr std::chrono::seconds to_meet{60}, in_vain{1};
+
+/// The troubled program, whose ranks wait until ranks of so many worlds are there: they never meet unless those run at
+/// the same time. Ranks that have waited for `patience` give up.
+std::filesystem::path gathering_program(const TemporaryDirectory& directory, int worlds, std::chrono::seconds patience) {
   const std::filesystem::path file = directory / "gathering";
   write_text(file, fmt::format(R"SH(#!/bin/sh
 if [ -n "$SHARDPROOF_PLAN" ]; then
   world=${{SHARDPROOF_PLAN%/plan.json}}
   : >"{0}/met-${{world##*/}}"
-  tries=0
+  end=$(($(date +%s) + {2}))
   while [ "$(ls "{0}" | grep -c '^met-')" -lt {1} ]; do
-    tries=$((tries + 1))
-    [ $tries -gt 200 ] && echo "alone" >&2 && exit 3
+    [ "$(date +%s)" -gt $end ] && echo "alone" >&2 && exit 3
     sleep 0.05
   done
 fi
-exec "{2}" "$@"
+exec "{3}" "$@"
 )SH",
-                               directory.path().string(), worlds, trouble_program().string()));
+                               directory.path().string(), worlds, patience.count(), trouble_program().string()));
   std::filesystem::permissions(file, std::filesystem::perms::owner_all);
   return file;
 }
@@ -73,20 +77,20 @@ bool has_ended(pid_t process) { return ::kill(process, 0) != 0 && errno == ESRCH
 }  // namespace
 
 TEST_CASE("worlds run side by side, as many as were asked for") {
-  const TemporaryDirectory directory;
-  const auto worker = gathering_program(directory, 3);
-  const Said together = run_jobs(directory / "together", 3, {"good"}, {}, worker);
+  const TemporaryDirectory directory, other;
+  const Said together = run_jobs(directory / "run", 3, {"good"}, {}, gathering_program(directory, 3, to_meet));
   INFO(together.out << together.err);
   CHECK(together.end == code(0));
-  const TemporaryDirectory other;
-  const Said alone = run_jobs(other / "run", 2, {"good"}, {}, gathering_program(other, 3));
+  const Said alone = run_jobs(other / "run", 2, {"good"}, {}, gathering_program(other, 3, in_vain));
   CHECK(alone.end != code(0));
 }
 
 TEST_CASE("worlds side by side have different GPUs, and one that finds too few free waits for them") {
-  const TemporaryDirectory directory;
-  const Said said = run_jobs(directory / "run", 3, {"good", "--device", "cuda", "--backend", SHARDPROOF_CPU_BACKEND, "--gpus", "6"}, {},
-                             gathering_program(directory, 3));
+  const auto run = [](const TemporaryDirectory& directory, const char* gpus, const std::filesystem::path& worker) {
+    return run_jobs(directory / "run", 3, {"good", "--device", "cuda", "--backend", SHARDPROOF_CPU_BACKEND, "--gpus", gpus}, {}, worker);
+  };
+  const TemporaryDirectory directory, narrow, narrower;
+  const Said said = run(directory, "6", gathering_program(directory, 3, to_meet));
   INFO(said.out << said.err);
   REQUIRE(said.end == code(0));
   std::set<std::string> gpus;
@@ -96,14 +100,10 @@ TEST_CASE("worlds side by side have different GPUs, and one that finds too few f
   }
   CHECK(gpus.size() == 6);
   // Those of one and two ranks run together; the one of three waits for both.
-  const TemporaryDirectory narrow;
-  const Said waits = run_jobs(narrow / "run", 3, {"good", "--device", "cuda", "--backend", SHARDPROOF_CPU_BACKEND, "--gpus", "3"}, {},
-                              gathering_program(narrow, 2));
+  const Said waits = run(narrow, "3", gathering_program(narrow, 2, to_meet));
   INFO(waits.out << waits.err);
   CHECK(waits.end == code(0));
-  CHECK(run_jobs(narrow / "more", 3, {"good", "--device", "cuda", "--backend", SHARDPROOF_CPU_BACKEND, "--gpus", "3"}, {},
-                 gathering_program(narrow, 4))
-            .end != code(0));
+  CHECK(run(narrower, "3", gathering_program(narrower, 3, in_vain)).end != code(0));
 }
 
 TEST_CASE("a report does not show how many worlds ran side by side, nor does a merge") {

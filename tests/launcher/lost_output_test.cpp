@@ -66,13 +66,13 @@ TEST_CASE("a reader that does not read holds up neither the run nor whoever want
   const FileDescriptor in(ends[0]), out(ends[1]), err(::open("/dev/null", O_WRONLY | O_CLOEXEC));
   TemporaryDirectory directory;
   Process process = Process::spawn({.program = SHARDPROOF_LAUNCHER,
-                                    .arguments = {"run", "loud/floods", "bad/hangs", "--worker", trouble_program().string(), "--output",
-                                                  "0,1", "--timeout", "0.5", "--out", (directory / "run").string()},
+                                    .arguments = {"run", "loud/floods", "hang/soon_told", "--worker", trouble_program().string(),
+                                                  "--output", "0,1", "--out", (directory / "run").string()},
                                     .environment = {"PATH=/usr/bin:/bin"},
                                     .standard_output = out.get(),
                                     .standard_error = err.get()});
   CHECK(eventually([&] { return std::filesystem::exists(directory / "run/report.json"); }));
-  CHECK(verdicts(directory / "run") == Verdicts{{"loud/floods[W=2]", "passed"}, {"bad/hangs[W=2]", "hung"}});
+  CHECK(verdicts(directory / "run") == Verdicts{{"loud/floods[W=2]", "passed"}, {"hang/soon_told[W=2]", "hung"}});
   process.signal_group(SIGTERM);  // it waits for somebody who reads
   CHECK(process.wait(std::chrono::steady_clock::now() + std::chrono::minutes(1)) == Exit{.signalled = true, .code = SIGTERM});
 }

@@ -3,10 +3,13 @@
 
     random_kills.py LAUNCHER PROGRAM [RUNS [SEED]]
 
-Prints its seed; the same seed draws the same ranks, ways and moments. Ends with 1 at the first run that is not as it should be, whose folder
-is kept.
+Prints its seed; the same seed draws the same ranks, ways and moments. Some runs are made side by side. Ends with 1
+at the first run that is not as it should be, whose folder is kept. The launcher waits 30 s for a rank that is stopped
+before it joins: fewer than 100 RUNS stop ranks in their cases only.
 """
 import collections
+import concurrent.futures
+import itertools
 import json
 import os
 import pathlib
@@ -20,6 +23,7 @@ import time
 
 RANKS = 3
 REPEAT = 300
+SIDE_BY_SIDE = 8  # most of the time is spent waiting for ranks that were stopped
 WAYS = {"SIGKILL": signal.SIGKILL, "SIGSEGV": signal.SIGSEGV, "SIGSTOP": signal.SIGSTOP, "exit": None}
 
 
@@ -58,11 +62,16 @@ def finished_cases(world):
     return {position: [outcomes[position] for outcomes in ended] for position in ended[0] if all(position in outcomes for outcomes in ended)}
 
 
+def has_begun(stream):
+    """Whether the rank has come to its first case."""
+    return stream.exists() and b"case_started" in stream.read_bytes()
+
+
 class Wrong(Exception):
     pass
 
 
-def one_run(draw, folder):
+def one_run(draw, folder, stops_early):
     """What was done, and what the run made of it: (way, place) or None when the run was over before."""
     way = draw.choice(list(WAYS))
     victim = draw.randrange(RANKS)
@@ -71,13 +80,15 @@ def one_run(draw, folder):
     environment = {"PATH": os.environ["PATH"]}
     if way == "exit":
         environment["EXIT"] = f"{victim} {int(delay * 1e6)}"
-    command = [LAUNCHER, "run", "good/meets[W=3]", "--repeat", str(REPEAT), "--timeout", "1", "--worker", PROGRAM, "--out", str(run)]
+    command = [LAUNCHER, "run", "good/meets[W=3]", "--repeat", str(REPEAT), "--timeout", "2", "--worker", PROGRAM, "--out", str(run)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, cwd=folder)
     hit = way == "exit"
     if way != "exit":
         at = time.monotonic() + delay
+        stream = run / f"worlds/0/ranks/rank-{victim}.jsonl"
+        any_time = way != "SIGSTOP" or stops_early
         while process.poll() is None and not hit:
-            if time.monotonic() >= at:
+            if time.monotonic() >= at and (any_time or has_begun(stream)):
                 rank = rank_processes(process.pid).get(victim)
                 if rank is not None:
                     try:
@@ -130,28 +141,42 @@ def check(run, way, victim, code, said):
     return found
 
 
+def attempt(seed, number, stops_early):
+    """As one_run. Raises Wrong with the folder that is kept."""
+    folder = tempfile.mkdtemp(prefix="shardproof-kills-")
+    try:
+        ended = one_run(random.Random(f"{seed} {number}"), folder, stops_early)
+    except Exception as error:
+        raise Wrong(f"run {number + 1}: {error}\nkept: {folder}") from error
+    shutil.rmtree(folder)
+    return ended
+
+
 def main(runs, seed):
     print(f"seed {seed}", flush=True)
-    draw = random.Random(seed)
     seen = collections.Counter()
-    done = results = 0
-    while done < runs:
-        folder = tempfile.mkdtemp(prefix="shardproof-kills-")
-        try:
-            ended = one_run(draw, folder)
-        except Exception as error:
-            print(f"run {done + 1}: {error}\nkept: {folder}")
-            return 1
-        shutil.rmtree(folder)
-        if ended is None:  # too late: nothing was killed that had anything left to do
-            seen["too late"] += 1
-            continue
-        done += 1
-        results += ended[1]
-        seen[ended[0]] += 1
+    results = 0
+    with concurrent.futures.ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+        attempts = (pool.submit(attempt, seed, number, runs >= 100) for number in itertools.count())
+        running = set(itertools.islice(attempts, runs))
+        while running:
+            ended, running = concurrent.futures.wait(running, return_when=concurrent.futures.FIRST_COMPLETED)
+            for one in ended:
+                try:
+                    found = one.result()
+                except Wrong as error:
+                    print(error)
+                    pool.shutdown(cancel_futures=True)
+                    return 1
+                if found is None:  # too late: nothing was killed that had anything left to do
+                    seen["too late"] += 1
+                    running.add(next(attempts))
+                else:
+                    seen[found[0]] += 1
+                    results += found[1]
     for what, count in sorted(seen.items(), key=str):
         print(f"{count:5}  {what if isinstance(what, str) else ', '.join(what)}")
-    print(f"{done} ranks ended and named; all {results} results that had been finished are in the reports")
+    print(f"{runs} ranks ended and named; all {results} results that had been finished are in the reports")
     return 0
 
 

@@ -155,6 +155,15 @@ TEST_CASE("a rank that could not start or join is infrastructure, and nothing of
   CHECK(exit_code(report) == 3);
 }
 
+TEST_CASE("a rank that its launcher takes for not started keeps the results in its stream") {
+  auto world = three_cases();
+  world.ending(1) = {1, How::not_started, 0, -1, "the process that ranks are copies of died"};
+  const auto report = world.merged();
+  CHECK(verdicts(report) == Words{"passed", "passed", "passed"});
+  CHECK(report.worlds.at(0).defects == std::vector<std::string>{"rank 1 was not started: the process that ranks are copies of died"});
+  CHECK(exit_code(report) == 3);
+}
+
 TEST_CASE("a death outranks infrastructure in one world, infrastructure in another outranks a death") {
   const auto dead = died_in_the_second({1, How::signalled, SIGKILL, 1, ""});
   auto refused = three_cases();

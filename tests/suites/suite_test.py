@@ -23,7 +23,7 @@ MS = 1_000_000
 
 
 def shardproof(*arguments, expect=0):
-    result = subprocess.run([LAUNCHER, *map(str, arguments)], capture_output=True, text=True, timeout=280)
+    result = subprocess.run([LAUNCHER, *map(str, arguments)], capture_output=True, text=True, timeout=880)
     if result.returncode != expect:
         raise AssertionError(f"shardproof {' '.join(map(str, arguments))} ended with {result.returncode}, not {expect}:\n"
                              f"{result.stdout}\n{result.stderr}")

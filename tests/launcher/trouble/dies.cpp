@@ -81,7 +81,7 @@ RANKED_TEST_CASE("dies/as_rank_0", ranks(3)) {
 RANKED_TEST_CASE("dies/inside_a_collective", ranks(3)) {
   if (rank.index() == 2) ::usleep(400'000);
   if (rank.index() == 1) {
-    const itimerval soon{{0, 0}, {0, 30'000}};
+    const itimerval soon{{0, 0}, {0, 150'000}};
     ::setitimer(ITIMER_REAL, &soon, nullptr);
   }
   meet(rank);

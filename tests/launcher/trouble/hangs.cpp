@@ -75,7 +75,7 @@ RANKED_TEST_CASE("hang/inside_a_collective", ranks(3)) {
   if (rank.index() == 2) ::usleep(500'000);
   if (rank.index() == 1) {
     ::signal(SIGALRM, [](int) { stay(); });
-    const itimerval soon{{0, 0}, {0, 30'000}};
+    const itimerval soon{{0, 0}, {0, 150'000}};
     ::setitimer(ITIMER_REAL, &soon, nullptr);
   }
   rank.world().barrier();

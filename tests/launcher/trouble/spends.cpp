@@ -27,14 +27,8 @@ RANKED_TEST_CASE("loud/floods_a_gigabyte", ranks(2), tags("long")) {
   CHECK(true);
 }
 
-/// Out of reach of its rank's group.
 RANKED_TEST_CASE("loud/leaves_a_child", ranks(2)) {
-  const pid_t child = fork();
-  if (child == 0) {
-    setsid();
-    alarm(30);
-    stay();
-  }
+  const pid_t child = trouble::leave_a_child();
   std::fprintf(stderr, "child %d\n", static_cast<int>(child));
   CHECK(child > 0);
 }

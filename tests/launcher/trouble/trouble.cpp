@@ -6,11 +6,14 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <string>
 #include <thread>
+
+#include "harness/protocol/file_descriptor.hpp"
 
 namespace trouble {
 
@@ -30,6 +33,21 @@ int count() {
 
 void stay() {
   for (;;) pause();
+}
+
+pid_t leave_a_child() {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return -1;
+  const shardproof::FileDescriptor out(ends[0]), in(ends[1]);
+  const pid_t child = fork();
+  if (child == 0) {
+    setsid();
+    alarm(30);
+    if (::write(in.get(), "!", 1) == 1) stay();
+    _exit(1);
+  }
+  char sign = 0;
+  return ::read(out.get(), &sign, 1) == 1 ? child : -1;
 }
 
 namespace {

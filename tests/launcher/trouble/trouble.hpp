@@ -19,6 +19,9 @@ pid_t original();
 /// For ever: whoever is here has to be killed.
 [[noreturn]] void stay();
 
+/// Starts a child that stays, and returns once it is out of reach of signals to its rank's group: with the rank, only the group ends.
+pid_t leave_a_child();
+
 /// Says `gone NANOSECONDS`: what the rank does next is what its case is about.
 void gone();
 
