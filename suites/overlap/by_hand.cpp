@@ -15,12 +15,6 @@ using scenario::Action;
 using scenario::ActionKind;
 using scenario::Scenario;
 
-namespace {
-
-std::size_t gathers(const scenario::Run& run, ActionKind call) { return count_in(run, CollectiveKind::all_gather, 1, call); }
-
-}  // namespace
-
 RANKED_TEST_CASE("overlap/unshard_by_hand", clauses("OVL-4", "OVL-5", "OVL-7", "OVL-10", "OVL-15", "OVL-16"), ranks(1, 2, 3, 4),
                  each("async", false, true), each("reshard", false, true),
                  needs(Feature::timeline, Feature::fully_shard, Feature::manual_unshard)) {

@@ -34,8 +34,6 @@ std::vector<std::string> gathers_until(const scenario::Run& run, ActionKind call
   return tags;
 }
 
-std::size_t gathers(const scenario::Run& run, ActionKind call) { return count_in(run, CollectiveKind::all_gather, 1, call); }
-
 }  // namespace
 
 RANKED_TEST_CASE("overlap/prefetch_lists", clauses("OVL-4", "OVL-5", "OVL-7", "OVL-10", "OVL-15", "OVL-16"), ranks(1, 2, 3, 4),

@@ -3,6 +3,8 @@
 #include <string>
 #include <utility>
 
+#include "suites/checks/soundness.hpp"
+
 namespace shardproof::overlap {
 
 using scenario::ActionKind;
@@ -84,6 +86,8 @@ Scenario two_iterations(const std::vector<scenario::Action>& before, const std::
   body.insert(body.begin(), before.begin(), before.end());
   return scenario;
 }
+
+std::size_t gathers(const scenario::Run& run, ActionKind call) { return suites::count_in(run, CollectiveKind::all_gather, 1, call); }
 
 Scenario language_model(bool wrap_blocks) {
   Module head = linear("head", 8, 16);

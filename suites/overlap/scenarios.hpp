@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -42,6 +43,9 @@ scenario::Scenario traced_blocks(scenario::ReshardAfterForward reshard, bool pos
 
 /// `small_mlp` for two iterations of SGD, with calls before each forward and between it and its backward.
 scenario::Scenario two_iterations(const std::vector<scenario::Action>& before, const std::vector<scenario::Action>& between, bool reshard);
+
+/// The all-gathers that a call in the second iteration issues.
+std::size_t gathers(const scenario::Run& run, scenario::ActionKind call);
 
 /// A transformer of one block over 16 tokens, whose head shares the embedding's weight; as a group of the root's, or with groups of its own
 /// for the block's two halves.

@@ -22,7 +22,8 @@ namespace {
 
 constexpr std::chrono::milliseconds ample{60'000};
 
-std::string refusal(const std::filesystem::path& program, std::chrono::milliseconds patience = ample, ExitCode code = infrastructure) {
+std::string worker_refusal(const std::filesystem::path& program, std::chrono::milliseconds patience = ample,
+                           ExitCode code = infrastructure) {
   SignalWatch signals;
   try {
     ask_worker(program, signals, patience);
@@ -60,17 +61,18 @@ std::string listing_error(const std::string& text) {
 }  // namespace
 
 TEST_CASE("programs that are no workers are told apart from workers") {
-  CHECK_THAT(refusal("/bin/true"), ContainsSubstring("/bin/true is not a shardproof worker") && ContainsSubstring("its answer is empty"));
-  CHECK_THAT(refusal("/bin/cat"), ContainsSubstring("ended with exit code 1") && ContainsSubstring("standard error: "));
-  CHECK_THAT(refusal("/bin/echo"), ContainsSubstring("its answer is no JSON: '--list-json'"));
-  CHECK_THAT(refusal("/nowhere/at/all", ample, usage), ContainsSubstring("/nowhere/at/all") && ContainsSubstring("No such file"));
-  CHECK_THAT(refusal("/etc/passwd"), ContainsSubstring("Permission denied"));
-  CHECK_THAT(refusal("/bin", ample, usage), ContainsSubstring("is a directory"));
+  CHECK_THAT(worker_refusal("/bin/true"),
+             ContainsSubstring("/bin/true is not a shardproof worker") && ContainsSubstring("its answer is empty"));
+  CHECK_THAT(worker_refusal("/bin/cat"), ContainsSubstring("ended with exit code 1") && ContainsSubstring("standard error: "));
+  CHECK_THAT(worker_refusal("/bin/echo"), ContainsSubstring("its answer is no JSON: '--list-json'"));
+  CHECK_THAT(worker_refusal("/nowhere/at/all", ample, usage), ContainsSubstring("/nowhere/at/all") && ContainsSubstring("No such file"));
+  CHECK_THAT(worker_refusal("/etc/passwd"), ContainsSubstring("Permission denied"));
+  CHECK_THAT(worker_refusal("/bin", ample, usage), ContainsSubstring("is a directory"));
 }
 
 TEST_CASE("a worker that does not answer is not waited for") {
   TemporaryDirectory directory;
-  CHECK_THAT(refusal(script(directory, "exec sleep 1000"), std::chrono::milliseconds(50)),
+  CHECK_THAT(worker_refusal(script(directory, "exec sleep 1000"), std::chrono::milliseconds(50)),
              ContainsSubstring("does not say its cases") && ContainsSubstring("did not answer within 0.05 s"));
 }
 
@@ -89,20 +91,22 @@ TEST_CASE("a signal ends the asking, and the worker with it") {
 
 TEST_CASE("a worker that never stops talking is cut off") {
   TemporaryDirectory directory;
-  CHECK_THAT(refusal(script(directory, "head -c 3000000 /dev/zero >&2; exit 1")), ContainsSubstring("ended with exit code 1"));
+  CHECK_THAT(worker_refusal(script(directory, "head -c 3000000 /dev/zero >&2; exit 1")), ContainsSubstring("ended with exit code 1"));
 }
 
 TEST_CASE("a worker whose declarations are wrong is one, and what is wrong comes first") {
   TemporaryDirectory directory;
-  CHECK_THAT(refusal(script(directory, R"(echo '{"protocol":1,"problems":["mine.cpp:7: bad \u001b[31m","mine.cpp:9: worse"]}'; exit 2)")),
-             StartsWith("mine.cpp:7: bad \\x1b[31m\nmine.cpp:9: worse\n(no case of ") && !ContainsSubstring("not a shardproof worker"));
-  CHECK_THAT(refusal(script(directory, R"(echo '{"protocol":1,"problems":[]}'; exit 2)")), ContainsSubstring("is not a shardproof worker"));
-  CHECK_THAT(refusal(script(directory, "echo usage >&2; exit 2")), ContainsSubstring("is not a shardproof worker"));
+  CHECK_THAT(
+      worker_refusal(script(directory, R"(echo '{"protocol":1,"problems":["mine.cpp:7: bad \u001b[31m","mine.cpp:9: worse"]}'; exit 2)")),
+      StartsWith("mine.cpp:7: bad \\x1b[31m\nmine.cpp:9: worse\n(no case of ") && !ContainsSubstring("not a shardproof worker"));
+  CHECK_THAT(worker_refusal(script(directory, R"(echo '{"protocol":1,"problems":[]}'; exit 2)")),
+             ContainsSubstring("is not a shardproof worker"));
+  CHECK_THAT(worker_refusal(script(directory, "echo usage >&2; exit 2")), ContainsSubstring("is not a shardproof worker"));
 }
 
 TEST_CASE("a worker that crashes is said to have") {
   TemporaryDirectory directory;
-  CHECK_THAT(refusal(script(directory, "kill -SEGV $$")), ContainsSubstring("signal 11 (SIGSEGV)"));
+  CHECK_THAT(worker_refusal(script(directory, "kill -SEGV $$")), ContainsSubstring("signal 11 (SIGSEGV)"));
 }
 
 TEST_CASE("an answer of another protocol says so before all else") {
