@@ -180,6 +180,19 @@ TEST_CASE("the serial model names the first result whose bits are a matter of or
   CHECK_THAT(order_shows(thirds), ContainsSubstring("iteration 0, backward, \"\": the loss is divided"));
 }
 
+TEST_CASE("sums over ranks are checked, within a shard group and among replicas", "[sums]") {
+  Scenario scenario = one_weight();
+  scenario.script.given = {{{1 << 24}, {1}, {1}, {1}}};  // also the gradients
+  scenario.script.segments = script({{forward, backward, capture}});
+  CHECK(order_shows(scenario, 1) == "");
+  CHECK(order_shows(scenario, 4) ==
+        "iteration 0, backward, \"l.weight\": sum over ranks: 4 terms whose partial sums take 25 bits, and f32 has 24");
+  scenario.plan.mesh = {.shape = {4, 1}, .names = {"replicate", "shard"}};
+  CHECK_THAT(order_shows(scenario, 4), ContainsSubstring("sum over ranks: 4 terms"));
+  scenario.script.given = {{{1 << 23}, {1}, {1}, {1}}};
+  CHECK(order_shows(scenario, 4) == "");
+}
+
 TEST_CASE("roots, exponentials and quotients are never the same everywhere", "[sums]") {
   Scenario scenario = sharded({linear("l", 2, 2), layer_norm("ln", 2)});
   scenario.script.input = {2, 2};
