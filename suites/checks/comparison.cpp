@@ -155,6 +155,37 @@ void require_exact_sums(const std::vector<oracles::SerialIteration>& expected) {
   REQUIRE(expected.back().order_shows == std::string{});
 }
 
+double largest_difference(const std::vector<oracles::NamedValues>& all, const std::vector<oracles::NamedValues>& others, int world) {
+  double largest = 0;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    for (int rank = 0; all[i].defined() && rank < world; ++rank) {
+      largest = std::max(largest, oracles::largest_difference(all[i].tensor(rank), others.at(i).tensor(rank)));
+    }
+  }
+  return largest;
+}
+
+// A tolerance is for what kernels may choose: orders of sums, fused products, roots and exponentials. What rounding makes of the serial model
+// itself, in single instead of double precision, is a sample of that. It must be far below the tolerance.
+void require_room(const scenario::Scenario& scenario, int world, const Tolerance& tolerance) {
+  constexpr double room = 8;
+  const auto single = oracles::train_serially(scenario, world, oracles::Arithmetic::f32);
+  const auto twice = oracles::train_serially(scenario, world, oracles::Arithmetic::f64);
+  double loss = 0, gradient = 0, parameter = 0;
+  for (std::size_t i = 0; i < single.size(); ++i) {
+    for (std::size_t rank = 0; rank < single[i].losses.size(); ++rank) {
+      loss = std::max(loss, std::abs(single[i].losses[rank] - twice[i].losses[rank]));
+    }
+    gradient = std::max(gradient, largest_difference(single[i].gradients, twice[i].gradients, world));
+    parameter = std::max(parameter, largest_difference(single[i].parameters, twice[i].parameters, world));
+    parameter = std::max(parameter, largest_difference(single[i].seconds, twice[i].seconds, world));
+  }
+  INFO("rounding alone comes near the tolerance: values of another processor may be beyond it. Choose smaller values or fewer iterations");
+  if (tolerance.loss > 0) CHECK(room * loss <= tolerance.loss);
+  if (tolerance.gradient > 0) CHECK(room * gradient <= tolerance.gradient);
+  if (tolerance.parameter > 0) CHECK(room * parameter <= tolerance.parameter);
+}
+
 }  // namespace
 
 void require_exact_sums(const scenario::Scenario& scenario, int world) {
@@ -174,6 +205,7 @@ void check_training(Rank& rank, const scenario::Run& run, oracles::Arithmetic ar
   REQUIRE_FALSE(expected.empty());
   REQUIRE(run.iterations().size() == expected.size());
   if (tolerance.loss == 0 || tolerance.gradient == 0 || tolerance.parameter == 0) require_exact_sums(expected);
+  if (tolerance.loss > 0 || tolerance.gradient > 0 || tolerance.parameter > 0) require_room(scenario, world, tolerance);
   std::vector<scenario::CapturedParameter> before;  // what was held at the capture before
   std::int64_t all_moves = 0, gradients = 0;
   bool right = true;
