@@ -165,8 +165,8 @@ double largest_difference(const std::vector<oracles::NamedValues>& all, const st
   return largest;
 }
 
-// A tolerance is for what kernels may choose: orders of sums, fused products, roots and exponentials. What rounding makes of the serial model
-// itself, in single instead of double precision, is a sample of that. It must be far below the tolerance.
+// A tolerance is for what kernels may choose: orders of sums, fused products, roots and exponentials. The serial model shows how much that
+// is: its results in single and in double precision differ by rounding alone. The difference must be far below the tolerance.
 void require_room(const scenario::Scenario& scenario, int world, const Tolerance& tolerance) {
   constexpr double room = 8;
   const auto single = oracles::train_serially(scenario, world, oracles::Arithmetic::f32);

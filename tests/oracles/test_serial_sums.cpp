@@ -43,7 +43,7 @@ float in_lanes(const Products& products, std::size_t lanes, bool fused) {
   return sums[0];
 }
 
-/// What kernels make of the sum, and whether all of them make the same of it, rounded to a dtype.
+/// Whether all kernels come to the same sum, rounded to a dtype.
 bool all_orders_agree(Products products, DType dtype) {
   const auto rounded = [dtype](float value) { return rounded_to(dtype, static_cast<double>(value)); };
   const double expected = rounded(in_lanes(products, 1, false));
