@@ -44,10 +44,10 @@ TEST_CASE("a selection judges the faults that it has cases for") {
 
   said = faults({"seen", "--json", "-q"});
   CHECK(said.end == code(0));
-  const auto json = nlohmann::json::parse(said.out);
-  REQUIRE(json.size() == 1);
-  CHECK(json.at(0).at("name") == "noticed");
-  CHECK(json.at(0).at("by").at(0) == "seen/looks[W=1]");
+  const auto listed = nlohmann::json::parse(said.out);
+  REQUIRE(listed.size() == 1);
+  CHECK(listed.at(0).at("name") == "noticed");
+  CHECK(listed.at(0).at("by").at(0) == "seen/looks[W=1]");
 }
 
 TEST_CASE("of many faults that a selection does not judge a few are named, and all where that is asked for") {
