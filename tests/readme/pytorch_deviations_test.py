@@ -13,7 +13,7 @@ CLASSES = ("defect", "promise not made", "our clause asks for more")
 
 
 def sections(text):
-    """Of the deviations: the text of each by its anchor."""
+    """Each deviation's text, by its anchor."""
     parts = re.split(r"^### (.*)\n", text.split("\n## Where it deviates\n")[1].split("\n## ")[0], flags=re.M)[1:]
     return {title_anchor(title): body for title, body in zip(parts[::2], parts[1::2])}
 
@@ -22,8 +22,8 @@ def title_anchor(title):
     return re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
 
 
-def class_failures(page, readme, explained):
-    """What is wrong with the table of classes, and with the numbers that are taken from it."""
+def class_failures(page, readme, tests, explained):
+    """Yields the mistakes in the table of classes, and in the numbers that are taken from it."""
     introduction, deviations = page.split("\n## Where it deviates\n")
     rows = re.findall(r"^\| \[([^]]*)\]\(#([^)]*)\) \| ([^|]*) \| ([^|]*) \| ([^|]+) \|$", deviations.split("\n### ")[0], re.M)
     if [anchor for _, anchor, *_ in rows] != list(explained):
@@ -36,6 +36,9 @@ def class_failures(page, readme, explained):
         if missing := set(clauses.split(", ")) ^ set(re.findall(r"\b(?:OVL|EXT)-\d+\b", explained.get(anchor, ""))):
             yield f"in the table or in the section only: {', '.join(sorted(missing))} of {title}"
     defects = sum(kind == "defect" for *_, kind, _ in rows)
+    tested = set(re.findall(r"^    def test_(\w+)\(", tests, re.M))
+    for name in sorted(tested ^ {anchor.replace("-", "_") for _, anchor, _, kind, _ in rows if kind == "defect"}):
+        yield f"a defect without a test in test_defects.py, or a test without a defect: {name}"
     if f"{len(rows)} deviations in **torch 2.15.0**, and {defects} of them are [defects]" not in " ".join(introduction.split()):
         yield f"the page does not begin with the numbers of its table: {len(rows)} deviations, {defects} defects"
     if f"[{defects} defects](docs/pytorch.md#where-it-deviates)" not in readme:
@@ -58,7 +61,8 @@ def main(root):
                  if f"]({waiver['shown_by']['scenario'].removeprefix('docs/')})" not in explained.get(waiver["link"].split("#")[1], "")]
     failures += [f"no scenario shows it: {anchor}" for anchor, body in explained.items() if "](pytorch/" not in body]
     failures += [f"not there, or not on the page: docs/{name}" for name in sorted(shown ^ there)]
-    failures += class_failures(page, (root / "README.md").read_text(encoding="utf-8"), explained)
+    readme, tests = ((root / name).read_text(encoding="utf-8") for name in ("README.md", "fixtures/pytorch/tests/test_defects.py"))
+    failures += class_failures(page, readme, tests, explained)
     for failure in failures:
         print("FAIL", failure)
     print(f"{len(waivers)} waivers, {len(explained)} deviations, {len(there)} scenarios")

@@ -30,7 +30,7 @@ def commands(text):
 
 
 def without_volatile(text):
-    """Of several ranks that fail, chance says which comes first."""
+    """Chance decides which of several failed ranks comes first."""
     text = re.sub(r"^((?:FAIL|ERROR) \S+) +(rank \d+, )?[\d.]+ (ms|s)", r"\1 T", text, flags=re.M)
     text = re.sub(r"shardproof-out/[\d-]+/", "shardproof-out/RUN/", text)
     text = re.sub(r"\(\d+\.\d+ s\)", "(T s)", text)
@@ -45,7 +45,7 @@ def agrees(printed, quoted):
 
 
 def untrue_commands(root, program, document):
-    """What is wrong with the commands of one document, and how many there are."""
+    """The untrue commands of one document, and the number of all its commands."""
     failures, ran = [], 0
     with tempfile.TemporaryDirectory() as scratch:
         for folder in ("build", "docs"):  # commands name files as a reader in the root would, and so do their outputs
