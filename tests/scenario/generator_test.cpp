@@ -129,7 +129,7 @@ TEST_CASE("what is generated is valid, and the same for the same seed, also as a
   CHECK(without < seeds / 10 / 2);
 }
 
-TEST_CASE("each feature and each ingredient is in some scenario, and in none that leaves it out") {
+TEST_CASE("each feature and each ingredient is in some scenario, and in none that leaves it out", "[long]") {
   const Palette everything = palette(all_features(), {});
   for (const auto& [name, is_in] : shown()) {
     CAPTURE(name);
