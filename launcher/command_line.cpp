@@ -15,6 +15,7 @@
 #include "launcher/launcher.hpp"
 #include "launcher/option_values.hpp"
 #include "launcher/standard_streams.hpp"
+#include "reports/command_line_words.hpp"
 
 namespace shardproof::launcher {
 namespace {
@@ -354,32 +355,44 @@ std::vector<std::string> names_of_commands(const CLI::App& app) {
   return names;
 }
 
-/// The command that the arguments name, with its options read.
+/// The words of a command that are neither options nor their values. CLI11 keeps `--` among them.
+std::vector<std::string> arguments_left(const CLI::App& command) {
+  std::vector<std::string> words = command.remaining();
+  const auto end = std::ranges::find(words, reports::end_of_options);
+  if (end != words.end()) words.erase(end);
+  return words;
+}
+
+/// Reads the options of the command that the arguments name, or of `app` where they name no command. A command is parsed by itself: as a
+/// part of `app`, CLI11 would give `app` the words after `--`.
 const CLI::App& parse(CLI::App& app, int argc, const char* const* argv) {
   const std::vector<std::string> known = names_of_commands(app);
-  if (argc > 1 && *argv[1] != '-' && std::find(known.begin(), known.end(), argv[1]) == known.end())
+  const bool is_named = argc > 1 && std::ranges::find(known, argv[1]) != known.end();
+  if (argc > 1 && *argv[1] != '-' && !is_named)
     throw CommandError(usage, fmt::format("unknown command '{}'; known: {}", argv[1], fmt::join(known, ", ")));
-  const auto help = [&] {
-    const auto chosen = app.get_subcommands();
-    return fmt::format("`shardproof {}--help`", chosen.empty() ? "" : chosen.front()->get_name() + " ");
-  };
+  CLI::App& command = is_named ? *app.get_subcommand(argv[1]) : app;
+  const std::string help = fmt::format("`shardproof {}--help`", is_named ? command.get_name() + " " : "");
   try {
-    app.parse(argc, argv);
+    if (is_named) command.parse(argc - 1, argv + 1);
+    else app.parse(argc, argv);
   } catch (const CLI::ArgumentMismatch& error) {
     const std::string text = error.what();
-    throw CommandError(usage, fmt::format("{} needs one value ({} explains it)", text.substr(0, text.find(':')), help()));
+    throw CommandError(usage, fmt::format("{} needs one value ({} explains it)", text.substr(0, text.find(':')), help));
+  } catch (const CLI::CallForHelp&) {
+    say(is_named ? command.help(app.get_name()) : app.help());
+    throw;
   } catch (const CLI::Success&) {
-    throw;  // help or the version was asked for
+    throw;  // the version was asked for
   } catch (const CLI::ParseError& error) {
-    throw CommandError(usage, fmt::format("{} ({} lists the options)", error.what(), help()));
+    throw CommandError(usage, fmt::format("{} ({} lists the options)", error.what(), help));
   }
-  const auto chosen = app.get_subcommands();
-  for (const std::string& left : chosen.empty() ? app.remaining() : chosen.front()->remaining()) {
-    if (left.starts_with('-')) throw CommandError(usage, fmt::format("unknown option {} ({} lists them)", left, help()));
+  for (const std::string& left : command.remaining()) {
+    if (left == reports::end_of_options) break;
+    if (left.starts_with('-')) throw CommandError(usage, fmt::format("unknown option {} ({} lists them)", left, help));
   }
-  if (chosen.empty())
+  if (!is_named)
     throw CommandError(usage, fmt::format("which command? There are {} (`shardproof --help` explains them)", fmt::join(known, ", ")));
-  return *chosen.front();
+  return command;
 }
 
 // -- Converting --------------------------------------------------------------------------------------------------------------------------
@@ -393,7 +406,7 @@ void require_given(const CLI::App& command, const std::vector<std::pair<const ch
   }
   const std::string name = command.get_name();
   if (!given) throw CommandError(usage, fmt::format("{} takes{}: shardproof {}{}", name, arguments.size() == 1 ? "" : " both", name, all));
-  const auto extra = command.remaining();
+  const auto extra = arguments_left(command);
   if (!extra.empty()) throw CommandError(usage, fmt::format("'{}' is too much: shardproof {}{}", extra.front(), name, all));
 }
 
@@ -438,7 +451,7 @@ void require_placed(const std::string& misplaced) {
 
 /// The same, and what is wrong with what was said of the fabric.
 std::string convert_plan(const CLI::App& command, const Texts& texts, PlanOptions& plan) {
-  plan.filters = command.remaining();
+  plan.filters = arguments_left(command);
   const std::string misplaced = convert_world(texts, plan);
   if (!misplaced.empty() || !texts.scheduler) return misplaced;
   plan.scheduler = scheduler(*texts.scheduler);
@@ -547,7 +560,7 @@ Options convert(const CLI::App& command, Everything all) {
   if (name == "doctor") return converted(all.doctor, convert_doctor);
   if (name == "diff") return converted(all.diff, convert_diff);
   if (name == "list") {
-    all.list.filters = command.remaining();
+    all.list.filters = arguments_left(command);
     all.list.ranks = world_sizes(all.texts.ranks);
     return std::move(all.list);
   }
@@ -587,8 +600,8 @@ std::optional<Options> parse_command_line(int argc, const char* const* argv) {
     return options;
   } catch (const CLI::CallForVersion&) {
     say(app.version() + "\n");
-  } catch (const CLI::Success&) {
-    say(app.help());
+  } catch (const CLI::CallForHelp&) {
+    // It has been printed.
   }
   return std::nullopt;
 }

@@ -47,6 +47,36 @@ TEST_CASE("what a command lacks or has too much of is said in its own words") {
   CHECK(complaint({"run", "-q", "-v"}) == "--quiet excludes --verbose (`shardproof run --help` lists the options)\n");
 }
 
+TEST_CASE("after --, every word is an argument") {
+  const std::string worker = trouble_program().string();
+  const auto listed = [&](const std::vector<std::string>& words) {
+    std::vector<std::string> all{"list", "--worker", worker, "--json"};
+    all.insert(all.end(), words.begin(), words.end());
+    return nlohmann::json::parse(call(all).out).size();
+  };
+  CHECK(listed({"--", "good/alone"}) == 1);
+  CHECK(listed({"--", "[quick]"}) == 2);
+  CHECK(listed({"good/alone", "--", "good/stays"}) == 2);
+  CHECK(listed({"--"}) == listed({}));
+  CHECK_THAT(complaint({"list", "--worker", worker, "--", "--json"}), ContainsSubstring("no case matches '--json'"));
+  CHECK_THAT(complaint({"list", "--worker", worker, "--", "list"}), ContainsSubstring("no case matches 'list'"));
+  CHECK_THAT(complaint({"list", "--worker", worker, "--", "--"}), ContainsSubstring("no case matches '--'"));
+  CHECK_THAT(complaint({"run", "--worker", worker, "--", "good/none"}), ContainsSubstring("no case matches 'good/none'"));
+  CHECK_THAT(complaint({"faults", "--worker", SHARDPROOF_FAULTY_PROGRAM, "--", "--json"}), ContainsSubstring("no case matches '--json'"));
+
+  CHECK_THAT(complaint({"diff", "--", "-a", "-b"}), ContainsSubstring("/here/-a: No such file"));
+  CHECK_THAT(complaint({"diff", "-a", "b"}), ContainsSubstring("unknown option -a"));
+  CHECK(complaint({"diff", "a", "--", "b", "c"}) == "'c' is too much: shardproof diff BEFORE AFTER\n");
+  CHECK(complaint({"explain", "--", "-d"}) == "-d is no directory\n");
+  CHECK_THAT(complaint({"stable", "--", "--help"}), ContainsSubstring("/here/--help: No such file"));
+  CHECK_THAT(complaint({"play", "--", "-s"}), ContainsSubstring("/here/-s: No such file"));
+}
+
+TEST_CASE("an option before the command is refused, not dropped") {
+  CHECK(complaint({"--seed", "3", "run"}) == "unknown option --seed (`shardproof --help` lists them)\n");
+  CHECK_THAT(complaint({"--", "run"}), ContainsSubstring("which command?"));
+}
+
 TEST_CASE("values are refused before a worker is asked") {
   CHECK(complaint({"run", "--worker", "/nowhere", "--seed", "-1"}) == "--seed -1: a whole number from 0 to 18446744073709551615\n");
   CHECK(complaint({"run", "--worker", "/nowhere", "--max-skips", "-1"}) ==
