@@ -154,6 +154,11 @@ void add_device(CLI::App& command, PlanOptions& plan, Texts& texts) {
       ->option_text("NAME=events");
 }
 
+void add_out(CLI::App& command, OutputOptions& out, const char* what) {
+  CLI::Option& option = *command.add_option("--out", out.directory, what)->option_text("DIRECTORY");
+  command.add_flag("--overwrite", out.overwrite, "Replace the earlier run in that directory, if it holds nothing else")->needs(&option);
+}
+
 void add_ranks(CLI::App& command, Texts& texts, const char* verb) {
   command.add_option("--ranks", texts.ranks, fmt::format("World sizes to {}, as 2,4 (default: all that there are cases for)", verb))
       ->allow_extra_args(false)
@@ -214,8 +219,7 @@ void declare_run(CLI::App& app, RunOptions& run, Texts& texts) {
           "Delay, stall, drop, fail or swap such calls, as 'drop all_reduce#3 rank 1' (docs/nccl-tap.md); with it they are recorded")
       ->option_text("LIST");
   add_demands(command, run.demands, texts);
-  command.add_option("--out", run.out, "Where to write: a new or empty directory (default: a new one under shardproof-out/)")
-      ->option_text("DIRECTORY");
+  add_out(command, run.out, "Where to write: a new or empty directory (default: a new one under shardproof-out/)");
   add_worker(command, run.worker);
   add_terminal(command, run.terminal, texts);
 }
@@ -247,7 +251,7 @@ void declare_faults(CLI::App& app, FaultsOptions& faults, Texts& texts) {
   command.add_option("--waivers", faults.waivers, "Failures without a fault that are known (docs/skips-and-waivers.md)")
       ->option_text("FILE");
   command.add_flag("--json", faults.json, "As JSON");
-  command.add_option("--out", faults.out, "Keep the reports of all runs in this new or empty directory")->option_text("DIRECTORY");
+  add_out(command, faults.out, "Keep the reports of all runs in this new or empty directory");
   add_worker(command, faults.worker);
   add_terminal(command, faults.terminal, texts);
 }
@@ -302,7 +306,7 @@ void declare_play(CLI::App& app, PlayOptions& play, Texts& texts) {
       ->option_text("SECONDS");
   command.add_flag("--json", play.json, "As JSON, with all values");
   command.add_option("--trace", play.trace, "Write a trace that Perfetto opens to this file")->option_text("FILE");
-  command.add_option("--out", play.out, "Keep streams, logs and report in this new or empty directory")->option_text("DIRECTORY");
+  add_out(command, play.out, "Keep streams, logs and report in this new or empty directory");
   add_worker(command, play.worker);
   add_color(command, texts);
 }
@@ -334,8 +338,7 @@ void declare_explore(CLI::App& app, ExploreOptions& explore, Texts& texts) {
   command.add_option("--timeout", texts.timeout, "Seconds that every scenario may take (default: 60; more where ranks share cores)")
       ->option_text("SECONDS");
   command.add_flag("--json", explore.json, "What was found, as JSON");
-  command.add_option("--out", explore.out, "Where to write: a new or empty directory (default: a new one under shardproof-out/)")
-      ->option_text("DIRECTORY");
+  add_out(command, explore.out, "Where to write: a new or empty directory (default: a new one under shardproof-out/)");
   add_worker(command, explore.worker);
   command.add_flag("-q,--quiet", explore.terminal.quiet, "Differences and the last line only")->option_text(" ");
   add_color(command, texts);

@@ -155,7 +155,7 @@ TEST_CASE("a path that ranks cannot be told is refused, other foreign text is me
   const std::string latin = directory / "pr\xe9sent";
   said = call({"run", "good/stays", "--worker", worker, "--out", latin});
   CHECK(said.end == code(2));
-  CHECK_THAT(said.err, ContainsSubstring("pr\uFFFDsent is not UTF-8, and ranks could not be told it: name another with --out"));
+  CHECK_THAT(said.err, ContainsSubstring("pr\uFFFDsent: this path is not UTF-8: name another directory"));
   CHECK_FALSE(std::filesystem::exists(latin));
   std::filesystem::rename(directory / "run", latin);
   CHECK(call({"merge", latin}).end == code(0));
