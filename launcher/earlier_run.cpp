@@ -132,7 +132,8 @@ void EarlierRun::sweep(int folder, const fs::path& whole, const std::string& pat
       sweep_folder(open_folder(folder, name, file).get(), file, inner, pass);
       if (pass == Pass::remove && ::unlinkat(folder, name.c_str(), AT_REMOVEDIR) != 0) fail("remove", file);
     } else {
-      const bool is_own = is_cached(inner) || (S_ISREG(status.st_mode) && (is_own_file(inner) || by_options.contains(name)));
+      const bool is_own_text = S_ISREG(status.st_mode) && (is_own_file(inner) || by_options.contains(name));
+      const bool is_own = is_own_text || is_cached(inner) || (S_ISLNK(status.st_mode) && is_own_link(inner));
       if (!is_own) throw foreign(file);
       if (pass == Pass::remove && ::unlinkat(folder, name.c_str(), 0) != 0) fail("remove", file);
     }

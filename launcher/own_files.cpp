@@ -38,6 +38,8 @@ constexpr std::array files{
                            // of output.hpp: a look whether a folder can be written to
     ".probe", "worlds/[0-9]*/logs/.probe"};
 
+constexpr std::array links{"worlds/[0-9]*/logs/rank-[0-9]*.out", "worlds/[0-9]*/logs/rank-[0-9]*.err"};
+
 bool is_among(const auto& patterns, std::string_view path) {
   return std::ranges::any_of(patterns, [text = std::string(path)](const char* pattern) {
     return ::fnmatch(pattern, text.c_str(), FNM_PATHNAME | FNM_PERIOD) == 0;
@@ -52,6 +54,8 @@ bool is_own_file(std::string_view path) {
   if (path == marker_name || is_among(files, path)) return true;
   return path.ends_with(unfinished) && is_among(files, path.substr(0, path.size() - unfinished.size()));
 }
+
+bool is_own_link(std::string_view path) { return is_among(links, path); }
 
 bool is_cached(std::string_view path) { return path.starts_with(cache) && path.substr(cache.size()).starts_with('/'); }
 

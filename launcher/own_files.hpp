@@ -11,7 +11,9 @@ inline constexpr char marker_name[] = ".shardproof-output";
 
 /// Whether a command writes a file of this path, relative to its output directory.
 bool is_own_file(std::string_view path);
-/// The same for a folder. The output directories of an exploration and of `faults` have folders that are output directories themselves:
+/// Whether a command makes a symbolic link of this path: ranks that are threads of one process share its logs.
+bool is_own_link(std::string_view path);
+/// Whether a command makes a folder of this path. The output directories of an exploration and of `faults` have folders that are output directories themselves:
 /// those are known by their markers, not by their names.
 bool is_own_folder(std::string_view path);
 /// Whether the path is below the folder of what PyTorch compiles. All of it is PyTorch's, whatever it is.

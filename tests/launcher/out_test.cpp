@@ -33,6 +33,10 @@ TEST_CASE("an earlier run is replaced, whatever became of it") {
   CHECK(verdicts(out) == Verdicts{{"good/alone[W=1]", "passed"}});
   CHECK_FALSE(std::filesystem::exists(out / "worlds/1"));
 
+  // Ranks that are threads share their logs by links.
+  for (int round = 0; round < 2; ++round) CHECK(run_trouble(out, {"good", "--fabric", "thread", "--overwrite"}).end == code(0));
+  CHECK(run_trouble(out, {"good/alone", "--overwrite"}).end == code(0));
+
   write_text(out / "notes.txt", "mine");
   const Said said = run_trouble(out, {"good/alone", "--overwrite"});
   CHECK(said.end == code(2));
