@@ -1,6 +1,7 @@
 // What the command says of a command line that it does not understand, and of itself.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+#include <sstream>
 
 #include "tests/launcher/command.hpp"
 
@@ -98,15 +99,24 @@ TEST_CASE("an empty value is no value that was left out") {
   }
 }
 
-TEST_CASE("each command's help tells its own arguments and exit codes") {
+TEST_CASE("each command's help has examples, its own arguments and its exit codes, in lines that fit on a page") {
   const std::string whole = help({"--help"});
-  for (const char* word : {"run", "list", "faults", "merge", "diff", "stable", "Exit codes: 0 is good"})
-    CHECK_THAT(whole, ContainsSubstring(word));
-  for (const char* command : {"run", "list", "faults"}) CHECK_THAT(help({command, "--help"}), ContainsSubstring("a [tag]"));
+  for (const char* command : {"run", "list", "faults", "merge", "diff", "doctor", "explain", "play", "explore", "stable"}) {
+    const std::string text = help({command, "--help"});
+    INFO(text);
+    CHECK_THAT(whole, ContainsSubstring("\n    " + std::string(command) + " "));
+    CHECK_THAT(text, ContainsSubstring("\n\nExamples:\n    shardproof " + std::string(command)) &&
+                         ContainsSubstring("\n\nUsage: shardproof " + std::string(command) + " [OPTIONS]") &&
+                         ContainsSubstring("\n\nExit codes") && !ContainsSubstring("\n\n\n"));
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) CHECK(line.size() <= 100);
+  }
+  for (const char* command : {"run", "list", "faults"})
+    CHECK_THAT(help({command, "--help"}), ContainsSubstring("or a [tag]") && ContainsSubstring("[OPTIONS] [FILTER...]\n"));
   for (const char* command : {"merge", "diff", "stable"}) CHECK_THAT(help({command, "--help"}), !ContainsSubstring("[tag]"));
-  for (const char* command : {"run", "list", "faults", "merge", "diff", "stable"})
-    CHECK_THAT(help({command, "--help"}), ContainsSubstring("Exit codes"));
-  CHECK_THAT(help({"run", "--help"}), ContainsSubstring("6 a demand beyond verdicts is not met"));
-  CHECK_THAT(help({"diff", "--help"}), ContainsSubstring("1 something did") && !ContainsSubstring("skips"));
-  CHECK_THAT(help({"run", "--help"}), ContainsSubstring("--ranks N[,N...]  ") && ContainsSubstring("--timeout SECONDS"));
+  CHECK_THAT(help({"diff", "--help"}), ContainsSubstring("diff [OPTIONS] BEFORE AFTER\n\nArguments:\n    BEFORE  ") &&
+                                           ContainsSubstring("1  A result got worse.") && !ContainsSubstring("skips"));
+  CHECK_THAT(help({"run", "--help"}), ContainsSubstring("    6      Too many cases were skipped or waived") &&
+                                          ContainsSubstring("    --ranks N[,N...]  ") && ContainsSubstring("    --timeout SECONDS  "));
+  CHECK(help({"--help", "run"}) == help({"run", "-h"}));
 }
