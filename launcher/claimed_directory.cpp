@@ -59,7 +59,7 @@ fs::path whole_path(const fs::path& asked) {
   return whole;
 }
 
-/// Of several commands at once, one makes it. None: the directory is not empty.
+/// One of several commands at once makes the marker. Nothing: the directory is not empty.
 FileDescriptor make_marker(const fs::path& directory) {
   std::error_code error;
   const bool is_empty = fs::is_empty(directory, error);

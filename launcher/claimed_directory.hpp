@@ -13,7 +13,7 @@ namespace shardproof::launcher {
 class ClaimedDirectory {
  public:
   /// Makes the directory that was asked for. Where none was, it makes a new one under `shardproof-out/` of the current directory. An existing
-  /// directory has to be empty, unless an earlier run is to be replaced (earlier_run.hpp). Throws CommandError (usage).
+  /// directory has to be empty, unless --overwrite replaces an earlier run (earlier_run.hpp). Throws CommandError (usage).
   explicit ClaimedDirectory(const OutputOptions& asked);
 
   const std::filesystem::path& path() const { return path_; }

@@ -61,9 +61,9 @@ CLI::App& add_command(CLI::App& app, const HelpText& text) {
 }
 
 /// Groups of options in the help.
-constexpr char choice_group[] = "Which cases", subject_group[] = "What is tested", place_group[] = "Where ranks run",
-               course_group[] = "How the run goes", demand_group[] = "What the run has to show", output_group[] = "What is written",
-               terminal_group[] = "What is printed";
+constexpr char choice_group[] = "Cases", subject_group[] = "Engine under test", place_group[] = "Device and fabric",
+               course_group[] = "Course of the run", demand_group[] = "Demands on the run", output_group[] = "Files",
+               terminal_group[] = "Terminal";
 
 CLI::Option& add(CLI::App& command, const char* group, const char* name, auto& value, const char* value_name, const std::string& text) {
   return *command.add_option(name, value, text)->option_text(value_name)->group(group);
@@ -149,10 +149,9 @@ void add_out(CLI::App& command, OutputOptions& out, const std::string& what) {
       .needs(&option);
 }
 
-/// Of commands that write in any case.
+/// The texts of --out: some commands write in any case, others else keep nothing.
 constexpr char write_text[] = "Write into this new or empty directory. The default is a new folder in shardproof-out/.";
 constexpr char latest_text[] = "The link shardproof-out/latest leads to the latest run, where that folder exists.";
-/// Of commands that else keep nothing.
 constexpr char keep_text[] = "Keep streams, logs and reports in this new or empty directory.";
 
 void add_ranks(CLI::App& command, Texts& texts, const char* verb) {

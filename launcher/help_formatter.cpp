@@ -11,7 +11,7 @@ namespace shardproof::launcher {
 namespace {
 
 constexpr std::size_t page_width = 100;
-/// Of the column of names, which are indented: Markdown shows them as they are.
+/// Names begin at column 4: Markdown shows such lines as they are. Texts begin at column 34.
 constexpr std::size_t name_width = 34, indent = 4;
 
 /// A name, and beside it a text that is wrapped at the page's width.

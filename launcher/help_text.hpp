@@ -1,4 +1,4 @@
-// What `--help` says of each command beside its options: what it does, examples, its arguments, its exit codes.
+// The parts of `--help` beside the options of a command: what the command does, examples, its arguments, its exit codes.
 #pragma once
 
 namespace shardproof::launcher {

@@ -9,7 +9,7 @@
 namespace shardproof::launcher {
 namespace {
 
-/// What PyTorch compiles goes here (warm_process.hpp). Its names are PyTorch's.
+/// PyTorch keeps its compiled code here (warm_process.hpp), under names of its own.
 constexpr std::string_view cache = "cache";
 
 constexpr std::array folders{"cache",
@@ -49,7 +49,7 @@ bool is_among(const auto& patterns, std::string_view path) {
 }  // namespace
 
 bool is_own_file(std::string_view path) {
-  // A file that is to be replaced whole has another name while it is written.
+  // write_file (output.hpp) gives a file another name until the file is whole.
   constexpr std::string_view unfinished = ".new";
   if (path == marker_name || is_among(files, path)) return true;
   return path.ends_with(unfinished) && is_among(files, path.substr(0, path.size() - unfinished.size()));

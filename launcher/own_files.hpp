@@ -16,7 +16,7 @@ bool is_own_link(std::string_view path);
 /// Whether a command makes a folder of this path. The output directories of an exploration and of `faults` have folders that are output directories themselves:
 /// those are known by their markers, not by their names.
 bool is_own_folder(std::string_view path);
-/// Whether the path is below the folder of what PyTorch compiles. All of it is PyTorch's, whatever it is.
+/// Whether the path is below the folder where PyTorch keeps its compiled code. All of it may be deleted.
 bool is_cached(std::string_view path);
 
 }  // namespace shardproof::launcher
