@@ -103,8 +103,9 @@ static int engine_destroy(shardproof_trainer *t, shardproof_reply *reply) {
   follow(&t->device, compute_stream, t->reduce_stream);
   give_back(t);
   for (struct group *group = t->model.groups; group != end_of_groups(t); ++group) {
-    struct floats *held[] = {&group->shard, &group->gathered, &group->packed, &group->gradient, &group->moments[0], &group->moments[1]};
-    for (size_t i = 0; i < 6; ++i) release(&t->device, compute_stream, held[i]);
+    struct floats *held[] = {&group->shard,    &group->gathered,   &group->packed,    &group->mean,
+                             &group->gradient, &group->moments[0], &group->moments[1]};
+    for (size_t i = 0; i < 7; ++i) release(&t->device, compute_stream, held[i]);
   }
   for (size_t p = 0; p < t->model.parameter_count; ++p) {
     release(&t->device, compute_stream, &t->model.parameters[p].whole);

@@ -53,7 +53,7 @@ static void unpack(const void *of) {
 /* The padding, too: what is zero everywhere stays zero. */
 static void pack(const void *of) {
   const struct group *group = of;
-  float *all = group->ranks > 1 ? group->packed.data : group->gradient.data;
+  float *all = group->ranks > 1 ? group->packed.data : group->mean.data;
   memset(all, 0, (uint64_t)group->ranks * group->part * sizeof(float));
   for (size_t i = 0; i < group->parameter_count; ++i) {
     const struct parameter *p = group->parameters[i];
@@ -62,6 +62,11 @@ static void pack(const void *of) {
       memcpy(all + (uint64_t)rank * group->part + p->offset, p->whole_gradient.data + share.start, share.count * sizeof(float));
     }
   }
+}
+
+static void add(const void *of) {
+  const struct group *group = of;
+  for (uint64_t i = 0; i < group->part; ++i) group->gradient.data[i] += group->mean.data[i];
 }
 
 static void clear(const void *of) {
@@ -146,22 +151,35 @@ int reshard(struct shardproof_trainer *t, struct group *group) {
   return 0;
 }
 
+static int add_mean(struct shardproof_trainer *t, struct group *group, uint32_t stream) {
+  if (group->gradient.buffer == NULL) {
+    group->gradient = group->mean;
+    group->mean = (struct floats){0};
+    return 0;
+  }
+  reads(&t->device, group->mean);
+  reads(&t->device, group->gradient);
+  writes(&t->device, group->gradient);
+  TRY(submit(&t->device, stream, SHARDPROOF_WORK_REDUCE_COPY_OUT, group->tag, 0, add, group));
+  return release(&t->device, stream, &group->mean);
+}
+
 int reduce(struct shardproof_trainer *t, struct group *group) {
   struct device *device = &t->device;
   const uint64_t all = (uint64_t)group->ranks * group->part;
   if (all == 0) return 0;
-  if (group->gradient.buffer != NULL) return complain(device, "\"%s\": to add to gradients is more than this engine can", group->tag);
   if (group->ranks > 1) TRY(follow(device, compute_stream, t->reduce_stream)); /* at most one reduction is on its way */
-  TRY(allocate(device, compute_stream, SHARDPROOF_MEMORY_SHARDED_GRADIENT, group->tag, group->part, &group->gradient));
+  TRY(allocate(device, compute_stream, SHARDPROOF_MEMORY_SHARDED_GRADIENT, group->tag, group->part, &group->mean));
   if (group->ranks > 1) TRY(allocate(device, compute_stream, SHARDPROOF_MEMORY_REDUCE_INPUT, group->tag, all, &group->packed));
   for (size_t i = 0; i < group->parameter_count; ++i) reads(device, group->parameters[i]->whole_gradient);
-  writes(device, group->ranks > 1 ? group->packed : group->gradient);
+  writes(device, group->ranks > 1 ? group->packed : group->mean);
   TRY(submit(device, compute_stream, SHARDPROOF_WORK_REDUCE_COPY_IN, group->tag, 0, pack, group));
   for (size_t i = 0; i < group->parameter_count; ++i) TRY(release(device, compute_stream, &group->parameters[i]->whole_gradient));
-  if (group->ranks == 1) return 0;
+  if (group->ranks == 1) return add_mean(t, group, compute_stream);
   TRY(follow(device, t->reduce_stream, compute_stream));
-  TRY(communicate(device, t->reduce_stream, SHARDPROOF_REDUCE_SCATTER, SHARDPROOF_OP_AVG, group->packed, group->gradient, group->tag));
-  return release(device, t->reduce_stream, &group->packed);
+  TRY(communicate(device, t->reduce_stream, SHARDPROOF_REDUCE_SCATTER, SHARDPROOF_OP_AVG, group->packed, group->mean, group->tag));
+  TRY(release(device, t->reduce_stream, &group->packed));
+  return add_mean(t, group, t->reduce_stream);
 }
 
 static int make_moments(struct shardproof_trainer *t, struct group *group) {

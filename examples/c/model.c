@@ -111,13 +111,13 @@ static int read_group(struct device *device, const cJSON *json, struct model *mo
   if (cJSON_GetArraySize(modules) != 1) return complain(device, "\"%s\": a group of several is more than this engine can", group->tag);
   group->is_outermost = true;
   if (cJSON_IsNumber(reshards)) return complain(device, "\"%s\": shards over fewer ranks are more than this engine can", group->tag);
-  group->reshards = cJSON_IsBool(reshards) ? cJSON_IsTrue(reshards) : *group->tag != '\0'; /* if nothing is said: but not the root */
   group->ranks = device->harness->group_size(device->world);
   group->rank = device->harness->group_rank(device->world);
   for (const struct group *other = model->groups; other != group; ++other) {
     if (other != model->groups && is_at_or_under(group->tag, other->tag)) group->is_outermost = false;
     if (strcmp(other->tag, group->tag) == 0) return complain(device, "plan.wrap: \"%s\" is wrapped twice", group->tag);
   }
+  group->reshards = cJSON_IsBool(reshards) ? cJSON_IsTrue(reshards) : !group->is_outermost;
   return expect_keys(device, json, group->tag, "modules reshard_after_forward ");
 }
 

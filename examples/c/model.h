@@ -22,11 +22,13 @@ struct group {
   size_t first_layer, last_layer; /* while these run, parameters are whole */
   int ranks, rank; /* that it is dealt to; 1 and 0 for parameters that no group of the plan holds */
   bool reshards; /* gives whole parameters back after forward */
-  bool is_outermost, is_whole;
+  bool is_outermost; /* no other group of the plan is around it */
+  bool is_whole;
   uint64_t part; /* elements of a shard: of all its parameters, with padding */
   struct floats shard, gathered; /* this rank's, and those of all, from `arrived` on */
   uint64_t arrived; /* an event */
-  struct floats packed, gradient; /* this rank's whole gradients, and its shard of the mean over all ranks */
+  struct floats packed, mean; /* this rank's whole gradients, and its shard of their mean over all ranks */
+  struct floats gradient; /* the sum of all means since `zero_grad` */
   struct floats moments[2]; /* of Adam, as long as the shard */
   int steps;
 };

@@ -1,6 +1,7 @@
 // A minimal fully sharded engine, as a program that a rank runs: linear layers and ReLUs, SGD and Adam, one collective for each parameter.
 #include <shardproof.h>
 
+#include <algorithm>
 #include <exception>
 #include <list>
 #include <memory>
@@ -28,6 +29,11 @@ void expect_keys(const Json& json, const std::string& where, const std::vector<s
 }
 
 std::string join(const std::string& path, const std::string& name) { return path.empty() ? name : path + "." + name; }
+
+bool holds(const Json& group, const std::string& path) {
+  const std::string module = group.at("modules").at(0);
+  return module.empty() || (path + ".").starts_with(module + ".");
+}
 
 /// The engine on one rank.
 class Trainer {
@@ -127,17 +133,18 @@ class Trainer {
   /// The innermost group around a module, or none: the plan has children before their parents.
   const Json* group_of(const std::string& path) const {
     for (const Json& group : plan_.at("wrap")) {
-      const std::string module = group.at("modules").at(0);
-      if (module.empty() || (path + ".").starts_with(module + ".")) return &group;
+      if (holds(group, path)) return &group;
     }
     return nullptr;
   }
 
-  static bool reshards(const Json* group) {
+  bool reshards(const Json* group) const {
     if (group == nullptr) return false;
     const Json how = group->value("reshard_after_forward", Json("automatic"));
     if (how.is_number()) refuse("plan.wrap", *group);
-    return how.is_boolean() ? how.get<bool>() : group->at("modules").at(0) != "";  // automatic: not the root
+    if (how.is_boolean()) return how;
+    const auto is_around = [&](const Json& other) { return &other != group && holds(other, group->at("modules").at(0)); };
+    return std::ranges::any_of(plan_.at("wrap"), is_around);  // automatic
   }
 
   Parameter& add(const std::string& name, const Shape& shape, const Json* group) {

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -84,12 +83,14 @@ class Parameter {
   }
 
   void reduce() {
-    if (gradient_) throw std::runtime_error(name_ + ": to accumulate gradients is more than this engine can");
-    gradient_ = std::exchange(whole_gradient_, {});
-    if (sharing_.ranks == 1) return;
-    const Floats mean = device_.allocate(SHARDPROOF_MEMORY_SHARDED_GRADIENT, name_, shard_.count);
-    device_.run(SHARDPROOF_REDUCE_SCATTER, SHARDPROOF_OP_AVG, gradient_, mean, sharing_.tag);
-    gradient_ = mean;
+    Floats mean = std::exchange(whole_gradient_, {});
+    if (sharing_.ranks > 1) {
+      const Floats whole = mean;
+      mean = device_.allocate(SHARDPROOF_MEMORY_SHARDED_GRADIENT, name_, shard_.count);
+      device_.run(SHARDPROOF_REDUCE_SCATTER, SHARDPROOF_OP_AVG, whole, mean, sharing_.tag);
+    }
+    if (!gradient_) gradient_ = mean;
+    else add(mean);
   }
 
   void step(const Optimizer& optimizer) {
@@ -126,6 +127,12 @@ class Parameter {
   }
 
  private:
+  void add(const Floats& mean) {
+    device_.submit(SHARDPROOF_WORK_REDUCE_COPY_OUT, name_, {mean.all(), gradient_.all()}, {gradient_.all()}, [&] {
+      for (std::size_t i = 0; i < mean.count; ++i) gradient_.data[i] += mean.data[i];
+    });
+  }
+
   void make_moments() {
     for (Floats& moment : moments_) {
       moment = device_.allocate(SHARDPROOF_MEMORY_OPTIMIZER_STATE, name_, shard_.count);

@@ -73,6 +73,11 @@ def join(path, name):
     return f"{path}.{name}" if path else name
 
 
+def holds(group, path):
+    (module,) = group["modules"]
+    return module == "" or f"{path}.".startswith(f"{module}.")
+
+
 def refuse(where, what):
     raise NotImplementedError(f"{where}: {json.dumps(what)} is more than this engine can")
 
@@ -137,13 +142,16 @@ class Parameter:
         return self.whole
 
     def reduce(self, gradient):
-        """Takes this rank's whole gradient, and keeps the rank's shard of the mean over all ranks."""
-        if self.gradient is not None:
-            raise NotImplementedError(f"{self.name}: to add to gradients is more than this engine can")
-        self.gradient = gradient
+        """Takes this rank's whole gradient, and adds the rank's shard of the mean over all ranks to what it has."""
+        mean = gradient
         if self.ranks > 1:
-            self.gradient = Floats(self.device, "sharded_gradient", self.name, len(self.shard.values))
-            self.world.run(COMPUTE, "reduce_scatter", gradient.span(), self.gradient.span(), self.group, op="avg")
+            mean = Floats(self.device, "sharded_gradient", self.name, len(self.shard.values))
+            self.world.run(COMPUTE, "reduce_scatter", gradient.span(), mean.span(), self.group, op="avg")
+        if self.gradient is None:
+            self.gradient = mean
+        else:
+            self.gradient.values[:] = [old + new for old, new in zip(self.gradient.values, mean.values)]
+            self.device.submit(COMPUTE, "reduce_copy_out", self.name, [mean.span(), self.gradient.span()], [self.gradient.span()])
 
     def step(self, optimizer):
         self.whole = None  # a whole parameter is out of date now
@@ -294,17 +302,12 @@ class MyTrainer(Trainer):
 
     def group_of(self, path):
         """The innermost group around a module, or None: the plan has children before their parents."""
-        for group in self.plan["wrap"]:
-            (module,) = group["modules"]
-            if module == "" or f"{path}.".startswith(f"{module}."):
-                return group
-        return None
+        return next((group for group in self.plan["wrap"] if holds(group, path)), None)
 
-    @staticmethod
-    def reshards(group):
+    def reshards(self, group):
         how = group.get("reshard_after_forward", "automatic") if group else False
-        if how == "automatic":
-            return group["modules"] != [""]
+        if how == "automatic":  # unless no other group is around it
+            return any(other is not group and holds(other, group["modules"][0]) for other in self.plan["wrap"])
         return how if isinstance(how, bool) else refuse("plan.wrap", group)
 
     def add(self, name, group, shape):
