@@ -171,7 +171,8 @@ RANKED_TEST_CASE("overlap/refused_plan", clauses("OVL-42"), ranks(2, 3, 4), each
   check_refused_plan(rank);
 }
 
-RANKED_TEST_CASE("overlap/refused_on_a_mesh", clauses("OVL-42"), ranks(4), needs(Feature::fully_shard, Feature::replicated_mesh)) {
+RANKED_TEST_CASE("overlap/refused_on_a_mesh", clauses("OVL-42"), ranks(4),
+                 needs(Feature::fully_shard, Feature::replicated_mesh, Feature::reshard_to_size)) {
   // A factor of the world, but not of the ranks that shard.
   Scenario scenario = small_mlp({}, true, 1);
   scenario.plan.mesh = {.shape = {2, 2}, .names = {"replicate", "shard"}};
@@ -183,7 +184,7 @@ RANKED_TEST_CASE("overlap/refused_on_a_mesh", clauses("OVL-42"), ranks(4), needs
 }
 
 RANKED_TEST_CASE("overlap/unsharded_scalar", clauses("OVL-10"), ranks(1, 2, 3, 4), each("how", "ignored", "unwrapped"),
-                 needs(Feature::fully_shard, Feature::ignored_parameters)) {
+                 needs(Feature::fully_shard, Feature::module_groups, Feature::ignored_parameters)) {
   // What is not dealt need not be dealable.
   Scenario scenario = small_mlp({.rate = 0.0625}, true, 1);
   scenario.model.root.children.push_back({.name = "scale", .kind = ModuleKind::scale, .scalar = true});
