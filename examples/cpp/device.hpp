@@ -50,14 +50,14 @@ class Device {
     } job{compute, harness_};
     // Nothing may be thrown from here into the harness.
     const auto run = [](void* context, void*, shardproof_reply* reply) {
-      const Job& job = *static_cast<Job*>(context);
+      const Job& self = *static_cast<Job*>(context);
       try {
-        job.compute();
+        self.compute();
         return 0;
       } catch (const std::exception& error) {
-        job.harness.fail(reply, error.what());
+        self.harness.fail(reply, error.what());
       } catch (...) {
-        job.harness.fail(reply, "an exception that is no std::exception");
+        self.harness.fail(reply, "an exception that is no std::exception");
       }
       return 1;
     };
