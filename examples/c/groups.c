@@ -1,6 +1,6 @@
 /* On every rank the parameters of a group lie in one flat shard. A gather fetches those of all ranks, one after the other, and unpacks them
  * into whole parameters; a reduction packs whole gradients in the same order, so that every rank gets its own shard of their mean. Both
- * kinds of collective have a stream of their own. What must come before what, events say; the host waits for nothing. */
+ * kinds of collective have a stream of their own. Events order the streams; the host waits for nothing. */
 #include <math.h>
 #include <string.h>
 

@@ -196,7 +196,7 @@ class Trainer {
 
 }  // namespace my_engine
 
-/// What the functions of the table are called with.
+/// The harness calls the functions of the table with this.
 struct shardproof_trainer {
   const shardproof_harness& harness;
   my_engine::Trainer engine;

@@ -1,4 +1,4 @@
-// What one step makes of an element of a shard.
+// One step of an optimizer on an element of a shard.
 #pragma once
 
 #include <cmath>

@@ -8,7 +8,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-# What each example claims: with fewer claims it would pass as well.
+# The claims of each example, so that none passes by claiming less.
 ENGINES = {
     "c_engine": (("--subject", "C_EXAMPLE"), {"timeline", "fully_shard", "serial", "hidden_memory", "thread_ranks"}),
     "my_engine": (("--worker", "CPP_EXAMPLE"), {"fully_shard", "thread_ranks"}),
