@@ -55,7 +55,7 @@ RANKED_TEST_CASE("overlap/narrow_parts", clauses("OVL-10"), ranks(4), needs(Feat
 }
 
 RANKED_TEST_CASE("overlap/parts_nobody_needs", clauses("OVL-7", "OVL-10", "OVL-18"), ranks(4),
-                 needs(Feature::timeline, Feature::fully_shard, Feature::reshard_to_size)) {
+                 needs(Feature::timeline, Feature::fully_shard, Feature::module_groups, Feature::reshard_to_size)) {
   // No gradient comes by a first layer that takes no part in the loss: what it keeps for backward goes with the iteration.
   Scenario scenario = small_mlp({.rate = 0.0625}, true, 1);
   std::vector<scenario::Module>& children = scenario.model.root.children;
