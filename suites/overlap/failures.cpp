@@ -58,6 +58,7 @@ const std::vector<Mistake>& mistakes() {
          s.model.root.children.back().tied_to = "l0";
          s.plan.wrap = {{.modules = {"tied"}}};
          s.script.input = {2, 6};
+         s.script.given.clear();
        }},
       {"twice", "l1", [](Scenario& s, int) { s.plan.wrap.insert(s.plan.wrap.begin(), {.modules = {"l1"}}); }},
       {"shared_across_groups", "l0.weight",
@@ -67,6 +68,7 @@ const std::vector<Mistake>& mistakes() {
          s.model.root.children.back().tied_to = "l0";
          s.plan.wrap.insert(s.plan.wrap.begin(), {.modules = {"tied"}});
          s.script.input = {2, 6};
+         s.script.given.clear();
        }},
       {"root_of_several", "l1", [](Scenario& s, int) { s.plan.wrap = {{.modules = {"l0", "l1"}}}; }, "forward"},
       {"second_root", "l0",
@@ -91,7 +93,7 @@ void check_refused_plan(Rank& rank) {
 
 // A forward in which `module` fails, at some place of an iteration, against the same script without it.
 void play_failing(Rank& rank, const std::string& when, const std::string& module) {
-  Scenario scenario = small_mlp({.rate = 0.0625}, rank.param<bool>("reshard"), 1);
+  Scenario scenario = small_mlp({.rate = 0.25}, rank.param<bool>("reshard"), 1);
   std::vector<Action>& body = scenario.script.segments.front().body;
   std::size_t at = 0;  // where in the body it fails
   int backward = 1;    // the one that must leave nothing
@@ -186,7 +188,7 @@ RANKED_TEST_CASE("overlap/refused_on_a_mesh", clauses("OVL-42"), ranks(4),
 RANKED_TEST_CASE("overlap/unsharded_scalar", clauses("OVL-10"), ranks(1, 2, 3, 4), each("how", "ignored", "unwrapped"),
                  needs(Feature::fully_shard, Feature::module_groups, Feature::ignored_parameters)) {
   // What is not dealt need not be dealable.
-  Scenario scenario = small_mlp({.rate = 0.0625}, true, 1);
+  Scenario scenario = small_mlp({.rate = 0.25}, true, 1);
   scenario.model.root.children.push_back({.name = "scale", .kind = ModuleKind::scale, .scalar = true});
   if (rank.param("how") == "ignored") {
     scenario.plan.ignored_parameters = {"scale.factor"};
@@ -214,7 +216,7 @@ RANKED_TEST_CASE("overlap/failed_forward_amid", clauses("OVL-4", "OVL-5", "OVL-7
 RANKED_TEST_CASE("overlap/failed_forward_of_two_roots", clauses("OVL-10", "OVL-15", "OVL-19"), ranks(1, 2, 3, 4),
                  needs(Feature::timeline, Feature::fully_shard, Feature::failed_forward)) {
   // The first root is through with its part when the second one fails.
-  Scenario scenario = small_mlp({.rate = 0.0625}, false, 1);
+  Scenario scenario = small_mlp({.rate = 0.25}, false, 1);
   scenario.plan.wrap.pop_back();
   std::vector<Action>& body = scenario.script.segments.front().body;
   body.insert(body.begin(), Action{.kind = ActionKind::forward, .fails_in = "l1"});

@@ -48,7 +48,7 @@ void check_groups(Rank& rank, const scenario::Run& run, int replicas) {
 
 void play_mesh(Rank& rank) {
   const int replicas = rank.param<int>("replicas");
-  const scenario::Run run = rank.play(on_mesh(small_mlp({.rate = 0.0625}, rank.param<bool>("reshard"), 3), replicas, rank.world().size()));
+  const scenario::Run run = rank.play(on_mesh(small_mlp({.rate = 0.25}, rank.param<bool>("reshard"), 3), replicas, rank.world().size()));
   check_training(rank, run, oracles::Arithmetic::f32, {});
   check_sound(rank, run);
   check_groups(rank, run, replicas);
@@ -57,7 +57,7 @@ void play_mesh(Rank& rank) {
 
 void play_partial(Rank& rank, bool dropped) {
   const int replicas = rank.param<int>("replicas"), world = rank.world().size();
-  scenario::Scenario scenario = on_mesh(small_mlp({.rate = 0.0625}, true, 1), replicas, world);
+  scenario::Scenario scenario = on_mesh(small_mlp({.rate = 0.25}, true, 1), replicas, world);
   scenario.script.segments = {{.iterations = 2,
                                .body = {{.kind = ActionKind::set_requires_all_reduce, .value = false},
                                         {ActionKind::forward},
@@ -110,7 +110,7 @@ RANKED_TEST_CASE("overlap/mesh_partial", clauses("OVL-6", "OVL-7", "OVL-10", "OV
 RANKED_TEST_CASE("overlap/mesh_reductions_of_two_kinds", clauses("OVL-6", "OVL-7", "OVL-15", "OVL-17"), ranks(4), each("replicas", 2, 4),
                  needs(Feature::timeline, Feature::fully_shard, Feature::replicated_mesh, Feature::gradient_accumulation)) {
   // One micro-batch is reduced among all, the next within its shard group: they end on different streams, and the step waits for both.
-  scenario::Scenario scenario = on_mesh(small_mlp({.rate = 0.0625}, true, 1), rank.param<int>("replicas"), 4);
+  scenario::Scenario scenario = on_mesh(small_mlp({.rate = 0.25}, true, 1), rank.param<int>("replicas"), 4);
   const auto last = [](bool value) { return Action{.kind = ActionKind::set_is_last_backward, .value = value}; };
   scenario.script.segments = {{.body = {last(false),
                                         {ActionKind::forward},
@@ -128,7 +128,7 @@ RANKED_TEST_CASE("overlap/mesh_reductions_of_two_kinds", clauses("OVL-6", "OVL-7
 RANKED_TEST_CASE("overlap/mesh_shard_dims", clauses("OVL-10", "OVL-15", "OVL-18", "OVL-40"), ranks(4), each("reshard", 1, 2),
                  needs(Feature::timeline, Feature::fully_shard, Feature::replicated_mesh, Feature::shard_dims, Feature::reshard_to_size)) {
   // 6 entries are shared evenly by 2 ranks, not by 4; and what is resharded to size 2 stays as it is where 2 ranks shard.
-  scenario::Scenario scenario = on_mesh(small_mlp({.rate = 0.0625}, true, 1), 2, 4);
+  scenario::Scenario scenario = on_mesh(small_mlp({.rate = 0.25}, true, 1), 2, 4);
   scenario.plan.shard_dims["l1.weight"] = 1;
   for (scenario::WrapGroup& group : scenario.plan.wrap) {
     group.reshard_after_forward = {.kind = scenario::ReshardAfterForward::Kind::size, .size = rank.param<int>("reshard")};

@@ -25,7 +25,7 @@ Module block(ModuleKind kind, std::string name, std::vector<Module> children) {
 
 // Integer values and a single step: exact at any world size.
 Scenario with(std::vector<Module> children, std::vector<scenario::WrapGroup> wrap, bool reshard) {
-  Scenario scenario = small_mlp({.rate = 0.0625}, true, 1);
+  Scenario scenario = small_mlp({.rate = 0.25}, true, 1);
   scenario.model.root.children = std::move(children);
   scenario.plan.wrap = std::move(wrap);
   using Kind = scenario::ReshardAfterForward::Kind;
@@ -135,7 +135,7 @@ RANKED_TEST_CASE("overlap/frozen_is_not_reduced", clauses("OVL-10", "OVL-17"), r
 
 RANKED_TEST_CASE("overlap/ignored_parameters", clauses("OVL-10", "OVL-15"), ranks(1, 2, 3, 4),
                  needs(Feature::timeline, Feature::fully_shard, Feature::ignored_parameters)) {
-  Scenario scenario = small_mlp({.rate = 0.0625}, true, 1);
+  Scenario scenario = small_mlp({.rate = 0.25}, true, 1);
   scenario.plan.ignored_parameters = {"l0.bias", "l1.weight"};
   const scenario::Run run = rank.play(scenario);
   check_training(rank, run, oracles::Arithmetic::f32, {});
