@@ -375,5 +375,14 @@ TEST_CASE("a world of GPUs is made again on the same, by its runs and by what it
           "shardproof play scenario.json --ranks 1 --device cuda '--backend=lib/my cuda.so' --gpus 0,2 --share-gpus --times cupti\n"));
 }
 
+TEST_CASE("a scenario is played again by its command, without the directory that it wrote into") {
+  WorldOnPaper world(1, {"a/one"});
+  world.start(0, 0);
+  Report report = world.merged();
+  report.cases[0].verdict = Verdict::failed;
+  report.head.argv = {"shardproof", "play", "--out", "there", "--json", "--out=there", "--overwrite", "--", "--overwrite"};
+  CHECK_THAT(failure_text(report.cases[0], report, TextStyle()), ContainsSubstring("again: shardproof play --json -- --overwrite\n"));
+}
+
 }  // namespace
 }  // namespace shardproof::reports
