@@ -161,12 +161,12 @@ void check_training(Rank& rank, const scenario::Run& run, oracles::Arithmetic ar
   const int world = rank.world().size();
   const auto expected = oracles::train_serially(scenario, world, arithmetic);
   REQUIRE_FALSE(expected.empty());
-  REQUIRE(run.iterations().size() == expected.size());
+  REQUIRE(run.captures().size() == expected.size());
   std::vector<scenario::CapturedParameter> before;  // what was held at the capture before
   std::int64_t all_moves = 0, gradients = 0;
   bool right = true;
   for (std::size_t i = 0; i < expected.size() && right; ++i) {  // what follows from wrong values is wrong too, and says nothing more
-    const scenario::Iteration& iteration = run.iterations()[i];
+    const scenario::Capture& iteration = run.captures()[i];
     INFO("capture " << i);
     const double expected_loss = expected[i].losses[static_cast<std::size_t>(rank.index())];
     const double loss_difference = std::abs(iteration.loss - expected_loss), loss_rounding = rounding_of_a_sum(expected_loss);
@@ -201,10 +201,10 @@ void check_training(Rank& rank, const scenario::Run& run, oracles::Arithmetic ar
 }
 
 void check_same_training(const scenario::Run& run, const scenario::Run& other) {
-  REQUIRE_FALSE(run.iterations().empty());
-  REQUIRE(run.iterations().size() == other.iterations().size());
-  for (std::size_t i = 0; i < run.iterations().size(); ++i) {
-    const scenario::Iteration &mine = run.iterations()[i], &others = other.iterations()[i];
+  REQUIRE_FALSE(run.captures().empty());
+  REQUIRE(run.captures().size() == other.captures().size());
+  for (std::size_t i = 0; i < run.captures().size(); ++i) {
+    const scenario::Capture &mine = run.captures()[i], &others = other.captures()[i];
     INFO("capture " << i);
     CHECK(mine.loss == others.loss);
     REQUIRE(mine.parameters.size() == others.parameters.size());
@@ -218,10 +218,10 @@ void check_same_training(const scenario::Run& run, const scenario::Run& other) {
   }
 }
 
-void check_two_iterations(Rank& rank, const scenario::Run& run) {
+void check_three_iterations(Rank& rank, const scenario::Run& run) {
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_thirds(rank));
   check_sound(rank, run);
-  for (const int iteration : {0, 1}) check_nothing_is_left(run, iteration);
+  for (const scenario::Iteration& iteration : steady_iterations(run)) check_nothing_is_left(run, iteration.index());
 }
 
 }  // namespace shardproof::suites

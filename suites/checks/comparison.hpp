@@ -29,7 +29,7 @@ void check_training(Rank& rank, const scenario::Run& run, oracles::Arithmetic ar
 /// Fails unless two runs have the same losses, parameters and gradients at every capture, bit by bit.
 void check_same_training(const scenario::Run& run, const scenario::Run& other);
 
-/// Of a run of `two_iterations`: its values are right, it is sound, and neither iteration leaves anything.
-void check_two_iterations(Rank& rank, const scenario::Run& run);
+/// Of a run of `three_iterations`: its values are right, it is sound, and no iteration leaves anything.
+void check_three_iterations(Rank& rank, const scenario::Run& run);
 
 }  // namespace shardproof::suites

@@ -51,10 +51,10 @@ RANKED_TEST_CASE("extensions/bits_of_pytorch_in_bf16", clauses("EXT-41"), ranks(
   const auto values = oracles::golden::values("c_bf16_reduce_" + (reduce == "f32" ? "fp32" : reduce) + "_W2");
   const scenario::MixedPrecision policy{.param = DType::bf16, .reduce = dtype_named(reduce)};
   const scenario::Run run = rank.play(recorded_in_bf16(values, policy, rank.param<bool>("reshard")));
-  REQUIRE(run.iterations().size() == 2);
+  REQUIRE(run.captures().size() == 2);
   for (std::size_t i = 0; i < 2; ++i) {
     const oracles::golden::Iteration& expected = values.iterations.at(i);
-    const scenario::Iteration& actual = run.iterations()[i];
+    const scenario::Capture& actual = run.captures()[i];
     CHECK(actual.loss == static_cast<double>(expected.losses.at(static_cast<std::size_t>(rank.index()))));
     REQUIRE(actual.parameters.size() == expected.parameters.size());
     for (std::size_t p = 0; p < expected.parameters.size(); ++p) {

@@ -314,9 +314,9 @@ TEST_CASE("at any world size, no memory is used before its time or after its rel
       CAPTURE(rank);
       const scenario::Run& run = *ranks[rank].run;
       for (const trace::Race& race : run.races()) FAIL_CHECK(trace::describe(race, static_cast<int>(rank)));
-      REQUIRE(run.iterations().size() == 1);
-      CHECK(run.iterations()[0].loss == expected.losses[rank]);
-      const std::vector<scenario::CapturedParameter>& parameters = run.iterations()[0].parameters;
+      REQUIRE(run.captures().size() == 1);
+      CHECK(run.captures()[0].loss == expected.losses[rank]);
+      const std::vector<scenario::CapturedParameter>& parameters = run.captures()[0].parameters;
       REQUIRE(parameters.size() == values.size());
       REQUIRE(parameters.size() == gradients.size());
       for (std::size_t p = 0; p < parameters.size(); ++p) {
