@@ -152,11 +152,9 @@ double rounding_of_a_sum(double loss) { return 8 * static_cast<double>(std::nume
 
 }  // namespace
 
-Tolerance exact_unless_thirds(Rank& rank) {
-  return rank.world().size() == 3 ? Tolerance{.loss = 1e-2, .gradient = 1e-2, .parameter = 1e-3} : Tolerance{};
-}
+Tolerance exact_unless_thirds(Rank& rank) { return rank.world().size() == 3 ? exact_at_first : Tolerance{}; }
 
-void check_training(Rank& rank, const scenario::Run& run, oracles::Arithmetic arithmetic, const Tolerance& tolerance, Moves moves) {
+void check_training(Rank& rank, const scenario::Run& run, oracles::Arithmetic arithmetic, const Tolerance& given, Moves moves) {
   const scenario::Scenario& scenario = run.scenario();
   const int world = rank.world().size();
   const auto expected = oracles::train_serially(scenario, world, arithmetic);
@@ -168,6 +166,7 @@ void check_training(Rank& rank, const scenario::Run& run, oracles::Arithmetic ar
   for (std::size_t i = 0; i < expected.size() && right; ++i) {  // what follows from wrong values is wrong too, and says nothing more
     const scenario::Capture& iteration = run.captures()[i];
     INFO("capture " << i);
+    const Tolerance tolerance = i < given.exact ? Tolerance{} : given;
     const double expected_loss = expected[i].losses[static_cast<std::size_t>(rank.index())];
     const double loss_difference = std::abs(iteration.loss - expected_loss), loss_rounding = rounding_of_a_sum(expected_loss);
     CHECK(loss_difference <= tolerance.loss + loss_rounding);

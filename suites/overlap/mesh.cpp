@@ -82,7 +82,10 @@ void play_partial(Rank& rank, bool dropped) {
                                                  {ActionKind::zero_grad}}};
   scenario.script.segments = {partial, whole, partial, whole, partial, whole};
   const scenario::Run run = rank.play(scenario);
-  check_training(rank, run, oracles::Arithmetic::f32, {}, Moves::some_parameter);
+  // Gradients of three micro-batches are too long for a third step to be exact.
+  Tolerance tolerance = exact_at_first;
+  tolerance.exact = 2 * micro_batches_of_step;
+  check_training(rank, run, oracles::Arithmetic::f32, dropped ? Tolerance{} : tolerance, Moves::some_parameter);
   check_sound(rank, run);
   check_groups(rank, run, replicas);
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
