@@ -339,7 +339,7 @@ TEST_CASE("shards are dealt as PyTorch deals them, and a rank of padding alone h
       std::int64_t next = 0;
       for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
         CAPTURE(rank);
-        const scenario::CapturedParameter& held = ranks[rank].run->iterations().at(0).parameters.at(p);
+        const scenario::CapturedParameter& held = ranks[rank].run->captures().at(0).parameters.at(p);
         Shape shape = held.shape;
         shape[0] = held.shard.shape()[0];
         CHECK(held.shard.shape() == shape);
