@@ -15,6 +15,10 @@ struct Tolerance {
   std::size_t exact = 0;  ///< so many captures, the first ones, ask for the same bits all the same
 };
 
+/// Fails unless every engine computes the same bits for the scenario, on every processor: its sums round nowhere, so that their order does
+/// not matter. For cases that compare bits by themselves; the functions below call it where they compare bits.
+void require_exact_sums(const scenario::Scenario& scenario, int world);
+
 /// Three steps of two layers on small integers are exact where the mean divides by a power of two. Otherwise the first step is: a sum of
 /// integers, divided once.
 Tolerance exact_unless_thirds(Rank& rank);
@@ -31,8 +35,8 @@ enum class Moves : std::uint8_t {
 void check_training(Rank& rank, const scenario::Run& run, oracles::Arithmetic arithmetic, const Tolerance& tolerance,
                     Moves moves = Moves::every_parameter);
 
-/// Fails unless two runs have the same losses, parameters and gradients at every capture, bit by bit.
-void check_same_training(const scenario::Run& run, const scenario::Run& other);
+/// Fails unless two runs have the same parameters and gradients at every capture, bit by bit. Losses may differ as sums in another order.
+void check_same_training(Rank& rank, const scenario::Run& run, const scenario::Run& other);
 
 /// Of a run of `three_iterations`: its values are right, it is sound, and no iteration leaves anything.
 void check_three_iterations(Rank& rank, const scenario::Run& run);

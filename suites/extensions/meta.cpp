@@ -4,6 +4,7 @@
 
 #include "harness/trace/memory.hpp"
 #include "suites/checks/comparison.hpp"
+#include "suites/checks/exact_inputs.hpp"
 #include "suites/checks/refusal.hpp"
 #include "suites/checks/soundness.hpp"
 #include "suites/extensions/meta.hpp"
@@ -23,13 +24,19 @@ using scenario::TensorKind;
 
 namespace {
 
-// The last layer is nobody's: its parameters are whole on every rank, and meta like all others.
-Scenario partly_wrapped(scenario::Initialisation initialisation, bool reshard, const std::vector<Action>& before) {
-  Scenario scenario = uneven_layers({}, reshard, 2);
+// The last layer is nobody's: its parameters are whole on every rank, and meta like all others. For so many iterations: three are exact on
+// integers and one-hot inputs, except where the mean divides by three.
+Scenario partly_wrapped(scenario::Initialisation initialisation, bool reshard, int iterations, const std::vector<Action>& before) {
+  Scenario scenario = uneven_layers({}, reshard, iterations - 1);
+  scenario.model.init_divisor = 1;
+  scenario.model.loss.dot_seed = 6;  // gradients from -4 to 3
+  give_one_hot_inputs(scenario.script);
   scenario.plan.initialisation = initialisation;
   scenario.plan.wrap.erase(scenario.plan.wrap.begin() + 1, scenario.plan.wrap.end());
   auto& segments = scenario.script.segments;
   segments.insert(segments.begin(), {.body = segments.front().body});
+  segments.front().iterations = 1;
+  if (iterations == 1) segments.pop_back();
   segments.front().body.insert(segments.front().body.begin(), before.begin(), before.end());
   return scenario;
 }
@@ -56,7 +63,8 @@ void check_materialized_by(const scenario::Run& run, ActionKind call) {
 RANKED_TEST_CASE("extensions/meta_as_direct", clauses("EXT-30"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8), each("how", "parts", "whole"),
                  each("reshard", false, true), needs(Feature::timeline, Feature::fully_shard, Feature::meta_initialisation)) {
   const bool reshard = rank.param<bool>("reshard");
-  const scenario::Run run = play_accepted(rank, partly_wrapped(scenario::Initialisation::meta, reshard, making(rank.param("how"))));
+  const int iterations = rank.world().size() == 3 ? 1 : 3;
+  const scenario::Run run = play_accepted(rank, partly_wrapped(Initialisation::meta, reshard, iterations, making(rank.param("how"))));
   // Before it is asked for there is no memory, and nothing has been done.
   const std::string begin = scenario::mark(0, ActionKind::materialize);
   for (const MemoryClass memory : {MemoryClass::shard, MemoryClass::parameter}) {
@@ -69,10 +77,9 @@ RANKED_TEST_CASE("extensions/meta_as_direct", clauses("EXT-30"), ranks(1, 2, 3, 
   CHECK(trace::at(run.trace(), MemoryClass::shard, end).bytes == static_cast<std::uint64_t>(rows) * 5 * size_of(DType::f32));
   CHECK(trace::at(run.trace(), MemoryClass::parameter, end).bytes == 40 * size_of(DType::f32));
 
-  const scenario::Run direct = rank.play(partly_wrapped(scenario::Initialisation::direct, reshard, {}));
-  check_same_training(run, direct);
-  // Three steps on eighths, in single precision.
-  check_training(rank, run, oracles::Arithmetic::f64, {.loss = 1e-4, .gradient = 1e-4, .parameter = 1e-5}, Moves::some_parameter);
+  const scenario::Run direct = rank.play(partly_wrapped(Initialisation::direct, reshard, iterations, {}));
+  check_same_training(rank, run, direct);
+  check_training(rank, run, oracles::Arithmetic::f32, {}, Moves::some_parameter);
   check_sound(rank, run);
 }
 
@@ -87,13 +94,14 @@ RANKED_TEST_CASE("extensions/meta", clauses("EXT-30"), ranks(1, 2, 3, 4), each("
       {ActionKind::materialize}, {.kind = ActionKind::initialize, .module = "l1"}, {.kind = ActionKind::initialize, .module = "l0"}};
   std::vector<Action> extension;
   if (is_pair) extension = {extend(kind, ExtensionKind::components)};
-  train(direct, 2, extension);
+  const int iterations = rank.world().size() == 3 ? 1 : 2;  // exact
+  train(direct, iterations, extension);
   before.insert(before.begin(), extension.begin(), extension.end());
-  train(meta, 2, before);
+  train(meta, iterations, before);
   const scenario::Run run = play_accepted(rank, meta), expected = play_accepted(rank, direct);
   check_materialized_by(run, ActionKind::materialize);
-  check_training(rank, run, oracles::Arithmetic::f32, exact_unless_thirds(rank));
-  check_same_training(run, expected);
+  check_training(rank, run, oracles::Arithmetic::f32, {});
+  check_same_training(rank, run, expected);
 }
 
 RANKED_TEST_CASE("extensions/still_meta", clauses("EXT-31"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8),
@@ -107,12 +115,12 @@ RANKED_TEST_CASE("extensions/still_meta", clauses("EXT-31"), ranks(1, 2, 3, 4), 
     const bool has_memory = !before.empty() && scenario::is_at_or_under(parameter, before.front().module);
     (has_memory ? there : meta).emplace_back(parameter);
   }
-  const Scenario scenario = partly_wrapped(scenario::Initialisation::meta, true, before);
+  const Scenario scenario = partly_wrapped(Initialisation::meta, true, 3, before);
   check_refused(rank, scenario, "forward", meta);
   const auto refused = refusal(rank, scenario);
   REQUIRE(refused);
   for (const std::string& parameter : there) CHECK(refused->reason().find(parameter) == std::string::npos);
-  CHECK_FALSE(refusal(rank, partly_wrapped(scenario::Initialisation::meta, true, making("parts"))));
+  CHECK_FALSE(refusal(rank, partly_wrapped(Initialisation::meta, true, 3, making("parts"))));
 }
 
 }  // namespace shardproof::extensions

@@ -1,7 +1,11 @@
 // Extensions of single parameters, put there when memory has come: do they run, and for nobody else?
 #include <algorithm>
+#include <cmath>
 #include <utility>
+#include <vector>
 
+#include "fixtures/oracles/rounding.hpp"
+#include "fixtures/oracles/serial_model.hpp"
 #include "suites/checks/comparison.hpp"
 #include "suites/checks/refusal.hpp"
 #include "suites/checks/soundness.hpp"
@@ -35,19 +39,33 @@ void check_contributed_dtype(const scenario::Run& run, const std::string& parame
   for (const HookCall* call : calls) CHECK(call->tensors.at(0).dtype() == dtype);
 }
 
+// Fails unless the first step makes a weight of l1 that the extension cannot represent: the second forward computes with another one.
+void check_rounding_shows(Rank& rank, const Scenario& scenario) {
+  const auto expected = oracles::train_serially(scenario, rank.world().size(), oracles::Arithmetic::f32);
+  const std::vector<oracles::NamedValues>& parameters = expected.front().parameters;
+  const auto patched = std::ranges::find(parameters, "l1.weight", &oracles::NamedValues::name);
+  REQUIRE(patched != parameters.end());
+  const bool is_int8 = rank.param("extension") == "int8";  // multiples of 1/16
+  CHECK(std::ranges::any_of(patched->values, [is_int8](double weight) {
+    return is_int8 ? std::trunc(16 * weight) != 16 * weight : oracles::rounded_to(DType::bf16, weight) != weight;
+  }));
+}
+
 }  // namespace
 
 RANKED_TEST_CASE("extensions/monkey_patch", clauses("EXT-1", "EXT-2", "EXT-3", "EXT-4", "EXT-5", "EXT-7"), ranks(1, 2, 3, 4),
                  each("extension", "bf16", "int8"), each("reshard", false, true),
                  needs(Feature::fully_shard, Feature::all_gather_extensions, Feature::meta_initialisation),
                  seed("test_fully_shard_extensions.py::test_all_gather_extensions_monkey_patch")) {
-  Scenario scenario = layers({TensorKind::plain, TensorKind::plain, TensorKind::plain}, reshard_of(rank));
+  Scenario scenario = layers({TensorKind::plain, TensorKind::plain}, reshard_of(rank));
   scenario.plan.initialisation = scenario::Initialisation::meta;
-  // Steps so small that they are lost where weights are rounded, and there alone; with an integer for a weight nothing else is.
-  scenario.plan.optimizer.rate = 1.0 / 1024;
+  // Steps so small that weights lose bits of them where an extension rounds, and nowhere else.
+  scenario.plan.optimizer.rate = 1.0 / 256;
+  scenario.model.loss.dot_seed = 40;  // gradients -2, 1 and 2
   train(scenario, 2, {{ActionKind::materialize}, {ActionKind::initialize}, extension_of(rank, "l1.weight")});
   const scenario::Run run = play_accepted(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_thirds(rank));
+  check_rounding_shows(rank, scenario);
   CHECK(hooked_parameters(run) == std::vector<std::string>{"l1.weight"});
   check_contributed_dtype(run, "l1.weight", rank.param("extension") == "int8" ? DType::i8 : DType::bf16);
   // In both iterations once in forward, and where nothing stays whole once more; where there are all-gathers, as often as these.

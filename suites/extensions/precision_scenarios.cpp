@@ -4,6 +4,7 @@
 
 #include "fixtures/oracles/serial_model.hpp"
 #include "harness/fabric/group.hpp"
+#include "suites/checks/comparison.hpp"
 
 namespace shardproof::extensions {
 
@@ -64,6 +65,7 @@ Scenario one_layer(const OneLayer& how) {
 double gradient_of_one_layer(Rank& rank, const scenario::Run& run) {
   const auto expected = oracles::train_serially(run.scenario(), rank.world().size(), oracles::Arithmetic::f32);
   REQUIRE(run.captures().size() == expected.size());
+  suites::require_exact_sums(run.scenario(), rank.world().size());
   const scenario::CapturedParameter& held = run.captures().back().parameters.at(0);
   const oracles::NamedValues& whole = expected.back().gradients.at(0);
   REQUIRE(whole.defined());

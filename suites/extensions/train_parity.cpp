@@ -143,6 +143,7 @@ RANKED_TEST_CASE("extensions/exact_parity", clauses("EXT-1", "EXT-2", "EXT-7"), 
                  each("form", "minimal", "full"), each("reshard", false, true), needs(Feature::fully_shard, Feature::all_gather_extensions),
                  seed(train_parity_test)) {
   const LinearModel model(rank, rank.world().size());
+  require_exact_sums(model.scenario, rank.world().size());
   const scenario::Run run = play_accepted(rank, model.scenario);
   REQUIRE(run.captures().size() == 2 * iterations);
   for (std::size_t i = 0; i < run.captures().size(); ++i) {

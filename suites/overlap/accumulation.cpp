@@ -32,7 +32,7 @@ std::vector<MicroBatches> micro_batches(const scenario::Run& run) {
 
 // Three steps of two micro-batches each; the switch is off in the first of them.
 scenario::Scenario accumulating(ActionKind which, const std::string& module, bool reshard) {
-  scenario::Scenario scenario = small_mlp({.rate = 0.0625}, reshard, 1);
+  scenario::Scenario scenario = small_mlp({.rate = 0.25}, reshard, 1);
   const std::vector<Action> first{
       {.kind = which, .module = module, .value = false}, {ActionKind::forward}, {ActionKind::backward}, {ActionKind::capture}};
   const std::vector<Action> second{{.kind = which, .module = module, .value = true},

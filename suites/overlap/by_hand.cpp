@@ -47,7 +47,7 @@ RANKED_TEST_CASE("overlap/waited_by_hand", clauses("OVL-4", "OVL-5", "OVL-7", "O
 }
 
 RANKED_TEST_CASE("overlap/unshard_beside_compute", clauses("OVL-26"), ranks(2, 3, 4), each("async", false, true),
-                 needs(Feature::timeline, Feature::fully_shard, Feature::manual_unshard)) {
+                 needs(Feature::timeline, Feature::fully_shard, Feature::module_groups, Feature::manual_unshard)) {
   // A gather of 10 ms by hand, then 25 ms of computation that does not need it, then the forward that does.
   const bool async = rank.param<bool>("async");
   Scenario scenario = post_optim({.iterations = 1, .event = false});

@@ -19,7 +19,7 @@ double norm_type(const Rank& rank) {
 }
 
 scenario::Scenario clipping(double max_norm, double type) {
-  scenario::Scenario scenario = small_mlp({.rate = 0.0625}, true, 3);
+  scenario::Scenario scenario = small_mlp({.rate = 0.25}, true, 3);
   std::vector<scenario::Action>& body = scenario.script.segments.front().body;
   body.insert(body.begin() + 2, {.kind = ActionKind::clip_grad_norm, .max_norm = max_norm, .norm_type = type});
   return scenario;

@@ -59,6 +59,7 @@ const std::vector<Mistake>& mistakes() {
          s.model.root.children.back().tied_to = "l0";
          s.plan.wrap = {{.modules = {"tied"}}};
          s.script.input = {2, 6};
+         s.script.given.clear();
        }},
       {"twice", "l1", [](Scenario& s, int) { s.plan.wrap.insert(s.plan.wrap.begin(), {.modules = {"l1"}}); }},
       {"shared_across_groups", "l0.weight",
@@ -68,6 +69,7 @@ const std::vector<Mistake>& mistakes() {
          s.model.root.children.back().tied_to = "l0";
          s.plan.wrap.insert(s.plan.wrap.begin(), {.modules = {"tied"}});
          s.script.input = {2, 6};
+         s.script.given.clear();
        }},
       {"root_of_several", "l1", [](Scenario& s, int) { s.plan.wrap = {{.modules = {"l0", "l1"}}}; }, "forward"},
       {"second_root", "l0",
@@ -76,6 +78,18 @@ const std::vector<Mistake>& mistakes() {
        },
        "forward"}};
   return all;
+}
+
+void check_refused_plan(Rank& rank) {
+  const Scenario right = small_mlp({}, true, 1);
+  Scenario wrong = right;
+  for (const Mistake& mistake : mistakes()) {
+    if (mistake.name != rank.param("mistake")) continue;
+    mistake.make(wrong, rank.world().size());
+    check_refused(rank, wrong, mistake.call, {mistake.culprit});
+  }
+  CHECK(wrong != right);
+  CHECK_FALSE(refusal(rank, right));
 }
 
 // The collectives after a failed forward are those that a run without it makes from the mark `next` on.
@@ -144,22 +158,37 @@ void play_failing(Rank& rank, const std::string& when, const std::string& module
 }  // namespace
 
 RANKED_TEST_CASE("overlap/refused_plan", clauses("OVL-42"), ranks(2, 3, 4),
-                 each("mistake", "list", "mesh_of_three", "mesh_without_names", "mesh_of_other_size", "scalar", "not_contiguous",
-                      "uneven_dim", "no_such_dim", "negative_dim", "reshard_to_no_factor", "reshard_to_none", "twice",
-                      "shared_across_groups", "root_of_several", "second_root", "other_engine", "shared_with_none"),
-                 needs(Feature::fully_shard)) {
-  const Scenario right = small_mlp({}, true, 1);
-  Scenario wrong = right;
-  for (const Mistake& mistake : mistakes()) {
-    if (mistake.name != rank.param("mistake")) continue;
-    mistake.make(wrong, rank.world().size());
-    check_refused(rank, wrong, mistake.call, {mistake.culprit});
-  }
-  CHECK(wrong != right);
-  CHECK_FALSE(refusal(rank, right));
+                 each("mistake", "mesh_of_other_size", "not_contiguous", "other_engine", "twice"), needs(Feature::fully_shard)) {
+  check_refused_plan(rank);
 }
 
-RANKED_TEST_CASE("overlap/refused_on_a_mesh", clauses("OVL-42"), ranks(4), needs(Feature::fully_shard, Feature::replicated_mesh)) {
+RANKED_TEST_CASE("overlap/refused_plan", clauses("OVL-42"), ranks(2, 3, 4),
+                 each("mistake", "list", "root_of_several", "scalar", "second_root"), needs(Feature::fully_shard, Feature::module_groups)) {
+  check_refused_plan(rank);
+}
+
+RANKED_TEST_CASE("overlap/refused_plan", clauses("OVL-42"), ranks(2, 3, 4), each("mistake", "mesh_of_three", "mesh_without_names"),
+                 needs(Feature::fully_shard, Feature::replicated_mesh)) {
+  check_refused_plan(rank);
+}
+
+RANKED_TEST_CASE("overlap/refused_plan", clauses("OVL-42"), ranks(2, 3, 4), each("mistake", "negative_dim", "no_such_dim", "uneven_dim"),
+                 needs(Feature::fully_shard, Feature::shard_dims)) {
+  check_refused_plan(rank);
+}
+
+RANKED_TEST_CASE("overlap/refused_plan", clauses("OVL-42"), ranks(2, 3, 4), each("mistake", "reshard_to_no_factor", "reshard_to_none"),
+                 needs(Feature::fully_shard, Feature::reshard_to_size)) {
+  check_refused_plan(rank);
+}
+
+RANKED_TEST_CASE("overlap/refused_plan", clauses("OVL-42"), ranks(2, 3, 4), each("mistake", "shared_across_groups", "shared_with_none"),
+                 needs(Feature::fully_shard, Feature::shared_parameters)) {
+  check_refused_plan(rank);
+}
+
+RANKED_TEST_CASE("overlap/refused_on_a_mesh", clauses("OVL-42"), ranks(4),
+                 needs(Feature::fully_shard, Feature::replicated_mesh, Feature::reshard_to_size)) {
   // A factor of the world, but not of the ranks that shard.
   Scenario scenario = small_mlp({}, true, 1);
   scenario.plan.mesh = {.shape = {2, 2}, .names = {"replicate", "shard"}};
@@ -171,9 +200,9 @@ RANKED_TEST_CASE("overlap/refused_on_a_mesh", clauses("OVL-42"), ranks(4), needs
 }
 
 RANKED_TEST_CASE("overlap/unsharded_scalar", clauses("OVL-10"), ranks(1, 2, 3, 4), each("how", "ignored", "unwrapped"),
-                 needs(Feature::fully_shard, Feature::ignored_parameters)) {
+                 needs(Feature::fully_shard, Feature::module_groups, Feature::ignored_parameters)) {
   // What is not dealt need not be dealable.
-  Scenario scenario = small_mlp({.rate = 0.0625}, true, 1);
+  Scenario scenario = small_mlp({.rate = 0.25}, true, 1);
   scenario.model.root.children.push_back({.name = "scale", .kind = ModuleKind::scale, .scalar = true});
   if (rank.param("how") == "ignored") {
     scenario.plan.ignored_parameters = {"scale.factor"};

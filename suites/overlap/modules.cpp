@@ -107,7 +107,7 @@ RANKED_TEST_CASE("overlap/modules", clauses("OVL-4", "OVL-6", "OVL-7", "OVL-10",
 }
 
 RANKED_TEST_CASE("overlap/gathers_of_a_module_used_twice", clauses("OVL-24"), ranks(2, 3, 4),
-                 needs(Feature::timeline, Feature::fully_shard), tags("reference")) {
+                 needs(Feature::timeline, Feature::fully_shard, Feature::module_groups), tags("reference")) {
   // a, b, a again, c: gathered for every use, forward and backward, and the group before each is the one that is gathered ahead.
   const Module a = linear("a", 4, 4), b = linear("b", 4, 4), c = linear("c", 4, 3);
   const scenario::Run run = rank.play(with({a, b, use("again", "a"), c}, {{{"a"}}, {{"b"}}, {{"c"}}, {{""}}}, true));
@@ -126,7 +126,7 @@ RANKED_TEST_CASE("overlap/gathers_of_a_module_used_twice", clauses("OVL-24"), ra
 }
 
 RANKED_TEST_CASE("overlap/frozen_is_not_reduced", clauses("OVL-10", "OVL-17"), ranks(2, 3, 4),
-                 needs(Feature::timeline, Feature::fully_shard)) {
+                 needs(Feature::timeline, Feature::fully_shard, Feature::module_groups)) {
   // Two of three layers in one group train: the operand holds their gradients and nothing of the third.
   const scenario::Run run = rank.play(with({linear("l0", 4, 6), frozen(linear("inner", 6, 6)), linear("l1", 6, 3)}, {{{""}}}, true));
   check_training(rank, run, oracles::Arithmetic::f32, exact_at_first, Moves::some_parameter);
@@ -143,7 +143,7 @@ RANKED_TEST_CASE("overlap/frozen_is_not_reduced", clauses("OVL-10", "OVL-17"), r
 
 RANKED_TEST_CASE("overlap/ignored_parameters", clauses("OVL-10", "OVL-15"), ranks(1, 2, 3, 4),
                  needs(Feature::timeline, Feature::fully_shard, Feature::ignored_parameters)) {
-  Scenario scenario = small_mlp({.rate = 0.0625}, true, 3);
+  Scenario scenario = small_mlp({.rate = 0.25}, true, 3);
   scenario.plan.ignored_parameters = {"l0.bias", "l1.weight"};
   const scenario::Run run = rank.play(scenario);
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_thirds(rank));
@@ -159,7 +159,7 @@ RANKED_TEST_CASE("overlap/shard_dims", clauses("OVL-4", "OVL-6", "OVL-10", "OVL-
   scenario.plan.shard_dims = {{"l1.weight", -1}};
   scenario.plan.shard_dims["l0.bias"] = 0;
   if (world != 3) scenario.plan.shard_dims["l0.weight"] = 1;
-  scenario.plan.optimizer.rate = 0.0625;
+  scenario.plan.optimizer.rate = 0.25;
   const scenario::Run run = rank.play(scenario);
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_thirds(rank));
   check_sound(rank, run);

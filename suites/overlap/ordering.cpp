@@ -88,7 +88,7 @@ RANKED_TEST_CASE("overlap/no_race", clauses("OVL-3", "OVL-4", "OVL-5", "OVL-6", 
 RANKED_TEST_CASE("overlap/event_serves_once", clauses("OVL-3", "OVL-4", "OVL-5", "OVL-6", "OVL-7"), ranks(2, 3, 4),
                  each("reshard", false, true), needs(Feature::timeline, Feature::fully_shard, Feature::post_optim_event)) {
   // One event, then steps without: what waited for it the first time must wait for the compute stream the next times.
-  scenario::Scenario scenario = small_mlp({.rate = 0.0625}, rank.param<bool>("reshard"), 1);
+  scenario::Scenario scenario = small_mlp({.rate = 0.25}, rank.param<bool>("reshard"), 1);
   scenario::Script::Segment later = scenario.script.segments.front();
   scenario.script.segments.front().body.push_back({scenario::ActionKind::post_optim_event});
   later.iterations = 2;

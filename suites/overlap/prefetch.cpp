@@ -83,7 +83,7 @@ RANKED_TEST_CASE("overlap/prefetch_lists", clauses("OVL-4", "OVL-5", "OVL-7", "O
 }
 
 RANKED_TEST_CASE("overlap/prefetch_without_backward", clauses("OVL-10", "OVL-15", "OVL-18"), ranks(1, 2, 3, 4),
-                 needs(Feature::timeline, Feature::fully_shard, Feature::prefetch_lists, Feature::manual_unshard)) {
+                 needs(Feature::timeline, Feature::fully_shard, Feature::module_groups, Feature::prefetch_lists, Feature::manual_unshard)) {
   // A layer that takes no part in the loss is gathered ahead of its forward, and for backward not at all, also where a list names it.
   Scenario scenario = three_iterations({{.kind = ActionKind::set_unshard_in_backward, .module = "aside", .value = false}}, {}, true);
   std::vector<scenario::Module>& children = scenario.model.root.children;

@@ -42,7 +42,7 @@ RANKED_TEST_CASE("overlap/reshard_to_size", clauses("OVL-4", "OVL-5", "OVL-7", "
 
 RANKED_TEST_CASE("overlap/narrow_parts", clauses("OVL-10"), ranks(4), needs(Feature::fully_shard, Feature::reshard_to_size)) {
   // Three rows of one, kept by two ranks: one of them has a single row, and backward reads it.
-  Scenario scenario = small_mlp({.rate = 0.0625}, true, 1);
+  Scenario scenario = small_mlp({.rate = 0.25}, true, 1);
   scenario.model.root.children = {linear("l0", 4, 1), linear("narrow", 1, 3)};
   scenario.plan.wrap = {{.modules = {"l0"}},
                         {.modules = {"narrow"}, .reshard_after_forward = {scenario::ReshardAfterForward::Kind::size, 2}},
@@ -51,9 +51,9 @@ RANKED_TEST_CASE("overlap/narrow_parts", clauses("OVL-10"), ranks(4), needs(Feat
 }
 
 RANKED_TEST_CASE("overlap/parts_nobody_needs", clauses("OVL-7", "OVL-10", "OVL-18"), ranks(4),
-                 needs(Feature::timeline, Feature::fully_shard, Feature::reshard_to_size)) {
+                 needs(Feature::timeline, Feature::fully_shard, Feature::module_groups, Feature::reshard_to_size)) {
   // No gradient comes by a first layer that takes no part in the loss: what it keeps for backward goes with the iteration.
-  Scenario scenario = small_mlp({.rate = 0.0625}, true, 3);
+  Scenario scenario = small_mlp({.rate = 0.25}, true, 3);
   std::vector<scenario::Module>& children = scenario.model.root.children;
   children.insert(children.begin(), {.name = "aside", .kind = scenario::ModuleKind::discard, .children = {linear("inner", 4, 4)}});
   scenario.plan.wrap.insert(scenario.plan.wrap.begin(),

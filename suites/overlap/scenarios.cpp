@@ -3,6 +3,8 @@
 #include <string>
 #include <utility>
 
+#include "suites/checks/exact_inputs.hpp"
+
 namespace shardproof::overlap {
 
 using scenario::ActionKind;
@@ -49,12 +51,12 @@ Scenario small_mlp(scenario::Optimizer optimizer, bool reshard_after_forward, in
   const scenario::ReshardAfterForward reshard{reshard_after_forward ? Kind::yes : Kind::no};
   Scenario scenario;
   scenario.model.root.children = {linear("l0", 4, 6), relu("relu"), linear("l1", 6, 3)};
-  scenario.model.loss = {.kind = scenario::LossKind::dot};
+  scenario.model.loss = {.kind = scenario::LossKind::dot, .dot_seed = 169};  // gradients 1, -1 and 2
   scenario.model.init_divisor = 1;
   scenario.plan.wrap = {{{"l0"}, reshard}, {{"l1"}, reshard}, {{""}, reshard}};
   scenario.plan.optimizer = optimizer;
   scenario.script.input = {2, 4};
-  scenario.script.input_divisor = 1;
+  suites::give_one_hot_inputs(scenario.script);
   scenario.script.segments = {
       {.iterations = iterations,
        .body = {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::step}, {ActionKind::capture}, {ActionKind::zero_grad}}}};
@@ -78,7 +80,7 @@ Scenario traced_blocks(scenario::ReshardAfterForward reshard, bool post_optim_ev
 }
 
 Scenario three_iterations(const std::vector<scenario::Action>& before, const std::vector<scenario::Action>& between, bool reshard) {
-  Scenario scenario = small_mlp({.rate = 0.0625}, reshard, 3);
+  Scenario scenario = small_mlp({.rate = 0.25}, reshard, 3);
   std::vector<scenario::Action>& body = scenario.script.segments.front().body;
   body.insert(body.begin() + 1, between.begin(), between.end());
   body.insert(body.begin(), before.begin(), before.end());

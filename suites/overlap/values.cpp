@@ -18,12 +18,21 @@ scenario::Run play_closely(Rank& rank, scenario::Scenario scenario) {
   return play_accepted(rank, scenario);
 }
 
+// On dense inputs: a gradient near zero would make rounding a matter of sign, and Adam's step as large as any other.
+scenario::Scenario dense_mlp(scenario::Optimizer optimizer, bool reshard_after_forward, int iterations) {
+  scenario::Scenario scenario = small_mlp(optimizer, reshard_after_forward, iterations);
+  scenario.script.given.clear();
+  scenario.script.input_divisor = 1;
+  scenario.model.loss.dot_seed = 7;
+  return scenario;
+}
+
 }  // namespace
 
 RANKED_TEST_CASE("overlap/values_exact", clauses("OVL-10"), ranks(1, 2, 3, 4), each("reshard", false, true), needs(Feature::fully_shard)) {
-  // Small integers: a single iteration is exact in f32 at any world size, and three are where the mean divides by a power of two.
+  // A single iteration is exact in f32 at any world size, and three are where the mean divides by a power of two.
   const int iterations = rank.world().size() == 3 ? 1 : 3;
-  const scenario::Run run = rank.play(small_mlp({.rate = 0.0625}, rank.param<bool>("reshard"), iterations));
+  const scenario::Run run = rank.play(small_mlp({.rate = 0.25}, rank.param<bool>("reshard"), iterations));
   check_training(rank, run, oracles::Arithmetic::f32, {});
 }
 
@@ -31,7 +40,7 @@ RANKED_TEST_CASE("overlap/values_adamw", clauses("OVL-10"), ranks(1, 2, 3, 4), e
   // Five steps of 1e-2 in single precision on values up to some hundreds; a wrong divisor or a lost gradient is off by far more.
   const Tolerance tolerance{.loss = 1e-2, .gradient = 1e-2, .parameter = 1e-5};
   const scenario::Optimizer adamw{.kind = scenario::OptimizerKind::adamw, .rate = 1e-2, .weight_decay = 1e-2};
-  const scenario::Run run = rank.play(small_mlp(adamw, rank.param<bool>("reshard"), 5));
+  const scenario::Run run = rank.play(dense_mlp(adamw, rank.param<bool>("reshard"), 5));
   check_training(rank, run, oracles::Arithmetic::f64, tolerance);
 }
 
@@ -39,7 +48,7 @@ RANKED_TEST_CASE("overlap/values_adam", clauses("OVL-10"), ranks(1, 2, 3, 4), ne
   // As above; the decay goes into the gradient here, and so into both moments.
   const Tolerance tolerance{.loss = 1e-2, .gradient = 1e-2, .parameter = 1e-5};
   const scenario::Optimizer adam{.kind = scenario::OptimizerKind::adam, .rate = 1e-2, .weight_decay = 0.5};
-  const scenario::Run run = rank.play(small_mlp(adam, true, 5));
+  const scenario::Run run = rank.play(dense_mlp(adam, true, 5));
   check_training(rank, run, oracles::Arithmetic::f64, tolerance);
 }
 

@@ -290,7 +290,7 @@ void for_every_run(std::span<const Stack> played, Check check) {
 
 }  // namespace
 
-TEST_CASE("at any world size, what is gathered and reduced is rank-major and zero in all padding, and nobody leaves his buffer") {
+TEST_CASE("at any world size, what is gathered and reduced is rank-major and zero in all padding, and nobody leaves his buffer", "[long]") {
   for_every_run(all_stacks, [](const Stack& stack, int world, const std::vector<Watched>& ranks) {
     const std::size_t groups = stack.one_group ? 1 : stack.layers.size(), issued = world > 1 ? groups : 0;
     for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
@@ -303,7 +303,7 @@ TEST_CASE("at any world size, what is gathered and reduced is rank-major and zer
   });
 }
 
-TEST_CASE("at any world size, no memory is used before its time or after its release") {
+TEST_CASE("at any world size, no memory is used before its time or after its release", "[long]") {
   for_every_run(all_stacks, [](const Stack& stack, int world, const std::vector<Watched>& ranks) {
     // A poisoned value, like any other wrong one, would differ from the serial model's.
     const oracles::SerialIteration expected = oracles::train_serially(training(stack), world, oracles::Arithmetic::f32).at(0);

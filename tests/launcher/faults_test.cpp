@@ -100,7 +100,10 @@ TEST_CASE("the reports of all runs are kept where asked for, in a directory that
   CHECK(faults({"seen", "--out", out}).end == code(0));
   CHECK(verdicts(directory / "out/clean").at("seen/looks[W=1]") == "passed");
   CHECK(verdicts(directory / "out/noticed").at("seen/looks[W=1]") == "failed");
-  CHECK_THAT(faults({"seen", "--out", out}).err, ContainsSubstring("is not empty"));
+  CHECK_THAT(faults({"seen", "--out", out}).err, ContainsSubstring("it holds an earlier run"));
+  std::filesystem::remove(directory / "out/noticed/report.json");
+  CHECK(faults({"seen", "--out", out, "--overwrite"}).end == code(0));
+  CHECK(verdicts(directory / "out/noticed").at("seen/looks[W=1]") == "failed");
 }
 
 TEST_CASE("what failed under a fault is run again under it, also where the device is another, unless the command line names one") {

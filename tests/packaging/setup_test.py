@@ -322,7 +322,9 @@ has_pytorch() { [[ -e $root/build/pytorch/bin/python ]]; }
         self.put("docs/pytorch.md", "")
         said = self.said("scripts/test-pytorch", "--no-install")
         self.assertEqual(said[:2], ["pytorch no", "python -m unittest discover --quiet in tests"])
-        self.assertEqual(said[-1], "shardproof run --subject pytorch --quiet")
+        compared = f"python -B {self.tree}/scripts/pytorch_settings.py {self.tree}"
+        self.assertEqual([line.partition(" in ")[0] for line in said[-2:]], ["shardproof run --subject pytorch --quiet", compared])
+        self.assertIn(f"{compared} --all in ", "".join(self.said("scripts/test-pytorch", "--settings")))
         self.put("build/pytorch/bin/python", "#!/bin/sh\nexit 1\n")
         failed = subprocess.run([self.tree / "scripts/test-pytorch"], text=True, capture_output=True)
         self.assertEqual(failed.returncode, 1)

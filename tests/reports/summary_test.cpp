@@ -360,7 +360,8 @@ TEST_CASE("a world of GPUs is made again on the same, by its runs and by what it
   report.cases[0].verdict = Verdict::failed;
   report.head.argv = {"shardproof", "run", "--device",     "cuda",    "--backend=lib/my cuda.so",
                       "--gpus",     "0,2", "--share-gpus", "--times", "cupti",
-                      "--jobs",     "4",   "--out",        "there"};
+                      "--jobs",     "4",   "--out",        "there",   "--",
+                      "--fault",    "a"};
   TextStyle style;
   style.scenarios = [](const CaseResult&, int) { return std::vector<std::string>{"scenario.json"}; };
   const std::string text = failure_text(report.cases[0], report, style);

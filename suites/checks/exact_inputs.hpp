@@ -1,0 +1,13 @@
+// Inputs that keep training exact.
+#pragma once
+
+#include "harness/scenario/scenario.hpp"
+
+namespace shardproof::suites {
+
+/// Gives the scenario inputs for four iterations and four ranks; then they repeat. Each row has one entry of 1 or -1, and zeros. Sums and
+/// gradients stay short numbers then: with integer weights, and rates that are powers of two, f32 holds all bits of three steps of a small
+/// network.
+void give_one_hot_inputs(scenario::Script& script);
+
+}  // namespace shardproof::suites
