@@ -16,7 +16,7 @@ struct Hold {
   trace::Piece held, passes;
 };
 
-/// What became of a hold.
+/// The outcome of a hold.
 struct Passage {
   /// Nothing that was recorded makes the one wait for the other (trace::can_pass).
   bool is_free = false;

@@ -30,10 +30,14 @@ class Iteration {
   /// From the mark of its first call to the mark that ends its last call.
   std::span<const Fact> facts() const { return facts_; }
 
-  Nanoseconds time() const;  ///< from the beginning of its first call to the end of its last call
-  Nanoseconds forward() const;  ///< of its first forward
-  Nanoseconds forward_backward() const;  ///< from the beginning of its first forward to the end of its first backward
-  Nanoseconds exposed() const;  ///< what of that is not computation
+  /// From the beginning of its first call to the end of its last call.
+  Nanoseconds time() const;
+  /// The time of its first forward.
+  Nanoseconds forward() const;
+  /// From the beginning of its first forward to the end of its first backward.
+  Nanoseconds forward_backward() const;
+  /// The part of `forward_backward` in which the compute stream does not compute.
+  Nanoseconds exposed() const;
 
   /// In the order in which the host issued them.
   std::vector<fact::Collective> collectives() const;
@@ -43,7 +47,8 @@ class Iteration {
 
   trace::Live live_before(MemoryClass memory, ActionKind call) const;
   trace::Live live_after(MemoryClass memory, ActionKind call) const;
-  trace::Live peak(MemoryClass memory) const;  ///< what is alive when it begins counts too
+  /// Includes memory that is alive when the iteration begins.
+  trace::Live peak(MemoryClass memory) const;
 
  private:
   std::string_view first_mark() const;

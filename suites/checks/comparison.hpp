@@ -22,7 +22,7 @@ void require_exact_sums(const scenario::Scenario& scenario, int world);
 /// Three steps of two layers on small integers are exact where the mean divides by a power of two. Otherwise the first step is: a sum of
 /// integers, divided once.
 Tolerance exact_unless_thirds(Rank& rank);
-/// Of more layers only the first step is exact.
+/// For models of more layers, where only the first step is exact.
 inline constexpr Tolerance exact_at_first{.loss = 1e-2, .gradient = 1e-2, .parameter = 1e-3, .exact = 1};
 
 enum class Moves : std::uint8_t {
@@ -38,7 +38,7 @@ void check_training(Rank& rank, const scenario::Run& run, oracles::Arithmetic ar
 /// Fails unless two runs have the same parameters and gradients at every capture, bit by bit. Losses may differ as sums in another order.
 void check_same_training(Rank& rank, const scenario::Run& run, const scenario::Run& other);
 
-/// Of a run of `three_iterations`: its values are right, it is sound, and no iteration leaves anything.
+/// Fails unless a run of `three_iterations` has right values, is sound, and leaves nothing after any iteration.
 void check_three_iterations(Rank& rank, const scenario::Run& run);
 
 }  // namespace shardproof::suites

@@ -15,8 +15,8 @@ struct Communication {
   std::size_t all_gathers = 0, reduce_scatters = 0;
 };
 
-/// What a plan asks of every engine, by iteration: in each forward a gather of each group, in each backward a reduction of it, and a second
-/// gather where its parameters were freed in between. Nothing on one rank.
+/// The collectives that a plan asks of every engine, by iteration; none on one rank. Each forward gathers each group, and each backward
+/// reduces it. A backward gathers a group again if its parameters were freed in between.
 std::vector<Communication> planned(const scenario::Scenario& scenario, int world);
 
 /// Fails when an iteration communicates less than the plan asks for: such a run may be fast and free of races, and proves nothing.

@@ -44,7 +44,7 @@ GathersOfPass gathers_in_forward(const scenario::Run& run, const scenario::Itera
   return found;
 }
 
-// What the end of an iteration leaves, of memory that lives no longer, and how much there is at a time.
+// Checks how many buffers are alive at a time, and that none outlives the iteration.
 void check_live_buffers(Rank& rank, const scenario::Iteration& iteration, std::uint64_t layers, bool reshard) {
   using scenario::ActionKind;
   const auto peak = [&iteration](MemoryClass memory) { return iteration.peak(memory).buffers; };

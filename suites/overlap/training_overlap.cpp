@@ -74,7 +74,7 @@ void check_within_bounds(Rank& rank, const scenario::Run& run) {
   check_plan_is_communicated(rank, run);
 }
 
-// Of the iteration that takes longest.
+// The time of the slowest iteration.
 Nanoseconds longest(const scenario::Run& run, Nanoseconds (scenario::Iteration::*time)() const) {
   Nanoseconds longest = 0;
   for (const scenario::Iteration& iteration : run.iterations()) longest = std::max(longest, (iteration.*time)());
