@@ -314,9 +314,9 @@ TEST_CASE("at any world size, no memory is used before its time or after its rel
       CAPTURE(rank);
       const scenario::Run& run = *ranks[rank].run;
       for (const trace::Race& race : run.races()) FAIL_CHECK(trace::describe(race, static_cast<int>(rank)));
-      REQUIRE(run.iterations().size() == 1);
-      CHECK(run.iterations()[0].loss == expected.losses[rank]);
-      const std::vector<scenario::CapturedParameter>& parameters = run.iterations()[0].parameters;
+      REQUIRE(run.captures().size() == 1);
+      CHECK(run.captures()[0].loss == expected.losses[rank]);
+      const std::vector<scenario::CapturedParameter>& parameters = run.captures()[0].parameters;
       REQUIRE(parameters.size() == values.size());
       REQUIRE(parameters.size() == gradients.size());
       for (std::size_t p = 0; p < parameters.size(); ++p) {
@@ -339,7 +339,7 @@ TEST_CASE("shards are dealt as PyTorch deals them, and a rank of padding alone h
       std::int64_t next = 0;
       for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
         CAPTURE(rank);
-        const scenario::CapturedParameter& held = ranks[rank].run->iterations().at(0).parameters.at(p);
+        const scenario::CapturedParameter& held = ranks[rank].run->captures().at(0).parameters.at(p);
         Shape shape = held.shape;
         shape[0] = held.shard.shape()[0];
         CHECK(held.shard.shape() == shape);
