@@ -13,10 +13,10 @@ function(shardproof_test_needs set)
   endif()
 endfunction()
 
-# A test program of one room. Each of its cases is a test of CTest, `room: case`.
-# shardproof_test(name [SET unit|system] SOURCES … LINK … ENVIRONMENT name=value …)
+# A test program of one room. Each of its cases is a test of CTest, `room: case`. With LONG_CASES, those with the tag [long] are in the set `long`.
+# shardproof_test(name [LONG_CASES] [SET unit|system] SOURCES … LINK … ENVIRONMENT name=value …)
 function(shardproof_test name)
-  cmake_parse_arguments(TEST "" "SET" "SOURCES;LINK;ENVIRONMENT" ${ARGN})
+  cmake_parse_arguments(TEST "LONG_CASES" "SET" "SOURCES;LINK;ENVIRONMENT" ${ARGN})
   if(NOT TEST_SET)
     set(TEST_SET unit)
   endif()
@@ -29,8 +29,12 @@ function(shardproof_test name)
     set(environment ENVIRONMENT "${TEST_ENVIRONMENT}")
   endif()
   # Listed when CTest starts, not when it is built: a program that cannot list its cases is a failed test then, not a failed build.
-  catch_discover_tests(test_${name} TEST_PREFIX "${name}: " DISCOVERY_MODE PRE_TEST WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}"
-    PROPERTIES TIMEOUT 300 LABELS ${TEST_SET} ${environment})
+  set(discovery TEST_PREFIX "${name}: " DISCOVERY_MODE PRE_TEST WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")
+  if(TEST_LONG_CASES)
+    catch_discover_tests(test_${name} ${discovery} TEST_SPEC "[long]" PROPERTIES TIMEOUT 900 LABELS long ${environment})
+    list(APPEND discovery TEST_SPEC "~[long]")
+  endif()
+  catch_discover_tests(test_${name} ${discovery} PROPERTIES TIMEOUT 300 LABELS ${TEST_SET} ${environment})
 endfunction()
 
 # A test that is a command. The programs in it that are written `$<TARGET_FILE:program>` are built with its set.

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws a trace that `shardproof run --trace` wrote as an SVG: one row per rank and stream, time from left to right.
+"""Draws the first iteration of a trace that `shardproof run --trace` wrote as an SVG: one row per rank and stream, time from left to right.
 
     docs/draw_timeline.py TRACE.json > timeline.svg
 """
@@ -16,7 +16,8 @@ def main(path):
         events = json.load(file)["traceEvents"]
     ranks = {e["pid"]: e["args"]["name"] for e in events if e["ph"] == "M" and e["name"] == "process_name"}
     streams = {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e["ph"] == "M" and e["name"] == "thread_name"}
-    slices = [e for e in events if e["ph"] == "X"]
+    second = min((e["ts"] for e in events if e["ph"] == "i" and e["name"].startswith("iter 1 ")), default=float("inf"))
+    slices = [e for e in events if e["ph"] == "X" and e["ts"] < second]
     if not slices:
         sys.exit(f"{path}: nothing in this trace takes time")
     rows = sorted({(e["pid"], e["tid"]) for e in slices})

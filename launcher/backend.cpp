@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "launcher/home.hpp"
 #include "launcher/launcher.hpp"
 
 namespace shardproof::launcher {
@@ -22,15 +23,13 @@ void find_backend(PlanOptions& options) {
   }
   options.backend = built_backend();
   if (is_ordinary(options.backend)) return;
-  throw CommandError(infrastructure, fmt::format("--device {}: there is no {}; it is built where CMake finds the CUDA Toolkit and NCCL",
-                                                 options.device, options.backend.string()));
+  const OptionalPart part{.name = "the GPU backend", .target = "shardproof_cuda", .file = options.backend};
+  throw CommandError(infrastructure, fmt::format("--device {}: {}", options.device, why_missing(part, launcher_home())));
 }
 
 }  // namespace
 
-std::filesystem::path built_backend() {
-  return std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path() / "lib/shardproof/libshardproof_cuda.so";
-}
+std::filesystem::path built_backend() { return launcher_home() / "lib/shardproof/libshardproof_cuda.so"; }
 
 std::filesystem::path named_backend(const std::filesystem::path& asked) {
   std::filesystem::path file = std::filesystem::absolute(asked);

@@ -6,55 +6,22 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "launcher/contenders.hpp"
+#include "launcher/help_formatter.hpp"
+#include "launcher/help_text.hpp"
 #include "launcher/launcher.hpp"
 #include "launcher/option_values.hpp"
 #include "launcher/standard_streams.hpp"
+#include "reports/command_line_words.hpp"
 
 namespace shardproof::launcher {
 namespace {
-
-constexpr char all_footer[] =
-    "Exit codes: 0 is good, 2 a command that cannot be or output that cannot be written. What others mean, each command's --help says.";
-constexpr char filters_footer[] =
-    "Arguments:\n"
-    "  filters                           Which cases: a suite, an id, a glob over ids (* and ?) or a [tag]; several are a union;\n"
-    "                                    all cases when there is none\n\n";
-constexpr char run_footer[] =
-    "Exit codes, the first that applies: 128 + n interrupted by signal n; 2 usage, nothing selected or output unusable; 3 the worker or\n"
-    "the meeting of its ranks failed; 4 a rank crashed or hung; 5 evidence missing, corrupt or ranks disagree; 1 a case failed;\n"
-    "6 a demand beyond verdicts is not met: too many skips or waivers, a required clause without a passed case, a waiver that is over,\n"
-    "wrong or without use; 0 all passed. A waived case is none of these.";
-constexpr char list_footer[] =
-    "Exit codes: 0 listed; 2 usage, nothing selected or output unusable; 3 the worker does not say its cases; 128 + n interrupted by\n"
-    "signal n.";
-constexpr char faults_footer[] =
-    "Exit codes, the first that applies: 128 + n interrupted by signal n; 2 usage, nothing selected or output unusable; 3 the worker or\n"
-    "the meeting of its ranks failed; 4, 5 and 1 what `run` says of the cases without a fault, where they do not all pass;\n"
-    "1 a fault survived every selected case with one of its clauses; 0 each was noticed, but for those whose every case is skipped here.";
-constexpr char merge_footer[] =
-    "Exit codes, the first that applies: 2 usage, no world to merge or output unusable; 3 ranks did not meet; 4 a rank crashed or hung;\n"
-    "5 evidence missing, corrupt or ranks disagree; 1 a case failed; 6 a demand beyond verdicts is not met, as in a run; 0 all passed.";
-constexpr char diff_footer[] = "Exit codes: 0 nothing got worse; 1 something did; 2 usage, a report that is none, or output unusable.";
-constexpr char doctor_footer[] =
-    "Exit codes: 0 runs are possible, whatever hurts them; 2 usage, or output unusable; 3 something prevents them, or those on GPUs\n"
-    "where --backend is given.";
-constexpr char explain_footer[] =
-    "Exit codes: 0 told; 2 usage, a directory that is none of a run, or output unusable; 5 evidence that cannot be read, or ranks\n"
-    "that nobody saw end.";
-constexpr char play_footer[] =
-    "Exit codes, the first that applies: 128 + n interrupted by signal n; 2 usage, a document that cannot be played or output unusable;\n"
-    "3 the worker or the meeting of its ranks failed; 4 a rank crashed or hung; 5 ranks disagree; 1 the subject failed, or a race was\n"
-    "found; 0 played. Of two subjects: 1 they differ; 4 both crashed or hung; 0 they are alike, be it in that both refuse.";
-constexpr char explore_footer[] =
-    "Exit codes, the first that applies: 128 + n interrupted by signal n; 2 usage, or output unusable; 3 a worker or the meeting of its\n"
-    "ranks failed; 1 a difference was found; 0 none. Whatever ends it early, what was found until then is kept.";
-constexpr char stable_footer[] = "Exit codes: 0 printed; 2 usage, a report that is none, or output unusable.";
 
 /// Options as they were written. Their meaning is found after all of them have been read, by rules and in words of our own.
 struct Texts {
@@ -84,266 +51,273 @@ struct Everything {
 // -- Declaring ---------------------------------------------------------------------------------------------------------------------------
 
 /// CLI11 takes an argument in brackets for a list and strips them: `[tag]` would not arrive. So filters are what it leaves over.
-CLI::App& add_command(CLI::App& app, const char* name, const char* what, const std::string& footer) {
-  CLI::App& command = *app.add_subcommand(name, what);
+CLI::App& add_command(CLI::App& app, const HelpText& text) {
+  CLI::App& command = *app.add_subcommand(text.name, fmt::format("{}\n\nExamples:\n{}", text.summary, text.examples));
   command.allow_extras();
-  command.footer(footer);
+  command.footer(text.footer);
+  const std::string arguments = *text.arguments == '\0' ? "" : fmt::format(" {}", text.arguments);
+  command.formatter(std::make_shared<HelpFormatter>("[OPTIONS]" + arguments));
   return command;
 }
 
+/// Groups of options in the help.
+constexpr char choice_group[] = "Cases", subject_group[] = "Engine under test", place_group[] = "Device and fabric",
+               course_group[] = "Course of the run", demand_group[] = "Demands on the run", output_group[] = "Files",
+               terminal_group[] = "Terminal";
+
+CLI::Option& add(CLI::App& command, const char* group, const char* name, auto& value, const char* value_name, const std::string& text) {
+  return *command.add_option(name, value, text)->option_text(value_name)->group(group);
+}
+
+/// The same for several values of one option, which is given once for each or with commas.
+CLI::Option& add_list(CLI::App& command, const char* group, const char* name, auto& values, const char* value_name,
+                      const std::string& text) {
+  return *add(command, group, name, values, value_name, text).allow_extra_args(false);
+}
+
+CLI::Option& add_flag(CLI::App& command, const char* group, const char* name, bool& value, const std::string& text) {
+  return *command.add_flag(name, value, text)->option_text(" ")->group(group);
+}
+
+/// Last, and with words of our own.
+void add_help(CLI::App& command, const char* group) {
+  command.set_help_flag();
+  command.set_help_flag("-h,--help", "Print this help.")->group(group);
+}
+
 void add_fault(CLI::App& command, std::string& fault) {
-  command.add_option("--fault", fault, "Break the subject by a fault of the worker's (`list --clauses` has them, `faults` tries them all)")
-      ->option_text("NAME");
+  add(command, subject_group, "--fault", fault, "NAME",
+      "Break the subject by this fault of the worker. `list --clauses` shows the names. `faults` tries all of them.");
 }
 
 void add_subject(CLI::App& command, std::string& subject) {
-  command
-      .add_option("--subject", subject,
-                  "The engine under test: reference, pytorch, a shared object, or one of the worker's (default: reference, its first)")
-      ->option_text("NAME");
+  add(command, subject_group, "--subject", subject, "NAME",
+      "Test this engine: reference, pytorch, the path of a shared object, or an engine of the worker. The default is reference, the "
+      "worker's first engine.");
 }
 
 void add_worker(CLI::App& command, std::filesystem::path& worker) {
-  command.add_option("--worker", worker, "The program of ranked cases (default: shardproof-worker beside this one)")
-      ->option_text("PROGRAM");
+  add(command, subject_group, "--worker", worker, "PROGRAM",
+      "Take the cases of this program. The default is the shardproof-worker in the folder of this program.");
 }
 
 void add_color(CLI::App& command, Texts& texts) {
-  command.add_option("--color", texts.color, "When to colour: auto, always or never")->option_text("WHEN=auto");
+  add(command, terminal_group, "--color", texts.color, "WHEN=auto", "Use colours: auto, always or never.");
 }
 
 void add_terminal(CLI::App& command, TerminalOptions& terminal, Texts& texts) {
-  auto* quiet = command.add_flag("-q,--quiet", terminal.quiet, "Failures and the last line only")->option_text(" ");
-  command.add_flag("-v,--verbose", terminal.verbose, "Every case, with its measurements")->excludes(quiet)->option_text(" ");
+  CLI::Option& quiet = add_flag(command, terminal_group, "-q,--quiet", terminal.quiet, "Print failures and the last line only.");
+  add_flag(command, terminal_group, "-v,--verbose", terminal.verbose, "Print every case, with its measurements.").excludes(&quiet);
   add_color(command, texts);
+  add_help(command, terminal_group);
 }
 
 void add_profile(CLI::App& command, std::string& profile, const char* otherwise) {
-  command.add_option("--profile", profile, fmt::format("A part of the cases (`list --profiles`; default: {})", otherwise))
-      ->option_text("NAME");
+  add(command, choice_group, "--profile", profile, "NAME",
+      fmt::format("Take this part of the cases. `list --profiles` shows the names. The default is {}.", otherwise));
 }
 
 void add_demands(CLI::App& command, DemandOptions& demands, Texts& texts) {
-  command.add_option("--max-skips", texts.max_skips, "End with 6 when more cases than this are skipped")->option_text("N");
-  command.add_option("--require", texts.require, "End with 6 unless a case that checks the clause passed; for each of the clauses")
-      ->allow_extra_args(false)
-      ->option_text("CLAUSE[,CLAUSE...]");
-  command.add_option("--waivers", demands.waivers, "Failures that are known, with owner and last day (docs/skips-and-waivers.md)")
-      ->option_text("FILE");
-  command.add_option("--max-waivers", texts.max_waivers, "End with 6 when more cases than this are waived")->option_text("N");
+  add(command, demand_group, "--max-skips", texts.max_skips, "N", "End with 6 when more than N cases are skipped.");
+  add_list(command, demand_group, "--require", texts.require, "CLAUSE[,CLAUSE...]",
+           "End with 6 unless a case passed that checks the clause. Several clauses need a case each.");
+  add(command, demand_group, "--waivers", demands.waivers, "FILE",
+      "Excuse the known failures in this file, which have an owner and a last day (docs/skips-and-waivers.md).");
+  add(command, demand_group, "--max-waivers", texts.max_waivers, "N", "End with 6 when more than N cases are waived.");
 }
 
-void add_backend(CLI::App& command, Texts& texts, const char* what) {
-  command.add_option("--backend", texts.backend, fmt::format("{} (default: the one built here)", what))->option_text("FILE");
+void add_backend(CLI::App& command, const char* group, Texts& texts, const char* what) {
+  add(command, group, "--backend", texts.backend, "FILE", fmt::format("{} The default is the backend of this build.", what));
 }
 
 void add_device(CLI::App& command, PlanOptions& plan, Texts& texts) {
-  command.add_option("--device", texts.device, "What runs the work: sim, simulated in exact time, or cuda, one GPU for each rank")
-      ->option_text("NAME=sim");
-  add_backend(command, texts, "With --device cuda: the shared object that reaches CUDA");
-  command
-      .add_option("--gpus", texts.gpus,
-                  "With --device cuda: how many GPUs ranks may have, as 4, or which, as 0,2 or by their uuids (default: all)")
-      ->option_text("LIST");
-  command.add_flag("--share-gpus", plan.share_gpus,
-                   "With --device cuda: several ranks on one GPU where there are too few; says nothing of time");
-  command
-      .add_option("--times", texts.times,
-                  "With --device cuda: where times of work come from, events around it or, slower and nearer to it, cupti's records")
-      ->option_text("NAME=events");
+  add(command, place_group, "--device", texts.device, "NAME=sim",
+      "Run the work on this device: sim, which has exact virtual time, or cuda, with one GPU for each rank.");
+  add_backend(command, place_group, texts, "With --device cuda: reach CUDA by this shared object.");
+  add(command, place_group, "--gpus", texts.gpus, "LIST",
+      "With --device cuda: use this number of GPUs (4), or these GPUs (0,2 or their uuids). The default is all GPUs.");
+  add_flag(command, place_group, "--share-gpus", plan.share_gpus,
+           "With --device cuda: put several ranks on one GPU where there are too few. Times then mean nothing.");
+  add(command, place_group, "--times", texts.times, "NAME=events",
+      "With --device cuda: take times from events around the work, or from cupti. CUPTI's records are slower and more exact.");
 }
 
+void add_out(CLI::App& command, OutputOptions& out, const std::string& what) {
+  CLI::Option& option = add(command, output_group, "--out", out.directory, "DIRECTORY", what);
+  add_flag(command, output_group, "--overwrite", out.overwrite,
+           "Replace an earlier run in that directory. Any file that shardproof did not write prevents this.")
+      .needs(&option);
+}
+
+/// The texts of --out: some commands write in any case, others else keep nothing.
+constexpr char write_text[] = "Write into this new or empty directory. The default is a new folder in shardproof-out/.";
+constexpr char latest_text[] = "The link shardproof-out/latest leads to the latest run, where that folder exists.";
+constexpr char keep_text[] = "Keep streams, logs and reports in this new or empty directory.";
+
 void add_ranks(CLI::App& command, Texts& texts, const char* verb) {
-  command.add_option("--ranks", texts.ranks, fmt::format("World sizes to {}, as 2,4 (default: all that there are cases for)", verb))
-      ->allow_extra_args(false)
-      ->option_text("N[,N...]");
+  add_list(command, choice_group, "--ranks", texts.ranks, "N[,N...]",
+           fmt::format("{} cases of these world sizes, for example 2,4. The default is every size that has cases.", verb));
+}
+
+void add_timeout(CLI::App& command, Texts& texts, const char* what, const char* otherwise) {
+  add(command, course_group, "--timeout", texts.timeout, "SECONDS",
+      fmt::format("Give {} this much time. The default is {} 60, and more where ranks share cores.", what, otherwise));
 }
 
 void add_plan(CLI::App& command, PlanOptions& plan, Texts& texts) {
-  add_ranks(command, texts, "run");
+  add_ranks(command, texts, "Run");
   add_subject(command, plan.subject);
   add_device(command, plan, texts);
-  command
-      .add_option("--fabric", texts.fabric,
-                  "What moves bytes between ranks: shm, thread for ranks that are threads of one process, or nccl with --device cuda "
-                  "(default: thread for cases that ask for it, shm or nccl for all others)")
-      ->option_text("NAME");
-  command
-      .add_option("--scheduler", texts.scheduler, "Of ranks that are threads: seeded, one at a time in an order that --seed draws, or free")
-      ->option_text("NAME=seeded");
-  command
-      .add_option("--timeout", texts.timeout,
-                  "Seconds that every case may take (default: what it says, else 60; more where ranks share cores)")
-      ->option_text("SECONDS");
+  add(command, place_group, "--fabric", texts.fabric, "NAME",
+      "Move bytes between ranks by shm, by thread (ranks are threads of one process), or by nccl (with --device cuda). The default is "
+      "thread for cases that need it, else shm or nccl.");
+  add(command, place_group, "--scheduler", texts.scheduler, "NAME=seeded",
+      "Schedule ranks that are threads: seeded runs one rank at a time, in an order that --seed draws. free runs all at once.");
+  add_timeout(command, texts, "each case", "the case's own time, else");
 }
 
 void declare_run(CLI::App& app, RunOptions& run, Texts& texts) {
-  CLI::App& command =
-      add_command(app, "run", "Run cases in worlds of real ranks and write one merged report", std::string(filters_footer) + run_footer);
-  add_profile(command, run.profile, "the worker's first");
+  CLI::App& command = add_command(app, run_help);
+  add_profile(command, run.profile, "the worker's first profile");
   add_plan(command, run.plan, texts);
-  command.add_option("--seed", texts.seed, "Of everything random (default: 0; with --order random a fresh one, printed)")->option_text("N");
-  command.add_option("--order", texts.order, "Of the cases of a world: listed or random")->option_text("ORDER=listed");
-  command.add_option("--repeat", texts.repeat, "How often to run each case")->option_text("N=1");
-  command.add_option("--jobs", texts.jobs, "How many worlds may run side by side, on GPUs each on its own")->option_text("N=1");
-  command.add_option("--shard", texts.shard, "Part I of N of the selected cases, from 1")->option_text("I/N");
-  command.add_flag("--isolate", run.plan.isolate, "Each case in a world of its own, whatever the others leave behind");
-  command.add_option("--retries", texts.retries, "How often to try a case again, alone, that ended badly; if it then passes, it is flaky")
-      ->option_text("N=0");
-  command
-      .add_option("--rerun-failed", run.rerun_failed,
-                  "Of the selected cases, those that ended badly in this report, with its seed, worker, subject, timeout, waivers and "
-                  "faults, and on its device, unless others are given")
-      ->option_text("REPORT");
-  command
-      .add_option("--max-hangs", texts.max_hangs,
-                  "How many worlds may be lost to a deadline, or to a rank that cannot go on, before the run ends")
-      ->option_text("N=5");
-  command.add_option("--debug", texts.debug, "A rank that waits for a debugger before its first case; no case is late then")
-      ->option_text("RANK");
-  command.add_option("--output", texts.output, "Ranks whose output is shown as it comes, each line behind its rank, as 0,2")
-      ->allow_extra_args(false)
-      ->option_text("N[,N...]");
-  add_fault(command, run.plan.fault);
-  command.add_flag("--trace", run.plan.trace, "Write each case's recorded facts as a trace that Perfetto opens");
-  command.add_flag("--nccl-tap", texts.nccl_tap, "Record every rank's calls of NCCL, for explain and shardproof-nccl-tap");
-  command
-      .add_option(
-          "--nccl-faults", texts.nccl_faults,
-          "Delay, stall, drop, fail or swap such calls, as 'drop all_reduce#3 rank 1' (docs/nccl-tap.md); with it they are recorded")
-      ->option_text("LIST");
-  add_demands(command, run.demands, texts);
-  command.add_option("--out", run.out, "Where to write: a new or empty directory (default: a new one under shardproof-out/)")
-      ->option_text("DIRECTORY");
+  add(command, choice_group, "--shard", texts.shard, "I/N", "Run part I of N of the selected cases. I counts from 1.");
+  add(command, choice_group, "--rerun-failed", run.rerun_failed, "REPORT",
+      "Run the selected cases that failed in this report. The seed, worker, subject, device, timeout, waivers and faults are those of "
+      "the report, unless you give others.");
   add_worker(command, run.worker);
+  add_fault(command, run.plan.fault);
+  add(command, course_group, "--seed", texts.seed, "N",
+      "Draw everything random from this seed. The default is 0. With --order random it is a fresh one, which is printed.");
+  add(command, course_group, "--order", texts.order, "ORDER=listed", "Run the cases of a world in this order: listed or random.");
+  add(command, course_group, "--repeat", texts.repeat, "N=1", "Run each case N times.");
+  add(command, course_group, "--jobs", texts.jobs, "N=1", "Run up to N worlds at once. No two worlds share a GPU.");
+  add_flag(command, course_group, "--isolate", run.plan.isolate, "Run each case in its own world.");
+  add(command, course_group, "--retries", texts.retries, "N=0",
+      "Try a failed case up to N times again, in a world of failed cases. A case that passes then is flaky.");
+  add(command, course_group, "--max-hangs", texts.max_hangs, "N=5",
+      "End the run when more than N worlds are lost to a deadline, or to a rank that cannot go on.");
+  add(command, course_group, "--debug", texts.debug, "RANK",
+      "Let this rank wait for a debugger before its first case. Cases then have no deadline.");
+  add_demands(command, run.demands, texts);
+  add_out(command, run.out, fmt::format("{} {}", write_text, latest_text));
+  add_flag(command, output_group, "--trace", run.plan.trace, "Write a trace of each case, for Perfetto.");
+  add_flag(command, output_group, "--nccl-tap", texts.nccl_tap, "Record every rank's calls of NCCL, for explain and shardproof-nccl-tap.");
+  add(command, output_group, "--nccl-faults", texts.nccl_faults, "LIST",
+      "Record these calls, and delay, stall, drop, fail or swap some, for example 'drop all_reduce#3 rank 1' (docs/nccl-tap.md).");
+  add_list(command, terminal_group, "--output", texts.output, "N[,N...]",
+           "Print what these ranks print, for example 0,2, while they run. Each line begins with its rank.");
   add_terminal(command, run.terminal, texts);
 }
 
 void declare_list(CLI::App& app, ListOptions& list, Texts& texts) {
-  CLI::App& command = add_command(app, "list", "List the cases of a worker", std::string(filters_footer) + list_footer);
-  command.add_flag("--json", list.json, "As JSON");
-  auto* seeds = command
-                    .add_flag("--seeds", list.seeds,
-                              "Which seed test became which cases: a test of the framework's own files that the suite restates")
-                    ->option_text(" ");
-  auto* clauses = command.add_flag("--clauses", list.clauses, "Which cases check a clause, and which faults break it");
-  clauses->excludes(seeds)->option_text(" ");
-  command.add_flag("--profiles", list.profiles, "The profiles, and how many of the cases belong to each")
-      ->excludes(seeds)
-      ->excludes(clauses)
-      ->option_text(" ");
+  CLI::App& command = add_command(app, list_help);
   add_profile(command, list.profile, "all cases");
-  add_ranks(command, texts, "list");
+  add_ranks(command, texts, "List");
   add_subject(command, list.subject);
   add_worker(command, list.worker);
+  add_flag(command, terminal_group, "--json", list.json, "Print JSON.");
+  CLI::Option& seeds =
+      add_flag(command, terminal_group, "--seeds", list.seeds, "Print which cases restate each test of the framework's own files.");
+  CLI::Option& clauses =
+      add_flag(command, terminal_group, "--clauses", list.clauses, "Print which cases check each clause, and which faults break it.");
+  clauses.excludes(&seeds);
+  add_flag(command, terminal_group, "--profiles", list.profiles, "Print the profiles, and how many of the cases each has.")
+      .excludes(&seeds)
+      ->excludes(&clauses);
+  add_help(command, terminal_group);
 }
 
 void declare_faults(CLI::App& app, FaultsOptions& faults, Texts& texts) {
-  CLI::App& command =
-      add_command(app, "faults", "Run the cases against every fault: each must be noticed", std::string(filters_footer) + faults_footer);
-  add_profile(command, faults.profile, "the worker's first");
+  CLI::App& command = add_command(app, faults_help);
+  add_profile(command, faults.profile, "the worker's first profile");
   add_plan(command, faults.plan, texts);
-  command.add_option("--waivers", faults.waivers, "Failures without a fault that are known (docs/skips-and-waivers.md)")
-      ->option_text("FILE");
-  command.add_flag("--json", faults.json, "As JSON");
-  command.add_option("--out", faults.out, "Keep the reports of all runs in this new or empty directory")->option_text("DIRECTORY");
   add_worker(command, faults.worker);
+  add(command, demand_group, "--waivers", faults.waivers, "FILE",
+      "Excuse the failures in this file, which cases show without a fault (docs/skips-and-waivers.md).");
+  add_out(command, faults.out, keep_text);
+  add_flag(command, terminal_group, "--json", faults.json, "Print JSON.");
   add_terminal(command, faults.terminal, texts);
 }
 
 void declare_merge(CLI::App& app, MergeOptions& merge, Texts& texts) {
-  CLI::App& command =
-      add_command(app, "merge", "Make the report of a run that another launcher started, or that was cut short", merge_footer);
-  command.add_option("directory", merge.directory, "The run directory")->option_text(" ");
+  CLI::App& command = add_command(app, merge_help);
+  command.add_option("directory", merge.directory, "The run directory.")->option_text(" ");
+  add(command, subject_group, "--worker", merge.worker, "PROGRAM",
+      "Take the cases from this program, where the run directory does not list them.");
   add_demands(command, merge.demands, texts);
-  command.add_option("--worker", merge.worker, "The program that ran, where the run directory does not say its cases")
-      ->option_text("PROGRAM");
   add_terminal(command, merge.terminal, texts);
 }
 
 void declare_diff(CLI::App& app, DiffOptions& diff, Texts& texts) {
-  CLI::App& command = add_command(app, "diff", "What changed between two reports; ends with 1 when something got worse", diff_footer);
-  command.add_option("before", diff.before, "A report.json or a run directory")->option_text(" ");
-  command.add_option("after", diff.after, "A report.json or a run directory")->option_text(" ");
-  command.add_flag("--json", diff.json, "As JSON");
+  CLI::App& command = add_command(app, diff_help);
+  command.add_option("before", diff.before, "A report.json or a run directory.")->option_text(" ");
+  command.add_option("after", diff.after, "A report.json or a run directory.")->option_text(" ");
+  add_flag(command, terminal_group, "--json", diff.json, "Print JSON.");
   add_color(command, texts);
+  add_help(command, terminal_group);
 }
 
 void declare_doctor(CLI::App& app, DoctorOptions& doctor, Texts& texts) {
-  CLI::App& command = add_command(app, "doctor", "Say what of this machine will hurt a run, and how to mend it", doctor_footer);
+  CLI::App& command = add_command(app, doctor_help);
   add_worker(command, doctor.worker);
-  add_backend(command, texts, "The shared object that reaches CUDA, whose GPUs are looked at");
+  add_backend(command, subject_group, texts, "Look at the GPUs that this shared object reaches.");
   add_color(command, texts);
+  add_help(command, terminal_group);
 }
 
 void declare_explain(CLI::App& app, ExplainOptions& explain) {
-  CLI::App& command = add_command(
-      app, "explain",
-      "Say why worlds of a run ended early: who died or stood still, where, who waited; and what ranks asked of NCCL, with --nccl-tap",
-      explain_footer);
-  command.add_option("directory", explain.directory, "The run directory, or one of its worlds")->option_text(" ");
+  CLI::App& command = add_command(app, explain_help);
+  command.add_option("directory", explain.directory, "The run directory, or one of its worlds.")->option_text(" ");
+  add_help(command, terminal_group);
 }
 
 void declare_play(CLI::App& app, PlayOptions& play, Texts& texts) {
-  CLI::App& command =
-      add_command(app, "play", "Play one scenario on real ranks and show its times, its collectives and a timeline", play_footer);
-  command.add_option("scenario", play.scenario, "The document (docs/scenarios.md)")->option_text(" ");
-  command.add_option("--ranks", texts.ranks, "World size")->option_text("N=2");
-  command
-      .add_option("--subject", play.plan.subject,
-                  "The engine that plays: reference, pytorch, a shared object, or one of the worker's (default: reference, its first); or "
-                  "two, A,B, each with a fault behind it as A+FAULT or without, and what differs is shown")
-      ->option_text("NAME[,NAME]");
-  command.add_option("--ulps", texts.ulps, "Of two: by how many units in the last place captured values may differ")->option_text("N=0");
-  add_device(command, play.plan, texts);
-  add_fault(command, play.plan.fault);
-  command.add_option("--timeout", texts.timeout, "Seconds that it may take (default: 60; more where ranks share cores)")
-      ->option_text("SECONDS");
-  command.add_flag("--json", play.json, "As JSON, with all values");
-  command.add_option("--trace", play.trace, "Write a trace that Perfetto opens to this file")->option_text("FILE");
-  command.add_option("--out", play.out, "Keep streams, logs and report in this new or empty directory")->option_text("DIRECTORY");
+  CLI::App& command = add_command(app, play_help);
+  command.add_option("scenario", play.scenario, "The scenario, a JSON document (docs/scenarios.md).")->option_text(" ");
+  add(command, subject_group, "--subject", play.plan.subject, "NAME[,NAME]",
+      "Play on this engine: reference, pytorch, the path of a shared object, or an engine of the worker. The default is reference. "
+      "With two engines, the command compares them. NAME+FAULT breaks an engine by a fault.");
   add_worker(command, play.worker);
+  add_fault(command, play.plan.fault);
+  add(command, subject_group, "--ulps", texts.ulps, "N=0",
+      "With two engines: allow captured values to differ by N units in the last place.");
+  add(command, place_group, "--ranks", texts.ranks, "N=2", "Play on N ranks.");
+  add_device(command, play.plan, texts);
+  add_timeout(command, texts, "the scenario", "");
+  add(command, output_group, "--trace", play.trace, "FILE", "Write a trace for Perfetto into this file.");
+  add_out(command, play.out, keep_text);
+  add_flag(command, terminal_group, "--json", play.json, "Print JSON, with all values.");
   add_color(command, texts);
+  add_help(command, terminal_group);
 }
 
 void declare_explore(CLI::App& app, ExploreOptions& explore, Texts& texts) {
-  CLI::App& command =
-      add_command(app, "explore", "Play random small scenarios on two subjects, and make what they play differently as small as it can be",
-                  explore_footer);
-  command
-      .add_option("--subject", explore.plan.subject,
-                  "The two: each as in play, with a fault behind it as A+FAULT or without (docs/side-by-side.md)")
-      ->option_text("A,B");
-  command.add_option("--rounds", texts.rounds, "How many scenarios to play (default: 100, or as many as --for has time for)")
-      ->option_text("N");
-  command.add_option("--for", texts.time, "How long to begin further ones, as 90s, 10min or 2h")->option_text("TIME");
-  command.add_option("--seed", texts.seed, "Of the first scenario; each of the others has the next one")->option_text("N=0");
-  command.add_option("--ranks", texts.ranks, "World sizes, of which the seed chooses one for each scenario")
-      ->allow_extra_args(false)
-      ->option_text("N[,N...]=1,2,4");
-  command
-      .add_option(
-          "--without", texts.left_out,
-          "What no scenario is to have: features, as mixed_precision, or other ingredients, as adam; a name that is none is answered "
-          "with all of them")
-      ->allow_extra_args(false)
-      ->option_text("NAME[,NAME...]");
-  command.add_option("--max-differences", texts.max_differences, "After how many unlike ones to end")->option_text("N=1");
-  command.add_option("--ulps", texts.ulps, "By how many units in the last place captured values may differ")->option_text("N=0");
-  command.add_option("--timeout", texts.timeout, "Seconds that every scenario may take (default: 60; more where ranks share cores)")
-      ->option_text("SECONDS");
-  command.add_flag("--json", explore.json, "What was found, as JSON");
-  command.add_option("--out", explore.out, "Where to write: a new or empty directory (default: a new one under shardproof-out/)")
-      ->option_text("DIRECTORY");
+  CLI::App& command = add_command(app, explore_help);
+  add(command, choice_group, "--rounds", texts.rounds, "N", "Play N scenarios. The default is 100, or as many as --for has time for.");
+  add(command, choice_group, "--for", texts.time, "TIME", "Begin no scenario after this time, for example 90s, 10min or 2h.");
+  add(command, choice_group, "--seed", texts.seed, "N=0", "Draw the first scenario from this seed. Each later one has the next seed.");
+  add_list(command, choice_group, "--ranks", texts.ranks, "N[,N...]=1,2,4", "Play on worlds of these sizes. The seed chooses the size.");
+  add_list(
+      command, choice_group, "--without", texts.left_out, "NAME[,NAME...]",
+      "Leave out features, for example mixed_precision, or other ingredients, for example adam. For an unknown name, the command prints "
+      "all names.");
+  add(command, choice_group, "--max-differences", texts.max_differences, "N=1", "End after N differences.");
+  add(command, subject_group, "--subject", explore.plan.subject, "A,B",
+      "Compare these two engines, named as in `play`. A+FAULT breaks an engine by a fault (docs/side-by-side.md).");
   add_worker(command, explore.worker);
-  command.add_flag("-q,--quiet", explore.terminal.quiet, "Differences and the last line only")->option_text(" ");
+  add(command, subject_group, "--ulps", texts.ulps, "N=0", "Allow captured values to differ by N units in the last place.");
+  add_timeout(command, texts, "each scenario", "");
+  add_out(command, explore.out, write_text);
+  add_flag(command, terminal_group, "--json", explore.json, "Print what was found as JSON.");
+  add_flag(command, terminal_group, "-q,--quiet", explore.terminal.quiet, "Print differences and the last line only.");
   add_color(command, texts);
+  add_help(command, terminal_group);
 }
 
 void declare_stable(CLI::App& app, StableOptions& stable) {
-  CLI::App& command =
-      add_command(app, "stable", "Print the part of a report that is equal, byte for byte, between runs of one seed", stable_footer);
-  command.add_option("report", stable.report, "A report.json or a run directory")->option_text(" ");
+  CLI::App& command = add_command(app, stable_help);
+  command.add_option("report", stable.report, "A report.json or a run directory.")->option_text(" ");
+  add_help(command, terminal_group);
 }
 
 // -- Parsing -----------------------------------------------------------------------------------------------------------------------------
@@ -354,32 +328,44 @@ std::vector<std::string> names_of_commands(const CLI::App& app) {
   return names;
 }
 
-/// The command that the arguments name, with its options read.
+/// The words of a command that are neither options nor their values. CLI11 keeps `--` among them.
+std::vector<std::string> arguments_left(const CLI::App& command) {
+  std::vector<std::string> words = command.remaining();
+  const auto end = std::ranges::find(words, reports::end_of_options);
+  if (end != words.end()) words.erase(end);
+  return words;
+}
+
+/// Reads the options of the command that the arguments name, or of `app` where they name no command. A command is parsed by itself: as a
+/// part of `app`, CLI11 would give `app` the words after `--`.
 const CLI::App& parse(CLI::App& app, int argc, const char* const* argv) {
   const std::vector<std::string> known = names_of_commands(app);
-  if (argc > 1 && *argv[1] != '-' && std::find(known.begin(), known.end(), argv[1]) == known.end())
+  const bool is_named = argc > 1 && std::ranges::find(known, argv[1]) != known.end();
+  if (argc > 1 && *argv[1] != '-' && !is_named)
     throw CommandError(usage, fmt::format("unknown command '{}'; known: {}", argv[1], fmt::join(known, ", ")));
-  const auto help = [&] {
-    const auto chosen = app.get_subcommands();
-    return fmt::format("`shardproof {}--help`", chosen.empty() ? "" : chosen.front()->get_name() + " ");
-  };
+  CLI::App& command = is_named ? *app.get_subcommand(argv[1]) : app;
+  const std::string help = fmt::format("`shardproof {}--help`", is_named ? command.get_name() + " " : "");
   try {
-    app.parse(argc, argv);
+    if (is_named) command.parse(argc - 1, argv + 1);
+    else app.parse(argc, argv);
   } catch (const CLI::ArgumentMismatch& error) {
     const std::string text = error.what();
-    throw CommandError(usage, fmt::format("{} needs one value ({} explains it)", text.substr(0, text.find(':')), help()));
+    throw CommandError(usage, fmt::format("{} needs one value ({} explains it)", text.substr(0, text.find(':')), help));
+  } catch (const CLI::CallForHelp&) {
+    say(is_named ? command.help(app.get_name()) : app.help());
+    throw;
   } catch (const CLI::Success&) {
-    throw;  // help or the version was asked for
+    throw;  // the version was asked for
   } catch (const CLI::ParseError& error) {
-    throw CommandError(usage, fmt::format("{} ({} lists the options)", error.what(), help()));
+    throw CommandError(usage, fmt::format("{} ({} lists the options)", error.what(), help));
   }
-  const auto chosen = app.get_subcommands();
-  for (const std::string& left : chosen.empty() ? app.remaining() : chosen.front()->remaining()) {
-    if (left.starts_with('-')) throw CommandError(usage, fmt::format("unknown option {} ({} lists them)", left, help()));
+  for (const std::string& left : command.remaining()) {
+    if (left == reports::end_of_options) break;
+    if (left.starts_with('-')) throw CommandError(usage, fmt::format("unknown option {} ({} lists them)", left, help));
   }
-  if (chosen.empty())
+  if (!is_named)
     throw CommandError(usage, fmt::format("which command? There are {} (`shardproof --help` explains them)", fmt::join(known, ", ")));
-  return *chosen.front();
+  return command;
 }
 
 // -- Converting --------------------------------------------------------------------------------------------------------------------------
@@ -393,7 +379,7 @@ void require_given(const CLI::App& command, const std::vector<std::pair<const ch
   }
   const std::string name = command.get_name();
   if (!given) throw CommandError(usage, fmt::format("{} takes{}: shardproof {}{}", name, arguments.size() == 1 ? "" : " both", name, all));
-  const auto extra = command.remaining();
+  const auto extra = arguments_left(command);
   if (!extra.empty()) throw CommandError(usage, fmt::format("'{}' is too much: shardproof {}{}", extra.front(), name, all));
 }
 
@@ -438,7 +424,7 @@ void require_placed(const std::string& misplaced) {
 
 /// The same, and what is wrong with what was said of the fabric.
 std::string convert_plan(const CLI::App& command, const Texts& texts, PlanOptions& plan) {
-  plan.filters = command.remaining();
+  plan.filters = arguments_left(command);
   const std::string misplaced = convert_world(texts, plan);
   if (!misplaced.empty() || !texts.scheduler) return misplaced;
   plan.scheduler = scheduler(*texts.scheduler);
@@ -547,7 +533,7 @@ Options convert(const CLI::App& command, Everything all) {
   if (name == "doctor") return converted(all.doctor, convert_doctor);
   if (name == "diff") return converted(all.diff, convert_diff);
   if (name == "list") {
-    all.list.filters = command.remaining();
+    all.list.filters = arguments_left(command);
     all.list.ranks = world_sizes(all.texts.ranks);
     return std::move(all.list);
   }
@@ -562,12 +548,13 @@ Options convert(const CLI::App& command, Everything all) {
 }  // namespace
 
 std::optional<Options> parse_command_line(int argc, const char* const* argv) {
-  CLI::App app("Tests of code that runs on many ranks, and a conformance suite for sharded-data-parallel engines.", "shardproof");
-  app.set_version_flag("--version", SHARDPROOF_VERSION);
+  CLI::App app(program_summary, "shardproof");
+  app.set_version_flag("--version", SHARDPROOF_VERSION, "Print the version.");
   app.require_subcommand(0, 1);
   app.allow_extras();
-  app.footer(all_footer);
-  app.get_formatter()->column_width(34);
+  app.footer(program_footer);
+  app.formatter(std::make_shared<HelpFormatter>("COMMAND [OPTIONS]"));
+  add_help(app, "Options");
 
   Everything all;
   declare_run(app, all.run, all.texts);
@@ -587,8 +574,8 @@ std::optional<Options> parse_command_line(int argc, const char* const* argv) {
     return options;
   } catch (const CLI::CallForVersion&) {
     say(app.version() + "\n");
-  } catch (const CLI::Success&) {
-    say(app.help());
+  } catch (const CLI::CallForHelp&) {
+    // It has been printed.
   }
   return std::nullopt;
 }

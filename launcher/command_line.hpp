@@ -1,4 +1,4 @@
-// From argv to options. The only file that knows CLI11, which costs seconds to compile.
+// From argv to options. Its source and help_formatter are the only ones that know CLI11, which costs seconds to compile.
 #pragma once
 
 #include <optional>

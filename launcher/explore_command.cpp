@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "harness/protocol/json_text.hpp"
+#include "launcher/claimed_directory.hpp"
 #include "launcher/commands.hpp"
 #include "launcher/exploration.hpp"
 #include "launcher/launcher.hpp"
@@ -111,7 +112,8 @@ int explore_command(const ExploreOptions& options, const std::vector<std::string
   std::array<Contender, 2> contenders = find_contenders(options.plan, options.worker, signals);
   const ScenarioSource source{.ranks = options.plan.ranks, .features = common_features(contenders), .left_out = options.left_out};
   make_scenarios(contenders[0].worker, source, options.seed, 1, signals);  // says what is wrong with what is left out, if anything
-  const std::filesystem::path place = claim_directory(options.out, Exploration::differences);
+  const ClaimedDirectory claimed(options.out);
+  const std::filesystem::path& place = claimed.path();
   prepare(contenders, place, signals);
 
   Terminal terminal(options.json ? stderr : stdout, options.terminal);

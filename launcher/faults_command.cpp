@@ -10,12 +10,12 @@
 #include "harness/protocol/json_text.hpp"
 #include "harness/rendezvous/rendezvous_directory.hpp"
 #include "launcher/backend.hpp"
+#include "launcher/claimed_directory.hpp"
 #include "launcher/commands.hpp"
 #include "launcher/demands.hpp"
 #include "launcher/kill_matrix.hpp"
 #include "launcher/launcher.hpp"
 #include "launcher/machine.hpp"
-#include "launcher/output.hpp"
 #include "launcher/profile.hpp"
 #include "launcher/run.hpp"
 #include "launcher/standard_streams.hpp"
@@ -44,7 +44,8 @@ class FaultRuns {
 
   Result run(const PlanOptions& options, const std::string& name, std::vector<reports::Waiver> waivers = {}) try {
     Plan selected = plan(worker_.listing, options);
-    const RunDirectory directory = make_run_directory(place_ / name);
+    const ClaimedDirectory claimed({.directory = place_ / name});
+    const RunDirectory directory = claimed.run();
     reports::RunHead head = make_head(worker_, selected, options, argv_);
     head.profile = profile_.name;
     head.outside_profile = profile_.outside;
@@ -132,9 +133,10 @@ int faults_command(FaultsOptions options, const std::vector<std::string>& argv) 
   options.plan.cores = usable_cores();
 
   Terminal terminal(options.json ? stderr : stdout, options.terminal);
-  const bool keep = !options.out.empty();
+  const bool keep = !options.out.directory.empty();
   const RendezvousDirectory scratch = RendezvousDirectory::make(1);
-  const RunDirectory place{keep ? claim_directory(options.out, without_fault) : scratch.path()};
+  const ClaimedDirectory claimed(keep ? options.out : OutputOptions{.directory = scratch.path() / "runs"});
+  const RunDirectory place = claimed.run();
   warm_up(worker, options.plan, place.warm_log(), signals);
   FaultRuns runs(worker, profile, place.root, argv, signals);
 
@@ -171,7 +173,7 @@ int faults_command(FaultsOptions options, const std::vector<std::string>& argv) 
     if (!judged.left_out.empty())
       terminal.print("not checked, as no selected case has a clause of theirs: " + names_text(judged.left_out, options.terminal.verbose));
   }
-  if (keep) terminal.note(fmt::format("reports: {}", std::filesystem::absolute(options.out).string()));
+  if (keep) terminal.note(fmt::format("reports: {}", std::filesystem::absolute(options.out.directory).string()));
   if (ended_by) {
     terminal.finish();
     complain(fmt::format("{}; tried until then: {} of {} fault{}", ended_by->what(), tried.size(), judged.faults.size(),

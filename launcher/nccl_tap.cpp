@@ -10,6 +10,7 @@
 
 #include "harness/protocol/environment.hpp"
 #include "harness/protocol/nccl_faults.hpp"
+#include "launcher/home.hpp"
 #include "launcher/launcher.hpp"
 
 namespace shardproof::launcher {
@@ -51,9 +52,7 @@ std::string checked_nccl_faults(const std::string& list) {
   return list;
 }
 
-std::filesystem::path built_tap() {
-  return std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path() / "lib/libshardproof_nccl_tap.so";
-}
+std::filesystem::path built_tap() { return launcher_home() / "lib/libshardproof_nccl_tap.so"; }
 
 std::string why_not_preloadable(const std::filesystem::path& library, const std::filesystem::path& program) {
   if (library.string().find_first_of(" :\t\n") != std::string::npos)
@@ -67,8 +66,8 @@ void find_tap(NcclTap& tap, const std::filesystem::path& worker) {
   tap.library = built_tap();
   std::error_code unknown;
   if (!std::filesystem::is_regular_file(tap.library, unknown)) {
-    throw CommandError(infrastructure, fmt::format("--nccl-tap: there is no {}; it is built where CMake finds the CUDA Toolkit and NCCL",
-                                                   tap.library.string()));
+    const OptionalPart part{.name = "the NCCL tap", .target = "shardproof_nccl_tap_library", .file = tap.library};
+    throw CommandError(infrastructure, fmt::format("--nccl-tap: {}", why_missing(part, launcher_home())));
   }
   if (const std::string why = why_not_preloadable(tap.library, worker); !why.empty())
     throw CommandError(infrastructure, fmt::format("--nccl-tap: {}", why));

@@ -20,6 +20,12 @@ struct TerminalOptions {
   bool verbose = false;
 };
 
+/// Where a command writes.
+struct OutputOptions {
+  std::filesystem::path directory;  ///< empty: none was asked for
+  bool overwrite = false;           ///< an earlier run in it is replaced
+};
+
 /// What a run must show beyond verdicts, and which failures are known.
 struct DemandOptions {
   std::optional<std::size_t> max_skips, max_waivers;
@@ -44,7 +50,7 @@ struct RunOptions {
   std::string profile;  ///< empty for the worker's first
   std::optional<std::uint64_t> seed;
   std::filesystem::path worker;  ///< empty for the one beside the launcher
-  std::filesystem::path out;     ///< empty for a new one under shardproof-out/
+  OutputOptions out;             ///< none: a new one under shardproof-out/
   DemandOptions demands;
   Persistence persistence;
   Attention attention;
@@ -71,7 +77,7 @@ struct FaultsOptions {
   std::string profile;  ///< empty for the worker's first
   std::filesystem::path waivers;  ///< of cases that do not pass without a fault either; empty for none
   std::filesystem::path worker;
-  std::filesystem::path out;
+  OutputOptions out;  ///< none: nothing is kept
   bool json = false;
   TerminalOptions terminal;
 };
@@ -93,7 +99,7 @@ struct PlayOptions {
   std::filesystem::path scenario;
   PlanOptions plan;  ///< of its one world
   std::filesystem::path worker;
-  std::filesystem::path out;    ///< empty to keep nothing
+  OutputOptions out;            ///< none: nothing is kept
   std::filesystem::path trace;  ///< a file for Perfetto; empty for none
   std::uint64_t ulps = 0;       ///< of two subjects: by how many units in the last place values may differ
   bool json = false;
@@ -109,7 +115,7 @@ struct ExploreOptions {
   std::uint64_t max_differences = 1;
   std::uint64_t ulps = 0;  ///< by how many units in the last place values may differ
   std::filesystem::path worker;
-  std::filesystem::path out;  ///< empty for a new one under shardproof-out/
+  OutputOptions out;  ///< none: a new one under shardproof-out/
   bool json = false;
   TerminalOptions terminal;
 };

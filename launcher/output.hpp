@@ -1,26 +1,15 @@
-// Where a run's results go: a directory that held nothing before, files written whole or not at all.
+// Writing results: files are written whole or not at all, and what cannot be written is an error of its own.
 #pragma once
 
 #include <filesystem>
 #include <functional>
-#include <optional>
 #include <ostream>
 #include <string>
 #include <string_view>
 
 #include "harness/protocol/file_descriptor.hpp"
-#include "harness/protocol/run_directory.hpp"
 
 namespace shardproof::launcher {
-
-/// Makes `asked`, which must be empty where it exists; where none is asked for, a new directory under `shardproof-out/` of the current
-/// one. Of several that ask for one directory at once, one gets it. Throws CommandError (usage).
-RunDirectory make_run_directory(const std::filesystem::path& asked);
-/// The same for a directory that is to hold several runs, or what comes of them, of which `first` is one: the claim to it is that entry.
-std::filesystem::path claim_directory(const std::filesystem::path& asked, const std::string& first);
-
-/// Makes the link `latest` beside the run lead to it. What stands in its way is said, and no reason not to run.
-std::optional<std::string> point_latest_to(const RunDirectory& run);
 
 /// Throws CommandError (usage) when the directory cannot be made.
 void make_directory(const std::filesystem::path& directory);

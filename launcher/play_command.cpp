@@ -7,6 +7,7 @@
 #include "harness/protocol/json_text.hpp"
 #include "harness/protocol/play_result.hpp"
 #include "harness/rendezvous/rendezvous_directory.hpp"
+#include "launcher/claimed_directory.hpp"
 #include "launcher/commands.hpp"
 #include "launcher/contenders.hpp"
 #include "launcher/launcher.hpp"
@@ -30,12 +31,11 @@ void write_trace(const std::filesystem::path& file, const std::vector<PlayResult
   write_file(file, reports::chrome_trace(traces).dump() + "\n");
 }
 
-/// One that goes into the directory of the run has a folder when it is written.
-void require_new_trace(const PlayOptions& options) {
-  if (options.trace.empty()) return;
+/// Whether the trace is a file in the output directory.
+bool is_trace_in_output(const PlayOptions& options) {
+  if (options.trace.empty() || options.out.directory.empty()) return false;
   const auto whole = [](const std::filesystem::path& path) { return std::filesystem::absolute(path).lexically_normal(); };
-  const bool comes_with_the_run = !options.out.empty() && whole(options.trace).parent_path() == whole(options.out / "").parent_path();
-  if (!comes_with_the_run) require_new_file(options.trace);
+  return whole(options.trace).parent_path() == whole(options.out.directory / "").parent_path();
 }
 
 std::string heading(const PlayOptions& options, const WorldPlan& world) {
@@ -47,7 +47,9 @@ std::string heading(const PlayOptions& options, const WorldPlan& world) {
 
 int play_command(const PlayOptions& options, const std::vector<std::string>& argv) {
   if (names_two(options.plan.subject)) return play_on_two(options, argv);
-  require_new_trace(options);
+  const bool keeps_trace = is_trace_in_output(options);
+  if (!options.trace.empty() && !keeps_trace) require_new_file(options.trace);
+  require_kept(options.scenario, options.out);
   SignalWatch signals;
   Contender player = find_contender({options.plan.subject, options.plan.fault}, options.plan, options.worker, signals);
   check_scenario(player.worker, options.scenario, signals);
@@ -56,9 +58,11 @@ int play_command(const PlayOptions& options, const std::vector<std::string>& arg
   PlayPlan play = plan_of(player, {&document, 1});
   const std::string title = heading(options, play.plan.worlds.front());
 
-  const bool keep = !options.out.empty();
   const RendezvousDirectory scratch = RendezvousDirectory::make(1);
-  const RunDirectory directory = make_run_directory(keep ? options.out : scratch.path() / "run");
+  const bool keeps_run = !options.out.directory.empty();
+  ClaimedDirectory claimed(keeps_run ? options.out : OutputOptions{.directory = scratch.path() / "run"});
+  if (keeps_trace) claimed.note_file(options.trace.filename().string());
+  const RunDirectory directory = claimed.run();
   warm_up(player.worker, player.plan, directory.warm_log(), signals);
   reports::RunHead head = make_head(player.worker, play.plan, player.plan, argv);
   Terminal silent(stderr, {.quiet = true});

@@ -8,12 +8,12 @@
 #include <span>
 
 #include "launcher/backend.hpp"
+#include "launcher/claimed_directory.hpp"
 #include "launcher/command_line.hpp"
 #include "launcher/commands.hpp"
 #include "launcher/demands.hpp"
 #include "launcher/launcher.hpp"
 #include "launcher/machine.hpp"
-#include "launcher/output.hpp"
 #include "launcher/profile.hpp"
 #include "launcher/report_file.hpp"
 #include "launcher/run.hpp"
@@ -166,10 +166,9 @@ int run_command(RunOptions options, std::vector<std::string> argv) {
   find_gpus(worker, options.plan, signals);
   Plan selected = bounded_plan(worker.listing, options.plan);
   require_rank(selected, options.attention.debug);
-  const RunDirectory directory = make_run_directory(options.out);
-  if (options.out.empty()) {
-    if (const auto obstacle = point_latest_to(directory)) complain("warning: " + *obstacle);
-  }
+  const ClaimedDirectory claimed(options.out);
+  const RunDirectory directory = claimed.run();
+  if (const auto obstacle = point_latest_to(directory)) complain("warning: " + *obstacle);
 
   warm_up(worker, options.plan, directory.warm_log(), signals);
 

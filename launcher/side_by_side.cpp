@@ -9,8 +9,8 @@
 #include "harness/protocol/json_text.hpp"
 #include "harness/protocol/rank_list.hpp"
 #include "harness/rendezvous/rendezvous_directory.hpp"
+#include "launcher/claimed_directory.hpp"
 #include "launcher/launcher.hpp"
-#include "launcher/output.hpp"
 #include "launcher/standard_streams.hpp"
 #include "launcher/warm_process.hpp"
 #include "reports/play.hpp"
@@ -89,7 +89,8 @@ std::vector<SideBySide> play_side_by_side(const std::array<Contender, 2>& conten
                                           SignalWatch& signals) {
   std::vector<SideBySide> all(documents.size());
   for (std::size_t which = 0; which < contenders.size(); ++which) {
-    const RunDirectory directory = make_run_directory(place_of(contenders, which, place));
+    const ClaimedDirectory claimed({.directory = place_of(contenders, which, place)});
+    const RunDirectory directory = claimed.run();
     std::vector<DocumentPlay> plays = play_documents(contenders[which], documents, directory, argv, signals);
     for (std::size_t i = 0; i < plays.size(); ++i) all[i].plays[which] = std::move(plays[i]);
   }
@@ -126,13 +127,15 @@ Json to_json(const SideBySide& both, const std::array<Contender, 2>& contenders)
 
 int play_on_two(const PlayOptions& options, const std::vector<std::string>& argv) {
   if (!options.trace.empty()) throw CommandError(usage, "--trace with two subjects: a trace is of one; play it on each alone");
+  require_kept(options.scenario, options.out);
   SignalWatch signals;
   std::array<Contender, 2> contenders = find_contenders(options.plan, options.worker, signals);
   for (const Contender& contender : contenders) check_scenario(contender.worker, options.scenario, signals);
 
   const RendezvousDirectory scratch = RendezvousDirectory::make(1);
-  const std::filesystem::path place =
-      options.out.empty() ? scratch.path() : claim_directory(options.out, place_of(contenders, 0, "").string());
+  const bool keeps_runs = !options.out.directory.empty();
+  const ClaimedDirectory claimed(keeps_runs ? options.out : OutputOptions{.directory = scratch.path() / "runs"});
+  const std::filesystem::path& place = claimed.path();
   prepare(contenders, place, signals);
   const Document document{.file = options.scenario, .ranks = options.plan.ranks.front()};
   const SideBySide both = std::move(play_side_by_side(contenders, {&document, 1}, options.ulps, place, argv, signals).front());

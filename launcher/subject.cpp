@@ -15,6 +15,7 @@
 
 #include "harness/protocol/subject_name.hpp"
 #include "launcher/closest.hpp"
+#include "launcher/home.hpp"
 #include "launcher/launcher.hpp"
 
 namespace shardproof::launcher {
@@ -25,9 +26,6 @@ constexpr char pytorch_variable[] = "SHARDPROOF_PYTORCH";
 constexpr char library_variable[] = "SHARDPROOF_WORKER_LIBRARY";
 /// Where PyTorch keeps what it compiles; it makes that folder in any case, and leaves it, by default among temporary files.
 constexpr char cache_variable[] = "TORCHINDUCTOR_CACHE_DIR";
-
-/// That the build folder and an installation have in common.
-std::filesystem::path root_of_this_executable() { return std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path(); }
 
 /// Where somebody's Python program may have been meant.
 std::string python_hint(const std::string& asked) {
@@ -84,8 +82,7 @@ Worker find_pytorch() {
   for (const std::string_view name : {"PYTHONPATH", "PYTHONHOME"}) std::erase_if(worker.environment, says(name));
   if (std::ranges::none_of(worker.environment, says(cache_variable))) worker.cache_variable = cache_variable;
   if (std::ranges::none_of(worker.environment, says(library_variable))) {
-    worker.environment.push_back(
-        fmt::format("{}={}", library_variable, (root_of_this_executable() / "lib/libshardproof-worker.so").string()));
+    worker.environment.push_back(fmt::format("{}={}", library_variable, (launcher_home() / "lib/libshardproof-worker.so").string()));
   }
   return worker;
 }
@@ -100,8 +97,8 @@ bool names_pytorch() {
 std::filesystem::path pytorch_worker() {
   const std::filesystem::path program = std::filesystem::path("bin") / pytorch_worker_program;
   if (names_pytorch()) return std::filesystem::absolute(std::getenv(pytorch_variable)) / program;
-  const std::filesystem::path built = root_of_this_executable() / pytorch_subject / program;
-  const std::filesystem::path installed = root_of_this_executable() / "lib/shardproof" / pytorch_subject / program;
+  const std::filesystem::path built = launcher_home() / pytorch_subject / program;
+  const std::filesystem::path installed = launcher_home() / "lib/shardproof" / pytorch_subject / program;
   std::error_code unknown;
   return std::filesystem::exists(installed, unknown) ? installed : built;
 }

@@ -7,7 +7,7 @@ namespace shardproof::reports {
 std::vector<std::string> words_given(std::span<const std::string> argv, std::span<const std::string_view> options,
                                      std::span<const std::string_view> flags) {
   std::vector<std::string> words;
-  for (std::size_t i = 0; i < argv.size(); ++i) {
+  for (std::size_t i = 0; i < argv.size() && argv[i] != end_of_options; ++i) {
     const std::string_view word = argv[i];
     if (std::ranges::find(flags, word) != flags.end()) words.emplace_back(word);
     if (std::ranges::find(options, word.substr(0, word.find('='))) == options.end()) continue;

@@ -8,6 +8,9 @@
 
 namespace shardproof::reports {
 
+/// After this word of a command line, no word is an option.
+inline constexpr std::string_view end_of_options = "--";
+
 /// What a world of GPUs is made of, and where its times come from: options, and the flag beside them.
 inline constexpr std::string_view gpu_options[] = {"--backend", "--gpus", "--times"};
 inline constexpr std::string_view share_gpus_flag = "--share-gpus";

@@ -326,7 +326,7 @@ std::string alike_text(const PlayComparison& comparison, Aspect aspect) {
   return {};
 }
 
-constexpr std::string_view margin = "         ";
+constexpr std::string_view value_margin = "         ";
 
 /// The first lines of a text, with as many as a short traceback among them has, and how many more there are.
 std::string beginning(std::string_view whole) {
@@ -343,10 +343,10 @@ std::string difference_text(const PlayComparison& comparison, const PlayDifferen
   for (std::size_t side = 0; side < comparison.subjects.size(); ++side) {
     const std::string value = printable(difference.values[side]);
     const std::size_t end = std::min(value.find('\n'), value.size());
-    text += fmt::format("{}{}: {}\n", margin, printable(comparison.subjects[side]), value.substr(0, end));
-    if (end < value.size()) text += indented(beginning(value.substr(end + 1) + "\n"), fmt::format("{}  ", margin));
+    text += fmt::format("{}{}: {}\n", value_margin, printable(comparison.subjects[side]), value.substr(0, end));
+    if (end < value.size()) text += indented(beginning(value.substr(end + 1) + "\n"), fmt::format("{}  ", value_margin));
   }
-  return text + indented(printable(difference.more), margin);
+  return text + indented(printable(difference.more), value_margin);
 }
 
 }  // namespace

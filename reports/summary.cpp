@@ -144,12 +144,16 @@ std::string subject_of(const Report& report) {
   return std::string(last.starts_with("--subject=") ? last.substr(last.find('=') + 1) : last);
 }
 
-/// A scenario is played again by the same command, which needs no other place for what it leaves.
+/// The same command plays a scenario again. It does not need another output directory.
 std::string play_again(const std::vector<std::string>& argv) {
   std::string command;
+  bool is_option = true;
   for (std::size_t i = 0; i < argv.size(); ++i) {
-    if (argv[i] == "--out") ++i;
-    else if (!argv[i].starts_with("--out=")) command += fmt::format("{}{}", command.empty() ? "" : " ", shell_word(argv[i]));
+    const std::string& word = argv[i];
+    is_option = is_option && word != end_of_options;
+    if (is_option && word == "--out") ++i;
+    else if (!is_option || (word != "--overwrite" && !word.starts_with("--out=")))
+      command += fmt::format("{}{}", command.empty() ? "" : " ", shell_word(word));
   }
   return printable(command);
 }

@@ -8,6 +8,8 @@ struct shardproof_trainer {
   struct device device;
   struct model model;
   uint32_t gather_stream, reduce_stream;
+  struct floats unpacked; /* the last gathered memory, which has been unpacked at `unpacked_at`, an event */
+  uint64_t unpacked_at;
   struct floats loss;
   struct floats slope, next_slope; /* of the loss, by what the layer whose backward runs has given, and by what it was given */
   shardproof_parameter *views;     /* by parameter */
@@ -17,6 +19,7 @@ struct shardproof_trainer {
 int initialise(struct shardproof_trainer *t, struct group *group); /* makes the shard */
 int fetch(struct shardproof_trainer *t, struct group *group);      /* begins to gather, if it has not begun */
 int gather(struct shardproof_trainer *t, struct group *group);     /* shards become whole parameters, if they are not */
+int give_back(struct shardproof_trainer *t);                       /* the memory that was unpacked last */
 int reshard(struct shardproof_trainer *t, struct group *group);    /* whole parameters go */
 int reduce(struct shardproof_trainer *t, struct group *group);     /* whole gradients become the shard of their mean */
 int update(struct shardproof_trainer *t, struct group *group);

@@ -1,6 +1,7 @@
 /* On every rank the parameters of a group lie in one flat shard. A gather fetches those of all ranks, one after the other, and unpacks them
  * into whole parameters; a reduction packs whole gradients in the same order, so that every rank gets its own shard of their mean. Both
- * kinds of collective have a stream of their own. What must come before what, events say; the host waits for nothing. */
+ * kinds of collective have a stream of their own. Events order the streams; the host waits for nothing. */
+#include <math.h>
 #include <string.h>
 
 #include "engine.h"
@@ -52,7 +53,7 @@ static void unpack(const void *of) {
 /* The padding, too: what is zero everywhere stays zero. */
 static void pack(const void *of) {
   const struct group *group = of;
-  float *all = group->ranks > 1 ? group->packed.data : group->gradient.data;
+  float *all = group->ranks > 1 ? group->packed.data : group->mean.data;
   memset(all, 0, (uint64_t)group->ranks * group->part * sizeof(float));
   for (size_t i = 0; i < group->parameter_count; ++i) {
     const struct parameter *p = group->parameters[i];
@@ -63,14 +64,40 @@ static void pack(const void *of) {
   }
 }
 
-struct descent {
-  struct floats shard, gradient;
-  float rate;
+static void add(const void *of) {
+  const struct group *group = of;
+  for (uint64_t i = 0; i < group->part; ++i) group->gradient.data[i] += group->mean.data[i];
+}
+
+static void clear(const void *of) {
+  const struct floats *floats = of;
+  memset(floats->data, 0, floats->count * sizeof(float));
+}
+
+/* One step on this rank's share of a parameter; `number` counts from 1. */
+struct step {
+  struct floats shard, gradient, first, second;
+  const struct optimizer *optimizer;
+  int number;
 };
 
 static void descend(const void *of) {
-  const struct descent *descent = of;
-  for (uint64_t i = 0; i < descent->shard.count; ++i) descent->shard.data[i] -= descent->rate * descent->gradient.data[i];
+  const struct step *step = of;
+  for (uint64_t i = 0; i < step->shard.count; ++i) step->shard.data[i] -= step->optimizer->rate * step->gradient.data[i];
+}
+
+static void adam(const void *of) {
+  const struct step *step = of;
+  const struct optimizer *by = step->optimizer;
+  const double scale1 = 1 - pow(by->beta1, step->number), scale2 = 1 - pow(by->beta2, step->number);
+  for (uint64_t i = 0; i < step->shard.count; ++i) {
+    float *p = &step->shard.data[i], *first = &step->first.data[i], *second = &step->second.data[i];
+    const float slope = step->gradient.data[i] + (by->kind == ADAM ? by->decay * *p : 0);
+    if (by->kind == ADAMW) *p -= by->rate * by->decay * *p;
+    *first = by->beta1 * *first + (1 - by->beta1) * slope;
+    *second = by->beta2 * *second + (1 - by->beta2) * slope * slope;
+    *p -= (float)(by->rate * (*first / scale1) / (sqrt(*second / scale2) + by->epsilon));
+  }
 }
 
 int initialise(struct shardproof_trainer *t, struct group *group) {
@@ -104,7 +131,18 @@ int gather(struct shardproof_trainer *t, struct group *group) {
   }
   TRY(submit(device, compute_stream, SHARDPROOF_WORK_COPY_OUT, group->tag, 0, unpack, group));
   group->is_whole = true;
-  return release(device, compute_stream, &group->gathered);
+  if (group->ranks == 1) return 0;
+  TRY(give_back(t)); /* of the group before: so a gather runs while the one before it is unpacked */
+  t->unpacked = group->gathered;
+  group->gathered = (struct floats){0};
+  return device->harness->record(device->handle, compute_stream, &t->unpacked_at);
+}
+
+/* The next gather may get this memory: it waits until the compute stream has read it. */
+int give_back(struct shardproof_trainer *t) {
+  if (t->unpacked.buffer == NULL) return 0;
+  TRY(t->device.harness->wait(t->device.handle, t->gather_stream, t->unpacked_at));
+  return release(&t->device, t->gather_stream, &t->unpacked);
 }
 
 int reshard(struct shardproof_trainer *t, struct group *group) {
@@ -113,34 +151,66 @@ int reshard(struct shardproof_trainer *t, struct group *group) {
   return 0;
 }
 
+static int add_mean(struct shardproof_trainer *t, struct group *group, uint32_t stream) {
+  if (group->gradient.buffer == NULL) {
+    group->gradient = group->mean;
+    group->mean = (struct floats){0};
+    return 0;
+  }
+  reads(&t->device, group->mean);
+  reads(&t->device, group->gradient);
+  writes(&t->device, group->gradient);
+  TRY(submit(&t->device, stream, SHARDPROOF_WORK_REDUCE_COPY_OUT, group->tag, 0, add, group));
+  return release(&t->device, stream, &group->mean);
+}
+
 int reduce(struct shardproof_trainer *t, struct group *group) {
   struct device *device = &t->device;
   const uint64_t all = (uint64_t)group->ranks * group->part;
   if (all == 0) return 0;
-  if (group->gradient.buffer != NULL) return complain(device, "\"%s\": to add to gradients is more than this engine can", group->tag);
-  TRY(allocate(device, compute_stream, SHARDPROOF_MEMORY_SHARDED_GRADIENT, group->tag, group->part, &group->gradient));
+  if (group->ranks > 1) TRY(follow(device, compute_stream, t->reduce_stream)); /* at most one reduction is on its way */
+  TRY(allocate(device, compute_stream, SHARDPROOF_MEMORY_SHARDED_GRADIENT, group->tag, group->part, &group->mean));
   if (group->ranks > 1) TRY(allocate(device, compute_stream, SHARDPROOF_MEMORY_REDUCE_INPUT, group->tag, all, &group->packed));
   for (size_t i = 0; i < group->parameter_count; ++i) reads(device, group->parameters[i]->whole_gradient);
-  writes(device, group->ranks > 1 ? group->packed : group->gradient);
+  writes(device, group->ranks > 1 ? group->packed : group->mean);
   TRY(submit(device, compute_stream, SHARDPROOF_WORK_REDUCE_COPY_IN, group->tag, 0, pack, group));
   for (size_t i = 0; i < group->parameter_count; ++i) TRY(release(device, compute_stream, &group->parameters[i]->whole_gradient));
-  if (group->ranks == 1) return 0;
+  if (group->ranks == 1) return add_mean(t, group, compute_stream);
   TRY(follow(device, t->reduce_stream, compute_stream));
-  TRY(communicate(device, t->reduce_stream, SHARDPROOF_REDUCE_SCATTER, SHARDPROOF_OP_AVG, group->packed, group->gradient, group->tag));
-  return release(device, t->reduce_stream, &group->packed);
+  TRY(communicate(device, t->reduce_stream, SHARDPROOF_REDUCE_SCATTER, SHARDPROOF_OP_AVG, group->packed, group->mean, group->tag));
+  TRY(release(device, t->reduce_stream, &group->packed));
+  return add_mean(t, group, t->reduce_stream);
+}
+
+static int make_moments(struct shardproof_trainer *t, struct group *group) {
+  for (struct floats *moment = group->moments; moment != group->moments + 2; ++moment) {
+    if (moment->buffer != NULL) continue;
+    TRY(allocate(&t->device, compute_stream, SHARDPROOF_MEMORY_OPTIMIZER_STATE, group->tag, group->part, moment));
+    writes(&t->device, *moment);
+    TRY(submit(&t->device, compute_stream, SHARDPROOF_WORK_FILL, group->tag, 0, clear, moment));
+  }
+  return 0;
 }
 
 int update(struct shardproof_trainer *t, struct group *group) {
-  TRY(reshard(t, group)); /* what is still whole is out of date from here on */
-  for (size_t i = 0; group->gradient.buffer != NULL && i < group->parameter_count; ++i) {
+  const bool is_adam = t->model.optimizer.kind != SGD;
+  TRY(reshard(t, group)); /* a whole parameter is out of date from here on */
+  if (group->gradient.buffer == NULL) return 0;
+  if (is_adam) TRY(make_moments(t, group));
+  ++group->steps;
+  for (size_t i = 0; i < group->parameter_count; ++i) {
     const struct parameter *p = group->parameters[i];
     const uint64_t count = share_of(p, group->rank).count;
     if (count == 0) continue;
-    const struct descent descent = {part(group->shard, p->offset, count), part(group->gradient, p->offset, count), t->model.rate};
-    reads(&t->device, descent.shard);
-    reads(&t->device, descent.gradient);
-    writes(&t->device, descent.shard);
-    TRY(submit(&t->device, compute_stream, SHARDPROOF_WORK_OPTIMIZER, p->name, 0, descend, &descent));
+    struct step step = {.optimizer = &t->model.optimizer, .number = group->steps};
+    const struct floats *of_group[] = {&group->shard, &group->gradient, &group->moments[0], &group->moments[1]};
+    struct floats *of_step[] = {&step.shard, &step.gradient, &step.first, &step.second};
+    for (size_t f = 0; f < (is_adam ? 4 : 2); ++f) {
+      *of_step[f] = part(*of_group[f], p->offset, count);
+      reads(&t->device, *of_step[f]);
+      if (f != 1) writes(&t->device, *of_step[f]); /* all but the gradient */
+    }
+    TRY(submit(&t->device, compute_stream, SHARDPROOF_WORK_OPTIMIZER, p->name, 0, is_adam ? adam : descend, &step));
   }
   return 0;
 }

@@ -81,6 +81,7 @@ static int read_module(struct device *device, const cJSON *json, const char *pat
   }
   struct layer *layer = &model->layers[model->layer_count++];
   snprintf(layer->path, sizeof layer->path, "%s", path);
+  if (cJSON_IsFalse(member(json, "contiguous"))) return complain(device, "\"%s.weight\": transposed is more than this engine can", path);
   if (strcmp(kind, "relu") == 0) return expect_keys(device, json, path, "name kind ");
   if (strcmp(kind, "linear") != 0) return complain(device, "\"%s\": a module of kind \"%s\" is more than this engine can", path, kind);
   layer->in = (int64_t)number(json, "in_features", 0);
@@ -89,7 +90,7 @@ static int read_module(struct device *device, const cJSON *json, const char *pat
   layer->backward_sleep = duration(json, "backward_sleep");
   layer->weight = add(model, path, "weight", 2, layer->out, layer->in);
   if (!cJSON_IsFalse(member(json, "bias"))) layer->bias = add(model, path, "bias", 1, layer->out, 1);
-  return expect_keys(device, json, path, "name kind in_features out_features bias forward_sleep backward_sleep ");
+  return expect_keys(device, json, path, "name kind in_features out_features bias contiguous forward_sleep backward_sleep ");
 }
 
 static int read_loss(struct device *device, const cJSON *json, struct loss *loss) {
@@ -108,25 +109,46 @@ static int read_group(struct device *device, const cJSON *json, struct model *mo
   const cJSON *modules = member(json, "modules"), *reshards = member(json, "reshard_after_forward");
   snprintf(group->tag, sizeof group->tag, "%s", cJSON_GetStringValue(cJSON_GetArrayItem(modules, 0)));
   if (cJSON_GetArraySize(modules) != 1) return complain(device, "\"%s\": a group of several is more than this engine can", group->tag);
+  group->is_outermost = true;
   if (cJSON_IsNumber(reshards)) return complain(device, "\"%s\": shards over fewer ranks are more than this engine can", group->tag);
-  group->reshards = cJSON_IsBool(reshards) ? cJSON_IsTrue(reshards) : *group->tag != '\0'; /* if nothing is said: but not the root */
   group->ranks = device->harness->group_size(device->world);
   group->rank = device->harness->group_rank(device->world);
   for (const struct group *other = model->groups; other != group; ++other) {
+    if (other != model->groups && is_at_or_under(group->tag, other->tag)) group->is_outermost = false;
     if (strcmp(other->tag, group->tag) == 0) return complain(device, "plan.wrap: \"%s\" is wrapped twice", group->tag);
   }
+  group->reshards = cJSON_IsBool(reshards) ? cJSON_IsTrue(reshards) : !group->is_outermost;
   return expect_keys(device, json, group->tag, "modules reshard_after_forward ");
+}
+
+static int read_optimizer(struct device *device, const cJSON *json, struct optimizer *optimizer) {
+  const char *kind = text(json, "kind", "sgd");
+  if (strcmp(kind, "sgd") == 0) optimizer->kind = SGD;
+  else if (strcmp(kind, "adam") == 0) optimizer->kind = ADAM;
+  else if (strcmp(kind, "adamw") == 0) optimizer->kind = ADAMW;
+  else return complain(device, "plan.optimizer: \"%s\" is more than this engine can", kind);
+  optimizer->rate = (float)number(json, "rate", 0.5);
+  optimizer->beta1 = (float)number(json, "beta1", 0.9);
+  optimizer->beta2 = (float)number(json, "beta2", 0.999);
+  optimizer->epsilon = (float)number(json, "epsilon", 1e-8);
+  optimizer->decay = (float)number(json, "weight_decay", 0);
+  return 0;
+}
+
+static int check_mesh(struct device *device, const cJSON *shape) {
+  const int ranks = cJSON_GetArraySize(shape) > 0 ? cJSON_GetArrayItem(shape, 0)->valueint : -1,
+            world = device->harness->group_size(device->world);
+  if (cJSON_GetArraySize(shape) > 1) return complain(device, "plan.mesh: replicas are more than this engine can");
+  if (shape != NULL && ranks != world) return complain(device, "plan.mesh: %d ranks, in a world of %d", ranks, world);
+  return 0;
 }
 
 static int read_plan(struct device *device, const cJSON *json, struct model *model) {
   const char *engine = text(json, "engine", "");
-  const cJSON *optimizer = member(json, "optimizer"), *wrap = member(json, "wrap");
-  const char *kind = text(optimizer, "kind", "sgd");
+  const cJSON *wrap = member(json, "wrap");
   if (strcmp(engine, "fully_shard") != 0) return complain(device, "plan.engine: this one is fully_shard, not \"%s\"", engine);
-  if (strcmp(kind, "sgd") != 0) return complain(device, "plan.optimizer: \"%s\" is more than this engine can", kind);
-  if (cJSON_GetArraySize(member(member(json, "mesh"), "shape")) > 1)
-    return complain(device, "plan.mesh: replicas are more than this engine can");
-  model->rate = (float)number(optimizer, "rate", 0.5);
+  TRY(check_mesh(device, member(member(json, "mesh"), "shape")));
+  TRY(read_optimizer(device, member(json, "optimizer"), &model->optimizer));
   model->groups[model->group_count++] = (struct group){.tag = "(no group)", .ranks = 1};
   for (int g = cJSON_GetArraySize(wrap); g-- > 0;) TRY(read_group(device, cJSON_GetArrayItem(wrap, g), model)); /* children stand first */
   /* Which group to gather ahead, `backward_prefetch`, is advice: here all are. */

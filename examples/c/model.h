@@ -5,7 +5,7 @@
 
 #include "device.h"
 
-/* Dealt by rows: `chunk` of them to every rank in turn. So the last ranks may have fewer, or none; their shards are padded. */
+/* Sharded by rows, `chunk` of them to each rank. So the last ranks may have fewer, or none; zeros pad their shards. */
 struct parameter {
   char name[longest_text];
   int64_t shape[2], shard_shape[2]; /* of a shard: without the padding */
@@ -22,11 +22,15 @@ struct group {
   size_t first_layer, last_layer; /* while these run, parameters are whole */
   int ranks, rank; /* that it is dealt to; 1 and 0 for parameters that no group of the plan holds */
   bool reshards; /* gives whole parameters back after forward */
+  bool is_outermost; /* no other group of the plan is around it */
   bool is_whole;
   uint64_t part; /* elements of a shard: of all its parameters, with padding */
   struct floats shard, gathered; /* this rank's, and those of all, from `arrived` on */
   uint64_t arrived; /* an event */
-  struct floats packed, gradient; /* this rank's whole gradients, and its shard of the mean over all ranks */
+  struct floats packed, mean; /* this rank's whole gradients, and its shard of their mean over all ranks */
+  struct floats gradient; /* the sum of all means since `zero_grad` */
+  struct floats moments[2]; /* of Adam, as long as the shard */
+  int steps;
 };
 
 struct layer {
@@ -43,6 +47,11 @@ struct loss {
   uint32_t seed;
 };
 
+struct optimizer {
+  enum { SGD, ADAM, ADAMW } kind;
+  float rate, beta1, beta2, epsilon, decay;
+};
+
 struct model {
   struct layer *layers; /* and one more: its x is the model's output */
   struct parameter *parameters; /* in order of registration */
@@ -50,10 +59,10 @@ struct model {
   size_t layer_count, parameter_count, group_count;
   struct loss loss;
   int init_divisor;
-  float rate; /* of SGD */
+  struct optimizer optimizer;
 };
 
-/* What is not known here is refused: an engine that passes over it trains something else than it was asked to. */
+/* Refuses what it does not know: an engine that ignores a key trains something else than the script asks for. */
 int read_model(struct device *device, const char *model_text, const char *plan_text, struct model *model);
 void free_model(struct model *model);
 

@@ -1,5 +1,5 @@
-// What the harness hands in, for code that knows exceptions and destructors. Everything is put on one stream: what is submitted later
-// happens later, and nothing has to wait for anything.
+// The harness's functions, for code that knows exceptions and destructors. All work is on one stream, in the order of submission: so no work
+// has to wait for other work.
 #pragma once
 
 #include <shardproof.h>
@@ -13,7 +13,7 @@
 
 namespace my_engine {
 
-/// Floats in the device's memory. Who lets go of the last copy gives the memory back, behind all that has been submitted by then.
+/// Floats in the device's memory. The last copy gives the memory back, after all work that has been submitted by then.
 struct Floats {
   std::shared_ptr<shardproof_buffer> buffer;
   float* data = nullptr;
@@ -24,7 +24,7 @@ struct Floats {
   shardproof_span all() const { return first(count); }
 };
 
-/// The harness's functions, with exceptions for what goes wrong. All is put on one stream: what is submitted later happens later.
+/// The harness's functions. They throw where something goes wrong.
 class Device {
  public:
   explicit Device(const shardproof_seat& seat) : harness_(*seat.harness), device_(seat.device), world_(seat.world) {}
@@ -50,14 +50,14 @@ class Device {
     } job{compute, harness_};
     // Nothing may be thrown from here into the harness.
     const auto run = [](void* context, void*, shardproof_reply* reply) {
-      const Job& job = *static_cast<Job*>(context);
+      const Job& self = *static_cast<Job*>(context);
       try {
-        job.compute();
+        self.compute();
         return 0;
       } catch (const std::exception& error) {
-        job.harness.fail(reply, error.what());
+        self.harness.fail(reply, error.what());
       } catch (...) {
-        job.harness.fail(reply, "an exception that is no std::exception");
+        self.harness.fail(reply, "an exception that is no std::exception");
       }
       return 1;
     };
@@ -79,7 +79,7 @@ class Device {
     check(harness_.run(world_, SHARDPROOF_COMPUTE_STREAM, &collective));
   }
 
-  /// What the harness has lent, and has back without a word. It lends nothing that lies in no buffer.
+  /// Memory that the harness lends: no copy gives it back. It is always part of a buffer.
   Floats borrow(const shardproof_tensor& tensor) const {
     char* data = static_cast<char*>(tensor.view.data) + tensor.view.byte_offset;
     std::size_t count = 1;

@@ -1,11 +1,12 @@
-// A minimal fully sharded engine, as a program that a rank runs: linear layers and ReLUs, SGD, one collective for each parameter.
+// A minimal fully sharded engine, as a program that a rank runs: linear layers and ReLUs, SGD and Adam, one collective for each parameter.
 #include <shardproof.h>
 
+#include <algorithm>
 #include <exception>
 #include <list>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -20,7 +21,7 @@ using Json = nlohmann::json;
   throw std::runtime_error(where + ": " + what.dump() + " is more than this engine can");
 }
 
-/// An engine that passes over what it does not know trains something else than it was asked to.
+/// An engine that ignores an unknown key trains something else than the script asks for.
 void expect_keys(const Json& json, const std::string& where, const std::vector<std::string>& known) {
   for (const auto& [key, value] : json.items()) {
     if (std::ranges::find(known, key) == known.end()) refuse(where, {{key, value}});
@@ -28,6 +29,11 @@ void expect_keys(const Json& json, const std::string& where, const std::vector<s
 }
 
 std::string join(const std::string& path, const std::string& name) { return path.empty() ? name : path + "." + name; }
+
+bool holds(const Json& group, const std::string& path) {
+  const std::string module = group.at("modules").at(0);
+  return module.empty() || (path + ".").starts_with(module + ".");
+}
 
 /// The engine on one rank.
 class Trainer {
@@ -38,13 +44,14 @@ class Trainer {
     expect_keys(plan, "plan", {"engine", "mesh", "wrap", "backward_prefetch", "optimizer"});
     const Json optimizer = plan.value("optimizer", Json{{"kind", "sgd"}}), loss = model.value("loss", Json{{"kind", "sum"}});
     if (plan.at("engine") != "fully_shard") refuse("plan.engine", plan.at("engine"));
-    if (plan.contains("mesh") && plan.at("mesh").at("shape").size() > 1) refuse("plan.mesh", plan.at("mesh"));
-    if (optimizer.at("kind") != "sgd") refuse("plan.optimizer", optimizer);
-    if (loss.at("kind") != "sum" && loss.at("kind") != "dot") refuse("model.loss", loss);
+    if (plan.contains("mesh")) check_mesh(plan.at("mesh").at("shape"));
+    check_groups(plan.at("wrap"));
+    read_optimizer(optimizer);
+    loss_kind_ = loss.at("kind");
+    if (loss_kind_ != "sum" && loss_kind_ != "sum_of_squares" && loss_kind_ != "dot") refuse("model.loss", loss);
     expect_keys(loss, "model.loss", {"kind", "divisor", "seed"});
-    rate_ = optimizer.value("rate", 0.5f);
-    if (loss.at("kind") == "dot") dot_seed_ = loss.value("seed", 7);
-    dot_divisor_ = loss.value("divisor", 1.0f);
+    loss_seed_ = loss.value("seed", 7);
+    loss_divisor_ = loss.value("divisor", 1.0f);
     read(model.at("root"), "");
   }
 
@@ -52,11 +59,12 @@ class Trainer {
     if (action == "forward" || action == "evaluate") {
       forward(input);
       if (action == "forward") return;
-      for (const auto& layer : layers_) layer->forget();  // no backward will come
+      for (const auto& layer : layers_) layer->forget();  // no backward follows
+      out_ = {};
     } else if (action == "backward") {
       backward();
     } else if (action == "step") {
-      for (Parameter& parameter : parameters_) parameter.step(rate_);
+      for (Parameter& parameter : parameters_) parameter.step(optimizer_);
     } else if (action == "zero_grad") {
       for (Parameter& parameter : parameters_) parameter.zero_grad();
     } else {
@@ -73,6 +81,34 @@ class Trainer {
   }
 
  private:
+  void check_mesh(const Json& shape) const {
+    if (shape.size() > 1) refuse("plan.mesh.shape", shape);
+    if (shape.at(0) != device_.ranks())
+      throw std::runtime_error("plan.mesh: " + shape.at(0).dump() + " ranks, in a world of " + std::to_string(device_.ranks()));
+  }
+
+  static void check_groups(const Json& groups) {
+    std::set<std::string> wrapped;
+    for (const Json& group : groups) {
+      expect_keys(group, "plan.wrap", {"modules", "reshard_after_forward"});
+      const std::string module = group.at("modules").at(0);
+      if (group.at("modules").size() > 1) refuse("plan.wrap", group);
+      if (!wrapped.insert(module).second) throw std::runtime_error("plan.wrap: \"" + module + "\" is wrapped twice");
+    }
+  }
+
+  void read_optimizer(const Json& optimizer) {
+    const std::string kind = optimizer.at("kind");
+    if (kind != "sgd" && kind != "adam" && kind != "adamw") refuse("plan.optimizer", optimizer);
+    optimizer_.is_adam = kind != "sgd";
+    optimizer_.decays_gradient = kind == "adam";
+    optimizer_.rate = optimizer.value("rate", optimizer_.rate);
+    optimizer_.beta1 = optimizer.value("beta1", optimizer_.beta1);
+    optimizer_.beta2 = optimizer.value("beta2", optimizer_.beta2);
+    optimizer_.epsilon = optimizer.value("epsilon", optimizer_.epsilon);
+    optimizer_.decay = optimizer.value("weight_decay", optimizer_.decay);
+  }
+
   void read(const Json& module, const std::string& path) {
     const std::string kind = module.at("kind");
     if (kind == "sequential") {
@@ -81,8 +117,9 @@ class Trainer {
     } else if (kind == "relu") {
       layers_.push_back(std::make_unique<Relu>(device_, path));
     } else if (kind == "linear") {
-      expect_keys(module, path, {"name", "kind", "in_features", "out_features", "bias"});
-      const Json& group = group_of(path);
+      if (!module.value("contiguous", true)) refuse(join(path, "weight"), {{"contiguous", false}});
+      expect_keys(module, path, {"name", "kind", "in_features", "out_features", "bias", "contiguous"});
+      const Json* group = group_of(path);
       const std::int64_t in = module.at("in_features"), out = module.at("out_features");
       Parameter& weight = add(join(path, "weight"), {out, in}, group);
       Parameter* bias = module.value("bias", true) ? &add(join(path, "bias"), {out}, group) : nullptr;
@@ -93,66 +130,73 @@ class Trainer {
     }
   }
 
-  /// The innermost around a module: children stand before their parents.
-  const Json& group_of(const std::string& path) const {
+  /// The innermost group around a module, or none: the plan has children before their parents.
+  const Json* group_of(const std::string& path) const {
     for (const Json& group : plan_.at("wrap")) {
-      expect_keys(group, "plan.wrap", {"modules", "reshard_after_forward"});
-      const std::string module = group.at("modules").at(0);
-      if (group.at("modules").size() > 1) refuse("plan.wrap", group);
-      if (module.empty() || (path + ".").starts_with(module + ".")) return group;
+      if (holds(group, path)) return &group;
     }
-    throw std::runtime_error(path + ": what no group holds is more than this engine can");
+    return nullptr;
   }
 
-  static bool reshards(const Json& group) {
-    const Json how = group.value("reshard_after_forward", Json("automatic"));
-    if (how.is_number()) refuse("plan.wrap", group);
-    return how.is_boolean() ? how.get<bool>() : group.at("modules").at(0) != "";  // if nothing is said: but not the root
+  bool reshards(const Json* group) const {
+    if (group == nullptr) return false;
+    const Json how = group->value("reshard_after_forward", Json("automatic"));
+    if (how.is_number()) refuse("plan.wrap", *group);
+    if (how.is_boolean()) return how;
+    const auto is_around = [&](const Json& other) { return &other != group && holds(other, group->at("modules").at(0)); };
+    return std::ranges::any_of(plan_.at("wrap"), is_around);  // automatic
   }
 
-  Parameter& add(const std::string& name, const Shape& shape, const Json& group) {
-    return parameters_.emplace_back(device_, name, group.at("modules").at(0), shape, parameters_.size() + 1, init_divisor_);
+  Parameter& add(const std::string& name, const Shape& shape, const Json* group) {
+    Sharing sharing;
+    if (group != nullptr) sharing = {group->at("modules").at(0), device_.ranks(), device_.rank()};
+    return parameters_.emplace_back(device_, name, sharing, shape, parameters_.size() + 1, init_divisor_);
   }
 
   void forward(const shardproof_tensor& input) {
     Floats x = device_.borrow(input);
     for (const auto& layer : layers_) x = layer->forward(x);
-    outputs_ = x.count;
+    out_ = x;
     loss_ = device_.allocate(SHARDPROOF_MEMORY_ACTIVATION, "loss", 1);
     device_.submit(SHARDPROOF_WORK_LOSS, "loss", {x.all()}, {loss_.all()}, [&] {
       *loss_.data = 0;
-      for (std::size_t i = 0; i < x.count; ++i) *loss_.data += x.data[i] * loss_slope(i);
+      for (std::size_t i = 0; i < x.count; ++i) *loss_.data += x.data[i] * factor(i);
     });
   }
 
   void backward() {
-    Floats slope = device_.allocate(SHARDPROOF_MEMORY_ACTIVATION, "loss slope", outputs_);
-    device_.submit(SHARDPROOF_WORK_LOSS, "loss slope", {}, {slope.all()}, [&] {
-      for (std::size_t i = 0; i < slope.count; ++i) slope.data[i] = loss_slope(i);
+    Floats slope = device_.allocate(SHARDPROOF_MEMORY_ACTIVATION, "loss slope", out_.count);
+    device_.submit(SHARDPROOF_WORK_LOSS, "loss slope", {out_.all()}, {slope.all()}, [&] {
+      for (std::size_t i = 0; i < slope.count; ++i) slope.data[i] = (loss_kind_ == "sum_of_squares" ? 2 : 1) * factor(i);
     });
+    out_ = {};
     for (auto layer = layers_.rbegin(); layer != layers_.rend(); ++layer) slope = (*layer)->backward(slope);
   }
 
-  /// The loss is the sum of the model's outputs, or of each times an element of a row that is given by formula.
-  float loss_slope(std::size_t output) const { return dot_seed_ ? by_formula(*dot_seed_, output % features_, 1) / dot_divisor_ : 1; }
+  /// The loss is a sum over all outputs, each times 1, times itself, or times an element of a row by formula.
+  float factor(std::size_t output) const {
+    if (loss_kind_ == "sum") return 1;
+    return (loss_kind_ == "dot" ? by_formula(loss_seed_, output % features_, 1) : out_.data[output]) / loss_divisor_;
+  }
 
   Device device_;
   Json plan_;
   int init_divisor_;
-  float rate_ = 0;
-  std::optional<std::size_t> dot_seed_;  // of the row; none: the loss is the sum of all outputs
-  float dot_divisor_ = 1;
-  std::size_t features_ = 0, outputs_ = 0;
+  Optimizer optimizer_;
+  std::string loss_kind_;
+  std::size_t loss_seed_ = 0;
+  float loss_divisor_ = 1;
+  std::size_t features_ = 0;  // of an output
   std::list<Parameter> parameters_;  // in order of registration
   std::vector<std::unique_ptr<Layer>> layers_;
-  Floats loss_;
+  Floats out_, loss_;
   Shape scalar_;
   std::vector<shardproof_parameter> views_;
 };
 
 }  // namespace my_engine
 
-/// What the functions of the table are called with.
+/// The harness calls the functions of the table with this.
 struct shardproof_trainer {
   const shardproof_harness& harness;
   my_engine::Trainer engine;

@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-"""A minimal fully sharded engine in plain Python: linear layers and ReLUs, SGD, one collective for each parameter.
+"""A minimal fully sharded engine in plain Python: linear layers and ReLUs, SGD and Adam, one collective for each parameter.
 
-It computes first, and then says to the device what that was and what it has touched. All is put on one stream, so nothing has to wait for
-anything.
+It computes first, and then tells the device what it computed and touched. All work is on one stream, so no work has to wait for other work.
 """
 
 import ctypes
@@ -19,7 +18,7 @@ COMPUTE = 0
 
 
 class Floats:
-    """Memory of the device, as a sequence of numbers. It goes back when nobody has it any more."""
+    """Memory of the device, as a sequence of numbers. It goes back with its last reference."""
 
     def __init__(self, device, memory, label, count):
         self.device = device
@@ -37,7 +36,7 @@ class Floats:
 
 
 class Lent:
-    """What the harness has lent, as a sequence of numbers."""
+    """Memory that the harness lends, as a sequence of numbers."""
 
     def __init__(self, device, view):
         count = math.prod(view.shape)
@@ -74,56 +73,98 @@ def join(path, name):
     return f"{path}.{name}" if path else name
 
 
+def holds(group, path):
+    (module,) = group["modules"]
+    return module == "" or f"{path}.".startswith(f"{module}.")
+
+
 def refuse(where, what):
     raise NotImplementedError(f"{where}: {json.dumps(what)} is more than this engine can")
 
 
 def expect_keys(document, where, known):
-    """An engine that passes over what it does not know trains something else than it was asked to."""
+    """An engine that ignores an unknown key trains something else than the script asks for."""
     for key in document.keys() - known:
         refuse(where, {key: document[key]})
 
 
+class Optimizer:
+    """What one step makes of a shard. It is called with the state of the shard, which it changes: how many steps there were, and for Adam
+    the two moments of each element."""
+
+    def __init__(self, plan):
+        self.kind, self.rate, self.decay = plan["kind"], plan.get("rate", 0.5), plan.get("weight_decay", 0)
+        self.beta1, self.beta2, self.epsilon = plan.get("beta1", 0.9), plan.get("beta2", 0.999), plan.get("epsilon", 1e-8)
+        self.moments = 0 if self.kind == "sgd" else 2
+        if self.kind not in ("sgd", "adam", "adamw"):
+            refuse("plan.optimizer", plan)
+
+    def update(self, step, shard, gradient, moments):
+        if self.kind == "sgd":
+            shard[:] = [p - self.rate * g for p, g in zip(shard, gradient)]
+            return
+        first, second = moments
+        scale1, scale2 = 1 - self.beta1**step, 1 - self.beta2**step
+        for i, (p, g) in enumerate(zip(shard, gradient)):
+            if self.kind == "adam":
+                g += self.decay * p
+            else:
+                p -= self.rate * self.decay * p
+            first[i] = self.beta1 * first[i] + (1 - self.beta1) * g
+            second[i] = self.beta2 * second[i] + (1 - self.beta2) * g * g
+            shard[i] = p - self.rate / scale1 * first[i] / (math.sqrt(second[i] / scale2) + self.epsilon)
+
+
 class Parameter:
-    """Dealt by rows, as many to every rank in turn: so the last ones may get fewer, or none. All shards are as long, with zeros for the
-    rows that are not there; then the shards of all ranks, one behind the other, are the parameter and some zeros."""
+    """Sharded by rows: all ranks have equally many, but the last ranks may have fewer, or none. Zeros pad all shards to one length. So the
+    shards of all ranks, one after the other, are the parameter and some zeros. A parameter without a group is whole on every rank."""
 
     def __init__(self, seat, name, group, shape, seed, divisor):
         self.device, self.world, self.name, self.group, self.shape = seat.device, seat.world, name, group, shape
+        self.ranks, rank = (1, 0) if group is None else (self.world.size, self.world.rank)
         self.width = shape[1] if len(shape) > 1 else 1
-        rows = -(-shape[0] // self.world.size)
-        self.start = min(self.world.rank * rows, shape[0])
+        rows = -(-shape[0] // self.ranks)
+        self.start = min(rank * rows, shape[0])
         self.rows = min(rows, shape[0] - self.start)
         self.shard = Floats(self.device, "shard", name, rows * self.width)
         self.whole = self.gradient = None
+        self.moments, self.steps = [], 0
         mine = range(self.start * self.width, (self.start + self.rows) * self.width)
         self.shard.values[:] = pad([by_formula(seed, i) / divisor for i in mine], rows * self.width)
         self.device.submit(COMPUTE, "fill", name, [], [self.shard.span()])
 
     def gather(self):
-        if self.whole is None and self.world.size == 1:  # to ask for a collective of one rank is an error
+        if self.whole is None and self.ranks == 1:  # a collective of one rank is an error
             self.whole = self.shard
         elif self.whole is None:
-            self.whole = Floats(self.device, "parameter", self.name, len(self.shard.values) * self.world.size)
+            self.whole = Floats(self.device, "parameter", self.name, len(self.shard.values) * self.ranks)
             self.world.run(COMPUTE, "all_gather", self.shard.span(), self.whole.span(), self.group)
         return self.whole
 
     def reduce(self, gradient):
-        """Of this rank's whole gradient; every rank keeps its shard of the mean."""
-        if self.gradient is not None:
-            raise NotImplementedError(f"{self.name}: to add to gradients is more than this engine can")
-        self.gradient = gradient
-        if self.world.size > 1:
-            self.gradient = Floats(self.device, "sharded_gradient", self.name, len(self.shard.values))
-            self.world.run(COMPUTE, "reduce_scatter", gradient.span(), self.gradient.span(), self.group, op="avg")
+        """Takes this rank's whole gradient, and adds the rank's shard of the mean over all ranks to what it has."""
+        mean = gradient
+        if self.ranks > 1:
+            mean = Floats(self.device, "sharded_gradient", self.name, len(self.shard.values))
+            self.world.run(COMPUTE, "reduce_scatter", gradient.span(), mean.span(), self.group, op="avg")
+        if self.gradient is None:
+            self.gradient = mean
+        else:
+            self.gradient.values[:] = [old + new for old, new in zip(self.gradient.values, mean.values)]
+            self.device.submit(COMPUTE, "reduce_copy_out", self.name, [mean.span(), self.gradient.span()], [self.gradient.span()])
 
-    def step(self, rate):
-        self.whole = None  # what is still whole is out of date now
+    def step(self, optimizer):
+        self.whole = None  # a whole parameter is out of date now
         if self.gradient is None:
             return
-        self.shard.values[:] = [p - rate * g for p, g in zip(self.shard.values, self.gradient.values)]
-        spans = [self.shard.span(), self.gradient.span()]
-        self.device.submit(COMPUTE, "optimizer", self.name, spans, spans[:1])
+        while len(self.moments) < optimizer.moments:
+            self.moments.append(Floats(self.device, "optimizer_state", self.name, len(self.shard.values)))
+            self.moments[-1].values[:] = [0] * len(self.shard.values)
+            self.device.submit(COMPUTE, "fill", self.name, [], [self.moments[-1].span()])
+        self.steps += 1
+        optimizer.update(self.steps, self.shard.values, self.gradient.values, [moment.values for moment in self.moments])
+        changed = [floats.span() for floats in (self.shard, *self.moments)]
+        self.device.submit(COMPUTE, "optimizer", self.name, [*changed, self.gradient.span()], changed)
 
     def view(self):
         shape = (self.rows, *self.shape[1:])
@@ -131,9 +172,8 @@ class Parameter:
         return ParameterView(self.name, self.shape, 0, self.start, self.shard.view(shape), gradient=gradient)
 
 
-
 class Relu:
-    """Forward makes y of x; backward makes, of the slope of the loss by y, that by x."""
+    """Forward computes y from x. Backward computes the slope of the loss by x from its slope by y."""
 
     def __init__(self, device, path):
         self.device, self.path = device, path
@@ -153,7 +193,7 @@ class Relu:
 
 
 class Linear:
-    """The same for y = x Wᵀ + b. Its parameters are whole while it computes, and, where the plan says so, between the two as well."""
+    """The same for y = x Wᵀ + b. Its parameters are whole while it computes, and from forward to backward where the plan says so."""
 
     def __init__(self, device, path, weight, bias, reshards):
         self.device, self.path, self.weight, self.bias, self.reshards = device, path, weight, bias, reshards
@@ -184,7 +224,7 @@ class Linear:
         below = self.made("activation", self.path, chain(*product(slopes, self.weights())), len(x.values))
         sums = [chain(*product(by_output, rows_of(x.values, self.inputs))), map(sum, by_output)]
         gradients = [
-            self.made("gradient", parameter.name, values, len(parameter.shard.values) * parameter.world.size)
+            self.made("gradient", parameter.name, values, len(parameter.shard.values) * parameter.ranks)
             for parameter, values in zip(self.parameters, sums)
         ]
         reads = [x.span(), slope.span(), self.weight.whole.span(self.outputs * self.inputs)]
@@ -212,14 +252,34 @@ class MyTrainer(Trainer):
         expect_keys(model, "model", {"root", "loss", "init_divisor"})
         expect_keys(plan, "plan", {"engine", "mesh", "wrap", "backward_prefetch", "optimizer"})
         self.plan, self.seat, self.divisor = plan, seat, model.get("init_divisor", 8)
-        self.optimizer, self.loss_is = plan.get("optimizer", {"kind": "sgd"}), model.get("loss", {"kind": "sum"})
-        if plan["engine"] != "fully_shard" or self.optimizer["kind"] != "sgd" or self.loss_is["kind"] not in ("sum", "dot"):
-            refuse("plan or loss", [plan["engine"], self.optimizer, self.loss_is])
-        if len(plan.get("mesh", {}).get("shape", [])) > 1:
-            refuse("plan.mesh", plan["mesh"])
+        self.optimizer, self.loss_is = Optimizer(plan.get("optimizer", {"kind": "sgd"})), model.get("loss", {"kind": "sum"})
+        if plan["engine"] != "fully_shard":
+            refuse("plan.engine", plan["engine"])
+        if self.loss_is["kind"] not in ("sum", "sum_of_squares", "dot"):
+            refuse("model.loss", self.loss_is)
         expect_keys(self.loss_is, "model.loss", {"kind", "divisor", "seed"})
+        self.check_mesh(plan.get("mesh", {}).get("shape", [seat.world.size]))
+        self.check_groups(plan["wrap"])
         self.layers, self.all, self.value = [], [], None
         self.read(model["root"], "")
+
+    def check_mesh(self, shape):
+        if len(shape) > 1:
+            refuse("plan.mesh.shape", shape)
+        if shape[0] != self.seat.world.size:
+            raise ValueError(f"plan.mesh: {shape[0]} ranks, in a world of {self.seat.world.size}")
+
+    @staticmethod
+    def check_groups(groups):
+        wrapped = set()
+        for group in groups:
+            expect_keys(group, "plan.wrap", {"modules", "reshard_after_forward"})
+            module, *others = group["modules"]
+            if others:
+                refuse("plan.wrap", group)
+            if module in wrapped:
+                raise ValueError(f'plan.wrap: "{module}" is wrapped twice')
+            wrapped.add(module)
 
     def read(self, module, path):
         match module["kind"]:
@@ -230,7 +290,9 @@ class MyTrainer(Trainer):
             case "relu":
                 self.layers.append(Relu(self.seat.device, path))
             case "linear":
-                expect_keys(module, path, {"name", "kind", "in_features", "out_features", "bias"})
+                if not module.get("contiguous", True):
+                    refuse(join(path, "weight"), {"contiguous": False})
+                expect_keys(module, path, {"name", "kind", "in_features", "out_features", "bias", "contiguous"})
                 group, self.features = self.group_of(path), module["out_features"]
                 weight = self.add(join(path, "weight"), group, (module["out_features"], module["in_features"]))
                 bias = self.add(join(path, "bias"), group, (module["out_features"],)) if module.get("bias", True) else None
@@ -239,25 +301,18 @@ class MyTrainer(Trainer):
                 refuse(path, module)
 
     def group_of(self, path):
-        """The innermost around a module: children stand before their parents."""
-        for group in self.plan["wrap"]:
-            expect_keys(group, "plan.wrap", {"modules", "reshard_after_forward"})
-            module, *others = group["modules"]
-            if others:
-                refuse("plan.wrap", group)
-            if module == "" or f"{path}.".startswith(f"{module}."):
-                return group
-        refuse(path, "a module in no group")
+        """The innermost group around a module, or None: the plan has children before their parents."""
+        return next((group for group in self.plan["wrap"] if holds(group, path)), None)
 
-    @staticmethod
-    def reshards(group):
-        how = group.get("reshard_after_forward", "automatic")
-        if how == "automatic":
-            return group["modules"] != [""]
+    def reshards(self, group):
+        how = group.get("reshard_after_forward", "automatic") if group else False
+        if how == "automatic":  # unless no other group is around it
+            return any(other is not group and holds(other, group["modules"][0]) for other in self.plan["wrap"])
         return how if isinstance(how, bool) else refuse("plan.wrap", group)
 
     def add(self, name, group, shape):
-        self.all.append(Parameter(self.seat, name, group["modules"][0], shape, len(self.all) + 1, self.divisor))
+        tag = group and group["modules"][0]
+        self.all.append(Parameter(self.seat, name, tag, shape, len(self.all) + 1, self.divisor))
         return self.all[-1]
 
     def perform(self, action, batch, targets):
@@ -270,7 +325,7 @@ class MyTrainer(Trainer):
                 self.backward()
             case {"call": "step"}:
                 for parameter in self.all:
-                    parameter.step(self.optimizer.get("rate", 0.5))
+                    parameter.step(self.optimizer)
             case {"call": "zero_grad"}:
                 for parameter in self.all:
                     parameter.gradient = None
@@ -281,25 +336,31 @@ class MyTrainer(Trainer):
         x = Lent(self.seat.device, batch)  # until the next forward
         for layer in self.layers:
             x = layer.forward(x)
-        self.outputs = len(x.values)
+        self.out = x
         self.value = Floats(self.seat.device, "activation", "loss", 1)
         self.value.values[0] = 0
         for i, y in enumerate(x.values):
-            self.value.values[0] += y * self.slope(i)  # in single precision, as is everything that is kept
+            self.value.values[0] += y * self.factor(i)  # in single precision, like every value that is kept
         self.seat.device.submit(COMPUTE, "loss", "loss", [x.span()], [self.value.span()])
 
     def backward(self):
-        slope = Floats(self.seat.device, "activation", "loss slope", self.outputs)
-        slope.values[:] = [self.slope(i) for i in range(self.outputs)]
-        self.seat.device.submit(COMPUTE, "loss", "loss slope", [], [slope.span()])
+        slope = Floats(self.seat.device, "activation", "loss slope", len(self.out.values))
+        twice = 2 if self.loss_is["kind"] == "sum_of_squares" else 1
+        slope.values[:] = [twice * self.factor(i) for i in range(len(slope.values))]
+        self.seat.device.submit(COMPUTE, "loss", "loss slope", [self.out.span()], [slope.span()])
+        self.out = None
         for layer in reversed(self.layers):
             slope = layer.backward(slope)
 
-    def slope(self, output):
-        """The loss is the sum of all outputs, or of each times an element of a row by formula."""
-        if self.loss_is["kind"] == "sum":
-            return 1
-        return by_formula(self.loss_is.get("seed", 7), output % self.features) / self.loss_is.get("divisor", 1)
+    def factor(self, output):
+        """The loss is a sum over all outputs, each times 1, times itself, or times an element of a row by formula."""
+        match self.loss_is["kind"]:
+            case "sum":
+                return 1
+            case "sum_of_squares":
+                return self.out.values[output] / self.loss_is.get("divisor", 1)
+            case "dot":
+                return by_formula(self.loss_is.get("seed", 7), output % self.features) / self.loss_is.get("divisor", 1)
 
     def loss(self):
         return self.value.view(())

@@ -66,9 +66,9 @@ PlayedTensor played(const scenario::CapturedParameter& parameter, const Tensor& 
           .bits = bits_of(tensor)};
 }
 
-PlayedIteration played(const scenario::Iteration& iteration) {
-  PlayedIteration result{.loss = static_cast<float>(iteration.loss)};
-  for (const scenario::CapturedParameter& parameter : iteration.parameters) {
+PlayedIteration played(const scenario::Capture& capture) {
+  PlayedIteration result{.loss = static_cast<float>(capture.loss)};
+  for (const scenario::CapturedParameter& parameter : capture.parameters) {
     result.parameters.push_back(played(parameter, parameter.shard));
     if (parameter.second.defined()) result.seconds.push_back(played(parameter, parameter.second));
     if (parameter.gradient.defined()) result.gradients.push_back(played(parameter, parameter.gradient));
@@ -155,8 +155,8 @@ BoundCase play_case(const WorldPlan& plan, const std::string& id, const std::fil
     const scenario::Script& script = run.scenario().script;
     PlayResult result{.rank = rank.index(), .times = times(script, run.trace()), .warnings = run.warnings()};
     if (const auto& measured = run.recording().measured) result.measured = times(script, *measured);
-    std::ranges::transform(run.iterations(), std::back_inserter(result.iterations),
-                           [](const scenario::Iteration& iteration) { return played(iteration); });
+    std::ranges::transform(run.captures(), std::back_inserter(result.iterations),
+                           [](const scenario::Capture& capture) { return played(capture); });
     leave_behind(result, directory.play_result(id, rank.index()));
     check_races(run, rank.index());
   };

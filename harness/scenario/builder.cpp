@@ -92,6 +92,11 @@ SleepingStack& SleepingStack::imagined_ranks(int ranks) {
   return *this;
 }
 
+SleepingStack& SleepingStack::iterations(int count) {
+  scenario_.script.segments.front().iterations = count;
+  return *this;
+}
+
 SleepingStack& SleepingStack::train(int iterations, Optimizer optimizer) {
   scenario_.plan.optimizer = optimizer;
   scenario_.script.segments = {

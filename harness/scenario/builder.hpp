@@ -25,6 +25,7 @@ class SleepingStack {
   SleepingStack& prefetch(int forward, int backward);  ///< by lists, so many layers ahead; replaces the plan's policy
   SleepingStack& serial();                    ///< everything on the compute stream
   SleepingStack& imagined_ranks(int ranks);   ///< on one rank: collectives are those of so many
+  SleepingStack& iterations(int count);  ///< of forward and backward
   SleepingStack& train(int iterations, Optimizer optimizer);  ///< forward, backward, step, capture, zero_grad
   operator Scenario() const { return scenario_; }
 

@@ -34,6 +34,7 @@ class HeldPlatform::Watch {
   void waits(Stream stream, Event event) {
     if (events_behind_.contains(event.id)) behind_.insert(stream.id);
   }
+  bool has_gate() const { return gate_ != nullptr; }
   bool is_behind(Stream stream) const { return behind_.contains(stream.id); }
   bool is_behind(Event event) const { return events_behind_.contains(event.id); }
   bool is_anything_behind() const { return !behind_.empty(); }
@@ -136,6 +137,7 @@ HeldPlatform::~HeldPlatform() = default;
 
 Device& HeldPlatform::device() { return *device_; }
 Communicator& HeldPlatform::world() { return *world_; }
+bool HeldPlatform::has_gate() const { return watch_->has_gate(); }
 std::optional<bool> HeldPlatform::has_passed() const { return watch_->has_passed(); }
 
 }  // namespace shardproof::scenario

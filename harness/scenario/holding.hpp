@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "harness/device/platform.hpp"
 #include "harness/scenario/run.hpp"
@@ -15,14 +16,18 @@ struct Hold {
   trace::Piece held, passes;
 };
 
-/// What became of it.
+/// The outcome of a hold.
 struct Passage {
-  Run run;  ///< without a gate
   /// Nothing that was recorded makes the one wait for the other (trace::can_pass).
   bool is_free = false;
   /// Played once more, the one has ended while the other was held by a closed gate. None where nothing can be held, and where something makes
   /// the one wait anyway.
   std::optional<bool> has_passed;
+};
+
+struct HeldRun {
+  Run run;  ///< without a gate
+  std::vector<Passage> passages;  ///< one for each hold
 };
 
 /// The platform as an engine sees it while a piece is held: it is held from the moment it is issued until the host is about to wait for something
@@ -39,6 +44,8 @@ class HeldPlatform final : public Platform {
   Recording take_recording() override { return inner_.take_recording(); }
   std::size_t live_bytes() const override { return inner_.live_bytes(); }
 
+  /// Whether anything can be held here.
+  bool has_gate() const;
   /// See Passage.
   std::optional<bool> has_passed() const;
 

@@ -63,7 +63,7 @@ class Performance {
       }
     }
     device_.synchronize(Device::compute);
-    notes_.iterations = bring_home_captured();
+    notes_.captures = bring_home_captured();
     batch_ = {};
     trainer_.reset();
     device_.synchronize();  // not before: memory that the engine gives back too early would look as if it had been waited for
@@ -174,17 +174,17 @@ class Performance {
   }
 
   // The caller has synchronized the compute stream, on which they were taken.
-  std::vector<Iteration> bring_home_captured() {
-    std::vector<Iteration> iterations;
+  std::vector<Capture> bring_home_captured() {
+    std::vector<Capture> captures;
     for (Snapshot& snapshot : std::exchange(snapshots_, {})) {
       std::vector<Tensor*> tensors{&snapshot.loss};
       for (CapturedParameter& parameter : snapshot.parameters) {
         for (Tensor* tensor : {&parameter.shard, &parameter.second, &parameter.gradient}) tensors.push_back(tensor);
       }
       bring_home(device_, tensors);
-      iterations.push_back({.loss = snapshot.loss.to_doubles().at(0), .parameters = std::move(snapshot.parameters)});
+      captures.push_back({.loss = snapshot.loss.to_doubles().at(0), .parameters = std::move(snapshot.parameters)});
     }
-    return iterations;
+    return captures;
   }
 
   [[noreturn]] void refuse(std::string_view call, std::string_view why) const {
@@ -214,19 +214,19 @@ class Performance {
   std::unique_ptr<Trainer> trainer_;  // last: it goes before what it stands on
 };
 
-std::string place_of(const std::string& call, std::optional<int> iteration) {
+std::string failed_call(const std::string& call, std::optional<int> iteration) {
   return iteration ? fmt::format("{} failed in iteration {}", call, *iteration) : fmt::format("{} failed", call);
 }
 
 }  // namespace
 
 SubjectError::SubjectError(std::string call, std::optional<int> iteration, int rank, std::string reason)
-    : std::runtime_error(fmt::format("subject: {} on rank {}: {}", place_of(call, iteration), rank, reason)),
+    : std::runtime_error(fmt::format("subject: {} on rank {}: {}", failed_call(call, iteration), rank, reason)),
       call_(std::move(call)),
       iteration_(iteration),
       reason_(std::move(reason)) {}
 
-std::string SubjectError::on_any_rank() const { return fmt::format("{}: {}", place_of(call_, iteration_), reason_); }
+std::string SubjectError::on_any_rank() const { return fmt::format("{}: {}", failed_call(call_, iteration_), reason_); }
 
 Run play(const Scenario& scenario, Subject& subject, Platform& platform, int rank) {
   validate(scenario);

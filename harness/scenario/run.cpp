@@ -1,27 +1,10 @@
 #include "harness/scenario/run.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "harness/trace/timeline.hpp"
 
 namespace shardproof::scenario {
-
-std::string mark(int iteration, std::string_view call, bool end, int occurrence) {
-  const std::string number = occurrence > 1 ? fmt::format(" ({})", occurrence) : "";
-  return fmt::format("iter {} {}{}{}", iteration, call, number, end ? " end" : "");
-}
-
-std::string mark(int iteration, ActionKind action, bool end, int occurrence) { return mark(iteration, to_string(action), end, occurrence); }
-
-Nanoseconds forward(const Trace& trace, int iteration) {
-  return trace::between(trace, mark(iteration, ActionKind::forward), mark(iteration, ActionKind::forward, true));
-}
-
-Nanoseconds forward_backward(const Trace& trace, int iteration) {
-  return trace::between(trace, mark(iteration, ActionKind::forward), mark(iteration, ActionKind::backward, true));
-}
 
 Run::Run(Scenario scenario, Recording recording, Notes notes, std::size_t left_alive)
     : scenario_(std::move(scenario)), recording_(std::move(recording)), notes_(std::move(notes)), left_alive_(left_alive) {}
@@ -31,10 +14,6 @@ trace::Resource Run::resource() const {
 }
 
 Nanoseconds Run::total() const { return trace::total(trace()); }
-
-Nanoseconds Run::exposed(int iteration) const {
-  return trace::exposed(trace(), mark(iteration, ActionKind::forward), mark(iteration, ActionKind::backward, true));
-}
 
 std::vector<trace::Race> Run::races() const { return trace::find_races(trace()); }
 

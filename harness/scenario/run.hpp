@@ -8,6 +8,7 @@
 
 #include "harness/device/platform.hpp"
 #include "harness/protocol/trace.hpp"
+#include "harness/scenario/iteration.hpp"
 #include "harness/scenario/scenario.hpp"
 #include "harness/subject/extension.hpp"
 #include "harness/trace/memory.hpp"
@@ -57,20 +58,17 @@ struct Operand {
   Tensor in;  ///< in host memory
 };
 
-struct Iteration {
+/// What one `capture` of the script has copied.
+struct Capture {
   double loss = 0;
   std::vector<CapturedParameter> parameters;
 };
-
-/// Times of the first forward of an iteration, and from its beginning to the end of the first backward.
-Nanoseconds forward(const Trace& trace, int iteration = 0);
-Nanoseconds forward_backward(const Trace& trace, int iteration = 0);
 
 class Run {
  public:
   /// What the player has noted while the engine ran.
   struct Notes {
-    std::vector<Iteration> iterations;
+    std::vector<Capture> captures;
     std::vector<HookCall> hook_calls;
     std::vector<Operand> operands;
     std::vector<std::string> warnings;
@@ -83,7 +81,10 @@ class Run {
   const Trace& trace() const { return recording_.trace; }
   /// With what was measured beside it.
   const Recording& recording() const { return recording_; }
-  const std::vector<Iteration>& iterations() const { return notes_.iterations; }  ///< those in which `capture` ran
+  /// All iterations of the script, in their order. The run must outlive them.
+  std::vector<Iteration> iterations() const& { return scenario::iterations(trace(), scenario_.script); }
+  std::vector<Iteration> iterations() const&& = delete;
+  const std::vector<Capture>& captures() const { return notes_.captures; }
   const std::vector<HookCall>& hook_calls() const { return notes_.hook_calls; }  ///< in the order in which the host made them
   const std::vector<Operand>& operands() const { return notes_.operands; }
   const std::vector<std::string>& warnings() const { return notes_.warnings; }
@@ -91,10 +92,7 @@ class Run {
   /// Which of its collectives run one at a time.
   trace::Resource resource() const;
 
-  Nanoseconds forward(int iteration = 0) const { return scenario::forward(trace(), iteration); }
-  Nanoseconds forward_backward(int iteration = 0) const { return scenario::forward_backward(trace(), iteration); }
   Nanoseconds total() const;
-  Nanoseconds exposed(int iteration = 0) const;  ///< over forward and backward
   std::vector<trace::Race> races() const;
   trace::Live peak(MemoryClass memory) const;
   std::size_t count(CollectiveKind kind) const;
@@ -106,10 +104,5 @@ class Run {
   Notes notes_;
   std::size_t left_alive_;
 };
-
-/// The marks that a player sets around each call: `iter 0 forward`, `iter 0 forward end`, …; `iter 0 forward (2)` when the iteration makes
-/// the call a second time. A forward that is to fail counts apart: `iter 0 failing forward`.
-std::string mark(int iteration, std::string_view call, bool end = false, int occurrence = 1);
-std::string mark(int iteration, ActionKind action, bool end = false, int occurrence = 1);
 
 }  // namespace shardproof::scenario

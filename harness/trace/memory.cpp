@@ -31,6 +31,8 @@ class Census {
     }
   }
 
+  void forget_peak() { peak_ = live_; }
+
   const Live& live() const { return live_; }
   const Live& peak() const { return peak_; }
 
@@ -40,6 +42,10 @@ class Census {
   Live live_, peak_;
 };
 
+[[noreturn]] void refuse(const Trace& trace, std::string_view mark) {
+  throw std::out_of_range(fmt::format("no mark \"{}\" in the trace of rank {}", mark, trace.rank));
+}
+
 }  // namespace
 
 Live peak(const Trace& trace, MemoryClass memory) {
@@ -48,13 +54,29 @@ Live peak(const Trace& trace, MemoryClass memory) {
   return census.peak();
 }
 
+Live peak(const Trace& trace, MemoryClass memory, std::string_view from_mark, std::string_view to_mark) {
+  Census census(memory);
+  bool inside = false;
+  for (const Fact& fact : trace.facts) {
+    census.take(fact);
+    const auto* set = std::get_if<fact::Mark>(&fact);
+    if (set == nullptr) continue;
+    if (set->text == from_mark) {
+      inside = true;
+      census.forget_peak();
+    }
+    if (inside && set->text == to_mark) return census.peak();
+  }
+  refuse(trace, inside ? to_mark : from_mark);
+}
+
 Live at(const Trace& trace, MemoryClass memory, std::string_view mark) {
   Census census(memory);
   for (const Fact& fact : trace.facts) {
     census.take(fact);
     if (const auto* set = std::get_if<fact::Mark>(&fact); set != nullptr && set->text == mark) return census.live();
   }
-  throw std::out_of_range(fmt::format("no mark \"{}\" in the trace of rank {}", mark, trace.rank));
+  refuse(trace, mark);
 }
 
 }  // namespace shardproof::trace

@@ -16,6 +16,8 @@ struct Live {
 
 /// The highest counts that a class of memory reaches (each maximum on its own).
 Live peak(const Trace& trace, MemoryClass memory);
+/// The highest counts between two marks, both included.
+Live peak(const Trace& trace, MemoryClass memory, std::string_view from_mark, std::string_view to_mark);
 /// What is alive when a mark is set.
 Live at(const Trace& trace, MemoryClass memory, std::string_view mark);
 

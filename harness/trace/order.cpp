@@ -40,6 +40,19 @@ bool HappensBefore::before(std::size_t x, std::size_t y) const {
   return earlier != later && clocks_[later * agents_ + agent_[earlier]] >= position_[earlier];
 }
 
+std::vector<fact::Collective> collectives(const Trace& trace, std::string_view from_mark, std::string_view to_mark) {
+  std::vector<fact::Collective> found;
+  bool inside = false;
+  for (const Fact& fact : trace.facts) {
+    if (const auto* collective = std::get_if<fact::Collective>(&fact); collective != nullptr && inside) found.push_back(*collective);
+    const auto* mark = std::get_if<fact::Mark>(&fact);
+    if (mark == nullptr) continue;
+    inside = inside || mark->text == from_mark;
+    if (inside && mark->text == to_mark) return found;
+  }
+  throw std::out_of_range(fmt::format("no mark \"{}\" in the trace of rank {}", inside ? to_mark : from_mark, trace.rank));
+}
+
 std::string to_string(const Step& step) {
   std::string text = step.kind;
   if (!step.label.empty()) text += fmt::format(" \"{}\"", step.label);

@@ -31,16 +31,19 @@ class HappensBefore {
   std::vector<std::uint32_t> clocks_;             ///< per row: how much of each agent precedes it, itself included
 };
 
+/// The collectives between two marks, in the order in which the host issued them. Throws std::out_of_range naming a mark that is not there.
+std::vector<fact::Collective> collectives(const Trace& trace, std::string_view from_mark, std::string_view to_mark);
+
 /// A collective or compute step as goldens and other engines' logs can say it too: no buffers, no times.
 struct Step {
-  std::string kind;    ///< `all_gather`, `reduce_scatter`, `forward`, `backward`, `optimizer`, …
+  std::string kind;  ///< `all_gather`, `reduce_scatter`, `forward`, `backward`, `optimizer`, …
   StreamRole role = StreamRole::compute;
-  std::string label;   ///< of work: the module; empty for collectives
+  std::string label;  ///< of work: the module; empty for collectives
   std::uint64_t in_count = 0, out_count = 0;
   DType dtype = DType::f32;
   ReduceOp op = ReduceOp::none;
   std::vector<int> group;
-  std::string phase;   ///< the last mark before it
+  std::string phase;  ///< the last mark before it
   friend bool operator==(const Step&, const Step&) = default;
 };
 

@@ -43,9 +43,9 @@ class Rank {
 
   /// Plays the scenario on the subject under test. A subject that leaves memory behind makes the case fail at its end.
   scenario::Run play(const scenario::Scenario& scenario);
-  /// Plays it, and once more with one piece held back, to see whether another passes it. Throws std::out_of_range naming a piece that is not in
-  /// the scenario.
-  scenario::Passage play(const scenario::Scenario& scenario, const scenario::Hold& hold);
+  /// Plays it, and once more for each hold, with one piece held back, to see whether another passes it. Throws std::out_of_range naming a
+  /// piece that is not in the scenario.
+  scenario::HeldRun play(const scenario::Scenario& scenario, const std::vector<scenario::Hold>& holds);
 
  private:
   friend class World;

@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
@@ -126,19 +125,26 @@ std::unique_ptr<Platform> Rank::stage(const scenario::Scenario& scenario) {
 
 scenario::Run Rank::play(const scenario::Scenario& scenario) { return world_->play(scenario, *stage(scenario)); }
 
-scenario::Passage Rank::play(const scenario::Scenario& scenario, const scenario::Hold& hold) {
+scenario::HeldRun Rank::play(const scenario::Scenario& scenario, const std::vector<scenario::Hold>& holds) {
   // Once without a gate: what is loaded or set up at its first use would wait for what is held, and hold up what is to pass.
-  scenario::Passage passage{.run = play(scenario)};
-  passage.is_free = trace::can_pass(passage.run.trace(), hold.held, hold.passes, passage.run.resource());
-  // What is ordered behind it would wait until the gate gives up. All ranks go on, or none.
-  const std::array<std::int64_t, 1> mine{passage.is_free ? 1 : 0};
-  const Tensor all = world().all_reduce(Tensor::of<std::int64_t>({1}, mine), ReduceOp::min, "may pass");
-  if (all.values<std::int64_t>()[0] == 0) return passage;
-  const std::unique_ptr<Platform> platform = stage(scenario);
-  scenario::HeldPlatform held(*platform, hold);
-  world_->play(scenario, held);
-  passage.has_passed = held.has_passed();
-  return passage;
+  scenario::HeldRun played{.run = play(scenario), .passages = {}};
+  std::vector<std::int64_t> free;
+  for (const scenario::Hold& hold : holds) {
+    const bool is_free = trace::can_pass(played.run.trace(), hold.held, hold.passes, played.run.resource());
+    played.passages.push_back({.is_free = is_free, .has_passed = {}});
+    free.push_back(is_free ? 1 : 0);
+  }
+  // What is ordered behind a hold would wait until the gate gives up. All ranks go on, or none.
+  const Tensor all = world().all_reduce(Tensor::of<std::int64_t>({std::ssize(free)}, free), ReduceOp::min, "may pass");
+  for (std::size_t i = 0; i < holds.size(); ++i) {
+    if (all.values<std::int64_t>()[i] == 0) continue;
+    const std::unique_ptr<Platform> platform = stage(scenario);
+    scenario::HeldPlatform held(*platform, holds[i]);
+    if (!held.has_gate()) break;
+    world_->play(scenario, held);
+    played.passages[i].has_passed = held.has_passed();
+  }
+  return played;
 }
 
 }  // namespace shardproof

@@ -34,65 +34,59 @@ bool is_freed_after_forward(const scenario::WrapGroup& group) {
 // In which ranks agree on sizes, before the first gathers by extensions: no plan asks for it, and how often is the engine's business.
 bool is_agreement(const fact::Collective& call) { return call.tag == extension_sizes_tag; }
 
-Communication issued(const scenario::Run& run) {
+Communication issued(const scenario::Iteration& iteration) {
   Communication communication;
-  for (const Fact& fact : run.trace().facts) {
-    const auto* call = std::get_if<fact::Collective>(&fact);
-    if (call == nullptr || is_agreement(*call)) continue;
-    if (call->kind == CollectiveKind::all_gather) ++communication.all_gathers;
-    if (call->kind == CollectiveKind::reduce_scatter) ++communication.reduce_scatters;
+  for (const fact::Collective& call : iteration.collectives()) {
+    if (is_agreement(call)) continue;
+    if (call.kind == CollectiveKind::all_gather) ++communication.all_gathers;
+    if (call.kind == CollectiveKind::reduce_scatter) ++communication.reduce_scatters;
   }
   return communication;
 }
 
 }  // namespace
 
-Communication planned(const Scenario& scenario, int world) {
-  Communication communication;
-  if (world == 1) return communication;
-  const auto groups = groups_with_parameters(scenario);
+std::vector<Communication> planned(const Scenario& scenario, int world) {
+  const auto groups = world > 1 ? groups_with_parameters(scenario) : std::vector<scenario::WrapGroup>{};
   const auto freed = static_cast<std::size_t>(std::ranges::count_if(groups, is_freed_after_forward));
+  std::vector<Communication> all;
   for (const scenario::Script::Segment& segment : scenario.script.segments) {
-    const auto iterations = static_cast<std::size_t>(segment.iterations);
+    Communication communication;
     for (const scenario::Action& action : segment.body) {
-      if (action.kind == ActionKind::forward) communication.all_gathers += iterations * groups.size();
+      if (action.kind == ActionKind::forward) communication.all_gathers += groups.size();
       if (action.kind != ActionKind::backward) continue;
-      communication.all_gathers += iterations * freed;
-      communication.reduce_scatters += iterations * groups.size();
+      communication.all_gathers += freed;
+      communication.reduce_scatters += groups.size();
     }
+    all.insert(all.end(), static_cast<std::size_t>(segment.iterations), communication);
   }
-  return communication;
+  return all;
 }
 
 void check_plan_is_communicated(Rank& rank, const scenario::Run& run) {
-  const Communication least = planned(run.scenario(), rank.world().size()), done = issued(run);
-  CHECK(done.all_gathers >= least.all_gathers);
-  CHECK(done.reduce_scatters >= least.reduce_scatters);
+  const std::vector<Communication> least = planned(run.scenario(), rank.world().size());
+  for (const scenario::Iteration& iteration : run.iterations()) {
+    CAPTURE(iteration.index());
+    const Communication asked = least.at(static_cast<std::size_t>(iteration.index())), done = issued(iteration);
+    CHECK(done.all_gathers >= asked.all_gathers);
+    CHECK(done.reduce_scatters >= asked.reduce_scatters);
+  }
 }
 
 void check_nothing_else_is_communicated(Rank& rank, const scenario::Run& run) {
-  const Communication plan = planned(run.scenario(), rank.world().size()), done = issued(run);
-  CHECK(done.all_gathers == plan.all_gathers);
-  CHECK(done.reduce_scatters == plan.reduce_scatters);
-}
-
-std::vector<fact::Collective> collectives_between(const scenario::Run& run, const std::string& from, const std::string& to) {
-  std::vector<fact::Collective> found;
-  bool inside = false;
-  for (const Fact& fact : run.trace().facts) {
-    if (const auto* mark = std::get_if<fact::Mark>(&fact)) inside = mark->text == from || (inside && mark->text != to);
-    if (const auto* collective = std::get_if<fact::Collective>(&fact); collective != nullptr && inside) found.push_back(*collective);
+  const std::vector<Communication> plan = planned(run.scenario(), rank.world().size());
+  for (const scenario::Iteration& iteration : run.iterations()) {
+    CAPTURE(iteration.index());
+    const Communication asked = plan.at(static_cast<std::size_t>(iteration.index())), done = issued(iteration);
+    CHECK(done.all_gathers == asked.all_gathers);
+    CHECK(done.reduce_scatters == asked.reduce_scatters);
   }
-  return found;
 }
 
-std::vector<fact::Collective> collectives_in(const scenario::Run& run, int iteration, ActionKind call) {
-  return collectives_between(run, scenario::mark(iteration, call), scenario::mark(iteration, call, true));
-}
-
-std::size_t count_in(const scenario::Run& run, CollectiveKind kind, int iteration, ActionKind call) {
-  const auto all = collectives_in(run, iteration, call);
-  return static_cast<std::size_t>(std::ranges::count(all, kind, &fact::Collective::kind));
+std::vector<scenario::Iteration> steady_iterations(const scenario::Run& run) {
+  std::vector<scenario::Iteration> all = run.iterations();
+  REQUIRE(all.size() >= 3);
+  return all;
 }
 
 void check_same_order(Rank& rank, const scenario::Run& run) {

@@ -15,26 +15,22 @@ struct Communication {
   std::size_t all_gathers = 0, reduce_scatters = 0;
 };
 
-/// What a plan asks of every engine: in each forward a gather of each group, in each backward a reduction of it, and a second gather where
-/// its parameters were freed in between. Nothing on one rank.
-Communication planned(const scenario::Scenario& scenario, int world);
+/// The collectives that a plan asks of every engine, by iteration; none on one rank. Each forward gathers each group, and each backward
+/// reduces it. A backward gathers a group again if its parameters were freed in between.
+std::vector<Communication> planned(const scenario::Scenario& scenario, int world);
 
-/// Fails when less was communicated than the plan asks for: such a run may be fast and free of races, and proves nothing.
+/// Fails when an iteration communicates less than the plan asks for: such a run may be fast and free of races, and proves nothing.
 void check_plan_is_communicated(Rank& rank, const scenario::Run& run);
 
-/// Fails unless exactly what the plan asks for was communicated, as by the model engine.
+/// Fails unless every iteration communicates exactly what the plan asks for, as the model engine does.
 void check_nothing_else_is_communicated(Rank& rank, const scenario::Run& run);
+
+/// All iterations of a run. Fails unless there are three or more: an engine may be right once and wrong later, so a case that checks times,
+/// orders, counts or memory checks each of them.
+std::vector<scenario::Iteration> steady_iterations(const scenario::Run& run);
 
 /// Fails when there is a race, and says the first few in words.
 void check_no_race(const Rank& rank, const scenario::Run& run);
-
-/// The collectives between two marks, in the order in which the host issued them.
-std::vector<fact::Collective> collectives_between(const scenario::Run& run, const std::string& from, const std::string& to);
-
-/// Those of an iteration's call.
-std::vector<fact::Collective> collectives_in(const scenario::Run& run, int iteration, scenario::ActionKind call);
-/// How many of a kind there are among them.
-std::size_t count_in(const scenario::Run& run, CollectiveKind kind, int iteration, scenario::ActionKind call);
 
 /// Fails unless all ranks have issued the same collectives, for the same groups of parameters, in the same order.
 void check_same_order(Rank& rank, const scenario::Run& run);

@@ -84,9 +84,9 @@ RANKED_TEST_CASE("extensions/casts_by_hand", clauses("EXT-23"), ranks(1, 2, 3, 4
     if (activation.name != rank.param("cast")) continue;
     const scenario::Run run =
         play_accepted(rank, one_layer({.in = 2, .out = 1, .given = {{activation.input}}, .policy = activation.policy}));
-    REQUIRE(run.iterations().size() == 1);
-    CHECK(run.iterations().front().loss == activation.loss);
-    const scenario::CapturedParameter& held = run.iterations().front().parameters.at(0);
+    REQUIRE(run.captures().size() == 1);
+    CHECK(run.captures().front().loss == activation.loss);
+    const scenario::CapturedParameter& held = run.captures().front().parameters.at(0);
     if (held.shard.numel() > 0) CHECK(held.gradient.to_doubles() == activation.gradient);
   }
 }

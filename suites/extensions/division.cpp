@@ -116,7 +116,7 @@ RANKED_TEST_CASE("extensions/division_on_a_mesh", clauses("EXT-21", "EXT-25"), r
   // Of two ranks none shards. Of four, 0 and 1 shard, and 2 and 3; 0 and 2 hold the same rows, and 1 and 3.
   const int column = rank.index() % shards, first = rank.index() - column;
   int scattered = 0, all_reduced = 0;
-  for (const fact::Collective& call : collectives_in(run, 0, ActionKind::backward)) {
+  for (const fact::Collective& call : run.iterations().front().collectives(ActionKind::backward)) {
     if (call.kind == CollectiveKind::all_gather) continue;
     CAPTURE(to_string(call.kind));
     const bool among_replicas = call.kind == CollectiveKind::all_reduce;

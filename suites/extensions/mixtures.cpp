@@ -133,8 +133,8 @@ RANKED_TEST_CASE("extensions/one_group", clauses("EXT-1", "EXT-2", "EXT-3", "EXT
 
 RANKED_TEST_CASE("extensions/under_a_policy", clauses("EXT-1", "EXT-2", "EXT-3", "EXT-7", "EXT-8", "EXT-9", "EXT-11", "EXT-20", "EXT-22"),
                  ranks(1, 2, 3, 4), each("param", "bf16", "f16"), each("reshard", false, true),
-                 needs(Feature::timeline, Feature::fully_shard, Feature::all_gather_extensions, Feature::mixed_precision,
-                       Feature::gradient_accumulation)) {
+                 needs(Feature::timeline, Feature::fully_shard, Feature::module_groups, Feature::shard_dims, Feature::all_gather_extensions,
+                       Feature::mixed_precision, Feature::gradient_accumulation)) {
   const DType param = *dtype_named(rank.param("param"));
   const scenario::Run run = play_accepted(rank, under_a_policy({.param = param}, reshard_of(rank)));
   check_training(rank, run, oracles::Arithmetic::f32, {}, Moves::some_parameter);

@@ -54,7 +54,7 @@ class Wire {
       std::ranges::copy_if(run_.operands(), std::back_inserter(operands), [&](const scenario::Operand& operand) {
         return operand.iteration == iteration && operand.during == to_string(call);
       });
-      const auto collectives = collectives_in(run_, iteration, call);
+      const auto collectives = run_.iterations().at(static_cast<std::size_t>(iteration)).collectives(call);
       REQUIRE(collectives.size() == operands.size());
       for (std::size_t i = 0; i < collectives.size(); ++i) {
         CAPTURE(iteration, to_string(call), to_string(collectives[i].kind), collectives[i].tag);
@@ -116,7 +116,7 @@ class Wire {
 
   std::vector<const scenario::CapturedParameter*> of_group(const std::string& tag, int iteration) const {
     std::vector<const scenario::CapturedParameter*> members;
-    for (const scenario::CapturedParameter& held : run_.iterations().at(2 * static_cast<std::size_t>(iteration)).parameters) {
+    for (const scenario::CapturedParameter& held : run_.captures().at(2 * static_cast<std::size_t>(iteration)).parameters) {
       if (scenario::is_at_or_under(held.name, tag)) members.push_back(&held);
     }
     return members;
@@ -129,8 +129,8 @@ class Wire {
 };
 
 void check_kept_in_single_precision(const scenario::Run& run) {
-  REQUIRE_FALSE(run.iterations().empty());
-  for (const scenario::Iteration& iteration : run.iterations()) {
+  REQUIRE_FALSE(run.captures().empty());
+  for (const scenario::Capture& iteration : run.captures()) {
     for (const scenario::CapturedParameter& held : iteration.parameters) {
       CAPTURE(held.name);
       CHECK(held.shard.dtype() == DType::f32);
@@ -174,7 +174,7 @@ RANKED_TEST_CASE("extensions/precision_of_parts", clauses("EXT-20", "EXT-24"), r
   check_training(rank, run, oracles::Arithmetic::f32, {}, Moves::some_parameter);
   check_sound(rank, run);
   std::uint64_t kept = 0;
-  for (const fact::Collective& call : collectives_in(run, 0, ActionKind::backward)) {
+  for (const fact::Collective& call : run.iterations().front().collectives(ActionKind::backward)) {
     if (call.kind != CollectiveKind::all_gather) continue;
     CHECK(call.group.size() == 2);
     CHECK(call.dtype == param);

@@ -64,9 +64,9 @@ Scenario one_layer(const OneLayer& how) {
 
 double gradient_of_one_layer(Rank& rank, const scenario::Run& run) {
   const auto expected = oracles::train_serially(run.scenario(), rank.world().size(), oracles::Arithmetic::f32);
-  REQUIRE(run.iterations().size() == expected.size());
+  REQUIRE(run.captures().size() == expected.size());
   suites::require_exact_sums(run.scenario(), rank.world().size());
-  const scenario::CapturedParameter& held = run.iterations().back().parameters.at(0);
+  const scenario::CapturedParameter& held = run.captures().back().parameters.at(0);
   const oracles::NamedValues& whole = expected.back().gradients.at(0);
   REQUIRE(whole.defined());
   if (held.shard.numel() == 0) return whole.values.front();

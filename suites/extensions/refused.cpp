@@ -54,7 +54,7 @@ RANKED_TEST_CASE("extensions/refused_registration", clauses("EXT-4"), ranks(1, 2
 }
 
 RANKED_TEST_CASE("extensions/refused_pair", clauses("EXT-5"), ranks(1, 2, 3, 4),
-                 needs(Feature::fully_shard, Feature::all_gather_extensions)) {
+                 needs(Feature::fully_shard, Feature::ignored_parameters, Feature::all_gather_extensions)) {
   // An extension of another parameter is none of this one.
   check_refused(rank, trained_pair(extend("l1.weight", ExtensionKind::components)), "forward", {"l0.weight"});
   Scenario left_out = layers({TensorKind::two_tensor, TensorKind::plain}, {});

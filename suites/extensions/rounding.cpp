@@ -84,10 +84,10 @@ RANKED_TEST_CASE("extensions/parameters_rounded_to_compute", clauses("EXT-24"), 
   scenario.script.segments.front().body.insert(scenario.script.segments.front().body.end(),
                                                {{ActionKind::step}, {ActionKind::capture}, {ActionKind::zero_grad}});
   const scenario::Run run = rank.play(scenario);
-  REQUIRE(run.iterations().size() == 2);
-  CHECK(run.iterations()[0].loss == 0);
-  CHECK(run.iterations()[1].loss == -1);
-  const Tensor& shard = run.iterations()[1].parameters.at(0).shard;
+  REQUIRE(run.captures().size() == 2);
+  CHECK(run.captures()[0].loss == 0);
+  CHECK(run.captures()[1].loss == -1);
+  const Tensor& shard = run.captures()[1].parameters.at(0).shard;
   if (shard.numel() > 0) CHECK(shard.to_doubles() == std::vector<double>{-257, 255});
   check_training(rank, run, oracles::Arithmetic::f32, {}, Moves::some_parameter);
 }
@@ -103,10 +103,10 @@ RANKED_TEST_CASE("extensions/shards_are_not_rounded", clauses("EXT-24"), ranks(1
        .body = {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::step}, {ActionKind::capture}, {ActionKind::zero_grad}}}};
   scenario.model.root.children.front().out_features = 2;  // both weights are -1
   const scenario::Run run = rank.play(scenario);
-  REQUIRE(run.iterations().size() == 8);
+  REQUIRE(run.captures().size() == 8);
   for (int i = 0; i < 8; ++i) {
     CAPTURE(i);
-    const scenario::Iteration& iteration = run.iterations()[static_cast<std::size_t>(i)];
+    const scenario::Capture& iteration = run.captures()[static_cast<std::size_t>(i)];
     CHECK(iteration.loss == 2 * step * oracles::rounded_to(DType::bf16, -1 - i * step));
     for (const double weight : iteration.parameters.at(0).shard.to_doubles()) CHECK(weight == -1 - (i + 1) * step);
   }

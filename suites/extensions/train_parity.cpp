@@ -145,13 +145,13 @@ RANKED_TEST_CASE("extensions/exact_parity", clauses("EXT-1", "EXT-2", "EXT-7"), 
   const LinearModel model(rank, rank.world().size());
   require_exact_sums(model.scenario, rank.world().size());
   const scenario::Run run = play_accepted(rank, model.scenario);
-  REQUIRE(run.iterations().size() == 2 * iterations);
-  for (std::size_t i = 0; i < run.iterations().size(); ++i) {
+  REQUIRE(run.captures().size() == 2 * iterations);
+  for (std::size_t i = 0; i < run.captures().size(); ++i) {
     CAPTURE(i);
     const int forwards = static_cast<int>(i / 2), steps = static_cast<int>((i + 1) / 2);
-    CHECK(run.iterations()[i].loss == model.loss(rank.index(), forwards));
-    REQUIRE(run.iterations()[i].parameters.size() == 1);
-    const scenario::CapturedParameter& held = run.iterations()[i].parameters.front();
+    CHECK(run.captures()[i].loss == model.loss(rank.index(), forwards));
+    REQUIRE(run.captures()[i].parameters.size() == 1);
+    const scenario::CapturedParameter& held = run.captures()[i].parameters.front();
     const auto value = [&](int component) {
       return [&model, component, steps](std::int64_t row, std::int64_t column) { return model.value(component, steps, row, column); };
     };

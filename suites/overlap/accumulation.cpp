@@ -1,5 +1,6 @@
 // Are gradients of several micro-batches reduced once, and is what a plan keeps between them really kept?
-#include <utility>
+#include <string>
+#include <vector>
 
 #include "suites/checks/comparison.hpp"
 #include "suites/checks/soundness.hpp"
@@ -14,7 +15,22 @@ using scenario::ActionKind;
 
 namespace {
 
-// Two steps of two micro-batches each; the switch is off in the first of them.
+constexpr int steps = 3;
+
+// The iterations of a step: one for each of two micro-batches.
+struct MicroBatches {
+  scenario::Iteration first, second;
+};
+
+std::vector<MicroBatches> micro_batches(const scenario::Run& run) {
+  const std::vector<scenario::Iteration> iterations = steady_iterations(run);
+  std::vector<MicroBatches> all;
+  for (std::size_t i = 0; i + 1 < iterations.size(); i += 2) all.push_back({iterations[i], iterations[i + 1]});
+  REQUIRE(all.size() == steps);
+  return all;
+}
+
+// Three steps of two micro-batches each; the switch is off in the first of them.
 scenario::Scenario accumulating(ActionKind which, const std::string& module, bool reshard) {
   scenario::Scenario scenario = small_mlp({.rate = 0.25}, reshard, 1);
   const std::vector<Action> first{
@@ -25,7 +41,11 @@ scenario::Scenario accumulating(ActionKind which, const std::string& module, boo
                                    {ActionKind::step},
                                    {ActionKind::capture},
                                    {ActionKind::zero_grad}};
-  scenario.script.segments = {{.body = first}, {.body = second}, {.body = first}, {.body = second}};
+  scenario.script.segments.clear();
+  for (int step = 0; step < steps; ++step) {
+    scenario.script.segments.push_back({.body = first});
+    scenario.script.segments.push_back({.body = second});
+  }
   return scenario;
 }
 
@@ -44,11 +64,12 @@ RANKED_TEST_CASE("overlap/accumulation", clauses("OVL-4", "OVL-6", "OVL-7", "OVL
   check_values(rank, run);
   // Two groups; in the first micro-batch of each step only those reduce that the switch leaves on.
   const bool alone = rank.world().size() == 1;
-  for (const int step : {0, 2}) {
-    CHECK(count_in(run, CollectiveKind::reduce_scatter, step, ActionKind::backward) == (alone || all ? 0 : 1));
-    CHECK(count_in(run, CollectiveKind::reduce_scatter, step + 1, ActionKind::backward) == (alone ? 0 : 2));
+  for (const auto& [first, second] : micro_batches(run)) {
+    CAPTURE(first.index());
+    CHECK(first.count(CollectiveKind::reduce_scatter, ActionKind::backward) == (alone || all ? 0 : 1));
+    CHECK(second.count(CollectiveKind::reduce_scatter, ActionKind::backward) == (alone ? 0 : 2));
+    check_nothing_is_left(run, second.index());
   }
-  check_nothing_is_left(run, 3);
 }
 
 RANKED_TEST_CASE("overlap/kept_after_backward", clauses("OVL-10", "OVL-15", "OVL-16", "OVL-18"), ranks(1, 2, 3, 4),
@@ -58,12 +79,13 @@ RANKED_TEST_CASE("overlap/kept_after_backward", clauses("OVL-10", "OVL-15", "OVL
   check_values(rank, run);
   // What is kept after the first micro-batch is there in the second one's forward; every step makes new parameters.
   const std::size_t groups = alone ? 0 : 2;
-  for (const int step : {0, 2}) {
-    CHECK(count_in(run, CollectiveKind::all_gather, step, ActionKind::forward) == groups);
-    CHECK(count_in(run, CollectiveKind::all_gather, step + 1, ActionKind::forward) == 0);
-    CHECK(count_in(run, CollectiveKind::all_gather, step + 1, ActionKind::backward) == (reshard ? groups : 0));
+  for (const auto& [first, second] : micro_batches(run)) {
+    CAPTURE(first.index());
+    CHECK(gathers(first, ActionKind::forward) == groups);
+    CHECK(gathers(second, ActionKind::forward) == 0);
+    CHECK(gathers(second, ActionKind::backward) == (reshard ? groups : 0));
+    check_nothing_is_left(run, second.index());
   }
-  check_nothing_is_left(run, 3);
 }
 
 RANKED_TEST_CASE("overlap/not_the_last_backward", clauses("OVL-4", "OVL-6", "OVL-7", "OVL-10", "OVL-15", "OVL-16"), ranks(1, 2, 3, 4),
@@ -75,30 +97,42 @@ RANKED_TEST_CASE("overlap/not_the_last_backward", clauses("OVL-4", "OVL-6", "OVL
   }
   const scenario::Run run = rank.play(scenario);
   check_values(rank, run);
-  check_nothing_is_left(run, 3);
+  for (const auto& [first, second] : micro_batches(run)) check_nothing_is_left(run, second.index());
 }
 
 RANKED_TEST_CASE("overlap/last_backward_waits", clauses("OVL-29"), ranks(2, 3, 4), each("reshard", false, true),
                  needs(Feature::timeline, Feature::fully_shard, Feature::gradient_accumulation), tags("reference")) {
   // The last reduction of a backward has nothing to hide behind: who does not need the gradients yet does not wait for it.
-  scenario::Scenario plain =
-      scenario::sleeping_stack(2).forward(25ms).backward(50ms).collectives(10ms).reshard_after_forward(rank.param<bool>("reshard"));
+  const scenario::Scenario plain = scenario::sleeping_stack(2)
+                                       .forward(25ms)
+                                       .backward(50ms)
+                                       .collectives(10ms)
+                                       .reshard_after_forward(rank.param<bool>("reshard"))
+                                       .iterations(steps);
+  const auto micro_batch = [](bool last) {
+    return scenario::Script::Segment{
+        .body = {{.kind = ActionKind::set_is_last_backward, .value = last}, {ActionKind::forward}, {ActionKind::backward}}};
+  };
   scenario::Scenario hurried = plain;
-  hurried.script.segments.push_back(hurried.script.segments.front());
-  bool last = false;
-  for (scenario::Script::Segment& segment : hurried.script.segments) {
-    segment.body.insert(segment.body.begin(), {.kind = ActionKind::set_is_last_backward, .value = std::exchange(last, true)});
+  hurried.script.segments.clear();
+  for (int step = 0; step < steps; ++step) {
+    for (const bool last : {false, true}) hurried.script.segments.push_back(micro_batch(last));
   }
   const scenario::Run waits = rank.play(plain), goes_on = rank.play(hurried);
-  CHECK(std::chrono::nanoseconds(waits.forward_backward() - goes_on.forward_backward()) == 10ms);
+  const std::vector<MicroBatches> hurrying = micro_batches(goes_on);
+  for (const scenario::Iteration& waiting : steady_iterations(waits)) {
+    CAPTURE(waiting.index());
+    const scenario::Iteration& first = hurrying.at(static_cast<std::size_t>(waiting.index())).first;
+    CHECK(std::chrono::nanoseconds(waiting.forward_backward() - first.forward_backward()) == 10ms);
+  }
 }
 
 RANKED_TEST_CASE("overlap/dropped_micro_batch", clauses("OVL-10", "OVL-17"), ranks(1, 2, 3, 4),
                  needs(Feature::timeline, Feature::fully_shard, Feature::gradient_accumulation)) {
   // A gradient that waits for its reduction goes with the others.
   scenario::Scenario scenario = accumulating(ActionKind::set_requires_gradient_sync, "", true);
-  scenario.script.segments.resize(2);
-  scenario.script.segments.front().body.push_back({ActionKind::zero_grad});
+  std::vector<scenario::Script::Segment>& segments = scenario.script.segments;
+  for (std::size_t first = 0; first < segments.size(); first += 2) segments[first].body.push_back({ActionKind::zero_grad});
   check_values(rank, rank.play(scenario));
 }
 

@@ -1,7 +1,6 @@
 // Gathering and resharding by hand: the same values, and no gather more than needed.
 #include <map>
 
-#include "harness/trace/memory.hpp"
 #include "harness/trace/timeline.hpp"
 #include "suites/checks/comparison.hpp"
 #include "suites/checks/soundness.hpp"
@@ -20,48 +19,50 @@ RANKED_TEST_CASE("overlap/unshard_by_hand", clauses("OVL-4", "OVL-5", "OVL-7", "
                  needs(Feature::timeline, Feature::fully_shard, Feature::manual_unshard)) {
   const bool several = rank.world().size() > 1;
   const scenario::Run run = rank.play(
-      two_iterations({{.kind = ActionKind::unshard, .async = rank.param<bool>("async")}, {.kind = ActionKind::unshard, .module = "l0"}}, {},
-                     rank.param<bool>("reshard")));
-  check_two_iterations(rank, run);
-  // Once by hand; forward finds everything there.
-  CHECK(gathers(run, ActionKind::unshard) == (several ? 2 : 0));
-  CHECK(gathers(run, ActionKind::forward) == 0);
-  // What is asked for without `async` is whole when the call is over: two parameters in each of two layers.
-  if (!rank.param<bool>("async")) {
-    CHECK(trace::at(run.trace(), MemoryClass::parameter, scenario::mark(1, ActionKind::unshard, true)).buffers == 4);
+      three_iterations({{.kind = ActionKind::unshard, .async = rank.param<bool>("async")}, {.kind = ActionKind::unshard, .module = "l0"}},
+                       {}, rank.param<bool>("reshard")));
+  check_three_iterations(rank, run);
+  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+    CAPTURE(iteration.index());
+    // Once by hand; forward finds everything there.
+    CHECK(gathers(iteration, ActionKind::unshard) == (several ? 2 : 0));
+    CHECK(gathers(iteration, ActionKind::forward) == 0);
+    // What is asked for without `async` is whole when the call is over: two parameters in each of two layers.
+    if (!rank.param<bool>("async")) CHECK(iteration.live_after(MemoryClass::parameter, ActionKind::unshard).buffers == 4);
   }
 }
 
 RANKED_TEST_CASE("overlap/waited_by_hand", clauses("OVL-4", "OVL-5", "OVL-7", "OVL-10", "OVL-15", "OVL-16"), ranks(1, 2, 3, 4),
                  needs(Feature::timeline, Feature::fully_shard, Feature::manual_unshard)) {
   const scenario::Run run = rank.play(
-      two_iterations({{.kind = ActionKind::unshard, .module = "l1", .async = true}, {.kind = ActionKind::wait_for_unshard}}, {}, true));
-  check_two_iterations(rank, run);
-  CHECK(gathers(run, ActionKind::forward) == (rank.world().size() > 1 ? 1 : 0));
-  // Two parameters, whole when the wait is over and not before.
-  const auto whole = [&run](ActionKind call) {
-    return trace::at(run.trace(), MemoryClass::parameter, scenario::mark(1, call, true)).buffers;
-  };
-  CHECK(whole(ActionKind::unshard) == 0);
-  CHECK(whole(ActionKind::wait_for_unshard) == 2);
+      three_iterations({{.kind = ActionKind::unshard, .module = "l1", .async = true}, {.kind = ActionKind::wait_for_unshard}}, {}, true));
+  check_three_iterations(rank, run);
+  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+    CAPTURE(iteration.index());
+    CHECK(gathers(iteration, ActionKind::forward) == (rank.world().size() > 1 ? 1 : 0));
+    // Two parameters, whole when the wait is over and not before.
+    CHECK(iteration.live_after(MemoryClass::parameter, ActionKind::unshard).buffers == 0);
+    CHECK(iteration.live_after(MemoryClass::parameter, ActionKind::wait_for_unshard).buffers == 2);
+  }
 }
 
 RANKED_TEST_CASE("overlap/unshard_beside_compute", clauses("OVL-26"), ranks(2, 3, 4), each("async", false, true),
-                 needs(Feature::timeline, Feature::fully_shard, Feature::manual_unshard)) {
+                 needs(Feature::timeline, Feature::fully_shard, Feature::module_groups, Feature::manual_unshard)) {
   // A gather of 10 ms by hand, then 25 ms of computation that does not need it, then the forward that does.
   const bool async = rank.param<bool>("async");
   Scenario scenario = post_optim({.iterations = 1, .event = false});
-  scenario.script.segments = {{.iterations = 2,
+  scenario.script.segments = {{.iterations = 3,
                                .body = {{.kind = ActionKind::unshard, .module = "tiny", .async = async},
                                         {.kind = ActionKind::evaluate, .module = "sleep"},
                                         {.kind = ActionKind::forward},
                                         {.kind = ActionKind::backward}}}};
   const scenario::Run run = rank.play(scenario);
-  for (const int iteration : {0, 1}) {
-    const std::chrono::nanoseconds time(
-        trace::between(run.trace(), scenario::mark(iteration, ActionKind::unshard), scenario::mark(iteration, ActionKind::evaluate, true)));
+  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+    CAPTURE(iteration.index());
+    const std::chrono::nanoseconds time(trace::between(run.trace(), scenario::mark(iteration.index(), ActionKind::unshard),
+                                                       scenario::mark(iteration.index(), ActionKind::evaluate, true)));
     CHECK(time == (async ? 25ms : 35ms));
-    CHECK(count_in(run, CollectiveKind::all_gather, iteration, ActionKind::forward) == 0);
+    CHECK(gathers(iteration, ActionKind::forward) == 0);
   }
   check_sound(rank, run);
 }
@@ -69,7 +70,7 @@ RANKED_TEST_CASE("overlap/unshard_beside_compute", clauses("OVL-26"), ranks(2, 3
 RANKED_TEST_CASE("overlap/streams_of_gathers", clauses("OVL-27"), ranks(2, 3, 4), each("async", false, true),
                  needs(Feature::timeline, Feature::fully_shard, Feature::manual_unshard), tags("reference")) {
   const bool async = rank.param<bool>("async");
-  const scenario::Run run = rank.play(two_iterations({{.kind = ActionKind::unshard, .async = async}}, {}, true));
+  const scenario::Run run = rank.play(three_iterations({{.kind = ActionKind::unshard, .async = async}}, {}, true));
   const std::map<std::uint32_t, StreamInfo> streams = shardproof::streams(run.trace());
   std::size_t gathering = 0;
   for (const auto& [id, stream] : streams) gathering += stream.role == StreamRole::all_gather ? 1 : 0;
@@ -86,19 +87,25 @@ RANKED_TEST_CASE("overlap/streams_of_gathers", clauses("OVL-27"), ranks(2, 3, 4)
 
 RANKED_TEST_CASE("overlap/reshard_by_hand", clauses("OVL-4", "OVL-7", "OVL-10", "OVL-15", "OVL-16"), ranks(1, 2, 3, 4),
                  needs(Feature::timeline, Feature::fully_shard, Feature::manual_unshard)) {
-  const scenario::Run run = rank.play(two_iterations({}, {{.kind = ActionKind::reshard, .module = "l0"}}, false));
-  check_two_iterations(rank, run);
-  // Kept by the plan, freed by hand: one of the two is gathered again.
-  CHECK(gathers(run, ActionKind::backward) == (rank.world().size() > 1 ? 1 : 0));
+  const scenario::Run run = rank.play(three_iterations({}, {{.kind = ActionKind::reshard, .module = "l0"}}, false));
+  check_three_iterations(rank, run);
+  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+    CAPTURE(iteration.index());
+    // Kept by the plan, freed by hand: one of the two is gathered again.
+    CHECK(gathers(iteration, ActionKind::backward) == (rank.world().size() > 1 ? 1 : 0));
+  }
 }
 
 RANKED_TEST_CASE("overlap/no_unshard_in_backward", clauses("OVL-6", "OVL-7", "OVL-10", "OVL-15", "OVL-18"), ranks(1, 2, 3, 4),
                  needs(Feature::timeline, Feature::fully_shard, Feature::manual_unshard)) {
   // The first layer's input needs no gradient, so its backward never looks at its weight.
   const scenario::Run run =
-      rank.play(two_iterations({{.kind = ActionKind::set_unshard_in_backward, .module = "l0", .value = false}}, {}, true));
-  check_two_iterations(rank, run);
-  CHECK(gathers(run, ActionKind::backward) == (rank.world().size() > 1 ? 1 : 0));
+      rank.play(three_iterations({{.kind = ActionKind::set_unshard_in_backward, .module = "l0", .value = false}}, {}, true));
+  check_three_iterations(rank, run);
+  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+    CAPTURE(iteration.index());
+    CHECK(gathers(iteration, ActionKind::backward) == (rank.world().size() > 1 ? 1 : 0));
+  }
 }
 
 }  // namespace shardproof::overlap

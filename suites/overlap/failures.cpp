@@ -2,6 +2,7 @@
 #include <functional>
 
 #include "harness/trace/memory.hpp"
+#include "harness/trace/order.hpp"
 #include "suites/checks/comparison.hpp"
 #include "suites/checks/refusal.hpp"
 #include "suites/checks/soundness.hpp"
@@ -79,9 +80,44 @@ const std::vector<Mistake>& mistakes() {
   return all;
 }
 
-// A forward in which `module` fails, at some place of an iteration, against the same script without it.
+void check_refused_plan(Rank& rank) {
+  const Scenario right = small_mlp({}, true, 1);
+  Scenario wrong = right;
+  for (const Mistake& mistake : mistakes()) {
+    if (mistake.name != rank.param("mistake")) continue;
+    mistake.make(wrong, rank.world().size());
+    check_refused(rank, wrong, mistake.call, {mistake.culprit});
+  }
+  CHECK(wrong != right);
+  CHECK_FALSE(refusal(rank, right));
+}
+
+// The collectives after a failed forward are those that a run without it makes from the mark `next` on.
+void check_as_if_never_failed(const scenario::Run& run, const scenario::Run& undisturbed, const std::string& next, int iteration,
+                              bool gathers_again) {
+  const std::string end = scenario::mark(iteration, ActionKind::zero_grad, true);
+  auto done = trace::collectives(run.trace(), scenario::mark(iteration, "failing forward", true), end);
+  const auto planned = trace::collectives(undisturbed.trace(), next, end);
+  if (gathers_again) std::erase_if(done, [](const auto& call) { return call.kind == CollectiveKind::all_gather; });
+  REQUIRE(done.size() == planned.size());
+  for (std::size_t i = 0; i < done.size(); ++i) {
+    CHECK(done[i].kind == planned[i].kind);
+    CHECK(done[i].tag == planned[i].tag);
+  }
+}
+
+void check_nothing_is_held_after_failure(const scenario::Run& run, int iteration) {
+  const std::string failed = scenario::mark(iteration, "failing forward", true);
+  for (const MemoryClass memory : {MemoryClass::gathered, MemoryClass::parameter}) {
+    CAPTURE(to_string(memory));
+    CHECK(trace::at(run.trace(), memory, failed).buffers == 0);
+  }
+}
+
+// Each of three iterations has a forward in which `module` fails, at some place of it, against the same script without it.
 void play_failing(Rank& rank, const std::string& when, const std::string& module) {
-  Scenario scenario = small_mlp({.rate = 0.25}, rank.param<bool>("reshard"), 1);
+  const bool reshard = rank.param<bool>("reshard");
+  Scenario scenario = three_iterations({}, {}, reshard);
   std::vector<Action>& body = scenario.script.segments.front().body;
   std::size_t at = 0;  // where in the body it fails
   int backward = 1;    // the one that must leave nothing
@@ -105,49 +141,54 @@ void play_failing(Rank& rank, const std::string& when, const std::string& module
   if (when == "by_hand") body.insert(body.begin(), {.kind = ActionKind::unshard, .module = "l1", .async = true});
 
   const scenario::Run run = rank.play(scenario), expected = rank.play(undisturbed);
-  check_training(rank, run, oracles::Arithmetic::f32, {});
+  check_training(rank, run, oracles::Arithmetic::f32, exact_unless_thirds(rank));
   check_sound(rank, run);
-  check_nothing_is_left(run, 0, backward);
-  // The collectives of the calls that follow are those of a run that never failed.
   const ActionKind next = undisturbed.script.segments.front().body.at(at).kind;
-  const std::string end = scenario::mark(0, ActionKind::zero_grad, true);
-  auto done = collectives_between(run, scenario::mark(0, "failing forward", true), end);
-  const auto planned = collectives_between(expected, scenario::mark(0, next, false, when == "micro_batch" ? 2 : 1), end);
   // What an earlier forward has kept for its backward goes as well, and is gathered again.
-  if (when == "before_backward" && !rank.param<bool>("reshard"))
-    std::erase_if(done, [](const auto& call) { return call.kind == CollectiveKind::all_gather; });
-  REQUIRE(done.size() == planned.size());
-  for (std::size_t i = 0; i < done.size(); ++i) {
-    CHECK(done[i].kind == planned[i].kind);
-    CHECK(done[i].tag == planned[i].tag);
-  }
-  // Nothing of it is held meanwhile.
-  const std::string failed = scenario::mark(0, "failing forward", true);
-  for (const MemoryClass memory : {MemoryClass::gathered, MemoryClass::parameter}) {
-    CAPTURE(to_string(memory));
-    CHECK(trace::at(run.trace(), memory, failed).buffers == 0);
+  const bool gathers_again = when == "before_backward" && !reshard;
+  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+    const int index = iteration.index();
+    CAPTURE(index);
+    check_nothing_is_left(run, index, backward);
+    check_as_if_never_failed(run, expected, scenario::mark(index, next, false, when == "micro_batch" ? 2 : 1), index, gathers_again);
+    check_nothing_is_held_after_failure(run, index);
   }
 }
 
 }  // namespace
 
 RANKED_TEST_CASE("overlap/refused_plan", clauses("OVL-42"), ranks(2, 3, 4),
-                 each("mistake", "list", "mesh_of_three", "mesh_without_names", "mesh_of_other_size", "scalar", "not_contiguous",
-                      "uneven_dim", "no_such_dim", "negative_dim", "reshard_to_no_factor", "reshard_to_none", "twice",
-                      "shared_across_groups", "root_of_several", "second_root", "other_engine", "shared_with_none"),
-                 needs(Feature::fully_shard)) {
-  const Scenario right = small_mlp({}, true, 1);
-  Scenario wrong = right;
-  for (const Mistake& mistake : mistakes()) {
-    if (mistake.name != rank.param("mistake")) continue;
-    mistake.make(wrong, rank.world().size());
-    check_refused(rank, wrong, mistake.call, {mistake.culprit});
-  }
-  CHECK(wrong != right);
-  CHECK_FALSE(refusal(rank, right));
+                 each("mistake", "mesh_of_other_size", "not_contiguous", "other_engine", "twice"), needs(Feature::fully_shard)) {
+  check_refused_plan(rank);
 }
 
-RANKED_TEST_CASE("overlap/refused_on_a_mesh", clauses("OVL-42"), ranks(4), needs(Feature::fully_shard, Feature::replicated_mesh)) {
+RANKED_TEST_CASE("overlap/refused_plan", clauses("OVL-42"), ranks(2, 3, 4),
+                 each("mistake", "list", "root_of_several", "scalar", "second_root"), needs(Feature::fully_shard, Feature::module_groups)) {
+  check_refused_plan(rank);
+}
+
+RANKED_TEST_CASE("overlap/refused_plan", clauses("OVL-42"), ranks(2, 3, 4), each("mistake", "mesh_of_three", "mesh_without_names"),
+                 needs(Feature::fully_shard, Feature::replicated_mesh)) {
+  check_refused_plan(rank);
+}
+
+RANKED_TEST_CASE("overlap/refused_plan", clauses("OVL-42"), ranks(2, 3, 4), each("mistake", "negative_dim", "no_such_dim", "uneven_dim"),
+                 needs(Feature::fully_shard, Feature::shard_dims)) {
+  check_refused_plan(rank);
+}
+
+RANKED_TEST_CASE("overlap/refused_plan", clauses("OVL-42"), ranks(2, 3, 4), each("mistake", "reshard_to_no_factor", "reshard_to_none"),
+                 needs(Feature::fully_shard, Feature::reshard_to_size)) {
+  check_refused_plan(rank);
+}
+
+RANKED_TEST_CASE("overlap/refused_plan", clauses("OVL-42"), ranks(2, 3, 4), each("mistake", "shared_across_groups", "shared_with_none"),
+                 needs(Feature::fully_shard, Feature::shared_parameters)) {
+  check_refused_plan(rank);
+}
+
+RANKED_TEST_CASE("overlap/refused_on_a_mesh", clauses("OVL-42"), ranks(4),
+                 needs(Feature::fully_shard, Feature::replicated_mesh, Feature::reshard_to_size)) {
   // A factor of the world, but not of the ranks that shard.
   Scenario scenario = small_mlp({}, true, 1);
   scenario.plan.mesh = {.shape = {2, 2}, .names = {"replicate", "shard"}};
@@ -159,7 +200,7 @@ RANKED_TEST_CASE("overlap/refused_on_a_mesh", clauses("OVL-42"), ranks(4), needs
 }
 
 RANKED_TEST_CASE("overlap/unsharded_scalar", clauses("OVL-10"), ranks(1, 2, 3, 4), each("how", "ignored", "unwrapped"),
-                 needs(Feature::fully_shard, Feature::ignored_parameters)) {
+                 needs(Feature::fully_shard, Feature::module_groups, Feature::ignored_parameters)) {
   // What is not dealt need not be dealable.
   Scenario scenario = small_mlp({.rate = 0.25}, true, 1);
   scenario.model.root.children.push_back({.name = "scale", .kind = ModuleKind::scale, .scalar = true});
@@ -189,14 +230,17 @@ RANKED_TEST_CASE("overlap/failed_forward_amid", clauses("OVL-4", "OVL-5", "OVL-7
 RANKED_TEST_CASE("overlap/failed_forward_of_two_roots", clauses("OVL-10", "OVL-15", "OVL-19"), ranks(1, 2, 3, 4),
                  needs(Feature::timeline, Feature::fully_shard, Feature::failed_forward)) {
   // The first root is through with its part when the second one fails.
-  Scenario scenario = small_mlp({.rate = 0.25}, false, 1);
+  Scenario scenario = three_iterations({}, {}, false);
   scenario.plan.wrap.pop_back();
   std::vector<Action>& body = scenario.script.segments.front().body;
   body.insert(body.begin(), Action{.kind = ActionKind::forward, .fails_in = "l1"});
   const scenario::Run run = rank.play(scenario);
-  check_training(rank, run, oracles::Arithmetic::f32, {});
+  check_training(rank, run, oracles::Arithmetic::f32, exact_unless_thirds(rank));
   check_sound(rank, run);
-  CHECK(trace::at(run.trace(), MemoryClass::parameter, scenario::mark(0, "failing forward", true)).buffers == 0);
+  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+    CAPTURE(iteration.index());
+    check_nothing_is_held_after_failure(run, iteration.index());
+  }
 }
 
 }  // namespace shardproof::overlap

@@ -41,8 +41,11 @@ void check_groups(Rank& rank, const scenario::Run& run, int replicas) {
     CHECK(collective->group ==
           (collective->kind == CollectiveKind::all_reduce ? column_of(rank.index(), shards, replicas) : row_of(rank.index(), shards)));
   }
-  CHECK((run.count(CollectiveKind::all_gather) > 0) == (shards > 1));
-  CHECK((run.count(CollectiveKind::reduce_scatter) > 0) == (shards > 1));
+  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+    CAPTURE(iteration.index());
+    CHECK((iteration.count(CollectiveKind::all_gather) > 0) == (shards > 1));
+    CHECK((iteration.count(CollectiveKind::reduce_scatter) > 0) == (shards > 1));
+  }
   CHECK((run.count(CollectiveKind::all_reduce) > 0) == (replicas > 1));
 }
 
@@ -52,32 +55,42 @@ void play_mesh(Rank& rank) {
   check_training(rank, run, oracles::Arithmetic::f32, {});
   check_sound(rank, run);
   check_groups(rank, run, replicas);
-  for (const int iteration : {0, 1, 2}) check_nothing_is_left(run, iteration);
+  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+    CAPTURE(iteration.index());
+    CHECK((iteration.count(CollectiveKind::all_reduce) > 0) == (replicas > 1));
+    check_nothing_is_left(run, iteration.index());
+  }
 }
 
+constexpr int micro_batches_of_step = 3;
+
+// Three steps.
 void play_partial(Rank& rank, bool dropped) {
   const int replicas = rank.param<int>("replicas"), world = rank.world().size();
   scenario::Scenario scenario = on_mesh(small_mlp({.rate = 0.25}, true, 1), replicas, world);
-  scenario.script.segments = {{.iterations = 2,
-                               .body = {{.kind = ActionKind::set_requires_all_reduce, .value = false},
-                                        {ActionKind::forward},
-                                        {ActionKind::backward},
-                                        {ActionKind::capture}}},
-                              {.body = {{.kind = ActionKind::set_requires_all_reduce, .value = true},
-                                        {ActionKind::forward},
-                                        {ActionKind::backward},
-                                        {ActionKind::step},
-                                        {ActionKind::capture},
-                                        {ActionKind::zero_grad}}}};
-  if (dropped) scenario.script.segments.front().body.push_back({ActionKind::zero_grad});
+  scenario::Script::Segment partial{.iterations = micro_batches_of_step - 1,
+                                    .body = {{.kind = ActionKind::set_requires_all_reduce, .value = false},
+                                             {ActionKind::forward},
+                                             {ActionKind::backward},
+                                             {ActionKind::capture}}};
+  if (dropped) partial.body.push_back({ActionKind::zero_grad});
+  const scenario::Script::Segment whole{.body = {{.kind = ActionKind::set_requires_all_reduce, .value = true},
+                                                 {ActionKind::forward},
+                                                 {ActionKind::backward},
+                                                 {ActionKind::step},
+                                                 {ActionKind::capture},
+                                                 {ActionKind::zero_grad}}};
+  scenario.script.segments = {partial, whole, partial, whole, partial, whole};
   const scenario::Run run = rank.play(scenario);
   check_training(rank, run, oracles::Arithmetic::f32, {}, Moves::some_parameter);
   check_sound(rank, run);
   check_groups(rank, run, replicas);
-  for (const int iteration : {0, 1, 2}) {
+  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+    CAPTURE(iteration.index());
     const std::size_t groups = 2;
-    CHECK(count_in(run, CollectiveKind::reduce_scatter, iteration, ActionKind::backward) == (world > replicas ? groups : 0));
-    CHECK(count_in(run, CollectiveKind::all_reduce, iteration, ActionKind::backward) == (replicas > 1 && iteration == 2 ? groups : 0));
+    const bool is_last = iteration.index() % micro_batches_of_step == micro_batches_of_step - 1;
+    CHECK(iteration.count(CollectiveKind::reduce_scatter, ActionKind::backward) == (world > replicas ? groups : 0));
+    CHECK(iteration.count(CollectiveKind::all_reduce, ActionKind::backward) == (replicas > 1 && is_last ? groups : 0));
   }
 }
 
@@ -112,7 +125,9 @@ RANKED_TEST_CASE("overlap/mesh_reductions_of_two_kinds", clauses("OVL-6", "OVL-7
   // One micro-batch is reduced among all, the next within its shard group: they end on different streams, and the step waits for both.
   scenario::Scenario scenario = on_mesh(small_mlp({.rate = 0.25}, true, 1), rank.param<int>("replicas"), 4);
   const auto last = [](bool value) { return Action{.kind = ActionKind::set_is_last_backward, .value = value}; };
-  scenario.script.segments = {{.body = {last(false),
+  scenario.script.segments = {{.iterations = 3,
+                               .body = {last(false),
+                                        {.kind = ActionKind::set_requires_all_reduce, .value = true},
                                         {ActionKind::forward},
                                         {ActionKind::backward},
                                         last(true),
@@ -122,13 +137,16 @@ RANKED_TEST_CASE("overlap/mesh_reductions_of_two_kinds", clauses("OVL-6", "OVL-7
                                         {ActionKind::step}}}};
   const scenario::Run run = rank.play(scenario);
   check_sound(rank, run);
-  CHECK(run.count(CollectiveKind::all_reduce) == 2);
+  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+    CAPTURE(iteration.index());
+    CHECK(iteration.count(CollectiveKind::all_reduce) == 2);
+  }
 }
 
 RANKED_TEST_CASE("overlap/mesh_shard_dims", clauses("OVL-10", "OVL-15", "OVL-18", "OVL-40"), ranks(4), each("reshard", 1, 2),
                  needs(Feature::timeline, Feature::fully_shard, Feature::replicated_mesh, Feature::shard_dims, Feature::reshard_to_size)) {
   // 6 entries are shared evenly by 2 ranks, not by 4; and what is resharded to size 2 stays as it is where 2 ranks shard.
-  scenario::Scenario scenario = on_mesh(small_mlp({.rate = 0.25}, true, 1), 2, 4);
+  scenario::Scenario scenario = on_mesh(small_mlp({.rate = 0.25}, true, 3), 2, 4);
   scenario.plan.shard_dims["l1.weight"] = 1;
   for (scenario::WrapGroup& group : scenario.plan.wrap) {
     group.reshard_after_forward = {.kind = scenario::ReshardAfterForward::Kind::size, .size = rank.param<int>("reshard")};
@@ -137,13 +155,15 @@ RANKED_TEST_CASE("overlap/mesh_shard_dims", clauses("OVL-10", "OVL-15", "OVL-18"
   check_training(rank, run, oracles::Arithmetic::f32, {});
   check_sound(rank, run);
   check_groups(rank, run, 2);
-  check_nothing_is_left(run, 0);
-  REQUIRE_FALSE(run.iterations().empty());
-  const auto& held = run.iterations().front().parameters;
-  const auto along = std::ranges::find(held, "l1.weight", &scenario::CapturedParameter::name);
-  REQUIRE(along != held.end());
-  CHECK(along->dim == 1);
-  CHECK(along->shard.shape() == Shape{3, 3});
+  for (const scenario::Iteration& iteration : steady_iterations(run)) check_nothing_is_left(run, iteration.index());
+  REQUIRE(run.captures().size() == 3);
+  for (const scenario::Capture& capture : run.captures()) {
+    const auto& held = capture.parameters;
+    const auto along = std::ranges::find(held, "l1.weight", &scenario::CapturedParameter::name);
+    REQUIRE(along != held.end());
+    CHECK(along->dim == 1);
+    CHECK(along->shard.shape() == Shape{3, 3});
+  }
 }
 
 }  // namespace shardproof::overlap

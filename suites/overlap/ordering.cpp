@@ -1,7 +1,6 @@
 // Is every read ordered after the write that it needs, and is memory held exactly as long as it must be?
 #include <vector>
 
-#include "harness/trace/memory.hpp"
 #include "harness/trace/order.hpp"
 #include "suites/checks/soundness.hpp"
 #include "suites/overlap/scenarios.hpp"
@@ -21,6 +20,59 @@ void play_without_race(Rank& rank, bool event) {
   check_no_race(rank, run);
 }
 
+scenario::SleepingStack even_stack(int layers, bool reshard) {
+  return scenario::sleeping_stack(layers).forward(25ms).backward(50ms).collectives(10ms).reshard_after_forward(reshard).iterations(3);
+}
+
+struct GathersOfPass {
+  std::vector<std::size_t> gathered, unpacked;  // indices of facts
+};
+
+// One gather and one unpacking after the other.
+GathersOfPass gathers_in_forward(const scenario::Run& run, const scenario::Iteration& iteration) {
+  GathersOfPass found;
+  for (const Fact& fact : iteration.facts()) {
+    const auto index = static_cast<std::size_t>(&fact - run.trace().facts.data());
+    if (const auto* mark = std::get_if<fact::Mark>(&fact);
+        mark != nullptr && mark->text == scenario::mark(iteration.index(), scenario::ActionKind::forward, true))
+      break;
+    if (const auto* call = std::get_if<fact::Collective>(&fact); call != nullptr && call->kind == CollectiveKind::all_gather)
+      found.gathered.push_back(index);
+    if (const auto* work = std::get_if<fact::Work>(&fact); work != nullptr && work->kind == WorkKind::copy_out)
+      found.unpacked.push_back(index);
+  }
+  return found;
+}
+
+// Checks how many buffers are alive at a time, and that none outlives the iteration.
+void check_live_buffers(Rank& rank, const scenario::Iteration& iteration, std::uint64_t layers, bool reshard) {
+  using scenario::ActionKind;
+  const auto peak = [&iteration](MemoryClass memory) { return iteration.peak(memory).buffers; };
+  // What is never there is never there too long.
+  CHECK(peak(MemoryClass::parameter) >= (reshard ? 1 : layers));
+  CHECK(peak(MemoryClass::gradient) >= 1);
+  if (rank.world().size() > 1) {
+    CHECK(peak(MemoryClass::gathered) >= 1);
+    CHECK(peak(MemoryClass::reduce_input) >= 1);
+  }
+
+  CHECK(peak(MemoryClass::gathered) <= 2);
+  CHECK(peak(MemoryClass::reduce_input) <= 2);
+  const auto after = [&iteration](ActionKind call, MemoryClass memory) { return iteration.live_after(memory, call).buffers; };
+  if (reshard) {
+    CHECK(after(ActionKind::forward, MemoryClass::parameter) == 0);
+  } else {
+    CHECK(after(ActionKind::forward, MemoryClass::parameter) >= layers);
+  }
+  CHECK(after(ActionKind::forward, MemoryClass::gathered) == 0);
+  for (const MemoryClass memory : {MemoryClass::parameter, MemoryClass::gathered, MemoryClass::reduce_input, MemoryClass::gradient}) {
+    CAPTURE(to_string(memory));
+    CHECK(after(ActionKind::backward, memory) == 0);
+  }
+  // The loss, and the input that the caller holds.
+  CHECK(after(ActionKind::backward, MemoryClass::activation) <= 2);
+}
+
 }  // namespace
 
 RANKED_TEST_CASE("overlap/no_race", clauses("OVL-3", "OVL-4", "OVL-5", "OVL-6", "OVL-7"), ranks(2, 3, 4), each("event", false),
@@ -35,7 +87,7 @@ RANKED_TEST_CASE("overlap/no_race", clauses("OVL-3", "OVL-4", "OVL-5", "OVL-6", 
 
 RANKED_TEST_CASE("overlap/event_serves_once", clauses("OVL-3", "OVL-4", "OVL-5", "OVL-6", "OVL-7"), ranks(2, 3, 4),
                  each("reshard", false, true), needs(Feature::timeline, Feature::fully_shard, Feature::post_optim_event)) {
-  // One event, then steps without: what waited for it the first time must wait for the compute stream the next.
+  // One event, then steps without: what waited for it the first time must wait for the compute stream the next times.
   scenario::Scenario scenario = small_mlp({.rate = 0.25}, rank.param<bool>("reshard"), 1);
   scenario::Script::Segment later = scenario.script.segments.front();
   scenario.script.segments.front().body.push_back({scenario::ActionKind::post_optim_event});
@@ -48,25 +100,17 @@ RANKED_TEST_CASE("overlap/event_serves_once", clauses("OVL-3", "OVL-4", "OVL-5",
 
 RANKED_TEST_CASE("overlap/unpacking_holds_up_nothing", clauses("OVL-25"), ranks(2, 3, 4), each("layers", 2, 3, 6),
                  needs(Feature::timeline, Feature::fully_shard)) {
-  const scenario::Run run = rank.play(
-      scenario::sleeping_stack(rank.param<int>("layers")).forward(25ms).backward(50ms).collectives(10ms).reshard_after_forward(true));
+  const scenario::Run run = rank.play(even_stack(rank.param<int>("layers"), true));
   const trace::HappensBefore order(run.trace());
-  // In forward: one gather and one unpacking after the other.
-  std::vector<std::size_t> gathers, unpackings;
-  for (std::size_t i = 0; i < run.trace().facts.size(); ++i) {
-    const Fact& fact = run.trace().facts[i];
-    if (const auto* mark = std::get_if<fact::Mark>(&fact);
-        mark != nullptr && mark->text == scenario::mark(0, scenario::ActionKind::forward, true))
-      break;
-    if (const auto* call = std::get_if<fact::Collective>(&fact); call != nullptr && call->kind == CollectiveKind::all_gather)
-      gathers.push_back(i);
-    if (const auto* work = std::get_if<fact::Work>(&fact); work != nullptr && work->kind == WorkKind::copy_out) unpackings.push_back(i);
-  }
-  REQUIRE(gathers.size() >= 2);
-  REQUIRE(unpackings.size() == gathers.size());
-  for (std::size_t i = 0; i < gathers.size(); ++i) {
-    CHECK(order.before(gathers[i], unpackings[i]));
-    if (i > 0) CHECK_FALSE(order.before(unpackings[i - 1], gathers[i]));
+  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+    CAPTURE(iteration.index());
+    const auto [gathered, unpacked] = gathers_in_forward(run, iteration);
+    REQUIRE(gathered.size() >= 2);
+    REQUIRE(unpacked.size() == gathered.size());
+    for (std::size_t i = 0; i < gathered.size(); ++i) {
+      CHECK(order.before(gathered[i], unpacked[i]));
+      if (i > 0) CHECK_FALSE(order.before(unpacked[i - 1], gathered[i]));
+    }
   }
 }
 
@@ -74,9 +118,12 @@ RANKED_TEST_CASE("overlap/collective_counts", clauses("OVL-24"), ranks(2, 3, 4),
                  needs(Feature::timeline, Feature::fully_shard), tags("reference")) {
   const bool reshard = rank.param<bool>("reshard");
   const scenario::Run run = rank.play(small_mlp({}, reshard, 3));
-  // Two groups, three iterations.
-  CHECK(run.count(CollectiveKind::all_gather) == (reshard ? 12 : 6));
-  CHECK(run.count(CollectiveKind::reduce_scatter) == 6);
+  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+    CAPTURE(iteration.index());
+    // Two groups.
+    CHECK(iteration.count(CollectiveKind::all_gather) == (reshard ? 4 : 2));
+    CHECK(iteration.count(CollectiveKind::reduce_scatter) == 2);
+  }
   check_nothing_else_is_communicated(rank, run);
 }
 
@@ -84,35 +131,11 @@ RANKED_TEST_CASE("overlap/live_buffers", clauses("OVL-9", "OVL-11", "OVL-12", "O
                  each("reshard", false, true), needs(Feature::timeline, Feature::fully_shard)) {
   const int layers = rank.param<int>("layers");
   const bool reshard = rank.param<bool>("reshard");
-  const auto whole = static_cast<std::uint64_t>(layers);
-  const scenario::Run run =
-      rank.play(scenario::sleeping_stack(layers).forward(25ms).backward(50ms).collectives(10ms).reshard_after_forward(reshard));
-  const auto live = [&run](MemoryClass memory, scenario::ActionKind phase) {
-    return trace::at(run.trace(), memory, scenario::mark(0, phase, true)).buffers;
-  };
-
-  // What is never there is never there too long.
-  CHECK(run.peak(MemoryClass::parameter).buffers >= (reshard ? 1 : whole));
-  CHECK(run.peak(MemoryClass::gradient).buffers >= 1);
-  if (rank.world().size() > 1) {
-    CHECK(run.peak(MemoryClass::gathered).buffers >= 1);
-    CHECK(run.peak(MemoryClass::reduce_input).buffers >= 1);
+  const scenario::Run run = rank.play(even_stack(layers, reshard));
+  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+    CAPTURE(iteration.index());
+    check_live_buffers(rank, iteration, static_cast<std::uint64_t>(layers), reshard);
   }
-
-  CHECK(run.peak(MemoryClass::gathered).buffers <= 2);
-  CHECK(run.peak(MemoryClass::reduce_input).buffers <= 2);
-  if (reshard) {
-    CHECK(live(MemoryClass::parameter, scenario::ActionKind::forward) == 0);
-  } else {
-    CHECK(live(MemoryClass::parameter, scenario::ActionKind::forward) >= whole);
-  }
-  CHECK(live(MemoryClass::gathered, scenario::ActionKind::forward) == 0);
-  for (const MemoryClass memory : {MemoryClass::parameter, MemoryClass::gathered, MemoryClass::reduce_input, MemoryClass::gradient}) {
-    CAPTURE(to_string(memory));
-    CHECK(live(memory, scenario::ActionKind::backward) == 0);
-  }
-  // The loss, and the input that the caller holds.
-  CHECK(live(MemoryClass::activation, scenario::ActionKind::backward) <= 2);
   CHECK(run.left_alive() == 0);
 }
 

@@ -1,5 +1,6 @@
 // Can the first all-gather of an iteration overlap with computation that does not depend on it?
 #include <random>
+#include <vector>
 
 #include "fixtures/oracles/overlap_times.hpp"
 #include "suites/checks/soundness.hpp"
@@ -13,7 +14,7 @@ namespace {
 
 constexpr char seed_test[] = "test_fully_shard_overlap.py::test_fully_shard_post_optim_event_overlap";
 
-Nanoseconds expected_total(const PostOptim& how, int world) {
+std::vector<Nanoseconds> expected_times(const PostOptim& how, int world) {
   return oracles::post_optim_times(how.iterations,
                                    {.sleep_forward = how.sleep_forward.count(),
                                     .sleep_backward = how.sleep_backward.count(),
@@ -21,24 +22,49 @@ Nanoseconds expected_total(const PostOptim& how, int world) {
                                    how.event);
 }
 
-// The seed's bounds: 4 ms to spare in every iteration; one exposed all-gather in every iteration, one in all when there is an event.
+// Which iterations have an all-gather to wait for.
+enum class Exposed { none, first, all };
+
+// The seed's bounds, for each iteration: 4 ms to spare, beside its all-gather.
+void check_bounds_of_iterations(const scenario::Run& run, const PostOptim& how, Exposed exposed) {
+  const std::chrono::nanoseconds computation = how.sleep_forward + how.sleep_backward;
+  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+    CAPTURE(iteration.index());
+    const std::chrono::nanoseconds time(iteration.time());
+    CHECK(time >= computation);
+    const bool waits = exposed == Exposed::all || (exposed == Exposed::first && iteration.index() == 0);
+    CHECK(time <= computation + (waits ? how.all_gather : 0ns) + 4ms);
+  }
+}
+
 void play_within_bounds(Rank& rank, bool event) {
   const PostOptim how{.event = event};
   const scenario::Run run = rank.play(post_optim(how));
   rank.measure_ns("five_iterations_ns", run.total());
-  const std::chrono::nanoseconds total(run.total()), computation = how.iterations * (how.sleep_forward + how.sleep_backward);
-  const auto exposed = rank.world().size() == 1 ? 0ns : how.all_gather;
-
   check_plan_is_communicated(rank, run);
-  CHECK(total >= computation);
-  CHECK(total <= computation + how.iterations * (exposed + 4ms));
-  if (event) CHECK(total <= computation + exposed + how.iterations * 4ms);
+  check_bounds_of_iterations(run, how, rank.world().size() == 1 ? Exposed::none : event ? Exposed::first : Exposed::all);
   check_no_race(rank, run);
+}
+
+void check_post_optim_times(Rank& rank, const PostOptim& how) {
+  const scenario::Run run = rank.play(post_optim(how));
+  const std::vector<Nanoseconds> expected = expected_times(how, rank.world().size());
+  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+    CAPTURE(iteration.index());
+    CHECK(iteration.time() == expected.at(static_cast<std::size_t>(iteration.index())));
+  }
+  check_nothing_else_is_communicated(rank, run);
 }
 
 void play_seed_times(Rank& rank, bool event) {
   const scenario::Run run = rank.play(post_optim({.event = event}));
-  CHECK(std::chrono::nanoseconds(run.total()) == (rank.world().size() == 1 ? 375ms : event ? 385ms : 425ms));
+  const bool alone = rank.world().size() == 1;
+  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+    CAPTURE(iteration.index());
+    const bool exposed = !alone && (iteration.index() == 0 || !event);
+    CHECK(std::chrono::nanoseconds(iteration.time()) == (exposed ? 85ms : 75ms));
+  }
+  CHECK(std::chrono::nanoseconds(run.total()) == (alone ? 375ms : event ? 385ms : 425ms));
   check_nothing_else_is_communicated(rank, run);
 }
 
@@ -46,14 +72,11 @@ void play_any_costs(Rank& rank, bool event) {
   std::mt19937_64 random(rank.seed());
   const auto duration = [&random] { return std::chrono::milliseconds(1 + random() % 60); };
   for (int round = 0; round < 4; ++round) {
-    const PostOptim how{.sleep_forward = duration(),
-                        .sleep_backward = duration(),
-                        .all_gather = duration(),
-                        .iterations = static_cast<int>(2 + random() % 4),
-                        .event = event};
-    const scenario::Run run = rank.play(post_optim(how));
-    CHECK(run.total() == expected_total(how, rank.world().size()));
-    check_nothing_else_is_communicated(rank, run);
+    check_post_optim_times(rank, {.sleep_forward = duration(),
+                                  .sleep_backward = duration(),
+                                  .all_gather = duration(),
+                                  .iterations = static_cast<int>(3 + random() % 3),
+                                  .event = event});
   }
 }
 
@@ -94,10 +117,13 @@ RANKED_TEST_CASE("overlap/event_before_training", clauses("OVL-5", "OVL-8"), ran
   // Given before the first forward: then even that one's all-gather waits for nothing else.
   const PostOptim how;
   scenario::Scenario scenario = post_optim(how);
-  scenario.script.segments.insert(scenario.script.segments.begin(), {.body = {{scenario::ActionKind::post_optim_event}}});
+  scenario::Script::Segment first = scenario.script.segments.front();
+  first.iterations = 1;
+  first.body.insert(first.body.begin(), {scenario::ActionKind::post_optim_event});
+  scenario.script.segments.front().iterations = how.iterations - 1;
+  scenario.script.segments.insert(scenario.script.segments.begin(), first);
   const scenario::Run run = rank.play(scenario);
-  const std::chrono::nanoseconds computation = how.iterations * (how.sleep_forward + how.sleep_backward);
-  CHECK(std::chrono::nanoseconds(run.total()) <= computation + 4ms);
+  check_bounds_of_iterations(run, how, Exposed::none);
   check_plan_is_communicated(rank, run);
   check_no_race(rank, run);
 }

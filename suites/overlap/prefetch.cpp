@@ -17,14 +17,14 @@ using scenario::Scenario;
 
 namespace {
 
-// The groups whose gathers the second iteration's call has issued before so many pieces of work of a kind were, and the next one.
-std::vector<std::string> gathers_until(const scenario::Run& run, ActionKind call, WorkKind kind, int skipped) {
+// The groups whose gathers an iteration's call has issued before so many pieces of work of a kind were, and the next one.
+std::vector<std::string> gathers_until(const scenario::Iteration& iteration, ActionKind call, WorkKind kind, int skipped) {
   std::vector<std::string> tags;
   bool inside = false;
-  for (const Fact& fact : run.trace().facts) {
+  for (const Fact& fact : iteration.facts()) {
     if (const auto* mark = std::get_if<fact::Mark>(&fact)) {
-      if (mark->text == scenario::mark(1, call)) inside = true;
-      if (mark->text == scenario::mark(1, call, true)) return tags;
+      if (mark->text == scenario::mark(iteration.index(), call)) inside = true;
+      if (mark->text == scenario::mark(iteration.index(), call, true)) return tags;
     }
     if (!inside) continue;
     if (const auto* work = std::get_if<fact::Work>(&fact); work != nullptr && work->kind == kind && skipped-- == 0) return tags;
@@ -34,12 +34,29 @@ std::vector<std::string> gathers_until(const scenario::Run& run, ActionKind call
   return tags;
 }
 
+// The order in which the host issues gathers, and what computes or unpacks first.
+void check_order_of_gathers(const scenario::Iteration& iteration, const std::string& lists, bool reshard) {
+  const std::vector<std::string> forward = gathers_until(iteration, ActionKind::forward, WorkKind::copy_out, 1),
+                                 backward = gathers_until(iteration, ActionKind::backward, WorkKind::copy_out, 0);
+  using Tags = std::vector<std::string>;
+  if (lists == "all") {
+    CHECK(forward == Tags{"l0", "l1"});
+    // One gradient leads to the root with its list and to l1, whichever is asked first.
+    if (reshard) CHECK((backward == Tags{"l1", "l0"} || backward == Tags{"l1"}));
+  } else if (lists == "wrong" && reshard) {
+    // What forward gathered too late serves backward; what backward gathers too late serves nobody.
+    CHECK(gathers(iteration, ActionKind::backward) == 2);
+  } else if (lists == "ahead") {
+    CHECK(gathers_until(iteration, ActionKind::forward, WorkKind::forward, 0) == Tags{"l0", "l1"});
+  }
+}
+
 }  // namespace
 
 RANKED_TEST_CASE("overlap/prefetch_lists", clauses("OVL-4", "OVL-5", "OVL-7", "OVL-10", "OVL-15", "OVL-16"), ranks(1, 2, 3, 4),
                  each("lists", "ahead", "all", "wrong", "other_root"), each("reshard", false, true),
                  needs(Feature::timeline, Feature::fully_shard, Feature::prefetch_lists)) {
-  Scenario scenario = two_iterations({}, {}, rank.param<bool>("reshard"));
+  Scenario scenario = three_iterations({}, {}, rank.param<bool>("reshard"));
   std::vector<scenario::WrapGroup>& wrap = scenario.plan.wrap;
   const std::string& lists = rank.param("lists");
   if (lists == "ahead") {
@@ -57,28 +74,18 @@ RANKED_TEST_CASE("overlap/prefetch_lists", clauses("OVL-4", "OVL-5", "OVL-7", "O
     wrap[0].backward_prefetch = {"l0", "l1"};
   }
   const scenario::Run run = rank.play(scenario);
-  check_two_iterations(rank, run);
+  check_three_iterations(rank, run);
   if (rank.world().size() == 1) return;
-  // The order in which the host issues gathers, and what computes or unpacks first.
-  const std::vector<std::string> forward = gathers_until(run, ActionKind::forward, WorkKind::copy_out, 1),
-                                 backward = gathers_until(run, ActionKind::backward, WorkKind::copy_out, 0);
-  using Tags = std::vector<std::string>;
-  if (lists == "all") {
-    CHECK(forward == Tags{"l0", "l1"});
-    // One gradient leads to the root with its list and to l1, whichever is asked first.
-    if (rank.param<bool>("reshard")) CHECK((backward == Tags{"l1", "l0"} || backward == Tags{"l1"}));
-  } else if (lists == "wrong" && rank.param<bool>("reshard")) {
-    // What forward gathered too late serves backward; what backward gathers too late serves nobody.
-    CHECK(gathers(run, ActionKind::backward) == 2);
-  } else if (lists == "ahead") {
-    CHECK(gathers_until(run, ActionKind::forward, WorkKind::forward, 0) == Tags{"l0", "l1"});
+  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+    CAPTURE(iteration.index());
+    check_order_of_gathers(iteration, lists, rank.param<bool>("reshard"));
   }
 }
 
 RANKED_TEST_CASE("overlap/prefetch_without_backward", clauses("OVL-10", "OVL-15", "OVL-18"), ranks(1, 2, 3, 4),
-                 needs(Feature::timeline, Feature::fully_shard, Feature::prefetch_lists, Feature::manual_unshard)) {
+                 needs(Feature::timeline, Feature::fully_shard, Feature::module_groups, Feature::prefetch_lists, Feature::manual_unshard)) {
   // A layer that takes no part in the loss is gathered ahead of its forward, and for backward not at all, also where a list names it.
-  Scenario scenario = two_iterations({{.kind = ActionKind::set_unshard_in_backward, .module = "aside", .value = false}}, {}, true);
+  Scenario scenario = three_iterations({{.kind = ActionKind::set_unshard_in_backward, .module = "aside", .value = false}}, {}, true);
   std::vector<scenario::Module>& children = scenario.model.root.children;
   children.insert(children.begin() + 2, {.name = "aside", .kind = scenario::ModuleKind::discard, .children = {linear("inner", 6, 6)}});
   scenario.plan.wrap.insert(scenario.plan.wrap.begin() + 1,
@@ -89,8 +96,11 @@ RANKED_TEST_CASE("overlap/prefetch_without_backward", clauses("OVL-10", "OVL-15"
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_thirds(rank), Moves::some_parameter);
   check_sound(rank, run);
   if (rank.world().size() == 1) return;
-  CHECK(gathers_until(run, ActionKind::forward, WorkKind::forward, 0) == std::vector<std::string>{"l0", "aside"});
-  CHECK(gathers(run, ActionKind::backward) == 2);
+  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+    CAPTURE(iteration.index());
+    CHECK(gathers_until(iteration, ActionKind::forward, WorkKind::forward, 0) == std::vector<std::string>{"l0", "aside"});
+    CHECK(gathers(iteration, ActionKind::backward) == 2);
+  }
 }
 
 }  // namespace shardproof::overlap

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "suites/checks/exact_inputs.hpp"
-#include "suites/checks/soundness.hpp"
 
 namespace shardproof::overlap {
 
@@ -20,7 +19,7 @@ Module linear(std::string name, std::int64_t in, std::int64_t out) {
 Module relu(std::string name) { return {.name = std::move(name), .kind = ModuleKind::relu}; }
 
 scenario::SleepingStack seed_stack() {
-  return scenario::sleeping_stack(3).forward(25ms).backward(50ms).collectives(10ms).reshard_after_forward(true);
+  return scenario::sleeping_stack(3).forward(25ms).backward(50ms).collectives(10ms).reshard_after_forward(true).iterations(3);
 }
 
 scenario::SleepingStack seed_stack_of(Rank& rank) {
@@ -75,20 +74,20 @@ Scenario traced_blocks(scenario::ReshardAfterForward reshard, bool post_optim_ev
   scenario.plan.optimizer = {.kind = scenario::OptimizerKind::sgd, .rate = 0.5};
   scenario.script.input = {2, 8};
   scenario.script.segments = {
-      {.iterations = 2, .body = {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::step}, {ActionKind::zero_grad}}}};
+      {.iterations = 3, .body = {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::step}, {ActionKind::zero_grad}}}};
   if (post_optim_event) scenario.script.segments.front().body.push_back({ActionKind::post_optim_event});
   return scenario;
 }
 
-Scenario two_iterations(const std::vector<scenario::Action>& before, const std::vector<scenario::Action>& between, bool reshard) {
-  Scenario scenario = small_mlp({.rate = 0.25}, reshard, 2);
+Scenario three_iterations(const std::vector<scenario::Action>& before, const std::vector<scenario::Action>& between, bool reshard) {
+  Scenario scenario = small_mlp({.rate = 0.25}, reshard, 3);
   std::vector<scenario::Action>& body = scenario.script.segments.front().body;
   body.insert(body.begin() + 1, between.begin(), between.end());
   body.insert(body.begin(), before.begin(), before.end());
   return scenario;
 }
 
-std::size_t gathers(const scenario::Run& run, ActionKind call) { return suites::count_in(run, CollectiveKind::all_gather, 1, call); }
+std::size_t gathers(const scenario::Iteration& iteration, ActionKind call) { return iteration.count(CollectiveKind::all_gather, call); }
 
 Scenario language_model(bool wrap_blocks) {
   Module head = linear("head", 8, 16);

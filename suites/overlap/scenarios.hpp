@@ -20,7 +20,7 @@ scenario::Module relu(std::string name);
 /// What the stack and much of the suite come from.
 inline constexpr char training_overlap_test[] = "test_fully_shard_overlap.py::test_fully_shard_training_overlap";
 
-/// The stack of the seed test.
+/// The stack of the seed test, for three iterations.
 scenario::SleepingStack seed_stack();
 
 /// The same; a world of one rank imagines a second one, so that it communicates, too.
@@ -28,7 +28,7 @@ scenario::SleepingStack seed_stack_of(Rank& rank);
 
 struct PostOptim {
   std::chrono::nanoseconds sleep_forward = 25ms, sleep_backward = 50ms, all_gather = 10ms;
-  int iterations = 5;
+  int iterations = 5;  ///< as in the seed test
   bool event = true;
 };
 
@@ -39,14 +39,15 @@ scenario::Scenario post_optim(const PostOptim& how);
 /// of 0.25 three steps of SGD are exact, except where a mean divides by three. Each step may have up to three micro-batches.
 scenario::Scenario small_mlp(scenario::Optimizer optimizer, bool reshard_after_forward, int iterations);
 
-/// Three blocks of two linear layers, as PyTorch's traces were recorded with.
+/// Three blocks of two linear layers, as PyTorch's traces were recorded with; three iterations.
 scenario::Scenario traced_blocks(scenario::ReshardAfterForward reshard, bool post_optim_event);
 
-/// `small_mlp` for two iterations of SGD, with calls before each forward and between it and its backward.
-scenario::Scenario two_iterations(const std::vector<scenario::Action>& before, const std::vector<scenario::Action>& between, bool reshard);
+/// `small_mlp` for three iterations of SGD, with calls before each forward and between it and its backward.
+scenario::Scenario three_iterations(const std::vector<scenario::Action>& before, const std::vector<scenario::Action>& between,
+                                    bool reshard);
 
-/// The all-gathers that a call in the second iteration issues.
-std::size_t gathers(const scenario::Run& run, scenario::ActionKind call);
+/// The all-gathers that a call of an iteration issues.
+std::size_t gathers(const scenario::Iteration& iteration, scenario::ActionKind call);
 
 /// A transformer of one block over 16 tokens, whose head shares the embedding's weight; as a group of the root's, or with groups of its own
 /// for the block's two halves.

@@ -1,4 +1,5 @@
-// Does communication hide behind computation, in forward and in backward?
+// Does communication hide behind computation, in the forward and the backward of every iteration?
+#include <algorithm>
 #include <random>
 #include <vector>
 
@@ -20,7 +21,7 @@ std::chrono::milliseconds duration(std::mt19937_64& random, int least, int most)
   return std::chrono::milliseconds(between(random, least, most));
 }
 
-// Durations of 1 to 60 ms for every layer and both kinds of collective.
+// Durations of 1 to 60 ms for every layer and both kinds of collective; three iterations.
 scenario::SleepingStack random_stack(std::mt19937_64& random) {
   const int layers = between(random, 1, 6);
   std::vector<std::chrono::nanoseconds> forward, backward;
@@ -34,7 +35,8 @@ scenario::SleepingStack random_stack(std::mt19937_64& random) {
       .backward(backward)
       .all_gather(all_gather)
       .reduce_scatter(reduce_scatter)
-      .reshard_after_forward(random() % 2 == 0);
+      .reshard_after_forward(random() % 2 == 0)
+      .iterations(3);
 }
 
 // As unequal, but every layer computes for at least as long as the collectives that run beside it: all but the first and the last can hide.
@@ -52,26 +54,37 @@ scenario::SleepingStack random_stack_that_hides(std::mt19937_64& random) {
       .backward(backward)
       .all_gather(all_gather)
       .reduce_scatter(reduce_scatter)
-      .reshard_after_forward(random() % 2 == 0);
+      .reshard_after_forward(random() % 2 == 0)
+      .iterations(3);
 }
 
-// Not slower than the seed's margins permit, and not faster than the plan does.
+// No iteration is slower than the seed's margins permit, and none is faster than the plan does.
 void check_within_bounds(Rank& rank, const scenario::Run& run) {
   const oracles::Stack stack = oracles::stack_of(run.scenario(), rank.world().size());
   const oracles::Bounds lower = oracles::lower_bounds(stack);
   const auto upper = oracles::seed_bounds(stack);
   REQUIRE(upper.has_value());
-  CHECK(run.forward() <= upper->forward);
-  CHECK(run.forward_backward() <= upper->forward_backward);
-  CHECK(run.forward() >= lower.forward);
-  CHECK(run.forward_backward() >= lower.forward_backward);
+  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+    CAPTURE(iteration.index());
+    CHECK(iteration.forward() <= upper->forward);
+    CHECK(iteration.forward_backward() <= upper->forward_backward);
+    CHECK(iteration.forward() >= lower.forward);
+    CHECK(iteration.forward_backward() >= lower.forward_backward);
+  }
   check_plan_is_communicated(rank, run);
 }
 
+// The time of the slowest iteration.
+Nanoseconds longest(const scenario::Run& run, Nanoseconds (scenario::Iteration::*time)() const) {
+  Nanoseconds longest = 0;
+  for (const scenario::Iteration& iteration : run.iterations()) longest = std::max(longest, (iteration.*time)());
+  return longest;
+}
+
 void measure(Rank& rank, const scenario::Run& run) {
-  rank.measure_ns("forward_ns", run.forward());
-  rank.measure_ns("forward_backward_ns", run.forward_backward());
-  rank.measure_ns("exposed_ns", run.exposed());
+  rank.measure_ns("forward_ns", longest(run, &scenario::Iteration::forward));
+  rank.measure_ns("forward_backward_ns", longest(run, &scenario::Iteration::forward_backward));
+  rank.measure_ns("exposed_ns", longest(run, &scenario::Iteration::exposed));
 }
 
 }  // namespace
@@ -84,12 +97,15 @@ RANKED_TEST_CASE("overlap/training_overlap", clauses("OVL-1", "OVL-2", "OVL-3", 
   check_no_race(rank, run);
 
   const scenario::Run serial = rank.play(seed_stack().serial());
-  rank.measure_ns("serial_forward_ns", serial.forward());
-  rank.measure_ns("serial_forward_backward_ns", serial.forward_backward());
-  if (rank.world().size() > 1) {
-    // Overlap is worth something only against a run that has none.
-    CHECK(run.forward() < serial.forward());
-    CHECK(run.forward_backward() < serial.forward_backward());
+  rank.measure_ns("serial_forward_ns", longest(serial, &scenario::Iteration::forward));
+  rank.measure_ns("serial_forward_backward_ns", longest(serial, &scenario::Iteration::forward_backward));
+  if (rank.world().size() == 1) return;
+  // Overlap is worth something only against a run that has none.
+  const std::vector<scenario::Iteration> overlapped = steady_iterations(run), one_after_the_other = steady_iterations(serial);
+  for (std::size_t i = 0; i < overlapped.size(); ++i) {
+    CAPTURE(i);
+    CHECK(overlapped[i].forward() < one_after_the_other[i].forward());
+    CHECK(overlapped[i].forward_backward() < one_after_the_other[i].forward_backward());
   }
 }
 
@@ -97,14 +113,20 @@ RANKED_TEST_CASE("overlap/training_times", clauses("OVL-20", "OVL-24"), ranks(1,
                  needs(Feature::timeline, Feature::fully_shard, Feature::serial), tags("reference")) {
   const bool alone = rank.world().size() == 1;
   const scenario::Run run = rank.play(seed_stack());
-  CHECK(std::chrono::nanoseconds(run.forward()) == (alone ? 75ms : 85ms));
-  CHECK(std::chrono::nanoseconds(run.forward_backward()) == (alone ? 225ms : 245ms));
-  CHECK(std::chrono::nanoseconds(run.exposed()) == (alone ? 0ms : 20ms));
+  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+    CAPTURE(iteration.index());
+    CHECK(std::chrono::nanoseconds(iteration.forward()) == (alone ? 75ms : 85ms));
+    CHECK(std::chrono::nanoseconds(iteration.forward_backward()) == (alone ? 225ms : 245ms));
+    CHECK(std::chrono::nanoseconds(iteration.exposed()) == (alone ? 0ms : 20ms));
+  }
   check_nothing_else_is_communicated(rank, run);
 
   const scenario::Run serial = rank.play(seed_stack().serial());
-  CHECK(std::chrono::nanoseconds(serial.forward()) == (alone ? 75ms : 105ms));
-  CHECK(std::chrono::nanoseconds(serial.forward_backward()) == (alone ? 225ms : 315ms));
+  for (const scenario::Iteration& iteration : steady_iterations(serial)) {
+    CAPTURE(iteration.index());
+    CHECK(std::chrono::nanoseconds(iteration.forward()) == (alone ? 75ms : 105ms));
+    CHECK(std::chrono::nanoseconds(iteration.forward_backward()) == (alone ? 225ms : 315ms));
+  }
 }
 
 RANKED_TEST_CASE("overlap/any_costs_bounds", clauses("OVL-1", "OVL-2", "OVL-3"), ranks(1, 2, 3, 4), each("set", 0, 1, 2, 3, 4, 5, 6, 7),
@@ -125,10 +147,13 @@ RANKED_TEST_CASE("overlap/any_depth", clauses("OVL-21", "OVL-24"), ranks(1, 2, 3
   const oracles::StackTimes expected = oracles::overlap_times(layers);
   const oracles::Bounds lower = oracles::lower_bounds(layers);
   measure(rank, run);
-  CHECK(run.forward() == expected.forward);
-  CHECK(run.forward_backward() == expected.forward_backward);
-  CHECK(run.forward() >= lower.forward);
-  CHECK(run.forward_backward() >= lower.forward_backward);
+  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+    CAPTURE(iteration.index());
+    CHECK(iteration.forward() == expected.forward);
+    CHECK(iteration.forward_backward() == expected.forward_backward);
+    CHECK(iteration.forward() >= lower.forward);
+    CHECK(iteration.forward_backward() >= lower.forward_backward);
+  }
   check_nothing_else_is_communicated(rank, run);
 }
 
@@ -139,14 +164,20 @@ RANKED_TEST_CASE("overlap/any_costs", clauses("OVL-21", "OVL-24"), ranks(1, 2, 3
   const scenario::Run run = rank.play(scenario);
   const oracles::StackTimes expected = oracles::overlap_times(oracles::stack_of(run.scenario(), rank.world().size()));
   measure(rank, run);
-  CHECK(run.forward() == expected.forward);
-  CHECK(run.forward_backward() == expected.forward_backward);
-  CHECK(run.exposed() == expected.exposed);
+  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+    CAPTURE(iteration.index());
+    CHECK(iteration.forward() == expected.forward);
+    CHECK(iteration.forward_backward() == expected.forward_backward);
+    CHECK(iteration.exposed() == expected.exposed);
+  }
   check_nothing_else_is_communicated(rank, run);
 
   const scenario::Run serial = rank.play(scenario.serial());
-  CHECK(serial.forward() == expected.serial_forward);
-  CHECK(serial.forward_backward() == expected.serial_forward_backward);
+  for (const scenario::Iteration& iteration : steady_iterations(serial)) {
+    CAPTURE(iteration.index());
+    CHECK(iteration.forward() == expected.serial_forward);
+    CHECK(iteration.forward_backward() == expected.serial_forward_backward);
+  }
 }
 
 }  // namespace shardproof::overlap

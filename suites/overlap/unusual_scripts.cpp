@@ -2,7 +2,6 @@
 #include <string>
 #include <vector>
 
-#include "harness/trace/memory.hpp"
 #include "suites/checks/comparison.hpp"
 #include "suites/checks/soundness.hpp"
 #include "suites/overlap/scenarios.hpp"
@@ -18,7 +17,7 @@ using scenario::Scenario;
 RANKED_TEST_CASE("overlap/evaluation_between", clauses("OVL-4", "OVL-5", "OVL-7", "OVL-10", "OVL-15"), ranks(1, 2, 3, 4),
                  each("reshard", false, true), needs(Feature::timeline, Feature::fully_shard)) {
   // Before the step and behind it: what an evaluation gathers must not outlive the step.
-  Scenario scenario = two_iterations({{ActionKind::evaluate}}, {}, rank.param<bool>("reshard"));
+  Scenario scenario = three_iterations({{ActionKind::evaluate}}, {}, rank.param<bool>("reshard"));
   std::vector<Action>& body = scenario.script.segments.front().body;
   body.insert(body.begin() + 3, Action{ActionKind::evaluate});
   const scenario::Run run = rank.play(scenario);
@@ -26,12 +25,12 @@ RANKED_TEST_CASE("overlap/evaluation_between", clauses("OVL-4", "OVL-5", "OVL-7"
   check_sound(rank, run);
   // No backward follows an evaluation: it leaves nothing to it, be it parameters or a place in the order of forwards.
   const bool reshard = rank.param<bool>("reshard");
-  for (const int iteration : {0, 1}) {
-    const std::string end = scenario::mark(iteration, ActionKind::evaluate, true);
-    CHECK(trace::at(run.trace(), MemoryClass::gathered, end).buffers == 0);
-    if (reshard) CHECK(trace::at(run.trace(), MemoryClass::parameter, end).buffers == 0);
+  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+    CAPTURE(iteration.index());
+    CHECK(iteration.live_after(MemoryClass::gathered, ActionKind::evaluate).buffers == 0);
+    if (reshard) CHECK(iteration.live_after(MemoryClass::parameter, ActionKind::evaluate).buffers == 0);
     const bool alone = rank.world().size() == 1;
-    CHECK(count_in(run, CollectiveKind::all_gather, iteration, ActionKind::backward) == (reshard && !alone ? 2 : 0));
+    CHECK(gathers(iteration, ActionKind::backward) == (reshard && !alone ? 2 : 0));
   }
 }
 
@@ -42,7 +41,7 @@ RANKED_TEST_CASE("overlap/gathered_before_step", clauses("OVL-4", "OVL-5", "OVL-
   // A step makes an all-gather stale that has been issued or finished before it.
   const std::string& how = rank.param("how");
   const int world = rank.world().size();
-  Scenario scenario = two_iterations({}, {}, true);
+  Scenario scenario = three_iterations({}, {}, true);
   std::vector<Action>& body = scenario.script.segments.front().body;
   std::vector<Action> before_step{{.kind = ActionKind::unshard, .module = "l0", .async = true}};
   if (how == "ahead" || how == "prefetched_and_by_hand") scenario.plan.wrap[1].forward_prefetch = {"l0"};
@@ -63,11 +62,11 @@ RANKED_TEST_CASE("overlap/unfinished_scripts", clauses("OVL-7", "OVL-13"), ranks
                  each("ends_with", "unshard", "forward", "not_last", "prefetch", "zero_grad"),
                  needs(Feature::timeline, Feature::fully_shard, Feature::manual_unshard, Feature::prefetch_lists,
                        Feature::gradient_accumulation)) {
-  // Wherever a script ends, memory that is still in use goes back in order.
+  // Wherever a script ends, memory that is still in use goes back in order: after two iterations that were finished.
   const std::string& end = rank.param("ends_with");
-  Scenario scenario = two_iterations({}, {}, true);
-  std::vector<Action>& body = scenario.script.segments.front().body;
-  scenario.script.segments.front().iterations = 1;
+  Scenario scenario = three_iterations({}, {}, true);
+  scenario.script.segments.front().iterations = 2;
+  std::vector<Action>& body = scenario.script.segments.emplace_back().body;
   const Action not_last{.kind = ActionKind::set_is_last_backward, .value = false};
   if (end == "unshard") body = {{.kind = ActionKind::unshard, .async = true}};
   if (end == "forward") body = {{ActionKind::forward}};
@@ -80,7 +79,7 @@ RANKED_TEST_CASE("overlap/unfinished_scripts", clauses("OVL-7", "OVL-13"), ranks
   const scenario::Run run = rank.play(scenario);
   check_no_race(rank, run);
   CHECK(run.left_alive() == 0);
-  if (rank.world().size() > 1) CHECK(run.count(CollectiveKind::all_gather) > 0);
+  if (rank.world().size() > 1) CHECK(steady_iterations(run).back().count(CollectiveKind::all_gather) > 0);
 }
 
 }  // namespace shardproof::overlap

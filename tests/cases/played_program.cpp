@@ -51,7 +51,7 @@ class IdleSubject final : public Subject {
 
 RANKED_TEST_CASE("play/idle", ranks(2), needs(Feature::timeline)) {
   const auto run = rank.play(scenario::sleeping_stack(1));
-  CHECK(run.forward() == 0);
+  CHECK(run.iterations().front().forward() == 0);
 }
 
 RANKED_TEST_CASE("play/twice", ranks(2)) {

@@ -56,10 +56,10 @@ void check_exact(const Staged& staged, const std::vector<Run>& runs, oracles::Ar
   const auto expected = oracles::train_serially(staged.scenario, staged.ranks, arithmetic);
   for (int rank = 0; rank < staged.ranks; ++rank) {
     const Run& run = runs[static_cast<std::size_t>(rank)];
-    REQUIRE(run.iterations().size() == expected.size());
+    REQUIRE(run.captures().size() == expected.size());
     for (std::size_t capture = 0; capture < expected.size(); ++capture) {
       CAPTURE(rank, capture);
-      const Iteration& found = run.iterations()[capture];
+      const Capture& found = run.captures()[capture];
       CHECK(static_cast<float>(found.loss) == static_cast<float>(expected[capture].losses.at(static_cast<std::size_t>(rank))));
       for (std::size_t i = 0; i < found.parameters.size(); ++i) {
         const CapturedParameter& parameter = found.parameters[i];
@@ -102,7 +102,7 @@ TEST_CASE("what is generated is played, soundly, and captures what any arithmeti
     for (const Run& run : runs) {
       REQUIRE(run.races().empty());
       REQUIRE(run.left_alive() == 0);
-      captures += run.iterations().size();
+      captures += run.captures().size();
     }
     check_exact(staged, runs, oracles::Arithmetic::f32);
     if (!is_rounded_once(staged)) continue;

@@ -290,7 +290,7 @@ void for_every_run(std::span<const Stack> played, Check check) {
 
 }  // namespace
 
-TEST_CASE("at any world size, what is gathered and reduced is rank-major and zero in all padding, and nobody leaves his buffer") {
+TEST_CASE("at any world size, what is gathered and reduced is rank-major and zero in all padding, and nobody leaves his buffer", "[long]") {
   for_every_run(all_stacks, [](const Stack& stack, int world, const std::vector<Watched>& ranks) {
     const std::size_t groups = stack.one_group ? 1 : stack.layers.size(), issued = world > 1 ? groups : 0;
     for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
@@ -303,7 +303,7 @@ TEST_CASE("at any world size, what is gathered and reduced is rank-major and zer
   });
 }
 
-TEST_CASE("at any world size, no memory is used before its time or after its release") {
+TEST_CASE("at any world size, no memory is used before its time or after its release", "[long]") {
   for_every_run(all_stacks, [](const Stack& stack, int world, const std::vector<Watched>& ranks) {
     // A poisoned value, like any other wrong one, would differ from the serial model's.
     const oracles::SerialIteration expected = oracles::train_serially(training(stack), world, oracles::Arithmetic::f32).at(0);
@@ -314,9 +314,9 @@ TEST_CASE("at any world size, no memory is used before its time or after its rel
       CAPTURE(rank);
       const scenario::Run& run = *ranks[rank].run;
       for (const trace::Race& race : run.races()) FAIL_CHECK(trace::describe(race, static_cast<int>(rank)));
-      REQUIRE(run.iterations().size() == 1);
-      CHECK(run.iterations()[0].loss == expected.losses[rank]);
-      const std::vector<scenario::CapturedParameter>& parameters = run.iterations()[0].parameters;
+      REQUIRE(run.captures().size() == 1);
+      CHECK(run.captures()[0].loss == expected.losses[rank]);
+      const std::vector<scenario::CapturedParameter>& parameters = run.captures()[0].parameters;
       REQUIRE(parameters.size() == values.size());
       REQUIRE(parameters.size() == gradients.size());
       for (std::size_t p = 0; p < parameters.size(); ++p) {
@@ -339,7 +339,7 @@ TEST_CASE("shards are dealt as PyTorch deals them, and a rank of padding alone h
       std::int64_t next = 0;
       for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
         CAPTURE(rank);
-        const scenario::CapturedParameter& held = ranks[rank].run->iterations().at(0).parameters.at(p);
+        const scenario::CapturedParameter& held = ranks[rank].run->captures().at(0).parameters.at(p);
         Shape shape = held.shape;
         shape[0] = held.shard.shape()[0];
         CHECK(held.shard.shape() == shape);

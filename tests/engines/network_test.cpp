@@ -61,7 +61,7 @@ struct Watched {
   std::vector<std::string> seen;
 };
 
-const Tensor features = formula::tensor(1000, {2, 3}, 8);
+const Tensor network_input = formula::tensor(1000, {2, 3}, 8);
 
 using Names = std::vector<std::string>;
 
@@ -74,7 +74,7 @@ TEST_CASE("hooks see every module that runs, and a used one under its own path")
   CHECK(watched.seen == Names{"+", "+add", "+bank.b", "-bank.b", "-add", "+bank.b", "-bank.b", "-"});
   watched.seen.clear();
   watched.tape.backward(output, formula::tensor(1, {2, 3}, 8));
-  CHECK(watched.seen == Names{"*bank.b"});  // nobody needs the gradient of the model's input, which is that of the first use
+  CHECK(watched.seen == Names{"*bank.b"});  // nobody needs the gradient of the model's network_input, which is that of the first use
   CHECK_FALSE(watched.network.parameters()[0].gradient.defined());
   CHECK(watched.network.parameters()[2].gradient.defined());
 }
@@ -82,18 +82,18 @@ TEST_CASE("hooks see every module that runs, and a used one under its own path")
 TEST_CASE("what is discarded runs, and takes no part in the backward pass") {
   const Model model =
       model_of({linear_module("a", 3, 3), module_of(ModuleKind::discard, "side", {linear_module("b", 3, 7)}), linear_module("c", 3, 1)});
-  const Trained trained = train(model, initial_parameters(model), features);
+  const Trained trained = train(model, initial_parameters(model), network_input);
   CHECK(worked(trained.trace, WorkKind::forward) == Names{"a", "side.b", "c"});
   CHECK(worked(trained.trace, WorkKind::backward) == Names{"c", "a"});
   CHECK_FALSE(trained.gradients[2].defined());
   const Model without = model_of({linear_module("a", 3, 3), linear_module("c", 3, 1)});
   const std::vector<Tensor> all = initial_parameters(model);
-  CHECK(train(without, {all[0], all[1], all[4], all[5]}, features).loss == trained.loss);
+  CHECK(train(without, {all[0], all[1], all[4], all[5]}, network_input).loss == trained.loss);
 }
 
-TEST_CASE("no layer computes the gradient of an input that needs none") {
+TEST_CASE("no layer computes the gradient of an network_input that needs none") {
   const Model model = model_of({linear_module("a", 3, 3), linear_module("b", 3, 3), linear_module("c", 3, 3)});
-  CHECK(input_gradients(train(model, initial_parameters(model), features).trace) == 2);
+  CHECK(input_gradients(train(model, initial_parameters(model), network_input).trace) == 2);
 }
 
 TEST_CASE("backward ends where everything before is frozen") {
@@ -102,22 +102,22 @@ TEST_CASE("backward ends where everything before is frozen") {
                              module_of(ModuleKind::scale, "factor")});
   frozen.frozen = true;
   const Model model = model_of({frozen, module_of(ModuleKind::residual, "add", {linear_module("b", 3, 3)}), linear_module("c", 3, 1)});
-  const Trained trained = train(model, initial_parameters(model), features);
+  const Trained trained = train(model, initial_parameters(model), network_input);
   CHECK(worked(trained.trace, WorkKind::backward) == Names{"c", "add.b"});
   CHECK(input_gradients(trained.trace) == 1);
 
   Model all_frozen = model;
   all_frozen.root.frozen = true;
-  const Trained nothing = train(all_frozen, initial_parameters(all_frozen), features);
+  const Trained nothing = train(all_frozen, initial_parameters(all_frozen), network_input);
   CHECK(worked(nothing.trace, WorkKind::backward).empty());
   CHECK(std::ranges::none_of(nothing.gradients, &Tensor::defined));
 }
 
-TEST_CASE("a frozen layer between others computes the gradient of its input alone") {
+TEST_CASE("a frozen layer between others computes the gradient of its network_input alone") {
   Module frozen = linear_module("b", 3, 3);
   frozen.frozen = true;
   const Model model = model_of({linear_module("a", 3, 3), frozen, linear_module("c", 3, 1)});
-  const Trained trained = train(model, initial_parameters(model), features);
+  const Trained trained = train(model, initial_parameters(model), network_input);
   CHECK(worked(trained.trace, WorkKind::backward) == Names{"c", "b", "a"});
   CHECK_FALSE(trained.gradients[2].defined());
   CHECK_FALSE(trained.gradients[3].defined());

@@ -107,14 +107,14 @@ TEST_CASE("what needs no gradient and trains nothing is a constant, and is not r
   Tape tape(device);
   Parameter frozen{.trainable = false}, trainable;
   int ran = 0;
-  const auto backward = [&ran](const Tensor& gradient) {
+  const auto to_inputs = [&ran](const Tensor& gradient) {
     ++ran;
     return std::vector{gradient};
   };
   const Variable constant{scalar(2)};
-  CHECK_FALSE(tape.operation(scalar(1), {constant}, {}, backward).needs_gradient());
-  CHECK_FALSE(tape.operation(scalar(1), {constant}, {&frozen, nullptr}, backward).needs_gradient());
-  const Variable learnt = tape.operation(scalar(1), {constant}, {&frozen, &trainable}, backward);
+  CHECK_FALSE(tape.operation(scalar(1), {constant}, {}, to_inputs).needs_gradient());
+  CHECK_FALSE(tape.operation(scalar(1), {constant}, {&frozen, nullptr}, to_inputs).needs_gradient());
+  const Variable learnt = tape.operation(scalar(1), {constant}, {&frozen, &trainable}, to_inputs);
   CHECK(learnt.needs_gradient());
   const Variable passed_on =
       tape.operation(scalar(1), {constant, learnt}, {&frozen}, [](const Tensor& gradient) { return std::vector{Tensor{}, gradient}; });

@@ -125,11 +125,11 @@ void check_against(const std::string& name, Scenario (*model)(const golden::Valu
   const std::vector<scenario::Run> runs = train(model(values), values.world);
   std::size_t compared = 0;
   for (std::size_t rank = 0; rank < runs.size(); ++rank) {
-    REQUIRE(runs[rank].iterations().size() == values.iterations.size());
+    REQUIRE(runs[rank].captures().size() == values.iterations.size());
     CHECK(runs[rank].races().empty());
     for (std::size_t i = 0; i < values.iterations.size(); ++i) {
       const golden::Iteration& expected = values.iterations[i];
-      const scenario::Iteration& actual = runs[rank].iterations()[i];
+      const scenario::Capture& actual = runs[rank].captures()[i];
       CHECK(std::abs(actual.loss - expected.losses[rank]) <= expected.tolerance.loss);
       for (std::size_t p = 0; p < expected.parameters.size(); ++p) {
         CAPTURE(rank, i, p);

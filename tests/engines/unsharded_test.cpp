@@ -97,14 +97,14 @@ TEST_CASE("a small language model trains as in PyTorch, before anybody shards it
 }
 
 TEST_CASE("layers and the serial model, which share nothing, compute the same") {
-  const scenario::Loss squares{.kind = scenario::LossKind::sum_of_squares, .divisor = 8};
+  const scenario::Loss loss{.kind = scenario::LossKind::sum_of_squares, .divisor = 8};
   check_as_serially(language_model(11, 6, 5), formula::tokens(5000, {3, 5}, 11), formula::tokens(6000, {15}, 11));
   Module frozen = module_of(ModuleKind::residual, "frozen",
                             {wide_module(ModuleKind::layer_norm, "norm", 4), wide_module(ModuleKind::attention, "mix", 4),
                              module_of(ModuleKind::scale, "factor")});
   frozen.frozen = true;
   check_as_serially(
-      model_of({embedding("tokens", 7, 4, 0), frozen, module_of(ModuleKind::scale, "factor"), linear_module("a", 4, 2)}, squares),
+      model_of({embedding("tokens", 7, 4, 0), frozen, module_of(ModuleKind::scale, "factor"), linear_module("a", 4, 2)}, loss),
       formula::tokens(5000, {2, 3}, 7));
   Module tied = linear_module("c", 4, 4);
   tied.tied_to = "bank.1";
@@ -112,6 +112,6 @@ TEST_CASE("layers and the serial model, which share nothing, compute the same") 
       model_of({linear_module("a", 3, 4), module_of(ModuleKind::list, "bank", {linear_module("0", 4, 4), linear_module("1", 4, 4)}),
                 module_of(ModuleKind::residual, "add", {use_of("one", "bank.1"), module_of(ModuleKind::relu, "relu")}), tied,
                 module_of(ModuleKind::discard, "side", {linear_module("b", 4, 9)}), use_of("two", "bank.1")},
-               squares),
+               loss),
       formula::tensor(1000, {5, 3}, 8));
 }

@@ -30,9 +30,9 @@ std::vector<std::string> on_both(int size, const F& body, const Settings& settin
 }
 
 void expect_working(Group& group) {
-  float sum = 0;
-  for (int rank = 0; rank < group.size(); ++rank) sum += static_cast<float>(rank);
-  expect(group.all_reduce(iota(static_cast<float>(group.rank()), 1)) == iota(sum, 1), fmt::format("group {} works", group.name()));
+  float total = 0;
+  for (int rank = 0; rank < group.size(); ++rank) total += static_cast<float>(rank);
+  expect(group.all_reduce(iota(static_cast<float>(group.rank()), 1)) == iota(total, 1), fmt::format("group {} works", group.name()));
 }
 
 }  // namespace

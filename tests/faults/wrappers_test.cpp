@@ -24,8 +24,8 @@ scenario::Run run_alone(const scenario::Scenario& scenario, Subject& subject) {
 
 Trace play_alone(std::unique_ptr<Subject> subject) { return run_alone(scenario::sleeping_stack(2).train(2, {}), *subject).trace(); }
 
-std::vector<scenario::Iteration> iterations_alone(const scenario::Scenario& scenario, std::unique_ptr<Subject> subject) {
-  return run_alone(scenario, *subject).iterations();
+std::vector<scenario::Capture> captures_alone(const scenario::Scenario& scenario, std::unique_ptr<Subject> subject) {
+  return run_alone(scenario, *subject).captures();
 }
 
 std::size_t count_waits(const Trace& trace) {
@@ -93,8 +93,7 @@ TEST_CASE("wrapped kernels compute what kernels compute") {
       for (scenario::Scenario scenario : {layers, tokens}) {
         scenario.model.loss.kind = loss;
         scenario.plan.optimizer.kind = optimizer;
-        const auto plain = iterations_alone(scenario, std::make_unique<engines::FullyShard>()),
-                   wrapped = iterations_alone(scenario, handing());
+        const auto plain = captures_alone(scenario, std::make_unique<engines::FullyShard>()), wrapped = captures_alone(scenario, handing());
         REQUIRE(plain.size() == 2);
         for (std::size_t i = 0; i < plain.size(); ++i) {
           CHECK(plain[i].loss == wrapped[i].loss);

@@ -15,6 +15,7 @@ using namespace shardproof::launcher;
 using shardproof::FileDescriptor;
 using namespace shardproof::launcher::testing;
 using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::StartsWith;
 
 namespace {
 
@@ -43,6 +44,27 @@ TEST_CASE("unknown names are answered with those that exist") {
   CHECK_THAT(refused({"--device", "abacus"}), ContainsSubstring("unknown device 'abacus'; known: sim"));
   CHECK_THAT(refused({"--fabric", "wool"}), ContainsSubstring("unknown fabric 'wool'; known: shm"));
   CHECK_THAT(refused({"--fault", "mine"}), ContainsSubstring("unknown fault 'mine'"));
+}
+
+TEST_CASE("GPUs and the tap without what reaches them are answered with the commands that build it") {
+  TemporaryDirectory directory;
+  std::filesystem::create_directories(directory / "bin");
+  const std::string alone = directory / "bin/shardproof", home = directory.path().string();
+  std::filesystem::copy_file(SHARDPROOF_LAUNCHER, alone);
+  const auto answer = [&](const std::vector<std::string>& arguments) {
+    std::vector<std::string> all{"run", "good/alone", "--worker", trouble_program().string()};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    const Said said = call(all, {.environment = {}, .wrapper = {}, .prelude = "shift; set -- '" + alone + "' \"$@\";", .meanwhile = {}});
+    CHECK(said.end == code(3));
+    return said.err;
+  };
+  CHECK_THAT(answer({"--device", "cuda"}), StartsWith("shardproof: --device cuda: the GPU backend is not installed: there is no " + home +
+                                                      "/lib/shardproof/libshardproof_cuda.so\n") &&
+                                               ContainsSubstring("cmake --install build --prefix " + home + "\n"));
+  write_text(directory / "CMakeCache.txt", "CMAKE_HOME_DIRECTORY:INTERNAL=/sources\n");
+  CHECK_THAT(answer({"--device", "cuda"}), ContainsSubstring("cmake --build " + home + " --target shardproof_cuda\n"));
+  CHECK_THAT(answer({"--nccl-tap"}), StartsWith("shardproof: --nccl-tap: the NCCL tap is not built: there is no ") &&
+                                         ContainsSubstring("cmake --build " + home + " --target shardproof_nccl_tap_library\n"));
 }
 
 TEST_CASE("a filter that selects nothing is an error that helps") {
@@ -133,7 +155,7 @@ TEST_CASE("a path that ranks cannot be told is refused, other foreign text is me
   const std::string latin = directory / "pr\xe9sent";
   said = call({"run", "good/stays", "--worker", worker, "--out", latin});
   CHECK(said.end == code(2));
-  CHECK_THAT(said.err, ContainsSubstring("pr\uFFFDsent is not UTF-8, and ranks could not be told it: name another with --out"));
+  CHECK_THAT(said.err, ContainsSubstring("pr\uFFFDsent: this path is not UTF-8: name another directory"));
   CHECK_FALSE(std::filesystem::exists(latin));
   std::filesystem::rename(directory / "run", latin);
   CHECK(call({"merge", latin}).end == code(0));

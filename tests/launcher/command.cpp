@@ -1,6 +1,7 @@
 #include "tests/launcher/command.hpp"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -38,6 +39,12 @@ Said call(const std::vector<std::string>& arguments, const Setting& setting) {
 
 std::filesystem::path trouble_program() { return SHARDPROOF_TROUBLE_PROGRAM; }
 
+Said run_trouble(const std::filesystem::path& out, const std::vector<std::string>& arguments, const Setting& setting) {
+  std::vector<std::string> all{"run", "--worker", trouble_program().string(), "--out", out.string()};
+  all.insert(all.end(), arguments.begin(), arguments.end());
+  return call(all, setting);
+}
+
 nlohmann::json report_of(const std::filesystem::path& run_directory) {
   return nlohmann::json::parse(text_of(run_directory / "report.json"));
 }
@@ -47,6 +54,11 @@ Verdicts verdicts(const std::filesystem::path& run_directory) {
   const nlohmann::json report = report_of(run_directory);
   for (const auto& one : report.at("cases")) result[one.at("id")] = one.at("verdict");
   return result;
+}
+
+bool has_ended(pid_t process) {
+  const std::string status = text_of(fmt::format("/proc/{}/status", process));
+  return status.empty() || status.find("State:\tZ") != std::string::npos;
 }
 
 bool eventually(const std::function<bool()>& found) {

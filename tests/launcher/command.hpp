@@ -41,10 +41,16 @@ Said call(const std::vector<std::string>& arguments, const Setting& setting = {}
 /// The program of troubled cases.
 std::filesystem::path trouble_program();
 
+/// `shardproof run` of this program, into the directory `out`.
+Said run_trouble(const std::filesystem::path& out, const std::vector<std::string>& arguments, const Setting& setting = {});
+
 /// Of a report, by case id.
 using Verdicts = std::map<std::string, std::string>;
 Verdicts verdicts(const std::filesystem::path& run_directory);
 nlohmann::json report_of(const std::filesystem::path& run_directory);
+
+/// Whether a process is gone, or a zombie that its parent has not waited for.
+bool has_ended(pid_t process);
 
 /// Until `found` holds; false after a minute.
 bool eventually(const std::function<bool()>& found);

@@ -1,6 +1,7 @@
 // What the command says of a command line that it does not understand, and of itself.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+#include <sstream>
 
 #include "tests/launcher/command.hpp"
 
@@ -47,6 +48,36 @@ TEST_CASE("what a command lacks or has too much of is said in its own words") {
   CHECK(complaint({"run", "-q", "-v"}) == "--quiet excludes --verbose (`shardproof run --help` lists the options)\n");
 }
 
+TEST_CASE("after --, every word is an argument") {
+  const std::string worker = trouble_program().string();
+  const auto listed = [&](const std::vector<std::string>& words) {
+    std::vector<std::string> all{"list", "--worker", worker, "--json"};
+    all.insert(all.end(), words.begin(), words.end());
+    return nlohmann::json::parse(call(all).out).size();
+  };
+  CHECK(listed({"--", "good/alone"}) == 1);
+  CHECK(listed({"--", "[quick]"}) == 2);
+  CHECK(listed({"good/alone", "--", "good/stays"}) == 2);
+  CHECK(listed({"--"}) == listed({}));
+  CHECK_THAT(complaint({"list", "--worker", worker, "--", "--json"}), ContainsSubstring("no case matches '--json'"));
+  CHECK_THAT(complaint({"list", "--worker", worker, "--", "list"}), ContainsSubstring("no case matches 'list'"));
+  CHECK_THAT(complaint({"list", "--worker", worker, "--", "--"}), ContainsSubstring("no case matches '--'"));
+  CHECK_THAT(complaint({"run", "--worker", worker, "--", "good/none"}), ContainsSubstring("no case matches 'good/none'"));
+  CHECK_THAT(complaint({"faults", "--worker", SHARDPROOF_FAULTY_PROGRAM, "--", "--json"}), ContainsSubstring("no case matches '--json'"));
+
+  CHECK_THAT(complaint({"diff", "--", "-a", "-b"}), ContainsSubstring("/here/-a: No such file"));
+  CHECK_THAT(complaint({"diff", "-a", "b"}), ContainsSubstring("unknown option -a"));
+  CHECK(complaint({"diff", "a", "--", "b", "c"}) == "'c' is too much: shardproof diff BEFORE AFTER\n");
+  CHECK(complaint({"explain", "--", "-d"}) == "-d is no directory\n");
+  CHECK_THAT(complaint({"stable", "--", "--help"}), ContainsSubstring("/here/--help: No such file"));
+  CHECK_THAT(complaint({"play", "--", "-s"}), ContainsSubstring("/here/-s: No such file"));
+}
+
+TEST_CASE("an option before the command is refused, not dropped") {
+  CHECK(complaint({"--seed", "3", "run"}) == "unknown option --seed (`shardproof --help` lists them)\n");
+  CHECK_THAT(complaint({"--", "run"}), ContainsSubstring("which command?"));
+}
+
 TEST_CASE("values are refused before a worker is asked") {
   CHECK(complaint({"run", "--worker", "/nowhere", "--seed", "-1"}) == "--seed -1: a whole number from 0 to 18446744073709551615\n");
   CHECK(complaint({"run", "--worker", "/nowhere", "--max-skips", "-1"}) ==
@@ -68,15 +99,24 @@ TEST_CASE("an empty value is no value that was left out") {
   }
 }
 
-TEST_CASE("each command's help tells its own arguments and exit codes") {
+TEST_CASE("each command's help has examples, its own arguments and its exit codes, in lines that fit on a page") {
   const std::string whole = help({"--help"});
-  for (const char* word : {"run", "list", "faults", "merge", "diff", "stable", "Exit codes: 0 is good"})
-    CHECK_THAT(whole, ContainsSubstring(word));
-  for (const char* command : {"run", "list", "faults"}) CHECK_THAT(help({command, "--help"}), ContainsSubstring("a [tag]"));
+  for (const char* command : {"run", "list", "faults", "merge", "diff", "doctor", "explain", "play", "explore", "stable"}) {
+    const std::string text = help({command, "--help"});
+    INFO(text);
+    CHECK_THAT(whole, ContainsSubstring("\n    " + std::string(command) + " "));
+    CHECK_THAT(text, ContainsSubstring("\n\nExamples:\n    shardproof " + std::string(command)) &&
+                         ContainsSubstring("\n\nUsage: shardproof " + std::string(command) + " [OPTIONS]") &&
+                         ContainsSubstring("\n\nExit codes") && !ContainsSubstring("\n\n\n"));
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) CHECK(line.size() <= 100);
+  }
+  for (const char* command : {"run", "list", "faults"})
+    CHECK_THAT(help({command, "--help"}), ContainsSubstring("or a [tag]") && ContainsSubstring("[OPTIONS] [FILTER...]\n"));
   for (const char* command : {"merge", "diff", "stable"}) CHECK_THAT(help({command, "--help"}), !ContainsSubstring("[tag]"));
-  for (const char* command : {"run", "list", "faults", "merge", "diff", "stable"})
-    CHECK_THAT(help({command, "--help"}), ContainsSubstring("Exit codes"));
-  CHECK_THAT(help({"run", "--help"}), ContainsSubstring("6 a demand beyond verdicts is not met"));
-  CHECK_THAT(help({"diff", "--help"}), ContainsSubstring("1 something did") && !ContainsSubstring("skips"));
-  CHECK_THAT(help({"run", "--help"}), ContainsSubstring("--ranks N[,N...]  ") && ContainsSubstring("--timeout SECONDS"));
+  CHECK_THAT(help({"diff", "--help"}), ContainsSubstring("diff [OPTIONS] BEFORE AFTER\n\nArguments:\n    BEFORE  ") &&
+                                           ContainsSubstring("1  A result got worse.") && !ContainsSubstring("skips"));
+  CHECK_THAT(help({"run", "--help"}), ContainsSubstring("    6      Too many cases were skipped or waived") &&
+                                          ContainsSubstring("    --ranks N[,N...]  ") && ContainsSubstring("    --timeout SECONDS  "));
+  CHECK(help({"--help", "run"}) == help({"run", "-h"}));
 }

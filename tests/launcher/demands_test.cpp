@@ -8,17 +8,12 @@ using namespace shardproof;
 using namespace shardproof::launcher;
 using namespace shardproof::launcher::testing;
 using Catch::Matchers::ContainsSubstring;
-using nlohmann::json;
 
 namespace {
 
-using Arguments = std::vector<std::string>;
+using nlohmann::json;
 
-Said run(const std::filesystem::path& out, const Arguments& arguments, const Setting& setting = {}) {
-  Arguments all{"run", "--worker", trouble_program().string(), "--out", out.string()};
-  all.insert(all.end(), arguments.begin(), arguments.end());
-  return call(all, setting);
-}
+using Arguments = std::vector<std::string>;
 
 Said merge(const std::filesystem::path& directory, const Arguments& arguments = {}) {
   Arguments all{"merge", directory.string()};
@@ -50,7 +45,7 @@ json case_of(const std::filesystem::path& run_directory, const std::string& id) 
 
 TEST_CASE("a skip names who asked for it") {
   TemporaryDirectory directory;
-  const Said said = run(directory / "run", {"skip/asked_by_one"});
+  const Said said = run_trouble(directory / "run", {"skip/asked_by_one"});
   INFO(said.out << said.err);
   CHECK(said.end == code(0));
   CHECK_THAT(said.out, ContainsSubstring("SKIP 1 case: no paper (asked by rank 1)\n  skip/asked_by_one[W=3]"));
@@ -60,7 +55,7 @@ TEST_CASE("a skip names who asked for it") {
 
 TEST_CASE("skips over the budget are a finding, in a merge too, where another budget can be given") {
   TemporaryDirectory directory;
-  const Said said = run(directory / "run", {"skip/asked*", "good/stays", "--max-skips", "1"});
+  const Said said = run_trouble(directory / "run", {"skip/asked*", "good/stays", "--max-skips", "1"});
   INFO(said.out << said.err);
   CHECK(said.end == code(6));
   CHECK_THAT(said.out, ContainsSubstring("FINDING 2 cases skipped, at most 1 may be (--max-skips)\n"));
@@ -71,8 +66,8 @@ TEST_CASE("skips over the budget are a finding, in a merge too, where another bu
 
 TEST_CASE("a required clause is met by a case that passed, and by nothing else") {
   TemporaryDirectory directory;
-  CHECK(run(directory / "met", {"good/stays", "--require", "TRB-1"}).end == code(0));
-  const Said said = run(directory / "run", {"good/meets", "skip/asked", "--require", "TRB-1,TRB-2"});
+  CHECK(run_trouble(directory / "met", {"good/stays", "--require", "TRB-1"}).end == code(0));
+  const Said said = run_trouble(directory / "run", {"good/meets", "skip/asked", "--require", "TRB-1,TRB-2"});
   INFO(said.out << said.err);
   CHECK(said.end == code(6));
   CHECK_THAT(said.out, ContainsSubstring("FINDING required clause TRB-1: no case of this run checks it\n") &&
@@ -85,18 +80,18 @@ TEST_CASE("a required clause is met by a case that passed, and by nothing else")
 
 TEST_CASE("a clause that does not exist is answered with the closest that does, before anything runs") {
   TemporaryDirectory directory;
-  const Said said = run(directory / "run", {"--require", "TRB-1,TRP-2"});
+  const Said said = run_trouble(directory / "run", {"--require", "TRB-1,TRP-2"});
   CHECK(said.end == code(2));
   CHECK(said.err == "shardproof: --require TRP-2: the worker has no such clause, closest is TRB-2 (`shardproof list --clauses`)\n");
   CHECK_FALSE(std::filesystem::exists(directory / "run"));
-  REQUIRE(run(directory / "run", {"good/stays"}).end == code(0));
+  REQUIRE(run_trouble(directory / "run", {"good/stays"}).end == code(0));
   CHECK(merge(directory / "run", {"--require", "TRP-2"}).err == said.err);
 }
 
 TEST_CASE("a waived failure is shown as one and does not fail the run, nor the merge, which has the waivers from the run") {
   TemporaryDirectory directory;
   const std::string file = waivers(directory / "waivers.json", {waiver("bad/check*", "failed")});
-  const Said said = run(directory / "run", {"bad/check", "good/stays", "--waivers", file, "--max-waivers", "1"});
+  const Said said = run_trouble(directory / "run", {"bad/check", "good/stays", "--waivers", file, "--max-waivers", "1"});
   INFO(said.out << said.err);
   CHECK(said.end == code(0));
   CHECK_THAT(said.out, ContainsSubstring("world 0: 2 ranks, 2 cases, 1 waived (") &&
@@ -123,7 +118,7 @@ TEST_CASE("a waived failure is shown as one and does not fail the run, nor the m
 TEST_CASE("what failed is run again by the same worker, in the same time and with the same waivers, unless others are given") {
   TemporaryDirectory directory;
   const std::string file = waivers(directory / "waivers.json", {waiver("bad/check*", "failed")});
-  const Said said = run(directory / "run", {"bad/check", "bad/killed", "--waivers", file, "--timeout", "9"});
+  const Said said = run_trouble(directory / "run", {"bad/check", "bad/killed", "--waivers", file, "--timeout", "9"});
   CHECK_THAT(said.out, ContainsSubstring("again: ") && ContainsSubstring(" --waivers " + file));
   const auto again = [&](const char* name, std::vector<std::string> more) {
     more.insert(more.begin(), {"run", "bad/check", "--rerun-failed", directory / "run", "--out", directory / name});
@@ -146,19 +141,19 @@ TEST_CASE("a rank that crashes or hangs in a waived case does not fail the run; 
   for (const char* name : {"bad/killed", "bad/segfault", "bad/exits[W=2,code=3]", "bad/hangs", "loud/closes_its_descriptors"}) {
     CAPTURE(name);
     const auto out = directory / std::to_string(std::hash<std::string>{}(name));
-    const Said said = run(out, {"good/stays", name, "--waivers", file, "--timeout", "1"});
+    const Said said = run_trouble(out, {"good/stays", name, "--waivers", file, "--timeout", "1"});
     INFO(said.out << said.err);
     CHECK(said.end == code(0));
     CHECK_THAT(said.out, ContainsSubstring("1 waived\n"));
     CHECK(merge(out).end == code(0));
   }
-  CHECK(run(directory / "other", {"good/stays", "bad/exits[W=2,code=2]", "--waivers", file}).end == code(4));
+  CHECK(run_trouble(directory / "other", {"good/stays", "bad/exits[W=2,code=2]", "--waivers", file}).end == code(4));
 }
 
 TEST_CASE("a run goes on behind a waived crash, and ends as if there had been none") {
   TemporaryDirectory directory;
   const std::string file = waivers(directory / "waivers.json", {waiver("bad/killed", "crashed"), waiver("bad/segfault", "crashed")});
-  const Said said = run(directory / "run", {"bad/killed", "bad/segfault", "many", "--waivers", file});
+  const Said said = run_trouble(directory / "run", {"bad/killed", "bad/segfault", "many", "--waivers", file});
   INFO(said.out << said.err);
   CHECK(said.end == code(0));
   CHECK(report_of(directory / "run").at("summary").at("passed") == 10);
@@ -170,7 +165,7 @@ TEST_CASE("of a case that was tried again, a waiver is about the last attempt, a
   TemporaryDirectory directory;
   const std::string file = waivers(directory / "waivers.json", {waiver("bad/check", "failed"), waiver("flaky/dies_once", "crashed")});
   const Setting setting{.environment = {"COUNTER=" + (directory / "counter").string()}};
-  const Said said = run(directory / "run", {"flaky/dies_once", "bad/check", "--retries", "1", "--waivers", file}, setting);
+  const Said said = run_trouble(directory / "run", {"flaky/dies_once", "bad/check", "--retries", "1", "--waivers", file}, setting);
   INFO(said.out << said.err);
   CHECK(said.end == code(0));
   const json report = report_of(directory / "run");
@@ -184,33 +179,33 @@ TEST_CASE("of a case that was tried again, a waiver is about the last attempt, a
 TEST_CASE("a waiver that is over, wrong or without use is a finding") {
   TemporaryDirectory directory;
   const auto with = [&](const std::vector<json>& all) { return waivers(directory / "waivers.json", all); };
-  const Said expired = run(directory / "expired", {"bad/check", "--waivers", with({waiver("bad/check", "failed", "2020-01-01")})});
+  const Said expired = run_trouble(directory / "expired", {"bad/check", "--waivers", with({waiver("bad/check", "failed", "2020-01-01")})});
   CHECK(expired.end == code(1));
   CHECK_THAT(expired.out, ContainsSubstring("FINDING waivers[0] bad/check (failed, ada): expired on 2020-01-01"));
-  const Said passed = run(directory / "passed", {"good/stays", "--waivers", with({waiver("good/*", "failed")})});
+  const Said passed = run_trouble(directory / "passed", {"good/stays", "--waivers", with({waiver("good/*", "failed")})});
   CHECK(passed.end == code(6));
   CHECK_THAT(passed.out, ContainsSubstring("FINDING waivers[0] good/* (failed, ada): unexpected pass of good/stays[W=2]"));
   CHECK(report_of(directory / "passed").at("waivers").at(0).at("passed") == json{"good/stays[W=2]"});
   // Other cases than those that were selected may be what it is for.
-  CHECK(run(directory / "elsewhere", {"good/stays", "--waivers", with({waiver("bad/nothing", "failed")})}).end == code(0));
+  CHECK(run_trouble(directory / "elsewhere", {"good/stays", "--waivers", with({waiver("bad/nothing", "failed")})}).end == code(0));
 }
 
 TEST_CASE("a file that is none is refused before anything runs, by file, waiver and field") {
   TemporaryDirectory directory;
   const std::string file = waivers(directory / "waivers.json", {waiver("a", "failed"), waiver("b", "skipped")});
-  const Said said = run(directory / "run", {"--waivers", file});
+  const Said said = run_trouble(directory / "run", {"--waivers", file});
   CHECK(said.end == code(2));
   CHECK(said.err ==
         "shardproof: --waivers " + file + ": waivers[1]: \"verdict\": expected failed, error, hung or crashed, found \"skipped\"\n");
   CHECK_FALSE(std::filesystem::exists(directory / "run"));
-  const Said absent = run(directory / "run", {"--waivers", "/nowhere.json"});
+  const Said absent = run_trouble(directory / "run", {"--waivers", "/nowhere.json"});
   CHECK(absent.end == code(2));
   CHECK(absent.err == "shardproof: --waivers: cannot read /nowhere.json: No such file or directory\n");
 }
 
 TEST_CASE("a run of ranks that another launcher started is as old as its plan") {
   TemporaryDirectory directory;
-  REQUIRE(run(directory / "run", {"bad/check"}).end == code(1));
+  REQUIRE(run_trouble(directory / "run", {"bad/check"}).end == code(1));
   for (const char* file : {"run.json", "plan.json", "report.json"}) std::filesystem::remove(directory / "run" / file);
   const std::string file = waivers(directory / "waivers.json", {waiver("bad/check", "failed")});
   const Said said = merge(directory / "run", {"--waivers", file});
@@ -221,7 +216,7 @@ TEST_CASE("a run of ranks that another launcher started is as old as its plan") 
 
 TEST_CASE("a program without profiles says so") {
   TemporaryDirectory directory;
-  const Said said = run(directory / "run", {"--profile", "core"});
+  const Said said = run_trouble(directory / "run", {"--profile", "core"});
   CHECK(said.end == code(2));
   CHECK(said.err == "shardproof: unknown profile 'core': this worker has no profile\n");
   CHECK(call({"list", "--worker", trouble_program().string(), "--profiles"}).out == "the worker has no profile\n");

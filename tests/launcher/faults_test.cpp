@@ -44,10 +44,10 @@ TEST_CASE("a selection judges the faults that it has cases for") {
 
   said = faults({"seen", "--json", "-q"});
   CHECK(said.end == code(0));
-  const auto json = nlohmann::json::parse(said.out);
-  REQUIRE(json.size() == 1);
-  CHECK(json.at(0).at("name") == "noticed");
-  CHECK(json.at(0).at("by").at(0) == "seen/looks[W=1]");
+  const auto listed = nlohmann::json::parse(said.out);
+  REQUIRE(listed.size() == 1);
+  CHECK(listed.at(0).at("name") == "noticed");
+  CHECK(listed.at(0).at("by").at(0) == "seen/looks[W=1]");
 }
 
 TEST_CASE("of many faults that a selection does not judge a few are named, and all where that is asked for") {
@@ -100,7 +100,10 @@ TEST_CASE("the reports of all runs are kept where asked for, in a directory that
   CHECK(faults({"seen", "--out", out}).end == code(0));
   CHECK(verdicts(directory / "out/clean").at("seen/looks[W=1]") == "passed");
   CHECK(verdicts(directory / "out/noticed").at("seen/looks[W=1]") == "failed");
-  CHECK_THAT(faults({"seen", "--out", out}).err, ContainsSubstring("is not empty"));
+  CHECK_THAT(faults({"seen", "--out", out}).err, ContainsSubstring("it holds an earlier run"));
+  std::filesystem::remove(directory / "out/noticed/report.json");
+  CHECK(faults({"seen", "--out", out, "--overwrite"}).end == code(0));
+  CHECK(verdicts(directory / "out/noticed").at("seen/looks[W=1]") == "failed");
 }
 
 TEST_CASE("what failed under a fault is run again under it, also where the device is another, unless the command line names one") {

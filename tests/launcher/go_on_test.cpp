@@ -16,19 +16,14 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-Said run(const std::filesystem::path& out, std::vector<std::string> arguments, const Setting& setting = {}) {
-  arguments.insert(arguments.begin(), "run");
-  arguments.insert(arguments.end(), {"--worker", trouble_program().string(), "--out", out.string()});
-  return call(arguments, setting);
-}
-
 std::size_t worlds_in(const std::filesystem::path& run_directory) { return report_of(run_directory).at("worlds").size(); }
 
 }  // namespace
 
 TEST_CASE("every case has its verdict, however many of them end their world") {
   TemporaryDirectory directory;
-  const Said said = run(directory / "run", {"bad/killed", "bad/segfault", "bad/exits", "bad/check", "many", "skip/asked[W=2]", "good"});
+  const Said said =
+      run_trouble(directory / "run", {"bad/killed", "bad/segfault", "bad/exits", "bad/check", "many", "skip/asked[W=2]", "good"});
   INFO(said.out << said.err);
   CHECK(said.end == code(4));
   Verdicts expected{{"bad/killed[W=2]", "crashed"},       {"bad/segfault[W=2]", "crashed"},     {"bad/exits[W=2,code=0]", "crashed"},
@@ -46,7 +41,7 @@ TEST_CASE("every case has its verdict, however many of them end their world") {
 
 TEST_CASE("a run of repetitions loses only those that end their world") {
   TemporaryDirectory directory;
-  const Said said = run(directory / "run", {"bad/killed", "good/stays", "--repeat", "3"});
+  const Said said = run_trouble(directory / "run", {"bad/killed", "good/stays", "--repeat", "3"});
   INFO(said.out << said.err);
   const auto report = report_of(directory / "run");
   CHECK(report.at("summary").at("crashed") == 3);
@@ -56,13 +51,13 @@ TEST_CASE("a run of repetitions loses only those that end their world") {
 
 TEST_CASE("a case that takes its world along when it is the last leaves nothing to run") {
   TemporaryDirectory directory;
-  run(directory / "run", {"bad/killed", "bad/segfault"});
+  run_trouble(directory / "run", {"bad/killed", "bad/segfault"});
   CHECK(worlds_in(directory / "run") == 2);
 }
 
 TEST_CASE("ranks that die before their first case would do so in a fresh world, too") {
   TemporaryDirectory directory;
-  const Said said = run(directory / "run", {"many", "good/alone", "good/meets"}, {.environment = {"TROUBLE=crashes early"}});
+  const Said said = run_trouble(directory / "run", {"many", "good/alone", "good/meets"}, {.environment = {"TROUBLE=crashes early"}});
   INFO(said.out << said.err);
   CHECK(said.end == code(4));
   CHECK(verdicts(directory / "run").at("many/rounds[W=2,n=9]") == "not_run");
@@ -72,7 +67,8 @@ TEST_CASE("ranks that die before their first case would do so in a fresh world, 
 
 TEST_CASE("a run gives up when more worlds hang than it may lose") {
   TemporaryDirectory directory;
-  const Said said = run(directory / "run", {"bad/hangs", "bad/waits", "many", "--repeat", "2", "--timeout", "0.3", "--max-hangs", "1"});
+  const Said said =
+      run_trouble(directory / "run", {"bad/hangs", "bad/waits", "many", "--repeat", "2", "--timeout", "0.3", "--max-hangs", "1"});
   INFO(said.out << said.err);
   CHECK(said.end == code(4));
   const auto summary = report_of(directory / "run").at("summary");
@@ -83,11 +79,11 @@ TEST_CASE("a run gives up when more worlds hang than it may lose") {
 
 TEST_CASE("isolated cases have a world each, and the same verdicts") {
   TemporaryDirectory directory;
-  const Said said = run(directory / "run", {"good", "many", "bad/check", "bad/killed", "--isolate"});
+  const Said said = run_trouble(directory / "run", {"good", "many", "bad/check", "bad/killed", "--isolate"});
   INFO(said.out << said.err);
   CHECK(said.end == code(4));
   CHECK(worlds_in(directory / "run") == 16);
-  run(directory / "together", {"good", "many", "bad/check", "bad/killed"});
+  run_trouble(directory / "together", {"good", "many", "bad/check", "bad/killed"});
   CHECK(verdicts(directory / "run") == verdicts(directory / "together"));
 }
 
@@ -95,7 +91,7 @@ TEST_CASE("a pass after a failure is flaky, and a case that fails every time is 
   TemporaryDirectory directory;
   const auto counter = directory / "counter";
   const Setting setting{.environment = {"COUNTER=" + counter.string()}};
-  Said said = run(directory / "run", {"flaky/third_time", "bad/check", "good/stays", "--retries", "2"}, setting);
+  Said said = run_trouble(directory / "run", {"flaky/third_time", "bad/check", "good/stays", "--retries", "2"}, setting);
   INFO(said.out << said.err);
   CHECK(said.end == code(1));
   CHECK_THAT(said.out, ContainsSubstring("FLAKY flaky/third_time[W=2]") && ContainsSubstring("1 flaky") &&
@@ -116,7 +112,7 @@ TEST_CASE("a pass after a failure is flaky, and a case that fails every time is 
   CHECK(report_of(directory / "run") == report);
 
   std::filesystem::remove(counter);
-  said = run(directory / "again", {"flaky/third_time", "--retries", "2"}, setting);
+  said = run_trouble(directory / "again", {"flaky/third_time", "--retries", "2"}, setting);
   CHECK(said.end == code(0));
   CHECK_THAT(said.out, ContainsSubstring("1 passed; 1 flaky"));
 }
@@ -124,7 +120,7 @@ TEST_CASE("a pass after a failure is flaky, and a case that fails every time is 
 TEST_CASE("a case that ended its world is tried again where that is asked for, alone, and its first end does not count") {
   TemporaryDirectory directory;
   const Setting setting{.environment = {"COUNTER=" + (directory / "counter").string()}};
-  const Said said = run(directory / "run", {"flaky/dies_once", "loud/forks", "--retries", "1"}, setting);
+  const Said said = run_trouble(directory / "run", {"flaky/dies_once", "loud/forks", "--retries", "1"}, setting);
   INFO(said.out << said.err);
   CHECK(said.end == code(0));
   const auto report = report_of(directory / "run");
@@ -136,31 +132,31 @@ TEST_CASE("a case that ended its world is tried again where that is asked for, a
 
 TEST_CASE("what failed in a report can be run again, with its seed, and nothing else") {
   TemporaryDirectory directory;
-  run(directory / "run", {"good", "bad/check", "bad/killed", "--seed", "77"});
+  run_trouble(directory / "run", {"good", "bad/check", "bad/killed", "--seed", "77"});
   const std::string report = (directory / "run").string();
-  Said said = run(directory / "again", {"--rerun-failed", report});
+  Said said = run_trouble(directory / "again", {"--rerun-failed", report});
   INFO(said.out << said.err);
   CHECK(verdicts(directory / "again") == Verdicts{{"bad/check[W=2]", "failed"}, {"bad/killed[W=2]", "crashed"}});
   CHECK(report_of(directory / "again").at("run").at("seed") == 77);
-  run(directory / "narrower", {"bad/check", "good", "--rerun-failed", report});
+  run_trouble(directory / "narrower", {"bad/check", "good", "--rerun-failed", report});
   CHECK(verdicts(directory / "narrower") == Verdicts{{"bad/check[W=2]", "failed"}});
 
-  said = run(directory / "none", {"good", "--rerun-failed", report});
+  said = run_trouble(directory / "none", {"good", "--rerun-failed", report});
   CHECK(said.end == code(2));
   CHECK_THAT(said.err, ContainsSubstring("none of the 2 cases that ended badly there is among the selected ones, as bad/check[W=2]"));
-  run(directory / "well", {"good"});
-  said = run(directory / "none", {"--rerun-failed", (directory / "well").string()});
+  run_trouble(directory / "well", {"good"});
+  said = run_trouble(directory / "none", {"--rerun-failed", (directory / "well").string()});
   CHECK(said.end == code(2));
   CHECK_THAT(said.err, ContainsSubstring("no case of it ended badly"));
-  CHECK(run(directory / "none", {"--rerun-failed", (directory / "nowhere").string()}).end == code(2));
-  said = run(directory / "none", {"good", "--retries", "1", "--repeat", "2"});
+  CHECK(run_trouble(directory / "none", {"--rerun-failed", (directory / "nowhere").string()}).end == code(2));
+  said = run_trouble(directory / "none", {"good", "--retries", "1", "--repeat", "2"});
   CHECK(said.end == code(2));
   CHECK_THAT(said.err, ContainsSubstring("--retries with --repeat"));
 }
 
 TEST_CASE("a merge knows which world answers for a case, and when a world has other cases than it should") {
   TemporaryDirectory directory;
-  run(directory / "run", {"bad/killed", "many"});
+  run_trouble(directory / "run", {"bad/killed", "many"});
   const auto fresh = directory / "run/worlds/1/plan.json";
   auto plan = nlohmann::ordered_json::parse(text_of(fresh));
   CHECK(plan.at("continues") == nlohmann::ordered_json{{"world", 0}, {"from", 1}});
@@ -181,7 +177,7 @@ TEST_CASE("a merge knows which world answers for a case, and when a world has ot
 
 TEST_CASE("a merge counts every case once, also when nobody knows any more what was planned") {
   TemporaryDirectory directory;
-  run(directory / "run", {"bad/killed", "many"});
+  run_trouble(directory / "run", {"bad/killed", "many"});
   const Verdicts seen = verdicts(directory / "run");
   std::filesystem::remove(directory / "run/plan.json");
   CHECK(call({"merge", (directory / "run").string()}).end == code(4));
@@ -191,7 +187,7 @@ TEST_CASE("a merge counts every case once, also when nobody knows any more what 
 
 TEST_CASE("a merge keeps what ran in a fresh world when the plan of the world before it is lost") {
   TemporaryDirectory directory;
-  run(directory / "run", {"bad/killed", "many"});
+  run_trouble(directory / "run", {"bad/killed", "many"});
   write_text(directory / "run/worlds/0/plan.json", "x");
   const Said said = call({"merge", (directory / "run").string()});
   INFO(said.out << said.err);

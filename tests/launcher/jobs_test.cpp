@@ -72,8 +72,6 @@ std::vector<pid_t> told_processes(const std::filesystem::path& run_directory, co
   return found;
 }
 
-bool has_ended(pid_t process) { return ::kill(process, 0) != 0 && errno == ESRCH; }
-
 }  // namespace
 
 TEST_CASE("worlds run side by side, as many as were asked for") {

@@ -1,15 +1,10 @@
-// Where results go, and every way in which they cannot.
+// Files that results go to, and every way in which they cannot.
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
-#include <chrono>
-#include <iterator>
-#include <thread>
 #include <vector>
 
 #include "launcher/launcher.hpp"
@@ -22,87 +17,6 @@ using namespace shardproof;
 using namespace shardproof::launcher;
 using namespace shardproof::launcher::testing;
 using Catch::Matchers::ContainsSubstring;
-
-namespace {
-
-/// The process's own, for as long as this lives.
-class WorkingDirectory {
- public:
-  explicit WorkingDirectory(const std::filesystem::path& directory) : before_(std::filesystem::current_path()) {
-    std::filesystem::current_path(directory);
-  }
-  ~WorkingDirectory() { std::filesystem::current_path(before_); }
-
- private:
-  std::filesystem::path before_;
-};
-
-}  // namespace
-
-TEST_CASE("without a name, a run gets a new directory and the link to the latest") {
-  TemporaryDirectory directory;
-  const WorkingDirectory here(directory.path());
-  const RunDirectory first = make_run_directory({});
-  CHECK_FALSE(point_latest_to(first));
-  const RunDirectory second = make_run_directory({});
-  CHECK(first.root != second.root);
-  CHECK_FALSE(point_latest_to(second));
-  CHECK(std::filesystem::canonical("shardproof-out/latest") == std::filesystem::canonical(second.root));
-  CHECK(std::filesystem::is_symlink("shardproof-out/latest"));
-}
-
-TEST_CASE("what stands where the link belongs stays there, and nothing is left beside it") {
-  TemporaryDirectory directory;
-  const WorkingDirectory here(directory.path());
-  std::filesystem::create_directories("shardproof-out/latest/precious");
-  const RunDirectory run = make_run_directory({});
-  const auto obstacle = point_latest_to(run);
-  REQUIRE(obstacle);
-  CHECK_THAT(*obstacle, ContainsSubstring("shardproof-out/latest does not lead to this run: "));
-  CHECK(std::filesystem::exists("shardproof-out/latest/precious"));
-  const std::filesystem::directory_iterator entries("shardproof-out");
-  CHECK(std::distance(begin(entries), end(entries)) == 2);
-}
-
-TEST_CASE("of those that ask for one directory at once, one gets it") {
-  TemporaryDirectory directory;
-  for (int round = 0; round < 50; ++round) {
-    const auto wanted = directory / std::to_string(round);
-    std::atomic<int> winners = 0;
-    std::vector<std::thread> rivals;
-    for (int i = 0; i < 4; ++i) {
-      rivals.emplace_back([&] {
-        try {
-          make_run_directory(wanted);
-          ++winners;
-        } catch (const CommandError&) {
-          // It was not this one.
-        }
-      });
-    }
-    for (std::thread& rival : rivals) rival.join();
-    CHECK(winners == 1);
-  }
-}
-
-TEST_CASE("a named directory is made, or taken when it is empty, and nothing in it is overwritten") {
-  TemporaryDirectory directory;
-  CHECK(make_run_directory(directory / "a/b/c").root == directory / "a/b/c");
-  std::filesystem::remove(directory / "a/b/c/worlds");
-  CHECK(make_run_directory(directory / "a/b/c").root == directory / "a/b/c");
-  CHECK_THAT(refusal([&] { make_run_directory(directory / "a/b/c"); }), ContainsSubstring("a/b/c is not empty"));
-  write_text(directory / "a/b/c/precious", "text");
-  CHECK_THAT(refusal([&] { make_run_directory(directory / "a/b/c"); }), ContainsSubstring("a/b/c is not empty"));
-  CHECK(text_of(directory / "a/b/c/precious") == "text");
-}
-
-TEST_CASE("a directory that cannot be one is output unusable") {
-  TemporaryDirectory directory;
-  write_text(directory / "file", "");
-  CHECK_THAT(refusal([&] { make_run_directory(directory / "file"); }), ContainsSubstring("output unusable") && ContainsSubstring("file"));
-  CHECK_THAT(refusal([&] { make_run_directory(directory / "file/below"); }), ContainsSubstring("output unusable"));
-  CHECK_THAT(refusal([&] { make_run_directory("/proc/shardproof"); }), ContainsSubstring("output unusable"));
-}
 
 TEST_CASE("a file is replaced whole or not at all") {
   TemporaryDirectory directory;

@@ -18,12 +18,6 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-Said run(const std::filesystem::path& out, std::vector<std::string> arguments, const Setting& setting = {}) {
-  std::vector<std::string> all{"run", "--worker", trouble_program().string(), "--out", out.string()};
-  all.insert(all.end(), arguments.begin(), arguments.end());
-  return call(all, setting);
-}
-
 /// Processes that the ranks named in their logs.
 std::vector<pid_t> pids_in(const std::filesystem::path& logs, const std::string& word) {
   std::vector<pid_t> pids;
@@ -36,16 +30,11 @@ std::vector<pid_t> pids_in(const std::filesystem::path& logs, const std::string&
   return pids;
 }
 
-bool is_gone(pid_t pid) {
-  const std::string status = text_of("/proc/" + std::to_string(pid) + "/status");
-  return status.empty() || status.find("State:\tZ") != std::string::npos;
-}
-
 }  // namespace
 
 TEST_CASE("cases that pass end with 0 and a whole report") {
   TemporaryDirectory directory;
-  const Said said = run(directory / "run", {"good"});
+  const Said said = run_trouble(directory / "run", {"good"});
   INFO(said.out << said.err);
   CHECK(said.end == code(0));
   CHECK(
@@ -63,7 +52,7 @@ TEST_CASE("cases that pass end with 0 and a whole report") {
 
 TEST_CASE("a failed check ends with 1, and is shown") {
   TemporaryDirectory directory;
-  const Said said = run(directory / "run", {"bad/check", "good/stays"});
+  const Said said = run_trouble(directory / "run", {"bad/check", "good/stays"});
   CHECK(said.end == code(1));
   CHECK_THAT(said.out, ContainsSubstring("bad/check[W=2]") && ContainsSubstring("rank.index() == 0"));
   CHECK(verdicts(directory / "run") == Verdicts{{"bad/check[W=2]", "failed"}, {"good/stays[W=2]", "passed"}});
@@ -71,7 +60,7 @@ TEST_CASE("a failed check ends with 1, and is shown") {
 
 TEST_CASE("a rank that dies ends its case as crashed, well before its time is up, and no other case") {
   TemporaryDirectory directory;
-  const Said said = run(directory / "run", {"good", "bad/killed", "many", "--timeout", "1000"});
+  const Said said = run_trouble(directory / "run", {"good", "bad/killed", "many", "--timeout", "1000"});
   INFO(said.out << said.err);
   CHECK(said.end == code(4));
   const Verdicts seen = verdicts(directory / "run");
@@ -93,14 +82,14 @@ TEST_CASE("a rank that dies ends its case as crashed, well before its time is up
 
 TEST_CASE("every way of dying is told as it is") {
   TemporaryDirectory directory;
-  Said said = run(directory / "segfault", {"bad/segfault"});
+  Said said = run_trouble(directory / "segfault", {"bad/segfault"});
   CHECK(said.end == code(4));
   CHECK_THAT(said.out, ContainsSubstring("SIGSEGV"));
   CHECK(verdicts(directory / "segfault") == Verdicts{{"bad/segfault[W=2]", "crashed"}});
   // Also with the codes by which a rank says that its world is not right: inside a case it is the case that exits.
   for (const char* exits : {"bad/exits[W=2,code=0]", "bad/exits[W=2,code=2]", "bad/exits[W=2,code=3]"}) {
     TemporaryDirectory run_directory;
-    said = run(run_directory / "exits", {exits});
+    said = run_trouble(run_directory / "exits", {exits});
     CHECK(said.end == code(4));
     CHECK(verdicts(run_directory / "exits") == Verdicts{{exits, "crashed"}});
   }
@@ -110,14 +99,14 @@ TEST_CASE("a parent that ignores the ends of children does not hide them from th
   TemporaryDirectory directory;
   Setting setting;
   setting.wrapper = {"/usr/bin/env", "--ignore-signal=CHLD"};
-  const Said said = run(directory / "run", {"bad/segfault"}, setting);
+  const Said said = run_trouble(directory / "run", {"bad/segfault"}, setting);
   INFO(said.err);
   CHECK(said.end == code(4));
 }
 
 TEST_CASE("a case that overruns its time is hung, its rank is killed, its peer is not blamed") {
   TemporaryDirectory directory;
-  const Said said = run(directory / "run", {"good/stays", "bad/hangs", "--timeout", "2"});
+  const Said said = run_trouble(directory / "run", {"good/stays", "bad/hangs", "--timeout", "2"});
   INFO(said.out << said.err);
   CHECK(said.end == code(4));
   CHECK(verdicts(directory / "run") == Verdicts{{"good/stays[W=2]", "passed"}, {"bad/hangs[W=2]", "hung"}});
@@ -135,7 +124,7 @@ TEST_CASE("a rank killed from outside in the middle of many cases costs that cas
     REQUIRE(eventually([&] { return std::filesystem::exists(logs / "rank-1.err") && pids_in(logs, "here ").size() == 2; }));
     ::kill(pids_in(logs, "here ").back(), SIGKILL);
   };
-  const Said said = run(directory / "run", {"many", "bad/waits", "--repeat", "1"}, setting);
+  const Said said = run_trouble(directory / "run", {"many", "bad/waits", "--repeat", "1"}, setting);
   CHECK(said.end == code(4));
   const Verdicts seen = verdicts(directory / "run");
   CHECK(seen.at("bad/waits[W=2]") == "crashed");
@@ -144,11 +133,11 @@ TEST_CASE("a rank killed from outside in the middle of many cases costs that cas
 
 TEST_CASE("a rank that cannot join ends with 3 and its own last words") {
   TemporaryDirectory directory;
-  Said said = run(directory / "refuses", {"good/stays"}, {.environment = {"TROUBLE=refuses to join"}});
+  Said said = run_trouble(directory / "refuses", {"good/stays"}, {.environment = {"TROUBLE=refuses to join"}});
   CHECK(said.end == code(3));
   CHECK_THAT(said.err,
              ContainsSubstring("rank 1 ended with exit code 3 before its first case") && ContainsSubstring("no place for me here"));
-  said = run(directory / "vanishes", {"good/stays"}, {.environment = {"TROUBLE=vanishes"}});
+  said = run_trouble(directory / "vanishes", {"good/stays"}, {.environment = {"TROUBLE=vanishes"}});
   CHECK(said.end == code(3));
   CHECK_THAT(said.err, ContainsSubstring("rank 1 ended with exit code 0 before its first case"));
   CHECK(verdicts(directory / "vanishes") == Verdicts{{"good/stays[W=2]", "crashed"}});
@@ -156,29 +145,29 @@ TEST_CASE("a rank that cannot join ends with 3 and its own last words") {
 
 TEST_CASE("a rank that crashes before it joins has crashed") {
   TemporaryDirectory directory;
-  const Said said = run(directory / "run", {"good/stays"}, {.environment = {"TROUBLE=crashes early"}});
+  const Said said = run_trouble(directory / "run", {"good/stays"}, {.environment = {"TROUBLE=crashes early"}});
   CHECK(said.end == code(4));
   CHECK_THAT(said.out, ContainsSubstring("SIGABRT"));
 }
 
 TEST_CASE("skips are free until a budget is given") {
   TemporaryDirectory directory;
-  CHECK(run(directory / "free", {"skip/asked[W=2]", "good/stays"}).end == code(0));
-  CHECK(run(directory / "allowed", {"skip/asked[W=2]", "good/stays", "--max-skips", "1"}).end == code(0));
-  const Said said = run(directory / "over", {"skip/asked[W=2]", "good/stays", "--max-skips", "0"});
+  CHECK(run_trouble(directory / "free", {"skip/asked[W=2]", "good/stays"}).end == code(0));
+  CHECK(run_trouble(directory / "allowed", {"skip/asked[W=2]", "good/stays", "--max-skips", "1"}).end == code(0));
+  const Said said = run_trouble(directory / "over", {"skip/asked[W=2]", "good/stays", "--max-skips", "0"});
   CHECK(said.end == code(6));
   CHECK_THAT(said.out, ContainsSubstring("not today"));
 }
 
 TEST_CASE("floods of output and forgotten children hold nobody up") {
   TemporaryDirectory directory;
-  const Said said = run(directory / "run", {"loud/floods", "loud/leaves_a_child", "loud/leaves_a_daemon", "loud/forks"});
+  const Said said = run_trouble(directory / "run", {"loud/floods", "loud/leaves_a_child", "loud/leaves_a_daemon", "loud/forks"});
   INFO(said.out << said.err);
   CHECK(said.end == code(0));
   CHECK(std::filesystem::file_size(directory / "run/worlds/0/logs/rank-0.err") >= 3'000'000);
   const auto left = pids_in(directory / "run/worlds/0/logs", "child ");
   CHECK(left.size() == 6);
-  for (const pid_t child : left) CHECK(is_gone(child));
+  for (const pid_t child : left) CHECK(has_ended(child));
   for (const char* rank : {"0", "1"})
     CHECK_THAT(said.out, ContainsSubstring(std::string("(trouble_program), started by rank ") + rank + ", behind; it was killed"));
   CHECK_THAT(said.out, ContainsSubstring("(sleep) behind; it was killed"));
@@ -197,24 +186,24 @@ TEST_CASE("what a worker leaves behind when it lists its cases is ended, too") {
   INFO(said.out << said.err);
   CHECK(said.end == code(0));
   CHECK_THAT(said.err, ContainsSubstring("the worker that was asked left process"));
-  CHECK(is_gone(std::stoi(text_of(directory / "left"))));
+  CHECK(has_ended(std::stoi(text_of(directory / "left"))));
 }
 
 TEST_CASE("what ranks have left is ended also when the end of their world cannot be written down") {
   TemporaryDirectory directory;
-  const Said said = run(directory / "run", {"lies/removes_its_world", "good/stays"});
+  const Said said = run_trouble(directory / "run", {"lies/removes_its_world", "good/stays"});
   INFO(said.out << said.err);
   CHECK(said.end == code(2));
   const auto child = said.out.find("warning: world 0 left process ");
   REQUIRE(child != std::string::npos);
-  CHECK(is_gone(std::stoi(said.out.substr(child + 30))));
+  CHECK(has_ended(std::stoi(said.out.substr(child + 30))));
 }
 
 TEST_CASE("what Bazel asks of a test of its own is not asked of ranks") {
   TemporaryDirectory directory;
   Setting setting;
   setting.environment = {"BAZEL_TEST=1", "TESTBRIDGE_TEST_ONLY=many*", "XML_OUTPUT_FILE=" + (directory / "results.xml").string()};
-  const Said said = run(directory / "run", {"good/stays"}, setting);
+  const Said said = run_trouble(directory / "run", {"good/stays"}, setting);
   INFO(said.out << said.err);
   CHECK(said.end == code(0));
   CHECK_FALSE(std::filesystem::exists(directory / "results.xml"));
@@ -229,7 +218,8 @@ TEST_CASE("an interrupted run releases its ranks, reports what it has, and ends 
       REQUIRE(eventually([&] { return std::filesystem::exists(logs / "rank-1.err") && pids_in(logs, "here ").size() == 2; }));
       ::kill(launcher.pid(), number);
     };
-    const Said said = run(directory / "run", {"good/alone", "bad/waits", "good/meets", "--order", "random", "--seed", "1"}, setting);
+    const Said said =
+        run_trouble(directory / "run", {"good/alone", "bad/waits", "good/meets", "--order", "random", "--seed", "1"}, setting);
     INFO(said.out << said.err);
     CHECK(said.end == code(128 + number));
     CHECK_THAT(said.err, ContainsSubstring("interrupted"));
@@ -245,7 +235,7 @@ TEST_CASE("an interrupted run releases its ranks, reports what it has, and ends 
     const Said merged = call({"merge", (directory / "run").string()});
     CHECK(merged.end != code(0));
     CHECK(verdicts(directory / "run") == seen);
-    for (const pid_t rank : pids_in(directory / "run/worlds/1/logs", "here ")) CHECK(eventually([&] { return is_gone(rank); }));
+    for (const pid_t rank : pids_in(directory / "run/worlds/1/logs", "here ")) CHECK(eventually([&] { return has_ended(rank); }));
   }
 }
 
@@ -257,9 +247,9 @@ TEST_CASE("ranks do not outlive a launcher that is killed, and a merge makes its
     REQUIRE(eventually([&] { return std::filesystem::exists(logs / "rank-1.err") && pids_in(logs, "here ").size() == 2; }));
     ::kill(launcher.pid(), SIGKILL);
   };
-  const Said said = run(directory / "run", {"good/alone", "bad/waits"}, setting);
+  const Said said = run_trouble(directory / "run", {"good/alone", "bad/waits"}, setting);
   CHECK(said.end == Exit{.signalled = true, .code = SIGKILL});
-  for (const pid_t rank : pids_in(directory / "run/worlds/1/logs", "here ")) CHECK(eventually([&] { return is_gone(rank); }));
+  for (const pid_t rank : pids_in(directory / "run/worlds/1/logs", "here ")) CHECK(eventually([&] { return has_ended(rank); }));
   CHECK_FALSE(std::filesystem::exists(directory / "run/report.json"));
   const Said explained = call({"explain", (directory / "run").string()});
   CHECK(explained.end == code(5));
@@ -274,7 +264,7 @@ TEST_CASE("ranks do not outlive a launcher that is killed, and a merge makes its
 
 TEST_CASE("a merge misses a world that was planned and is not there") {
   TemporaryDirectory directory;
-  REQUIRE(run(directory / "run", {"good"}).end == code(0));
+  REQUIRE(run_trouble(directory / "run", {"good"}).end == code(0));
   const Verdicts seen = verdicts(directory / "run");
   std::filesystem::remove_all(directory / "run/worlds/1");
   const Said merged = call({"merge", (directory / "run").string()});
@@ -306,11 +296,11 @@ TEST_CASE("ranks that another launcher started are merged") {
 
 TEST_CASE("repeat, order and shard choose what is run") {
   TemporaryDirectory directory;
-  CHECK(run(directory / "repeat", {"good/stays", "--repeat", "3"}).end == code(0));
+  CHECK(run_trouble(directory / "repeat", {"good/stays", "--repeat", "3"}).end == code(0));
   CHECK(report_of(directory / "repeat").at("cases").size() == 3);
 
-  CHECK(run(directory / "first", {"many", "--order", "random", "--seed", "7"}).end == code(0));
-  CHECK(run(directory / "second", {"many", "--order", "random", "--seed", "7"}).end == code(0));
+  CHECK(run_trouble(directory / "first", {"many", "--order", "random", "--seed", "7"}).end == code(0));
+  CHECK(run_trouble(directory / "second", {"many", "--order", "random", "--seed", "7"}).end == code(0));
   const auto order = [&](const char* name) { return nlohmann::json::parse(text_of(directory / name / "worlds/0/plan.json")).at("cases"); };
   CHECK(order("first") == order("second"));
   CHECK(order("first").front() != "many/rounds[W=2,n=0]");
@@ -318,7 +308,7 @@ TEST_CASE("repeat, order and shard choose what is run") {
   Verdicts together;
   for (const char* part : {"1/3", "2/3", "3/3"}) {
     const auto out = directory / ("shard" + std::string(part).substr(0, 1));
-    CHECK(run(out, {"many", "good", "--shard", part}).end == code(0));
+    CHECK(run_trouble(out, {"many", "good", "--shard", part}).end == code(0));
     together.merge(verdicts(out));
   }
   CHECK(together.size() == 14);
@@ -326,14 +316,14 @@ TEST_CASE("repeat, order and shard choose what is run") {
 
 TEST_CASE("two runs of one seed have no difference") {
   TemporaryDirectory directory;
-  REQUIRE(run(directory / "a", {"good", "--seed", "7"}).end == code(0));
-  REQUIRE(run(directory / "b", {"good", "--seed", "7"}).end == code(0));
+  REQUIRE(run_trouble(directory / "a", {"good", "--seed", "7"}).end == code(0));
+  REQUIRE(run_trouble(directory / "b", {"good", "--seed", "7"}).end == code(0));
   const auto diff = [](const std::filesystem::path& a, const std::filesystem::path& b) {
     return call({"diff", a.string(), b.string(), "--json"});
   };
   CHECK(diff(directory / "a", directory / "b/report.json").end == code(0));
   // Without a case that was there before, something got worse.
-  REQUIRE(run(directory / "c", {"good/stays", "--seed", "7"}).end == code(0));
+  REQUIRE(run_trouble(directory / "c", {"good/stays", "--seed", "7"}).end == code(0));
   const Said worse = diff(directory / "a", directory / "c");
   CHECK(worse.end == code(1));
   CHECK_THAT(worse.out, ContainsSubstring("removed_case") && ContainsSubstring("good/alone[W=1]"));
@@ -341,7 +331,7 @@ TEST_CASE("two runs of one seed have no difference") {
 
 TEST_CASE("more runs than fit are refused before they are laid out") {
   TemporaryDirectory directory;
-  const Said said = run(directory / "run", {"many", "--repeat", "1000000"});
+  const Said said = run_trouble(directory / "run", {"many", "--repeat", "1000000"});
   CHECK(said.end == code(2));
   CHECK(said.err == "shardproof: --repeat 1000000: 10 cases as often are more than the 5000000 that one run may hold; use several runs\n");
   CHECK_FALSE(std::filesystem::exists(directory / "run"));
@@ -349,16 +339,16 @@ TEST_CASE("more runs than fit are refused before they are laid out") {
 
 TEST_CASE("a seed that was drawn is said, however quiet the run") {
   TemporaryDirectory directory;
-  const Said drawn = run(directory / "drawn", {"many", "-q", "--order", "random"});
+  const Said drawn = run_trouble(directory / "drawn", {"many", "-q", "--order", "random"});
   const std::string seed = report_of(directory / "drawn").at("run").at("seed").dump();
   CHECK_THAT(drawn.out, ContainsSubstring("seed " + seed + "\n"));
-  CHECK_THAT(run(directory / "given", {"many", "-q", "--order", "random", "--seed", "7"}).out, !ContainsSubstring("seed"));
+  CHECK_THAT(run_trouble(directory / "given", {"many", "-q", "--order", "random", "--seed", "7"}).out, !ContainsSubstring("seed"));
 }
 
 TEST_CASE("quiet says little, verbose says every case, colour comes when asked for") {
   TemporaryDirectory directory;
-  const Said quiet = run(directory / "quiet", {"good", "-q"});
-  const Said verbose = run(directory / "verbose", {"good", "-v", "--color", "always"});
+  const Said quiet = run_trouble(directory / "quiet", {"good", "-q"});
+  const Said verbose = run_trouble(directory / "verbose", {"good", "-v", "--color", "always"});
   CHECK(std::count(quiet.out.begin(), quiet.out.end(), '\n') == 1);
   CHECK_THAT(verbose.out, ContainsSubstring("good/meets[W=3]") && ContainsSubstring("\x1b["));
 }

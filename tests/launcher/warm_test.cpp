@@ -46,12 +46,6 @@ nlohmann::json stable_but_subject(const std::filesystem::path& run_directory) {
   return report;
 }
 
-/// It is gone, or waits for somebody to reap it.
-bool has_ended(pid_t process) {
-  const std::string status = text_of(fmt::format("/proc/{}/status", process));
-  return status.empty() || status.find("State:\tZ") != std::string::npos;
-}
-
 /// A worker that lists its cases, and as a warm process is this script.
 std::filesystem::path scripted(const TemporaryDirectory& directory, const std::string& script) {
   const std::filesystem::path file = directory / "scripted";

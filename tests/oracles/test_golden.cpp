@@ -110,7 +110,7 @@ TEST_CASE("one flipped bit in any golden file is noticed") {
   }
 }
 
-TEST_CASE("any flipped bit in the manifest itself is noticed") {
+TEST_CASE("any flipped bit in the manifest itself is noticed", "[long]") {
   std::string content(golden::text("MANIFEST"));
   for (std::size_t position = 0; position < content.size(); ++position) {
     for (int bit = 0; bit < 8; ++bit) {

@@ -1,4 +1,5 @@
-"""Is every known deviation of PyTorch explained? Waivers link to sections of docs/pytorch.md, which show scenarios; none is left over.
+"""Is every known deviation of PyTorch explained and classified? Waivers link to sections of docs/pytorch.md, which show scenarios. A table
+there has one row for each section. The page and the README name the number of defects.
 
 usage: pytorch_deviations_test.py ROOT
 """
@@ -8,19 +9,49 @@ import pathlib
 import re
 import sys
 
+CLASSES = ("defect", "promise not made", "our clause asks for more")
+
 
 def sections(text):
-    """Of the deviations: the text of each by its anchor."""
-    parts = re.split(r"^### (.*)\n", text.split("\n## Where it deviates\n")[1], flags=re.M)[1:]
-    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-"): body for title, body in zip(parts[::2], parts[1::2])}
+    """Each deviation's text, by its anchor."""
+    parts = re.split(r"^### (.*)\n", text.split("\n## Where it deviates\n")[1].split("\n## ")[0], flags=re.M)[1:]
+    return {title_anchor(title): body for title, body in zip(parts[::2], parts[1::2])}
+
+
+def title_anchor(title):
+    return re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
+
+
+def class_failures(page, readme, tests, explained):
+    """Yields the mistakes in the table of classes, and in the numbers that are taken from it."""
+    introduction, deviations = page.split("\n## Where it deviates\n")
+    rows = re.findall(r"^\| \[([^]]*)\]\(#([^)]*)\) \| ([^|]*) \| ([^|]*) \| ([^|]+) \|$", deviations.split("\n### ")[0], re.M)
+    if [anchor for _, anchor, *_ in rows] != list(explained):
+        yield f"the table has other rows than the page has sections: {[anchor for _, anchor, *_ in rows]}"
+    for title, anchor, clauses, kind, _ in rows:
+        if anchor != title_anchor(title):
+            yield f"another title than its section's: {title}"
+        if kind not in CLASSES:
+            yield f"no class: {kind!r} of {title}"
+        if missing := set(clauses.split(", ")) ^ set(re.findall(r"\b(?:OVL|EXT)-\d+\b", explained.get(anchor, ""))):
+            yield f"in the table or in the section only: {', '.join(sorted(missing))} of {title}"
+    defects = sum(kind == "defect" for *_, kind, _ in rows)
+    tested = set(re.findall(r"^    def test_(\w+)\(", tests, re.M))
+    for name in sorted(tested ^ {anchor.replace("-", "_") for _, anchor, _, kind, _ in rows if kind == "defect"}):
+        yield f"a defect without a test in test_defects.py, or a test without a defect: {name}"
+    if f"{len(rows)} deviations in **torch 2.15.0**, and {defects} of them are [defects]" not in " ".join(introduction.split()):
+        yield f"the page does not begin with the numbers of its table: {len(rows)} deviations, {defects} defects"
+    if f"[{defects} defects](docs/pytorch.md#where-it-deviates)" not in readme:
+        yield f"README.md does not name the number of defects: {defects}"
 
 
 def main(root):
-    explained = sections((root / "docs/pytorch.md").read_text(encoding="utf-8"))
+    page = (root / "docs/pytorch.md").read_text(encoding="utf-8")
+    explained = sections(page)
     waivers = json.loads((root / "fixtures/pytorch/waivers.json").read_text(encoding="utf-8"))["waivers"]
     links = {waiver["link"] for waiver in waivers}
     anchors = {f"docs/pytorch.md#{anchor}" for anchor in explained}
-    shown = {name for body in explained.values() for name in re.findall(r"\]\((pytorch/\w+\.json)\)", body)}
+    shown = set(re.findall(r"\]\((pytorch/\w+\.json)\)", page))
     there = {f"pytorch/{path.name}" for path in (root / "docs/pytorch").glob("*.json")}
     failures = [f"waived, and not explained: {link}" for link in sorted(links - anchors)]
     failures += [f"explained, and not waived: {link}" for link in sorted(anchors - links)]
@@ -29,7 +60,9 @@ def main(root):
     failures += [f"shows another deviation than the section that explains it: {waiver['pattern']}" for waiver in waivers
                  if f"]({waiver['shown_by']['scenario'].removeprefix('docs/')})" not in explained.get(waiver["link"].split("#")[1], "")]
     failures += [f"no scenario shows it: {anchor}" for anchor, body in explained.items() if "](pytorch/" not in body]
-    failures += [f"not there, or of no section: docs/{name}" for name in sorted(shown ^ there)]
+    failures += [f"not there, or not on the page: docs/{name}" for name in sorted(shown ^ there)]
+    readme, tests = ((root / name).read_text(encoding="utf-8") for name in ("README.md", "fixtures/pytorch/tests/test_defects.py"))
+    failures += class_failures(page, readme, tests, explained)
     for failure in failures:
         print("FAIL", failure)
     print(f"{len(waivers)} waivers, {len(explained)} deviations, {len(there)} scenarios")

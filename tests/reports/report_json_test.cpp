@@ -214,7 +214,7 @@ void every_value(ordered_json& json, const std::string& place, const Visit& visi
   visit(json, place);
 }
 
-TEST_CASE("a value of another type is refused wherever it stands, and the same by both readers") {
+TEST_CASE("a value of another type is refused wherever it stands, and the same by both readers", "[long]") {
   auto json = to_json(sample_report());
   std::size_t refused = 0;
   every_value(json, "", [&](ordered_json& value, const std::string& place) {

@@ -360,7 +360,8 @@ TEST_CASE("a world of GPUs is made again on the same, by its runs and by what it
   report.cases[0].verdict = Verdict::failed;
   report.head.argv = {"shardproof", "run", "--device",     "cuda",    "--backend=lib/my cuda.so",
                       "--gpus",     "0,2", "--share-gpus", "--times", "cupti",
-                      "--jobs",     "4",   "--out",        "there"};
+                      "--jobs",     "4",   "--out",        "there",   "--",
+                      "--fault",    "a"};
   TextStyle style;
   style.scenarios = [](const CaseResult&, int) { return std::vector<std::string>{"scenario.json"}; };
   const std::string text = failure_text(report.cases[0], report, style);
@@ -372,6 +373,15 @@ TEST_CASE("a world of GPUs is made again on the same, by its runs and by what it
       text,
       ContainsSubstring(
           "shardproof play scenario.json --ranks 1 --device cuda '--backend=lib/my cuda.so' --gpus 0,2 --share-gpus --times cupti\n"));
+}
+
+TEST_CASE("a scenario is played again by its command, without the directory that it wrote into") {
+  WorldOnPaper world(1, {"a/one"});
+  world.start(0, 0);
+  Report report = world.merged();
+  report.cases[0].verdict = Verdict::failed;
+  report.head.argv = {"shardproof", "play", "--out", "there", "--json", "--out=there", "--overwrite", "--", "--overwrite"};
+  CHECK_THAT(failure_text(report.cases[0], report, TextStyle()), ContainsSubstring("again: shardproof play --json -- --overwrite\n"));
 }
 
 }  // namespace

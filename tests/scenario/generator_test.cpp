@@ -129,7 +129,7 @@ TEST_CASE("what is generated is valid, and the same for the same seed, also as a
   CHECK(without < seeds / 10 / 2);
 }
 
-TEST_CASE("each feature and each ingredient is in some scenario, and in none that leaves it out") {
+TEST_CASE("each feature and each ingredient is in some scenario, and in none that leaves it out", "[long]") {
   const Palette everything = palette(all_features(), {});
   for (const auto& [name, is_in] : shown()) {
     CAPTURE(name);
@@ -155,6 +155,20 @@ TEST_CASE("a subject that claims nothing besides is given the plainest scenarios
       CAPTURE(seed, name);
       if (shown().contains(name)) REQUIRE_FALSE(shown().at(name)(made.scenario));
     }
+    for (const std::string name : {"residuals", "scales", "frozen_parameters", "unused_modules", "repeated_modules"}) {
+      CAPTURE(seed, name);
+      REQUIRE_FALSE(shown().at(name)(made.scenario));
+    }
+    REQUIRE(made.scenario.plan.backward_prefetch == BackwardPrefetch::previous);
+  }
+}
+
+TEST_CASE("no module sleeps for a subject without a timeline") {
+  const Palette untimed = palette(std::vector<std::string>{"fully_shard"}, {});
+  for (std::uint64_t seed = 0; seed < rounds(300U); ++seed) {
+    CAPTURE(seed);
+    const Staged made = generate(seed, sizes, untimed);
+    REQUIRE_FALSE(any_module(made.scenario, [](const Module& m) { return m.forward_sleep > 0 || m.backward_sleep > 0; }));
   }
 }
 

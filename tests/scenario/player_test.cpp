@@ -129,8 +129,8 @@ TEST_CASE("what the host reads of a run is an access of the host, after it has w
   }
   CHECK(read == 2 * 2);  // a loss and a shard in each iteration
   CHECK(run.races().empty());
-  REQUIRE(run.iterations().size() == 2);
-  CHECK(run.iterations()[1].loss == 3);
+  REQUIRE(run.captures().size() == 2);
+  CHECK(run.captures()[1].loss == 3);
 }
 
 TEST_CASE("at the end of a run everything issued has been waited for, on every stream") {
@@ -167,10 +167,10 @@ TEST_CASE("a parameter whose shard is undefined is said to be meta where it can 
 
 TEST_CASE("of a pair the second tensor is captured beside the first") {
   Scenario scenario = sleeping_stack(1).train(1, {});
-  CHECK_FALSE(play_alone(scenario).iterations().at(0).parameters.at(0).second.defined());
+  CHECK_FALSE(play_alone(scenario).captures().at(0).parameters.at(0).second.defined());
   scenario.model.root.children[0].children[0].tensor = TensorKind::two_tensor;
   const Run run = play_alone(scenario, {.second = Shape{2}});
-  CHECK(run.iterations().at(0).parameters.at(0).second == Tensor::of<float>({2}, std::vector<float>{3, 3}));
+  CHECK(run.captures().at(0).parameters.at(0).second == Tensor::of<float>({2}, std::vector<float>{3, 3}));
 
   const std::string text = "subject: parameters failed in iteration 0 on rank 0: \"0.linear.weight\" ";
   CHECK_THROWS_MATCHES(play_alone(scenario), SubjectError, Catch::Matchers::Message(text + "has no second tensor, though it is a pair"));

@@ -67,7 +67,7 @@ std::optional<Nanoseconds> time_to_agree_on_sizes(const Scenario& scenario) {
 
 }  // namespace
 
-TEST_CASE("to agree on sizes takes no time, in what is generated and in all that is smaller, nor to pack what hooks give") {
+TEST_CASE("to agree on sizes takes no time, in what is generated and in all that is smaller, nor to pack what hooks give", "[long]") {
   int agreeing = 0;
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     CAPTURE(seed);
@@ -95,7 +95,7 @@ TEST_CASE("variants are valid, unlike what they are made of, and as exact") {
   }
 }
 
-TEST_CASE("what shows anyhow shrinks to next to nothing, and never comes round") {
+TEST_CASE("what shows anyhow shrinks to next to nothing, and never comes round", "[long]") {
   for (std::uint64_t seed = 0; seed < rounds(40U); ++seed) {
     CAPTURE(seed);
     int steps = 0;
@@ -122,7 +122,7 @@ TEST_CASE("nothing becomes wider than the widest, also where sequences are longe
   for (const Staged& variant : smaller(tokens)) CHECK(widest(variant.scenario) <= 1);
 }
 
-TEST_CASE("whichever variant is taken, there is an end") {
+TEST_CASE("whichever variant is taken, there is an end", "[long]") {
   for (std::uint64_t seed = 0; seed < rounds(60U); ++seed) {
     CAPTURE(seed);
     Staged staged = generated(seed);
@@ -135,7 +135,7 @@ TEST_CASE("whichever variant is taken, there is an end") {
   }
 }
 
-TEST_CASE("what shows stays, and little else") {
+TEST_CASE("what shows stays, and little else", "[long]") {
   struct Shown {
     const char* what;
     std::function<bool(const Staged&)> shows;

@@ -29,7 +29,7 @@ std::unique_ptr<Subject> engine() { return std::make_unique<engines::FullyShard>
 /// What each rank records and captures; an error as its text.
 struct Outcome {
   std::vector<Fact> facts;
-  std::vector<Iteration> iterations;
+  std::vector<Capture> captures;
   std::vector<HookCall> hook_calls;
   std::vector<std::string> warnings;
   std::size_t left_alive = 0;
@@ -55,7 +55,7 @@ std::vector<Outcome> play_on(int ranks, const Scenario& scenario, const MakeSubj
     const auto subject = make();
     try {
       const Run run = testing::play_simulated(scenario, *subject, group, rank);
-      outcome = {without_loans(run.trace().facts), run.iterations(), run.hook_calls(), run.warnings(), run.left_alive(), {}};
+      outcome = {without_loans(run.trace().facts), run.captures(), run.hook_calls(), run.warnings(), run.left_alive(), {}};
     } catch (const SubjectError& error) {
       outcome.error = error.what();
     }
@@ -77,9 +77,9 @@ void check_alike(int ranks, const Scenario& scenario) {
     CHECK(through[rank].left_alive == 0);
     CHECK(directly[rank].facts == through[rank].facts);
     CHECK(directly[rank].warnings == through[rank].warnings);
-    REQUIRE(directly[rank].iterations.size() == through[rank].iterations.size());
-    for (std::size_t i = 0; i < directly[rank].iterations.size(); ++i) {
-      const Iteration &a = directly[rank].iterations[i], &b = through[rank].iterations[i];
+    REQUIRE(directly[rank].captures.size() == through[rank].captures.size());
+    for (std::size_t i = 0; i < directly[rank].captures.size(); ++i) {
+      const Capture &a = directly[rank].captures[i], &b = through[rank].captures[i];
       CHECK(a.loss == b.loss);
       REQUIRE(a.parameters.size() == b.parameters.size());
       for (std::size_t p = 0; p < a.parameters.size(); ++p) {

@@ -13,7 +13,7 @@ import tempfile
 import unittest
 
 
-class Explore(unittest.TestCase):
+class Exploring(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -29,6 +29,8 @@ class Explore(unittest.TestCase):
         said = self.shardproof("explore", "--subject", subjects, "--out", out, *arguments, expect=expect)
         return said.stdout, json.loads((self.folder / out / "explored.json").read_text(encoding="utf-8"))
 
+
+class Explore(Exploring):
     def test_a_subject_plays_like_itself(self):
         said, explored = self.explore(None, "--rounds", 20, "--seed", 7, expect=0)
         self.assertIn("reference (fully_shard 1) beside reference (fully_shard 1): scenarios from seed 7 on, for 1, 2, 4 ranks\n", said)
@@ -37,6 +39,41 @@ class Explore(unittest.TestCase):
         self.assertIn("prefetch_lists", explored["features"])
         self.assertEqual([subject["fault"] for subject in explored["subjects"]], ["", ""])
 
+    def test_what_is_left_out_is_in_no_scenario(self):
+        said, explored = self.explore("clips_everything", "--rounds", 20, "--ranks", "1,2", "--without", "clip_grad_norm,adam", expect=0)
+        self.assertEqual(explored["without"], ["clip_grad_norm", "adam"])
+        self.assertEqual(explored["alike"], 20)
+
+    def test_who_ends_it_keeps_what_was_found(self):
+        command = [LAUNCHER, "explore", "--subject", "reference,reference+gathers_twice", "--for", "1h", "--max-differences", "1000", "--out", "out"]
+        with subprocess.Popen(command, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            said = next((line for line in process.stdout if line.startswith("  find it: ")), "it has ended without a difference")
+            process.send_signal(signal.SIGINT)
+            rest, complaint = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 130, said + rest + complaint)
+        self.assertIn("interrupted; what was found until then is kept\n", complaint)
+        explored = json.loads((self.folder / "out/explored.json").read_text(encoding="utf-8"))
+        self.assertTrue(explored["interrupted"])
+        self.assertGreaterEqual(len(explored["differences"]), 1)
+        self.assertTrue((self.folder / "out/differences/1/difference.json").exists())
+
+    def test_what_cannot_be_explored_is_refused(self):
+        (self.folder / "full").mkdir()
+        (self.folder / "full/mine").touch()
+        for arguments, expected in (((), "explore takes two subjects"),
+                                    (("--subject", "reference"), "two subjects are given as A,B"),
+                                    (("--subject", "reference,nobody"), "unknown subject 'nobody'"),
+                                    (("--subject", "reference,reference+nothing"), "unknown fault 'nothing'"),
+                                    (("--subject", "reference,reference", "--without", "tea"), '"tea" is unknown; there is timeline'),
+                                    (("--subject", "reference,reference", "--for", "soon"), "--for soon: a time of up to"),
+                                    (("--subject", "reference,reference", "--rounds", "0"), "--rounds 0: a whole number"),
+                                    (("--subject", "reference,reference", "--out", "full"), "is not empty"),
+                                    (("--subject", "reference,reference", "more"), "'more' is too much")):
+            self.assertIn(expected, self.shardproof("explore", *arguments, expect=2).stderr)
+        self.assertEqual({entry.name for entry in self.folder.iterdir()}, {"full"})
+
+
+class Shrinking(Exploring):
     def test_a_planted_difference_is_found_made_small_and_found_again(self):
         said, explored = self.explore("no_backward_prefetch", "--ranks", "2")
         (found,) = explored["differences"]
@@ -69,45 +106,12 @@ class Explore(unittest.TestCase):
         smallest = json.loads((self.folder / "out/differences/1/scenario.json").read_text(encoding="utf-8"))
         self.assertEqual(smallest["script"]["segments"], [{"body": ["forward", "backward", "capture"]}])
 
-    def test_what_is_left_out_is_in_no_scenario(self):
-        said, explored = self.explore("clips_everything", "--rounds", 20, "--ranks", "1,2", "--without", "clip_grad_norm,adam", expect=0)
-        self.assertEqual(explored["without"], ["clip_grad_norm", "adam"])
-        self.assertEqual(explored["alike"], 20)
-
     def test_several_differences_are_unlike_each_other(self):
         said, explored = self.explore("gathers_twice", "--rounds", 3, "--max-differences", 9, "--ranks", "2", "--without", "evaluation,manual_unshard,scales", "-q")
         documents = {(self.folder / "out" / one["folder"] / "scenario.json").read_text(encoding="utf-8") for one in explored["differences"]}
         self.assertEqual(len(documents), len(explored["differences"]))
         self.assertEqual(explored["alike"] + explored["seen_again"] + len(documents), 3)
         self.assertGreater(explored["seen_again"], 0)
-
-    def test_who_ends_it_keeps_what_was_found(self):
-        command = [LAUNCHER, "explore", "--subject", "reference,reference+gathers_twice", "--for", "1h", "--max-differences", "1000", "--out", "out"]
-        with subprocess.Popen(command, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-            said = next((line for line in process.stdout if line.startswith("  find it: ")), "it has ended without a difference")
-            process.send_signal(signal.SIGINT)
-            rest, complaint = process.communicate(timeout=60)
-        self.assertEqual(process.returncode, 130, said + rest + complaint)
-        self.assertIn("interrupted; what was found until then is kept\n", complaint)
-        explored = json.loads((self.folder / "out/explored.json").read_text(encoding="utf-8"))
-        self.assertTrue(explored["interrupted"])
-        self.assertGreaterEqual(len(explored["differences"]), 1)
-        self.assertTrue((self.folder / "out/differences/1/difference.json").exists())
-
-    def test_what_cannot_be_explored_is_refused(self):
-        (self.folder / "full").mkdir()
-        (self.folder / "full/mine").touch()
-        for arguments, expected in (((), "explore takes two subjects"),
-                                    (("--subject", "reference"), "two subjects are given as A,B"),
-                                    (("--subject", "reference,nobody"), "unknown subject 'nobody'"),
-                                    (("--subject", "reference,reference+nothing"), "unknown fault 'nothing'"),
-                                    (("--subject", "reference,reference", "--without", "tea"), '"tea" is unknown; there is timeline'),
-                                    (("--subject", "reference,reference", "--for", "soon"), "--for soon: a time of up to"),
-                                    (("--subject", "reference,reference", "--rounds", "0"), "--rounds 0: a whole number"),
-                                    (("--subject", "reference,reference", "--out", "full"), "is not empty"),
-                                    (("--subject", "reference,reference", "more"), "'more' is too much")):
-            self.assertIn(expected, self.shardproof("explore", *arguments, expect=2).stderr)
-        self.assertEqual({entry.name for entry in self.folder.iterdir()}, {"full"})
 
 
 if __name__ == "__main__":

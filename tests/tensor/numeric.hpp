@@ -3,7 +3,9 @@
 
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include <catch2/catch_test_macros.hpp>
@@ -13,6 +15,15 @@
 namespace shardproof::numeric {
 
 using Values = std::vector<double>;
+
+inline const Kernels& k = cpu_kernels();
+inline const float nan_value = std::numeric_limits<float>::quiet_NaN();
+constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr float f32_infinity = std::numeric_limits<float>::infinity();
+/// Half of the last bit of 1: in f32, 1 + half_ulp + half_ulp is 1, and half_ulp + half_ulp + 1 is more.
+constexpr float half_ulp = 0x1p-24F;
+
+inline Tensor f32(Shape shape, std::vector<float> values) { return Tensor::of<float>(std::move(shape), values); }
 
 /// Multiples of 1/64 in [-2, 2]: exact in f32.
 inline Values draw(std::size_t count, unsigned seed) {

@@ -6,13 +6,12 @@
 
 #include <catch2/catch_test_macros.hpp>
 
-#include "harness/tensor/kernels.hpp"
+#include "tests/tensor/numeric.hpp"
 
 using namespace shardproof;
+using namespace shardproof::numeric;
 
 namespace {
-
-const Kernels& k = cpu_kernels();
 
 Tensor all_patterns(DType dtype) {
   Tensor tensor = Tensor::host(dtype, {65536});
@@ -97,12 +96,11 @@ TEST_CASE("rounding to bf16 and f16 goes to the nearest, ties to even, also at e
 }
 
 TEST_CASE("rounding keeps infinities, overflows to them, keeps NaN and the sign of zero") {
-  const float infinity = std::numeric_limits<float>::infinity();
-  CHECK(rounded(DType::f16, infinity) == 0x7C00);
-  CHECK(rounded(DType::f16, -infinity) == 0xFC00);
+  CHECK(rounded(DType::f16, f32_infinity) == 0x7C00);
+  CHECK(rounded(DType::f16, -f32_infinity) == 0xFC00);
   CHECK(rounded(DType::f16, 65519.996F) == 0x7BFF);  // below half a unit over the largest
   CHECK(rounded(DType::f16, 65520.0F) == 0x7C00);
-  CHECK(rounded(DType::bf16, infinity) == 0x7F80);
+  CHECK(rounded(DType::bf16, f32_infinity) == 0x7F80);
   CHECK(rounded(DType::bf16, std::numeric_limits<float>::max()) == 0x7F80);
   CHECK(rounded(DType::bf16, std::numeric_limits<double>::max()) == 0x7F80);
   CHECK(rounded(DType::f16, -0.0F) == 0x8000);

@@ -20,8 +20,6 @@ using Catch::Matchers::MessageMatches;
 
 namespace {
 
-const Kernels& k = cpu_kernels();
-constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr DType low_dtypes[] = {DType::bf16, DType::f16};
 
 using Operands = std::vector<Tensor>;

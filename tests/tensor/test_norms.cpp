@@ -10,12 +10,6 @@ using namespace shardproof::numeric;
 
 namespace {
 
-const Kernels& k = cpu_kernels();
-const float nan_value = std::numeric_limits<float>::quiet_NaN();
-constexpr double infinity = std::numeric_limits<double>::infinity();
-
-Tensor f32(Shape shape, std::vector<float> values) { return Tensor::of<float>(std::move(shape), values); }
-
 Values normalized(const Values& x, const Values& weight, const Values& bias) {
   const std::size_t n = weight.size();
   Values y;

@@ -15,10 +15,6 @@ using Catch::Matchers::MessageMatches;
 
 namespace {
 
-const Kernels& k = cpu_kernels();
-constexpr float half_ulp = 0x1p-24F;
-
-Tensor f32(Shape shape, std::vector<float> values) { return Tensor::of<float>(std::move(shape), values); }
 Tensor ids(Shape shape, std::vector<std::int64_t> values) { return Tensor::of<std::int64_t>(std::move(shape), values); }
 
 /// Sequences of `positions` rows of `features`.

@@ -25,6 +25,18 @@ TEST_CASE("live memory is counted by class, in host order") {
                        Catch::Matchers::Message("no mark \"x\" in the trace of rank 0"));
 }
 
+TEST_CASE("a peak between two marks begins with what is alive at the first") {
+  TraceBuilder trace;
+  trace.allocate(0, 1, 100).allocate(0, 2, 50).release(0, 1).mark("from", 0).allocate(0, 3, 5).release(0, 3).mark("to", 0).allocate(0, 4,
+                                                                                                                                    500);
+  CHECK(trace::peak(trace, MemoryClass::gathered, "from", "to") == Live{2, 55});
+  CHECK(trace::peak(trace, MemoryClass::gathered, "from", "from") == Live{1, 50});
+  CHECK_THROWS_MATCHES(trace::peak(trace, MemoryClass::gathered, "x", "to"), std::out_of_range,
+                       Catch::Matchers::Message("no mark \"x\" in the trace of rank 0"));
+  CHECK_THROWS_MATCHES(trace::peak(trace, MemoryClass::gathered, "to", "from"), std::out_of_range,
+                       Catch::Matchers::Message("no mark \"from\" in the trace of rank 0"));
+}
+
 TEST_CASE("a release counts once, and only for what was allocated") {
   TraceBuilder trace;
   trace.allocate(0, 1, 8).allocate(0, 2, 8).release(0, 1).release(0, 1).release(0, 9).mark("end", 0);

@@ -65,6 +65,18 @@ TEST_CASE("a structure keeps collectives and compute steps, with stream roles an
   CHECK(difference(made, structure(layer(true, 3 * ms), any)).empty());
 }
 
+TEST_CASE("collectives between two marks are in the order of the host") {
+  TraceBuilder trace;
+  trace.gather(1, "before", 0, 1).mark("from", 0).gather(2, "b", 5, 6).gather(1, "a", 1, 2).mark("to", 0).gather(1, "after", 7, 8);
+  const auto found = trace::collectives(trace, "from", "to");
+  REQUIRE(found.size() == 2);
+  CHECK(found[0].tag == "b");
+  CHECK(found[1].tag == "a");
+  CHECK(trace::collectives(trace, "from", "from").empty());
+  CHECK_THROWS_AS(trace::collectives(trace, "to", "from"), std::out_of_range);
+  CHECK_THROWS_AS(trace::collectives(trace, "from", "x"), std::out_of_range);
+}
+
 TEST_CASE("what the filter turns away is no step") {
   const auto only_backward = [](WorkKind kind, std::string_view) { return kind == WorkKind::backward; };
   CHECK(structure(layer(), only_backward).steps.size() == 1);

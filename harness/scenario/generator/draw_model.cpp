@@ -63,8 +63,9 @@ class ModelDraw {
     Module module{.name = std::move(name), .kind = ModuleKind::linear, .in_features = in, .out_features = out};
     module.bias = dice_.chance(70);
     module.frozen = palette_.has(Ingredient::frozen_parameters) && dice_.chance(10);
-    if (dice_.chance(60)) module.forward_sleep = dice_.between(1, 5) * millisecond;
-    if (dice_.chance(60)) module.backward_sleep = dice_.between(1, 10) * millisecond;
+    const bool may_sleep = palette_.has(Feature::timeline);
+    if (may_sleep && dice_.chance(60)) module.forward_sleep = dice_.between(1, 5) * millisecond;
+    if (may_sleep && dice_.chance(60)) module.backward_sleep = dice_.between(1, 10) * millisecond;
     if (palette_.has(Feature::all_gather_extensions) && dice_.chance(8))
       module.tensor = dice_.chance(60) ? TensorKind::two_tensor : TensorKind::low_precision;
     tie(module);

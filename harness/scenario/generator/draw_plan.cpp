@@ -37,7 +37,7 @@ class PlanDraw {
     if (palette_.has(Feature::module_groups) && dice_.chance(20)) join_groups();
     reshard();
     if (palette_.has(Feature::prefetch_lists) && wraps_root(plan_) && dice_.chance(25)) prefetch();
-    if (dice_.chance(12)) plan_.backward_prefetch = BackwardPrefetch::none;
+    if (palette_.has(Feature::prefetch_lists) && dice_.chance(12)) plan_.backward_prefetch = BackwardPrefetch::none;
     if (palette_.has(Feature::ignored_parameters) && dice_.chance(10)) ignore();
     if (palette_.has(Feature::shard_dims) && dice_.chance(20)) shard_dims();
     if (palette_.has(Feature::gradient_divide_factor) && dice_.chance(10))

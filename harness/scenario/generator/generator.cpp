@@ -23,6 +23,21 @@ constexpr std::array<std::pair<Ingredient, std::string_view>, 8> ingredients{{{I
                                                                               {Ingredient::adam, "adam"},
                                                                               {Ingredient::costs_of_work, "costs_of_work"}}};
 
+// Those that an engine knows which claims `module_groups`.
+bool is_of_modules(Ingredient ingredient) {
+  switch (ingredient) {
+    case Ingredient::residuals:
+    case Ingredient::scales:
+    case Ingredient::frozen_parameters:
+    case Ingredient::unused_modules:
+    case Ingredient::repeated_modules: return true;
+    case Ingredient::evaluation:
+    case Ingredient::adam:
+    case Ingredient::costs_of_work: return false;
+  }
+  return false;
+}
+
 }  // namespace
 
 std::string_view to_string(Ingredient ingredient) {
@@ -39,7 +54,10 @@ Palette palette(std::span<const std::string> features, std::span<const std::stri
     if (!feature) throw unknown(name, feature_names());
     palette.features.insert(*feature);
   }
-  for (const auto& [ingredient, name] : ingredients) palette.ingredients.insert(ingredient);
+  const bool has_modules = palette.has(Feature::module_groups);
+  for (const auto& [ingredient, name] : ingredients) {
+    if (has_modules || !is_of_modules(ingredient)) palette.ingredients.insert(ingredient);
+  }
   for (const std::string& name : left_out) {
     const auto feature = find_feature(name);
     const auto ingredient = std::ranges::find(ingredients, name, [](const auto& entry) { return entry.second; });

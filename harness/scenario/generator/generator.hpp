@@ -14,7 +14,7 @@
 
 namespace shardproof::scenario {
 
-/// What scenarios may have that no feature stands for.
+/// A part of scenarios that has no feature of its own.
 enum class Ingredient : std::uint8_t {
   residuals,
   scales,
@@ -35,8 +35,8 @@ struct Palette {
   bool has(Ingredient ingredient) const { return ingredients.contains(ingredient); }
 };
 
-/// All ingredients, and the features of these names, without what is left out: features or ingredients. Throws std::invalid_argument for a
-/// name that is neither, with those that there are.
+/// The features of these names and the ingredients that they allow, without what is left out: features or ingredients. Throws
+/// std::invalid_argument for a name that is neither, with those that there are.
 Palette palette(std::span<const std::string> features, std::span<const std::string> left_out);
 
 /// A scenario and how many ranks are to play it.

@@ -9,8 +9,6 @@ using namespace contract;
 
 namespace {
 
-constexpr int part = 6;
-
 /// Small integers, exact in every dtype and in every order of additions; distinct per rank.
 double element(int rank, std::int64_t index) { return static_cast<double>((index * 5 + rank * 3) % 7 + 1); }
 

@@ -27,6 +27,9 @@ void fill(Device& device, Stream stream, const Tensor& to, double value, Nanosec
 /// In host memory, once everything on the device has ended.
 Tensor get(Device& device, const Tensor& tensor);
 
+/// Elements of what one rank contributes.
+inline constexpr int part = 6;
+
 /// Long enough for whoever does not wait for it to be caught.
 inline constexpr Nanoseconds slow = 20'000'000;
 

@@ -5,8 +5,6 @@ using namespace contract;
 
 namespace {
 
-constexpr int part = 6;
-
 /// Ends the case on devices that cannot hold anything back.
 std::unique_ptr<StreamGate> closed_gate(Rank& rank, Platform& platform) {
   std::unique_ptr<StreamGate> gate = platform.gate();

@@ -30,7 +30,7 @@ scenario::Scenario training() {
 
 std::string losses(const scenario::Run& run) {
   std::string text;
-  for (const scenario::Iteration& iteration : run.iterations()) text += fmt::format("{} ", iteration.loss);
+  for (const scenario::Capture& iteration : run.captures()) text += fmt::format("{} ", iteration.loss);
   return text;
 }
 
@@ -86,7 +86,7 @@ std::vector<int> chosen(int calls) {
 
 }  // namespace
 
-TEST_CASE("every call that fails is told, by its name and place, and the next scenario goes well") {
+TEST_CASE("every call that fails is told, by its name and place, and the next scenario goes well", "[long]") {
   const int failing = 1;
   const std::shared_ptr<shm::SharedMemory> memory = shm::make_thread_memory();
   std::vector<Planted> plans;  // made by the failing rank, read by both after they have met

@@ -1,0 +1,150 @@
+#include "launcher/claimed_directory.hpp"
+
+#include <fcntl.h>
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <system_error>
+#include <utility>
+
+#include "harness/protocol/json_parse.hpp"
+#include "harness/protocol/json_text.hpp"
+#include "launcher/earlier_run.hpp"
+#include "launcher/launcher.hpp"
+#include "launcher/output.hpp"
+#include "launcher/own_files.hpp"
+
+namespace shardproof::launcher {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Below the current directory: output that has no place of its own.
+constexpr char default_parent[] = "shardproof-out";
+
+CommandError unusable(const fs::path& directory, const std::string& why) {
+  return {usage, fmt::format("output unusable: {}: {}", directory.string(), why)};
+}
+
+/// The plan of a world names the directory in JSON, where text is UTF-8: other bytes would lead ranks elsewhere.
+void require_utf8(const fs::path& directory) {
+  const std::string text = directory.string();
+  if (parse_json(dump_line(text)) == text) return;
+  throw unusable(parse_json(dump_line(text)).get<std::string>(), "this path is not UTF-8: name another directory");
+}
+
+/// Two runs of one second get different names, also when they start at once.
+fs::path make_dated_directory(const fs::path& parent) {
+  const auto now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  const std::string date = fmt::format("{:%Y%m%d-%H%M%S}", fmt::gmtime(now));
+  for (int counter = 1;; ++counter) {
+    const fs::path candidate = parent / fmt::format("{}-{}", date, counter);
+    std::error_code error;
+    if (fs::create_directory(candidate, error)) return candidate;
+    if (error) throw unusable(candidate, fmt::format("cannot make it: {}", error.message()));
+  }
+}
+
+/// Absolute, without the `/` and `/.` at its end that would look through a link.
+fs::path whole_path(const fs::path& asked) {
+  fs::path whole = fs::absolute(asked);
+  while (whole.has_relative_path() && (whole.filename().empty() || whole.filename() == ".")) whole = whole.parent_path();
+  return whole;
+}
+
+/// One of several commands at once makes the marker. Nothing: the directory is not empty.
+FileDescriptor make_marker(const fs::path& directory) {
+  std::error_code error;
+  const bool is_empty = fs::is_empty(directory, error);
+  if (error) throw unusable(directory, fmt::format("cannot read it: {}", error.message()));
+  if (!is_empty) return {};
+  const fs::path file = directory / marker_name;
+  FileDescriptor marker(::open(file.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  if (!marker && errno == EEXIST) return {};
+  if (!marker) throw unusable(file, fmt::format("cannot make it: {}", std::generic_category().message(errno)));
+  // A file system without locks keeps only those out that do not want to replace the run: they find it not empty.
+  ::flock(marker.get(), LOCK_EX | LOCK_NB);
+  return marker;
+}
+
+/// The place of `path` below `folder`; none: it is elsewhere. Both are canonical.
+std::optional<fs::path> below(const fs::path& folder, const fs::path& path) {
+  const auto [end, rest] = std::ranges::mismatch(folder, path);
+  if (end != folder.end() || rest == path.end()) return std::nullopt;
+  return path.lexically_relative(folder);
+}
+
+}  // namespace
+
+ClaimedDirectory::ClaimedDirectory(const OutputOptions& asked) {
+  if (asked.directory.empty()) {
+    const fs::path parent = fs::absolute(default_parent);
+    require_utf8(parent);
+    make_directory(parent);
+    path_ = make_dated_directory(parent);
+    marker_ = make_marker(path_);
+    return;
+  }
+  path_ = whole_path(asked.directory);
+  require_utf8(path_);
+  std::error_code unknown;
+  if (asked.overwrite && fs::is_symlink(path_, unknown))
+    throw unusable(path_, "it is a symbolic link, and --overwrite follows none: name the directory that it leads to");
+  if (fs::exists(path_, unknown) && !fs::is_directory(path_, unknown))
+    throw unusable(path_, "it is not a directory: name a new or an empty directory");
+  make_directory(path_);
+  marker_ = make_marker(path_);
+  if (!marker_) {
+    if (!is_output_directory(path_))
+      throw unusable(path_, "it is not empty, and shardproof did not write it: name a new or an empty directory");
+    if (!asked.overwrite) throw unusable(path_, "it holds an earlier run: name another directory, or replace that run with --overwrite");
+    marker_ = EarlierRun(path_).clear();
+  }
+  try {
+    require_writable(path_);
+  } catch (const CommandError&) {
+    ::unlink((path_ / marker_name).c_str());  // usable again once there is room
+    throw;
+  }
+}
+
+void ClaimedDirectory::note_file(const std::string& name) {
+  const std::string line = name + "\n";
+  if (::write(marker_.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size()))
+    throw unusable(path_ / marker_name, fmt::format("cannot write it: {}", std::generic_category().message(errno)));
+}
+
+void require_kept(const fs::path& input, const OutputOptions& output) {
+  if (!output.overwrite) return;
+  std::error_code unknown;
+  if (below(fs::weakly_canonical(output.directory, unknown), fs::weakly_canonical(input, unknown)))
+    throw unusable(
+        output.directory,
+        fmt::format("{} is in it, and --overwrite would delete that file before it is used: name another directory", input.string()));
+}
+
+std::optional<std::string> point_latest_to(const RunDirectory& run) {
+  std::error_code error, ignored;
+  const fs::path parent = fs::canonical(default_parent, error);
+  if (error || !fs::is_directory(parent)) return std::nullopt;
+  const fs::path whole = fs::canonical(run.root);
+  if (whole == parent) return std::nullopt;
+  const fs::path link = parent / "latest";
+  const auto obstacle = [&](const std::string& why) { return fmt::format("{} does not lead to this run: {}", link.string(), why); };
+  if (fs::exists(fs::symlink_status(link, ignored)) && !fs::is_symlink(link)) return obstacle("it is not a symbolic link; move it away");
+  const fs::path fresh = parent / fmt::format(".latest-{}-{}", getpid(), std::random_device()());
+  fs::create_directory_symlink(below(parent, whole).value_or(whole), fresh, error);
+  if (!error) fs::rename(fresh, link, error);  // atomic: there is always a latest
+  if (!error) return std::nullopt;
+  fs::remove(fresh, ignored);
+  return obstacle(error.message());
+}
+
+}  // namespace shardproof::launcher

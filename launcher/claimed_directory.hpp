@@ -1,0 +1,35 @@
+// The directory that a command writes into. One command at a time has it, and a later command recognises it by its marker (own_files.hpp).
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "harness/protocol/file_descriptor.hpp"
+#include "harness/protocol/run_directory.hpp"
+#include "launcher/options.hpp"
+
+namespace shardproof::launcher {
+
+class ClaimedDirectory {
+ public:
+  /// Makes the directory that was asked for. Where none was, it makes a new one under `shardproof-out/` of the current directory. An existing
+  /// directory has to be empty, unless --overwrite replaces an earlier run (earlier_run.hpp). Throws CommandError (usage).
+  explicit ClaimedDirectory(const OutputOptions& asked);
+
+  const std::filesystem::path& path() const { return path_; }
+  RunDirectory run() const { return {path_}; }
+  /// Notes a file that the user has put into this directory by an option: a later replacement deletes it, too.
+  void note_file(const std::string& name);
+
+ private:
+  std::filesystem::path path_;
+  FileDescriptor marker_;  ///< locked as long as this lives
+};
+
+/// Throws CommandError (usage) when the output would replace a run that `input` is a part of.
+void require_kept(const std::filesystem::path& input, const OutputOptions& output);
+
+/// Makes the link `latest` in `shardproof-out/` of the current directory lead to the run, where that folder exists. Returns why not, if not.
+std::optional<std::string> point_latest_to(const RunDirectory& run);
+
+}  // namespace shardproof::launcher

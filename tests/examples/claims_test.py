@@ -1,0 +1,99 @@
+"""An example engine that claims a feature passes all cases of it, and every other case is skipped with the features that it does not claim."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+# The claims of each example, so that none passes by claiming less.
+ENGINES = {
+    "c_engine": (("--subject", "C_EXAMPLE"), {"timeline", "fully_shard", "serial", "hidden_memory", "thread_ranks"}),
+    "my_engine": (("--worker", "CPP_EXAMPLE"), {"fully_shard", "thread_ranks"}),
+    "python_engine": (("--worker", "PYTHON_EXAMPLE"), {"fully_shard"}),
+}
+
+
+def needs(case: dict, report: dict) -> list[str]:
+    """The features without which the case is skipped."""
+    return case["needs"] + ["thread_ranks"] * (report["worlds"][case["world"]]["fabric"] == "thread")
+
+
+def wrong_verdicts(report: dict, claims: set[str]) -> list[str]:
+    """Cases that neither passed nor were skipped for a feature that the engine does not claim."""
+    found = []
+    reasons = {skip["id"]: skip["reason"] for skip in report["skips"]}
+    for case in report["cases"]:
+        missing = [feature for feature in needs(case, report) if feature not in claims]
+        if case["verdict"] != ("skipped" if missing else "passed"):
+            found.append(f"{case['id']}: {case['verdict']}")
+        reason = f"subject {report['subject']['name']} does not claim {', '.join(missing)}" if missing else None
+        if reasons.get(case["id"]) != reason:
+            found.append(f"{case['id']}: the reason is {reasons.get(case['id'])}, not {reason}")
+    return found
+
+
+def empty_claims(reports: list[dict], claims: set[str]) -> set[str]:
+    """Features that no passed case needs."""
+    return claims - {feature for report in reports for case in report["cases"] if case["verdict"] == "passed" for feature in needs(case, report)}
+
+
+class ClaimsTest(unittest.TestCase):
+    maxDiff = None
+
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def play(self, option: str, engine: str, *arguments: str, expect: int = 0) -> tuple[dict, set[str]]:
+        """The report, and the features that the engine claims in it."""
+        out = self.folder / f"run-{len(list(self.folder.iterdir()))}"
+        line = [os.environ["SHARDPROOF"], "run", option, engine, "--quiet", "--out", str(out), *arguments]
+        ended = subprocess.run(line, capture_output=True, text=True, timeout=600, check=False)
+        self.assertEqual(ended.returncode, expect, ended.stdout + ended.stderr)
+        (subject,) = json.loads((out / "listing.json").read_text())["subjects"]
+        return json.loads((out / "report.json").read_text()), set(subject["features"])
+
+    def test_every_example_passes_all_cases_of_what_it_claims(self) -> None:
+        for name, ((option, variable), claims) in ENGINES.items():
+            with self.subTest(name):
+                engine = os.environ[variable]
+                self.assertNotEqual(engine, "NOTFOUND", "it is not built: install libcjson-dev, and run CMake again")
+                report, claimed = self.play(option, engine)
+                self.assertEqual(claimed, claims)
+                self.assertEqual(report["subject"]["name"], name)
+                self.assertEqual({case["suite"] for case in report["cases"]}, {"overlap", "extensions"})
+                self.assertGreaterEqual({case["world_size"] for case in report["cases"]}, {1, 2, 3, 4})
+                reports = [report]
+                if "thread_ranks" in claims:
+                    reports.append(self.play(option, engine, "--fabric", "thread", "--ranks", "2")[0])
+                self.assertEqual([found for report in reports for found in wrong_verdicts(report, claims)], [])
+                self.assertEqual(empty_claims(reports, claims), set())
+
+    def test_a_claim_without_a_case_that_passed_is_found(self) -> None:
+        report, claims = self.play("--worker", os.environ["PYTHON_EXAMPLE"], "extensions", "--ranks", "1")
+        self.assertEqual(wrong_verdicts(report, claims), [])
+        self.assertEqual(empty_claims([report], claims), {"fully_shard"})
+
+    def test_a_claim_that_does_not_hold_is_found(self) -> None:
+        boaster = self.folder / "boaster.py"
+        boaster.write_text(
+            f"""#!{sys.executable} -B
+import sys
+sys.path.insert(0, {str(Path(os.environ["PYTHON_EXAMPLE"]).parent)!r})
+import my_engine
+my_engine.MyEngine.capabilities += ("clip_grad_norm",)
+sys.exit(my_engine.run(my_engine.MyEngine(), sys.argv))
+"""
+        )
+        boaster.chmod(0o755)
+        report, claims = self.play("--worker", str(boaster), "overlap", "--ranks", "1", expect=1)
+        self.assertIn("overlap/small_gradients_stay[W=1,norm=2]: error", wrong_verdicts(report, claims))
+        self.assertEqual(empty_claims([report], claims), {"clip_grad_norm"})
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,135 @@
+"""A case declares every feature that its scenario uses: otherwise it fails on an engine that has not claimed the feature.
+
+The engine here claims everything and refuses every plan. So each case leaves the scenarios that it played as evidence."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from collections.abc import Iterator
+from pathlib import Path
+
+REFUSING_ENGINE = """
+import sys
+from shardproof.subject import Subject
+from shardproof.worker import run
+
+class Refusing(Subject):
+    name = "refusing"
+    version = "1"
+    capabilities = {features!r}
+
+    def create(self, model, plan, seat):
+        raise NotImplementedError("any plan")
+
+sys.exit(run(Refusing(), sys.argv))
+"""
+ACCUMULATION = ("set_requires_gradient_sync", "set_requires_all_reduce", "set_reshard_after_backward", "set_is_last_backward")
+FEATURES_OF_CALLS = {
+    "post_optim_event": "post_optim_event",
+    "clip_grad_norm": "clip_grad_norm",
+    "extend": "all_gather_extensions",
+    "materialize": "meta_initialisation",
+    "initialize": "meta_initialisation",
+    **dict.fromkeys(("unshard", "wait_for_unshard", "reshard", "set_unshard_in_backward"), "manual_unshard"),
+    **dict.fromkeys(ACCUMULATION, "gradient_accumulation"),
+}
+FEATURES_OF_PLANS = ("ignored_parameters", "shard_dims", "gradient_divide_factor", "mixed_precision")
+
+
+def modules(module: dict) -> Iterator[dict]:
+    yield module
+    for child in module.get("children", []):
+        yield from modules(child)
+
+
+def of_model(model: dict) -> Iterator[str]:
+    kinds = {module["kind"] for module in modules(model["root"])}
+    is_language_model = bool(kinds & {"embedding", "layer_norm", "attention"})
+    if is_language_model or model.get("loss", {}).get("kind") == "cross_entropy":
+        yield "language_model"
+    if kinds & {"use", "discard", "list", "scale"} or ("residual" in kinds and not is_language_model):
+        yield "module_groups"
+    for module in modules(model["root"]):
+        if module.get("frozen"):
+            yield "module_groups"
+        if module.get("tied_to"):
+            yield "shared_parameters"
+        if module.get("tensor", "plain") != "plain":
+            yield "all_gather_extensions"
+        if module.get("forward_sleep") or module.get("backward_sleep"):
+            yield "timeline"
+
+
+def of_plan(plan: dict) -> Iterator[str]:
+    yield "fully_shard"
+    yield from (feature for feature in FEATURES_OF_PLANS if plan.get(feature))
+    if len(plan.get("mesh", {}).get("shape", [])) > 1:
+        yield "replicated_mesh"
+    if plan.get("initialisation", "direct") == "meta":
+        yield "meta_initialisation"
+    if plan.get("backward_prefetch", "previous") != "previous":
+        yield "prefetch_lists"
+    for group in plan["wrap"]:
+        if len(group["modules"]) > 1:
+            yield "module_groups"
+        if type(group.get("reshard_after_forward")) is int:
+            yield "reshard_to_size"
+        if group.get("forward_prefetch") or group.get("backward_prefetch"):
+            yield "prefetch_lists"
+
+
+def of_call(call: dict) -> Iterator[str]:
+    if feature := FEATURES_OF_CALLS.get(call["call"]):
+        yield feature
+    if call["call"] in ("forward", "evaluate") and call.get("module"):
+        yield "module_groups"
+    if "fails_in" in call:
+        yield "failed_forward"
+
+
+def features_of(scenario: dict) -> set[str]:
+    """As docs/plug-in-an-engine.md has them."""
+    used = {*of_model(scenario["model"]), *of_plan(scenario["plan"])}
+    for segment in scenario["script"]["segments"]:
+        for call in segment["body"]:
+            used.update(of_call({"call": call} if isinstance(call, str) else call))
+    costs = scenario.get("costs", {})
+    used.update(feature for key, feature in (("single_stream", "serial"), ("hide_undeclared_memory", "hidden_memory")) if costs.get(key))
+    return used
+
+
+def shardproof(*arguments: str) -> str:
+    return subprocess.run([os.environ["SHARDPROOF"], *arguments], capture_output=True, text=True, timeout=600, check=False).stdout
+
+
+class NeedsTest(unittest.TestCase):
+    maxDiff = None
+
+    def test_every_case_declares_what_its_scenarios_use(self) -> None:
+        cases = [case for case in json.loads(shardproof("list", "--json")) if not case.get("on_request")]
+        played = {}  # one world size for each
+        for case in sorted(cases, key=lambda case: case["world_size"]):
+            played.setdefault((case["id"].split("[")[0], *(item for item in case["params"].items() if item[0] != "W")), case)
+        features = sorted({"thread_ranks", *(feature for case in cases for feature in case["needs"])})
+        with tempfile.TemporaryDirectory() as folder:
+            engine = Path(folder) / "engine.py"
+            engine.write_text(f"#!{sys.executable} -B" + REFUSING_ENGINE.format(features=features))
+            engine.chmod(0o755)
+            shardproof("run", *(case["id"] for case in played.values()), "--worker", str(engine), "--out", f"{folder}/run", "--quiet")
+            undeclared = {}
+            for case in played.values():
+                name = case["id"].replace("/", ".")
+                scenarios = [path for path in Path(folder).glob("run/worlds/*/evidence/*.json") if path.name.startswith(name)]
+                self.assertNotEqual(scenarios, [], case["id"])
+                used = set().union(*(features_of(json.loads(path.read_text())) for path in scenarios))
+                if missing := used - set(case["needs"]):
+                    undeclared[case["id"]] = missing
+        self.assertGreater(len(played), 300)
+        self.assertEqual(undeclared, {})
+
+
+if __name__ == "__main__":
+    unittest.main()
