@@ -39,7 +39,7 @@ def environment(setting, preloaded=None):
 
 
 def effect(variables):
-    """What the libraries make of a setting: MKL's mode and ATen's kernels; None where this processor cannot run them."""
+    """Asks the libraries for MKL's mode and ATen's kernels; None where this processor cannot run them."""
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", PROBE], env=variables | {"MKL_VERBOSE": "1"}, text=True, capture_output=True)
     mode, kernels = re.search(r"CNR:(\w+)", done.stdout), re.search(r"ATen:(.*)", done.stdout)
     return f"MKL {mode[1]}, ATen {kernels[1]}" if done.returncode == 0 and mode and kernels else None
@@ -81,14 +81,14 @@ class Plays:
     def play(self, name, variables):
         made = effect(variables)
         if made is None:
-            print(f"{name:<58} not played: this processor or this PyTorch cannot run it", flush=True)
+            print(f"{name:<66} not played: this processor or this PyTorch cannot run it", flush=True)
             return
         verdicts, done = self.verdicts(variables)
         if self.first is None:
             self.first = verdicts
         others = sorted(case for case in self.first.keys() | verdicts.keys() if self.first.get(case) != verdicts.get(case))
         said = f"{len(verdicts)} cases, " + (f"{len(others)} verdicts differ" if others else "the same verdicts")
-        print(f"{name:<58} {made:<30} {said}", flush=True)
+        print(f"{name:<66} {made:<30} {said}", flush=True)
         for case in others:
             print(f"  {case}: {self.first.get(case)} before, {verdicts.get(case)} now")
         if others or done.returncode != 0:

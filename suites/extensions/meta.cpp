@@ -24,8 +24,8 @@ using scenario::TensorKind;
 
 namespace {
 
-// The last layer is nobody's: its parameters are whole on every rank, and meta like all others. For so many iterations: three are exact on
-// integers and one-hot inputs, except where the mean divides by three.
+// No group holds the last layer: its parameters are whole on every rank, and meta like all others. On integers and one-hot inputs three
+// iterations are exact, except where the mean divides by three.
 Scenario partly_wrapped(scenario::Initialisation initialisation, bool reshard, int iterations, const std::vector<Action>& before) {
   Scenario scenario = uneven_layers({}, reshard, iterations - 1);
   scenario.model.init_divisor = 1;

@@ -35,8 +35,8 @@ struct PostOptim {
 /// A sleeping layer that is not sharded, then a small sharded one that is not resharded; AdamW. Reduce-scatters cost nothing.
 scenario::Scenario post_optim(const PostOptim& how);
 
-/// Two linear layers with bias and a ReLU between them, uneven for most worlds. Its values are integers and its inputs are one-hot: at a
-/// rate of 0.25 three steps of SGD are exact, of up to three micro-batches each, except where a mean divides by three.
+/// Two linear layers with bias and a ReLU between them, uneven for most worlds. Its values are integers and its inputs are one-hot. At a rate
+/// of 0.25 three steps of SGD are exact, except where a mean divides by three. Each step may have up to three micro-batches.
 scenario::Scenario small_mlp(scenario::Optimizer optimizer, bool reshard_after_forward, int iterations);
 
 /// Three blocks of two linear layers, as PyTorch's traces were recorded with; three iterations.

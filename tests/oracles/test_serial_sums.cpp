@@ -43,12 +43,12 @@ float in_lanes(const Products& products, std::size_t lanes, bool fused) {
   return sums[0];
 }
 
-/// What kernels make of the sum, and whether all of them make the same of it, rounded to a dtype.
+/// Whether all kernels come to the same sum, rounded to a dtype.
 bool all_orders_agree(Products products, DType dtype) {
   const auto rounded = [dtype](float value) { return rounded_to(dtype, static_cast<double>(value)); };
   const double expected = rounded(in_lanes(products, 1, false));
   for (int order = 0; order < 3; ++order) {
-    for (const std::size_t lanes : {1, 2, 4, 8, 16}) {
+    for (const std::size_t lanes : {1U, 2U, 4U, 8U, 16U}) {
       for (const bool fused : {false, true}) {
         if (rounded(in_lanes(products, lanes, fused)) != expected) return false;
       }
@@ -84,6 +84,8 @@ void bring_half_way(Products& products, DType dtype) {
   };
   products.emplace_back(static_cast<float>(static_cast<double>(half_way) - std::accumulate(products.begin(), products.end(), 0.0, add)), 1);
 }
+
+const std::string nothing;
 
 std::string order_shows(const Scenario& scenario, int world = 1) {
   return train_serially(scenario, world, Arithmetic::f32).back().order_shows;
@@ -164,7 +166,7 @@ TEST_CASE("the serial model names the first result whose bits are a matter of or
   scenario.script.input = {2, 3};
   scenario.script.segments = {{.iterations = 3, .body = {forward, backward, step, capture, zero_grad}}};
   scenario.plan.optimizer.rate = 1.0 / 16;
-  CHECK(order_shows(scenario) == "");
+  CHECK(order_shows(scenario) == nothing);
 
   Scenario thirds = scenario;
   thirds.model.init_divisor = 3;
@@ -174,7 +176,7 @@ TEST_CASE("the serial model names the first result whose bits are a matter of or
   CHECK_THAT(order_shows(thirds), ContainsSubstring("iteration 0, step, \"l.weight\": the product of the rate and a gradient"));
   // The mean of three ranks is rounded once, and all agree on it; a sum over it is not exact any more.
   CHECK_THAT(order_shows(scenario, 3), ContainsSubstring("iteration 1, forward, \"l\": output"));
-  CHECK(train_serially(scenario, 3, Arithmetic::f32).front().order_shows == "");
+  CHECK(train_serially(scenario, 3, Arithmetic::f32).front().order_shows == nothing);
   thirds = scenario;
   thirds.model.loss = {.kind = LossKind::sum_of_squares, .divisor = 3};
   CHECK_THAT(order_shows(thirds), ContainsSubstring("iteration 0, backward, \"\": the loss is divided"));
@@ -184,13 +186,13 @@ TEST_CASE("sums over ranks are checked, within a shard group and among replicas"
   Scenario scenario = one_weight();
   scenario.script.given = {{{1 << 24}, {1}, {1}, {1}}};  // also the gradients
   scenario.script.segments = script({{forward, backward, capture}});
-  CHECK(order_shows(scenario, 1) == "");
+  CHECK(order_shows(scenario, 1) == nothing);
   CHECK(order_shows(scenario, 4) ==
         "iteration 0, backward, \"l.weight\": sum over ranks: 4 terms whose partial sums take 25 bits, and f32 has 24");
   scenario.plan.mesh = {.shape = {4, 1}, .names = {"replicate", "shard"}};
   CHECK_THAT(order_shows(scenario, 4), ContainsSubstring("sum over ranks: 4 terms"));
   scenario.script.given = {{{1 << 23}, {1}, {1}, {1}}};
-  CHECK(order_shows(scenario, 4) == "");
+  CHECK(order_shows(scenario, 4) == nothing);
 }
 
 TEST_CASE("roots, exponentials and quotients are never the same everywhere", "[sums]") {
@@ -203,7 +205,7 @@ TEST_CASE("roots, exponentials and quotients are never the same everywhere", "[s
   scenario.script.segments = script({{forward, capture}});
   CHECK(order_shows(scenario) == "iteration 0, forward, \"a\": an attention takes exponentials");
   scenario.model.root.children.pop_back();
-  CHECK(order_shows(scenario) == "");
+  CHECK(order_shows(scenario) == nothing);
   scenario.model.loss.kind = LossKind::cross_entropy;
   CHECK(order_shows(scenario) == "iteration 0, forward, \"\": a cross entropy takes logarithms");
 
@@ -211,7 +213,7 @@ TEST_CASE("roots, exponentials and quotients are never the same everywhere", "[s
   scenario.plan.optimizer.kind = OptimizerKind::adam;
   scenario.script.segments = script({{forward, backward, capture, step, capture}});
   const auto captured = train_serially(scenario, 1, Arithmetic::f32);
-  CHECK(captured.at(0).order_shows == "");
+  CHECK(captured.at(0).order_shows == nothing);
   CHECK(captured.at(1).order_shows == "iteration 0, step, \"l.weight\": a step of Adam takes roots and divides");
   scenario.script.segments = script({{forward, backward, {.kind = ActionKind::clip_grad_norm, .max_norm = 1.0 / 1024}, capture}});
   CHECK(order_shows(scenario) == "iteration 0, clip_grad_norm, \"\": gradients are divided by a norm");
