@@ -19,15 +19,17 @@ struct Tolerance {
 /// not matter. For cases that compare bits by themselves; the functions below call it where they compare bits.
 void require_exact_sums(const scenario::Scenario& scenario, int world);
 
-/// Three steps of two layers on small integers are exact where the mean divides by a power of two. Otherwise the first step is: a sum of
-/// integers, divided once.
-Tolerance exact_unless_thirds(Rank& rank);
+/// Whether a mean over all ranks rounds: their number is no power of two.
+bool mean_rounds(Rank& rank);
+
+/// Three steps of two layers on small integers are exact unless the mean rounds. Then the first step is: a sum of integers, divided once.
+Tolerance exact_unless_mean_rounds(Rank& rank);
 /// For models of more layers, where only the first step is exact.
 inline constexpr Tolerance exact_at_first{.loss = 1e-2, .gradient = 1e-2, .parameter = 1e-3, .exact = 1};
 
 enum class Moves : std::uint8_t {
   every_parameter,  ///< in every step that is captured
-  some_parameter,   ///< frozen ones, and those whose gradients still wait, may stay
+  some_parameter,  ///< frozen ones, and those whose gradients still wait, may stay
 };
 
 /// Compares what every rank holds at every capture: loss, gradients, parameters, both tensors of pairs; that shards are dealt as the

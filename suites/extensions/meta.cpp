@@ -25,7 +25,7 @@ using scenario::TensorKind;
 namespace {
 
 // No group holds the last layer: its parameters are whole on every rank, and meta like all others. On integers and one-hot inputs three
-// iterations are exact, except where the mean divides by three.
+// iterations are exact, except where the mean rounds.
 Scenario partly_wrapped(scenario::Initialisation initialisation, bool reshard, int iterations, const std::vector<Action>& before) {
   Scenario scenario = uneven_layers({}, reshard, iterations - 1);
   scenario.model.init_divisor = 1;
@@ -63,7 +63,7 @@ void check_materialized_by(const scenario::Run& run, ActionKind call) {
 RANKED_TEST_CASE("extensions/meta_as_direct", clauses("EXT-30"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8), each("how", "parts", "whole"),
                  each("reshard", false, true), needs(Feature::timeline, Feature::fully_shard, Feature::meta_initialisation)) {
   const bool reshard = rank.param<bool>("reshard");
-  const int iterations = rank.world().size() == 3 ? 1 : 3;
+  const int iterations = mean_rounds(rank) ? 1 : 3;
   const scenario::Run run = play_accepted(rank, partly_wrapped(Initialisation::meta, reshard, iterations, making(rank.param("how"))));
   // Before it is asked for there is no memory, and nothing has been done.
   const std::string begin = scenario::mark(0, ActionKind::materialize);
@@ -94,7 +94,7 @@ RANKED_TEST_CASE("extensions/meta", clauses("EXT-30"), ranks(1, 2, 3, 4), each("
       {ActionKind::materialize}, {.kind = ActionKind::initialize, .module = "l1"}, {.kind = ActionKind::initialize, .module = "l0"}};
   std::vector<Action> extension;
   if (is_pair) extension = {extend(kind, ExtensionKind::components)};
-  const int iterations = rank.world().size() == 3 ? 1 : 2;  // exact
+  const int iterations = mean_rounds(rank) ? 1 : 2;  // exact
   train(direct, iterations, extension);
   before.insert(before.begin(), extension.begin(), extension.end());
   train(meta, iterations, before);

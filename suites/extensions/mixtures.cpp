@@ -128,7 +128,7 @@ RANKED_TEST_CASE("extensions/one_group", clauses("EXT-1", "EXT-2", "EXT-3", "EXT
                  needs(Feature::timeline, Feature::fully_shard, Feature::all_gather_extensions, Feature::language_model)) {
   const bool is_normal = rank.param("with") == "layer_norm";  // which divides
   check_run(rank, play_accepted(rank, one_group(rank.param("with"), reshard_of(rank))),
-            is_normal ? Tolerance{.loss = 1e-3, .gradient = 1e-3, .parameter = 1e-4} : exact_unless_thirds(rank), 2);
+            is_normal ? Tolerance{.loss = 1e-3, .gradient = 1e-3, .parameter = 1e-4} : exact_unless_mean_rounds(rank), 2);
 }
 
 RANKED_TEST_CASE("extensions/under_a_policy", clauses("EXT-1", "EXT-2", "EXT-3", "EXT-7", "EXT-8", "EXT-9", "EXT-11", "EXT-20", "EXT-22"),
@@ -172,7 +172,7 @@ RANKED_TEST_CASE("extensions/micro_batches", clauses("EXT-1", "EXT-2", "EXT-3", 
                  needs(Feature::timeline, Feature::fully_shard, Feature::all_gather_extensions, Feature::gradient_accumulation)) {
   const auto sync = [](bool value) { return Action{.kind = ActionKind::set_requires_gradient_sync, .value = value}; };
   const Scenario scenario = with_calls({sync(false), {ActionKind::forward}, {ActionKind::backward}, sync(true)}, {}, reshard_of(rank));
-  check_run(rank, play_accepted(rank, scenario), exact_unless_thirds(rank), 2, 2);
+  check_run(rank, play_accepted(rank, scenario), exact_unless_mean_rounds(rank), 2, 2);
 }
 
 RANKED_TEST_CASE("extensions/unshard_by_hand", clauses("EXT-1", "EXT-2", "EXT-3", "EXT-7", "EXT-8", "EXT-9"), ranks(1, 2, 3, 4),
@@ -181,7 +181,7 @@ RANKED_TEST_CASE("extensions/unshard_by_hand", clauses("EXT-1", "EXT-2", "EXT-3"
   // By hand before forward; and after it what forward keeps goes by hand, and comes again.
   const Scenario scenario = with_calls({{.kind = ActionKind::unshard, .module = "l0", .async = rank.param<bool>("async")}},
                                        {{.kind = ActionKind::reshard, .module = "l0"}}, reshard_of(rank));
-  check_run(rank, play_accepted(rank, scenario), exact_unless_thirds(rank), 2);
+  check_run(rank, play_accepted(rank, scenario), exact_unless_mean_rounds(rank), 2);
 }
 
 RANKED_TEST_CASE("extensions/mesh", clauses("EXT-1", "EXT-2", "EXT-3", "EXT-7", "EXT-8", "EXT-9", "EXT-10", "EXT-11"), ranks(2, 4),

@@ -27,7 +27,7 @@ Scenario trained_pair(const Action& extension) {
 // The scenario that is right, after one that was refused.
 void check_world_lives_on(Rank& rank) {
   check_training(rank, play_accepted(rank, trained_pair(extend(TensorKind::two_tensor, ExtensionKind::components))),
-                 oracles::Arithmetic::f32, exact_unless_thirds(rank));
+                 oracles::Arithmetic::f32, exact_unless_mean_rounds(rank));
 }
 
 }  // namespace

@@ -50,7 +50,7 @@ scenario::Scenario accumulating(ActionKind which, const std::string& module, boo
 }
 
 void check_values(Rank& rank, const scenario::Run& run) {
-  check_training(rank, run, oracles::Arithmetic::f32, exact_unless_thirds(rank), Moves::some_parameter);
+  check_training(rank, run, oracles::Arithmetic::f32, exact_unless_mean_rounds(rank), Moves::some_parameter);
   check_sound(rank, run);
 }
 

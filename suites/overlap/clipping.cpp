@@ -79,7 +79,7 @@ RANKED_TEST_CASE("overlap/clip_beside_ignored", clauses("OVL-10", "OVL-41"), ran
 
 RANKED_TEST_CASE("overlap/small_gradients_stay", clauses("OVL-10", "OVL-41"), ranks(1, 2, 3, 4), each("norm", "1", "2", "3", "inf"),
                  needs(Feature::fully_shard, Feature::clip_grad_norm)) {
-  check_training(rank, rank.play(clipping(1e6, norm_type(rank))), oracles::Arithmetic::f32, exact_unless_thirds(rank));
+  check_training(rank, rank.play(clipping(1e6, norm_type(rank))), oracles::Arithmetic::f32, exact_unless_mean_rounds(rank));
 }
 
 }  // namespace shardproof::overlap

@@ -31,7 +31,7 @@ scenario::Scenario dense_mlp(scenario::Optimizer optimizer, bool reshard_after_f
 
 RANKED_TEST_CASE("overlap/values_exact", clauses("OVL-10"), ranks(1, 2, 3, 4), each("reshard", false, true), needs(Feature::fully_shard)) {
   // A single iteration is exact in f32 at any world size, and three are where the mean divides by a power of two.
-  const int iterations = rank.world().size() == 3 ? 1 : 3;
+  const int iterations = mean_rounds(rank) ? 1 : 3;
   const scenario::Run run = rank.play(small_mlp({.rate = 0.25}, rank.param<bool>("reshard"), iterations));
   check_training(rank, run, oracles::Arithmetic::f32, {});
 }
@@ -56,7 +56,7 @@ RANKED_TEST_CASE("overlap/declared_memory", clauses("OVL-28"), ranks(1, 2, 3, 4)
                  needs(Feature::timeline, Feature::fully_shard, Feature::hidden_memory)) {
   // Races are found in what work declares; so what it declares must be all that it touches.
   const scenario::Run run = play_closely(rank, three_iterations({}, {}, rank.param<bool>("reshard")));
-  check_training(rank, run, oracles::Arithmetic::f32, exact_unless_thirds(rank));
+  check_training(rank, run, oracles::Arithmetic::f32, exact_unless_mean_rounds(rank));
 }
 
 RANKED_TEST_CASE("overlap/declared_memory_of_parts", clauses("OVL-28"), ranks(4),
