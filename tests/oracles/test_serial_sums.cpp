@@ -1,5 +1,6 @@
 // Which sums come out the same in every order?
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <numeric>
@@ -139,10 +140,10 @@ TEST_CASE("a sum is exact as long as its terms fit into 24 bits together", "[sum
 
 TEST_CASE("the least and the greatest sum over all orders are found", "[sums]") {
   const float big = 1 << 24;
-  const serial::Range range = serial::range_over_orders({big, 1, 1, 1, -big});
+  const serial::Range range = serial::range_over_orders(std::array{big, 1.0F, 1.0F, 1.0F, -big});
   CHECK(range.least == 0);
   CHECK(range.most == 4);
-  CHECK(serial::range_over_orders({3}).least == 3);
+  CHECK(serial::range_over_orders(std::array{3.0F}).least == 3);
   CHECK_THROWS_AS(serial::range_over_orders({}), std::invalid_argument);
   CHECK_THROWS_AS(serial::range_over_orders(std::vector<float>(11)), std::invalid_argument);
 
