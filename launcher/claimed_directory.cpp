@@ -59,7 +59,7 @@ fs::path whole_path(const fs::path& asked) {
   return whole;
 }
 
-/// One of several commands at once makes the marker. Nothing: the directory is not empty.
+/// One of several commands at once makes the marker. Nothing: the directory is not empty, or another command replaces what this one made.
 FileDescriptor make_marker(const fs::path& directory) {
   std::error_code error;
   const bool is_empty = fs::is_empty(directory, error);
@@ -70,7 +70,7 @@ FileDescriptor make_marker(const fs::path& directory) {
   if (!marker && errno == EEXIST) return {};
   if (!marker) throw unusable(file, fmt::format("cannot make it: {}", std::generic_category().message(errno)));
   // A file system without locks keeps only those out that do not want to replace the run: they find it not empty.
-  ::flock(marker.get(), LOCK_EX | LOCK_NB);
+  if (::flock(marker.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return {};
   return marker;
 }
 

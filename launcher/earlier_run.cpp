@@ -95,10 +95,14 @@ FileDescriptor lock_marker(const fs::path& directory) {
   const fs::path file = directory / marker_name;
   FileDescriptor marker(::open(file.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666));
   if (!marker) fail("open", file);
-  if (::flock(marker.get(), LOCK_EX | LOCK_NB) == 0) return marker;
-  if (errno == EWOULDBLOCK)
+  const bool is_locked = ::flock(marker.get(), LOCK_EX | LOCK_NB) == 0;
+  if (!is_locked && errno != EWOULDBLOCK) fail("lock", file);
+  struct stat status{};
+  if (::fstat(marker.get(), &status) != 0) fail("look at", file);
+  // A marker that was deleted in between marks nothing: the directory may have a new one, of another command.
+  if (!is_locked || status.st_nlink == 0)
     throw refused(directory, "another shardproof command is writing to it: wait for its end, or name another directory");
-  fail("lock", file);
+  return marker;
 }
 
 }  // namespace
