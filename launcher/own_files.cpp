@@ -10,22 +10,22 @@ namespace shardproof::launcher {
 namespace {
 
 /// PyTorch keeps its compiled code here (warm_process.hpp), under names of its own.
-constexpr std::string_view cache = "cache";
+constexpr std::string_view cache_folder = "cache";
 
-constexpr std::array folders{"cache",
-                             "worlds",
-                             "worlds/[0-9]*",
-                             "worlds/[0-9]*/ranks",
-                             "worlds/[0-9]*/logs",
-                             "worlds/[0-9]*/evidence",
-                             "worlds/[0-9]*/traces",
-                             "worlds/[0-9]*/nccl",
-                             "worlds/[0-9]*/play",
-                             "worlds/[0-9]*/play/*",
-                             "differences",
-                             "differences/[0-9]*"};
+constexpr std::array folder_patterns{"cache",
+                                     "worlds",
+                                     "worlds/[0-9]*",
+                                     "worlds/[0-9]*/ranks",
+                                     "worlds/[0-9]*/logs",
+                                     "worlds/[0-9]*/evidence",
+                                     "worlds/[0-9]*/traces",
+                                     "worlds/[0-9]*/nccl",
+                                     "worlds/[0-9]*/play",
+                                     "worlds/[0-9]*/play/*",
+                                     "differences",
+                                     "differences/[0-9]*"};
 
-constexpr std::array files{
+constexpr std::array file_patterns{
     "run.json", "plan.json", "listing.json", "report.json", "warm.log", "worlds/[0-9]*/plan.json", "worlds/[0-9]*/endings.json",
     "worlds/[0-9]*/turns", "worlds/[0-9]*/ranks/rank-[0-9]*.jsonl", "worlds/[0-9]*/logs/rank-[0-9]*.out",
     "worlds/[0-9]*/logs/rank-[0-9]*.err", "worlds/[0-9]*/evidence/flight.json", "worlds/[0-9]*/evidence/rank-[0-9]*.status",
@@ -38,7 +38,7 @@ constexpr std::array files{
                            // of output.hpp: a look whether a folder can be written to
     ".probe", "worlds/[0-9]*/logs/.probe"};
 
-constexpr std::array links{"worlds/[0-9]*/logs/rank-[0-9]*.out", "worlds/[0-9]*/logs/rank-[0-9]*.err"};
+constexpr std::array link_patterns{"worlds/[0-9]*/logs/rank-[0-9]*.out", "worlds/[0-9]*/logs/rank-[0-9]*.err"};
 
 bool is_among(const auto& patterns, std::string_view path) {
   return std::ranges::any_of(patterns, [text = std::string(path)](const char* pattern) {
@@ -51,14 +51,14 @@ bool is_among(const auto& patterns, std::string_view path) {
 bool is_own_file(std::string_view path) {
   // write_file (output.hpp) gives a file another name until the file is whole.
   constexpr std::string_view unfinished = ".new";
-  if (path == marker_name || is_among(files, path)) return true;
-  return path.ends_with(unfinished) && is_among(files, path.substr(0, path.size() - unfinished.size()));
+  if (path == marker_name || is_among(file_patterns, path)) return true;
+  return path.ends_with(unfinished) && is_among(file_patterns, path.substr(0, path.size() - unfinished.size()));
 }
 
-bool is_own_link(std::string_view path) { return is_among(links, path); }
+bool is_own_link(std::string_view path) { return is_among(link_patterns, path); }
 
-bool is_cached(std::string_view path) { return path.starts_with(cache) && path.substr(cache.size()).starts_with('/'); }
+bool is_cached(std::string_view path) { return path.starts_with(cache_folder) && path.substr(cache_folder.size()).starts_with('/'); }
 
-bool is_own_folder(std::string_view path) { return is_among(folders, path); }
+bool is_own_folder(std::string_view path) { return is_among(folder_patterns, path); }
 
 }  // namespace shardproof::launcher
