@@ -3,6 +3,7 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 #include <numeric>
 #include <random>
 #include <stdexcept>
@@ -136,6 +137,16 @@ TEST_CASE("a sum is exact as long as its terms fit into 24 bits together", "[sum
   CHECK(sum_of({{1.0F / 3, 1.0F / 3}, {1, 1}}).any_order(DType::bf16));
   // Half way between two numbers of bf16 the last bit of f32 decides.
   CHECK_FALSE(sum_of({{1.0F / 3, 3}, {1.0F / 256, 1}}).any_order(DType::bf16));
+}
+
+TEST_CASE("a sum of what is not finite is that in every order", "[sums]") {
+  for (const float term : {HUGE_VALF, -HUGE_VALF, std::numeric_limits<float>::quiet_NaN()}) {
+    serial::Sum<float> sum;
+    for (const float each : {1.0F / 3, term, 1.0F / 7, 1e9F}) sum.add(each);
+    CHECK(sum.any_order(DType::f32));
+    CHECK(sum.largest_error() == 0);
+    CHECK_FALSE(std::isfinite(sum.value()));
+  }
 }
 
 TEST_CASE("the least and the greatest sum over all orders are found", "[sums]") {
