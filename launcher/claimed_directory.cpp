@@ -29,15 +29,11 @@ namespace fs = std::filesystem;
 /// Below the current directory: output that has no place of its own.
 constexpr char default_parent[] = "shardproof-out";
 
-CommandError unusable(const fs::path& directory, const std::string& why) {
-  return {usage, fmt::format("output unusable: {}: {}", directory.string(), why)};
-}
-
 /// The plan of a world names the directory in JSON, where text is UTF-8: other bytes would lead ranks elsewhere.
 void require_utf8(const fs::path& directory) {
   const std::string text = directory.string();
   if (parse_json(dump_line(text)) == text) return;
-  throw unusable(parse_json(dump_line(text)).get<std::string>(), "this path is not UTF-8: name another directory");
+  throw unusable_output(parse_json(dump_line(text)).get<std::string>(), "this path is not UTF-8: name another directory");
 }
 
 /// Two runs of one second get different names, also when they start at once.
@@ -48,7 +44,7 @@ fs::path make_dated_directory(const fs::path& parent) {
     const fs::path candidate = parent / fmt::format("{}-{}", date, counter);
     std::error_code error;
     if (fs::create_directory(candidate, error)) return candidate;
-    if (error) throw unusable(candidate, fmt::format("cannot make it: {}", error.message()));
+    if (error) throw unusable_output(candidate, fmt::format("cannot make it: {}", error.message()));
   }
 }
 
@@ -59,18 +55,18 @@ fs::path whole_path(const fs::path& asked) {
   return whole;
 }
 
-/// One of several commands at once makes the marker. Nothing: the directory is not empty.
+/// One of several commands at once makes the marker. Nothing: the directory is not empty, or another command replaces what this one made.
 FileDescriptor make_marker(const fs::path& directory) {
   std::error_code error;
   const bool is_empty = fs::is_empty(directory, error);
-  if (error) throw unusable(directory, fmt::format("cannot read it: {}", error.message()));
+  if (error) throw unusable_output(directory, fmt::format("cannot read it: {}", error.message()));
   if (!is_empty) return {};
   const fs::path file = directory / marker_name;
   FileDescriptor marker(::open(file.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
   if (!marker && errno == EEXIST) return {};
-  if (!marker) throw unusable(file, fmt::format("cannot make it: {}", std::generic_category().message(errno)));
+  if (!marker) throw unusable_output(file, fmt::format("cannot make it: {}", std::generic_category().message(errno)));
   // A file system without locks keeps only those out that do not want to replace the run: they find it not empty.
-  ::flock(marker.get(), LOCK_EX | LOCK_NB);
+  if (::flock(marker.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return {};
   return marker;
 }
 
@@ -96,15 +92,16 @@ ClaimedDirectory::ClaimedDirectory(const OutputOptions& asked) {
   require_utf8(path_);
   std::error_code unknown;
   if (asked.overwrite && fs::is_symlink(path_, unknown))
-    throw unusable(path_, "it is a symbolic link, and --overwrite follows none: name the directory that it leads to");
+    throw unusable_output(path_, "it is a symbolic link, and --overwrite follows none: name the directory that it leads to");
   if (fs::exists(path_, unknown) && !fs::is_directory(path_, unknown))
-    throw unusable(path_, "it is not a directory: name a new or an empty directory");
+    throw unusable_output(path_, "it is not a directory: name a new or an empty directory");
   make_directory(path_);
   marker_ = make_marker(path_);
   if (!marker_) {
     if (!is_output_directory(path_))
-      throw unusable(path_, "it is not empty, and shardproof did not write it: name a new or an empty directory");
-    if (!asked.overwrite) throw unusable(path_, "it holds an earlier run: name another directory, or replace that run with --overwrite");
+      throw unusable_output(path_, "it is not empty, and shardproof did not write it: name a new or an empty directory");
+    if (!asked.overwrite)
+      throw unusable_output(path_, "it holds an earlier run: name another directory, or replace that run with --overwrite");
     marker_ = EarlierRun(path_).clear();
   }
   try {
@@ -118,14 +115,14 @@ ClaimedDirectory::ClaimedDirectory(const OutputOptions& asked) {
 void ClaimedDirectory::note_file(const std::string& name) {
   const std::string line = name + "\n";
   if (::write(marker_.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size()))
-    throw unusable(path_ / marker_name, fmt::format("cannot write it: {}", std::generic_category().message(errno)));
+    throw unusable_output(path_ / marker_name, fmt::format("cannot write it: {}", std::generic_category().message(errno)));
 }
 
 void require_kept(const fs::path& input, const OutputOptions& output) {
   if (!output.overwrite) return;
   std::error_code unknown;
   if (below(fs::weakly_canonical(output.directory, unknown), fs::weakly_canonical(input, unknown)))
-    throw unusable(
+    throw unusable_output(
         output.directory,
         fmt::format("{} is in it, and --overwrite would delete that file before it is used: name another directory", input.string()));
 }

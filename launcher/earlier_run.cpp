@@ -20,7 +20,7 @@
 #include "harness/protocol/input_file.hpp"
 #include "harness/protocol/json_parse.hpp"
 #include "harness/protocol/run_directory.hpp"
-#include "launcher/launcher.hpp"
+#include "launcher/output.hpp"
 #include "launcher/own_files.hpp"
 #include "launcher/small_file.hpp"
 #include "reports/report.hpp"
@@ -30,12 +30,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-CommandError refused(const fs::path& directory, const std::string& why) {
-  return {usage, fmt::format("output unusable: {}: {}", directory.string(), why)};
-}
-
 [[noreturn]] void fail(const char* operation, const fs::path& file) {
-  throw CommandError(usage, fmt::format("output unusable: {} {}: {}", operation, file.string(), std::generic_category().message(errno)));
+  throw unusable_output(file, operation, {errno, std::generic_category()});
 }
 
 /// Whether `run.json` is the head of a report. Runs of the first versions have no marker.
@@ -95,10 +91,14 @@ FileDescriptor lock_marker(const fs::path& directory) {
   const fs::path file = directory / marker_name;
   FileDescriptor marker(::open(file.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666));
   if (!marker) fail("open", file);
-  if (::flock(marker.get(), LOCK_EX | LOCK_NB) == 0) return marker;
-  if (errno == EWOULDBLOCK)
-    throw refused(directory, "another shardproof command is writing to it: wait for its end, or name another directory");
-  fail("lock", file);
+  const bool is_locked = ::flock(marker.get(), LOCK_EX | LOCK_NB) == 0;
+  if (!is_locked && errno != EWOULDBLOCK) fail("lock", file);
+  struct stat status{};
+  if (::fstat(marker.get(), &status) != 0) fail("look at", file);
+  // A marker that was deleted in between marks nothing: the directory may have a new one, of another command.
+  if (!is_locked || status.st_nlink == 0)
+    throw unusable_output(directory, "another shardproof command is writing to it: wait for its end, or name another directory");
+  return marker;
 }
 
 }  // namespace
@@ -112,7 +112,7 @@ EarlierRun::EarlierRun(fs::path directory) : directory_(std::move(directory)), m
 
 FileDescriptor EarlierRun::clear() && {
   if (const std::string why = why_needed(directory_); !why.empty())
-    throw refused(directory_, why + ", and --overwrite would empty it: name another directory");
+    throw unusable_output(directory_, why + ", and --overwrite would empty it: name another directory");
   const FileDescriptor folder = open_folder(AT_FDCWD, directory_.string(), directory_);
   for (const Pass pass : {Pass::check, Pass::remove}) sweep(folder.get(), directory_, "", pass);
   if (::ftruncate(marker_.get(), 0) != 0) fail("write", directory_ / marker_name);
@@ -153,10 +153,10 @@ void EarlierRun::sweep_folder(int folder, const fs::path& whole, const std::stri
 }
 
 CommandError EarlierRun::foreign(const fs::path& file) const {
-  return refused(directory_,
-                 fmt::format("shardproof did not write {}, and --overwrite deletes no other file: move it away, or name another "
-                             "directory",
-                             file.string()));
+  return unusable_output(directory_,
+                         fmt::format("shardproof did not write {}, and --overwrite deletes no other file: move it away, or name another "
+                                     "directory",
+                                     file.string()));
 }
 
 }  // namespace shardproof::launcher

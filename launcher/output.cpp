@@ -9,24 +9,26 @@
 #include <string>
 #include <system_error>
 
-#include "launcher/launcher.hpp"
-
 namespace shardproof::launcher {
 namespace {
-
-CommandError unusable(const std::filesystem::path& path, const char* operation, const std::error_code& why) {
-  return {usage, fmt::format("output unusable: {} {}: {}", operation, path.string(), why.message())};
-}
 
 /// A stream keeps no reason of its own; the system call below it does.
 std::error_code last_error() { return {errno != 0 ? errno : EIO, std::generic_category()}; }
 
 }  // namespace
 
+CommandError unusable_output(const std::filesystem::path& path, const std::string& why) {
+  return {usage, fmt::format("output unusable: {}: {}", path.string(), why)};
+}
+
+CommandError unusable_output(const std::filesystem::path& path, const char* operation, const std::error_code& why) {
+  return {usage, fmt::format("output unusable: {} {}: {}", operation, path.string(), why.message())};
+}
+
 void make_directory(const std::filesystem::path& directory) {
   std::error_code error;
   std::filesystem::create_directories(directory, error);
-  if (error) throw unusable(directory, "make directory", error);
+  if (error) throw unusable_output(directory, "make directory", error);
 }
 
 void write_file(const std::filesystem::path& file, std::string_view text) {
@@ -42,26 +44,26 @@ void write_file(const std::filesystem::path& file, const std::function<void(std:
   const std::filesystem::path fresh = replaces ? target.string() + ".new" : target.string();
   errno = 0;
   std::ofstream out(fresh, std::ios::binary | std::ios::trunc);
-  if (!out) throw unusable(file, "open", last_error());
+  if (!out) throw unusable_output(file, "open", last_error());
   write(out);
   out.close();
   const bool done = !out.fail() && (!replaces || ::rename(fresh.c_str(), target.c_str()) == 0);
   if (done) return;
   const std::error_code why = last_error();
   if (replaces) ::unlink(fresh.c_str());
-  throw unusable(file, "write", why);
+  throw unusable_output(file, "write", why);
 }
 
 FileDescriptor open_log(const std::filesystem::path& file) {
   FileDescriptor log(::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666));
-  if (!log) throw unusable(file, "open", last_error());
+  if (!log) throw unusable_output(file, "open", last_error());
   return log;
 }
 
 void require_new_file(const std::filesystem::path& file) {
   std::error_code unknown;
   const auto there = std::filesystem::status(file, unknown).type();
-  if (there == std::filesystem::file_type::directory) throw unusable(file, "open", std::make_error_code(std::errc::is_a_directory));
+  if (there == std::filesystem::file_type::directory) throw unusable_output(file, "open", std::make_error_code(std::errc::is_a_directory));
   // A link that leads nowhere would be replaced.
   if (there == std::filesystem::file_type::regular ||
       (!std::filesystem::exists(file, unknown) && std::filesystem::is_symlink(file, unknown)))
@@ -70,7 +72,7 @@ void require_new_file(const std::filesystem::path& file) {
   if (std::filesystem::exists(file, unknown)) return;
   const std::filesystem::path folder = std::filesystem::absolute(file).parent_path();
   errno = 0;
-  if (::access((folder / "").c_str(), W_OK | X_OK) != 0) throw unusable(file, "open", last_error());
+  if (::access((folder / "").c_str(), W_OK | X_OK) != 0) throw unusable_output(file, "open", last_error());
 }
 
 void require_writable(const std::filesystem::path& directory) {

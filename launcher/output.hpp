@@ -6,10 +6,17 @@
 #include <ostream>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 #include "harness/protocol/file_descriptor.hpp"
+#include "launcher/launcher.hpp"
 
 namespace shardproof::launcher {
+
+/// The error (usage) for an output that cannot be used, with the reason in words.
+CommandError unusable_output(const std::filesystem::path& path, const std::string& why);
+/// The same where the system refuses an operation.
+CommandError unusable_output(const std::filesystem::path& path, const char* operation, const std::error_code& why);
 
 /// Throws CommandError (usage) when the directory cannot be made.
 void make_directory(const std::filesystem::path& directory);

@@ -13,8 +13,8 @@ inline constexpr char marker_name[] = ".shardproof-output";
 bool is_own_file(std::string_view path);
 /// Whether a command makes a symbolic link of this path: ranks that are threads of one process share its logs.
 bool is_own_link(std::string_view path);
-/// Whether a command makes a folder of this path. The output directories of an exploration and of `faults` have folders that are output directories themselves:
-/// those are known by their markers, not by their names.
+/// Whether a command makes a folder of this path. Folders that are output directories themselves, as `explore` and `faults` make them, are
+/// known by their markers, not by their names.
 bool is_own_folder(std::string_view path);
 /// Whether the path is below the folder where PyTorch keeps its compiled code. All of it may be deleted.
 bool is_cached(std::string_view path);

@@ -10,6 +10,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -35,6 +36,8 @@ def environment(setting, preloaded=None):
     changed |= {name: value for name, value in zip(NAMES, setting) if value}
     if setting[2]:
         changed["MKL_NUM_THREADS"] = setting[2]
+    if "SHARDPROOF_PYTORCH" in changed:
+        changed["SHARDPROOF_PYTORCH"] = str(pathlib.Path(changed["SHARDPROOF_PYTORCH"]).absolute())
     return changed | ({"LD_PRELOAD": str(preloaded)} if preloaded else {})
 
 
@@ -69,10 +72,11 @@ class Plays:
     def verdicts(self, variables):
         """By case, and whether the run ended as it should. Two ranks: kernels do not depend on their number."""
         out = self.folder / "run"
-        subprocess.run(["rm", "-rf", out], check=True)
+        shutil.rmtree(out, ignore_errors=True)
         command = [self.root / "build/bin/shardproof", "run", "--subject", "pytorch", "--quiet", "--ranks", "1,2",
                    "--waivers", self.root / "fixtures/pytorch/waivers.json", "--out", out]
-        done = subprocess.run(command, env=variables, text=True, capture_output=True)
+        # There, lest the user's link shardproof-out/latest leads to a run that is deleted.
+        done = subprocess.run(command, env=variables, cwd=self.folder, text=True, capture_output=True)
         if not (out / "report.json").exists():
             sys.exit(f"pytorch_settings: no report; the run said:\n{done.stdout}{done.stderr}")
         report = json.loads((out / "report.json").read_text(encoding="utf-8"))

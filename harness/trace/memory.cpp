@@ -1,10 +1,9 @@
 #include "harness/trace/memory.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <stdexcept>
 #include <unordered_map>
+
+#include "harness/trace/marks.hpp"
 
 namespace shardproof::trace {
 
@@ -42,10 +41,6 @@ class Census {
   Live live_, peak_;
 };
 
-[[noreturn]] void refuse(const Trace& trace, std::string_view mark) {
-  throw std::out_of_range(fmt::format("no mark \"{}\" in the trace of rank {}", mark, trace.rank));
-}
-
 }  // namespace
 
 Live peak(const Trace& trace, MemoryClass memory) {
@@ -55,28 +50,20 @@ Live peak(const Trace& trace, MemoryClass memory) {
 }
 
 Live peak(const Trace& trace, MemoryClass memory, std::string_view from_mark, std::string_view to_mark) {
+  const std::size_t from = index_of_mark(trace, from_mark), to = index_of_mark(trace, to_mark, from);
   Census census(memory);
-  bool inside = false;
-  for (const Fact& fact : trace.facts) {
-    census.take(fact);
-    const auto* set = std::get_if<fact::Mark>(&fact);
-    if (set == nullptr) continue;
-    if (set->text == from_mark) {
-      inside = true;
-      census.forget_peak();
-    }
-    if (inside && set->text == to_mark) return census.peak();
+  for (std::size_t i = 0; i <= to; ++i) {
+    census.take(trace.facts[i]);
+    if (i == from) census.forget_peak();
   }
-  refuse(trace, inside ? to_mark : from_mark);
+  return census.peak();
 }
 
 Live at(const Trace& trace, MemoryClass memory, std::string_view mark) {
+  const std::size_t end = index_of_mark(trace, mark);
   Census census(memory);
-  for (const Fact& fact : trace.facts) {
-    census.take(fact);
-    if (const auto* set = std::get_if<fact::Mark>(&fact); set != nullptr && set->text == mark) return census.live();
-  }
-  refuse(trace, mark);
+  for (std::size_t i = 0; i < end; ++i) census.take(trace.facts[i]);
+  return census.live();
 }
 
 }  // namespace shardproof::trace

@@ -7,6 +7,7 @@
 #include <map>
 #include <stdexcept>
 
+#include "harness/trace/marks.hpp"
 #include "harness/trace/vector_clocks.hpp"
 
 namespace shardproof::trace {
@@ -41,16 +42,12 @@ bool HappensBefore::before(std::size_t x, std::size_t y) const {
 }
 
 std::vector<fact::Collective> collectives(const Trace& trace, std::string_view from_mark, std::string_view to_mark) {
+  const std::size_t from = index_of_mark(trace, from_mark), to = index_of_mark(trace, to_mark, from);
   std::vector<fact::Collective> found;
-  bool inside = false;
-  for (const Fact& fact : trace.facts) {
-    if (const auto* collective = std::get_if<fact::Collective>(&fact); collective != nullptr && inside) found.push_back(*collective);
-    const auto* mark = std::get_if<fact::Mark>(&fact);
-    if (mark == nullptr) continue;
-    inside = inside || mark->text == from_mark;
-    if (inside && mark->text == to_mark) return found;
+  for (std::size_t i = from; i < to; ++i) {
+    if (const auto* collective = std::get_if<fact::Collective>(&trace.facts[i])) found.push_back(*collective);
   }
-  throw std::out_of_range(fmt::format("no mark \"{}\" in the trace of rank {}", inside ? to_mark : from_mark, trace.rank));
+  return found;
 }
 
 std::string to_string(const Step& step) {

@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "harness/trace/marks.hpp"
 #include "harness/trace/order.hpp"
 
 namespace shardproof::trace {
@@ -17,15 +18,13 @@ namespace {
 constexpr std::uint32_t compute_stream = 0;
 
 Nanoseconds time_of(const Trace& trace, std::string_view mark) {
-  const fact::Mark* found = nullptr;
-  for (const Fact& fact : trace.facts) {
-    const auto* set = std::get_if<fact::Mark>(&fact);
-    if (set == nullptr || set->text != mark) continue;
-    if (found != nullptr) throw std::out_of_range(fmt::format("mark \"{}\" is set twice in the trace of rank {}", mark, trace.rank));
-    found = set;
+  const std::size_t found = index_of_mark(trace, mark);
+  for (std::size_t i = found + 1; i < trace.facts.size(); ++i) {
+    const auto* again = std::get_if<fact::Mark>(&trace.facts[i]);
+    if (again != nullptr && again->text == mark)
+      throw std::out_of_range(fmt::format("mark \"{}\" is set twice in the trace of rank {}", mark, trace.rank));
   }
-  if (found == nullptr) throw std::out_of_range(fmt::format("no mark \"{}\" in the trace of rank {}", mark, trace.rank));
-  return found->time;
+  return std::get<fact::Mark>(trace.facts[found]).time;
 }
 
 struct Stretch {

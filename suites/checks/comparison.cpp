@@ -175,16 +175,16 @@ void require_room(Rank& rank, const scenario::Scenario& scenario, const Toleranc
   if (rank.index() != 0) return;  // all would compute the same
   constexpr double room = 8;
   const int world = rank.world().size();
-  const auto single = oracles::train_serially(scenario, world, oracles::Arithmetic::f32);
-  const auto twice = oracles::train_serially(scenario, world, oracles::Arithmetic::f64);
+  const auto in_single = oracles::train_serially(scenario, world, oracles::Arithmetic::f32);
+  const auto in_double = oracles::train_serially(scenario, world, oracles::Arithmetic::f64);
   double loss = 0, gradient = 0, parameter = 0;
-  for (std::size_t i = 0; i < single.size(); ++i) {
-    for (std::size_t r = 0; r < single[i].losses.size(); ++r) {
-      loss = std::max(loss, std::abs(single[i].losses[r] - twice[i].losses[r]));
+  for (std::size_t i = 0; i < in_single.size(); ++i) {
+    for (std::size_t r = 0; r < in_single[i].losses.size(); ++r) {
+      loss = std::max(loss, std::abs(in_single[i].losses[r] - in_double[i].losses[r]));
     }
-    gradient = std::max(gradient, largest_difference(single[i].gradients, twice[i].gradients, world));
-    parameter = std::max(parameter, largest_difference(single[i].parameters, twice[i].parameters, world));
-    parameter = std::max(parameter, largest_difference(single[i].seconds, twice[i].seconds, world));
+    gradient = std::max(gradient, largest_difference(in_single[i].gradients, in_double[i].gradients, world));
+    parameter = std::max(parameter, largest_difference(in_single[i].parameters, in_double[i].parameters, world));
+    parameter = std::max(parameter, largest_difference(in_single[i].seconds, in_double[i].seconds, world));
   }
   INFO("rounding alone comes near the tolerance: values of another processor may be beyond it. Choose smaller values or fewer iterations");
   if (tolerance.loss > 0) CHECK(room * loss <= tolerance.loss);
@@ -217,20 +217,20 @@ void check_training(Rank& rank, const scenario::Run& run, oracles::Arithmetic ar
   std::int64_t all_moves = 0, gradients = 0;
   bool right = true;
   for (std::size_t i = 0; i < expected.size() && right; ++i) {  // what follows from wrong values is wrong too, and says nothing more
-    const scenario::Capture& iteration = run.captures()[i];
+    const scenario::Capture& captured = run.captures()[i];
     INFO("capture " << i);
     const Tolerance tolerance = i < given.exact ? Tolerance{} : given;
     const double expected_loss = expected[i].losses[static_cast<std::size_t>(rank.index())];
-    const double loss_difference = std::abs(iteration.loss - expected_loss);
+    const double loss_difference = std::abs(captured.loss - expected_loss);
     const double loss_tolerance = tolerance.loss + expected[i].loss_errors[static_cast<std::size_t>(rank.index())];
     CHECK(loss_difference <= loss_tolerance);
     REQUIRE_FALSE(expected[i].parameters.empty());
-    REQUIRE(iteration.parameters.size() == expected[i].parameters.size());
+    REQUIRE(captured.parameters.size() == expected[i].parameters.size());
     REQUIRE(expected[i].gradients.size() == expected[i].parameters.size());
     REQUIRE(expected[i].seconds.size() == expected[i].parameters.size());
-    const Findings findings(iteration.parameters.size());
-    for (std::size_t p = 0; p < iteration.parameters.size(); ++p) {
-      const scenario::CapturedParameter& held = iteration.parameters[p];
+    const Findings findings(captured.parameters.size());
+    for (std::size_t p = 0; p < captured.parameters.size(); ++p) {
+      const scenario::CapturedParameter& held = captured.parameters[p];
       INFO("parameter \"" << held.name << '"');
       require_part_of(expected[i].parameters[p], held);
       if (i == 0) check_dealt(rank, held, holders_of(world, scenario, held.name));
@@ -244,10 +244,10 @@ void check_training(Rank& rank, const scenario::Run& run, oracles::Arithmetic ar
       is_right &= check_gradient(held, gradient, tolerance.gradient);
       findings.note(p, before[p], held, is_right);
     }
-    const Findings::Answers answers = findings.check(rank, iteration.parameters, moves);
+    const Findings::Answers answers = findings.check(rank, captured.parameters, moves);
     all_moves += answers.moves;
     right = answers.right;
-    before = iteration.parameters;
+    before = captured.parameters;
   }
   CHECK(all_moves > 0);
   CHECK(gradients > 0);

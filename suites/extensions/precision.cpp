@@ -130,8 +130,8 @@ class Wire {
 
 void check_kept_in_single_precision(const scenario::Run& run) {
   REQUIRE_FALSE(run.captures().empty());
-  for (const scenario::Capture& iteration : run.captures()) {
-    for (const scenario::CapturedParameter& held : iteration.parameters) {
+  for (const scenario::Capture& captured : run.captures()) {
+    for (const scenario::CapturedParameter& held : captured.parameters) {
       CAPTURE(held.name);
       CHECK(held.shard.dtype() == DType::f32);
       REQUIRE(held.gradient.defined());

@@ -106,9 +106,9 @@ RANKED_TEST_CASE("extensions/shards_are_not_rounded", clauses("EXT-24"), ranks(1
   REQUIRE(run.captures().size() == 8);
   for (int i = 0; i < 8; ++i) {
     CAPTURE(i);
-    const scenario::Capture& iteration = run.captures()[static_cast<std::size_t>(i)];
-    CHECK(iteration.loss == 2 * step * oracles::rounded_to(DType::bf16, -1 - i * step));
-    for (const double weight : iteration.parameters.at(0).shard.to_doubles()) CHECK(weight == -1 - (i + 1) * step);
+    const scenario::Capture& captured = run.captures()[static_cast<std::size_t>(i)];
+    CHECK(captured.loss == 2 * step * oracles::rounded_to(DType::bf16, -1 - i * step));
+    for (const double weight : captured.parameters.at(0).shard.to_doubles()) CHECK(weight == -1 - (i + 1) * step);
   }
 }
 

@@ -176,9 +176,9 @@ TEST_CASE("runs that begin at once leave one link, and it leads to one of them a
 TEST_CASE("of those that ask for one directory at once, one gets it") {
   TemporaryDirectory directory;
   make_run(directory / "run");
-  for (int round = 0; round < 50; ++round) {
-    // In the last rounds, to replace a run.
-    const OutputOptions wanted{.directory = directory / (round < 25 ? std::to_string(round) : "run"), .overwrite = round >= 25};
+  for (int round = 0; round < 75; ++round) {
+    // A new directory, first without and then with --overwrite; in the last rounds, an earlier run.
+    const OutputOptions wanted{.directory = directory / (round < 50 ? std::to_string(round) : "run"), .overwrite = round >= 25};
     std::atomic<int> winners = 0, tries = 0;
     std::vector<std::thread> rivals;
     for (int i = 0; i < 4; ++i) {
@@ -240,6 +240,20 @@ TEST_CASE("an earlier run is replaced, and its directory stays claimed meanwhile
   }
   CHECK(replace(run).root == run);
   CHECK(replace(directory / "new").root == directory / "new");
+}
+
+TEST_CASE("every file that run_directory.hpp names is shardproof's own, and so is its folder") {
+  const RunDirectory run{};
+  const WorldDirectory world = run.world(12);
+  const std::string id = "a/b[W=2]";
+  for (const fs::path& file : {run.report(), run.run(), run.plan(), run.warm_log(), world.plan(), world.scenario(id, 1),
+                               world.scenario(id, 2), world.flight(), world.turns(), world.nccl_record(3), world.play_result(id, 3),
+                               world.rank_stream(3), world.standard_output(3), world.standard_error(3), world.endings()}) {
+    INFO(file);
+    CHECK(is_own_file(file.string()));
+    CHECK((!file.has_parent_path() || is_own_folder(file.parent_path().string())));
+  }
+  for (const fs::path& folder : {run.worlds(), world.traces()}) CHECK(is_own_folder(folder.string()));
 }
 
 TEST_CASE("a run of a version without markers is recognised by its head") {

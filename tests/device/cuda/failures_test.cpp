@@ -30,7 +30,7 @@ scenario::Scenario training() {
 
 std::string losses(const scenario::Run& run) {
   std::string text;
-  for (const scenario::Capture& iteration : run.captures()) text += fmt::format("{} ", iteration.loss);
+  for (const scenario::Capture& captured : run.captures()) text += fmt::format("{} ", captured.loss);
   return text;
 }
 
