@@ -1,5 +1,5 @@
 # How tests are declared. Every test belongs to one of three sets, which is its label in CTest:
-#   unit    one room by itself. `./test` runs it in the build with AddressSanitizer.
+#   unit    the code of one folder by itself. `./test` runs it in the build with AddressSanitizer.
 #   system  whole programs, as users run them. `./test` runs it in the release build.
 #   long    slow, and seldom fails. Only `./test --all` runs it, as it runs all three sets in every build.
 # A target `SET_tests` builds what a set needs: unit_tests and system_tests. The target `all` builds everything.
