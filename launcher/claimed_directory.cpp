@@ -33,7 +33,7 @@ CommandError unusable(const fs::path& directory, const std::string& why) {
   return {usage, fmt::format("output unusable: {}: {}", directory.string(), why)};
 }
 
-/// The plan of a world names the directory in JSON, where text is UTF-8: other bytes would lead ranks elsewhere.
+/// The plan of a world names the directory in JSON, where text is UTF-8: other bytes would lead ranks to another directory.
 void require_utf8(const fs::path& directory) {
   const std::string text = directory.string();
   if (parse_json(dump_line(text)) == text) return;
@@ -69,12 +69,12 @@ FileDescriptor make_marker(const fs::path& directory) {
   FileDescriptor marker(::open(file.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
   if (!marker && errno == EEXIST) return {};
   if (!marker) throw unusable(file, fmt::format("cannot make it: {}", std::generic_category().message(errno)));
-  // A file system without locks keeps only those out that do not want to replace the run: they find it not empty.
+  // On a file system without locks, only commands with --overwrite could enter: all others find the directory not empty.
   ::flock(marker.get(), LOCK_EX | LOCK_NB);
   return marker;
 }
 
-/// The place of `path` below `folder`; none: it is elsewhere. Both are canonical.
+/// The path of `path` relative to `folder`; none: it is not inside the folder. Both are canonical.
 std::optional<fs::path> below(const fs::path& folder, const fs::path& path) {
   const auto [end, rest] = std::ranges::mismatch(folder, path);
   if (end != folder.end() || rest == path.end()) return std::nullopt;
