@@ -384,9 +384,11 @@ void require_given(const CLI::App& command, const std::vector<std::pair<const ch
     given = given && !value.empty();
   }
   const std::string name = command.get_name();
-  if (!given) throw CommandError(usage, fmt::format("{} takes{}: shardproof {}{}", name, arguments.size() == 1 ? "" : " both", name, all));
+  if (!given)
+    throw CommandError(
+        usage, fmt::format("{} needs {}: shardproof {}{}", name, arguments.size() == 1 ? "its argument" : "both arguments", name, all));
   const auto extra = arguments_left(command);
-  if (!extra.empty()) throw CommandError(usage, fmt::format("'{}' is too much: shardproof {}{}", extra.front(), name, all));
+  if (!extra.empty()) throw CommandError(usage, fmt::format("unexpected argument '{}': shardproof {}{}", extra.front(), name, all));
 }
 
 /// The code after this takes an empty text for an option that was not given. Options with their own message have refused it before.
