@@ -33,7 +33,7 @@ struct Texts {
   std::vector<std::string> ranks, require, left_out;
 };
 
-/// Of all commands; the one that was chosen is used.
+/// The options of all commands. The chosen command's are used.
 struct Everything {
   Texts texts;
   RunOptions run;
@@ -406,7 +406,7 @@ std::filesystem::path backend(const Texts& texts) {
   return texts.backend.value_or("");
 }
 
-/// What every world of the command has in common. Returns what is wrong with what was said of the device; empty: nothing.
+/// Converts the options that all worlds of the command share. Returns the mistake in the options of the device; empty: no mistake.
 std::string convert_world(const Texts& texts, PlanOptions& plan) {
   plan.device = texts.device.value_or(sim_device);
   plan.backend = backend(texts);
@@ -429,7 +429,7 @@ void require_placed(const std::string& misplaced) {
   if (!misplaced.empty()) throw CommandError(usage, misplaced);
 }
 
-/// The same, and what is wrong with what was said of the fabric.
+/// The same, and returns a mistake in the options of the fabric, too.
 std::string convert_plan(const CLI::App& command, const Texts& texts, PlanOptions& plan) {
   plan.filters = arguments_left(command);
   const std::string misplaced = convert_world(texts, plan);
