@@ -1,17 +1,17 @@
-# What `cmake --install` puts where. A program outside can then say find_package(shardproof) and link shardproof::main, or bring a subject in C
-# by shardproof::subject and shardproof::worker.
+# Says which files `cmake --install` installs, and where. Another project can then use find_package(shardproof) and link shardproof::main, or
+# bring a subject in C by shardproof::subject and shardproof::worker.
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/shardproof")
 
-# The rooms that run inside a rank. CMake fails when one is missing here, since another one links it.
+# The libraries that run inside a rank. CMake fails when one is missing here, because another library links it.
 set(rooms shardproof_options shardproof_fmt shardproof_protocol shardproof_rendezvous shardproof_tensor shardproof_fabric shardproof_device
   shardproof_trace shardproof_scenario shardproof_subject shardproof_subject_header shardproof_subject_abi shardproof_faults shardproof_world
   shardproof_cases shardproof_main)
 set(programs shardproof shardproof-worker shardproof-nccl-tap)
-# Shared objects that the launcher loads or hands to ranks, where this build has them. It looks for them in lib/ and lib/shardproof/, seen from
-# its own folder.
+# Shared objects that the launcher loads or passes to ranks, if this build has them. The launcher looks for them in ../lib/ and
+# ../lib/shardproof/ of its own folder.
 foreach(optional IN ITEMS shardproof_worker shardproof_nccl_tap_library shardproof_cuda)
   if(TARGET ${optional})
     list(APPEND plugins ${optional})
@@ -28,7 +28,7 @@ if(SHARDPROOF_DOWNLOADED)
   return()
 endif()
 
-# An install of a part-built tree would stop half way. This runs first, and stops before anything is copied.
+# An install of a partly built tree would stop half way. This check runs first, and stops the install before it copies a file.
 foreach(target IN LISTS rooms programs plugins)
   get_target_property(type ${target} TYPE)
   if(NOT type STREQUAL "INTERFACE_LIBRARY")

@@ -44,7 +44,7 @@ endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   shardproof_compile_options(-Wno-restrict)  # GCC bug 105651: false alarms in std::string's own operator+
 endif()
-# Presets compile twenty files of a target at a time, for most of a compiler's time goes into what all of them include. Files must compile alone as
+# Presets compile twenty files of a target at a time, because most compile time goes into headers that all files include. Files must compile alone as
 # well, as they do for users who embed this tree and in the presets `dev`, `tidy` and `bench`.
 set(CMAKE_UNITY_BUILD_BATCH_SIZE 20)
 if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")

@@ -1,7 +1,7 @@
 # How tests are declared. Every test belongs to one of three sets, which is its label in CTest:
-#   unit    one room by itself. `./test` runs it in the build with AddressSanitizer.
+#   unit    the code of one folder by itself. `./test` runs it in the build with AddressSanitizer.
 #   system  whole programs, as users run them. `./test` runs it in the release build.
-#   long    slow, and seldom fails. Only `./test --all` runs it, as it runs all three sets in every build.
+#   long    slow, and seldom fails. Only `./test --all` runs it. That runs all three sets in every build.
 # A target `SET_tests` builds what a set needs: unit_tests and system_tests. The target `all` builds everything.
 add_custom_target(unit_tests)
 add_custom_target(system_tests)
@@ -28,7 +28,7 @@ function(shardproof_test name)
   if(TEST_ENVIRONMENT)
     set(environment ENVIRONMENT "${TEST_ENVIRONMENT}")
   endif()
-  # Listed when CTest starts, not when it is built: a program that cannot list its cases is a failed test then, not a failed build.
+  # CTest lists the cases when it starts, not when the program is built. So a program that cannot list its cases is a failed test, not a failed build.
   set(discovery TEST_PREFIX "${name}: " DISCOVERY_MODE PRE_TEST WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")
   if(TEST_LONG_CASES)
     catch_discover_tests(test_${name} ${discovery} TEST_SPEC "[long]" PROPERTIES TIMEOUT 900 LABELS long ${environment})

@@ -29,7 +29,7 @@ namespace fs = std::filesystem;
 /// Below the current directory: output that has no place of its own.
 constexpr char default_parent[] = "shardproof-out";
 
-/// The plan of a world names the directory in JSON, where text is UTF-8: other bytes would lead ranks elsewhere.
+/// The plan of a world names the directory in JSON, where text is UTF-8: other bytes would lead ranks to another directory.
 void require_utf8(const fs::path& directory) {
   const std::string text = directory.string();
   if (parse_json(dump_line(text)) == text) return;
@@ -70,7 +70,7 @@ FileDescriptor make_marker(const fs::path& directory) {
   return marker;
 }
 
-/// The place of `path` below `folder`; none: it is elsewhere. Both are canonical.
+/// The path of `path` relative to `folder`; none: it is not inside the folder. Both are canonical.
 std::optional<fs::path> below(const fs::path& folder, const fs::path& path) {
   const auto [end, rest] = std::ranges::mismatch(folder, path);
   if (end != folder.end() || rest == path.end()) return std::nullopt;

@@ -13,8 +13,8 @@ namespace shardproof::launcher {
 
 class ClaimedDirectory {
  public:
-  /// Makes the directory that was asked for. Where none was, it makes a new one under `shardproof-out/` of the current directory. An existing
-  /// directory has to be empty, unless --overwrite replaces an earlier run (earlier_run.hpp). Throws CommandError (usage).
+  /// Makes the directory that the user asked for, or else a new one under `shardproof-out/` of the current directory. An existing directory
+  /// has to be empty, unless --overwrite replaces an earlier run (earlier_run.hpp). Throws CommandError (usage).
   explicit ClaimedDirectory(const OutputOptions& asked);
 
   const std::filesystem::path& path() const { return path_; }
@@ -30,7 +30,7 @@ class ClaimedDirectory {
 /// Throws CommandError (usage) when the output would replace a run that `input` is a part of.
 void require_kept(const std::filesystem::path& input, const OutputOptions& output);
 
-/// Makes the link `latest` in `shardproof-out/` of the current directory lead to the run, where that folder exists. Returns why not, if not.
+/// Makes the link `latest` in `shardproof-out/` of the current directory lead to the run, where that folder exists. Returns the reason if it cannot.
 std::optional<std::string> point_latest_to(const RunDirectory& run);
 
 }  // namespace shardproof::launcher

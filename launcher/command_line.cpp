@@ -33,7 +33,7 @@ struct Texts {
   std::vector<std::string> ranks, require, left_out;
 };
 
-/// Of all commands; the one that was chosen is used.
+/// The options of all commands. The chosen command's are used.
 struct Everything {
   Texts texts;
   RunOptions run;
@@ -79,7 +79,7 @@ CLI::Option& add_flag(CLI::App& command, const char* group, const char* name, bo
   return *command.add_flag(name, value, text)->option_text(" ")->group(group);
 }
 
-/// Last, and with words of our own.
+/// The last option, with our own text.
 void add_help(CLI::App& command, const char* group) {
   command.set_help_flag();
   command.set_help_flag("-h,--help", "Print this help.")->group(group);
@@ -96,13 +96,13 @@ void add_subject(CLI::App& command, std::string& subject) {
       "worker's first engine.");
 }
 
-void add_worker(CLI::App& command, std::filesystem::path& worker) {
+void add_worker(CLI::App& command, std::filesystem::path& worker, const char* what) {
   add(command, subject_group, "--worker", worker, "PROGRAM",
-      "Take the cases of this program. The default is the shardproof-worker in the folder of this program.");
+      fmt::format("Take {} this program. The default is shardproof-worker, in the folder of shardproof.", what));
 }
 
 void add_color(CLI::App& command, Texts& texts) {
-  add(command, terminal_group, "--color", texts.color, "WHEN=auto", "Use colours: auto, always or never.");
+  add(command, terminal_group, "--color", texts.color, "WHEN", "Use colours: auto, always or never. The default is auto.");
 }
 
 void add_terminal(CLI::App& command, TerminalOptions& terminal, Texts& texts) {
@@ -131,15 +131,16 @@ void add_backend(CLI::App& command, const char* group, Texts& texts, const char*
 }
 
 void add_device(CLI::App& command, PlanOptions& plan, Texts& texts) {
-  add(command, place_group, "--device", texts.device, "NAME=sim",
-      "Run the work on this device: sim, which has exact virtual time, or cuda, with one GPU for each rank.");
+  add(command, place_group, "--device", texts.device, "NAME",
+      "Run the work on this device: sim, which has exact virtual time, or cuda, with one GPU for each rank. The default is sim.");
   add_backend(command, place_group, texts, "With --device cuda: reach CUDA by this shared object.");
   add(command, place_group, "--gpus", texts.gpus, "LIST",
       "With --device cuda: use this number of GPUs (4), or these GPUs (0,2 or their uuids). The default is all GPUs.");
   add_flag(command, place_group, "--share-gpus", plan.share_gpus,
-           "With --device cuda: put several ranks on one GPU where there are too few. Times then mean nothing.");
-  add(command, place_group, "--times", texts.times, "NAME=events",
-      "With --device cuda: take times from events around the work, or from cupti. CUPTI's records are slower and more exact.");
+           "With --device cuda: put several ranks on one GPU where there are too few GPUs. Times then mean nothing.");
+  add(command, place_group, "--times", texts.times, "NAME",
+      "With --device cuda: take times from CUDA events around the work (events, the default), or from CUPTI (cupti), which is slower and "
+      "more exact.");
 }
 
 void add_out(CLI::App& command, OutputOptions& out, const std::string& what) {
@@ -149,14 +150,15 @@ void add_out(CLI::App& command, OutputOptions& out, const std::string& what) {
       .needs(&option);
 }
 
-/// The texts of --out: some commands write in any case, others else keep nothing.
+/// The texts of --out. Without --out, some commands write into a new folder, and others keep nothing.
 constexpr char write_text[] = "Write into this new or empty directory. The default is a new folder in shardproof-out/.";
 constexpr char latest_text[] = "The link shardproof-out/latest leads to the latest run, where that folder exists.";
 constexpr char keep_text[] = "Keep streams, logs and reports in this new or empty directory.";
 
 void add_ranks(CLI::App& command, Texts& texts, const char* verb) {
   add_list(command, choice_group, "--ranks", texts.ranks, "N[,N...]",
-           fmt::format("{} cases of these world sizes, for example 2,4. The default is every size that has cases.", verb));
+           fmt::format("{} cases of these world sizes, for example 2,4. The default is all sizes but those that cases run only on request.",
+                       verb));
 }
 
 void add_timeout(CLI::App& command, Texts& texts, const char* what, const char* otherwise) {
@@ -171,8 +173,9 @@ void add_plan(CLI::App& command, PlanOptions& plan, Texts& texts) {
   add(command, place_group, "--fabric", texts.fabric, "NAME",
       "Move bytes between ranks by shm, by thread (ranks are threads of one process), or by nccl (with --device cuda). The default is "
       "thread for cases that need it, else shm or nccl.");
-  add(command, place_group, "--scheduler", texts.scheduler, "NAME=seeded",
-      "Schedule ranks that are threads: seeded runs one rank at a time, in an order that --seed draws. free runs all at once.");
+  add(command, place_group, "--scheduler", texts.scheduler, "NAME",
+      "Schedule ranks that are threads: seeded, the default, runs one rank at a time, in an order that --seed draws. free runs all at "
+      "once.");
   add_timeout(command, texts, "each case", "the case's own time, else");
 }
 
@@ -184,18 +187,19 @@ void declare_run(CLI::App& app, RunOptions& run, Texts& texts) {
   add(command, choice_group, "--rerun-failed", run.rerun_failed, "REPORT",
       "Run the selected cases that failed in this report. The seed, worker, subject, device, timeout, waivers and faults are those of "
       "the report, unless you give others.");
-  add_worker(command, run.worker);
+  add_worker(command, run.worker, "the cases from");
   add_fault(command, run.plan.fault);
   add(command, course_group, "--seed", texts.seed, "N",
-      "Draw everything random from this seed. The default is 0. With --order random it is a fresh one, which is printed.");
-  add(command, course_group, "--order", texts.order, "ORDER=listed", "Run the cases of a world in this order: listed or random.");
-  add(command, course_group, "--repeat", texts.repeat, "N=1", "Run each case N times.");
-  add(command, course_group, "--jobs", texts.jobs, "N=1", "Run up to N worlds at once. No two worlds share a GPU.");
+      "Draw everything random from this seed. The default is 0. With --order random, the default is a new seed, which is printed.");
+  add(command, course_group, "--order", texts.order, "ORDER",
+      "Run the cases of a world in this order: listed or random. The default is listed.");
+  add(command, course_group, "--repeat", texts.repeat, "N", "Run each case N times. The default is 1.");
+  add(command, course_group, "--jobs", texts.jobs, "N", "Run up to N worlds at once. The default is 1. No two worlds share a GPU.");
   add_flag(command, course_group, "--isolate", run.plan.isolate, "Run each case in its own world.");
-  add(command, course_group, "--retries", texts.retries, "N=0",
-      "Try a failed case up to N times again, in a world of failed cases. A case that passes then is flaky.");
-  add(command, course_group, "--max-hangs", texts.max_hangs, "N=5",
-      "End the run when more than N worlds are lost to a deadline, or to a rank that cannot go on.");
+  add(command, course_group, "--retries", texts.retries, "N",
+      "Try each failed case up to N more times, in a world of failed cases only. A case that then passes is flaky. The default is 0.");
+  add(command, course_group, "--max-hangs", texts.max_hangs, "N",
+      "End the run when more than N worlds have ended by a deadline or by a rank that could not go on. The default is 5.");
   add(command, course_group, "--debug", texts.debug, "RANK",
       "Let this rank wait for a debugger before its first case. Cases then have no deadline.");
   add_demands(command, run.demands, texts);
@@ -214,12 +218,12 @@ void declare_list(CLI::App& app, ListOptions& list, Texts& texts) {
   add_profile(command, list.profile, "all cases");
   add_ranks(command, texts, "List");
   add_subject(command, list.subject);
-  add_worker(command, list.worker);
+  add_worker(command, list.worker, "the cases from");
   add_flag(command, terminal_group, "--json", list.json, "Print JSON.");
-  CLI::Option& seeds =
-      add_flag(command, terminal_group, "--seeds", list.seeds, "Print which cases restate each test of the framework's own files.");
-  CLI::Option& clauses =
-      add_flag(command, terminal_group, "--clauses", list.clauses, "Print which cases check each clause, and which faults break it.");
+  CLI::Option& seeds = add_flag(command, terminal_group, "--seeds", list.seeds,
+                                "Print each test of the PyTorch files that the suites began with, and its cases.");
+  CLI::Option& clauses = add_flag(command, terminal_group, "--clauses", list.clauses,
+                                  "Print each clause, the cases that check it, and the faults that break it.");
   clauses.excludes(&seeds);
   add_flag(command, terminal_group, "--profiles", list.profiles, "Print the profiles, and how many of the cases each has.")
       .excludes(&seeds)
@@ -231,9 +235,9 @@ void declare_faults(CLI::App& app, FaultsOptions& faults, Texts& texts) {
   CLI::App& command = add_command(app, faults_help);
   add_profile(command, faults.profile, "the worker's first profile");
   add_plan(command, faults.plan, texts);
-  add_worker(command, faults.worker);
+  add_worker(command, faults.worker, "the cases from");
   add(command, demand_group, "--waivers", faults.waivers, "FILE",
-      "Excuse the failures in this file, which cases show without a fault (docs/skips-and-waivers.md).");
+      "Excuse the failures in this file. They occur without a fault, too (docs/skips-and-waivers.md).");
   add_out(command, faults.out, keep_text);
   add_flag(command, terminal_group, "--json", faults.json, "Print JSON.");
   add_terminal(command, faults.terminal, texts);
@@ -259,7 +263,7 @@ void declare_diff(CLI::App& app, DiffOptions& diff, Texts& texts) {
 
 void declare_doctor(CLI::App& app, DoctorOptions& doctor, Texts& texts) {
   CLI::App& command = add_command(app, doctor_help);
-  add_worker(command, doctor.worker);
+  add_worker(command, doctor.worker, "the list of GPUs from");
   add_backend(command, subject_group, texts, "Look at the GPUs that this shared object reaches.");
   add_color(command, texts);
   add_help(command, terminal_group);
@@ -277,11 +281,11 @@ void declare_play(CLI::App& app, PlayOptions& play, Texts& texts) {
   add(command, subject_group, "--subject", play.plan.subject, "NAME[,NAME]",
       "Play on this engine: reference, pytorch, the path of a shared object, or an engine of the worker. The default is reference. "
       "With two engines, the command compares them. NAME+FAULT breaks an engine by a fault.");
-  add_worker(command, play.worker);
+  add_worker(command, play.worker, "the engines from");
   add_fault(command, play.plan.fault);
-  add(command, subject_group, "--ulps", texts.ulps, "N=0",
-      "With two engines: allow captured values to differ by N units in the last place.");
-  add(command, place_group, "--ranks", texts.ranks, "N=2", "Play on N ranks.");
+  add(command, subject_group, "--ulps", texts.ulps, "N",
+      "With two engines: allow captured values to differ by N units in the last place. The default is 0.");
+  add(command, place_group, "--ranks", texts.ranks, "N", "Play on N ranks. The default is 2.");
   add_device(command, play.plan, texts);
   add_timeout(command, texts, "the scenario", "");
   add(command, output_group, "--trace", play.trace, "FILE", "Write a trace for Perfetto into this file.");
@@ -295,17 +299,19 @@ void declare_explore(CLI::App& app, ExploreOptions& explore, Texts& texts) {
   CLI::App& command = add_command(app, explore_help);
   add(command, choice_group, "--rounds", texts.rounds, "N", "Play N scenarios. The default is 100, or as many as --for has time for.");
   add(command, choice_group, "--for", texts.time, "TIME", "Begin no scenario after this time, for example 90s, 10min or 2h.");
-  add(command, choice_group, "--seed", texts.seed, "N=0", "Draw the first scenario from this seed. Each later one has the next seed.");
-  add_list(command, choice_group, "--ranks", texts.ranks, "N[,N...]=1,2,4", "Play on worlds of these sizes. The seed chooses the size.");
+  add(command, choice_group, "--seed", texts.seed, "N",
+      "Draw the first scenario from this seed. The default is 0. Each later scenario has the next seed.");
+  add_list(command, choice_group, "--ranks", texts.ranks, "N[,N...]",
+           "Play on worlds of these sizes. The default is 1,2,4. The seed chooses the size for each scenario.");
   add_list(
       command, choice_group, "--without", texts.left_out, "NAME[,NAME...]",
       "Leave out features, for example mixed_precision, or other ingredients, for example adam. For an unknown name, the command prints "
       "all names.");
-  add(command, choice_group, "--max-differences", texts.max_differences, "N=1", "End after N differences.");
+  add(command, choice_group, "--max-differences", texts.max_differences, "N", "End after N differences. The default is 1.");
   add(command, subject_group, "--subject", explore.plan.subject, "A,B",
       "Compare these two engines, named as in `play`. A+FAULT breaks an engine by a fault (docs/side-by-side.md).");
-  add_worker(command, explore.worker);
-  add(command, subject_group, "--ulps", texts.ulps, "N=0", "Allow captured values to differ by N units in the last place.");
+  add_worker(command, explore.worker, "the engines from");
+  add(command, subject_group, "--ulps", texts.ulps, "N", "Allow captured values to differ by N units in the last place. The default is 0.");
   add_timeout(command, texts, "each scenario", "");
   add_out(command, explore.out, write_text);
   add_flag(command, terminal_group, "--json", explore.json, "Print what was found as JSON.");
@@ -378,28 +384,29 @@ void require_given(const CLI::App& command, const std::vector<std::pair<const ch
     given = given && !value.empty();
   }
   const std::string name = command.get_name();
-  if (!given) throw CommandError(usage, fmt::format("{} takes{}: shardproof {}{}", name, arguments.size() == 1 ? "" : " both", name, all));
+  if (!given)
+    throw CommandError(
+        usage, fmt::format("{} needs {}: shardproof {}{}", name, arguments.size() == 1 ? "its argument" : "both arguments", name, all));
   const auto extra = arguments_left(command);
-  if (!extra.empty()) throw CommandError(usage, fmt::format("'{}' is too much: shardproof {}{}", extra.front(), name, all));
+  if (!extra.empty()) throw CommandError(usage, fmt::format("unexpected argument '{}': shardproof {}{}", extra.front(), name, all));
 }
 
-/// To what follows, an empty text is an option that was not given. Those with words of their own for it have said them before.
+/// The code after this takes an empty text for an option that was not given. Options with their own message have refused it before.
 void refuse_empty_values(const CLI::App& command) {
   for (const CLI::Option* option : command.get_options()) {
     if (std::ranges::find(option->results(), "") == option->results().end()) continue;
-    const std::string value = option->get_option_text();
     throw CommandError(usage, fmt::format("{} '': {} cannot be empty (`shardproof {} --help` explains it)", option->get_name(),
-                                          value.substr(0, value.find('=')), command.get_name()));
+                                          option->get_option_text(), command.get_name()));
   }
 }
 
-/// Empty: none is named.
+/// Empty: no backend is named.
 std::filesystem::path backend(const Texts& texts) {
   if (texts.backend && texts.backend->empty()) throw CommandError(usage, "--backend '': the shared object that reaches CUDA, a file");
   return texts.backend.value_or("");
 }
 
-/// What every world of the command has in common. Returns what is wrong with what was said of the device; empty: nothing.
+/// Converts the options that all worlds of the command share. Returns the mistake in the options of the device; empty: no mistake.
 std::string convert_world(const Texts& texts, PlanOptions& plan) {
   plan.device = texts.device.value_or(sim_device);
   plan.backend = backend(texts);
@@ -422,7 +429,7 @@ void require_placed(const std::string& misplaced) {
   if (!misplaced.empty()) throw CommandError(usage, misplaced);
 }
 
-/// The same, and what is wrong with what was said of the fabric.
+/// The same, and returns a mistake in the options of the fabric, too.
 std::string convert_plan(const CLI::App& command, const Texts& texts, PlanOptions& plan) {
   plan.filters = arguments_left(command);
   const std::string misplaced = convert_world(texts, plan);

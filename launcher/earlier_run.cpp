@@ -44,7 +44,7 @@ bool has_run_head(const fs::path& directory) {
   }
 }
 
-/// Empty: its loss harms no program that runs in it or that looks for the user's files there.
+/// Why --overwrite must not empty the directory: programs run in it, or the user's files are there. Empty: it may.
 std::string why_needed(const fs::path& directory) {
   const fs::path whole = fs::canonical(directory);
   if (whole == whole.root_path()) return "it is the root directory";
@@ -79,7 +79,7 @@ FileDescriptor open_folder(int at, const std::string& name, const fs::path& whol
   return folder;
 }
 
-/// Files that the user put into an output directory by an option of the command that made it.
+/// Files that the user put into an output directory, by an option of the command that made the directory.
 std::set<std::string> files_by_options(const fs::path& directory) {
   std::set<std::string> names;
   std::istringstream lines(whole_text(directory / marker_name));
@@ -127,7 +127,7 @@ void EarlierRun::sweep(int folder, const fs::path& whole, const std::string& pat
     const fs::path file = whole / name;
     const std::string inner = path + name;
     struct stat status{};
-    if (::fstatat(folder, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) fail("look at", file);
+    if (::fstatat(folder, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) fail("read", file);
     if (S_ISDIR(status.st_mode)) {
       sweep_folder(open_folder(folder, name, file).get(), file, inner, pass);
       if (pass == Pass::remove && ::unlinkat(folder, name.c_str(), AT_REMOVEDIR) != 0) fail("remove", file);

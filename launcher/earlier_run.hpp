@@ -27,14 +27,14 @@ class EarlierRun {
  private:
   enum class Pass : std::uint8_t { check, remove };
 
-  /// `whole` is an open folder, and `path` its place in the output directory that it belongs to; empty: it is one.
+  /// `whole` is the path of the open folder, and `path` its path in its output directory; empty: the folder is an output directory.
   void sweep(int folder, const std::filesystem::path& whole, const std::string& path, Pass pass);
   void sweep_folder(int folder, const std::filesystem::path& whole, const std::string& path, Pass pass);
   CommandError foreign(const std::filesystem::path& file) const;
 
   std::filesystem::path directory_;
   FileDescriptor marker_;
-  std::vector<FileDescriptor> inner_markers_;  ///< of output directories below this one; locked
+  std::vector<FileDescriptor> inner_markers_;  ///< of output directories inside this one; locked
 };
 
 }  // namespace shardproof::launcher

@@ -1,4 +1,4 @@
-// The parts of `--help` beside the options of a command: what the command does, examples, its arguments, its exit codes.
+// The parts of `--help` that are not options of a command: what the command does, examples, its arguments, its exit codes.
 #pragma once
 
 namespace shardproof::launcher {
@@ -22,7 +22,7 @@ inline constexpr char program_summary[] =
 
 inline constexpr char program_footer[] =
     "Exit codes:\n"
-    "    0  All is good.\n"
+    "    0  The command succeeded.\n"
     "    2  The command line is wrong, or output cannot be written.\n"
     "\n"
     "The help of each command explains its other exit codes.";
@@ -39,7 +39,7 @@ inline constexpr HelpText run_help{.name = "run",
                                    .footer =
                                        "Filters:\n"
                                        "    A filter is a suite, a case id, a glob over ids (* and ?), or a [tag].\n"
-                                       "    A run takes each case that one of its filters selects. Without filters, it takes all.\n"
+                                       "    A run takes each case that at least one filter selects. Without filters, it takes all.\n"
                                        "    After the word --, each word is a filter.\n"
                                        "\n"
                                        "Exit codes, the first that applies:\n"
@@ -57,13 +57,13 @@ inline constexpr HelpText list_help{.name = "list",
                                     .summary = "List the cases of a worker.",
                                     .examples =
                                         "    shardproof list overlap                      the cases of a suite\n"
-                                        "    shardproof list --clauses                    what the cases check, and which faults break it\n"
+                                        "    shardproof list --clauses                    each clause, its cases and its faults\n"
                                         "    shardproof list --worker ./my_tests --json   the cases of your own program, as JSON\n",
                                     .arguments = "[FILTER...]",
                                     .footer =
                                         "Filters:\n"
                                         "    A filter is a suite, a case id, a glob over ids (* and ?), or a [tag].\n"
-                                        "    The list has each case that one of the filters selects. Without filters, it has all.\n"
+                                        "    The list has each case that at least one filter selects. Without filters, it has all.\n"
                                         "    After the word --, each word is a filter.\n"
                                         "\n"
                                         "Exit codes:\n"
@@ -72,27 +72,26 @@ inline constexpr HelpText list_help{.name = "list",
                                         "    3      The worker did not list its cases.\n"
                                         "    128+N  Signal N interrupted the command."};
 
-inline constexpr HelpText faults_help{
-    .name = "faults",
-    .summary = "Run the cases on broken engines: a case has to notice each fault.",
-    .examples =
-        "    shardproof faults overlap                    one suite against all faults that it can notice\n"
-        "    shardproof faults --worker ./my_tests        the faults of your own program\n"
-        "    shardproof faults overlap --out matrix       keep the report of each run\n",
-    .arguments = "[FILTER...]",
-    .footer =
-        "Filters:\n"
-        "    A filter is a suite, a case id, a glob over ids (* and ?), or a [tag].\n"
-        "    The command runs each case that one of its filters selects. Without filters, it runs all.\n"
-        "    After the word --, each word is a filter.\n"
-        "\n"
-        "Exit codes, the first that applies:\n"
-        "    128+N  Signal N interrupted the command.\n"
-        "    2      The command line is wrong, no case is selected, or output cannot be written.\n"
-        "    3      The worker failed, or its ranks did not meet.\n"
-        "    4,5,1  The cases do not all pass without a fault. The code is the one of `run`.\n"
-        "    1      A fault survived every selected case that checks one of its clauses.\n"
-        "    0      Cases noticed each fault, except the faults whose every case is skipped here."};
+inline constexpr HelpText faults_help{.name = "faults",
+                                      .summary = "Run the cases on broken engines: a case has to notice each fault.",
+                                      .examples =
+                                          "    shardproof faults overlap                    one suite, on each fault that it can notice\n"
+                                          "    shardproof faults --worker ./my_tests        the faults of your own program\n"
+                                          "    shardproof faults overlap --out matrix       keep the report of each run\n",
+                                      .arguments = "[FILTER...]",
+                                      .footer =
+                                          "Filters:\n"
+                                          "    A filter is a suite, a case id, a glob over ids (* and ?), or a [tag].\n"
+                                          "    The command runs each case that at least one filter selects. Without filters, it runs all.\n"
+                                          "    After the word --, each word is a filter.\n"
+                                          "\n"
+                                          "Exit codes, the first that applies:\n"
+                                          "    128+N  Signal N interrupted the command.\n"
+                                          "    2      The command line is wrong, no case is selected, or output cannot be written.\n"
+                                          "    3      The worker failed, or its ranks did not meet.\n"
+                                          "    4,5,1  Not all cases pass without a fault. The codes are those of `run`.\n"
+                                          "    1      No selected case noticed a fault, although a case checks one of its clauses.\n"
+                                          "    0      Cases noticed each fault, except faults of which all cases were skipped."};
 
 inline constexpr HelpText merge_help{.name = "merge",
                                      .summary = "Make the report of a run that another launcher started, or that was cut short.",
@@ -126,7 +125,7 @@ inline constexpr HelpText doctor_help{.name = "doctor",
                                       .arguments = "",
                                       .footer =
                                           "Exit codes:\n"
-                                          "    0  Runs are possible, perhaps slow.\n"
+                                          "    0  Runs are possible. They may be slow.\n"
                                           "    2  The command line is wrong, or output cannot be written.\n"
                                           "    3  A setting prevents runs. With --backend: a setting prevents runs on GPUs."};
 
@@ -138,10 +137,10 @@ inline constexpr HelpText explain_help{
         "    shardproof explain my_run/worlds/2           one of its worlds\n",
     .arguments = "DIRECTORY",
     .footer =
-        "After a run with --nccl-tap, the command also says what the ranks asked of NCCL.\n"
+        "After a run with --nccl-tap, the command also lists the NCCL calls of the ranks.\n"
         "\n"
         "Exit codes:\n"
-        "    0  The worlds are explained.\n"
+        "    0  The command explained the worlds.\n"
         "    2  The command line is wrong, the directory is not a run, or output cannot be written.\n"
         "    5  Evidence cannot be read, or no process saw how the ranks ended."};
 
@@ -164,10 +163,10 @@ inline constexpr HelpText play_help{
         "    1      The subject failed, or a race was found.\n"
         "    0      The scenario was played.\n"
         "\n"
-        "Exit codes of two subjects, beside the first three:\n"
+        "Exit codes with two subjects, after the first three above:\n"
         "    1      The subjects differ.\n"
         "    4      Both subjects crashed or hung.\n"
-        "    0      The subjects are alike. Both may refuse the scenario."};
+        "    0      The subjects do the same, which may be to refuse the scenario."};
 
 inline constexpr HelpText explore_help{
     .name = "explore",
@@ -191,7 +190,7 @@ inline constexpr HelpText explore_help{
 inline constexpr HelpText stable_help{
     .name = "stable",
     .summary = "Print the part of a report that is equal, byte for byte, in all runs of one seed.",
-    .examples = "    shardproof stable my_run                     compare it with: diff, cmp or a checksum\n",
+    .examples = "    shardproof stable my_run                     compare its output by diff, cmp or a checksum\n",
     .arguments = "REPORT",
     .footer =
         "Exit codes:\n"

@@ -1,4 +1,4 @@
-// Where this launcher is at home: a build folder or an installation, and what to do when an optional part is not there.
+// The launcher's home, a build folder or an installation, and the message for an optional part that is missing there.
 #pragma once
 
 #include <filesystem>

@@ -56,7 +56,7 @@ void LogTail::take(Log& log, bool is_over, std::string& into) {
     begin = end + 1;
   }
   log.rest.erase(0, begin);
-  if (log.rest.empty() || (!is_over && log.rest.size() < bytes_at_once)) return;  // a line without an end is told in pieces, too
+  if (log.rest.empty() || (!is_over && log.rest.size() < bytes_at_once)) return;  // a very long line without an end is reported in pieces
   into += log.prefix + log.rest + "\n";
   log.rest.clear();
 }

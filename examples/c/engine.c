@@ -149,7 +149,7 @@ static int engine_perform(shardproof_trainer *t, const char *action, const shard
   else if (strcmp(action, "\"backward\"") == 0) failed = backward(t);
   else if (strcmp(action, "\"step\"") == 0) failed = step(t);
   else if (strcmp(action, "\"zero_grad\"") == 0) failed = zero_grad(t);
-  else failed = complain(&t->device, "%s is more than this engine can", action);
+  else failed = complain(&t->device, "%s is not supported by this engine", action);
   return answer(&t->device, failed, reply);
 }
 

@@ -35,7 +35,7 @@ static int expect_keys(struct device *device, const cJSON *object, const char *w
     snprintf(key, sizeof key, "%s ", value->string);
     if (strstr(known, key) != NULL) continue;
     char *said = cJSON_PrintUnformatted(value);
-    complain(device, "%s: \"%s\" (%s) is more than this engine can", where, value->string, said);
+    complain(device, "%s: \"%s\" (%s) is not supported by this engine", where, value->string, said);
     cJSON_free(said);
     return 1;
   }
@@ -81,9 +81,9 @@ static int read_module(struct device *device, const cJSON *json, const char *pat
   }
   struct layer *layer = &model->layers[model->layer_count++];
   snprintf(layer->path, sizeof layer->path, "%s", path);
-  if (cJSON_IsFalse(member(json, "contiguous"))) return complain(device, "\"%s.weight\": transposed is more than this engine can", path);
+  if (cJSON_IsFalse(member(json, "contiguous"))) return complain(device, "\"%s.weight\": transposed is not supported by this engine", path);
   if (strcmp(kind, "relu") == 0) return expect_keys(device, json, path, "name kind ");
-  if (strcmp(kind, "linear") != 0) return complain(device, "\"%s\": a module of kind \"%s\" is more than this engine can", path, kind);
+  if (strcmp(kind, "linear") != 0) return complain(device, "\"%s\": a module of kind \"%s\" is not supported by this engine", path, kind);
   layer->in = (int64_t)number(json, "in_features", 0);
   layer->out = (int64_t)number(json, "out_features", 0);
   layer->forward_sleep = duration(json, "forward_sleep");
@@ -100,7 +100,7 @@ static int read_loss(struct device *device, const cJSON *json, struct loss *loss
   if (strcmp(kind, "sum") == 0) loss->kind = LOSS_SUM;
   else if (strcmp(kind, "sum_of_squares") == 0) loss->kind = LOSS_SUM_OF_SQUARES;
   else if (strcmp(kind, "dot") == 0) loss->kind = LOSS_DOT;
-  else return complain(device, "model.loss: \"%s\" is more than this engine can", kind);
+  else return complain(device, "model.loss: \"%s\" is not supported by this engine", kind);
   return 0;
 }
 
@@ -108,9 +108,10 @@ static int read_group(struct device *device, const cJSON *json, struct model *mo
   struct group *group = &model->groups[model->group_count++];
   const cJSON *modules = member(json, "modules"), *reshards = member(json, "reshard_after_forward");
   snprintf(group->tag, sizeof group->tag, "%s", cJSON_GetStringValue(cJSON_GetArrayItem(modules, 0)));
-  if (cJSON_GetArraySize(modules) != 1) return complain(device, "\"%s\": a group of several is more than this engine can", group->tag);
+  if (cJSON_GetArraySize(modules) != 1)
+    return complain(device, "\"%s\": a group of several modules is not supported by this engine", group->tag);
   group->is_outermost = true;
-  if (cJSON_IsNumber(reshards)) return complain(device, "\"%s\": shards over fewer ranks are more than this engine can", group->tag);
+  if (cJSON_IsNumber(reshards)) return complain(device, "\"%s\": shards over fewer ranks are not supported by this engine", group->tag);
   group->ranks = device->harness->group_size(device->world);
   group->rank = device->harness->group_rank(device->world);
   for (const struct group *other = model->groups; other != group; ++other) {
@@ -126,7 +127,7 @@ static int read_optimizer(struct device *device, const cJSON *json, struct optim
   if (strcmp(kind, "sgd") == 0) optimizer->kind = SGD;
   else if (strcmp(kind, "adam") == 0) optimizer->kind = ADAM;
   else if (strcmp(kind, "adamw") == 0) optimizer->kind = ADAMW;
-  else return complain(device, "plan.optimizer: \"%s\" is more than this engine can", kind);
+  else return complain(device, "plan.optimizer: \"%s\" is not supported by this engine", kind);
   optimizer->rate = (float)number(json, "rate", 0.5);
   optimizer->beta1 = (float)number(json, "beta1", 0.9);
   optimizer->beta2 = (float)number(json, "beta2", 0.999);
@@ -138,7 +139,7 @@ static int read_optimizer(struct device *device, const cJSON *json, struct optim
 static int check_mesh(struct device *device, const cJSON *shape) {
   const int ranks = cJSON_GetArraySize(shape) > 0 ? cJSON_GetArrayItem(shape, 0)->valueint : -1,
             world = device->harness->group_size(device->world);
-  if (cJSON_GetArraySize(shape) > 1) return complain(device, "plan.mesh: replicas are more than this engine can");
+  if (cJSON_GetArraySize(shape) > 1) return complain(device, "plan.mesh: replicas are not supported by this engine");
   if (shape != NULL && ranks != world) return complain(device, "plan.mesh: %d ranks, in a world of %d", ranks, world);
   return 0;
 }

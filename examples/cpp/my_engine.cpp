@@ -18,7 +18,7 @@ namespace my_engine {
 using Json = nlohmann::json;
 
 [[noreturn]] void refuse(const std::string& where, const Json& what) {
-  throw std::runtime_error(where + ": " + what.dump() + " is more than this engine can");
+  throw std::runtime_error(where + ": " + what.dump() + " is not supported by this engine");
 }
 
 /// An engine that ignores an unknown key trains something else than the script asks for.

@@ -79,7 +79,7 @@ def holds(group, path):
 
 
 def refuse(where, what):
-    raise NotImplementedError(f"{where}: {json.dumps(what)} is more than this engine can")
+    raise NotImplementedError(f"{where}: {json.dumps(what)} is not supported by this engine")
 
 
 def expect_keys(document, where, known):

@@ -44,7 +44,7 @@ class HeldPlatform final : public Platform {
   Recording take_recording() override { return inner_.take_recording(); }
   std::size_t live_bytes() const override { return inner_.live_bytes(); }
 
-  /// Whether anything can be held here.
+  /// Whether this platform can hold a piece back.
   bool has_gate() const;
   /// See Passage.
   std::optional<bool> has_passed() const;

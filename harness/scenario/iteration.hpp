@@ -1,5 +1,5 @@
-// One iteration of a script, as it was played: its times, its collectives and its memory. A case asks every iteration, since an engine may be
-// right once and wrong later.
+// One iteration of a script, as it was played: its times, its collectives and its memory. A case checks every iteration, because an engine may
+// be right once and wrong later.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 namespace shardproof::scenario {
 
 /// The marks that a player sets around each call: `iter 0 forward`, `iter 0 forward end`, …; `iter 0 forward (2)` when the iteration makes
-/// the call a second time. A forward that is to fail counts apart: `iter 0 failing forward`.
+/// the call a second time. Forwards that the script makes fail have their own count: `iter 0 failing forward`.
 std::string mark(int iteration, std::string_view call, bool end = false, int occurrence = 1);
 std::string mark(int iteration, ActionKind action, bool end = false, int occurrence = 1);
 
@@ -59,7 +59,7 @@ class Iteration {
   std::span<const Fact> facts_;
 };
 
-/// All iterations of a script that was played. One whose calls left no mark has no facts.
+/// All iterations of a script that was played. An iteration whose calls left no mark has no facts.
 std::vector<Iteration> iterations(const Trace& trace, const Script& script);
 
 }  // namespace shardproof::scenario

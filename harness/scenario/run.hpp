@@ -58,7 +58,7 @@ struct Operand {
   Tensor in;  ///< in host memory
 };
 
-/// What one `capture` of the script has copied.
+/// The values that one `capture` of the script has copied.
 struct Capture {
   double loss = 0;
   std::vector<CapturedParameter> parameters;

@@ -22,7 +22,7 @@ enum class Feature : std::uint8_t {
   shard_dims,
   gradient_divide_factor,
   clip_grad_norm,
-  module_groups,           ///< groups of several modules; all other kinds of modules, frozen ones, and calls of one
+  module_groups,           ///< groups of several modules; all other kinds of modules, frozen modules, and calls of one module
   ignored_parameters,
   shared_parameters,
   language_model,          ///< tokens, embedding, layer_norm, attention, cross entropy

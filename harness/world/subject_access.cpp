@@ -134,7 +134,7 @@ scenario::HeldRun Rank::play(const scenario::Scenario& scenario, const std::vect
     played.passages.push_back({.is_free = is_free, .has_passed = {}});
     free.push_back(is_free ? 1 : 0);
   }
-  // What is ordered behind a hold would wait until the gate gives up. All ranks go on, or none.
+  // A piece that is ordered after the held one would wait until the gate gives up. All ranks go on, or no rank does.
   const Tensor all = world().all_reduce(Tensor::of<std::int64_t>({std::ssize(free)}, free), ReduceOp::min, "may pass");
   for (std::size_t i = 0; i < holds.size(); ++i) {
     if (all.values<std::int64_t>()[i] == 0) continue;

@@ -148,7 +148,7 @@ bool check_gradient(const scenario::CapturedParameter& held, const Tensor& expec
   return held.shard.numel() == 0 || check_close("gradient", held.gradient, part(expected, held), tolerance);
 }
 
-// Looks at the first `captures` of them.
+// Checks the sums of the first `captures` captures.
 void require_exact_sums(const std::vector<oracles::SerialIteration>& expected, std::size_t captures) {
   REQUIRE(captures > 0);
   REQUIRE(expected.size() >= captures);

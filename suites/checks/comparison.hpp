@@ -12,17 +12,17 @@ namespace shardproof::suites {
 /// How far values may be from what one process computes; 0 asks for the same bits.
 struct Tolerance {
   double loss = 0, gradient = 0, parameter = 0;
-  std::size_t exact = 0;  ///< so many captures, the first ones, ask for the same bits all the same
+  std::size_t exact = 0;  ///< the first captures, this many, are compared by their bits all the same
 };
 
-/// Fails unless every engine computes the same bits for the scenario, on every processor: its sums round nowhere, so that their order does
-/// not matter. For cases that compare bits by themselves; the functions below call it where they compare bits.
+/// Fails unless every engine computes the same bits for the scenario, on every processor: its sums do not round, so their order does not
+/// matter. For cases that compare bits themselves. The functions below call it where they compare bits.
 void require_exact_sums(const scenario::Scenario& scenario, int world);
 
-/// Whether a mean over all ranks rounds: their number is no power of two.
+/// Whether a mean over all ranks rounds: their number is not a power of two.
 bool mean_rounds(Rank& rank);
 
-/// Three steps of two layers on small integers are exact unless the mean rounds. Then the first step is: a sum of integers, divided once.
+/// Three steps of two layers on small integers are exact unless the mean rounds. Then only the first step is: a sum of integers, divided once.
 Tolerance exact_unless_mean_rounds(Rank& rank);
 /// For models of more layers, where only the first step is exact.
 inline constexpr Tolerance exact_at_first{.loss = 1e-2, .gradient = 1e-2, .parameter = 1e-3, .exact = 1};
@@ -32,7 +32,7 @@ enum class Moves : std::uint8_t {
   some_parameter,  ///< frozen ones, and those whose gradients still wait, may stay
 };
 
-/// Compares what every rank holds at every capture: loss, gradients, parameters, both tensors of pairs; that shards are dealt as the
+/// Compares what every rank holds at every capture: loss, gradients, parameters, both tensors of pairs; that parameters are sharded as the
 /// plan says; and that steps move what they should.
 void check_training(Rank& rank, const scenario::Run& run, oracles::Arithmetic arithmetic, const Tolerance& tolerance,
                     Moves moves = Moves::every_parameter);

@@ -27,7 +27,7 @@ RANKED_TEST_CASE("overlap/unshard_by_hand", clauses("OVL-4", "OVL-5", "OVL-7", "
     // Once by hand; forward finds everything there.
     CHECK(gathers(iteration, ActionKind::unshard) == (several ? 2 : 0));
     CHECK(gathers(iteration, ActionKind::forward) == 0);
-    // What is asked for without `async` is whole when the call is over: two parameters in each of two layers.
+    // Without `async`, parameters are whole when the call returns: two parameters in each of two layers.
     if (!rank.param<bool>("async")) CHECK(iteration.live_after(MemoryClass::parameter, ActionKind::unshard).buffers == 4);
   }
 }

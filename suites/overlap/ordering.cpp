@@ -48,7 +48,7 @@ GathersOfPass gathers_in_forward(const scenario::Run& run, const scenario::Itera
 void check_live_buffers(Rank& rank, const scenario::Iteration& iteration, std::uint64_t layers, bool reshard) {
   using scenario::ActionKind;
   const auto peak = [&iteration](MemoryClass memory) { return iteration.peak(memory).buffers; };
-  // What is never there is never there too long.
+  // The upper bounds below prove nothing of buffers that never exist.
   CHECK(peak(MemoryClass::parameter) >= (reshard ? 1 : layers));
   CHECK(peak(MemoryClass::gradient) >= 1);
   if (rank.world().size() > 1) {

@@ -25,7 +25,7 @@ std::vector<Nanoseconds> expected_times(const PostOptim& how, int world) {
 // Which iterations have an all-gather to wait for.
 enum class Exposed { none, first, all };
 
-// The seed's bounds, for each iteration: 4 ms to spare, beside its all-gather.
+// The seed's bounds, for each iteration: its computation, its all-gather and 4 ms more.
 void check_bounds_of_iterations(const scenario::Run& run, const PostOptim& how, Exposed exposed) {
   const std::chrono::nanoseconds computation = how.sleep_forward + how.sleep_backward;
   for (const scenario::Iteration& iteration : steady_iterations(run)) {

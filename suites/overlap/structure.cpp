@@ -1,5 +1,5 @@
-// Does the host issue the same calls in the same order as PyTorch, and must the same come before the same? PyTorch's log has one iteration or a
-// few, and every iteration that is played is compared with it.
+// Does the host issue the same calls in the same order as PyTorch, and does each call wait for the same earlier calls? PyTorch's log has one
+// iteration or a few, and every iteration that is played is compared with it.
 #include <algorithm>
 #include <string>
 #include <vector>

@@ -100,7 +100,7 @@ RANKED_TEST_CASE("overlap/training_overlap", clauses("OVL-1", "OVL-2", "OVL-3", 
   rank.measure_ns("serial_forward_ns", longest(serial, &scenario::Iteration::forward));
   rank.measure_ns("serial_forward_backward_ns", longest(serial, &scenario::Iteration::forward_backward));
   if (rank.world().size() == 1) return;
-  // Overlap is worth something only against a run that has none.
+  // The overlap is proven only if a run without overlap is slower.
   const std::vector<scenario::Iteration> overlapped = steady_iterations(run), one_after_the_other = steady_iterations(serial);
   for (std::size_t i = 0; i < overlapped.size(); ++i) {
     CAPTURE(i);

@@ -290,7 +290,8 @@ void for_every_run(std::span<const Stack> played, Check check) {
 
 }  // namespace
 
-TEST_CASE("at any world size, what is gathered and reduced is rank-major and zero in all padding, and nobody leaves his buffer", "[long]") {
+TEST_CASE("at any world size, gathered and reduced memory is rank-major with zeros in all padding, and no rank leaves its buffer",
+          "[long]") {
   for_every_run(all_stacks, [](const Stack& stack, int world, const std::vector<Watched>& ranks) {
     const std::size_t groups = stack.one_group ? 1 : stack.layers.size(), issued = world > 1 ? groups : 0;
     for (std::size_t rank = 0; rank < ranks.size(); ++rank) {

@@ -74,7 +74,7 @@ TEST_CASE("hooks see every module that runs, and a used one under its own path")
   CHECK(watched.seen == Names{"+", "+add", "+bank.b", "-bank.b", "-add", "+bank.b", "-bank.b", "-"});
   watched.seen.clear();
   watched.tape.backward(output, formula::tensor(1, {2, 3}, 8));
-  CHECK(watched.seen == Names{"*bank.b"});  // nobody needs the gradient of the model's input, which is that of the first use
+  CHECK(watched.seen == Names{"*bank.b"});  // no layer needs the gradient of the model's input, which is the gradient of the first use
   CHECK_FALSE(watched.network.parameters()[0].gradient.defined());
   CHECK(watched.network.parameters()[2].gradient.defined());
 }
@@ -91,7 +91,7 @@ TEST_CASE("what is discarded runs, and takes no part in the backward pass") {
   CHECK(train(without, {all[0], all[1], all[4], all[5]}, network_input).loss == trained.loss);
 }
 
-TEST_CASE("no layer computes the gradient of an input that needs none") {
+TEST_CASE("no layer computes the gradient of an input that needs no gradient") {
   const Model model = model_of({linear_module("a", 3, 3), linear_module("b", 3, 3), linear_module("c", 3, 3)});
   CHECK(input_gradients(train(model, initial_parameters(model), network_input).trace) == 2);
 }
@@ -113,7 +113,7 @@ TEST_CASE("backward ends where everything before is frozen") {
   CHECK(std::ranges::none_of(nothing.gradients, &Tensor::defined));
 }
 
-TEST_CASE("a frozen layer between others computes the gradient of its input alone") {
+TEST_CASE("a frozen layer between others computes only the gradient of its input") {
   Module frozen = linear_module("b", 3, 3);
   frozen.frozen = true;
   const Model model = model_of({linear_module("a", 3, 3), frozen, linear_module("c", 3, 1)});

@@ -126,5 +126,5 @@ TEST_CASE("doctor says of everything whether it is fine, and ends well where run
   for (const char* what :
        {"kernel: Linux", "cores: ", "memory file system: ", "output: ", "open files: ", "stacks of ranks that hang: ", "GPU"})
     CHECK_THAT(said.out, ContainsSubstring(what));
-  CHECK(call({"doctor", "x"}).err == "shardproof: 'x' is too much: shardproof doctor\n");
+  CHECK(call({"doctor", "x"}).err == "shardproof: unexpected argument 'x': shardproof doctor\n");
 }

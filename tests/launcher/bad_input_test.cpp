@@ -46,7 +46,7 @@ TEST_CASE("unknown names are answered with those that exist") {
   CHECK_THAT(refused({"--fault", "mine"}), ContainsSubstring("unknown fault 'mine'"));
 }
 
-TEST_CASE("GPUs and the tap without what reaches them are answered with the commands that build it") {
+TEST_CASE("a missing GPU backend or NCCL tap is answered with the commands that build it") {
   TemporaryDirectory directory;
   std::filesystem::create_directories(directory / "bin");
   const std::string alone = directory / "bin/shardproof", home = directory.path().string();

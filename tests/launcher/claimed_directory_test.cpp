@@ -135,7 +135,7 @@ TEST_CASE("the link leads to a run in any other directory, too, where its folder
   CHECK(contents("far/away") == std::set<std::string>{".shardproof-output"});
 }
 
-TEST_CASE("what is in the place of the link stays there, and nothing is left beside it") {
+TEST_CASE("a file in the place of the link stays, and no other file is left") {
   for (const char* precious : {"shardproof-out/latest", "shardproof-out/latest/precious"}) {
     TemporaryDirectory directory;
     const WorkingDirectory here(directory.path());
@@ -173,7 +173,7 @@ TEST_CASE("runs that begin at once leave one link, and it leads to one of them a
   CHECK(std::distance(begin(entries), end(entries)) == 5);
 }
 
-TEST_CASE("of those that ask for one directory at once, one gets it") {
+TEST_CASE("of several commands that ask for one directory at once, one gets it") {
   TemporaryDirectory directory;
   make_run(directory / "run");
   for (int round = 0; round < 75; ++round) {
@@ -213,7 +213,7 @@ TEST_CASE("a named directory is made, or taken when it is empty, and nothing in 
   CHECK(contents(directory / "a/b/c") == std::set<std::string>{"precious"});
 }
 
-TEST_CASE("a directory that cannot be one is output unusable") {
+TEST_CASE("a path that cannot become a directory is unusable output") {
   TemporaryDirectory directory;
   write_text(directory / "file", "text");
   for (const bool overwrite : {false, true}) {
@@ -287,7 +287,7 @@ TEST_CASE("a directory of several runs is replaced with them, unless one of them
   CHECK(contents(place) == std::set<std::string>{marker_name});
 }
 
-TEST_CASE("a file that is not shardproof's keeps its run, and is named") {
+TEST_CASE("a file that shardproof did not write prevents the replacement, and is named") {
   const std::vector<std::string> foreign{"notes.txt",
                                          "run.json.old",
                                          "worlds/0/notes.txt",
@@ -312,7 +312,7 @@ TEST_CASE("a file that is not shardproof's keeps its run, and is named") {
   }
 }
 
-TEST_CASE("no link is followed, and what is neither a file nor a folder stays") {
+TEST_CASE("no link is followed, and other kinds of files stay") {
   TemporaryDirectory directory;
   const fs::path run = make_run(directory / "run"), precious = make_run(directory / "precious");
   fs::create_directory_symlink(run, directory / "link");
@@ -359,7 +359,7 @@ TEST_CASE("the root, the home and the current directory are not emptied, whateve
   CHECK(replace("../run").root == fs::path(directory / "run2/../run"));
 }
 
-TEST_CASE("a replacement that was cut short can be repeated, wherever that was") {
+TEST_CASE("a replacement that was cut short at any point can be repeated") {
   for (std::size_t gone = 0;; ++gone) {
     TemporaryDirectory directory;
     const fs::path run = make_run(directory / "run");
@@ -396,7 +396,7 @@ TEST_CASE("a file that its user put into the directory by an option is replaced 
   CHECK_THAT(refused(run), ContainsSubstring("shardproof did not write " + (run / "other").string()));
 }
 
-TEST_CASE("what a command reads is not in the run that it replaces") {
+TEST_CASE("a command does not replace a run that contains its input") {
   TemporaryDirectory directory;
   const fs::path run = make_run(directory / "run");
   const fs::path scenario = run / "worlds/0/evidence/a.b[W=2].play-2.scenario.json";

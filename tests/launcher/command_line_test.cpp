@@ -39,10 +39,10 @@ TEST_CASE("a command that does not exist is answered with those that do") {
 }
 
 TEST_CASE("what a command lacks or has too much of is said in its own words") {
-  CHECK(complaint({"diff", "a"}) == "diff takes both: shardproof diff BEFORE AFTER\n");
-  CHECK(complaint({"diff"}) == "diff takes both: shardproof diff BEFORE AFTER\n");
-  CHECK(complaint({"diff", "a", "b", "c"}) == "'c' is too much: shardproof diff BEFORE AFTER\n");
-  CHECK(complaint({"merge"}) == "merge takes: shardproof merge DIRECTORY\n");
+  CHECK(complaint({"diff", "a"}) == "diff needs both arguments: shardproof diff BEFORE AFTER\n");
+  CHECK(complaint({"diff"}) == "diff needs both arguments: shardproof diff BEFORE AFTER\n");
+  CHECK(complaint({"diff", "a", "b", "c"}) == "unexpected argument 'c': shardproof diff BEFORE AFTER\n");
+  CHECK(complaint({"merge"}) == "merge needs its argument: shardproof merge DIRECTORY\n");
   CHECK(complaint({"stable", "a", "--json"}) == "unknown option --json (`shardproof stable --help` lists them)\n");
   CHECK(complaint({"run", "--seed"}) == "--seed needs one value (`shardproof run --help` explains it)\n");
   CHECK(complaint({"run", "-q", "-v"}) == "--quiet excludes --verbose (`shardproof run --help` lists the options)\n");
@@ -67,7 +67,7 @@ TEST_CASE("after --, every word is an argument") {
 
   CHECK_THAT(complaint({"diff", "--", "-a", "-b"}), ContainsSubstring("/here/-a: No such file"));
   CHECK_THAT(complaint({"diff", "-a", "b"}), ContainsSubstring("unknown option -a"));
-  CHECK(complaint({"diff", "a", "--", "b", "c"}) == "'c' is too much: shardproof diff BEFORE AFTER\n");
+  CHECK(complaint({"diff", "a", "--", "b", "c"}) == "unexpected argument 'c': shardproof diff BEFORE AFTER\n");
   CHECK(complaint({"explain", "--", "-d"}) == "-d is no directory\n");
   CHECK_THAT(complaint({"stable", "--", "--help"}), ContainsSubstring("/here/--help: No such file"));
   CHECK_THAT(complaint({"play", "--", "-s"}), ContainsSubstring("/here/-s: No such file"));

@@ -1,4 +1,4 @@
-// What the launcher says where a part that it needs is not built or not installed.
+// The launcher's message if a part that it needs is not built or not installed.
 #include "launcher/home.hpp"
 
 #include <catch2/catch_test_macros.hpp>

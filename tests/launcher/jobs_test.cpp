@@ -27,7 +27,7 @@ Said run_jobs(const std::filesystem::path& out, int jobs, std::vector<std::strin
   return call(all, setting);
 }
 
-/// How long ranks wait for another world: for one that comes, however busy the machine is, and for one that may not run beside theirs.
+/// The patience of ranks that must meet, also on a busy machine; and of ranks whose other world must not run at the same time.
 constexpr std::chrono::seconds to_meet{60}, in_vain{1};
 
 /// The troubled program, whose ranks wait until ranks of so many worlds are there: they never meet unless those run at

@@ -1,4 +1,4 @@
-// `--out`, `--overwrite` and the link to the latest run, as a user meets them.
+// `--out`, `--overwrite` and the link to the latest run, as a user sees them.
 #include <signal.h>
 
 #include <catch2/catch_test_macros.hpp>
@@ -22,7 +22,7 @@ Said run_in(const std::filesystem::path& directory, const std::vector<std::strin
 
 }  // namespace
 
-TEST_CASE("an earlier run is replaced, whatever became of it") {
+TEST_CASE("an earlier run is replaced, however it ended") {
   TemporaryDirectory directory;
   const auto out = directory / "run";
   // A crash, and a hang with its evidence.
@@ -44,7 +44,7 @@ TEST_CASE("an earlier run is replaced, whatever became of it") {
   CHECK(verdicts(out).size() == 1);
 }
 
-TEST_CASE("a run that goes on is not replaced, and one whose launcher was killed is") {
+TEST_CASE("a run in progress is not replaced, and a run whose launcher was killed is replaced") {
   TemporaryDirectory directory;
   const auto out = directory / "run";
   Setting setting;
@@ -91,7 +91,7 @@ TEST_CASE("every command that keeps its output can replace it") {
   CHECK(run_trouble(out, {"good/alone", "--overwrite"}).end == code(0));
 }
 
-TEST_CASE("the link leads to the latest run, however that ended and wherever it is") {
+TEST_CASE("the link leads to the latest run, however the run ended and wherever it is") {
   TemporaryDirectory directory;
   const auto latest = directory / "shardproof-out/latest";
   CHECK(run_in(directory.path(), {"good/alone", "--out", "first"}).end == code(0));

@@ -63,7 +63,7 @@ def finished_cases(world):
 
 
 def has_begun(stream):
-    """Whether the rank has come to its first case."""
+    """Whether the rank has reached its first case."""
     return stream.exists() and b"case_started" in stream.read_bytes()
 
 
@@ -168,7 +168,7 @@ def main(runs, seed):
                     print(error)
                     pool.shutdown(cancel_futures=True)
                     return 1
-                if found is None:  # too late: nothing was killed that had anything left to do
+                if found is None:  # too late: the killed process had no work left
                     seen["too late"] += 1
                     running.add(next(attempts))
                 else:

@@ -1,4 +1,4 @@
-// Which sums come out the same in every order?
+// Which sums have the same result in every order?
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -45,7 +45,7 @@ float in_lanes(const Products& products, std::size_t lanes, bool fused) {
   return sums[0];
 }
 
-/// Whether all kernels come to the same sum, rounded to a dtype.
+/// Whether all kernels compute the same sum, rounded to a dtype.
 bool all_orders_agree(Products products, DType dtype) {
   const auto rounded = [dtype](float value) { return rounded_to(dtype, static_cast<double>(value)); };
   const double expected = rounded(in_lanes(products, 1, false));
@@ -95,7 +95,7 @@ std::string order_shows(const Scenario& scenario, int world = 1) {
 
 }  // namespace
 
-TEST_CASE("a sum that any order may make is made alike by all kernels, and no other one is called so", "[sums]") {
+TEST_CASE("a sum is called independent of the order only if all kernels compute the same result", "[sums]") {
   std::mt19937 random(20);
   for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
     CAPTURE(to_string(dtype));
@@ -131,7 +131,7 @@ TEST_CASE("a sum is exact as long as its terms fit into 24 bits together", "[sum
   CHECK_FALSE(sum.any_order(DType::f32));
   CHECK(sum.bits() == 25);
 
-  // A single product is rounded once, by everybody alike. Two products may be fused with their sum, or not.
+  // Every kernel rounds a single product once, in the same way. Two products may be fused with their sum, or not.
   CHECK(sum_of({{1.0F / 3, 1.0F / 3}}).any_order(DType::f32));
   CHECK_FALSE(sum_of({{1.0F / 3, 1.0F / 3}, {1, 1}}).any_order(DType::f32));
   CHECK(sum_of({{1.0F / 3, 1.0F / 3}, {1, 1}}).any_order(DType::bf16));
@@ -173,7 +173,7 @@ TEST_CASE("the least and the greatest sum over all orders are found", "[sums]") 
   CHECK(at_least);
 }
 
-TEST_CASE("the serial model names the first result whose bits are a matter of order", "[sums]") {
+TEST_CASE("the serial model names the first result whose bits depend on the order", "[sums]") {
   Scenario scenario = sharded({linear("l", 3, 2)});
   scenario.script.input = {2, 3};
   scenario.script.segments = {{.iterations = 3, .body = {forward, backward, step, capture, zero_grad}}};

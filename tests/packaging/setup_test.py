@@ -364,7 +364,7 @@ has_pytorch() { [[ -e $root/build/pytorch/bin/python ]]; }
 
 
 class Progress(unittest.TestCase):
-    """What a build says where its output goes into a file."""
+    """The messages of a build whose output goes into a file."""
 
     def said(self, lines, name="build"):
         done = bash(f"printf '%s\\n' {' '.join(map(shlex.quote, lines))} | show_build {name}")

@@ -1,4 +1,4 @@
-// What the view of an iteration answers, on traces written by hand.
+// The view of an iteration, on traces written by hand.
 #include "harness/scenario/iteration.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -58,7 +58,7 @@ TEST_CASE("each iteration has its own times, collectives and memory") {
   REQUIRE(all[1].collectives(ActionKind::backward).size() == 1);
   CHECK(all[1].collectives(ActionKind::backward).front().tag == "again");
 
-  // What is alive when an iteration begins counts in it.
+  // Memory that is alive when an iteration begins counts in that iteration.
   CHECK(all[0].peak(MemoryClass::gathered).buffers == 2);
   CHECK(all[1].peak(MemoryClass::gathered).buffers == 3);
   CHECK(all[0].live_before(MemoryClass::gathered, ActionKind::forward).buffers == 1);

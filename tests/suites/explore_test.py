@@ -68,7 +68,7 @@ class Explore(Exploring):
                                     (("--subject", "reference,reference", "--for", "soon"), "--for soon: a time of up to"),
                                     (("--subject", "reference,reference", "--rounds", "0"), "--rounds 0: a whole number"),
                                     (("--subject", "reference,reference", "--out", "full"), "is not empty"),
-                                    (("--subject", "reference,reference", "more"), "'more' is too much")):
+                                    (("--subject", "reference,reference", "more"), "unexpected argument 'more'")):
             self.assertIn(expected, self.shardproof("explore", *arguments, expect=2).stderr)
         self.assertEqual({entry.name for entry in self.folder.iterdir()}, {"full"})
 

@@ -23,7 +23,7 @@ constexpr std::array<std::pair<Ingredient, std::string_view>, 8> ingredients{{{I
                                                                               {Ingredient::adam, "adam"},
                                                                               {Ingredient::costs_of_work, "costs_of_work"}}};
 
-// Those that an engine knows which claims `module_groups`.
+// Whether only engines that claim `module_groups` know the ingredient.
 bool is_of_modules(Ingredient ingredient) {
   switch (ingredient) {
     case Ingredient::residuals:

@@ -35,8 +35,8 @@ struct Palette {
   bool has(Ingredient ingredient) const { return ingredients.contains(ingredient); }
 };
 
-/// The features of these names and the ingredients that they allow, without what is left out: features or ingredients. Throws
-/// std::invalid_argument for a name that is neither, with those that there are.
+/// The features of these names and the ingredients that they allow, without the features and ingredients in `left_out`. Throws
+/// std::invalid_argument for an unknown name; the error lists the known names.
 Palette palette(std::span<const std::string> features, std::span<const std::string> left_out);
 
 /// A scenario and how many ranks are to play it.

@@ -86,7 +86,7 @@ std::vector<int> chosen(int calls) {
 
 }  // namespace
 
-TEST_CASE("every call that fails is told, by its name and place, and the next scenario goes well", "[long]") {
+TEST_CASE("every call that fails is reported by name and place, and the next scenario succeeds", "[long]") {
   const int failing = 1;
   const std::shared_ptr<shm::SharedMemory> memory = shm::make_thread_memory();
   std::vector<Planted> plans;  // made by the failing rank, read by both after they have met

@@ -39,7 +39,7 @@ RANKED_TEST_CASE("lies/removes_its_stream", ranks(2)) {
   CHECK(true);
 }
 
-/// And leaves a child.
+/// The same, and leaves a child.
 RANKED_TEST_CASE("lies/removes_its_world", ranks(2)) {
   trouble::meet(rank);
   if (rank.index() == 1) {
