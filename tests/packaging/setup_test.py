@@ -355,6 +355,11 @@ has_pytorch() { [[ -e $root/build/pytorch/bin/python ]]; }
                     self.assertEqual((refused.returncode, refused.stdout), (2, ""))
                     self.assertIn(f"{arguments[-1]}: {script} takes --no-install", refused.stderr)
 
+    def test_every_test_and_a_selection_of_tests_exclude_each_other(self):
+        refused = subprocess.run([self.tree / "test", "--all", "-R", "fabric"], text=True, capture_output=True)
+        self.assertEqual((refused.returncode, refused.stdout), (2, ""))
+        self.assertEqual(refused.stderr, "shardproof: --all runs every test; leave it out to select tests with -R fabric\n")
+
     def test_a_measurement_installs_nothing_where_that_is_forbidden(self):
         self.put("build/pytorch/bin/python", '#!/bin/sh\necho python "$@" >>"$0.asked"\nexit 1\n')
         refused = subprocess.run([self.tree / "bench/pytorch", "--no-install"], text=True, capture_output=True)
