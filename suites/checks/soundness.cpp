@@ -81,6 +81,15 @@ void check_nothing_else_is_communicated(Rank& rank, const scenario::Run& run) {
     CHECK(done.all_gathers == asked.all_gathers);
     CHECK(done.reduce_scatters == asked.reduce_scatters);
   }
+  check_all_in_iterations(run, CollectiveKind::all_gather);
+  check_all_in_iterations(run, CollectiveKind::reduce_scatter);
+}
+
+void check_all_in_iterations(const scenario::Run& run, CollectiveKind kind) {
+  std::size_t inside = 0;
+  for (const scenario::Iteration& iteration : run.iterations()) inside += iteration.count(kind);
+  INFO("no " << to_string(kind) << " comes before, between or after the iterations");
+  CHECK(run.count(kind) == inside);
 }
 
 std::vector<scenario::Iteration> steady_iterations(const scenario::Run& run) {

@@ -29,8 +29,9 @@ void play_blocks(Rank& rank) {
               .optimizer = {.kind = adam ? scenario::OptimizerKind::adam : scenario::OptimizerKind::sgd, .rate = adam ? 1e-2 : 0.0625}});
   train(scenario, iterations, {extend(TensorKind::two_tensor, ExtensionKind::components, form_of(rank))});
   const scenario::Run run = play_accepted(rank, scenario);
-  // Ten steps in single precision.
-  check_training(rank, run, oracles::Arithmetic::f64, {.loss = 1e-4, .gradient = 1e-4, .parameter = 1e-4});
+  // Ten steps in single precision. On seven ranks rounding alone moves a parameter by 9e-6 under Adam.
+  const double parameter = adam && rank.world().size() > 4 ? 1e-4 : 1e-5;
+  check_training(rank, run, oracles::Arithmetic::f64, {.loss = 1e-4, .gradient = 1e-4, .parameter = parameter});
   check_hooks(rank, run);
   check_sound(rank, run);
   check_plan_is_communicated(rank, run);

@@ -55,6 +55,7 @@ RANKED_TEST_CASE("overlap/clip_grad_norm", clauses("OVL-10", "OVL-15", "OVL-41")
     CAPTURE(iteration.index());
     CHECK(iteration.count(CollectiveKind::all_reduce) == (rank.world().size() > 1 ? 1 : 0));
   }
+  check_all_in_iterations(run, CollectiveKind::all_reduce);
 }
 
 RANKED_TEST_CASE("overlap/clip_grad_norm_mesh", clauses("OVL-10", "OVL-15", "OVL-41"), ranks(4), each("norm", "1", "2", "3", "inf"),

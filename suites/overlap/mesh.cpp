@@ -141,6 +141,7 @@ RANKED_TEST_CASE("overlap/mesh_reductions_of_two_kinds", clauses("OVL-6", "OVL-7
     CAPTURE(iteration.index());
     CHECK(iteration.count(CollectiveKind::all_reduce) == 2);
   }
+  check_all_in_iterations(run, CollectiveKind::all_reduce);
 }
 
 RANKED_TEST_CASE("overlap/mesh_shard_dims", clauses("OVL-10", "OVL-15", "OVL-18", "OVL-40"), ranks(4), each("reshard", 1, 2),

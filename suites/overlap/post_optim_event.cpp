@@ -124,6 +124,7 @@ RANKED_TEST_CASE("overlap/event_before_training", clauses("OVL-5", "OVL-8"), ran
   scenario.script.segments.insert(scenario.script.segments.begin(), first);
   const scenario::Run run = rank.play(scenario);
   check_bounds_of_iterations(run, how, Exposed::none);
+  CHECK(std::chrono::nanoseconds(run.total()) <= how.iterations * (how.sleep_forward + how.sleep_backward) + 4ms);
   check_plan_is_communicated(rank, run);
   check_no_race(rank, run);
 }

@@ -35,7 +35,6 @@ def without_volatile(text):
     text = re.sub(r"shardproof-out/[\d-]+/", "shardproof-out/RUN/", text)
     text = re.sub(r"\(\d+\.\d+ s\)", "(T s)", text)
     text = re.sub(r"(play it|find it): .*", r"\1: C", text)
-    text = re.sub(r"(\b(?:after|at) suites/\S+):\d+", r"\1:N", text)  # a line of a case moves with what is before it
     return re.sub(r"(report|found): \S+", r"\1: R", text).strip()
 
 
