@@ -100,8 +100,15 @@ void Evidence::let_go_on(pid_t process) const {
 
 std::filesystem::path Evidence::stacks_file(int rank) const { return directory_.evidence() / fmt::format("rank-{}.stacks", rank); }
 
+/// What is left of `patience`, divided by the number of rounds that the processes without a look still need.
+Clock::duration Evidence::share(Deadline now) const {
+  const auto rounds = (waiting_.size() + running_.size() + most_at_once - 1) / most_at_once;
+  return (until_ - now) / static_cast<Clock::rep>(std::max<std::size_t>(rounds, 1));
+}
+
 void Evidence::start_some(Deadline now) {
   while (running_.size() < most_at_once && !waiting_.empty()) {
+    const Deadline until = now + share(now);
     const Suspect suspect = waiting_.front();
     waiting_.pop_front();
     const FileDescriptor out(::open(stacks_file(suspect.rank).c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
@@ -113,7 +120,7 @@ void Evidence::start_some(Deadline now) {
                                         .standard_output = out.get(),
                                         .standard_error = out.get()});
       poller_.add(process.descriptor(), next_key_);
-      running_.emplace(next_key_++, Look{.suspect = suspect, .process = std::move(process), .until = now + patience_per_rank});
+      running_.emplace(next_key_++, Look{.suspect = suspect, .process = std::move(process), .until = until});
     } catch (const std::system_error& error) {
       write(stacks_file(suspect.rank), fmt::format("no stacks: {}\n", error.what()));
     }

@@ -30,7 +30,7 @@ std::optional<StackTool> find_stack_tool(const char* path);
 
 class Evidence {
  public:
-  static constexpr std::chrono::seconds patience{10}, patience_per_rank{2};
+  static constexpr std::chrono::seconds patience{10};
 
   struct Suspect {
     int rank = 0;
@@ -58,6 +58,7 @@ class Evidence {
     Deadline until;
   };
 
+  std::chrono::steady_clock::duration share(Deadline now) const;
   void start_some(Deadline now);
   void let_go_on(pid_t process) const;
   void end(std::uint64_t key, const std::string& note);
