@@ -5,33 +5,42 @@
 
 static const DLDataType f32 = {.code = kDLFloat, .bits = 32, .lanes = 1};
 
-int complain(struct device *device, const char *format, ...) {
+shardproof_status complain(struct device *device, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
   vsnprintf(device->problem, sizeof device->problem, format, arguments);
   va_end(arguments);
-  return 1;
+  return SHARDPROOF_FAILED;
 }
 
-int answer(struct device *device, int failed, shardproof_reply *reply) {
+shardproof_status unsupported(struct device *device, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(device->problem, sizeof device->problem, format, arguments);
+  va_end(arguments);
+  return SHARDPROOF_UNSUPPORTED;
+}
+
+shardproof_status answer(struct device *device, shardproof_status status, shardproof_reply *reply) {
   const char *text = *device->problem != '\0' ? device->problem : device->harness->error(device->handle);
-  if (failed) device->harness->fail(reply, text);
+  if (status != SHARDPROOF_OK) device->harness->fail(reply, text);
   *device->problem = '\0';
   device->read_count = device->write_count = 0;
-  return failed;
+  return status;
 }
 
-int allocate(struct device *device, uint32_t stream, shardproof_memory memory, const char *label, uint64_t count, struct floats *floats) {
+shardproof_status allocate(struct device *device, uint32_t stream, shardproof_memory memory, const char *label, uint64_t count,
+                           struct floats *floats) {
   shardproof_buffer *buffer;
   TRY(device->harness->allocate(device->handle, stream, count * sizeof(float), memory, label, &buffer));
   *floats = (struct floats){.buffer = buffer, .data = device->harness->data(buffer), .count = count};
-  return 0;
+  return SHARDPROOF_OK;
 }
 
-int release(struct device *device, uint32_t stream, struct floats *floats) {
+shardproof_status release(struct device *device, uint32_t stream, struct floats *floats) {
   const struct floats given = *floats;
   *floats = (struct floats){.buffer = NULL};
-  return given.buffer != NULL && !given.is_lent ? device->harness->release(device->handle, stream, given.buffer) : 0;
+  return given.buffer != NULL && !given.is_lent ? device->harness->release(device->handle, stream, given.buffer) : SHARDPROOF_OK;
 }
 
 struct floats part(struct floats floats, uint64_t start, uint64_t count) {
@@ -52,7 +61,7 @@ shardproof_tensor tensor(struct floats floats, int ndim, int64_t *shape) {
   return (shardproof_tensor){.view = view, .buffer = floats.buffer};
 }
 
-int follow(struct device *device, uint32_t later, uint32_t earlier) {
+shardproof_status follow(struct device *device, uint32_t later, uint32_t earlier) {
   uint64_t event;
   TRY(device->harness->record(device->handle, earlier, &event));
   return device->harness->wait(device->handle, later, event);
@@ -76,16 +85,16 @@ struct job {
   const void *of;
 };
 
-static int run_job(void *context, void *native_stream, shardproof_reply *reply) {
+static shardproof_status run_job(void *context, void *native_stream, shardproof_reply *reply) {
   const struct job *job = context;
   (void)native_stream, (void)reply; /* on a GPU the kernels go onto this stream */
   job->compute(job->of);
-  return 0;
+  return SHARDPROOF_OK;
 }
 
-int submit(struct device *device, uint32_t stream, shardproof_work_kind kind, const char *label, int64_t cost_ns,
-           void (*compute)(const void *of), const void *of) {
-  if (*device->problem != '\0') return 1;
+shardproof_status submit(struct device *device, uint32_t stream, shardproof_work_kind kind, const char *label, int64_t cost_ns,
+                         void (*compute)(const void *of), const void *of) {
+  if (*device->problem != '\0') return SHARDPROOF_FAILED;
   struct job job = {compute, of}; /* is run before `submit` of the harness returns */
   const shardproof_work work = {.kind = kind,
                                 .label = label,
@@ -100,8 +109,8 @@ int submit(struct device *device, uint32_t stream, shardproof_work_kind kind, co
   return device->harness->submit(device->handle, stream, &work);
 }
 
-int communicate(struct device *device, uint32_t stream, shardproof_collective_kind kind, shardproof_reduce_op op, struct floats in,
-                struct floats out, const char *tag) {
+shardproof_status communicate(struct device *device, uint32_t stream, shardproof_collective_kind kind, shardproof_reduce_op op,
+                              struct floats in, struct floats out, const char *tag) {
   const shardproof_collective collective = {.kind = kind, .op = op, .in = span(in), .out = span(out), .tag = tag};
   return device->harness->run(device->world, stream, &collective);
 }

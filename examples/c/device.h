@@ -1,15 +1,16 @@
 /* What the harness hands in, in fewer words: floats in its memory, order between streams, work and collectives with what they touch.
  *
- * Functions return 0, or 1 when something went wrong; `answer` then tells the harness what. */
+ * Functions return a status. If it is not SHARDPROOF_OK, `answer` gives the harness the reason. */
 #ifndef DEVICE_H
 #define DEVICE_H
 
 #include <shardproof.h>
 #include <stdbool.h>
 
-#define TRY(call)              \
-  do {                         \
-    if ((call) != 0) return 1; \
+#define TRY(call)                             \
+  do {                                        \
+    const shardproof_status ended = (call);   \
+    if (ended != SHARDPROOF_OK) return ended; \
   } while (0)
 
 enum { compute_stream = SHARDPROOF_COMPUTE_STREAM, most_spans = 256, longest_text = 512 };
@@ -31,26 +32,30 @@ struct device {
   char problem[longest_text]; /* empty where the harness knows better */
 };
 
-int complain(struct device *device, const char *format, ...);
-int answer(struct device *device, int failed, shardproof_reply *reply);
+/* Both keep the text for `answer`. They return SHARDPROOF_FAILED and SHARDPROOF_UNSUPPORTED. */
+shardproof_status complain(struct device *device, const char *format, ...);
+shardproof_status unsupported(struct device *device, const char *format, ...);
+/* Returns `status`, and gives the harness the reason if that is not SHARDPROOF_OK. */
+shardproof_status answer(struct device *device, shardproof_status status, shardproof_reply *reply);
 
-int allocate(struct device *device, uint32_t stream, shardproof_memory memory, const char *label, uint64_t count, struct floats *floats);
+shardproof_status allocate(struct device *device, uint32_t stream, shardproof_memory memory, const char *label, uint64_t count,
+                           struct floats *floats);
 /* The memory stays until all that has been put on the stream so far has ended. */
-int release(struct device *device, uint32_t stream, struct floats *floats);
+shardproof_status release(struct device *device, uint32_t stream, struct floats *floats);
 struct floats part(struct floats floats, uint64_t start, uint64_t count);
 /* What the harness lends lies in a buffer. */
 struct floats borrow(const struct device *device, const shardproof_tensor *tensor);
 shardproof_tensor tensor(struct floats floats, int ndim, int64_t *shape);
 
 /* What is put on `later` from now on waits for all that is on `earlier` so far. */
-int follow(struct device *device, uint32_t later, uint32_t earlier);
+shardproof_status follow(struct device *device, uint32_t later, uint32_t earlier);
 
 /* What the next work touches. Nobody finds a race in what is not said here. */
 void reads(struct device *device, struct floats floats);
 void writes(struct device *device, struct floats floats);
-int submit(struct device *device, uint32_t stream, shardproof_work_kind kind, const char *label, int64_t cost_ns,
-           void (*compute)(const void *of), const void *of);
-int communicate(struct device *device, uint32_t stream, shardproof_collective_kind kind, shardproof_reduce_op op, struct floats in,
-                struct floats out, const char *tag);
+shardproof_status submit(struct device *device, uint32_t stream, shardproof_work_kind kind, const char *label, int64_t cost_ns,
+                         void (*compute)(const void *of), const void *of);
+shardproof_status communicate(struct device *device, uint32_t stream, shardproof_collective_kind kind, shardproof_reduce_op op,
+                              struct floats in, struct floats out, const char *tag);
 
 #endif

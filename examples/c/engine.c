@@ -7,13 +7,13 @@
 
 static struct group *end_of_groups(struct shardproof_trainer *t) { return t->model.groups + t->model.group_count; }
 
-static int forget_activations(struct shardproof_trainer *t) {
+static shardproof_status forget_activations(struct shardproof_trainer *t) {
   for (size_t l = 0; l <= t->model.layer_count; ++l) TRY(release(&t->device, compute_stream, &t->model.layers[l].x));
-  return 0;
+  return SHARDPROOF_OK;
 }
 
 /* The batch of a forward is lent until the next one. */
-static int take(struct shardproof_trainer *t, const shardproof_tensor *input) {
+static shardproof_status take(struct shardproof_trainer *t, const shardproof_tensor *input) {
   TRY(forget_activations(t));
   t->model.layers->x = borrow(&t->device, input);
   int64_t features = input->view.shape[1];
@@ -22,13 +22,13 @@ static int take(struct shardproof_trainer *t, const shardproof_tensor *input) {
     features = layer->out;
   }
   t->model.layers[t->model.layer_count].in = features;
-  return 0;
+  return SHARDPROOF_OK;
 }
 
 /* Gathers read shards, and the optimizer writes them on the compute stream. */
-static int await_optimizer(struct shardproof_trainer *t) { return follow(&t->device, t->gather_stream, compute_stream); }
+static shardproof_status await_optimizer(struct shardproof_trainer *t) { return follow(&t->device, t->gather_stream, compute_stream); }
 
-static int forward(struct shardproof_trainer *t, const shardproof_tensor *input) {
+static shardproof_status forward(struct shardproof_trainer *t, const shardproof_tensor *input) {
   TRY(take(t, input));
   for (size_t l = 0; l < t->model.layer_count; ++l) {
     for (struct group *group = t->model.groups; group != end_of_groups(t); ++group) {
@@ -45,16 +45,21 @@ static int forward(struct shardproof_trainer *t, const shardproof_tensor *input)
   return run_loss(t);
 }
 
+static shardproof_status evaluate(struct shardproof_trainer *t, const shardproof_tensor *input) {
+  TRY(forward(t, input));
+  return forget_activations(t); /* no backward follows */
+}
+
 /* The network carries one thing after the other: what the next backward needs is fetched before the gradients of this one set out. */
-static int fetch_before(struct shardproof_trainer *t, size_t layer) {
+static shardproof_status fetch_before(struct shardproof_trainer *t, size_t layer) {
   struct group *next = NULL;
   for (struct group *group = t->model.groups; group != end_of_groups(t); ++group) {
     if (group->last_layer < layer && group->part > 0 && (next == NULL || group->last_layer > next->last_layer)) next = group;
   }
-  return next != NULL ? fetch(t, next) : 0;
+  return next != NULL ? fetch(t, next) : SHARDPROOF_OK;
 }
 
-static int backward(struct shardproof_trainer *t) {
+static shardproof_status backward(struct shardproof_trainer *t) {
   TRY(run_loss_backward(t));
   for (size_t l = t->model.layer_count; l-- > 0;) {
     for (struct group *group = t->model.groups; group != end_of_groups(t); ++group) {
@@ -76,28 +81,28 @@ static int backward(struct shardproof_trainer *t) {
   return follow(&t->device, compute_stream, t->reduce_stream); /* there gradients are read */
 }
 
-static int step(struct shardproof_trainer *t) {
+static shardproof_status step(struct shardproof_trainer *t) {
   for (struct group *group = t->model.groups; group != end_of_groups(t); ++group) TRY(update(t, group));
-  return 0;
+  return SHARDPROOF_OK;
 }
 
-static int zero_grad(struct shardproof_trainer *t) {
+static shardproof_status zero_grad(struct shardproof_trainer *t) {
   for (struct group *group = t->model.groups; group != end_of_groups(t); ++group)
     TRY(release(&t->device, compute_stream, &group->gradient));
-  return 0;
+  return SHARDPROOF_OK;
 }
 
-static int start(struct shardproof_trainer *t) {
+static shardproof_status start(struct shardproof_trainer *t) {
   t->views = calloc(t->model.parameter_count + 1, sizeof *t->views);
   if (t->views == NULL) return complain(&t->device, "out of memory");
   TRY(t->device.harness->create_stream(t->device.handle, SHARDPROOF_STREAM_ALL_GATHER, "all_gather", &t->gather_stream));
   TRY(t->device.harness->create_stream(t->device.handle, SHARDPROOF_STREAM_REDUCE, "reduce_scatter", &t->reduce_stream));
   for (struct group *group = t->model.groups; group != end_of_groups(t); ++group) TRY(initialise(t, group));
-  return 0;
+  return SHARDPROOF_OK;
 }
 
 /* Whatever is held goes back in order, however far things have come. */
-static int engine_destroy(shardproof_trainer *t, shardproof_reply *reply) {
+static shardproof_status engine_destroy(shardproof_trainer *t, shardproof_reply *reply) {
   (void)reply; /* what the harness refuses here it tells itself */
   follow(&t->device, compute_stream, t->gather_stream);
   follow(&t->device, compute_stream, t->reduce_stream);
@@ -117,54 +122,55 @@ static int engine_destroy(shardproof_trainer *t, shardproof_reply *reply) {
   free_model(&t->model);
   free(t->views);
   free(t);
-  return 0;
+  return SHARDPROOF_OK;
 }
 
-static int engine_create(void *context, const char *model, const char *plan, const shardproof_seat *seat, shardproof_trainer **trainer,
-                         shardproof_reply *reply) {
+static shardproof_status engine_create(void *context, const char *model, const char *plan, const shardproof_seat *seat,
+                                       shardproof_trainer **trainer, shardproof_reply *reply) {
   (void)context;
   struct shardproof_trainer *t = calloc(1, sizeof *t);
   if (t == NULL) {
     seat->harness->fail(reply, "out of memory");
-    return 1;
+    return SHARDPROOF_FAILED;
   }
   t->device.harness = seat->harness;
   t->device.handle = seat->device;
   t->device.world = seat->world;
-  if (answer(&t->device, read_model(&t->device, model, plan, &t->model) || start(t), reply) != 0) {
-    engine_destroy(t, reply);
-    return 1;
-  }
-  *trainer = t;
-  return 0;
+  shardproof_status status = read_model(&t->device, model, plan, &t->model);
+  if (status == SHARDPROOF_OK) status = start(t);
+  answer(&t->device, status, reply);
+  if (status == SHARDPROOF_OK) *trainer = t;
+  else engine_destroy(t, reply);
+  return status;
 }
 
 /* An action without arguments is a JSON text of its name alone. */
-static int engine_perform(shardproof_trainer *t, const char *action, const shardproof_tensor *input, const shardproof_tensor *targets,
-                          shardproof_reply *reply) {
+static shardproof_status engine_perform(shardproof_trainer *t, const char *action, const shardproof_tensor *input,
+                                        const shardproof_tensor *targets, shardproof_reply *reply) {
   (void)targets; /* of a loss that this engine has not */
-  int failed;
-  if (strcmp(action, "\"forward\"") == 0) failed = forward(t, input);
-  else if (strcmp(action, "\"evaluate\"") == 0) failed = forward(t, input) || forget_activations(t);
-  else if (strcmp(action, "\"backward\"") == 0) failed = backward(t);
-  else if (strcmp(action, "\"step\"") == 0) failed = step(t);
-  else if (strcmp(action, "\"zero_grad\"") == 0) failed = zero_grad(t);
-  else failed = complain(&t->device, "%s is not supported by this engine", action);
-  return answer(&t->device, failed, reply);
+  shardproof_status status;
+  if (strcmp(action, "\"forward\"") == 0) status = forward(t, input);
+  else if (strcmp(action, "\"evaluate\"") == 0) status = evaluate(t, input);
+  else if (strcmp(action, "\"backward\"") == 0) status = backward(t);
+  else if (strcmp(action, "\"step\"") == 0) status = step(t);
+  else if (strcmp(action, "\"zero_grad\"") == 0) status = zero_grad(t);
+  else status = unsupported(&t->device, "%s is not supported by this engine", action);
+  return answer(&t->device, status, reply);
 }
 
-static int engine_loss(shardproof_trainer *t, shardproof_tensor *loss, shardproof_reply *reply) {
+static shardproof_status engine_loss(shardproof_trainer *t, shardproof_tensor *loss, shardproof_reply *reply) {
   (void)reply;
   *loss = tensor(t->loss, 0, NULL);
-  return 0;
+  return SHARDPROOF_OK;
 }
 
-static int engine_parameters(shardproof_trainer *t, const shardproof_parameter **parameters, size_t *count, shardproof_reply *reply) {
+static shardproof_status engine_parameters(shardproof_trainer *t, const shardproof_parameter **parameters, size_t *count,
+                                           shardproof_reply *reply) {
   (void)reply;
   for (struct group *group = t->model.groups; group != end_of_groups(t); ++group) show(t, group);
   *parameters = t->views;
   *count = t->model.parameter_count;
-  return 0;
+  return SHARDPROOF_OK;
 }
 
 __attribute__((visibility("default"))) const shardproof_subject *shardproof_subject_table(void) {

@@ -16,19 +16,19 @@ struct shardproof_trainer {
 };
 
 /* groups.c */
-int initialise(struct shardproof_trainer *t, struct group *group); /* makes the shard */
-int fetch(struct shardproof_trainer *t, struct group *group);      /* begins to gather, if it has not begun */
-int gather(struct shardproof_trainer *t, struct group *group);     /* shards become whole parameters, if they are not */
-int give_back(struct shardproof_trainer *t);                       /* the memory that was unpacked last */
-int reshard(struct shardproof_trainer *t, struct group *group);    /* whole parameters go */
-int reduce(struct shardproof_trainer *t, struct group *group);     /* whole gradients become the shard of their mean */
-int update(struct shardproof_trainer *t, struct group *group);
+shardproof_status initialise(struct shardproof_trainer *t, struct group *group); /* makes the shard */
+shardproof_status fetch(struct shardproof_trainer *t, struct group *group);      /* begins to gather, if it has not begun */
+shardproof_status gather(struct shardproof_trainer *t, struct group *group);     /* shards become whole parameters, if they are not */
+shardproof_status give_back(struct shardproof_trainer *t);                       /* the memory that was unpacked last */
+shardproof_status reshard(struct shardproof_trainer *t, struct group *group);    /* whole parameters go */
+shardproof_status reduce(struct shardproof_trainer *t, struct group *group);     /* whole gradients become the shard of their mean */
+shardproof_status update(struct shardproof_trainer *t, struct group *group);
 void show(struct shardproof_trainer *t, struct group *group); /* its views */
 
 /* layers.c */
-int run_forward(struct shardproof_trainer *t, struct layer *layer); /* from its x to that of the next one */
-int run_backward(struct shardproof_trainer *t, struct layer *layer);
-int run_loss(struct shardproof_trainer *t);
-int run_loss_backward(struct shardproof_trainer *t);
+shardproof_status run_forward(struct shardproof_trainer *t, struct layer *layer); /* from its x to that of the next one */
+shardproof_status run_backward(struct shardproof_trainer *t, struct layer *layer);
+shardproof_status run_loss(struct shardproof_trainer *t);
+shardproof_status run_loss_backward(struct shardproof_trainer *t);
 
 #endif

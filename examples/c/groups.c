@@ -100,27 +100,27 @@ static void adam(const void *of) {
   }
 }
 
-int initialise(struct shardproof_trainer *t, struct group *group) {
+shardproof_status initialise(struct shardproof_trainer *t, struct group *group) {
   const struct filling filling = {group, &t->model};
-  if (group->part == 0) return 0;
+  if (group->part == 0) return SHARDPROOF_OK;
   TRY(allocate(&t->device, compute_stream, SHARDPROOF_MEMORY_SHARD, group->tag, group->part, &group->shard));
   writes(&t->device, group->shard);
   return submit(&t->device, compute_stream, SHARDPROOF_WORK_FILL, group->tag, 0, fill, &filling);
 }
 
-int fetch(struct shardproof_trainer *t, struct group *group) {
+shardproof_status fetch(struct shardproof_trainer *t, struct group *group) {
   struct device *device = &t->device;
-  if (group->is_whole || group->gathered.buffer != NULL) return 0;
-  if (group->ranks == 1 || group->part == 0) return 0; /* one rank has it all, and there is no such collective */
+  if (group->is_whole || group->gathered.buffer != NULL) return SHARDPROOF_OK;
+  if (group->ranks == 1 || group->part == 0) return SHARDPROOF_OK; /* one rank has it all, and there is no such collective */
   const uint64_t all = (uint64_t)group->ranks * group->part;
   TRY(allocate(device, t->gather_stream, SHARDPROOF_MEMORY_GATHERED, group->tag, all, &group->gathered));
   TRY(communicate(device, t->gather_stream, SHARDPROOF_ALL_GATHER, SHARDPROOF_OP_NONE, group->shard, group->gathered, group->tag));
   return device->harness->record(device->handle, t->gather_stream, &group->arrived);
 }
 
-int gather(struct shardproof_trainer *t, struct group *group) {
+shardproof_status gather(struct shardproof_trainer *t, struct group *group) {
   struct device *device = &t->device;
-  if (group->is_whole || group->part == 0) return 0;
+  if (group->is_whole || group->part == 0) return SHARDPROOF_OK;
   TRY(fetch(t, group));
   if (group->ranks > 1) TRY(device->harness->wait(device->handle, compute_stream, group->arrived));
   reads(device, group->ranks > 1 ? group->gathered : group->shard);
@@ -131,7 +131,7 @@ int gather(struct shardproof_trainer *t, struct group *group) {
   }
   TRY(submit(device, compute_stream, SHARDPROOF_WORK_COPY_OUT, group->tag, 0, unpack, group));
   group->is_whole = true;
-  if (group->ranks == 1) return 0;
+  if (group->ranks == 1) return SHARDPROOF_OK;
   TRY(give_back(t)); /* of the group before: so a gather runs while the one before it is unpacked */
   t->unpacked = group->gathered;
   group->gathered = (struct floats){0};
@@ -139,23 +139,23 @@ int gather(struct shardproof_trainer *t, struct group *group) {
 }
 
 /* The next gather may get this memory: it waits until the compute stream has read it. */
-int give_back(struct shardproof_trainer *t) {
-  if (t->unpacked.buffer == NULL) return 0;
+shardproof_status give_back(struct shardproof_trainer *t) {
+  if (t->unpacked.buffer == NULL) return SHARDPROOF_OK;
   TRY(t->device.harness->wait(t->device.handle, t->gather_stream, t->unpacked_at));
   return release(&t->device, t->gather_stream, &t->unpacked);
 }
 
-int reshard(struct shardproof_trainer *t, struct group *group) {
+shardproof_status reshard(struct shardproof_trainer *t, struct group *group) {
   group->is_whole = false;
   for (size_t i = 0; i < group->parameter_count; ++i) TRY(release(&t->device, compute_stream, &group->parameters[i]->whole));
-  return 0;
+  return SHARDPROOF_OK;
 }
 
-static int add_mean(struct shardproof_trainer *t, struct group *group, uint32_t stream) {
+static shardproof_status add_mean(struct shardproof_trainer *t, struct group *group, uint32_t stream) {
   if (group->gradient.buffer == NULL) {
     group->gradient = group->mean;
     group->mean = (struct floats){0};
-    return 0;
+    return SHARDPROOF_OK;
   }
   reads(&t->device, group->mean);
   reads(&t->device, group->gradient);
@@ -164,10 +164,10 @@ static int add_mean(struct shardproof_trainer *t, struct group *group, uint32_t 
   return release(&t->device, stream, &group->mean);
 }
 
-int reduce(struct shardproof_trainer *t, struct group *group) {
+shardproof_status reduce(struct shardproof_trainer *t, struct group *group) {
   struct device *device = &t->device;
   const uint64_t all = (uint64_t)group->ranks * group->part;
-  if (all == 0) return 0;
+  if (all == 0) return SHARDPROOF_OK;
   if (group->ranks > 1) TRY(follow(device, compute_stream, t->reduce_stream)); /* at most one reduction is on its way */
   TRY(allocate(device, compute_stream, SHARDPROOF_MEMORY_SHARDED_GRADIENT, group->tag, group->part, &group->mean));
   if (group->ranks > 1) TRY(allocate(device, compute_stream, SHARDPROOF_MEMORY_REDUCE_INPUT, group->tag, all, &group->packed));
@@ -182,20 +182,20 @@ int reduce(struct shardproof_trainer *t, struct group *group) {
   return add_mean(t, group, t->reduce_stream);
 }
 
-static int make_moments(struct shardproof_trainer *t, struct group *group) {
+static shardproof_status make_moments(struct shardproof_trainer *t, struct group *group) {
   for (struct floats *moment = group->moments; moment != group->moments + 2; ++moment) {
     if (moment->buffer != NULL) continue;
     TRY(allocate(&t->device, compute_stream, SHARDPROOF_MEMORY_OPTIMIZER_STATE, group->tag, group->part, moment));
     writes(&t->device, *moment);
     TRY(submit(&t->device, compute_stream, SHARDPROOF_WORK_FILL, group->tag, 0, clear, moment));
   }
-  return 0;
+  return SHARDPROOF_OK;
 }
 
-int update(struct shardproof_trainer *t, struct group *group) {
+shardproof_status update(struct shardproof_trainer *t, struct group *group) {
   const bool is_adam = t->model.optimizer.kind != SGD;
   TRY(reshard(t, group)); /* a whole parameter is out of date from here on */
-  if (group->gradient.buffer == NULL) return 0;
+  if (group->gradient.buffer == NULL) return SHARDPROOF_OK;
   if (is_adam) TRY(make_moments(t, group));
   ++group->steps;
   for (size_t i = 0; i < group->parameter_count; ++i) {
@@ -212,7 +212,7 @@ int update(struct shardproof_trainer *t, struct group *group) {
     }
     TRY(submit(&t->device, compute_stream, SHARDPROOF_WORK_OPTIMIZER, p->name, 0, is_adam ? adam : descend, &step));
   }
-  return 0;
+  return SHARDPROOF_OK;
 }
 
 void show(struct shardproof_trainer *t, struct group *group) {

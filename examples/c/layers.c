@@ -77,15 +77,15 @@ static struct pass pass_of(struct shardproof_trainer *t, const struct layer *lay
   return pass;
 }
 
-static int make_slope(struct shardproof_trainer *t, struct parameter *p, struct floats *slope) {
-  if (p == NULL) return 0;
+static shardproof_status make_slope(struct shardproof_trainer *t, struct parameter *p, struct floats *slope) {
+  if (p == NULL) return SHARDPROOF_OK;
   TRY(allocate(&t->device, compute_stream, SHARDPROOF_MEMORY_GRADIENT, p->name, p->whole.count, &p->whole_gradient));
   writes(&t->device, p->whole_gradient);
   *slope = p->whole_gradient;
-  return 0;
+  return SHARDPROOF_OK;
 }
 
-int run_forward(struct shardproof_trainer *t, struct layer *layer) {
+shardproof_status run_forward(struct shardproof_trainer *t, struct layer *layer) {
   const uint64_t outputs = layer->x.count / (uint64_t)layer->in * (uint64_t)layer->out;
   struct floats *y = &layer[1].x;
   TRY(allocate(&t->device, compute_stream, SHARDPROOF_MEMORY_ACTIVATION, layer->path, outputs, y));
@@ -98,7 +98,7 @@ int run_forward(struct shardproof_trainer *t, struct layer *layer) {
 }
 
 /* What it was given in forward is needed no longer, nor is the slope by what it gave. */
-int run_backward(struct shardproof_trainer *t, struct layer *layer) {
+shardproof_status run_backward(struct shardproof_trainer *t, struct layer *layer) {
   TRY(allocate(&t->device, compute_stream, SHARDPROOF_MEMORY_ACTIVATION, layer->path, layer->x.count, &t->next_slope));
   struct pass pass = pass_of(t, layer);
   pass.slope_y = t->slope;
@@ -115,7 +115,7 @@ int run_backward(struct shardproof_trainer *t, struct layer *layer) {
   return release(&t->device, compute_stream, &layer->x);
 }
 
-int run_loss(struct shardproof_trainer *t) {
+shardproof_status run_loss(struct shardproof_trainer *t) {
   const struct layer *output = &t->model.layers[t->model.layer_count];
   TRY(release(&t->device, compute_stream, &t->loss));
   TRY(allocate(&t->device, compute_stream, SHARDPROOF_MEMORY_ACTIVATION, "loss", 1, &t->loss));
@@ -126,7 +126,7 @@ int run_loss(struct shardproof_trainer *t) {
   return submit(&t->device, compute_stream, SHARDPROOF_WORK_LOSS, "loss", 0, loss_forward, &pass);
 }
 
-int run_loss_backward(struct shardproof_trainer *t) {
+shardproof_status run_loss_backward(struct shardproof_trainer *t) {
   struct layer *output = &t->model.layers[t->model.layer_count];
   TRY(allocate(&t->device, compute_stream, SHARDPROOF_MEMORY_ACTIVATION, "slope", output->x.count, &t->slope));
   struct pass pass = pass_of(t, output);

@@ -28,18 +28,18 @@ static int64_t duration(const cJSON *object, const char *key) {
 }
 
 /* `known`: keys, each with a blank behind it. */
-static int expect_keys(struct device *device, const cJSON *object, const char *where, const char *known) {
+static shardproof_status expect_keys(struct device *device, const cJSON *object, const char *where, const char *known) {
   const cJSON *value;
   cJSON_ArrayForEach(value, object) {
     char key[longest_text];
     snprintf(key, sizeof key, "%s ", value->string);
     if (strstr(known, key) != NULL) continue;
     char *said = cJSON_PrintUnformatted(value);
-    complain(device, "%s: \"%s\" (%s) is not supported by this engine", where, value->string, said);
+    unsupported(device, "%s: \"%s\" (%s) is not supported by this engine", where, value->string, said);
     cJSON_free(said);
-    return 1;
+    return SHARDPROOF_UNSUPPORTED;
   }
-  return 0;
+  return SHARDPROOF_OK;
 }
 
 static void join(char whole[longest_text], const char *path, const char *name) {
@@ -68,7 +68,7 @@ static struct parameter *add(struct model *model, const char *path, const char *
   return parameter;
 }
 
-static int read_module(struct device *device, const cJSON *json, const char *path, struct model *model) {
+static shardproof_status read_module(struct device *device, const cJSON *json, const char *path, struct model *model) {
   const char *kind = text(json, "kind", "");
   if (strcmp(kind, "sequential") == 0) {
     const cJSON *child;
@@ -81,9 +81,11 @@ static int read_module(struct device *device, const cJSON *json, const char *pat
   }
   struct layer *layer = &model->layers[model->layer_count++];
   snprintf(layer->path, sizeof layer->path, "%s", path);
-  if (cJSON_IsFalse(member(json, "contiguous"))) return complain(device, "\"%s.weight\": transposed is not supported by this engine", path);
+  if (cJSON_IsFalse(member(json, "contiguous")))
+    return unsupported(device, "\"%s.weight\": transposed is not supported by this engine", path);
   if (strcmp(kind, "relu") == 0) return expect_keys(device, json, path, "name kind ");
-  if (strcmp(kind, "linear") != 0) return complain(device, "\"%s\": a module of kind \"%s\" is not supported by this engine", path, kind);
+  if (strcmp(kind, "linear") != 0)
+    return unsupported(device, "\"%s\": a module of kind \"%s\" is not supported by this engine", path, kind);
   layer->in = (int64_t)number(json, "in_features", 0);
   layer->out = (int64_t)number(json, "out_features", 0);
   layer->forward_sleep = duration(json, "forward_sleep");
@@ -93,25 +95,25 @@ static int read_module(struct device *device, const cJSON *json, const char *pat
   return expect_keys(device, json, path, "name kind in_features out_features bias contiguous forward_sleep backward_sleep ");
 }
 
-static int read_loss(struct device *device, const cJSON *json, struct loss *loss) {
+static shardproof_status read_loss(struct device *device, const cJSON *json, struct loss *loss) {
   const char *kind = text(json, "kind", "sum");
   loss->divisor = (float)number(json, "divisor", 1);
   loss->seed = (uint32_t)number(json, "seed", 7);
   if (strcmp(kind, "sum") == 0) loss->kind = LOSS_SUM;
   else if (strcmp(kind, "sum_of_squares") == 0) loss->kind = LOSS_SUM_OF_SQUARES;
   else if (strcmp(kind, "dot") == 0) loss->kind = LOSS_DOT;
-  else return complain(device, "model.loss: \"%s\" is not supported by this engine", kind);
-  return 0;
+  else return unsupported(device, "model.loss: \"%s\" is not supported by this engine", kind);
+  return SHARDPROOF_OK;
 }
 
-static int read_group(struct device *device, const cJSON *json, struct model *model) {
+static shardproof_status read_group(struct device *device, const cJSON *json, struct model *model) {
   struct group *group = &model->groups[model->group_count++];
   const cJSON *modules = member(json, "modules"), *reshards = member(json, "reshard_after_forward");
   snprintf(group->tag, sizeof group->tag, "%s", cJSON_GetStringValue(cJSON_GetArrayItem(modules, 0)));
   if (cJSON_GetArraySize(modules) != 1)
-    return complain(device, "\"%s\": a group of several modules is not supported by this engine", group->tag);
+    return unsupported(device, "\"%s\": a group of several modules is not supported by this engine", group->tag);
   group->is_outermost = true;
-  if (cJSON_IsNumber(reshards)) return complain(device, "\"%s\": shards over fewer ranks are not supported by this engine", group->tag);
+  if (cJSON_IsNumber(reshards)) return unsupported(device, "\"%s\": shards over fewer ranks are not supported by this engine", group->tag);
   group->ranks = device->harness->group_size(device->world);
   group->rank = device->harness->group_rank(device->world);
   for (const struct group *other = model->groups; other != group; ++other) {
@@ -122,32 +124,32 @@ static int read_group(struct device *device, const cJSON *json, struct model *mo
   return expect_keys(device, json, group->tag, "modules reshard_after_forward ");
 }
 
-static int read_optimizer(struct device *device, const cJSON *json, struct optimizer *optimizer) {
+static shardproof_status read_optimizer(struct device *device, const cJSON *json, struct optimizer *optimizer) {
   const char *kind = text(json, "kind", "sgd");
   if (strcmp(kind, "sgd") == 0) optimizer->kind = SGD;
   else if (strcmp(kind, "adam") == 0) optimizer->kind = ADAM;
   else if (strcmp(kind, "adamw") == 0) optimizer->kind = ADAMW;
-  else return complain(device, "plan.optimizer: \"%s\" is not supported by this engine", kind);
+  else return unsupported(device, "plan.optimizer: \"%s\" is not supported by this engine", kind);
   optimizer->rate = (float)number(json, "rate", 0.5);
   optimizer->beta1 = (float)number(json, "beta1", 0.9);
   optimizer->beta2 = (float)number(json, "beta2", 0.999);
   optimizer->epsilon = (float)number(json, "epsilon", 1e-8);
   optimizer->decay = (float)number(json, "weight_decay", 0);
-  return 0;
+  return SHARDPROOF_OK;
 }
 
-static int check_mesh(struct device *device, const cJSON *shape) {
+static shardproof_status check_mesh(struct device *device, const cJSON *shape) {
   const int ranks = cJSON_GetArraySize(shape) > 0 ? cJSON_GetArrayItem(shape, 0)->valueint : -1,
             world = device->harness->group_size(device->world);
-  if (cJSON_GetArraySize(shape) > 1) return complain(device, "plan.mesh: replicas are not supported by this engine");
+  if (cJSON_GetArraySize(shape) > 1) return unsupported(device, "plan.mesh: replicas are not supported by this engine");
   if (shape != NULL && ranks != world) return complain(device, "plan.mesh: %d ranks, in a world of %d", ranks, world);
-  return 0;
+  return SHARDPROOF_OK;
 }
 
-static int read_plan(struct device *device, const cJSON *json, struct model *model) {
+static shardproof_status read_plan(struct device *device, const cJSON *json, struct model *model) {
   const char *engine = text(json, "engine", "");
   const cJSON *wrap = member(json, "wrap");
-  if (strcmp(engine, "fully_shard") != 0) return complain(device, "plan.engine: this one is fully_shard, not \"%s\"", engine);
+  if (strcmp(engine, "fully_shard") != 0) return unsupported(device, "plan.engine: this one is fully_shard, not \"%s\"", engine);
   TRY(check_mesh(device, member(member(json, "mesh"), "shape")));
   TRY(read_optimizer(device, member(json, "optimizer"), &model->optimizer));
   model->groups[model->group_count++] = (struct group){.tag = "(no group)", .ranks = 1};
@@ -185,7 +187,7 @@ static void deal(struct model *model) {
   }
 }
 
-static int read_all(struct device *device, const cJSON *json, const cJSON *plan, struct model *model) {
+static shardproof_status read_all(struct device *device, const cJSON *json, const cJSON *plan, struct model *model) {
   const cJSON *root = member(json, "root");
   const size_t modules = count_modules(root), groups = (size_t)cJSON_GetArraySize(member(plan, "wrap")) + 1;
   model->layers = calloc(modules + 1, sizeof *model->layers);
@@ -203,10 +205,10 @@ static int read_all(struct device *device, const cJSON *json, const cJSON *plan,
   }
   find_layers(model);
   deal(model);
-  return 0;
+  return SHARDPROOF_OK;
 }
 
-int read_model(struct device *device, const char *model_text, const char *plan_text, struct model *model) {
+shardproof_status read_model(struct device *device, const char *model_text, const char *plan_text, struct model *model) {
   cJSON *json = cJSON_Parse(model_text), *plan = cJSON_Parse(plan_text);
   const int failed = read_all(device, json, plan, model);
   cJSON_Delete(json);

@@ -63,7 +63,7 @@ struct model {
 };
 
 /* Refuses what it does not know: an engine that ignores a key trains something else than the script asks for. */
-int read_model(struct device *device, const char *model_text, const char *plan_text, struct model *model);
+shardproof_status read_model(struct device *device, const char *model_text, const char *plan_text, struct model *model);
 void free_model(struct model *model);
 
 /* The values that every engine begins with: an integer from -4 to 4. */

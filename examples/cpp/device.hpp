@@ -49,17 +49,17 @@ class Device {
       const shardproof_harness& harness;
     } job{compute, harness_};
     // Nothing may be thrown from here into the harness.
-    const auto run = [](void* context, void*, shardproof_reply* reply) {
+    const auto run = [](void* context, void*, shardproof_reply* reply) -> shardproof_status {
       const Job& self = *static_cast<Job*>(context);
       try {
         self.compute();
-        return 0;
+        return SHARDPROOF_OK;
       } catch (const std::exception& error) {
         self.harness.fail(reply, error.what());
       } catch (...) {
         self.harness.fail(reply, "an exception that is no std::exception");
       }
-      return 1;
+      return SHARDPROOF_FAILED;
     };
     const shardproof_work work{.kind = kind,
                                .label = label.c_str(),
@@ -89,8 +89,8 @@ class Device {
   }
 
  private:
-  void check(int failed) const {
-    if (failed != 0) throw std::runtime_error(harness_.error(device_));
+  void check(shardproof_status status) const {
+    if (status != SHARDPROOF_OK) throw std::runtime_error(harness_.error(device_));
   }
 
   const shardproof_harness& harness_;

@@ -17,8 +17,13 @@ namespace my_engine {
 
 using Json = nlohmann::json;
 
+class Unsupported : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
 [[noreturn]] void refuse(const std::string& where, const Json& what) {
-  throw std::runtime_error(where + ": " + what.dump() + " is not supported by this engine");
+  throw Unsupported(where + ": " + what.dump() + " is not supported by this engine");
 }
 
 /// An engine that ignores an unknown key trains something else than the script asks for.
@@ -208,41 +213,45 @@ using my_engine::Json;
 
 /// Nothing is thrown across the boundary.
 template <class Body>
-int answer(const shardproof_harness& harness, shardproof_reply* reply, Body&& body) {
+shardproof_status answer(const shardproof_harness& harness, shardproof_reply* reply, Body&& body) {
   try {
     body();
-    return 0;
+    return SHARDPROOF_OK;
+  } catch (const my_engine::Unsupported& error) {
+    harness.fail(reply, error.what());
+    return SHARDPROOF_UNSUPPORTED;
   } catch (const std::exception& error) {
     harness.fail(reply, error.what());
-    return 1;
+    return SHARDPROOF_FAILED;
   }
 }
 
-int create(void*, const char* model, const char* plan, const shardproof_seat* seat, shardproof_trainer** trainer, shardproof_reply* reply) {
+shardproof_status create(void*, const char* model, const char* plan, const shardproof_seat* seat, shardproof_trainer** trainer,
+                         shardproof_reply* reply) {
   return answer(*seat->harness, reply,
                 [&] { *trainer = new shardproof_trainer{*seat->harness, {Json::parse(model), Json::parse(plan), *seat}}; });
 }
 
-int destroy(shardproof_trainer* trainer, shardproof_reply*) {
+shardproof_status destroy(shardproof_trainer* trainer, shardproof_reply*) {
   delete trainer;
-  return 0;
+  return SHARDPROOF_OK;
 }
 
-int perform(shardproof_trainer* trainer, const char* action, const shardproof_tensor* input, const shardproof_tensor*,
-            shardproof_reply* reply) {
+shardproof_status perform(shardproof_trainer* trainer, const char* action, const shardproof_tensor* input, const shardproof_tensor*,
+                          shardproof_reply* reply) {
   return answer(trainer->harness, reply, [&] { trainer->engine.perform(Json::parse(action), *input); });
 }
 
-int loss(shardproof_trainer* trainer, shardproof_tensor* loss, shardproof_reply*) {
+shardproof_status loss(shardproof_trainer* trainer, shardproof_tensor* loss, shardproof_reply*) {
   *loss = trainer->engine.loss();
-  return 0;
+  return SHARDPROOF_OK;
 }
 
-int parameters(shardproof_trainer* trainer, const shardproof_parameter** parameters, std::size_t* count, shardproof_reply*) {
+shardproof_status parameters(shardproof_trainer* trainer, const shardproof_parameter** parameters, std::size_t* count, shardproof_reply*) {
   const std::vector<shardproof_parameter>& views = trainer->engine.parameters();
   *parameters = views.data();
   *count = views.size();
-  return 0;
+  return SHARDPROOF_OK;
 }
 
 }  // namespace

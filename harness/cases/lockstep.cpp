@@ -85,10 +85,11 @@ class Observer final : public BodyListener {
     const CaseNotes& notes = world_.notes();
     BodyEnd end{.own = Outcome::passed, .reason = {}, .world_calls = notes.calls.world_calls, .defect = world_.defect()};
     // Taken in any case, so that they are not the next one's.
-    const std::string of_subject = world_.subject_complaint(), of_device = world_.device_complaint();
+    const Reply of_subject = world_.take_teardown_failure();
+    const std::string of_device = world_.device_complaint();
     // What has failed comes before what that has left behind.
-    if (error_.empty() && failures_ == 0 && !was_released() && !of_subject.empty())
-      set_error("not quiet at its end: the subject's " + of_subject);
+    if (error_.empty() && failures_ == 0 && !was_released() && !of_subject.ok())
+      set_error("not quiet at its end: the subject's " + of_subject.error());
     if (error_.empty() && failures_ == 0 && notes.left_alive > 0)
       set_error(fmt::format("not quiet at its end: the subject left {} bytes of device memory alive", notes.left_alive));
     if (error_.empty() && failures_ == 0 && !was_released() && !of_device.empty()) set_error("not quiet at its end: " + of_device);

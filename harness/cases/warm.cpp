@@ -34,9 +34,9 @@ CopyAnswer prepare(Subject& subject) {
   try {
     const Reply reply = subject.prepare();
     for (const std::string& warning : reply.warnings) fmt::print(stderr, "warning: {}\n", warning);
-    return {.error = reply.error, .warnings = reply.warnings};
+    return {.error = reply.error(), .warnings = reply.warnings};
   } catch (const std::exception& error) {
-    return {.error = error.what()};
+    return {.error = Reply::failed(error.what()).error()};
   }
 }
 

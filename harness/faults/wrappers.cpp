@@ -50,7 +50,7 @@ class AlteredSubject final : public Subject {
   std::string_view name() const override { return inner_->name(); }
   std::string_view version() const override { return inner_->version(); }
   std::set<Feature> capabilities() const override { return inner_->capabilities(); }
-  std::string complaint() override { return inner_->complaint(); }
+  Reply take_teardown_failure() override { return inner_->take_teardown_failure(); }
 
   Reply create(const scenario::Model& model, const scenario::Plan& plan, const Seat& seat, std::unique_ptr<Trainer>& out) override {
     scenario::Model altered_model = model;
@@ -123,6 +123,13 @@ class NotingCommunicator final : public CommunicatorWrapper {
 };
 
 }  // namespace
+
+Reply reworded(Reply reply, const std::function<std::string(const std::string&)>& change) {
+  if (reply.ok()) return reply;
+  Reply changed = Reply::of(reply.status(), change(reply.error()));
+  changed.warnings = std::move(reply.warnings);
+  return changed;
+}
 
 std::unique_ptr<Subject> altered(std::unique_ptr<Subject> subject, Alteration alteration) {
   return std::make_unique<AlteredSubject>(std::move(subject), std::move(alteration));

@@ -30,6 +30,9 @@ class TrainerWrapper : public Trainer {
   std::unique_ptr<Trainer> inner_;
 };
 
+/// The reply with its error text changed by `change`. An ok reply stays as it is.
+Reply reworded(Reply reply, const std::function<std::string(const std::string&)>& change);
+
 /// What a fault changes about a subject; an empty member changes nothing.
 struct Alteration {
   std::function<void(scenario::Model&)> model;

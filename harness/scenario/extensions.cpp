@@ -160,7 +160,7 @@ class Extensions::Named {
  private:
   // Nothing is thrown across the boundary, and nobody works on a device that may be gone.
   template <class Body> Reply answer(const char* hook, const std::string& parameter, Body&& body) {
-    const auto error = [&](std::string_view what) { return Reply{.error = fmt::format("{} hook of \"{}\": {}", hook, parameter, what)}; };
+    const auto error = [&](std::string_view what) { return Reply::failed(fmt::format("{} hook of \"{}\": {}", hook, parameter, what)); };
     if (!notebook_->is_open()) return error("called after the end of the play that it belongs to");
     try {
       body();

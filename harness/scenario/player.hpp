@@ -14,8 +14,8 @@ namespace shardproof::scenario {
 /// A call of the subject answered with an error, or with less than it has to. The text names the call, the iteration and the rank.
 class SubjectError : public std::runtime_error {
  public:
-  /// No iteration for what comes before all of them.
-  SubjectError(std::string call, std::optional<int> iteration, int rank, std::string reason);
+  /// Without an iteration: before the first one.
+  SubjectError(std::string call, std::optional<int> iteration, int rank, std::string reason, CallStatus status = CallStatus::failed);
   const std::string& call() const { return call_; }  ///< `create`, `forward`, …
   /// What is wrong: the same on every rank, where ranks have made the same mistake.
   const std::string& reason() const { return reason_; }
@@ -26,6 +26,7 @@ class SubjectError : public std::runtime_error {
   std::string call_;
   std::optional<int> iteration_;
   std::string reason_;
+  CallStatus status_;
 };
 
 /// All ranks play the same scenario, each on a fresh platform. Throws SubjectError, and what the group throws (a subject's error that stems

@@ -130,8 +130,6 @@ std::string_view to_string(ExtensionKind kind) {
 
 std::string_view to_string(ExtensionForm form) { return form == ExtensionForm::minimal ? "minimal" : "full"; }
 
-std::string planned_failure(const std::string& path) { return "module \"" + path + "\" fails: the script says so"; }
-
 std::string child_path(const std::string& path, const std::string& name) { return path.empty() ? name : path + "." + name; }
 
 bool is_at_or_under(std::string_view path, std::string_view ancestor) {

@@ -250,10 +250,6 @@ struct Scenario {
   friend bool operator==(const Scenario&, const Scenario&) = default;
 };
 
-/// What an engine's error says, among other things, when the module at this path has thrown as its script says: `module "PATH" fails: the
-/// script says so`. So that it is told from every other failure.
-std::string planned_failure(const std::string& path);
-
 /// The path of a child (or the name of a parameter) of the module at `path`.
 std::string child_path(const std::string& path, const std::string& name);
 /// Whether a path is that of `ancestor` or of something under it; everything is under the root.

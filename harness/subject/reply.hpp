@@ -1,15 +1,49 @@
-// How a call across the boundary between the suite and an engine answers: nothing throws there.
+// What a call across the boundary between the suite and an engine returns: a status, an error text and warnings. No call throws there.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace shardproof {
 
-struct Reply {
-  std::string error;  ///< empty: the call succeeded
+enum class CallStatus : std::uint8_t {
+  ok,
+  failed,
+  planned_failure,  ///< of `perform`: the module that the action names in `fails_in` has thrown
+  unsupported,      ///< the engine does not have what the call asks for
+};
+
+std::string_view to_string(CallStatus status);
+
+/// A reply that is not ok always has an error text.
+class Reply {
+ public:
+  Reply() = default;  ///< ok
+
+  /// An empty text becomes "no reason was given".
+  static Reply failed(std::string error) { return {CallStatus::failed, std::move(error)}; }
+  static Reply planned_failure(std::string error) { return {CallStatus::planned_failure, std::move(error)}; }
+  static Reply unsupported(std::string error) { return {CallStatus::unsupported, std::move(error)}; }
+  /// Any status. The text of an ok reply is dropped.
+  static Reply of(CallStatus status, std::string error) { return {status, std::move(error)}; }
+
+  bool ok() const { return status_ == CallStatus::ok; }
+  CallStatus status() const { return status_; }
+  const std::string& error() const { return error_; }  ///< empty if ok
+
   std::vector<std::string> warnings;
-  bool ok() const { return error.empty(); }
+
+ private:
+  Reply(CallStatus status, std::string error) : status_(status) {
+    if (status == CallStatus::ok) return;
+    error_ = error.empty() ? "no reason was given" : std::move(error);
+  }
+
+  CallStatus status_ = CallStatus::ok;
+  std::string error_;
 };
 
 }  // namespace shardproof

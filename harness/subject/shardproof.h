@@ -8,9 +8,9 @@
  *   - a shared object that exports `shardproof_subject_table`, run with `shardproof run --subject ./libmy_engine.so`;
  *   - a program that loads libshardproof-worker.so and calls `shardproof_worker_main`, run with `shardproof run --worker ./my_program`.
  *
- * Rules of the boundary. Nothing is thrown across it, in either direction. A function that does something returns 0 when it has succeeded;
- * else what was wrong is in the reply (functions of the subject) or in `error` (functions of the harness, hooks of extensions among them).
- * A function of the subject in which one of the harness has failed is a failure, too, whatever it returns. These return no status:
+ * Rules of the boundary. Nothing is thrown across it, in either direction. A function that does something returns a shardproof_status. If it
+ * is not SHARDPROOF_OK, the reason is in the reply (functions of the subject) or in `error` (functions of the harness, hooks of extensions
+ * among them). A function of the subject fails if a function of the harness failed within it, whatever it returns. These return no status:
  * `let_go` and `drop_group`, whose failures are told all the same; what only asks (`data`, `bytes`, `group_rank`, `group_size`,
  * `group_members`, `error`), which of something that is NULL or gone is NULL, 0, or as a rank -1; `fail`, `warn` and `fork`. Texts are
  * UTF-8 and end with a NUL; who gives one keeps it. Pointers that are given in a call are valid until it returns, where nothing else is
@@ -33,7 +33,7 @@
 extern "C" {
 #endif
 
-#define SHARDPROOF_ABI_VERSION 2
+#define SHARDPROOF_ABI_VERSION 3
 
 /* Of the harness. */
 typedef struct shardproof_device shardproof_device;
@@ -48,6 +48,15 @@ typedef struct shardproof_trainer shardproof_trainer;
 #define SHARDPROOF_COMPUTE_STREAM 0u
 
 /* Words are numbers, so that one that is none of them can be told as such. */
+
+/* How a call ended. The harness never reads a status from an error text. Any other number is a failure. */
+typedef uint32_t shardproof_status;
+enum {
+  SHARDPROOF_OK,
+  SHARDPROOF_FAILED,
+  SHARDPROOF_PLANNED_FAILURE, /* of `perform`: the module that the action names in `fails_in` has failed, as it should */
+  SHARDPROOF_UNSUPPORTED      /* the subject does not have what the call asks for */
+};
 
 typedef uint32_t shardproof_stream_role;
 enum {
@@ -136,7 +145,7 @@ typedef struct shardproof_work {
   int64_t cost_ns; /* >= 0, on top of what the scenario's costs say for kind and label: a module's sleep, say */
   /* Called once before `submit` returns, to do the work or to put it on the native stream (a cudaStream_t on a GPU, NULL on the simulated
    * device). NULL: there is nothing to do, or it has been done. */
-  int (*run)(void *context, void *native_stream, shardproof_reply *reply);
+  shardproof_status (*run)(void *context, void *native_stream, shardproof_reply *reply);
   void *context;
 } shardproof_work;
 
@@ -163,47 +172,47 @@ typedef struct shardproof_harness {
   void (*warn)(shardproof_reply *reply, const char *text);
 
   /* -- Streams and events, as CUDA's. An event is one record of a stream, never reused, and valid until `destroy` has returned. */
-  int (*create_stream)(shardproof_device *device, shardproof_stream_role role, const char *name, uint32_t *stream);
-  int (*submit)(shardproof_device *device, uint32_t stream, const shardproof_work *work);
-  int (*record)(shardproof_device *device, uint32_t stream, uint64_t *event);
-  int (*wait)(shardproof_device *device, uint32_t stream, uint64_t event);
-  int (*synchronize_stream)(shardproof_device *device, uint32_t stream);
-  int (*synchronize_event)(shardproof_device *device, uint64_t event);
-  int (*synchronize)(shardproof_device *device);
+  shardproof_status (*create_stream)(shardproof_device *device, shardproof_stream_role role, const char *name, uint32_t *stream);
+  shardproof_status (*submit)(shardproof_device *device, uint32_t stream, const shardproof_work *work);
+  shardproof_status (*record)(shardproof_device *device, uint32_t stream, uint64_t *event);
+  shardproof_status (*wait)(shardproof_device *device, uint32_t stream, uint64_t event);
+  shardproof_status (*synchronize_stream)(shardproof_device *device, uint32_t stream);
+  shardproof_status (*synchronize_event)(shardproof_device *device, uint64_t event);
+  shardproof_status (*synchronize)(shardproof_device *device);
 
   /* -- Memory. A buffer is valid until it is released. It may have no bytes; what it holds at first is poison (0xFF, a NaN in all floating
    * types), and again, on the simulated device, once it is released. It begins where an element of any dtype may. */
-  int (*allocate)(shardproof_device *device, uint32_t stream, size_t bytes, shardproof_memory memory, const char *label,
-                  shardproof_buffer **buffer);
+  shardproof_status (*allocate)(shardproof_device *device, uint32_t stream, size_t bytes, shardproof_memory memory, const char *label,
+               shardproof_buffer **buffer);
   /* The same for memory that the subject has by other means, on the simulated device: the harness does not free it, and fills it only
    * while work runs that does not declare it, in cases of the feature `hidden_memory`, where it is as before when that work has ended. It
    * begins at a multiple of 8 bytes, stays where it is until it is released, and is part of no other buffer before. */
-  int (*adopt)(shardproof_device *device, uint32_t stream, void *data, size_t bytes, shardproof_memory memory, const char *label,
-               shardproof_buffer **buffer);
+  shardproof_status (*adopt)(shardproof_device *device, uint32_t stream, void *data, size_t bytes, shardproof_memory memory,
+                             const char *label, shardproof_buffer **buffer);
   /* What a buffer turned out to hold. As if it had been said when it was allocated. */
-  int (*describe)(shardproof_device *device, shardproof_buffer *buffer, shardproof_memory memory, const char *label);
+  shardproof_status (*describe)(shardproof_device *device, shardproof_buffer *buffer, shardproof_memory memory, const char *label);
   /* Gives it back once all work issued so far on the stream has ended: whoever else has used it has to have ended before, for from then on
    * it may be anybody's. */
-  int (*release)(shardproof_device *device, uint32_t stream, shardproof_buffer *buffer);
+  shardproof_status (*release)(shardproof_device *device, uint32_t stream, shardproof_buffer *buffer);
   /* The same for adopted memory that is an allocator's which caches, of a framework say, and gives it to whoever next asks for some on the
    * stream: whoever else has used it has to have ended before the next buffer is adopted there. */
-  int (*release_to_cache)(shardproof_device *device, uint32_t stream, shardproof_buffer *buffer);
+  shardproof_status (*release_to_cache)(shardproof_device *device, uint32_t stream, shardproof_buffer *buffer);
   void *(*data)(shardproof_buffer *buffer);
   size_t (*bytes)(shardproof_buffer *buffer);
   /* Lets go of a buffer that a hook has answered with: see shardproof_contribution. Of a released one nothing is left to let go. */
   void (*let_go)(shardproof_device *device, shardproof_buffer *buffer);
   /* The host itself is about to touch these bytes. Says so without waiting for anything. */
-  int (*host_access)(shardproof_device *device, const char *label, const shardproof_span *reads, size_t read_count,
+  shardproof_status (*host_access)(shardproof_device *device, const char *label, const shardproof_span *reads, size_t read_count,
                      const shardproof_span *writes, size_t write_count);
 
   /* -- Groups of ranks. Collectives are issued on a stream, in the same order by all ranks of the group. One of a single rank is an error.
-   * */
+ * */
   int (*group_rank)(shardproof_group *group);
   int (*group_size)(shardproof_group *group);
   const int *(*group_members)(shardproof_group *group); /* global ranks, in order of the group; valid as long as it */
-  int (*run)(shardproof_group *group, uint32_t stream, const shardproof_collective *collective);
+  shardproof_status (*run)(shardproof_group *group, uint32_t stream, const shardproof_collective *collective);
   /* Collective over the group: ranks of equal color form a part, ordered by (key, rank). With a negative color `part` is NULL. */
-  int (*split)(shardproof_group *group, int color, int key, const char *name, shardproof_group **part);
+  shardproof_status (*split)(shardproof_group *group, int color, int key, const char *name, shardproof_group **part);
   void (*drop_group)(shardproof_group *part);
 } shardproof_harness;
 
@@ -279,13 +288,13 @@ typedef struct shardproof_extension {
   int is_full; /* the full form */
   int has_pre, has_post;
   /* `out` is valid until the next call of a hook of this extension. */
-  int (*pre)(void *context, const shardproof_shard *shard, const shardproof_shard_context *shard_context, uint32_t stream,
+  shardproof_status (*pre)(void *context, const shardproof_shard *shard, const shardproof_shard_context *shard_context, uint32_t stream,
              shardproof_contribution *out);
   /* The first time for a parameter `out` is NULL, and `made` is what the hook has made. From then on `out` is that again, with its id, and
    * with tensors whose memory is there. */
-  int (*post)(void *context, const shardproof_contributions *all, uint32_t stream, const shardproof_unsharded *out,
+  shardproof_status (*post)(void *context, const shardproof_contributions *all, uint32_t stream, const shardproof_unsharded *out,
               shardproof_unsharded *made);
-  /* What the last hook of this extension that did not return 0 had to say. */
+  /* The reason why the last failed hook of this extension failed. */
   const char *(*error)(void *context);
 } shardproof_extension;
 
@@ -307,30 +316,32 @@ typedef struct shardproof_subject {
    * and what it prepares has to come along into a copy: memory does, threads and a GPU's context do not, and no thread may be left when it
    * returns: that is an error, which ends the run. Ranks of another launcher, or under --nccl-tap, are no copies, and it is not called:
    * `create` has to do without. There is no seat yet. NULL: there is nothing to prepare. */
-  int (*prepare)(void *context, const shardproof_harness *harness, shardproof_reply *reply);
+  shardproof_status (*prepare)(void *context, const shardproof_harness *harness, shardproof_reply *reply);
   /* The process id of a copy of this process, 0 in the copy, negative where that failed, which errno explains: for a runtime that wants to
    * know. It leaves no thread running either, in neither of the two. NULL: fork. */
   int (*fork)(void *context);
 
-  /* `model` and `plan` are JSON as in docs/scenarios.md. A create that returns 0 has made a trainer, and `destroy` follows, be it at once
+  /* `model` and `plan` are JSON as in docs/scenarios.md. A create that returns SHARDPROOF_OK has made a trainer, and `destroy` follows, be it at once
    * since something has failed. One that does not has kept nothing: its seat is gone when it has returned. */
-  int (*create)(void *context, const char *model, const char *plan, const shardproof_seat *seat, shardproof_trainer **trainer,
+  shardproof_status (*create)(void *context, const char *model, const char *plan, const shardproof_seat *seat, shardproof_trainer **trainer,
                 shardproof_reply *reply);
   /* The trainer is gone when this has returned, whatever it returns. What was wrong fails the case that it was made for, unless that has
    * failed before; what its user should know goes to the rank's log. */
-  int (*destroy)(shardproof_trainer *trainer, shardproof_reply *reply);
+  shardproof_status (*destroy)(shardproof_trainer *trainer, shardproof_reply *reply);
   /* `action` is JSON, an element of a script's body. Batch: of forward and evaluate, in buffers; else both are undefined, as are targets
    * that the loss does not ask for. That of a forward that succeeds stays where it is until the next one has, or until `destroy` has
-   * returned; others until the call returns. An action that the subject does not know is an error that says so. */
-  int (*perform)(shardproof_trainer *trainer, const char *action, const shardproof_tensor *input, const shardproof_tensor *targets,
-                 shardproof_reply *reply);
+   * returned; others until the call returns. An action that the subject does not know is
+   * SHARDPROOF_UNSUPPORTED. */
+  shardproof_status (*perform)(shardproof_trainer *trainer, const char *action, const shardproof_tensor *input,
+                               const shardproof_tensor *targets, shardproof_reply *reply);
   /* `parameter` is empty where the extension is for all of a kind, `kind`. The extension is valid until `destroy` has returned. NULL: the
    * subject knows none. */
-  int (*extend)(shardproof_trainer *trainer, const char *parameter, const char *kind, const shardproof_extension *extension,
+  shardproof_status (*extend)(shardproof_trainer *trainer, const char *parameter, const char *kind, const shardproof_extension *extension,
                 shardproof_reply *reply);
   /* One element, of the last forward or evaluate. Borrowed until the next call, as are parameters. */
-  int (*loss)(shardproof_trainer *trainer, shardproof_tensor *loss, shardproof_reply *reply);
-  int (*parameters)(shardproof_trainer *trainer, const shardproof_parameter **parameters, size_t *count, shardproof_reply *reply);
+  shardproof_status (*loss)(shardproof_trainer *trainer, shardproof_tensor *loss, shardproof_reply *reply);
+  shardproof_status (*parameters)(shardproof_trainer *trainer, const shardproof_parameter **parameters, size_t *count,
+                shardproof_reply *reply);
 } shardproof_subject;
 
 /* What a shared object given to `--subject` exports. */

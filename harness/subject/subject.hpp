@@ -49,15 +49,15 @@ struct ParameterView {
 class Trainer {
  public:
   virtual ~Trainer() = default;
-  /// The batch belongs to `forward` and `evaluate` and is undefined otherwise. An action that the engine does not know is an error that
-  /// says so. A forward in which a module fails as its script says is an error that tells that (scenario::planned_failure); the next forward
-  /// begins as if a failed one had never been, and one before it keeps its backward. After a backward that fails a trainer is only to be
-  /// destroyed, which gives all that it holds back in order.
+  /// The batch belongs to `forward` and `evaluate` and is undefined otherwise. An action that the engine does not know is `unsupported`. A
+  /// forward in which the module that the action names has thrown is a `planned_failure`. The next forward then begins as if the failed one
+  /// had never been, and the forward before it keeps its backward. After any other failure the player only destroys the trainer, which then
+  /// gives back all that it holds, in order.
   virtual Reply perform(const scenario::Action& action, const Batch& batch) = 0;
   /// How parameters are gathered from now on. Found when training starts, that is with the first forward: an error after that, and for an
   /// extension that lacks a hook. An `extend` of a script comes here and never to `perform`.
   virtual Reply register_all_gather_extension(const ExtensionTarget& /*target*/, AllGatherExtension /*extension*/) {
-    return {.error = "this engine knows no all-gather extensions", .warnings = {}};
+    return Reply::unsupported("this engine knows no all-gather extensions");
   }
   virtual Reply loss(Tensor& out) = 0;  ///< one element, of the last forward or evaluate; borrowed until the next call
   virtual Reply parameters(std::vector<ParameterView>& out) = 0;  ///< in order of registration; borrowed until the next call
@@ -70,8 +70,8 @@ class Subject {
   virtual std::string_view version() const = 0;
   virtual std::set<Feature> capabilities() const = 0;
   virtual Reply create(const scenario::Model& model, const scenario::Plan& plan, const Seat& seat, std::unique_ptr<Trainer>& out) = 0;
-  /// What went wrong when a trainer was destroyed, since this was asked last; empty: nothing. Who destroys one gets no answer.
-  virtual std::string complaint() { return {}; }
+  /// The first failure of a trainer's destructor since the last call of this function.
+  virtual Reply take_teardown_failure() { return {}; }
 
   /// Whether ranks are to be copies of one process in which `prepare` has succeeded, once for a whole run: where a runtime takes long to
   /// start.

@@ -99,7 +99,7 @@ std::unique_ptr<Platforms> World::make_platforms() {
                                            group_, premises_.memory ? premises_.memory : shm::make_file_memory(plan_.rendezvous, rank_));
 }
 
-std::string World::subject_complaint() { return membership_.subject ? membership_.subject->complaint() : std::string(); }
+Reply World::take_teardown_failure() { return membership_.subject ? membership_.subject->take_teardown_failure() : Reply{}; }
 
 std::string World::device_complaint() { return platforms_->complaint(); }
 

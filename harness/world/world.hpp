@@ -88,8 +88,8 @@ class World {
   bool has_begun() const { return epoch_ > 0; }
   CaseNotes& notes() { return notes_; }
   Rank& self() { return self_; }
+  Reply take_teardown_failure();  ///< of the subject's trainers; ok without a subject
   /// What the device has to say of the end of what was played on it; empty: nothing.
-  std::string subject_complaint();
   std::string device_complaint();
   /// Why this process can run no further case; empty: it can.
   std::string defect() const;

@@ -22,7 +22,7 @@ class IdleTrainer final : public Trainer {
     }
     return {};
   }
-  Reply loss(Tensor&) override { return {.error = "no loss", .warnings = {}}; }
+  Reply loss(Tensor&) override { return Reply::failed("no loss"); }
   Reply parameters(std::vector<ParameterView>&) override { return {}; }
 
  private:

@@ -188,7 +188,7 @@ TEST_CASE("a rank begins only after its launcher has been answered, and else end
 }
 
 TEST_CASE("what cannot be prepared says why, and ends as a rank that cannot join") {
-  for (const auto& prepare : {std::function<Reply()>([] { return Reply{.error = "no ink", .warnings = {}}; }),
+  for (const auto& prepare : {std::function<Reply()>([] { return Reply::failed("no ink"); }),
                               std::function<Reply()>([]() -> Reply { throw std::runtime_error("no ink"); })}) {
     Warm warm(prepare);
     CHECK(receive_answer(warm.socket())->error == "no ink");

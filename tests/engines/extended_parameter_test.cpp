@@ -60,7 +60,7 @@ Tensor memory(Device& device, DType dtype, const Shape& shape) {
 }
 
 AllGatherExtension extension(Device& device, int rank, const Spoiler& spoiler) {
-  const auto answer = [](std::string error) { return Reply{.error = std::move(error), .warnings = {}}; };
+  const auto answer = [](std::string error) { return error.empty() ? Reply() : Reply::failed(std::move(error)); };
   const auto pre_count = std::make_shared<int>(0), post_count = std::make_shared<int>(0);
   return {.form = spoiler.form,
           .pre =
@@ -114,17 +114,17 @@ Outcome train(const Setup& setup, int rank, Group& group, const std::vector<Acti
   {
     std::unique_ptr<Trainer> trainer;
     const Reply created = FullyShard().create(setup.model, setup.plan, {device, *world, rank}, trainer);
-    if (!created.ok()) throw std::runtime_error(created.error);
+    if (!created.ok()) throw std::runtime_error(created.error());
     for (const auto& [parameter, spoiler] : setup.extended) {
       const Reply registered = trainer->register_all_gather_extension({.parameter = parameter}, extension(device, rank, spoiler));
-      if (!registered.ok()) throw std::runtime_error(registered.error);
+      if (!registered.ok()) throw std::runtime_error(registered.error());
     }
     const Tensor input = device.empty(Device::compute, DType::f32, {1, 4}, MemoryClass::activation, "input");
     copy(device, input, formula::tensor(static_cast<std::uint32_t>(1000 + rank), {1, 4}, 8));
     outcome.live.push_back(device.live_bytes());
     for (const ActionKind call : calls) {
       const bool is_forward = call == ActionKind::forward;
-      outcome.errors.push_back(trainer->perform({.kind = call}, is_forward ? Batch{.input = input, .targets = {}} : Batch{}).error);
+      outcome.errors.push_back(trainer->perform({.kind = call}, is_forward ? Batch{.input = input, .targets = {}} : Batch{}).error());
       outcome.live.push_back(device.live_bytes());
       if (!outcome.errors.back().empty() && failing == Failing::ends) break;
       if (!is_forward || !outcome.errors.back().empty()) continue;

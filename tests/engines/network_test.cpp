@@ -125,8 +125,8 @@ TEST_CASE("a frozen layer between others computes only the gradient of its input
 
 TEST_CASE("a module fails once its hook has run, and nothing after it runs") {
   Watched watched(model_of({linear_module("0", 3, 3), linear_module("1", 3, 3)}));
-  CHECK_THROWS_MATCHES(watched.forward({.fails_in = "1"}), std::runtime_error,
-                       Catch::Matchers::Message("module \"1\" fails: the script says so"));
+  CHECK_THROWS_MATCHES(watched.forward({.fails_in = "1"}), PlannedFailure,
+                       Catch::Matchers::Message("module \"1\" fails, as planned by the script"));
   CHECK(watched.seen == Names{"+", "+0", "-0", "+1"});
   CHECK(worked(watched.device.trace(), WorkKind::forward) == Names{"0"});
 }

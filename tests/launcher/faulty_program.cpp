@@ -22,7 +22,7 @@ class Nothing final : public Subject {
   std::string_view version() const override { return "1"; }
   std::set<Feature> capabilities() const override { return {}; }
   Reply create(const scenario::Model&, const scenario::Plan&, const Seat&, std::unique_ptr<Trainer>&) override {
-    return {.error = "it trains nothing", .warnings = {}};
+    return Reply::failed("it trains nothing");
   }
 };
 

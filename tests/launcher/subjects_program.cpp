@@ -29,7 +29,7 @@ class Named final : public Subject {
     return {};
   }
   Reply create(const scenario::Model&, const scenario::Plan&, const Seat&, std::unique_ptr<Trainer>&) override {
-    return {.error = name_ + " trains nothing", .warnings = {}};
+    return Reply::failed(name_ + " trains nothing");
   }
 
  private:

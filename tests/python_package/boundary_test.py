@@ -9,7 +9,7 @@ from typing import Any
 
 from shardproof import abi
 from shardproof.seat import Seat, Span
-from shardproof.subject import ParameterView, Subject, Table, Trainer, View
+from shardproof.subject import ParameterView, PlannedFailure, Subject, Table, Trainer, View
 
 
 class Peer:
@@ -45,6 +45,8 @@ class Engine(Trainer):
         self.memory = (ctypes.c_float * 4)(1, 2, 3, 4)
 
     def perform(self, action: dict[str, Any], batch: View | None, targets: View | None) -> None:
+        if "fails_in" in action:
+            raise PlannedFailure(f'module "{action["fails_in"]}"')
         if action["call"] == "forward":
             assert batch is not None and batch.shape == (2, 2) and batch.dtype == "f32" and targets is None
             self.warn("looked at it")
@@ -123,7 +125,7 @@ class BoundaryTest(unittest.TestCase):
                 self.assertEqual(str(raised.exception), said)
 
     def test_a_trainer_that_cannot_be_made(self) -> None:
-        self.assertEqual(self.create(b'{"engine": "other"}')[0], 1)
+        self.assertEqual(self.create(b'{"engine": "other"}')[0], abi.UNSUPPORTED)
         (text,) = self.peer.failed
         self.assertTrue(text.startswith("NotImplementedError: only one engine here\nTraceback"), text)
 
@@ -137,11 +139,13 @@ class BoundaryTest(unittest.TestCase):
         self.assertEqual(self.perform(trainer, b'{"call": "fly"}'), 1)
         self.assertTrue(self.peer.failed[-1].startswith("ValueError: no such thing as fly\nTraceback"))
         self.assertIn("boundary_test.py", self.peer.failed[-1])
-        self.assertEqual(self.perform(trainer, b'"interrupt"'), 1)
+        self.assertEqual(self.perform(trainer, b'{"call": "forward", "fails_in": "0"}'), abi.PLANNED_FAILURE)
+        self.assertTrue(self.peer.failed[-1].startswith('PlannedFailure: module "0"\nTraceback'), self.peer.failed[-1])
+        self.assertEqual(self.perform(trainer, b'"interrupt"'), abi.FAILED)
         self.assertTrue(self.peer.failed[-1].startswith("KeyboardInterrupt"))
         self.assertEqual(self.perform(trainer, b"no JSON"), 1)
         self.assertTrue(self.peer.failed[-1].startswith("JSONDecodeError"))
-        self.assertEqual(self.c.extend(trainer, b"", b"plain", ctypes.byref(abi.Extension()), None), 1)
+        self.assertEqual(self.c.extend(trainer, b"", b"plain", ctypes.byref(abi.Extension()), None), abi.UNSUPPORTED)
         self.assertIn("knows no all-gather extensions", self.peer.failed[-1])
 
     def test_text_that_is_no_unicode(self) -> None:

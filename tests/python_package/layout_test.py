@@ -16,6 +16,7 @@ STRUCTS = {"SubjectTable": "shardproof_subject", "DLTensor": "DLTensor", "DLDevi
 FIELDS = {("Collective", "input"): "in"}
 # Each kind with what its enumerators begin with; their order in Python is their value.
 ENUMS = {
+    "status": ("SHARDPROOF_", abi.STATUSES),
     "stream_role": ("SHARDPROOF_STREAM_", abi.STREAM_ROLES),
     "work_kind": ("SHARDPROOF_WORK_", abi.WORK_KINDS),
     "memory": ("SHARDPROOF_MEMORY_", abi.MEMORY_CLASSES),

@@ -55,7 +55,7 @@ class Gatherer final : public Trainer {
 
   Reply perform(const Action& action, const Batch&) override { return action.kind == ActionKind::forward ? gather() : Reply{}; }
   Reply register_all_gather_extension(const ExtensionTarget&, AllGatherExtension extension) override {
-    if (!extension.pre || !extension.post) return {.error = extension.pre ? "lacks its post hook" : "lacks its pre hook", .warnings = {}};
+    if (!extension.pre || !extension.post) return Reply::failed(extension.pre ? "lacks its post hook" : "lacks its pre hook");
     haul_.extension = std::move(extension);
     return {};
   }
@@ -361,11 +361,11 @@ TEST_CASE("hooks that are called when their play has ended, well or not, say so"
   Haul haul;
   Contribution none;
   gather_alone(gathering(of_weight(ExtensionKind::bf16)), haul);
-  CHECK(haul.extension.pre({.parameter = "x", .components = {}}, nullptr, Device::compute, none).error == ended);
+  CHECK(haul.extension.pre({.parameter = "x", .components = {}}, nullptr, Device::compute, none).error() == ended);
 
   Haul failing;
   CHECK_THROWS_AS(gather_alone(gathering(of_weight(ExtensionKind::bf16)), failing, {.forgets_context = true}), SubjectError);
-  CHECK(failing.extension.pre({.parameter = "x", .components = {}}, nullptr, Device::compute, none).error == ended);
+  CHECK(failing.extension.pre({.parameter = "x", .components = {}}, nullptr, Device::compute, none).error() == ended);
 }
 
 TEST_CASE("an engine that knows no extensions says so, and the player which call that was") {
@@ -387,5 +387,5 @@ TEST_CASE("an engine that knows no extensions says so, and the player which call
   const auto groups = make_thread_world({.control = &control, .epoch = [](int) { return 1U; }});
   CHECK_THROWS_MATCHES(
       testing::play_simulated(gathering(of_weight(ExtensionKind::bf16)), subject, *groups.front(), 0), SubjectError,
-      Catch::Matchers::Message("subject: extend failed in iteration 0 on rank 0: this engine knows no all-gather extensions"));
+      Catch::Matchers::Message("subject: extend is not supported in iteration 0 on rank 0: this engine knows no all-gather extensions"));
 }

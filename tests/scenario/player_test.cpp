@@ -31,7 +31,7 @@ struct Words {
   std::optional<Shape> second;  ///< of its parameter, beside the shard
   bool gathers = false;  ///< over the world and over a group split off, with each forward
   std::vector<std::vector<double>>* inputs = nullptr;  ///< where it tells what it is given
-  std::string failure;  ///< what it answers to a forward that is to fail; empty: that succeeds
+  Reply failure;  ///< its reply to a forward that has to fail
   std::unique_ptr<Communicator>* part = nullptr;  ///< where it leaves a group that is split off the world, whereupon `create` fails
 };
 
@@ -49,7 +49,7 @@ class Toy final : public Trainer {
 
   Reply perform(const Action& action, const Batch& batch) override {
     if (action.kind != ActionKind::forward) return {};
-    if (action.fails_in) return {.error = words_.failure, .warnings = {}};
+    if (action.fails_in) return words_.failure;
     if (words_.inputs != nullptr) words_.inputs->push_back(device_.to_host(batch.input).to_doubles());
     if (part_) {
       gather(world_, Device::compute, shard_, "world");
@@ -102,7 +102,7 @@ class ToySubject final : public Subject {
   Reply create(const Model&, const Plan&, const Seat& seat, std::unique_ptr<Trainer>& out) override {
     if (words_.part != nullptr) {
       *words_.part = seat.world.split(0, 0, "part");
-      return {.error = "no more of this", .warnings = {}};
+      return Reply::failed("no more of this");
     }
     out = std::make_unique<Toy>(seat, words_);
     return {};
@@ -228,21 +228,22 @@ TEST_CASE("operands of collectives are kept where the script asks for it, of gro
 
 TEST_CASE("a forward that is to fail in a module fails there and nowhere else") {
   Scenario scenario = sleeping_stack(1);
-  const auto play_failing = [&](const std::string& module, const std::string& failure) {
+  const auto play_failing = [&](const std::string& module, const Reply& failure) {
     scenario.script.segments.front().body = {{.kind = ActionKind::forward, .fails_in = module}};
     play_alone(scenario, {.failure = failure});
   };
   const auto message = [](const std::string& text) {
     return Catch::Matchers::Message("subject: failing forward failed in iteration 0 on rank 0: " + text);
   };
-  for (const char* module : {"0", ""}) CHECK_NOTHROW(play_failing(module, "toy: " + planned_failure(module)));
-  CHECK_THROWS_MATCHES(play_failing("0", ""), SubjectError, message("it was to fail in module \"0\", and has succeeded"));
-  CHECK_THROWS_MATCHES(play_failing("", ""), SubjectError, message("it was to fail in module \"\", and has succeeded"));
-  for (const std::string& otherwise :
-       {std::string("out of order"), std::string("module \"0\" is out of order"), planned_failure("0.linear")}) {
-    CHECK_THROWS_MATCHES(play_failing("0", otherwise), SubjectError,
-                         message("it was to fail in module \"0\", and has failed otherwise: " + otherwise));
-  }
+  for (const char* module : {"0", ""}) CHECK_NOTHROW(play_failing(module, Reply::planned_failure("as it should")));
+  CHECK_THROWS_MATCHES(play_failing("0", Reply()), SubjectError, message("module \"0\" has to fail in this call, but it succeeded"));
+  CHECK_THROWS_MATCHES(play_failing("", Reply()), SubjectError, message("module \"\" has to fail in this call, but it succeeded"));
+  const auto otherwise = [&](const std::string& text) {
+    return message("module \"0\" has to fail in this call, but it failed for another reason: " + text);
+  };
+  for (const char* text : {"out of order", "as it should", "planned_failure"})
+    CHECK_THROWS_MATCHES(play_failing("0", Reply::failed(text)), SubjectError, otherwise(text));
+  CHECK_THROWS_MATCHES(play_failing("0", Reply::failed("")), SubjectError, otherwise("no reason was given"));
 }
 
 TEST_CASE("a group that a subject keeps though it could not be created takes no notes") {

@@ -34,10 +34,10 @@ struct Alone {
     return trainer->perform({.kind = kind}, batch);
   }
   /// What a function of the harness has to say when it is called in this way.
-  std::string objection(const std::function<int(const shardproof_harness& harness, shardproof_device* device)>& call) {
+  std::string objection(const std::function<shardproof_status(const shardproof_harness& harness, shardproof_device* device)>& call) {
     std::string said = "nothing";
     perform([&](ScriptedSubject& it, shardproof_reply*) {
-      if (call(it.harness(), it.seat->device) != 0) said = it.error();
+      if (call(it.harness(), it.seat->device) != SHARDPROOF_OK) said = it.error();
       return 0;
     });
     return said;
@@ -48,8 +48,8 @@ inline constexpr DLDataType f32{kDLFloat, 32, 1};
 
 inline shardproof_buffer* allocated(ScriptedSubject& it, std::size_t bytes, const char* label = "mine") {
   shardproof_buffer* buffer = nullptr;
-  const int status = it.harness().allocate(it.seat->device, 0, bytes, SHARDPROOF_MEMORY_OTHER, label, &buffer);
-  if (status != 0) throw std::runtime_error(it.error());
+  const shardproof_status status = it.harness().allocate(it.seat->device, 0, bytes, SHARDPROOF_MEMORY_OTHER, label, &buffer);
+  if (status != SHARDPROOF_OK) throw std::runtime_error(it.error());
   return buffer;
 }
 

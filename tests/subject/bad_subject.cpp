@@ -14,37 +14,39 @@ const shardproof_subject& good() {
   return *exported.table();
 }
 
-int prepares(void*, const shardproof_harness*, shardproof_reply*) {
+shardproof_status prepares(void*, const shardproof_harness*, shardproof_reply*) {
   std::puts("prepared");
-  return 0;
+  return SHARDPROOF_OK;
 }
 
-int cannot_prepare(void*, const shardproof_harness* harness, shardproof_reply* reply) {
+shardproof_status cannot_prepare(void*, const shardproof_harness* harness, shardproof_reply* reply) {
   harness->fail(reply, "its engine is not installed");
-  return 1;
+  return SHARDPROOF_FAILED;
 }
 
-int throws(shardproof_trainer*, const char*, const shardproof_tensor*, const shardproof_tensor*, shardproof_reply*) {
+shardproof_status throws(shardproof_trainer*, const char*, const shardproof_tensor*, const shardproof_tensor*, shardproof_reply*) {
   throw std::runtime_error("out of the C++ of a subject");
 }
 
-int fails_silently(shardproof_trainer*, const char*, const shardproof_tensor*, const shardproof_tensor*, shardproof_reply*) { return 7; }
+shardproof_status fails_silently(shardproof_trainer*, const char*, const shardproof_tensor*, const shardproof_tensor*, shardproof_reply*) {
+  return SHARDPROOF_FAILED;
+}
 
-int destroys_halfway(shardproof_trainer* trainer, shardproof_reply* reply) {
+shardproof_status destroys_halfway(shardproof_trainer* trainer, shardproof_reply* reply) {
   good().destroy(trainer, reply);
   throw std::runtime_error("half of it is left");
 }
 
-int leaks(void* context, const char* model, const char* plan, const shardproof_seat* seat, shardproof_trainer** trainer,
-          shardproof_reply* reply) {
+shardproof_status leaks(void* context, const char* model, const char* plan, const shardproof_seat* seat, shardproof_trainer** trainer,
+                        shardproof_reply* reply) {
   shardproof_buffer* forgotten = nullptr;
   seat->harness->allocate(seat->device, 0, 100, SHARDPROOF_MEMORY_OTHER, "forgotten", &forgotten);
   return good().create(context, model, plan, seat, trainer, reply);
 }
 
-int says_strided(shardproof_trainer* trainer, shardproof_tensor* loss, shardproof_reply* reply) {
+shardproof_status says_strided(shardproof_trainer* trainer, shardproof_tensor* loss, shardproof_reply* reply) {
   static std::int64_t shape[] = {1, 2}, strides[] = {1, 7};
-  const int status = good().loss(trainer, loss, reply);
+  const shardproof_status status = good().loss(trainer, loss, reply);
   loss->view.ndim = 2;
   loss->view.shape = shape;
   loss->view.strides = strides;

@@ -31,7 +31,7 @@ struct Hooks {
   AllGatherExtension extension() {
     return {.form = scenario::ExtensionForm::full,
             .pre = [this](const ShardView& shard, const ShardContext* context, Stream stream, Contribution& out) -> Reply {
-              if (!failure.empty()) return {.error = failure, .warnings = {}};
+              if (!failure.empty()) return Reply::failed(failure);
               shards.push_back(shard);
               if (context != nullptr) contexts.push_back(*context);
               const Tensor made = device.empty(stream, DType::bf16, {2, 2}, MemoryClass::other, "contributed");
@@ -57,7 +57,7 @@ struct Extended : Alone {
 
   explicit Extended(void (*alter)(AllGatherExtension&) = nullptr) {
     scripted.table.extend = [](shardproof_trainer* at, const char* parameter, const char* kind, const shardproof_extension* registered,
-                               shardproof_reply*) {
+                               shardproof_reply*) -> shardproof_status {
       // The trainer is the script itself.
       auto& it = *reinterpret_cast<ScriptedSubject*>(at);
       it.action = std::string(parameter) + "/" + kind;
@@ -207,7 +207,7 @@ TEST_CASE("a hook that fails says why, and so does one that is called wrongly") 
       CHECK(it.error() == text);
       return 0;
     });
-    CHECK(reply.error == "it went on after a function of the harness had failed: " + text);  // as after any other
+    CHECK(reply.error() == "it went on after a function of the harness had failed: " + text);  // as after any other
     return text;
   };
   shardproof_contribution out{};
@@ -236,7 +236,7 @@ TEST_CASE("a hook that is called in another thread does nothing but fail") {
     }).join();
     return 0;
   });
-  CHECK_THAT(reply.error,
+  CHECK_THAT(reply.error(),
              StartsWith("it went on after a function of the harness had failed: a function of the harness was called in another"));
   CHECK(extended.hooks.shards.empty());
 }
@@ -257,7 +257,7 @@ TEST_CASE("what is let go of more often than it was given is an error, and what 
               it.harness().let_go(it.seat->device, mine);
               return it.harness().release(it.seat->device, 0, mine);
             })
-            .error ==
+            .error() ==
         "it went on after a function of the harness had failed: let_go: buffer 2 \"mine\" was let go of as often as it was given");
   extended.trainer.reset();
   CHECK(extended.device.live_bytes() == 8);

@@ -14,7 +14,7 @@ namespace shardproof::testing {
 
 class ScriptedSubject {
  public:
-  using Act = std::function<int(ScriptedSubject&, shardproof_reply*)>;
+  using Act = std::function<shardproof_status(ScriptedSubject&, shardproof_reply*)>;
 
   ScriptedSubject() {
     table.abi_version = SHARDPROOF_ABI_VERSION;
@@ -44,12 +44,12 @@ class ScriptedSubject {
       return act(of(trainer), of(trainer).perform, reply);
     };
     table.loss = [](shardproof_trainer* trainer, shardproof_tensor* answer, shardproof_reply* reply) {
-      const int status = act(of(trainer), of(trainer).loss, reply);
+      const shardproof_status status = act(of(trainer), of(trainer).loss, reply);
       *answer = of(trainer).the_loss;
       return status;
     };
     table.parameters = [](shardproof_trainer* trainer, const shardproof_parameter** answer, std::size_t* count, shardproof_reply* reply) {
-      const int status = act(of(trainer), of(trainer).parameters, reply);
+      const shardproof_status status = act(of(trainer), of(trainer).parameters, reply);
       *answer = of(trainer).the_parameters.data();
       *count = of(trainer).the_parameters.size();
       return status;
@@ -92,7 +92,10 @@ class ScriptedSubject {
 
  private:
   static ScriptedSubject& of(shardproof_trainer* trainer) { return *reinterpret_cast<ScriptedSubject*>(trainer); }
-  static int act(ScriptedSubject& self, const Act& act, shardproof_reply* reply) { return act ? act(self, reply) : 0; }
+  static shardproof_status act(ScriptedSubject& self, const Act& act, shardproof_reply* reply) {
+    if (!act) return SHARDPROOF_OK;
+    return act(self, reply);
+  }
 };
 
 }  // namespace shardproof::testing

@@ -70,7 +70,7 @@ class Tables(Subject):
 
     def test_a_table_that_is_refused_is_refused_before_any_world_and_says_why(self):
         for how, why in {
-            "version": "its table is of version 99 of shardproof.h, this harness of version 2",
+            "version": "its table is of version 99 of shardproof.h, this harness of version 3",
             "size": "its table says that it has 16 bytes",
             "function": "its table has no `perform`",
             "table": "shardproof_subject_table has thrown: no engine without a licence",
@@ -101,7 +101,7 @@ class Tables(Subject):
 
     def test_a_status_without_a_text_is_told_as_that(self):
         _, case = self.run_one("silent")
-        self.assertIn("it has failed (it returned 7) and has not said why", json.dumps(case))
+        self.assertIn("it has failed (it returned 1) and has not said why", json.dumps(case))
 
     def test_what_is_left_alive_is_told(self):
         _, case = self.run_one("leaks")

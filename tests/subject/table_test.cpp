@@ -37,10 +37,10 @@ TEST_CASE("a table that cannot be a subject's is refused, and what is wrong is s
   };
   const std::string of_this = fmt::format("{}", sizeof(shardproof_subject));
   const Flaw flaw = GENERATE_COPY(
-      Flaw{[](ScriptedSubject& it) { it.table.abi_version = 1; },
-           "here: its table is of version 1 of shardproof.h, this harness of version 2: compile it with this harness's"},
+      Flaw{[](ScriptedSubject& it) { it.table.abi_version = 2; },
+           "here: its table is of version 2 of shardproof.h, this harness of version 3: compile it with this harness's"},
       Flaw{[](ScriptedSubject& it) { it.table.size -= 8; },
-           "here: its table says that it has " + fmt::format("{}", sizeof(shardproof_subject) - 8) + " bytes; of version 2 it has " +
+           "here: its table says that it has " + fmt::format("{}", sizeof(shardproof_subject) - 8) + " bytes; of version 3 it has " +
                of_this + ": set `size` to sizeof(shardproof_subject)"},
       Flaw{[](ScriptedSubject& it) { it.table.name = nullptr; }, "here: its table has no `name`"},
       Flaw{[](ScriptedSubject& it) { it.table.name = ""; }, "here: its table has no `name`"},
@@ -86,12 +86,12 @@ TEST_CASE("a subject is asked for what it is by its table, and what later versio
   CHECK(subject->name() == "scripted");
   CHECK(subject->version() == "7");
   CHECK(subject->prepare().ok());
-  scripted.table.prepare = [](void*, const shardproof_harness* harness, shardproof_reply* reply) {
+  scripted.table.prepare = [](void*, const shardproof_harness* harness, shardproof_reply* reply) -> shardproof_status {
     harness->fail(reply, "no module named torch");
-    return 1;
+    return SHARDPROOF_FAILED;
   };
   scripted.table.fork = [](void*) { return 4711; };
-  CHECK(subject->prepare().error == "no module named torch");
+  CHECK(subject->prepare().error() == "no module named torch");
   CHECK(subject->fork() == 4711);
 }
 
@@ -125,27 +125,65 @@ TEST_CASE("what a function answers is what it returns, with what it says") {
     it.harness().warn(reply, "slow");
     it.harness().fail(reply, "no more memory");
     it.harness().fail(reply, "no memory");
-    return -3;
+    return SHARDPROOF_FAILED;
   };
-  CHECK(answer(failing).error == "no memory");
+  CHECK(answer(failing).error() == "no memory");
   CHECK(answer(failing).warnings == std::vector<std::string>{"slow"});
-  CHECK(answer([](ScriptedSubject&, shardproof_reply*) { return 5; }).error == "it has failed (it returned 5) and has not said why");
+  CHECK(answer([](ScriptedSubject&, shardproof_reply*) { return 1; }).error() == "it has failed (it returned 1) and has not said why");
+  CHECK(answer([](ScriptedSubject&, shardproof_reply*) { return 5; }).error() == "its status: 5 is no status: shardproof.h has 0 to 3");
+  const auto without_a_status = [](ScriptedSubject& it, shardproof_reply* reply) {
+    it.harness().fail(reply, "no memory");
+    return -1;
+  };
+  CHECK(answer(without_a_status).error() == "its status: 4294967295 is no status: shardproof.h has 0 to 3; it said: no memory");
   const auto indecisive = [](ScriptedSubject& it, shardproof_reply* reply) {
     it.harness().fail(reply, "something");
     return 0;
   };
-  CHECK(answer(indecisive).error == "it returned 0, which is success, and yet said: something");
+  CHECK(answer(indecisive).error() == "it returned 0, which is success, and yet said: something");
   CHECK(answer([](ScriptedSubject& it, shardproof_reply* reply) {
           it.harness().fail(reply, nullptr);
           return 1;
-        }).error == "it has failed (it returned 1) and has not said why");
+        }).error() == "it has failed (it returned 1) and has not said why");
+}
+
+TEST_CASE("a reply has the status that the function returned, whatever its text says") {
+  Alone alone;
+  const auto answer = [&](shardproof_status status, const char* text) {
+    return alone.perform([=](ScriptedSubject& it, shardproof_reply* reply) {
+      it.harness().fail(reply, text);
+      return status;
+    });
+  };
+  CHECK(answer(SHARDPROOF_FAILED, "planned_failure").status() == CallStatus::failed);
+  CHECK(answer(SHARDPROOF_PLANNED_FAILURE, "out of memory").status() == CallStatus::planned_failure);
+  CHECK(answer(SHARDPROOF_UNSUPPORTED, "out of memory").status() == CallStatus::unsupported);
+  CHECK(answer(SHARDPROOF_UNSUPPORTED, "").status() == CallStatus::unsupported);
+  CHECK(alone
+            .perform([](ScriptedSubject& it, shardproof_reply*) {
+              it.harness().wait(it.seat->device, 9, 1);
+              return SHARDPROOF_PLANNED_FAILURE;  // and not only that
+            })
+            .status() == CallStatus::failed);
+}
+
+TEST_CASE("an exception without a text is a failure") {
+  Alone alone;
+  const auto throwing = [](ScriptedSubject&, shardproof_reply*) -> shardproof_status { throw std::runtime_error(""); };
+  CHECK(alone.perform(throwing).status() == CallStatus::failed);
+
+  ExportedSubject exported(table_subject(&alone.scripted.table, "within"));
+  alone.trainer.reset();
+  alone.subject = table_subject(exported.table(), "here");
+  CHECK(alone.perform(throwing).status() == CallStatus::failed);
+  alone.trainer.reset();
 }
 
 TEST_CASE("what is thrown across the boundary is an error of the call, and the rank goes on") {
   Alone alone;
-  const auto throwing = [](ScriptedSubject&, shardproof_reply*) -> int { throw std::out_of_range("parameter 3 of 2"); };
-  CHECK(alone.perform(throwing).error == "it has thrown across the boundary: parameter 3 of 2");
-  CHECK(alone.perform([](ScriptedSubject&, shardproof_reply*) -> int { throw 5; }).error ==
+  const auto throwing = [](ScriptedSubject&, shardproof_reply*) -> shardproof_status { throw std::out_of_range("parameter 3 of 2"); };
+  CHECK(alone.perform(throwing).error() == "it has thrown across the boundary: parameter 3 of 2");
+  CHECK(alone.perform([](ScriptedSubject&, shardproof_reply*) -> shardproof_status { throw 5; }).error() ==
         "it has thrown across the boundary, and no std::exception");
   CHECK(alone.perform({}).ok());
   alone.scripted.table.fork = [](void*) -> int { throw std::runtime_error("no second runtime"); };
@@ -155,12 +193,12 @@ TEST_CASE("what is thrown across the boundary is an error of the call, and the r
 TEST_CASE("a trainer that is not destroyed as it should be is complained of once") {
   Alone alone;
   REQUIRE(alone.create().ok());
-  CHECK(alone.subject->complaint().empty());
-  alone.scripted.destroy = [](ScriptedSubject&, shardproof_reply*) -> int { throw std::runtime_error("not so fast"); };
+  CHECK(alone.subject->take_teardown_failure().ok());
+  alone.scripted.destroy = [](ScriptedSubject&, shardproof_reply*) -> shardproof_status { throw std::runtime_error("not so fast"); };
   CHECK_NOTHROW(alone.trainer.reset());
   CHECK(alone.scripted.destroyed == 1);
-  CHECK(alone.subject->complaint() == "destroy: it has thrown across the boundary: not so fast");
-  CHECK(alone.subject->complaint().empty());
+  CHECK(alone.subject->take_teardown_failure().error() == "destroy: it has thrown across the boundary: not so fast");
+  CHECK(alone.subject->take_teardown_failure().ok());
 
   REQUIRE(alone.create().ok());
   alone.scripted.destroy = [](ScriptedSubject& it, shardproof_reply*) {
@@ -168,17 +206,17 @@ TEST_CASE("a trainer that is not destroyed as it should be is complained of once
     return 0;
   };
   alone.trainer.reset();
-  CHECK(alone.subject->complaint() ==
+  CHECK(alone.subject->take_teardown_failure().error() ==
         "destroy: it went on after a function of the harness had failed: wait: there is no stream 9; the subject has made 0");
 
   REQUIRE(alone.create().ok());
   alone.scripted.destroy = is_still_busy;
   alone.trainer.reset();
-  CHECK(alone.subject->complaint() == "destroy: a stream is still busy");
+  CHECK(alone.subject->take_teardown_failure().error() == "destroy: a stream is still busy");
   REQUIRE(alone.create().ok());
-  alone.scripted.destroy = [](ScriptedSubject&, shardproof_reply*) { return 7; };
+  alone.scripted.destroy = [](ScriptedSubject&, shardproof_reply*) { return 3; };
   alone.trainer.reset();
-  CHECK(alone.subject->complaint() == "destroy: it has failed (it returned 7) and has not said why");
+  CHECK(alone.subject->take_teardown_failure().error() == "destroy: it has failed (it returned 3) and has not said why");
 }
 
 TEST_CASE("what an engine behind a table complains of when it is destroyed is the answer of destroy") {
@@ -188,7 +226,7 @@ TEST_CASE("what an engine behind a table complains of when it is destroyed is th
   REQUIRE(alone.create().ok());
   alone.scripted.destroy = is_still_busy;
   alone.trainer.reset();
-  CHECK(alone.subject->complaint() == "destroy: destroy: a stream is still busy");
+  CHECK(alone.subject->take_teardown_failure().error() == "destroy: destroy: a stream is still busy");
 }
 
 TEST_CASE("a call that goes on after a function of the harness has failed has failed") {
@@ -198,7 +236,7 @@ TEST_CASE("a call that goes on after a function of the harness has failed has fa
     it.harness().release(it.seat->device, 0, nullptr);
     return 0;
   });
-  CHECK(reply.error == "it went on after a function of the harness had failed: wait: there is no stream 9; the subject has made 0");
+  CHECK(reply.error() == "it went on after a function of the harness had failed: wait: there is no stream 9; the subject has made 0");
   CHECK(alone.perform({}).ok());
   CHECK(alone
             .perform([](ScriptedSubject& it, shardproof_reply* reply_to) {
@@ -206,7 +244,7 @@ TEST_CASE("a call that goes on after a function of the harness has failed has fa
               it.harness().fail(reply_to, "told in its own words");
               return 1;
             })
-            .error == "told in its own words");
+            .error() == "told in its own words");
 }
 
 TEST_CASE("a trainer that was not made is not destroyed, and one that was is destroyed once") {
@@ -215,7 +253,7 @@ TEST_CASE("a trainer that was not made is not destroyed, and one that was is des
     it.harness().fail(reply, "cannot shard this");
     return 1;
   };
-  CHECK(alone.create().error == "cannot shard this");
+  CHECK(alone.create().error() == "cannot shard this");
   CHECK(alone.trainer == nullptr);
   CHECK(alone.scripted.destroyed == 0);
 
@@ -224,10 +262,9 @@ TEST_CASE("a trainer that was not made is not destroyed, and one that was is des
   alone.trainer.reset();
   CHECK(alone.scripted.destroyed == 1);
 
-  alone.scripted.table.create = [](void*, const char*, const char*, const shardproof_seat*, shardproof_trainer**, shardproof_reply*) {
-    return 0;
-  };
-  CHECK(alone.create().error == "create has succeeded, and has made no trainer");
+  alone.scripted.table.create = [](void*, const char*, const char*, const shardproof_seat*, shardproof_trainer**,
+                                   shardproof_reply*) -> shardproof_status { return SHARDPROOF_OK; };
+  CHECK(alone.create().error() == "create has succeeded, and has made no trainer");
   CHECK(alone.scripted.destroyed == 1);
 }
 
@@ -237,7 +274,7 @@ TEST_CASE("a trainer that was made although something had failed is destroyed") 
     it.harness().wait(it.seat->device, 9, 1);
     return 0;
   };
-  CHECK(alone.create().error ==
+  CHECK(alone.create().error() ==
         "it went on after a function of the harness had failed: wait: there is no stream 9; the subject has made 0");
   CHECK(alone.trainer == nullptr);
   CHECK(alone.scripted.destroyed == 1);
@@ -246,5 +283,7 @@ TEST_CASE("a trainer that was made although something had failed is destroyed") 
 TEST_CASE("a subject that knows no extensions says so") {
   Alone alone;
   REQUIRE(alone.create().ok());
-  CHECK(alone.trainer->register_all_gather_extension({}, {}).error == "this engine knows no all-gather extensions");
+  const Reply reply = alone.trainer->register_all_gather_extension({}, {});
+  CHECK(reply.status() == CallStatus::unsupported);
+  CHECK(reply.error() == "this engine knows no all-gather extensions");
 }

@@ -75,7 +75,7 @@ TEST_CASE("a tensor is looked at before it is believed") {
   REQUIRE(alone.trainer->loss(loss).ok());
   CHECK(loss.range() == ByteRange{1, 0, 8});
   flaw.make(alone.scripted, alone.scripted.the_loss);
-  CHECK_THAT(alone.trainer->loss(loss).error, StartsWith(flaw.said));
+  CHECK_THAT(alone.trainer->loss(loss).error(), StartsWith(flaw.said));
 }
 
 TEST_CASE("a tensor may be host memory, have no elements, no dimensions, or not be there") {
@@ -113,7 +113,7 @@ TEST_CASE("memory holds what was written there, and is taken for nothing else") 
     CHECK(it.harness().submit(it.seat->device, 0, &work) == 0);
   };
   Tensor loss;
-  const auto said = [&] { return alone.trainer->loss(loss).error; };
+  const auto said = [&] { return alone.trainer->loss(loss).error(); };
   it.shape = {1, 4};
   it.the_loss = ScriptedSubject::of_host(static_cast<float*>(it.harness().data(buffer)), it.shape);
   it.the_loss.buffer = buffer;
@@ -175,7 +175,7 @@ TEST_CASE("a parameter is one of the model's, and what is given of it fits") {
   REQUIRE(views.size() == 1);
   CHECK(views[0].shard.to_doubles().back() == 16);
   flaw.make(alone.scripted, alone.scripted.the_parameters[0]);
-  CHECK(alone.trainer->parameters(views).error == flaw.said);
+  CHECK(alone.trainer->parameters(views).error() == flaw.said);
 }
 
 TEST_CASE("a parameter may be meta, have no rows here, or be a part along any dimension") {
@@ -199,9 +199,10 @@ TEST_CASE("a parameter may be meta, have no rows here, or be a part along any di
   given.shard = {};
   REQUIRE(alone.trainer->parameters(views).ok());
   CHECK_FALSE(views[0].shard.defined());
-  alone.scripted.table.parameters = [](shardproof_trainer*, const shardproof_parameter**, std::size_t* count, shardproof_reply*) {
+  alone.scripted.table.parameters = [](shardproof_trainer*, const shardproof_parameter**, std::size_t* count,
+                                       shardproof_reply*) -> shardproof_status {
     *count = 2;
-    return 0;
+    return SHARDPROOF_OK;
   };
-  CHECK(alone.trainer->parameters(views).error == "2 parameters, at NULL");
+  CHECK(alone.trainer->parameters(views).error() == "2 parameters, at NULL");
 }

@@ -59,7 +59,7 @@ TEST_CASE("a function of the harness that is called in another thread does nothi
       return 0;
     });
     CHECK(is_refused);
-    CHECK(reply.error == went_on);
+    CHECK(reply.error() == went_on);
     CHECK(reply.warnings.empty());
   }
   CHECK(alone.perform([&](ScriptedSubject& it, shardproof_reply*) { return it.harness().release(it.seat->device, 0, buffer); }).ok());
@@ -79,10 +79,10 @@ TEST_CASE("a call in another thread meets none of the rank's own, and one betwee
               other.join();
               return 0;
             })
-            .error == went_on);
+            .error() == went_on);
   const auto& facts = alone.device.trace().facts;
   CHECK(std::ranges::count_if(facts, [](const Fact& fact) { return std::holds_alternative<fact::Allocated>(fact); }) == 1000);
   elsewhere([&] { seat.harness->synchronize(seat.device); });
-  CHECK(alone.perform({}).error == went_on);
+  CHECK(alone.perform({}).error() == went_on);
   CHECK(alone.perform({}).ok());
 }

@@ -25,11 +25,11 @@ namespace {
 struct Doubling {
   float* values;
   int calls = 0;
-  int result = 0;
+  shardproof_status result = SHARDPROOF_OK;
   const shardproof_harness* harness;
 };
 
-int run_doubling(void* context, void* native, shardproof_reply* reply) {
+shardproof_status run_doubling(void* context, void* native, shardproof_reply* reply) {
   auto& doubling = *static_cast<Doubling*>(context);
   CHECK(native == nullptr);
   ++doubling.calls;
@@ -123,7 +123,7 @@ TEST_CASE("work that is run when submit has returned is refused: what it works o
   REQUIRE(alone.subject->create(alone.scenario.model, alone.scenario.plan, {device, *alone.world, 0}, alone.trainer).ok());
   Doubling doubling{.values = alone.scripted.values.data(), .harness = &alone.scripted.harness()};
   const shardproof_work work{.kind = SHARDPROOF_WORK_OTHER, .label = "0", .run = run_doubling, .context = &doubling};
-  CHECK(alone.scripted.harness().submit(alone.scripted.seat->device, 0, &work) == 0);
+  CHECK(alone.scripted.harness().submit(alone.scripted.seat->device, 0, &work) == SHARDPROOF_OK);
   CHECK_THROWS_WITH(device.later(cpu_kernels(), nullptr), "submit \"0\": it is run after submit has returned");
   CHECK(doubling.calls == 0);
 }

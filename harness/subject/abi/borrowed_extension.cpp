@@ -38,7 +38,8 @@ class BorrowedExtension {
               .policy = policy.c_str()};
     }
     shardproof_contribution made{};
-    if (extension_.pre(extension_.context, &given, context == nullptr ? nullptr : &told, stream.id, &made) != 0) return failed();
+    if (extension_.pre(extension_.context, &given, context == nullptr ? nullptr : &told, stream.id, &made) != SHARDPROOF_OK)
+      return failed();
     out.tensors = device_.take_answer({made.tensors, made.tensor_count});
     out.metadata = made.metadata == 0 ? nullptr : std::make_shared<const std::uint64_t>(made.metadata);
     return {};
@@ -56,11 +57,12 @@ class BorrowedExtension {
     std::vector<shardproof_tensor> to_free;
     if (out != nullptr) {
       const auto id = ids_.find(out);
-      if (id == ids_.end()) return {.error = "what the post hook is to write to is none of what it has made", .warnings = {}};
+      if (id == ids_.end()) return Reply::failed("what the post hook is to write to is none of what it has made");
       to_free = give(out->to_free, shapes);
       again = {.id = id->second, .value = device_.give(out->value, shapes), .to_free = to_free.data(), .to_free_count = to_free.size()};
     }
-    if (extension_.post(extension_.context, &given, stream.id, out == nullptr ? nullptr : &again, &answer) != 0) return failed();
+    if (extension_.post(extension_.context, &given, stream.id, out == nullptr ? nullptr : &again, &answer) != SHARDPROOF_OK)
+      return failed();
     if (answer.id == 0) return {};
     std::vector<shardproof_tensor> named(answer.to_free, answer.to_free + answer.to_free_count);
     named.push_back(answer.value);
@@ -77,7 +79,7 @@ class BorrowedExtension {
     std::ranges::transform(tensors, std::back_inserter(given), [&](const Tensor& tensor) { return device_.give(tensor, shapes); });
     return given;
   }
-  Reply failed() const { return {.error = extension_.error(extension_.context), .warnings = {}}; }
+  Reply failed() const { return Reply::failed(extension_.error(extension_.context)); }
 
   BorrowedDevice& device_;
   const shardproof_extension extension_;

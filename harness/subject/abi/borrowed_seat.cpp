@@ -15,8 +15,8 @@
 
 namespace shardproof::abi {
 
-void Link::check(int status) const {
-  if (status != 0) throw std::runtime_error(harness_->error(device_));
+void Link::check(shardproof_status status) const {
+  if (status != SHARDPROOF_OK) throw std::runtime_error(harness_->error(device_));
 }
 
 // A buffer of the harness. Its address on the other side says whether two are the same.
@@ -71,14 +71,14 @@ void BorrowedDevice::submit(Stream stream, Work work) {
     const Work& work;
     const shardproof_harness& harness;
   } context{work, link_->harness()};
-  const auto run = [](void* self, void* native, shardproof_reply* reply) {
+  const auto run = [](void* self, void* native, shardproof_reply* reply) -> shardproof_status {
     const auto& [given, harness] = *static_cast<Context*>(self);
     try {
       given.run(cpu_kernels(), native);
-      return 0;
+      return SHARDPROOF_OK;
     } catch (const std::exception& error) {
       harness.fail(reply, error.what());
-      return 1;
+      return SHARDPROOF_FAILED;
     }
   };
   const std::vector<shardproof_span> reads = spans(work.reads), writes = spans(work.writes);

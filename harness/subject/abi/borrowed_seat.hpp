@@ -27,7 +27,7 @@ class Link {
   bool is_open() const { return is_open_; }
   void close() { is_open_ = false; }
   /// Of what a function has returned.
-  void check(int status) const;
+  void check(shardproof_status status) const;
 
  private:
   const shardproof_harness* harness_;

@@ -7,6 +7,7 @@
 #include "harness/scenario/parts_json.hpp"
 #include "harness/subject/abi/borrowed_extension.hpp"
 #include "harness/subject/abi/borrowed_seat.hpp"
+#include "harness/subject/abi/words.hpp"
 
 // A trainer with the seat that it has on this side.
 struct shardproof_trainer {
@@ -28,30 +29,29 @@ namespace shardproof {
 struct ExportedSubject::Functions {
   /// Passes on what the call answers, and what it throws.
   template <class Call>
-  static int answer(const shardproof_harness& harness, shardproof_reply* reply, Call&& call) {
+  static shardproof_status answer(const shardproof_harness& harness, shardproof_reply* reply, Call&& call) {
     Reply answered;
     try {
       answered = call();
     } catch (const std::exception& error) {
-      answered.error = error.what();
+      answered = Reply::failed(error.what());
     }
     for (const std::string& warning : answered.warnings) harness.warn(reply, warning.c_str());
-    if (answered.ok()) return 0;
-    harness.fail(reply, answered.error.c_str());
-    return 1;
+    if (!answered.ok()) harness.fail(reply, answered.error().c_str());
+    return abi::to_c(answered.status());
   }
   template <class Call>
-  static int answer(shardproof_trainer* trainer, shardproof_reply* reply, Call&& call) {
+  static shardproof_status answer(shardproof_trainer* trainer, shardproof_reply* reply, Call&& call) {
     return answer(trainer->device.link()->harness(), reply, std::forward<Call>(call));
   }
 
-  static int prepare(void* self, const shardproof_harness* harness, shardproof_reply* reply) {
+  static shardproof_status prepare(void* self, const shardproof_harness* harness, shardproof_reply* reply) {
     return answer(*harness, reply, [&] { return static_cast<ExportedSubject*>(self)->subject_->prepare(); });
   }
   static int fork(void* self) { return static_cast<ExportedSubject*>(self)->subject_->fork(); }
 
-  static int create(void* self, const char* model, const char* plan, const shardproof_seat* seat, shardproof_trainer** trainer,
-                    shardproof_reply* reply) {
+  static shardproof_status create(void* self, const char* model, const char* plan, const shardproof_seat* seat,
+                                  shardproof_trainer** trainer, shardproof_reply* reply) {
     return answer(*seat->harness, reply, [&] {
       const nlohmann::ordered_json model_json = parse_json(model), plan_json = parse_json(plan);
       Subject& subject = *static_cast<ExportedSubject*>(self)->subject_;
@@ -62,15 +62,15 @@ struct ExportedSubject::Functions {
       return reply_of_create;
     });
   }
-  static int destroy(shardproof_trainer* trainer, shardproof_reply* reply) {
+  static shardproof_status destroy(shardproof_trainer* trainer, shardproof_reply* reply) {
     const shardproof_harness& harness = trainer->device.link()->harness();
     Subject& subject = trainer->subject;
     delete trainer;
-    return answer(harness, reply, [&] { return Reply{.error = subject.complaint(), .warnings = {}}; });
+    return answer(harness, reply, [&] { return subject.take_teardown_failure(); });
   }
 
-  static int perform(shardproof_trainer* trainer, const char* action, const shardproof_tensor* input, const shardproof_tensor* targets,
-                     shardproof_reply* reply) {
+  static shardproof_status perform(shardproof_trainer* trainer, const char* action, const shardproof_tensor* input,
+                                   const shardproof_tensor* targets, shardproof_reply* reply) {
     return answer(trainer, reply, [&] {
       const nlohmann::ordered_json json = parse_json(action);
       const Batch batch{.input = trainer->device.take(*input), .targets = trainer->device.take(*targets)};
@@ -78,8 +78,8 @@ struct ExportedSubject::Functions {
     });
   }
 
-  static int extend(shardproof_trainer* trainer, const char* parameter, const char* kind, const shardproof_extension* extension,
-                    shardproof_reply* reply) {
+  static shardproof_status extend(shardproof_trainer* trainer, const char* parameter, const char* kind,
+                                  const shardproof_extension* extension, shardproof_reply* reply) {
     return answer(trainer, reply, [&] {
       const nlohmann::ordered_json json(kind);
       const ExtensionTarget target{.parameter = parameter,
@@ -88,7 +88,7 @@ struct ExportedSubject::Functions {
     });
   }
 
-  static int loss(shardproof_trainer* trainer, shardproof_tensor* loss, shardproof_reply* reply) {
+  static shardproof_status loss(shardproof_trainer* trainer, shardproof_tensor* loss, shardproof_reply* reply) {
     return answer(trainer, reply, [&] {
       Tensor value;
       Reply answered = trainer->trainer->loss(value);
@@ -98,7 +98,8 @@ struct ExportedSubject::Functions {
     });
   }
 
-  static int parameters(shardproof_trainer* trainer, const shardproof_parameter** parameters, std::size_t* count, shardproof_reply* reply) {
+  static shardproof_status parameters(shardproof_trainer* trainer, const shardproof_parameter** parameters, std::size_t* count,
+                                      shardproof_reply* reply) {
     return answer(trainer, reply, [&] {
       Reply answered = trainer->trainer->parameters(trainer->views);
       trainer->shapes.clear();

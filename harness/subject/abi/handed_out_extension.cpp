@@ -21,7 +21,7 @@ std::vector<T> list(const T* values, std::size_t count, std::string_view what) {
 }
 
 void require(const Reply& reply) {
-  if (!reply.ok()) throw std::runtime_error(reply.error);
+  if (!reply.ok()) throw std::runtime_error(reply.error());
 }
 
 }  // namespace
@@ -60,12 +60,12 @@ HandedOutExtension::HandedOutExtension(HandedOutSeat& seat, AllGatherExtension e
 }
 
 template <class Call>
-int HandedOutExtension::guarded(Call&& call) {
-  if (!seat_.thread().is_this()) return 1;
+shardproof_status HandedOutExtension::guarded(Call&& call) {
+  if (!seat_.thread().is_this()) return SHARDPROOF_FAILED;
   shapes_.clear();
   tensors_.clear();
-  const int status = seat_.guarded(std::forward<Call>(call));
-  if (status != 0) error_ = seat_.error();
+  const shardproof_status status = seat_.guarded(std::forward<Call>(call));
+  if (status != SHARDPROOF_OK) error_ = seat_.error();
   return status;
 }
 

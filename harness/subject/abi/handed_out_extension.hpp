@@ -27,7 +27,7 @@ class HandedOutExtension {
   shardproof_unsharded give(std::uint64_t id, const Unsharded& made);
   std::vector<Tensor> take(const shardproof_tensor* tensors, std::size_t count, std::string_view what) const;
   template <class Call>
-  int guarded(Call&& call);
+  shardproof_status guarded(Call&& call);
 
   HandedOutSeat& seat_;
   AllGatherExtension extension_;

@@ -246,7 +246,7 @@ void HandedOutSeat::submit(std::uint32_t id, const shardproof_work& work) {
     given.run = [this, is_over, what, run = work.run, context = work.context](const Kernels&, NativeStream native) {
       if (*is_over) throw std::logic_error(what + ": it is run after submit has returned");
       const Reply reply = call_subject(this, [&](shardproof_reply* answered) { return run(context, native, answered); });
-      if (!reply.ok()) throw std::invalid_argument(reply.error);  // the device says of what work
+      if (!reply.ok()) throw std::invalid_argument(reply.error());  // the device says of what work
     };
   }
   struct End {
@@ -312,15 +312,17 @@ struct HandedOutSeat::Functions {
 
   // Runs it on the seat; without one there is nobody to tell.
   template <class Call>
-  static int at(shardproof_device* device, Call&& call) {
-    return device == nullptr ? 1 : device->seat.guarded([&] { call(device->seat); });
+  static shardproof_status at(shardproof_device* device, Call&& call) {
+    if (device == nullptr) return SHARDPROOF_FAILED;
+    return device->seat.guarded([&] { call(device->seat); });
   }
   template <class Call>
-  static int at(const shardproof_group* group, Call&& call) {
-    return group == nullptr ? 1 : group->seat.guarded([&] { call(group->seat); });
+  static shardproof_status at(const shardproof_group* group, Call&& call) {
+    if (group == nullptr) return SHARDPROOF_FAILED;
+    return group->seat.guarded([&] { call(group->seat); });
   }
 
-  static int create_stream(shardproof_device* device, shardproof_stream_role role, const char* name, std::uint32_t* stream) {
+  static shardproof_status create_stream(shardproof_device* device, shardproof_stream_role role, const char* name, std::uint32_t* stream) {
     return at(device, [&](HandedOutSeat& seat) {
       there(stream, "create_stream: where to say its number");
       const Stream made = seat.device_.create_stream(word(role_from_c, role, "create_stream"), text(name, "create_stream: the name"));
@@ -328,29 +330,29 @@ struct HandedOutSeat::Functions {
       *stream = made.id;
     });
   }
-  static int submit(shardproof_device* device, std::uint32_t stream, const shardproof_work* work) {
+  static shardproof_status submit(shardproof_device* device, std::uint32_t stream, const shardproof_work* work) {
     return at(device, [&](HandedOutSeat& seat) { seat.submit(stream, there(work, "submit: the work")); });
   }
-  static int record(shardproof_device* device, std::uint32_t stream, std::uint64_t* event) {
+  static shardproof_status record(shardproof_device* device, std::uint32_t stream, std::uint64_t* event) {
     return at(device, [&](HandedOutSeat& seat) {
       there(event, "record: where to say its number") = seat.device_.record(seat.stream(stream, "record")).id;
     });
   }
-  static int wait(shardproof_device* device, std::uint32_t stream, std::uint64_t event) {
+  static shardproof_status wait(shardproof_device* device, std::uint32_t stream, std::uint64_t event) {
     return at(device, [&](HandedOutSeat& seat) { seat.device_.wait(seat.stream(stream, "wait"), Event{event}); });
   }
-  static int synchronize_stream(shardproof_device* device, std::uint32_t stream) {
+  static shardproof_status synchronize_stream(shardproof_device* device, std::uint32_t stream) {
     return at(device, [&](HandedOutSeat& seat) { seat.device_.synchronize(seat.stream(stream, "synchronize_stream")); });
   }
-  static int synchronize_event(shardproof_device* device, std::uint64_t event) {
+  static shardproof_status synchronize_event(shardproof_device* device, std::uint64_t event) {
     return at(device, [&](HandedOutSeat& seat) { seat.device_.synchronize(Event{event}); });
   }
-  static int synchronize(shardproof_device* device) {
+  static shardproof_status synchronize(shardproof_device* device) {
     return at(device, [&](HandedOutSeat& seat) { seat.device_.synchronize(); });
   }
 
-  static int allocate(shardproof_device* device, std::uint32_t stream, std::size_t bytes, shardproof_memory memory, const char* label,
-                      shardproof_buffer** buffer) {
+  static shardproof_status allocate(shardproof_device* device, std::uint32_t stream, std::size_t bytes, shardproof_memory memory,
+                                    const char* label, shardproof_buffer** buffer) {
     return at(device, [&](HandedOutSeat& seat) {
       there(buffer, "allocate: where to say which buffer");
       const std::string_view name = text(label, "allocate: the label");
@@ -359,8 +361,8 @@ struct HandedOutSeat::Functions {
       (*buffer)->is_subjects = true;
     });
   }
-  static int adopt(shardproof_device* device, std::uint32_t stream, void* data, std::size_t bytes, shardproof_memory memory,
-                   const char* label, shardproof_buffer** buffer) {
+  static shardproof_status adopt(shardproof_device* device, std::uint32_t stream, void* data, std::size_t bytes, shardproof_memory memory,
+                                 const char* label, shardproof_buffer** buffer) {
     return at(device, [&](HandedOutSeat& seat) {
       there(buffer, "adopt: where to say which buffer");
       const std::string_view name = text(label, "adopt: the label");
@@ -370,13 +372,13 @@ struct HandedOutSeat::Functions {
       (*buffer)->is_subjects = true;
     });
   }
-  static int describe(shardproof_device* device, shardproof_buffer* buffer, shardproof_memory memory, const char* label) {
+  static shardproof_status describe(shardproof_device* device, shardproof_buffer* buffer, shardproof_memory memory, const char* label) {
     return at(device, [&](HandedOutSeat& seat) { seat.describe(buffer, memory, text(label, "describe: the label")); });
   }
-  static int release(shardproof_device* device, std::uint32_t stream, shardproof_buffer* buffer) {
+  static shardproof_status release(shardproof_device* device, std::uint32_t stream, shardproof_buffer* buffer) {
     return at(device, [&](HandedOutSeat& seat) { seat.release(stream, buffer); });
   }
-  static int release_to_cache(shardproof_device* device, std::uint32_t stream, shardproof_buffer* buffer) {
+  static shardproof_status release_to_cache(shardproof_device* device, std::uint32_t stream, shardproof_buffer* buffer) {
     return at(device, [&](HandedOutSeat& seat) { seat.release_to_cache(stream, buffer); });
   }
   static bool is_there(shardproof_buffer* buffer) { return buffer != nullptr && buffer->seat.thread_.is_this() && buffer->storage; }
@@ -385,8 +387,8 @@ struct HandedOutSeat::Functions {
   static void let_go(shardproof_device* device, shardproof_buffer* buffer) {
     at(device, [&](HandedOutSeat& seat) { seat.let_go(buffer); });
   }
-  static int host_access(shardproof_device* device, const char* label, const shardproof_span* reads, std::size_t read_count,
-                         const shardproof_span* writes, std::size_t write_count) {
+  static shardproof_status host_access(shardproof_device* device, const char* label, const shardproof_span* reads, std::size_t read_count,
+                                       const shardproof_span* writes, std::size_t write_count) {
     return at(device, [&](HandedOutSeat& seat) {
       seat.device_.host_access(text(label, "host_access: the label"), seat.take(reads, read_count, "host_access: reads"),
                                seat.take(writes, write_count, "host_access: writes"));
@@ -400,10 +402,10 @@ struct HandedOutSeat::Functions {
   static int group_rank(shardproof_group* group) { return is_there(group) ? group->communicator->rank() : -1; }
   static int group_size(shardproof_group* group) { return is_there(group) ? group->communicator->size() : 0; }
   static const int* group_members(shardproof_group* group) { return is_there(group) ? group->communicator->members().data() : nullptr; }
-  static int run(shardproof_group* group, std::uint32_t stream, const shardproof_collective* collective) {
+  static shardproof_status run(shardproof_group* group, std::uint32_t stream, const shardproof_collective* collective) {
     return at(group, [&](HandedOutSeat& seat) { seat.run(group, stream, there(collective, "run: the collective")); });
   }
-  static int split(shardproof_group* group, int color, int key, const char* name, shardproof_group** part) {
+  static shardproof_status split(shardproof_group* group, int color, int key, const char* name, shardproof_group** part) {
     return at(group, [&](HandedOutSeat& seat) {
       there(part, "split: where to say which group");
       *part = seat.add(seat.communicator(group, "split").split(color, key, text(name, "split: the name")));
@@ -456,35 +458,55 @@ HandedOutSeat::HandedOutSeat(const Seat& seat) : device_(seat.device) {
 }
 
 void HandedOutSeat::note(std::string text) {
-  if (first_failure_.empty()) first_failure_ = text;
+  if (text.empty()) text = "no reason was given";
+  if (!first_failure_) first_failure_ = text;
   error_ = std::move(text);
 }
 
-std::string HandedOutSeat::take_first_failure() {
-  std::string first = std::exchange(first_failure_, {});
-  return thread_.take_stray() && first.empty() ? OwnThread::objection : first;
+std::optional<std::string> HandedOutSeat::take_first_failure() {
+  std::optional<std::string> first = std::exchange(first_failure_, std::nullopt);
+  if (thread_.take_stray() && !first) first = OwnThread::objection;
+  return first;
 }
 
-Reply call_subject(HandedOutSeat* seat, const std::function<int(shardproof_reply*)>& call) {
-  shardproof_reply reply;
-  std::string error;
-  int returned = 0;
+namespace {
+
+/// The reply to a call that returned. A call fails, too, if it has called `fail` and then returns 0.
+Reply reply_to(shardproof_status returned, const shardproof_reply& said) {
+  CallStatus status = CallStatus::failed;
   try {
-    returned = call(&reply);
+    status = status_from_c(returned);
+  } catch (const std::invalid_argument& objection) {
+    return Reply::failed(fmt::format("its status: {}{}{}", objection.what(), said.error.empty() ? "" : "; it said: ", said.error));
+  }
+  if (status == CallStatus::ok && !said.has_failed) return {};
+  if (said.error.empty())
+    return Reply::of(status == CallStatus::ok ? CallStatus::failed : status,
+                     fmt::format("it has failed (it returned {}) and has not said why", returned));
+  if (status == CallStatus::ok) return Reply::failed(fmt::format("it returned 0, which is success, and yet said: {}", said.error));
+  return Reply::of(status, said.error);
+}
+
+}  // namespace
+
+Reply call_subject(HandedOutSeat* seat, const std::function<shardproof_status(shardproof_reply*)>& call) {
+  shardproof_reply said;
+  Reply reply;
+  try {
+    reply = reply_to(call(&said), said);
   } catch (const std::exception& thrown) {
-    error = fmt::format("it has thrown across the boundary: {}", thrown.what());
+    reply = Reply::failed(fmt::format("it has thrown across the boundary: {}", thrown.what()));
   } catch (...) {
-    error = "it has thrown across the boundary, and no std::exception";
+    reply = Reply::failed("it has thrown across the boundary, and no std::exception");
   }
-  std::string failure = seat != nullptr ? seat->take_first_failure() : std::string();
-  if (reply.thread.take_stray() && failure.empty()) failure = OwnThread::objection;
-  if (error.empty() && (returned != 0 || reply.has_failed)) {
-    if (reply.error.empty()) error = fmt::format("it has failed (it returned {}) and has not said why", returned);
-    else if (returned == 0) error = fmt::format("it returned 0, which is success, and yet said: {}", reply.error);
-    else error = std::move(reply.error);
+  std::optional<std::string> failure;
+  if (seat != nullptr) failure = seat->take_first_failure();
+  if (said.thread.take_stray() && !failure) failure = OwnThread::objection;
+  if (failure) {
+    reply = Reply::failed(reply.ok() ? fmt::format("it went on after a function of the harness had failed: {}", *failure) : reply.error());
   }
-  if (error.empty() && !failure.empty()) error = fmt::format("it went on after a function of the harness had failed: {}", failure);
-  return {.error = std::move(error), .warnings = std::move(reply.warnings)};
+  reply.warnings = std::move(said.warnings);
+  return reply;
 }
 
 }  // namespace shardproof::abi

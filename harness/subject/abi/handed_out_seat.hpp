@@ -89,21 +89,21 @@ class HandedOutSeat {
   OwnThread& thread() { return thread_; }
   /// Runs it, if this is that thread; 0, or else what it has thrown is the seat's error.
   template <class Call>
-  int guarded(Call&& call) noexcept {
-    if (!thread_.is_this()) return 1;
+  shardproof_status guarded(Call&& call) noexcept {
+    if (!thread_.is_this()) return SHARDPROOF_FAILED;
     try {
       call();
-      return 0;
+      return SHARDPROOF_OK;
     } catch (const std::exception& error) {
       note(error.what());
     } catch (...) {
       note("an exception that is no std::exception");
     }
-    return 1;
+    return SHARDPROOF_FAILED;
   }
   const std::string& error() const { return error_; }
-  /// The first thing that has gone wrong in a function of the harness since this was asked; empty: nothing.
-  std::string take_first_failure();
+  /// The first failure of a function of the harness since the last call of this function.
+  std::optional<std::string> take_first_failure();
 
  private:
   struct Functions;
@@ -139,12 +139,12 @@ class HandedOutSeat {
   std::unordered_map<const Storage*, shardproof_buffer*> handles_;  // of memory that has not gone
   std::map<std::uint32_t, Stream> streams_{{Device::compute.id, Device::compute}};
   shardproof_seat in_c_;
-  std::string error_, first_failure_;
+  std::string error_;
+  std::optional<std::string> first_failure_;
 };
 
-/// Calls a function of the subject, which returns 0 or a status and answers by the reply that it is given. What it throws, although it
-/// should not, is an error of the call; so is that it went on after a function of the harness had failed. `seat`: that of its trainer, if
-/// any.
-Reply call_subject(HandedOutSeat* seat, const std::function<int(shardproof_reply*)>& call);
+/// Calls a function of the subject, which returns a status and may call `fail` and `warn` on the reply that it is given. The call also fails
+/// if the function throws, or if a function of the harness failed within it. `seat`: its trainer's, or nullptr.
+Reply call_subject(HandedOutSeat* seat, const std::function<shardproof_status(shardproof_reply*)>& call);
 
 }  // namespace shardproof::abi

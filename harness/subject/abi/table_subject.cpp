@@ -28,7 +28,7 @@ using abi::call_subject;
 /// What trainers leave behind.
 struct Left {
   std::vector<std::shared_ptr<Storage>> alive;  ///< until there is another trainer, so that whoever counts it finds it
-  std::string complaint;  ///< of the first that was not destroyed as it should be
+  Reply failure;  ///< of the first one that failed in its destroy
 };
 
 /// Why a shard that begins at `start` along `dim` is no part of the whole; empty: it is one. Pure.
@@ -56,7 +56,7 @@ class TableTrainer final : public Trainer {
     if (trainer_ != nullptr) {
       const Reply reply = call_subject(&seat_, [this](shardproof_reply* answered) { return table_.destroy(trainer_, answered); });
       for (const std::string& warning : reply.warnings) fmt::print(stderr, "warning: {}\n", warning);  // no play takes it any more
-      if (!reply.ok() && left_->complaint.empty()) left_->complaint = "destroy: " + reply.error;
+      if (!reply.ok() && left_->failure.ok()) left_->failure = Reply::of(reply.status(), "destroy: " + reply.error());
     }
     std::ranges::move(seat_.left_alive(), std::back_inserter(left_->alive));
   }
@@ -65,11 +65,11 @@ class TableTrainer final : public Trainer {
     const std::string model_text = scenario::write_model(model).dump(), plan_text = scenario::write_plan(plan).dump();
     shardproof_trainer* made = nullptr;
     Reply reply = call_subject(&seat_, [&](shardproof_reply* answered) {
-      const int status = table_.create(table_.context, model_text.c_str(), plan_text.c_str(), &seat_.in_c(), &made, answered);
-      if (status == 0) trainer_ = made;  // to be destroyed, whatever else has gone wrong
+      const shardproof_status status = table_.create(table_.context, model_text.c_str(), plan_text.c_str(), &seat_.in_c(), &made, answered);
+      if (status == SHARDPROOF_OK) trainer_ = made;  // to be destroyed, whatever else has gone wrong
       return status;
     });
-    if (reply.ok() && trainer_ == nullptr) reply.error = "create has succeeded, and has made no trainer";
+    if (reply.ok() && trainer_ == nullptr) return Reply::failed("create has succeeded, and has made no trainer");
     return reply;
   }
 
@@ -121,10 +121,12 @@ class TableTrainer final : public Trainer {
     if (!reply.ok()) return reply;
     try {
       look();
+      return reply;
     } catch (const std::invalid_argument& error) {
-      reply.error = error.what();
+      Reply failed = Reply::failed(error.what());
+      failed.warnings = std::move(reply.warnings);
+      return failed;
     }
-    return reply;
   }
 
   ParameterView view(const shardproof_parameter& given, std::size_t index) const {
@@ -196,7 +198,7 @@ class TableSubject final : public Subject {
     return reply;
   }
 
-  std::string complaint() override { return std::exchange(left_->complaint, {}); }
+  Reply take_teardown_failure() override { return std::exchange(left_->failure, {}); }
 
  private:
   const shardproof_subject& table_;

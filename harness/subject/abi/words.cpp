@@ -61,6 +61,10 @@ constexpr std::array ops{Word{ReduceOp::none, SHARDPROOF_OP_NONE}, Word{ReduceOp
                          Word{ReduceOp::avg, SHARDPROOF_OP_AVG},   Word{ReduceOp::premul_sum, SHARDPROOF_OP_PREMUL_SUM},
                          Word{ReduceOp::max, SHARDPROOF_OP_MAX},   Word{ReduceOp::min, SHARDPROOF_OP_MIN}};
 
+constexpr std::array statuses{Word{CallStatus::ok, SHARDPROOF_OK}, Word{CallStatus::failed, SHARDPROOF_FAILED},
+                              Word{CallStatus::planned_failure, SHARDPROOF_PLANNED_FAILURE},
+                              Word{CallStatus::unsupported, SHARDPROOF_UNSUPPORTED}};
+
 template <class Words, class Ours>
 auto find_c(const Words& words, Ours ours, const char* what) {
   for (const auto& [mine, c] : words) {
@@ -98,6 +102,7 @@ shardproof_work_kind to_c(WorkKind kind) { return find_c(work_kinds, kind, "kind
 shardproof_memory to_c(MemoryClass memory) { return find_c(memories, memory, "class of memory"); }
 shardproof_collective_kind to_c(CollectiveKind kind) { return find_c(collectives, kind, "kind of collective"); }
 shardproof_reduce_op to_c(ReduceOp op) { return find_c(ops, op, "operation"); }
+shardproof_status to_c(CallStatus status) { return find_c(statuses, status, "status"); }
 
 DType dtype_from_c(DLDataType dtype) {
   if (const auto ours = known(dtype)) return *ours;
@@ -110,5 +115,6 @@ WorkKind work_from_c(std::uint32_t kind) { return find_ours(work_kinds, kind, "k
 MemoryClass memory_from_c(std::uint32_t memory) { return find_ours(memories, memory, "class of memory"); }
 CollectiveKind collective_from_c(std::uint32_t kind) { return find_ours(collectives, kind, "kind of collective"); }
 ReduceOp op_from_c(std::uint32_t op) { return find_ours(ops, op, "operation"); }
+CallStatus status_from_c(std::uint32_t status) { return find_ours(statuses, status, "status"); }
 
 }  // namespace shardproof::abi

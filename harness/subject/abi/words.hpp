@@ -6,6 +6,7 @@
 #include <string>
 
 #include "harness/device/device.hpp"
+#include "harness/subject/reply.hpp"
 #include "harness/subject/shardproof.h"
 
 namespace shardproof::abi {
@@ -17,6 +18,7 @@ shardproof_work_kind to_c(WorkKind kind);
 shardproof_memory to_c(MemoryClass memory);
 shardproof_collective_kind to_c(CollectiveKind kind);
 shardproof_reduce_op to_c(ReduceOp op);
+shardproof_status to_c(CallStatus status);
 
 // From C, where all words but dtypes are numbers. Throw std::invalid_argument that says what was found and what there is.
 DType dtype_from_c(DLDataType dtype);
@@ -25,6 +27,7 @@ WorkKind work_from_c(std::uint32_t kind);
 MemoryClass memory_from_c(std::uint32_t memory);
 CollectiveKind collective_from_c(std::uint32_t kind);
 ReduceOp op_from_c(std::uint32_t op);
+CallStatus status_from_c(std::uint32_t status);
 
 std::string described(DLDataType dtype);  ///< for messages: `f32`, or what was found
 

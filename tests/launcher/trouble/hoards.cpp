@@ -29,7 +29,7 @@ using namespace shardproof;
 class Idler final : public Trainer {
  public:
   Reply perform(const scenario::Action& /*action*/, const Batch& /*batch*/) override { return {}; }
-  Reply loss(Tensor& /*out*/) override { return {.error = "there is no loss", .warnings = {}}; }
+  Reply loss(Tensor& /*out*/) override { return Reply::failed("there is no loss"); }
   Reply parameters(std::vector<ParameterView>& out) override {
     out.clear();
     return {};
@@ -95,7 +95,12 @@ class WarmHoarder final : public Hoarder {
     note("PREPARED", prepared_in);
     const char* const trouble = std::getenv("PREPARE");
     const std::string what = trouble == nullptr ? "" : trouble;
-    if (what == "fails") return {.error = "there is no ink\ninstall some", .warnings = {"the paper is thin"}};
+    Reply reply;
+    if (what == "fails") {
+      reply = Reply::failed("there is no ink\ninstall some");
+      reply.warnings = {"the paper is thin"};
+      return reply;
+    }
     if (what == "throws") throw std::runtime_error("out of paper");
     if (what == "dies") {
       std::fputs("the printer is on fire\n", stderr);
@@ -103,7 +108,10 @@ class WarmHoarder final : public Hoarder {
     }
     if (what == "hangs") trouble::stay();
     if (what == "leaves daemons") leave_daemons();
-    if (what == "warns") return {.error = {}, .warnings = {"the paper is thin\x1b[2J", "and the ink is pale"}};
+    if (what == "warns") {
+      reply.warnings = {"the paper is thin\x1b[2J", "and the ink is pale"};
+      return reply;
+    }
     std::printf("warm\n");  // unflushed: once is enough
     return {};
   }
