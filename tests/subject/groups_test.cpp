@@ -23,7 +23,7 @@ using shardproof::testing::ScriptedSubject;
 namespace {
 
 /// One collective of four floats, in place unless told otherwise.
-int collective(ScriptedSubject& it, shardproof_group* group, shardproof_buffer* buffer, shardproof_collective asked) {
+shardproof_status collective(ScriptedSubject& it, shardproof_group* group, shardproof_buffer* buffer, shardproof_collective asked) {
   const shardproof_span span{.buffer = buffer, .offset = 0, .count = 4, .dtype = f32};
   asked.in = asked.out = span;
   if (asked.tag == nullptr) asked.tag = "0";
@@ -43,7 +43,7 @@ class Witness {
 };
 
 /// Plays a forward on ranks that are threads, each with a subject that does this in it. What one of them has to object to.
-std::vector<std::string> play_on(int ranks, const std::function<int(ScriptedSubject&, Witness&)>& forward) {
+std::vector<std::string> play_on(int ranks, const std::function<shardproof_status(ScriptedSubject&, Witness&)>& forward) {
   std::vector<Witness> witnesses(static_cast<std::size_t>(ranks));
   on_thread_ranks(ranks, [&](int rank, Group& group) {
     ScriptedSubject scripted;
@@ -104,7 +104,7 @@ TEST_CASE("what ranks disagree about is told as it is, whatever the subject make
   CHECK_THROWS_WITH(play_on(2,
                             [&](ScriptedSubject& it, Witness&) {
                               const auto op = it.seat->rank == 0 ? SHARDPROOF_OP_MAX : SHARDPROOF_OP_MIN;
-                              const int failed =
+                              const shardproof_status failed =
                                   collective(it, it.seat->world, allocated(it, 16), {.kind = SHARDPROOF_ALL_REDUCE, .op = op});
                               return ignores ? 0 : failed;
                             }),

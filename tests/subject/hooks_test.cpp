@@ -72,7 +72,7 @@ struct Extended : Alone {
     given = scripted.extension;
   }
 
-  int pre(ScriptedSubject& it, shardproof_contribution& out, shardproof_buffer* buffer = nullptr) const {
+  shardproof_status pre(ScriptedSubject& it, shardproof_contribution& out, shardproof_buffer* buffer = nullptr) const {
     std::array<std::int64_t, 2> rows{2, 4};
     shardproof_tensor shard =
         ScriptedSubject::of_host(buffer == nullptr ? it.values.data() : static_cast<float*>(it.harness().data(buffer)), rows);
@@ -89,7 +89,7 @@ struct Extended : Alone {
                                            .policy = R"({"param": "bf16"})"};
     return given->pre(given->context, &view, &context, 0, &out);
   }
-  int post(const shardproof_contribution& all, const shardproof_unsharded* out, shardproof_unsharded& made) const {
+  shardproof_status post(const shardproof_contribution& all, const shardproof_unsharded* out, shardproof_unsharded& made) const {
     const shardproof_contributions gathered{.parameter = "0.linear.weight",
                                             .tensors = all.tensors,
                                             .tensor_count = all.tensor_count,
