@@ -118,7 +118,7 @@ static shardproof_status read_group(struct device *device, const cJSON *json, st
   group->rank = device->harness->group_rank(device->world);
   for (const struct group *other = model->groups; other != group; ++other) {
     if (other != model->groups && is_at_or_under(group->tag, other->tag)) group->is_outermost = false;
-    if (strcmp(other->tag, group->tag) == 0) return complain(device, "plan.wrap: \"%s\" is wrapped twice", group->tag);
+    if (strcmp(other->tag, group->tag) == 0) return complain(device, "plan.fully_shard.wrap: \"%s\" is wrapped twice", group->tag);
   }
   group->reshards = cJSON_IsBool(reshards) ? cJSON_IsTrue(reshards) : !group->is_outermost;
   return expect_keys(device, json, group->tag, "modules reshard_after_forward ");
@@ -147,15 +147,14 @@ static shardproof_status check_mesh(struct device *device, const cJSON *shape) {
 }
 
 static shardproof_status read_plan(struct device *device, const cJSON *json, struct model *model) {
-  const char *engine = text(json, "engine", "");
-  const cJSON *wrap = member(json, "wrap");
-  if (strcmp(engine, "fully_shard") != 0) return unsupported(device, "plan.engine: this one is fully_shard, not \"%s\"", engine);
+  const cJSON *section = member(json, "fully_shard"), *wrap = member(section, "wrap");
+  TRY(expect_keys(device, json, "plan", "mesh optimizer fully_shard "));
   TRY(check_mesh(device, member(member(json, "mesh"), "shape")));
   TRY(read_optimizer(device, member(json, "optimizer"), &model->optimizer));
   model->groups[model->group_count++] = (struct group){.tag = "(no group)", .ranks = 1};
   for (int g = cJSON_GetArraySize(wrap); g-- > 0;) TRY(read_group(device, cJSON_GetArrayItem(wrap, g), model)); /* children stand first */
   /* Which group to gather ahead, `backward_prefetch`, is advice: here all are. */
-  return expect_keys(device, json, "plan", "engine mesh wrap backward_prefetch optimizer ");
+  return expect_keys(device, section, "plan.fully_shard", "wrap backward_prefetch ");
 }
 
 /* While which layers is a group needed? One in which nothing computes: from behind the last on, so never. */
@@ -189,7 +188,7 @@ static void deal(struct model *model) {
 
 static shardproof_status read_all(struct device *device, const cJSON *json, const cJSON *plan, struct model *model) {
   const cJSON *root = member(json, "root");
-  const size_t modules = count_modules(root), groups = (size_t)cJSON_GetArraySize(member(plan, "wrap")) + 1;
+  const size_t modules = count_modules(root), groups = (size_t)cJSON_GetArraySize(member(member(plan, "fully_shard"), "wrap")) + 1;
   model->layers = calloc(modules + 1, sizeof *model->layers);
   model->parameters = calloc(2 * modules, sizeof *model->parameters);
   model->groups = calloc(groups, sizeof *model->groups);

@@ -44,13 +44,11 @@ bool holds(const Json& group, const std::string& path) {
 class Trainer {
  public:
   Trainer(const Json& model, const Json& plan, const shardproof_seat& seat)
-      : device_(seat), plan_(plan), init_divisor_(model.value("init_divisor", 8)) {
+      : device_(seat), groups_(wrapped_by(plan)), init_divisor_(model.value("init_divisor", 8)) {
     expect_keys(model, "model", {"root", "loss", "init_divisor"});
-    expect_keys(plan, "plan", {"engine", "mesh", "wrap", "backward_prefetch", "optimizer"});
     const Json optimizer = plan.value("optimizer", Json{{"kind", "sgd"}}), loss = model.value("loss", Json{{"kind", "sum"}});
-    if (plan.at("engine") != "fully_shard") refuse("plan.engine", plan.at("engine"));
     if (plan.contains("mesh")) check_mesh(plan.at("mesh").at("shape"));
-    check_groups(plan.at("wrap"));
+    check_groups(groups_);
     read_optimizer(optimizer);
     loss_kind_ = loss.at("kind");
     if (loss_kind_ != "sum" && loss_kind_ != "sum_of_squares" && loss_kind_ != "dot") refuse("model.loss", loss);
@@ -86,6 +84,13 @@ class Trainer {
   }
 
  private:
+  static const Json& wrapped_by(const Json& plan) {
+    expect_keys(plan, "plan", {"mesh", "optimizer", "fully_shard"});
+    const Json& section = plan.at("fully_shard");
+    expect_keys(section, "plan.fully_shard", {"wrap", "backward_prefetch"});
+    return section.at("wrap");
+  }
+
   void check_mesh(const Json& shape) const {
     if (shape.size() > 1) refuse("plan.mesh.shape", shape);
     if (shape.at(0) != device_.ranks())
@@ -95,10 +100,10 @@ class Trainer {
   static void check_groups(const Json& groups) {
     std::set<std::string> wrapped;
     for (const Json& group : groups) {
-      expect_keys(group, "plan.wrap", {"modules", "reshard_after_forward"});
+      expect_keys(group, "plan.fully_shard.wrap", {"modules", "reshard_after_forward"});
       const std::string module = group.at("modules").at(0);
-      if (group.at("modules").size() > 1) refuse("plan.wrap", group);
-      if (!wrapped.insert(module).second) throw std::runtime_error("plan.wrap: \"" + module + "\" is wrapped twice");
+      if (group.at("modules").size() > 1) refuse("plan.fully_shard.wrap", group);
+      if (!wrapped.insert(module).second) throw std::runtime_error("plan.fully_shard.wrap: \"" + module + "\" is wrapped twice");
     }
   }
 
@@ -137,7 +142,7 @@ class Trainer {
 
   /// The innermost group around a module, or none: the plan has children before their parents.
   const Json* group_of(const std::string& path) const {
-    for (const Json& group : plan_.at("wrap")) {
+    for (const Json& group : groups_) {
       if (holds(group, path)) return &group;
     }
     return nullptr;
@@ -146,10 +151,10 @@ class Trainer {
   bool reshards(const Json* group) const {
     if (group == nullptr) return false;
     const Json how = group->value("reshard_after_forward", Json("automatic"));
-    if (how.is_number()) refuse("plan.wrap", *group);
+    if (how.is_number()) refuse("plan.fully_shard.wrap", *group);
     if (how.is_boolean()) return how;
     const auto is_around = [&](const Json& other) { return &other != group && holds(other, group->at("modules").at(0)); };
-    return std::ranges::any_of(plan_.at("wrap"), is_around);  // automatic
+    return std::ranges::any_of(groups_, is_around);  // automatic
   }
 
   Parameter& add(const std::string& name, const Shape& shape, const Json* group) {
@@ -185,7 +190,7 @@ class Trainer {
   }
 
   Device device_;
-  Json plan_;
+  Json groups_;  // of the plan
   int init_divisor_;
   Optimizer optimizer_;
   std::string loss_kind_;

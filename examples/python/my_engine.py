@@ -250,16 +250,16 @@ class Linear:
 class MyTrainer(Trainer):
     def __init__(self, model, plan, seat):
         expect_keys(model, "model", {"root", "loss", "init_divisor"})
-        expect_keys(plan, "plan", {"engine", "mesh", "wrap", "backward_prefetch", "optimizer"})
-        self.plan, self.seat, self.divisor = plan, seat, model.get("init_divisor", 8)
+        expect_keys(plan, "plan", {"mesh", "optimizer", "fully_shard"})
+        section = plan["fully_shard"]
+        expect_keys(section, "plan.fully_shard", {"wrap", "backward_prefetch"})
+        self.groups, self.seat, self.divisor = section["wrap"], seat, model.get("init_divisor", 8)
         self.optimizer, self.loss_is = Optimizer(plan.get("optimizer", {"kind": "sgd"})), model.get("loss", {"kind": "sum"})
-        if plan["engine"] != "fully_shard":
-            refuse("plan.engine", plan["engine"])
         if self.loss_is["kind"] not in ("sum", "sum_of_squares", "dot"):
             refuse("model.loss", self.loss_is)
         expect_keys(self.loss_is, "model.loss", {"kind", "divisor", "seed"})
         self.check_mesh(plan.get("mesh", {}).get("shape", [seat.world.size]))
-        self.check_groups(plan["wrap"])
+        self.check_groups(self.groups)
         self.layers, self.all, self.value = [], [], None
         self.read(model["root"], "")
 
@@ -273,12 +273,12 @@ class MyTrainer(Trainer):
     def check_groups(groups):
         wrapped = set()
         for group in groups:
-            expect_keys(group, "plan.wrap", {"modules", "reshard_after_forward"})
+            expect_keys(group, "plan.fully_shard.wrap", {"modules", "reshard_after_forward"})
             module, *others = group["modules"]
             if others:
-                refuse("plan.wrap", group)
+                refuse("plan.fully_shard.wrap", group)
             if module in wrapped:
-                raise ValueError(f'plan.wrap: "{module}" is wrapped twice')
+                raise ValueError(f'plan.fully_shard.wrap: "{module}" is wrapped twice')
             wrapped.add(module)
 
     def read(self, module, path):
@@ -302,13 +302,13 @@ class MyTrainer(Trainer):
 
     def group_of(self, path):
         """The innermost group around a module, or None: the plan has children before their parents."""
-        return next((group for group in self.plan["wrap"] if holds(group, path)), None)
+        return next((group for group in self.groups if holds(group, path)), None)
 
     def reshards(self, group):
         how = group.get("reshard_after_forward", "automatic") if group else False
         if how == "automatic":  # unless no other group is around it
-            return any(other is not group and holds(other, group["modules"][0]) for other in self.plan["wrap"])
-        return how if isinstance(how, bool) else refuse("plan.wrap", group)
+            return any(other is not group and holds(other, group["modules"][0]) for other in self.groups)
+        return how if isinstance(how, bool) else refuse("plan.fully_shard.wrap", group)
 
     def add(self, name, group, shape):
         tag = group and group["modules"][0]

@@ -1,5 +1,5 @@
 // Reading a document that people write: every value is asked for by its type and range, every key must be known, and an error says where it
-// is (`plan.wrap[2].modules`), what was expected there and what was found. For .cpp files only: it pulls in the whole JSON library.
+// is (`plan.fully_shard.wrap[2].modules`), what was expected there and what was found. For .cpp files only: it pulls in the whole JSON library.
 #pragma once
 
 #include <fmt/format.h>
@@ -18,12 +18,13 @@
 
 namespace shardproof::scenario {
 
-/// One value and its place. Errors are std::invalid_argument: `scenario: plan.wrap[2].modules: expected …, found …`.
+/// One value and its place. Errors are std::invalid_argument: `scenario: plan.fully_shard.wrap[2].modules: expected …, found …`.
 class Node {
  public:
   Node(const nlohmann::ordered_json& value, std::string place) : value_(value), place_(std::move(place)) {}
 
   const std::string& place() const { return place_; }
+  const nlohmann::ordered_json& json() const { return value_; }
   [[noreturn]] void fail(std::string_view expected) const;
 
   // -- Objects
@@ -70,6 +71,9 @@ class Node {
   const nlohmann::ordered_json& value_;
   std::string place_;  ///< empty: the whole document
 };
+
+/// Numbers of ranks in documents.
+inline constexpr int most_ranks = 1 << 20;
 
 /// Exact: `25ms`, `1.5us`, in the largest unit that it is at least one of.
 std::string duration_text(Nanoseconds time);

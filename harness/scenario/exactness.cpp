@@ -130,7 +130,7 @@ class Follower {
     input_ = given.empty() ? by_formula(scenario.script.input_divisor) : of_numbers(given);
     for (ParameterShape& shape : parameters(scenario.model)) {
       const Reach initial = by_formula(scenario.model.init_divisor);
-      const bool is_reduced = group_of(scenario, shape.name) != nullptr;
+      const bool is_reduced = scenario.plan.engine.get()->reduces(shape.name);
       std::string name = shape.name;
       parameters_[name] = {.shape = std::move(shape), .is_reduced = is_reduced, .first = initial, .second = initial};
     }
@@ -342,11 +342,11 @@ class Follower {
     }
   }
 
-  double divide_factor() const { return scenario_.plan.gradient_divide_factor != 0 ? scenario_.plan.gradient_divide_factor : ranks_; }
+  double gradient_divisor() const { return scenario_.plan.engine.get()->gradient_divisor(ranks_); }
 
   bool rounds_reductions() const {
     const MixedPrecision& mixed = scenario_.plan.mixed_precision;
-    return is_low(mixed.param) || is_low(mixed.reduce) || !exponent_of(divide_factor());
+    return is_low(mixed.param) || is_low(mixed.reduce) || !exponent_of(gradient_divisor());
   }
 
   // What the optimizer gets of it.
@@ -355,7 +355,7 @@ class Follower {
     if (!parameter.is_reduced) return gradient;
     gradient = in_dtype(gradient, scenario_.plan.mixed_precision.reduce);
     gradient.most *= ranks_;
-    gradient = divided(rounded_once(gradient), divide_factor());
+    gradient = divided(rounded_once(gradient), gradient_divisor());
     if (is_low(scenario_.plan.mixed_precision.reduce)) gradient.unit = finest;
     return gradient;
   }

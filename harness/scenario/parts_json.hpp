@@ -9,6 +9,9 @@
 
 namespace shardproof::scenario {
 
+/// Versions of the document: this one is written; version 1, without the key `version`, is read as well.
+inline constexpr int scenario_version = 2;
+
 /// Sizes of tensors that a document may ask for: a typing error should not take all memory.
 inline constexpr std::int64_t most_features = 1 << 20;
 
@@ -21,6 +24,8 @@ nlohmann::ordered_json write_mixed_precision(const MixedPrecision& mixed);
 
 Model read_model(const Node& node);
 Plan read_plan(const Node& node);
+/// Of a document of version 1: the kind is the text `engine`, and its section's keys are the plan's own.
+Plan read_plan_of_version_1(const Node& node);
 Script read_script(const Node& node);
 CostModel read_costs(const Node& node);
 Action read_action(const Node& node);

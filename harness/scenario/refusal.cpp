@@ -26,4 +26,8 @@ void require_parameter(const std::vector<ParameterShape>& all, const std::string
   fail(place, fmt::format("the model has no parameter \"{}\"", name));
 }
 
+void refuse_imagined(const std::string& what) {
+  fail("costs, imagined_ranks", fmt::format("{}: who else is in its groups cannot be imagined", what));
+}
+
 }  // namespace shardproof::scenario

@@ -70,17 +70,6 @@ std::string_view to_string(LossKind kind) {
   return "unknown";
 }
 
-std::string_view to_string(BackwardPrefetch prefetch) { return prefetch == BackwardPrefetch::previous ? "previous" : "none"; }
-
-std::string_view to_string(OptimizerKind kind) {
-  switch (kind) {
-    case OptimizerKind::sgd: return "sgd";
-    case OptimizerKind::adam: return "adam";
-    case OptimizerKind::adamw: return "adamw";
-  }
-  return "unknown";
-}
-
 std::string_view to_string(ActionKind kind) {
   switch (kind) {
     case ActionKind::forward: return "forward";
@@ -114,8 +103,6 @@ std::string_view to_string(TensorKind kind) {
   }
   return "unknown";
 }
-
-std::string_view to_string(Initialisation initialisation) { return initialisation == Initialisation::direct ? "direct" : "meta"; }
 
 std::string_view to_string(ExtensionKind kind) {
   switch (kind) {
@@ -205,16 +192,6 @@ std::vector<ParameterShape> parameters(const Model& model) {
     if (owner != all.end()) owner->aliases.push_back(child_path(path, "weight"));
   });
   return all;
-}
-
-const WrapGroup* group_of(const Scenario& scenario, const std::string& parameter) {
-  const Plan& plan = scenario.plan;
-  if (std::ranges::find(plan.ignored_parameters, parameter) != plan.ignored_parameters.end()) return nullptr;
-  // Children come before parents: the first that holds it is the deepest.
-  const auto found = std::ranges::find_if(plan.wrap, [&](const WrapGroup& group) {
-    return std::ranges::any_of(group.modules, [&](const std::string& path) { return is_at_or_under(parameter, path); });
-  });
-  return found == plan.wrap.end() ? nullptr : &*found;
 }
 
 std::int64_t vocabulary(const Model& model) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "harness/device/cost_model.hpp"
+#include "harness/scenario/plan/plan.hpp"
 #include "harness/tensor/tensor.hpp"
 
 namespace shardproof::scenario {
@@ -84,73 +85,6 @@ struct Model {
   friend bool operator==(const Model&, const Model&) = default;
 };
 
-struct ReshardAfterForward {
-  enum class Kind : std::uint8_t {
-    automatic,  ///< yes for all but the root
-    yes,
-    no,
-    size,  ///< to shards over `size` ranks, each of consecutive ones; a backward gathers from those
-  } kind = Kind::automatic;
-  int size = 0;
-  friend bool operator==(const ReshardAfterForward&, const ReshardAfterForward&) = default;
-};
-
-enum class BackwardPrefetch : std::uint8_t { previous, none };  ///< previous in recorded forward order, one group ahead
-
-enum class OptimizerKind : std::uint8_t { sgd, adam, adamw };  ///< adam adds decay to the gradient, adamw takes it off the parameter
-
-struct Optimizer {
-  OptimizerKind kind = OptimizerKind::sgd;
-  double rate = 0.5;
-  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 0;  ///< adam, adamw
-  friend bool operator==(const Optimizer&, const Optimizer&) = default;
-};
-
-/// Modules whose parameters are gathered and reduced together.
-struct WrapGroup {
-  std::vector<std::string> modules;  ///< paths; "" is the root. Parameters under them that a deeper group has not claimed
-  ReshardAfterForward reshard_after_forward;
-  std::vector<std::string> forward_prefetch;   ///< groups, each by one of its modules, to gather while this one's forward runs
-  std::vector<std::string> backward_prefetch;  ///< the same for its backward, instead of the plan's policy
-  friend bool operator==(const WrapGroup&, const WrapGroup&) = default;
-};
-
-/// How the ranks of the world are arranged, row-major. One dimension: parameters are sharded over it. Two: replicated over the first,
-/// sharded over the second.
-struct Mesh {
-  std::vector<int> shape;          ///< empty: one dimension of all ranks
-  std::vector<std::string> names;  ///< of the dimensions
-  friend bool operator==(const Mesh&, const Mesh&) = default;
-};
-
-/// What parameters are gathered and computed in, gradients reduced in, and outputs of wrapped modules given in; where nothing is said,
-/// that of the parameters themselves (f32), and for outputs whatever they are computed in. f32, bf16 or f16. Shards, and gradients once
-/// they are reduced, stay f32.
-struct MixedPrecision {
-  std::optional<DType> param, reduce, output;
-  bool cast_forward_inputs = true;  ///< of wrapped modules, to `param`
-  friend bool operator==(const MixedPrecision&, const MixedPrecision&) = default;
-};
-
-enum class Initialisation : std::uint8_t {
-  direct,  ///< parameters have their values from the start
-  meta,  ///< they have no memory before `materialize`, and no values before `initialize`
-};
-
-struct Plan {
-  std::string engine = "fully_shard";  ///< kind of engine that the plan is for
-  Mesh mesh;
-  std::vector<WrapGroup> wrap;  ///< children before parents
-  BackwardPrefetch backward_prefetch = BackwardPrefetch::previous;
-  std::vector<std::string> ignored_parameters;  ///< stay whole on every rank, and nobody reduces their gradients
-  std::map<std::string, int> shard_dims;  ///< by parameter: the dimension that is dealt to the ranks, instead of 0; -1 is the last
-  double gradient_divide_factor = 0;  ///< gradients are sums over all ranks divided by this; 0: by their number
-  MixedPrecision mixed_precision;
-  Initialisation initialisation = Initialisation::direct;
-  Optimizer optimizer;
-  friend bool operator==(const Plan&, const Plan&) = default;
-};
-
 enum class ActionKind : std::uint8_t {
   forward,
   backward,
@@ -198,11 +132,8 @@ struct Extension {
 
 std::string_view to_string(ModuleKind kind);
 std::string_view to_string(LossKind kind);
-std::string_view to_string(BackwardPrefetch prefetch);
-std::string_view to_string(OptimizerKind kind);
 std::string_view to_string(ActionKind kind);
 std::string_view to_string(TensorKind kind);
-std::string_view to_string(Initialisation initialisation);
 std::string_view to_string(ExtensionKind kind);
 std::string_view to_string(ExtensionForm form);
 
@@ -275,10 +206,6 @@ std::vector<ParameterShape> parameters(const Model& model);
 /// The tag of the all-reduce that clip_grad_norm makes. All others but those of `extension_sizes_tag` are tagged with the first module of
 /// their group.
 inline constexpr std::string_view gradient_norm_tag = "gradient norm";
-
-/// The group that gathers and reduces the parameter of this name, that of the deepest wrapped module that holds it; nullptr where nothing
-/// holds it, or where it is ignored.
-const WrapGroup* group_of(const Scenario& scenario, const std::string& parameter);
 
 /// How many tokens there are, when the model takes tokens; 0 when it takes features.
 std::int64_t vocabulary(const Model& model);

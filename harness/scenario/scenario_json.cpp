@@ -41,15 +41,20 @@ class KeyWatch {
 }  // namespace
 
 void to_json(Json& json, const Scenario& scenario) {
-  json = Json{{"model", write_model(scenario.model)}, {"plan", write_plan(scenario.plan)}, {"script", write_script(scenario.script)}};
+  json = Json{{"version", scenario_version},
+              {"model", write_model(scenario.model)},
+              {"plan", write_plan(scenario.plan)},
+              {"script", write_script(scenario.script)}};
   if (scenario.costs != CostModel()) json["costs"] = write_costs(scenario.costs);
 }
 
 void from_json(const Json& json, Scenario& scenario) {
   const Node node(json, "");
-  node.expect_keys({"model", "plan", "script", "costs"});
+  node.expect_keys({"version", "model", "plan", "script", "costs"});
+  const auto version = node.find("version");
+  const bool is_old = !version || version->integer(1, scenario_version) == 1;
   Scenario read{.model = read_model(node.at("model")),
-                .plan = read_plan(node.at("plan")),
+                .plan = is_old ? read_plan_of_version_1(node.at("plan")) : read_plan(node.at("plan")),
                 .script = read_script(node.at("script")),
                 .costs = node.has("costs") ? read_costs(node.at("costs")) : CostModel()};
   validate(read);

@@ -91,36 +91,8 @@ void validate_mixed_precision(const MixedPrecision& mixed) {
   real(mixed.output, "output");
 }
 
-void validate_wrapping(const Plan& plan, const Model& model) {
-  std::set<std::string> wrapped;
-  for (std::size_t i = 0; i < plan.wrap.size(); ++i) {
-    const WrapGroup& group = plan.wrap[i];
-    const std::string place = fmt::format("plan, wrap[{}]", i);
-    if (group.modules.empty()) fail(place, "a group of no module");
-    for (const std::string& path : group.modules) {
-      require_module(model, path, place);
-      if (const Module& module = *find(model, path); module.kind == ModuleKind::use)
-        fail(place, fmt::format("\"{}\" is a use of \"{}\": wrap \"{}\" instead", path, module.target, module.target));
-      const auto above =
-          std::ranges::find_if(wrapped, [&](const std::string& earlier) { return earlier != path && is_at_or_under(path, earlier); });
-      if (above != wrapped.end()) {
-        fail(place, fmt::format("\"{}\" stands behind \"{}\": children come before parents", path, *above));
-      }
-    }
-    wrapped.insert(group.modules.begin(), group.modules.end());
-  }
-  for (std::size_t i = 0; i < plan.wrap.size(); ++i) {
-    const auto require_groups = [&](const std::vector<std::string>& list, const char* key) {
-      for (const std::string& path : list) {
-        if (!wrapped.contains(path)) fail(fmt::format("plan, wrap[{}].{}", i, key), fmt::format("\"{}\" is not wrapped", path));
-      }
-    };
-    require_groups(plan.wrap[i].forward_prefetch, "forward_prefetch");
-    require_groups(plan.wrap[i].backward_prefetch, "backward_prefetch");
-  }
-}
-
-void validate_plan(const Plan& plan, const Model& model) {
+void validate_plan(const Scenario& scenario) {
+  const Plan& plan = scenario.plan;
   for (const int size : plan.mesh.shape) {
     if (size < 1) fail("plan, mesh", fmt::format("a dimension of {} ranks", size));
   }
@@ -129,16 +101,9 @@ void validate_plan(const Plan& plan, const Model& model) {
   for (const std::string& name : plan.mesh.names) {
     if (std::ranges::count(plan.mesh.names, name) > 1) fail("plan, mesh", fmt::format("two dimensions are named \"{}\"", name));
   }
-  validate_wrapping(plan, model);
-  const std::vector<ParameterShape> all = parameters(model);
-  for (const std::string& name : plan.ignored_parameters) require_parameter(all, name, "plan, ignored_parameters");
-  for (const auto& [name, dim] : plan.shard_dims) require_parameter(all, name, "plan, shard_dims");
-  if (!(plan.gradient_divide_factor >= 0)) fail("plan, gradient_divide_factor", "must be positive");
   validate_mixed_precision(plan.mixed_precision);
-}
-
-bool is_group(const Plan& plan, const std::string& name) {
-  return std::ranges::any_of(plan.wrap, [&](const WrapGroup& group) { return !group.modules.empty() && group.modules.front() == name; });
+  if (plan.engine.get() == nullptr) fail("plan", "it has no engine section");
+  plan.engine.get()->validate(scenario);
 }
 
 void validate_label(const Scenario& scenario, WorkKind kind, const std::string& label) {
@@ -158,7 +123,7 @@ void validate_label(const Scenario& scenario, WorkKind kind, const std::string& 
     case WorkKind::copy_out:
     case WorkKind::reduce_copy_in:
     case WorkKind::reduce_copy_out:
-      if (!is_group(scenario.plan, label)) fail(place, fmt::format("no group is named \"{}\": a group goes by its first module", label));
+      if (!has_group(scenario.plan, label)) fail(place, fmt::format("no group is named \"{}\": a group goes by its first module", label));
       return;
     case WorkKind::loss:
     case WorkKind::fill:
@@ -171,25 +136,17 @@ void validate_label(const Scenario& scenario, WorkKind kind, const std::string& 
 void validate_cost_names(const Scenario& scenario) {
   for (const auto& [which, cost] : scenario.costs.tagged_collectives) {
     const auto& [kind, tag] = which;
-    if (tag == gradient_norm_tag || tag == extension_sizes_tag || is_group(scenario.plan, tag)) continue;
+    if (tag == gradient_norm_tag || tag == extension_sizes_tag || has_group(scenario.plan, tag)) continue;
     fail(fmt::format("costs, collective {}", to_string(kind)),
          fmt::format("no group is named \"{}\": a group goes by its first module", tag));
   }
   for (const auto& [which, cost] : scenario.costs.labelled_work) validate_label(scenario, which.first, which.second);
 }
 
-// Groups that are split off the world would have members that nobody can name.
+// Groups that are split off the world would have members that no rank can name.
 void validate_imagined(const Scenario& scenario) {
   if (scenario.costs.imagined_ranks == 0) return;
-  const auto refuse = [](std::string_view what) {
-    fail("costs, imagined_ranks", fmt::format("{}: who else is in its groups cannot be imagined", what));
-  };
-  if (scenario.plan.mesh.shape.size() > 1) refuse("the plan has a mesh of two dimensions");
-  for (const WrapGroup& group : scenario.plan.wrap) {
-    if (group.reshard_after_forward.kind == ReshardAfterForward::Kind::size) {
-      refuse(fmt::format("group \"{}\" is resharded over fewer ranks", group.modules.front()));
-    }
-  }
+  if (scenario.plan.mesh.shape.size() > 1) refuse_imagined("the plan has a mesh of two dimensions");
 }
 
 void validate_costs(const CostModel& costs) {
@@ -227,7 +184,7 @@ void validate(const Scenario& scenario) {
   if (scenario.model.init_divisor < 1) fail("model, init_divisor", "must be positive");
   if (scenario.script.input_divisor < 1) fail("script, input_divisor", "must be positive");
   validate_loss(scenario.model.loss);
-  validate_plan(scenario.plan, scenario.model);
+  validate_plan(scenario);
   validate_costs(scenario.costs);
   validate_imagined(scenario);
   validate_cost_names(scenario);

@@ -26,17 +26,6 @@ std::vector<ParameterShape> extended(const Model& model, const Extension& extens
   return all;
 }
 
-void validate_gathered(const Scenario& scenario, const ParameterShape& parameter, const std::string& place) {
-  const Plan& plan = scenario.plan;
-  const std::string& name = parameter.name;
-  if (std::ranges::find(plan.ignored_parameters, name) != plan.ignored_parameters.end())
-    fail(place, fmt::format("\"{}\" is ignored: nobody gathers it", name));
-  if (group_of(scenario, name) == nullptr) fail(place, fmt::format("no wrapped module holds \"{}\": nobody gathers it", name));
-  const auto dim = plan.shard_dims.find(name);
-  if (dim != plan.shard_dims.end() && dim->second != 0 && dim->second != -static_cast<int>(parameter.shape.size()))
-    fail(place, fmt::format("\"{}\" is dealt along dimension {}: hooks are given rows", name, dim->second));
-}
-
 }  // namespace
 
 void validate_extension(const Scenario& scenario, const Extension& extension, const std::string& place) {
@@ -44,7 +33,7 @@ void validate_extension(const Scenario& scenario, const Extension& extension, co
     const bool is_of_one = extension.kind == ExtensionKind::bf16 || extension.kind == ExtensionKind::int8;
     if (is_of_one && parameter.tensor == TensorKind::two_tensor)
       fail(place, fmt::format("{} is made of one tensor, and \"{}\" is a pair", to_string(extension.kind), parameter.name));
-    validate_gathered(scenario, parameter, place);
+    if (const std::string why = scenario.plan.engine.get()->objection_to_extension(parameter); !why.empty()) fail(place, why);
   }
 }
 

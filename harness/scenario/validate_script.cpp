@@ -149,9 +149,8 @@ class ScriptCheck {
   }
 
   void require_wrapped(const std::string& path, const std::string& place) const {
-    const bool some = std::ranges::any_of(scenario_.plan.wrap, [&](const WrapGroup& group) {
-      return std::ranges::any_of(group.modules, [&](const std::string& wrapped) { return is_at_or_under(wrapped, path); });
-    });
+    const bool some = std::ranges::any_of(scenario_.plan.engine.get()->wrapped_modules(),
+                                          [&](const std::string& wrapped) { return is_at_or_under(wrapped, path); });
     if (!some) fail(place, fmt::format("no module at or under \"{}\" is wrapped", path));
   }
 

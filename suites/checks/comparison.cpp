@@ -8,6 +8,7 @@
 
 #include "fixtures/oracles/difference.hpp"
 #include "harness/scenario/formula.hpp"
+#include "harness/scenario/plan/fully_shard.hpp"
 #include "suites/checks/soundness.hpp"
 
 namespace shardproof::suites {
@@ -50,7 +51,7 @@ void require_part_of(const oracles::NamedValues& expected, const scenario::Captu
 }
 
 int holders_of(int world, const scenario::Scenario& scenario, const std::string& parameter) {
-  if (scenario::group_of(scenario, parameter) == nullptr) return world;
+  if (fully_shard(scenario.plan).group_of(parameter) == nullptr) return world;
   return scenario.plan.mesh.shape.size() == 2 ? scenario.plan.mesh.shape[0] : 1;
 }
 

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "harness/protocol/digest.hpp"
+#include "harness/scenario/plan/fully_shard.hpp"
 #include "harness/trace/memory.hpp"
 
 namespace shardproof::suites {
@@ -17,9 +18,9 @@ namespace {
 std::vector<scenario::WrapGroup> groups_with_parameters(const Scenario& scenario) {
   std::set<const scenario::WrapGroup*> claiming;
   for (const scenario::ParameterShape& parameter : scenario::parameters(scenario.model))
-    claiming.insert(scenario::group_of(scenario, parameter.name));
+    claiming.insert(fully_shard(scenario.plan).group_of(parameter.name));
   std::vector<scenario::WrapGroup> groups;
-  for (const scenario::WrapGroup& group : scenario.plan.wrap) {
+  for (const scenario::WrapGroup& group : fully_shard(scenario.plan).wrap) {
     if (claiming.contains(&group)) groups.push_back(group);
   }
   return groups;
@@ -116,7 +117,7 @@ void check_same_order(Rank& rank, const scenario::Run& run) {
 void check_nothing_gathered_twice(const scenario::Run& run) {
   std::map<std::string, std::string> tag_of;  // by parameter: what its group's collectives are tagged with
   for (const scenario::ParameterShape& parameter : scenario::parameters(run.scenario().model)) {
-    if (const scenario::WrapGroup* group = scenario::group_of(run.scenario(), parameter.name))
+    if (const scenario::WrapGroup* group = fully_shard(run.scenario().plan).group_of(parameter.name))
       tag_of[parameter.name] = group->modules.front();
   }
   std::map<std::uint64_t, std::string> there;  // buffers, and whose parameters they hold: whole or on the way
@@ -147,8 +148,8 @@ void check_nothing_is_left(const scenario::Run& run, int iteration, int backward
   }
   // What no group claims is whole for ever, and so is its gradient.
   const auto all = scenario::parameters(run.scenario().model);
-  const auto unclaimed = static_cast<std::uint64_t>(
-      std::ranges::count_if(all, [&](const auto& parameter) { return scenario::group_of(run.scenario(), parameter.name) == nullptr; }));
+  const auto unclaimed = static_cast<std::uint64_t>(std::ranges::count_if(
+      all, [&](const auto& parameter) { return fully_shard(run.scenario().plan).group_of(parameter.name) == nullptr; }));
   CHECK(trace::at(run.trace(), MemoryClass::parameter, end).buffers == unclaimed);
   CHECK(trace::at(run.trace(), MemoryClass::gradient, end).buffers <= unclaimed);
 }

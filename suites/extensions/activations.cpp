@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <string>
 
+#include "harness/scenario/plan/fully_shard.hpp"
 #include "suites/checks/comparison.hpp"
 #include "suites/checks/refusal.hpp"
 #include "suites/checks/soundness.hpp"
@@ -45,7 +46,7 @@ Scenario of_nine_bits(std::vector<Module> children, std::vector<scenario::WrapGr
   Scenario scenario;
   scenario.model.root.children = std::move(children);
   scenario.model.loss = {.kind = scenario::LossKind::dot};
-  scenario.plan.wrap = std::move(wrap);
+  fully_shard(scenario.plan).wrap = std::move(wrap);
   scenario.plan.optimizer = {.rate = 0.0625};
   scenario.plan.mixed_precision = policy;
   scenario.script.input = {2, 3};
@@ -141,7 +142,7 @@ RANKED_TEST_CASE("extensions/precision_of_language_model", clauses("EXT-20", "EX
                                                 {.name = "mix", .kind = ModuleKind::attention, .features = 4}}},
                                   std::move(head)};
   scenario.model.loss = {.kind = scenario::LossKind::cross_entropy};
-  scenario.plan.wrap = {{.modules = {"attend"}}, {.modules = {""}}};
+  fully_shard(scenario.plan).wrap = {{.modules = {"attend"}}, {.modules = {""}}};
   scenario.plan.mixed_precision = {.param = DType::bf16};
   scenario.plan.optimizer = {.rate = 0.125};
   scenario.script.input = {2, 4};

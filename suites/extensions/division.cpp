@@ -7,6 +7,7 @@
 
 #include "fixtures/oracles/divide_factors.hpp"
 #include "fixtures/oracles/rounding.hpp"
+#include "harness/scenario/plan/fully_shard.hpp"
 #include "suites/checks/comparison.hpp"
 #include "suites/checks/soundness.hpp"
 #include "suites/extensions/precision_scenarios.hpp"
@@ -59,7 +60,7 @@ void check_division(Rank& rank) {
   std::vector<std::vector<double>> by_rank;
   for (int r = 0; r < world; ++r) by_rank.push_back({2051.0 + 2 * r});
   Scenario scenario = one_layer({.given = {by_rank}, .policy = {.reduce = reduce}});
-  scenario.plan.gradient_divide_factor = factor;
+  fully_shard(scenario.plan).gradient_divide_factor = factor;
   scenario.script.keep_tensors = true;
   const scenario::Run run = rank.play(scenario);
   if (adds_in_rank_order(rank)) gradient_of_one_layer(rank, run);
@@ -99,7 +100,7 @@ RANKED_TEST_CASE("extensions/division_by_a_factor", clauses("EXT-25"), ranks(1, 
   std::vector<std::vector<double>> by_rank;
   for (int r = 0; r < world; ++r) by_rank.push_back({48.0 * (r + 1)});
   Scenario scenario = one_layer({.given = {by_rank}, .policy = {.reduce = dtype_named(rank.param("reduce"))}});
-  scenario.plan.gradient_divide_factor = factor;
+  fully_shard(scenario.plan).gradient_divide_factor = factor;
   CHECK(gradient_of_one_layer(rank, rank.play(scenario)) == 24.0 * world * (world + 1) / factor);
 }
 

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "fixtures/oracles/golden.hpp"
+#include "harness/scenario/plan/fully_shard.hpp"
 #include "suites/checks/comparison.hpp"
 #include "suites/checks/soundness.hpp"
 #include "suites/extensions/precision_scenarios.hpp"
@@ -30,9 +31,9 @@ Scenario recorded_in_bf16(const oracles::golden::Values& values, const scenario:
   for (const char* name : {"0", "1", "2"}) {
     scenario.model.root.children.push_back(
         {.name = name, .children = {layer_of("in_proj", 8, 32), {.name = "relu", .kind = ModuleKind::relu}, layer_of("out_proj", 32, 8)}});
-    scenario.plan.wrap.push_back({{name}, after});
+    fully_shard(scenario.plan).wrap.push_back({{name}, after});
   }
-  scenario.plan.wrap.push_back({{""}, after});
+  fully_shard(scenario.plan).wrap.push_back({{""}, after});
   scenario.plan.mixed_precision = policy;
   scenario.plan.optimizer = {.rate = 0.5};
   scenario.model.loss = {.kind = scenario::LossKind::sum_of_squares, .divisor = values.loss_divisor};

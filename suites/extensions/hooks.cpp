@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "harness/scenario/plan/fully_shard.hpp"
 #include "suites/checks/soundness.hpp"
 
 namespace shardproof::extensions {
@@ -154,7 +155,7 @@ void check_paired(const Run& run) {
   // Where there are all-gathers to be counted, so many as the group has.
   for (const std::string& parameter : hooked_parameters(run)) {
     CAPTURE(parameter);
-    const scenario::WrapGroup* group = scenario::group_of(run.scenario(), parameter);
+    const scenario::WrapGroup* group = fully_shard(run.scenario().plan).group_of(parameter);
     REQUIRE(group != nullptr);
     std::size_t gathers = 0;
     bool any = false;

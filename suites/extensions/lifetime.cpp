@@ -1,6 +1,7 @@
 // What is gathered by hooks goes again; and what is padding is zero, wherever it travels.
 #include <algorithm>
 
+#include "harness/scenario/plan/fully_shard.hpp"
 #include "harness/trace/memory.hpp"
 #include "suites/checks/comparison.hpp"
 #include "suites/checks/refusal.hpp"

@@ -2,6 +2,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/scenario/plan/fully_shard.hpp"
 #include "harness/trace/memory.hpp"
 #include "suites/checks/comparison.hpp"
 #include "suites/checks/exact_inputs.hpp"
@@ -32,7 +33,7 @@ Scenario partly_wrapped(scenario::Initialisation initialisation, bool reshard, i
   scenario.model.loss.dot_seed = 6;  // gradients from -4 to 3
   give_one_hot_inputs(scenario.script);
   scenario.plan.initialisation = initialisation;
-  scenario.plan.wrap.erase(scenario.plan.wrap.begin() + 1, scenario.plan.wrap.end());
+  fully_shard(scenario.plan).wrap.erase(fully_shard(scenario.plan).wrap.begin() + 1, fully_shard(scenario.plan).wrap.end());
   auto& segments = scenario.script.segments;
   segments.insert(segments.begin(), {.body = segments.front().body});
   segments.front().iterations = 1;

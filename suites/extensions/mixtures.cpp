@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "harness/scenario/plan/fully_shard.hpp"
 #include "harness/trace/memory.hpp"
 #include "suites/checks/comparison.hpp"
 #include "suites/checks/exact_inputs.hpp"
@@ -53,7 +54,7 @@ Scenario one_group(const std::string& with, scenario::ReshardAfterForward reshar
     }
     train(scenario, 2, {extend(TensorKind::two_tensor, ExtensionKind::components)});
   }
-  scenario.plan.wrap = {{{""}, reshard}};
+  fully_shard(scenario.plan).wrap = {{{""}, reshard}};
   return scenario;
 }
 
@@ -82,8 +83,8 @@ Scenario under_a_policy(const scenario::MixedPrecision& policy, scenario::Reshar
       weight("l2", 12, 4, TensorKind::plain),
       {.name = "spare", .kind = scenario::ModuleKind::list, .children = {weight("l", 3, 3, TensorKind::plain)}}};
   scenario.model.loss = {.kind = scenario::LossKind::dot, .dot_seed = 17};
-  scenario.plan.wrap = {{{""}, reshard}};
-  scenario.plan.shard_dims = {{"l2.weight", 1}};
+  fully_shard(scenario.plan).wrap = {{{""}, reshard}};
+  fully_shard(scenario.plan).shard_dims = {{"l2.weight", 1}};
   scenario.plan.optimizer = {.rate = 0.0625};
   scenario.plan.mixed_precision = policy;
   scenario.script.input = {2, 4};
@@ -104,7 +105,7 @@ void check_bytes_gathered(Rank& rank, const scenario::Run& run, DType dtype) {
   std::uint64_t expected = 0;
   for (const scenario::ParameterShape& parameter : scenario::parameters(run.scenario().model)) {
     const auto calls = calls_of(run, scenario::HookCall::Hook::pre, parameter.name);
-    const bool is_dealt_in_rows = !run.scenario().plan.shard_dims.contains(parameter.name);
+    const bool is_dealt_in_rows = !fully_shard(run.scenario().plan).shard_dims.contains(parameter.name);
     const std::int64_t rows = is_dealt_in_rows ? (parameter.shape[0] + world - 1) / world * world : parameter.shape[0];
     if (calls.empty()) expected += static_cast<std::uint64_t>(rows * parameter.shape[1] / world) * size_of(dtype);
     else
@@ -160,9 +161,9 @@ RANKED_TEST_CASE("extensions/prefetch", clauses("EXT-1", "EXT-2", "EXT-3", "EXT-
                  each("reshard", false, true),
                  needs(Feature::timeline, Feature::fully_shard, Feature::all_gather_extensions, Feature::prefetch_lists)) {
   Scenario scenario = blocks({.rows = 5, .reshard = reshard_of(rank)});
-  scenario.plan.wrap[0].forward_prefetch = {"1", "2"};
-  scenario.plan.wrap[1].forward_prefetch = {"2"};
-  scenario.plan.wrap[2].backward_prefetch = {"1", "0"};
+  fully_shard(scenario.plan).wrap[0].forward_prefetch = {"1", "2"};
+  fully_shard(scenario.plan).wrap[1].forward_prefetch = {"2"};
+  fully_shard(scenario.plan).wrap[2].backward_prefetch = {"1", "0"};
   train(scenario, 2, {extend(TensorKind::two_tensor, ExtensionKind::components)});
   check_run(rank, play_accepted(rank, scenario), {.loss = 1e-4, .gradient = 1e-4, .parameter = 1e-5}, 2);
 }

@@ -7,6 +7,7 @@
 #include "fixtures/oracles/divide_factors.hpp"
 #include "fixtures/oracles/rounding.hpp"
 #include "harness/scenario/formula.hpp"
+#include "harness/scenario/plan/fully_shard.hpp"
 #include "harness/trace/memory.hpp"
 #include "suites/checks/comparison.hpp"
 #include "suites/checks/soundness.hpp"
@@ -69,7 +70,8 @@ class Wire {
       }
     }
     const std::set<std::string> none, both{"l0", "l1"};
-    const bool reshards = run_.scenario().plan.wrap.front().reshard_after_forward.kind == scenario::ReshardAfterForward::Kind::yes;
+    const bool reshards =
+        fully_shard(run_.scenario().plan).wrap.front().reshard_after_forward.kind == scenario::ReshardAfterForward::Kind::yes;
     CHECK(gathered == (world_ > 1 ? both : none));
     CHECK(gathered_again == (world_ > 1 && reshards ? both : none));
     CHECK(reduced == (world_ > 1 ? both : none));
@@ -167,7 +169,7 @@ RANKED_TEST_CASE("extensions/precision_of_parts", clauses("EXT-20", "EXT-24"), r
   // What is kept over fewer ranks between forward and backward has been cast already: it is kept so, and gathered so.
   const DType param = *dtype_named(rank.param("param"));
   Scenario scenario = uneven_layers({.param = param}, true, 2);
-  for (scenario::WrapGroup& group : scenario.plan.wrap) {
+  for (scenario::WrapGroup& group : fully_shard(scenario.plan).wrap) {
     group.reshard_after_forward = {.kind = scenario::ReshardAfterForward::Kind::size, .size = 2};
   }
   const scenario::Run run = rank.play(scenario);

@@ -4,6 +4,7 @@
 
 #include "fixtures/oracles/serial_model.hpp"
 #include "harness/fabric/group.hpp"
+#include "harness/scenario/plan/fully_shard.hpp"
 #include "suites/checks/comparison.hpp"
 
 namespace shardproof::extensions {
@@ -32,7 +33,7 @@ Scenario uneven_layers(const scenario::MixedPrecision& policy, bool reshard, int
                                   {.name = "relu", .kind = ModuleKind::relu},
                                   {.name = "l1", .kind = ModuleKind::linear, .in_features = 7, .out_features = 5}};
   scenario.model.loss = {.kind = scenario::LossKind::dot};
-  scenario.plan.wrap = {{{"l0"}, after}, {{"l1"}, after}, {{""}, after}};
+  fully_shard(scenario.plan).wrap = {{{"l0"}, after}, {{"l1"}, after}, {{""}, after}};
   scenario.plan.optimizer = {.rate = 0.0625};
   scenario.plan.mixed_precision = policy;
   scenario.script.input = {2, 4};
@@ -50,7 +51,7 @@ Scenario one_layer(const OneLayer& how) {
   Scenario scenario;
   scenario.model.root.children = {{.name = "l", .kind = ModuleKind::linear, .in_features = how.in, .out_features = how.out, .bias = false}};
   scenario.model.init_divisor = 1;
-  scenario.plan.wrap = {{.modules = {""}}};
+  fully_shard(scenario.plan).wrap = {{.modules = {""}}};
   scenario.plan.optimizer = {.rate = 1};
   scenario.plan.mixed_precision = how.policy;
   scenario.script.input = {how.batch, how.in};

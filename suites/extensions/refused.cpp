@@ -1,6 +1,7 @@
 // What cannot be gathered by hooks is refused, by every rank alike and before anybody waits; and the world lives on.
 #include <fmt/format.h>
 
+#include "harness/scenario/plan/fully_shard.hpp"
 #include "suites/checks/comparison.hpp"
 #include "suites/checks/refusal.hpp"
 #include "suites/extensions/scenarios.hpp"
@@ -59,10 +60,10 @@ RANKED_TEST_CASE("extensions/refused_pair", clauses("EXT-5"), ranks(1, 2, 3, 4),
   check_refused(rank, trained_pair(extend("l1.weight", ExtensionKind::components)), "forward", {"l0.weight"});
   Scenario left_out = layers({TensorKind::two_tensor, TensorKind::plain}, {});
   train(left_out, 1, {});
-  left_out.plan.ignored_parameters = {"l0.weight"};
+  fully_shard(left_out.plan).ignored_parameters = {"l0.weight"};
   check_refused(rank, left_out, "create", {"l0.weight"});
-  left_out.plan.ignored_parameters.clear();
-  left_out.plan.wrap = {{.modules = {"l1"}}};
+  fully_shard(left_out.plan).ignored_parameters.clear();
+  fully_shard(left_out.plan).wrap = {{.modules = {"l1"}}};
   check_refused(rank, left_out, "create", {"l0.weight"});
   check_world_lives_on(rank);
 }
@@ -93,7 +94,7 @@ RANKED_TEST_CASE("extensions/parts_over_fewer_ranks", clauses("EXT-12"), ranks(4
                  needs(Feature::fully_shard, Feature::all_gather_extensions, Feature::reshard_to_size)) {
   Scenario scenario = trained_pair(extend(TensorKind::two_tensor, ExtensionKind::components));
   const auto keeps = [&scenario](int ranks) {
-    scenario.plan.wrap.front().reshard_after_forward = {scenario::ReshardAfterForward::Kind::size, ranks};
+    fully_shard(scenario.plan).wrap.front().reshard_after_forward = {scenario::ReshardAfterForward::Kind::size, ranks};
     return scenario;
   };
   check_refused(rank, keeps(2), "forward", {"l0.weight", "2"});

@@ -6,6 +6,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "harness/scenario/plan/fully_shard.hpp"
+
 namespace shardproof::extensions {
 
 using scenario::Action;
@@ -54,9 +56,9 @@ Scenario blocks(const Blocks& how) {
     // A single row may be one of weights for which nothing ever passes: no gradient would tell of the layers before.
     if (how.rows > 1) layers.push_back({.name = "relu_out", .kind = ModuleKind::relu});
     scenario.model.root.children.push_back({.name = name, .children = std::move(layers)});
-    scenario.plan.wrap.push_back({{name}, how.reshard});
+    fully_shard(scenario.plan).wrap.push_back({{name}, how.reshard});
   }
-  scenario.plan.wrap.push_back({{""}, how.reshard});
+  fully_shard(scenario.plan).wrap.push_back({{""}, how.reshard});
   scenario.model.loss = {.kind = scenario::LossKind::sum_of_squares, .divisor = 64};
   scenario.model.init_divisor = how.rows > 1 ? 16 : 4;  // what passes neither grows nor dies away from block to block
   scenario.plan.optimizer = how.optimizer;
@@ -80,9 +82,9 @@ Scenario layers(const std::vector<TensorKind>& kinds, scenario::ReshardAfterForw
   for (std::size_t i = 0; i < kinds.size(); ++i) {
     const std::string name = fmt::format("l{}", i);
     scenario.model.root.children.push_back(weight(name, widths[i % 3], widths[(i + 1) % 3], kinds[i]));
-    scenario.plan.wrap.push_back({{name}, reshard});
+    fully_shard(scenario.plan).wrap.push_back({{name}, reshard});
   }
-  scenario.plan.wrap.push_back({{""}, reshard});
+  fully_shard(scenario.plan).wrap.push_back({{""}, reshard});
   scenario.model.loss = {.kind = scenario::LossKind::dot};
   scenario.model.init_divisor = 1;
   scenario.plan.optimizer = {.rate = 0.0625};

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/scenario/plan/fully_shard.hpp"
 #include "harness/shardproof.hpp"
 
 namespace shardproof::extensions {

@@ -2,6 +2,7 @@
 #include <functional>
 
 #include "harness/scenario/formula.hpp"
+#include "harness/scenario/plan/fully_shard.hpp"
 #include "suites/checks/comparison.hpp"
 #include "suites/checks/refusal.hpp"
 #include "suites/checks/soundness.hpp"
@@ -46,7 +47,7 @@ struct LinearModel {
     scenario.model.root.children = {weight("l0", columns, rows, TensorKind::two_tensor)};
     scenario.model.loss = {.kind = scenario::LossKind::dot};
     scenario.model.init_divisor = 1;
-    scenario.plan.wrap = {{{"l0"}, reshard_of(rank)}, {{""}, reshard_of(rank)}};
+    fully_shard(scenario.plan).wrap = {{{"l0"}, reshard_of(rank)}, {{""}, reshard_of(rank)}};
     scenario.plan.optimizer = {.rate = 0.125};
     scenario.script.input = {1, columns};
     std::vector<std::vector<double>> given;

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "harness/scenario/plan/fully_shard.hpp"
 #include "suites/checks/comparison.hpp"
 #include "suites/checks/soundness.hpp"
 #include "suites/overlap/scenarios.hpp"
@@ -74,7 +75,7 @@ RANKED_TEST_CASE("overlap/clip_grad_norm_mesh", clauses("OVL-10", "OVL-15", "OVL
 RANKED_TEST_CASE("overlap/clip_beside_ignored", clauses("OVL-10", "OVL-41"), ranks(1, 2, 3, 4),
                  needs(Feature::fully_shard, Feature::clip_grad_norm, Feature::ignored_parameters)) {
   scenario::Scenario scenario = clipping(2, 2);
-  scenario.plan.ignored_parameters = {"l0.bias"};
+  fully_shard(scenario.plan).ignored_parameters = {"l0.bias"};
   check_training(rank, rank.play(scenario), oracles::Arithmetic::f64, {.loss = 1e-2, .gradient = 1e-4, .parameter = 1e-4});
 }
 

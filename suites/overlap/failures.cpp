@@ -1,6 +1,8 @@
 // Plans that an engine must refuse, on every rank alike, and a forward that fails in the middle.
 #include <functional>
 
+#include "harness/scenario/plan/foreign_section.hpp"
+#include "harness/scenario/plan/fully_shard.hpp"
 #include "harness/trace/memory.hpp"
 #include "harness/trace/order.hpp"
 #include "suites/checks/comparison.hpp"
@@ -34,7 +36,7 @@ const std::vector<Mistake>& mistakes() {
       {"list", "spare",
        [](Scenario& s, int) {
          s.model.root.children.push_back({.name = "spare", .kind = ModuleKind::list});
-         s.plan.wrap.insert(s.plan.wrap.begin(), {.modules = {"spare"}});
+         fully_shard(s.plan).wrap.insert(fully_shard(s.plan).wrap.begin(), {.modules = {"spare"}});
        }},
       {"mesh_of_three", "host", [](Scenario& s, int world) { s.plan.mesh = {.shape = {1, 1, world}, .names = {"rack", "host", "slot"}}; }},
       {"mesh_without_names", "names", [](Scenario& s, int world) { s.plan.mesh = {.shape = {1, world}, .names = {}}; }},
@@ -45,33 +47,35 @@ const std::vector<Mistake>& mistakes() {
       {"uneven_dim", "l1.weight",
        [](Scenario& s, int) {
          s.model.root.children.front().out_features = s.model.root.children.back().in_features = 7;
-         s.plan.shard_dims["l1.weight"] = 1;
+         fully_shard(s.plan).shard_dims["l1.weight"] = 1;
        }},
-      {"no_such_dim", "l0.bias", [](Scenario& s, int) { s.plan.shard_dims["l0.bias"] = 1; }},
-      {"negative_dim", "l0.weight", [](Scenario& s, int) { s.plan.shard_dims["l0.weight"] = -3; }},
+      {"no_such_dim", "l0.bias", [](Scenario& s, int) { fully_shard(s.plan).shard_dims["l0.bias"] = 1; }},
+      {"negative_dim", "l0.weight", [](Scenario& s, int) { fully_shard(s.plan).shard_dims["l0.weight"] = -3; }},
       {"reshard_to_no_factor", "l0",
-       [](Scenario& s, int world) { s.plan.wrap.front().reshard_after_forward = {.kind = Kind::size, .size = world + 1}; }},
-      {"reshard_to_none", "l0", [](Scenario& s, int) { s.plan.wrap.front().reshard_after_forward = {.kind = Kind::size, .size = 0}; }},
-      {"other_engine", "flat_shard", [](Scenario& s, int) { s.plan.engine = "flat_shard"; }},
+       [](Scenario& s, int world) { fully_shard(s.plan).wrap.front().reshard_after_forward = {.kind = Kind::size, .size = world + 1}; }},
+      {"reshard_to_none", "l0",
+       [](Scenario& s, int) { fully_shard(s.plan).wrap.front().reshard_after_forward = {.kind = Kind::size, .size = 0}; }},
+      {"other_engine", "flat_shard",
+       [](Scenario& s, int) { s.plan.engine = scenario::ChosenEngine(std::make_unique<scenario::ForeignSection>("flat_shard")); }},
       {"shared_with_none", "l0.weight",
        [](Scenario& s, int) {
          s.model.root.children = {linear("l0", 6, 4), linear("l1", 4, 6), linear("tied", 6, 4)};
          s.model.root.children.back().tied_to = "l0";
-         s.plan.wrap = {{.modules = {"tied"}}};
+         fully_shard(s.plan).wrap = {{.modules = {"tied"}}};
          s.script.input = {2, 6};
          s.script.given.clear();
        }},
-      {"twice", "l1", [](Scenario& s, int) { s.plan.wrap.insert(s.plan.wrap.begin(), {.modules = {"l1"}}); }},
+      {"twice", "l1", [](Scenario& s, int) { fully_shard(s.plan).wrap.insert(fully_shard(s.plan).wrap.begin(), {.modules = {"l1"}}); }},
       {"shared_across_groups", "l0.weight",
        [](Scenario& s, int) {
          Module tied = linear("tied", 6, 4);
          s.model.root.children = {linear("l0", 6, 4), linear("l1", 4, 6), std::move(tied)};
          s.model.root.children.back().tied_to = "l0";
-         s.plan.wrap.insert(s.plan.wrap.begin(), {.modules = {"tied"}});
+         fully_shard(s.plan).wrap.insert(fully_shard(s.plan).wrap.begin(), {.modules = {"tied"}});
          s.script.input = {2, 6};
          s.script.given.clear();
        }},
-      {"root_of_several", "l1", [](Scenario& s, int) { s.plan.wrap = {{.modules = {"l0", "l1"}}}; }, "forward"},
+      {"root_of_several", "l1", [](Scenario& s, int) { fully_shard(s.plan).wrap = {{.modules = {"l0", "l1"}}}; }, "forward"},
       {"second_root", "l0",
        [](Scenario& s, int) {
          s.script.segments.insert(s.script.segments.begin(), {.body = {{.kind = ActionKind::evaluate, .module = "l0"}}});
@@ -131,7 +135,7 @@ void play_failing(Rank& rank, const std::string& when, const std::string& module
   } else if (when == "before_backward") {
     at = 1;
   } else if (when == "ahead") {
-    scenario.plan.wrap[0].forward_prefetch = {"l1"};
+    fully_shard(scenario.plan).wrap[0].forward_prefetch = {"l1"};
   } else if (when == "before_step") {
     body.insert(body.end(), {{ActionKind::forward}, {ActionKind::backward}});
     at = 2;
@@ -193,7 +197,7 @@ RANKED_TEST_CASE("overlap/refused_on_a_mesh", clauses("OVL-42"), ranks(4),
   Scenario scenario = small_mlp({}, true, 1);
   scenario.plan.mesh = {.shape = {2, 2}, .names = {"replicate", "shard"}};
   CHECK_FALSE(refusal(rank, scenario));
-  scenario.plan.wrap.front().reshard_after_forward = {.kind = scenario::ReshardAfterForward::Kind::size, .size = 4};
+  fully_shard(scenario.plan).wrap.front().reshard_after_forward = {.kind = scenario::ReshardAfterForward::Kind::size, .size = 4};
   check_refused(rank, scenario, "create", {"l0"});
   scenario.plan.mesh.shape = {1, 4};
   CHECK_FALSE(refusal(rank, scenario));
@@ -205,9 +209,9 @@ RANKED_TEST_CASE("overlap/unsharded_scalar", clauses("OVL-10"), ranks(1, 2, 3, 4
   Scenario scenario = small_mlp({.rate = 0.25}, true, 1);
   scenario.model.root.children.push_back({.name = "scale", .kind = ModuleKind::scale, .scalar = true});
   if (rank.param("how") == "ignored") {
-    scenario.plan.ignored_parameters = {"scale.factor"};
+    fully_shard(scenario.plan).ignored_parameters = {"scale.factor"};
   } else {
-    scenario.plan.wrap.pop_back();
+    fully_shard(scenario.plan).wrap.pop_back();
   }
   check_training(rank, rank.play(scenario), oracles::Arithmetic::f32, {}, Moves::some_parameter);
 }
@@ -231,7 +235,7 @@ RANKED_TEST_CASE("overlap/failed_forward_of_two_roots", clauses("OVL-10", "OVL-1
                  needs(Feature::timeline, Feature::fully_shard, Feature::failed_forward)) {
   // The first root is through with its part when the second one fails.
   Scenario scenario = three_iterations({}, {}, false);
-  scenario.plan.wrap.pop_back();
+  fully_shard(scenario.plan).wrap.pop_back();
   std::vector<Action>& body = scenario.script.segments.front().body;
   body.insert(body.begin(), Action{.kind = ActionKind::forward, .fails_in = "l1"});
   const scenario::Run run = rank.play(scenario);

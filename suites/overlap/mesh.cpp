@@ -1,6 +1,7 @@
 // A mesh of two dimensions: sharded within a group, replicated across groups.
 #include <algorithm>
 
+#include "harness/scenario/plan/fully_shard.hpp"
 #include "suites/checks/comparison.hpp"
 #include "suites/checks/soundness.hpp"
 #include "suites/overlap/scenarios.hpp"
@@ -148,8 +149,8 @@ RANKED_TEST_CASE("overlap/mesh_shard_dims", clauses("OVL-10", "OVL-15", "OVL-18"
                  needs(Feature::timeline, Feature::fully_shard, Feature::replicated_mesh, Feature::shard_dims, Feature::reshard_to_size)) {
   // 6 entries are shared evenly by 2 ranks, not by 4; and what is resharded to size 2 stays as it is where 2 ranks shard.
   scenario::Scenario scenario = on_mesh(small_mlp({.rate = 0.25}, true, 3), 2, 4);
-  scenario.plan.shard_dims["l1.weight"] = 1;
-  for (scenario::WrapGroup& group : scenario.plan.wrap) {
+  fully_shard(scenario.plan).shard_dims["l1.weight"] = 1;
+  for (scenario::WrapGroup& group : fully_shard(scenario.plan).wrap) {
     group.reshard_after_forward = {.kind = scenario::ReshardAfterForward::Kind::size, .size = rank.param<int>("reshard")};
   }
   const scenario::Run run = rank.play(scenario);

@@ -2,6 +2,7 @@
 // ignored or shared.
 #include <algorithm>
 
+#include "harness/scenario/plan/fully_shard.hpp"
 #include "suites/checks/comparison.hpp"
 #include "suites/checks/soundness.hpp"
 #include "suites/overlap/scenarios.hpp"
@@ -26,9 +27,9 @@ Module block(ModuleKind kind, std::string name, std::vector<Module> children) {
 Scenario with(std::vector<Module> children, std::vector<scenario::WrapGroup> wrap, bool reshard) {
   Scenario scenario = small_mlp({.rate = 1.0 / 1024}, true, 3);
   scenario.model.root.children = std::move(children);
-  scenario.plan.wrap = std::move(wrap);
+  fully_shard(scenario.plan).wrap = std::move(wrap);
   using Kind = scenario::ReshardAfterForward::Kind;
-  for (scenario::WrapGroup& group : scenario.plan.wrap) group.reshard_after_forward.kind = reshard ? Kind::yes : Kind::no;
+  for (scenario::WrapGroup& group : fully_shard(scenario.plan).wrap) group.reshard_after_forward.kind = reshard ? Kind::yes : Kind::no;
   return scenario;
 }
 
@@ -145,7 +146,7 @@ RANKED_TEST_CASE("overlap/frozen_is_not_reduced", clauses("OVL-10", "OVL-17"), r
 RANKED_TEST_CASE("overlap/ignored_parameters", clauses("OVL-10", "OVL-15"), ranks(1, 2, 3, 4),
                  needs(Feature::timeline, Feature::fully_shard, Feature::ignored_parameters)) {
   Scenario scenario = small_mlp({.rate = 0.25}, true, 3);
-  scenario.plan.ignored_parameters = {"l0.bias", "l1.weight"};
+  fully_shard(scenario.plan).ignored_parameters = {"l0.bias", "l1.weight"};
   const scenario::Run run = rank.play(scenario);
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_mean_rounds(rank));
   check_sound(rank, run);
@@ -157,9 +158,9 @@ RANKED_TEST_CASE("overlap/shard_dims", clauses("OVL-4", "OVL-6", "OVL-10", "OVL-
   const int world = rank.world().size();
   Scenario scenario =
       with({linear("l0", 4, 12), relu("relu"), linear("l1", 12, 3)}, {{{"l0"}}, {{"l1"}}, {{""}}}, rank.param<bool>("reshard"));
-  scenario.plan.shard_dims = {{"l1.weight", -1}};
-  scenario.plan.shard_dims["l0.bias"] = 0;
-  if (world != 3) scenario.plan.shard_dims["l0.weight"] = 1;
+  fully_shard(scenario.plan).shard_dims = {{"l1.weight", -1}};
+  fully_shard(scenario.plan).shard_dims["l0.bias"] = 0;
+  if (world != 3) fully_shard(scenario.plan).shard_dims["l0.weight"] = 1;
   scenario.plan.optimizer.rate = 0.25;
   const scenario::Run run = rank.play(scenario);
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_mean_rounds(rank));
@@ -176,7 +177,7 @@ RANKED_TEST_CASE("overlap/shard_dims", clauses("OVL-4", "OVL-6", "OVL-10", "OVL-
 RANKED_TEST_CASE("overlap/gradient_divide_factor", clauses("OVL-10"), ranks(1, 2, 3, 4), each("factor", 1, 4, 8),
                  needs(Feature::fully_shard, Feature::gradient_divide_factor)) {
   Scenario scenario = small_mlp({.rate = 0.015625}, true, 1);
-  scenario.plan.gradient_divide_factor = rank.param<int>("factor");
+  fully_shard(scenario.plan).gradient_divide_factor = rank.param<int>("factor");
   check_training(rank, rank.play(scenario), oracles::Arithmetic::f32, {});
 }
 

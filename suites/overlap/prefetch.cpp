@@ -3,6 +3,7 @@
 #include <variant>
 #include <vector>
 
+#include "harness/scenario/plan/fully_shard.hpp"
 #include "suites/checks/comparison.hpp"
 #include "suites/checks/soundness.hpp"
 #include "suites/overlap/scenarios.hpp"
@@ -57,7 +58,7 @@ RANKED_TEST_CASE("overlap/prefetch_lists", clauses("OVL-4", "OVL-5", "OVL-7", "O
                  each("lists", "ahead", "all", "wrong", "other_root"), each("reshard", false, true),
                  needs(Feature::timeline, Feature::fully_shard, Feature::prefetch_lists)) {
   Scenario scenario = three_iterations({}, {}, rank.param<bool>("reshard"));
-  std::vector<scenario::WrapGroup>& wrap = scenario.plan.wrap;
+  std::vector<scenario::WrapGroup>& wrap = fully_shard(scenario.plan).wrap;
   const std::string& lists = rank.param("lists");
   if (lists == "ahead") {
     wrap[0].forward_prefetch = {"l1"};
@@ -88,10 +89,11 @@ RANKED_TEST_CASE("overlap/prefetch_without_backward", clauses("OVL-10", "OVL-15"
   Scenario scenario = three_iterations({{.kind = ActionKind::set_unshard_in_backward, .module = "aside", .value = false}}, {}, true);
   std::vector<scenario::Module>& children = scenario.model.root.children;
   children.insert(children.begin() + 2, {.name = "aside", .kind = scenario::ModuleKind::discard, .children = {linear("inner", 6, 6)}});
-  scenario.plan.wrap.insert(scenario.plan.wrap.begin() + 1,
-                            {.modules = {"aside"}, .reshard_after_forward = {scenario::ReshardAfterForward::Kind::yes}});
-  scenario.plan.wrap[0].forward_prefetch = {"aside"};
-  scenario.plan.wrap[2].backward_prefetch = {"aside", "l0"};
+  fully_shard(scenario.plan)
+      .wrap.insert(fully_shard(scenario.plan).wrap.begin() + 1,
+                   {.modules = {"aside"}, .reshard_after_forward = {scenario::ReshardAfterForward::Kind::yes}});
+  fully_shard(scenario.plan).wrap[0].forward_prefetch = {"aside"};
+  fully_shard(scenario.plan).wrap[2].backward_prefetch = {"aside", "l0"};
   const scenario::Run run = rank.play(scenario);
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_mean_rounds(rank), Moves::some_parameter);
   check_sound(rank, run);

@@ -1,6 +1,7 @@
 // Between forward and backward larger shards, over fewer ranks.
 #include <vector>
 
+#include "harness/scenario/plan/fully_shard.hpp"
 #include "suites/checks/comparison.hpp"
 #include "suites/checks/soundness.hpp"
 #include "suites/overlap/scenarios.hpp"
@@ -17,7 +18,7 @@ RANKED_TEST_CASE("overlap/reshard_to_size", clauses("OVL-4", "OVL-5", "OVL-7", "
                  each("size", 1, 2), needs(Feature::timeline, Feature::fully_shard, Feature::reshard_to_size)) {
   const int world = rank.world().size(), size = world % rank.param<int>("size") == 0 ? rank.param<int>("size") : world;
   Scenario scenario = three_iterations({}, {}, true);
-  for (scenario::WrapGroup& group : scenario.plan.wrap) {
+  for (scenario::WrapGroup& group : fully_shard(scenario.plan).wrap) {
     group.reshard_after_forward = {.kind = scenario::ReshardAfterForward::Kind::size, .size = size};
   }
   const scenario::Run run = rank.play(scenario);
@@ -44,9 +45,9 @@ RANKED_TEST_CASE("overlap/narrow_parts", clauses("OVL-10"), ranks(4), needs(Feat
   // Three rows of one, kept by two ranks: one of them has a single row, and backward reads it.
   Scenario scenario = small_mlp({.rate = 0.25}, true, 1);
   scenario.model.root.children = {linear("l0", 4, 1), linear("narrow", 1, 3)};
-  scenario.plan.wrap = {{.modules = {"l0"}},
-                        {.modules = {"narrow"}, .reshard_after_forward = {scenario::ReshardAfterForward::Kind::size, 2}},
-                        {.modules = {""}}};
+  fully_shard(scenario.plan).wrap = {{.modules = {"l0"}},
+                                     {.modules = {"narrow"}, .reshard_after_forward = {scenario::ReshardAfterForward::Kind::size, 2}},
+                                     {.modules = {""}}};
   check_training(rank, rank.play(scenario), oracles::Arithmetic::f32, {});
 }
 
@@ -56,9 +57,10 @@ RANKED_TEST_CASE("overlap/parts_nobody_needs", clauses("OVL-7", "OVL-10", "OVL-1
   Scenario scenario = small_mlp({.rate = 0.25}, true, 3);
   std::vector<scenario::Module>& children = scenario.model.root.children;
   children.insert(children.begin(), {.name = "aside", .kind = scenario::ModuleKind::discard, .children = {linear("inner", 4, 4)}});
-  scenario.plan.wrap.insert(scenario.plan.wrap.begin(),
-                            {.modules = {"aside"}, .reshard_after_forward = {scenario::ReshardAfterForward::Kind::size, 2}});
-  scenario.plan.wrap.back().reshard_after_forward = {};
+  fully_shard(scenario.plan)
+      .wrap.insert(fully_shard(scenario.plan).wrap.begin(),
+                   {.modules = {"aside"}, .reshard_after_forward = {scenario::ReshardAfterForward::Kind::size, 2}});
+  fully_shard(scenario.plan).wrap.back().reshard_after_forward = {};
   const scenario::Run run = rank.play(scenario);
   check_training(rank, run, oracles::Arithmetic::f32, {}, Moves::some_parameter);
   check_sound(rank, run);
@@ -73,7 +75,7 @@ RANKED_TEST_CASE("overlap/parts_freed_by_hand", clauses("OVL-7", "OVL-10", "OVL-
   // Also what is on its way from those parts.
   Scenario scenario =
       three_iterations({}, {{.kind = ActionKind::unshard, .module = "l0", .async = true}, {.kind = ActionKind::reshard}}, true);
-  for (scenario::WrapGroup& group : scenario.plan.wrap) {
+  for (scenario::WrapGroup& group : fully_shard(scenario.plan).wrap) {
     group.reshard_after_forward = {.kind = scenario::ReshardAfterForward::Kind::size, .size = 2};
   }
   const scenario::Run run = rank.play(scenario);

@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "harness/scenario/plan/fully_shard.hpp"
 #include "suites/checks/exact_inputs.hpp"
 
 namespace shardproof::overlap {
@@ -36,7 +37,7 @@ Scenario post_optim(const PostOptim& how) {
   Scenario scenario;
   scenario.model.root.children = {{.name = "sleep", .children = {std::move(sleeping), relu("relu")}},
                                   {.name = "tiny", .children = {linear("linear", 4, 4), relu("relu")}}};
-  scenario.plan.wrap = {{.modules = {"tiny"}, .reshard_after_forward = {scenario::ReshardAfterForward::Kind::no}}};
+  fully_shard(scenario.plan).wrap = {{.modules = {"tiny"}, .reshard_after_forward = {scenario::ReshardAfterForward::Kind::no}}};
   scenario.plan.optimizer = {.kind = scenario::OptimizerKind::adamw, .rate = 1e-2, .weight_decay = 1e-2};
   scenario.script.input = {2, 4};
   scenario.script.segments = {
@@ -53,7 +54,7 @@ Scenario small_mlp(scenario::Optimizer optimizer, bool reshard_after_forward, in
   scenario.model.root.children = {linear("l0", 4, 6), relu("relu"), linear("l1", 6, 3)};
   scenario.model.loss = {.kind = scenario::LossKind::dot, .dot_seed = 169};  // gradients 1, -1 and 2
   scenario.model.init_divisor = 1;
-  scenario.plan.wrap = {{{"l0"}, reshard}, {{"l1"}, reshard}, {{""}, reshard}};
+  fully_shard(scenario.plan).wrap = {{{"l0"}, reshard}, {{"l1"}, reshard}, {{""}, reshard}};
   scenario.plan.optimizer = optimizer;
   scenario.script.input = {2, 4};
   suites::give_one_hot_inputs(scenario.script);
@@ -67,9 +68,9 @@ Scenario traced_blocks(scenario::ReshardAfterForward reshard, bool post_optim_ev
   Scenario scenario;
   for (const char* name : {"0", "1", "2"}) {
     scenario.model.root.children.push_back({.name = name, .children = {linear("in_proj", 8, 32), relu("relu"), linear("out_proj", 32, 8)}});
-    scenario.plan.wrap.push_back({{name}, reshard});
+    fully_shard(scenario.plan).wrap.push_back({{name}, reshard});
   }
-  scenario.plan.wrap.push_back({{""}, reshard});
+  fully_shard(scenario.plan).wrap.push_back({{""}, reshard});
   scenario.model.loss = {.kind = scenario::LossKind::sum_of_squares, .divisor = 64};
   scenario.plan.optimizer = {.kind = scenario::OptimizerKind::sgd, .rate = 0.5};
   scenario.script.input = {2, 8};
@@ -107,8 +108,8 @@ Scenario language_model(bool wrap_blocks) {
                                                 linear("down", 32, 8)}},
                                   std::move(head)};
   scenario.model.loss = {.kind = scenario::LossKind::cross_entropy};
-  if (wrap_blocks) scenario.plan.wrap = {{.modules = {"attend"}}, {.modules = {"feed"}}};
-  scenario.plan.wrap.push_back({.modules = {""}});
+  if (wrap_blocks) fully_shard(scenario.plan).wrap = {{.modules = {"attend"}}, {.modules = {"feed"}}};
+  fully_shard(scenario.plan).wrap.push_back({.modules = {""}});
   scenario.plan.optimizer = {.kind = scenario::OptimizerKind::sgd, .rate = 0.1};
   scenario.script.input = {2, 4};
   scenario.script.segments = {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "harness/scenario/builder.hpp"
+#include "harness/scenario/plan/fully_shard.hpp"
 #include "harness/shardproof.hpp"
 
 namespace shardproof::overlap {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "fixtures/oracles/golden.hpp"
+#include "harness/scenario/plan/fully_shard.hpp"
 #include "harness/trace/order.hpp"
 #include "suites/checks/soundness.hpp"
 #include "suites/overlap/scenarios.hpp"
@@ -98,8 +99,8 @@ scenario::Scenario with_root_parameters(Reshard reshard) {
 
 scenario::Scenario with_lists() {
   scenario::Scenario scenario = traced_blocks({Reshard::yes}, false);
-  scenario.plan.wrap[0].forward_prefetch = {"1", "2"};
-  scenario.plan.wrap[2].backward_prefetch = {"1", "0"};
+  fully_shard(scenario.plan).wrap[0].forward_prefetch = {"1", "2"};
+  fully_shard(scenario.plan).wrap[2].backward_prefetch = {"1", "0"};
   return scenario;
 }
 

@@ -1,6 +1,7 @@
 // Does an engine that overlaps still compute the right thing?
 #include <utility>
 
+#include "harness/scenario/plan/fully_shard.hpp"
 #include "suites/checks/comparison.hpp"
 #include "suites/checks/refusal.hpp"
 #include "suites/checks/soundness.hpp"
@@ -62,7 +63,7 @@ RANKED_TEST_CASE("overlap/declared_memory", clauses("OVL-28"), ranks(1, 2, 3, 4)
 RANKED_TEST_CASE("overlap/declared_memory_of_parts", clauses("OVL-28"), ranks(4),
                  needs(Feature::timeline, Feature::fully_shard, Feature::reshard_to_size, Feature::hidden_memory)) {
   scenario::Scenario scenario = three_iterations({}, {}, true);
-  for (scenario::WrapGroup& group : scenario.plan.wrap) {
+  for (scenario::WrapGroup& group : fully_shard(scenario.plan).wrap) {
     group.reshard_after_forward = {.kind = scenario::ReshardAfterForward::Kind::size, .size = 2};
   }
   check_training(rank, play_closely(rank, std::move(scenario)), oracles::Arithmetic::f32, {});

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "fixtures/engines/fully_shard/fully_shard.hpp"
+#include "harness/scenario/plan/fully_shard.hpp"
 #include "tests/engines/networks.hpp"
 #include "tests/engines/thread_ranks.hpp"
 #include "tests/scenario/simulated.hpp"
@@ -39,7 +40,7 @@ scenario::Run played_by(scenario::Plan plan, std::vector<scenario::Module> layer
 
 scenario::Run played(std::vector<scenario::Module> layers, std::vector<std::string> wrapped, std::vector<Action> body) {
   scenario::Plan plan;
-  for (std::string& path : wrapped) plan.wrap.push_back({.modules = {std::move(path)}});
+  for (std::string& path : wrapped) fully_shard(plan).wrap.push_back({.modules = {std::move(path)}});
   return played_by(std::move(plan), std::move(layers), std::move(body));
 }
 
@@ -162,7 +163,8 @@ TEST_CASE("of no gradients no norm is taken") {
 // What PyTorch does, by shardproof play: a group is through when the last of its modules is, and else when the root is.
 TEST_CASE("a group that is not through before the root is gathered when a backward begins") {
   const auto gathered_last = [](std::vector<scenario::Module> layers, std::string beside_a = "b") {
-    const scenario::Plan plan{.wrap = {{.modules = {"c"}}, {.modules = {"a", std::move(beside_a)}}, {.modules = {"d"}}, {.modules = {""}}}};
+    const scenario::Plan plan =
+        plan_of({{.modules = {"c"}}, {.modules = {"a", std::move(beside_a)}}, {.modules = {"d"}}, {.modules = {""}}});
     scenario::Run run = played_by(plan, std::move(layers), {forward, backward});
     const auto& facts = run.trace().facts;
     const auto computed = std::ranges::find_if(facts, [](const Fact& fact) {
@@ -185,7 +187,7 @@ TEST_CASE("a group that is not through before the root is gathered when a backwa
 // PyTorch's engine waits for it all the same: what it waits for stays until a gather has.
 TEST_CASE("the gather behind larger parts that were dropped by hand waits for the forward that has made them") {
   const scenario::ReshardAfterForward to_pairs{.kind = scenario::ReshardAfterForward::Kind::size, .size = 2};
-  const scenario::Plan plan{.wrap = {{.modules = {"a"}, .reshard_after_forward = to_pairs}, {.modules = {""}}}};
+  const scenario::Plan plan = plan_of({{.modules = {"a"}, .reshard_after_forward = to_pairs}, {.modules = {""}}});
   const Action drop{.kind = ActionKind::reshard, .module = "a"};
   const scenario::Run run = played_by(plan, {linear_module("a", 4, 4)}, {forward, drop, backward}, 4);
   const auto& facts = run.trace().facts;
@@ -208,10 +210,10 @@ TEST_CASE("the gather behind larger parts that were dropped by hand waits for th
 }
 
 TEST_CASE("every module of a group has its input and its output cast") {
-  scenario::Plan plan{.wrap = {{.modules = {"c"}}, {.modules = {"a", "b"}}, {.modules = {""}}},
-                      .mixed_precision = {.param = DType::bf16, .reduce = {}, .output = DType::f32}};
+  scenario::Plan plan = plan_of({{.modules = {"c"}}, {.modules = {"a", "b"}}, {.modules = {""}}});
+  plan.mixed_precision = {.param = DType::bf16, .reduce = {}, .output = DType::f32};
   const std::vector<scenario::Module> layers{linear_module("a", 4, 4), linear_module("c", 4, 4), linear_module("b", 4, 4)};
   CHECK(collectives(played_by(plan, layers, {forward, backward})).size() > 4);  // else "b" refuses its input
-  plan.wrap.erase(plan.wrap.begin());  // so nobody casts the input of "c", which is what "a" has put out
+  fully_shard(plan).wrap.erase(fully_shard(plan).wrap.begin());  // so nobody casts the input of "c", which is what "a" has put out
   CHECK_THROWS_WITH(played_by(plan, layers, {forward}), Catch::Matchers::ContainsSubstring("module \"c\": its input is f32"));
 }

@@ -14,6 +14,7 @@
 #include "fixtures/engines/fully_shard/fully_shard.hpp"
 #include "harness/device/sim/sim_device.hpp"
 #include "harness/scenario/formula.hpp"
+#include "harness/scenario/plan/fully_shard.hpp"
 #include "harness/trace/races.hpp"
 #include "tests/engines/networks.hpp"
 #include "tests/engines/thread_ranks.hpp"
@@ -87,7 +88,7 @@ AllGatherExtension extension(Device& device, int rank, const Spoiler& spoiler) {
 /// Two layers, weights [3, 4] and [2, 3], each a group that goes after forward.
 struct Setup {
   scenario::Model model = model_of({linear_module("a", 4, 3, false), linear_module("b", 3, 2, false)});
-  scenario::Plan plan{.wrap = {wrapped("a"), wrapped("b"), {.modules = {""}}}};
+  scenario::Plan plan = plan_of({wrapped("a"), wrapped("b"), {.modules = {""}}});
   std::map<std::string, Spoiler> extended;  ///< by parameter
 
   static scenario::WrapGroup wrapped(std::string module) {
@@ -287,7 +288,7 @@ TEST_CASE("a pre hook that fails on one rank at the first gather fails on all wi
 
   setup = with("b.weight", {.pre = failing_at<PreCall>(0, 0), .post = {}});
   setup.extended["a.weight"] = {};
-  setup.plan.wrap = {{.modules = {""}}};  // of which it is the second parameter
+  fully_shard(setup.plan).wrap = {{.modules = {""}}};  // of which it is the second parameter
   outcomes = train_on(2, setup, {forward, forward, backward});
   check_errors(outcomes,
                {"fully_shard: parameter \"b.weight\": a pre hook has failed (rank 0: failed; rank 1: 1 tensor of f32 x 3)", "", ""},
@@ -417,8 +418,8 @@ TEST_CASE("memory that an extension gives to free more than once, or that goes i
 TEST_CASE("what hooks have gathered ahead for a module that does not run goes back without a post hook") {
   Setup setup;
   setup.model.root.children.push_back(module_of(scenario::ModuleKind::list, "spare", {linear_module("c", 3, 3, false)}));
-  setup.plan.wrap.insert(setup.plan.wrap.begin(), Setup::wrapped("spare.c"));
-  setup.plan.wrap[1].forward_prefetch = {"spare.c"};
+  fully_shard(setup.plan).wrap.insert(fully_shard(setup.plan).wrap.begin(), Setup::wrapped("spare.c"));
+  fully_shard(setup.plan).wrap[1].forward_prefetch = {"spare.c"};
   std::vector<int> pre_calls(2);
   setup.extended["spare.c.weight"] = {.pre =
                                           [&](const PreCall& call) {
@@ -485,7 +486,7 @@ TEST_CASE("a trainer whose backward has failed goes without leaving anything beh
     const int world = mesh.shape.empty() ? 2 : 4;
     CAPTURE(parameter, prefetch, world);
     Setup setup = with(parameter, {.pre = failing_at<PreCall>(1), .post = {}});
-    setup.plan.backward_prefetch = prefetch;
+    fully_shard(setup.plan).backward_prefetch = prefetch;
     setup.plan.mesh = mesh;
     const std::string about = std::string("parameter \"") + parameter + "\": the ";
     auto outcomes = train_on(world, setup, {forward, backward});
@@ -510,7 +511,7 @@ TEST_CASE("parts over fewer ranks are no shards that hooks could be given, over 
   for (const int size : {1, 4, 2}) {
     CAPTURE(size);
     Setup setup = with("a.weight", {});
-    setup.plan.wrap[0].reshard_after_forward = {scenario::ReshardAfterForward::Kind::size, size};
+    fully_shard(setup.plan).wrap[0].reshard_after_forward = {scenario::ReshardAfterForward::Kind::size, size};
     const auto outcomes = train_on(4, setup, {forward, backward});
     const std::string refused =
         "fully_shard: parameter \"a.weight\" has an all-gather extension, and its group keeps larger parts over 2 ranks after forward: no "

@@ -13,6 +13,7 @@
 #include "fixtures/engines/fully_shard/fully_shard.hpp"
 #include "fixtures/oracles/serial_model.hpp"
 #include "harness/scenario/generator/generator.hpp"
+#include "harness/scenario/plan/fully_shard.hpp"
 #include "harness/scenario/player.hpp"
 #include "tests/engines/thread_ranks.hpp"
 #include "tests/rounds.hpp"
@@ -83,7 +84,7 @@ bool is_rounded_once(const Staged& staged) {
     has_sums = has_sums && (module.kind != ModuleKind::linear || std::min(module.in_features, module.out_features) > 1);
   });
   if (!has_sums) return false;
-  return staged.ranks != 3 && plan.gradient_divide_factor != 3 && !plan.mixed_precision.reduce;
+  return staged.ranks != 3 && fully_shard(plan).gradient_divide_factor != 3 && !plan.mixed_precision.reduce;
 }
 
 }  // namespace

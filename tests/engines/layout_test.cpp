@@ -12,6 +12,7 @@
 #include "fixtures/oracles/serial_model.hpp"
 #include "harness/device/sim/sim_platform.hpp"
 #include "harness/scenario/formula.hpp"
+#include "harness/scenario/plan/fully_shard.hpp"
 #include "harness/scenario/player.hpp"
 #include "tests/engines/guarded_device.hpp"
 #include "tests/engines/thread_ranks.hpp"
@@ -63,9 +64,9 @@ Scenario training(const Stack& stack) {
                                             .in_features = layer.in,
                                             .out_features = layer.out,
                                             .bias = layer.bias});
-    if (!stack.one_group) scenario.plan.wrap.push_back({.modules = {layer_name(i)}});
+    if (!stack.one_group) fully_shard(scenario.plan).wrap.push_back({.modules = {layer_name(i)}});
   }
-  scenario.plan.wrap.push_back({.modules = {""}, .reshard_after_forward = {scenario::ReshardAfterForward::Kind::yes}});
+  fully_shard(scenario.plan).wrap.push_back({.modules = {""}, .reshard_after_forward = {scenario::ReshardAfterForward::Kind::yes}});
   scenario.model.loss = {.kind = scenario::LossKind::sum};
   scenario.model.init_divisor = scenario.script.input_divisor = 1;
   scenario.script.input = {1, stack.layers.front().in};

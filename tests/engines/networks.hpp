@@ -9,6 +9,7 @@
 #include "fixtures/engines/layers/network.hpp"
 #include "harness/device/sim/sim_device.hpp"
 #include "harness/scenario/formula.hpp"
+#include "harness/scenario/plan/fully_shard.hpp"
 
 namespace shardproof::engines {
 
@@ -26,6 +27,13 @@ inline scenario::Module wide_module(scenario::ModuleKind kind, std::string name,
 
 inline scenario::Module use_of(std::string name, std::string target) {
   return {.name = std::move(name), .kind = scenario::ModuleKind::use, .target = std::move(target)};
+}
+
+/// A plan for `fully_shard` with these groups.
+inline scenario::Plan plan_of(std::vector<scenario::WrapGroup> groups) {
+  scenario::Plan plan;
+  fully_shard(plan).wrap = std::move(groups);
+  return plan;
 }
 
 inline scenario::Model model_of(std::vector<scenario::Module> children, scenario::Loss loss = {}) {

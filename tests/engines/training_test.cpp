@@ -6,6 +6,7 @@
 #include "fixtures/engines/fully_shard/fully_shard.hpp"
 #include "fixtures/oracles/difference.hpp"
 #include "fixtures/oracles/golden.hpp"
+#include "harness/scenario/plan/fully_shard.hpp"
 #include "harness/scenario/player.hpp"
 #include "tests/engines/thread_ranks.hpp"
 #include "tests/scenario/simulated.hpp"
@@ -29,8 +30,8 @@ Module relu(std::string name) { return {.name = std::move(name), .kind = ModuleK
 Scenario recorded(std::vector<Module> children, const golden::Values& values) {
   Scenario scenario;
   scenario.model.root.children = std::move(children);
-  for (const Module& child : scenario.model.root.children) scenario.plan.wrap.push_back({.modules = {child.name}});
-  scenario.plan.wrap.push_back({.modules = {""}});
+  for (const Module& child : scenario.model.root.children) fully_shard(scenario.plan).wrap.push_back({.modules = {child.name}});
+  fully_shard(scenario.plan).wrap.push_back({.modules = {""}});
   scenario.script.input = values.input;
   scenario.script.segments = {
       {.iterations = static_cast<int>(values.iterations.size()),

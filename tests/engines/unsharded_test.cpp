@@ -7,6 +7,7 @@
 #include "fixtures/oracles/difference.hpp"
 #include "fixtures/oracles/golden.hpp"
 #include "fixtures/oracles/serial_model.hpp"
+#include "harness/scenario/plan/fully_shard.hpp"
 #include "tests/engines/networks.hpp"
 
 using namespace shardproof;
@@ -46,7 +47,7 @@ Tensor mean(const std::vector<Trained>& ranks, std::size_t parameter) {
 // Forward and backward of the serial model, for a world of one.
 oracles::SerialIteration serially(const Model& model, const Shape& input) {
   scenario::Scenario scenario{.model = model};
-  scenario.plan.wrap = {{.modules = {""}}};
+  fully_shard(scenario.plan).wrap = {{.modules = {""}}};
   scenario.script.input = input;
   scenario.script.segments = {{1, {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::capture}}}};
   return oracles::train_serially(scenario, 1, oracles::Arithmetic::f64).at(0);

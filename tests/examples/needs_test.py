@@ -65,14 +65,15 @@ def of_model(model: dict) -> Iterator[str]:
 
 def of_plan(plan: dict) -> Iterator[str]:
     yield "fully_shard"
-    yield from (feature for feature in FEATURES_OF_PLANS if plan.get(feature))
+    section = plan.get("fully_shard", {"wrap": []})  # one case is about a plan for another kind of engine
+    yield from (feature for feature in FEATURES_OF_PLANS if {**plan, **section}.get(feature))
     if len(plan.get("mesh", {}).get("shape", [])) > 1:
         yield "replicated_mesh"
     if plan.get("initialisation", "direct") == "meta":
         yield "meta_initialisation"
-    if plan.get("backward_prefetch", "previous") != "previous":
+    if section.get("backward_prefetch", "previous") != "previous":
         yield "prefetch_lists"
-    for group in plan["wrap"]:
+    for group in section["wrap"]:
         if len(group["modules"]) > 1:
             yield "module_groups"
         if type(group.get("reshard_after_forward")) is int:

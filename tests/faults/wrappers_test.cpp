@@ -9,6 +9,8 @@
 #include "harness/fabric/shm/shm_fabric.hpp"
 #include "harness/faults/wrappers.hpp"
 #include "harness/scenario/builder.hpp"
+#include "harness/scenario/plan/foreign_section.hpp"
+#include "harness/scenario/plan/fully_shard.hpp"
 #include "harness/scenario/player.hpp"
 #include "tests/scenario/simulated.hpp"
 
@@ -71,8 +73,8 @@ TEST_CASE("wrapped kernels compute what kernels compute") {
   layers.model.root.children = {{.name = "l", .kind = ModuleKind::linear, .in_features = 4, .out_features = 4},
                                 {.name = "relu", .kind = ModuleKind::relu},
                                 {.name = "scale", .kind = ModuleKind::scale}};
-  layers.plan.wrap = {{.modules = {""}}};
-  layers.plan.gradient_divide_factor = 3;
+  fully_shard(layers.plan).wrap = {{.modules = {""}}};
+  fully_shard(layers.plan).gradient_divide_factor = 3;
   layers.script.input = {2, 4};
   layers.script.segments = {{.iterations = 2,
                              .body = {{ActionKind::forward},
@@ -130,7 +132,7 @@ TEST_CASE("a subject keeps its name and its claims under an alteration") {
 
 TEST_CASE("a plan for another engine is refused, not guessed at") {
   scenario::Scenario scenario = scenario::sleeping_stack(1);
-  scenario.plan.engine = "replicate";
+  scenario.plan.engine = scenario::ChosenEngine(std::make_unique<scenario::ForeignSection>("replicate"));
   ControlPage control = ControlPage::anonymous(1);
   const auto groups = make_thread_world({.control = &control, .epoch = [](int) { return 1U; }});
   engines::FullyShard subject;

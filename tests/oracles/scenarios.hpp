@@ -9,6 +9,7 @@
 #include "fixtures/oracles/rounding.hpp"
 #include "fixtures/oracles/serial_model.hpp"
 #include "harness/scenario/formula.hpp"
+#include "harness/scenario/plan/fully_shard.hpp"
 #include "harness/scenario/scenario.hpp"
 
 namespace shardproof::oracles {
@@ -60,7 +61,7 @@ inline scenario::Module frozen(scenario::Module module) {
 inline scenario::Scenario sharded(std::vector<scenario::Module> children) {
   scenario::Scenario scenario;
   scenario.model.root.children = std::move(children);
-  scenario.plan.wrap.push_back({.modules = {""}, .forward_prefetch = {}, .backward_prefetch = {}});
+  fully_shard(scenario.plan).wrap.push_back({.modules = {""}, .forward_prefetch = {}, .backward_prefetch = {}});
   scenario.script.input = {1, 1};
   return scenario;
 }

@@ -10,6 +10,7 @@
 
 #include "fixtures/oracles/golden.hpp"
 #include "fixtures/oracles/overlap_times.hpp"
+#include "harness/scenario/plan/fully_shard.hpp"
 #include "tests/oracles/stack_program.hpp"
 
 using namespace shardproof;
@@ -309,9 +310,9 @@ scenario::Scenario two_layers() {
                   .children = {}};
     scenario.model.root.children.push_back(
         {.name = name, .children = {linear, {.name = "relu", .kind = ModuleKind::relu, .children = {}}}});
-    scenario.plan.wrap.push_back({{name}, {}});
+    fully_shard(scenario.plan).wrap.push_back({{name}, {}});
   }
-  scenario.plan.wrap.push_back({{""}, {}});
+  fully_shard(scenario.plan).wrap.push_back({{""}, {}});
   return scenario;
 }
 
@@ -322,8 +323,8 @@ TEST_CASE("a scenario's stack has its sleeps, its collectives' costs, its reshar
   scenario.costs.collectives[CollectiveKind::all_gather] = {.fixed = 100, .per_kib = 7};
   scenario.costs.tagged_collectives[{CollectiveKind::reduce_scatter, "b"}] = 11;
   scenario.costs.separate_resources = true;
-  scenario.plan.wrap[1].reshard_after_forward.kind = scenario::ReshardAfterForward::Kind::no;
-  scenario.plan.backward_prefetch = scenario::BackwardPrefetch::none;
+  fully_shard(scenario.plan).wrap[1].reshard_after_forward.kind = scenario::ReshardAfterForward::Kind::no;
+  fully_shard(scenario.plan).backward_prefetch = scenario::BackwardPrefetch::none;
   const Stack stack = stack_of(scenario, 2);
   CHECK(stack.world == 2);
   CHECK(stack.separate_resources);
@@ -350,8 +351,8 @@ TEST_CASE("a scenario that is no such stack is refused with the reason") {
   refused([](auto& s) { s.costs.host_call = 1; }, "host calls");
   refused([](auto& s) { s.costs.work[WorkKind::optimizer] = 1; }, "work costs time");
   refused([](auto& s) { s.costs.labelled_work[{WorkKind::forward, "a"}] = 1; }, "work costs time");
-  refused([](auto& s) { s.plan.wrap.erase(s.plan.wrap.begin()); }, "\"a\" is not wrapped");
-  refused([](auto& s) { s.plan.wrap[0].modules.push_back("b"); }, "2 modules");
-  refused([](auto& s) { s.plan.wrap[0].modules[0] = "a.linear"; }, "no child of the root");
+  refused([](auto& s) { fully_shard(s.plan).wrap.erase(fully_shard(s.plan).wrap.begin()); }, "\"a\" is not wrapped");
+  refused([](auto& s) { fully_shard(s.plan).wrap[0].modules.push_back("b"); }, "2 modules");
+  refused([](auto& s) { fully_shard(s.plan).wrap[0].modules[0] = "a.linear"; }, "no child of the root");
   refused([](auto& s) { s.model.root.children[0].children.erase(s.model.root.children[0].children.begin()); }, "no parameters");
 }

@@ -4,6 +4,7 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include "fixtures/oracles/rounding.hpp"
+#include "harness/scenario/plan/fully_shard.hpp"
 #include "tests/oracles/scenarios.hpp"
 
 using namespace shardproof;
@@ -75,7 +76,7 @@ TEST_CASE("only pairs have a second tensor, and a pair that nobody wraps is each
   scenario.script.segments = script({{forward, backward, step, capture}});
   CHECK_FALSE(train_serially(scenario, 1, Arithmetic::f64).at(0).seconds[0].defined());
   scenario = one_weight_of(TensorKind::two_tensor);
-  scenario.plan.ignored_parameters = {"l.weight"};
+  fully_shard(scenario.plan).ignored_parameters = {"l.weight"};
   scenario.plan.mixed_precision.param = DType::f32;
   scenario.script.given = {{picked(1), picked(2)}};
   scenario.script.segments = script({{forward, backward, step, capture}});
@@ -97,7 +98,7 @@ TEST_CASE("extensions: what layers see of a parameter that is gathered so") {
   scenario.plan.mixed_precision.param = DType::f16;
   CHECK(by(ExtensionKind::bf16) == rounded_to(DType::f16, bf16(weight)));
   CHECK(by(ExtensionKind::components) == rounded_to(DType::f16, weight));
-  scenario.plan.wrap[0].modules = {"elsewhere"};  // nobody gathers it
+  fully_shard(scenario.plan).wrap[0].modules = {"elsewhere"};  // nobody gathers it
   CHECK(by(ExtensionKind::int8) == weight);
 }
 

@@ -6,6 +6,7 @@
 #include "fixtures/oracles/golden.hpp"
 #include "fixtures/oracles/serial_model.hpp"
 #include "harness/scenario/formula.hpp"
+#include "harness/scenario/plan/fully_shard.hpp"
 #include "tests/oracles/scenarios.hpp"
 
 using namespace shardproof;
@@ -30,8 +31,9 @@ std::vector<Module> small_language_model() {
 /// Each child and the root a group of its own; the file's name says what gradients are reduced in.
 Plan in_bf16(const std::string& name, const std::vector<Module>& children) {
   Plan plan;
-  for (const Module& child : children) plan.wrap.push_back({.modules = {child.name}, .forward_prefetch = {}, .backward_prefetch = {}});
-  plan.wrap.push_back({.modules = {""}, .forward_prefetch = {}, .backward_prefetch = {}});
+  for (const Module& child : children)
+    fully_shard(plan).wrap.push_back({.modules = {child.name}, .forward_prefetch = {}, .backward_prefetch = {}});
+  fully_shard(plan).wrap.push_back({.modules = {""}, .forward_prefetch = {}, .backward_prefetch = {}});
   plan.mixed_precision.param = DType::bf16;
   if (name.starts_with("c_bf16_reduce_bf16")) plan.mixed_precision.reduce = DType::bf16;
   if (name.starts_with("c_bf16_reduce_fp32")) plan.mixed_precision.reduce = DType::f32;

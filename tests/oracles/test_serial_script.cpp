@@ -4,6 +4,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+#include "harness/scenario/plan/fully_shard.hpp"
 #include "tests/oracles/scenarios.hpp"
 
 using namespace shardproof;
@@ -117,8 +118,8 @@ TEST_CASE("what nobody wraps or the plan ignores stays each rank's own") {
   scenario.plan.optimizer.rate = 0.5;
   const double a = formula::small_integer(1, 0) / 8.0, b = formula::small_integer(2, 0) / 8.0;
   for (const bool ignored : {false, true}) {
-    if (ignored) scenario.plan.ignored_parameters = {"a.weight"};
-    else scenario.plan.wrap[0].modules = {"b"};
+    if (ignored) fully_shard(scenario.plan).ignored_parameters = {"a.weight"};
+    else fully_shard(scenario.plan).wrap[0].modules = {"b"};
     const SerialIteration trained = train_serially(scenario, 2, Arithmetic::f64).at(0);
     CHECK(trained.gradients[0].values.empty());
     CHECK(trained.gradients[0].local == std::vector<Values>{{input(0, 0) * b}, {input(0, 1) * b}});
@@ -126,10 +127,10 @@ TEST_CASE("what nobody wraps or the plan ignores stays each rank's own") {
     CHECK(trained.parameters[0].tensor(1).to_doubles() == trained.parameters[0].local[1]);
     CHECK(trained.gradients[1].values == Values{(input(0, 0) + input(0, 1)) * a / 2});
     CHECK(trained.gradients[1].local.empty());
-    scenario.plan.wrap[0].modules = {""};
+    fully_shard(scenario.plan).wrap[0].modules = {""};
   }
   // From then on ranks compute with different weights.
-  scenario.plan.ignored_parameters = {"a.weight"};
+  fully_shard(scenario.plan).ignored_parameters = {"a.weight"};
   scenario.script.segments = script({{forward, backward, step, zero_grad}, {forward, capture}});
   const SerialIteration second = train_serially(scenario, 2, Arithmetic::f64).at(0);
   for (int rank = 0; rank < 2; ++rank) {
@@ -140,7 +141,7 @@ TEST_CASE("what nobody wraps or the plan ignores stays each rank's own") {
 
 TEST_CASE("gradients are divided by the plan's factor instead of the number of ranks") {
   Scenario scenario = one_weight();
-  scenario.plan.gradient_divide_factor = 0.5;
+  fully_shard(scenario.plan).gradient_divide_factor = 0.5;
   scenario.script.segments = script({{forward, backward, capture}});
   CHECK(train_serially(scenario, 3, Arithmetic::f64).at(0).gradients[0].values == Values{(input(0, 0) + input(0, 1) + input(0, 2)) / 0.5});
 }
@@ -165,7 +166,8 @@ TEST_CASE("without synchronization gradients wait on their ranks, and the next b
 
 TEST_CASE("synchronization is a matter of each group at or under the path") {
   Scenario scenario = sharded({container(ModuleKind::sequential, "s", {linear("a", 1, 1, false)}), linear("b", 1, 1, false)});
-  scenario.plan.wrap.insert(scenario.plan.wrap.begin(), {.modules = {"s.a"}, .forward_prefetch = {}, .backward_prefetch = {}});
+  fully_shard(scenario.plan)
+      .wrap.insert(fully_shard(scenario.plan).wrap.begin(), {.modules = {"s.a"}, .forward_prefetch = {}, .backward_prefetch = {}});
   const auto defined = [&](const std::string& path) {
     scenario.script.segments = script({{set(ActionKind::set_requires_gradient_sync, path, false), forward, backward, capture}});
     const SerialIteration trained = train_serially(scenario, 2, Arithmetic::f64).at(0);
@@ -225,7 +227,7 @@ TEST_CASE("clipping takes all reduced gradients for one vector") {
     CHECK(std::abs(tight[1].gradients[0].values[0] - g / 2) < 1e-5);
     CHECK(std::abs(tight[1].gradients[1].values[0] - h / 2) < 1e-5);
   }
-  scenario.plan.ignored_parameters = {"b.weight"};  // in no shard: not part of the vector, and not clipped
+  fully_shard(scenario.plan).ignored_parameters = {"b.weight"};  // in no shard: not part of the vector, and not clipped
   const auto apart = clipped(1e-3, 1);
   CHECK(std::abs(std::abs(apart[1].gradients[0].values[0]) - 1e-3) < 1e-6);
   CHECK(apart[1].gradients[1].local == apart[0].gradients[1].local);
@@ -264,7 +266,7 @@ TEST_CASE("a module that runs alone is given the script's input") {
 TEST_CASE("calls that change when and where change no value") {
   Scenario scenario = one_weight();
   scenario.plan.mesh = {.shape = {2}, .names = {}};
-  scenario.plan.shard_dims = {{"l.weight", 1}};
+  fully_shard(scenario.plan).shard_dims = {{"l.weight", 1}};
   scenario.script.segments = script({{set(ActionKind::unshard, "", true),
                                       {.kind = ActionKind::wait_for_unshard},
                                       {.kind = ActionKind::reshard},

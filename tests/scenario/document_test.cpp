@@ -11,6 +11,7 @@
 
 #include "harness/scenario/builder.hpp"
 #include "harness/scenario/document.hpp"
+#include "harness/scenario/plan/fully_shard.hpp"
 #include "harness/scenario/scenario_json.hpp"
 
 using namespace shardproof;
@@ -22,6 +23,7 @@ namespace {
 
 Json document() {
   return Json::parse(R"({
+    "version": 2,
     "model": {
       "root": {"kind": "sequential", "children": [
         {"name": "layer", "kind": "linear", "in_features": 4, "out_features": 3, "forward_sleep": "25ms"},
@@ -30,9 +32,8 @@ Json document() {
       "loss": {"kind": "dot", "divisor": 2, "seed": 9}
     },
     "plan": {
-      "engine": "fully_shard",
-      "wrap": [{"modules": ["layer"], "reshard_after_forward": true}, {"modules": [""]}],
-      "optimizer": {"kind": "adamw", "rate": 0.125}
+      "optimizer": {"kind": "adamw", "rate": 0.125},
+      "fully_shard": {"wrap": [{"modules": ["layer"], "reshard_after_forward": true}, {"modules": [""]}]}
     },
     "script": {"input": [2, 4], "segments": [{"iterations": 3, "body": ["forward", "backward", "step", "zero_grad"]}]},
     "costs": {
@@ -103,7 +104,7 @@ std::optional<std::string> label_of(const Scenario& scenario, WorkKind kind) {
     return all.empty() ? std::nullopt : std::optional(all.front().name);
   }
   if (kind != WorkKind::forward && kind != WorkKind::backward) {
-    return scenario.plan.wrap.empty() ? std::nullopt : std::optional(scenario.plan.wrap.front().modules.front());
+    return fully_shard(scenario.plan).wrap.empty() ? std::nullopt : std::optional(fully_shard(scenario.plan).wrap.front().modules.front());
   }
   for (const std::string& path : paths(scenario.model)) {
     if (!is_container(find(scenario.model, path)->kind)) return path;
@@ -165,18 +166,18 @@ Scenario random_scenario(Dice& dice) {
   for (auto path = all.rbegin(); path != all.rend(); ++path) {  // depth first from the end: children before parents
     if (!dice.toss()) continue;
     const auto reshard = static_cast<Reshard>(dice.up_to(3));
-    scenario.plan.wrap.push_back({.modules = {*path}, .reshard_after_forward = {reshard, reshard == Reshard::size ? 2 : 0}});
-    if (dice.toss()) scenario.plan.wrap.back().forward_prefetch = {scenario.plan.wrap.front().modules.front()};
-    if (dice.toss()) scenario.plan.wrap.back().backward_prefetch = {*path, *path};
+    fully_shard(scenario.plan).wrap.push_back({.modules = {*path}, .reshard_after_forward = {reshard, reshard == Reshard::size ? 2 : 0}});
+    if (dice.toss()) fully_shard(scenario.plan).wrap.back().forward_prefetch = {fully_shard(scenario.plan).wrap.front().modules.front()};
+    if (dice.toss()) fully_shard(scenario.plan).wrap.back().backward_prefetch = {*path, *path};
   }
   if (dice.toss()) scenario.plan.mesh.shape = {2, 3};
   if (!scenario.plan.mesh.shape.empty() && dice.toss()) scenario.plan.mesh.names = {"replicate", "shard"};
   for (const ParameterShape& parameter : parameters(scenario.model)) {
-    if (dice.up_to(3) == 0) scenario.plan.ignored_parameters.push_back(parameter.name);
-    if (dice.up_to(3) == 0) scenario.plan.shard_dims[parameter.name] = static_cast<int>(dice.up_to(3)) - 2;
+    if (dice.up_to(3) == 0) fully_shard(scenario.plan).ignored_parameters.push_back(parameter.name);
+    if (dice.up_to(3) == 0) fully_shard(scenario.plan).shard_dims[parameter.name] = static_cast<int>(dice.up_to(3)) - 2;
   }
-  if (dice.toss()) scenario.plan.gradient_divide_factor = 0.5;
-  scenario.plan.backward_prefetch = static_cast<BackwardPrefetch>(dice.up_to(1));
+  if (dice.toss()) fully_shard(scenario.plan).gradient_divide_factor = 0.5;
+  fully_shard(scenario.plan).backward_prefetch = static_cast<BackwardPrefetch>(dice.up_to(1));
   scenario.plan.optimizer = {.kind = static_cast<OptimizerKind>(dice.up_to(2)), .rate = static_cast<double>(dice.up_to(9)) / 7};
   if (scenario.plan.optimizer.kind == OptimizerKind::adamw) scenario.plan.optimizer.weight_decay = static_cast<double>(dice.up_to(3)) / 3;
   if (dice.toss()) scenario.plan.mixed_precision.param = random_dtype(dice);
@@ -198,9 +199,10 @@ Scenario random_scenario(Dice& dice) {
       body.push_back({.kind = ActionKind::set_is_last_backward, .value = false});
       body.push_back({.kind = ActionKind::set_is_last_backward, .value = true});
     }
-    if (!scenario.plan.wrap.empty() && dice.toss()) body.push_back({.kind = ActionKind::unshard, .async = dice.toss()});
-    if (!scenario.plan.wrap.empty() && dice.toss()) {
-      body.push_back({.kind = ActionKind::set_requires_all_reduce, .module = scenario.plan.wrap[0].modules[0], .value = dice.toss()});
+    if (!fully_shard(scenario.plan).wrap.empty() && dice.toss()) body.push_back({.kind = ActionKind::unshard, .async = dice.toss()});
+    if (!fully_shard(scenario.plan).wrap.empty() && dice.toss()) {
+      body.push_back(
+          {.kind = ActionKind::set_requires_all_reduce, .module = fully_shard(scenario.plan).wrap[0].modules[0], .value = dice.toss()});
     }
   }
   for (int i = 0; i < 3; ++i) {
@@ -209,14 +211,14 @@ Scenario random_scenario(Dice& dice) {
     if (const auto label = label_of(scenario, kind); label && dice.toss()) scenario.costs.labelled_work[{kind, *label}] = dice.time();
     const auto collective = static_cast<CollectiveKind>(dice.up_to(static_cast<int>(CollectiveKind::coalesced)));
     if (dice.toss()) scenario.costs.collectives[collective] = {.fixed = dice.time(), .per_kib = dice.time()};
-    const bool named = !scenario.plan.wrap.empty() && dice.toss();
-    const std::string tag = named ? scenario.plan.wrap.back().modules.front() : std::string(gradient_norm_tag);
+    const bool named = !fully_shard(scenario.plan).wrap.empty() && dice.toss();
+    const std::string tag = named ? fully_shard(scenario.plan).wrap.back().modules.front() : std::string(gradient_norm_tag);
     if (dice.toss()) scenario.costs.tagged_collectives[{collective, tag}] = dice.time();
   }
   scenario.costs.host_call = dice.time();
   scenario.costs.separate_resources = dice.toss();
-  const bool splits =
-      std::ranges::any_of(scenario.plan.wrap, [](const auto& group) { return group.reshard_after_forward.kind == Reshard::size; });
+  const bool splits = std::ranges::any_of(fully_shard(scenario.plan).wrap,
+                                          [](const auto& group) { return group.reshard_after_forward.kind == Reshard::size; });
   if (!splits && scenario.plan.mesh.shape.size() < 2 && dice.toss()) scenario.costs.imagined_ranks = static_cast<int>(2 + dice.up_to(6));
   scenario.costs.single_stream = dice.toss();
   scenario.costs.hide_undeclared_memory = dice.toss();
@@ -230,8 +232,8 @@ TEST_CASE("a document says what it says") {
   const auto scenario = document().get<Scenario>();
   CHECK(scenario.model.root.children[0].forward_sleep == 25'000'000);
   CHECK(scenario.model.loss == Loss{.kind = LossKind::dot, .divisor = 2, .dot_seed = 9});
-  CHECK(scenario.plan.wrap[0].reshard_after_forward.kind == ReshardAfterForward::Kind::yes);
-  CHECK(scenario.plan.wrap[1].reshard_after_forward.kind == ReshardAfterForward::Kind::automatic);
+  CHECK(fully_shard(scenario.plan).wrap[0].reshard_after_forward.kind == ReshardAfterForward::Kind::yes);
+  CHECK(fully_shard(scenario.plan).wrap[1].reshard_after_forward.kind == ReshardAfterForward::Kind::automatic);
   CHECK(scenario.plan.optimizer == Optimizer{.kind = OptimizerKind::adamw, .rate = 0.125});
   CHECK(scenario.script.segments[0].iterations == 3);
   CHECK(scenario.script.segments[0].body[2].kind == ActionKind::step);
@@ -241,6 +243,46 @@ TEST_CASE("a document says what it says") {
   CHECK(scenario.costs.of_collective(CollectiveKind::reduce_scatter, "", 1025) == 1'004'000);
   CHECK(scenario.costs.of_collective(CollectiveKind::reduce_scatter, "layer", 1025) == 3'000'000);
   CHECK(scenario.costs.host_call == 1'000);
+}
+
+// As the format was before plans had sections.
+Json of_version_1(Json json) {
+  Json plan{{"engine", "fully_shard"}};
+  for (const auto& [key, value] : json["plan"].items()) {
+    if (key == "fully_shard") plan.update(value);
+    else plan[key] = value;
+  }
+  json.erase("version");
+  json["plan"] = std::move(plan);
+  return json;
+}
+
+TEST_CASE("a document of version 1 is read, and written as one of version 2") {
+  const Json now = document(), then = of_version_1(now);
+  CHECK(Json(then.get<Scenario>()) == Json(now.get<Scenario>()));
+  Json with_version = then;
+  with_version["version"] = 1;
+  CHECK(with_version.get<Scenario>() == now.get<Scenario>());
+
+  Json other_kind = then;
+  other_kind["plan"]["engine"] = "telepathy";
+  CHECK(refusal(other_kind) == "scenario: plan.engine: expected a kind of engine: \"fully_shard\", found \"telepathy\"");
+  Json wrong = then;
+  wrong["plan"]["wrap"][0]["modules"] = Json::array();
+  CHECK(refusal(wrong) == "scenario: plan.wrap[0].modules: expected at least one path, found an array of 0");
+  Json of_both = then;
+  of_both["plan"]["fully_shard"] = now["plan"]["fully_shard"];
+  CHECK(refusal(of_both).starts_with("scenario: plan.fully_shard: no such key; there is "));
+}
+
+TEST_CASE("a plan has one engine section") {
+  Json none = document();
+  none["plan"].erase("fully_shard");
+  CHECK(refusal(none) == "scenario: plan: expected one engine section: \"fully_shard\", found an object of 1");
+  Json newer = document();
+  newer["version"] = 3;
+  CHECK(refusal(newer) == "scenario: version: expected an integer from 1 to 2, found 3");
+  CHECK_THROWS_AS(validate(Scenario{.script = {.input = {1, 1}}}), std::invalid_argument);
 }
 
 TEST_CASE("what is written is read back, and written the same again") {
@@ -283,7 +325,7 @@ TEST_CASE("a document says which extensions there are, and what is given") {
 
 TEST_CASE("what goes without saying is not written") {
   const Json json = Scenario(sleeping_stack(1));
-  CHECK(json["plan"] == Json::parse(R"({"engine": "fully_shard", "wrap": [{"modules": ["0"]}, {"modules": [""]}]})"));
+  CHECK(json["plan"] == Json::parse(R"({"fully_shard": {"wrap": [{"modules": ["0"]}, {"modules": [""]}]}})"));
   CHECK_FALSE(json.contains("costs"));
   CHECK_FALSE(json["model"].contains("loss"));
 }
@@ -313,12 +355,16 @@ TEST_CASE("an error names the place, what was expected there and what was found"
        "found \"25 parsecs\""},
       {"/model/root/children/1/children", Json::array(), "scenario: model.root.children[1].children: no such key; there is name, kind"},
       {"/model/root/children/1", Json::object({{"kind", "relu"}}), "scenario: model.root.children[1].name: is missing"},
-      {"/plan/wrap/0/reshard_after_forward", 2.5,
-       "scenario: plan.wrap[0].reshard_after_forward: expected true, false, a number of ranks or \"automatic\", found 2.5"},
-      {"/plan/wrap/0/modules", Json::array(), "scenario: plan.wrap[0].modules: expected at least one path, found an array of 0"},
+      {"/plan/fully_shard/wrap/0/reshard_after_forward", 2.5,
+       "scenario: plan.fully_shard.wrap[0].reshard_after_forward: expected true, false, a number of ranks or \"automatic\", found 2.5"},
+      {"/plan/fully_shard/wrap/0/modules", Json::array(),
+       "scenario: plan.fully_shard.wrap[0].modules: expected at least one path, found an array of 0"},
       {"/plan/mesh", {{"shape", {2, 0}}}, "scenario: plan.mesh.shape[1]: expected an integer from 1 to 1048576, found 0"},
-      {"/plan/shard_dims", {{"layer.weight", 9}}, "scenario: plan.shard_dims.\"layer.weight\": expected an integer from -8 to 8, found 9"},
-      {"/plan/gradient_divide_factor", 0, "scenario: plan.gradient_divide_factor: expected a positive number, found 0"},
+      {"/plan/fully_shard/shard_dims",
+       {{"layer.weight", 9}},
+       "scenario: plan.fully_shard.shard_dims.\"layer.weight\": expected an integer from -8 to 8, found 9"},
+      {"/plan/fully_shard/gradient_divide_factor", 0,
+       "scenario: plan.fully_shard.gradient_divide_factor: expected a positive number, found 0"},
       {"/model/root/children/0/tied_to", "", "scenario: model.root.children[0].tied_to: expected a text that is not empty, found \"\""},
       {"/script/segments/0/body/1", "clip_grad_norm",
        "scenario: script.segments[0].body[1]: expected an object: this call says more than its name, found \"clip_grad_norm\""},
@@ -362,7 +408,7 @@ TEST_CASE("an error names the place, what was expected there and what was found"
        "scenario: script.segments[0].body[1].module: no such key; there is call"},
       {"/script/segments/0/body/1", 7,
        "scenario: script.segments[0].body[1]: expected the name of a call, or an object that has it as \"call\", found 7"},
-      {"/plan/wrap/0/modules", Json::array({"lair"}), "scenario: plan, wrap[0]: the model has no module \"lair\""},
+      {"/plan/fully_shard/wrap/0/modules", Json::array({"lair"}), "scenario: plan, wrap[0]: the model has no module \"lair\""},
       {"/plan/optimizer/rate", nullptr, "scenario: plan.optimizer.rate: expected a finite number, found null"},
       {"/script/segments/0/body/1", "backwards",
        "scenario: script.segments[0].body[1]: expected one of \"forward\", \"backward\", \"step\", \"zero_grad\", \"post_optim_event\", "

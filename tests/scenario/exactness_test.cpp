@@ -1,4 +1,5 @@
 #include "harness/scenario/exactness.hpp"
+#include "harness/scenario/plan/fully_shard.hpp"
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
@@ -20,7 +21,7 @@ Scenario two_layers(int steps) {
   Scenario scenario;
   scenario.model.root.children = {linear("0", 2, 2), linear("1", 2, 1)};
   scenario.model.init_divisor = scenario.script.input_divisor = 1;
-  scenario.plan.wrap = {{.modules = {""}}};
+  fully_shard(scenario.plan).wrap = {{.modules = {""}}};
   scenario.plan.optimizer.rate = 1;
   scenario.script.input = {1, 2};
   scenario.script.segments = {
@@ -60,7 +61,7 @@ TEST_CASE("a mean over three ranks is rounded once: all agree on it, and on no s
   CHECK(exact_captures(two_layers(2), 3) == Exact{true, false});
   CHECK(exact_captures(two_layers(2), 4) == Exact{true, true});
   CHECK(changed([](Scenario& s) {
-          s.plan.gradient_divide_factor = 3;
+          fully_shard(s.plan).gradient_divide_factor = 3;
           s.script.segments.front().iterations = 2;
         }) == Exact{true, false});
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "harness/scenario/exactness.hpp"
+#include "harness/scenario/plan/fully_shard.hpp"
 #include "harness/scenario/scenario_json.hpp"
 #include "tests/rounds.hpp"
 
@@ -43,7 +44,7 @@ bool any_call(const Scenario& scenario, std::initializer_list<ActionKind> kinds)
 }
 
 bool any_group(const Scenario& scenario, const std::function<bool(const WrapGroup&)>& is) {
-  return std::ranges::any_of(scenario.plan.wrap, is);
+  return std::ranges::any_of(fully_shard(scenario.plan).wrap, is);
 }
 
 using Seen = std::function<bool(const Scenario&)>;
@@ -75,11 +76,11 @@ const std::map<std::string, Seen>& shown() {
        [](const Scenario& s) {
          return any_group(s, [](const WrapGroup& g) { return g.reshard_after_forward.kind == ReshardAfterForward::Kind::size; });
        }},
-      {"shard_dims", [](const Scenario& s) { return !s.plan.shard_dims.empty(); }},
-      {"gradient_divide_factor", [](const Scenario& s) { return s.plan.gradient_divide_factor != 0; }},
+      {"shard_dims", [](const Scenario& s) { return !fully_shard(s.plan).shard_dims.empty(); }},
+      {"gradient_divide_factor", [](const Scenario& s) { return fully_shard(s.plan).gradient_divide_factor != 0; }},
       {"clip_grad_norm", [](const Scenario& s) { return any_call(s, {ActionKind::clip_grad_norm}); }},
       {"module_groups", [](const Scenario& s) { return any_group(s, [](const WrapGroup& g) { return g.modules.size() > 1; }); }},
-      {"ignored_parameters", [](const Scenario& s) { return !s.plan.ignored_parameters.empty(); }},
+      {"ignored_parameters", [](const Scenario& s) { return !fully_shard(s.plan).ignored_parameters.empty(); }},
       {"shared_parameters", [](const Scenario& s) { return any_module(s, [](const Module& m) { return !m.tied_to.empty(); }); }},
       {"language_model", [](const Scenario& s) { return s.model.loss.kind == LossKind::cross_entropy; }},
       {"failed_forward",
@@ -159,7 +160,7 @@ TEST_CASE("a subject that claims nothing besides is given the plainest scenarios
       CAPTURE(seed, name);
       REQUIRE_FALSE(shown().at(name)(made.scenario));
     }
-    REQUIRE(made.scenario.plan.backward_prefetch == BackwardPrefetch::previous);
+    REQUIRE(fully_shard(made.scenario.plan).backward_prefetch == BackwardPrefetch::previous);
   }
 }
 

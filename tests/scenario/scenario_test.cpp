@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "harness/scenario/builder.hpp"
+#include "harness/scenario/plan/fully_shard.hpp"
 
 using namespace shardproof;
 using namespace shardproof::scenario;
@@ -16,8 +17,8 @@ using namespace std::chrono_literals;
 TEST_CASE("a stack is blocks of a layer and an activation, all wrapped, and so is the root") {
   const Scenario scenario = sleeping_stack(2).forward(25ms).backward(50ms).collectives(10ms).reshard_after_forward(true);
   CHECK(paths(scenario.model) == std::vector<std::string>{"", "0", "0.linear", "0.relu", "1", "1.linear", "1.relu"});
-  REQUIRE(scenario.plan.wrap.size() == 3);
-  CHECK(scenario.plan.wrap.back().modules == std::vector<std::string>{""});
+  REQUIRE(fully_shard(scenario.plan).wrap.size() == 3);
+  CHECK(fully_shard(scenario.plan).wrap.back().modules == std::vector<std::string>{""});
   const Module* layer = find(scenario.model, "1.linear");
   REQUIRE(layer != nullptr);
   CHECK(layer->forward_sleep == 25'000'000);
@@ -77,18 +78,20 @@ TEST_CASE("an error names the place in the document and what was expected there"
        [](Scenario& s) { s.model.root.children[1].name = "a.b"; }},
       {"scenario: model, module \"0.relu\": a relu module has no children",
        [](Scenario& s) { s.model.root.children[0].children[1].children.emplace_back(); }},
-      {"scenario: plan, wrap[3]: the model has no module \"2\"", [](Scenario& s) { s.plan.wrap.push_back({.modules = {"2"}}); }},
+      {"scenario: plan, wrap[3]: the model has no module \"2\"",
+       [](Scenario& s) { fully_shard(s.plan).wrap.push_back({.modules = {"2"}}); }},
       {"scenario: plan, wrap[3]: \"0\" stands behind \"\": children come before parents",
-       [](Scenario& s) { s.plan.wrap.push_back({.modules = {"0"}}); }},
-      {"scenario: plan, wrap[3]: a group of no module", [](Scenario& s) { s.plan.wrap.emplace_back(); }},
+       [](Scenario& s) { fully_shard(s.plan).wrap.push_back({.modules = {"0"}}); }},
+      {"scenario: plan, wrap[3]: a group of no module", [](Scenario& s) { fully_shard(s.plan).wrap.emplace_back(); }},
       {"scenario: plan, wrap[0].forward_prefetch: \"0.linear\" is not wrapped",
-       [](Scenario& s) { s.plan.wrap[0].forward_prefetch = {"0.linear"}; }},
+       [](Scenario& s) { fully_shard(s.plan).wrap[0].forward_prefetch = {"0.linear"}; }},
       {"scenario: plan, mesh: a dimension of 0 ranks", [](Scenario& s) { s.plan.mesh.shape = {2, 0}; }},
       {"scenario: plan, mesh: 1 names for 2 dimensions", [](Scenario& s) { s.plan.mesh = {.shape = {2, 2}, .names = {"shard"}}; }},
       {"scenario: plan, ignored_parameters: the model has no parameter \"0.weight\"",
-       [](Scenario& s) { s.plan.ignored_parameters = {"0.weight"}; }},
-      {"scenario: plan, shard_dims: the model has no parameter \"0.weight\"", [](Scenario& s) { s.plan.shard_dims["0.weight"] = 1; }},
-      {"scenario: plan, gradient_divide_factor: must be positive", [](Scenario& s) { s.plan.gradient_divide_factor = -1; }},
+       [](Scenario& s) { fully_shard(s.plan).ignored_parameters = {"0.weight"}; }},
+      {"scenario: plan, shard_dims: the model has no parameter \"0.weight\"",
+       [](Scenario& s) { fully_shard(s.plan).shard_dims["0.weight"] = 1; }},
+      {"scenario: plan, gradient_divide_factor: must be positive", [](Scenario& s) { fully_shard(s.plan).gradient_divide_factor = -1; }},
       {"scenario: model, module \"2\": the model has no module \"x\"",
        [](Scenario& s) { s.model.root.children.push_back({.name = "2", .kind = ModuleKind::use, .target = "x"}); }},
       {"scenario: model, module \"2\": runs itself",
@@ -136,7 +139,7 @@ TEST_CASE("an error names the place in the document and what was expected there"
       {"scenario: plan, wrap[0]: \"again\" is a use of \"0\": wrap \"0\" instead",
        [](Scenario& s) {
          s.model.root.children.push_back({.name = "again", .kind = ModuleKind::use, .target = "0"});
-         s.plan.wrap.insert(s.plan.wrap.begin(), {.modules = {"again"}});
+         fully_shard(s.plan).wrap.insert(fully_shard(s.plan).wrap.begin(), {.modules = {"again"}});
        }},
       {"scenario: plan, mesh: two dimensions are named \"x\"", [](Scenario& s) { s.plan.mesh = {.shape = {1, 2}, .names = {"x", "x"}}; }},
       {"scenario: script, segments[0].body[0], evaluate: \"spare\" is a list, which has no forward",
@@ -200,9 +203,9 @@ TEST_CASE("an error names the place in the document and what was expected there"
        [](Scenario& s) { s.model.root.children[0].children[1].backward_sleep = 1; }},
       {"scenario: model, module \"0\": only a linear module sleeps", [](Scenario& s) { s.model.root.children[0].forward_sleep = 1; }},
       {"scenario: plan, wrap[1]: \"1\" stands behind \"\": children come before parents",
-       [](Scenario& s) { std::swap(s.plan.wrap[0], s.plan.wrap[2]); }},
+       [](Scenario& s) { std::swap(fully_shard(s.plan).wrap[0], fully_shard(s.plan).wrap[2]); }},
       {"scenario: plan, wrap[2]: \"1.linear\" stands behind \"1\": children come before parents",
-       [](Scenario& s) { s.plan.wrap.insert(s.plan.wrap.begin() + 2, {.modules = {"1.linear"}}); }},
+       [](Scenario& s) { fully_shard(s.plan).wrap.insert(fully_shard(s.plan).wrap.begin() + 2, {.modules = {"1.linear"}}); }},
       {"scenario: costs, work forward: must not be negative", [](Scenario& s) { s.costs.work[WorkKind::forward] = -1; }},
       {"scenario: costs, work forward \"0.linear\": must not be negative",
        [](Scenario& s) { s.costs.labelled_work[{WorkKind::forward, "0.linear"}] = -1; }},
@@ -221,7 +224,7 @@ TEST_CASE("an error names the place in the document and what was expected there"
       {"scenario: costs, imagined_ranks: group \"0\" is resharded over fewer ranks: who else is in its groups cannot be imagined",
        [](Scenario& s) {
          s.costs.imagined_ranks = 4;
-         s.plan.wrap[0].reshard_after_forward = {ReshardAfterForward::Kind::size, 2};
+         fully_shard(s.plan).wrap[0].reshard_after_forward = {ReshardAfterForward::Kind::size, 2};
        }},
       {"scenario: model, module \"0.relu\": only the weight of a linear module is other than plain",
        [](Scenario& s) { s.model.root.children[0].children[1].tensor = TensorKind::low_precision; }},
@@ -285,12 +288,12 @@ TEST_CASE("what cannot be extended, materialized or initialized is told with its
        extend({.parameter = "0.linear.weight", .kind = ExtensionKind::bf16}), pair},
       {"extend: int8 is made of one tensor, and \"0.linear.weight\" is a pair",
        extend({.tensor = TensorKind::two_tensor, .kind = ExtensionKind::int8}), pair},
-      {"extend: \"0.linear.weight\" is ignored: nobody gathers it", extend(of_weight),
-       [](Scenario& s) { s.plan.ignored_parameters = {"0.linear.weight"}; }},
-      {"extend: no wrapped module holds \"0.linear.weight\": nobody gathers it", extend(of_weight),
-       [](Scenario& s) { s.plan.wrap = {{.modules = {"1"}}}; }},
-      {"extend: \"0.linear.weight\" is dealt along dimension -1: hooks are given rows", extend(of_weight),
-       [](Scenario& s) { s.plan.shard_dims["0.linear.weight"] = -1; }},
+      {"extend: \"0.linear.weight\" is ignored: no rank gathers it", extend(of_weight),
+       [](Scenario& s) { fully_shard(s.plan).ignored_parameters = {"0.linear.weight"}; }},
+      {"extend: no wrapped module holds \"0.linear.weight\": no rank gathers it", extend(of_weight),
+       [](Scenario& s) { fully_shard(s.plan).wrap = {{.modules = {"1"}}}; }},
+      {"extend: \"0.linear.weight\" is sharded along dimension -1: hooks are given rows", extend(of_weight),
+       [](Scenario& s) { fully_shard(s.plan).shard_dims["0.linear.weight"] = -1; }},
       {"materialize: is for a plan whose initialisation is meta", {.kind = ActionKind::materialize}},
       {"initialize: is for a plan whose initialisation is meta", {.kind = ActionKind::initialize}},
       {"materialize: no parameter at or under \"0.relu\"", {.kind = ActionKind::materialize, .module = "0.relu"}, meta},
@@ -362,14 +365,14 @@ TEST_CASE("parameters that have memory have values when training starts") {
 
 TEST_CASE("a parameter is of the deepest group that holds it, and of none where it is ignored") {
   Scenario scenario = sleeping_stack(2);
-  const std::vector<WrapGroup>& wrap = scenario.plan.wrap;
-  CHECK(group_of(scenario, "0.linear.weight") == &wrap[0]);
-  CHECK(group_of(scenario, "1.linear.weight") == &wrap[1]);
-  CHECK(group_of(scenario, "head.weight") == &wrap[2]);  // the root's
-  scenario.plan.ignored_parameters = {"0.linear.weight"};
-  CHECK(group_of(scenario, "0.linear.weight") == nullptr);
-  scenario.plan.wrap.pop_back();
-  CHECK(group_of(scenario, "head.weight") == nullptr);
+  const std::vector<WrapGroup>& wrap = fully_shard(scenario.plan).wrap;
+  CHECK(fully_shard(scenario.plan).group_of("0.linear.weight") == &wrap[0]);
+  CHECK(fully_shard(scenario.plan).group_of("1.linear.weight") == &wrap[1]);
+  CHECK(fully_shard(scenario.plan).group_of("head.weight") == &wrap[2]);  // the root's
+  fully_shard(scenario.plan).ignored_parameters = {"0.linear.weight"};
+  CHECK(fully_shard(scenario.plan).group_of("0.linear.weight") == nullptr);
+  fully_shard(scenario.plan).wrap.pop_back();
+  CHECK(fully_shard(scenario.plan).group_of("head.weight") == nullptr);
 }
 
 TEST_CASE("what engines refuse themselves is left to them") {
@@ -379,9 +382,9 @@ TEST_CASE("what engines refuse themselves is left to them") {
   scenario.plan.initialisation = Initialisation::direct;
   scenario.model.root.children[0].children[0].tensor = TensorKind::two_tensor;
   CHECK_NOTHROW(validate(scenario));  // a pair that nothing extends
-  scenario.plan.wrap[0].reshard_after_forward = {ReshardAfterForward::Kind::size, 2};  // which may be all ranks, or more
+  fully_shard(scenario.plan).wrap[0].reshard_after_forward = {ReshardAfterForward::Kind::size, 2};  // which may be all ranks, or more
   scenario.model.root.children[0].children[0].contiguous = false;
-  scenario.plan.shard_dims["0.linear.weight"] = -2;  // which is 0
+  fully_shard(scenario.plan).shard_dims["0.linear.weight"] = -2;  // which is 0
   scenario.script.segments.front().body = {{.kind = ActionKind::extend,
                                             .extension = Extension{.tensor = TensorKind::two_tensor,
                                                                    .kind = ExtensionKind::truncated,

@@ -22,6 +22,7 @@ OF_THE_WHOLE = re.compile(r"^scenario: (model|plan|script|costs), ")
 def everything():
     """A document in which every key stands."""
     return {
+        "version": 2,
         "model": {
             "root": {"kind": "sequential", "children": [
                 {"name": "embedding", "kind": "embedding", "vocabulary": 4, "features": 2, "positions": 4, "frozen": True},
@@ -34,16 +35,16 @@ def everything():
                 {"name": "head", "kind": "linear", "in_features": 2, "out_features": 4, "bias": False, "tied_to": "embedding",
                  "contiguous": True, "tensor": "plain", "forward_sleep": "25ms", "backward_sleep": 50}]},
             "loss": {"kind": "dot", "divisor": 2, "seed": 3}, "init_divisor": 4},
-        "plan": {"engine": "fully_shard",
-                 "mesh": {"shape": [1, 2], "names": ["replicate", "shard"]},
-                 "wrap": [{"modules": ["block.norm", "block.mix"], "reshard_after_forward": 2, "forward_prefetch": ["head"]},
-                          {"modules": ["head"], "reshard_after_forward": "automatic", "backward_prefetch": ["block.mix"]},
-                          {"modules": [""]}],
-                 "backward_prefetch": "none", "ignored_parameters": ["block.scale.factor"], "shard_dims": {"block.mix.query": -1},
-                 "gradient_divide_factor": 2.5,
+        "plan": {"mesh": {"shape": [1, 2], "names": ["replicate", "shard"]},
                  "mixed_precision": {"param": "bf16", "reduce": "f32", "output": "f16", "cast_forward_inputs": False},
                  "initialisation": "meta",
-                 "optimizer": {"kind": "adamw", "rate": 0.5, "beta1": 0.5, "beta2": 0.5, "epsilon": 1e-9, "weight_decay": 0.1}},
+                 "optimizer": {"kind": "adamw", "rate": 0.5, "beta1": 0.5, "beta2": 0.5, "epsilon": 1e-9, "weight_decay": 0.1},
+                 "fully_shard": {
+                     "wrap": [{"modules": ["block.norm", "block.mix"], "reshard_after_forward": 2, "forward_prefetch": ["head"]},
+                              {"modules": ["head"], "reshard_after_forward": "automatic", "backward_prefetch": ["block.mix"]},
+                              {"modules": [""]}],
+                     "backward_prefetch": "none", "ignored_parameters": ["block.scale.factor"], "shard_dims": {"block.mix.query": -1},
+                     "gradient_divide_factor": 2.5}},
         "script": {"input": [2, 4], "input_divisor": 2, "keep_tensors": True, "segments": [{"body": [
             {"call": "extend", "parameter": "embedding.weight", "extension": "bf16", "form": "minimal", "hooks": ["pre", "post"]},
             {"call": "materialize", "module": "block"}, "initialize"]}, {"iterations": 2, "body": [
@@ -126,10 +127,13 @@ def reader_says(reader, documents):
 
 
 def main(reader, root, every):
-    schema = json.loads((root / "harness/scenario/schema/scenario.schema.json").read_text(encoding="utf-8"))
-    jsonschema.Draft202012Validator.check_schema(schema)
-    validator = jsonschema.Draft202012Validator(schema)
-    paths = [path for folder in ("docs/scenarios", "docs/pytorch") for path in sorted((root / folder).glob("*.json"))]
+    folder = root / "harness/scenario/schema"
+    for path in folder.glob("*.json"):
+        jsonschema.Draft202012Validator.check_schema(json.loads(path.read_text(encoding="utf-8")))
+    path = folder / "scenario.schema.json"
+    schema = json.loads(path.read_text(encoding="utf-8"))
+    validator = jsonschema.Draft202012Validator(schema, resolver=jsonschema.RefResolver(path.as_uri(), schema))
+    paths = [path for shown_in in ("docs/scenarios", "docs/pytorch") for path in sorted((root / shown_in).glob("*.json"))]
     shown = [json.loads(path.read_text(encoding="utf-8")) for path in paths] + [everything()]
     aside, wrong = [], []
     for right, *others in apart(shown[0]):

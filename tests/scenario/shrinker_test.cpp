@@ -10,6 +10,7 @@
 
 #include "harness/protocol/random.hpp"
 #include "harness/scenario/exactness.hpp"
+#include "harness/scenario/plan/fully_shard.hpp"
 #include "harness/scenario/scenario_json.hpp"
 #include "tests/rounds.hpp"
 
@@ -103,7 +104,7 @@ TEST_CASE("what shows anyhow shrinks to next to nothing, and never comes round",
     CHECK(smallest.ranks == 1);
     CHECK(
         nlohmann::ordered_json(smallest.scenario).dump() ==
-        R"({"model":{"root":{"kind":"sequential","children":[]}},"plan":{"engine":"fully_shard","wrap":[]},"script":{"input":[1,1],"segments":[]}})");
+        R"({"version":2,"model":{"root":{"kind":"sequential","children":[]}},"plan":{"fully_shard":{"wrap":[]}},"script":{"input":[1,1],"segments":[]}})");
   }
 }
 
@@ -112,6 +113,7 @@ TEST_CASE("nothing becomes wider than the widest, also where sequences are longe
   tokens.scenario.model.root.children = {{.name = "embedding", .kind = ModuleKind::embedding, .features = 1, .vocabulary = 1}};
   tokens.scenario.model.loss.kind = LossKind::cross_entropy;
   tokens.scenario.script.input = {1, 4};
+  fully_shard(tokens.scenario.plan).wrap = {{.modules = {""}}};
   validate(tokens.scenario);
   std::vector<Staged> all{tokens};
   for (std::uint64_t seed = 0; seed < rounds(60U); ++seed) all.push_back(generated(seed));
@@ -184,9 +186,9 @@ TEST_CASE("a container gives way to its only child, whose group and cost go on")
   const Module inner{.name = "linear", .kind = ModuleKind::linear, .in_features = 1, .out_features = 1};
   const Module again{.name = "again", .kind = ModuleKind::use, .target = "block.linear"};
   scenario.model.root.children = {{.name = "block", .kind = ModuleKind::sequential, .children = {inner}}, again};
-  scenario.plan.wrap = {{.modules = {"block.linear"}}, {.modules = {"block"}}, {.modules = {""}}};
-  scenario.plan.wrap[2].forward_prefetch = {"block.linear"};
-  scenario.plan.shard_dims = {{"block.linear.weight", -2}};
+  fully_shard(scenario.plan).wrap = {{.modules = {"block.linear"}}, {.modules = {"block"}}, {.modules = {""}}};
+  fully_shard(scenario.plan).wrap[2].forward_prefetch = {"block.linear"};
+  fully_shard(scenario.plan).shard_dims = {{"block.linear.weight", -2}};
   scenario.costs.tagged_collectives[{CollectiveKind::all_gather, "block.linear"}] = 5;
   scenario.costs.labelled_work[{WorkKind::forward, "block.linear"}] = 7;
   scenario.script.input = {1, 1};
@@ -196,9 +198,9 @@ TEST_CASE("a container gives way to its only child, whose group and cost go on")
   const std::vector<Staged> variants = smaller(staged);
   const bool is_there = std::ranges::any_of(variants, [](const Staged& variant) {
     return nlohmann::ordered_json(variant.scenario).dump() ==
-           R"({"model":{"root":{"kind":"sequential","children":[{"name":"block","kind":"linear","in_features":1,"out_features":1},)"
-           R"({"name":"again","kind":"use","module":"block"}]}},"plan":{"engine":"fully_shard","wrap":[{"modules":["block"]},)"
-           R"({"modules":[""],"forward_prefetch":["block"]}],"shard_dims":{"block.weight":-2}},"script":{"input":[1,1],"segments":)"
+           R"({"version":2,"model":{"root":{"kind":"sequential","children":[{"name":"block","kind":"linear","in_features":1,"out_features":1},)"
+           R"({"name":"again","kind":"use","module":"block"}]}},"plan":{"fully_shard":{"wrap":[{"modules":["block"]},)"
+           R"({"modules":[""],"forward_prefetch":["block"]}],"shard_dims":{"block.weight":-2}}},"script":{"input":[1,1],"segments":)"
            R"([{"body":[{"call":"forward","fails_in":"block"},{"call":"unshard","module":"block"}]}]},"costs":{"work":{"forward":)"
            R"({"labelled":{"block":"7ns"}}},"collectives":{"all_gather":{"tagged":{"block":"5ns"}}}}})";
   });

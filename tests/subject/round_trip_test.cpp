@@ -11,6 +11,7 @@
 
 #include "fixtures/engines/fully_shard/fully_shard.hpp"
 #include "harness/scenario/builder.hpp"
+#include "harness/scenario/plan/fully_shard.hpp"
 #include "harness/scenario/player.hpp"
 #include "harness/subject/abi/exported_subject.hpp"
 #include "harness/subject/abi/table_subject.hpp"
@@ -136,7 +137,7 @@ TEST_CASE("a mistake of a hook, a failing module and a refused plan are told thr
     scenario.script.segments.front().body.insert(scenario.script.segments.front().body.begin(),
                                                  {.kind = ActionKind::forward, .fails_in = "1"});
   }
-  SECTION("a plan's") { scenario.plan.engine = "flat_shard"; }
+  SECTION("a plan's") { fully_shard(scenario.plan).wrap.front().reshard_after_forward = {ReshardAfterForward::Kind::size, 7}; }
   check_alike(2, scenario);
 }
 

@@ -109,7 +109,7 @@ TEST_CASE("models, plans and actions are told as documents have them") {
   Alone alone;
   REQUIRE(alone.create().ok());
   CHECK_THAT(alone.scripted.model, StartsWith(R"({"root":)"));
-  CHECK_THAT(alone.scripted.plan, StartsWith(R"({"engine":"fully_shard")"));
+  CHECK_THAT(alone.scripted.plan, StartsWith(R"({"fully_shard":{"wrap":[)"));
   CHECK(alone.perform({}).ok());
   CHECK(alone.scripted.action == R"("step")");
   CHECK(alone.scripted.input.view.data == nullptr);

@@ -81,7 +81,7 @@ class Shrinking(Exploring):
         folder = self.folder / "out/differences/1"
         smallest = json.loads((folder / "scenario.json").read_text(encoding="utf-8"))
         # Two groups, of which backward would gather the one ahead; one forward and one backward.
-        self.assertEqual(len(smallest["plan"]["wrap"]), 2)
+        self.assertEqual(len(smallest["plan"]["fully_shard"]["wrap"]), 2)
         self.assertEqual(smallest["script"]["segments"], [{"body": ["forward", "backward"]}])
         self.assertNotIn("costs", smallest)
         self.assertLess(len(json.dumps(smallest)), len(json.dumps(json.loads((folder / "as_found.json").read_text(encoding="utf-8")))))

@@ -7,6 +7,7 @@ import copy
 import json
 import os
 import pathlib
+import re
 import shlex
 import subprocess
 import sys
@@ -79,12 +80,13 @@ class Play(unittest.TestCase):
         golden = json.loads((ROOT / "fixtures/oracles/golden/exact_W2.json").read_text(encoding="utf-8"))
         linear = {"kind": "linear"}
         scenario = {
+            "version": 2,
             "model": {"root": {"kind": "sequential", "children": [
                 {"name": "l0", **linear, "in_features": 4, "out_features": 6}, {"name": "relu", "kind": "relu"},
                 {"name": "l1", **linear, "in_features": 6, "out_features": 3}]},
                 "loss": {"kind": "dot"}, "init_divisor": 1},
-            "plan": {"engine": "fully_shard", "wrap": [{"modules": ["l0"]}, {"modules": ["l1"]}, {"modules": [""]}],
-                     "optimizer": {"kind": "sgd", "rate": 0.0625}},
+            "plan": {"optimizer": {"kind": "sgd", "rate": 0.0625},
+                     "fully_shard": {"wrap": [{"modules": ["l0"]}, {"modules": ["l1"]}, {"modules": [""]}]}},
             "script": {"input": [2, 4], "input_divisor": 1,
                        "segments": [{"iterations": 3, "body": ["forward", "backward", "step", "capture", "zero_grad"]}]}}
         ranks = json.loads(self.play(scenario, "--json").stdout)["ranks"]
@@ -95,6 +97,25 @@ class Play(unittest.TestCase):
             for what, name in (("gradients", "gradients"), ("parameters", "parameters_after")):
                 whole = "".join(i[what][parameter]["hex"] for parameter, _ in golden["parameters"] for i in iterations)
                 self.assertEqual(whole, "".join(expected[name]["bits"]))
+
+    def test_a_document_of_version_1_plays_as_one_of_version_2(self):
+        documents = sorted((ROOT / "docs").glob("*/*.json"))
+        self.assertGreater(len(documents), 20)
+        for path in documents:
+            with self.subTest(path.name):
+                now = json.loads(path.read_text(encoding="utf-8"))
+                then = {key: value for key, value in now.items() if key != "version"}
+                plan = dict(now["plan"])
+                then["plan"] = {"engine": "fully_shard", **plan.pop("fully_shard"), **plan}
+                played = [self.played(scenario) for scenario in (now, then)]
+                self.assertEqual(played[0], played[1])
+
+    def played(self, scenario):
+        """How it ended, and all that it said but the times, and which of the ranks that refuse it was first."""
+        file = self.folder / "scenario.json"
+        file.write_text(json.dumps(scenario), encoding="utf-8")
+        result = subprocess.run([LAUNCHER, "play", str(file), "--ranks", "2", "--json"], cwd=self.folder, capture_output=True, text=True, timeout=120)
+        return result.returncode, result.stdout, re.sub(r"rank \d+, [\d.]+ m?s, ", "", result.stderr)
 
     def test_what_is_issued_is_said_in_order(self):
         rank = json.loads(self.play(self.overlap, "--json").stdout)["ranks"][1]
@@ -150,7 +171,7 @@ class Play(unittest.TestCase):
         self.assertEqual(self.differences(self.overlap, "gathers_when_needed", "--ranks", "3")["totals"]["values"], ["85 ms", "105 ms"])
 
     def test_one_that_refuses_differs_from_one_that_plays_and_two_that_refuse_agree(self):
-        self.overlap["plan"]["wrap"].insert(0, self.overlap["plan"]["wrap"][0])
+        self.overlap["plan"]["fully_shard"]["wrap"].insert(0, self.overlap["plan"]["fully_shard"]["wrap"][0])
         said = self.play(self.overlap, "--subject", "reference,reference").stdout
         self.assertIn('verdict  alike: neither plays it to its end\nreference: failed\n', said)
         self.assertEqual(said.count('create failed: fully_shard: module "0" is wrapped twice'), 2)
@@ -209,7 +230,7 @@ class Play(unittest.TestCase):
         self.assertIn("leaves elements of it as they were allocated", said)
 
     def test_what_the_subject_refuses_is_said_once(self):
-        self.overlap["plan"]["wrap"].insert(0, self.overlap["plan"]["wrap"][0])
+        self.overlap["plan"]["fully_shard"]["wrap"].insert(0, self.overlap["plan"]["fully_shard"]["wrap"][0])
         said = self.play(self.overlap, expect=1).stdout
         self.assertIn('  ranks 0, 1\n  create failed: fully_shard: module "0" is wrapped twice\n', said)
         self.assertEqual(said.count("create failed"), 1)

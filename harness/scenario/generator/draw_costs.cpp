@@ -1,4 +1,5 @@
 #include "harness/scenario/generator/parts.hpp"
+#include "harness/scenario/plan/fully_shard.hpp"
 
 namespace shardproof::scenario {
 
@@ -22,8 +23,8 @@ void draw_costs(Scenario& scenario, Dice& dice, const Palette& palette) {
     if (!dice.chance(75)) continue;
     costs.collectives[kind].fixed = some(10);
     if (dice.chance(15)) costs.collectives[kind].per_kib = some(3);
-    if (dice.chance(15) && !scenario.plan.wrap.empty())
-      costs.tagged_collectives[{kind, dice.one_of(scenario.plan.wrap).modules.front()}] = some(10);
+    if (dice.chance(15) && !fully_shard(scenario.plan).wrap.empty())
+      costs.tagged_collectives[{kind, dice.one_of(fully_shard(scenario.plan).wrap).modules.front()}] = some(10);
   }
   if (palette.has(Ingredient::costs_of_work) && dice.chance(25)) {
     for (const WorkKind kind : {WorkKind::forward, WorkKind::backward, WorkKind::copy_in, WorkKind::copy_out, WorkKind::reduce_copy_in}) {

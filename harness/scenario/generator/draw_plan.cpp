@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "harness/scenario/generator/parts.hpp"
+#include "harness/scenario/plan/fully_shard.hpp"
 
 namespace shardproof::scenario {
 
@@ -17,10 +18,10 @@ void visit_children_first(const Module& module, const std::string& path, const a
 
 // The deepest group with a module at or above this path; nullptr: none.
 const WrapGroup* holder(const Plan& plan, std::string_view path) {
-  const auto found = std::ranges::find_if(plan.wrap, [&](const WrapGroup& group) {
+  const auto found = std::ranges::find_if(fully_shard(plan).wrap, [&](const WrapGroup& group) {
     return std::ranges::any_of(group.modules, [&](const std::string& wrapped) { return is_at_or_under(path, wrapped); });
   });
-  return found == plan.wrap.end() ? nullptr : &*found;
+  return found == fully_shard(plan).wrap.end() ? nullptr : &*found;
 }
 
 bool wraps_root(const Plan& plan) { return holder(plan, "") != nullptr; }
@@ -37,11 +38,11 @@ class PlanDraw {
     if (palette_.has(Feature::module_groups) && dice_.chance(20)) join_groups();
     reshard();
     if (palette_.has(Feature::prefetch_lists) && wraps_root(plan_) && dice_.chance(25)) prefetch();
-    if (palette_.has(Feature::prefetch_lists) && dice_.chance(12)) plan_.backward_prefetch = BackwardPrefetch::none;
+    if (palette_.has(Feature::prefetch_lists) && dice_.chance(12)) fully_shard(plan_).backward_prefetch = BackwardPrefetch::none;
     if (palette_.has(Feature::ignored_parameters) && dice_.chance(10)) ignore();
     if (palette_.has(Feature::shard_dims) && dice_.chance(20)) shard_dims();
     if (palette_.has(Feature::gradient_divide_factor) && dice_.chance(10))
-      plan_.gradient_divide_factor = dice_.one_of(std::vector<double>{1, 2, 3, 4, 8});
+      fully_shard(plan_).gradient_divide_factor = dice_.one_of(std::vector<double>{1, 2, 3, 4, 8});
     if (palette_.has(Feature::mixed_precision) && dice_.chance(20)) mixed_precision();
     if (palette_.has(Feature::meta_initialisation) && dice_.chance(12)) plan_.initialisation = Initialisation::meta;
     optimizer();
@@ -58,10 +59,13 @@ class PlanDraw {
       const bool has_forward = module.kind != ModuleKind::use && module.kind != ModuleKind::list;
       const bool is_small = module.kind == ModuleKind::relu || module.kind == ModuleKind::scale;
       const int likely = path.empty() ? 85 : is_small ? 8 : 45;
-      if (has_forward && dice_.chance(likely)) plan_.wrap.push_back({.modules = {path}});
+      if (has_forward && dice_.chance(likely)) fully_shard(plan_).wrap.push_back({.modules = {path}});
     });
-    const auto groups_some = [&](const ParameterShape& parameter) { return parameter.trainable && group_of(scenario_, parameter.name); };
-    if (!std::ranges::any_of(parameters(scenario_.model), groups_some) && !wraps_root(plan_)) plan_.wrap.push_back({.modules = {""}});
+    const auto groups_some = [&](const ParameterShape& parameter) {
+      return parameter.trainable && fully_shard(scenario_.plan).group_of(parameter.name);
+    };
+    if (!std::ranges::any_of(parameters(scenario_.model), groups_some) && !wraps_root(plan_))
+      fully_shard(plan_).wrap.push_back({.modules = {""}});
   }
 
   // A weight that two modules read belongs into one group, and a module that is run once more has to be whole there.
@@ -106,23 +110,23 @@ class PlanDraw {
   // Neighbours of which none holds the other; under a root, which is told from them by itself.
   void join_groups() {
     if (!wraps_root(plan_)) return;
-    for (std::size_t i = 0; i + 2 < plan_.wrap.size(); ++i) {
-      const std::string &one = plan_.wrap[i].modules.front(), &other = plan_.wrap[i + 1].modules.front();
+    for (std::size_t i = 0; i + 2 < fully_shard(plan_).wrap.size(); ++i) {
+      const std::string &one = fully_shard(plan_).wrap[i].modules.front(), &other = fully_shard(plan_).wrap[i + 1].modules.front();
       if (is_at_or_under(one, other) || !dice_.chance(50)) continue;
-      plan_.wrap[i].modules.push_back(other);
-      plan_.wrap.erase(plan_.wrap.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+      fully_shard(plan_).wrap[i].modules.push_back(other);
+      fully_shard(plan_).wrap.erase(fully_shard(plan_).wrap.begin() + static_cast<std::ptrdiff_t>(i) + 1);
       return;
     }
   }
 
   bool is_extended(const WrapGroup& group) const {
     return std::ranges::any_of(parameters(scenario_.model), [&](const ParameterShape& parameter) {
-      return parameter.tensor != TensorKind::plain && group_of(scenario_, parameter.name) == &group;
+      return parameter.tensor != TensorKind::plain && fully_shard(scenario_.plan).group_of(parameter.name) == &group;
     });
   }
 
   void reshard() {
-    for (WrapGroup& group : plan_.wrap) {
+    for (WrapGroup& group : fully_shard(plan_).wrap) {
       const int what = dice_.between(0, 99);
       if (what < 25) group.reshard_after_forward.kind = Reshard::Kind::yes;
       else if (what < 50) group.reshard_after_forward.kind = Reshard::Kind::no;
@@ -133,19 +137,20 @@ class PlanDraw {
 
   // Groups that come later in a forward, and earlier: their order in the document is nearly that.
   void prefetch() {
-    for (std::size_t i = 0; i < plan_.wrap.size(); ++i) {
+    for (std::size_t i = 0; i < fully_shard(plan_).wrap.size(); ++i) {
       const auto some = [&](std::size_t begin, std::size_t end) {
         std::vector<std::string> names;
         for (std::size_t other = begin; other < end && names.size() < 2; ++other) {
-          const bool is_root = std::ranges::find(plan_.wrap[other].modules, "") != plan_.wrap[other].modules.end();
-          if (!is_root && dice_.chance(50)) names.push_back(plan_.wrap[other].modules.front());
+          const bool is_root =
+              std::ranges::find(fully_shard(plan_).wrap[other].modules, "") != fully_shard(plan_).wrap[other].modules.end();
+          if (!is_root && dice_.chance(50)) names.push_back(fully_shard(plan_).wrap[other].modules.front());
         }
         return names;
       };
-      if (dice_.chance(40)) plan_.wrap[i].forward_prefetch = some(i + 1, plan_.wrap.size());
+      if (dice_.chance(40)) fully_shard(plan_).wrap[i].forward_prefetch = some(i + 1, fully_shard(plan_).wrap.size());
       if (dice_.chance(40)) {
-        plan_.wrap[i].backward_prefetch = some(0, i);
-        std::ranges::reverse(plan_.wrap[i].backward_prefetch);
+        fully_shard(plan_).wrap[i].backward_prefetch = some(0, i);
+        std::ranges::reverse(fully_shard(plan_).wrap[i].backward_prefetch);
       }
     }
   }
@@ -154,14 +159,14 @@ class PlanDraw {
   std::vector<ParameterShape> plain_parameters() const {
     std::vector<ParameterShape> all = parameters(scenario_.model);
     std::erase_if(all, [&](const ParameterShape& parameter) {
-      return parameter.tensor != TensorKind::plain || !parameter.aliases.empty() || !group_of(scenario_, parameter.name);
+      return parameter.tensor != TensorKind::plain || !parameter.aliases.empty() || !fully_shard(scenario_.plan).group_of(parameter.name);
     });
     return all;
   }
 
   void ignore() {
     const std::vector<ParameterShape> all = plain_parameters();
-    if (all.size() > 1) plan_.ignored_parameters = {dice_.one_of(all).name};
+    if (all.size() > 1) fully_shard(plan_).ignored_parameters = {dice_.one_of(all).name};
   }
 
   void shard_dims() {
@@ -170,7 +175,7 @@ class PlanDraw {
       const int dims = static_cast<int>(parameter.shape.size());
       const int dim = dice_.between(0, dims - 1);
       if (dim > 0 && parameter.shape[static_cast<std::size_t>(dim)] % shards_ != 0) continue;
-      plan_.shard_dims[parameter.name] = dice_.chance(50) ? dim : dim - dims;
+      fully_shard(plan_).shard_dims[parameter.name] = dice_.chance(50) ? dim : dim - dims;
     }
   }
 
@@ -178,11 +183,11 @@ class PlanDraw {
   void mixed_precision() {
     MixedPrecision& mixed = plan_.mixed_precision;
     const std::vector<DType> low{DType::bf16, DType::bf16, DType::f16};
-    const bool may_compute = wraps_root(plan_) && plan_.ignored_parameters.empty() && !takes_tokens();
+    const bool may_compute = wraps_root(plan_) && fully_shard(plan_).ignored_parameters.empty() && !takes_tokens();
     if (may_compute && dice_.chance(70)) mixed.param = dice_.one_of(low);
     if (dice_.chance(50)) mixed.reduce = dice_.chance(50) ? DType::f32 : DType::bf16;
     // An output that is cast arrives nowhere but in the loss.
-    if (may_compute && plan_.wrap.size() == 1 && dice_.chance(30)) mixed.output = dice_.chance(50) ? DType::f32 : DType::bf16;
+    if (may_compute && fully_shard(plan_).wrap.size() == 1 && dice_.chance(30)) mixed.output = dice_.chance(50) ? DType::f32 : DType::bf16;
   }
 
   void optimizer() {

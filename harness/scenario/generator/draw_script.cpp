@@ -4,6 +4,7 @@
 #include "harness/scenario/exactness.hpp"
 #include "harness/scenario/flow.hpp"
 #include "harness/scenario/generator/parts.hpp"
+#include "harness/scenario/plan/fully_shard.hpp"
 
 namespace shardproof::scenario {
 
@@ -13,7 +14,7 @@ class ScriptDraw {
  public:
   ScriptDraw(Scenario& scenario, int ranks, Dice& dice, const Palette& palette)
       : scenario_(scenario), dice_(dice), palette_(palette), ranks_(ranks) {
-    for (const WrapGroup& group : scenario.plan.wrap) {
+    for (const WrapGroup& group : fully_shard(scenario.plan).wrap) {
       for (const std::string& path : group.modules) wrapped_.push_back(path);
     }
   }
@@ -58,7 +59,7 @@ class ScriptDraw {
   std::vector<Extension> drawn_extensions() {
     std::vector<Extension> all;
     for (const ParameterShape& parameter : parameters(scenario_.model)) {
-      if (parameter.tensor == TensorKind::plain || group_of(scenario_, parameter.name) == nullptr) continue;
+      if (parameter.tensor == TensorKind::plain || fully_shard(scenario_.plan).group_of(parameter.name) == nullptr) continue;
       const bool is_pair = parameter.tensor == TensorKind::two_tensor;
       if (!is_pair && dice_.chance(30)) continue;
       Extension extension{.parameter = parameter.name};

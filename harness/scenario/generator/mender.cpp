@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "harness/scenario/generator/alterations.hpp"
+#include "harness/scenario/plan/fully_shard.hpp"
 
 namespace shardproof::scenario {
 
@@ -35,12 +36,12 @@ class Mender {
   }
 
   bool is_wrapped(const std::string& path) const {
-    return std::ranges::any_of(scenario_.plan.wrap,
+    return std::ranges::any_of(fully_shard(scenario_.plan).wrap,
                                [&](const WrapGroup& group) { return std::ranges::find(group.modules, path) != group.modules.end(); });
   }
 
   bool holds_wrapped(const std::string& path) const {
-    return std::ranges::any_of(scenario_.plan.wrap, [&](const WrapGroup& group) {
+    return std::ranges::any_of(fully_shard(scenario_.plan).wrap, [&](const WrapGroup& group) {
       return std::ranges::any_of(group.modules, [&](const std::string& wrapped) { return is_at_or_under(wrapped, path); });
     });
   }
@@ -56,19 +57,20 @@ class Mender {
 
   void mend_plan() {
     Plan& plan = scenario_.plan;
-    for (WrapGroup& group : plan.wrap) std::erase_if(group.modules, [&](const std::string& path) { return !has_module(path); });
-    std::erase_if(plan.wrap, [](const WrapGroup& group) { return group.modules.empty(); });
-    for (WrapGroup& group : plan.wrap) {
+    for (WrapGroup& group : fully_shard(plan).wrap)
+      std::erase_if(group.modules, [&](const std::string& path) { return !has_module(path); });
+    std::erase_if(fully_shard(plan).wrap, [](const WrapGroup& group) { return group.modules.empty(); });
+    for (WrapGroup& group : fully_shard(plan).wrap) {
       for (auto* list : {&group.forward_prefetch, &group.backward_prefetch})
         std::erase_if(*list, [&](const std::string& path) { return !is_wrapped(path); });
     }
-    std::erase_if(plan.ignored_parameters, [&](const std::string& name) { return !has_parameter(name); });
-    std::erase_if(plan.shard_dims, [&](const auto& entry) { return !has_parameter(entry.first); });
+    std::erase_if(fully_shard(plan).ignored_parameters, [&](const std::string& name) { return !has_parameter(name); });
+    std::erase_if(fully_shard(plan).shard_dims, [&](const auto& entry) { return !has_parameter(entry.first); });
     int meshed = 1;
     for (const int size : plan.mesh.shape) meshed *= size;
     if (!plan.mesh.shape.empty() && meshed != ranks_) plan.mesh = {};
     const int shards = plan.mesh.shape.size() == 2 ? plan.mesh.shape[1] : ranks_;
-    for (WrapGroup& group : plan.wrap) {
+    for (WrapGroup& group : fully_shard(plan).wrap) {
       Reshard& reshard = group.reshard_after_forward;
       if (reshard.kind == Reshard::Kind::size && (reshard.size < 1 || shards % reshard.size != 0)) reshard = {};
     }
@@ -76,7 +78,7 @@ class Mender {
 
   void mend_costs() {
     const auto is_group = [&](const std::string& name) {
-      return std::ranges::any_of(scenario_.plan.wrap, [&](const WrapGroup& group) { return group.modules.front() == name; });
+      return std::ranges::any_of(fully_shard(scenario_.plan).wrap, [&](const WrapGroup& group) { return group.modules.front() == name; });
     };
     std::erase_if(scenario_.costs.tagged_collectives, [&](const auto& entry) {
       const std::string& tag = entry.first.second;

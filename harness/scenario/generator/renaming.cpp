@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "harness/scenario/generator/alterations.hpp"
+#include "harness/scenario/plan/fully_shard.hpp"
 
 namespace shardproof::scenario {
 
@@ -16,12 +17,12 @@ namespace {
 // Every path that the document names, but for those of modules that are tied or used.
 void change_paths(Scenario& scenario, const std::function<void(std::string&)>& change) {
   const auto all = [&](std::vector<std::string>& paths) { std::ranges::for_each(paths, change); };
-  for (WrapGroup& group : scenario.plan.wrap) {
+  for (WrapGroup& group : fully_shard(scenario.plan).wrap) {
     all(group.modules);
     all(group.forward_prefetch);
     all(group.backward_prefetch);
   }
-  all(scenario.plan.ignored_parameters);
+  all(fully_shard(scenario.plan).ignored_parameters);
   const auto keys = [&](auto& map, const auto& path_of) {
     auto old = std::exchange(map, {});
     for (auto& [key, value] : old) {
@@ -31,7 +32,7 @@ void change_paths(Scenario& scenario, const std::function<void(std::string&)>& c
     }
   };
   const auto second = [](auto& key) -> std::string& { return key.second; };
-  keys(scenario.plan.shard_dims, [](std::string& key) -> std::string& { return key; });
+  keys(fully_shard(scenario.plan).shard_dims, [](std::string& key) -> std::string& { return key; });
   keys(scenario.costs.tagged_collectives, second);
   keys(scenario.costs.labelled_work, second);
   for (Script::Segment& segment : scenario.script.segments) {
@@ -81,7 +82,7 @@ void put_children_in_place(Scenario& scenario, const std::string& path) {
   });
   change_paths(scenario, rename);
   // A group of the container is one of its child, which may have had another.
-  auto& wrap = scenario.plan.wrap;
+  auto& wrap = fully_shard(scenario.plan).wrap;
   for (auto group = wrap.begin(); group != wrap.end();) {
     std::erase_if(group->modules, [&](const std::string& wrapped) {
       return std::any_of(wrap.begin(), group,

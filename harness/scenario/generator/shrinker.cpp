@@ -9,6 +9,7 @@
 
 #include "harness/scenario/exactness.hpp"
 #include "harness/scenario/generator/alterations.hpp"
+#include "harness/scenario/plan/fully_shard.hpp"
 
 namespace shardproof::scenario {
 
@@ -184,24 +185,25 @@ class Variants {
   // -- The plan
 
   void groups() {
-    const std::vector<WrapGroup>& wrap = from_.scenario.plan.wrap;
+    const std::vector<WrapGroup>& wrap = fully_shard(from_.scenario.plan).wrap;
     for (std::size_t i = 0; i < wrap.size(); ++i) {
-      offer([&](Scenario& s) { s.plan.wrap.erase(s.plan.wrap.begin() + static_cast<std::ptrdiff_t>(i)); });
-      for (const std::string& path : wrap[i].modules) offer([&](Scenario& s) { std::erase(s.plan.wrap[i].modules, path); });
+      offer([&](Scenario& s) { fully_shard(s.plan).wrap.erase(fully_shard(s.plan).wrap.begin() + static_cast<std::ptrdiff_t>(i)); });
+      for (const std::string& path : wrap[i].modules) offer([&](Scenario& s) { std::erase(fully_shard(s.plan).wrap[i].modules, path); });
     }
     each_group([](WrapGroup& group) { group.reshard_after_forward = {}; });
     each_group([](WrapGroup& group) { group.forward_prefetch.clear(); });
     each_group([](WrapGroup& group) { group.backward_prefetch.clear(); });
     for (std::size_t i = 0; i < wrap.size(); ++i) {
       for (auto list : {&WrapGroup::forward_prefetch, &WrapGroup::backward_prefetch}) {
-        for (const std::string& path : wrap[i].*list) offer([&](Scenario& s) { std::erase(s.plan.wrap[i].*list, path); });
+        for (const std::string& path : wrap[i].*list) offer([&](Scenario& s) { std::erase(fully_shard(s.plan).wrap[i].*list, path); });
       }
     }
   }
 
   void each_group(const std::function<void(WrapGroup&)>& change) {
-    offer([&](Scenario& s) { std::ranges::for_each(s.plan.wrap, change); });
-    for (std::size_t i = 0; i < from_.scenario.plan.wrap.size(); ++i) offer([&](Scenario& s) { change(s.plan.wrap[i]); });
+    offer([&](Scenario& s) { std::ranges::for_each(fully_shard(s.plan).wrap, change); });
+    for (std::size_t i = 0; i < fully_shard(from_.scenario.plan).wrap.size(); ++i)
+      offer([&](Scenario& s) { change(fully_shard(s.plan).wrap[i]); });
   }
 
   void plan() {
@@ -214,11 +216,11 @@ class Variants {
     offer([](Scenario& s) { s.plan.initialisation = Initialisation::direct; });
     offer([](Scenario& s) { s.plan.optimizer = {}; });
     offer([](Scenario& s) { s.plan.optimizer = {.kind = s.plan.optimizer.kind, .rate = s.plan.optimizer.rate}; });
-    offer([](Scenario& s) { s.plan.gradient_divide_factor = 0; });
-    offer([](Scenario& s) { s.plan.backward_prefetch = Plan().backward_prefetch; });
-    offer([](Scenario& s) { s.plan.ignored_parameters.clear(); });
-    for (const auto& [parameter, dim] : from_.scenario.plan.shard_dims) {
-      offer([&name = parameter](Scenario& s) { s.plan.shard_dims.erase(name); });
+    offer([](Scenario& s) { fully_shard(s.plan).gradient_divide_factor = 0; });
+    offer([](Scenario& s) { fully_shard(s.plan).backward_prefetch = FullyShardPlan().backward_prefetch; });
+    offer([](Scenario& s) { fully_shard(s.plan).ignored_parameters.clear(); });
+    for (const auto& [parameter, dim] : fully_shard(from_.scenario.plan).shard_dims) {
+      offer([&name = parameter](Scenario& s) { fully_shard(s.plan).shard_dims.erase(name); });
     }
   }
 

@@ -1,4 +1,10 @@
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <array>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "harness/scenario/parts_json.hpp"
 
@@ -7,45 +13,6 @@ namespace shardproof::scenario {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-constexpr int most_ranks = 1 << 20;
-
-Json write(const ReshardAfterForward& reshard) {
-  using Kind = ReshardAfterForward::Kind;
-  switch (reshard.kind) {
-    case Kind::automatic: return "automatic";
-    case Kind::yes: return true;
-    case Kind::no: return false;
-    case Kind::size: return reshard.size;
-  }
-  return {};
-}
-
-ReshardAfterForward read_reshard(const Node& node) {
-  using Kind = ReshardAfterForward::Kind;
-  if (node.is_boolean()) return {.kind = node.boolean() ? Kind::yes : Kind::no};
-  if (node.is_integer()) return {.kind = Kind::size, .size = static_cast<int>(node.integer(-most_ranks, most_ranks))};
-  if (node.is_text() && node.text() == "automatic") return {};
-  node.fail("true, false, a number of ranks or \"automatic\"");
-}
-
-Json write(const WrapGroup& group) {
-  Json json{{"modules", group.modules}};
-  if (group.reshard_after_forward != ReshardAfterForward()) json["reshard_after_forward"] = write(group.reshard_after_forward);
-  if (!group.forward_prefetch.empty()) json["forward_prefetch"] = group.forward_prefetch;
-  if (!group.backward_prefetch.empty()) json["backward_prefetch"] = group.backward_prefetch;
-  return json;
-}
-
-WrapGroup read_group(const Node& node) {
-  node.expect_keys({"modules", "reshard_after_forward", "forward_prefetch", "backward_prefetch"});
-  WrapGroup group{.modules = node.at("modules").texts()};
-  if (group.modules.empty()) node.at("modules").fail("at least one path");
-  if (const auto reshard = node.find("reshard_after_forward")) group.reshard_after_forward = read_reshard(*reshard);
-  if (const auto prefetch = node.find("forward_prefetch")) group.forward_prefetch = prefetch->texts();
-  if (const auto prefetch = node.find("backward_prefetch")) group.backward_prefetch = prefetch->texts();
-  return group;
-}
 
 Json write(const Mesh& mesh) {
   Json json{{"shape", mesh.shape}};
@@ -126,37 +93,62 @@ MixedPrecision read_mixed_precision(const Node& node) {
   return mixed;
 }
 
+namespace {
+
+constexpr std::array<std::string_view, 4> shared_keys{"mesh", "mixed_precision", "initialisation", "optimizer"};
+
+Plan read_shared(const Node& node) {
+  Plan plan;
+  if (const auto mesh = node.find("mesh")) plan.mesh = read_mesh(*mesh);
+  if (const auto mixed = node.find("mixed_precision")) plan.mixed_precision = read_mixed_precision(*mixed);
+  if (const auto initialisation = node.find("initialisation")) plan.initialisation = initialisation->choice(Initialisation::meta);
+  if (const auto optimizer = node.find("optimizer")) plan.optimizer = read_optimizer(*optimizer);
+  return plan;
+}
+
+std::string names_of_kinds() {
+  std::string names;
+  for (const EngineKind& kind : engine_kinds()) names += fmt::format("{}\"{}\"", names.empty() ? "" : ", ", kind.name);
+  return names;
+}
+
+}  // namespace
+
 Json write_plan(const Plan& plan) {
-  Json json{{"engine", plan.engine}};
+  Json json = Json::object();
   if (plan.mesh != Mesh()) json["mesh"] = write(plan.mesh);
-  Json& wrap = json["wrap"] = Json::array();
-  for (const WrapGroup& group : plan.wrap) wrap.push_back(write(group));
-  if (plan.backward_prefetch != Plan().backward_prefetch) json["backward_prefetch"] = to_string(plan.backward_prefetch);
-  if (!plan.ignored_parameters.empty()) json["ignored_parameters"] = plan.ignored_parameters;
-  if (!plan.shard_dims.empty()) json["shard_dims"] = plan.shard_dims;
-  if (plan.gradient_divide_factor != 0) json["gradient_divide_factor"] = plan.gradient_divide_factor;
   if (plan.mixed_precision != MixedPrecision()) json["mixed_precision"] = write_mixed_precision(plan.mixed_precision);
   if (plan.initialisation != Plan().initialisation) json["initialisation"] = to_string(plan.initialisation);
   if (plan.optimizer != Optimizer()) json["optimizer"] = write(plan.optimizer);
+  if (const EngineSection* const section = plan.engine.get()) json[std::string(section->kind())] = section->to_json();
   return json;
 }
 
 Plan read_plan(const Node& node) {
-  node.expect_keys({"engine", "mesh", "wrap", "backward_prefetch", "ignored_parameters", "shard_dims", "gradient_divide_factor",
-                    "mixed_precision", "initialisation", "optimizer"});
-  Plan plan;
-  plan.engine = node.at("engine").text();
-  if (const auto mesh = node.find("mesh")) plan.mesh = read_mesh(*mesh);
-  for (const Node& group : node.at("wrap").elements()) plan.wrap.push_back(read_group(group));
-  if (const auto prefetch = node.find("backward_prefetch")) plan.backward_prefetch = prefetch->choice(BackwardPrefetch::none);
-  if (const auto ignored = node.find("ignored_parameters")) plan.ignored_parameters = ignored->texts();
-  if (const auto dims = node.find("shard_dims")) {
-    for (const auto& [parameter, dim] : dims->members()) plan.shard_dims[parameter] = static_cast<int>(dim.integer(-8, 8));
+  std::vector<std::string_view> known(shared_keys.begin(), shared_keys.end());
+  for (const EngineKind& kind : engine_kinds()) known.push_back(kind.name);
+  node.expect_keys(known);
+  Plan plan = read_shared(node);
+  for (const EngineKind& kind : engine_kinds()) {
+    const auto section = node.find(kind.name);
+    if (!section) continue;
+    if (plan.engine.get() != nullptr) section->fail(fmt::format("one engine section, and \"{}\" is another one", plan.engine.kind()));
+    plan.engine = ChosenEngine(kind.read(*section));
   }
-  if (const auto factor = node.find("gradient_divide_factor")) plan.gradient_divide_factor = factor->positive_number();
-  if (const auto mixed = node.find("mixed_precision")) plan.mixed_precision = read_mixed_precision(*mixed);
-  if (const auto initialisation = node.find("initialisation")) plan.initialisation = initialisation->choice(Initialisation::meta);
-  if (const auto optimizer = node.find("optimizer")) plan.optimizer = read_optimizer(*optimizer);
+  if (plan.engine.get() == nullptr) node.fail("one engine section: " + names_of_kinds());
+  return plan;
+}
+
+Plan read_plan_of_version_1(const Node& node) {
+  const Node engine = node.at("engine");
+  const EngineKind* const kind = find_engine_kind(engine.text());
+  if (kind == nullptr) engine.fail("a kind of engine: " + names_of_kinds());
+  Json section = Json::object();
+  for (const auto& [key, value] : node.members()) {
+    if (key != "engine" && std::ranges::find(shared_keys, key) == shared_keys.end()) section[key] = value.json();
+  }
+  Plan plan = read_shared(node);
+  plan.engine = ChosenEngine(kind->read({section, node.place()}));
   return plan;
 }
 

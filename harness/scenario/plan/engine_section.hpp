@@ -1,0 +1,73 @@
+// The part of a plan that one kind of engine reads. Each kind has a type of its own, derived from `SectionOf`, with its JSON reader, its
+// validation and its schema in files of its own. The rest of a plan is the same for all kinds (plan.hpp).
+#pragma once
+
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shardproof::scenario {
+
+class Node;
+struct ParameterShape;
+struct Scenario;
+
+class EngineSection {
+ public:
+  virtual ~EngineSection() = default;
+
+  /// The kind of engine that reads it. In a document this is the section's key in the plan.
+  virtual std::string_view kind() const = 0;
+  virtual nlohmann::ordered_json to_json() const = 0;
+  /// Throws std::invalid_argument that names the place in the plan. The model of the scenario is valid.
+  virtual void validate(const Scenario& scenario) const = 0;
+  /// Names of the parameter groups, which are the labels of their copies and the tags of their collectives.
+  virtual std::vector<std::string> groups() const = 0;
+  /// Paths of the modules that switches of a script can name, each by itself or by a module above it.
+  virtual std::vector<std::string> wrapped_modules() const { return {}; }
+  /// Why no all-gather extension can be for this parameter of the model; empty: one can.
+  virtual std::string objection_to_extension(const ParameterShape& parameter) const = 0;
+  /// Whether ranks reduce the gradient of this parameter of the model.
+  virtual bool reduces(const std::string& parameter) const = 0;
+  /// What the sum of the gradients of so many ranks is divided by.
+  virtual double gradient_divisor(int ranks) const { return ranks; }
+
+  virtual std::unique_ptr<EngineSection> clone() const = 0;
+  virtual bool equals(const EngineSection& other) const = 0;
+
+ protected:
+  EngineSection() = default;
+  EngineSection(const EngineSection&) = default;
+  EngineSection& operator=(const EngineSection&) = default;
+};
+
+/// Makes a section of a struct with operator==.
+template <class Section>
+class SectionOf : public EngineSection {
+ public:
+  std::unique_ptr<EngineSection> clone() const override { return std::make_unique<Section>(static_cast<const Section&>(*this)); }
+  bool equals(const EngineSection& other) const override {
+    const auto* const same = dynamic_cast<const Section*>(&other);
+    return same != nullptr && *same == static_cast<const Section&>(*this);
+  }
+};
+
+/// A kind of engine, as readers of documents know it.
+struct EngineKind {
+  std::string_view name;
+  /// Reads a section. Throws std::invalid_argument that names the place, what was expected there and what was found.
+  std::unique_ptr<EngineSection> (*read)(const Node&) = nullptr;
+};
+
+/// All kinds that this program knows: those of this room first.
+const std::vector<EngineKind>& engine_kinds();
+const EngineKind* find_engine_kind(std::string_view name);
+
+/// Adds a kind, from before main: `const RegisterEngineKind toy{{"toy", read_toy}};`.
+struct RegisterEngineKind {
+  explicit RegisterEngineKind(EngineKind kind);
+};
+
+}  // namespace shardproof::scenario

@@ -1,0 +1,73 @@
+// The section of plans for engines of the kind `fully_shard`: each rank keeps a shard of each parameter, gathers whole groups of parameters
+// for their computation, and reduces their gradients to shards.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harness/scenario/plan/plan.hpp"
+
+namespace shardproof::scenario {
+
+struct ReshardAfterForward {
+  enum class Kind : std::uint8_t {
+    automatic,  ///< yes for all but the root
+    yes,
+    no,
+    size,  ///< to shards over `size` ranks, each of consecutive ones; a backward gathers from those
+  } kind = Kind::automatic;
+  int size = 0;
+  friend bool operator==(const ReshardAfterForward&, const ReshardAfterForward&) = default;
+};
+
+enum class BackwardPrefetch : std::uint8_t { previous, none };  ///< previous in recorded forward order, one group ahead
+std::string_view to_string(BackwardPrefetch prefetch);
+
+/// Modules whose parameters are gathered and reduced together.
+struct WrapGroup {
+  std::vector<std::string> modules;  ///< paths; "" is the root. Parameters under them that a deeper group has not claimed
+  ReshardAfterForward reshard_after_forward;
+  std::vector<std::string> forward_prefetch;  ///< groups, each by one of its modules, to gather while this one's forward runs
+  std::vector<std::string> backward_prefetch;  ///< the same for its backward, instead of the plan's policy
+  friend bool operator==(const WrapGroup&, const WrapGroup&) = default;
+};
+
+struct FullyShardPlan final : SectionOf<FullyShardPlan> {
+  static constexpr std::string_view name = "fully_shard";
+
+  std::vector<WrapGroup> wrap;  ///< children before parents
+  BackwardPrefetch backward_prefetch = BackwardPrefetch::previous;
+  std::vector<std::string> ignored_parameters;  ///< stay whole on every rank, and no rank reduces their gradients
+  std::map<std::string, int> shard_dims;  ///< by parameter: the dimension that is sharded, instead of 0; -1 is the last
+  double gradient_divide_factor = 0;  ///< gradients are sums over all ranks divided by this; 0: by their number
+
+  std::string_view kind() const override { return name; }
+  nlohmann::ordered_json to_json() const override;
+  void validate(const Scenario& scenario) const override;
+  std::vector<std::string> groups() const override;
+  std::vector<std::string> wrapped_modules() const override;
+  std::string objection_to_extension(const ParameterShape& parameter) const override;
+  bool reduces(const std::string& parameter) const override { return group_of(parameter) != nullptr; }
+  double gradient_divisor(int ranks) const override { return gradient_divide_factor != 0 ? gradient_divide_factor : ranks; }
+
+  /// The group that gathers and reduces the parameter of this name, that of the deepest wrapped module that holds it; nullptr where no
+  /// wrapped module holds it, or where it is ignored.
+  const WrapGroup* group_of(const std::string& parameter) const;
+
+  friend bool operator==(const FullyShardPlan& a, const FullyShardPlan& b) {
+    return a.wrap == b.wrap && a.backward_prefetch == b.backward_prefetch && a.ignored_parameters == b.ignored_parameters &&
+           a.shard_dims == b.shard_dims && a.gradient_divide_factor == b.gradient_divide_factor;
+  }
+};
+
+/// The section of a plan for `fully_shard`. A plan without a section becomes one. Throws std::invalid_argument for a plan of another kind.
+FullyShardPlan& fully_shard(Plan& plan);
+/// Throws std::invalid_argument for a plan of another kind, and for a plan without a section.
+const FullyShardPlan& fully_shard(const Plan& plan);
+
+extern const EngineKind fully_shard_kind;
+
+}  // namespace shardproof::scenario

@@ -1,0 +1,24 @@
+#include "harness/scenario/plan/plan.hpp"
+
+#include <algorithm>
+
+namespace shardproof::scenario {
+
+std::string_view to_string(Initialisation initialisation) { return initialisation == Initialisation::direct ? "direct" : "meta"; }
+
+std::string_view to_string(OptimizerKind kind) {
+  switch (kind) {
+    case OptimizerKind::sgd: return "sgd";
+    case OptimizerKind::adam: return "adam";
+    case OptimizerKind::adamw: return "adamw";
+  }
+  return "unknown";
+}
+
+bool has_group(const Plan& plan, std::string_view name) {
+  if (plan.engine.get() == nullptr) return false;
+  const std::vector<std::string> groups = plan.engine.get()->groups();
+  return std::ranges::find(groups, name) != groups.end();
+}
+
+}  // namespace shardproof::scenario

@@ -1,0 +1,95 @@
+// How to train: what all kinds of engines share, and the section of the one kind that the plan is for.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "harness/scenario/plan/engine_section.hpp"
+#include "harness/tensor/tensor.hpp"
+
+namespace shardproof::scenario {
+
+/// How the ranks of the world are arranged, row-major. One dimension: parameters are sharded over it. Two: replicated over the first,
+/// sharded over the second.
+struct Mesh {
+  std::vector<int> shape;          ///< empty: one dimension of all ranks
+  std::vector<std::string> names;  ///< of the dimensions
+  friend bool operator==(const Mesh&, const Mesh&) = default;
+};
+
+/// What parameters are gathered and computed in, gradients reduced in, and outputs of wrapped modules given in; where nothing is said,
+/// that of the parameters themselves (f32), and for outputs whatever they are computed in. f32, bf16 or f16. Shards, and gradients once
+/// they are reduced, stay f32.
+struct MixedPrecision {
+  std::optional<DType> param, reduce, output;
+  bool cast_forward_inputs = true;  ///< of wrapped modules, to `param`
+  friend bool operator==(const MixedPrecision&, const MixedPrecision&) = default;
+};
+
+enum class Initialisation : std::uint8_t {
+  direct,  ///< parameters have their values from the start
+  meta,  ///< they have no memory before `materialize`, and no values before `initialize`
+};
+std::string_view to_string(Initialisation initialisation);
+
+enum class OptimizerKind : std::uint8_t { sgd, adam, adamw };  ///< adam adds decay to the gradient, adamw takes it off the parameter
+std::string_view to_string(OptimizerKind kind);
+
+struct Optimizer {
+  OptimizerKind kind = OptimizerKind::sgd;
+  double rate = 0.5;
+  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 0;  ///< adam, adamw
+  friend bool operator==(const Optimizer&, const Optimizer&) = default;
+};
+
+/// A plan's engine section. A copy copies the section.
+class ChosenEngine {
+ public:
+  ChosenEngine() = default;  ///< no section, which `validate` refuses
+  explicit ChosenEngine(std::unique_ptr<EngineSection> section) : section_(std::move(section)) {}
+  ChosenEngine(const ChosenEngine& other) : section_(other.section_ ? other.section_->clone() : nullptr) {}
+  ChosenEngine(ChosenEngine&&) noexcept = default;
+  ChosenEngine& operator=(ChosenEngine other) noexcept {
+    section_ = std::move(other.section_);
+    return *this;
+  }
+  ~ChosenEngine() = default;
+
+  std::string_view kind() const { return section_ ? section_->kind() : std::string_view(); }
+  const EngineSection* get() const { return section_.get(); }
+  /// The section if it is of this type, or nullptr.
+  template <class Section>
+  Section* as() {
+    return dynamic_cast<Section*>(section_.get());
+  }
+  template <class Section>
+  const Section* as() const {
+    return dynamic_cast<const Section*>(section_.get());
+  }
+
+  friend bool operator==(const ChosenEngine& a, const ChosenEngine& b) {
+    return a.section_ && b.section_ ? a.section_->equals(*b.section_) : a.section_ == b.section_;
+  }
+
+ private:
+  std::unique_ptr<EngineSection> section_;
+};
+
+struct Plan {
+  Mesh mesh;
+  MixedPrecision mixed_precision;
+  Initialisation initialisation = Initialisation::direct;
+  Optimizer optimizer;
+  ChosenEngine engine;
+  friend bool operator==(const Plan&, const Plan&) = default;
+};
+
+/// Whether some group of the plan has this name.
+bool has_group(const Plan& plan, std::string_view name);
+
+}  // namespace shardproof::scenario
