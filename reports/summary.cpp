@@ -501,17 +501,21 @@ std::string cause_text(const CaseResult& result, const Report& report, const Tex
   return text;
 }
 
-std::string failure_text(const CaseResult& result, const Report& report, const TextStyle& style) {
+std::string failure_line(const CaseResult& result, const TextStyle& style) {
   const Paint paint(style.color);
   const auto total = result.failures.size() + result.failures_left_out;
   std::string text = fmt::format("{} {}{}", paint(hue_of(result), head_of(result)), printable(result.info.id), repetition_of(result));
   if (total > 0) {
     text += fmt::format("      rank {}, {}", result.failures.empty() ? 0 : result.failures.front().rank, duration_text(result.duration_ns));
-    if (total > 1) text += fmt::format(", first of {}", total);
+    if (total > 1) text += fmt::format(", first of {} failures", total);
   } else {
     if (result.duration_ns > 0) text += fmt::format("      {}", duration_text(result.duration_ns));  // else no rank came to its end
   }
-  text += '\n';
+  return text + '\n';
+}
+
+std::string failure_text(const CaseResult& result, const Report& report, const TextStyle& style) {
+  std::string text = failure_line(result, style);
   if (result.waiver >= 0) text += waiver_text(result, report);
   text += cause_text(result, report, style);
   if (result.info.clauses.size() > 1) text += "  the clauses of this case:\n";

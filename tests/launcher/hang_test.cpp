@@ -66,6 +66,18 @@ TEST_CASE("a hang is told with its rank, wherever it is and however it answers t
   }
 }
 
+TEST_CASE("a long run names a failure when its world ends, and shows it in full once, at the end") {
+  TemporaryDirectory directory;
+  const std::string out = run_trouble(directory / "run", {"hang/spins", "good/meets[W=3]", "--timeout", "5.1"}).out;
+  const std::size_t named = out.find("\nHANG hang/spins[W=2]"), shown = out.find("\nHANG hang/spins[W=2]", named + 1);
+  INFO(out);
+  REQUIRE(shown != std::string::npos);
+  CHECK(out.substr(shown).find("world 1: 3 ranks of shm") != std::string::npos);
+  const std::size_t again = out.find("again: ");
+  CHECK(again > shown);
+  CHECK(out.find("again: ", again + 1) == std::string::npos);
+}
+
 TEST_CASE("a rank that is stopped is told by the collective that it never entered, and is not let go on") {
   TemporaryDirectory directory;
   const Hung hung = hang(directory / "run", "hang/stopped[W=2]");
