@@ -261,14 +261,6 @@ std::string world_text(const Report& report) {
   return text;
 }
 
-/// A line of their first, and how many there are beside these: the report has them all.
-std::string few_of(const std::vector<std::string_view>& ids) {
-  constexpr std::size_t shown = 3;
-  const auto few = std::min(ids.size(), shown);
-  return fmt::format("  {}{}\n", printable(fmt::format("{}", fmt::join(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(few), ", "))),
-                     ids.size() > few ? fmt::format(" and {} more", ids.size() - few) : "");
-}
-
 std::string skips_text(const Report& report, const Paint& paint) {
   std::map<std::string, std::vector<std::string_view>> by_reason;
   for (const auto& result : report.cases) {
@@ -281,7 +273,7 @@ std::string skips_text(const Report& report, const Paint& paint) {
   std::string text;
   for (const auto& [reason, ids] : by_reason) {
     text += fmt::format("{} {} {}: {}\n", paint(Hue::yellow, "SKIP"), ids.size(), ids.size() == 1 ? "case" : "cases", printable(reason));
-    text += few_of(ids);
+    text += fmt::format("  {}\n", few_of(ids));
   }
   return text;
 }
@@ -345,7 +337,7 @@ std::string waivers_text(const Report& report, const Paint& paint) {
     for (const auto& [verdict, count] : verdicts) how += fmt::format("{}{} {}", how.empty() ? "" : ", ", count, to_string(verdict));
     const auto& [why, link, owner, expires] = reason;
     text += fmt::format("{} {}: {}\n", paint(Hue::yellow, "WAIVED"), how, printable(fmt::format("{} ({})", why, link)));
-    text += few_of(ids);
+    text += fmt::format("  {}\n", few_of(ids));
     text += fmt::format("  by {} until {}; to see it: {}\n", printable(owner), expires, see(*shown, report));
   }
   return text;

@@ -77,6 +77,20 @@ TEST_CASE("failures under a fault are what it is for: none is shown, however lon
   CHECK(said.err.empty());
 }
 
+TEST_CASE("of each clause, the list has its text, how many cases check it, and the faults that break it") {
+  const Setting many{.environment = {"MORE_FAULTS=1"}};
+  CHECK(call({"list", "--clauses", "--worker", SHARDPROOF_FAULTY_PROGRAM}, many).out ==
+        "SEE-1 (required): is seen\n"
+        "  2 cases of seen/looks\n"
+        "  1 fault: noticed\n"
+        "BLD-1 (required): is not\n"
+        "  1 case of blind/looks_away\n"
+        "  1 fault: overlooked\n"
+        "NOT-1 (required): has no case\n"
+        "  0 cases\n"
+        "  6 faults: unguarded, unguarded_0, unguarded_1, unguarded_2, unguarded_3, unguarded_4\n");
+}
+
 TEST_CASE("whoever interrupts it keeps what was found until then") {
   const TemporaryDirectory directory;
   const std::string worker = directory / "worker";
