@@ -193,6 +193,14 @@ std::string scenarios_text(const CaseResult& result, const Report& report, const
   return text;
 }
 
+/// Of the first rank that hung.
+std::string stacks_text(const CaseResult& result, const Report& report, const TextStyle& style) {
+  const auto hung = std::ranges::find(result.ranks, Outcome::hung, &RankOutcome::outcome);
+  if (!style.stacks || hung == result.ranks.end()) return {};
+  const std::string line = style.stacks(number_of(result, report), static_cast<int>(hung - result.ranks.begin()));
+  return line.empty() ? std::string() : fmt::format("  {}\n", printable(line));
+}
+
 std::string repetition_of(const CaseResult& result) {
   if (result.attempt > 0 || result.superseded) return fmt::format(" (attempt {})", result.attempt + 1);
   return result.repetition == 0 ? std::string() : fmt::format(" (repetition {})", result.repetition);
@@ -518,6 +526,7 @@ std::string failure_text(const CaseResult& result, const Report& report, const T
   }
   if (is_end_of_process(result.verdict) && !report.worlds.at(static_cast<std::size_t>(result.world)).explanation.empty())
     text += fmt::format("  evidence: {}worlds/{}/evidence\n", printable(style.place), number_of(result, report));
+  text += stacks_text(result, report, style);
   return text + fmt::format("  again: {}\n", again(result, report)) + scenarios_text(result, report, style);
 }
 

@@ -145,8 +145,11 @@ TEST_CASE("the stacks of every rank are kept where a tool for them is installed,
   std::string stacks = "took too long";
   for (int attempt = 0; attempt < 3 && stacks.find("took too long") != std::string::npos; ++attempt) {  // on a busy machine
     TemporaryDirectory directory;
-    hang(directory / "run", "hang/spins[W=2]");
-    stacks = text_of(evidence(directory / "run") / "rank-1.stacks");
+    const Hung hung = hang(directory / "run", "hang/spins[W=2]");
+    const auto file = evidence(directory / "run") / "rank-1.stacks";
+    stacks = text_of(file);
+    INFO(hung.said.out);
+    CHECK_THAT(hung.said.out, ContainsSubstring(stacks.starts_with("no stacks") ? "\n  " + stacks : "\n  stacks: " + file.string() + "\n"));
   }
   if (find_stack_tool(std::getenv("PATH"))) {
     CHECK_THAT(stacks, ContainsSubstring("ranked_test_case_") && ContainsSubstring("main"));
