@@ -222,8 +222,9 @@ void declare_list(CLI::App& app, ListOptions& list, Texts& texts) {
   add_flag(command, terminal_group, "--json", list.json, "Print JSON.");
   CLI::Option& seeds = add_flag(command, terminal_group, "--seeds", list.seeds,
                                 "Print each test of the PyTorch files that the suites began with, and its cases.");
-  CLI::Option& clauses = add_flag(command, terminal_group, "--clauses", list.clauses,
-                                  "Print each clause, the cases that check it, and the faults that break it.");
+  CLI::Option& clauses =
+      add_flag(command, terminal_group, "--clauses", list.clauses,
+               "Print each clause, the cases that check it, and the faults that break it. With --json, each case has its id.");
   clauses.excludes(&seeds);
   add_flag(command, terminal_group, "--profiles", list.profiles, "Print the profiles, and how many of the cases each has.")
       .excludes(&seeds)

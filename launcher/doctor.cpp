@@ -220,8 +220,7 @@ std::vector<Finding> diagnose(const MachineState& machine) {
   if (!machine.gpu_trouble.empty()) {
     say(without_gpus, "GPUs: unknown", fmt::format("--device cuda does not run: {}", machine.gpu_trouble));
   } else if (machine.gpu_listing && machine.gpu_listing->gpus.empty()) {
-    // Who has built a backend means to use it.
-    say(without_gpus, "GPUs: none; worlds run on the simulated device",
+    say(machine.needs_gpus ? Weight::prevents : Weight::note, "GPUs: none; worlds run on the simulated device",
         fmt::format("--device cuda does not run: {}", machine.gpu_listing->why_none));
   } else if (machine.gpu_listing) {
     std::string versions;

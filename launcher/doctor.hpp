@@ -42,7 +42,8 @@ struct MachineState {
 MachineState look_at_machine(const std::filesystem::path& output);
 
 struct Finding {
-  enum class Weight : std::uint8_t { fine, hurts, prevents };
+  /// A note says what does not run here, where nothing has to be repaired.
+  enum class Weight : std::uint8_t { fine, note, hurts, prevents };
   Weight weight = Weight::fine;
   std::string what;  ///< `cores: 2 of 8`
   std::string why;  ///< what comes of it, and how to mend it; empty for what is fine

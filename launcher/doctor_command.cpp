@@ -38,6 +38,7 @@ int doctor_command(const DoctorOptions& options) {
   std::string text;
   for (const Finding& finding : findings) {
     const auto word = finding.weight == Finding::Weight::fine    ? paint(reports::Hue::green, "fine    ")
+                      : finding.weight == Finding::Weight::note  ? "note    "
                       : finding.weight == Finding::Weight::hurts ? paint(reports::Hue::yellow, "hurts   ")
                                                                  : paint(reports::Hue::red, "prevents");
     text += fmt::format("{}  {}\n", word, reports::printable(finding.what));

@@ -79,7 +79,7 @@ Evidence::Evidence(const WorldDirectory& directory, const std::vector<Suspect>& 
     if (tool_) {
       waiting_.push_back(suspect);
     } else {
-      write(stacks_file(suspect.rank), "no stacks: neither eu-stack (package elfutils) nor gdb is installed\n");
+      write(directory_.stacks(suspect.rank), "no stacks: neither eu-stack (package elfutils) nor gdb is installed\n");
     }
   }
   start_some(Clock::now());
@@ -88,7 +88,7 @@ Evidence::Evidence(const WorldDirectory& directory, const std::vector<Suspect>& 
 Evidence::~Evidence() {
   const bool was_cut_short = !running_.empty();
   while (!running_.empty()) end(running_.begin()->first, "no stacks: there was no time for them\n");
-  for (const Suspect& suspect : waiting_) write(stacks_file(suspect.rank), "no stacks: there was no time for them\n");
+  for (const Suspect& suspect : waiting_) write(directory_.stacks(suspect.rank), "no stacks: there was no time for them\n");
   // A process that is traced by one that dies stays stopped.
   if (was_cut_short) std::ranges::for_each(ran_, [this](pid_t process) { let_go_on(process); });
 }
@@ -97,8 +97,6 @@ Evidence::~Evidence() {
 void Evidence::let_go_on(pid_t process) const {
   if (std::ranges::find(ran_, process) != ran_.end()) ::kill(process, SIGCONT);
 }
-
-std::filesystem::path Evidence::stacks_file(int rank) const { return directory_.evidence() / fmt::format("rank-{}.stacks", rank); }
 
 /// What is left of `patience`, divided by the number of rounds that the processes without a look still need.
 Clock::duration Evidence::share(Deadline now) const {
@@ -111,7 +109,7 @@ void Evidence::start_some(Deadline now) {
     const Deadline until = now + share(now);
     const Suspect suspect = waiting_.front();
     waiting_.pop_front();
-    const FileDescriptor out(::open(stacks_file(suspect.rank).c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+    const FileDescriptor out(::open(directory_.stacks(suspect.rank).c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
     if (!out) continue;
     try {
       Process process = Process::spawn({.program = tool_->program,
@@ -122,7 +120,7 @@ void Evidence::start_some(Deadline now) {
       poller_.add(process.descriptor(), next_key_);
       running_.emplace(next_key_++, Look{.suspect = suspect, .process = std::move(process), .until = until});
     } catch (const std::system_error& error) {
-      write(stacks_file(suspect.rank), fmt::format("no stacks: {}\n", error.what()));
+      write(directory_.stacks(suspect.rank), fmt::format("no stacks: {}\n", error.what()));
     }
   }
 }
@@ -130,7 +128,7 @@ void Evidence::start_some(Deadline now) {
 void Evidence::end(std::uint64_t key, const std::string& note) {
   const auto found = running_.find(key);
   poller_.remove(found->second.process.descriptor());
-  if (!note.empty()) write(stacks_file(found->second.suspect.rank), note);
+  if (!note.empty()) write(directory_.stacks(found->second.suspect.rank), note);
   running_.erase(found);
 }
 
@@ -149,7 +147,7 @@ void Evidence::look(const std::vector<std::uint64_t>& ready, Deadline now) {
   if (now < until_) {
     start_some(now);
   } else {
-    for (const Suspect& suspect : waiting_) write(stacks_file(suspect.rank), "no stacks: there was no time for them\n");
+    for (const Suspect& suspect : waiting_) write(directory_.stacks(suspect.rank), "no stacks: there was no time for them\n");
     waiting_.clear();
   }
 }

@@ -62,7 +62,6 @@ class Evidence {
   void start_some(Deadline now);
   void let_go_on(pid_t process) const;
   void end(std::uint64_t key, const std::string& note);
-  std::filesystem::path stacks_file(int rank) const;
 
   const WorldDirectory directory_;
   const std::optional<StackTool> tool_;

@@ -81,7 +81,7 @@ int explain_command(const ExplainOptions& options) {
       told.somebody_ended = true;  // for all that anybody knows
     }
   }
-  say((told.somebody_ended ? "" : "no rank ended its world\n") + told.text);
+  say((told.somebody_ended ? "" : "no world ended early\n") + told.text);
   if (!told.damage.empty()) throw CommandError(evidence_unusable, fmt::format("{}", fmt::join(told.damage, "\n")));
   return told.is_known ? all_passed : evidence_unusable;
 }

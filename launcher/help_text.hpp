@@ -31,7 +31,7 @@ inline constexpr HelpText run_help{.name = "run",
                                    .summary = "Run cases in worlds of real ranks, and write one report.",
                                    .examples =
                                        "    shardproof run overlap --ranks 2,4           one suite, on 2 and on 4 ranks\n"
-                                       "    shardproof run 'overlap/*' '[quick]'         all cases that a glob or a tag selects\n"
+                                       "    shardproof run 'overlap/*' '[reference]'     all cases that a glob or a tag selects\n"
                                        "    shardproof run --worker ./my_tests           the cases of your own program\n"
                                        "    shardproof run --out before --overwrite      again in a folder that holds an earlier run\n"
                                        "    shardproof run --rerun-failed before         the cases that failed there\n",
@@ -151,7 +151,8 @@ inline constexpr HelpText play_help{
         "    shardproof play scenario.json --ranks 4      on 4 ranks\n"
         "    shardproof play scenario.json --subject reference,pytorch\n"
         "                                                 on two engines, and what differs\n"
-        "    shardproof play scenario.json --trace t.json write a trace for Perfetto\n",
+        "    shardproof play scenario.json --trace t.json\n"
+        "                                                 write a trace for Perfetto\n",
     .arguments = "SCENARIO",
     .footer =
         "Exit codes, the first that applies:\n"
@@ -174,7 +175,7 @@ inline constexpr HelpText explore_help{
     .examples =
         "    shardproof explore --subject reference,pytorch --rounds 1000\n"
         "                                                 1000 scenarios on two engines\n"
-        "    shardproof explore --subject reference,reference+late_gather\n"
+        "    shardproof explore --subject reference,reference+gather_before_step\n"
         "                                                 an engine, and the same engine with a fault\n",
     .arguments = "",
     .footer =

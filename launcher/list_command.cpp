@@ -42,6 +42,18 @@ std::vector<ClauseRow> clause_rows(const Listing& listing, const std::vector<Cas
   return rows;
 }
 
+std::string case_count_text(std::size_t count) { return fmt::format("{} case{}", count, count == 1 ? "" : "s"); }
+
+/// Without their parameters, each once.
+std::vector<std::string_view> names_of(const std::vector<std::string>& ids) {
+  std::vector<std::string_view> names;
+  for (const std::string_view id : ids) {
+    const std::string_view name = id.substr(0, id.find('['));
+    if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+  }
+  return names;
+}
+
 std::string document(const ordered_json& json) { return dump_document(json) + "\n"; }
 
 std::string clauses_text(const std::vector<ClauseRow>& rows, bool json) {
@@ -59,8 +71,10 @@ std::string clauses_text(const std::vector<ClauseRow>& rows, bool json) {
   std::string text;
   for (const ClauseRow& row : rows) {
     text += fmt::format("{} ({}): {}\n", row.clause.id, row.clause.required ? "required" : "reference", row.clause.text);
-    for (const std::string& id : row.cases) text += fmt::format("  case   {}\n", id);
-    for (const std::string& name : row.faults) text += fmt::format("  fault  {}\n", name);
+    text +=
+        fmt::format("  {}{}\n", case_count_text(row.cases.size()), row.cases.empty() ? "" : " of " + reports::few_of(names_of(row.cases)));
+    text += fmt::format("  {} fault{}{}\n", row.faults.size(), row.faults.size() == 1 ? "" : "s",
+                        row.faults.empty() ? "" : fmt::format(": {}", fmt::join(row.faults, ", ")));
   }
   return text;
 }
@@ -69,13 +83,14 @@ std::string profiles_text(const Listing& listing, const std::vector<CaseInfo>& c
   ordered_json all = ordered_json::array();
   std::string text;
   for (const ProfileInfo& profile : listing.profiles) {
-    const auto count = std::ranges::count_if(cases, [&](const CaseInfo& info) { return is_in(profile, info, listing); });
+    const auto count =
+        static_cast<std::size_t>(std::ranges::count_if(cases, [&](const CaseInfo& info) { return is_in(profile, info, listing); }));
     const bool is_default = &profile == &listing.profiles.front();
     ordered_json entry = profile;
     entry["default"] = is_default;
     entry["cases"] = count;
     all.push_back(std::move(entry));
-    text += fmt::format("{}{}: {}, {} case{}\n", profile.name, is_default ? " (default)" : "", profile.text, count, count == 1 ? "" : "s");
+    text += fmt::format("{}{}: {}, {}\n", profile.name, is_default ? " (default)" : "", profile.text, case_count_text(count));
   }
   if (json) return document(all);
   return text.empty() ? "the worker has no profile\n" : text;
@@ -103,7 +118,7 @@ std::string seeds_text(const Listing& listing, const std::vector<CaseInfo>& case
   return text;
 }
 
-std::string cases_text(const std::vector<CaseInfo>& cases, bool json) {
+std::string table_text(const std::vector<CaseInfo>& cases, bool json) {
   if (json) return document(cases);
   std::size_t width = 0;
   std::string text;
@@ -115,7 +130,7 @@ std::string cases_text(const std::vector<CaseInfo>& cases, bool json) {
     if (info.on_threads) line += " on threads";
     text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
   }
-  return text + fmt::format("{} case{}\n", cases.size(), cases.size() == 1 ? "" : "s");
+  return text + case_count_text(cases.size()) + "\n";
 }
 
 }  // namespace
@@ -130,7 +145,7 @@ int list_command(const ListOptions& options) {
   const std::string text = options.seeds      ? seeds_text(worker.listing, cases, all_cases, options.json)
                            : options.clauses  ? clauses_text(clause_rows(worker.listing, cases), options.json)
                            : options.profiles ? profiles_text(worker.listing, cases, options.json)
-                                              : cases_text(cases, options.json);
+                                              : table_text(cases, options.json);
   say(options.json ? text : reports::printable(text));
   return all_passed;
 }

@@ -43,6 +43,7 @@ struct Persistence {
 struct Attention {
   int debug = -1;              ///< a rank that waits for a debugger; -1: none
   std::vector<int> output_of;  ///< ranks whose output is shown as it comes
+  bool failures = false;  ///< one line for each, when its world has ended and others still run, once the run is long
 };
 
 struct RunOptions {
@@ -53,7 +54,7 @@ struct RunOptions {
   OutputOptions out;             ///< none: a new one under shardproof-out/
   DemandOptions demands;
   Persistence persistence;
-  Attention attention;
+  Attention attention{.failures = true};
   bool is_placed = false;              ///< a device or a fabric was given
   std::string misplaced;               ///< what is wrong with options, unless the report of `rerun_failed` places ranks elsewhere
   std::filesystem::path rerun_failed;  ///< a report or run directory; empty to run what the filters select

@@ -37,16 +37,19 @@ std::string join(const Range& range) {
   return fmt::format("{}", fmt::join(range, ", "));
 }
 
-std::vector<std::string> names(const std::vector<FaultInfo>& faults) {
-  std::vector<std::string> result;
-  for (const FaultInfo& fault : faults) result.push_back(fault.name);
-  return result;
-}
-
 void require_known(const char* what, const std::string& asked, const std::vector<std::string>& known) {
   if (std::find(known.begin(), known.end(), asked) != known.end()) return;
-  throw CommandError(usage, known.empty() ? fmt::format("unknown {0} '{1}': this worker has no {0}", what, asked)
-                                          : fmt::format("unknown {} '{}'; known: {}", what, asked, join(known)));
+  throw CommandError(usage, fmt::format("unknown {} '{}'; known: {}", what, asked, join(known)));
+}
+
+void require_fault(const std::vector<FaultInfo>& faults, const std::string& asked) {
+  std::set<std::string> names;
+  for (const FaultInfo& fault : faults) names.insert(fault.name);
+  if (names.contains(asked)) return;
+  if (names.empty()) throw CommandError(usage, fmt::format("unknown fault '{}': this worker has no fault", asked));
+  const std::string near = closest(names, asked);
+  throw CommandError(usage, fmt::format("unknown fault '{}'; {}`shardproof list --clauses` shows all faults", asked,
+                                        near.empty() ? "" : fmt::format("closest is '{}', ", near)));
 }
 
 void require_in_range(const PlanOptions& options) {
@@ -195,7 +198,7 @@ WorldPlan world_of(const Listing& listing, const PlanOptions& options, int size)
   }
   require_threads(listing, options);
   const std::string subject = subject_name(listing, options.subject);
-  if (!options.fault.empty()) require_known("fault", options.fault, names(listing.faults));
+  if (!options.fault.empty()) require_fault(listing.faults, options.fault);
   WorldPlan world;
   world.size = size;
   world.fabric = options.fabric;

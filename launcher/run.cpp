@@ -44,6 +44,7 @@ class Run {
         signals_(signals),
         terminal_(terminal),
         persistence_(persistence),
+        shows_failures_(attention.failures),
         index_(worker.listing.cases),
         launch_{.worker = worker.program,
                 .environment = worker.environment,
@@ -244,10 +245,12 @@ class Run {
     if (!outcome.complete && !is_last) go_on(plan, number, outcome);
 
     std::size_t ended = 0, failed = 0, waived = 0;
+    std::string failures;
     for (const reports::CaseResult& result : merger_.close_world()) {
       ++ended;
       if (!reports::is_bad(result.verdict) || result.verdict == reports::Verdict::not_run) continue;
       ++(result.waiver >= 0 ? waived : failed);
+      if (reports::is_worth_telling(result, terminal_.style())) failures += reports::failure_line(result, terminal_.style());
       if (result.attempt < persistence_.retries) pending_.push_back(another_attempt(plan, result.info.id));
     }
     tracker_.world_ended(plan, plan.attempt == 0 ? ended : 0, failed, waived);
@@ -258,9 +261,9 @@ class Run {
     if (plan.trace) {
       for (const std::string& defect : merge_traces(directory)) terminal_.print("warning: " + defect);
     }
-    // All failures come with the summary; nobody should have to wait long for those that are known.
+    // The summary shows all failures in full; a reader should not have to wait long for the names of those that are known.
     const bool waits = !over_ && !pending_.empty() && std::chrono::steady_clock::now() - started_ > short_run;
-    if (failed > 0 && waits) show_failures(plan, directory, outcome);
+    if (shows_failures_ && waits && !failures.empty()) terminal_.print(failures);
   }
 
   /// Of world `number`, whose ranks were told this plan; where no other runs, of any.
@@ -303,16 +306,6 @@ class Run {
     why_over_ = why;
   }
 
-  /// In full, while the other worlds run.
-  void show_failures(const WorldPlan& plan, const WorldDirectory& directory, const WorldOutcome& outcome) {
-    reports::Merger one(head_);
-    add_world(one, plan, index_, outcome.remains, directory);
-    const reports::Report report = one.finish();
-    for (const reports::CaseResult& result : report.cases) {
-      if (reports::is_worth_telling(result, terminal_.style())) terminal_.print(reports::failure_text(result, report, terminal_.style()));
-    }
-  }
-
   static std::string world_line(const WorldPlan& plan, int number, const WorldOutcome& outcome, std::size_t cases, std::size_t failed,
                                 std::size_t waived) {
     std::string line = fmt::format("world {}: {} rank{}{}, {} case{}", number, plan.size, plan.size == 1 ? "" : "s",
@@ -342,6 +335,7 @@ class Run {
   SignalWatch& signals_;
   Terminal& terminal_;
   const Persistence persistence_;
+  const bool shows_failures_;
   CaseIndex index_;
   const WorldLaunch launch_;
   const std::size_t jobs_;  ///< worlds that may run side by side

@@ -114,11 +114,10 @@ void select_failed(RunOptions& options, const Listing& listing, const reports::R
   if (!options.seed) options.seed = report.head.seed;
 }
 
-void require_rank(const Plan& plan, int debugged) {
-  if (debugged < 0) return;
+void require_rank(const Plan& plan, std::string_view option, int rank) {
   const bool is_there =
-      std::ranges::any_of(plan.worlds, [debugged](const WorldPlan& world) { return world.skipped.empty() && debugged < world.size; });
-  if (!is_there) throw CommandError(usage, fmt::format("--debug {}: no selected case has that rank", debugged));
+      std::ranges::any_of(plan.worlds, [&](const WorldPlan& world) { return world.skipped.empty() && rank < world.size; });
+  if (!is_there) throw CommandError(usage, fmt::format("{} {}: no selected case has that rank", option, rank));
 }
 
 std::string heading(const Plan& plan, const PlanOptions& options, const std::string& profile) {
@@ -165,7 +164,8 @@ int run_command(RunOptions options, std::vector<std::string> argv) {
   if (options.plan.tap) find_tap(*options.plan.tap, worker.program);
   find_gpus(worker, options.plan, signals);
   Plan selected = bounded_plan(worker.listing, options.plan);
-  require_rank(selected, options.attention.debug);
+  if (options.attention.debug >= 0) require_rank(selected, "--debug", options.attention.debug);
+  for (const int rank : options.attention.output_of) require_rank(selected, "--output", rank);
   const ClaimedDirectory claimed(options.out);
   const RunDirectory directory = claimed.run();
   if (const auto obstacle = point_latest_to(directory)) complain("warning: " + *obstacle);

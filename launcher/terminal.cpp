@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "harness/protocol/utf8.hpp"
+#include "launcher/small_file.hpp"
 #include "launcher/standard_streams.hpp"
 
 namespace shardproof::launcher {
@@ -146,6 +147,13 @@ void Terminal::look_in(const RunDirectory& run) {
       if (!std::filesystem::exists(file, ignored)) return files;
       files.push_back(from_here(file).string());
     }
+  };
+  style_.stacks = [run](int world, int rank) {
+    const auto file = run.world(world).stacks(rank);
+    const std::string line = first_line(file);
+    if (line.starts_with("no stacks: ")) return line;
+    std::error_code ignored;  // then it is not there
+    return std::filesystem::exists(file, ignored) ? "stacks: " + from_here(file).string() : std::string();
   };
 }
 

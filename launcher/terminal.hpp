@@ -68,7 +68,7 @@ class Terminal {
   bool color() const { return style_.color; }
   /// From here on, failures explain the clauses that they break.
   void explain(const std::vector<ClauseInfo>& clauses);
-  /// From here on, failures name whole the files in the run's directory, and the scenarios that their cases have left there.
+  /// From here on, failures name whole the files in the run's directory: the scenarios that their cases have left there, and stacks.
   void look_in(const RunDirectory& run);
   const reports::TextStyle& style() const { return style_; }
 

@@ -193,6 +193,14 @@ std::string scenarios_text(const CaseResult& result, const Report& report, const
   return text;
 }
 
+/// Of the first rank that hung.
+std::string stacks_text(const CaseResult& result, const Report& report, const TextStyle& style) {
+  const auto hung = std::ranges::find(result.ranks, Outcome::hung, &RankOutcome::outcome);
+  if (!style.stacks || hung == result.ranks.end()) return {};
+  const std::string line = style.stacks(number_of(result, report), static_cast<int>(hung - result.ranks.begin()));
+  return line.empty() ? std::string() : fmt::format("  {}\n", printable(line));
+}
+
 std::string repetition_of(const CaseResult& result) {
   if (result.attempt > 0 || result.superseded) return fmt::format(" (attempt {})", result.attempt + 1);
   return result.repetition == 0 ? std::string() : fmt::format(" (repetition {})", result.repetition);
@@ -261,14 +269,6 @@ std::string world_text(const Report& report) {
   return text;
 }
 
-/// A line of their first, and how many there are beside these: the report has them all.
-std::string few_of(const std::vector<std::string_view>& ids) {
-  constexpr std::size_t shown = 3;
-  const auto few = std::min(ids.size(), shown);
-  return fmt::format("  {}{}\n", printable(fmt::format("{}", fmt::join(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(few), ", "))),
-                     ids.size() > few ? fmt::format(" and {} more", ids.size() - few) : "");
-}
-
 std::string skips_text(const Report& report, const Paint& paint) {
   std::map<std::string, std::vector<std::string_view>> by_reason;
   for (const auto& result : report.cases) {
@@ -281,7 +281,7 @@ std::string skips_text(const Report& report, const Paint& paint) {
   std::string text;
   for (const auto& [reason, ids] : by_reason) {
     text += fmt::format("{} {} {}: {}\n", paint(Hue::yellow, "SKIP"), ids.size(), ids.size() == 1 ? "case" : "cases", printable(reason));
-    text += few_of(ids);
+    text += fmt::format("  {}\n", few_of(ids));
   }
   return text;
 }
@@ -345,7 +345,7 @@ std::string waivers_text(const Report& report, const Paint& paint) {
     for (const auto& [verdict, count] : verdicts) how += fmt::format("{}{} {}", how.empty() ? "" : ", ", count, to_string(verdict));
     const auto& [why, link, owner, expires] = reason;
     text += fmt::format("{} {}: {}\n", paint(Hue::yellow, "WAIVED"), how, printable(fmt::format("{} ({})", why, link)));
-    text += few_of(ids);
+    text += fmt::format("  {}\n", few_of(ids));
     text += fmt::format("  by {} until {}; to see it: {}\n", printable(owner), expires, see(*shown, report));
   }
   return text;
@@ -501,17 +501,21 @@ std::string cause_text(const CaseResult& result, const Report& report, const Tex
   return text;
 }
 
-std::string failure_text(const CaseResult& result, const Report& report, const TextStyle& style) {
+std::string failure_line(const CaseResult& result, const TextStyle& style) {
   const Paint paint(style.color);
   const auto total = result.failures.size() + result.failures_left_out;
   std::string text = fmt::format("{} {}{}", paint(hue_of(result), head_of(result)), printable(result.info.id), repetition_of(result));
   if (total > 0) {
     text += fmt::format("      rank {}, {}", result.failures.empty() ? 0 : result.failures.front().rank, duration_text(result.duration_ns));
-    if (total > 1) text += fmt::format(", first of {}", total);
+    if (total > 1) text += fmt::format(", first of {} failures", total);
   } else {
     if (result.duration_ns > 0) text += fmt::format("      {}", duration_text(result.duration_ns));  // else no rank came to its end
   }
-  text += '\n';
+  return text + '\n';
+}
+
+std::string failure_text(const CaseResult& result, const Report& report, const TextStyle& style) {
+  std::string text = failure_line(result, style);
   if (result.waiver >= 0) text += waiver_text(result, report);
   text += cause_text(result, report, style);
   if (result.info.clauses.size() > 1) text += "  the clauses of this case:\n";
@@ -522,6 +526,7 @@ std::string failure_text(const CaseResult& result, const Report& report, const T
   }
   if (is_end_of_process(result.verdict) && !report.worlds.at(static_cast<std::size_t>(result.world)).explanation.empty())
     text += fmt::format("  evidence: {}worlds/{}/evidence\n", printable(style.place), number_of(result, report));
+  text += stacks_text(result, report, style);
   return text + fmt::format("  again: {}\n", again(result, report)) + scenarios_text(result, report, style);
 }
 

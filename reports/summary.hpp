@@ -19,10 +19,14 @@ struct TextStyle {
   std::string place;  ///< of the run directory, with a slash at its end; empty: what lies in it is named as seen from there
   /// Files that hold what a case of the world of this number has played; none: unknown.
   std::function<std::vector<std::string>(const CaseResult&, int world)> scenarios;
+  /// One line: where the stacks of a rank that hung are, or why there are none. Empty: unknown.
+  std::function<std::string(int world, int rank)> stacks;
 };
 
 /// Is this case to be told by itself? Bad ones are; those that are waived only where all is asked for, else the summary says them by reason.
 bool is_worth_telling(const CaseResult& result, const TextStyle& style);
+/// The first line of its text: the verdict, the id, and how many assertions failed.
+std::string failure_line(const CaseResult& result, const TextStyle& style);
 /// One bad case; of one that is waived, by whom and why too.
 /// Failures that several ranks share in file, line and values are shown once, with those ranks.
 std::string failure_text(const CaseResult& result, const Report& report, const TextStyle& style);

@@ -1,6 +1,7 @@
 #include "reports/terminal.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <algorithm>
 
 namespace shardproof::reports {
@@ -35,6 +36,14 @@ std::string indented(std::string_view text, std::string_view margin) {
     text.remove_prefix(std::min(end + 1, text.size()));
   }
   return result;
+}
+
+std::string few_of(const std::vector<std::string_view>& names) {
+  constexpr std::size_t shown = 3;
+  const auto few = names.begin() + static_cast<std::ptrdiff_t>(std::min(names.size(), shown));
+  std::string text = printable(fmt::format("{}", fmt::join(names.begin(), few, ", ")));
+  if (few != names.end()) text += fmt::format(" and {} more", names.end() - few);
+  return text;
 }
 
 std::string shell_word(std::string_view text) {

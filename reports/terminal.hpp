@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace shardproof::reports {
 
@@ -23,6 +24,9 @@ std::string printable(std::string_view text);
 
 /// Every line behind `margin`.
 std::string indented(std::string_view text, std::string_view margin);
+
+/// `a, b, c and 4 more`: the first three names.
+std::string few_of(const std::vector<std::string_view>& names);
 
 /// As one word of a POSIX shell.
 std::string shell_word(std::string_view text);

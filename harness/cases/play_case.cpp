@@ -41,7 +41,11 @@ scenario::Scenario read_scenario(const std::filesystem::path& document) {
     throw std::invalid_argument(
         fmt::format("cannot read the scenario {}: {}", document.string(), file ? "it is empty" : std::generic_category().message(errno)));
   }
-  return scenario::parse_scenario(text.str());
+  try {
+    return scenario::parse_scenario(text.str());
+  } catch (const std::invalid_argument& error) {
+    throw std::invalid_argument(fmt::format("{}: {}", document.string(), error.what()));
+  }
 }
 
 namespace {

@@ -4,6 +4,7 @@
 
 #include <set>
 #include <stdexcept>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -65,7 +66,10 @@ Scenario parse_scenario(std::string_view text) {
   try {
     return parse_json(text, KeyWatch()).get<Scenario>();
   } catch (const Json::exception& error) {  // also a number that no double can hold
-    throw std::invalid_argument(fmt::format("scenario: no JSON: {}", error.what()));
+    std::string_view why = error.what();
+    // The library puts its own name of the error in brackets before it.
+    if (const std::size_t name_end = why.find("] "); name_end != std::string_view::npos) why.remove_prefix(name_end + 2);
+    throw std::invalid_argument(fmt::format("scenario: no JSON: {}", why));
   }
 }
 

@@ -159,6 +159,8 @@ echo "rank $SHARDPROOF_RANK" >"$6"
         ended = self.gpu_check()
         self.assertEqual(ended.returncode, 3)
         self.assertIn("no GPU today", ended.stderr)
+        says_none = ended.stderr.startswith("shardproof: there is no GPU here")
+        self.assertNotEqual(says_none, bool(list(pathlib.Path("/dev").glob("nvidia[0-9]*"))))
         self.assertFalse((self.out / "summary.md").exists())
 
     def test_libraries_are_found_in_the_wheels_of_a_python(self):

@@ -80,6 +80,9 @@ TEST_CASE("the output of chosen ranks is shown, and of no other") {
   said = run("none", "x");
   CHECK(said.end == code(2));
   CHECK(said.err == "shardproof: --output x: ranks from 0 to 1023; several are given as 0,2\n");
+  said = run("none", "1,2");
+  CHECK(said.end == code(2));
+  CHECK(said.err == "shardproof: --output 2: no selected case has that rank\n");
 }
 
 TEST_CASE("a rank waits for a debugger, stops in it before its first case, and is not late") {

@@ -84,6 +84,21 @@ TEST_CASE("every ailment is told with what comes of it and how to mend it") {
   });
 }
 
+TEST_CASE("that a machine has no GPU is a note, unless a run is to have one") {
+  MachineState machine = healthy();
+  machine.gpu_listing.emplace().why_none = "there is no NVIDIA driver here";
+  const auto found = [&] {
+    const std::vector<Finding> findings = diagnose(machine);
+    const auto gpus = std::ranges::find(findings, "GPUs: none; worlds run on the simulated device", &Finding::what);
+    REQUIRE(gpus != findings.end());
+    CHECK(gpus->why == "--device cuda does not run: there is no NVIDIA driver here");
+    return gpus->weight;
+  };
+  CHECK(found() == Weight::note);
+  machine.needs_gpus = true;
+  CHECK(found() == Weight::prevents);
+}
+
 TEST_CASE("of GPUs, the doctor names those that cannot reach each other and those that are slowed, and nothing where nothing is known") {
   MachineState machine = healthy();
   shardproof::GpuListing& listing = machine.gpu_listing.emplace();

@@ -33,7 +33,7 @@ TEST_CASE("explain has nothing to say of worlds that ended in order, and refuses
   const auto run = directory / "run";
   call({"run", "bad/check", "--worker", trouble_program().string(), "--out", run.string()});
   CHECK_FALSE(std::filesystem::exists(run / "worlds/0/evidence/flight.json"));
-  CHECK(call({"explain", run.string()}).out == "no rank ended its world\n");
+  CHECK(call({"explain", run.string()}).out == "no world ended early\n");
   Said said = call({"explain", (directory / "nowhere").string()});
   CHECK(said.end == code(2));
   CHECK_THAT(said.err, ContainsSubstring("nowhere is no directory"));

@@ -60,6 +60,37 @@ TEST_CASE("of many faults that a selection does not judge a few are named, and a
   CHECK_THAT(call(verbose, many).out, ContainsSubstring("unguarded_3, unguarded_4\n"));
 }
 
+TEST_CASE("failures under a fault are what it is for: none is shown, however long the run takes") {
+  const TemporaryDirectory directory;
+  const std::string worker = directory / "worker";
+  // The first world with the fault takes longer than a short run, and another comes after it.
+  write_text(
+      worker,
+      "#!/bin/sh\nif [ -n \"$SHARDPROOF_PLAN\" ] && grep -q noticed \"$SHARDPROOF_PLAN\" && mkdir \"$0.has_waited\" 2>&1; then sleep 5.1; "
+      "fi\nexec " SHARDPROOF_FAULTY_PROGRAM " \"$@\"\n");
+  std::filesystem::permissions(worker, std::filesystem::perms::owner_all);
+  const Said said = call({"faults", "seen", "--ranks", "1,2", "--worker", worker});
+  INFO(said.out << said.err);
+  CHECK(said.end == code(0));
+  CHECK(std::filesystem::exists(worker + ".has_waited"));
+  CHECK_THAT(said.out, ContainsSubstring("1 of 1 fault killed"));
+  CHECK(said.err.empty());
+}
+
+TEST_CASE("of each clause, the list has its text, how many cases check it, and the faults that break it") {
+  const Setting many{.environment = {"MORE_FAULTS=1"}};
+  CHECK(call({"list", "--clauses", "--worker", SHARDPROOF_FAULTY_PROGRAM}, many).out ==
+        "SEE-1 (required): is seen\n"
+        "  2 cases of seen/looks\n"
+        "  1 fault: noticed\n"
+        "BLD-1 (required): is not\n"
+        "  1 case of blind/looks_away\n"
+        "  1 fault: overlooked\n"
+        "NOT-1 (required): has no case\n"
+        "  0 cases\n"
+        "  6 faults: unguarded, unguarded_0, unguarded_1, unguarded_2, unguarded_3, unguarded_4\n");
+}
+
 TEST_CASE("whoever interrupts it keeps what was found until then") {
   const TemporaryDirectory directory;
   const std::string worker = directory / "worker";

@@ -66,6 +66,18 @@ TEST_CASE("a hang is told with its rank, wherever it is and however it answers t
   }
 }
 
+TEST_CASE("a long run names a failure when its world ends, and shows it in full once, at the end") {
+  TemporaryDirectory directory;
+  const std::string out = run_trouble(directory / "run", {"hang/spins", "good/meets[W=3]", "--timeout", "5.1"}).out;
+  const std::size_t named = out.find("\nHANG hang/spins[W=2]"), shown = out.find("\nHANG hang/spins[W=2]", named + 1);
+  INFO(out);
+  REQUIRE(shown != std::string::npos);
+  CHECK(out.substr(shown).find("world 1: 3 ranks of shm") != std::string::npos);
+  const std::size_t again = out.find("again: ");
+  CHECK(again > shown);
+  CHECK(out.find("again: ", again + 1) == std::string::npos);
+}
+
 TEST_CASE("a rank that is stopped is told by the collective that it never entered, and is not let go on") {
   TemporaryDirectory directory;
   const Hung hung = hang(directory / "run", "hang/stopped[W=2]");
@@ -133,8 +145,11 @@ TEST_CASE("the stacks of every rank are kept where a tool for them is installed,
   std::string stacks = "took too long";
   for (int attempt = 0; attempt < 3 && stacks.find("took too long") != std::string::npos; ++attempt) {  // on a busy machine
     TemporaryDirectory directory;
-    hang(directory / "run", "hang/spins[W=2]");
-    stacks = text_of(evidence(directory / "run") / "rank-1.stacks");
+    const Hung hung = hang(directory / "run", "hang/spins[W=2]");
+    const auto file = evidence(directory / "run") / "rank-1.stacks";
+    stacks = text_of(file);
+    INFO(hung.said.out);
+    CHECK_THAT(hung.said.out, ContainsSubstring(stacks.starts_with("no stacks") ? "\n  " + stacks : "\n  stacks: " + file.string() + "\n"));
   }
   if (find_stack_tool(std::getenv("PATH"))) {
     CHECK_THAT(stacks, ContainsSubstring("ranked_test_case_") && ContainsSubstring("main"));

@@ -137,7 +137,9 @@ TEST_CASE("a mistake is named together with what there is") {
              ContainsSubstring("unknown subject 'other'; there are right, wrong, reference (right), pytorch, and"));
   CHECK_THAT(refusal(with([](auto& o) { o.device = "abacus"; })), ContainsSubstring("unknown device 'abacus'; known: sim"));
   CHECK_THAT(refusal(with([](auto& o) { o.fabric = "wool"; })), ContainsSubstring("unknown fabric 'wool'; known: shm, thread"));
-  CHECK_THAT(refusal(with([](auto& o) { o.fault = "early"; })), ContainsSubstring("unknown fault 'early'; known: late"));
+  CHECK(refusal(with([](auto& o) { o.fault = "lste"; })) ==
+        "unknown fault 'lste'; closest is 'late', `shardproof list --clauses` shows all faults");
+  CHECK(refusal(with([](auto& o) { o.fault = "3"; })) == "unknown fault '3'; `shardproof list --clauses` shows all faults");
   CHECK_THAT(refusal(with([](auto& o) { o.repeat = 0; })), ContainsSubstring("at least once"));
   CHECK_THAT(refusal({}, Listing{}), ContainsSubstring("the worker has no cases"));
 }

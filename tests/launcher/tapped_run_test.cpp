@@ -184,7 +184,7 @@ TEST_CASE("explain names the first collective in which ranks differ, also of ran
   const Said said = call({"explain", (directory / "run").string()});
   CHECK(said.end == code(0));
   CHECK_THAT(said.out,
-             StartsWith("no rank ended its world\nworld 0, NCCL: rank 0 called NCCL 4 times, last: ") &&
+             StartsWith("no world ended early\nworld 0, NCCL: rank 0 called NCCL 4 times, last: ") &&
                  EndsWith("world 0, NCCL: collective 1 on comm 0 of 2 ranks differs: rank 0 made all_reduce #0 of 6 f32 (sum) on comm 0, "
                           "stream 0, and rank 1 made all_reduce #0 of 5 f32 (sum) on comm 0, stream 0\n"));
 }
@@ -196,7 +196,7 @@ TEST_CASE("explain says of ranks under the tap which of them called nothing, and
   Said said = call({"explain", out.string()});
   CHECK(said.end == code(0));
   const std::string agreed =
-      "no rank ended its world\n"
+      "no world ended early\n"
       "world 0, NCCL: ranks 0, 1 each called NCCL 4 times, last: all_gather #0 of 4 f32 on comm 0, stream 0; all_reduce #0 of 5 f32 (sum) "
       "on comm 0, "
       "stream 0; comm_destroy #0 on comm 0\n";

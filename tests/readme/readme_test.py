@@ -3,7 +3,7 @@
 
     readme_test.py ROOT PROGRAM
 
-PROGRAM has the cases of the README's own test and of its hang. The README calls it ./my_tests.
+PROGRAM has the cases of the README's own test and of its hang. The README calls it build/my_tests.
 """
 import os
 import pathlib
@@ -48,9 +48,13 @@ def untrue_commands(root, program, document):
     """The untrue commands of one document, and the number of all its commands."""
     failures, ran = [], 0
     with tempfile.TemporaryDirectory() as scratch:
-        for folder in ("build", "docs"):  # commands name files as a reader in the root would, and so do their outputs
-            (pathlib.Path(scratch) / folder).symlink_to(root / folder)
-        (pathlib.Path(scratch) / "my_tests").symlink_to(program)
+        # Commands name files as a reader in the root would, and so do their outputs; the reader's own test has a folder `build`, too.
+        (pathlib.Path(scratch) / "docs").symlink_to(root / "docs")
+        build = pathlib.Path(scratch) / "build"
+        build.mkdir()
+        for entry in (root / "build").iterdir():
+            (build / entry.name).symlink_to(entry)
+        (build / "my_tests").symlink_to(program)
         environment = dict(os.environ, PATH=f"{root / 'build/bin'}:{os.environ['PATH']}")
         for command, quoted in commands(document.read_text(encoding="utf-8")):
             words = shlex.split(command)

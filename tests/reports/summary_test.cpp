@@ -25,7 +25,7 @@ TEST_CASE("a failure: first cause first, what several ranks share said once, and
   TextStyle style;
   style.clauses = {{"OVL-5", "a group's parameters are read only after its all-gather"}};
   CHECK(failure_text(case_of(report, "mine/failed[W=2]", Verdict::failed), report, style) ==
-        "FAIL mine/failed[W=2]      rank 1, 12 ms, first of 3\n"
+        "FAIL mine/failed[W=2]      rank 1, 12 ms, first of 3 failures\n"
         "  ranks 0, 1\n"
         "  CHECK( run.forward() <= first_gather_exposed(run.scenario()) )\n"
         "    105000000 <= 85000000\n"
@@ -323,8 +323,8 @@ TEST_CASE("many failures are cut unless all are asked for") {
   world.finish(0);
   const auto report = world.merged();
   const auto text = failure_text(report.cases[0], report, {});
-  CHECK_THAT(text, ContainsSubstring("first of 25\n") && ContainsSubstring("CHECK( i == 9 )") && !ContainsSubstring("CHECK( i == 10 )") &&
-                       ContainsSubstring("and 15 more\n"));
+  CHECK_THAT(text, ContainsSubstring("first of 25 failures\n") && ContainsSubstring("CHECK( i == 9 )") &&
+                       !ContainsSubstring("CHECK( i == 10 )") && ContainsSubstring("and 15 more\n"));
   TextStyle style;
   style.verbose = true;
   CHECK_THAT(failure_text(report.cases[0], report, style), ContainsSubstring("CHECK( i == 24 )") && !ContainsSubstring("more\n"));

@@ -239,12 +239,13 @@ class Play(unittest.TestCase):
         broken = copy.deepcopy(self.overlap)
         broken["model"]["root"]["children"][1]["in_features"] = 5
         said = self.play(broken, expect=2).stderr
-        self.assertEqual(said, 'shardproof: scenario: model, module "1": takes 5 features, but 4 arrive\n')
+        self.assertEqual(said, f'shardproof: {self.folder / "scenario.json"}: scenario: model, module "1": takes 5 features, but 4 arrive\n')
         self.assertIn("No such file", self.play(self.folder / "nowhere.json", expect=2).stderr)
         os.mkfifo(self.folder / "pipe")
         self.assertIn("it has to be a file", self.play(self.folder / "pipe", expect=2).stderr)
         (self.folder / "text.json").write_text("not JSON", encoding="utf-8")
-        self.assertIn("scenario: no JSON", self.play(self.folder / "text.json", expect=2).stderr)
+        said = self.play(self.folder / "text.json", expect=2).stderr
+        self.assertTrue(said.startswith(f"shardproof: {self.folder / 'text.json'}: scenario: no JSON: parse error at line 1, column 2: "), said)
         for arguments, expected in ((("--ranks", "0"), "1 to 1024"), (("--ranks", "2,4"), "one world size"),
                                     (("--subject", "x"), "unknown subject 'x'"), (("--fault", "x"), "unknown fault 'x'")):
             self.assertIn(expected, self.play(self.overlap, *arguments, expect=2).stderr)

@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+"""Do the examples of `--help` work? Runs each of them, in a folder that has the files that they name.
+
+    help_test.py LAUNCHER PROGRAM SCENARIO
+
+The examples call PROGRAM ./my_tests. It has cases, and a fault `noticed`. An example may find failures, but it must not be wrong usage.
+"""
+import pathlib
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+
+COMMANDS = ("run", "list", "faults", "merge", "diff", "doctor", "explain", "play", "explore", "stable")
+
+
+def failure(launcher, folder, words):
+    """What is wrong with a command; empty where nothing is."""
+    result = subprocess.run([launcher, *words], cwd=folder, capture_output=True, text=True, timeout=300)
+    if result.returncode in (0, 1):  # 1: it did its work, and found something
+        return ""
+    return f"shardproof {shlex.join(words)}\n  ended with {result.returncode}:\n{result.stdout}{result.stderr}"
+
+
+def prepare(launcher, folder, program, scenario):
+    (folder / "shardproof-out").mkdir(parents=True)  # where the link to the latest run will be
+    (folder / "my_tests").symlink_to(program)
+    shutil.copy(scenario, folder / "scenario.json")
+    runs = [("--worker", "./my_tests", "--fault", "noticed", "--out", out) for out in ("before", "after")]
+    failures = [failure(launcher, folder, ("run", *words)) for words in (*runs, ("overlap/training_overlap", "--out", "my_run"))]
+    shutil.copy(folder / "after/report.json", folder / "new.json")
+    return failures
+
+
+def examples(launcher, command):
+    text = subprocess.run([launcher, *command, "--help"], capture_output=True, text=True, check=True).stdout
+    block = re.search(r"^Examples:\n((?: .*\n)+)", text, re.M).group(1)
+    for line in re.findall(r"^ {4}shardproof (.*)", block, re.M):
+        yield shlex.split(re.split(r" {2,}", line)[0])
+
+
+def shortened(words):
+    """Whole suites take too long on all world sizes."""
+    runs_suite = words[0] in ("run", "faults") and not {"--worker", "--rerun-failed", "--ranks", "--help"} & set(words)
+    return [*words, "--ranks", "1"] if runs_suite else words
+
+
+def main(launcher, program, scenario):
+    ran = 0
+    with tempfile.TemporaryDirectory() as scratch:
+        prepared, here = pathlib.Path(scratch) / "prepared", pathlib.Path(scratch) / "here"
+        failures = prepare(launcher, prepared, program, scenario)
+        for command in ((), *((name,) for name in COMMANDS)):
+            for words in examples(launcher, command):
+                if "pytorch" in " ".join(words):
+                    continue  # these tests do not install it
+                shutil.copytree(prepared, here, symlinks=True)  # no example needs the one before it
+                failures.append(failure(launcher, here, shortened(words)))
+                shutil.rmtree(here)
+                ran += 1
+    failures = list(filter(None, failures))
+    for said in failures:
+        print("FAIL", said)
+    print(f"{ran} examples")
+    return 1 if failures or ran < len(COMMANDS) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*(pathlib.Path(path).resolve() for path in sys.argv[1:])))
