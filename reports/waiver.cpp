@@ -100,7 +100,9 @@ bool is_day(std::string_view text) {
 std::vector<Waiver> parse_waivers(std::string_view text) {
   const ordered_json json = parse(text);
   const Fields document(json, "waivers");
-  document.expect_only({"$schema", "waivers"});
+  document.expect_only({"$schema", "version", "waivers"});
+  if (document.has("version") && document.integer<int>("version") != waivers_version)
+    refuse(document.where("version"), fmt::format("{}, the version that this shardproof reads", waivers_version), json["version"]);
   std::vector<Waiver> waivers;
   for (const auto& element : document.array("waivers")) {
     const std::string place = fmt::format("waivers[{}]", waivers.size());

@@ -42,7 +42,10 @@ bool is_waivable(Verdict verdict);
 /// A day of the calendar, `2030-12-31`: such texts stand in the order of their days.
 bool is_day(std::string_view text);
 
-/// `{"waivers": [{…}, …]}`. Throws std::invalid_argument naming waiver and field, as `waivers[2]: "expires": expected a day …`. A field
+/// Version of the format. A file without a version is of version 1.
+inline constexpr int waivers_version = 1;
+
+/// `{"version": 1, "waivers": [{…}, …]}`. Throws std::invalid_argument naming waiver and field, as `waivers[2]: "expires": expected a day …`. A field
 /// that no waiver has is an error too: a misspelt condition would waive more than was meant.
 std::vector<Waiver> parse_waivers(std::string_view text);
 

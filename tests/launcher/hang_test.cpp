@@ -62,7 +62,8 @@ TEST_CASE("a hang is told with its rank, wherever it is and however it answers t
     CHECK(hung.endings.at(0).at("how") == "stopped");
     CHECK(hung.endings.at(1).at("how") == "overran");
     CHECK_THAT(text_of(evidence(run) / "rank-1.status"), ContainsSubstring("State:") && ContainsSubstring("wchan"));
-    CHECK_THAT(hung.said.out, ContainsSubstring("SLOW " + id + ": half of its 0.5 s are over; rank 0 waits in barrier #0"));
+    // Not where rank 0 is by then: on a busy machine it may not have reached the barrier.
+    CHECK_THAT(hung.said.out, ContainsSubstring("SLOW " + id + ": half of its 0.5 s are over"));
   }
 }
 

@@ -87,9 +87,12 @@ TEST_CASE("a mistake is named by waiver and field") {
         "waivers[1]: shown_by: \"beside\": expected a text that says something");
   CHECK(refusal(std::string("{\"waivers\": [}")) == "no JSON at byte 14");
   CHECK(refusal(std::string("{\"waivers\": 1e999}")) == "a number is out of range");
+  CHECK(parse_waivers(R"({"version": 1, "waivers": []})").empty());
+  CHECK(refusal(std::string(R"({"version": 2, "waivers": []})")) ==
+        "waivers: \"version\": expected 1, the version that this shardproof reads, found 2");
   CHECK(refusal(std::string("[]")) == "waivers: expected an object, found an array of 0");
   CHECK(refusal(std::string("{\"waivers\": [], \"waiver\": 1}")) ==
-        "waivers: \"waiver\" is not among its fields: \"$schema\", \"waivers\"");
+        "waivers: \"waiver\" is not among its fields: \"$schema\", \"version\", \"waivers\"");
 }
 
 TEST_CASE("no field may be missing but its condition and what shows it, and none may be of another type") {
