@@ -52,7 +52,7 @@ void tell_nccl(Told& told, const WorldDirectory& world, int world_size) {
 void tell_world(Told& told, const WorldDirectory& world) {
   const WorldPlan plan = read_plan(world);
   const Remains remains = read_remains(world, plan.size);
-  if (!remains.flight_defect.empty()) told.damage.push_back(remains.flight_defect);
+  told.damage.insert(told.damage.end(), remains.defects.begin(), remains.defects.end());
   std::string explanation = reports::explain(plan, remains.endings, remains.flight ? &*remains.flight : nullptr);
   // Of ranks that left together, each says why.
   if (explanation.empty()) explanation = reports::read_rank_stream(world.rank_stream(0)).cut_short;

@@ -100,10 +100,9 @@ class Merge {
     };
     for (const auto& [number, world] : worlds_) {
       for (std::string& defect : merge_traces(world.directory)) merged_.defects.push_back(std::move(defect));
+      reports::Merger& into = open(world.plan);
       try {
-        const Remains remains = read_remains(world.directory, world.plan.size);
-        reports::Merger& into = open(world.plan);
-        add_world(into, world.plan, index, remains, world.directory);
+        add_world(into, world.plan, index, remains_of(world), world.directory);
         into.keep(world.answers_for);
       } catch (const CommandError&) {
         throw;
@@ -123,6 +122,14 @@ class Merge {
   }
 
  private:
+  static Remains remains_of(const KeptWorld& world) {
+    try {
+      return read_remains(world.directory, world.plan.size);
+    } catch (const std::runtime_error& error) {
+      return without_endings(world.plan.size, error.what());
+    }
+  }
+
   /// The world's plan must be the one that the run made for it, or the end of that, else its results are those of other cases.
   void keep(int number, const WorldDirectory& directory) {
     KeptWorld world{.directory = directory, .plan = read_plan(directory)};

@@ -84,10 +84,24 @@ std::vector<WorldPlan> read_planned_worlds(const RunDirectory& run) {
   }
 }
 
-Remains read_remains(const WorldDirectory& directory, int world_size) {
+namespace {
+
+Remains with_unknown_endings(int world_size) {
   Remains remains;
-  remains.endings.resize(static_cast<std::size_t>(world_size));
-  for (int rank = 0; rank < world_size; ++rank) remains.endings[static_cast<std::size_t>(rank)].rank = rank;
+  for (int rank = 0; rank < world_size; ++rank) remains.endings.push_back({.rank = rank});
+  return remains;
+}
+
+}  // namespace
+
+Remains without_endings(int world_size, std::string defect) {
+  Remains remains = with_unknown_endings(world_size);
+  remains.defects.push_back(std::move(defect));
+  return remains;
+}
+
+Remains read_remains(const WorldDirectory& directory, int world_size) {
+  Remains remains = with_unknown_endings(world_size);
   try {
     if (std::filesystem::exists(directory.endings())) {
       for (Ending& ending : parse_json(read_input(directory.endings())).get<std::vector<Ending>>()) {
@@ -102,7 +116,7 @@ Remains read_remains(const WorldDirectory& directory, int world_size) {
     if (std::filesystem::exists(directory.flight())) remains.flight = parse_json(read_input(directory.flight())).get<FlightSnapshot>();
   } catch (const std::exception& error) {
     // It explains how ranks ended; that they did is known without it.
-    remains.flight_defect = fmt::format("its flight record {} cannot be read: {}", directory.flight().string(), error.what());
+    remains.defects.push_back(fmt::format("its flight record {} cannot be read: {}", directory.flight().string(), error.what()));
   }
   return remains;
 }
@@ -145,7 +159,7 @@ void add_world(reports::Merger& merger, const WorldPlan& plan, const CaseIndex& 
                const WorldDirectory& directory) {
   merger.open_world(plan, index.find(plan.cases), remains.endings, whole_number(directory.root.filename().string()));
   if (remains.flight) merger.explain(*remains.flight);
-  if (!remains.flight_defect.empty()) merger.add_defect(remains.flight_defect);
+  for (const std::string& defect : remains.defects) merger.add_defect(defect);
   if (const auto kept = read_nccl_records(directory)) merger.tell_nccl(tell(*kept, directory, plan.size));
   for (int rank = 0; rank < plan.size; ++rank) {
     merger.add(reports::read_rank_stream(directory.rank_stream(rank)));

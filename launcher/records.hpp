@@ -44,7 +44,7 @@ std::vector<WorldPlan> read_planned_worlds(const RunDirectory& run);
 struct Remains {
   std::vector<Ending> endings;           ///< in rank order
   std::optional<FlightSnapshot> flight;  ///< what ranks were in the middle of when the world ended early
-  std::string flight_defect;             ///< why that cannot be read, where it is there; a sentence
+  std::vector<std::string> defects;      ///< sentences: what is there and cannot be read
 };
 
 /// What ranks left that ran under the tap.
@@ -62,6 +62,8 @@ std::optional<NcclRecords> read_nccl_records(const WorldDirectory& directory);
 
 /// Ranks whose ending nobody wrote down are `foreign`. Throws std::runtime_error naming the world.
 Remains read_remains(const WorldDirectory& directory, int world_size);
+/// Of a world whose endings cannot be read, for the reason `defect`: only what its ranks wrote says how their cases ended.
+Remains without_endings(int world_size, std::string defect);
 /// Throws CommandError (usage) when not all of it can be written.
 void write_remains(const WorldDirectory& directory, const Remains& remains);
 

@@ -198,3 +198,16 @@ TEST_CASE("a merge keeps what ran in a fresh world when the plan of the world be
   CHECK(report_of(directory / "run").at("summary").at("passed") == 10);
   CHECK_THAT(said.out, ContainsSubstring("world 1: 2 ranks of shm on sim, 10 cases: 10 passed"));
 }
+
+TEST_CASE("a merge keeps the cases of a world whose endings cannot be read, and reports the damage") {
+  TemporaryDirectory directory;
+  run_trouble(directory / "run", {"good/meets", "many/rounds[W=2,n=0]"});
+  const Verdicts seen = verdicts(directory / "run");
+  REQUIRE(worlds_in(directory / "run") > 1);
+  write_text(directory / "run/worlds/0/endings.json", "{}");
+  const Said said = call({"merge", (directory / "run").string()});
+  INFO(said.out << said.err);
+  CHECK(said.end == code(5));
+  CHECK(verdicts(directory / "run") == seen);
+  CHECK_THAT(report_of(directory / "run").at("worlds").at(0).at("defects").dump(), ContainsSubstring("endings.json"));
+}
