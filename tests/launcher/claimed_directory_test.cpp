@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "launcher/earlier_run.hpp"
 #include "launcher/launcher.hpp"
 #include "launcher/own_files.hpp"
 #include "tests/launcher/refusal.hpp"
@@ -133,6 +134,23 @@ TEST_CASE("the link leads to a run in any other directory, too, where its folder
   fs::remove("far/away/latest");
   CHECK_FALSE(point_latest_to(claim("far/away")));
   CHECK(contents("far/away") == std::set<std::string>{".shardproof-output"});
+}
+
+TEST_CASE("a run is locked by one command at a time, with a marker or without") {
+  TemporaryDirectory directory;
+  for (const bool has_marker : {true, false}) {
+    const fs::path run = make_run(directory / (has_marker ? "marked" : "foreign"));
+    if (!has_marker) fs::remove(run / marker_name);
+    const std::set<std::string> before = contents(run);
+    {
+      const FileDescriptor lock = lock_run(run);
+      CHECK_THAT(refusal([&] { lock_run(run); }),
+                 EndsWith(run.string() + ": another shardproof command is writing to it: wait for its end"));
+    }
+    lock_run(run);
+    CHECK(contents(run) == before);
+  }
+  lock_run(directory / "nowhere");
 }
 
 TEST_CASE("a file in the place of the link stays, and no other file is left") {

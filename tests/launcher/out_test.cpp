@@ -53,10 +53,16 @@ TEST_CASE("a run in progress is not replaced, and a run whose launcher was kille
     const Said second = run_trouble(out, {"good/alone", "--overwrite"});
     CHECK(second.end == code(2));
     CHECK_THAT(second.err, ContainsSubstring("another shardproof command is writing to it"));
+    const Said merged = call({"merge", out.string()});
+    CHECK(merged.end == code(2));
+    CHECK(merged.out.empty());
+    CHECK(merged.err ==
+          "shardproof: output unusable: " + out.string() + ": another shardproof command is writing to it: wait for its end\n");
     ::kill(launcher.pid(), SIGKILL);
   };
   run_trouble(out, {"bad/waits"}, setting);
   CHECK_FALSE(std::filesystem::exists(out / "report.json"));
+  CHECK(call({"merge", out.string()}).end != code(2));
   CHECK(run_trouble(out, {"good/alone", "--overwrite"}).end == code(0));
 }
 
