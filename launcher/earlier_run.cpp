@@ -108,6 +108,16 @@ bool is_output_directory(const fs::path& directory) {
   return fs::symlink_status(directory / marker_name, unknown).type() == fs::file_type::regular || has_run_head(directory);
 }
 
+FileDescriptor lock_run(const fs::path& directory) {
+  constexpr int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+  FileDescriptor locked(::open((directory / marker_name).c_str(), flags));
+  if (!locked) locked = FileDescriptor(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  // A run that cannot be opened is reported when it is read. Some file systems have no locks.
+  if (locked && ::flock(locked.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+    throw unusable_output(directory, "another shardproof command is writing to it: wait for its end");
+  return locked;
+}
+
 EarlierRun::EarlierRun(fs::path directory) : directory_(std::move(directory)), marker_(lock_marker(directory_)) {}
 
 FileDescriptor EarlierRun::clear() && {

@@ -15,6 +15,10 @@ namespace shardproof::launcher {
 /// Whether shardproof wrote this directory: it has a marker, or it is a run of a version that made none.
 bool is_output_directory(const std::filesystem::path& directory);
 
+/// Keeps other commands from writing to an existing run as long as the descriptor is open. A run that another launcher started has no marker:
+/// its directory is locked. Throws CommandError (usage) where another command writes to the run now.
+FileDescriptor lock_run(const std::filesystem::path& directory);
+
 class EarlierRun {
  public:
   /// Locks the marker in an output directory. Throws CommandError (usage) where another command writes to it now.

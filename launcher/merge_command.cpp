@@ -14,6 +14,7 @@
 #include "harness/protocol/json_parse.hpp"
 #include "launcher/commands.hpp"
 #include "launcher/demands.hpp"
+#include "launcher/earlier_run.hpp"
 #include "launcher/launcher.hpp"
 #include "launcher/machine.hpp"
 #include "launcher/output.hpp"
@@ -174,6 +175,7 @@ class Merge {
 
 int merge_command(const MergeOptions& options) {
   const RunDirectory run{options.directory};
+  const FileDescriptor lock = lock_run(run.root);
   Merged merged;
   try {
     Merge merge(run, options.demands);

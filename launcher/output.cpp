@@ -5,15 +5,34 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <fstream>
+#include <memory>
+#include <sstream>
 #include <string>
 #include <system_error>
+
+#include "launcher/standard_streams.hpp"
 
 namespace shardproof::launcher {
 namespace {
 
 /// A stream keeps no reason of its own; the system call below it does.
 std::error_code last_error() { return {errno != 0 ? errno : EIO, std::generic_category()}; }
+
+std::FILE* open_pipe(const std::filesystem::path& file) {
+  const int descriptor = ::open(file.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+  std::FILE* const pipe = descriptor < 0 ? nullptr : ::fdopen(descriptor, "w");
+  if (pipe != nullptr) return pipe;
+  if (errno == ENXIO) throw unusable_output(file, "no program reads from this pipe: start its reader first, or name a file");
+  throw unusable_output(file, "open", last_error());
+}
+
+/// A signal ends the wait for a slow reader. It would not end the wait for the first reader, so that reader has to be there.
+void write_pipe(const std::filesystem::path& file, std::string_view text) {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> pipe(open_pipe(file), std::fclose);
+  if (const std::error_code error = write_through(pipe.get(), text)) throw unusable_output(file, "write", error);
+}
 
 }  // namespace
 
@@ -36,6 +55,12 @@ void write_file(const std::filesystem::path& file, std::string_view text) {
 }
 
 void write_file(const std::filesystem::path& file, const std::function<void(std::ostream&)>& write) {
+  std::error_code no_pipe;
+  if (std::filesystem::is_fifo(file, no_pipe)) {
+    std::ostringstream text;
+    write(text);
+    return write_pipe(file, text.view());
+  }
   // What is no plain file, a device or a pipe, is written to; a plain one is replaced by one that is whole.
   std::error_code unknown;  // where a path cannot be looked at, opening it says why
   const bool exists = std::filesystem::exists(file, unknown), is_plain = std::filesystem::is_regular_file(file, unknown);

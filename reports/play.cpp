@@ -259,7 +259,7 @@ std::string to_text(std::span<const PlayResult> ranks, const WorldResult& world,
   for (const PlayResult& rank : ranks) {
     for (const std::string& warning : rank.warnings) text += fmt::format("warning on rank {}: {}\n", rank.rank, warning);
   }
-  return text;
+  return printable(text);  // names and warnings are the engine's
 }
 
 }  // namespace shardproof::reports

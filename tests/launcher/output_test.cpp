@@ -42,6 +42,8 @@ TEST_CASE("what is no plain file is written to, and a link leads where it did") 
   CHECK(::read(end, read, sizeof(read)) == 4);
   ::close(end);
   CHECK(std::filesystem::is_fifo(pipe));
+  CHECK(refusal([&] { write_file(pipe, "text"); }) ==
+        "output unusable: " + pipe + ": no program reads from this pipe: start its reader first, or name a file");
 
   write_file(target, "old");
   std::filesystem::create_symlink(target, link);

@@ -1,5 +1,6 @@
 """Tests of the set-up that ./run and ./test share: which commands it would give to root, on which machines."""
 
+import os
 import pathlib
 import re
 import shlex
@@ -302,7 +303,17 @@ has_pytorch() { [[ -e $root/build/pytorch/bin/python ]]; }
         self.assertIn("after the first build", self.said("run", "--help")[-1])
 
     def test_what_comes_after_two_dashes_is_a_filter(self):
-        self.assertEqual(self.said("run", "--", "--no-install")[-1], "shardproof run -- --no-install")
+        self.put("fixtures/pytorch/waivers.json", "{}")
+        for arguments in (("--", "--no-install"), ("--", "--subject=pytorch"), ("--", "--subject", "pytorch"), ("overlap", "--", "--", "-h")):
+            with self.subTest(arguments):
+                said = self.said("run", *arguments)
+                self.assertNotIn("pytorch yes", said)
+                self.assertEqual(said[-1], " ".join(("shardproof run", *arguments)))
+        for arguments in (("--worker", "w"), ("--waivers", "mine")):
+            with self.subTest(arguments):
+                said = self.said("run", "--subject", "pytorch", "--", *arguments)
+                self.assertIn("pytorch yes", said)
+                self.assertEqual(said[-1], f"shardproof run --subject pytorch --waivers {self.waivers} -- {' '.join(arguments)}")
 
     def test_known_deviations_are_waived_where_nothing_else_is_said(self):
         self.put("fixtures/pytorch/waivers.json", "{}")
@@ -359,6 +370,28 @@ has_pytorch() { [[ -e $root/build/pytorch/bin/python ]]; }
         refused = subprocess.run([self.tree / "test", "--all", "-R", "fabric"], text=True, capture_output=True)
         self.assertEqual((refused.returncode, refused.stdout), (2, ""))
         self.assertEqual(refused.stderr, "shardproof: --all runs every test; leave it out to select tests with -R fabric\n")
+
+    def test_a_selection_of_tests_is_options_of_ctest(self):
+        self.put("bin/ctest", '#!/bin/sh\necho "ctest $*" >>"$0.asked"\n')
+        values = {**os.environ, "PATH": f"{self.tree}/bin:{os.environ['PATH']}"}
+        asked = self.tree / "bin/ctest.asked"
+        for selection in ("-R fabric", "-R -x", "-E slow -L unit -LE gpu", "-I 1,5 --repeat until-fail:3", "--rerun-failed"):
+            with self.subTest(selection):
+                subprocess.run([self.tree / "test", *selection.split()], env=values, text=True, capture_output=True)
+                self.assertTrue(asked.read_text().endswith(f" {selection}\n"))
+                asked.unlink()
+        for arguments, said in (
+            ("fabric", "./test takes options, not the word fabric; to run the tests with fabric in their names, write: ./test -R fabric"),
+            ("-R fabric cases", "./test takes options, not the word cases; to run the tests with cases in their names, write: ./test -R cases"),
+            ("--al", "./test has no option --al; ./test --help lists its options"),
+            ("--all=yes", "./test has no option --all=yes; ./test --help lists its options"),
+            ("-R", "-R takes a value; ./test --help shows it"),
+        ):
+            with self.subTest(arguments):
+                refused = subprocess.run([self.tree / "test", *arguments.split()], env=values, text=True, capture_output=True)
+                self.assertEqual((refused.returncode, refused.stdout), (2, ""))
+                self.assertEqual(refused.stderr, f"shardproof: {said}\n")
+                self.assertFalse(asked.exists())
 
     def test_a_measurement_installs_nothing_where_that_is_forbidden(self):
         self.put("build/pytorch/bin/python", '#!/bin/sh\necho python "$@" >>"$0.asked"\nexit 1\n')

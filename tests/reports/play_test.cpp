@@ -76,6 +76,14 @@ TEST_CASE("what takes no time, and a subject's warnings, are said") {
   CHECK_THAT(text, ContainsSubstring("nothing took any time") && ContainsSubstring("warning on rank 0: iter 0 step: slow\n"));
 }
 
+TEST_CASE("codes that control a terminal do not reach it from names and warnings of an engine") {
+  PlayResult result = played(0);
+  std::get<fact::StreamCreated>(result.times.trace.facts[0]).name = "a\x1b[2J";
+  std::get<fact::Collective>(result.times.trace.facts[1]).tag = "b\x1b[2J";
+  result.warnings = {"c\x1b[2J"};
+  CHECK_THAT(reports::to_text(std::vector{result}, {}, 60), !ContainsSubstring("\x1b"));
+}
+
 TEST_CASE("what was measured stands beside what follows from order and costs") {
   std::vector ranks{played(0), played(1)};
   for (PlayResult& rank : ranks) rank.measured = played(rank.rank, rank.rank == 1 ? ms / 2 : ms / 5).times;

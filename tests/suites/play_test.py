@@ -270,6 +270,9 @@ class Play(unittest.TestCase):
         self.assertEqual(said.stdout, "")
         self.assertFalse((self.folder / "kept").exists())
         self.play(self.overlap, "--trace", "/dev/null")
+        os.mkfifo(self.folder / "pipe")
+        said = self.play(self.overlap, "--trace", self.folder / "pipe", expect=2)
+        self.assertIn("no program reads from this pipe: start its reader first", said.stderr)
         self.play(self.overlap, "--trace", self.folder / "kept/trace.json", "--out", self.folder / "kept")
         self.assertTrue((self.folder / "kept/trace.json").exists())
 
