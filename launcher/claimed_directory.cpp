@@ -72,12 +72,16 @@ FileDescriptor make_marker(const fs::path& directory) {
 
 /// The path of `path` relative to `folder`; none: it is not inside the folder. Both are canonical.
 std::optional<fs::path> below(const fs::path& folder, const fs::path& path) {
-  const auto [end, rest] = std::ranges::mismatch(folder, path);
-  if (end != folder.end() || rest == path.end()) return std::nullopt;
+  if (std::ranges::mismatch(folder, path).in1 != folder.end()) return std::nullopt;
   return path.lexically_relative(folder);
 }
 
 }  // namespace
+
+std::optional<fs::path> path_in(const fs::path& directory, const fs::path& file) {
+  std::error_code unknown;
+  return below(fs::weakly_canonical(whole_path(directory), unknown), fs::weakly_canonical(whole_path(file), unknown));
+}
 
 ClaimedDirectory::ClaimedDirectory(const OutputOptions& asked) {
   if (asked.directory.empty()) {
@@ -120,8 +124,7 @@ void ClaimedDirectory::note_file(const std::string& name) {
 
 void require_kept(const fs::path& input, const OutputOptions& output) {
   if (!output.overwrite) return;
-  std::error_code unknown;
-  if (below(fs::weakly_canonical(output.directory, unknown), fs::weakly_canonical(input, unknown)))
+  if (path_in(output.directory, input))
     throw unusable_output(
         output.directory,
         fmt::format("{} is in it, and --overwrite would delete that file before it is used: name another directory", input.string()));

@@ -27,6 +27,9 @@ class ClaimedDirectory {
   FileDescriptor marker_;  ///< locked as long as this lives
 };
 
+/// The path of `file` relative to the directory, `.` for the directory itself; none: it is not in the directory. Neither has to exist.
+std::optional<std::filesystem::path> path_in(const std::filesystem::path& directory, const std::filesystem::path& file);
+
 /// Throws CommandError (usage) when the output would replace a run that `input` is a part of.
 void require_kept(const std::filesystem::path& input, const OutputOptions& output);
 

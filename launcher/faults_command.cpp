@@ -146,6 +146,7 @@ int faults_command(FaultsOptions options, const std::vector<std::string>& argv) 
   const FaultRuns::Result clean = runs.run(one, without_fault, asked.waivers);
   const int clean_code = reports::exit_code(clean.report);
   if (keep) terminal.look_in({place.root / without_fault});
+  else terminal.keep_nothing();
   if (clean.ended_by || clean_code != all_passed) terminal.print(reports::summary(clean.report, terminal.style()));
 
   std::optional<CommandError> ended_by = clean.ended_by;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "harness/protocol/json_text.hpp"
 #include "harness/protocol/play_result.hpp"
@@ -12,12 +13,14 @@
 #include "launcher/contenders.hpp"
 #include "launcher/launcher.hpp"
 #include "launcher/output.hpp"
+#include "launcher/own_files.hpp"
 #include "launcher/run.hpp"
 #include "launcher/side_by_side.hpp"
 #include "launcher/standard_streams.hpp"
 #include "launcher/warm_process.hpp"
 #include "reports/chrome_trace.hpp"
 #include "reports/play.hpp"
+#include "reports/terminal.hpp"
 
 namespace shardproof::launcher {
 namespace {
@@ -31,11 +34,17 @@ void write_trace(const std::filesystem::path& file, const std::vector<PlayResult
   write_file(file, reports::chrome_trace(traces).dump() + "\n");
 }
 
-/// Whether the trace is a file in the output directory.
-bool is_trace_in_output(const PlayOptions& options) {
-  if (options.trace.empty() || options.out.directory.empty()) return false;
-  const auto whole = [](const std::filesystem::path& path) { return std::filesystem::absolute(path).lexically_normal(); };
-  return whole(options.trace).parent_path() == whole(options.out.directory / "").parent_path();
+/// The trace's name in the output directory; none: the trace is not in it. Throws CommandError (usage) for a place that the run itself uses.
+std::optional<std::string> trace_in_output(const PlayOptions& options) {
+  if (options.trace.empty() || options.out.directory.empty()) return std::nullopt;
+  const auto inner = path_in(options.out.directory, options.trace);
+  if (!inner) return std::nullopt;
+  const std::string name = inner->string();
+  // Only a file directly in the directory can be noted for a later replacement.
+  if (name == "." || inner->has_parent_path() || is_own_file(name) || is_own_folder(name))
+    throw unusable_output(options.trace, fmt::format("the run keeps its own files there: write --trace {}, or name a file outside {}",
+                                                     (options.out.directory / "trace.json").string(), options.out.directory.string()));
+  return name;
 }
 
 std::string heading(const PlayOptions& options, const WorldPlan& world) {
@@ -47,8 +56,8 @@ std::string heading(const PlayOptions& options, const WorldPlan& world) {
 
 int play_command(const PlayOptions& options, const std::vector<std::string>& argv) {
   if (names_two(options.plan.subject)) return play_on_two(options, argv);
-  const bool keeps_trace = is_trace_in_output(options);
-  if (!options.trace.empty() && !keeps_trace) require_new_file(options.trace);
+  const std::optional<std::string> kept_trace = trace_in_output(options);
+  if (!options.trace.empty() && !kept_trace) require_new_file(options.trace);
   require_kept(options.scenario, options.out);
   SignalWatch signals;
   Contender player = find_contender({options.plan.subject, options.plan.fault}, options.plan, options.worker, signals);
@@ -61,7 +70,7 @@ int play_command(const PlayOptions& options, const std::vector<std::string>& arg
   const RendezvousDirectory scratch = RendezvousDirectory::make(1);
   const bool keeps_run = !options.out.directory.empty();
   ClaimedDirectory claimed(keeps_run ? options.out : OutputOptions{.directory = scratch.path() / "run"});
-  if (keeps_trace) claimed.note_file(options.trace.filename().string());
+  if (kept_trace) claimed.note_file(*kept_trace);
   const RunDirectory directory = claimed.run();
   warm_up(player.worker, player.plan, directory.warm_log(), signals);
   reports::RunHead head = make_head(player.worker, play.plan, player.plan, argv);
@@ -69,11 +78,13 @@ int play_command(const PlayOptions& options, const std::vector<std::string>& arg
   const RunResult run = run_plan(player.worker, std::move(play.plan), directory, std::move(head), signals, silent);
 
   Terminal terminal(options.json ? stderr : stdout, options.terminal);
+  if (keeps_run) terminal.look_in(directory);
+  else terminal.keep_nothing();
   const std::vector<PlayResult> ranks = play_results(directory.world(0), play.ids.front(), document.ranks);
   if (options.json && !ranks.empty()) {
     say(dump_document(reports::to_json(ranks, run.report.worlds.front())) + "\n");
   } else if (!ranks.empty()) {
-    terminal.print(title + "\n" + reports::to_text(ranks, run.report.worlds.front(), page_width));
+    terminal.print(reports::printable(title) + "\n" + reports::to_text(ranks, run.report.worlds.front(), page_width));
   }
   for (const reports::CaseResult& result : run.report.cases) {
     if (result.verdict == reports::Verdict::skipped) {

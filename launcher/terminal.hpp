@@ -70,6 +70,8 @@ class Terminal {
   void explain(const std::vector<ClauseInfo>& clauses);
   /// From here on, failures name whole the files in the run's directory, and the scenarios that their cases have left there.
   void look_in(const RunDirectory& run);
+  /// From here on, failures name no file of the run: the command deletes the run's directory when it ends.
+  void keep_nothing() { style_.is_kept = false; }
   const reports::TextStyle& style() const { return style_; }
 
   /// How the run is to be shown while it lasts, if at all.

@@ -130,8 +130,10 @@ std::string last_words_text(const CaseResult& result, const Report& report, cons
     for (std::size_t lines = 0; lines < shown && begin != std::string_view::npos && begin > 0; ++lines)
       begin = words.rfind('\n', begin - 1);
     if (begin != std::string_view::npos && begin > 0) words.remove_prefix(begin + 1);
-    text += fmt::format("  rank {} said last ({}worlds/{}/logs/rank-{}.err):\n{}", ending.rank, printable(style.place),
-                        number_of(result, report), ending.rank, indented(printable(words), "    "));
+    text += fmt::format("  rank {} said last", ending.rank);
+    if (style.is_kept)
+      text += fmt::format(" ({}worlds/{}/logs/rank-{}.err)", printable(style.place), number_of(result, report), ending.rank);
+    text += fmt::format(":\n{}", indented(printable(words), "    "));
   }
   return text;
 }
@@ -521,7 +523,8 @@ std::string failure_text(const CaseResult& result, const Report& report, const T
                                          : fmt::format("  {}  {}\n", printable(clause), printable(known->second));
   }
   if (is_end_of_process(result.verdict) && !report.worlds.at(static_cast<std::size_t>(result.world)).explanation.empty())
-    text += fmt::format("  evidence: {}worlds/{}/evidence\n", printable(style.place), number_of(result, report));
+    text += style.is_kept ? fmt::format("  evidence: {}worlds/{}/evidence\n", printable(style.place), number_of(result, report))
+                          : "  evidence: deleted with the run; --out DIRECTORY keeps it\n";
   return text + fmt::format("  again: {}\n", again(result, report)) + scenarios_text(result, report, style);
 }
 

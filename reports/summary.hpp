@@ -17,6 +17,7 @@ struct TextStyle {
   bool quiet = false;  ///< failures and the last line only
   std::map<std::string, std::string> clauses;  ///< texts by clause id, where the worker's listing is at hand
   std::string place;  ///< of the run directory, with a slash at its end; empty: what lies in it is named as seen from there
+  bool is_kept = true;  ///< false: the run directory is deleted when the command ends, and no file in it is named
   /// Files that hold what a case of the world of this number has played; none: unknown.
   std::function<std::vector<std::string>(const CaseResult&, int world)> scenarios;
 };

@@ -22,6 +22,7 @@ class Refusing : public Subject {
   std::string_view version() const override { return "1"; }
   std::set<Feature> capabilities() const override { return {Feature::fully_shard}; }
   Reply create(const scenario::Model&, const scenario::Plan&, const Seat&, std::unique_ptr<Trainer>&) override {
+    if (std::getenv("FICKLE_ABORTS") != nullptr) std::abort();
     return Reply::failed(name_ + " trains nothing");
   }
 

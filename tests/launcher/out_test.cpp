@@ -97,6 +97,48 @@ TEST_CASE("every command that keeps its output can replace it") {
   CHECK(run_trouble(out, {"good/alone", "--overwrite"}).end == code(0));
 }
 
+TEST_CASE("a trace takes no place of the run's own files") {
+  TemporaryDirectory directory;
+  const std::string out = directory / "out", scenario = directory / "scenario.json";
+  const auto play = [&](const std::string& trace) {
+    return call(
+        {"play", scenario, "--worker", SHARDPROOF_FICKLE_PROGRAM, "--subject", "steady", "--ranks", "1", "--out", out, "--trace", trace});
+  };
+  write_text(scenario, "{}");
+  std::filesystem::create_directory(directory / "real");
+  std::filesystem::create_directory_symlink("real", directory / "link");
+  for (const char* name : {"report.json", "run.json.new", ".shardproof-output", "worlds", "worlds/0/t.json", "mine/t.json", "",
+                           "x/../run.json", "../link/../out/plan.json"}) {
+    INFO(name);
+    const Said said = play(out + "/" + name);
+    CHECK(said.end == code(2));
+    CHECK(said.err == "shardproof: output unusable: " + out + "/" + name + ": the run keeps its own files there: write --trace " + out +
+                          "/trace.json, or name a file outside " + out + "\n");
+    CHECK_FALSE(std::filesystem::exists(out));
+  }
+}
+
+TEST_CASE("a played failure names evidence where it is kept, and else the option that keeps it") {
+  TemporaryDirectory directory;
+  const std::string out = directory / "out", scenario = directory / "scenario.json";
+  CHECK(
+      call({"explore", "--worker", SHARDPROOF_FICKLE_PROGRAM, "--subject", "steady,fickle", "--ranks", "1", "--rounds", "1", "--out", out},
+           {.environment = {"FICKLE_MARK=" + (directory / "mark").string()}})
+          .end == code(1));
+  std::filesystem::copy_file(out + "/differences/1/scenario.json", scenario);
+  const auto play = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all{"play", scenario, "--worker", SHARDPROOF_FICKLE_PROGRAM, "--subject", "steady", "--ranks", "1"};
+    all.insert(all.end(), more.begin(), more.end());
+    const Said said = call(all, {.environment = {"FICKLE_ABORTS=yes"}});
+    CHECK(said.end == code(4));
+    return said.out;
+  };
+  CHECK_THAT(play({}), ContainsSubstring("  evidence: deleted with the run; --out DIRECTORY keeps it\n") && !ContainsSubstring("worlds/0"));
+  const std::string kept = directory / "kept";
+  CHECK_THAT(play({"--out", kept}), ContainsSubstring("  evidence: " + kept + "/worlds/0/evidence\n"));
+  CHECK(std::filesystem::exists(kept + "/worlds/0/evidence"));
+}
+
 TEST_CASE("the link leads to the latest run, however the run ended and wherever it is") {
   TemporaryDirectory directory;
   const auto latest = directory / "shardproof-out/latest";
