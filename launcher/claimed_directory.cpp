@@ -4,11 +4,13 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <ctime>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <system_error>
@@ -76,6 +78,20 @@ std::optional<fs::path> below(const fs::path& folder, const fs::path& path) {
   return path.lexically_relative(folder);
 }
 
+/// point_latest_to makes a link of such a name, and renames it at once.
+constexpr std::string_view fresh_link_prefix = ".latest-";
+
+/// A launcher that was killed between making its link and renaming it leaves the link. A younger link belongs to a launcher that runs now.
+void remove_stale_links(const fs::path& parent) {
+  constexpr std::time_t stale_after = 60;
+  std::error_code ignored;  // what cannot be removed is in no one's way
+  for (const auto& entry : fs::directory_iterator(parent, ignored)) {
+    struct stat status{};
+    if (!entry.path().filename().string().starts_with(fresh_link_prefix) || ::lstat(entry.path().c_str(), &status) != 0) continue;
+    if (S_ISLNK(status.st_mode) && status.st_mtime < std::time(nullptr) - stale_after) fs::remove(entry.path(), ignored);
+  }
+}
+
 }  // namespace
 
 std::optional<fs::path> path_in(const fs::path& directory, const fs::path& file) {
@@ -100,6 +116,9 @@ ClaimedDirectory::ClaimedDirectory(const OutputOptions& asked) {
   if (fs::exists(path_, unknown) && !fs::is_directory(path_, unknown))
     throw unusable_output(path_, "it is not a directory: name a new or an empty directory");
   make_directory(path_);
+  // The link to the latest run may be part of the path, and will lead elsewhere.
+  path_ = fs::canonical(path_);
+  require_utf8(path_);
   marker_ = make_marker(path_);
   if (!marker_) {
     if (!is_output_directory(path_))
@@ -139,7 +158,8 @@ std::optional<std::string> point_latest_to(const RunDirectory& run) {
   const fs::path link = parent / "latest";
   const auto obstacle = [&](const std::string& why) { return fmt::format("{} does not lead to this run: {}", link.string(), why); };
   if (fs::exists(fs::symlink_status(link, ignored)) && !fs::is_symlink(link)) return obstacle("it is not a symbolic link; move it away");
-  const fs::path fresh = parent / fmt::format(".latest-{}-{}", getpid(), std::random_device()());
+  remove_stale_links(parent);
+  const fs::path fresh = parent / fmt::format("{}{}-{}", fresh_link_prefix, getpid(), std::random_device()());
   fs::create_directory_symlink(below(parent, whole).value_or(whole), fresh, error);
   if (!error) fs::rename(fresh, link, error);  // atomic: there is always a latest
   if (!error) return std::nullopt;

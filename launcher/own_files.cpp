@@ -38,7 +38,9 @@ constexpr std::array file_patterns{
                            // of output.hpp: a look whether a folder can be written to
     ".probe", "worlds/[0-9]*/logs/.probe"};
 
-constexpr std::array link_patterns{"worlds/[0-9]*/logs/rank-[0-9]*.out", "worlds/[0-9]*/logs/rank-[0-9]*.err"};
+constexpr std::array link_patterns{"worlds/[0-9]*/logs/rank-[0-9]*.out", "worlds/[0-9]*/logs/rank-[0-9]*.err",
+                                   // of runs that are inside this directory, where it is shardproof-out/
+                                   "latest", ".latest-[0-9]*-[0-9]*"};
 
 bool is_among(const auto& patterns, std::string_view path) {
   return std::ranges::any_of(patterns, [text = std::string(path)](const char* pattern) {

@@ -11,7 +11,7 @@ inline constexpr char marker_name[] = ".shardproof-output";
 
 /// Whether a command writes a file of this path, relative to its output directory.
 bool is_own_file(std::string_view path);
-/// Whether a command makes a symbolic link of this path: ranks that are threads of one process share its logs.
+/// Whether a command makes a symbolic link of this path: ranks that are threads of one process share its logs, and `latest` leads to a run.
 bool is_own_link(std::string_view path);
 /// Whether a command makes a folder of this path. `explore` and `faults` also make output directories inside their own. The marker, and not the
 /// name, identifies those.

@@ -1,6 +1,7 @@
 // Which directory a command writes into, which earlier one it may replace, and where the link to the latest run leads.
 #include "launcher/claimed_directory.hpp"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -134,6 +135,18 @@ TEST_CASE("the link leads to a run in any other directory, too, where its folder
   fs::remove("far/away/latest");
   CHECK_FALSE(point_latest_to(claim("far/away")));
   CHECK(contents("far/away") == std::set<std::string>{".shardproof-output"});
+}
+
+TEST_CASE("a link that a killed launcher left is removed, and a new one is another launcher's") {
+  TemporaryDirectory directory;
+  const WorkingDirectory here(directory.path());
+  const RunDirectory run = ClaimedDirectory({}).run();
+  for (const char* name : {".latest-1-1", ".latest-1-2"}) fs::create_symlink(run.root, fs::path("shardproof-out") / name);
+  const timespec times[2] = {{.tv_sec = 1, .tv_nsec = 0}, {.tv_sec = 1, .tv_nsec = 0}};
+  REQUIRE(::utimensat(AT_FDCWD, "shardproof-out/.latest-1-1", times, AT_SYMLINK_NOFOLLOW) == 0);
+  CHECK_FALSE(point_latest_to(run));
+  CHECK_FALSE(fs::is_symlink("shardproof-out/.latest-1-1"));
+  CHECK(fs::is_symlink("shardproof-out/.latest-1-2"));
 }
 
 TEST_CASE("a run is locked by one command at a time, with a marker or without") {
@@ -374,7 +387,7 @@ TEST_CASE("the root, the home and the current directory are not emptied, whateve
   CHECK(contents(run) == before);
   fs::create_directory(directory / "run2");
   const WorkingDirectory beside(directory / "run2");
-  CHECK(replace("../run").root == fs::path(directory / "run2/../run"));
+  CHECK(replace("../run").root == run);
 }
 
 TEST_CASE("a replacement that was cut short at any point can be repeated") {

@@ -139,6 +139,21 @@ TEST_CASE("a played failure names evidence where it is kept, and else the option
   CHECK(std::filesystem::exists(kept + "/worlds/0/evidence"));
 }
 
+TEST_CASE("a run may go through the link to the latest run, and replace the folder of the link") {
+  TemporaryDirectory directory;
+  CHECK(run_in(directory.path(), {"good/alone"}).end == code(0));
+  const auto first = std::filesystem::canonical(directory / "shardproof-out/latest");
+  CHECK(run_in(directory.path(), {"good/alone", "--out", "shardproof-out/latest/sub"}).end == code(0));
+  CHECK(verdicts(first / "sub") == Verdicts{{"good/alone[W=1]", "passed"}});
+  CHECK(std::filesystem::canonical(directory / "shardproof-out/latest") == first / "sub");
+
+  std::filesystem::remove_all(directory / "shardproof-out");
+  CHECK(run_in(directory.path(), {"good/alone", "--out", "shardproof-out"}).end == code(0));
+  CHECK(run_in(directory.path(), {"good/alone"}).end == code(0));
+  CHECK(run_in(directory.path(), {"good/alone", "--out", "shardproof-out", "--overwrite"}).end == code(0));
+  CHECK_FALSE(std::filesystem::is_symlink(directory / "shardproof-out/latest"));
+}
+
 TEST_CASE("the link leads to the latest run, however the run ended and wherever it is") {
   TemporaryDirectory directory;
   const auto latest = directory / "shardproof-out/latest";
