@@ -160,6 +160,7 @@ configure_and_build() {
   shift 2
   mkdir -p "$folder"
   (
+    trap 'exit 130' INT # Ninja and CMake end with codes of a failure, and Bash would go on
     flock 9 # two calls at once in one checkout take turns
     # Ninja configures again by itself when a CMakeLists.txt has changed; presets are beyond its sight.
     if [[ ! -e $folder/build.ninja || $root/CMakePresets.json -nt $folder/build.ninja ]]; then

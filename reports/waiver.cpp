@@ -10,6 +10,7 @@
 
 #include "harness/protocol/json_fields.hpp"
 #include "harness/protocol/json_parse.hpp"
+#include "harness/protocol/unique_keys.hpp"
 
 namespace shardproof::reports {
 
@@ -70,7 +71,7 @@ ordered_json json_of(const Waiver::When& when) {
 
 ordered_json parse(std::string_view text) {
   try {
-    return parse_json(text);
+    return parse_json(text, UniqueKeys());
   } catch (const ordered_json::parse_error& error) {
     throw std::invalid_argument(fmt::format("no JSON at byte {}", error.byte));
   } catch (const ordered_json::exception&) {

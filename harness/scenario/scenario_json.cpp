@@ -2,42 +2,18 @@
 
 #include <fmt/format.h>
 
-#include <set>
 #include <stdexcept>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "harness/protocol/json_parse.hpp"
+#include "harness/protocol/unique_keys.hpp"
 #include "harness/scenario/parts_json.hpp"
 
 namespace shardproof::scenario {
-
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-// Of two values with one key a parser keeps one, and the writer of the other would wonder.
-class KeyWatch {
- public:
-  bool operator()(int, Json::parse_event_t event, Json& parsed) {
-    switch (event) {
-      case Json::parse_event_t::object_start: open_.emplace_back(); break;
-      case Json::parse_event_t::object_end: open_.pop_back(); break;
-      case Json::parse_event_t::key: {
-        const auto& key = parsed.get_ref<const std::string&>();
-        if (!open_.back().insert(key).second)
-          throw std::invalid_argument(fmt::format("scenario: the key \"{}\" stands twice in one object", key));
-        break;
-      }
-      default: break;
-    }
-    return true;
-  }
-
- private:
-  std::vector<std::set<std::string>> open_;
-};
 
 }  // namespace
 
@@ -64,7 +40,7 @@ void from_json(const Json& json, Scenario& scenario) {
 
 Scenario parse_scenario(std::string_view text) {
   try {
-    return parse_json(text, KeyWatch()).get<Scenario>();
+    return parse_json(text, UniqueKeys("scenario: ")).get<Scenario>();
   } catch (const Json::exception& error) {  // also a number that no double can hold
     std::string_view why = error.what();
     // The library puts its own name of the error in brackets before it.

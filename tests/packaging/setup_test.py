@@ -4,8 +4,10 @@ import os
 import pathlib
 import re
 import shlex
+import signal
 import subprocess
 import tempfile
+import time
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -419,6 +421,35 @@ class Progress(unittest.TestCase):
     def test_errors_are_passed_on_and_the_stage_is_not_built(self):
         self.assertEqual(self.said(["[1/3] compiling a", "a.cpp:1: error", "ninja: build stopped: subcommand failed."]),
                          ["shardproof: building build (3 steps)", "a.cpp:1: error", "ninja: build stopped: subcommand failed."])
+
+
+class Interruption(unittest.TestCase):
+    def test_an_interrupted_build_is_no_failed_build(self):
+        for command in ("cmake", "ninja"):
+            with self.subTest(command), tempfile.TemporaryDirectory() as folder:
+                tree = pathlib.Path(folder)
+                (tree / "cmake").mkdir()
+                (tree / "cmake/setup.sh").write_text((ROOT / "cmake/setup.sh").read_text())
+                (tree / "CMakePresets.json").touch()
+                (tree / "bin").mkdir()
+                (tree / "bin/cmake").write_text("#!/bin/sh\n")
+                # Ends as Ninja and CMake do when they are interrupted: with a code of their own, and not by the signal.
+                (tree / "bin" / command).write_text("#!/bin/bash\ntrap 'kill $!; exit 2' INT\nsleep 60 &\n: >started\nwait\n")
+                for program in (tree / "bin").iterdir():
+                    program.chmod(0o755)
+                script = f"set -euo pipefail; cd '{tree}'; source cmake/setup.sh; configure_and_build default build; echo went on"
+                values = {**os.environ, "PATH": f"{tree}/bin:{os.environ['PATH']}"}
+                # A caller in the background may have left the signal ignored.
+                heed = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
+                with subprocess.Popen(["bash", "-c", script], env=values, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                      start_new_session=True, preexec_fn=heed) as build:
+                    while not (tree / "started").exists():
+                        self.assertIsNone(build.poll())
+                        time.sleep(0.01)
+                    os.killpg(build.pid, signal.SIGINT)
+                    out, err = build.communicate(timeout=60)
+                self.assertEqual((build.returncode, out), (130, ""), err)
+                self.assertNotIn("failed", err)
 
 
 class JunitCounts(unittest.TestCase):
