@@ -123,9 +123,9 @@ TEST_CASE("a world is told by the number of its folder, wherever it stands in th
   with_place.place = "out/my run/";
   CHECK_THAT(summary(report, with_place),
              ContainsSubstring("(out/my run/worlds/7/logs/rank-1.err)") && ContainsSubstring("evidence: out/my run/worlds/7/evidence\n"));
-  CHECK_THAT(summary(report, {.is_kept = false}),
-             ContainsSubstring("rank 1 said last:\n") && ContainsSubstring("evidence: deleted with the run; --out DIRECTORY keeps it\n") &&
-                 !ContainsSubstring("worlds/7"));
+  CHECK_THAT(summary(report, {.is_kept = false}), ContainsSubstring("rank 1 said last:\n") &&
+                                                      ContainsSubstring("evidence: deleted with the run; --out DIRECTORY keeps it\n") &&
+                                                      !ContainsSubstring("worlds/7"));
 }
 
 TEST_CASE("FAIL has a message and no expression") {
