@@ -98,7 +98,7 @@ void Evidence::let_go_on(pid_t process) const {
   if (std::ranges::find(ran_, process) != ran_.end()) ::kill(process, SIGCONT);
 }
 
-/// What is left of `patience`, divided by the number of rounds that the processes without a look still need.
+/// Divides the rest of `patience` by the number of rounds that the remaining processes need.
 Clock::duration Evidence::share(Deadline now) const {
   const auto rounds = (waiting_.size() + running_.size() + most_at_once - 1) / most_at_once;
   return (until_ - now) / static_cast<Clock::rep>(std::max<std::size_t>(rounds, 1));

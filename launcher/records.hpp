@@ -62,7 +62,7 @@ std::optional<NcclRecords> read_nccl_records(const WorldDirectory& directory);
 
 /// Ranks whose ending nobody wrote down are `foreign`. Throws std::runtime_error naming the world.
 Remains read_remains(const WorldDirectory& directory, int world_size);
-/// Of a world whose endings cannot be read, for the reason `defect`: only what its ranks wrote says how their cases ended.
+/// For a world whose endings cannot be read. Then only the rank streams say how cases ended. `defect` is the reason.
 Remains without_endings(int world_size, std::string defect);
 /// Throws CommandError (usage) when not all of it can be written.
 void write_remains(const WorldDirectory& directory, const Remains& remains);

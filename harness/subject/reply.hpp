@@ -1,4 +1,4 @@
-// What a call across the boundary between the suite and an engine returns: a status, an error text and warnings. No call throws there.
+// The result of a call across the boundary between the suite and an engine: a status, an error text and warnings. No call throws there.
 #pragma once
 
 #include <cstdint>

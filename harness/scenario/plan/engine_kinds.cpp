@@ -5,22 +5,14 @@
 
 namespace shardproof::scenario {
 
-namespace {
-
-std::vector<EngineKind>& registered() {
-  static std::vector<EngineKind> kinds{fully_shard_kind};
+const std::vector<EngineKind>& engine_kinds() {
+  static const std::vector<EngineKind> kinds{fully_shard_kind};
   return kinds;
 }
 
-}  // namespace
-
-const std::vector<EngineKind>& engine_kinds() { return registered(); }
-
 const EngineKind* find_engine_kind(std::string_view name) {
-  const auto found = std::ranges::find(registered(), name, &EngineKind::name);
-  return found == registered().end() ? nullptr : &*found;
+  const auto found = std::ranges::find(engine_kinds(), name, &EngineKind::name);
+  return found == engine_kinds().end() ? nullptr : &*found;
 }
-
-RegisterEngineKind::RegisterEngineKind(EngineKind kind) { registered().push_back(kind); }
 
 }  // namespace shardproof::scenario

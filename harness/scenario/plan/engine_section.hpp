@@ -31,7 +31,7 @@ class EngineSection {
   virtual std::string objection_to_extension(const ParameterShape& parameter) const = 0;
   /// Whether ranks reduce the gradient of this parameter of the model.
   virtual bool reduces(const std::string& parameter) const = 0;
-  /// What the sum of the gradients of so many ranks is divided by.
+  /// The engine divides the sum of the gradients of `ranks` ranks by this.
   virtual double gradient_divisor(int ranks) const { return ranks; }
 
   virtual std::unique_ptr<EngineSection> clone() const = 0;
@@ -61,13 +61,8 @@ struct EngineKind {
   std::unique_ptr<EngineSection> (*read)(const Node&) = nullptr;
 };
 
-/// All kinds that this program knows: those of this room first.
+/// All kinds that this program knows.
 const std::vector<EngineKind>& engine_kinds();
 const EngineKind* find_engine_kind(std::string_view name);
-
-/// Adds a kind, from before main: `const RegisterEngineKind toy{{"toy", read_toy}};`.
-struct RegisterEngineKind {
-  explicit RegisterEngineKind(EngineKind kind);
-};
 
 }  // namespace shardproof::scenario

@@ -167,7 +167,8 @@ const WrapGroup* FullyShardPlan::group_of(const std::string& parameter) const {
 
 FullyShardPlan& fully_shard(Plan& plan) {
   if (plan.engine.get() == nullptr) plan.engine = ChosenEngine(std::make_unique<FullyShardPlan>());
-  return const_cast<FullyShardPlan&>(fully_shard(std::as_const(plan)));
+  fully_shard(std::as_const(plan));  // throws for a plan of another kind
+  return *plan.engine.as<FullyShardPlan>();
 }
 
 const FullyShardPlan& fully_shard(const Plan& plan) {

@@ -1,4 +1,4 @@
-// The section of plans for engines of the kind `fully_shard`: each rank keeps a shard of each parameter, gathers whole groups of parameters
+// The section of plans for engines of the kind `fully_shard`. Each rank keeps a shard of each parameter. It gathers whole groups of parameters
 // for their computation, and reduces their gradients to shards.
 #pragma once
 
@@ -53,8 +53,8 @@ struct FullyShardPlan final : SectionOf<FullyShardPlan> {
   bool reduces(const std::string& parameter) const override { return group_of(parameter) != nullptr; }
   double gradient_divisor(int ranks) const override { return gradient_divide_factor != 0 ? gradient_divide_factor : ranks; }
 
-  /// The group that gathers and reduces the parameter of this name, that of the deepest wrapped module that holds it; nullptr where no
-  /// wrapped module holds it, or where it is ignored.
+  /// The group that gathers and reduces this parameter: the group of the deepest wrapped module that holds it. nullptr if no wrapped module
+  /// holds it, or if it is ignored.
   const WrapGroup* group_of(const std::string& parameter) const;
 
   friend bool operator==(const FullyShardPlan& a, const FullyShardPlan& b) {
