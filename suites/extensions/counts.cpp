@@ -16,7 +16,7 @@ using scenario::Scenario;
 using scenario::TensorKind;
 
 RANKED_TEST_CASE("extensions/hook_calls", clauses("EXT-40"), tags("reference"), ranks(1, 2, 3, 4), each("reshard", false, true),
-                 needs(Feature::fully_shard, Feature::all_gather_extensions)) {
+                 needs(Feature::all_gather_extensions)) {
   const bool reshard = rank.param<bool>("reshard");
   Scenario scenario = blocks({.rows = 5, .reshard = reshard_of(rank)});
   train(scenario, 3, {extend(TensorKind::two_tensor, ExtensionKind::components)});

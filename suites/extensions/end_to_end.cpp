@@ -44,16 +44,14 @@ constexpr char end_to_end_test[] = "test_fully_shard_extensions.py::test_all_gat
 
 RANKED_TEST_CASE("extensions/end_to_end", clauses("EXT-1", "EXT-2", "EXT-3", "EXT-4", "EXT-7", "EXT-30"), on_threads(), ranks(2, 8),
                  each("reshard", false, true),
-                 needs(Feature::fully_shard, Feature::all_gather_extensions, Feature::mixed_precision, Feature::meta_initialisation),
-                 seed(end_to_end_test)) {
+                 needs(Feature::all_gather_extensions, Feature::mixed_precision, Feature::meta_initialisation), seed(end_to_end_test)) {
   const scenario::Run run = play_end_to_end(rank, {.rows = 8, .reshard = reshard_of(rank)});
   check_out(run);
   check_contributions(rank, run);
 }
 
 RANKED_TEST_CASE("extensions/end_to_end", clauses("EXT-30"), on_threads(), ranks(128), each("reshard", false),
-                 needs(Feature::fully_shard, Feature::all_gather_extensions, Feature::mixed_precision, Feature::meta_initialisation),
-                 seed(end_to_end_test)) {
+                 needs(Feature::all_gather_extensions, Feature::mixed_precision, Feature::meta_initialisation), seed(end_to_end_test)) {
   // Every rank computes for all of them what it compares with: so there is less of it.
   play_end_to_end(rank, {.count = 2, .rows = 2, .reshard = reshard_of(rank)});
 }

@@ -55,7 +55,7 @@ void check_rounding_shows(Rank& rank, const Scenario& scenario) {
 
 RANKED_TEST_CASE("extensions/monkey_patch", clauses("EXT-1", "EXT-2", "EXT-3", "EXT-4", "EXT-5", "EXT-7"), ranks(1, 2, 3, 4),
                  each("extension", "bf16", "int8"), each("reshard", false, true),
-                 needs(Feature::fully_shard, Feature::all_gather_extensions, Feature::meta_initialisation),
+                 needs(Feature::all_gather_extensions, Feature::meta_initialisation),
                  seed("test_fully_shard_extensions.py::test_all_gather_extensions_monkey_patch")) {
   Scenario scenario = layers({TensorKind::plain, TensorKind::plain}, reshard_of(rank));
   scenario.plan.initialisation = scenario::Initialisation::meta;
@@ -77,7 +77,7 @@ RANKED_TEST_CASE("extensions/monkey_patch", clauses("EXT-1", "EXT-2", "EXT-3", "
 }
 
 RANKED_TEST_CASE("extensions/instance_before_kind", clauses("EXT-5"), ranks(1, 2, 3, 4), each("first", "instance", "kind"),
-                 needs(Feature::fully_shard, Feature::all_gather_extensions)) {
+                 needs(Feature::all_gather_extensions)) {
   Scenario scenario = layers({TensorKind::low_precision, TensorKind::low_precision, TensorKind::plain}, {});
   std::vector<Action> extensions{extend("l1.weight", ExtensionKind::bf16),
                                  extend(TensorKind::low_precision, ExtensionKind::int8, scenario::ExtensionForm::minimal)};

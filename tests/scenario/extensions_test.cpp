@@ -135,7 +135,7 @@ class GathererSubject final : public Subject {
   GathererSubject(ExtensionForm form, Slip slip, Haul& haul) : form_(form), slip_(std::move(slip)), haul_(haul) {}
   std::string_view name() const override { return "gatherer"; }
   std::string_view version() const override { return "1"; }
-  std::set<Feature> capabilities() const override { return {}; }
+  Claims claims() const override { return {}; }
   Reply create(const Model& model, const Plan& plan, const Seat& seat, std::unique_ptr<Trainer>& out) override {
     const bool is_pair = parameters(model).front().tensor == TensorKind::two_tensor;
     out = std::make_unique<Gatherer>(seat.device, is_pair, plan.mixed_precision.param.value_or(DType::f32), form_, slip_, haul_);
@@ -377,7 +377,7 @@ TEST_CASE("an engine that knows no extensions says so, and the player which call
   struct PlainSubject final : Subject {
     std::string_view name() const override { return "plain"; }
     std::string_view version() const override { return "1"; }
-    std::set<Feature> capabilities() const override { return {}; }
+    Claims claims() const override { return {}; }
     Reply create(const Model&, const Plan&, const Seat&, std::unique_ptr<Trainer>& out) override {
       out = std::make_unique<Plain>();
       return {};

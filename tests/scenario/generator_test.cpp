@@ -145,11 +145,11 @@ TEST_CASE("each feature and each ingredient is in some scenario, and in none tha
   // Those that every scenario stands on are the only ones that show nowhere.
   std::vector<std::string> rest = all_features();
   std::erase_if(rest, [](const std::string& name) { return shown().contains(name); });
-  CHECK(rest == std::vector<std::string>{"timeline", "fully_shard", "thread_ranks"});
+  CHECK(rest == std::vector<std::string>{"timeline", "thread_ranks"});
 }
 
 TEST_CASE("a subject that claims nothing besides is given the plainest scenarios") {
-  const Palette plainest = palette(std::vector<std::string>{"timeline", "fully_shard"}, {});
+  const Palette plainest = palette(std::vector<std::string>{"timeline"}, {});
   for (std::uint64_t seed = 0; seed < rounds(300U); ++seed) {
     const Staged made = generate(seed, sizes, plainest);
     for (const std::string& name : all_features()) {
@@ -165,7 +165,7 @@ TEST_CASE("a subject that claims nothing besides is given the plainest scenarios
 }
 
 TEST_CASE("no module sleeps for a subject without a timeline") {
-  const Palette untimed = palette(std::vector<std::string>{"fully_shard"}, {});
+  const Palette untimed = palette({}, {});
   for (std::uint64_t seed = 0; seed < rounds(300U); ++seed) {
     CAPTURE(seed);
     const Staged made = generate(seed, sizes, untimed);
@@ -183,7 +183,7 @@ TEST_CASE("the seed chooses the number of ranks, too") {
 
 TEST_CASE("names of features and ingredients that are none are answered with those that there are") {
   CHECK_THROWS_MATCHES(palette(std::vector<std::string>{"tea"}, {}), std::invalid_argument,
-                       MessageMatches(ContainsSubstring("\"tea\" is unknown; there is timeline, fully_shard")));
+                       MessageMatches(ContainsSubstring("\"tea\" is unknown; there is timeline, post_optim_event")));
   CHECK_THROWS_MATCHES(palette({}, std::vector<std::string>{"tea"}), std::invalid_argument,
                        MessageMatches(ContainsSubstring("\"tea\" is unknown") && ContainsSubstring(", adam, ")));
 }

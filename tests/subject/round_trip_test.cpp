@@ -146,6 +146,6 @@ TEST_CASE("what an exported subject asks of the harness, and what the far side i
   const auto subject = table_subject(exported.table(), "exported");
   CHECK(subject->name() == "fully_shard");
   CHECK(subject->version() == engine()->version());
-  CHECK(subject->capabilities() == engine()->capabilities());
+  CHECK(subject->claims() == engine()->claims());
   CHECK(subject->prepare().ok());
 }
