@@ -333,7 +333,7 @@ class MyTrainer(Trainer):
                 refuse("script", action)
 
     def forward(self, batch):
-        x = Lent(self.seat.device, batch)  # until the next forward
+        x = Lent(self.seat.device, batch)  # until the first forward after its backward
         for layer in self.layers:
             x = layer.forward(x)
         self.out = x

@@ -87,6 +87,7 @@ Trace slice(const Trace& trace, std::size_t from, std::size_t to) {
   return {.rank = trace.rank, .facts = {at(from), at(to + 1)}};
 }
 
+// Of the calls that this rank makes.
 std::vector<PhaseTimes> phases(const scenario::Script& script, const Trace& trace) {
   using scenario::ActionKind;
   using scenario::mark;
@@ -98,7 +99,10 @@ std::vector<PhaseTimes> phases(const scenario::Script& script, const Trace& trac
   int iteration = 0;
   for (const scenario::Script::Segment& segment : script.segments) {
     const auto once = [&](ActionKind kind) {
-      return std::ranges::count_if(segment.body, [kind](const auto& action) { return action.kind == kind && !action.fails_in; }) == 1;
+      const auto is_meant = [&](const scenario::Action& action) {
+        return action.kind == kind && !action.fails_in && scenario::is_for(action, trace.rank);
+      };
+      return std::ranges::count_if(segment.body, is_meant) == 1;
     };
     for (int i = 0; i < segment.iterations; ++i, ++iteration) {
       PhaseTimes& times = all.emplace_back();

@@ -253,6 +253,7 @@ class Follower {
       }
       case ModuleKind::relu: return keep(x);
       case ModuleKind::scale: return keep(rounded_once(product(x, whole(at(path, "factor")))));
+      case ModuleKind::choice: return run(pass, module.children.front(), child_path(path, module.children.front().name), in);
       case ModuleKind::use: return run(pass, *find(scenario_.model, module.target), module.target, in);
       case ModuleKind::list: return in;
       case ModuleKind::embedding:

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "harness/scenario/refusal.hpp"
 
 namespace shardproof::scenario {
@@ -19,7 +21,8 @@ void take(std::int64_t features, Flow in, const std::string& path) {
 
 }  // namespace
 
-FlowCheck::FlowCheck(const Model& model, const Shape& input) : model_(model), positions_(input[1]), tokens_(vocabulary(model) > 0) {}
+FlowCheck::FlowCheck(const Model& model, const Shape& input, std::map<std::string, std::string> paths)
+    : model_(model), positions_(input[1]), tokens_(vocabulary(model) > 0), paths_(std::move(paths)) {}
 
 Flow FlowCheck::through(const Module& module, const std::string& path, Flow in) {
   constexpr int most = 100'000;
@@ -50,6 +53,7 @@ Flow FlowCheck::through(const Module& module, const std::string& path, Flow in) 
       if (module.positions != 0 && module.positions != in.features)
         fail(place_of(path), fmt::format("has {} positions, but sequences of {} tokens arrive", module.positions, in.features));
       return {module.features};
+    case ModuleKind::choice: return chosen(module, path, in);
     case ModuleKind::use: return used(module, path, in);
   }
   return in;
@@ -58,6 +62,11 @@ Flow FlowCheck::through(const Module& module, const std::string& path, Flow in) 
 Flow FlowCheck::children(const Module& module, const std::string& path, Flow flow) {
   for (const Module& child : module.children) flow = through(child, child_path(path, child.name), flow);
   return flow;
+}
+
+Flow FlowCheck::chosen(const Module& module, const std::string& path, Flow in) {
+  const Module& child = chosen_child(module, path, paths_);
+  return through(child, child_path(path, child.name), in);
 }
 
 Flow FlowCheck::used(const Module& module, const std::string& path, Flow in) {

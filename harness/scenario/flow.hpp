@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <set>
 #include <string>
 
@@ -15,11 +16,12 @@ struct Flow {
   bool tokens = false;
 };
 
-/// Follows the forward program and says what comes out. A module may run several times. Throws std::invalid_argument where what arrives at a
+/// Follows the forward program and says what comes out. A module may run several times. A choice runs its first child, or the child that
+/// `paths` names. Throws std::invalid_argument where what arrives at a
 /// module does not fit it.
 class FlowCheck {
  public:
-  FlowCheck(const Model& model, const Shape& input);
+  FlowCheck(const Model& model, const Shape& input, std::map<std::string, std::string> paths = {});
 
   Flow input() const { return {positions_, tokens_}; }
   /// Whether the module at this path has run.
@@ -29,11 +31,13 @@ class FlowCheck {
 
  private:
   Flow children(const Module& module, const std::string& path, Flow flow);
+  Flow chosen(const Module& module, const std::string& path, Flow in);
   Flow used(const Module& module, const std::string& path, Flow in);
 
   const Model& model_;
   std::int64_t positions_;
   bool tokens_;
+  std::map<std::string, std::string> paths_;
   std::set<std::string> running_;  // uses under way
   std::set<std::string> ran_;
   int runs_ = 0;

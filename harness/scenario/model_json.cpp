@@ -37,7 +37,8 @@ void write_own(const Module& module, Json& json) {
     case ModuleKind::sequential:
     case ModuleKind::residual:
     case ModuleKind::discard:
-    case ModuleKind::list: break;
+    case ModuleKind::list:
+    case ModuleKind::choice: break;
   }
 }
 
@@ -86,6 +87,7 @@ void read_own(const Node& node, Module& module) {
     case ModuleKind::residual:
     case ModuleKind::discard:
     case ModuleKind::list:
+    case ModuleKind::choice:
       for (const Node& child : node.at("children").elements()) module.children.push_back(read_module(child, false));
       break;
   }
@@ -104,7 +106,8 @@ std::vector<std::string_view> own_keys(ModuleKind kind) {
     case ModuleKind::sequential:
     case ModuleKind::residual:
     case ModuleKind::discard:
-    case ModuleKind::list: return {"children", "frozen"};
+    case ModuleKind::list:
+    case ModuleKind::choice: return {"children", "frozen"};
   }
   return {};
 }

@@ -13,6 +13,7 @@
 #include "harness/scenario/formula.hpp"
 #include "harness/scenario/notebook.hpp"
 #include "harness/scenario/remembering_communicator.hpp"
+#include "harness/scenario/validate_script.hpp"
 
 namespace shardproof::scenario {
 
@@ -59,7 +60,9 @@ class Performance {
     for (const Script::Segment& segment : scenario_.script.segments) {
       for (int i = 0; i < segment.iterations; ++i, ++iteration_) {
         occurrences_.clear();
-        for (const Action& action : segment.body) act(action);
+        for (const Action& action : segment.body) {
+          if (is_for(action, rank_)) act(action);
+        }
       }
     }
     device_.synchronize(Device::compute);
@@ -231,6 +234,7 @@ std::string SubjectError::on_any_rank() const { return fmt::format("{}: {}", fai
 
 Run play(const Scenario& scenario, Subject& subject, Platform& platform, int rank) {
   validate(scenario);
+  require_ranks(scenario.script, platform.world().size());
   return Performance(scenario, subject, platform, rank).take();
 }
 

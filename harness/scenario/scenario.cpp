@@ -1,6 +1,9 @@
 #include "harness/scenario/scenario.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <stdexcept>
 #include <utility>
 
 #include "harness/scenario/formula.hpp"
@@ -26,7 +29,8 @@ bool is_container(ModuleKind kind) {
     case ModuleKind::sequential:
     case ModuleKind::residual:
     case ModuleKind::discard:
-    case ModuleKind::list: return true;
+    case ModuleKind::list:
+    case ModuleKind::choice: return true;
     case ModuleKind::linear:
     case ModuleKind::relu:
     case ModuleKind::scale:
@@ -55,6 +59,7 @@ std::string_view to_string(ModuleKind kind) {
     case ModuleKind::residual: return "residual";
     case ModuleKind::discard: return "discard";
     case ModuleKind::list: return "list";
+    case ModuleKind::choice: return "choice";
     case ModuleKind::use: return "use";
   }
   return "unknown";
@@ -117,6 +122,8 @@ std::string_view to_string(ExtensionKind kind) {
 
 std::string_view to_string(ExtensionForm form) { return form == ExtensionForm::minimal ? "minimal" : "full"; }
 
+bool is_for(const Action& action, int rank) { return action.ranks.empty() || std::ranges::find(action.ranks, rank) != action.ranks.end(); }
+
 std::string child_path(const std::string& path, const std::string& name) { return path.empty() ? name : path + "." + name; }
 
 bool is_at_or_under(std::string_view path, std::string_view ancestor) {
@@ -135,6 +142,15 @@ const Module* find(const Model& model, std::string_view path) {
     if (here == path) found = &module;
   });
   return found;
+}
+
+const Module& chosen_child(const Module& choice, const std::string& path, const std::map<std::string, std::string>& paths) {
+  const auto named = paths.find(path);
+  const auto child = named == paths.end() ? choice.children.begin() : std::ranges::find(choice.children, named->second, &Module::name);
+  if (child == choice.children.end())
+    throw std::invalid_argument(named == paths.end() ? fmt::format("the choice \"{}\" has no child to run", path)
+                                                     : fmt::format("the choice \"{}\" has no child \"{}\"", path, named->second));
+  return *child;
 }
 
 namespace {
@@ -168,6 +184,7 @@ std::vector<ParameterShape> own_parameters(const Module& module) {
     case ModuleKind::residual:
     case ModuleKind::discard:
     case ModuleKind::list:
+    case ModuleKind::choice:
     case ModuleKind::use: break;
   }
   return own;

@@ -27,6 +27,7 @@ enum class ModuleKind : std::uint8_t {
   residual,    ///< x + its children
   discard,     ///< runs its children and passes its own input on: they take no part in the loss
   list,        ///< holds modules and has no forward
+  choice,      ///< runs one of its children: the first, or the child that the forward names
   use,         ///< runs a module that stands elsewhere
 };
 
@@ -137,7 +138,7 @@ std::string_view to_string(TensorKind kind);
 std::string_view to_string(ExtensionKind kind);
 std::string_view to_string(ExtensionForm form);
 
-/// One call of a script.
+/// One call of a script. A backward is of the sum of the losses of all forwards since the last backward; forwards that fail do not count.
 struct Action {
   ActionKind kind = ActionKind::forward;
   /// forward, evaluate: runs this one alone. unshard … set_…: the groups of modules at or under this path. materialize, initialize: the
@@ -148,8 +149,14 @@ struct Action {
   std::optional<std::string> fails_in;  ///< forward: the module at this path throws when its forward begins; the script goes on
   double max_norm = 0, norm_type = 2;  ///< clip_grad_norm; the type is positive, and may be infinity
   std::optional<Extension> extension;  ///< extend
+  bool to_zero = false;  ///< zero_grad: gradients that exist become zero, instead of none
+  std::map<std::string, std::string> paths;  ///< forward, evaluate: the child that a choice runs, by the path of the choice
+  std::vector<int> ranks;  ///< that make the call, ascending; empty: all
   friend bool operator==(const Action&, const Action&) = default;
 };
+
+/// Whether this rank makes the call.
+bool is_for(const Action& action, int rank);
 
 /// Inputs are by formula: iteration i on rank r gets `formula::tensor(1000 + 100 i + r, shape, input_divisor)`. A model that begins with an
 /// embedding gets tokens, `formula::tokens(5000 + 100 i + r, shape, vocabulary)`, and with a cross entropy the targets are
@@ -191,6 +198,10 @@ void visit(const Module& module, const std::string& path, const std::function<vo
 std::vector<std::string> paths(const Model& model);
 /// The module at a path, or nullptr.
 const Module* find(const Model& model, std::string_view path);
+
+/// The child that the choice at `path` runs in a forward with these paths: the named one, or its first. Throws std::invalid_argument where it
+/// has no such child.
+const Module& chosen_child(const Module& choice, const std::string& path, const std::map<std::string, std::string>& paths);
 
 /// A parameter in order of registration: `path.weight`, `path.bias`, ….
 struct ParameterShape {

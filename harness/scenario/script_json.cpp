@@ -14,14 +14,14 @@ constexpr std::int64_t most_iterations = 1'000'000;
 
 // What a call may say besides its name.
 struct Arguments {
-  bool module = false, fails_in = false, value = false, async = false, norm = false, extension = false;
+  bool module = false, fails_in = false, paths = false, value = false, async = false, norm = false, extension = false, to = false;
   bool required() const { return value || norm || extension; }
 };
 
 Arguments arguments(ActionKind kind) {
   switch (kind) {
-    case ActionKind::forward: return {.module = true, .fails_in = true};
-    case ActionKind::evaluate:
+    case ActionKind::forward: return {.module = true, .fails_in = true, .paths = true};
+    case ActionKind::evaluate: return {.module = true, .paths = true};
     case ActionKind::wait_for_unshard:
     case ActionKind::reshard: return {.module = true};
     case ActionKind::unshard: return {.module = true, .async = true};
@@ -33,9 +33,9 @@ Arguments arguments(ActionKind kind) {
     case ActionKind::clip_grad_norm: return {.norm = true};
     case ActionKind::backward:
     case ActionKind::step:
-    case ActionKind::zero_grad:
     case ActionKind::post_optim_event:
     case ActionKind::capture: return {};
+    case ActionKind::zero_grad: return {.to = true};
     case ActionKind::extend: return {.extension = true};
     case ActionKind::materialize:
     case ActionKind::initialize: return {.module = true};
@@ -87,6 +87,22 @@ double read_norm_type(const Node& node) {
   return std::numeric_limits<double>::infinity();
 }
 
+bool read_to_zero(const Node& node) {
+  if (!node.is_text() || (node.text() != "zero" && node.text() != "none")) node.fail("\"zero\" or \"none\"");
+  return node.text() == "zero";
+}
+
+std::vector<int> read_ranks(const Node& node) {
+  std::vector<int> ranks;
+  for (const Node& rank : node.elements()) {
+    const std::int64_t least = ranks.empty() ? 0 : ranks.back() + 1;
+    if (least == most_ranks) rank.fail("no rank after the last possible one");
+    ranks.push_back(static_cast<int>(rank.integer(least, most_ranks - 1)));
+  }
+  if (ranks.empty()) node.fail("at least one rank: leave the key out for all");
+  return ranks;
+}
+
 std::vector<double> read_input(const Node& node) {
   std::vector<double> values;
   for (const Node& value : node.elements()) values.push_back(value.number());
@@ -113,7 +129,9 @@ Json write_action(const Action& action) {
   Json json{{"call", to_string(action.kind)}};
   if (!action.module.empty()) json["module"] = action.module;
   if (action.fails_in) json["fails_in"] = *action.fails_in;
+  if (!action.paths.empty()) json["paths"] = action.paths;
   if (has.value) json["value"] = action.value;
+  if (action.to_zero) json["to"] = "zero";
   if (action.async) json["async"] = true;
   if (action.extension) write(*action.extension, json);
   if (has.norm) {
@@ -124,6 +142,7 @@ Json write_action(const Action& action) {
       json["norm_type"] = action.norm_type;
     }
   }
+  if (!action.ranks.empty()) json["ranks"] = action.ranks;
   return json;
 }
 
@@ -136,23 +155,30 @@ Action read_action(const Node& node) {
   if (!node.is_object()) node.fail("the name of a call, or an object that has it as \"call\"");
   Action action{.kind = node.at("call").choice(ActionKind::initialize)};
   const Arguments has = arguments(action.kind);
-  std::vector<std::string_view> known{"call"};
+  std::vector<std::string_view> known{"call", "ranks"};
   if (has.module) known.push_back("module");
   if (has.fails_in) known.push_back("fails_in");
+  if (has.paths) known.push_back("paths");
   if (has.value) known.push_back("value");
   if (has.async) known.push_back("async");
+  if (has.to) known.push_back("to");
   if (has.norm) known.insert(known.end(), {"max_norm", "norm_type"});
   if (has.extension) known.insert(known.end(), {"parameter", "tensor", "extension", "form", "hooks"});
   node.expect_keys(known);
   if (const auto module = node.find("module")) action.module = module->text();
   if (const auto module = node.find("fails_in")) action.fails_in = module->text();
+  if (const auto paths = node.find("paths")) {
+    for (const auto& [choice, child] : paths->members()) action.paths[choice] = child.nonempty_text();
+  }
   if (has.value) action.value = node.at("value").boolean();
+  if (const auto to = node.find("to")) action.to_zero = read_to_zero(*to);
   if (const auto async = node.find("async")) action.async = async->boolean();
   if (has.norm) {
     action.max_norm = node.at("max_norm").positive_number();
     if (const auto type = node.find("norm_type")) action.norm_type = read_norm_type(*type);
   }
   if (has.extension) action.extension = read_extension(node);
+  if (const auto ranks = node.find("ranks")) action.ranks = read_ranks(*ranks);
   return action;
 }
 

@@ -30,6 +30,7 @@ void validate_module(const Module& module, const std::string& path) {
   if (module.kind != ModuleKind::linear && (module.forward_sleep != 0 || module.backward_sleep != 0)) {
     fail(place, "only a linear module sleeps");
   }
+  if (module.kind == ModuleKind::choice && module.children.empty()) fail(place, "a choice has at least one child");
   if (is_container(module.kind)) return validate_names(module, place);
   if (!module.children.empty()) fail(place, fmt::format("a {} module has no children", to_string(module.kind)));
   if (module.kind == ModuleKind::linear && (module.in_features < 1 || module.out_features < 1))
@@ -91,6 +92,18 @@ void validate_mixed_precision(const MixedPrecision& mixed) {
   real(mixed.output, "output");
 }
 
+void validate_optimizer(const Optimizer& optimizer) {
+  const auto require = [](bool is_met, const char* key, const char* expected, double found) {
+    if (!is_met) fail(fmt::format("plan, optimizer.{}", key), fmt::format("expected {}, found {}", expected, found));
+  };
+  const auto is_fraction = [](double value) { return value >= 0 && value < 1; };
+  require(optimizer.momentum >= 0, "momentum", "a number that is not negative", optimizer.momentum);
+  require(is_fraction(optimizer.beta1), "beta1", "a number from 0 up to 1, without 1", optimizer.beta1);
+  require(is_fraction(optimizer.beta2), "beta2", "a number from 0 up to 1, without 1", optimizer.beta2);
+  require(optimizer.epsilon >= 0, "epsilon", "a number that is not negative", optimizer.epsilon);
+  require(optimizer.weight_decay >= 0, "weight_decay", "a number that is not negative", optimizer.weight_decay);
+}
+
 void validate_plan(const Scenario& scenario) {
   const Plan& plan = scenario.plan;
   for (const int size : plan.mesh.shape) {
@@ -102,6 +115,7 @@ void validate_plan(const Scenario& scenario) {
     if (std::ranges::count(plan.mesh.names, name) > 1) fail("plan, mesh", fmt::format("two dimensions are named \"{}\"", name));
   }
   validate_mixed_precision(plan.mixed_precision);
+  validate_optimizer(plan.optimizer);
   if (plan.engine.get() == nullptr) fail("plan", "it has no engine section");
   plan.engine.get()->validate(scenario);
 }

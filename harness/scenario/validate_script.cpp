@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <map>
 #include <set>
@@ -18,13 +19,16 @@ namespace shardproof::scenario {
 
 namespace {
 
-// The forwards of a script, by the module that runs: each is followed once.
+// The forwards of a script, by the module that runs and by its paths: each is followed once.
 class Forwards {
  public:
   explicit Forwards(const Scenario& scenario) : scenario_(scenario) {}
 
   void validate(const Action& action, const std::string& place) {
-    const FlowCheck& forward = followed(action.module, place);
+    const FlowCheck& forward = followed(action, place);
+    for (const auto& [path, child] : action.paths) {
+      if (!forward.came_through(path)) fail(place + ", paths", fmt::format("the choice \"{}\" does not run", path));
+    }
     if (!action.fails_in) return;
     require_module(scenario_.model, *action.fails_in, place + ", fails_in");
     if (!forward.came_through(*action.fails_in))
@@ -32,8 +36,10 @@ class Forwards {
   }
 
  private:
-  const FlowCheck& followed(const std::string& path, const std::string& place) {
-    const auto [at, fresh] = followed_.try_emplace(path, scenario_.model, scenario_.script.input);
+  const FlowCheck& followed(const Action& action, const std::string& place) {
+    const std::string& path = action.module;
+    for (const auto& [choice, child] : action.paths) require_child(choice, child, place + ", paths");
+    const auto [at, fresh] = followed_.try_emplace(std::pair(path, action.paths), scenario_.model, scenario_.script.input, action.paths);
     FlowCheck& flow = at->second;
     if (!fresh) return flow;
     const Module& module = *find(scenario_.model, path);
@@ -47,59 +53,46 @@ class Forwards {
     return flow;
   }
 
+  void require_child(const std::string& path, const std::string& child, const std::string& place) const {
+    require_module(scenario_.model, path, place);
+    const Module& choice = *find(scenario_.model, path);
+    if (choice.kind != ModuleKind::choice) fail(place, fmt::format("\"{}\" is a {}, not a choice", path, to_string(choice.kind)));
+    if (std::ranges::find(choice.children, child, &Module::name) == choice.children.end())
+      fail(place, fmt::format("the choice \"{}\" has no child \"{}\"", path, child));
+  }
+
   const Scenario& scenario_;
-  std::map<std::string, FlowCheck> followed_;
+  std::map<std::pair<std::string, std::map<std::string, std::string>>, FlowCheck> followed_;
 };
 
-// Plays a script in thought: which calls may follow which.
+std::string place_of_call(std::size_t segment, std::size_t call, const Action& action) {
+  return fmt::format("script, segments[{}].body[{}], {}", segment, call, to_string(action.kind));
+}
+
+// Plays a script in thought as one rank: which calls may follow which.
 class ScriptCheck {
  public:
-  explicit ScriptCheck(const Scenario& scenario) : scenario_(scenario), forwards_(scenario), parameters_(parameters(scenario.model)) {}
+  ScriptCheck(const Scenario& scenario, Forwards& forwards, int rank)
+      : scenario_(scenario), forwards_(forwards), rank_(rank), parameters_(parameters(scenario.model)) {}
 
   void validate() {
-    validate_given();
     const auto& segments = scenario_.script.segments;
     for (std::size_t s = 0; s < segments.size(); ++s) {
-      const std::string place = fmt::format("script, segments[{}]", s);
-      if (segments[s].iterations < 1) fail(place, "at least one iteration");
       // Twice shows all that more often would.
       for (int iteration = 0; iteration < std::min(2, segments[s].iterations); ++iteration) {
         for (std::size_t call = 0; call < segments[s].body.size(); ++call) {
           const Action& action = segments[s].body[call];
-          play(action, fmt::format("{}.body[{}], {}", place, call, to_string(action.kind)));
+          if (is_for(action, rank_)) play(action, place_of_call(s, call, action));
         }
       }
     }
   }
 
  private:
-  void validate_given() const {
-    const Script& script = scenario_.script;
-    if (!script.given.empty() && vocabulary(scenario_.model) > 0)
-      fail("script, given", "the model takes tokens, which are by formula alone");
-    const auto numbers = static_cast<std::size_t>(script.input[0] * script.input[1]);
-    for (std::size_t iteration = 0; iteration < script.given.size(); ++iteration) {
-      const auto& ranks = script.given[iteration];
-      const std::string place = fmt::format("script, given[{}]", iteration);
-      if (ranks.empty()) fail(place, "the input of at least one rank");
-      for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-        if (ranks[rank].size() != numbers)
-          fail(fmt::format("{}[{}]", place, rank), fmt::format("expected {} numbers for an input {}, found {}", numbers,
-                                                               shardproof::to_string(script.input), ranks[rank].size()));
-        for (const double number : ranks[rank]) {
-          if (!(std::abs(number) <= std::numeric_limits<float>::max()))
-            fail(fmt::format("{}[{}]", place, rank), fmt::format("{} is not finite in f32", number));
-        }
-      }
-    }
-  }
-
   void play(const Action& action, const std::string& place) {
     require_module(scenario_.model, action.module, place);
     switch (action.kind) {
-      case ActionKind::forward:
-        if (!action.fails_in && std::exchange(forward_done_, true)) fail(place, "a second forward without a backward between");
-        [[fallthrough]];
+      case ActionKind::forward: forward_done_ = forward_done_ || !action.fails_in; [[fallthrough]];
       case ActionKind::evaluate:
         forwards_.validate(action, place);
         start(place);
@@ -185,7 +178,8 @@ class ScriptCheck {
   }
 
   const Scenario& scenario_;
-  Forwards forwards_;
+  Forwards& forwards_;
+  int rank_;
   std::vector<ParameterShape> parameters_;
   std::set<std::string> without_values_;  // parameters that have memory
   bool any_forward_ = false;
@@ -195,8 +189,65 @@ class ScriptCheck {
   bool is_reducing_ = false;   // after a backward that was not the last
 };
 
+void validate_given(const Scenario& scenario) {
+  const Script& script = scenario.script;
+  if (!script.given.empty() && vocabulary(scenario.model) > 0) fail("script, given", "the model takes tokens, which are by formula alone");
+  const auto numbers = static_cast<std::size_t>(script.input[0] * script.input[1]);
+  for (std::size_t iteration = 0; iteration < script.given.size(); ++iteration) {
+    const auto& ranks = script.given[iteration];
+    const std::string place = fmt::format("script, given[{}]", iteration);
+    if (ranks.empty()) fail(place, "the input of at least one rank");
+    for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+      if (ranks[rank].size() != numbers)
+        fail(fmt::format("{}[{}]", place, rank), fmt::format("expected {} numbers for an input {}, found {}", numbers,
+                                                             shardproof::to_string(script.input), ranks[rank].size()));
+      for (const double number : ranks[rank]) {
+        if (!(std::abs(number) <= std::numeric_limits<float>::max()))
+          fail(fmt::format("{}[{}]", place, rank), fmt::format("{} is not finite in f32", number));
+      }
+    }
+  }
+}
+
+template <class Each>
+void each_action(const Script& script, Each&& each) {
+  for (std::size_t s = 0; s < script.segments.size(); ++s) {
+    for (std::size_t call = 0; call < script.segments[s].body.size(); ++call) {
+      const Action& action = script.segments[s].body[call];
+      each(action, place_of_call(s, call, action));
+    }
+  }
+}
+
+// Every rank that some call names, and one that none names.
+std::set<int> different_ranks(const Script& script) {
+  std::set<int> named;
+  each_action(script, [&](const Action& action, const std::string& place) {
+    if (!std::ranges::is_sorted(action.ranks, std::less_equal<>()) || (!action.ranks.empty() && action.ranks.front() < 0))
+      fail(place + ", ranks", "expected ranks from 0 on, ascending, each once");
+    named.insert(action.ranks.begin(), action.ranks.end());
+  });
+  named.insert(named.empty() ? 0 : *named.rbegin() + 1);
+  return named;
+}
+
 }  // namespace
 
-void validate_script(const Scenario& scenario) { ScriptCheck(scenario).validate(); }
+void validate_script(const Scenario& scenario) {
+  validate_given(scenario);
+  const auto& segments = scenario.script.segments;
+  for (std::size_t s = 0; s < segments.size(); ++s) {
+    if (segments[s].iterations < 1) fail(fmt::format("script, segments[{}]", s), "at least one iteration");
+  }
+  Forwards forwards(scenario);
+  for (const int rank : different_ranks(scenario.script)) ScriptCheck(scenario, forwards, rank).validate();
+}
+
+void require_ranks(const Script& script, int world_size) {
+  each_action(script, [&](const Action& action, const std::string& place) {
+    if (!action.ranks.empty() && action.ranks.back() >= world_size)
+      fail(place + ", ranks", fmt::format("rank {} is not in a world of {}", action.ranks.back(), world_size));
+  });
+}
 
 }  // namespace shardproof::scenario

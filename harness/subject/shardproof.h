@@ -337,8 +337,8 @@ typedef struct shardproof_subject {
    * failed before; what its user should know goes to the rank's log. */
   shardproof_status (*destroy)(shardproof_trainer *trainer, shardproof_reply *reply);
   /* `action` is JSON, an element of a script's body. Batch: of forward and evaluate, in buffers; else both are undefined, as are targets
-   * that the loss does not ask for. That of a forward that succeeds stays where it is until the next one has, or until `destroy` has
-   * returned; others until the call returns. An action that the subject does not know is
+   * that the loss does not ask for. That of a forward that succeeds stays where it is until the first forward after its backward has
+   * succeeded, or until `destroy` has returned; others until the call returns. An action that the subject does not know is
    * SHARDPROOF_UNSUPPORTED. */
   shardproof_status (*perform)(shardproof_trainer *trainer, const char *action, const shardproof_tensor *input,
                                const shardproof_tensor *targets, shardproof_reply *reply);

@@ -94,6 +94,12 @@ Module random_module(Dice& dice, const std::string& name, int depth, std::int64_
     module.kind = dice.toss() ? ModuleKind::discard : ModuleKind::list;
     features = arriving;
   }
+  // Whichever child runs, what comes out has the features of what arrived.
+  if (module.kind == ModuleKind::residual && dice.toss()) {
+    module.children = {{.name = "m0", .kind = ModuleKind::residual, .children = std::move(module.children)},
+                       {.name = "m1", .kind = ModuleKind::relu}};
+    module.kind = ModuleKind::choice;
+  }
   return module;
 }
 
@@ -146,6 +152,14 @@ void begin_with_preparations(Dice& dice, Scenario& scenario) {
   }
 }
 
+std::map<std::string, std::string> random_paths(Dice& dice, const Model& model) {
+  std::map<std::string, std::string> chosen;
+  visit(model.root, "", [&](const Module& module, const std::string& path) {
+    if (module.kind == ModuleKind::choice && dice.toss()) chosen[path] = module.children.back().name;
+  });
+  return chosen;
+}
+
 std::vector<double> random_input(Dice& dice, const Shape& shape) {
   std::vector<double> values(static_cast<std::size_t>(numel(shape)));
   for (double& value : values) value = static_cast<double>(dice.up_to(1000) - 500) / static_cast<double>(1 + dice.up_to(9));
@@ -177,9 +191,11 @@ Scenario random_scenario(Dice& dice) {
     if (dice.up_to(3) == 0) fully_shard(scenario.plan).shard_dims[parameter.name] = static_cast<int>(dice.up_to(3)) - 2;
   }
   if (dice.toss()) fully_shard(scenario.plan).gradient_divide_factor = 0.5;
+  if (dice.toss()) fully_shard(scenario.plan).live_reduce_inputs = 3;
   fully_shard(scenario.plan).backward_prefetch = static_cast<BackwardPrefetch>(dice.up_to(1));
   scenario.plan.optimizer = {.kind = static_cast<OptimizerKind>(dice.up_to(2)), .rate = static_cast<double>(dice.up_to(9)) / 7};
   if (scenario.plan.optimizer.kind == OptimizerKind::adamw) scenario.plan.optimizer.weight_decay = static_cast<double>(dice.up_to(3)) / 3;
+  if (scenario.plan.optimizer.kind == OptimizerKind::sgd && dice.toss()) scenario.plan.optimizer.momentum = 0.5;
   if (dice.toss()) scenario.plan.mixed_precision.param = random_dtype(dice);
   if (dice.toss()) scenario.plan.mixed_precision.reduce = random_dtype(dice);
   if (dice.toss()) scenario.plan.mixed_precision.output = random_dtype(dice);
@@ -194,6 +210,10 @@ Scenario random_scenario(Dice& dice) {
     std::vector<Action>& body = scenario.script.segments.back().body;
     const char* const runs = scenario.model.root.children.front().kind == ModuleKind::list || dice.toss() ? "" : "m0";
     if (dice.toss()) body.insert(body.begin(), {.kind = ActionKind::forward, .fails_in = runs});
+    if (dice.toss()) body.front().paths = random_paths(dice, scenario.model);
+    if (!is_valid(scenario)) body.front().paths.clear();  // a choice that does not run
+    if (dice.toss()) body.insert(body.begin(), {.kind = ActionKind::forward, .ranks = {0, static_cast<int>(1 + dice.up_to(6))}});
+    if (dice.toss()) body.push_back({.kind = ActionKind::zero_grad, .to_zero = dice.toss()});
     if (dice.toss()) body.push_back({.kind = ActionKind::clip_grad_norm, .max_norm = 0.5, .norm_type = dice.toss() ? 3 : HUGE_VAL});
     if (dice.toss()) {
       body.push_back({.kind = ActionKind::set_is_last_backward, .value = false});
@@ -343,7 +363,7 @@ TEST_CASE("an error names the place, what was expected there and what was found"
        "hide_undeclared_memory"},
       {"/model/root/kind", "conv",
        R"(scenario: model.root.kind: expected one of "sequential", "linear", "relu", "scale", "embedding", "layer_norm", "attention", "residual", )"
-       R"("discard", "list", "use", found "conv")"},
+       R"("discard", "list", "choice", "use", found "conv")"},
       {"/model/root/children/0/in_features", 0,
        "scenario: model.root.children[0].in_features: expected an integer from 1 to 1048576, found 0"},
       {"/model/root/children/0/in_features", 4.0,
@@ -405,7 +425,21 @@ TEST_CASE("an error names the place, what was expected there and what was found"
        "scenario: script.segments[0].body[1].norm_type: expected a positive number or \"infinity\", found \"inf\""},
       {"/script/segments/0/body/1",
        {{"call", "backward"}, {"module", "layer"}},
-       "scenario: script.segments[0].body[1].module: no such key; there is call"},
+       "scenario: script.segments[0].body[1].module: no such key; there is call, ranks"},
+      {"/script/segments/0/body/1",
+       {{"call", "backward"}, {"ranks", Json::array()}},
+       "scenario: script.segments[0].body[1].ranks: expected at least one rank: leave the key out for all, found an array of 0"},
+      {"/script/segments/0/body/1",
+       {{"call", "backward"}, {"ranks", {1, 1}}},
+       "scenario: script.segments[0].body[1].ranks[1]: expected an integer from 2 to 1048575, found 1"},
+      {"/script/segments/0/body/1",
+       {{"call", "zero_grad"}, {"to", "nothing"}},
+       "scenario: script.segments[0].body[1].to: expected \"zero\" or \"none\", found \"nothing\""},
+      {"/script/segments/0/body/1",
+       {{"call", "evaluate"}, {"paths", {{"layer", 1}}}},
+       "scenario: script.segments[0].body[1].paths.layer: expected a text that is not empty, found 1"},
+      {"/plan/fully_shard/live_reduce_inputs", 0,
+       "scenario: plan.fully_shard.live_reduce_inputs: expected an integer from 1 to 1048576, found 0"},
       {"/script/segments/0/body/1", 7,
        "scenario: script.segments[0].body[1]: expected the name of a call, or an object that has it as \"call\", found 7"},
       {"/plan/fully_shard/wrap/0/modules", Json::array({"lair"}), "scenario: plan, wrap[0]: the model has no module \"lair\""},

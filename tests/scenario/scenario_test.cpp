@@ -9,6 +9,7 @@
 
 #include "harness/scenario/builder.hpp"
 #include "harness/scenario/plan/fully_shard.hpp"
+#include "harness/scenario/validate_script.hpp"
 
 using namespace shardproof;
 using namespace shardproof::scenario;
@@ -50,6 +51,30 @@ TEST_CASE("a path is under another only where a dot says so") {
   CHECK(is_at_or_under("a", ""));
   CHECK_FALSE(is_at_or_under("ab", "a"));
   CHECK_FALSE(is_at_or_under("a", "a.b"));
+}
+
+TEST_CASE("each rank's calls are checked by themselves") {
+  Scenario scenario = sleeping_stack(1);
+  scenario.script.segments.front().body = {{.kind = ActionKind::forward, .ranks = {0, 2}},
+                                           {.kind = ActionKind::forward, .ranks = {1}},
+                                           {.kind = ActionKind::backward, .ranks = {0, 1, 2}}};
+  CHECK_NOTHROW(validate(scenario));
+  CHECK_NOTHROW(require_ranks(scenario.script, 3));
+  CHECK_THROWS_MATCHES(require_ranks(scenario.script, 2), std::invalid_argument,
+                       Catch::Matchers::Message("scenario: script, segments[0].body[0], forward, ranks: rank 2 is not in a world of 2"));
+}
+
+TEST_CASE("what arrives at the next module is of the child that a choice runs") {
+  Scenario scenario = sleeping_stack(1);
+  scenario.model.root.children.insert(scenario.model.root.children.begin(),
+                                      {.name = "first",
+                                       .kind = ModuleKind::choice,
+                                       .children = {{.name = "same", .kind = ModuleKind::relu},
+                                                    {.name = "wider", .kind = ModuleKind::linear, .in_features = 4, .out_features = 5}}});
+  CHECK_NOTHROW(validate(scenario));
+  scenario.script.segments.front().body.front().paths = {{"first", "wider"}};
+  CHECK_THROWS_MATCHES(validate(scenario), std::invalid_argument,
+                       Catch::Matchers::Message("scenario: model, module \"0.linear\": takes 4 features, but 5 arrive"));
 }
 
 TEST_CASE("a stack wants one duration per layer") {
@@ -177,12 +202,39 @@ TEST_CASE("an error names the place in the document and what was expected there"
       {"scenario: script, segments[0]: at least one iteration", [](Scenario& s) { s.script.segments.front().iterations = 0; }},
       {"scenario: script, segments[0].body[0], backward: a backward without a forward before it",
        [](Scenario& s) { s.script.segments.front().body = {{ActionKind::backward}}; }},
-      {"scenario: script, segments[0].body[1], forward: a second forward without a backward between",
-       [](Scenario& s) { s.script.segments.front().body = {{ActionKind::forward}, {ActionKind::forward}}; }},
       {"scenario: script, segments[1].body[0], backward: a backward without a forward before it",
        [](Scenario& s) { s.script.segments = {{.body = {{ActionKind::forward}}}, {.iterations = 2, .body = {{ActionKind::backward}}}}; }},
-      {"scenario: script, segments[0].body[0], forward: a second forward without a backward between",
-       [](Scenario& s) { s.script.segments = {{.iterations = 3, .body = {{ActionKind::forward}}}}; }},
+      {"scenario: script, segments[0].body[1], step: a step between a forward and its backward, which needs the parameters as they were",
+       [](Scenario& s) { s.script.segments.front().body = {{ActionKind::forward}, {ActionKind::step}}; }},
+      {"scenario: script, segments[0].body[1], backward: a backward without a forward before it",
+       [](Scenario& s) { s.script.segments.front().body = {{.kind = ActionKind::forward, .ranks = {1}}, {ActionKind::backward}}; }},
+      {"scenario: script, segments[0].body[0], step, ranks: expected ranks from 0 on, ascending, each once",
+       [](Scenario& s) { s.script.segments.front().body = {{.kind = ActionKind::step, .ranks = {1, 1}}}; }},
+      {"scenario: script, segments[0].body[0], step, ranks: expected ranks from 0 on, ascending, each once",
+       [](Scenario& s) { s.script.segments.front().body = {{.kind = ActionKind::step, .ranks = {-1}}}; }},
+      {"scenario: script, segments[0].body[0], forward, paths: the model has no module \"x\"",
+       [](Scenario& s) { s.script.segments.front().body = {{.kind = ActionKind::forward, .paths = {{"x", "a"}}}}; }},
+      {"scenario: script, segments[0].body[0], forward, paths: \"0\" is a sequential, not a choice",
+       [](Scenario& s) { s.script.segments.front().body = {{.kind = ActionKind::forward, .paths = {{"0", "linear"}}}}; }},
+      {"scenario: script, segments[0].body[0], forward, paths: the choice \"0\" has no child \"other\"",
+       [](Scenario& s) {
+         s.model.root.children[0].kind = ModuleKind::choice;
+         s.script.segments.front().body = {{.kind = ActionKind::forward, .paths = {{"0", "other"}}}};
+       }},
+      {"scenario: script, segments[0].body[0], forward, paths: the choice \"0\" does not run",
+       [](Scenario& s) {
+         s.model.root.children[0].kind = ModuleKind::choice;
+         s.script.segments.front().body = {{.kind = ActionKind::forward, .module = "1", .paths = {{"0", "relu"}}}};
+       }},
+      {"scenario: model, module \"0\": a choice has at least one child",
+       [](Scenario& s) { s.model.root.children[0] = {.name = "0", .kind = ModuleKind::choice}; }},
+      {"scenario: plan, optimizer.momentum: expected a number that is not negative, found -0.5",
+       [](Scenario& s) { s.plan.optimizer.momentum = -0.5; }},
+      {"scenario: plan, optimizer.beta2: expected a number from 0 up to 1, without 1, found 5",
+       [](Scenario& s) { s.plan.optimizer.beta2 = 5; }},
+      {"scenario: plan, optimizer.epsilon: expected a number that is not negative, found -1",
+       [](Scenario& s) { s.plan.optimizer.epsilon = -1; }},
+      {"scenario: plan, live_reduce_inputs: must be at least 1, found 0", [](Scenario& s) { fully_shard(s.plan).live_reduce_inputs = 0; }},
       {"scenario: costs, collective all_gather: no group is named \"x\": a group goes by its first module",
        [](Scenario& s) { s.costs.tagged_collectives[{CollectiveKind::all_gather, "x"}] = 1; }},
       {"scenario: costs, work forward: the model has no module \"x\"",

@@ -113,7 +113,7 @@ TEST_CASE("what is wrong with a buffer is said") {
   CHECK(other.scripted.harness().release(nullptr, 0, foreign) != 0);
 }
 
-TEST_CASE("a batch is lent: until the next forward has succeeded, or until the call returns") {
+TEST_CASE("a batch is lent: until a forward after its backward has succeeded, or until the call returns") {
   using scenario::ActionKind;
   Alone alone;
   std::vector<shardproof_buffer*> inputs;
@@ -136,10 +136,20 @@ TEST_CASE("a batch is lent: until the next forward has succeeded, or until the c
   CHECK_FALSE(is_there(2));
   CHECK(alone.device.live_bytes() == 32);
   CHECK(alone.perform(keep, ActionKind::forward, batch_on(alone.device)).ok());
-  CHECK_FALSE(is_there(0));
+  CHECK(is_there(0));
   CHECK(is_there(3));
-  CHECK(alone.objection([&](auto& harness, auto* device) { return harness.release(device, 0, inputs[3]); }) ==
-        "release: buffer 4 \"input\" is the harness's, which has only lent it");
+  CHECK_FALSE(alone.perform(fail, ActionKind::backward, {}).ok());
+  CHECK(alone.perform(keep, ActionKind::forward, batch_on(alone.device)).ok());
+  CHECK(is_there(0));
+  CHECK(alone.perform(keep, ActionKind::backward, {}).ok());
+  CHECK(is_there(0));
+  CHECK(alone.perform(keep, ActionKind::forward, batch_on(alone.device)).ok());
+  CHECK_FALSE(is_there(0));
+  CHECK_FALSE(is_there(3));
+  CHECK_FALSE(is_there(5));
+  CHECK(is_there(7));
+  CHECK(alone.objection([&](auto& harness, auto* device) { return harness.release(device, 0, inputs[7]); }) ==
+        "release: buffer 6 \"input\" is the harness's, which has only lent it");
   alone.trainer.reset();
   CHECK(alone.device.live_bytes() == 0);
 }

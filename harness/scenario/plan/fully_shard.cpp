@@ -55,8 +55,10 @@ WrapGroup read_group(const Node& node) {
   return group;
 }
 
+constexpr std::int64_t most_live_inputs = 1'048'576;
+
 std::unique_ptr<EngineSection> read(const Node& node) {
-  node.expect_keys({"wrap", "backward_prefetch", "ignored_parameters", "shard_dims", "gradient_divide_factor"});
+  node.expect_keys({"wrap", "backward_prefetch", "ignored_parameters", "shard_dims", "gradient_divide_factor", "live_reduce_inputs"});
   auto section = std::make_unique<FullyShardPlan>();
   for (const Node& group : node.at("wrap").elements()) section->wrap.push_back(read_group(group));
   if (const auto prefetch = node.find("backward_prefetch")) section->backward_prefetch = prefetch->choice(BackwardPrefetch::none);
@@ -65,6 +67,8 @@ std::unique_ptr<EngineSection> read(const Node& node) {
     for (const auto& [parameter, dim] : dims->members()) section->shard_dims[parameter] = static_cast<int>(dim.integer(-8, 8));
   }
   if (const auto factor = node.find("gradient_divide_factor")) section->gradient_divide_factor = factor->positive_number();
+  if (const auto inputs = node.find("live_reduce_inputs"))
+    section->live_reduce_inputs = static_cast<int>(inputs->integer(1, most_live_inputs));
   return section;
 }
 
@@ -119,6 +123,7 @@ nlohmann::ordered_json FullyShardPlan::to_json() const {
   if (!ignored_parameters.empty()) json["ignored_parameters"] = ignored_parameters;
   if (!shard_dims.empty()) json["shard_dims"] = shard_dims;
   if (gradient_divide_factor != usual.gradient_divide_factor) json["gradient_divide_factor"] = gradient_divide_factor;
+  if (live_reduce_inputs != usual.live_reduce_inputs) json["live_reduce_inputs"] = live_reduce_inputs;
   return json;
 }
 
@@ -128,6 +133,7 @@ void FullyShardPlan::validate(const Scenario& scenario) const {
   for (const std::string& parameter : ignored_parameters) require_parameter(all, parameter, "plan, ignored_parameters");
   for (const auto& [parameter, dim] : shard_dims) require_parameter(all, parameter, "plan, shard_dims");
   if (!(gradient_divide_factor >= 0)) fail("plan, gradient_divide_factor", "must be positive");
+  if (live_reduce_inputs < 1) fail("plan, live_reduce_inputs", fmt::format("must be at least 1, found {}", live_reduce_inputs));
   if (scenario.costs.imagined_ranks != 0) validate_imagined(wrap);
 }
 

@@ -44,6 +44,8 @@ struct FullyShardPlan final : SectionOf<FullyShardPlan> {
   std::map<std::string, int> shard_dims;  ///< by parameter: the dimension that is sharded, instead of 0; -1 is the last
   double gradient_divide_factor = 0;  ///< gradients are sums over all ranks divided by this; 0: by their number
 
+  int live_reduce_inputs = 1;  ///< operands of reduce-scatters that may be alive before the host waits for the oldest
+
   std::string_view kind() const override { return name; }
   nlohmann::ordered_json to_json() const override;
   void validate(const Scenario& scenario) const override;
@@ -59,7 +61,8 @@ struct FullyShardPlan final : SectionOf<FullyShardPlan> {
 
   friend bool operator==(const FullyShardPlan& a, const FullyShardPlan& b) {
     return a.wrap == b.wrap && a.backward_prefetch == b.backward_prefetch && a.ignored_parameters == b.ignored_parameters &&
-           a.shard_dims == b.shard_dims && a.gradient_divide_factor == b.gradient_divide_factor;
+           a.shard_dims == b.shard_dims && a.gradient_divide_factor == b.gradient_divide_factor &&
+           a.live_reduce_inputs == b.live_reduce_inputs;
   }
 };
 

@@ -43,6 +43,7 @@ std::string_view to_string(OptimizerKind kind);
 struct Optimizer {
   OptimizerKind kind = OptimizerKind::sgd;
   double rate = 0.5;
+  double momentum = 0;  ///< sgd: as in torch.optim.SGD, without dampening
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 0;  ///< adam, adamw
   friend bool operator==(const Optimizer&, const Optimizer&) = default;
 };

@@ -35,7 +35,9 @@ Json write(const Optimizer& optimizer) {
     if (value != otherwise) json[key] = value;
   };
   put("rate", optimizer.rate, usual.rate);
-  if (optimizer.kind != OptimizerKind::sgd) {
+  if (optimizer.kind == OptimizerKind::sgd) {
+    put("momentum", optimizer.momentum, usual.momentum);
+  } else {
     put("beta1", optimizer.beta1, usual.beta1);
     put("beta2", optimizer.beta2, usual.beta2);
     put("epsilon", optimizer.epsilon, usual.epsilon);
@@ -48,11 +50,12 @@ Optimizer read_optimizer(const Node& node) {
   Optimizer optimizer;
   optimizer.kind = node.at("kind").choice(OptimizerKind::adamw);
   if (optimizer.kind == OptimizerKind::sgd) {
-    node.expect_keys({"kind", "rate"});
+    node.expect_keys({"kind", "rate", "momentum"});
   } else {
     node.expect_keys({"kind", "rate", "beta1", "beta2", "epsilon", "weight_decay"});
   }
   for (const auto& [key, value] : std::initializer_list<std::pair<const char*, double*>>{{"rate", &optimizer.rate},
+                                                                                         {"momentum", &optimizer.momentum},
                                                                                          {"beta1", &optimizer.beta1},
                                                                                          {"beta2", &optimizer.beta2},
                                                                                          {"epsilon", &optimizer.epsilon},

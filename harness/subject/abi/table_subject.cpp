@@ -11,6 +11,7 @@
 #include <optional>
 #include <stdexcept>
 #include <utility>
+#include <vector>
 
 #include "harness/protocol/json_fields.hpp"
 #include "harness/protocol/subject_name.hpp"
@@ -83,9 +84,15 @@ class TableTrainer final : public Trainer {
       const shardproof_tensor input = seat_.give(batch.input, shapes), targets = seat_.give(batch.targets, shapes);
       return table_.perform(trainer_, text.c_str(), &input, &targets, answered);
     });
-    if (reply.ok() && action.kind == scenario::ActionKind::forward) std::swap(over, forward_);
-    seat_.end_loan(over.input);
-    seat_.end_loan(over.targets);
+    if (!reply.ok() || action.kind != scenario::ActionKind::forward) {
+      end_loan(over);
+      has_gone_backward_ = has_gone_backward_ || (reply.ok() && action.kind == scenario::ActionKind::backward);
+      return reply;
+    }
+    if (std::exchange(has_gone_backward_, false)) {
+      for (const Batch& done : std::exchange(forwards_, {})) end_loan(done);
+    }
+    forwards_.push_back(std::move(over));
     return reply;
   }
 
@@ -116,6 +123,11 @@ class TableTrainer final : public Trainer {
   }
 
  private:
+  void end_loan(const Batch& batch) {
+    seat_.end_loan(batch.input);
+    seat_.end_loan(batch.targets);
+  }
+
   template <class Look>
   static Reply believed(Reply reply, Look&& look) {
     if (!reply.ok()) return reply;
@@ -162,7 +174,8 @@ class TableTrainer final : public Trainer {
   std::shared_ptr<Left> left_;
   std::map<std::string, Shape> shapes_;  // of the model's parameters
   std::deque<abi::HandedOutExtension> extensions_;
-  Batch forward_;  // the last one that has succeeded
+  std::vector<Batch> forwards_;  // those that have succeeded, until the first one after their backward has
+  bool has_gone_backward_ = false;  // since the last of them
   shardproof_trainer* trainer_ = nullptr;
 };
 
