@@ -77,18 +77,18 @@ std::string problem_of(const CaseDeclaration& declaration, bool suite_has_engine
   }
   if (declaration.timeout.count() < 0) return fmt::format("case \"{}\" has a timeout() that is over before it begins", declaration.name);
   if (declaration.engines && declaration.engines->empty())
-    return fmt::format("case \"{}\" has engines() without an engine kind", declaration.name);
+    return fmt::format("case \"{}\" has on_engines() without an engine kind", declaration.name);
   if (declaration.engines) {
     std::set<std::string> kinds;
     for (const std::string& kind : *declaration.engines) {
-      if (kind.empty()) return fmt::format("case \"{}\" has an engine kind without a name in engines()", declaration.name);
-      if (!kinds.insert(kind).second) return fmt::format("case \"{}\" has \"{}\" twice in engines()", declaration.name, kind);
+      if (kind.empty()) return fmt::format("case \"{}\" has an engine kind without a name in on_engines()", declaration.name);
+      if (!kinds.insert(kind).second) return fmt::format("case \"{}\" has \"{}\" twice in on_engines()", declaration.name, kind);
     }
   }
   std::set<std::string> keys{"W"};
   for (const auto& [key, values] : declaration.params) {
     if (key == engine_key && (declaration.engines || suite_has_engine))
-      return fmt::format("case \"{}\" has a parameter \"{}\": where a case has an engine kind, only engines() gives its id this key",
+      return fmt::format("case \"{}\" has a parameter \"{}\": where a case has an engine kind, only on_engines() gives its id this key",
                          declaration.name, key);
     if (!keys.insert(key).second) {
       return fmt::format("case \"{}\" has two parameters \"{}\"{}", declaration.name, key, key == "W" ? " (W is the world size)" : "");

@@ -84,7 +84,7 @@ template <class... Names> options::Tags tags(Names... names) { return {{std::str
 template <class... Features> options::Needs needs(Features... features) { return {{features...}}; }
 /// The kinds of engines that the case plays on instead of the kind of its suite, as `rank.engine()` says. A kind other than that of the
 /// suite is in the case's id: `[W=2,engine=flat_shard]`.
-template <class... Kinds> options::Engines engines(Kinds... kinds) { return {{std::string(kinds)...}}; }
+template <class... Kinds> options::Engines on_engines(Kinds... kinds) { return {{std::string(kinds)...}}; }
 /// A case for every value: `each("event", false, true)`. Values are texts, integers, numbers or true and false.
 template <class... Values> options::Each each(std::string key, Values... values);
 /// The seed test that the case descends from: `file::test`.

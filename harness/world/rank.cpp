@@ -40,7 +40,7 @@ const std::string& Rank::engine() const {
   const CaseInfo& info = *world_->notes().info;
   if (info.engine.empty())
     throw std::logic_error(
-        fmt::format("case {} names no engine kind: give the suite one by SUITE_ENGINE, or the case by engines(…)", info.id));
+        fmt::format("case {} names no engine kind: give the suite one by SUITE_ENGINE, or the case by on_engines(…)", info.id));
   return info.engine;
 }
 

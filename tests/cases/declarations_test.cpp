@@ -66,7 +66,7 @@ TEST_CASE("A case plays on its suite's engine kind; another kind is in its id") 
 
   declaration.ranks = {1, 2};
   declaration.params = {{"a", {"x", "y"}}};
-  detail::apply(declaration, shardproof::engines("first", "second"));
+  detail::apply(declaration, shardproof::on_engines("first", "second"));
   const auto both = bind_cases(std::vector{declaration}, engines);
   CHECK(ids(both) == std::vector<std::string>{"s/c[W=1,a=x]", "s/c[W=1,a=y]", "s/c[W=1,a=x,engine=second]", "s/c[W=1,a=y,engine=second]",
                                               "s/c[W=2,a=x]", "s/c[W=2,a=y]", "s/c[W=2,a=x,engine=second]", "s/c[W=2,a=y,engine=second]"});
@@ -91,17 +91,17 @@ TEST_CASE("What is wrong with a declaration of engine kinds is said with its pla
   declaration.params = {{"engine", {"x"}}};
   CHECK(problems(declaration, {}).empty());
   const Problems by_hand{
-      "f.cpp:7: case \"s/c\" has a parameter \"engine\": where a case has an engine kind, only engines() gives its id this key"};
+      "f.cpp:7: case \"s/c\" has a parameter \"engine\": where a case has an engine kind, only on_engines() gives its id this key"};
   CHECK(problems(declaration, {{"s", "first", "e.cpp", 3}}) == by_hand);
   declaration.engines = {"first"};
   CHECK(problems(declaration, {}) == by_hand);
   declaration.params.clear();
   declaration.engines = std::vector<std::string>();
-  CHECK(problems(declaration, {}) == Problems{"f.cpp:7: case \"s/c\" has engines() without an engine kind"});
+  CHECK(problems(declaration, {}) == Problems{"f.cpp:7: case \"s/c\" has on_engines() without an engine kind"});
   declaration.engines = {"first", "first"};
-  CHECK(problems(declaration, {}) == Problems{"f.cpp:7: case \"s/c\" has \"first\" twice in engines()"});
+  CHECK(problems(declaration, {}) == Problems{"f.cpp:7: case \"s/c\" has \"first\" twice in on_engines()"});
   declaration.engines = {""};
-  CHECK(problems(declaration, {}) == Problems{"f.cpp:7: case \"s/c\" has an engine kind without a name in engines()"});
+  CHECK(problems(declaration, {}) == Problems{"f.cpp:7: case \"s/c\" has an engine kind without a name in on_engines()"});
 }
 
 TEST_CASE("Values of parameters are spelled so that they read back as the same") {

@@ -61,7 +61,9 @@ SUITE_ENGINE("kinds", "first");
 
 RANKED_TEST_CASE("kinds/own", ranks(2), needs(Feature::serial)) { CHECK(rank.engine() == "first"); }
 
-RANKED_TEST_CASE("kinds/each", ranks(2), engines("first", "second", "third"), needs(Feature::timeline)) { CHECK(rank.engine() == "first"); }
+RANKED_TEST_CASE("kinds/each", ranks(2), on_engines("first", "second", "third"), needs(Feature::timeline)) {
+  CHECK(rank.engine() == "first");
+}
 
 RANKED_TEST_CASE("kinds/nothing", ranks(2)) { CHECK(rank.engine() == "first"); }
 
