@@ -34,6 +34,7 @@
 #include "harness/protocol/environment.hpp"
 #include "harness/protocol/json_parse.hpp"
 #include "harness/protocol/json_text.hpp"
+#include "harness/scenario/plan/engine_section.hpp"
 #include "harness/subject/abi/table_subject.hpp"
 #include "harness/world/lifeline.hpp"
 #include "harness/world/world.hpp"
@@ -197,6 +198,7 @@ int run(std::span<char*> argv, const Program& program) {
   if (line.mode == CommandLine::Mode::make_scenario) return answer_with_scenarios(line.asked);
   if (line.mode == CommandLine::Mode::shrink_scenario) return answer_with_smaller(line.scenario, line.asked.ranks.front());
   BoundCases bound = bind_cases(declared_cases(), declared_suite_engines());
+  std::ranges::move(scenario::problems_of_engine_kinds(), std::back_inserter(bound.problems));
   if (const std::string plain = CatchRun::plain_test_case(); !plain.empty()) {
     bound.problems.push_back(plain +
                              ": a plain TEST_CASE would never run in a program of ranked cases; make it a RANKED_TEST_CASE with ranks(1)");

@@ -61,8 +61,16 @@ struct EngineKind {
   std::unique_ptr<EngineSection> (*read)(const Node&) = nullptr;
 };
 
-/// All kinds that this program knows.
+/// All kinds that this program knows: those that ship first, then the program's own by name.
 const std::vector<EngineKind>& engine_kinds();
 const EngineKind* find_engine_kind(std::string_view name);
+
+/// Adds a kind of a program's own, from before main: `const EngineKindRegistration toy({.name = "toy", .read = read});`.
+struct EngineKindRegistration {
+  explicit EngineKindRegistration(const EngineKind& kind);
+};
+
+/// What is wrong with the names of all kinds; `rank_main` runs no program with any.
+std::vector<std::string> problems_of_engine_kinds();
 
 }  // namespace shardproof::scenario

@@ -1,6 +1,7 @@
 // How to train: what all kinds of engines share, and the section of the one kind that the plan is for.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -89,6 +90,9 @@ struct Plan {
   ChosenEngine engine;
   friend bool operator==(const Plan&, const Plan&) = default;
 };
+
+/// Keys of a plan in a document that all kinds of engines share.
+inline constexpr std::array<std::string_view, 4> shared_plan_keys{"mesh", "mixed_precision", "initialisation", "optimizer"};
 
 /// Whether some group of the plan has this name.
 bool has_group(const Plan& plan, std::string_view name);

@@ -98,8 +98,6 @@ MixedPrecision read_mixed_precision(const Node& node) {
 
 namespace {
 
-constexpr std::array<std::string_view, 4> shared_keys{"mesh", "mixed_precision", "initialisation", "optimizer"};
-
 Plan read_shared(const Node& node) {
   Plan plan;
   if (const auto mesh = node.find("mesh")) plan.mesh = read_mesh(*mesh);
@@ -128,7 +126,7 @@ Json write_plan(const Plan& plan) {
 }
 
 Plan read_plan(const Node& node) {
-  std::vector<std::string_view> known(shared_keys.begin(), shared_keys.end());
+  std::vector<std::string_view> known(shared_plan_keys.begin(), shared_plan_keys.end());
   for (const EngineKind& kind : engine_kinds()) known.push_back(kind.name);
   node.expect_keys(known);
   Plan plan = read_shared(node);
@@ -148,7 +146,7 @@ Plan read_plan_of_version_1(const Node& node) {
   if (kind == nullptr) engine.fail("a kind of engine: " + names_of_kinds());
   Json section = Json::object();
   for (const auto& [key, value] : node.members()) {
-    if (key != "engine" && std::ranges::find(shared_keys, key) == shared_keys.end()) section[key] = value.json();
+    if (key != "engine" && std::ranges::find(shared_plan_keys, key) == shared_plan_keys.end()) section[key] = value.json();
   }
   Plan plan = read_shared(node);
   plan.engine = ChosenEngine(kind->read({section, node.place()}));

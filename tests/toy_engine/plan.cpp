@@ -1,0 +1,37 @@
+#include "tests/toy_engine/plan.hpp"
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "harness/scenario/document.hpp"
+#include "harness/scenario/refusal.hpp"
+#include "harness/scenario/scenario.hpp"
+
+namespace shardproof::toy {
+
+namespace {
+
+std::unique_ptr<scenario::EngineSection> read(const scenario::Node& node) {
+  node.expect_keys({"bucket"});
+  auto plan = std::make_unique<ToyPlan>();
+  if (const auto bucket = node.find("bucket")) plan->bucket = bucket->nonempty_text();
+  return plan;
+}
+
+const scenario::EngineKindRegistration registration({.name = ToyPlan::name, .read = read});
+
+}  // namespace
+
+nlohmann::ordered_json ToyPlan::to_json() const {
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  if (bucket != ToyPlan().bucket) json["bucket"] = bucket;
+  return json;
+}
+
+void ToyPlan::validate(const scenario::Scenario& scenario) const {
+  if (scenario.plan.mesh.shape.size() > 1) scenario::fail("plan, mesh", "one dimension: a toy engine shards nothing");
+  if (scenario.plan.mixed_precision != scenario::MixedPrecision())
+    scenario::fail("plan, mixed_precision", "none: a toy engine computes in f32");
+}
+
+}  // namespace shardproof::toy
