@@ -12,6 +12,8 @@ using namespace suites;
 
 using scenario::Action;
 using scenario::ActionKind;
+using scenario::Callback;
+using scenario::CallbackKind;
 using scenario::ExtensionKind;
 using scenario::Initialisation;
 using scenario::Scenario;
@@ -31,9 +33,8 @@ scenario::Run play_end_to_end(Rank& rank, const Blocks& how) {
   check_training(rank, run, oracles::Arithmetic::f32, {.loss = 1e-2, .gradient = 1e-2, .parameter = 1e-3});
   check_materialized_by(run, ActionKind::materialize);
   check_paired(run);
-  for (const scenario::HookCall& call : run.hook_calls()) {
-    if (call.hook == scenario::HookCall::Hook::post) CHECK(call.param_dtype == DType::bf16);
-  }
+  for (const Callback* call : run.callbacks({.kind = CallbackKind::post_all_gather}))
+    CHECK(std::get<scenario::PostAllGather>(call->detail).param_dtype == DType::bf16);
   CHECK(std::ssize(hooked_parameters(run)) == 2 * how.count);
   return run;
 }

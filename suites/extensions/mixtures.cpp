@@ -104,22 +104,19 @@ void check_bytes_gathered(Rank& rank, const scenario::Run& run, DType dtype) {
   const auto world = static_cast<std::int64_t>(rank.world().size());
   std::uint64_t expected = 0;
   for (const scenario::ParameterShape& parameter : scenario::parameters(run.scenario().model)) {
-    const auto calls = calls_of(run, scenario::HookCall::Hook::pre, parameter.name);
+    const auto calls = run.callbacks({.kind = scenario::CallbackKind::pre_all_gather, .name = parameter.name});
     const bool is_dealt_in_rows = !fully_shard(run.scenario().plan).shard_dims.contains(parameter.name);
     const std::int64_t rows = is_dealt_in_rows ? (parameter.shape[0] + world - 1) / world * world : parameter.shape[0];
     if (calls.empty()) expected += static_cast<std::uint64_t>(rows * parameter.shape[1] / world) * size_of(dtype);
     else
       for (const Tensor& tensor : calls.front()->tensors) expected += tensor.bytes();
   }
-  std::size_t gathers = 0;
-  for (const Fact& fact : run.trace().facts) {
-    const auto* call = std::get_if<fact::Collective>(&fact);
-    if (call == nullptr || call->kind != CollectiveKind::all_gather || call->tag == extension_sizes_tag) continue;
-    ++gathers;
-    REQUIRE_FALSE(call->reads.empty());
-    CHECK(call->reads.front().length == expected);
+  const auto gathers = parameter_gathers(run);
+  for (const fact::Collective& call : gathers) {
+    REQUIRE_FALSE(call.reads.empty());
+    CHECK(call.reads.front().length == expected);
   }
-  CHECK((gathers > 0) == (world > 1));
+  CHECK(gathers.empty() == (world == 1));
 }
 
 }  // namespace
