@@ -63,7 +63,7 @@ WarmProcess::WarmProcess(const Worker& worker, const std::string& subject, const
   }
   for (const std::string& warning : answer.warnings)
     complain(fmt::format("warning: subject {}, while it was prepared: {}", subject, warning));
-  if (!answer.error.empty()) throw refusal(answer.error + see(log_));
+  if (answer.error) throw refusal(*answer.error + see(log_));
   warnings_ = std::move(answer.warnings);
 }
 
@@ -87,7 +87,7 @@ Process WarmProcess::copy(const Command& command) {
     throw NoCopy(error.what());
   }
   const CopyAnswer answer = wait_for_answer(std::chrono::steady_clock::now() + copying_limit);
-  if (!answer.error.empty()) throw NoCopy(answer.error + see(log_));
+  if (answer.error) throw NoCopy(*answer.error + see(log_));
   try {
     return Process::adopt(answer.process);
   } catch (const std::system_error& error) {

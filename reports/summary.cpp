@@ -5,9 +5,12 @@
 #include <array>
 #include <initializer_list>
 #include <numeric>
+#include <span>
 #include <tuple>
 
+#include "harness/protocol/failure_text.hpp"
 #include "harness/protocol/rank_list.hpp"
+#include "harness/protocol/utf8.hpp"
 #include "reports/command_line_words.hpp"
 #include "reports/findings.hpp"
 #include "reports/terminal.hpp"
@@ -75,9 +78,19 @@ std::string text_of(const event::AssertionFailed& failure) {
   return indented(printable(text), "  ");
 }
 
-/// What ranks say besides failed assertions: equal sentences once, and no sentence that stands above already. The guilty first: they explain
-/// what the others say.
-std::string reasons_text(const CaseResult& result, std::string_view above, std::string_view explanation) {
+/// Whether the failure has this reason, or comes from an exception with it. Released ranks have the beginning of a long reason.
+bool has_reason(const event::AssertionFailed& failure, std::string_view reason) {
+  const std::string exception = unexpected_exception(reason);
+  const std::size_t received = unexpected_exception({}).size() + abort_text_limit;
+  const auto is_reason = [&](std::string_view text) {
+    return text == reason || text == exception || beginning_within(text, received) == exception;
+  };
+  return is_reason(failure.expansion) || std::ranges::any_of(failure.messages, is_reason);
+}
+
+/// The ranks' outcomes and their reasons: equal sentences once, and no reason that a shown failure has. The guilty ranks come first: they
+/// explain what the other ranks say.
+std::string reasons_text(const CaseResult& result, std::span<const Shared> shown, std::string_view explanation) {
   struct Said {
     Outcome outcome;
     std::string_view reason;
@@ -104,10 +117,10 @@ std::string reasons_text(const CaseResult& result, std::string_view above, std::
   std::stable_sort(said.begin(), said.end(), [&](const Said& a, const Said& b) { return guilt(a) < guilt(b); });
   std::string text;
   for (const auto& s : said) {
-    const bool is_above = above.find(printable(s.reason)) != std::string_view::npos;
-    if (is_above && s.outcome == Outcome::error) continue;
+    const bool is_shown = std::ranges::any_of(shown, [&](const Shared& failure) { return has_reason(*failure.failure, s.reason); });
+    if (is_shown && s.outcome == Outcome::error) continue;
     const auto who = fmt::format("{} {}", rank_list(s.ranks), to_string(s.outcome));
-    text += indented(is_above ? who : printable(fmt::format("{}: {}", who, s.reason)), "  ");
+    text += indented(is_shown ? who : printable(fmt::format("{}: {}", who, s.reason)), "  ");
   }
   return text;
 }
@@ -499,7 +512,7 @@ std::string cause_text(const CaseResult& result, const Report& report, const Tex
     told += shared[i].ranks.size();
   }
   if (told < total) text += fmt::format("  and {} more\n", total - told);
-  if (!reasons_first) text += reasons_text(result, text, {});
+  if (!reasons_first) text += reasons_text(result, std::span(shared).first(shown), {});
   return text;
 }
 

@@ -11,6 +11,7 @@
 
 #include "harness/protocol/control_page.hpp"
 #include "harness/protocol/events.hpp"
+#include "harness/protocol/failure_text.hpp"
 #include "harness/world/event_stream.hpp"
 #include "harness/world/world.hpp"
 
@@ -43,7 +44,7 @@ event::AssertionFailed failure(const Catch::AssertionResult& result, const std::
   event.macro = text(result.getTestMacroName());
   event.expression = result.getExpression();
   switch (result.getResultType()) {
-    case Catch::ResultWas::ThrewException: event.expansion = "unexpected exception: " + text(result.getMessage()); break;
+    case Catch::ResultWas::ThrewException: event.expansion = unexpected_exception(text(result.getMessage())); break;
     case Catch::ResultWas::DidntThrowException: event.expansion = "no exception was thrown"; break;
     default: event.expansion = result.hasExpandedExpression() ? result.getExpandedExpression() : text(result.getMessage());
   }

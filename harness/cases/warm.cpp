@@ -34,7 +34,9 @@ CopyAnswer prepare(Subject& subject) {
   try {
     const Reply reply = subject.prepare();
     for (const std::string& warning : reply.warnings) fmt::print(stderr, "warning: {}\n", warning);
-    return {.error = reply.error(), .warnings = reply.warnings};
+    CopyAnswer prepared{.warnings = reply.warnings};
+    if (!reply.ok()) prepared.error = reply.error();
+    return prepared;
   } catch (const std::exception& error) {
     return {.error = Reply::failed(error.what()).error()};
   }
@@ -185,9 +187,9 @@ bool make_rank(Subject& subject, std::size_t usual_threads, const CopyRequest& r
 std::optional<int> stay_warm(Subject& subject) {
   const std::size_t usual_threads = other_threads().size();  // a sanitizer's own
   CopyAnswer prepared = prepare(subject);
-  if (prepared.error.empty()) prepared.error = objection_to_threads(usual_threads);
+  if (std::string why = prepared.error ? "" : objection_to_threads(usual_threads); !why.empty()) prepared.error = std::move(why);
   send_answer(warm_socket, prepared);
-  if (!prepared.error.empty()) return rank_could_not_join;
+  if (prepared.error) return rank_could_not_join;
   while (const auto request = receive_request(warm_socket)) {
     if (!make_rank(subject, usual_threads, *request)) return std::nullopt;
   }

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "harness/protocol/doorbell.hpp"
+#include "harness/protocol/failure_text.hpp"
 #include "harness/protocol/flight_ring.hpp"
 #include "harness/protocol/page_words.hpp"
 
@@ -59,7 +60,7 @@ struct alignas(64) RankArea {
   std::array<Text<256>, 2> ballot_texts;
 };
 
-using AbortText = Text<512>;
+using AbortText = Text<abort_text_limit>;
 
 /// Offsets in a page for `world_size` ranks.
 struct Layout {

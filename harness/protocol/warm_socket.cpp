@@ -161,9 +161,9 @@ std::optional<CopyAnswer> receive_answer(int socket) {
 }
 
 std::string to_text(const CopyAnswer& answer) {
-  const std::string_view error = beginning_within(answer.error, longest_text);
+  const std::string_view error = beginning_within(answer.error ? *answer.error : std::string_view(), longest_text);
   nlohmann::ordered_json json{{"process", answer.process}};
-  if (!error.empty()) json = {{"error", error}};
+  if (answer.error) json = {{"error", error}};
   if (answer.warnings.empty()) return dump_line(json);
   std::size_t left = longest_text - error.size();
   std::vector<std::string> told;

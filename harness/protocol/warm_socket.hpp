@@ -30,7 +30,7 @@ struct CopyRequest {
 struct CopyAnswer {
   /// The rank, whose parent is the launcher by then and whose process group is its own; 0: it was none that was asked for.
   pid_t process = 0;
-  std::string error;  ///< empty: it went well
+  std::optional<std::string> error;  ///< nothing: it went well
   /// What the subject said when it was prepared. Of many, or long ones, the first; the last then says how many more there were.
   std::vector<std::string> warnings;
 };

@@ -113,12 +113,12 @@ TEST_CASE("a copy has the environment, the output, the parent and the process gr
               std::fflush(stdout);
               return 5;
             });
-  CHECK(receive_answer(warm.socket())->error.empty());
+  CHECK_FALSE(receive_answer(warm.socket())->error);
   for (const char* const value : {"first", "second"}) {
     send_request(warm.socket(), std::vector{std::string("NOW=") + value}, in.get(), in.get());
     const auto answer = receive_answer(warm.socket());
     REQUIRE(answer);
-    CHECK(answer->error == "");
+    CHECK_FALSE(answer->error);
     REQUIRE(answer->process > 0);
     CHECK(answer->process != warm.process());
     CHECK(Warm::code_of(answer->process) == 5);
@@ -134,14 +134,14 @@ TEST_CASE("a copy has the environment, the output, the parent and the process gr
 TEST_CASE("a copy that cannot become a rank says why, and the process that it is a copy of goes on") {
   const auto told = [](const std::function<void()>& at_birth) {
     Warm warm([] { return Reply{}; }, [] { return 0; }, at_birth);
-    CHECK(receive_answer(warm.socket())->error.empty());
+    CHECK_FALSE(receive_answer(warm.socket())->error);
     std::string error;
     for (int i = 0; i < 2; ++i) {
       send_request(warm.socket(), {}, STDOUT_FILENO, STDERR_FILENO);
       const auto answer = receive_answer(warm.socket());
       REQUIRE(answer);
       CHECK(answer->process == 0);
-      error = answer->error;
+      error = answer->error.value();
     }
     CHECK(warm.end() == rank_left);
     return error;
@@ -175,7 +175,7 @@ TEST_CASE("a rank begins only after its launcher has been answered, and else end
     if (++births == 2) ::kill(original, SIGKILL);  // the second copy is the rank
   };
   const Warm warm(prepare, as_rank, at_birth);
-  CHECK(receive_answer(warm.socket())->error.empty());
+  CHECK_FALSE(receive_answer(warm.socket())->error);
   send_request(warm.socket(), {}, in.get(), in.get());
   in = FileDescriptor();
   std::string said;
@@ -202,9 +202,9 @@ TEST_CASE("a thread that prepare has left is told by its name, and one that has 
       threads();
       return Reply{};
     });
-    std::string error = receive_answer(warm.socket())->error;
-    CHECK(warm.end() == (error.empty() ? rank_left : rank_could_not_join));
-    return error;
+    const auto error = receive_answer(warm.socket())->error;
+    CHECK(warm.end() == (error ? rank_could_not_join : rank_left));
+    return error.value_or("");
   };
   const auto waits_for_ever = [] {
     std::thread([] {
@@ -226,12 +226,12 @@ TEST_CASE("a thread that prepare has left is told by its name, and one that has 
 TEST_CASE("a process that cannot be copied says why in the subject's own words") {
   const auto told = [](const std::function<pid_t()>& fork) {
     Warm warm([] { return Reply{}; }, [] { return 0; }, {}, fork);
-    CHECK(receive_answer(warm.socket())->error.empty());
+    CHECK_FALSE(receive_answer(warm.socket())->error);
     send_request(warm.socket(), {}, STDOUT_FILENO, STDERR_FILENO);
     const auto answer = receive_answer(warm.socket());
     REQUIRE(answer);
     CHECK(warm.end() == rank_left);
-    return answer->error;
+    return answer->error.value();
   };
   CHECK(told([]() -> pid_t { throw std::runtime_error("no second runtime"); }) == "the warm process cannot be copied: no second runtime");
   CHECK(told([]() -> pid_t { throw 5; }) == "the warm process cannot be copied: fork has thrown, and no std::exception");

@@ -52,7 +52,7 @@ TEST_CASE("a request brings any environment, however long, and two descriptors")
 
 TEST_CASE("an answer names a process or an error, of which it keeps the beginning") {
   const auto [launcher, warm] = make_warm_sockets();
-  for (const CopyAnswer& answer : {CopyAnswer{}, CopyAnswer{.process = 4711}, CopyAnswer{.error = "two\nlines"}}) {
+  for (const CopyAnswer& answer : {CopyAnswer{}, CopyAnswer{.process = 4711}, CopyAnswer{.error = "two\nlines"}, CopyAnswer{.error = ""}}) {
     send_answer(warm.get(), answer);
     const auto back = receive_answer(launcher.get());
     REQUIRE(back);
@@ -61,7 +61,7 @@ TEST_CASE("an answer names a process or an error, of which it keeps the beginnin
     CHECK(back->warnings.empty());
   }
   send_answer(warm.get(), {.error = std::string(1'000'000, '\x01')});
-  CHECK(receive_answer(launcher.get())->error.size() > 1000);
+  CHECK(receive_answer(launcher.get())->error->size() > 1000);
 }
 
 TEST_CASE("an answer brings the first warnings, however many and long they are, beside an error or without one") {

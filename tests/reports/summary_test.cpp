@@ -87,6 +87,35 @@ TEST_CASE("what an exception says is said once, and those whom it released are n
         "  again: shardproof run 'a/one[W=2]' --seed 0\n");
 }
 
+TEST_CASE("a long or broken exception text is shown once, and a reason that is only a part of it is shown") {
+  WorldOnPaper world(4, {"a/one"});
+  for (int rank = 0; rank < 4; ++rank) {
+    world.begin(rank);
+    world.start(rank, 0);
+  }
+  const std::string text = "out\nof luck " + std::string(600, '.');
+  auto thrown = check_failed("", "", 500);
+  thrown.macro.clear();
+  thrown.expansion = "unexpected exception: " + text;
+  world.of(1).add(thrown);
+  world.end(1, 0, Outcome::error, text);
+  world.end(0, 0, Outcome::released, text.substr(0, 512), 1);
+  world.end(2, 0, Outcome::error, "luck");
+  world.end(3, 0, Outcome::error, text + "; cannot go on");
+  for (int rank = 0; rank < 4; ++rank) world.finish(rank);
+  const auto report = world.merged();
+  const std::string shown = failure_text(report.cases[0], report, {});
+  const std::string dots(600, '.');
+  CHECK_THAT(shown, ContainsSubstring("    unexpected exception: out\n    of luck " + dots +
+                                      "\n    after suites/a/cases.cpp:42\n"
+                                      "  rank 2 error: luck\n"
+                                      "  rank 3 error: out\n  of luck " +
+                                      dots +
+                                      "; cannot go on\n"
+                                      "  rank 0 released\n"
+                                      "  again:"));
+}
+
 TEST_CASE("a rank that died has its last words") {
   WorldOnPaper world(2, {"a/one"});
   for (int rank = 0; rank < 2; ++rank) {

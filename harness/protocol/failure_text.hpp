@@ -1,0 +1,16 @@
+// The texts that a failure shares with the reasons of the ranks that it ended. Reports compare them, so that they show each text once.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace shardproof {
+
+/// A rank that aborts the others gives them its reason. They receive at most this many bytes of it.
+inline constexpr std::size_t abort_text_limit = 512;
+
+/// The expansion of a failure that an exception made. The exception's text is also the reason of the rank's error.
+inline std::string unexpected_exception(std::string_view text) { return std::string("unexpected exception: ").append(text); }
+
+}  // namespace shardproof
