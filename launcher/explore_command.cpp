@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "harness/protocol/json_text.hpp"
@@ -20,17 +21,24 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// That both claim. Scenarios are for engines of one kind.
+/// The kind of engine that scenarios are drawn for (harness/scenario/generator).
+constexpr char drawn_engine[] = "fully_shard";
+
+const std::vector<std::string>& features_of(const Contender& contender) {
+  const std::vector<ClaimInfo>& claims = contender.subject.claims;
+  const auto claim = std::ranges::find(claims, drawn_engine, &ClaimInfo::engine);
+  if (claim == claims.end())
+    throw CommandError(
+        usage, fmt::format("subject {} does not claim the engine kind {}, for which scenarios are drawn", contender.asked, drawn_engine));
+  return claim->features;
+}
+
+/// That both claim for this kind.
 std::vector<std::string> common_features(const std::array<Contender, 2>& contenders) {
-  constexpr char kind[] = "fully_shard";
+  const std::vector<std::string>&one = features_of(contenders[0]), &other = features_of(contenders[1]);
   std::vector<std::string> common;
-  for (const std::string& feature : contenders[0].subject.features) {
-    if (std::ranges::find(contenders[1].subject.features, feature) != contenders[1].subject.features.end()) common.push_back(feature);
-  }
-  for (const Contender& contender : contenders) {
-    if (std::ranges::find(contender.subject.features, kind) == contender.subject.features.end())
-      throw CommandError(usage, fmt::format("subject {} does not claim {}, which scenarios are made for", contender.asked, kind));
-  }
+  std::ranges::copy_if(one, std::back_inserter(common),
+                       [&](const std::string& feature) { return std::ranges::find(other, feature) != other.end(); });
   return common;
 }
 
@@ -76,6 +84,7 @@ Json json_of(const ExploreOptions& options, const std::array<Contender, 2>& cont
             {"seed", options.seed},
             {"rounds", result.rounds},
             {"ranks", source.ranks},
+            {"engine", drawn_engine},
             {"features", source.features},
             {"without", source.left_out},
             {"ulps", options.ulps},

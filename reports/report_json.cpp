@@ -93,6 +93,7 @@ ordered_json json_of(const CaseResult& result, bool flaky) {
                     {"failures", std::move(failures)},
                     {"failures_left_out", result.failures_left_out},
                     {"duration_ns", result.duration_ns}};
+  if (!info.engine.empty()) json["engine"] = info.engine;
   if (result.attempt > 0) json["attempt"] = result.attempt;
   if (result.superseded) json["superseded"] = true;
   if (result.skipped_by >= 0) json["skipped_by"] = result.skipped_by;

@@ -175,12 +175,14 @@ static shardproof_status engine_parameters(shardproof_trainer *t, const shardpro
 
 __attribute__((visibility("default"))) const shardproof_subject *shardproof_subject_table(void) {
   /* What is not claimed is skipped. */
-  static const char *const features[] = {"timeline", "fully_shard", "serial", "hidden_memory", "thread_ranks", NULL};
+  static const char *const features[] = {"timeline", "serial", "hidden_memory", "thread_ranks", NULL};
+  static const shardproof_claim claims[] = {{.engine = "fully_shard", .features = features}};
   static const shardproof_subject table = {.abi_version = SHARDPROOF_ABI_VERSION,
                                            .size = sizeof table,
                                            .name = "c_engine",
                                            .version = "1",
-                                           .capabilities = features,
+                                           .claims = claims,
+                                           .claim_count = sizeof claims / sizeof claims[0],
                                            .create = engine_create,
                                            .destroy = engine_destroy,
                                            .perform = engine_perform,

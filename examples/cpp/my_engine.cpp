@@ -262,12 +262,14 @@ shardproof_status parameters(shardproof_trainer* trainer, const shardproof_param
 }  // namespace
 
 int main(int argc, char** argv) {
-  const char* const features[] = {"fully_shard", "thread_ranks", nullptr};
+  const char* const features[] = {"thread_ranks", nullptr};
+  const shardproof_claim claims[] = {{.engine = "fully_shard", .features = features}};
   const shardproof_subject table{.abi_version = SHARDPROOF_ABI_VERSION,
                                  .size = sizeof(shardproof_subject),
                                  .name = "my_engine",
                                  .version = "1",
-                                 .capabilities = features,
+                                 .claims = claims,
+                                 .claim_count = std::size(claims),
                                  .context = nullptr,
                                  .prepare = nullptr,
                                  .fork = nullptr,

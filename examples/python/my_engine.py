@@ -372,7 +372,7 @@ class MyTrainer(Trainer):
 class MyEngine(Subject):
     name = "python_engine"
     version = "1"
-    capabilities = ("fully_shard",)
+    claims = {"fully_shard": ()}
 
     def create(self, model, plan, seat: Seat):
         return MyTrainer(model, plan, seat)

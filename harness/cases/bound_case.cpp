@@ -19,7 +19,36 @@ namespace shardproof {
 
 namespace {
 
-std::string place(const CaseDeclaration& declaration) { return fmt::format("{}:{}", declaration.file, declaration.line); }
+constexpr char engine_key[] = "engine";
+
+template <class Declaration>
+std::string place(const Declaration& declaration) {
+  return fmt::format("{}:{}", declaration.file, declaration.line);
+}
+
+std::string suite_of(const CaseDeclaration& declaration) { return declaration.name.substr(0, declaration.name.find('/')); }
+
+/// The kinds of engines of suites, by suite. What is wrong with a declaration is appended to `problems`.
+std::map<std::string, std::string> engines_of(std::span<const SuiteEngine> declared, std::span<const CaseDeclaration> cases,
+                                              std::vector<std::string>& problems) {
+  std::map<std::string, std::string> engines;
+  for (const SuiteEngine& declaration : declared) {
+    if (declaration.suite.empty() || declaration.engine.empty()) {
+      problems.push_back(fmt::format("{}: SUITE_ENGINE(\"{}\", \"{}\") needs the names of a suite and of an engine kind",
+                                     place(declaration), declaration.suite, declaration.engine));
+      continue;
+    }
+    // A misspelt suite would leave its cases without a kind.
+    if (std::ranges::find(cases, declaration.suite, suite_of) == cases.end())
+      problems.push_back(
+          fmt::format("{}: SUITE_ENGINE is for suite \"{}\", of which there is no case", place(declaration), declaration.suite));
+    const auto [first, is_new] = engines.emplace(declaration.suite, declaration.engine);
+    if (!is_new)
+      problems.push_back(fmt::format("{}: suite \"{}\" has an engine kind already, \"{}\": declare one kind in one file of the suite",
+                                     place(declaration), declaration.suite, first->second));
+  }
+  return engines;
+}
 
 // All that the case can be played in: those for everybody first.
 std::vector<int> sizes_of(const CaseDeclaration& declaration) {
@@ -29,7 +58,7 @@ std::vector<int> sizes_of(const CaseDeclaration& declaration) {
 }
 
 // What is wrong with a declaration, whatever its parameters are bound to; empty for nothing.
-std::string problem_of(const CaseDeclaration& declaration) {
+std::string problem_of(const CaseDeclaration& declaration, bool suite_has_engine) {
   const auto slash = declaration.name.find('/');
   if (slash == std::string::npos || slash == 0 || slash + 1 == declaration.name.size()) {
     return fmt::format("a case is named suite/name; \"{}\" is not", declaration.name);
@@ -47,8 +76,20 @@ std::string problem_of(const CaseDeclaration& declaration) {
       return fmt::format("case \"{}\" has {} in more_ranks() that is in ranks() already", declaration.name, size);
   }
   if (declaration.timeout.count() < 0) return fmt::format("case \"{}\" has a timeout() that is over before it begins", declaration.name);
+  if (declaration.engines && declaration.engines->empty())
+    return fmt::format("case \"{}\" has engines() without an engine kind", declaration.name);
+  if (declaration.engines) {
+    std::set<std::string> kinds;
+    for (const std::string& kind : *declaration.engines) {
+      if (kind.empty()) return fmt::format("case \"{}\" has an engine kind without a name in engines()", declaration.name);
+      if (!kinds.insert(kind).second) return fmt::format("case \"{}\" has \"{}\" twice in engines()", declaration.name, kind);
+    }
+  }
   std::set<std::string> keys{"W"};
   for (const auto& [key, values] : declaration.params) {
+    if (key == engine_key && (declaration.engines || suite_has_engine))
+      return fmt::format("case \"{}\" has a parameter \"{}\": where a case has an engine kind, only engines() gives its id this key",
+                         declaration.name, key);
     if (!keys.insert(key).second) {
       return fmt::format("case \"{}\" has two parameters \"{}\"{}", declaration.name, key, key == "W" ? " (W is the world size)" : "");
     }
@@ -76,25 +117,49 @@ std::size_t count_of(std::span<const CaseDeclaration> declarations) {
   std::size_t count = 0;
   for (const CaseDeclaration& declaration : declarations) {
     std::size_t combinations = declaration.ranks.size() + declaration.more_ranks.size();
+    if (declaration.engines) combinations *= declaration.engines->size();
     for (const auto& [key, values] : declaration.params) combinations *= values.size();
     count += combinations;
   }
   return count;
 }
 
-CaseInfo info_of(const CaseDeclaration& declaration, int size, bool on_request, std::map<std::string, std::string> params) {
-  params["W"] = std::to_string(size);
+/// Where a declaration is a case: in a world of this size, on this kind of engine.
+struct Setting {
+  int size = 1;
+  bool on_request = false;
+  std::string engine;
+  std::string suite_engine;
+};
+
+std::vector<Setting> settings_of(const CaseDeclaration& declaration, const std::map<std::string, std::string>& suite_engines) {
+  const auto suite = suite_engines.find(suite_of(declaration));
+  const std::string suite_engine = suite == suite_engines.end() ? std::string() : suite->second;
+  const std::vector<std::string> engines = declaration.engines.value_or(std::vector{suite_engine});
+  const std::vector<int> sizes = sizes_of(declaration);
+  std::vector<Setting> settings;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    for (const std::string& engine : engines)
+      settings.push_back({.size = sizes[i], .on_request = i >= declaration.ranks.size(), .engine = engine, .suite_engine = suite_engine});
+  }
+  return settings;
+}
+
+CaseInfo info_of(const CaseDeclaration& declaration, const Setting& in, std::map<std::string, std::string> params) {
+  params["W"] = std::to_string(in.size);
+  if (in.engine != in.suite_engine) params[engine_key] = in.engine;
   CaseInfo info;
   info.id = case_id(declaration.name, params);
-  info.suite = declaration.name.substr(0, declaration.name.find('/'));
+  info.suite = suite_of(declaration);
   info.params = std::move(params);
-  info.world_size = size;
+  info.world_size = in.size;
+  info.engine = in.engine;
   info.clauses = declaration.clauses;
   info.tags = declaration.tags;
   std::ranges::transform(declaration.needs, std::back_inserter(info.needs),
                          [](Feature feature) { return std::string(to_string(feature)); });
   info.timeout_ms = declaration.timeout.count();
-  info.on_request = on_request;
+  info.on_request = in.on_request;
   info.on_threads = declaration.on_threads;
   info.file = declaration.file;
   info.line = declaration.line;
@@ -103,22 +168,22 @@ CaseInfo info_of(const CaseDeclaration& declaration, int size, bool on_request, 
 
 }  // namespace
 
-BoundCases bind_cases(std::span<const CaseDeclaration> declarations) {
+BoundCases bind_cases(std::span<const CaseDeclaration> declarations, std::span<const SuiteEngine> suite_engines) {
   BoundCases bound;
+  const std::map<std::string, std::string> engines = engines_of(suite_engines, declarations, bound.problems);
   const std::size_t count = count_of(declarations);
   bound.cases.reserve(count);  // every rank does this as it starts; and the ids below stay where they are
   std::unordered_map<std::string_view, const CaseDeclaration*> owners(count);
   for (const CaseDeclaration& declaration : declarations) {
-    if (std::string problem = problem_of(declaration); !problem.empty()) {
+    if (std::string problem = problem_of(declaration, engines.contains(suite_of(declaration))); !problem.empty()) {
       bound.problems.push_back(fmt::format("{}: {}", place(declaration), problem));
       continue;
     }
     try {
-      const std::vector<int> sizes = sizes_of(declaration);
-      for (std::size_t i = 0; i < sizes.size(); ++i) {
+      for (const Setting& in : settings_of(declaration, engines)) {
         for_each_combination(declaration, [&](std::map<std::string, std::string> params) {
-          const BoundCase& made = bound.cases.emplace_back(info_of(declaration, sizes[i], i >= declaration.ranks.size(), std::move(params)),
-                                                           declaration.body, declaration.seeds);
+          const BoundCase& made =
+              bound.cases.emplace_back(info_of(declaration, in, std::move(params)), declaration.body, declaration.seeds);
           const auto [owner, is_new] = owners.emplace(made.info.id, &declaration);
           if (is_new) return;
           bound.problems.push_back(

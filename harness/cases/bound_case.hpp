@@ -11,6 +11,7 @@
 namespace shardproof {
 
 struct CaseDeclaration;
+struct SuiteEngine;
 class Rank;
 
 struct BoundCase {
@@ -20,11 +21,11 @@ struct BoundCase {
 };
 
 struct BoundCases {
-  std::vector<BoundCase> cases;       ///< in order of declaration; world sizes outermost, the last parameter fastest
+  std::vector<BoundCase> cases;       ///< in order of declaration; world sizes outermost, then engine kinds, the last parameter fastest
   std::vector<std::string> problems;  ///< each begins with `file:line: `; a program with any must not run
 };
 
-BoundCases bind_cases(std::span<const CaseDeclaration> declarations);
+BoundCases bind_cases(std::span<const CaseDeclaration> declarations, std::span<const SuiteEngine> suite_engines);
 
 /// Which cases descend from which seed test, in order of first mention.
 std::vector<SeedInfo> seeds_of(std::span<const BoundCase> cases);

@@ -146,7 +146,11 @@ Listing make_listing(const Program& program, std::span<const BoundCase> cases) {
     info.name = subject->name();
     info.version = subject->version();
     info.warm = subject->wants_preparation();
-    for (const Feature feature : subject->capabilities()) info.features.emplace_back(to_string(feature));
+    const Claims claims = subject->claims();
+    for (const Claims::Kind& kind : claims.kinds()) {
+      ClaimInfo& claim = info.claims.emplace_back(ClaimInfo{.engine = kind.name, .features = {}});
+      for (const Feature feature : kind.features) claim.features.emplace_back(to_string(feature));
+    }
   }
   for (const BoundCase& bound : cases) listing.cases.push_back(bound.info);
   for (const Fault& fault : program.faults) listing.faults.push_back(fault.info);

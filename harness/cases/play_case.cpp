@@ -87,7 +87,7 @@ Trace slice(const Trace& trace, std::size_t from, std::size_t to) {
   return {.rank = trace.rank, .facts = {at(from), at(to + 1)}};
 }
 
-// Of the calls that this rank makes.
+// Counts only calls that this rank makes.
 std::vector<PhaseTimes> phases(const scenario::Script& script, const Trace& trace) {
   using scenario::ActionKind;
   using scenario::mark;

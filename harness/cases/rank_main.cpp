@@ -196,7 +196,7 @@ int run(std::span<char*> argv, const Program& program) {
   if (line.mode == CommandLine::Mode::list_gpus) return answer_with_gpus(line.backend);
   if (line.mode == CommandLine::Mode::make_scenario) return answer_with_scenarios(line.asked);
   if (line.mode == CommandLine::Mode::shrink_scenario) return answer_with_smaller(line.scenario, line.asked.ranks.front());
-  BoundCases bound = bind_cases(declared_cases());
+  BoundCases bound = bind_cases(declared_cases(), declared_suite_engines());
   if (const std::string plain = CatchRun::plain_test_case(); !plain.empty()) {
     bound.problems.push_back(plain +
                              ": a plain TEST_CASE would never run in a program of ranked cases; make it a RANKED_TEST_CASE with ranks(1)");

@@ -16,6 +16,18 @@ std::vector<CaseDeclaration>& registry() {
   return declarations;
 }
 
+std::vector<SuiteEngine>& suite_engines() {
+  static std::vector<SuiteEngine> engines;
+  return engines;
+}
+
+// Translation units are initialised in an order that the linker chooses; a listing must not depend on it.
+template <class Declaration>
+void insert_in_order(std::vector<Declaration>& declarations, Declaration declaration) {
+  const auto before = [](const Declaration& a, const Declaration& b) { return std::tie(a.file, a.line) < std::tie(b.file, b.line); };
+  declarations.insert(std::upper_bound(declarations.begin(), declarations.end(), declaration, before), std::move(declaration));
+}
+
 template <class T>
 void append(std::vector<T>& to, std::vector<T> from) {
   to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
@@ -30,6 +42,7 @@ void apply(CaseDeclaration& declaration, options::MoreRanks option) { declaratio
 void apply(CaseDeclaration& declaration, options::Clauses option) { append(declaration.clauses, std::move(option.ids)); }
 void apply(CaseDeclaration& declaration, options::Tags option) { append(declaration.tags, std::move(option.names)); }
 void apply(CaseDeclaration& declaration, options::Needs option) { append(declaration.needs, std::move(option.features)); }
+void apply(CaseDeclaration& declaration, options::Engines option) { declaration.engines = std::move(option.kinds); }
 void apply(CaseDeclaration& declaration, options::Each option) {
   declaration.params.emplace_back(std::move(option.key), std::move(option.values));
 }
@@ -43,17 +56,14 @@ std::string spell(double value) { return fmt::format("{}", value); }
 std::string spell(std::string value) { return value; }
 std::string spell(const char* value) { return value; }
 
-void Registration::add(CaseDeclaration declaration) {
-  // Translation units are initialised in an order that the linker chooses; a listing must not depend on it.
-  auto& declarations = registry();
-  const auto before = [](const CaseDeclaration& a, const CaseDeclaration& b) {
-    return std::tie(a.file, a.line) < std::tie(b.file, b.line);
-  };
-  declarations.insert(std::upper_bound(declarations.begin(), declarations.end(), declaration, before), std::move(declaration));
-}
+void Registration::add(CaseDeclaration declaration) { insert_in_order(registry(), std::move(declaration)); }
+
+SuiteEngineRegistration::SuiteEngineRegistration(SuiteEngine declaration) { insert_in_order(suite_engines(), std::move(declaration)); }
 
 }  // namespace detail
 
 const std::vector<CaseDeclaration>& declared_cases() { return registry(); }
+
+const std::vector<SuiteEngine>& declared_suite_engines() { return suite_engines(); }
 
 }  // namespace shardproof

@@ -7,6 +7,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <chrono>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,10 +29,19 @@ struct CaseDeclaration {
   std::vector<std::string> clauses;
   std::vector<std::string> tags;
   std::vector<Feature> needs;
+  std::optional<std::vector<std::string>> engines;  ///< kinds of engines; none: the kind of the suite
   std::vector<std::string> seeds;
   std::chrono::milliseconds timeout{0};  ///< 0: whatever the run gives to every case
   std::vector<int> more_ranks;  ///< worlds for those who ask for them
   bool on_threads = false;
+};
+
+/// The kind of engine on which the cases of a suite play that name no others.
+struct SuiteEngine {
+  std::string suite;
+  std::string engine;
+  std::string file;
+  int line = 0;
 };
 
 namespace options {
@@ -49,6 +59,9 @@ struct Tags {
 };
 struct Needs {
   std::vector<Feature> features;
+};
+struct Engines {
+  std::vector<std::string> kinds;
 };
 struct Each {
   std::string key;
@@ -69,6 +82,9 @@ template <class... Sizes> options::MoreRanks more_ranks(Sizes... sizes) { return
 template <class... Ids> options::Clauses clauses(Ids... ids) { return {{std::string(ids)...}}; }
 template <class... Names> options::Tags tags(Names... names) { return {{std::string(names)...}}; }
 template <class... Features> options::Needs needs(Features... features) { return {{features...}}; }
+/// The kinds of engines that the case plays on instead of the kind of its suite, as `rank.engine()` says. A kind other than that of the
+/// suite is in the case's id: `[W=2,engine=flat_shard]`.
+template <class... Kinds> options::Engines engines(Kinds... kinds) { return {{std::string(kinds)...}}; }
 /// A case for every value: `each("event", false, true)`. Values are texts, integers, numbers or true and false.
 template <class... Values> options::Each each(std::string key, Values... values);
 /// The seed test that the case descends from: `file::test`.
@@ -84,6 +100,7 @@ void apply(CaseDeclaration& declaration, options::MoreRanks option);
 void apply(CaseDeclaration& declaration, options::Clauses option);
 void apply(CaseDeclaration& declaration, options::Tags option);
 void apply(CaseDeclaration& declaration, options::Needs option);
+void apply(CaseDeclaration& declaration, options::Engines option);
 void apply(CaseDeclaration& declaration, options::Each option);
 void apply(CaseDeclaration& declaration, options::Seed option);
 void apply(CaseDeclaration& declaration, options::Timeout option);
@@ -105,12 +122,18 @@ struct Registration {
   }
   static void add(CaseDeclaration declaration);
 };
+
+struct SuiteEngineRegistration {
+  explicit SuiteEngineRegistration(SuiteEngine declaration);
+};
 }  // namespace detail
 
 template <class... Values> options::Each each(std::string key, Values... values) { return {std::move(key), {detail::spell(values)...}}; }
 
 /// All declarations of the program, in order of file and line.
 const std::vector<CaseDeclaration>& declared_cases();
+/// Likewise what SUITE_ENGINE declares.
+const std::vector<SuiteEngine>& declared_suite_engines();
 
 }  // namespace shardproof
 
@@ -129,3 +152,8 @@ const std::vector<CaseDeclaration>& declared_cases();
 #define SHARDPROOF_FIRST(first, ...) first
 #define SHARDPROOF_REST(first, ...) __VA_OPT__(, ) __VA_ARGS__
 #define RANKED_TEST_CASE(...) SHARDPROOF_RANKED_TEST_CASE(SHARDPROOF_CONCAT(ranked_test_case_, __COUNTER__), __VA_ARGS__)
+
+/// Once in one file of a suite: the kind of engine of its cases. `SUITE_ENGINE("overlap", "fully_shard");`
+#define SUITE_ENGINE(suite, engine)                                             \
+  static const ::shardproof::detail::SuiteEngineRegistration SHARDPROOF_CONCAT( \
+      suite_engine_, __COUNTER__)(::shardproof::SuiteEngine{suite, engine, __FILE__, __LINE__})

@@ -49,7 +49,7 @@ class AlteredSubject final : public Subject {
 
   std::string_view name() const override { return inner_->name(); }
   std::string_view version() const override { return inner_->version(); }
-  std::set<Feature> capabilities() const override { return inner_->capabilities(); }
+  Claims claims() const override { return inner_->claims(); }
   Reply take_teardown_failure() override { return inner_->take_teardown_failure(); }
 
   Reply create(const scenario::Model& model, const scenario::Plan& plan, const Seat& seat, std::unique_ptr<Trainer>& out) override {

@@ -47,6 +47,7 @@ void to_json(ordered_json& json, const CaseInfo& info) {
   json = ordered_json{{"id", info.id},           {"suite", info.suite}, {"params", info.params}, {"world_size", info.world_size},
                       {"clauses", info.clauses}, {"tags", info.tags},   {"needs", info.needs},   {"file", info.file},
                       {"line", info.line}};
+  if (!info.engine.empty()) json["engine"] = info.engine;
   if (info.timeout_ms > 0) json["timeout_ms"] = info.timeout_ms;
   if (info.on_request) json["on_request"] = true;
   if (info.on_threads) json["on_threads"] = true;
@@ -64,6 +65,7 @@ void from_json(const ordered_json& json, CaseInfo& info) {
   info.needs = fields.texts("needs");
   info.file = fields.text("file");
   info.line = fields.integer<int>("line");
+  if (fields.has("engine")) info.engine = fields.text("engine");
   if (fields.has("timeout_ms")) {
     info.timeout_ms = fields.integer<std::int64_t>("timeout_ms");
     if (info.timeout_ms < 0) refuse(fields.where("timeout_ms"), "at least 0", json["timeout_ms"]);
@@ -75,7 +77,9 @@ void from_json(const ordered_json& json, CaseInfo& info) {
 void to_json(ordered_json& json, const SubjectInfo& info) {
   json = ordered_json{{"name", info.name}, {"version", info.version}};
   if (info.warm) json["warm"] = true;
-  if (!info.features.empty()) json["features"] = info.features;
+  if (info.claims.empty()) return;
+  ordered_json& claims = json["claims"];
+  for (const ClaimInfo& claim : info.claims) claims[claim.engine] = claim.features;
 }
 
 void from_json(const ordered_json& json, SubjectInfo& info) {
@@ -83,7 +87,9 @@ void from_json(const ordered_json& json, SubjectInfo& info) {
   info.name = fields.text("name");
   info.version = fields.text("version");
   info.warm = fields.has("warm") && fields.boolean("warm");
-  if (fields.has("features")) info.features = fields.texts("features");
+  if (!fields.has("claims")) return;
+  for (const auto& [engine, features] : fields.object("claims").items())
+    info.claims.push_back({.engine = engine, .features = read_texts(features, fields.where("claims"))});
 }
 
 void to_json(ordered_json& json, const FaultInfo& info) {

@@ -17,12 +17,13 @@ struct CaseInfo {
   int world_size = 1;
   std::vector<std::string> clauses;  ///< ids like OVL-1
   std::vector<std::string> tags;
-  std::vector<std::string> needs;    ///< features a subject must claim, else the case is skipped
+  std::vector<std::string> needs;    ///< features a subject must claim for the engine kind, else the case is skipped
   std::string file;  ///< relative to the source root where that is known
   int line = 0;
   std::int64_t timeout_ms = 0;       ///< for the case on a core per rank; 0: whatever the run gives to every case
   bool on_request = false;           ///< it is played where its world size, or its id, is asked for, and in no other run
   bool on_threads = false;           ///< its ranks are to be threads of one process: in any other world it is skipped
+  std::string engine;                ///< kind of engine that it plays on; empty: it names none
   friend bool operator==(const CaseInfo&, const CaseInfo&) = default;
 };
 
@@ -32,11 +33,18 @@ std::string case_id(const std::string& name, const std::map<std::string, std::st
 void to_json(nlohmann::ordered_json& json, const CaseInfo& info);
 void from_json(const nlohmann::ordered_json& json, CaseInfo& info);
 
+/// What a subject claims for one kind of engine (harness/subject/claims.hpp).
+struct ClaimInfo {
+  std::string engine;
+  std::vector<std::string> features;
+  friend bool operator==(const ClaimInfo&, const ClaimInfo&) = default;
+};
+
 struct SubjectInfo {
   std::string name;
   std::string version;
   bool warm = false;  ///< ranks are to be copies of one process that has prepared it
-  std::vector<std::string> features;  ///< that it claims (harness/subject/feature.hpp)
+  std::vector<ClaimInfo> claims;  ///< one for each kind, in its own order
   friend bool operator==(const SubjectInfo&, const SubjectInfo&) = default;
 };
 
@@ -92,7 +100,7 @@ void from_json(const nlohmann::ordered_json& json, SeedInfo& info);
 
 /// The whole answer of `worker --list-json`. `protocol` and `suite_version` tell a launcher whether the worker is one of ours.
 struct Listing {
-  static constexpr int current_protocol = 1;
+  static constexpr int current_protocol = 2;
   int protocol = current_protocol;
   std::string suite_version;
   std::string build;  ///< build id of the worker binary: equal on all ranks of a world

@@ -117,14 +117,15 @@ class Extensions::Named {
 
   Reply pre(const ShardView& shard, const ShardContext* context, Stream stream, Contribution& out) {
     return answer("pre", shard.parameter, [&] {
-      HookCall& call = notebook_->note({.hook = HookCall::Hook::pre, .parameter = shard.parameter, .stream = stream.id});
-      if (context != nullptr) call.context = *context;
+      Callback& call = notebook_->note({.name = shard.parameter, .stream = stream.id, .detail = PreAllGather()});
+      auto& detail = std::get<PreAllGather>(call.detail);
+      if (context != nullptr) detail.context = *context;
       require_context(context);
       require_components(shard);
       Contribution made;
       made.tensors = contribution(shard, Workbench(notebook_->device(), stream, shard.parameter));
       notebook_->note_tensors(call, stream, made.tensors);
-      std::tie(made.metadata, call.metadata) = tickets_->issue();
+      std::tie(made.metadata, detail.ticket) = tickets_->issue();
       std::vector<Shape>& shapes = contributed_[shard.parameter];
       shapes.clear();
       for (const Tensor& tensor : made.tensors) shapes.push_back(tensor.shape());
@@ -134,12 +135,8 @@ class Extensions::Named {
 
   Reply post(const Contributions& all, Stream stream, const Unsharded* out, Unsharded& made) {
     return answer("post", all.parameter, [&] {
-      HookCall& call = notebook_->note({.hook = HookCall::Hook::post,
-                                        .parameter = all.parameter,
-                                        .metadata = tickets_->number(all.metadata.get()),
-                                        .stream = stream.id,
-                                        .out = out,
-                                        .param_dtype = all.param_dtype});
+      const PostAllGather detail{.ticket = tickets_->number(all.metadata.get()), .out = out, .param_dtype = all.param_dtype};
+      Callback& call = notebook_->note({.name = all.parameter, .stream = stream.id, .detail = detail});
       notebook_->note_tensors(call, stream, all.tensors);
       require_contributions(all);
       const Workbench bench(notebook_->device(), stream, all.parameter);

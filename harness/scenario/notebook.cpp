@@ -31,16 +31,16 @@ void Notebook::turn_to(int iteration, std::string call) {
   call_ = std::move(call);
 }
 
-HookCall& Notebook::note(HookCall call) {
-  call.iteration = iteration_;
-  call.during = call_;
-  return hook_calls_.emplace_back(std::move(call));
+Callback& Notebook::note(Callback callback) {
+  callback.iteration = iteration_;
+  callback.during = call_;
+  return callbacks_.emplace_back(std::move(callback));
 }
 
-void Notebook::note_tensors(HookCall& call, Stream stream, const std::vector<Tensor>& tensors) {
+void Notebook::note_tensors(Callback& callback, Stream stream, const std::vector<Tensor>& tensors) {
   for (const Tensor& tensor : tensors) {
-    call.sizes.push_back({tensor.dtype(), tensor.shape()});
-    if (keeps_tensors_) call.tensors.push_back(snapshot(*device_, stream, tensor));
+    callback.sizes.push_back({tensor.dtype(), tensor.shape()});
+    if (keeps_tensors_) callback.tensors.push_back(snapshot(*device_, stream, tensor));
   }
 }
 
@@ -57,20 +57,20 @@ void Notebook::note_operand(Stream stream, const Collective& collective, std::sp
 
 void Notebook::hand_over(Run::Notes& notes) {
   std::vector<Tensor*> snapshots;
-  for (HookCall& call : hook_calls_) {
-    for (Tensor& tensor : call.tensors) snapshots.push_back(&tensor);
+  for (Callback& callback : callbacks_) {
+    for (Tensor& tensor : callback.tensors) snapshots.push_back(&tensor);
   }
   for (Operand& operand : operands_) snapshots.push_back(&operand.in);
   if (!snapshots.empty()) {
     bring_home(*device_, snapshots);
     device_->synchronize();
   }
-  notes.hook_calls = std::exchange(hook_calls_, {});
+  notes.callbacks = std::exchange(callbacks_, {});
   notes.operands = std::exchange(operands_, {});
 }
 
 void Notebook::close() {
-  hook_calls_.clear();
+  callbacks_.clear();
   operands_.clear();
   device_ = nullptr;
 }

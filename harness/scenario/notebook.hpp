@@ -1,4 +1,4 @@
-// What a player notes while an engine runs: the calls of hooks and the operands of collectives, with copies of their tensors where the
+// What a player notes while an engine runs: the callbacks and the operands of collectives, with copies of their tensors where the
 // script asks for them. Copies are made on the stream on which the work on those tensors is issued, and read by the host when everything
 // has ended.
 #pragma once
@@ -31,9 +31,9 @@ class Notebook {
   Device& device() const { return *device_; }  ///< of an open one
 
   /// Sets iteration and call. The result is valid until the next call is noted.
-  HookCall& note(HookCall call);
-  /// What the hook has contributed, or was given, on this stream.
-  void note_tensors(HookCall& call, Stream stream, const std::vector<Tensor>& tensors);
+  Callback& note(Callback callback);
+  /// Notes the operands of the callback. They are copied on this stream.
+  void note_tensors(Callback& callback, Stream stream, const std::vector<Tensor>& tensors);
   void note_operand(Stream stream, const Collective& collective, std::span<const int> group);
 
   /// Everything noted, with its tensors in host memory: nothing may be under way on the device, and what is freed here is when it returns.
@@ -45,7 +45,7 @@ class Notebook {
   bool keeps_tensors_;
   int iteration_ = 0;
   std::string call_ = "create";
-  std::vector<HookCall> hook_calls_;
+  std::vector<Callback> callbacks_;
   std::vector<Operand> operands_;
 };
 

@@ -2,15 +2,14 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "harness/device/platform.hpp"
 #include "harness/protocol/trace.hpp"
+#include "harness/scenario/callback.hpp"
 #include "harness/scenario/iteration.hpp"
 #include "harness/scenario/scenario.hpp"
-#include "harness/subject/extension.hpp"
 #include "harness/trace/memory.hpp"
 #include "harness/trace/pieces.hpp"
 #include "harness/trace/races.hpp"
@@ -24,27 +23,6 @@ struct CapturedParameter {
   int dim = 0;  ///< along which `start` counts
   std::int64_t start = 0;
   Tensor shard, second, gradient;
-};
-
-struct TensorSize {
-  DType dtype = DType::f32;
-  Shape shape;
-  friend bool operator==(const TensorSize&, const TensorSize&) = default;
-};
-
-/// One call of a hook of an all-gather extension, as the harness, whose extensions they are, has seen it.
-struct HookCall {
-  enum class Hook : std::uint8_t { pre, post } hook = Hook::pre;
-  std::string parameter;
-  int iteration = 0;
-  std::string during;  ///< the script's call: `forward`, …; `create` before all of them
-  std::vector<TensorSize> sizes;  ///< of what a pre hook has contributed, of what a post hook was given
-  std::vector<Tensor> tensors;  ///< those themselves, in host memory; none where the script keeps none
-  std::uint64_t metadata = 0;   ///< number of the pre call on this rank whose metadata it is, from 1; 0: there was none
-  std::uint32_t stream = 0;
-  const void* out = nullptr;  ///< post: what it was to write to; nullptr: it was to make a whole parameter
-  DType param_dtype = DType::f32;  ///< post
-  std::optional<ShardContext> context;  ///< pre, in the full form
 };
 
 /// What a collective was given; kept where the script asks for it.
@@ -69,7 +47,7 @@ class Run {
   /// What the player has noted while the engine ran.
   struct Notes {
     std::vector<Capture> captures;
-    std::vector<HookCall> hook_calls;
+    std::vector<Callback> callbacks;
     std::vector<Operand> operands;
     std::vector<std::string> warnings;
   };
@@ -85,7 +63,13 @@ class Run {
   std::vector<Iteration> iterations() const& { return scenario::iterations(trace(), scenario_.script); }
   std::vector<Iteration> iterations() const&& = delete;
   const std::vector<Capture>& captures() const { return notes_.captures; }
-  const std::vector<HookCall>& hook_calls() const { return notes_.hook_calls; }  ///< in the order in which the host made them
+  /// In the order in which the engine's host thread made them.
+  const std::vector<Callback>& callbacks() const { return notes_.callbacks; }
+  /// The run must outlive the result.
+  std::vector<const Callback*> callbacks(const CallbackFilter& filter) const& { return select(callbacks(), filter); }
+  std::vector<const Callback*> callbacks(const CallbackFilter& filter) const&& = delete;
+  std::size_t count_callbacks(const CallbackFilter& filter) const { return scenario::count(callbacks(), filter); }
+  std::vector<std::string> callback_names(const CallbackFilter& filter) const { return names(callbacks(), filter); }
   const std::vector<Operand>& operands() const { return notes_.operands; }
   const std::vector<std::string>& warnings() const { return notes_.warnings; }
 

@@ -8,7 +8,6 @@ namespace shardproof {
 std::string_view to_string(Feature feature) {
   switch (feature) {
     case Feature::timeline: return "timeline";
-    case Feature::fully_shard: return "fully_shard";
     case Feature::post_optim_event: return "post_optim_event";
     case Feature::serial: return "serial";
     case Feature::replicated_mesh: return "replicated_mesh";

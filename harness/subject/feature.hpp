@@ -1,4 +1,4 @@
-// What an engine may claim, by name: all of a subject that declaring a case needs to know.
+// What an engine may claim for a kind of engine, by name: all of a subject that declaring a case needs to know.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,6 @@ namespace shardproof {
 /// Not claimed: the cases that need it are skipped with that reason. Claimed and absent: they fail.
 enum class Feature : std::uint8_t {
   timeline,          ///< its streams and events are a device's of this harness, so that virtual time can be told
-  fully_shard,
   post_optim_event,
   serial,            ///< can run with everything on one stream
   replicated_mesh,         ///< shards over one dimension of a mesh, replicates over the other

@@ -33,7 +33,7 @@
 extern "C" {
 #endif
 
-#define SHARDPROOF_ABI_VERSION 3
+#define SHARDPROOF_ABI_VERSION 4
 
 /* Of the harness. */
 typedef struct shardproof_device shardproof_device;
@@ -183,7 +183,7 @@ typedef struct shardproof_harness {
   /* -- Memory. A buffer is valid until it is released. It may have no bytes; what it holds at first is poison (0xFF, a NaN in all floating
    * types), and again, on the simulated device, once it is released. It begins where an element of any dtype may. */
   shardproof_status (*allocate)(shardproof_device *device, uint32_t stream, size_t bytes, shardproof_memory memory, const char *label,
-               shardproof_buffer **buffer);
+                                shardproof_buffer **buffer);
   /* The same for memory that the subject has by other means, on the simulated device: the harness does not free it, and fills it only
    * while work runs that does not declare it, in cases of the feature `hidden_memory`, where it is as before when that work has ended. It
    * begins at a multiple of 8 bytes, stays where it is until it is released, and is part of no other buffer before. */
@@ -203,10 +203,10 @@ typedef struct shardproof_harness {
   void (*let_go)(shardproof_device *device, shardproof_buffer *buffer);
   /* The host itself is about to touch these bytes. Says so without waiting for anything. */
   shardproof_status (*host_access)(shardproof_device *device, const char *label, const shardproof_span *reads, size_t read_count,
-                     const shardproof_span *writes, size_t write_count);
+                                   const shardproof_span *writes, size_t write_count);
 
-  /* -- Groups of ranks. Collectives are issued on a stream, in the same order by all ranks of the group. One of a single rank is an error.
- * */
+  /* -- Groups of ranks. Collectives are issued on a stream, in the same order by all ranks of the group. One of a single rank is
+   * an error. */
   int (*group_rank)(shardproof_group *group);
   int (*group_size)(shardproof_group *group);
   const int *(*group_members)(shardproof_group *group); /* global ranks, in order of the group; valid as long as it */
@@ -237,8 +237,8 @@ typedef struct shardproof_parameter {
   shardproof_tensor gradient; /* of the shard's shape and dtype; undefined where there is none */
 } shardproof_parameter;
 
-/* -- All-gather extensions: harness/subject/extension.hpp says what hooks are for. The harness gives them to the subject, which calls them.
- * */
+/* -- All-gather extensions: harness/subject/extension.hpp says what hooks are for. The harness gives them to the subject, which calls
+ * them. */
 
 typedef struct shardproof_shard {
   const char *parameter;
@@ -289,16 +289,23 @@ typedef struct shardproof_extension {
   int has_pre, has_post;
   /* `out` is valid until the next call of a hook of this extension. */
   shardproof_status (*pre)(void *context, const shardproof_shard *shard, const shardproof_shard_context *shard_context, uint32_t stream,
-             shardproof_contribution *out);
+                           shardproof_contribution *out);
   /* The first time for a parameter `out` is NULL, and `made` is what the hook has made. From then on `out` is that again, with its id, and
    * with tensors whose memory is there. */
   shardproof_status (*post)(void *context, const shardproof_contributions *all, uint32_t stream, const shardproof_unsharded *out,
-              shardproof_unsharded *made);
+                            shardproof_unsharded *made);
   /* The reason why the last failed hook of this extension failed. */
   const char *(*error)(void *context);
 } shardproof_extension;
 
 /* -- The subject's side. */
+
+/* What the subject claims for one kind of engine, in plans under that name. A kind that this harness does not know is allowed: no case asks
+ * for it. */
+typedef struct shardproof_claim {
+  const char *engine;
+  const char *const *features; /* names as in docs/plug-in-an-engine.md, the last one NULL */
+} shardproof_claim;
 
 /* It and all that it points to stay as they are for as long as the process lives. */
 typedef struct shardproof_subject {
@@ -308,8 +315,9 @@ typedef struct shardproof_subject {
    * comma, plus or slash, it does not end in .so, and it is neither `reference` nor `pytorch`, which mean others. */
   const char *name;
   const char *version;
-  /* Names of features as in docs/plug-in-an-engine.md, the last one NULL. What is not claimed is skipped. */
-  const char *const *capabilities;
+  /* One for each kind of engine. The suites skip what is not claimed. */
+  const shardproof_claim *claims;
+  size_t claim_count;
   void *context;
 
   /* Before the first world, in a process that ranks are copies of: whatever takes long and is the same for all. What it prints it flushes,
@@ -321,10 +329,10 @@ typedef struct shardproof_subject {
    * know. It leaves no thread running either, in neither of the two. NULL: fork. */
   int (*fork)(void *context);
 
-  /* `model` and `plan` are JSON as in docs/scenarios.md. A create that returns SHARDPROOF_OK has made a trainer, and `destroy` follows, be it at once
-   * since something has failed. One that does not has kept nothing: its seat is gone when it has returned. */
+  /* `model` and `plan` are JSON as in docs/scenarios.md. A create that returns SHARDPROOF_OK has made a trainer, and `destroy` follows, be it
+   * at once since something has failed. One that does not has kept nothing: its seat is gone when it has returned. */
   shardproof_status (*create)(void *context, const char *model, const char *plan, const shardproof_seat *seat, shardproof_trainer **trainer,
-                shardproof_reply *reply);
+                              shardproof_reply *reply);
   /* The trainer is gone when this has returned, whatever it returns. What was wrong fails the case that it was made for, unless that has
    * failed before; what its user should know goes to the rank's log. */
   shardproof_status (*destroy)(shardproof_trainer *trainer, shardproof_reply *reply);
@@ -337,11 +345,11 @@ typedef struct shardproof_subject {
   /* `parameter` is empty where the extension is for all of a kind, `kind`. The extension is valid until `destroy` has returned. NULL: the
    * subject knows none. */
   shardproof_status (*extend)(shardproof_trainer *trainer, const char *parameter, const char *kind, const shardproof_extension *extension,
-                shardproof_reply *reply);
+                              shardproof_reply *reply);
   /* One element, of the last forward or evaluate. Borrowed until the next call, as are parameters. */
   shardproof_status (*loss)(shardproof_trainer *trainer, shardproof_tensor *loss, shardproof_reply *reply);
   shardproof_status (*parameters)(shardproof_trainer *trainer, const shardproof_parameter **parameters, size_t *count,
-                shardproof_reply *reply);
+                                  shardproof_reply *reply);
 } shardproof_subject;
 
 /* What a shared object given to `--subject` exports. */

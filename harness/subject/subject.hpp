@@ -7,15 +7,14 @@
 #include <unistd.h>
 
 #include <memory>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "harness/device/device.hpp"
 #include "harness/scenario/scenario.hpp"
+#include "harness/subject/claims.hpp"
 #include "harness/subject/extension.hpp"
-#include "harness/subject/feature.hpp"
 #include "harness/subject/reply.hpp"
 
 namespace shardproof {
@@ -68,7 +67,7 @@ class Subject {
   virtual ~Subject() = default;
   virtual std::string_view name() const = 0;
   virtual std::string_view version() const = 0;
-  virtual std::set<Feature> capabilities() const = 0;
+  virtual Claims claims() const = 0;
   virtual Reply create(const scenario::Model& model, const scenario::Plan& plan, const Seat& seat, std::unique_ptr<Trainer>& out) = 0;
   /// The first failure of a trainer's destructor since the last call of this function.
   virtual Reply take_teardown_failure() { return {}; }

@@ -36,6 +36,14 @@ const std::string& Rank::param(std::string_view name) const {
   return found->second;
 }
 
+const std::string& Rank::engine() const {
+  const CaseInfo& info = *world_->notes().info;
+  if (info.engine.empty())
+    throw std::logic_error(
+        fmt::format("case {} names no engine kind: give the suite one by SUITE_ENGINE, or the case by engines(…)", info.id));
+  return info.engine;
+}
+
 template <>
 std::string Rank::param<std::string>(std::string_view name) const {
   return param(name);

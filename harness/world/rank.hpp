@@ -23,6 +23,8 @@ class Rank {
   /// A parameter of the case, as bound in its id. Throws std::out_of_range naming it.
   const std::string& param(std::string_view name) const;
   template <class T> T param(std::string_view name) const;  ///< std::string, bool, int, double
+  /// The kind of engine that the case plays on. Throws std::logic_error where the case names none.
+  const std::string& engine() const;
 
   /// A number that goes into the report, e.g. ("forward_ns", 85'000'000, "ns"). All ranks must say the same, or the case is one on which they
   /// disagree: what differs between them is to be reduced first. On a real device what a clock says is said in "us", "ms" or "s", and ratios of that in "x": these may differ between ranks, of which the

@@ -32,13 +32,13 @@ std::string World::subject_identity() const {
 
 std::string World::missing(const CaseInfo& info) const {
   if (info.on_threads && plan_.fabric != thread_fabric) return "its ranks are to be threads of one process, and here they are processes";
-  if (info.needs.empty()) return {};
+  if (info.engine.empty() && info.needs.empty()) return {};
   const Subject* subject = membership_.subject.get();
-  if (subject == nullptr) return fmt::format("the program has no subject that could claim {}", fmt::join(info.needs, ", "));
-  std::vector<std::string> missing = info.needs;
-  if (plan_.fabric == thread_fabric) missing.emplace_back(to_string(Feature::thread_ranks));
-  for (const Feature feature : subject->capabilities()) std::erase(missing, to_string(feature));
-  return missing.empty() ? std::string() : fmt::format("subject {} does not claim {}", subject->name(), fmt::join(missing, ", "));
+  if (subject == nullptr) return fmt::format("the program has no subject that could claim {}", Claims().lacking(info.engine, info.needs));
+  std::vector<std::string> needs = info.needs;
+  if (plan_.fabric == thread_fabric) needs.emplace_back(to_string(Feature::thread_ranks));
+  const std::string lacking = subject->claims().lacking(info.engine, needs);
+  return lacking.empty() ? std::string() : fmt::format("subject {} does not claim {}", subject->name(), lacking);
 }
 
 namespace {

@@ -79,8 +79,7 @@ void check_computed_in(DType dtype, const scenario::Run& run, const scenario::Pa
 }  // namespace
 
 RANKED_TEST_CASE("extensions/casts_by_hand", clauses("EXT-23"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8),
-                 each("cast", "input", "input_given_out_wide", "output", "nothing", "nothing_to_cast"),
-                 needs(Feature::fully_shard, Feature::mixed_precision)) {
+                 each("cast", "input", "input_given_out_wide", "output", "nothing", "nothing_to_cast"), needs(Feature::mixed_precision)) {
   for (const Activation& activation : activations()) {
     if (activation.name != rank.param("cast")) continue;
     const scenario::Run run =
@@ -93,7 +92,7 @@ RANKED_TEST_CASE("extensions/casts_by_hand", clauses("EXT-23"), ranks(1, 2, 3, 4
 }
 
 RANKED_TEST_CASE("extensions/casts_around_modules", clauses("EXT-23"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8),
-                 each("wrap", "nested", "some"), needs(Feature::timeline, Feature::fully_shard, Feature::mixed_precision)) {
+                 each("wrap", "nested", "some"), needs(Feature::timeline, Feature::mixed_precision)) {
   const bool nested = rank.param("wrap") == "nested";
   const Module inner{.name = "inner", .children = {square("a"), {.name = "relu", .kind = ModuleKind::relu}, square("b")}};
   Scenario scenario;
@@ -118,8 +117,7 @@ RANKED_TEST_CASE("extensions/casts_around_modules", clauses("EXT-23"), ranks(1, 
   }
 }
 
-RANKED_TEST_CASE("extensions/uncast_input", clauses("EXT-23"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8),
-                 needs(Feature::fully_shard, Feature::mixed_precision)) {
+RANKED_TEST_CASE("extensions/uncast_input", clauses("EXT-23"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8), needs(Feature::mixed_precision)) {
   // Inputs are f32, and nobody casts them to what the weights are in.
   const scenario::MixedPrecision policy{.param = DType::bf16, .cast_forward_inputs = false};
   Scenario scenario = of_nine_bits({square("layer")}, {{.modules = {""}}}, policy, rank.world().size());
@@ -129,8 +127,7 @@ RANKED_TEST_CASE("extensions/uncast_input", clauses("EXT-23"), ranks(1, 2, 3, 4)
 }
 
 RANKED_TEST_CASE("extensions/precision_of_language_model", clauses("EXT-20", "EXT-23", "EXT-24"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8),
-                 needs(Feature::timeline, Feature::fully_shard, Feature::mixed_precision, Feature::language_model,
-                       Feature::shared_parameters)) {
+                 needs(Feature::timeline, Feature::mixed_precision, Feature::language_model, Feature::shared_parameters)) {
   // More tokens than bf16 can tell apart. Scores, exponentials and roots are rounded as kernels see fit; in bf16 that is about one part
   // in 256.
   Scenario scenario;

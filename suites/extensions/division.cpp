@@ -86,16 +86,14 @@ void check_division(Rank& rank) {
 }  // namespace
 
 RANKED_TEST_CASE("extensions/division", clauses("EXT-25"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8),
-                 each("gradients", "distinct", "large", "small"), each("reduce", "f32", "bf16", "f16"),
-                 needs(Feature::fully_shard, Feature::mixed_precision)) {
+                 each("gradients", "distinct", "large", "small"), each("reduce", "f32", "bf16", "f16"), needs(Feature::mixed_precision)) {
   const Given given = given_to(rank.world().size(), rank.param("gradients"));
   const scenario::Run run = rank.play(divided(given, *dtype_named(rank.param("reduce"))));
   CHECK(gradient_of_one_layer(rank, run) == given.mean);
 }
 
 RANKED_TEST_CASE("extensions/division_by_a_factor", clauses("EXT-25"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8), each("factor", 3, 16),
-                 each("reduce", "f32", "bf16", "f16"),
-                 needs(Feature::fully_shard, Feature::mixed_precision, Feature::gradient_divide_factor)) {
+                 each("reduce", "f32", "bf16", "f16"), needs(Feature::mixed_precision, Feature::gradient_divide_factor)) {
   const int world = rank.world().size(), factor = rank.param<int>("factor");
   std::vector<std::vector<double>> by_rank;
   for (int r = 0; r < world; ++r) by_rank.push_back({48.0 * (r + 1)});
@@ -105,8 +103,7 @@ RANKED_TEST_CASE("extensions/division_by_a_factor", clauses("EXT-25"), ranks(1, 
 }
 
 RANKED_TEST_CASE("extensions/division_on_a_mesh", clauses("EXT-21", "EXT-25"), ranks(2, 4), each("gradients", "distinct", "large", "small"),
-                 each("reduce", "f32", "bf16", "f16"),
-                 needs(Feature::timeline, Feature::fully_shard, Feature::mixed_precision, Feature::replicated_mesh)) {
+                 each("reduce", "f32", "bf16", "f16"), needs(Feature::timeline, Feature::mixed_precision, Feature::replicated_mesh)) {
   const DType reduce = *dtype_named(rank.param("reduce"));
   const int world = rank.world().size(), shards = world / 2;
   const Given given = given_to(world, rank.param("gradients"));
@@ -130,16 +127,14 @@ RANKED_TEST_CASE("extensions/division_on_a_mesh", clauses("EXT-21", "EXT-25"), r
 }
 
 RANKED_TEST_CASE("extensions/division_as_in_pytorch", clauses("EXT-42"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8), each("factor", 0, 6),
-                 each("reduce", "f32", "bf16", "f16"),
-                 needs(Feature::timeline, Feature::fully_shard, Feature::mixed_precision, Feature::gradient_divide_factor),
+                 each("reduce", "f32", "bf16", "f16"), needs(Feature::timeline, Feature::mixed_precision, Feature::gradient_divide_factor),
                  tags("reference")) {
   check_division(rank);
 }
 
 // A sum that nothing divides, and of two ranks a mean. One rank has no other.
 RANKED_TEST_CASE("extensions/division_as_in_pytorch", clauses("EXT-42"), ranks(2, 3, 4), more_ranks(5, 7, 8), each("factor", 1, 2),
-                 each("reduce", "f32", "bf16", "f16"),
-                 needs(Feature::timeline, Feature::fully_shard, Feature::mixed_precision, Feature::gradient_divide_factor),
+                 each("reduce", "f32", "bf16", "f16"), needs(Feature::timeline, Feature::mixed_precision, Feature::gradient_divide_factor),
                  tags("reference")) {
   check_division(rank);
 }

@@ -12,6 +12,8 @@ using namespace suites;
 
 using scenario::Action;
 using scenario::ActionKind;
+using scenario::Callback;
+using scenario::CallbackKind;
 using scenario::ExtensionKind;
 using scenario::Initialisation;
 using scenario::Scenario;
@@ -31,9 +33,8 @@ scenario::Run play_end_to_end(Rank& rank, const Blocks& how) {
   check_training(rank, run, oracles::Arithmetic::f32, {.loss = 1e-2, .gradient = 1e-2, .parameter = 1e-3});
   check_materialized_by(run, ActionKind::materialize);
   check_paired(run);
-  for (const scenario::HookCall& call : run.hook_calls()) {
-    if (call.hook == scenario::HookCall::Hook::post) CHECK(call.param_dtype == DType::bf16);
-  }
+  for (const Callback* call : run.callbacks({.kind = CallbackKind::post_all_gather}))
+    CHECK(std::get<scenario::PostAllGather>(call->detail).param_dtype == DType::bf16);
   CHECK(std::ssize(hooked_parameters(run)) == 2 * how.count);
   return run;
 }
@@ -44,16 +45,14 @@ constexpr char end_to_end_test[] = "test_fully_shard_extensions.py::test_all_gat
 
 RANKED_TEST_CASE("extensions/end_to_end", clauses("EXT-1", "EXT-2", "EXT-3", "EXT-4", "EXT-7", "EXT-30"), on_threads(), ranks(2, 8),
                  each("reshard", false, true),
-                 needs(Feature::fully_shard, Feature::all_gather_extensions, Feature::mixed_precision, Feature::meta_initialisation),
-                 seed(end_to_end_test)) {
+                 needs(Feature::all_gather_extensions, Feature::mixed_precision, Feature::meta_initialisation), seed(end_to_end_test)) {
   const scenario::Run run = play_end_to_end(rank, {.rows = 8, .reshard = reshard_of(rank)});
   check_out(run);
   check_contributions(rank, run);
 }
 
 RANKED_TEST_CASE("extensions/end_to_end", clauses("EXT-30"), on_threads(), ranks(128), each("reshard", false),
-                 needs(Feature::fully_shard, Feature::all_gather_extensions, Feature::mixed_precision, Feature::meta_initialisation),
-                 seed(end_to_end_test)) {
+                 needs(Feature::all_gather_extensions, Feature::mixed_precision, Feature::meta_initialisation), seed(end_to_end_test)) {
   // Every rank computes for all of them what it compares with: so there is less of it.
   play_end_to_end(rank, {.count = 2, .rows = 2, .reshard = reshard_of(rank)});
 }

@@ -48,7 +48,7 @@ Scenario recorded_in_bf16(const oracles::golden::Values& values, const scenario:
 }  // namespace
 
 RANKED_TEST_CASE("extensions/bits_of_pytorch_in_bf16", clauses("EXT-41"), ranks(2), each("reduce", "none", "f32", "bf16"),
-                 each("reshard", false, true), needs(Feature::fully_shard, Feature::mixed_precision), tags("reference")) {
+                 each("reshard", false, true), needs(Feature::mixed_precision), tags("reference")) {
   const std::string& reduce = rank.param("reduce");
   const auto values = oracles::golden::values("c_bf16_reduce_" + (reduce == "f32" ? "fp32" : reduce) + "_W2");
   const scenario::MixedPrecision policy{.param = DType::bf16, .reduce = dtype_named(reduce)};

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <map>
-#include <set>
 #include <utility>
 
 #include "harness/scenario/plan/fully_shard.hpp"
@@ -11,12 +10,14 @@
 
 namespace shardproof::extensions {
 
-using scenario::HookCall;
+using scenario::Callback;
+using scenario::PostAllGather;
+using scenario::PreAllGather;
 using scenario::Run;
 
 namespace {
 
-using Hook = HookCall::Hook;
+using enum scenario::CallbackKind;
 
 const scenario::ParameterShape& shape_of(const std::vector<scenario::ParameterShape>& all, const std::string& parameter) {
   const auto found = std::ranges::find(all, parameter, &scenario::ParameterShape::name);
@@ -40,10 +41,9 @@ class Contributed {
  public:
   Contributed(Rank& rank, const Run& run) {
     std::vector<std::byte> mine;
-    for (const HookCall& call : run.hook_calls()) {
-      if (call.hook != Hook::pre) continue;
-      std::vector<std::size_t>& starts = starts_[&call];
-      for (const Tensor& tensor : call.tensors) {
+    for (const Callback* call : run.callbacks({.kind = pre_all_gather})) {
+      std::vector<std::size_t>& starts = starts_[call];
+      for (const Tensor& tensor : call->tensors) {
         starts.push_back(mine.size());
         const auto bytes = std::as_const(tensor).values<std::byte>();
         mine.insert(mine.end(), bytes.begin(), bytes.end());
@@ -62,7 +62,7 @@ class Contributed {
   bool alike() const { return alike_; }
 
   /// Tensor `index` of a call, of these ranks, one behind the other along dim 0.
-  Tensor of(const HookCall& pre, std::size_t index, const std::vector<int>& members) const {
+  Tensor of(const Callback& pre, std::size_t index, const std::vector<int>& members) const {
     const Tensor& mine = pre.tensors.at(index);
     Shape shape = mine.shape();
     shape[0] *= static_cast<std::int64_t>(members.size());
@@ -76,25 +76,23 @@ class Contributed {
   }
 
  private:
-  std::map<const HookCall*, std::vector<std::size_t>> starts_;  // of its tensors among the bytes
+  std::map<const Callback*, std::vector<std::size_t>> starts_;  // of its tensors among the bytes
   bool alike_ = true;
   Tensor all_;
 };
 
 }  // namespace
 
-std::vector<const HookCall*> calls_of(const Run& run, Hook hook, const std::string& parameter) {
-  std::vector<const HookCall*> calls;
-  for (const HookCall& call : run.hook_calls()) {
-    if (call.hook == hook && call.parameter == parameter) calls.push_back(&call);
-  }
-  return calls;
-}
+std::vector<std::string> hooked_parameters(const Run& run) { return run.callback_names({.kind = pre_all_gather}); }
 
-std::vector<std::string> hooked_parameters(const Run& run) {
-  std::set<std::string> names;
-  for (const HookCall& call : run.hook_calls()) names.insert(call.parameter);
-  return {names.begin(), names.end()};
+std::vector<fact::Collective> parameter_gathers(const Run& run) {
+  std::vector<fact::Collective> gathers;
+  for (const Fact& fact : run.trace().facts) {
+    const auto* call = std::get_if<fact::Collective>(&fact);
+    if (call == nullptr || call->kind != CollectiveKind::all_gather || call->tag == extension_sizes_tag) continue;
+    gathers.push_back(*call);
+  }
+  return gathers;
 }
 
 std::vector<int> shard_members(Rank& rank, const Run& run) {
@@ -111,16 +109,14 @@ void check_contributions(Rank& rank, const Run& run) {
   const Contributed contributed(rank, run);
   REQUIRE(contributed.alike());
   const std::vector<int> members = shard_members(rank, run);
-  std::map<std::string, const HookCall*> last;  // pre call, by parameter
+  std::map<std::string, const Callback*> last;  // pre call, by parameter
   std::size_t compared = 0;
-  for (const HookCall& call : run.hook_calls()) {
-    if (call.hook == Hook::pre) {
-      last[call.parameter] = &call;
-      continue;
-    }
-    CAPTURE(call.parameter, call.iteration, call.during);
-    REQUIRE(last.contains(call.parameter));
-    const HookCall& pre = *last[call.parameter];
+  for (const Callback& call : run.callbacks()) {
+    if (call.kind() == pre_all_gather) last[call.name] = &call;
+    if (call.kind() != post_all_gather) continue;
+    CAPTURE(call.name, call.iteration, call.during);
+    REQUIRE(last.contains(call.name));
+    const Callback& pre = *last[call.name];
     REQUIRE(call.tensors.size() == pre.tensors.size());
     for (std::size_t i = 0; i < call.tensors.size(); ++i) {
       CAPTURE(i);
@@ -132,20 +128,19 @@ void check_contributions(Rank& rank, const Run& run) {
 }
 
 void check_paired(const Run& run) {
-  CHECK_FALSE(run.hook_calls().empty());
-  std::map<std::string, std::uint64_t> last;  // number of the pre call, by parameter
+  CHECK_FALSE(hooked_parameters(run).empty());
+  std::map<std::string, std::uint64_t> last;  // ticket of the pre call, by parameter
   std::map<std::string, std::int64_t> ahead;  // pre calls without a post call
   std::uint64_t calls = 0;
-  for (const HookCall& call : run.hook_calls()) {
-    CAPTURE(call.parameter, call.iteration, call.during);
-    std::int64_t& waiting = ahead[call.parameter];
-    if (call.hook == Hook::pre) {
-      CHECK(call.metadata == ++calls);
-      last[call.parameter] = call.metadata;
-      CHECK(++waiting == 1);
-    } else {
-      CHECK(call.metadata == last[call.parameter]);
-      CHECK(--waiting == 0);
+  for (const Callback& call : run.callbacks()) {
+    CAPTURE(call.name, call.iteration, call.during);
+    if (const auto* pre = std::get_if<PreAllGather>(&call.detail)) {
+      CHECK(pre->ticket == ++calls);
+      last[call.name] = pre->ticket;
+      CHECK(++ahead[call.name] == 1);
+    } else if (const auto* post = std::get_if<PostAllGather>(&call.detail)) {
+      CHECK(post->ticket == last[call.name]);
+      CHECK(--ahead[call.name] == 0);
     }
   }
   for (const auto& [parameter, waiting] : ahead) {
@@ -153,31 +148,27 @@ void check_paired(const Run& run) {
     CHECK(waiting == 0);
   }
   // Where there are all-gathers to be counted, so many as the group has.
+  const auto gathers = parameter_gathers(run);
   for (const std::string& parameter : hooked_parameters(run)) {
     CAPTURE(parameter);
     const scenario::WrapGroup* group = fully_shard(run.scenario().plan).group_of(parameter);
     REQUIRE(group != nullptr);
-    std::size_t gathers = 0;
-    bool any = false;
-    for (const Fact& fact : run.trace().facts) {
-      const auto* call = std::get_if<fact::Collective>(&fact);
-      if (call == nullptr || call->kind != CollectiveKind::all_gather || call->tag == extension_sizes_tag) continue;
-      any = true;
-      if (call->tag == group->modules.front()) ++gathers;
-    }
-    if (any) CHECK(calls_of(run, Hook::pre, parameter).size() == gathers);
+    const auto expected = std::ranges::count(gathers, group->modules.front(), &fact::Collective::tag);
+    if (!gathers.empty()) CHECK(std::cmp_equal(run.count_callbacks({.kind = pre_all_gather, .name = parameter}), expected));
   }
 }
 
 void check_out(const Run& run) {
   for (const std::string& parameter : hooked_parameters(run)) {
     CAPTURE(parameter);
-    const auto posts = calls_of(run, Hook::post, parameter);
-    REQUIRE_FALSE(posts.empty());
-    CHECK(posts.front()->out == nullptr);
-    for (std::size_t i = 1; i < posts.size(); ++i) {
-      CHECK(posts[i]->out != nullptr);
-      CHECK(posts[i]->out == posts[1]->out);
+    std::vector<const void*> outs;
+    for (const Callback* post : run.callbacks({.kind = post_all_gather, .name = parameter}))
+      outs.push_back(std::get<PostAllGather>(post->detail).out);
+    REQUIRE_FALSE(outs.empty());
+    CHECK(outs.front() == nullptr);
+    for (std::size_t i = 1; i < outs.size(); ++i) {
+      CHECK(outs[i] != nullptr);
+      CHECK(outs[i] == outs[1]);
     }
   }
 }
@@ -186,12 +177,11 @@ void check_padding(Rank& rank, const Run& run) {
   const auto shapes = scenario::parameters(run.scenario().model);
   const std::vector<int> members = shard_members(rank, run);
   std::size_t looked_at = 0;
-  for (const HookCall& call : run.hook_calls()) {
-    if (call.hook != Hook::pre) continue;
-    CAPTURE(call.parameter, call.iteration, call.during);
-    const Shape whole = shape_of(shapes, call.parameter).shape;
+  for (const Callback* call : run.callbacks({.kind = pre_all_gather})) {
+    CAPTURE(call->name, call->iteration, call->during);
+    const Shape whole = shape_of(shapes, call->name).shape;
     const Rows rows = rows_of(whole[0], members, rank.index());
-    for (const Tensor& tensor : call.tensors) {
+    for (const Tensor& tensor : call->tensors) {
       if (tensor.shape().size() != whole.size()) continue;  // what stands beside the shard
       REQUIRE(tensor.shape()[0] == rows.padded);
       const auto padding = tensor.narrow(rows.own, rows.padded - rows.own).to_doubles();
@@ -213,21 +203,21 @@ void check_context(Rank& rank, const Run& run) {
           extension.form;
     }
   }
-  for (const HookCall& call : run.hook_calls()) {
-    if (call.hook != Hook::pre) continue;
-    CAPTURE(call.parameter, call.iteration, call.during);
-    const scenario::ParameterShape& shape = shape_of(shapes, call.parameter);
-    const auto own = of_parameter.find(call.parameter);
+  for (const Callback* call : run.callbacks({.kind = pre_all_gather})) {
+    CAPTURE(call->name, call->iteration, call->during);
+    const scenario::ParameterShape& shape = shape_of(shapes, call->name);
+    const auto own = of_parameter.find(call->name);
     const auto form = own != of_parameter.end() ? own->second : of_kind[std::string(to_string(shape.tensor))];
-    REQUIRE(call.context.has_value() == (form == scenario::ExtensionForm::full));
-    if (!call.context) continue;
-    CHECK(call.context->mesh == shard_members(rank, run));
-    CHECK(call.context->shape == shape.shape);
+    const auto& context = std::get<PreAllGather>(call->detail).context;
+    REQUIRE(context.has_value() == (form == scenario::ExtensionForm::full));
+    if (!context) continue;
+    CHECK(context->mesh == shard_members(rank, run));
+    CHECK(context->shape == shape.shape);
     Shape stride(shape.shape.size(), 1);
     for (std::size_t d = stride.size() - 1; d > 0; --d) stride[d - 1] = stride[d] * shape.shape[d];
-    CHECK(call.context->stride == stride);
-    CHECK(scenario::child_path(call.context->module, call.parameter.substr(call.parameter.rfind('.') + 1)) == call.parameter);
-    CHECK((call.context->policy == run.scenario().plan.mixed_precision));
+    CHECK(context->stride == stride);
+    CHECK(scenario::child_path(context->module, call->name.substr(call->name.rfind('.') + 1)) == call->name);
+    CHECK((context->policy == run.scenario().plan.mixed_precision));
   }
 }
 

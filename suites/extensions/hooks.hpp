@@ -8,11 +8,11 @@
 
 namespace shardproof::extensions {
 
-/// The calls of one hook for one parameter, in order.
-std::vector<const scenario::HookCall*> calls_of(const scenario::Run& run, scenario::HookCall::Hook hook, const std::string& parameter);
-
-/// Parameters that saw a hook, in order of their names.
+/// Parameters whose pre hook ran, in order of their names. The harness refuses a post hook without one.
 std::vector<std::string> hooked_parameters(const scenario::Run& run);
+
+/// The all-gathers of parameters, in order: all but those by which ranks agree on sizes.
+std::vector<fact::Collective> parameter_gathers(const scenario::Run& run);
 
 /// Global ranks that this rank's parameters are dealt to.
 std::vector<int> shard_members(Rank& rank, const scenario::Run& run);

@@ -48,7 +48,7 @@ std::int64_t check_operand(const scenario::Operand& operand, const Shape& whole,
 }  // namespace
 
 RANKED_TEST_CASE("extensions/resharded", clauses("EXT-9"), ranks(1, 2, 3, 4), each("kind", "two_tensor", "low_precision"),
-                 needs(Feature::timeline, Feature::fully_shard, Feature::all_gather_extensions)) {
+                 needs(Feature::timeline, Feature::all_gather_extensions)) {
   // A pair is made whole in memory of its own; what comes as bf16 and is computed in f32 too.
   const bool is_pair = rank.param("kind") == "two_tensor";
   const TensorKind kind = is_pair ? TensorKind::two_tensor : TensorKind::low_precision;
@@ -66,7 +66,7 @@ RANKED_TEST_CASE("extensions/resharded", clauses("EXT-9"), ranks(1, 2, 3, 4), ea
 }
 
 RANKED_TEST_CASE("extensions/padding", clauses("EXT-10"), ranks(2, 3, 4), each("kind", "plain", "two_tensor"),
-                 needs(Feature::timeline, Feature::fully_shard, Feature::all_gather_extensions)) {
+                 needs(Feature::timeline, Feature::all_gather_extensions)) {
   const bool is_pair = rank.param("kind") == "two_tensor";
   const TensorKind kind = is_pair ? TensorKind::two_tensor : TensorKind::plain;
   Scenario scenario = layers({kind, kind}, {});

@@ -62,7 +62,7 @@ void check_materialized_by(const scenario::Run& run, ActionKind call) {
 }
 
 RANKED_TEST_CASE("extensions/meta_as_direct", clauses("EXT-30"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8), each("how", "parts", "whole"),
-                 each("reshard", false, true), needs(Feature::timeline, Feature::fully_shard, Feature::meta_initialisation)) {
+                 each("reshard", false, true), needs(Feature::timeline, Feature::meta_initialisation)) {
   const bool reshard = rank.param<bool>("reshard");
   const int iterations = mean_rounds(rank) ? 1 : 3;
   const scenario::Run run = play_accepted(rank, partly_wrapped(Initialisation::meta, reshard, iterations, making(rank.param("how"))));
@@ -85,7 +85,7 @@ RANKED_TEST_CASE("extensions/meta_as_direct", clauses("EXT-30"), ranks(1, 2, 3, 
 }
 
 RANKED_TEST_CASE("extensions/meta", clauses("EXT-30"), ranks(1, 2, 3, 4), each("kind", "plain", "two_tensor"),
-                 needs(Feature::fully_shard, Feature::all_gather_extensions, Feature::meta_initialisation)) {
+                 needs(Feature::all_gather_extensions, Feature::meta_initialisation)) {
   // The same bits as without, module by module, and in another order than that of registration.
   const bool is_pair = rank.param("kind") == "two_tensor";
   const TensorKind kind = is_pair ? TensorKind::two_tensor : TensorKind::plain;
@@ -106,7 +106,7 @@ RANKED_TEST_CASE("extensions/meta", clauses("EXT-30"), ranks(1, 2, 3, 4), each("
 }
 
 RANKED_TEST_CASE("extensions/still_meta", clauses("EXT-31"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8),
-                 each("what", "all", "wrapped", "unwrapped"), needs(Feature::fully_shard, Feature::meta_initialisation)) {
+                 each("what", "all", "wrapped", "unwrapped"), needs(Feature::meta_initialisation)) {
   const std::string& what = rank.param("what");
   std::vector<Action> before;
   if (what == "wrapped") before = {memory_for("l1"), values_for("l1")};

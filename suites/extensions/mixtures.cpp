@@ -104,29 +104,26 @@ void check_bytes_gathered(Rank& rank, const scenario::Run& run, DType dtype) {
   const auto world = static_cast<std::int64_t>(rank.world().size());
   std::uint64_t expected = 0;
   for (const scenario::ParameterShape& parameter : scenario::parameters(run.scenario().model)) {
-    const auto calls = calls_of(run, scenario::HookCall::Hook::pre, parameter.name);
+    const auto calls = run.callbacks({.kind = scenario::CallbackKind::pre_all_gather, .name = parameter.name});
     const bool is_dealt_in_rows = !fully_shard(run.scenario().plan).shard_dims.contains(parameter.name);
     const std::int64_t rows = is_dealt_in_rows ? (parameter.shape[0] + world - 1) / world * world : parameter.shape[0];
     if (calls.empty()) expected += static_cast<std::uint64_t>(rows * parameter.shape[1] / world) * size_of(dtype);
     else
       for (const Tensor& tensor : calls.front()->tensors) expected += tensor.bytes();
   }
-  std::size_t gathers = 0;
-  for (const Fact& fact : run.trace().facts) {
-    const auto* call = std::get_if<fact::Collective>(&fact);
-    if (call == nullptr || call->kind != CollectiveKind::all_gather || call->tag == extension_sizes_tag) continue;
-    ++gathers;
-    REQUIRE_FALSE(call->reads.empty());
-    CHECK(call->reads.front().length == expected);
+  const auto gathers = parameter_gathers(run);
+  for (const fact::Collective& call : gathers) {
+    REQUIRE_FALSE(call.reads.empty());
+    CHECK(call.reads.front().length == expected);
   }
-  CHECK((gathers > 0) == (world > 1));
+  CHECK(gathers.empty() == (world == 1));
 }
 
 }  // namespace
 
 RANKED_TEST_CASE("extensions/one_group", clauses("EXT-1", "EXT-2", "EXT-3", "EXT-7", "EXT-8", "EXT-9"), ranks(1, 2, 3, 4),
                  each("with", "bias", "layer_norm", "kinds"), each("reshard", false, true),
-                 needs(Feature::timeline, Feature::fully_shard, Feature::all_gather_extensions, Feature::language_model)) {
+                 needs(Feature::timeline, Feature::all_gather_extensions, Feature::language_model)) {
   const bool is_normal = rank.param("with") == "layer_norm";  // which divides
   check_run(rank, play_accepted(rank, one_group(rank.param("with"), reshard_of(rank))),
             is_normal ? Tolerance{.loss = 1e-3, .gradient = 1e-3, .parameter = 1e-4} : exact_unless_mean_rounds(rank), 2);
@@ -134,7 +131,7 @@ RANKED_TEST_CASE("extensions/one_group", clauses("EXT-1", "EXT-2", "EXT-3", "EXT
 
 RANKED_TEST_CASE("extensions/under_a_policy", clauses("EXT-1", "EXT-2", "EXT-3", "EXT-7", "EXT-8", "EXT-9", "EXT-11", "EXT-20", "EXT-22"),
                  ranks(1, 2, 3, 4), each("param", "bf16", "f16"), each("reshard", false, true),
-                 needs(Feature::timeline, Feature::fully_shard, Feature::module_groups, Feature::shard_dims, Feature::all_gather_extensions,
+                 needs(Feature::timeline, Feature::module_groups, Feature::shard_dims, Feature::all_gather_extensions,
                        Feature::mixed_precision, Feature::gradient_accumulation)) {
   const DType param = *dtype_named(rank.param("param"));
   const scenario::Run run = play_accepted(rank, under_a_policy({.param = param}, reshard_of(rank)));
@@ -158,8 +155,7 @@ RANKED_TEST_CASE("extensions/under_a_policy", clauses("EXT-1", "EXT-2", "EXT-3",
 }
 
 RANKED_TEST_CASE("extensions/prefetch", clauses("EXT-1", "EXT-2", "EXT-3", "EXT-7", "EXT-8", "EXT-9"), ranks(1, 2, 3, 4),
-                 each("reshard", false, true),
-                 needs(Feature::timeline, Feature::fully_shard, Feature::all_gather_extensions, Feature::prefetch_lists)) {
+                 each("reshard", false, true), needs(Feature::timeline, Feature::all_gather_extensions, Feature::prefetch_lists)) {
   Scenario scenario = blocks({.rows = 5, .reshard = reshard_of(rank)});
   fully_shard(scenario.plan).wrap[0].forward_prefetch = {"1", "2"};
   fully_shard(scenario.plan).wrap[1].forward_prefetch = {"2"};
@@ -169,8 +165,7 @@ RANKED_TEST_CASE("extensions/prefetch", clauses("EXT-1", "EXT-2", "EXT-3", "EXT-
 }
 
 RANKED_TEST_CASE("extensions/micro_batches", clauses("EXT-1", "EXT-2", "EXT-3", "EXT-7", "EXT-8", "EXT-9"), ranks(1, 2, 3, 4),
-                 each("reshard", false, true),
-                 needs(Feature::timeline, Feature::fully_shard, Feature::all_gather_extensions, Feature::gradient_accumulation)) {
+                 each("reshard", false, true), needs(Feature::timeline, Feature::all_gather_extensions, Feature::gradient_accumulation)) {
   const auto sync = [](bool value) { return Action{.kind = ActionKind::set_requires_gradient_sync, .value = value}; };
   const Scenario scenario = with_calls({sync(false), {ActionKind::forward}, {ActionKind::backward}, sync(true)}, {}, reshard_of(rank));
   check_run(rank, play_accepted(rank, scenario), exact_unless_mean_rounds(rank), 2, 2);
@@ -178,7 +173,7 @@ RANKED_TEST_CASE("extensions/micro_batches", clauses("EXT-1", "EXT-2", "EXT-3", 
 
 RANKED_TEST_CASE("extensions/unshard_by_hand", clauses("EXT-1", "EXT-2", "EXT-3", "EXT-7", "EXT-8", "EXT-9"), ranks(1, 2, 3, 4),
                  each("async", false, true), each("reshard", false, true),
-                 needs(Feature::timeline, Feature::fully_shard, Feature::all_gather_extensions, Feature::manual_unshard)) {
+                 needs(Feature::timeline, Feature::all_gather_extensions, Feature::manual_unshard)) {
   // By hand before forward; and after it what forward keeps goes by hand, and comes again.
   const Scenario scenario = with_calls({{.kind = ActionKind::unshard, .module = "l0", .async = rank.param<bool>("async")}},
                                        {{.kind = ActionKind::reshard, .module = "l0"}}, reshard_of(rank));
@@ -187,7 +182,7 @@ RANKED_TEST_CASE("extensions/unshard_by_hand", clauses("EXT-1", "EXT-2", "EXT-3"
 
 RANKED_TEST_CASE("extensions/mesh", clauses("EXT-1", "EXT-2", "EXT-3", "EXT-7", "EXT-8", "EXT-9", "EXT-10", "EXT-11"), ranks(2, 4),
                  each("replicas", 1, 2), each("reshard", false, true),
-                 needs(Feature::timeline, Feature::fully_shard, Feature::all_gather_extensions, Feature::replicated_mesh)) {
+                 needs(Feature::timeline, Feature::all_gather_extensions, Feature::replicated_mesh)) {
   const int replicas = rank.param<int>("replicas");
   Scenario scenario = layers({TensorKind::two_tensor, TensorKind::plain}, reshard_of(rank));
   scenario.plan.mesh = {.shape = {replicas, rank.world().size() / replicas}, .names = {"replicate", "shard"}};

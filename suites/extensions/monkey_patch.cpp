@@ -18,8 +18,9 @@ using namespace suites;
 
 using scenario::Action;
 using scenario::ActionKind;
+using scenario::Callback;
+using scenario::CallbackKind;
 using scenario::ExtensionKind;
-using scenario::HookCall;
 using scenario::Scenario;
 using scenario::TensorKind;
 
@@ -33,10 +34,10 @@ Action extension_of(const Rank& rank, std::string parameter) {
 
 // What all pre hooks of a parameter contribute first.
 void check_contributed_dtype(const scenario::Run& run, const std::string& parameter, DType dtype) {
-  const auto calls = calls_of(run, HookCall::Hook::pre, parameter);
+  const auto calls = run.callbacks({.kind = CallbackKind::pre_all_gather, .name = parameter});
   CAPTURE(parameter);
   CHECK_FALSE(calls.empty());
-  for (const HookCall* call : calls) CHECK(call->tensors.at(0).dtype() == dtype);
+  for (const Callback* call : calls) CHECK(call->tensors.at(0).dtype() == dtype);
 }
 
 // Fails unless the first step makes a weight of l1 that the extension cannot represent: the second forward computes with another one.
@@ -55,7 +56,7 @@ void check_rounding_shows(Rank& rank, const Scenario& scenario) {
 
 RANKED_TEST_CASE("extensions/monkey_patch", clauses("EXT-1", "EXT-2", "EXT-3", "EXT-4", "EXT-5", "EXT-7"), ranks(1, 2, 3, 4),
                  each("extension", "bf16", "int8"), each("reshard", false, true),
-                 needs(Feature::fully_shard, Feature::all_gather_extensions, Feature::meta_initialisation),
+                 needs(Feature::all_gather_extensions, Feature::meta_initialisation),
                  seed("test_fully_shard_extensions.py::test_all_gather_extensions_monkey_patch")) {
   Scenario scenario = layers({TensorKind::plain, TensorKind::plain}, reshard_of(rank));
   scenario.plan.initialisation = scenario::Initialisation::meta;
@@ -69,7 +70,7 @@ RANKED_TEST_CASE("extensions/monkey_patch", clauses("EXT-1", "EXT-2", "EXT-3", "
   CHECK(hooked_parameters(run) == std::vector<std::string>{"l1.weight"});
   check_contributed_dtype(run, "l1.weight", rank.param("extension") == "int8" ? DType::i8 : DType::bf16);
   // In both iterations once in forward, and where nothing stays whole once more; where there are all-gathers, as often as these.
-  CHECK(calls_of(run, HookCall::Hook::pre, "l1.weight").size() >= (rank.param<bool>("reshard") ? 4U : 2U));
+  CHECK(run.count_callbacks({.kind = CallbackKind::pre_all_gather, .name = "l1.weight"}) >= (rank.param<bool>("reshard") ? 4U : 2U));
   check_paired(run);
   check_out(run);
   check_contributions(rank, run);
@@ -77,7 +78,7 @@ RANKED_TEST_CASE("extensions/monkey_patch", clauses("EXT-1", "EXT-2", "EXT-3", "
 }
 
 RANKED_TEST_CASE("extensions/instance_before_kind", clauses("EXT-5"), ranks(1, 2, 3, 4), each("first", "instance", "kind"),
-                 needs(Feature::fully_shard, Feature::all_gather_extensions)) {
+                 needs(Feature::all_gather_extensions)) {
   Scenario scenario = layers({TensorKind::low_precision, TensorKind::low_precision, TensorKind::plain}, {});
   std::vector<Action> extensions{extend("l1.weight", ExtensionKind::bf16),
                                  extend(TensorKind::low_precision, ExtensionKind::int8, scenario::ExtensionForm::minimal)};

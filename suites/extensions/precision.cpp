@@ -146,7 +146,7 @@ void check_kept_in_single_precision(const scenario::Run& run) {
 
 RANKED_TEST_CASE("extensions/precision_on_the_wire", clauses("EXT-10", "EXT-20", "EXT-21", "EXT-22", "EXT-24"), ranks(1, 2, 3, 4),
                  more_ranks(5, 7, 8), each("param", "f32", "bf16", "f16"), each("reduce", "none", "f32", "bf16", "f16"),
-                 each("reshard", false, true), needs(Feature::timeline, Feature::fully_shard, Feature::mixed_precision)) {
+                 each("reshard", false, true), needs(Feature::timeline, Feature::mixed_precision)) {
   // Sums of products of numbers of 8 or 11 bits are exact in f32: they come out alike in any order, and so does what is rounded afterwards.
   // Eighths are as short in f32 too, but what a step makes of them is not.
   const scenario::MixedPrecision policy = policy_of(rank);
@@ -165,7 +165,7 @@ RANKED_TEST_CASE("extensions/precision_on_the_wire", clauses("EXT-10", "EXT-20",
 }
 
 RANKED_TEST_CASE("extensions/precision_of_parts", clauses("EXT-20", "EXT-24"), ranks(4), each("param", "bf16", "f16"),
-                 needs(Feature::timeline, Feature::fully_shard, Feature::mixed_precision, Feature::reshard_to_size)) {
+                 needs(Feature::timeline, Feature::mixed_precision, Feature::reshard_to_size)) {
   // What is kept over fewer ranks between forward and backward has been cast already: it is kept so, and gathered so.
   const DType param = *dtype_named(rank.param("param"));
   Scenario scenario = uneven_layers({.param = param}, true, 2);
@@ -188,7 +188,7 @@ RANKED_TEST_CASE("extensions/precision_of_parts", clauses("EXT-20", "EXT-24"), r
 }
 
 RANKED_TEST_CASE("extensions/precision_with_adam", clauses("EXT-20", "EXT-22", "EXT-24"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8),
-                 each("param", "bf16", "f16"), needs(Feature::fully_shard, Feature::mixed_precision)) {
+                 each("param", "bf16", "f16"), needs(Feature::mixed_precision)) {
   // Moments and shards in f32. Their roots and quotients may differ in a last bit, which is no more than a step, and very seldom one of
   // bf16.
   Scenario scenario = uneven_layers({.param = dtype_named(rank.param("param"))}, true, 5);

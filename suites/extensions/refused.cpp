@@ -34,7 +34,7 @@ void check_world_lives_on(Rank& rank) {
 }  // namespace
 
 RANKED_TEST_CASE("extensions/refused_registration", clauses("EXT-4"), ranks(1, 2, 3, 4), each("target", "parameter", "kind"),
-                 each("mistake", "no_post", "no_pre", "no_hook", "late"), needs(Feature::fully_shard, Feature::all_gather_extensions)) {
+                 each("mistake", "no_post", "no_pre", "no_hook", "late"), needs(Feature::all_gather_extensions)) {
   const std::string& mistake = rank.param("mistake");
   const bool is_one = rank.param("target") == "parameter";
   Action wrong = is_one ? extend("l0.weight", ExtensionKind::components) : extend(TensorKind::two_tensor, ExtensionKind::components);
@@ -55,7 +55,7 @@ RANKED_TEST_CASE("extensions/refused_registration", clauses("EXT-4"), ranks(1, 2
 }
 
 RANKED_TEST_CASE("extensions/refused_pair", clauses("EXT-5"), ranks(1, 2, 3, 4),
-                 needs(Feature::fully_shard, Feature::ignored_parameters, Feature::all_gather_extensions)) {
+                 needs(Feature::ignored_parameters, Feature::all_gather_extensions)) {
   // An extension of another parameter is none of this one.
   check_refused(rank, trained_pair(extend("l1.weight", ExtensionKind::components)), "forward", {"l0.weight"});
   Scenario left_out = layers({TensorKind::two_tensor, TensorKind::plain}, {});
@@ -69,7 +69,7 @@ RANKED_TEST_CASE("extensions/refused_pair", clauses("EXT-5"), ranks(1, 2, 3, 4),
 }
 
 RANKED_TEST_CASE("extensions/refused_sizes", clauses("EXT-6"), ranks(2, 3, 4), each("extension", "unpadded"),
-                 each("form", "minimal", "full"), needs(Feature::fully_shard, Feature::all_gather_extensions)) {
+                 each("form", "minimal", "full"), needs(Feature::all_gather_extensions)) {
   const int world = rank.world().size();
   Scenario scenario = trained_pair(extend(TensorKind::two_tensor, ExtensionKind::unpadded, form_of(rank)));
   scenario.model.root.children[0].out_features = scenario.model.root.children[1].in_features = 2 * world - 1;
@@ -79,7 +79,7 @@ RANKED_TEST_CASE("extensions/refused_sizes", clauses("EXT-6"), ranks(2, 3, 4), e
 }
 
 RANKED_TEST_CASE("extensions/refused_sizes", clauses("EXT-6"), ranks(1, 2, 3, 4), each("extension", "truncated"),
-                 each("form", "minimal", "full"), needs(Feature::fully_shard, Feature::all_gather_extensions)) {
+                 each("form", "minimal", "full"), needs(Feature::all_gather_extensions)) {
   const int world = rank.world().size();
   Scenario scenario = trained_pair(extend(TensorKind::two_tensor, ExtensionKind::truncated, form_of(rank)));
   scenario.model.root.children[0].out_features = scenario.model.root.children[1].in_features = 3 * world;
@@ -91,7 +91,7 @@ RANKED_TEST_CASE("extensions/refused_sizes", clauses("EXT-6"), ranks(1, 2, 3, 4)
 }
 
 RANKED_TEST_CASE("extensions/parts_over_fewer_ranks", clauses("EXT-12"), ranks(4),
-                 needs(Feature::fully_shard, Feature::all_gather_extensions, Feature::reshard_to_size)) {
+                 needs(Feature::all_gather_extensions, Feature::reshard_to_size)) {
   Scenario scenario = trained_pair(extend(TensorKind::two_tensor, ExtensionKind::components));
   const auto keeps = [&scenario](int ranks) {
     fully_shard(scenario.plan).wrap.front().reshard_after_forward = {scenario::ReshardAfterForward::Kind::size, ranks};

@@ -31,8 +31,7 @@ Scenario postponed(Scenario scenario, ActionKind what) {
 }  // namespace
 
 RANKED_TEST_CASE("extensions/rounded_between_backwards", clauses("EXT-24"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8),
-                 each("reduce", "none", "f32", "bf16", "f16"),
-                 needs(Feature::fully_shard, Feature::mixed_precision, Feature::gradient_accumulation)) {
+                 each("reduce", "none", "f32", "bf16", "f16"), needs(Feature::mixed_precision, Feature::gradient_accumulation)) {
   const std::string& reduce = rank.param("reduce");
   const double big = big_of(reduce);
   const scenario::MixedPrecision policy{.param = DType::bf16, .reduce = dtype_named(reduce)};
@@ -42,7 +41,7 @@ RANKED_TEST_CASE("extensions/rounded_between_backwards", clauses("EXT-24"), rank
 }
 
 RANKED_TEST_CASE("extensions/rounded_once_within_a_backward", clauses("EXT-24"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8),
-                 each("reduce", "none", "bf16", "f16"), needs(Feature::fully_shard, Feature::mixed_precision)) {
+                 each("reduce", "none", "bf16", "f16"), needs(Feature::mixed_precision)) {
   const std::string& reduce = rank.param("reduce");
   const double big = big_of(reduce);
   const scenario::MixedPrecision policy{.param = DType::bf16, .reduce = dtype_named(reduce)};
@@ -51,7 +50,7 @@ RANKED_TEST_CASE("extensions/rounded_once_within_a_backward", clauses("EXT-24"),
 }
 
 RANKED_TEST_CASE("extensions/rounded_between_ranks", clauses("EXT-24"), ranks(2, 3, 4), more_ranks(5, 7, 8), each("param", "f32", "bf16"),
-                 each("reduce", "none", "f32", "bf16", "f16"), needs(Feature::fully_shard, Feature::mixed_precision)) {
+                 each("reduce", "none", "f32", "bf16", "f16"), needs(Feature::mixed_precision)) {
   if (!adds_in_rank_order(rank)) rank.skip("the fabric does not promise to add in the order of ranks");
   const std::string& reduce = rank.param("reduce");
   const double big = big_of(reduce);
@@ -67,7 +66,7 @@ RANKED_TEST_CASE("extensions/rounded_between_ranks", clauses("EXT-24"), ranks(2,
 
 RANKED_TEST_CASE("extensions/rounded_among_replicas", clauses("EXT-24"), ranks(4), each("replicas", 2, 4),
                  each("reduce", "none", "bf16", "f16"),
-                 needs(Feature::fully_shard, Feature::mixed_precision, Feature::replicated_mesh, Feature::gradient_accumulation)) {
+                 needs(Feature::mixed_precision, Feature::replicated_mesh, Feature::gradient_accumulation)) {
   // Sums that wait for the replicas are kept, and added to, in what gradients are reduced in.
   const std::string& reduce = rank.param("reduce");
   const double big = big_of(reduce);
@@ -78,7 +77,7 @@ RANKED_TEST_CASE("extensions/rounded_among_replicas", clauses("EXT-24"), ranks(4
 }
 
 RANKED_TEST_CASE("extensions/parameters_rounded_to_compute", clauses("EXT-24"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8),
-                 needs(Feature::fully_shard, Feature::mixed_precision)) {
+                 needs(Feature::mixed_precision)) {
   // The first step makes of -1 and -1 the weights -257 and 255. Computed with: -256 and 255.
   Scenario scenario = one_layer({.in = 2, .out = 1, .given = {{{256, -256}}, {{1, 1}}}, .policy = {.param = DType::bf16}});
   scenario.script.segments.front().body.insert(scenario.script.segments.front().body.end(),
@@ -93,7 +92,7 @@ RANKED_TEST_CASE("extensions/parameters_rounded_to_compute", clauses("EXT-24"), 
 }
 
 RANKED_TEST_CASE("extensions/shards_are_not_rounded", clauses("EXT-24"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8),
-                 needs(Feature::fully_shard, Feature::mixed_precision)) {
+                 needs(Feature::mixed_precision)) {
   // Eight steps of a thousandth from -1 on. In bf16 the first numbers beyond it are 1/128 away: the first four steps change nothing that is
   // computed, and none that is forgotten would ever.
   const double step = 1.0 / 1024;

@@ -11,6 +11,8 @@
 
 namespace shardproof::extensions {
 
+SUITE_ENGINE("extensions", "fully_shard");
+
 using namespace suites;
 
 using scenario::ActionKind;
@@ -108,41 +110,37 @@ void check_elements(const Tensor& shard, std::int64_t start, const std::function
 // The minimal form differs in what hooks are told and what engines check, and not in where bytes go: most of it is played on request.
 RANKED_TEST_CASE("extensions/train_parity", clauses("EXT-1", "EXT-2", "EXT-3", "EXT-7", "EXT-8", "EXT-9", "EXT-10", "EXT-11"),
                  ranks(1, 2, 3), more_ranks(4, 5, 7, 8), each("form", "full"), each("optimizer", "sgd", "adam"),
-                 each("reshard", false, true), each("rows", "even", "uneven"),
-                 needs(Feature::timeline, Feature::fully_shard, Feature::all_gather_extensions), seed(train_parity_test)) {
+                 each("reshard", false, true), each("rows", "even", "uneven"), needs(Feature::timeline, Feature::all_gather_extensions),
+                 seed(train_parity_test)) {
   play_blocks(rank);
 }
 
 RANKED_TEST_CASE("extensions/train_parity", clauses("EXT-1", "EXT-2", "EXT-3", "EXT-7", "EXT-8", "EXT-9", "EXT-10", "EXT-11"), ranks(4),
                  more_ranks(1, 2, 3, 5, 7, 8), each("form", "full"), each("optimizer", "sgd", "adam"), each("reshard", false, true),
-                 each("rows", "few"), needs(Feature::timeline, Feature::fully_shard, Feature::all_gather_extensions),
-                 seed(train_parity_test)) {
+                 each("rows", "few"), needs(Feature::timeline, Feature::all_gather_extensions), seed(train_parity_test)) {
   play_blocks(rank);
 }
 
 RANKED_TEST_CASE("extensions/train_parity", clauses("EXT-1", "EXT-2", "EXT-3", "EXT-7", "EXT-8", "EXT-9", "EXT-10", "EXT-11"),
                  ranks(1, 2, 3, 4), more_ranks(5, 7, 8), each("form", "minimal"), each("optimizer", "adam"), each("reshard", false, true),
-                 each("rows", "uneven"), needs(Feature::timeline, Feature::fully_shard, Feature::all_gather_extensions),
-                 seed(train_parity_test)) {
+                 each("rows", "uneven"), needs(Feature::timeline, Feature::all_gather_extensions), seed(train_parity_test)) {
   play_blocks(rank);
 }
 
 RANKED_TEST_CASE("extensions/train_parity", clauses("EXT-1", "EXT-2", "EXT-3", "EXT-7", "EXT-8", "EXT-9", "EXT-10", "EXT-11"), ranks(1),
                  more_ranks(2, 3, 4, 5, 7, 8), each("form", "minimal"), each("optimizer", "sgd", "adam"), each("reshard", false, true),
-                 each("rows", "even", "few"), needs(Feature::timeline, Feature::fully_shard, Feature::all_gather_extensions),
-                 seed(train_parity_test)) {
+                 each("rows", "even", "few"), needs(Feature::timeline, Feature::all_gather_extensions), seed(train_parity_test)) {
   play_blocks(rank);
 }
 
 RANKED_TEST_CASE("extensions/train_parity", clauses("EXT-1", "EXT-2", "EXT-3", "EXT-7", "EXT-8", "EXT-9", "EXT-10", "EXT-11"), ranks(1),
                  more_ranks(2, 3, 4, 5, 7, 8), each("form", "minimal"), each("optimizer", "sgd"), each("reshard", false, true),
-                 each("rows", "uneven"), needs(Feature::timeline, Feature::fully_shard, Feature::all_gather_extensions),
-                 seed(train_parity_test)) {
+                 each("rows", "uneven"), needs(Feature::timeline, Feature::all_gather_extensions), seed(train_parity_test)) {
   play_blocks(rank);
 }
 
 RANKED_TEST_CASE("extensions/exact_parity", clauses("EXT-1", "EXT-2", "EXT-7"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8),
-                 each("form", "minimal", "full"), each("reshard", false, true), needs(Feature::fully_shard, Feature::all_gather_extensions),
+                 each("form", "minimal", "full"), each("reshard", false, true), needs(Feature::all_gather_extensions),
                  seed(train_parity_test)) {
   const LinearModel model(rank, rank.world().size());
   require_exact_sums(model.scenario, rank.world().size());

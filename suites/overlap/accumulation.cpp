@@ -57,8 +57,7 @@ void check_values(Rank& rank, const scenario::Run& run) {
 }  // namespace
 
 RANKED_TEST_CASE("overlap/accumulation", clauses("OVL-4", "OVL-6", "OVL-7", "OVL-10", "OVL-15", "OVL-17"), ranks(1, 2, 3, 4),
-                 each("module", "all", "l0"), each("reshard", false, true),
-                 needs(Feature::timeline, Feature::fully_shard, Feature::gradient_accumulation)) {
+                 each("module", "all", "l0"), each("reshard", false, true), needs(Feature::timeline, Feature::gradient_accumulation)) {
   const bool all = rank.param("module") == "all";
   const scenario::Run run = rank.play(accumulating(ActionKind::set_requires_gradient_sync, all ? "" : "l0", rank.param<bool>("reshard")));
   check_values(rank, run);
@@ -73,7 +72,7 @@ RANKED_TEST_CASE("overlap/accumulation", clauses("OVL-4", "OVL-6", "OVL-7", "OVL
 }
 
 RANKED_TEST_CASE("overlap/kept_after_backward", clauses("OVL-10", "OVL-15", "OVL-16", "OVL-18"), ranks(1, 2, 3, 4),
-                 each("reshard", false, true), needs(Feature::timeline, Feature::fully_shard, Feature::gradient_accumulation)) {
+                 each("reshard", false, true), needs(Feature::timeline, Feature::gradient_accumulation)) {
   const bool reshard = rank.param<bool>("reshard"), alone = rank.world().size() == 1;
   const scenario::Run run = rank.play(accumulating(ActionKind::set_reshard_after_backward, "", reshard));
   check_values(rank, run);
@@ -89,7 +88,7 @@ RANKED_TEST_CASE("overlap/kept_after_backward", clauses("OVL-10", "OVL-15", "OVL
 }
 
 RANKED_TEST_CASE("overlap/not_the_last_backward", clauses("OVL-4", "OVL-6", "OVL-7", "OVL-10", "OVL-15", "OVL-16"), ranks(1, 2, 3, 4),
-                 each("reshard", false, true), needs(Feature::timeline, Feature::fully_shard, Feature::gradient_accumulation)) {
+                 each("reshard", false, true), needs(Feature::timeline, Feature::gradient_accumulation)) {
   scenario::Scenario scenario = accumulating(ActionKind::set_is_last_backward, "", rank.param<bool>("reshard"));
   // Until the last backward nobody may look at gradients.
   for (scenario::Script::Segment& segment : scenario.script.segments) {
@@ -101,7 +100,7 @@ RANKED_TEST_CASE("overlap/not_the_last_backward", clauses("OVL-4", "OVL-6", "OVL
 }
 
 RANKED_TEST_CASE("overlap/last_backward_waits", clauses("OVL-29"), ranks(2, 3, 4), each("reshard", false, true),
-                 needs(Feature::timeline, Feature::fully_shard, Feature::gradient_accumulation), tags("reference")) {
+                 needs(Feature::timeline, Feature::gradient_accumulation), tags("reference")) {
   // The last reduction of a backward has nothing to hide behind: who does not need the gradients yet does not wait for it.
   const scenario::Scenario plain = scenario::sleeping_stack(2)
                                        .forward(25ms)
@@ -128,7 +127,7 @@ RANKED_TEST_CASE("overlap/last_backward_waits", clauses("OVL-29"), ranks(2, 3, 4
 }
 
 RANKED_TEST_CASE("overlap/dropped_micro_batch", clauses("OVL-10", "OVL-17"), ranks(1, 2, 3, 4),
-                 needs(Feature::timeline, Feature::fully_shard, Feature::gradient_accumulation)) {
+                 needs(Feature::timeline, Feature::gradient_accumulation)) {
   // A gradient that waits for its reduction goes with the others.
   scenario::Scenario scenario = accumulating(ActionKind::set_requires_gradient_sync, "", true);
   std::vector<scenario::Script::Segment>& segments = scenario.script.segments;

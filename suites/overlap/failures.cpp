@@ -162,37 +162,36 @@ void play_failing(Rank& rank, const std::string& when, const std::string& module
 }  // namespace
 
 RANKED_TEST_CASE("overlap/refused_plan", clauses("OVL-42"), ranks(2, 3, 4),
-                 each("mistake", "mesh_of_other_size", "not_contiguous", "other_engine", "twice"), needs(Feature::fully_shard)) {
+                 each("mistake", "mesh_of_other_size", "not_contiguous", "other_engine", "twice")) {
   check_refused_plan(rank);
 }
 
 RANKED_TEST_CASE("overlap/refused_plan", clauses("OVL-42"), ranks(2, 3, 4),
-                 each("mistake", "list", "root_of_several", "scalar", "second_root"), needs(Feature::fully_shard, Feature::module_groups)) {
+                 each("mistake", "list", "root_of_several", "scalar", "second_root"), needs(Feature::module_groups)) {
   check_refused_plan(rank);
 }
 
 RANKED_TEST_CASE("overlap/refused_plan", clauses("OVL-42"), ranks(2, 3, 4), each("mistake", "mesh_of_three", "mesh_without_names"),
-                 needs(Feature::fully_shard, Feature::replicated_mesh)) {
+                 needs(Feature::replicated_mesh)) {
   check_refused_plan(rank);
 }
 
 RANKED_TEST_CASE("overlap/refused_plan", clauses("OVL-42"), ranks(2, 3, 4), each("mistake", "negative_dim", "no_such_dim", "uneven_dim"),
-                 needs(Feature::fully_shard, Feature::shard_dims)) {
+                 needs(Feature::shard_dims)) {
   check_refused_plan(rank);
 }
 
 RANKED_TEST_CASE("overlap/refused_plan", clauses("OVL-42"), ranks(2, 3, 4), each("mistake", "reshard_to_no_factor", "reshard_to_none"),
-                 needs(Feature::fully_shard, Feature::reshard_to_size)) {
+                 needs(Feature::reshard_to_size)) {
   check_refused_plan(rank);
 }
 
 RANKED_TEST_CASE("overlap/refused_plan", clauses("OVL-42"), ranks(2, 3, 4), each("mistake", "shared_across_groups", "shared_with_none"),
-                 needs(Feature::fully_shard, Feature::shared_parameters)) {
+                 needs(Feature::shared_parameters)) {
   check_refused_plan(rank);
 }
 
-RANKED_TEST_CASE("overlap/refused_on_a_mesh", clauses("OVL-42"), ranks(4),
-                 needs(Feature::fully_shard, Feature::replicated_mesh, Feature::reshard_to_size)) {
+RANKED_TEST_CASE("overlap/refused_on_a_mesh", clauses("OVL-42"), ranks(4), needs(Feature::replicated_mesh, Feature::reshard_to_size)) {
   // A factor of the world, but not of the ranks that shard.
   Scenario scenario = small_mlp({}, true, 1);
   scenario.plan.mesh = {.shape = {2, 2}, .names = {"replicate", "shard"}};
@@ -204,7 +203,7 @@ RANKED_TEST_CASE("overlap/refused_on_a_mesh", clauses("OVL-42"), ranks(4),
 }
 
 RANKED_TEST_CASE("overlap/unsharded_scalar", clauses("OVL-10"), ranks(1, 2, 3, 4), each("how", "ignored", "unwrapped"),
-                 needs(Feature::fully_shard, Feature::module_groups, Feature::ignored_parameters)) {
+                 needs(Feature::module_groups, Feature::ignored_parameters)) {
   // What is not dealt need not be dealable.
   Scenario scenario = small_mlp({.rate = 0.25}, true, 1);
   scenario.model.root.children.push_back({.name = "scale", .kind = ModuleKind::scale, .scalar = true});
@@ -217,22 +216,21 @@ RANKED_TEST_CASE("overlap/unsharded_scalar", clauses("OVL-10"), ranks(1, 2, 3, 4
 }
 
 RANKED_TEST_CASE("overlap/failed_forward", clauses("OVL-4", "OVL-5", "OVL-7", "OVL-10", "OVL-15", "OVL-19"), ranks(1, 2, 3, 4),
-                 each("in", "root", "l0", "relu", "l1"), each("reshard", false, true),
-                 needs(Feature::timeline, Feature::fully_shard, Feature::failed_forward)) {
+                 each("in", "root", "l0", "relu", "l1"), each("reshard", false, true), needs(Feature::timeline, Feature::failed_forward)) {
   play_failing(rank, "first", rank.param("in") == "root" ? "" : rank.param("in"));
 }
 
 RANKED_TEST_CASE("overlap/failed_forward_amid", clauses("OVL-4", "OVL-5", "OVL-7", "OVL-10", "OVL-15", "OVL-19"), ranks(1, 2, 3, 4),
                  each("when", "micro_batch", "ahead", "by_hand", "before_backward", "before_step"), each("reshard", false, true),
-                 needs(Feature::timeline, Feature::fully_shard, Feature::failed_forward, Feature::gradient_accumulation,
-                       Feature::manual_unshard, Feature::prefetch_lists)) {
+                 needs(Feature::timeline, Feature::failed_forward, Feature::gradient_accumulation, Feature::manual_unshard,
+                       Feature::prefetch_lists)) {
   // What is gathered ahead, or by hand, is still under way when the first layer fails.
   const std::string& when = rank.param("when");
   play_failing(rank, when, when == "ahead" || when == "by_hand" ? "l0" : "l1");
 }
 
 RANKED_TEST_CASE("overlap/failed_forward_of_two_roots", clauses("OVL-10", "OVL-15", "OVL-19"), ranks(1, 2, 3, 4),
-                 needs(Feature::timeline, Feature::fully_shard, Feature::failed_forward)) {
+                 needs(Feature::timeline, Feature::failed_forward)) {
   // The first root is through with its part when the second one fails.
   Scenario scenario = three_iterations({}, {}, false);
   fully_shard(scenario.plan).wrap.pop_back();

@@ -98,31 +98,29 @@ void play_partial(Rank& rank, bool dropped) {
 }  // namespace
 
 RANKED_TEST_CASE("overlap/mesh", clauses("OVL-4", "OVL-5", "OVL-6", "OVL-7", "OVL-10", "OVL-15", "OVL-40"), ranks(2),
-                 each("replicas", 1, 2), each("reshard", false, true),
-                 needs(Feature::timeline, Feature::fully_shard, Feature::replicated_mesh)) {
+                 each("replicas", 1, 2), each("reshard", false, true), needs(Feature::timeline, Feature::replicated_mesh)) {
   play_mesh(rank);
 }
 
 RANKED_TEST_CASE("overlap/mesh", clauses("OVL-4", "OVL-5", "OVL-6", "OVL-7", "OVL-10", "OVL-15", "OVL-40"), ranks(4),
-                 each("replicas", 1, 2, 4), each("reshard", false, true),
-                 needs(Feature::timeline, Feature::fully_shard, Feature::replicated_mesh)) {
+                 each("replicas", 1, 2, 4), each("reshard", false, true), needs(Feature::timeline, Feature::replicated_mesh)) {
   play_mesh(rank);
 }
 
 RANKED_TEST_CASE("overlap/mesh_partial", clauses("OVL-6", "OVL-7", "OVL-10", "OVL-15", "OVL-17", "OVL-40"), ranks(2),
                  each("replicas", 1, 2), each("dropped", false, true),
-                 needs(Feature::timeline, Feature::fully_shard, Feature::replicated_mesh, Feature::gradient_accumulation)) {
+                 needs(Feature::timeline, Feature::replicated_mesh, Feature::gradient_accumulation)) {
   play_partial(rank, rank.param<bool>("dropped"));
 }
 
 RANKED_TEST_CASE("overlap/mesh_partial", clauses("OVL-6", "OVL-7", "OVL-10", "OVL-15", "OVL-17", "OVL-40"), ranks(4),
                  each("replicas", 2, 4), each("dropped", false, true),
-                 needs(Feature::timeline, Feature::fully_shard, Feature::replicated_mesh, Feature::gradient_accumulation)) {
+                 needs(Feature::timeline, Feature::replicated_mesh, Feature::gradient_accumulation)) {
   play_partial(rank, rank.param<bool>("dropped"));
 }
 
 RANKED_TEST_CASE("overlap/mesh_reductions_of_two_kinds", clauses("OVL-6", "OVL-7", "OVL-15", "OVL-17"), ranks(4), each("replicas", 2, 4),
-                 needs(Feature::timeline, Feature::fully_shard, Feature::replicated_mesh, Feature::gradient_accumulation)) {
+                 needs(Feature::timeline, Feature::replicated_mesh, Feature::gradient_accumulation)) {
   // One micro-batch is reduced among all, the next within its shard group: they end on different streams, and the step waits for both.
   scenario::Scenario scenario = on_mesh(small_mlp({.rate = 0.25}, true, 1), rank.param<int>("replicas"), 4);
   const auto last = [](bool value) { return Action{.kind = ActionKind::set_is_last_backward, .value = value}; };
@@ -146,7 +144,7 @@ RANKED_TEST_CASE("overlap/mesh_reductions_of_two_kinds", clauses("OVL-6", "OVL-7
 }
 
 RANKED_TEST_CASE("overlap/mesh_shard_dims", clauses("OVL-10", "OVL-15", "OVL-18", "OVL-40"), ranks(4), each("reshard", 1, 2),
-                 needs(Feature::timeline, Feature::fully_shard, Feature::replicated_mesh, Feature::shard_dims, Feature::reshard_to_size)) {
+                 needs(Feature::timeline, Feature::replicated_mesh, Feature::shard_dims, Feature::reshard_to_size)) {
   // 6 entries are shared evenly by 2 ranks, not by 4; and what is resharded to size 2 stays as it is where 2 ranks shard.
   scenario::Scenario scenario = on_mesh(small_mlp({.rate = 0.25}, true, 3), 2, 4);
   fully_shard(scenario.plan).shard_dims["l1.weight"] = 1;

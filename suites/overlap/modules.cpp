@@ -77,7 +77,7 @@ Shape shape_named(const std::string& name) {
 RANKED_TEST_CASE("overlap/modules", clauses("OVL-4", "OVL-6", "OVL-7", "OVL-10", "OVL-12", "OVL-15", "OVL-16"), ranks(1, 2, 3, 4),
                  each("shape", "nested", "several", "unused", "not_in_loss", "twice", "residual", "frozen_group", "frozen_in_group",
                       "frozen_last", "scaled", "several_one_unused", "several_then_one", "used_beside", "without_parameters"),
-                 each("reshard", false, true), needs(Feature::timeline, Feature::fully_shard, Feature::module_groups)) {
+                 each("reshard", false, true), needs(Feature::timeline, Feature::module_groups)) {
   const Shape shape = shape_named(rank.param("shape"));
   // An evaluation first: what a module that takes no part would leave open shows in the forward after it.
   scenario::Scenario scenario = with(shape.children, shape.wrap, rank.param<bool>("reshard"));
@@ -109,7 +109,7 @@ RANKED_TEST_CASE("overlap/modules", clauses("OVL-4", "OVL-6", "OVL-7", "OVL-10",
 }
 
 RANKED_TEST_CASE("overlap/gathers_of_a_module_used_twice", clauses("OVL-24"), ranks(2, 3, 4),
-                 needs(Feature::timeline, Feature::fully_shard, Feature::module_groups), tags("reference")) {
+                 needs(Feature::timeline, Feature::module_groups), tags("reference")) {
   // a, b, a again, c: gathered for every use, forward and backward, and the group before each is the one that is gathered ahead.
   const Module a = linear("a", 4, 4), b = linear("b", 4, 4), c = linear("c", 4, 3);
   const scenario::Run run = rank.play(with({a, b, use("again", "a"), c}, {{{"a"}}, {{"b"}}, {{"c"}}, {{""}}}, true));
@@ -128,7 +128,7 @@ RANKED_TEST_CASE("overlap/gathers_of_a_module_used_twice", clauses("OVL-24"), ra
 }
 
 RANKED_TEST_CASE("overlap/frozen_is_not_reduced", clauses("OVL-10", "OVL-17"), ranks(2, 3, 4),
-                 needs(Feature::timeline, Feature::fully_shard, Feature::module_groups)) {
+                 needs(Feature::timeline, Feature::module_groups)) {
   // Two of three layers in one group train: the operand holds their gradients and nothing of the third.
   const scenario::Run run = rank.play(with({linear("l0", 4, 6), frozen(linear("inner", 6, 6)), linear("l1", 6, 3)}, {{{""}}}, true));
   check_training(rank, run, oracles::Arithmetic::f32, exact_at_first, Moves::some_parameter);
@@ -144,7 +144,7 @@ RANKED_TEST_CASE("overlap/frozen_is_not_reduced", clauses("OVL-10", "OVL-17"), r
 }
 
 RANKED_TEST_CASE("overlap/ignored_parameters", clauses("OVL-10", "OVL-15"), ranks(1, 2, 3, 4),
-                 needs(Feature::timeline, Feature::fully_shard, Feature::ignored_parameters)) {
+                 needs(Feature::timeline, Feature::ignored_parameters)) {
   Scenario scenario = small_mlp({.rate = 0.25}, true, 3);
   fully_shard(scenario.plan).ignored_parameters = {"l0.bias", "l1.weight"};
   const scenario::Run run = rank.play(scenario);
@@ -154,7 +154,7 @@ RANKED_TEST_CASE("overlap/ignored_parameters", clauses("OVL-10", "OVL-15"), rank
 }
 
 RANKED_TEST_CASE("overlap/shard_dims", clauses("OVL-4", "OVL-6", "OVL-10", "OVL-15", "OVL-18"), ranks(1, 2, 3, 4),
-                 each("reshard", false, true), needs(Feature::timeline, Feature::fully_shard, Feature::shard_dims)) {
+                 each("reshard", false, true), needs(Feature::timeline, Feature::shard_dims)) {
   const int world = rank.world().size();
   Scenario scenario =
       with({linear("l0", 4, 12), relu("relu"), linear("l1", 12, 3)}, {{{"l0"}}, {{"l1"}}, {{""}}}, rank.param<bool>("reshard"));
@@ -175,7 +175,7 @@ RANKED_TEST_CASE("overlap/shard_dims", clauses("OVL-4", "OVL-6", "OVL-10", "OVL-
 }
 
 RANKED_TEST_CASE("overlap/gradient_divide_factor", clauses("OVL-10"), ranks(1, 2, 3, 4), each("factor", 1, 4, 8),
-                 needs(Feature::fully_shard, Feature::gradient_divide_factor)) {
+                 needs(Feature::gradient_divide_factor)) {
   Scenario scenario = small_mlp({.rate = 0.015625}, true, 1);
   fully_shard(scenario.plan).gradient_divide_factor = rank.param<int>("factor");
   check_training(rank, rank.play(scenario), oracles::Arithmetic::f32, {});

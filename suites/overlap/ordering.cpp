@@ -76,17 +76,17 @@ void check_live_buffers(Rank& rank, const scenario::Iteration& iteration, std::u
 }  // namespace
 
 RANKED_TEST_CASE("overlap/no_race", clauses("OVL-3", "OVL-4", "OVL-5", "OVL-6", "OVL-7"), ranks(2, 3, 4), each("event", false),
-                 each("reshard", false, true), needs(Feature::timeline, Feature::fully_shard)) {
+                 each("reshard", false, true), needs(Feature::timeline)) {
   play_without_race(rank, false);
 }
 
 RANKED_TEST_CASE("overlap/no_race", clauses("OVL-3", "OVL-4", "OVL-5", "OVL-6", "OVL-7"), ranks(2, 3, 4), each("event", true),
-                 each("reshard", false, true), needs(Feature::timeline, Feature::fully_shard, Feature::post_optim_event)) {
+                 each("reshard", false, true), needs(Feature::timeline, Feature::post_optim_event)) {
   play_without_race(rank, true);
 }
 
 RANKED_TEST_CASE("overlap/event_serves_once", clauses("OVL-3", "OVL-4", "OVL-5", "OVL-6", "OVL-7"), ranks(2, 3, 4),
-                 each("reshard", false, true), needs(Feature::timeline, Feature::fully_shard, Feature::post_optim_event)) {
+                 each("reshard", false, true), needs(Feature::timeline, Feature::post_optim_event)) {
   // One event, then steps without: what waited for it the first time must wait for the compute stream the next times.
   scenario::Scenario scenario = small_mlp({.rate = 0.25}, rank.param<bool>("reshard"), 1);
   scenario::Script::Segment later = scenario.script.segments.front();
@@ -99,7 +99,7 @@ RANKED_TEST_CASE("overlap/event_serves_once", clauses("OVL-3", "OVL-4", "OVL-5",
 }
 
 RANKED_TEST_CASE("overlap/unpacking_holds_up_nothing", clauses("OVL-25"), ranks(2, 3, 4), each("layers", 2, 3, 6),
-                 needs(Feature::timeline, Feature::fully_shard)) {
+                 needs(Feature::timeline)) {
   const scenario::Run run = rank.play(even_stack(rank.param<int>("layers"), true));
   const trace::HappensBefore order(run.trace());
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
@@ -114,8 +114,8 @@ RANKED_TEST_CASE("overlap/unpacking_holds_up_nothing", clauses("OVL-25"), ranks(
   }
 }
 
-RANKED_TEST_CASE("overlap/collective_counts", clauses("OVL-24"), ranks(2, 3, 4), each("reshard", false, true),
-                 needs(Feature::timeline, Feature::fully_shard), tags("reference")) {
+RANKED_TEST_CASE("overlap/collective_counts", clauses("OVL-24"), ranks(2, 3, 4), each("reshard", false, true), needs(Feature::timeline),
+                 tags("reference")) {
   const bool reshard = rank.param<bool>("reshard");
   const scenario::Run run = rank.play(small_mlp({}, reshard, 3));
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
@@ -128,7 +128,7 @@ RANKED_TEST_CASE("overlap/collective_counts", clauses("OVL-24"), ranks(2, 3, 4),
 }
 
 RANKED_TEST_CASE("overlap/live_buffers", clauses("OVL-9", "OVL-11", "OVL-12", "OVL-13"), ranks(1, 2, 3, 4), each("layers", 1, 3, 6),
-                 each("reshard", false, true), needs(Feature::timeline, Feature::fully_shard)) {
+                 each("reshard", false, true), needs(Feature::timeline)) {
   const int layers = rank.param<int>("layers");
   const bool reshard = rank.param<bool>("reshard");
   const scenario::Run run = rank.play(even_stack(layers, reshard));

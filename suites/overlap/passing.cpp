@@ -58,18 +58,18 @@ void check_passes(Rank& rank, const scenario::SleepingStack& stack) {
 
 RANKED_TEST_CASE("overlap/communication_passes_compute", clauses("OVL-30"), ranks(1, 2, 3, 4),
                  each("passes", "forward_gather", "last_forward_gather", "backward_gather", "last_backward_gather", "reduction"),
-                 needs(Feature::timeline, Feature::fully_shard), seed(training_overlap_test)) {
+                 needs(Feature::timeline), seed(training_overlap_test)) {
   check_passes(rank, seed_stack_of(rank));
 }
 
 RANKED_TEST_CASE("overlap/compute_passes_communication", clauses("OVL-30"), ranks(1, 2, 3, 4),
-                 each("passes", "backward_beside_gather", "backward_beside_reduction"), needs(Feature::timeline, Feature::fully_shard),
+                 each("passes", "backward_beside_gather", "backward_beside_reduction"), needs(Feature::timeline),
                  seed(training_overlap_test)) {
   check_passes(rank, seed_stack_of(rank));
 }
 
 RANKED_TEST_CASE("overlap/compute_passes_communication", clauses("OVL-30"), ranks(1, 2, 3, 4), each("passes", "forward"),
-                 needs(Feature::timeline, Feature::fully_shard, Feature::prefetch_lists), seed(training_overlap_test)) {
+                 needs(Feature::timeline, Feature::prefetch_lists), seed(training_overlap_test)) {
   // Asked for before the layer computes, not while it does.
   check_passes(rank, seed_stack_of(rank).prefetch(1, 1));
 }

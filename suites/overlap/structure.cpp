@@ -128,7 +128,7 @@ void check_post_optim(const scenario::Run& run, const char* member) {
 }  // namespace
 
 RANKED_TEST_CASE("overlap/structure_of_blocks", clauses("OVL-23"), ranks(2), each("reshard", "None", "False", "True"),
-                 needs(Feature::timeline, Feature::fully_shard), tags("reference")) {
+                 needs(Feature::timeline), tags("reference")) {
   const std::string& given = rank.param("reshard");
   const Reshard reshard = given == "None" ? Reshard::automatic : given == "True" ? Reshard::yes : Reshard::no;
   const scenario::Run run = rank.play(traced_blocks({reshard}, false));
@@ -136,50 +136,48 @@ RANKED_TEST_CASE("overlap/structure_of_blocks", clauses("OVL-23"), ranks(2), eac
 }
 
 RANKED_TEST_CASE("overlap/structure_with_root_parameters", clauses("OVL-23"), ranks(2), each("reshard", "None", "True"),
-                 needs(Feature::timeline, Feature::fully_shard), tags("reference")) {
+                 needs(Feature::timeline), tags("reference")) {
   const std::string& given = rank.param("reshard");
   const scenario::Run run = rank.play(with_root_parameters(given == "None" ? Reshard::automatic : Reshard::yes));
   check_same(oracles::golden::structure("h_fsdp2_rootparam_reshard_" + given + "_W2"), run);
 }
 
-RANKED_TEST_CASE("overlap/structure_with_lists", clauses("OVL-23"), ranks(2),
-                 needs(Feature::timeline, Feature::fully_shard, Feature::prefetch_lists), tags("reference")) {
+RANKED_TEST_CASE("overlap/structure_with_lists", clauses("OVL-23"), ranks(2), needs(Feature::timeline, Feature::prefetch_lists),
+                 tags("reference")) {
   const scenario::Run run = rank.play(with_lists());
   check_same(oracles::golden::structure("h_fsdp2_explicit_prefetch_W2"), run);
 }
 
 RANKED_TEST_CASE("overlap/structure_with_accumulation", clauses("OVL-23"), ranks(2),
-                 needs(Feature::timeline, Feature::fully_shard, Feature::gradient_accumulation), tags("reference")) {
+                 needs(Feature::timeline, Feature::gradient_accumulation), tags("reference")) {
   const scenario::Run run = rank.play(with_accumulation());
   check_same(oracles::golden::structure("h_fsdp2_accum_W2"), run, is_linear, 2);
 }
 
-RANKED_TEST_CASE("overlap/structure_on_mesh", clauses("OVL-23"), ranks(4),
-                 needs(Feature::timeline, Feature::fully_shard, Feature::replicated_mesh), tags("reference")) {
+RANKED_TEST_CASE("overlap/structure_on_mesh", clauses("OVL-23"), ranks(4), needs(Feature::timeline, Feature::replicated_mesh),
+                 tags("reference")) {
   const scenario::Run run = rank.play(on_mesh());
   check_same(oracles::golden::structure("h_fsdp2_hsdp_2x2", rank.index()), run);
 }
 
-RANKED_TEST_CASE("overlap/structure_to_size", clauses("OVL-23"), ranks(4),
-                 needs(Feature::timeline, Feature::fully_shard, Feature::reshard_to_size), tags("reference")) {
+RANKED_TEST_CASE("overlap/structure_to_size", clauses("OVL-23"), ranks(4), needs(Feature::timeline, Feature::reshard_to_size),
+                 tags("reference")) {
   const scenario::Run run = rank.play(traced_blocks({.kind = Reshard::size, .size = 2}, false));
   check_same(oracles::golden::structure("h_fsdp2_reshard_int2_W4", rank.index()), run);
 }
 
-RANKED_TEST_CASE("overlap/structure_of_one_rank", clauses("OVL-23"), ranks(1), needs(Feature::timeline, Feature::fully_shard),
-                 tags("reference")) {
+RANKED_TEST_CASE("overlap/structure_of_one_rank", clauses("OVL-23"), ranks(1), needs(Feature::timeline), tags("reference")) {
   const scenario::Run run = rank.play(traced_blocks({Reshard::yes}, false));
   check_same(oracles::golden::structure("h_fsdp2_reshard_True_W1"), run);
 }
 
-RANKED_TEST_CASE("overlap/structure_with_event", clauses("OVL-23"), ranks(2),
-                 needs(Feature::timeline, Feature::fully_shard, Feature::post_optim_event), tags("reference")) {
+RANKED_TEST_CASE("overlap/structure_with_event", clauses("OVL-23"), ranks(2), needs(Feature::timeline, Feature::post_optim_event),
+                 tags("reference")) {
   const scenario::Run run = rank.play(traced_blocks({Reshard::yes}, true));
   check_same(oracles::golden::structure("h_fsdp2_post_optim_W2"), run);
 }
 
-RANKED_TEST_CASE("overlap/structure_of_stack", clauses("OVL-23"), ranks(2), needs(Feature::timeline, Feature::fully_shard),
-                 tags("reference")) {
+RANKED_TEST_CASE("overlap/structure_of_stack", clauses("OVL-23"), ranks(2), needs(Feature::timeline), tags("reference")) {
   scenario::Scenario scenario = seed_stack();
   for (scenario::Module& block : scenario.model.root.children) block.children.front().bias = true;  // the recorded layers have one
   scenario.script.segments.front().body.push_back({scenario::ActionKind::step});
@@ -187,13 +185,13 @@ RANKED_TEST_CASE("overlap/structure_of_stack", clauses("OVL-23"), ranks(2), need
   check_same(with_step_named(oracles::golden::structure("h_overlap_virtual_clock"), last_update_of_stack), run, is_linear_or_last_update);
 }
 
-RANKED_TEST_CASE("overlap/structure_of_post_optim", clauses("OVL-23"), ranks(2), each("event", false),
-                 needs(Feature::timeline, Feature::fully_shard), tags("reference")) {
+RANKED_TEST_CASE("overlap/structure_of_post_optim", clauses("OVL-23"), ranks(2), each("event", false), needs(Feature::timeline),
+                 tags("reference")) {
   check_post_optim(rank.play(post_optim({.event = false})), "post_optim_stream");
 }
 
 RANKED_TEST_CASE("overlap/structure_of_post_optim", clauses("OVL-23"), ranks(2), each("event", true),
-                 needs(Feature::timeline, Feature::fully_shard, Feature::post_optim_event), tags("reference")) {
+                 needs(Feature::timeline, Feature::post_optim_event), tags("reference")) {
   check_post_optim(rank.play(post_optim({.event = true})), "post_optim_event");
 }
 

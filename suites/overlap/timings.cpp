@@ -65,8 +65,8 @@ void measure_margin(Rank& rank, const Phases& measured, const Phases& expected) 
 
 }  // namespace
 
-RANKED_TEST_CASE("overlap/interleaved_timings", clauses("OVL-30", "OVL-31"), ranks(1, 2, 3, 4),
-                 needs(Feature::timeline, Feature::fully_shard, Feature::serial), seed(training_overlap_test)) {
+RANKED_TEST_CASE("overlap/interleaved_timings", clauses("OVL-30", "OVL-31"), ranks(1, 2, 3, 4), needs(Feature::timeline, Feature::serial),
+                 seed(training_overlap_test)) {
   const scenario::Scenario scenario = seed_stack_of(rank);
   trace::Resource resource{};
   // In turns, and not always the same one first, so that a machine that slows down slows both.

@@ -9,6 +9,8 @@
 
 namespace shardproof::overlap {
 
+SUITE_ENGINE("overlap", "fully_shard");
+
 using namespace suites;
 
 namespace {
@@ -90,7 +92,7 @@ void measure(Rank& rank, const scenario::Run& run) {
 }  // namespace
 
 RANKED_TEST_CASE("overlap/training_overlap", clauses("OVL-1", "OVL-2", "OVL-3", "OVL-4", "OVL-6", "OVL-7"), ranks(1, 2, 3, 4),
-                 needs(Feature::timeline, Feature::fully_shard, Feature::serial), seed(training_overlap_test)) {
+                 needs(Feature::timeline, Feature::serial), seed(training_overlap_test)) {
   const scenario::Run run = rank.play(seed_stack());
   measure(rank, run);
   check_within_bounds(rank, run);
@@ -109,8 +111,8 @@ RANKED_TEST_CASE("overlap/training_overlap", clauses("OVL-1", "OVL-2", "OVL-3", 
   }
 }
 
-RANKED_TEST_CASE("overlap/training_times", clauses("OVL-20", "OVL-24"), ranks(1, 2, 3, 4),
-                 needs(Feature::timeline, Feature::fully_shard, Feature::serial), tags("reference")) {
+RANKED_TEST_CASE("overlap/training_times", clauses("OVL-20", "OVL-24"), ranks(1, 2, 3, 4), needs(Feature::timeline, Feature::serial),
+                 tags("reference")) {
   const bool alone = rank.world().size() == 1;
   const scenario::Run run = rank.play(seed_stack());
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
@@ -130,7 +132,7 @@ RANKED_TEST_CASE("overlap/training_times", clauses("OVL-20", "OVL-24"), ranks(1,
 }
 
 RANKED_TEST_CASE("overlap/any_costs_bounds", clauses("OVL-1", "OVL-2", "OVL-3"), ranks(1, 2, 3, 4), each("set", 0, 1, 2, 3, 4, 5, 6, 7),
-                 needs(Feature::timeline, Feature::fully_shard)) {
+                 needs(Feature::timeline)) {
   std::mt19937_64 random(rank.seed());
   const scenario::Run run = rank.play(random_stack_that_hides(random));
   measure(rank, run);
@@ -138,7 +140,7 @@ RANKED_TEST_CASE("overlap/any_costs_bounds", clauses("OVL-1", "OVL-2", "OVL-3"),
 }
 
 RANKED_TEST_CASE("overlap/any_depth", clauses("OVL-21", "OVL-24"), ranks(1, 2, 3, 4), each("set", 0, 1, 2, 3, 4, 5, 6, 7),
-                 needs(Feature::timeline, Feature::fully_shard, Feature::prefetch_lists), tags("reference")) {
+                 needs(Feature::timeline, Feature::prefetch_lists), tags("reference")) {
   std::mt19937_64 random(rank.seed());
   scenario::SleepingStack stack = random_stack(random);
   stack.prefetch(between(random, 0, 3), between(random, 0, 3));
@@ -158,7 +160,7 @@ RANKED_TEST_CASE("overlap/any_depth", clauses("OVL-21", "OVL-24"), ranks(1, 2, 3
 }
 
 RANKED_TEST_CASE("overlap/any_costs", clauses("OVL-21", "OVL-24"), ranks(1, 2, 3, 4), each("set", 0, 1, 2, 3, 4, 5, 6, 7),
-                 needs(Feature::timeline, Feature::fully_shard, Feature::serial), tags("reference")) {
+                 needs(Feature::timeline, Feature::serial), tags("reference")) {
   std::mt19937_64 random(rank.seed());
   scenario::SleepingStack scenario = random_stack(random);
   const scenario::Run run = rank.play(scenario);

@@ -30,14 +30,14 @@ scenario::Scenario dense_mlp(scenario::Optimizer optimizer, bool reshard_after_f
 
 }  // namespace
 
-RANKED_TEST_CASE("overlap/values_exact", clauses("OVL-10"), ranks(1, 2, 3, 4), each("reshard", false, true), needs(Feature::fully_shard)) {
+RANKED_TEST_CASE("overlap/values_exact", clauses("OVL-10"), ranks(1, 2, 3, 4), each("reshard", false, true)) {
   // A single iteration is exact in f32 at any world size, and three are where the mean divides by a power of two.
   const int iterations = mean_rounds(rank) ? 1 : 3;
   const scenario::Run run = rank.play(small_mlp({.rate = 0.25}, rank.param<bool>("reshard"), iterations));
   check_training(rank, run, oracles::Arithmetic::f32, {});
 }
 
-RANKED_TEST_CASE("overlap/values_adamw", clauses("OVL-10"), ranks(1, 2, 3, 4), each("reshard", false, true), needs(Feature::fully_shard)) {
+RANKED_TEST_CASE("overlap/values_adamw", clauses("OVL-10"), ranks(1, 2, 3, 4), each("reshard", false, true)) {
   // Five steps of 1e-2 in single precision on values up to some hundreds; a wrong divisor or a lost gradient is off by far more.
   const Tolerance tolerance{.loss = 1e-2, .gradient = 1e-2, .parameter = 1e-5};
   const scenario::Optimizer adamw{.kind = scenario::OptimizerKind::adamw, .rate = 1e-2, .weight_decay = 1e-2};
@@ -45,7 +45,7 @@ RANKED_TEST_CASE("overlap/values_adamw", clauses("OVL-10"), ranks(1, 2, 3, 4), e
   check_training(rank, run, oracles::Arithmetic::f64, tolerance);
 }
 
-RANKED_TEST_CASE("overlap/values_adam", clauses("OVL-10"), ranks(1, 2, 3, 4), needs(Feature::fully_shard)) {
+RANKED_TEST_CASE("overlap/values_adam", clauses("OVL-10"), ranks(1, 2, 3, 4)) {
   // As above; the decay goes into the gradient here, and so into both moments.
   const Tolerance tolerance{.loss = 1e-2, .gradient = 1e-2, .parameter = 1e-5};
   const scenario::Optimizer adam{.kind = scenario::OptimizerKind::adam, .rate = 1e-2, .weight_decay = 0.5};
@@ -54,14 +54,14 @@ RANKED_TEST_CASE("overlap/values_adam", clauses("OVL-10"), ranks(1, 2, 3, 4), ne
 }
 
 RANKED_TEST_CASE("overlap/declared_memory", clauses("OVL-28"), ranks(1, 2, 3, 4), each("reshard", false, true),
-                 needs(Feature::timeline, Feature::fully_shard, Feature::hidden_memory)) {
+                 needs(Feature::timeline, Feature::hidden_memory)) {
   // Races are found in what work declares; so what it declares must be all that it touches.
   const scenario::Run run = play_closely(rank, three_iterations({}, {}, rank.param<bool>("reshard")));
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_mean_rounds(rank));
 }
 
 RANKED_TEST_CASE("overlap/declared_memory_of_parts", clauses("OVL-28"), ranks(4),
-                 needs(Feature::timeline, Feature::fully_shard, Feature::reshard_to_size, Feature::hidden_memory)) {
+                 needs(Feature::timeline, Feature::reshard_to_size, Feature::hidden_memory)) {
   scenario::Scenario scenario = three_iterations({}, {}, true);
   for (scenario::WrapGroup& group : fully_shard(scenario.plan).wrap) {
     group.reshard_after_forward = {.kind = scenario::ReshardAfterForward::Kind::size, .size = 2};

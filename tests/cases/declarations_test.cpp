@@ -31,10 +31,10 @@ std::vector<std::string> ids(const BoundCases& bound) {
 
 TEST_CASE("Every combination of world size and parameters is a case; without ranks(), W is 2") {
   auto declaration = declared("s/c");
-  CHECK(ids(bind_cases(std::vector{declaration})) == std::vector<std::string>{"s/c[W=2]"});
+  CHECK(ids(bind_cases(std::vector{declaration}, {})) == std::vector<std::string>{"s/c[W=2]"});
   declaration.ranks = {1, 3};
   declaration.params = {{"a", {"x", "y"}}, {"Z", {"1", "2"}}};
-  const auto bound = bind_cases(std::vector{declaration});
+  const auto bound = bind_cases(std::vector{declaration}, {});
   CHECK(bound.problems.empty());
   CHECK(ids(bound) == std::vector<std::string>{"s/c[W=1,Z=1,a=x]", "s/c[W=1,Z=2,a=x]", "s/c[W=1,Z=1,a=y]", "s/c[W=1,Z=2,a=y]",
                                                "s/c[W=3,Z=1,a=x]", "s/c[W=3,Z=2,a=x]", "s/c[W=3,Z=1,a=y]", "s/c[W=3,Z=2,a=y]"});
@@ -46,13 +46,62 @@ TEST_CASE("Every combination of world size and parameters is a case; without ran
 
 TEST_CASE("A case may ask for ranks that are threads") {
   auto declaration = declared("s/c");
-  CHECK_FALSE(bind_cases(std::vector{declaration}).cases.at(0).info.on_threads);
+  CHECK_FALSE(bind_cases(std::vector{declaration}, {}).cases.at(0).info.on_threads);
   detail::apply(declaration, on_threads());
-  CHECK(bind_cases(std::vector{declaration}).cases.at(0).info.on_threads);
+  CHECK(bind_cases(std::vector{declaration}, {}).cases.at(0).info.on_threads);
   declaration.ranks = {128, 129};
-  const auto bound = bind_cases(std::vector{declaration});
+  const auto bound = bind_cases(std::vector{declaration}, {});
   REQUIRE(bound.problems.size() == 1);
   CHECK(bound.problems[0] == "f.cpp:7: case \"s/c\" asks for 129 ranks on_threads(); one process has 128 at most");
+}
+
+TEST_CASE("A case plays on its suite's engine kind; another kind is in its id") {
+  auto declaration = declared("s/c");
+  const std::vector<SuiteEngine> engines{{"s", "first", "e.cpp", 3}};
+  const auto bound = bind_cases(std::vector{declaration}, engines);
+  CHECK(bound.problems.empty());
+  CHECK(ids(bound) == std::vector<std::string>{"s/c[W=2]"});
+  CHECK(bound.cases[0].info.engine == "first");
+  CHECK(bind_cases(std::vector{declaration}, {}).cases.at(0).info.engine.empty());
+
+  declaration.ranks = {1, 2};
+  declaration.params = {{"a", {"x", "y"}}};
+  detail::apply(declaration, shardproof::engines("first", "second"));
+  const auto both = bind_cases(std::vector{declaration}, engines);
+  CHECK(ids(both) == std::vector<std::string>{"s/c[W=1,a=x]", "s/c[W=1,a=y]", "s/c[W=1,a=x,engine=second]", "s/c[W=1,a=y,engine=second]",
+                                              "s/c[W=2,a=x]", "s/c[W=2,a=y]", "s/c[W=2,a=x,engine=second]", "s/c[W=2,a=y,engine=second]"});
+  CHECK(both.cases[2].info.engine == "second");
+  CHECK(both.cases[2].info.params.at("engine") == "second");
+  CHECK_FALSE(both.cases[1].info.params.contains("engine"));
+  CHECK(ids(bind_cases(std::vector{declaration}, {})).front() == "s/c[W=1,a=x,engine=first]");
+}
+
+TEST_CASE("What is wrong with a declaration of engine kinds is said with its place") {
+  const auto problems = [](const CaseDeclaration& declaration, const std::vector<SuiteEngine>& engines) {
+    return bind_cases(std::vector{declaration}, engines).problems;
+  };
+  using Problems = std::vector<std::string>;
+  auto declaration = declared("s/c");
+  CHECK(problems(declaration, {{"s", "first", "e.cpp", 3}, {"s", "second", "e.cpp", 4}}) ==
+        Problems{"e.cpp:4: suite \"s\" has an engine kind already, \"first\": declare one kind in one file of the suite"});
+  CHECK(problems(declaration, {{"s", "", "e.cpp", 3}}) ==
+        Problems{"e.cpp:3: SUITE_ENGINE(\"s\", \"\") needs the names of a suite and of an engine kind"});
+  CHECK(problems(declaration, {{"z", "first", "e.cpp", 3}}) ==
+        Problems{"e.cpp:3: SUITE_ENGINE is for suite \"z\", of which there is no case"});
+  declaration.params = {{"engine", {"x"}}};
+  CHECK(problems(declaration, {}).empty());
+  const Problems by_hand{
+      "f.cpp:7: case \"s/c\" has a parameter \"engine\": where a case has an engine kind, only engines() gives its id this key"};
+  CHECK(problems(declaration, {{"s", "first", "e.cpp", 3}}) == by_hand);
+  declaration.engines = {"first"};
+  CHECK(problems(declaration, {}) == by_hand);
+  declaration.params.clear();
+  declaration.engines = std::vector<std::string>();
+  CHECK(problems(declaration, {}) == Problems{"f.cpp:7: case \"s/c\" has engines() without an engine kind"});
+  declaration.engines = {"first", "first"};
+  CHECK(problems(declaration, {}) == Problems{"f.cpp:7: case \"s/c\" has \"first\" twice in engines()"});
+  declaration.engines = {""};
+  CHECK(problems(declaration, {}) == Problems{"f.cpp:7: case \"s/c\" has an engine kind without a name in engines()"});
 }
 
 TEST_CASE("Values of parameters are spelled so that they read back as the same") {
@@ -65,7 +114,7 @@ TEST_CASE("Values of parameters are spelled so that they read back as the same")
 
 TEST_CASE("What is wrong with a declaration is said with its place") {
   const auto problem = [](CaseDeclaration declaration) {
-    const auto bound = bind_cases(std::vector{std::move(declaration)});
+    const auto bound = bind_cases(std::vector{std::move(declaration)}, {});
     return bound.problems.empty() ? std::string() : bound.problems.front();
   };
   CHECK(problem(declared("s/c")).empty());
@@ -104,7 +153,7 @@ TEST_CASE("Seed tests know the cases that descend from them") {
   auto one = declared("s/one"), two = declared("s/two");
   one.seeds = {"a.py::t"};
   two.seeds = {"a.py::t", "b.py::t"};
-  const auto seeds = seeds_of(bind_cases(std::vector{one, two}).cases);
+  const auto seeds = seeds_of(bind_cases(std::vector{one, two}, {}).cases);
   REQUIRE(seeds.size() == 2);
   CHECK(seeds[0] == SeedInfo{"a.py::t", {"s/one[W=2]", "s/two[W=2]"}});
   CHECK(seeds[1] == SeedInfo{"b.py::t", {"s/two[W=2]"}});

@@ -2,6 +2,7 @@
 #include <shardproof.hpp>
 
 #include <memory>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -32,10 +33,10 @@ class IdleTrainer final : public Trainer {
 
 class IdleSubject final : public Subject {
  public:
-  IdleSubject(std::string_view name, std::set<Feature> claims, bool leaks) : name_(name), claims_(std::move(claims)), leaks_(leaks) {}
+  IdleSubject(std::string_view name, Claims claims, bool leaks) : name_(name), claims_(std::move(claims)), leaks_(leaks) {}
   std::string_view name() const override { return name_; }
   std::string_view version() const override { return "1"; }
-  std::set<Feature> capabilities() const override { return claims_; }
+  Claims claims() const override { return claims_; }
   Reply create(const scenario::Model&, const scenario::Plan&, const Seat& seat, std::unique_ptr<Trainer>& out) override {
     out = std::make_unique<IdleTrainer>(leaks_, seat);
     return {};
@@ -43,7 +44,7 @@ class IdleSubject final : public Subject {
 
  private:
   std::string_view name_;
-  std::set<Feature> claims_;
+  Claims claims_;
   bool leaks_;
 };
 
@@ -54,6 +55,18 @@ RANKED_TEST_CASE("play/idle", ranks(2), needs(Feature::timeline)) {
   CHECK(run.iterations().front().forward() == 0);
 }
 
+RANKED_TEST_CASE("play/needs_both", ranks(2), needs(Feature::timeline, Feature::prefetch_lists)) { CHECK(rank.index() >= 0); }
+
+SUITE_ENGINE("kinds", "first");
+
+RANKED_TEST_CASE("kinds/own", ranks(2), needs(Feature::serial)) { CHECK(rank.engine() == "first"); }
+
+RANKED_TEST_CASE("kinds/each", ranks(2), engines("first", "second", "third"), needs(Feature::timeline)) { CHECK(rank.engine() == "first"); }
+
+RANKED_TEST_CASE("kinds/nothing", ranks(2)) { CHECK(rank.engine() == "first"); }
+
+RANKED_TEST_CASE("play/no_kind", ranks(2)) { CHECK_THROWS_AS(rank.engine(), std::logic_error); }
+
 RANKED_TEST_CASE("play/twice", ranks(2)) {
   CHECK(rank.play(scenario::sleeping_stack(1)).races().empty());
   CHECK(rank.play(scenario::sleeping_stack(2)).races().empty());
@@ -62,10 +75,13 @@ RANKED_TEST_CASE("play/twice", ranks(2)) {
 int main(int argc, char** argv) {
   Program program;
   program.suite_version = "3";
-  program.subjects = {[] { return std::make_unique<IdleSubject>("idle", std::set{Feature::timeline}, false); },
-                      [] { return std::make_unique<IdleSubject>("modest", std::set<Feature>{}, false); }};
+  program.subjects = {[] {
+                        return std::make_unique<IdleSubject>(
+                            "idle", Claims{{"first", {Feature::timeline, Feature::serial}}, {"second", {Feature::prefetch_lists}}}, false);
+                      },
+                      [] { return std::make_unique<IdleSubject>("modest", Claims{{"first", {}}}, false); }};
   program.faults = {{{"leak", {"PLY-1"}, "keeps what it allocates"}, [](std::unique_ptr<Subject> subject) -> std::unique_ptr<Subject> {
-                       return std::make_unique<IdleSubject>("idle with a leak", subject->capabilities(), true);
+                       return std::make_unique<IdleSubject>("idle with a leak", subject->claims(), true);
                      }}};
   program.clause_tables = {"| PLY-1 | required | releases its memory |"};
   return rank_main(argc, argv, program);

@@ -41,6 +41,29 @@ TEST_CASE("A case that needs what the subject does not claim is skipped by all")
   }
 }
 
+TEST_CASE("Features of several engine kinds do not add up") {
+  for (const auto& rank : play("play/needs_both[W=2]", "idle").ranks) {
+    CHECK(rank.only_case().outcome == Outcome::skipped);
+    CHECK(rank.only_case().reason == "subject idle does not claim prefetch_lists for the engine kind first");
+  }
+}
+
+TEST_CASE("A case plays on the kind of its suite, or on the kinds that it names, and knows which") {
+  const auto ends = [](const std::string& id, const std::string& subject) {
+    const auto ranks = play(id, subject).ranks;
+    return std::pair(ranks.at(1).only_case().outcome, ranks.at(1).only_case().reason);
+  };
+  using End = std::pair<Outcome, std::string>;
+  CHECK(ends("kinds/own[W=2]", "idle") == End(Outcome::passed, ""));
+  CHECK(ends("kinds/own[W=2]", "modest") == End(Outcome::skipped, "subject modest does not claim serial"));
+  CHECK(ends("kinds/each[W=2]", "idle") == End(Outcome::passed, ""));
+  CHECK(ends("kinds/each[W=2,engine=second]", "idle") ==
+        End(Outcome::skipped, "subject idle does not claim timeline for the engine kind second"));
+  CHECK(ends("kinds/each[W=2,engine=third]", "idle") == End(Outcome::skipped, "subject idle does not claim the engine kind third"));
+  CHECK(ends("kinds/nothing[W=2]", "modest") == End(Outcome::passed, ""));
+  CHECK(ends("play/no_kind[W=2]", "idle") == End(Outcome::passed, ""));
+}
+
 TEST_CASE("A subject that leaves memory behind has not ended quietly") {
   for (const auto& rank : play("play/idle[W=2]", "idle", "leak").ranks) {
     CHECK(rank.only_case().outcome == Outcome::error);
@@ -77,7 +100,9 @@ TEST_CASE("A listing tells subjects, faults and clauses") {
   REQUIRE(end.exit_code == 0);
   const auto listing = nlohmann::ordered_json::parse(end.output).get<Listing>();
   CHECK(listing.suite_version == "3");
-  CHECK(listing.subjects == std::vector<SubjectInfo>{{"idle", "1", false, {"timeline"}}, {"modest", "1"}});
+  CHECK(listing.subjects ==
+        std::vector<SubjectInfo>{{"idle", "1", false, {{"first", {"timeline", "serial"}}, {"second", {"prefetch_lists"}}}},
+                                 {"modest", "1", false, {{"first", {}}}}});
   REQUIRE(listing.faults.size() == 1);
   CHECK(listing.faults[0] == FaultInfo{"leak", {"PLY-1"}, "keeps what it allocates"});
   REQUIRE(listing.clauses.size() == 1);

@@ -75,7 +75,7 @@ TEST_CASE("Wrong declarations are named with file and line, all of them, and not
   const auto end = run_one(SHARDPROOF_MISNAMED_PROGRAM, {"--list-json"});
   CHECK(end.exit_code == 2);
   const auto answer = nlohmann::ordered_json::parse(end.output);
-  CHECK(answer.at("protocol") == 1);
+  CHECK(answer.at("protocol") == Listing::current_protocol);
   REQUIRE(answer.at("problems").size() == 2);
   CHECK_THAT(answer.at("problems").at(0).get<std::string>(), ContainsSubstring("misnamed_program.cpp:4: a case is named"));
   CHECK(run_one(SHARDPROOF_MISNAMED_PROGRAM, {"--run-dir", "x"}).output.empty());

@@ -33,7 +33,7 @@ class Prepared final : public Subject {
   explicit Prepared(std::function<Reply()> prepare) : prepare_(std::move(prepare)) {}
   std::string_view name() const override { return "prepared"; }
   std::string_view version() const override { return "1"; }
-  std::set<Feature> capabilities() const override { return {}; }
+  Claims claims() const override { return {}; }
   Reply create(const scenario::Model&, const scenario::Plan&, const Seat&, std::unique_ptr<Trainer>&) override { return {}; }
   Reply prepare() override {
     prepared_in_ = ::getpid();

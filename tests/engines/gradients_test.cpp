@@ -160,7 +160,7 @@ TEST_CASE("an output in low precision is widened once, for its loss and the slop
     const Variable output = loss_input(device, tape, modelled);
     CHECK(output.value.dtype() == DType::f32);
     loss(device, squares, output.value, {});
-    tape.backward(output, loss_gradient(device, squares, output.value, {}));
+    play_back(tape, output, loss_gradient(device, squares, output.value, {}));
     CHECK(back == dtype);
     const Trace trace = device.take_trace();
     CHECK(std::ranges::count_if(trace.facts, [](const Fact& fact) {

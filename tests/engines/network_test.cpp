@@ -73,7 +73,7 @@ TEST_CASE("hooks see every module that runs, and a used one under its own path")
   const Variable output = watched.forward();
   CHECK(watched.seen == Names{"+", "+add", "+bank.b", "-bank.b", "-add", "+bank.b", "-bank.b", "-"});
   watched.seen.clear();
-  watched.tape.backward(output, formula::tensor(1, {2, 3}, 8));
+  play_back(watched.tape, output, formula::tensor(1, {2, 3}, 8));
   CHECK(watched.seen == Names{"*bank.b"});  // no layer needs the gradient of the model's input, which is the gradient of the first use
   CHECK_FALSE(watched.network.parameters()[0].gradient.defined());
   CHECK(watched.network.parameters()[2].gradient.defined());
@@ -149,6 +149,6 @@ TEST_CASE("parameters are read again in backward, wherever they are by then") {
   const Variable output = watched.forward();
   Parameter& weight = watched.network.parameters()[1];
   weight.value = Tensor::of<float>({1, 3}, std::vector<float>{0, 0, 0});
-  watched.tape.backward(output, Tensor::of<float>({2, 1}, std::vector<float>{1, 1}));
+  play_back(watched.tape, output, Tensor::of<float>({2, 1}, std::vector<float>{1, 1}));
   CHECK(watched.network.parameters()[0].gradient == Tensor::host(DType::f32, {3, 3}));
 }

@@ -46,6 +46,11 @@ inline scenario::Model model_of(std::vector<scenario::Module> children, scenario
 inline const ModuleHooks no_hooks{.before = [](const std::string&, Variable x) { return x; },
                                   .after = [](const std::string&, Variable y) { return y; }};
 
+/// A backward from one value with this gradient.
+inline void play_back(Tape& tape, const Variable& output, const Tensor& gradient) {
+  tape.backward({{output, [&] { return gradient; }}});
+}
+
 /// By formula, in order of registration.
 inline std::vector<Tensor> initial_parameters(const scenario::Model& model) {
   std::vector<Tensor> values;
@@ -70,7 +75,7 @@ inline Trained train(const scenario::Model& model, const std::vector<Tensor>& pa
   Tape tape(device);
   const Variable output = network.forward(device, tape, no_hooks, {input}, {.module = module});
   Trained result{.loss = loss(device, model.loss, output.value, targets).to_doubles()[0]};
-  tape.backward(output, loss_gradient(device, model.loss, output.value, targets));
+  play_back(tape, output, loss_gradient(device, model.loss, output.value, targets));
   for (const Parameter& parameter : network.parameters()) {
     result.gradients.push_back(parameter.gradient.defined() ? parameter.gradient.clone() : Tensor{});
   }

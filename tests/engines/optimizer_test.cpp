@@ -40,3 +40,15 @@ TEST_CASE("a parameter that had no gradient before takes its own first step") {
   optimizer.update("late", late, gradient);
   CHECK(late == after_one);
 }
+
+TEST_CASE("momentum is the first gradient, then itself times its factor plus the gradient") {
+  SimDevice device({}, 0);
+  engines::Optimizer optimizer(device, {.kind = OptimizerKind::sgd, .rate = 0.5, .momentum = 0.25});
+  const Tensor parameter = f32({1, 8});
+  optimizer.update("p", parameter, f32({2, 4}));  // momentum 2, 4
+  CHECK(parameter == f32({0, 6}));
+  optimizer.update("p", parameter, f32({1, 0}));  // momentum 1.5, 1
+  CHECK(parameter == f32({-0.75, 5.5}));
+  optimizer.update("p", parameter, f32({0, -8}));  // momentum 0.375, -7.75
+  CHECK(parameter == f32({-0.9375, 9.375}));
+}

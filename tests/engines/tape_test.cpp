@@ -41,7 +41,7 @@ TEST_CASE("backward runs operations in reverse order and multiplies along the ch
   std::vector<float> ran;
   Learnt learnt;
   const Variable y = times(tape, times(tape, watched(tape, 1, learnt), 2, ran), 3, ran);
-  tape.backward(y, scalar(1));
+  play_back(tape, y, scalar(1));
   CHECK(ran == std::vector<float>{3, 2});
   CHECK(learnt.gradient == 6);
 }
@@ -54,7 +54,7 @@ TEST_CASE("a value with several consumers gets the sum of their gradients, once"
   const Variable x = watched(tape, 1, learnt);
   const Variable a = times(tape, x, 2, ran), b = times(tape, x, 5, ran);
   const Variable sum = tape.operation(scalar(7), {a, b}, {}, [](const Tensor& g) { return std::vector{g, g}; });
-  tape.backward(sum, scalar(1));
+  play_back(tape, sum, scalar(1));
   CHECK(learnt.gradient == 7);
   CHECK(ran == std::vector<float>{5, 2});
 }
@@ -68,7 +68,7 @@ TEST_CASE("a hook fires when the gradient passes, and never for a constant") {
   const Variable x = tape.hook(watched(tape, 1, learnt), [&] { fired += ran.size() == 1 ? 1 : 100; });
   const Variable constant = tape.hook({scalar(1)}, [&] { fired += 1000; });
   CHECK_FALSE(constant.needs_gradient());
-  tape.backward(times(tape, x, 4, ran), scalar(1));
+  play_back(tape, times(tape, x, 4, ran), scalar(1));
   CHECK(fired == 1);
   CHECK(learnt.gradient == 4);
 }
@@ -84,7 +84,7 @@ TEST_CASE("who watches a value is asked in order of registration, when its gradi
   const Variable a = times(tape, x, 2, ran), b = times(tape, x, 5, ran);
   tape.watch(x, note(20));
   tape.watch({scalar(1)}, note(30));
-  tape.backward(tape.operation(scalar(7), {a, b}, {}, [](const Tensor& g) { return std::vector{g, g}; }), scalar(1));
+  play_back(tape, tape.operation(scalar(7), {a, b}, {}, [](const Tensor& g) { return std::vector{g, g}; }), scalar(1));
   CHECK(seen == std::vector<float>{10, 2, 20, 2});
   CHECK(ran == std::vector<float>{5, 2, 3});
   CHECK(learnt.gradient == 21);
@@ -97,7 +97,7 @@ TEST_CASE("an operation whose output nobody used is skipped") {
   Learnt learnt;
   const Variable x = watched(tape, 1, learnt);
   times(tape, x, 9, ran);
-  tape.backward(times(tape, x, 2, ran), scalar(1));
+  play_back(tape, times(tape, x, 2, ran), scalar(1));
   CHECK(ran == std::vector<float>{2});
   CHECK(learnt.gradient == 2);
 }
@@ -119,7 +119,7 @@ TEST_CASE("what needs no gradient and trains nothing is a constant, and is not r
   const Variable passed_on =
       tape.operation(scalar(1), {constant, learnt}, {&frozen}, [](const Tensor& gradient) { return std::vector{Tensor{}, gradient}; });
   CHECK(passed_on.needs_gradient());
-  tape.backward(passed_on, scalar(1));
+  play_back(tape, passed_on, scalar(1));
   CHECK(ran == 1);
 }
 
@@ -138,7 +138,7 @@ TEST_CASE("operations know how many uses of a parameter are to come, of those th
   };
   const Variable first = used({});
   used({first});  // a side branch
-  tape.backward(used({first}), scalar(1));
+  play_back(tape, used({first}), scalar(1));
   CHECK(to_come == std::vector{2, 1});
   CHECK(parameter.uses_to_come == 0);
   CHECK_FALSE(parameter.arriving.defined());
@@ -150,6 +150,55 @@ TEST_CASE("a backward that fails leaves no uses to come") {
   Parameter parameter;
   const Variable y =
       tape.operation(scalar(1), {}, {&parameter}, [](const Tensor&) -> std::vector<Tensor> { throw std::runtime_error("no"); });
-  CHECK_THROWS_AS(tape.backward(y, scalar(1)), std::runtime_error);
+  CHECK_THROWS_AS(play_back(tape, y, scalar(1)), std::runtime_error);
   CHECK(parameter.uses_to_come == 0);
+}
+
+TEST_CASE("a backward from several values runs all of the later one first, and asks for a gradient when it comes to its value") {
+  SimDevice device({}, 0);
+  Tape tape(device);
+  std::vector<float> ran;
+  Learnt shared;
+  const Variable first = times(tape, watched(tape, 1, shared), 2, ran);
+  Learnt later;
+  const Variable second = times(tape, watched(tape, 1, later), 3, ran);
+  const auto seed = [&ran](float mark) {
+    return [&ran, mark] {
+      ran.push_back(mark);
+      return scalar(1);
+    };
+  };
+  tape.backward({{first, seed(-1)}, {second, seed(-2)}});
+  CHECK(ran == std::vector<float>{-2, 3, -1, 2});
+  CHECK(shared.gradient == 2);
+  CHECK(later.gradient == 3);
+}
+
+TEST_CASE("a parameter of two values of one backward has its gradient after its first use") {
+  SimDevice device({}, 0);
+  Tape tape(device);
+  Learnt learnt;
+  std::vector<int> left;
+  const auto used = [&] {
+    return tape.operation(scalar(1), {}, {&learnt.parameter}, [&](const Tensor&) {
+      left.push_back(learnt.parameter.uses_to_come);
+      return std::vector<Tensor>{};
+    });
+  };
+  const Variable first = used(), second = used();
+  tape.backward({{first, [] { return scalar(1); }}, {second, [] { return scalar(1); }}});
+  CHECK(left == std::vector<int>{2, 1});
+}
+
+TEST_CASE("what was recorded after a mark is forgotten, and nothing before it") {
+  SimDevice device({}, 0);
+  Tape tape(device);
+  std::vector<float> ran;
+  Learnt learnt;
+  const Variable y = times(tape, watched(tape, 1, learnt), 2, ran);
+  const std::size_t recorded = tape.size();
+  times(tape, y, 5, ran);
+  tape.forget_after(recorded);
+  play_back(tape, y, scalar(1));
+  CHECK(ran == std::vector<float>{2});
 }

@@ -1,4 +1,6 @@
-"""An example engine that claims a feature passes all cases of it, and every other case is skipped with the features that it does not claim."""
+"""An example engine that claims a feature passes all cases of it, and every other case is skipped with the features that it does not claim.
+
+All examples are of one kind."""
 
 import json
 import os
@@ -10,10 +12,12 @@ from pathlib import Path
 
 # The claims of each example, so that none passes by claiming less.
 ENGINES = {
-    "c_engine": (("--subject", "C_EXAMPLE"), {"timeline", "fully_shard", "serial", "hidden_memory", "thread_ranks"}),
-    "my_engine": (("--worker", "CPP_EXAMPLE"), {"fully_shard", "thread_ranks"}),
-    "python_engine": (("--worker", "PYTHON_EXAMPLE"), {"fully_shard"}),
+    "c_engine": (("--subject", "C_EXAMPLE"), {"timeline", "serial", "hidden_memory", "thread_ranks"}),
+    "my_engine": (("--worker", "CPP_EXAMPLE"), {"thread_ranks"}),
+    "python_engine": (("--worker", "PYTHON_EXAMPLE"), set()),
 }
+
+KIND = "fully_shard"
 
 
 def needs(case: dict, report: dict) -> list[str]:
@@ -36,8 +40,9 @@ def wrong_verdicts(report: dict, claims: set[str]) -> list[str]:
 
 
 def empty_claims(reports: list[dict], claims: set[str]) -> set[str]:
-    """Features that no passed case needs."""
-    return claims - {feature for report in reports for case in report["cases"] if case["verdict"] == "passed" for feature in needs(case, report)}
+    """The kind if no case of it passed, and features that no passed case needs."""
+    passed = [(case, report) for report in reports for case in report["cases"] if case["verdict"] == "passed"]
+    return {KIND, *claims} - {claim for case, report in passed for claim in (case["engine"], *needs(case, report))}
 
 
 class ClaimsTest(unittest.TestCase):
@@ -55,7 +60,10 @@ class ClaimsTest(unittest.TestCase):
         ended = subprocess.run(line, capture_output=True, text=True, timeout=600, check=False)
         self.assertEqual(ended.returncode, expect, ended.stdout + ended.stderr)
         (subject,) = json.loads((out / "listing.json").read_text())["subjects"]
-        return json.loads((out / "report.json").read_text()), set(subject["features"])
+        self.assertEqual(list(subject["claims"]), [KIND])
+        report = json.loads((out / "report.json").read_text())
+        self.assertEqual({case["engine"] for case in report["cases"]}, {KIND})
+        return report, set(subject["claims"][KIND])
 
     def test_every_example_passes_all_cases_of_what_it_claims(self) -> None:
         for name, ((option, variable), claims) in ENGINES.items():
@@ -76,7 +84,7 @@ class ClaimsTest(unittest.TestCase):
     def test_a_claim_without_a_case_that_passed_is_found(self) -> None:
         report, claims = self.play("--worker", os.environ["PYTHON_EXAMPLE"], "extensions", "--ranks", "1")
         self.assertEqual(wrong_verdicts(report, claims), [])
-        self.assertEqual(empty_claims([report], claims), {"fully_shard"})
+        self.assertEqual(empty_claims([report], claims), {KIND})
 
     def test_a_claim_that_does_not_hold_is_found(self) -> None:
         boaster = self.folder / "boaster.py"
@@ -85,7 +93,7 @@ class ClaimsTest(unittest.TestCase):
 import sys
 sys.path.insert(0, {str(Path(os.environ["PYTHON_EXAMPLE"]).parent)!r})
 import my_engine
-my_engine.MyEngine.capabilities += ("clip_grad_norm",)
+my_engine.MyEngine.claims = {{{KIND!r}: ("clip_grad_norm",)}}
 sys.exit(my_engine.run(my_engine.MyEngine(), sys.argv))
 """
         )

@@ -19,7 +19,7 @@ from shardproof.worker import run
 class Refusing(Subject):
     name = "refusing"
     version = "1"
-    capabilities = {features!r}
+    claims = {{"fully_shard": {features!r}}}
 
     def create(self, model, plan, seat):
         raise NotImplementedError("any plan")
@@ -64,7 +64,6 @@ def of_model(model: dict) -> Iterator[str]:
 
 
 def of_plan(plan: dict) -> Iterator[str]:
-    yield "fully_shard"
     section = plan.get("fully_shard", {"wrap": []})  # one case is about a plan for another kind of engine
     yield from (feature for feature in FEATURES_OF_PLANS if {**plan, **section}.get(feature))
     if len(plan.get("mesh", {}).get("shape", [])) > 1:

@@ -127,7 +127,7 @@ TEST_CASE("a subject keeps its name and its claims under an alteration") {
   const auto wrapped = altered(std::make_unique<engines::FullyShard>(), {});
   CHECK(wrapped->name() == engines::FullyShard().name());
   CHECK(wrapped->version() == engines::FullyShard().version());
-  CHECK(wrapped->capabilities() == engines::FullyShard().capabilities());
+  CHECK(wrapped->claims() == engines::FullyShard().claims());
 }
 
 TEST_CASE("a plan for another engine is refused, not guessed at") {

@@ -20,7 +20,7 @@ class Nothing final : public Subject {
  public:
   std::string_view name() const override { return "nothing"; }
   std::string_view version() const override { return "1"; }
-  std::set<Feature> capabilities() const override { return {}; }
+  Claims claims() const override { return {}; }
   Reply create(const scenario::Model&, const scenario::Plan&, const Seat&, std::unique_ptr<Trainer>&) override {
     return Reply::failed("it trains nothing");
   }

@@ -3,7 +3,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
-#include <set>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -20,7 +19,7 @@ class Refusing : public Subject {
   explicit Refusing(std::string name) : name_(std::move(name)) {}
   std::string_view name() const override { return name_; }
   std::string_view version() const override { return "1"; }
-  std::set<Feature> capabilities() const override { return {Feature::fully_shard}; }
+  Claims claims() const override { return {{"fully_shard", {}}}; }
   Reply create(const scenario::Model&, const scenario::Plan&, const Seat&, std::unique_ptr<Trainer>&) override {
     if (std::getenv("FICKLE_ABORTS") != nullptr) std::abort();
     return Reply::failed(name_ + " trains nothing");

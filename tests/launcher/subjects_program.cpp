@@ -21,7 +21,7 @@ class Named final : public Subject {
   explicit Named(std::string name) : name_(std::move(name)) {}
   std::string_view name() const override { return name_; }
   std::string_view version() const override { return "1"; }
-  std::set<Feature> capabilities() const override { return {}; }
+  Claims claims() const override { return {}; }
   bool wants_preparation() const override { return name_ == "warm"; }
   Reply prepare() override {
     // A line for each time.

@@ -97,9 +97,9 @@ TEST_CASE("a worker that never stops talking is cut off") {
 TEST_CASE("a worker whose declarations are wrong is one, and what is wrong comes first") {
   TemporaryDirectory directory;
   CHECK_THAT(
-      worker_refusal(script(directory, R"(echo '{"protocol":1,"problems":["mine.cpp:7: bad \u001b[31m","mine.cpp:9: worse"]}'; exit 2)")),
+      worker_refusal(script(directory, R"(echo '{"protocol":2,"problems":["mine.cpp:7: bad \u001b[31m","mine.cpp:9: worse"]}'; exit 2)")),
       StartsWith("mine.cpp:7: bad \\x1b[31m\nmine.cpp:9: worse\n(no case of ") && !ContainsSubstring("not a shardproof worker"));
-  CHECK_THAT(worker_refusal(script(directory, R"(echo '{"protocol":1,"problems":[]}'; exit 2)")),
+  CHECK_THAT(worker_refusal(script(directory, R"(echo '{"protocol":2,"problems":[]}'; exit 2)")),
              ContainsSubstring("is not a shardproof worker"));
   CHECK_THAT(worker_refusal(script(directory, "echo usage >&2; exit 2")), ContainsSubstring("is not a shardproof worker"));
 }
@@ -110,10 +110,10 @@ TEST_CASE("a worker that crashes is said to have") {
 }
 
 TEST_CASE("an answer of another protocol says so before all else") {
-  CHECK_THAT(listing_error(R"({"protocol": 99})"), ContainsSubstring("it speaks protocol 99, this launcher 1"));
+  CHECK_THAT(listing_error(R"({"protocol": 99})"), ContainsSubstring("it speaks protocol 99, this launcher 2"));
   CHECK_THAT(listing_error("[]"), ContainsSubstring("names no protocol"));
-  CHECK_THAT(listing_error(R"({"protocol": "1"})"), ContainsSubstring("names no protocol"));
-  CHECK_THAT(listing_error(R"({"protocol": 1})"), ContainsSubstring("malformed"));
+  CHECK_THAT(listing_error(R"({"protocol": "2"})"), ContainsSubstring("names no protocol"));
+  CHECK_THAT(listing_error(R"({"protocol": 2})"), ContainsSubstring("malformed"));
 }
 
 TEST_CASE("a listing comes back as it was, and the worker sees no other launcher's ranks") {

@@ -104,6 +104,17 @@ TEST_CASE("a case is listed with the fields that scripts rely on, in their order
       R"({"id":"a/b[W=2]","suite":"a","params":{"W":"2"},"world_size":2,"clauses":["A-1"],"tags":["slow"],"needs":["timeline"],"file":"suites/a.cpp","line":12})");
 }
 
+TEST_CASE("a listing says on which kind of engine a case plays, where it names one") {
+  Listing all = listing();
+  CHECK_FALSE(ordered_json(all)["cases"][0].contains("engine"));
+  all.cases[0].engine = "fully_shard";
+  ordered_json json = all;
+  CHECK(json["cases"][0]["engine"] == "fully_shard");
+  CHECK(json.get<Listing>().cases == all.cases);
+  json["cases"][0]["engine"] = 7;
+  CHECK_THROWS_WITH(json.get<Listing>(), ContainsSubstring("\"engine\""));
+}
+
 TEST_CASE("a listing says which cases are for threads, and why there can be none, where there is something to say") {
   Listing all = listing();
   all.cases[0].on_threads = true;
@@ -125,12 +136,15 @@ TEST_CASE("a listing says which cases are for threads, and why there can be none
 
 TEST_CASE("a listing says what a subject claims, where it claims anything") {
   Listing claiming = listing();
-  CHECK_FALSE(ordered_json(claiming)["subjects"][0].contains("features"));
-  claiming.subjects.front().features = {"timeline", "serial"};
+  CHECK_FALSE(ordered_json(claiming)["subjects"][0].contains("claims"));
+  claiming.subjects.front().claims = {{"fully_shard", {"timeline", "serial"}}, {"a_kind", {}}};
   ordered_json json = claiming;
   CHECK(json.get<Listing>().subjects == claiming.subjects);
-  json["subjects"][0]["features"] = "all";
-  CHECK_THROWS_WITH(json.get<Listing>(), ContainsSubstring("\"features\""));
+  CHECK(json["subjects"][0]["claims"].dump() == R"({"fully_shard":["timeline","serial"],"a_kind":[]})");
+  json["subjects"][0]["claims"]["a_kind"] = "all";
+  CHECK_THROWS_WITH(json.get<Listing>(), ContainsSubstring("\"claims\""));
+  json["subjects"][0]["claims"] = "all";
+  CHECK_THROWS_WITH(json.get<Listing>(), ContainsSubstring("\"claims\""));
 }
 
 TEST_CASE("a listing says which subject is to be prepared once, and of no other that it is not") {
@@ -188,7 +202,7 @@ TEST_CASE("a profile takes cases by world size, tags and the kind of their claus
 }
 
 TEST_CASE("a listing of another protocol says so, whatever else it holds") {
-  CHECK_THROWS_WITH(ordered_json({{"protocol", 2}}).get<Listing>(), ContainsSubstring("speaks protocol 2, this launcher speaks 1"));
+  CHECK_THROWS_WITH(ordered_json({{"protocol", 3}}).get<Listing>(), ContainsSubstring("speaks protocol 3, this launcher speaks 2"));
 }
 
 TEST_CASE("a plan survives the way through JSON and a spoiled one is refused") {

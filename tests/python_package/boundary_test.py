@@ -76,7 +76,7 @@ class Engine(Trainer):
 class Bringer(Subject):
     name = "engine"
     version = "1"
-    capabilities = ("fully_shard", "timeline")
+    claims = {"fully_shard": ("timeline", "serial"), "other": ()}
 
     def __init__(self) -> None:
         self.made: list[Engine] = []
@@ -107,7 +107,10 @@ class BoundaryTest(unittest.TestCase):
 
     def test_says_who_it_is(self) -> None:
         self.assertEqual((self.c.name, self.c.version, self.c.abi_version), (b"engine", b"1", abi.ABI_VERSION))
-        self.assertEqual([self.c.capabilities[i] for i in range(3)], [b"fully_shard", b"timeline", None])
+        self.assertEqual(self.c.claim_count, 2)
+        self.assertEqual([self.c.claims[i].engine for i in range(2)], [b"fully_shard", b"other"])
+        self.assertEqual([self.c.claims[0].features[i] for i in range(3)], [b"timeline", b"serial", None])
+        self.assertIsNone(self.c.claims[1].features[0])
         self.assertEqual(self.c.size, ctypes.sizeof(abi.SubjectTable))
 
     def test_what_it_says_of_itself_is_text(self) -> None:
@@ -115,7 +118,11 @@ class BoundaryTest(unittest.TestCase):
             ("name", 5, TypeError, "Bringer.name: 5 is no str"),
             ("name", "my\0engine", ValueError, "Bringer.name: 'my\\x00engine' has a NUL, which would end it"),
             ("version", "1\udc80", ValueError, "Bringer.version: '1\\udc80' is no text: it has half a character"),
-            ("capabilities", ("timeline", b"serial"), TypeError, "Bringer.capabilities: b'serial' is no str"),
+            ("claims", {"other": ("timeline", b"serial")}, TypeError, "Bringer.claims['other']: b'serial' is no str"),
+            ("claims", {"other": "timeline"}, TypeError, "Bringer.claims['other']: 'timeline' is no sequence of features"),
+            ("claims", {"other": None}, TypeError, "Bringer.claims['other']: None is no sequence of features"),
+            ("claims", {5: ()}, TypeError, "Bringer.claims: 5 is no str"),
+            ("claims", ("timeline",), TypeError, "Bringer.claims: ('timeline',) is no mapping of engine kinds to their features"),
         ):
             with self.subTest(said):
                 subject = Bringer()

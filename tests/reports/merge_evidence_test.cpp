@@ -29,8 +29,8 @@ TEST_CASE("a stream that is not of this rank, world or program is no evidence") 
     sentence = "a world of 4 ranks, not 2";
   }
   SECTION("protocol") {
-    start.protocol = 2;
-    sentence = "of protocol 2";
+    start.protocol = 3;
+    sentence = "of protocol 3";
   }
   SECTION("build") {
     start.build = "build-b";

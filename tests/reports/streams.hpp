@@ -25,7 +25,7 @@ inline CaseInfo case_info(const std::string& name, int world_size, std::vector<s
 }
 
 inline event::RankStarted started(int rank, int world_size) {
-  return {rank, world_size, 1000 + rank, "node", nonce, "0.1.0", "build-a", 1};
+  return {rank, world_size, 1000 + rank, "node", nonce, "0.1.0", "build-a", Listing::current_protocol};
 }
 
 inline event::AssertionFailed check_failed(const std::string& expression, const std::string& expansion, std::int64_t at_ns) {

@@ -135,7 +135,7 @@ class GathererSubject final : public Subject {
   GathererSubject(ExtensionForm form, Slip slip, Haul& haul) : form_(form), slip_(std::move(slip)), haul_(haul) {}
   std::string_view name() const override { return "gatherer"; }
   std::string_view version() const override { return "1"; }
-  std::set<Feature> capabilities() const override { return {}; }
+  Claims claims() const override { return {}; }
   Reply create(const Model& model, const Plan& plan, const Seat& seat, std::unique_ptr<Trainer>& out) override {
     const bool is_pair = parameters(model).front().tensor == TensorKind::two_tensor;
     out = std::make_unique<Gatherer>(seat.device, is_pair, plan.mixed_precision.param.value_or(DType::f32), form_, slip_, haul_);
@@ -239,18 +239,20 @@ TEST_CASE("every call of a hook is noted: what it was given and gave, whose meta
   Scenario scenario = gathering(of_weight(ExtensionKind::int8));
   scenario.script.keep_tensors = true;
   const Run run = gather_alone(scenario, haul);
-  const std::vector<HookCall>& calls = run.hook_calls();
+  const std::vector<Callback>& calls = run.callbacks();
+  const auto pre = [&](std::size_t i) -> const PreAllGather& { return std::get<PreAllGather>(calls.at(i).detail); };
+  const auto post = [&](std::size_t i) -> const PostAllGather& { return std::get<PostAllGather>(calls.at(i).detail); };
   REQUIRE(calls.size() == 6);
   for (std::size_t i = 0; i < calls.size(); ++i) {
     INFO("call " << i);
-    const HookCall& call = calls[i];
-    CHECK(call.hook == (i % 2 == 0 ? HookCall::Hook::pre : HookCall::Hook::post));
-    CHECK(call.parameter == "0.linear.weight");
+    const Callback& call = calls[i];
+    REQUIRE(call.kind() == (i % 2 == 0 ? CallbackKind::pre_all_gather : CallbackKind::post_all_gather));
+    CHECK(call.name == "0.linear.weight");
     CHECK(call.iteration == 1 + static_cast<int>(i / 2));  // the extension was registered in an iteration of its own
     CHECK(call.during == "forward");
-    CHECK(call.metadata == 1 + i / 2);
+    CHECK((i % 2 == 0 ? pre(i).ticket : post(i).ticket) == 1 + i / 2);
     CHECK(call.stream == 1);
-    CHECK(call.context.has_value() == (i % 2 == 0));
+    if (i % 2 == 0) CHECK(pre(i).context.has_value());
     const std::int64_t stacked = i % 2 == 0 ? 1 : 2;
     CHECK(call.sizes == std::vector<TensorSize>{{DType::i8, {3 * stacked, 2}}, {DType::f32, {stacked}}});
     REQUIRE(call.tensors.size() == 2);
@@ -265,20 +267,21 @@ TEST_CASE("every call of a hook is noted: what it was given and gave, whose meta
     }
   }
   CHECK(read == 6 * 2);
-  CHECK(calls[0].context->module == "0.linear");
-  CHECK(calls[1].out == nullptr);
-  CHECK(calls[3].out != nullptr);
-  CHECK(calls[3].out == calls[5].out);
+  CHECK(pre(0).context->module == "0.linear");
+  CHECK(post(1).out == nullptr);
+  CHECK(post(3).out != nullptr);
+  CHECK(post(3).out == post(5).out);
 
   Haul minimal;
-  CHECK_FALSE(gather_alone(gathering(of_weight(ExtensionKind::bf16, ExtensionForm::minimal)), minimal).hook_calls()[0].context.has_value());
+  const Run without = gather_alone(gathering(of_weight(ExtensionKind::bf16, ExtensionForm::minimal)), minimal);
+  CHECK_FALSE(std::get<PreAllGather>(without.callbacks().at(0).detail).context.has_value());
 }
 
 TEST_CASE("of the tensors of hooks no copies are made where the script does not ask for them") {
   Haul haul;
   const Run run = gather_alone(gathering(of_weight(ExtensionKind::int8)), haul);
-  REQUIRE(run.hook_calls().size() == 6);
-  for (const HookCall& call : run.hook_calls()) {
+  REQUIRE(run.callbacks().size() == 6);
+  for (const Callback& call : run.callbacks()) {
     CHECK(call.sizes.size() == 2);
     CHECK(call.tensors.empty());
   }
@@ -291,7 +294,8 @@ TEST_CASE("of the tensors of hooks no copies are made where the script does not 
 TEST_CASE("metadata that no pre hook has made is no call's") {
   const auto number = [](std::function<void(Contributions&)> gathered) {
     Haul haul;
-    return gather_alone(gathering(of_weight(ExtensionKind::bf16)), haul, {.gathered = std::move(gathered)}).hook_calls()[1].metadata;
+    const Run run = gather_alone(gathering(of_weight(ExtensionKind::bf16)), haul, {.gathered = std::move(gathered)});
+    return std::get<PostAllGather>(run.callbacks().at(1).detail).ticket;
   };
   CHECK(number([](Contributions& all) { all.metadata = nullptr; }) == 0);
   CHECK(number([](Contributions& all) { all.metadata = std::make_shared<int>(1); }) == 0);
@@ -377,7 +381,7 @@ TEST_CASE("an engine that knows no extensions says so, and the player which call
   struct PlainSubject final : Subject {
     std::string_view name() const override { return "plain"; }
     std::string_view version() const override { return "1"; }
-    std::set<Feature> capabilities() const override { return {}; }
+    Claims claims() const override { return {}; }
     Reply create(const Model&, const Plan&, const Seat&, std::unique_ptr<Trainer>& out) override {
       out = std::make_unique<Plain>();
       return {};

@@ -98,7 +98,7 @@ class ToySubject final : public Subject {
   explicit ToySubject(Words words = {}) : words_(std::move(words)) {}
   std::string_view name() const override { return "toy"; }
   std::string_view version() const override { return "1"; }
-  std::set<Feature> capabilities() const override { return {}; }
+  Claims claims() const override { return {}; }
   Reply create(const Model&, const Plan&, const Seat& seat, std::unique_ptr<Trainer>& out) override {
     if (words_.part != nullptr) {
       *words_.part = seat.world.split(0, 0, "part");

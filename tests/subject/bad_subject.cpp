@@ -54,8 +54,9 @@ shardproof_status says_strided(shardproof_trainer* trainer, shardproof_tensor* l
 }
 
 shardproof_subject bad() {
-  static const char* const unknown[] = {"fully_shard", "telepathy", nullptr};
-  static const char* const few[] = {"fully_shard", "timeline", nullptr};
+  static const char* const unknown[] = {"timeline", "telepathy", nullptr};
+  static const char* const few[] = {"timeline", nullptr};
+  static const shardproof_claim of_unknown[] = {{"fully_shard", unknown}}, of_few[] = {{"fully_shard", few}}, of_other[] = {{"other", few}};
   const char* const chosen = std::getenv("SHARDPROOF_BAD_SUBJECT");
   const std::string how = chosen == nullptr ? "" : chosen;
   if (how == "table") throw std::runtime_error("no engine without a licence");
@@ -63,8 +64,9 @@ shardproof_subject bad() {
   if (how == "version") table.abi_version = 99;
   if (how == "size") table.size = 16;
   if (how == "function") table.perform = nullptr;
-  if (how == "feature") table.capabilities = unknown;
-  if (how == "few features") table.capabilities = few;
+  if (how == "feature") table.claims = of_unknown;
+  if (how == "few features") table.claims = of_few;
+  if (how == "other kind") table.claims = of_other;
   if (how == "prepared") table.prepare = prepares;
   if (how == "unprepared") table.prepare = cannot_prepare;
   if (how == "throws") table.perform = throws;

@@ -31,7 +31,7 @@ std::unique_ptr<Subject> engine() { return std::make_unique<engines::FullyShard>
 struct Outcome {
   std::vector<Fact> facts;
   std::vector<Capture> captures;
-  std::vector<HookCall> hook_calls;
+  std::vector<Callback> callbacks;
   std::vector<std::string> warnings;
   std::size_t left_alive = 0;
   std::string error;
@@ -56,7 +56,7 @@ std::vector<Outcome> play_on(int ranks, const Scenario& scenario, const MakeSubj
     const auto subject = make();
     try {
       const Run run = testing::play_simulated(scenario, *subject, group, rank);
-      outcome = {without_loans(run.trace().facts), run.captures(), run.hook_calls(), run.warnings(), run.left_alive(), {}};
+      outcome = {without_loans(run.trace().facts), run.captures(), run.callbacks(), run.warnings(), run.left_alive(), {}};
     } catch (const SubjectError& error) {
       outcome.error = error.what();
     }
@@ -91,16 +91,21 @@ void check_alike(int ranks, const Scenario& scenario) {
         CHECK(a.parameters[p].gradient == b.parameters[p].gradient);
       }
     }
-    REQUIRE(directly[rank].hook_calls.size() == through[rank].hook_calls.size());
-    for (std::size_t i = 0; i < directly[rank].hook_calls.size(); ++i) {
-      const HookCall &a = directly[rank].hook_calls[i], &b = through[rank].hook_calls[i];
-      CHECK(a.parameter == b.parameter);
+    REQUIRE(directly[rank].callbacks.size() == through[rank].callbacks.size());
+    for (std::size_t i = 0; i < directly[rank].callbacks.size(); ++i) {
+      const Callback &a = directly[rank].callbacks[i], &b = through[rank].callbacks[i];
+      CHECK(a.name == b.name);
       CHECK(a.sizes == b.sizes);
       CHECK(a.tensors == b.tensors);
-      CHECK(a.metadata == b.metadata);
       CHECK(a.stream == b.stream);
-      CHECK((a.out == nullptr) == (b.out == nullptr));
-      CHECK(a.context.has_value() == b.context.has_value());
+      REQUIRE(a.kind() == b.kind());
+      if (const auto* pre = std::get_if<PreAllGather>(&a.detail)) {
+        CHECK(pre->ticket == std::get<PreAllGather>(b.detail).ticket);
+        CHECK(pre->context.has_value() == std::get<PreAllGather>(b.detail).context.has_value());
+      } else if (const auto* post = std::get_if<PostAllGather>(&a.detail)) {
+        CHECK(post->ticket == std::get<PostAllGather>(b.detail).ticket);
+        CHECK((post->out == nullptr) == (std::get<PostAllGather>(b.detail).out == nullptr));
+      }
     }
   }
 }
@@ -146,6 +151,6 @@ TEST_CASE("what an exported subject asks of the harness, and what the far side i
   const auto subject = table_subject(exported.table(), "exported");
   CHECK(subject->name() == "fully_shard");
   CHECK(subject->version() == engine()->version());
-  CHECK(subject->capabilities() == engine()->capabilities());
+  CHECK(subject->claims() == engine()->claims());
   CHECK(subject->prepare().ok());
 }

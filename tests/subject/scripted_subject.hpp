@@ -21,7 +21,8 @@ class ScriptedSubject {
     table.size = sizeof table;
     table.name = "scripted";
     table.version = "7";
-    table.capabilities = features.data();
+    table.claims = claims.data();
+    table.claim_count = claims.size();
     table.context = this;
     table.create = [](void* self, const char* said_model, const char* said_plan, const shardproof_seat* given, shardproof_trainer** made,
                       shardproof_reply* reply) {
@@ -76,7 +77,8 @@ class ScriptedSubject {
   }
 
   shardproof_subject table{};
-  std::vector<const char*> features{"fully_shard", nullptr};
+  std::vector<const char*> features{nullptr};
+  std::vector<shardproof_claim> claims{{"fully_shard", features.data()}};
   Act create, destroy, perform, loss, parameters;
 
   // What it was told last, and answers.

@@ -70,7 +70,7 @@ class Tables(Subject):
 
     def test_a_table_that_is_refused_is_refused_before_any_world_and_says_why(self):
         for how, why in {
-            "version": "its table is of version 99 of shardproof.h, this harness of version 3",
+            "version": "its table is of version 99 of shardproof.h, this harness of version 4",
             "size": "its table says that it has 16 bytes",
             "function": "its table has no `perform`",
             "table": "shardproof_subject_table has thrown: no engine without a licence",
@@ -121,6 +121,12 @@ class Tables(Subject):
         report, case = self.run_one("few features", "overlap/declared_memory[W=2,reshard=true]")
         self.assertEqual(case["verdict"], "skipped")
         self.assertIn("subject fully_shard does not claim hidden_memory", json.dumps(report["skips"]))
+
+    def test_an_engine_kind_that_is_not_claimed_is_skipped(self):
+        report, case = self.run_one("other kind", "overlap/declared_memory[W=2,reshard=true]")
+        self.assertEqual(case["verdict"], "skipped")
+        self.assertEqual(case["engine"], "fully_shard")
+        self.assertIn("subject fully_shard does not claim the engine kind fully_shard", json.dumps(report["skips"]))
 
 
 class EveryWorld(Subject):

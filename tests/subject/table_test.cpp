@@ -8,6 +8,7 @@
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <array>
 #include <functional>
 #include <stdexcept>
 #include <string>
@@ -38,9 +39,9 @@ TEST_CASE("a table that cannot be a subject's is refused, and what is wrong is s
   const std::string of_this = fmt::format("{}", sizeof(shardproof_subject));
   const Flaw flaw = GENERATE_COPY(
       Flaw{[](ScriptedSubject& it) { it.table.abi_version = 2; },
-           "here: its table is of version 2 of shardproof.h, this harness of version 3: compile it with this harness's"},
+           "here: its table is of version 2 of shardproof.h, this harness of version 4: compile it with this harness's"},
       Flaw{[](ScriptedSubject& it) { it.table.size -= 8; },
-           "here: its table says that it has " + fmt::format("{}", sizeof(shardproof_subject) - 8) + " bytes; of version 3 it has " +
+           "here: its table says that it has " + fmt::format("{}", sizeof(shardproof_subject) - 8) + " bytes; of version 4 it has " +
                of_this + ": set `size` to sizeof(shardproof_subject)"},
       Flaw{[](ScriptedSubject& it) { it.table.name = nullptr; }, "here: its table has no `name`"},
       Flaw{[](ScriptedSubject& it) { it.table.name = ""; }, "here: its table has no `name`"},
@@ -52,7 +53,12 @@ TEST_CASE("a table that cannot be a subject's is refused, and what is wrong is s
            "here: its name is \"pytorch\": so --subject calls PyTorch as shardproof brings it: it takes a name of its own"},
       Flaw{[](ScriptedSubject& it) { it.table.version = nullptr; }, "here: its table has no `version`"},
       Flaw{[](ScriptedSubject& it) { it.table.version = "1\xff"; }, "here: its version is \"1\\ufffd\": it is no UTF-8"},
-      Flaw{[](ScriptedSubject& it) { it.table.capabilities = nullptr; }, "here: its table has no `capabilities`"},
+      Flaw{[](ScriptedSubject& it) { it.table.claims = nullptr; }, "here: its table has 1 claims, at NULL"},
+      Flaw{[](ScriptedSubject& it) { it.claims[0].engine = nullptr; }, "here: its claim 0 has no `engine`"},
+      Flaw{[](ScriptedSubject& it) { it.claims[0].engine = ""; }, "here: it claims the engine kind \"\": it is empty"},
+      Flaw{[](ScriptedSubject& it) { it.claims[0].engine = "fully\nsharded"; },
+           "here: it claims the engine kind \"fully\\nsharded\": it has a character that does not show, U+000A"},
+      Flaw{[](ScriptedSubject& it) { it.claims[0].features = nullptr; }, "here: its claim of \"fully_shard\" has no `features`"},
       Flaw{[](ScriptedSubject& it) { it.table.create = nullptr; }, "here: its table has no `create`"},
       Flaw{[](ScriptedSubject& it) { it.table.destroy = nullptr; }, "here: its table has no `destroy`"},
       Flaw{[](ScriptedSubject& it) { it.table.perform = nullptr; }, "here: its table has no `perform`"},
@@ -63,18 +69,36 @@ TEST_CASE("a table that cannot be a subject's is refused, and what is wrong is s
   CHECK_THROWS_MATCHES(table_subject(&scripted.table, "here"), SubjectRefused, Message(flaw.said));
 }
 
+TEST_CASE("an engine kind is claimed once, and a kind that the harness does not know may be claimed") {
+  ScriptedSubject scripted;
+  const std::array<const char*, 2> timed{"timeline", nullptr};
+  const std::array<const char*, 1> nothing{nullptr};
+  const std::array two{shardproof_claim{"telepathic", nothing.data()}, shardproof_claim{"fully_shard", timed.data()}};
+  scripted.table.claims = two.data();
+  scripted.table.claim_count = two.size();
+  CHECK(table_subject(&scripted.table, "here")->claims() == Claims{{"telepathic", {}}, {"fully_shard", {Feature::timeline}}});
+  const std::array same{two[1], two[0], two[1]};
+  scripted.table.claims = same.data();
+  scripted.table.claim_count = same.size();
+  CHECK_THROWS_MATCHES(table_subject(&scripted.table, "here"), SubjectRefused,
+                       Message("here: it claims the engine kind \"fully_shard\" twice"));
+  scripted.table.claims = nullptr;
+  scripted.table.claim_count = 0;
+  CHECK(table_subject(&scripted.table, "here")->claims() == Claims());
+}
+
 TEST_CASE("no table is refused; features are known by name, and others are refused") {
   CHECK_THROWS_MATCHES(table_subject(nullptr, "here"), SubjectRefused, Message("here: it gives no table of a subject"));
   ScriptedSubject scripted;
   const auto claim = [&](std::vector<const char*> names) {
     scripted.features = std::move(names);
-    scripted.table.capabilities = scripted.features.data();
+    scripted.claims.front().features = scripted.features.data();
   };
   claim({"serial", "hidden_memory", "serial", nullptr});
-  CHECK(table_subject(&scripted.table, "here")->capabilities() == std::set<Feature>{Feature::serial, Feature::hidden_memory});
+  CHECK(table_subject(&scripted.table, "here")->claims() == Claims{{"fully_shard", {Feature::serial, Feature::hidden_memory}}});
   claim({"serial", "telepathy", nullptr});
   CHECK_THROWS_WITH(table_subject(&scripted.table, "here"),
-                    StartsWith("here: it claims \"telepathy\"; features are: timeline, fully_shard, post_optim_event, "));
+                    StartsWith("here: it claims \"telepathy\"; features are: timeline, post_optim_event, "));
   for (const std::string_view name : feature_names()) CHECK(to_string(find_feature(name).value()) == name);
   CHECK(feature_names().back() == "hidden_memory");
 }

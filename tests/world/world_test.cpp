@@ -257,4 +257,6 @@ TEST_CASE("A case that needs a subject cannot run where there is none") {
   CHECK(world.missing(mine).empty());
   mine.needs = {"timeline", "serial"};
   CHECK_THAT(world.missing(mine), ContainsSubstring("timeline, serial"));
+  mine.engine = "fully_shard";
+  CHECK(world.missing(mine) == "the program has no subject that could claim the engine kind fully_shard");
 }

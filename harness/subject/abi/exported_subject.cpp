@@ -124,15 +124,20 @@ struct ExportedSubject::Functions {
 };
 
 ExportedSubject::ExportedSubject(std::unique_ptr<Subject> subject)
-    : subject_(std::move(subject)), name_(subject_->name()), version_(subject_->version()) {
-  for (const Feature feature : subject_->capabilities()) features_.emplace_back(to_string(feature));
-  for (const std::string& feature : features_) capabilities_.push_back(feature.c_str());
-  capabilities_.push_back(nullptr);
+    : subject_(std::move(subject)), name_(subject_->name()), version_(subject_->version()), claims_(subject_->claims()) {
+  for (const Claims::Kind& kind : claims_.kinds()) {
+    std::vector<const char*>& features = features_.emplace_back();
+    for (const Feature feature : kind.features) features.push_back(to_string(feature).data());  // literals, each with its NUL
+    features.push_back(nullptr);
+  }
+  for (std::size_t i = 0; i < features_.size(); ++i)
+    claims_in_c_.push_back({.engine = claims_.kinds()[i].name.c_str(), .features = features_[i].data()});
   table_ = {.abi_version = SHARDPROOF_ABI_VERSION,
             .size = sizeof(shardproof_subject),
             .name = name_.c_str(),
             .version = version_.c_str(),
-            .capabilities = capabilities_.data(),
+            .claims = claims_in_c_.data(),
+            .claim_count = claims_in_c_.size(),
             .context = this,
             .prepare = subject_->wants_preparation() ? Functions::prepare : nullptr,
             .fork = Functions::fork,

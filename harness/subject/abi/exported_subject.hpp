@@ -25,8 +25,9 @@ class ExportedSubject {
 
   std::unique_ptr<Subject> subject_;
   std::string name_, version_;
-  std::vector<std::string> features_;
-  std::vector<const char*> capabilities_;  // NULL at the end
+  Claims claims_;
+  std::vector<std::vector<const char*>> features_;  // of each kind, NULL at the end
+  std::vector<shardproof_claim> claims_in_c_;
   shardproof_subject table_;
 };
 

@@ -181,12 +181,12 @@ class TableTrainer final : public Trainer {
 
 class TableSubject final : public Subject {
  public:
-  TableSubject(const shardproof_subject& table, std::set<Feature> capabilities)
-      : table_(table), capabilities_(std::move(capabilities)), left_(std::make_shared<Left>()) {}
+  TableSubject(const shardproof_subject& table, Claims claims)
+      : table_(table), claims_(std::move(claims)), left_(std::make_shared<Left>()) {}
 
   std::string_view name() const override { return table_.name; }
   std::string_view version() const override { return table_.version; }
-  std::set<Feature> capabilities() const override { return capabilities_; }
+  Claims claims() const override { return claims_; }
 
   bool wants_preparation() const override { return table_.prepare != nullptr; }
   Reply prepare() override {
@@ -215,16 +215,30 @@ class TableSubject final : public Subject {
 
  private:
   const shardproof_subject& table_;
-  std::set<Feature> capabilities_;
+  Claims claims_;
   std::shared_ptr<Left> left_;
 };
 
-std::set<Feature> known_features(const char* const* names) {
-  std::set<Feature> known;
+Claims::Features known_features(const char* const* names) {
+  Claims::Features known;
   for (; *names != nullptr; ++names) {
     const auto feature = find_feature(*names);
     if (!feature) throw std::invalid_argument(fmt::format("it claims \"{}\"; features are: {}", *names, fmt::join(feature_names(), ", ")));
     known.insert(*feature);
+  }
+  return known;
+}
+
+Claims known_claims(const shardproof_claim* claims, std::size_t count) {
+  if (claims == nullptr && count > 0) throw std::invalid_argument(fmt::format("its table has {} claims, at NULL", count));
+  Claims known;
+  for (std::size_t i = 0; i < count; ++i) {
+    const shardproof_claim& claim = claims[i];
+    if (claim.engine == nullptr) throw std::invalid_argument(fmt::format("its claim {} has no `engine`", i));
+    if (claim.features == nullptr) throw std::invalid_argument(fmt::format("its claim of {} has no `features`", shown(claim.engine)));
+    if (const std::string objection = objection_to_subject_text(claim.engine); !objection.empty())
+      throw std::invalid_argument(fmt::format("it claims the engine kind {}: {}", shown(claim.engine), objection));
+    known.add({.name = claim.engine, .features = known_features(claim.features)});
   }
   return known;
 }
@@ -253,19 +267,18 @@ std::unique_ptr<Subject> table_subject(const shardproof_subject* table, std::str
   };
   accept("name", table->name, objection_to_subject_name(table->name, own_name));
   accept("version", table->version, objection_to_subject_text(table->version));
-  require(table->capabilities != nullptr, "capabilities");
   require(table->create != nullptr, "create");
   require(table->destroy != nullptr, "destroy");
   require(table->perform != nullptr, "perform");
   require(table->loss != nullptr, "loss");
   require(table->parameters != nullptr, "parameters");
-  std::set<Feature> capabilities;
+  Claims claims;
   try {
-    capabilities = known_features(table->capabilities);
+    claims = known_claims(table->claims, table->claim_count);
   } catch (const std::invalid_argument& error) {
     refuse(error.what());
   }
-  return std::make_unique<TableSubject>(*table, std::move(capabilities));
+  return std::make_unique<TableSubject>(*table, std::move(claims));
 }
 
 const shardproof_subject* load_subject_table(const std::filesystem::path& library) {

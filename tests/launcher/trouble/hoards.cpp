@@ -40,7 +40,7 @@ class Hoarder : public Subject {
  public:
   std::string_view name() const override { return "hoarder"; }
   std::string_view version() const override { return "1"; }
-  std::set<Feature> capabilities() const override { return {}; }
+  Claims claims() const override { return {}; }
   Reply create(const scenario::Model& /*model*/, const scenario::Plan& /*plan*/, const Seat& seat, std::unique_ptr<Trainer>& out) override {
     if (seat.rank == 1) hoard_.push_back(seat.device.empty(Device::compute, DType::f32, {16}, MemoryClass::parameter, "hoarded"));
     out = std::make_unique<Idler>();

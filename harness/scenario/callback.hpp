@@ -1,0 +1,71 @@
+// One call that an engine made into the harness while a scenario ran, and questions about such calls. Pure.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "harness/subject/extension.hpp"
+#include "harness/tensor/tensor.hpp"
+
+namespace shardproof::scenario {
+
+/// The hook that the engine called. A new kind needs an enumerator, a name in `to_string`, and a detail in `Callback`.
+enum class CallbackKind : std::uint8_t { pre_all_gather, post_all_gather };
+std::string_view to_string(CallbackKind kind);
+
+struct TensorSize {
+  DType dtype = DType::f32;
+  Shape shape;
+  friend bool operator==(const TensorSize&, const TensorSize&) = default;
+};
+
+/// Only the pre hook of an all-gather extension has these.
+struct PreAllGather {
+  static constexpr CallbackKind kind = CallbackKind::pre_all_gather;
+  std::uint64_t ticket = 0;  ///< of the metadata that it made, from 1; 0: it failed
+  std::optional<ShardContext> context;  ///< in the full form
+};
+
+/// Only the post hook of an all-gather extension has these.
+struct PostAllGather {
+  static constexpr CallbackKind kind = CallbackKind::post_all_gather;
+  std::uint64_t ticket = 0;  ///< of the metadata that it was given; 0: no pre hook of this rank made that
+  const void* out = nullptr;  ///< what it had to write to; nullptr: it had to make a whole parameter
+  DType param_dtype = DType::f32;
+};
+
+struct Callback {
+  std::string name;  ///< of the parameter that it is about
+  int iteration = 0;
+  std::string during;  ///< the script's call: `forward`, …; `create` before all calls
+  std::uint32_t stream = 0;
+  std::vector<TensorSize> sizes;  ///< of its operands: the tensors that a pre hook made, or that any other was given
+  std::vector<Tensor> tensors;  ///< copies of the operands in host memory; empty where the script keeps no tensors
+  std::variant<PreAllGather, PostAllGather> detail;
+
+  CallbackKind kind() const;
+};
+
+/// Selects callbacks. A field that is not set fits every callback.
+struct CallbackFilter {
+  std::optional<CallbackKind> kind;
+  std::optional<std::string> name;
+  std::optional<int> iteration;
+  std::optional<std::string> during;
+
+  bool fits(const Callback& callback) const;
+};
+
+/// The selected callbacks, in their order.
+std::vector<const Callback*> select(std::span<const Callback> callbacks, const CallbackFilter& filter);
+std::size_t count(std::span<const Callback> callbacks, const CallbackFilter& filter);
+/// The names in the selected callbacks, each once, sorted.
+std::vector<std::string> names(std::span<const Callback> callbacks, const CallbackFilter& filter);
+
+}  // namespace shardproof::scenario
