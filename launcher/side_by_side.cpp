@@ -57,8 +57,9 @@ bool was_lost(const DocumentPlay& played) {
 
 std::string names_text(const std::array<Contender, 2>& contenders) {
   const auto name = [](const Contender& contender) {
-    const bool is_named_so = contender.asked == contender.subject.name;
-    return fmt::format("{} ({}{})", contender.asked, is_named_so ? "" : contender.subject.name + " ", contender.subject.version);
+    const std::string& own = contender.subject.name;
+    const bool is_named_so = contender.asked == own || contender.asked == fmt::format("{}+{}", own, contender.plan.fault);
+    return fmt::format("{} ({}{})", contender.asked, is_named_so ? "" : own + " ", contender.subject.version);
   };
   return fmt::format("{} beside {}", name(contenders[0]), name(contenders[1]));
 }

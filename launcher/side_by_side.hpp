@@ -33,7 +33,7 @@ std::vector<SideBySide> play_side_by_side(const std::array<Contender, 2>& conten
 /// Below `place`, where the runs of the first or the second are: `1-fully_shard+late_gather`.
 std::filesystem::path place_of(const std::array<Contender, 2>& contenders, std::size_t which, const std::filesystem::path& place);
 
-/// `reference (fully_shard 1) beside pytorch (2.15.0)`
+/// `reference (1) beside ./libmy_engine.so (my_engine 2)`
 std::string names_text(const std::array<Contender, 2>& contenders);
 
 /// What differs; warnings, which are shown and not compared; and why both refused, where they did.

@@ -115,7 +115,8 @@ std::string subject_name(const Listing& listing, const std::string& asked) {
   candidates.insert({std::string(reference_subject), std::string(pytorch_subject)});
   const std::string near = closest(candidates, asked);
   std::erase_if(names, [](const std::string& name) { return name == reference_subject || name == pytorch_subject; });
-  names.push_back(fmt::format("{} ({})", reference_subject, listing.subjects.front().name));
+  const std::string& first = listing.subjects.front().name;
+  names.push_back(first == reference_subject ? first : fmt::format("{} ({})", reference_subject, first));
   names.emplace_back(pytorch_subject);
   throw CommandError(usage,
                      fmt::format("unknown subject '{}'; {}there are {}, and shared objects by their paths{}", asked,

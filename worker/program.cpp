@@ -1,6 +1,6 @@
 #include "worker/program.hpp"
 
-#include "fixtures/engines/fully_shard/fully_shard.hpp"
+#include "fixtures/engines/reference.hpp"
 #include "suites/extensions/clauses.hpp"
 #include "suites/overlap/clauses.hpp"
 #include "suites/profiles.hpp"
@@ -9,7 +9,7 @@ namespace shardproof {
 
 Program worker_program() {
   return {.suite_version = SHARDPROOF_VERSION,
-          .subjects = {[] { return std::make_unique<engines::FullyShard>(); }},
+          .subjects = {[] { return std::make_unique<engines::Reference>(); }},
           .faults = declared_faults(),
           .profiles = suites::profiles(),
           .clause_tables = {overlap::clause_table(), extensions::clause_table()}};

@@ -11,6 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "harness/protocol/subject_name.hpp"
+
 namespace shardproof {
 
 /// For a rank to come to its first case. A world of many ranks on few cores takes its time.
@@ -55,7 +57,7 @@ struct WorldPlan {
   std::string device = sim_device;
   std::filesystem::path backend;      ///< of ranks on GPUs: the shared object that reaches CUDA
   std::string times = event_times;    ///< of ranks on GPUs: where times come from
-  std::string subject = "fully_shard";
+  std::string subject{reference_subject};
   std::filesystem::path subject_library;  ///< the shared object that the subject is in; empty: one of the program's own
   std::string fault;                  ///< name of a fault to apply to the subject; empty for none
   std::uint64_t seed = 0;

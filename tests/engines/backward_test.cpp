@@ -7,7 +7,7 @@
 #include <variant>
 #include <vector>
 
-#include "fixtures/engines/fully_shard/fully_shard.hpp"
+#include "fixtures/engines/reference.hpp"
 #include "harness/scenario/plan/fully_shard.hpp"
 #include "tests/engines/networks.hpp"
 #include "tests/engines/thread_ranks.hpp"
@@ -31,7 +31,7 @@ scenario::Run played_by(scenario::Plan plan, std::vector<scenario::Module> layer
   scenario.script.segments = {{.body = std::move(body)}};
   std::optional<scenario::Run> first;
   on_thread_ranks(ranks, [&](int rank, Group& group) {
-    FullyShard subject;
+    Reference subject;
     scenario::Run run = testing::play_simulated(scenario, subject, group, rank);
     if (rank == 0) first = std::move(run);
   });

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "fixtures/engines/fully_shard/fully_shard.hpp"
+#include "fixtures/engines/reference.hpp"
 #include "harness/device/sim/sim_device.hpp"
 #include "harness/scenario/formula.hpp"
 #include "harness/scenario/plan/fully_shard.hpp"
@@ -114,7 +114,7 @@ Outcome train(const Setup& setup, int rank, Group& group, const std::vector<Acti
   const std::unique_ptr<Communicator> world = device.communicator(group);
   {
     std::unique_ptr<Trainer> trainer;
-    const Reply created = FullyShard().create(setup.model, setup.plan, {device, *world, rank}, trainer);
+    const Reply created = Reference().create(setup.model, setup.plan, {device, *world, rank}, trainer);
     if (!created.ok()) throw std::runtime_error(created.error());
     for (const auto& [parameter, spoiler] : setup.extended) {
       const Reply registered = trainer->register_all_gather_extension({.parameter = parameter}, extension(device, rank, spoiler));

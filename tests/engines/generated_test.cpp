@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "fixtures/engines/fully_shard/fully_shard.hpp"
+#include "fixtures/engines/reference.hpp"
 #include "fixtures/oracles/serial_model.hpp"
 #include "harness/scenario/generator/generator.hpp"
 #include "harness/scenario/plan/fully_shard.hpp"
@@ -27,7 +27,7 @@ namespace {
 std::vector<Run> played(const Staged& staged) {
   std::vector<std::optional<Run>> runs(static_cast<std::size_t>(staged.ranks));
   on_thread_ranks(staged.ranks, [&](int rank, Group& group) {
-    engines::FullyShard subject;
+    engines::Reference subject;
     runs[static_cast<std::size_t>(rank)] = testing::play_simulated(staged.scenario, subject, group, rank);
   });
   std::vector<Run> all;

@@ -7,7 +7,7 @@
 #include <optional>
 #include <span>
 
-#include "fixtures/engines/fully_shard/fully_shard.hpp"
+#include "fixtures/engines/reference.hpp"
 #include "fixtures/oracles/golden.hpp"
 #include "fixtures/oracles/serial_model.hpp"
 #include "harness/device/sim/sim_platform.hpp"
@@ -255,7 +255,7 @@ std::vector<Watched> play_watched(const Stack& stack, int world) {
     Watched& watched = ranks[static_cast<std::size_t>(rank)];
     const OperandWatch::Buffers reduced = flat_buffers(stack, local_gradients(stack, parameters, rank), world);
     WatchedPlatform platform(group, rank, gathered, reduced, watched.findings);
-    engines::FullyShard subject;
+    engines::Reference subject;
     watched.run = scenario::play(scenario, subject, platform, rank);
     watched.all_gathers = platform.watch().all_gathers;
     watched.reduce_scatters = platform.watch().reduce_scatters;

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 
-#include "fixtures/engines/fully_shard/fully_shard.hpp"
+#include "fixtures/engines/reference.hpp"
 #include "harness/scenario/builder.hpp"
 #include "harness/scenario/plan/fully_shard.hpp"
 #include "tests/engines/thread_ranks.hpp"
@@ -26,7 +26,7 @@ Scenario slow_reductions(int limit) {
 
 void on_two_ranks(const Scenario& scenario, const std::function<void(const Run&)>& check) {
   on_thread_ranks(2, [&](int rank, Group& group) {
-    engines::FullyShard subject;
+    engines::Reference subject;
     const Run run = testing::play_simulated(scenario, subject, group, rank);
     if (rank == 0) check(run);
   });

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <optional>
 
-#include "fixtures/engines/fully_shard/fully_shard.hpp"
+#include "fixtures/engines/reference.hpp"
 #include "fixtures/oracles/difference.hpp"
 #include "fixtures/oracles/golden.hpp"
 #include "harness/scenario/plan/fully_shard.hpp"
@@ -103,7 +103,7 @@ Scenario tokens(const golden::Values& values) {
 std::vector<scenario::Run> train(const Scenario& scenario, int world) {
   std::vector<std::optional<scenario::Run>> runs(static_cast<std::size_t>(world));
   on_thread_ranks(world, [&](int rank, Group& group) {
-    engines::FullyShard subject;
+    engines::Reference subject;
     runs[static_cast<std::size_t>(rank)] = testing::play_simulated(scenario, subject, group, rank);
   });
   std::vector<scenario::Run> all;

@@ -4,7 +4,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <thread>
 
-#include "fixtures/engines/fully_shard/fully_shard.hpp"
+#include "fixtures/engines/reference.hpp"
 #include "harness/device/sim/sim_device.hpp"
 #include "harness/fabric/shm/shm_fabric.hpp"
 #include "harness/faults/wrappers.hpp"
@@ -38,11 +38,11 @@ std::size_t count_waits(const Trace& trace) {
 }  // namespace
 
 TEST_CASE("an empty alteration leaves no trace") {
-  const Trace plain = play_alone(std::make_unique<engines::FullyShard>());
-  const Trace wrapped = play_alone(altered(std::make_unique<engines::FullyShard>(), {}));
+  const Trace plain = play_alone(std::make_unique<engines::Reference>());
+  const Trace wrapped = play_alone(altered(std::make_unique<engines::Reference>(), {}));
   CHECK(plain.facts.size() > 20);
   CHECK(plain.facts == wrapped.facts);
-  CHECK(plain.facts == play_alone(drop_waits(std::make_unique<engines::FullyShard>(), [](const Wait&) { return false; })).facts);
+  CHECK(plain.facts == play_alone(drop_waits(std::make_unique<engines::Reference>(), [](const Wait&) { return false; })).facts);
 }
 
 TEST_CASE("a wrapped device is told all that the device is told") {
@@ -67,7 +67,7 @@ TEST_CASE("wrapped kernels compute what kernels compute") {
     }
   };
   const auto handing = [] {
-    return altered(std::make_unique<engines::FullyShard>(), {.device = [](Device& device) { return std::make_unique<Handing>(device); }});
+    return altered(std::make_unique<engines::Reference>(), {.device = [](Device& device) { return std::make_unique<Handing>(device); }});
   };
   scenario::Scenario layers;
   layers.model.root.children = {{.name = "l", .kind = ModuleKind::linear, .in_features = 4, .out_features = 4},
@@ -95,7 +95,7 @@ TEST_CASE("wrapped kernels compute what kernels compute") {
       for (scenario::Scenario scenario : {layers, tokens}) {
         scenario.model.loss.kind = loss;
         scenario.plan.optimizer.kind = optimizer;
-        const auto plain = captures_alone(scenario, std::make_unique<engines::FullyShard>()), wrapped = captures_alone(scenario, handing());
+        const auto plain = captures_alone(scenario, std::make_unique<engines::Reference>()), wrapped = captures_alone(scenario, handing());
         REQUIRE(plain.size() == 2);
         for (std::size_t i = 0; i < plain.size(); ++i) {
           CHECK(plain[i].loss == wrapped[i].loss);
@@ -110,9 +110,9 @@ TEST_CASE("wrapped kernels compute what kernels compute") {
 }
 
 TEST_CASE("only the waits that are asked for are dropped") {
-  const std::size_t all = count_waits(play_alone(std::make_unique<engines::FullyShard>()));
+  const std::size_t all = count_waits(play_alone(std::make_unique<engines::Reference>()));
   std::size_t offered = 0, dropped = 0;
-  const Trace trace = play_alone(drop_waits(std::make_unique<engines::FullyShard>(), [&](const Wait& wait) {
+  const Trace trace = play_alone(drop_waits(std::make_unique<engines::Reference>(), [&](const Wait& wait) {
     ++offered;
     const bool drop = wait.stream == StreamRole::compute && wait.recorded_on == StreamRole::reduce;
     if (drop) ++dropped;
@@ -124,10 +124,10 @@ TEST_CASE("only the waits that are asked for are dropped") {
 }
 
 TEST_CASE("a subject keeps its name and its claims under an alteration") {
-  const auto wrapped = altered(std::make_unique<engines::FullyShard>(), {});
-  CHECK(wrapped->name() == engines::FullyShard().name());
-  CHECK(wrapped->version() == engines::FullyShard().version());
-  CHECK(wrapped->claims() == engines::FullyShard().claims());
+  const auto wrapped = altered(std::make_unique<engines::Reference>(), {});
+  CHECK(wrapped->name() == engines::Reference().name());
+  CHECK(wrapped->version() == engines::Reference().version());
+  CHECK(wrapped->claims() == engines::Reference().claims());
 }
 
 TEST_CASE("a plan for another engine is refused, not guessed at") {
@@ -135,7 +135,7 @@ TEST_CASE("a plan for another engine is refused, not guessed at") {
   scenario.plan.engine = scenario::ChosenEngine(std::make_unique<scenario::ForeignSection>("replicate"));
   ControlPage control = ControlPage::anonymous(1);
   const auto groups = make_thread_world({.control = &control, .epoch = [](int) { return 1U; }});
-  engines::FullyShard subject;
+  engines::Reference subject;
   CHECK_THROWS_AS(testing::play_simulated(scenario, subject, *groups.front(), 0), scenario::SubjectError);
 }
 
@@ -158,7 +158,7 @@ TEST_CASE("what alters the world's collectives alters those of every group split
     for (std::size_t rank = 0; rank < groups.size(); ++rank) {
       ranks.emplace_back([&, rank] {
         const auto counting =
-            altered(std::make_unique<engines::FullyShard>(),
+            altered(std::make_unique<engines::Reference>(),
                     {.communicator = [&, rank](Communicator& inner, Device&) { return std::make_unique<Counting>(inner, calls[rank]); }});
         const scenario::Run run = testing::play_simulated(scenario, *counting, *groups[rank], static_cast<int>(rank));
         issued[rank] = static_cast<int>(

@@ -4,13 +4,13 @@
 #include <stdexcept>
 #include <string>
 
-#include "fixtures/engines/fully_shard/fully_shard.hpp"
+#include "fixtures/engines/reference.hpp"
 #include "harness/subject/abi/exported_subject.hpp"
 
 namespace {
 
 const shardproof_subject& good() {
-  static const shardproof::ExportedSubject exported(std::make_unique<shardproof::engines::FullyShard>());
+  static const shardproof::ExportedSubject exported(std::make_unique<shardproof::engines::Reference>());
   return *exported.table();
 }
 
@@ -61,6 +61,7 @@ shardproof_subject bad() {
   const std::string how = chosen == nullptr ? "" : chosen;
   if (how == "table") throw std::runtime_error("no engine without a licence");
   shardproof_subject table = good();
+  table.name = "bad";
   if (how == "version") table.abi_version = 99;
   if (how == "size") table.size = 16;
   if (how == "function") table.perform = nullptr;

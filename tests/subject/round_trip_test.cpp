@@ -9,7 +9,8 @@
 #include <variant>
 #include <vector>
 
-#include "fixtures/engines/fully_shard/fully_shard.hpp"
+#include "fixtures/engines/reference.hpp"
+#include "harness/protocol/subject_name.hpp"
 #include "harness/scenario/builder.hpp"
 #include "harness/scenario/plan/fully_shard.hpp"
 #include "harness/scenario/player.hpp"
@@ -25,7 +26,7 @@ namespace {
 
 using MakeSubject = std::function<std::unique_ptr<Subject>()>;
 
-std::unique_ptr<Subject> engine() { return std::make_unique<engines::FullyShard>(); }
+std::unique_ptr<Subject> engine() { return std::make_unique<engines::Reference>(); }
 
 /// What each rank records and captures; an error as its text.
 struct Outcome {
@@ -70,7 +71,7 @@ void check_alike(int ranks, const Scenario& scenario) {
   const auto directly = play_on(ranks, scenario, engine);
   const auto through = play_on(ranks, scenario, [&] {
     const std::scoped_lock lock(mutex);
-    return table_subject(exported.emplace_back(std::make_unique<ExportedSubject>(engine()))->table(), "exported");
+    return table_subject(exported.emplace_back(std::make_unique<ExportedSubject>(engine()))->table(), "exported", reference_subject);
   });
   for (std::size_t rank = 0; rank < directly.size(); ++rank) {
     CAPTURE(rank);
@@ -148,8 +149,8 @@ TEST_CASE("a mistake of a hook, a failing module and a refused plan are told thr
 
 TEST_CASE("what an exported subject asks of the harness, and what the far side is not for, is told") {
   const ExportedSubject exported(engine());
-  const auto subject = table_subject(exported.table(), "exported");
-  CHECK(subject->name() == "fully_shard");
+  const auto subject = table_subject(exported.table(), "exported", reference_subject);
+  CHECK(subject->name() == reference_subject);
   CHECK(subject->version() == engine()->version());
   CHECK(subject->claims() == engine()->claims());
   CHECK(subject->prepare().ok());

@@ -33,7 +33,7 @@ class Exploring(unittest.TestCase):
 class Explore(Exploring):
     def test_a_subject_plays_like_itself(self):
         said, explored = self.explore(None, "--rounds", 20, "--seed", 7, expect=0)
-        self.assertIn("reference (fully_shard 1) beside reference (fully_shard 1): scenarios from seed 7 on, for 1, 2, 4 ranks\n", said)
+        self.assertIn("reference (1) beside reference (1): scenarios from seed 7 on, for 1, 2, 4 ranks\n", said)
         self.assertIn("20 scenarios, seeds 7 to 26: 20 alike, 0 differences\n", said)
         self.assertEqual((explored["seed"], explored["rounds"], explored["alike"], explored["ranks"], explored["differences"]), (7, 20, 20, [1, 2, 4], []))
         self.assertIn("prefetch_lists", explored["features"])

@@ -145,13 +145,13 @@ class Play(unittest.TestCase):
 
     def test_a_subject_is_like_itself_by_either_name(self):
         self.overlap["script"]["segments"][0]["body"] += ["step", "capture"]
-        both = self.side_by_side(self.overlap, "reference", "fully_shard")
-        self.assertEqual((both["alike"], both["differences"], both["subjects"]), (True, [], ["reference", "fully_shard"]))
+        both = self.side_by_side(self.overlap, "reference", "reference")
+        self.assertEqual((both["alike"], both["differences"], both["subjects"]), (True, [], ["reference", "reference"]))
         self.assertEqual(both["compared"], {"ranks": 2, "steps": 30, "waits": True, "collectives": 18, "values": 98})
         alone = json.loads(self.play(self.overlap, "--json").stdout)
         self.assertEqual([played["result"] for played in both["played"]], [alone, alone])
-        said = self.play(self.overlap, "--subject", "reference,fully_shard").stdout.splitlines()
-        self.assertEqual(said[0], f"{self.folder}/scenario.json: 2 ranks, reference (fully_shard 1) beside fully_shard (1)")
+        said = self.play(self.overlap, "--subject", "reference,reference").stdout.splitlines()
+        self.assertEqual(said[0], f"{self.folder}/scenario.json: 2 ranks, reference (1) beside reference (1)")
         self.assertEqual([line.split()[1].rstrip(":") for line in said[1:]], 5 * ["alike"])
 
     def test_what_two_subjects_do_differently_is_said_by_aspect(self):
@@ -196,7 +196,7 @@ class Play(unittest.TestCase):
 
     def test_both_runs_are_kept_where_asked_for(self):
         self.play(self.overlap, "--subject", "reference,reference+one_stream", "--out", self.folder / "kept", expect=1)
-        for name, fault in (("1-fully_shard", None), ("2-fully_shard+one_stream", "one_stream")):
+        for name, fault in (("1-reference", None), ("2-reference+one_stream", "one_stream")):
             report = json.loads((self.folder / "kept" / name / "report.json").read_text(encoding="utf-8"))
             self.assertEqual(report["subject"]["fault"], fault)
 

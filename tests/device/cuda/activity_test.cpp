@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "fixtures/engines/fully_shard/fully_shard.hpp"
+#include "fixtures/engines/reference.hpp"
 #include "harness/scenario/builder.hpp"
 #include "harness/scenario/player.hpp"
 #include "tests/device/cuda/cpu_runtime.hpp"
@@ -136,7 +136,7 @@ TEST_CASE("a record belongs to the piece whose id it has, or else to the last be
 
 TEST_CASE("on tables whose launches take no time records tell the times that events tell") {
   on_ranks(2, [](Side& side, const auto& memory) {
-    engines::FullyShard engine;
+    engines::Reference engine;
     std::vector<Trace> traces;
     for (const bool keeps_records : {false, true}) {
       Rank rank(side, memory, keeps_records);

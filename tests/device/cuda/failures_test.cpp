@@ -5,7 +5,7 @@
 #include <array>
 #include <catch2/catch_test_macros.hpp>
 
-#include "fixtures/engines/fully_shard/fully_shard.hpp"
+#include "fixtures/engines/reference.hpp"
 #include "harness/scenario/builder.hpp"
 #include "harness/scenario/player.hpp"
 #include "tests/device/cuda/planted.hpp"
@@ -61,7 +61,7 @@ class Player {
  private:
   Side& side_;
   const scenario::Scenario scenario_ = training();
-  engines::FullyShard engine_;
+  engines::Reference engine_;
   cuda::RankOfGpus gpus_;
 };
 
