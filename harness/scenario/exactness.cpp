@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -23,6 +25,8 @@ struct Reach {
 
   bool fits() const { return most <= std::ldexp(1.0, significant_bits + unit); }
 };
+
+constexpr Reach only_zero{.most = 0, .unit = 127};
 
 Reach unsure(Reach value) {
   value.sure = false;
@@ -83,7 +87,7 @@ Reach in_dtype(Reach value, std::optional<DType> dtype) {
 Reach by_formula(double divisor) { return divided({.most = 4, .unit = 0}, divisor); }
 
 Reach of_numbers(const std::vector<std::vector<std::vector<double>>>& given) {
-  Reach all{.most = 0, .unit = 127};
+  Reach all = only_zero;
   for (const auto& ranks : given) {
     for (const auto& numbers : ranks) {
       for (const double number : numbers) {
@@ -100,12 +104,15 @@ Reach of_numbers(const std::vector<std::vector<std::vector<double>>>& given) {
   return all;
 }
 
+// Either of two values.
+Reach either(const Reach& a, const Reach& b) { return {std::max(a.most, b.most), std::min(a.unit, b.unit), a.sure && b.sure}; }
+
 struct ParameterReach {
   ParameterShape shape;
   bool is_reduced = false;  // among ranks
   Reach first, second;      // of a pair both
   std::optional<ExtensionKind> extension;
-  std::optional<Reach> gradient;  // whole, before any reduction, of all backwards since the last zero_grad
+  std::optional<Reach> average;  // of gradients, that a momentum keeps
 };
 
 struct Operation {
@@ -119,13 +126,36 @@ struct Operation {
 struct Pass {
   std::vector<Reach> variables;
   std::vector<Operation> operations;
+  std::map<std::string, std::string> paths;  // that its choices take
   std::size_t output = 0;
   Reach gradient;  // of the loss, by its output
 };
 
+// What ranks that make the same calls have of their own.
+struct RankReach {
+  int rank = 0;               // one of them
+  std::vector<Pass> forwards;  // that wait for their backward
+  Reach loss;
+  std::map<std::string, Reach> gradients;  // whole, before any reduction, of all backwards since the last zero_grad
+};
+
+// Every rank that some call names, and one that none names, if there is one.
+std::vector<RankReach> states_of(const Script& script, int ranks) {
+  std::set<int> named;
+  for (const Script::Segment& segment : script.segments) {
+    for (const Action& action : segment.body) named.insert(action.ranks.begin(), action.ranks.end());
+  }
+  int other = 0;
+  while (named.contains(other)) ++other;
+  if (other < ranks) named.insert(other);
+  std::vector<RankReach> states;
+  for (const int rank : named) states.push_back({.rank = rank});
+  return states;
+}
+
 class Follower {
  public:
-  Follower(const Scenario& scenario, int ranks) : scenario_(scenario), ranks_(ranks) {
+  Follower(const Scenario& scenario, int ranks) : scenario_(scenario), ranks_(ranks), states_(states_of(scenario.script, ranks)) {
     const auto& given = scenario.script.given;
     input_ = given.empty() ? by_formula(scenario.script.input_divisor) : of_numbers(given);
     for (ParameterShape& shape : parameters(scenario.model)) {
@@ -147,23 +177,28 @@ class Follower {
 
  private:
   void play(const Action& action) {
+    if (action.kind == ActionKind::step) return step(action);
+    if (action.kind == ActionKind::extend) return extend(*action.extension);
+    if (action.kind == ActionKind::capture) return captures_.push_back(is_sure());
+    for (RankReach& state : states_) {
+      if (is_for(action, state.rank)) play(action, state);
+    }
+  }
+
+  void play(const Action& action, RankReach& state) {
     switch (action.kind) {
       case ActionKind::forward:
-        if (!action.fails_in) last_ = forward(action.module);
+        if (!action.fails_in) state.forwards.push_back(forward(action, state));
         break;
-      case ActionKind::evaluate: forward(action.module); break;
-      case ActionKind::backward: backward(); break;
-      case ActionKind::step: step(); break;
+      case ActionKind::evaluate: forward(action, state); break;
+      case ActionKind::backward: backward(state); break;
       case ActionKind::zero_grad:
-        for (auto& [name, parameter] : parameters_) parameter.gradient.reset();
+        if (!action.to_zero) state.gradients.clear();
+        for (auto& [name, gradient] : state.gradients) gradient = only_zero;
         break;
       case ActionKind::clip_grad_norm:
-        for (auto& [name, parameter] : parameters_) {
-          if (parameter.gradient) parameter.gradient->sure = false;
-        }
+        for (auto& [name, gradient] : state.gradients) gradient.sure = false;
         break;
-      case ActionKind::extend: extend(*action.extension); break;
-      case ActionKind::capture: captures_.push_back(is_sure()); break;
       default: break;  // none of them touches a value
     }
   }
@@ -177,37 +212,40 @@ class Follower {
   }
 
   bool is_sure() const {
-    return loss_.sure && std::ranges::all_of(parameters_, [&](const auto& entry) {
+    return std::ranges::all_of(states_, [](const RankReach& state) { return state.loss.sure; }) &&
+           std::ranges::all_of(parameters_, [&](const auto& entry) {
              const ParameterReach& parameter = entry.second;
              const bool is_pair = parameter.shape.tensor == TensorKind::two_tensor;
-             return parameter.first.sure && (!is_pair || parameter.second.sure) && (!parameter.gradient || reduced(parameter).sure);
+             const auto gradient = reduced(parameter);
+             return parameter.first.sure && (!is_pair || parameter.second.sure) && (!gradient || gradient->sure);
            });
   }
 
   // -- Forward
 
-  Pass forward(const std::string& path) {
-    Pass pass{.variables = {input_}};
+  Pass forward(const Action& action, RankReach& state) {
+    const std::string& path = action.module;
+    Pass pass{.variables = {input_}, .paths = action.paths};
     pass.output = run(pass, *find(scenario_.model, path), path, 0);
     const Reach out = pass.variables[pass.output];
     const std::int64_t elements = scenario_.script.input[0] * features_of_output(path);
     const Loss& loss = scenario_.model.loss;
     switch (loss.kind) {
       case LossKind::sum:
-        loss_ = summed(elements, out);
+        state.loss = summed(elements, out);
         pass.gradient = {.most = 1, .unit = 0};
         break;
       case LossKind::sum_of_squares: {
-        loss_ = divided(summed(elements, product(out, out)), loss.divisor);
+        state.loss = divided(summed(elements, product(out, out)), loss.divisor);
         pass.gradient = divided({2 * out.most, out.unit, out.sure}, loss.divisor);
         if (!exponent_of(loss.divisor)) pass.gradient.sure = false;  // over the divisor, or times its inverse
         break;
       }
       case LossKind::dot:
         pass.gradient = by_formula(std::trunc(loss.divisor));
-        loss_ = summed(elements, product(out, pass.gradient));
+        state.loss = summed(elements, product(out, pass.gradient));
         break;
-      case LossKind::cross_entropy: loss_ = pass.gradient = unsure(out); break;
+      case LossKind::cross_entropy: state.loss = pass.gradient = unsure(out); break;
     }
     return pass;
   }
@@ -253,7 +291,10 @@ class Follower {
       }
       case ModuleKind::relu: return keep(x);
       case ModuleKind::scale: return keep(rounded_once(product(x, whole(at(path, "factor")))));
-      case ModuleKind::choice: return run(pass, module.children.front(), child_path(path, module.children.front().name), in);
+      case ModuleKind::choice: {
+        const Module& child = chosen_child(module, path, pass.paths);
+        return run(pass, child, child_path(path, child.name), in);
+      }
       case ModuleKind::use: return run(pass, *find(scenario_.model, module.target), module.target, in);
       case ModuleKind::list: return in;
       case ModuleKind::embedding:
@@ -301,31 +342,36 @@ class Follower {
     if (++gathered.terms > 2 && is_low(scenario_.plan.mixed_precision.param)) gathered.sum.sure = false;
   }
 
-  void backward() {
-    std::map<std::size_t, Gathered> gradients;
+  void backward(RankReach& state) {
     std::map<std::string, Gathered> contributions;  // by parameter
-    join(gradients[last_.output], last_.gradient);
-    for (auto operation = last_.operations.rbegin(); operation != last_.operations.rend(); ++operation) {
-      const auto found = gradients.find(operation->out);
-      if (found == gradients.end()) continue;  // takes no part in the loss
-      const Reach gradient = in_computing_dtype(found->second.sum);
-      if (operation->beside) join(gradients[*operation->beside], gradient);
-      join(gradients[operation->in], through(*operation, gradient, contributions));
-    }
+    for (const Pass& pass : std::exchange(state.forwards, {})) backward(pass, contributions);
     for (const auto& [name, contributed] : contributions) {
-      ParameterReach& parameter = parameters_.at(name);
+      const ParameterReach& parameter = parameters_.at(name);
       if (!parameter.shape.trainable) continue;
       Reach gradient = parameter.is_reduced ? in_computing_dtype(contributed.sum) : contributed.sum;
       // Of a module that runs twice an engine may reduce each part by itself.
       if (parameter.is_reduced && contributed.terms > 1 && rounds_reductions()) gradient.sure = false;
-      parameter.gradient = parameter.gradient ? joined(*parameter.gradient, gradient) : gradient;
+      const auto [at, is_first] = state.gradients.try_emplace(name, gradient);
+      if (!is_first) at->second = joined(at->second, gradient);
+    }
+  }
+
+  void backward(const Pass& pass, std::map<std::string, Gathered>& contributions) {
+    std::map<std::size_t, Gathered> gradients;
+    join(gradients[pass.output], pass.gradient);
+    for (auto operation = pass.operations.rbegin(); operation != pass.operations.rend(); ++operation) {
+      const auto found = gradients.find(operation->out);
+      if (found == gradients.end()) continue;  // takes no part in the loss
+      const Reach gradient = in_computing_dtype(found->second.sum);
+      if (operation->beside) join(gradients[*operation->beside], gradient);
+      join(gradients[operation->in], through(pass, *operation, gradient, contributions));
     }
   }
 
   // What the operation passes on to its input.
-  Reach through(const Operation& operation, const Reach& gradient, std::map<std::string, Gathered>& contributions) {
+  Reach through(const Pass& pass, const Operation& operation, const Reach& gradient, std::map<std::string, Gathered>& contributions) {
     const Module& module = *operation.module;
-    const Reach& x = last_.variables[operation.in];
+    const Reach& x = pass.variables[operation.in];
     const std::int64_t rows = scenario_.script.input[0];
     switch (module.kind) {
       case ModuleKind::linear: {
@@ -339,6 +385,13 @@ class Follower {
         join(contributions[factor.shape.name], summed(rows * features_of_output(operation.path), product(x, gradient)));
         return rounded_once(product(gradient, whole(factor)));
       }
+      case ModuleKind::embedding:
+      case ModuleKind::layer_norm:
+      case ModuleKind::attention:
+        for (const auto& [name, parameter] : parameters_) {
+          if (is_at_or_under(name, operation.path)) join(contributions[name], unsure(gradient));
+        }
+        return unsure(gradient);
       default: return gradient;
     }
   }
@@ -350,10 +403,16 @@ class Follower {
     return is_low(mixed.param) || is_low(mixed.reduce) || !exponent_of(gradient_divisor());
   }
 
-  // What the optimizer gets of it.
-  Reach reduced(const ParameterReach& parameter) const {
-    Reach gradient = *parameter.gradient;
-    if (!parameter.is_reduced) return gradient;
+  // What the optimizer gets, on whichever rank, or of these alone.
+  std::optional<Reach> reduced(const ParameterReach& parameter, const std::function<bool(int rank)>& is_meant = {}) const {
+    std::optional<Reach> any;
+    for (const RankReach& state : states_) {
+      const auto own = state.gradients.find(parameter.shape.name);
+      if (own == state.gradients.end() || (is_meant && !parameter.is_reduced && !is_meant(state.rank))) continue;
+      any = any ? either(*any, own->second) : own->second;
+    }
+    if (!any || !parameter.is_reduced) return any;
+    Reach gradient = *any;
     gradient = in_dtype(gradient, scenario_.plan.mixed_precision.reduce);
     gradient.most *= ranks_;
     gradient = divided(rounded_once(gradient), gradient_divisor());
@@ -361,12 +420,14 @@ class Follower {
     return gradient;
   }
 
-  void step() {
+  void step(const Action& action) {
     const Optimizer& optimizer = scenario_.plan.optimizer;
     for (auto& [name, parameter] : parameters_) {
-      if (!parameter.gradient) continue;
-      Reach change = reduced(parameter);
+      const auto gradient = reduced(parameter, [&](int rank) { return is_for(action, rank); });
+      if (!gradient) continue;
+      Reach change = *gradient;
       if (optimizer.kind == OptimizerKind::sgd) {
+        if (optimizer.momentum != 0) change = averaged(parameter, change);
         const bool is_exact = exponent_of(optimizer.rate).has_value();
         change = divided(change, 1 / optimizer.rate);
         change.sure = change.sure && is_exact;  // the product may be rounded, or not before it is subtracted
@@ -379,11 +440,22 @@ class Follower {
     }
   }
 
+  // With a momentum: the first gradient, or what is left of the average and one more.
+  Reach averaged(ParameterReach& parameter, const Reach& gradient) const {
+    const double momentum = scenario_.plan.optimizer.momentum;
+    if (!parameter.average) return *(parameter.average = gradient);
+    Reach left = divided(*parameter.average, 1 / momentum);
+    left.sure = left.sure && exponent_of(momentum).has_value();  // the product may be rounded, or not before it is added to
+    // Some ranks may take their first step now.
+    parameter.average = either(added(left, gradient), gradient);
+    return *parameter.average;
+  }
+
   const Scenario& scenario_;
   const int ranks_;
-  Reach input_, loss_;
+  Reach input_;
   std::map<std::string, ParameterReach> parameters_;
-  Pass last_;  // forward that a backward may follow
+  std::vector<RankReach> states_;
   std::vector<bool> captures_;
 };
 

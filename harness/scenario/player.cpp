@@ -234,7 +234,7 @@ std::string SubjectError::on_any_rank() const { return fmt::format("{}: {}", fai
 
 Run play(const Scenario& scenario, Subject& subject, Platform& platform, int rank) {
   validate(scenario);
-  require_ranks(scenario.script, platform.world().size());
+  validate_script_in_world(scenario, platform.world().size());
   return Performance(scenario, subject, platform, rank).take();
 }
 

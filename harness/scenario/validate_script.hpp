@@ -8,7 +8,8 @@ namespace shardproof::scenario {
 /// Of a scenario whose model and plan are right. Throws std::invalid_argument that names the call.
 void validate_script(const Scenario& scenario);
 
-/// Throws std::invalid_argument that names the first call for a rank that a world of this size does not have.
-void require_ranks(const Script& script, int world_size);
+/// Of a scenario whose script is right. Throws std::invalid_argument that names a call for a rank that a world of this size does not have, and
+/// a call that a rank cannot make which only this world has: a rank that no call names.
+void validate_script_in_world(const Scenario& scenario, int size);
 
 }  // namespace shardproof::scenario

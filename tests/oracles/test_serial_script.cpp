@@ -1,6 +1,11 @@
 // What the calls of a script do to gradients and parameters in the serial model, by hand.
 #include <cmath>
 #include <limits>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -282,4 +287,156 @@ TEST_CASE("calls that change when and where change no value") {
   Scenario plain = one_weight();
   plain.script.segments = script({{forward, backward, step, capture}});
   CHECK(trained.parameters[0].values == train_serially(plain, 2, Arithmetic::f64).at(0).parameters[0].values);
+}
+
+namespace {
+
+Action on(std::vector<int> ranks, Action action) {
+  action.ranks = std::move(ranks);
+  return action;
+}
+
+Action with(std::map<std::string, std::string> paths, Action action) {
+  action.paths = std::move(paths);
+  return action;
+}
+
+const Action zeros{.kind = ActionKind::zero_grad, .to_zero = true};
+
+/// A choice of two weights, both of which are the root's.
+Scenario two_ways() {
+  return sharded({container(ModuleKind::choice, "way", {linear("a", 1, 1, false), linear("b", 1, 1, false)}), use("again", "way")});
+}
+
+double initial(int parameter) { return formula::small_integer(static_cast<std::uint32_t>(1 + parameter), 0) / 8.0; }
+
+std::string refusal(const Scenario& scenario, int world) {
+  try {
+    train_serially(scenario, world, Arithmetic::f64);
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("a choice runs its first child, or the child that the forward names, also where a use reaches it") {
+  Scenario scenario = two_ways();
+  scenario.script.segments =
+      script({{forward, backward, capture}, {zero_grad, with({{"way", "b"}}, forward), backward, capture}, {evaluate, capture}});
+  const auto trained = train_serially(scenario, 1, Arithmetic::f64);
+  const double a = initial(0), b = initial(1);
+  CHECK(trained[0].losses == Values{a * a * input(0, 0)});
+  CHECK(trained[0].gradients[0].values == Values{2 * a * input(0, 0)});
+  CHECK_FALSE(trained[0].gradients[1].defined());
+  CHECK(trained[1].losses == Values{b * b * input(1, 0)});
+  CHECK_FALSE(trained[1].gradients[0].defined());
+  CHECK(trained[1].gradients[1].values == Values{2 * b * input(1, 0)});
+  CHECK(trained[2].losses == Values{a * a * input(2, 0)});
+}
+
+TEST_CASE("a backward is of the sum of all losses since the last one") {
+  Scenario scenario = two_ways();
+  scenario.model.root.children.pop_back();
+  scenario.script.segments =
+      script({{forward, with({{"way", "b"}}, forward), evaluate, forward, backward, capture, forward}, {forward, backward, capture}});
+  const auto trained = train_serially(scenario, 1, Arithmetic::f64);
+  CHECK(trained[0].losses == Values{initial(0) * input(0, 0)});
+  CHECK(trained[0].gradients[0].values == Values{2 * input(0, 0)});
+  CHECK(trained[0].gradients[1].values == Values{input(0, 0)});
+  CHECK(trained[1].gradients[0].values == Values{3 * input(0, 0) + input(1, 0)});
+}
+
+TEST_CASE("the order of three forwards shows where their sum is rounded") {
+  Scenario scenario = one_weight();
+  scenario.script.given = {{{1}}, {{1 << 24}}, {{-1}}};
+  const auto shows = [&](std::vector<std::vector<Action>> bodies) {
+    scenario.script.segments = script(std::move(bodies));
+    return train_serially(scenario, 1, Arithmetic::f32).back().order_shows;
+  };
+  CHECK(shows({{forward}, {forward, backward, capture}}).empty());
+  CHECK(shows({{forward}, {forward}, {forward, backward, capture}}).find("gradients of several forwards") != std::string::npos);
+  scenario.script.given = {{{1}}, {{256}}, {{-1}}};
+  CHECK(shows({{forward}, {forward}, {forward, backward, capture}}).empty());
+  scenario.plan.mixed_precision.param = DType::bf16;
+  CHECK(shows({{forward}, {forward}, {forward, backward, capture}}).find("low precision") != std::string::npos);
+}
+
+TEST_CASE("gradients that exist become zero and stay, also those that wait for a reduction") {
+  Scenario scenario = two_ways();
+  const Action choose_b = with({{"way", "b"}}, forward);
+  const auto sync = [](bool value) { return set(ActionKind::set_requires_gradient_sync, "", value); };
+  scenario.script.segments = script({{forward, backward, zeros, capture, step, capture},
+                                     {zero_grad, sync(false), forward, backward, zeros, capture},
+                                     {sync(true), choose_b, backward, capture}});
+  const auto trained = train_serially(scenario, 2, Arithmetic::f64);
+  CHECK(trained[0].gradients[0].values == Values{0});
+  CHECK_FALSE(trained[0].gradients[1].defined());
+  CHECK(trained[1].parameters[0].values == Values{initial(0)});
+  CHECK_FALSE(trained[2].gradients[0].defined());
+  CHECK(trained[3].gradients[0].values == Values{0});
+  CHECK(trained[3].gradients[1].defined());
+}
+
+TEST_CASE("momentum begins with a parameter's first gradient, and goes on without a slope, but not without a gradient") {
+  Scenario scenario = one_weight();
+  scenario.plan.optimizer = {.kind = OptimizerKind::sgd, .rate = 0.25, .momentum = 0.5};
+  scenario.script.segments =
+      script({{forward, backward, step, capture}, {zeros, step, capture}, {zero_grad, step, capture}, {forward, backward, step, capture}});
+  const auto trained = train_serially(scenario, 1, Arithmetic::f64);
+  const double first = input(0, 0), last = input(3, 0), start = initial(0);
+  CHECK(trained[0].parameters[0].values == Values{start - 0.25 * first});
+  CHECK(trained[1].parameters[0].values == Values{start - 0.25 * first * 1.5});
+  CHECK(trained[2].parameters[0].values == Values{start - 0.25 * first * 1.5});
+  CHECK(trained[3].parameters[0].values == Values{start - 0.25 * (first * 1.75 + last)});
+  scenario.plan.optimizer.momentum = 0.3;
+  const auto shows = train_serially(scenario, 1, Arithmetic::f32);
+  CHECK(shows[0].order_shows.empty());
+  CHECK(shows[3].order_shows.find("the product of the momentum and a gradient is rounded") != std::string::npos);
+}
+
+TEST_CASE("ranks that a call does not name take no part in it") {
+  Scenario scenario = two_ways();
+  scenario.model.root.children.pop_back();
+  const Action choose_b = with({{"way", "b"}}, forward);
+  scenario.script.segments = script(
+      {{on({0, 2}, forward), on({1}, choose_b), on({1}, forward), on({0, 2}, choose_b), backward, capture}, {on({1}, evaluate), capture}});
+  auto trained = train_serially(scenario, 3, Arithmetic::f64);
+  const double sum = input(0, 0) + input(0, 1) + input(0, 2), a = initial(0), b = initial(1);
+  CHECK(trained[0].gradients[0].values == Values{sum / 3});
+  CHECK(trained[0].gradients[1].values == Values{sum / 3});
+  CHECK(trained[0].losses == Values{b * input(0, 0), a * input(0, 1), b * input(0, 2)});
+  CHECK(trained[1].losses == Values{b * input(0, 0), a * input(1, 1), b * input(0, 2)});
+
+  // What nobody reduces is each rank's own matter.
+  fully_shard(scenario.plan).ignored_parameters = {"way.a.weight"};
+  scenario.script.segments = script({{forward, backward, on({0}, step), on({1}, zero_grad), on({2}, zeros), capture}});
+  trained = train_serially(scenario, 3, Arithmetic::f64);
+  CHECK(trained[0].parameters[0].local == std::vector<Values>{{a - 0.5 * input(0, 0)}, {a}, {a}});
+  CHECK(trained[0].gradients[0].local == std::vector<Values>{{input(0, 0)}, {}, {0}});
+  CHECK_FALSE(trained[0].gradients[0].tensor(1).defined());
+  scenario.script.segments = script({{forward, backward, on({0}, zero_grad), capture}});
+  trained = train_serially(scenario, 3, Arithmetic::f64);
+  CHECK(trained[0].gradients[0].local == std::vector<Values>{{}, {input(0, 1)}, {input(0, 2)}});
+}
+
+TEST_CASE("what has no single result is refused: a reduction of some ranks, and what comes after one") {
+  Scenario scenario = two_ways();
+  const auto refused = [&](std::vector<Action> body) {
+    scenario.script.segments = script({std::move(body)});
+    return refusal(scenario, 2);
+  };
+  CHECK(refused({forward, backward, on({0, 1}, step), on({0, 1}, capture)}).empty());
+  CHECK(refused({on({0}, forward), backward}) ==
+        "serial model: iteration 0: a reduction of \"way.a.weight\" to which only some ranks give a gradient is not modelled");
+  CHECK(refused({forward, on({1}, backward)}).find("a reduction of") != std::string::npos);
+  CHECK(refused({forward, on({1}, set(ActionKind::set_requires_gradient_sync, "", false)), backward}).find("a reduction of") !=
+        std::string::npos);
+  CHECK(refused({forward, backward, on({1}, step)}) ==
+        "serial model: iteration 0: a step of some ranks only, with a reduced gradient of \"way.a.weight\", is not modelled");
+  CHECK(refused({forward, backward, on({1}, zeros)}).find("a zero_grad of some ranks only") != std::string::npos);
+  CHECK(refused({forward, on({1}, capture)}).find("a capture of some ranks only") != std::string::npos);
+  CHECK(refused({forward, backward, on({1}, {.kind = ActionKind::clip_grad_norm, .max_norm = 1})}).find("a clip_grad_norm of") !=
+        std::string::npos);
 }

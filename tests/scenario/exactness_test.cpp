@@ -122,3 +122,79 @@ TEST_CASE("an evaluation leaves its loss, and nothing to the backward that follo
           body.insert(body.begin() + 1, Action{ActionKind::evaluate});
         }) == Exact{true});
 }
+
+namespace {
+
+// A choice of two layers; what is done once.
+Scenario two_ways(std::vector<Action> body) {
+  Scenario scenario = two_layers(1);
+  const Module norm{.name = "norm", .kind = ModuleKind::layer_norm, .features = 1};
+  const Module careful{.name = "careful", .kind = ModuleKind::sequential, .children = {linear("0", 2, 1), norm}};
+  scenario.model.root.children = {{.name = "way", .kind = ModuleKind::choice, .children = {linear("plain", 2, 1), careful}}};
+  scenario.script.segments = {{1, std::move(body)}};
+  return scenario;
+}
+
+const Action backward{ActionKind::backward}, step{ActionKind::step}, capture{ActionKind::capture};
+const Action plain{ActionKind::forward}, careful{.kind = ActionKind::forward, .paths = {{"way", "careful"}}};
+
+Action on(std::vector<int> ranks, Action action) {
+  action.ranks = std::move(ranks);
+  return action;
+}
+
+Exact exact(std::vector<Action> body) { return exact_captures(two_ways(std::move(body)), 2); }
+
+}  // namespace
+
+TEST_CASE("a forward is as exact as the path that it takes") {
+  CHECK(exact({plain, backward, step, capture}) == Exact{true});
+  CHECK(exact({careful, backward, step, capture}) == Exact{false});
+  CHECK(exact({careful, plain, capture}) == Exact{true});  // the loss of the last one, and no gradient yet
+  CHECK(exact({careful, plain, backward, capture}) == Exact{false});
+  CHECK(exact({on({1}, careful), on({0}, plain), capture}) == Exact{false});
+  CHECK(exact({on({1}, careful), plain, backward, capture}) == Exact{false});
+  CHECK(exact({plain, on({1}, plain), backward, capture}) == Exact{true});
+}
+
+TEST_CASE("gradients of several forwards are one sum") {
+  Scenario scenario = two_layers(1);
+  const auto summed = [&](std::size_t forwards) -> bool {
+    std::vector<Action> body(forwards, {ActionKind::forward});
+    body.insert(body.end(), {backward, capture});
+    scenario.script.segments = {{1, std::move(body)}};
+    return exact_captures(scenario, 2).back();
+  };
+  scenario.script.given = {{{3000, 1}}};
+  CHECK(summed(2));
+  CHECK_FALSE(summed(1000));
+  scenario.script.given = {};
+  CHECK(summed(1000));
+  scenario.plan.mixed_precision.param = DType::bf16;
+  CHECK_FALSE(summed(3));
+}
+
+TEST_CASE("gradients that are set to zero are exact again, unless a rank keeps its own") {
+  const Action zeros{.kind = ActionKind::zero_grad, .to_zero = true};
+  CHECK(exact({careful, backward, plain, capture}) == Exact{false});
+  CHECK(exact({careful, backward, plain, zeros, capture, step, capture}) == Exact{true, true});
+  CHECK(exact({careful, backward, plain, on({0}, zeros), capture}) == Exact{false});
+  CHECK(exact({careful, backward, plain, on({0}, {ActionKind::zero_grad}), capture}) == Exact{false});
+  CHECK(exact({careful, backward, plain, {ActionKind::zero_grad}, capture}) == Exact{true});
+}
+
+TEST_CASE("a momentum that is no power of two is exact until it multiplies") {
+  const auto steps = [](double momentum, double rate) {
+    Scenario scenario = two_layers(2);
+    scenario.plan.optimizer = {.kind = OptimizerKind::sgd, .rate = rate, .momentum = momentum};
+    return exact_captures(scenario, 2);
+  };
+  CHECK(steps(0.5, 1) == Exact{true, true});
+  CHECK(steps(0.3, 1) == Exact{true, false});
+  // What is kept of early gradients needs more and more bits.
+  Scenario scenario = two_layers(30);
+  scenario.model.root.children = {linear("0", 2, 1)};
+  CHECK(exact_captures(scenario, 2) == Exact(30, true));
+  scenario.plan.optimizer.momentum = 0.25;
+  CHECK_FALSE(exact_captures(scenario, 2).back());
+}

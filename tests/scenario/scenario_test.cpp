@@ -55,13 +55,14 @@ TEST_CASE("a path is under another only where a dot says so") {
 
 TEST_CASE("each rank's calls are checked by themselves") {
   Scenario scenario = sleeping_stack(1);
-  scenario.script.segments.front().body = {{.kind = ActionKind::forward, .ranks = {0, 2}},
-                                           {.kind = ActionKind::forward, .ranks = {1}},
-                                           {.kind = ActionKind::backward, .ranks = {0, 1, 2}}};
+  scenario.script.segments.front().body = {
+      {.kind = ActionKind::forward, .ranks = {0, 2}}, {.kind = ActionKind::forward, .ranks = {1}}, {.kind = ActionKind::backward}};
   CHECK_NOTHROW(validate(scenario));
-  CHECK_NOTHROW(require_ranks(scenario.script, 3));
-  CHECK_THROWS_MATCHES(require_ranks(scenario.script, 2), std::invalid_argument,
+  CHECK_NOTHROW(validate_script_in_world(scenario, 3));
+  CHECK_THROWS_MATCHES(validate_script_in_world(scenario, 2), std::invalid_argument,
                        Catch::Matchers::Message("scenario: script, segments[0].body[0], forward, ranks: rank 2 is not in a world of 2"));
+  CHECK_THROWS_MATCHES(validate_script_in_world(scenario, 4), std::invalid_argument,
+                       Catch::Matchers::Message("scenario: script, segments[0].body[2], backward: a backward without a forward before it"));
 }
 
 TEST_CASE("what arrives at the next module is of the child that a choice runs") {
