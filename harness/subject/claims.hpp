@@ -1,5 +1,5 @@
-// What an engine claims: the kinds of engines that it plays, and the features that it has as each kind. A case is for one kind. A feature
-// that an engine claims for one kind says nothing of its other kinds.
+// What an engine claims: the kinds of engines that it plays, and the features that it has as each kind. A case is for
+// one kind. A feature that an engine claims for one kind says nothing of its other kinds.
 #pragma once
 
 #include <initializer_list>
@@ -33,8 +33,9 @@ class Claims {
   bool plays(std::string_view kind) const { return find(kind) != nullptr; }
   bool has(std::string_view kind, Feature feature) const;
 
-  /// What a case lacks that plays on this kind and needs features of these names: `the engine kind flat_shard`, or names of features. A case
-  /// that is for no kind (empty) needs one kind with all features. Empty: the claims are enough.
+  /// What a case lacks that plays on this kind and needs features of these names: `the engine kind flat_shard`, or
+  /// names of features. A case that is for no kind (empty) needs one kind with all features. Empty: the claims are
+  /// enough.
   std::string lacking(std::string_view kind, std::span<const std::string> needs) const;
 
   friend bool operator==(const Claims&, const Claims&) = default;

@@ -38,7 +38,8 @@ class ToyTrainer final : public EngineTrainer {
             .after = [](const std::string&, engines::Variable output) { return output; }};
   }
 
-  // Gradients of earlier backwards are averages already, and the same on all ranks: so averaging them again changes nothing.
+  // Gradients of earlier backwards are averages already, and the same on all ranks. Averaging them again changes
+  // nothing.
   void end_backward() override {
     if (world_.size() == 1) return;
     std::vector<Tensor> gradients;

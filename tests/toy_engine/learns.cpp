@@ -1,4 +1,5 @@
-// One layer learns from the batches of all ranks. Its gradient does not depend on its weight, so there is a closed form for each step.
+// One layer learns from the batches of all ranks. Its gradient does not depend on its weight, so there is a closed form
+// for each step.
 #include <shardproof.hpp>
 
 #include <memory>
@@ -27,7 +28,8 @@ scenario::Scenario one_layer() {
   return scenario;
 }
 
-/// The gradient of the layer's weight by the sum of its outputs, added up over these ranks: each row of it is the sum of all inputs. Exact.
+/// The gradient of the layer's weight by the sum of its outputs, added up over these ranks. Each of its rows is the sum
+/// of all inputs. Exact.
 Tensor sum_of_gradients(int step, int first_rank, int last_rank) {
   std::vector<float> sum(in);
   for (int rank = first_rank; rank <= last_rank; ++rank) {
@@ -61,7 +63,8 @@ RANKED_TEST_CASE("toy/learns", clauses("TOY-1", "TOY-2"), ranks(1, 2, 3, 4), nee
     const Tensor mean = combined(sum, sum, [size](float a, float) { return a / static_cast<float>(size); });
     const Tensor next = combined(weight, mean, [](float w, float g) { return w - 0.5F * g; });
     CHECK_FALSE(next == weight);
-    if (size > 1) CHECK_FALSE(sum_of_gradients(step, rank.index(), rank.index()) == mean);  // data is distinct on each rank
+    // Data is distinct on each rank.
+    if (size > 1) CHECK_FALSE(sum_of_gradients(step, rank.index(), rank.index()) == mean);
     const scenario::CapturedParameter& parameter = run.captures()[static_cast<std::size_t>(step)].parameters.at(0);
     CHECK(parameter.gradient == mean);
     CHECK(parameter.shard == next);

@@ -1,5 +1,5 @@
-// The section of plans for engines of the kind `toy`. Each rank keeps all parameters whole, and the ranks average gradients by one all-reduce
-// for each backward.
+// The section of plans for engines of the kind `toy`. Each rank keeps all parameters whole, and the ranks average
+// gradients by one all-reduce for each backward.
 #pragma once
 
 #include <string>
