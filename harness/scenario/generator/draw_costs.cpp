@@ -1,5 +1,4 @@
 #include "harness/scenario/generator/parts.hpp"
-#include "harness/scenario/plan/fully_shard.hpp"
 
 namespace shardproof::scenario {
 
@@ -18,13 +17,13 @@ std::vector<std::string> computing(const Model& model) {
 
 void draw_costs(Scenario& scenario, Dice& dice, const Palette& palette) {
   CostModel& costs = scenario.costs;
+  const std::vector<std::string> groups = scenario.plan.engine.get()->groups();
   const auto some = [&](int most) { return dice.between(1, most) * millisecond; };
   for (const CollectiveKind kind : {CollectiveKind::all_gather, CollectiveKind::reduce_scatter, CollectiveKind::all_reduce}) {
     if (!dice.chance(75)) continue;
     costs.collectives[kind].fixed = some(10);
     if (dice.chance(15)) costs.collectives[kind].per_kib = some(3);
-    if (dice.chance(15) && !fully_shard(scenario.plan).wrap.empty())
-      costs.tagged_collectives[{kind, dice.one_of(fully_shard(scenario.plan).wrap).modules.front()}] = some(10);
+    if (dice.chance(15) && !groups.empty()) costs.tagged_collectives[{kind, dice.one_of(groups)}] = some(10);
   }
   if (palette.has(Ingredient::costs_of_work) && dice.chance(25)) {
     for (const WorkKind kind : {WorkKind::forward, WorkKind::backward, WorkKind::copy_in, WorkKind::copy_out, WorkKind::reduce_copy_in}) {

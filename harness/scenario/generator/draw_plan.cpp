@@ -1,30 +1,12 @@
-#include <algorithm>
-#include <iterator>
 #include <optional>
 
+#include "harness/scenario/generator/engine_generator.hpp"
+#include "harness/scenario/generator/factors.hpp"
 #include "harness/scenario/generator/parts.hpp"
-#include "harness/scenario/plan/fully_shard.hpp"
 
 namespace shardproof::scenario {
 
 namespace {
-
-using Reshard = ReshardAfterForward;
-
-void visit_children_first(const Module& module, const std::string& path, const auto& each) {
-  for (const Module& child : module.children) visit_children_first(child, child_path(path, child.name), each);
-  each(module, path);
-}
-
-// The deepest group with a module at or above this path; nullptr: none.
-const WrapGroup* holder(const Plan& plan, std::string_view path) {
-  const auto found = std::ranges::find_if(fully_shard(plan).wrap, [&](const WrapGroup& group) {
-    return std::ranges::any_of(group.modules, [&](const std::string& wrapped) { return is_at_or_under(path, wrapped); });
-  });
-  return found == fully_shard(plan).wrap.end() ? nullptr : &*found;
-}
-
-bool wraps_root(const Plan& plan) { return holder(plan, "") != nullptr; }
 
 class PlanDraw {
  public:
@@ -32,17 +14,9 @@ class PlanDraw {
       : scenario_(scenario), plan_(scenario.plan), dice_(dice), palette_(palette), shards_(ranks), ranks_(ranks) {}
 
   void draw() {
-    wrap();
-    separate();
+    engine_.draw_groups(scenario_, dice_);
     mesh();
-    if (palette_.has(Feature::module_groups) && dice_.chance(20)) join_groups();
-    reshard();
-    if (palette_.has(Feature::prefetch_lists) && wraps_root(plan_) && dice_.chance(25)) prefetch();
-    if (palette_.has(Feature::prefetch_lists) && dice_.chance(12)) fully_shard(plan_).backward_prefetch = BackwardPrefetch::none;
-    if (palette_.has(Feature::ignored_parameters) && dice_.chance(10)) ignore();
-    if (palette_.has(Feature::shard_dims) && dice_.chance(20)) shard_dims();
-    if (palette_.has(Feature::gradient_divide_factor) && dice_.chance(10))
-      fully_shard(plan_).gradient_divide_factor = dice_.one_of(std::vector<double>{1, 2, 3, 4, 8});
+    engine_.draw_options(scenario_, shards_, dice_, palette_);
     if (palette_.has(Feature::mixed_precision) && dice_.chance(20)) mixed_precision();
     if (palette_.has(Feature::meta_initialisation) && dice_.chance(12)) plan_.initialisation = Initialisation::meta;
     optimizer();
@@ -53,45 +27,6 @@ class PlanDraw {
   bool imagines() const { return scenario_.costs.imagined_ranks > 0; }
   bool takes_tokens() const { return vocabulary(scenario_.model) > 0; }
 
-  // Modules of which a forward is called, each in a group of its own.
-  void wrap() {
-    visit_children_first(scenario_.model.root, "", [&](const Module& module, const std::string& path) {
-      const bool has_forward = module.kind != ModuleKind::use && module.kind != ModuleKind::list;
-      const bool is_small = module.kind == ModuleKind::relu || module.kind == ModuleKind::scale;
-      const int likely = path.empty() ? 85 : is_small ? 8 : 45;
-      if (has_forward && dice_.chance(likely)) fully_shard(plan_).wrap.push_back({.modules = {path}});
-    });
-    const auto groups_some = [&](const ParameterShape& parameter) {
-      return parameter.trainable && fully_shard(scenario_.plan).group_of(parameter.name);
-    };
-    if (!std::ranges::any_of(parameters(scenario_.model), groups_some) && !wraps_root(plan_))
-      fully_shard(plan_).wrap.push_back({.modules = {""}});
-  }
-
-  // A weight that two modules read belongs into one group, and a module that is run once more has to be whole there.
-  void separate() {
-    const Plan& plan = plan_;
-    const auto each = [&](auto&& self, Module& module, const std::string& path) -> void {
-      if (!module.tied_to.empty() && holder(plan, path) != holder(plan, module.tied_to)) module.tied_to.clear();
-      if (module.kind == ModuleKind::use && !is_whole_for(module.target, path)) module = {.name = module.name, .kind = ModuleKind::relu};
-      for (Module& child : module.children) self(self, child, child_path(path, child.name));
-    };
-    each(each, scenario_.model.root, "");
-    // Nobody gathers a pair that is not wrapped.
-    const auto make_plain = [&](auto&& self, Module& module, const std::string& path) -> void {
-      if (holder(plan, path) == nullptr) module.tensor = TensorKind::plain;
-      for (Module& child : module.children) self(self, child, child_path(path, child.name));
-    };
-    make_plain(make_plain, scenario_.model.root, "");
-  }
-
-  // By its own group's hooks, or because that group is gathered where the use stands.
-  bool is_whole_for(const std::string& target, const std::string& use) const {
-    const WrapGroup* group = holder(plan_, target);
-    if (group == nullptr || std::ranges::find(group->modules, target) != group->modules.end()) return true;
-    return std::ranges::any_of(group->modules, [&](const std::string& wrapped) { return is_at_or_under(use, wrapped); });
-  }
-
   void mesh() {
     if (dice_.chance(5)) plan_.mesh = {.shape = {ranks_}, .names = {"shard"}};
     if (!palette_.has(Feature::replicated_mesh) || ranks_ == 1 || imagines() || !dice_.chance(25)) return;
@@ -99,95 +34,16 @@ class PlanDraw {
     plan_.mesh = {.shape = {ranks_ / shards_, shards_}, .names = {"replicate", "shard"}};
   }
 
-  static std::vector<int> factors(int number) {
-    std::vector<int> all;
-    for (int factor = 1; factor <= number; ++factor) {
-      if (number % factor == 0) all.push_back(factor);
-    }
-    return all;
-  }
-
-  // Neighbours of which none holds the other; under a root, which is told from them by itself.
-  void join_groups() {
-    if (!wraps_root(plan_)) return;
-    for (std::size_t i = 0; i + 2 < fully_shard(plan_).wrap.size(); ++i) {
-      const std::string &one = fully_shard(plan_).wrap[i].modules.front(), &other = fully_shard(plan_).wrap[i + 1].modules.front();
-      if (is_at_or_under(one, other) || !dice_.chance(50)) continue;
-      fully_shard(plan_).wrap[i].modules.push_back(other);
-      fully_shard(plan_).wrap.erase(fully_shard(plan_).wrap.begin() + static_cast<std::ptrdiff_t>(i) + 1);
-      return;
-    }
-  }
-
-  bool is_extended(const WrapGroup& group) const {
-    return std::ranges::any_of(parameters(scenario_.model), [&](const ParameterShape& parameter) {
-      return parameter.tensor != TensorKind::plain && fully_shard(scenario_.plan).group_of(parameter.name) == &group;
-    });
-  }
-
-  void reshard() {
-    for (WrapGroup& group : fully_shard(plan_).wrap) {
-      const int what = dice_.between(0, 99);
-      if (what < 25) group.reshard_after_forward.kind = Reshard::Kind::yes;
-      else if (what < 50) group.reshard_after_forward.kind = Reshard::Kind::no;
-      else if (what < 65 && palette_.has(Feature::reshard_to_size) && !is_extended(group) && !imagines())
-        group.reshard_after_forward = {.kind = Reshard::Kind::size, .size = dice_.one_of(factors(shards_))};
-    }
-  }
-
-  // Groups that come later in a forward, and earlier: their order in the document is nearly that.
-  void prefetch() {
-    for (std::size_t i = 0; i < fully_shard(plan_).wrap.size(); ++i) {
-      const auto some = [&](std::size_t begin, std::size_t end) {
-        std::vector<std::string> names;
-        for (std::size_t other = begin; other < end && names.size() < 2; ++other) {
-          const bool is_root =
-              std::ranges::find(fully_shard(plan_).wrap[other].modules, "") != fully_shard(plan_).wrap[other].modules.end();
-          if (!is_root && dice_.chance(50)) names.push_back(fully_shard(plan_).wrap[other].modules.front());
-        }
-        return names;
-      };
-      if (dice_.chance(40)) fully_shard(plan_).wrap[i].forward_prefetch = some(i + 1, fully_shard(plan_).wrap.size());
-      if (dice_.chance(40)) {
-        fully_shard(plan_).wrap[i].backward_prefetch = some(0, i);
-        std::ranges::reverse(fully_shard(plan_).wrap[i].backward_prefetch);
-      }
-    }
-  }
-
-  // Of one that nothing else is said of.
-  std::vector<ParameterShape> plain_parameters() const {
-    std::vector<ParameterShape> all = parameters(scenario_.model);
-    std::erase_if(all, [&](const ParameterShape& parameter) {
-      return parameter.tensor != TensorKind::plain || !parameter.aliases.empty() || !fully_shard(scenario_.plan).group_of(parameter.name);
-    });
-    return all;
-  }
-
-  void ignore() {
-    const std::vector<ParameterShape> all = plain_parameters();
-    if (all.size() > 1) fully_shard(plan_).ignored_parameters = {dice_.one_of(all).name};
-  }
-
-  void shard_dims() {
-    for (const ParameterShape& parameter : plain_parameters()) {
-      if (!dice_.chance(50)) continue;
-      const int dims = static_cast<int>(parameter.shape.size());
-      const int dim = dice_.between(0, dims - 1);
-      if (dim > 0 && parameter.shape[static_cast<std::size_t>(dim)] % shards_ != 0) continue;
-      fully_shard(plan_).shard_dims[parameter.name] = dice_.chance(50) ? dim : dim - dims;
-    }
-  }
-
-  // What computes in low precision has its input cast by the root, and no parameter of another dtype.
+  // What computes in low precision has its input cast, and no parameter of another dtype.
   void mixed_precision() {
     MixedPrecision& mixed = plan_.mixed_precision;
     const std::vector<DType> low{DType::bf16, DType::bf16, DType::f16};
-    const bool may_compute = wraps_root(plan_) && fully_shard(plan_).ignored_parameters.empty() && !takes_tokens();
+    const bool may_compute = engine_.casts_whole_model(plan_) && !takes_tokens();
     if (may_compute && dice_.chance(70)) mixed.param = dice_.one_of(low);
     if (dice_.chance(50)) mixed.reduce = dice_.chance(50) ? DType::f32 : DType::bf16;
     // An output that is cast arrives nowhere but in the loss.
-    if (may_compute && fully_shard(plan_).wrap.size() == 1 && dice_.chance(30)) mixed.output = dice_.chance(50) ? DType::f32 : DType::bf16;
+    if (may_compute && plan_.engine.get()->groups().size() == 1 && dice_.chance(30))
+      mixed.output = dice_.chance(50) ? DType::f32 : DType::bf16;
   }
 
   void optimizer() {
@@ -205,6 +61,7 @@ class PlanDraw {
   Plan& plan_;
   Dice& dice_;
   const Palette& palette_;
+  const EngineGenerator& engine_ = *engine_generators().front();  // the only kind
   int shards_;
   const int ranks_;
 };

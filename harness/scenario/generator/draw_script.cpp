@@ -3,8 +3,8 @@
 
 #include "harness/scenario/exactness.hpp"
 #include "harness/scenario/flow.hpp"
+#include "harness/scenario/generator/engine_generator.hpp"
 #include "harness/scenario/generator/parts.hpp"
-#include "harness/scenario/plan/fully_shard.hpp"
 
 namespace shardproof::scenario {
 
@@ -13,11 +13,7 @@ namespace {
 class ScriptDraw {
  public:
   ScriptDraw(Scenario& scenario, int ranks, Dice& dice, const Palette& palette)
-      : scenario_(scenario), dice_(dice), palette_(palette), ranks_(ranks) {
-    for (const WrapGroup& group : fully_shard(scenario.plan).wrap) {
-      for (const std::string& path : group.modules) wrapped_.push_back(path);
-    }
-  }
+      : scenario_(scenario), dice_(dice), palette_(palette), engine_(engine_generator(scenario.plan)), ranks_(ranks) {}
 
   void draw() {
     std::vector<Script::Segment>& segments = scenario_.script.segments;
@@ -59,7 +55,8 @@ class ScriptDraw {
   std::vector<Extension> drawn_extensions() {
     std::vector<Extension> all;
     for (const ParameterShape& parameter : parameters(scenario_.model)) {
-      if (parameter.tensor == TensorKind::plain || fully_shard(scenario_.plan).group_of(parameter.name) == nullptr) continue;
+      if (parameter.tensor == TensorKind::plain) continue;
+      if (!scenario_.plan.engine.get()->objection_to_extension(parameter).empty()) continue;
       const bool is_pair = parameter.tensor == TensorKind::two_tensor;
       if (!is_pair && dice_.chance(30)) continue;
       Extension extension{.parameter = parameter.name};
@@ -77,10 +74,10 @@ class ScriptDraw {
   std::vector<Action> training() {
     std::vector<Action> body;
     if (palette_.has(Feature::failed_forward) && dice_.chance(8)) body.push_back(failing());
-    by_hand_before(body);
+    std::ranges::move(engine_.draw_before_forward(scenario_, dice_, palette_), std::back_inserter(body));
     if (palette_.has(Ingredient::evaluation) && dice_.chance(15)) body.push_back({ActionKind::evaluate});
     body.push_back({ActionKind::forward});
-    if (palette_.has(Feature::manual_unshard) && dice_.chance(8)) body.push_back({.kind = ActionKind::reshard, .module = some_module()});
+    std::ranges::move(engine_.draw_after_forward(scenario_, dice_, palette_), std::back_inserter(body));
     body.push_back({ActionKind::backward});
     finish(body);
     return body;
@@ -88,33 +85,15 @@ class ScriptDraw {
 
   // Two micro-batches, the first with a switch off.
   std::vector<Action> accumulation() {
-    std::vector<ActionKind> switches{ActionKind::set_requires_gradient_sync, ActionKind::set_reshard_after_backward,
-                                     ActionKind::set_is_last_backward};
-    if (scenario_.plan.mesh.shape.size() == 2 && !repeats_modules()) switches.push_back(ActionKind::set_requires_all_reduce);
-    const ActionKind which = dice_.one_of(switches);
-    const std::string module = which == ActionKind::set_is_last_backward ? "" : some_module();
+    Action of_batch = engine_.draw_accumulation_switch(scenario_, dice_);
     std::vector<Action> body;
     for (const bool value : {false, true}) {
-      body.push_back({.kind = which, .module = module, .value = value});
+      of_batch.value = value;
+      body.push_back(of_batch);
       body.insert(body.end(), {Action{ActionKind::forward}, Action{ActionKind::backward}});
     }
     finish(body);
     return body;
-  }
-
-  // What is reduced in several parts may not wait for the replicas.
-  bool repeats_modules() const {
-    bool repeats = false;
-    visit(scenario_.model.root, "", [&](const Module& module, const std::string&) { repeats = repeats || module.kind == ModuleKind::use; });
-    return repeats;
-  }
-
-  void by_hand_before(std::vector<Action>& body) {
-    if (!palette_.has(Feature::manual_unshard) || !dice_.chance(15)) return;
-    const std::string module = some_module();
-    const bool is_async = dice_.chance(50);
-    body.push_back({.kind = ActionKind::unshard, .module = module, .async = is_async});
-    if (is_async && dice_.chance(50)) body.push_back({.kind = ActionKind::wait_for_unshard, .module = module});
   }
 
   // Behind the backward.
@@ -139,9 +118,6 @@ class ScriptDraw {
     std::erase_if(run, [&](const std::string& path) { return !flow.came_through(path); });
     return {.kind = ActionKind::forward, .fails_in = dice_.one_of(run)};
   }
-
-  // One that is wrapped, or all.
-  std::string some_module() { return dice_.chance(50) ? std::string() : dice_.one_of(wrapped_); }
 
   // A body is repeated with its captures as long as they are exact, and then without.
   void keep_exact_captures() {
@@ -168,8 +144,8 @@ class ScriptDraw {
   Scenario& scenario_;
   Dice& dice_;
   const Palette& palette_;
+  const EngineGenerator& engine_;
   const int ranks_;
-  std::vector<std::string> wrapped_;
 };
 
 }  // namespace

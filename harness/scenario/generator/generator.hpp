@@ -1,5 +1,5 @@
 // Random small scenarios: a seed gives the same document everywhere. What is made can be played: it is valid, and no engine that follows
-// the rules of fully_shard refuses it. Values are captured only where every engine must come to the same bits (exactness.hpp). Pure.
+// the rules of its kind refuses it. Values are captured only where every engine must come to the same bits (exactness.hpp). Pure.
 #pragma once
 
 #include <cstdint>

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "harness/scenario/generator/alterations.hpp"
-#include "harness/scenario/plan/fully_shard.hpp"
+#include "harness/scenario/generator/engine_generator.hpp"
 
 namespace shardproof::scenario {
 
@@ -16,25 +16,16 @@ namespace {
 
 // Every path that the document names, but for those of modules that are tied or used.
 void change_paths(Scenario& scenario, const std::function<void(std::string&)>& change) {
-  const auto all = [&](std::vector<std::string>& paths) { std::ranges::for_each(paths, change); };
-  for (WrapGroup& group : fully_shard(scenario.plan).wrap) {
-    all(group.modules);
-    all(group.forward_prefetch);
-    all(group.backward_prefetch);
-  }
-  all(fully_shard(scenario.plan).ignored_parameters);
-  const auto keys = [&](auto& map, const auto& path_of) {
-    auto old = std::exchange(map, {});
-    for (auto& [key, value] : old) {
+  engine_generator(scenario.plan).rename(scenario.plan, change);
+  const auto labels = [&](auto& costs) {
+    for (auto& [key, cost] : std::exchange(costs, {})) {
       auto changed = key;
-      change(path_of(changed));
-      map.emplace(std::move(changed), value);
+      change(changed.second);
+      costs.emplace(std::move(changed), cost);
     }
   };
-  const auto second = [](auto& key) -> std::string& { return key.second; };
-  keys(fully_shard(scenario.plan).shard_dims, [](std::string& key) -> std::string& { return key; });
-  keys(scenario.costs.tagged_collectives, second);
-  keys(scenario.costs.labelled_work, second);
+  labels(scenario.costs.tagged_collectives);
+  labels(scenario.costs.labelled_work);
   for (Script::Segment& segment : scenario.script.segments) {
     for (Action& action : segment.body) {
       change(action.module);
@@ -81,15 +72,6 @@ void put_children_in_place(Scenario& scenario, const std::string& path) {
     module.children.insert(module.children.erase(place), children.begin(), children.end());
   });
   change_paths(scenario, rename);
-  // A group of the container is one of its child, which may have had another.
-  auto& wrap = fully_shard(scenario.plan).wrap;
-  for (auto group = wrap.begin(); group != wrap.end();) {
-    std::erase_if(group->modules, [&](const std::string& wrapped) {
-      return std::any_of(wrap.begin(), group,
-                         [&](const WrapGroup& earlier) { return std::ranges::find(earlier.modules, wrapped) != earlier.modules.end(); });
-    });
-    group = group->modules.empty() ? wrap.erase(group) : std::next(group);
-  }
 }
 
 void number_modules(Scenario& scenario) {

@@ -9,7 +9,7 @@
 
 #include "harness/scenario/exactness.hpp"
 #include "harness/scenario/generator/alterations.hpp"
-#include "harness/scenario/plan/fully_shard.hpp"
+#include "harness/scenario/generator/engine_generator.hpp"
 
 namespace shardproof::scenario {
 
@@ -17,7 +17,8 @@ namespace {
 
 class Variants {
  public:
-  explicit Variants(const Staged& from) : from_(from), is_exact_(captures_exactly(from.scenario, from.ranks)) {}
+  explicit Variants(const Staged& from)
+      : from_(from), engine_(engine_generator(from.scenario.plan)), is_exact_(captures_exactly(from.scenario, from.ranks)) {}
 
   std::vector<Staged> all() && {
     for (int ranks = 1; ranks < from_.ranks; ++ranks) offer(ranks, [](Scenario&) {});
@@ -185,25 +186,7 @@ class Variants {
   // -- The plan
 
   void groups() {
-    const std::vector<WrapGroup>& wrap = fully_shard(from_.scenario.plan).wrap;
-    for (std::size_t i = 0; i < wrap.size(); ++i) {
-      offer([&](Scenario& s) { fully_shard(s.plan).wrap.erase(fully_shard(s.plan).wrap.begin() + static_cast<std::ptrdiff_t>(i)); });
-      for (const std::string& path : wrap[i].modules) offer([&](Scenario& s) { std::erase(fully_shard(s.plan).wrap[i].modules, path); });
-    }
-    each_group([](WrapGroup& group) { group.reshard_after_forward = {}; });
-    each_group([](WrapGroup& group) { group.forward_prefetch.clear(); });
-    each_group([](WrapGroup& group) { group.backward_prefetch.clear(); });
-    for (std::size_t i = 0; i < wrap.size(); ++i) {
-      for (auto list : {&WrapGroup::forward_prefetch, &WrapGroup::backward_prefetch}) {
-        for (const std::string& path : wrap[i].*list) offer([&](Scenario& s) { std::erase(fully_shard(s.plan).wrap[i].*list, path); });
-      }
-    }
-  }
-
-  void each_group(const std::function<void(WrapGroup&)>& change) {
-    offer([&](Scenario& s) { std::ranges::for_each(fully_shard(s.plan).wrap, change); });
-    for (std::size_t i = 0; i < fully_shard(from_.scenario.plan).wrap.size(); ++i)
-      offer([&](Scenario& s) { change(fully_shard(s.plan).wrap[i]); });
+    engine_.offer_smaller_groups(from_.scenario.plan, [&](const auto& change) { offer([&](Scenario& s) { change(s.plan); }); });
   }
 
   void plan() {
@@ -216,12 +199,7 @@ class Variants {
     offer([](Scenario& s) { s.plan.initialisation = Initialisation::direct; });
     offer([](Scenario& s) { s.plan.optimizer = {}; });
     offer([](Scenario& s) { s.plan.optimizer = {.kind = s.plan.optimizer.kind, .rate = s.plan.optimizer.rate}; });
-    offer([](Scenario& s) { fully_shard(s.plan).gradient_divide_factor = 0; });
-    offer([](Scenario& s) { fully_shard(s.plan).backward_prefetch = FullyShardPlan().backward_prefetch; });
-    offer([](Scenario& s) { fully_shard(s.plan).ignored_parameters.clear(); });
-    for (const auto& [parameter, dim] : fully_shard(from_.scenario.plan).shard_dims) {
-      offer([&name = parameter](Scenario& s) { fully_shard(s.plan).shard_dims.erase(name); });
-    }
+    engine_.offer_smaller_options(from_.scenario.plan, [&](const auto& change) { offer([&](Scenario& s) { change(s.plan); }); });
   }
 
   // -- Costs
@@ -263,6 +241,7 @@ class Variants {
   }
 
   const Staged& from_;
+  const EngineGenerator& engine_;
   const bool is_exact_;
   std::vector<Staged> variants_;
 };

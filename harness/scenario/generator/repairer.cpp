@@ -3,28 +3,26 @@
 #include <vector>
 
 #include "harness/scenario/generator/alterations.hpp"
-#include "harness/scenario/plan/fully_shard.hpp"
+#include "harness/scenario/generator/engine_generator.hpp"
 
 namespace shardproof::scenario {
 
 namespace {
 
-using Reshard = ReshardAfterForward;
-
-class Mender {
+class ScenarioRepairer {
  public:
-  Mender(Scenario& scenario, int ranks) : scenario_(scenario), ranks_(std::max(ranks, scenario.costs.imagined_ranks)) {}
+  ScenarioRepairer(Scenario& scenario, int ranks) : scenario_(scenario), ranks_(std::max(ranks, scenario.costs.imagined_ranks)) {}
 
-  void mend() {
+  void repair() {
     while (drop_lost_uses()) {
     }
     change_modules(scenario_.model.root, [&](Module& module) {
       if (!module.tied_to.empty() && find(scenario_.model, module.tied_to) == nullptr) module.tied_to.clear();
     });
-    mend_plan();
+    repair_plan();
     for (Script::Segment& segment : scenario_.script.segments) std::erase_if(segment.body, [&](const Action& a) { return is_lost(a); });
     std::erase_if(scenario_.script.segments, [](const Script::Segment& segment) { return segment.body.empty(); });
-    mend_costs();
+    repair_costs();
   }
 
  private:
@@ -35,15 +33,9 @@ class Mender {
     return std::ranges::find(all, name, &ParameterShape::name) != all.end();
   }
 
-  bool is_wrapped(const std::string& path) const {
-    return std::ranges::any_of(fully_shard(scenario_.plan).wrap,
-                               [&](const WrapGroup& group) { return std::ranges::find(group.modules, path) != group.modules.end(); });
-  }
-
   bool holds_wrapped(const std::string& path) const {
-    return std::ranges::any_of(fully_shard(scenario_.plan).wrap, [&](const WrapGroup& group) {
-      return std::ranges::any_of(group.modules, [&](const std::string& wrapped) { return is_at_or_under(wrapped, path); });
-    });
+    return std::ranges::any_of(scenario_.plan.engine.get()->wrapped_modules(),
+                               [&](const std::string& wrapped) { return is_at_or_under(wrapped, path); });
   }
 
   bool drop_lost_uses() {
@@ -55,31 +47,17 @@ class Mender {
     return dropped > 0;
   }
 
-  void mend_plan() {
+  void repair_plan() {
     Plan& plan = scenario_.plan;
-    for (WrapGroup& group : fully_shard(plan).wrap)
-      std::erase_if(group.modules, [&](const std::string& path) { return !has_module(path); });
-    std::erase_if(fully_shard(plan).wrap, [](const WrapGroup& group) { return group.modules.empty(); });
-    for (WrapGroup& group : fully_shard(plan).wrap) {
-      for (auto* list : {&group.forward_prefetch, &group.backward_prefetch})
-        std::erase_if(*list, [&](const std::string& path) { return !is_wrapped(path); });
-    }
-    std::erase_if(fully_shard(plan).ignored_parameters, [&](const std::string& name) { return !has_parameter(name); });
-    std::erase_if(fully_shard(plan).shard_dims, [&](const auto& entry) { return !has_parameter(entry.first); });
     int meshed = 1;
     for (const int size : plan.mesh.shape) meshed *= size;
     if (!plan.mesh.shape.empty() && meshed != ranks_) plan.mesh = {};
     const int shards = plan.mesh.shape.size() == 2 ? plan.mesh.shape[1] : ranks_;
-    for (WrapGroup& group : fully_shard(plan).wrap) {
-      Reshard& reshard = group.reshard_after_forward;
-      if (reshard.kind == Reshard::Kind::size && (reshard.size < 1 || shards % reshard.size != 0)) reshard = {};
-    }
+    engine_generator(plan).repair(scenario_, shards);
   }
 
-  void mend_costs() {
-    const auto is_group = [&](const std::string& name) {
-      return std::ranges::any_of(fully_shard(scenario_.plan).wrap, [&](const WrapGroup& group) { return group.modules.front() == name; });
-    };
+  void repair_costs() {
+    const auto is_group = [&](const std::string& name) { return has_group(scenario_.plan, name); };
     std::erase_if(scenario_.costs.tagged_collectives, [&](const auto& entry) {
       const std::string& tag = entry.first.second;
       if (tag == extension_sizes_tag) return !extends() || (entry.second == 0 && !scenario_.costs.collectives.contains(entry.first.first));
@@ -125,6 +103,6 @@ class Mender {
 
 }  // namespace
 
-void drop_what_is_lost(Scenario& scenario, int ranks) { Mender(scenario, ranks).mend(); }
+void drop_what_is_lost(Scenario& scenario, int ranks) { ScenarioRepairer(scenario, ranks).repair(); }
 
 }  // namespace shardproof::scenario

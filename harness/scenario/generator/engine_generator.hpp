@@ -1,0 +1,54 @@
+// The part of the generator of scenarios that knows one kind of engine. The generator finds it by a plan's engine kind.
+// Each kind has its own files here. The other files include no engine's header. Inner header.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harness/scenario/generator/dice.hpp"
+#include "harness/scenario/generator/generator.hpp"
+#include "harness/scenario/scenario.hpp"
+
+namespace shardproof::scenario {
+
+class EngineGenerator {
+ public:
+  /// Receives a change that makes a plan smaller. It makes the change to a copy before it returns.
+  using Offer = std::function<void(const std::function<void(Plan&)>& change)>;
+
+  virtual ~EngineGenerator() = default;
+  /// The kind of the sections that it makes.
+  virtual std::string_view kind() const = 0;
+
+  /// Begins the section with the groups of modules. Removes from the model what these groups cannot hold.
+  virtual void draw_groups(Scenario& scenario, Dice& dice) const = 0;
+  /// Draws the rest of the section, for parameters that are sharded over `shards` ranks.
+  virtual void draw_options(Scenario& scenario, int shards, Dice& dice, const Palette& palette) const = 0;
+  /// Whether all modules can compute in low precision: the engine casts the model's input and all parameters.
+  virtual bool casts_whole_model(const Plan& plan) const = 0;
+
+  /// Calls of this kind of engine before a forward, and between a forward and its backward.
+  virtual std::vector<Action> draw_before_forward(const Scenario& scenario, Dice& dice, const Palette& palette) const = 0;
+  virtual std::vector<Action> draw_after_forward(const Scenario& scenario, Dice& dice, const Palette& palette) const = 0;
+  /// The switch that is off in the first micro-batch and on in the last one.
+  virtual Action draw_accumulation_switch(const Scenario& scenario, Dice& dice) const = 0;
+
+  /// Offers plans with fewer or plainer groups, and then those with fewer or plainer options.
+  virtual void offer_smaller_groups(const Plan& plan, const Offer& offer) const = 0;
+  virtual void offer_smaller_options(const Plan& plan, const Offer& offer) const = 0;
+
+  /// Removes from the section what names a lost module or parameter, and what does not fit `shards` ranks.
+  virtual void repair(Scenario& scenario, int shards) const = 0;
+  /// Calls `change` with every path and name in the section. Groups that have a module in common then become one.
+  virtual void rename(Plan& plan, const std::function<void(std::string&)>& change) const = 0;
+};
+
+/// The generators of all kinds that can be drawn.
+const std::vector<const EngineGenerator*>& engine_generators();
+/// The generator of the plan's kind. Throws std::invalid_argument for a plan without a section, and for a kind that
+/// cannot be drawn.
+const EngineGenerator& engine_generator(const Plan& plan);
+
+}  // namespace shardproof::scenario

@@ -1,0 +1,17 @@
+// The numbers of ranks that a number of ranks can be split into. Inner header.
+#pragma once
+
+#include <vector>
+
+namespace shardproof::scenario {
+
+/// Ascending.
+inline std::vector<int> factors(int number) {
+  std::vector<int> all;
+  for (int factor = 1; factor <= number; ++factor) {
+    if (number % factor == 0) all.push_back(factor);
+  }
+  return all;
+}
+
+}  // namespace shardproof::scenario

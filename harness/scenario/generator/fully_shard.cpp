@@ -1,0 +1,156 @@
+#include "harness/scenario/generator/fully_shard.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "harness/scenario/plan/fully_shard.hpp"
+
+namespace shardproof::scenario {
+
+namespace {
+
+// A wrapped module, or all of them.
+std::string some_module(const Plan& plan, Dice& dice) {
+  return dice.chance(50) ? std::string() : dice.one_of(fully_shard(plan).wrapped_modules());
+}
+
+bool repeats_modules(const Model& model) {
+  bool repeats = false;
+  visit(model.root, "", [&](const Module& module, const std::string&) { repeats = repeats || module.kind == ModuleKind::use; });
+  return repeats;
+}
+
+bool is_wrapped(const FullyShardPlan& section, const std::string& path) {
+  const std::vector<std::string> wrapped = section.wrapped_modules();
+  return std::ranges::find(wrapped, path) != wrapped.end();
+}
+
+class FullyShardGenerator final : public EngineGenerator {
+ public:
+  std::string_view kind() const override { return FullyShardPlan::name; }
+
+  // -- Drawing
+
+  void draw_groups(Scenario& scenario, Dice& dice) const override { draw_fully_shard_groups(scenario, dice); }
+
+  void draw_options(Scenario& scenario, int shards, Dice& dice, const Palette& palette) const override {
+    draw_fully_shard_options(scenario, shards, dice, palette);
+  }
+
+  // The root casts the input. An ignored parameter stays f32.
+  bool casts_whole_model(const Plan& plan) const override {
+    return is_wrapped(fully_shard(plan), "") && fully_shard(plan).ignored_parameters.empty();
+  }
+
+  std::vector<Action> draw_before_forward(const Scenario& scenario, Dice& dice, const Palette& palette) const override {
+    if (!palette.has(Feature::manual_unshard) || !dice.chance(15)) return {};
+    const std::string module = some_module(scenario.plan, dice);
+    const bool is_async = dice.chance(50);
+    std::vector<Action> calls{{.kind = ActionKind::unshard, .module = module, .async = is_async}};
+    if (is_async && dice.chance(50)) calls.push_back({.kind = ActionKind::wait_for_unshard, .module = module});
+    return calls;
+  }
+
+  std::vector<Action> draw_after_forward(const Scenario& scenario, Dice& dice, const Palette& palette) const override {
+    if (!palette.has(Feature::manual_unshard) || !dice.chance(8)) return {};
+    return {{.kind = ActionKind::reshard, .module = some_module(scenario.plan, dice)}};
+  }
+
+  Action draw_accumulation_switch(const Scenario& scenario, Dice& dice) const override {
+    std::vector<ActionKind> switches{ActionKind::set_requires_gradient_sync, ActionKind::set_reshard_after_backward,
+                                     ActionKind::set_is_last_backward};
+    // A module that runs twice is reduced in several parts, which may not wait for the replicas.
+    if (scenario.plan.mesh.shape.size() == 2 && !repeats_modules(scenario.model)) switches.push_back(ActionKind::set_requires_all_reduce);
+    const ActionKind which = dice.one_of(switches);
+    return {.kind = which, .module = which == ActionKind::set_is_last_backward ? "" : some_module(scenario.plan, dice)};
+  }
+
+  // -- Shrinking
+
+  void offer_smaller_groups(const Plan& plan, const Offer& offer) const override {
+    const std::vector<WrapGroup>& wrap = fully_shard(plan).wrap;
+    for (std::size_t i = 0; i < wrap.size(); ++i) {
+      offer([&](Plan& p) { fully_shard(p).wrap.erase(fully_shard(p).wrap.begin() + static_cast<std::ptrdiff_t>(i)); });
+      for (const std::string& path : wrap[i].modules) offer([&](Plan& p) { std::erase(fully_shard(p).wrap[i].modules, path); });
+    }
+    offer_of_each_group(plan, offer, [](WrapGroup& group) { group.reshard_after_forward = {}; });
+    offer_of_each_group(plan, offer, [](WrapGroup& group) { group.forward_prefetch.clear(); });
+    offer_of_each_group(plan, offer, [](WrapGroup& group) { group.backward_prefetch.clear(); });
+    for (std::size_t i = 0; i < wrap.size(); ++i) {
+      for (auto list : {&WrapGroup::forward_prefetch, &WrapGroup::backward_prefetch}) {
+        for (const std::string& path : wrap[i].*list) offer([&](Plan& p) { std::erase(fully_shard(p).wrap[i].*list, path); });
+      }
+    }
+  }
+
+  void offer_smaller_options(const Plan& plan, const Offer& offer) const override {
+    offer([](Plan& p) { fully_shard(p).gradient_divide_factor = 0; });
+    offer([](Plan& p) { fully_shard(p).backward_prefetch = FullyShardPlan().backward_prefetch; });
+    offer([](Plan& p) { fully_shard(p).ignored_parameters.clear(); });
+    for (const auto& [parameter, dim] : fully_shard(plan).shard_dims)
+      offer([&lost = parameter](Plan& p) { fully_shard(p).shard_dims.erase(lost); });
+  }
+
+  // -- After a change of the model
+
+  void repair(Scenario& scenario, int shards) const override {
+    FullyShardPlan& section = fully_shard(scenario.plan);
+    const std::vector<ParameterShape> all = parameters(scenario.model);
+    const auto is_lost = [&](const std::string& parameter) {
+      return std::ranges::find(all, parameter, &ParameterShape::name) == all.end();
+    };
+    for (WrapGroup& group : section.wrap)
+      std::erase_if(group.modules, [&](const std::string& path) { return find(scenario.model, path) == nullptr; });
+    std::erase_if(section.wrap, [](const WrapGroup& group) { return group.modules.empty(); });
+    for (WrapGroup& group : section.wrap) {
+      for (auto* list : {&group.forward_prefetch, &group.backward_prefetch})
+        std::erase_if(*list, [&](const std::string& path) { return !is_wrapped(section, path); });
+      ReshardAfterForward& reshard = group.reshard_after_forward;
+      const bool fits = reshard.kind != ReshardAfterForward::Kind::size || (reshard.size >= 1 && shards % reshard.size == 0);
+      if (!fits) reshard = {};
+    }
+    std::erase_if(section.ignored_parameters, is_lost);
+    std::erase_if(section.shard_dims, [&](const auto& entry) { return is_lost(entry.first); });
+  }
+
+  void rename(Plan& plan, const std::function<void(std::string&)>& change) const override {
+    FullyShardPlan& section = fully_shard(plan);
+    for (WrapGroup& group : section.wrap) {
+      for (auto* list : {&group.modules, &group.forward_prefetch, &group.backward_prefetch}) std::ranges::for_each(*list, change);
+    }
+    std::ranges::for_each(section.ignored_parameters, change);
+    for (auto& [name, dim] : std::exchange(section.shard_dims, {})) {
+      std::string changed = name;
+      change(changed);
+      section.shard_dims.emplace(std::move(changed), dim);
+    }
+    drop_repeated_modules(section.wrap);
+  }
+
+ private:
+  static void offer_of_each_group(const Plan& plan, const Offer& offer, const std::function<void(WrapGroup&)>& change) {
+    offer([&](Plan& p) { std::ranges::for_each(fully_shard(p).wrap, change); });
+    for (std::size_t i = 0; i < fully_shard(plan).wrap.size(); ++i) offer([&](Plan& p) { change(fully_shard(p).wrap[i]); });
+  }
+
+  // The first group that has a module keeps it.
+  static void drop_repeated_modules(std::vector<WrapGroup>& wrap) {
+    for (auto group = wrap.begin(); group != wrap.end();) {
+      const auto has = [&](const std::string& module) {
+        return std::any_of(wrap.begin(), group,
+                           [&](const WrapGroup& earlier) { return std::ranges::find(earlier.modules, module) != earlier.modules.end(); });
+      };
+      std::erase_if(group->modules, has);
+      group = group->modules.empty() ? wrap.erase(group) : std::next(group);
+    }
+  }
+};
+
+}  // namespace
+
+const EngineGenerator& fully_shard_generator() {
+  static const FullyShardGenerator generator;
+  return generator;
+}
+
+}  // namespace shardproof::scenario
