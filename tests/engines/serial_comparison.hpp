@@ -1,0 +1,75 @@
+// What ranks of the reference engine have captured, compared with the serial model: equal bits.
+#pragma once
+
+#include <catch2/catch_test_macros.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <numeric>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "fixtures/engines/reference.hpp"
+#include "fixtures/oracles/serial_model.hpp"
+#include "harness/scenario/player.hpp"
+#include "tests/engines/thread_ranks.hpp"
+#include "tests/scenario/simulated.hpp"
+
+namespace shardproof::testing {
+
+inline std::vector<scenario::Run> played(const scenario::Scenario& scenario, int ranks) {
+  std::vector<std::optional<scenario::Run>> runs(static_cast<std::size_t>(ranks));
+  on_thread_ranks(ranks, [&](int rank, Group& group) {
+    engines::Reference subject;
+    runs[static_cast<std::size_t>(rank)] = play_simulated(scenario, subject, group, rank);
+  });
+  std::vector<scenario::Run> all;
+  for (std::optional<scenario::Run>& run : runs) all.push_back(std::move(*run));
+  return all;
+}
+
+/// The part of a whole value that a rank holds.
+inline Tensor part_of(const oracles::NamedValues& values, const scenario::CapturedParameter& parameter, int rank) {
+  const Tensor whole = values.tensor(rank);
+  const auto dim = static_cast<std::size_t>(parameter.dim);
+  Shape part = parameter.shape;
+  part[dim] = parameter.shard.shape()[dim];
+  const std::int64_t inner =
+      std::accumulate(part.begin() + parameter.dim + 1, part.end(), std::int64_t{1}, std::multiplies<std::int64_t>());
+  const std::int64_t outer = std::accumulate(part.begin(), part.begin() + parameter.dim, std::int64_t{1}, std::multiplies<std::int64_t>());
+  const auto from = whole.values<float>();
+  std::vector<float> taken;
+  for (std::int64_t i = 0; i < outer; ++i) {
+    const auto begin = from.begin() + (i * parameter.shape[dim] + parameter.start) * inner;
+    taken.insert(taken.end(), begin, begin + part[dim] * inner);
+  }
+  return Tensor::of<float>(part, taken);
+}
+
+/// By rank, what was captured. Every rank with a part of a parameter has a gradient of it if the serial model does.
+inline void check_exact(const scenario::Scenario& scenario, const std::vector<scenario::Run>& runs, oracles::Arithmetic arithmetic) {
+  const int ranks = static_cast<int>(runs.size());
+  const auto expected = oracles::train_serially(scenario, ranks, arithmetic);
+  for (int rank = 0; rank < ranks; ++rank) {
+    const scenario::Run& run = runs[static_cast<std::size_t>(rank)];
+    REQUIRE(run.captures().size() == expected.size());
+    for (std::size_t capture = 0; capture < expected.size(); ++capture) {
+      CAPTURE(rank, capture);
+      const scenario::Capture& found = run.captures()[capture];
+      CHECK(static_cast<float>(found.loss) == static_cast<float>(expected[capture].losses.at(static_cast<std::size_t>(rank))));
+      for (std::size_t i = 0; i < found.parameters.size(); ++i) {
+        const scenario::CapturedParameter& parameter = found.parameters[i];
+        CAPTURE(parameter.name);
+        if (parameter.shard.numel() == 0) continue;
+        CHECK(parameter.shard == part_of(expected[capture].parameters[i], parameter, rank));
+        if (parameter.second.defined()) CHECK(parameter.second == part_of(expected[capture].seconds[i], parameter, rank));
+        const oracles::NamedValues& gradient = expected[capture].gradients[i];
+        CHECK(parameter.gradient.defined() == gradient.defined());
+        if (parameter.gradient.defined() && gradient.defined()) CHECK(parameter.gradient == part_of(gradient, parameter, rank));
+      }
+    }
+  }
+}
+
+}  // namespace shardproof::testing
