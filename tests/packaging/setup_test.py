@@ -359,6 +359,23 @@ has_pytorch() { [[ -e $root/build/pytorch/bin/python ]]; }
                 self.assertEqual(sorted(line for line in asked.read_text().splitlines() if line.startswith("play")), played)
                 self.assertEqual("a.json is played as" in done.stderr, ended == 1)
 
+    def test_scenarios_that_capture_values_are_played_alike(self):
+        self.put("build/pytorch/bin/python", "#!/bin/sh\n")
+        (self.tree / "fixtures/pytorch/tests").mkdir(parents=True)
+        self.put("docs/pytorch.md", "")
+        for name, text in (("values", '"capture"'), ("times", '"forward"'), ("hooks", '"extend", "capture"')):
+            self.put(f"docs/scenarios/{name}.json", text)
+        for words, status, ended in (("", 0, 0), (": neither plays it to its end", 0, 1), ("", 1, 1)):
+            with self.subTest(words, status=status):
+                asked = self.tree / "build/bin/shardproof.asked"
+                asked.unlink(missing_ok=True)
+                self.put("build/bin/shardproof", f'#!/bin/sh\necho "$@" >>"$0.asked"\ncase "$*" in play*) echo "verdict{words}"; exit {status} ;; esac\n')
+                done = subprocess.run([self.tree / "scripts/test-pytorch"], text=True, capture_output=True)
+                self.assertEqual(done.returncode, ended, done.stderr)
+                played = [line for line in asked.read_text().splitlines() if line.startswith("play")]
+                self.assertEqual(played, [f"play {self.tree}/docs/scenarios/values.json --subject reference,pytorch"])
+                self.assertEqual("values.json is not played alike" in done.stderr, ended == 1)
+
     def test_arguments_that_nobody_knows_are_refused(self):
         self.put("build/pytorch/bin/python", "#!/bin/sh\n")
         for script in ("scripts/test-pytorch", "bench/pytorch"):

@@ -1,15 +1,15 @@
 """Only the files of an engine kind know that kind: the common files of the generator include none of its headers."""
 
 import pathlib
-import re
 import sys
 import unittest
 
 ROOT = pathlib.Path(sys.argv.pop(1))
 GENERATOR = ROOT / "harness/scenario/generator"
 REGISTRY = "engine_generators.cpp"
-KINDS = re.findall(r'"harness/scenario/plan/(\w+)\.hpp"', (ROOT / "harness/scenario/plan/engine_kinds.cpp").read_text())
-KINDS.remove("engine_section")
+# Each kind of engine has a schema of its section.
+KINDS = [file.name.removesuffix(".schema.json") for file in (ROOT / "harness/scenario/schema").glob("*.schema.json")]
+KINDS.remove("scenario")
 
 
 class Includes(unittest.TestCase):
