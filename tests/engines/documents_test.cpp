@@ -28,9 +28,9 @@ Scenario shown(const std::string& name) {
 }
 
 std::vector<bool> gradients_after(const Scenario& scenario, std::size_t capture) {
+  const std::vector<Run> runs = testing::played(scenario, document_ranks);
   std::vector<bool> defined;
-  for (const CapturedParameter& parameter : testing::played(scenario, document_ranks).front().captures().at(capture).parameters)
-    defined.push_back(parameter.gradient.defined());
+  for (const CapturedParameter& parameter : runs.front().captures().at(capture).parameters) defined.push_back(parameter.gradient.defined());
   return defined;
 }
 
