@@ -57,6 +57,28 @@ TEST_CASE("the documents of script elements capture what any arithmetic comes to
   }
 }
 
+TEST_CASE("what waits for a reduction is dropped where gradients become zero") {
+  Scenario scenario = shown("zeroed_gradients");
+  const auto sync = [](bool value) { return Action{.kind = ActionKind::set_requires_gradient_sync, .value = value}; };
+  const Action zeros{.kind = ActionKind::zero_grad, .to_zero = true}, other{.kind = ActionKind::forward, .paths = {{"way", "b"}}};
+  scenario.script.segments = {{.body = {sync(false),
+                                        {ActionKind::forward},
+                                        {ActionKind::backward},
+                                        other,
+                                        {ActionKind::backward},
+                                        zeros,
+                                        {ActionKind::capture},
+                                        sync(true),
+                                        other,
+                                        {ActionKind::backward},
+                                        {ActionKind::capture}}}};
+  for (const bool is_mixed : {false, true}) {
+    CAPTURE(is_mixed);
+    if (is_mixed) scenario.plan.mixed_precision = {.param = DType::bf16, .reduce = DType::f32};
+    testing::check_exact(scenario, testing::played(scenario, document_ranks), oracles::Arithmetic::f32);
+  }
+}
+
 TEST_CASE("each of these documents shows its element") {
   const Scenario zeroed = shown("zeroed_gradients");
   CHECK(gradients_after(zeroed, 1) == std::vector{true, true, false, false});
