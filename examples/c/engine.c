@@ -12,8 +12,10 @@ static shardproof_status forget_activations(struct shardproof_trainer *t) {
   return SHARDPROOF_OK;
 }
 
-/* The batch of a forward is lent until the next one. */
+/* The batch of a forward is lent until the next forward after its backward. */
 static shardproof_status take(struct shardproof_trainer *t, const shardproof_tensor *input) {
+  if (t->model.layers[t->model.layer_count].x.buffer != NULL)
+    return unsupported(&t->device, "a second forward before the backward is not supported by this engine");
   TRY(forget_activations(t));
   t->model.layers->x = borrow(&t->device, input);
   int64_t features = input->view.shape[1];

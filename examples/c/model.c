@@ -130,6 +130,7 @@ static shardproof_status read_optimizer(struct device *device, const cJSON *json
   else if (strcmp(kind, "adam") == 0) optimizer->kind = ADAM;
   else if (strcmp(kind, "adamw") == 0) optimizer->kind = ADAMW;
   else return unsupported(device, "plan.optimizer: \"%s\" is not supported by this engine", kind);
+  TRY(expect_keys(device, json, "plan.optimizer", "kind rate beta1 beta2 epsilon weight_decay "));
   optimizer->rate = (float)number(json, "rate", 0.5);
   optimizer->beta1 = (float)number(json, "beta1", 0.9);
   optimizer->beta2 = (float)number(json, "beta2", 0.999);

@@ -60,6 +60,7 @@ class Trainer {
 
   void perform(const Json& action, const shardproof_tensor& input) {
     if (action == "forward" || action == "evaluate") {
+      if (out_) refuse("script", "a second forward before the backward");
       forward(input);
       if (action == "forward") return;
       for (const auto& layer : layers_) layer->forget();  // no backward follows
@@ -110,6 +111,7 @@ class Trainer {
   void read_optimizer(const Json& optimizer) {
     const std::string kind = optimizer.at("kind");
     if (kind != "sgd" && kind != "adam" && kind != "adamw") refuse("plan.optimizer", optimizer);
+    expect_keys(optimizer, "plan.optimizer", {"kind", "rate", "beta1", "beta2", "epsilon", "weight_decay"});
     optimizer_.is_adam = kind != "sgd";
     optimizer_.decays_gradient = kind == "adam";
     optimizer_.rate = optimizer.value("rate", optimizer_.rate);

@@ -98,6 +98,7 @@ class Optimizer:
         self.moments = 0 if self.kind == "sgd" else 2
         if self.kind not in ("sgd", "adam", "adamw"):
             refuse("plan.optimizer", plan)
+        expect_keys(plan, "plan.optimizer", {"kind", "rate", "beta1", "beta2", "epsilon", "weight_decay"})
 
     def update(self, step, shard, gradient, moments):
         if self.kind == "sgd":
@@ -254,6 +255,7 @@ class MyTrainer(Trainer):
         section = plan["fully_shard"]
         expect_keys(section, "plan.fully_shard", {"wrap", "backward_prefetch"})
         self.groups, self.seat, self.divisor = section["wrap"], seat, model.get("init_divisor", 8)
+        self.out = None  # of a forward whose backward is to come
         self.optimizer, self.loss_is = Optimizer(plan.get("optimizer", {"kind": "sgd"})), model.get("loss", {"kind": "sum"})
         if self.loss_is["kind"] not in ("sum", "sum_of_squares", "dot"):
             refuse("model.loss", self.loss_is)
@@ -317,16 +319,19 @@ class MyTrainer(Trainer):
 
     def perform(self, action, batch, targets):
         match action:
+            case {"call": "forward" | "evaluate"} if self.out is not None:
+                refuse("script", "a second forward before the backward")
             case {"call": "forward", **others} if not others:
                 self.forward(batch)
             case {"call": "evaluate", **others} if not others:
                 self.forward(batch)
+                self.out = None  # no backward follows
             case {"call": "backward"}:
                 self.backward()
             case {"call": "step"}:
                 for parameter in self.all:
                     parameter.step(self.optimizer)
-            case {"call": "zero_grad"}:
+            case {"call": "zero_grad", **others} if not others:
                 for parameter in self.all:
                     parameter.gradient = None
             case _:

@@ -88,11 +88,17 @@ class Performance {
     } else if (action.kind == ActionKind::extend) {
       extend(*action.extension);
     } else if (!action.fails_in) {
-      check(trainer_->perform(action, runs ? batch_ : Batch{}), call);
+      check(trainer_->perform(for_this_rank(action), runs ? batch_ : Batch{}), call);
     } else {
-      require_planned_failure(trainer_->perform(action, batch_), call, *action.fails_in);
+      require_planned_failure(trainer_->perform(for_this_rank(action), batch_), call, *action.fails_in);
     }
     device_.mark(mark(iteration_, call, true, occurrence));
+  }
+
+  // A subject gets only calls for its rank, so it need not know that others do not get them.
+  static Action for_this_rank(Action action) {
+    action.ranks.clear();
+    return action;
   }
 
   // A forward that fails for another reason shows nothing of what the script is about.

@@ -77,4 +77,18 @@ TEST_CASE("a plan goes to the engine of its kind, and a plan of another kind is 
   CHECK(trainer == nullptr);
 }
 
+TEST_CASE("a call that the engine does not know is unsupported") {
+  Reference subject;
+  scenario::Scenario scenario = scenario::sleeping_stack(1);
+  on_thread_ranks(1, [&](int rank, Group& group) {
+    SimPlatform platform({}, group, rank);
+    std::unique_ptr<Trainer> trainer;
+    REQUIRE(subject.create(scenario.model, scenario.plan, {platform.device(), platform.world(), rank}, trainer).ok());
+    const Reply reply = trainer->perform({.kind = scenario::ActionKind::capture}, {});
+    CHECK(reply.status() == CallStatus::unsupported);
+    CHECK(reply.error() == "fully_shard knows no action \"capture\"");
+    CHECK(trainer->perform({.kind = scenario::ActionKind::set_is_last_backward}, {}).ok());
+  });
+}
+
 }  // namespace shardproof::engines
