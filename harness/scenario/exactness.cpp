@@ -131,7 +131,7 @@ struct Pass {
   Reach gradient;  // of the loss, by its output
 };
 
-// What ranks that make the same calls have of their own.
+// The state of ranks that make the same calls.
 struct RankReach {
   int rank = 0;               // one of them
   std::vector<Pass> forwards;  // that wait for their backward
@@ -403,7 +403,7 @@ class Follower {
     return is_low(mixed.param) || is_low(mixed.reduce) || !exponent_of(gradient_divisor());
   }
 
-  // What the optimizer gets, on whichever rank, or of these alone.
+  // The gradient that the optimizer gets, over all ranks or over these alone.
   std::optional<Reach> reduced(const ParameterReach& parameter, const std::function<bool(int rank)>& is_meant = {}) const {
     std::optional<Reach> any;
     for (const RankReach& state : states_) {

@@ -5,11 +5,11 @@
 
 namespace shardproof::scenario {
 
-/// Of a scenario whose model and plan are right. Throws std::invalid_argument that names the call.
+/// Checks the script of a scenario whose model and plan are right. Throws std::invalid_argument that names the call.
 void validate_script(const Scenario& scenario);
 
-/// Of a scenario whose script is right. Throws std::invalid_argument that names a call for a rank that a world of this size does not have, and
-/// a call that a rank cannot make which only this world has: a rank that no call names.
+/// Checks a script that `validate_script` has passed for a world of this size. Throws std::invalid_argument that names a call. Either the
+/// call is for a rank that the world does not have, or a rank that no call names cannot make it.
 void validate_script_in_world(const Scenario& scenario, int size);
 
 }  // namespace shardproof::scenario

@@ -1,4 +1,4 @@
-// What an engine claims: the kinds of engines that it plays, and the features that it has as each kind. A case is for
+// The claims of a subject: the kinds of engines that it plays, and the features that it has as each kind. A case is for
 // one kind. A feature that an engine claims for one kind says nothing of its other kinds.
 #pragma once
 

@@ -1,4 +1,4 @@
-// What ranks of the reference engine have captured, compared with the serial model: equal bits.
+// Compares the captures of the reference engine with the serial model: their bits are equal.
 #pragma once
 
 #include <catch2/catch_test_macros.hpp>

@@ -62,7 +62,7 @@ class GroupsDraw {
       for (Module& child : module.children) self(self, child, child_path(path, child.name));
     };
     each(each, scenario_.model.root, "");
-    // Nobody gathers a pair that is not wrapped.
+    // No rank gathers a pair that is not wrapped.
     const auto make_plain = [&](auto&& self, Module& module, const std::string& path) -> void {
       if (holder(plan, path) == nullptr) module.tensor = TensorKind::plain;
       for (Module& child : module.children) self(self, child, child_path(path, child.name));
@@ -99,10 +99,10 @@ class OptionsDraw {
   }
 
  private:
-  // Who else is in groups that are split off the world cannot be imagined.
+  // An imagined rank is in no group that is split off the world.
   bool imagines() const { return scenario_.costs.imagined_ranks > 0; }
 
-  // Neighbours of which none holds the other; under a root, which is told from them by itself.
+  // Makes one group of two neighbours, if neither holds the other. The root stays a group by itself.
   void join_groups() {
     if (!holds_root(plan_)) return;
     for (std::size_t i = 0; i + 2 < fully_shard(plan_).wrap.size(); ++i) {
@@ -150,7 +150,7 @@ class OptionsDraw {
     }
   }
 
-  // Of one that nothing else is said of.
+  // Chooses a parameter that no other option names.
   std::vector<ParameterShape> plain_parameters() const {
     std::vector<ParameterShape> all = parameters(scenario_.model);
     std::erase_if(all, [&](const ParameterShape& parameter) {
