@@ -4,6 +4,7 @@
 #include <set>
 
 #include "harness/scenario/plan/engine_section.hpp"
+#include "harness/scenario/plan/flat_shard.hpp"
 #include "harness/scenario/plan/fully_shard.hpp"
 #include "harness/scenario/plan/plan.hpp"
 
@@ -12,7 +13,7 @@ namespace shardproof::scenario {
 namespace {
 
 const std::vector<EngineKind>& shipped_kinds() {
-  static const std::vector<EngineKind> kinds{fully_shard_kind};
+  static const std::vector<EngineKind> kinds{fully_shard_kind, flat_shard_kind};
   return kinds;
 }
 

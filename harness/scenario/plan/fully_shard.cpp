@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <memory>
 #include <set>
-#include <stdexcept>
-#include <utility>
 
 #include "harness/scenario/document.hpp"
 #include "harness/scenario/refusal.hpp"
@@ -169,19 +167,6 @@ const WrapGroup* FullyShardPlan::group_of(const std::string& parameter) const {
     return std::ranges::any_of(group.modules, [&](const std::string& path) { return is_at_or_under(parameter, path); });
   });
   return found == wrap.end() ? nullptr : &*found;
-}
-
-FullyShardPlan& fully_shard(Plan& plan) {
-  if (plan.engine.get() == nullptr) plan.engine = ChosenEngine(std::make_unique<FullyShardPlan>());
-  fully_shard(std::as_const(plan));  // throws for a plan of another kind
-  return *plan.engine.as<FullyShardPlan>();
-}
-
-const FullyShardPlan& fully_shard(const Plan& plan) {
-  if (const auto* const section = plan.engine.as<FullyShardPlan>()) return *section;
-  const std::string_view kind = plan.engine.kind();
-  throw std::invalid_argument(
-      fmt::format("scenario: the plan is for {}, and not for {}", kind.empty() ? "no engine" : kind, FullyShardPlan::name));
 }
 
 }  // namespace shardproof::scenario

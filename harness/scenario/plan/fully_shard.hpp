@@ -66,10 +66,8 @@ struct FullyShardPlan final : SectionOf<FullyShardPlan> {
   }
 };
 
-/// The section of a plan for `fully_shard`. A plan without a section becomes one. Throws std::invalid_argument for a plan of another kind.
-FullyShardPlan& fully_shard(Plan& plan);
-/// Throws std::invalid_argument for a plan of another kind, and for a plan without a section.
-const FullyShardPlan& fully_shard(const Plan& plan);
+inline FullyShardPlan& fully_shard(Plan& plan) { return section_of<FullyShardPlan>(plan); }
+inline const FullyShardPlan& fully_shard(const Plan& plan) { return section_of<FullyShardPlan>(plan); }
 
 extern const EngineKind fully_shard_kind;
 

@@ -1,6 +1,9 @@
 #include "harness/scenario/plan/plan.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <stdexcept>
 
 namespace shardproof::scenario {
 
@@ -13,6 +16,11 @@ std::string_view to_string(OptimizerKind kind) {
     case OptimizerKind::adamw: return "adamw";
   }
   return "unknown";
+}
+
+void refuse_other_kind(const Plan& plan, std::string_view wanted) {
+  const std::string_view kind = plan.engine.kind();
+  throw std::invalid_argument(fmt::format("scenario: the plan is for {}, and not for {}", kind.empty() ? "no engine" : kind, wanted));
 }
 
 bool has_group(const Plan& plan, std::string_view name) {

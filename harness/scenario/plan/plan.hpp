@@ -94,6 +94,26 @@ struct Plan {
 /// Keys of a plan in a document that all kinds of engines share.
 inline constexpr std::array<std::string_view, 4> shared_plan_keys{"mesh", "mixed_precision", "initialisation", "optimizer"};
 
+/// Throws std::invalid_argument: the plan's engine section is not of the kind that is asked for.
+[[noreturn]] void refuse_other_kind(const Plan& plan, std::string_view wanted);
+
+/// The plan's engine section. A plan without a section gets one. Throws std::invalid_argument for a plan of another kind.
+template <class Section>
+Section& section_of(Plan& plan) {
+  if (plan.engine.get() == nullptr) plan.engine = ChosenEngine(std::make_unique<Section>());
+  auto* const section = plan.engine.as<Section>();
+  if (section == nullptr) refuse_other_kind(plan, Section::name);
+  return *section;
+}
+
+/// Throws std::invalid_argument for a plan of another kind, and for a plan without a section.
+template <class Section>
+const Section& section_of(const Plan& plan) {
+  const auto* const section = plan.engine.as<Section>();
+  if (section == nullptr) refuse_other_kind(plan, Section::name);
+  return *section;
+}
+
 /// Whether some group of the plan has this name.
 bool has_group(const Plan& plan, std::string_view name);
 

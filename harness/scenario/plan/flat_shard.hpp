@@ -1,0 +1,68 @@
+// The section of plans for engines of the kind `flat_shard`. Each wrapped module has its parameters in one flat tensor, of which each rank
+// keeps one equal part. Source of the options: PyTorch's FullyShardedDataParallel.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harness/scenario/plan/plan.hpp"
+
+namespace shardproof::scenario {
+
+/// What each rank keeps, and when.
+enum class ShardStrategy : std::uint8_t {
+  full_shard,     ///< a part; whole parameters only while they are computed with
+  shard_grad_op,  ///< a part; whole parameters from a forward to the end of its backward
+  no_shard,       ///< everything: gradients are all-reduced
+  hybrid,         ///< as full_shard within the second dimension of the mesh, with copies along the first
+  hybrid_zero2,   ///< as shard_grad_op, likewise
+};
+std::string_view to_string(ShardStrategy strategy);
+/// Whether the strategy is for a mesh of two dimensions: copies along the first, parts along the second.
+bool has_replicas(ShardStrategy strategy);
+/// Whether whole parameters go after a forward.
+bool frees_after_forward(ShardStrategy strategy);
+
+/// When the next unit's parameters are gathered in a backward: before or after the gradients of the current unit are computed.
+enum class FlatPrefetch : std::uint8_t { before, after, none };
+std::string_view to_string(FlatPrefetch prefetch);
+
+struct FlatShardPlan final : SectionOf<FlatShardPlan> {
+  static constexpr std::string_view name = "flat_shard";
+
+  /// Paths of modules, each a unit with a flat parameter: all parameters under it that no deeper unit has. Children before parents; the
+  /// root's path is empty.
+  std::vector<std::string> wrap;
+  ShardStrategy strategy = ShardStrategy::full_shard;
+  bool use_orig_params = false;  ///< a unit keeps its parameters as such: frozen and trainable ones may be together, and each is aligned
+  FlatPrefetch backward_prefetch = FlatPrefetch::before;
+  bool forward_prefetch = false;   ///< gathers the next unit while this one's forward runs, in the order of the first iteration
+  bool limit_all_gathers = true;   ///< the host waits so that at most two gathers are ahead of the computation that uses them
+  bool validate_order = false;     ///< ranks compare the order in which they gather
+
+  std::string_view kind() const override { return name; }
+  nlohmann::ordered_json to_json() const override;
+  void validate(const Scenario& scenario) const override;
+  std::vector<std::string> groups() const override { return wrap; }
+  std::vector<std::string> wrapped_modules() const override { return wrap; }
+  std::string objection_to_extension(const ParameterShape& parameter) const override;
+  bool reduces(const std::string& parameter) const override { return unit_of(parameter) != nullptr; }
+
+  /// The path of the unit that has this parameter, or nullptr.
+  const std::string* unit_of(std::string_view parameter) const;
+
+  friend bool operator==(const FlatShardPlan& a, const FlatShardPlan& b) {
+    return a.wrap == b.wrap && a.strategy == b.strategy && a.use_orig_params == b.use_orig_params &&
+           a.backward_prefetch == b.backward_prefetch && a.forward_prefetch == b.forward_prefetch &&
+           a.limit_all_gathers == b.limit_all_gathers && a.validate_order == b.validate_order;
+  }
+};
+
+inline FlatShardPlan& flat_shard(Plan& plan) { return section_of<FlatShardPlan>(plan); }
+inline const FlatShardPlan& flat_shard(const Plan& plan) { return section_of<FlatShardPlan>(plan); }
+
+extern const EngineKind flat_shard_kind;
+
+}  // namespace shardproof::scenario
