@@ -482,8 +482,9 @@ Reply reply_to(shardproof_status returned, const shardproof_reply& said) {
   if (status == CallStatus::ok && !said.has_failed) return {};
   if (said.error.empty())
     return Reply::of(status == CallStatus::ok ? CallStatus::failed : status,
-                     fmt::format("it has failed (it returned {}) and has not said why", returned));
-  if (status == CallStatus::ok) return Reply::failed(fmt::format("it returned 0, which is success, and yet said: {}", said.error));
+                     fmt::format("it failed (it returned {}) and gave no reason", returned));
+  if (status == CallStatus::ok)
+    return Reply::failed(fmt::format("it returned 0, which is success, but reported a failure: {}", said.error));
   return Reply::of(status, said.error);
 }
 
@@ -495,9 +496,9 @@ Reply call_subject(HandedOutSeat* seat, const std::function<shardproof_status(sh
   try {
     reply = reply_to(call(&said), said);
   } catch (const std::exception& thrown) {
-    reply = Reply::failed(fmt::format("it has thrown across the boundary: {}", thrown.what()));
+    reply = Reply::failed(fmt::format("it threw across the boundary: {}", thrown.what()));
   } catch (...) {
-    reply = Reply::failed("it has thrown across the boundary, and no std::exception");
+    reply = Reply::failed("it threw something across the boundary that is not a std::exception");
   }
   std::optional<std::string> failure;
   if (seat != nullptr) failure = seat->take_first_failure();
