@@ -191,7 +191,8 @@ class ScriptCheck {
 
 void validate_given(const Scenario& scenario) {
   const Script& script = scenario.script;
-  if (!script.given.empty() && vocabulary(scenario.model) > 0) fail("script, given", "the model takes tokens, which are by formula alone");
+  if (!script.given.empty() && vocabulary(scenario.model) > 0)
+    fail("script, given", "the model takes tokens, and tokens come only from the formula: leave `given` out");
   const auto numbers = static_cast<std::size_t>(script.input[0] * script.input[1]);
   for (std::size_t iteration = 0; iteration < script.given.size(); ++iteration) {
     const auto& ranks = script.given[iteration];

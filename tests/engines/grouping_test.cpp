@@ -88,9 +88,9 @@ TEST_CASE("a plan that cannot be carried out is refused in words") {
        [](Planned& p) { p.model.root.children.push_back({.name = "scale", .kind = ModuleKind::scale, .scalar = true}); }},
       {"fully_shard: parameter \"head.weight\" is not contiguous, and only contiguous ones can be dealt in rows",
        [](Planned& p) { p.model.root.children[1].contiguous = false; }},
-      {"fully_shard: parameter \"head.weight\" is to be dealt along dimension 2, but it has 2",
+      {"fully_shard: parameter \"head.weight\" is sharded along dimension 2, but its number of dimensions is 2",
        [](Planned& p) { fully_shard(p.plan).shard_dims["head.weight"] = 2; }},
-      {"fully_shard: parameter \"head.weight\" is to be dealt along dimension -3, but it has 2",
+      {"fully_shard: parameter \"head.weight\" is sharded along dimension -3, but its number of dimensions is 2",
        [](Planned& p) { fully_shard(p.plan).shard_dims["head.weight"] = -3; }},
       {"fully_shard: dimension 1 of parameter \"head.weight\" has 6 entries, which 4 ranks do not share evenly; only dimension 0 may be "
        "uneven",
