@@ -1,4 +1,4 @@
-// Refuses a key that an object has twice. The parser would keep one of the two values, and the author of the document would not know which.
+// Refuses a key that an object has twice. Without it the parser would keep one of the two values, and the author would not know which.
 #pragma once
 
 #include <fmt/format.h>
