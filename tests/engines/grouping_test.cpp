@@ -86,7 +86,7 @@ TEST_CASE("a plan that cannot be carried out is refused in words") {
        }},
       {"fully_shard: parameter \"scale.factor\" is a scalar: make it a tensor of 1 dimension with 1 element",
        [](Planned& p) { p.model.root.children.push_back({.name = "scale", .kind = ModuleKind::scale, .scalar = true}); }},
-      {"fully_shard: parameter \"head.weight\" is not contiguous, and only contiguous ones can be dealt in rows",
+      {"fully_shard: parameter \"head.weight\" is not contiguous: only contiguous parameters can be sharded by rows",
        [](Planned& p) { p.model.root.children[1].contiguous = false; }},
       {"fully_shard: parameter \"head.weight\" is sharded along dimension 2, but its number of dimensions is 2",
        [](Planned& p) { fully_shard(p.plan).shard_dims["head.weight"] = 2; }},
