@@ -66,14 +66,14 @@ Tensor HandedOutSeat::take(const shardproof_tensor& tensor, std::string_view wha
   auto begin = reinterpret_cast<std::uintptr_t>(view.data);
   std::uintptr_t end = 0;
   if ((view.data != nullptr && __builtin_add_overflow(begin, view.byte_offset, &begin)) || __builtin_add_overflow(begin, bytes, &end))
-    it("it ends behind the last address");
+    it("it ends after the last address");
   auto* const data = reinterpret_cast<std::byte*>(begin);
 
   if (tensor.buffer == nullptr) {
     if (!is_of_host(view))
       it(fmt::format("it names no buffer, yet is no host memory: device type {}", static_cast<int>(view.device.device_type)));
     if (begin % size_of(dtype) != 0)
-      it(fmt::format("it begins at {}, where none of its elements can: that is no multiple of {}", static_cast<void*>(data),
+      it(fmt::format("it begins at {}, where no element can begin: that is not a multiple of {}", static_cast<void*>(data),
                      size_of(dtype)));
     return {host_memory(data, bytes), dtype, std::move(shape)};
   }
