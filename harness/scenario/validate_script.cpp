@@ -170,11 +170,11 @@ class ScriptCheck {
   }
 
   void expect_no_start(const std::string& place) const {
-    if (has_started_) fail(place, "behind a forward, evaluate or unshard, with which training has started");
+    if (has_started_) fail(place, "after a forward, evaluate or unshard, which has started training");
   }
 
   void expect_gradients(const std::string& place) const {
-    if (is_reducing_) fail(place, "behind a backward that is not the last, whose reductions nobody has waited for");
+    if (is_reducing_) fail(place, "after a backward that is not the last: no wait for its reductions has come yet");
   }
 
   const Scenario& scenario_;

@@ -177,7 +177,7 @@ TEST_CASE("an error names the place in the document and what was expected there"
        [](Scenario& s) { s.script.segments.front().body = {{ActionKind::capture}, {ActionKind::forward}}; }},
       {"scenario: script, segments[0].body[1], step: a step between a forward and its backward, which needs the parameters as they were",
        [](Scenario& s) { s.script.segments.front().body = {{ActionKind::forward}, {ActionKind::step}, {ActionKind::backward}}; }},
-      {"scenario: script, segments[0].body[3], step: behind a backward that is not the last, whose reductions nobody has waited for",
+      {"scenario: script, segments[0].body[3], step: after a backward that is not the last: no wait for its reductions has come yet",
        [](Scenario& s) {
          s.script.segments.front().body = {
              {.kind = ActionKind::set_is_last_backward, .value = false}, {ActionKind::forward}, {ActionKind::backward}, {ActionKind::step}};
@@ -376,7 +376,7 @@ TEST_CASE("what prepares training comes before it") {
       const std::string call(to_string(late.kind));
       CHECK_THROWS_MATCHES(validate(scenario), std::invalid_argument,
                            Catch::Matchers::Message("scenario: script, segments[0].body[1], " + call +
-                                                    ": behind a forward, evaluate or unshard, with which training has started"));
+                                                    ": after a forward, evaluate or unshard, which has started training"));
     }
   }
 }
