@@ -46,7 +46,7 @@ struct Callback {
   std::string during;  ///< the script's call: `forward`, …; `create` before all calls
   std::uint32_t stream = 0;
   std::vector<TensorSize> sizes;  ///< of its operands: the tensors that a pre hook made, or that any other hook was given
-  std::vector<Tensor> tensors;  ///< copies of the operands in host memory; empty where the script keeps no tensors
+  std::vector<Tensor> tensors;  ///< copies of the operands in host memory; empty if the script keeps no tensors
   std::variant<PreAllGather, PostAllGather> detail;
 
   CallbackKind kind() const;
