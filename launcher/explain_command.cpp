@@ -60,8 +60,8 @@ void tell_world(Told& told, const WorldDirectory& world) {
   if (std::ranges::none_of(remains.endings, was_seen)) {
     told.is_known = false;
     told.somebody_ended = true;  // for all that anybody knows
-    told.text +=
-        fmt::format("world {}: nobody saw how its ranks ended; `shardproof merge` tells what they left\n", world.root.filename().string());
+    told.text += fmt::format("world {}: no process saw how its ranks ended; `shardproof merge` reports what they left\n",
+                             world.root.filename().string());
   }
   told.somebody_ended = told.somebody_ended || !explanation.empty();
   if (!explanation.empty()) told.text += fmt::format("world {}: {}\n", world.root.filename().string(), reports::printable(explanation));

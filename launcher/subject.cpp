@@ -39,14 +39,14 @@ std::string why_no_shared_object(const std::filesystem::path& file) {
   if (there == std::filesystem::file_type::directory) return fmt::format("{} is a directory, not a shared object", file.string());
   if (unknown) return fmt::format("there is no shared object {}: {}", file.string(), unknown.message());
   if (there != std::filesystem::file_type::regular)
-    return fmt::format("{} is no file that could be loaded, but a pipe, a socket or a device", file.string());
+    return fmt::format("{} cannot be loaded: it is a pipe, a socket or a device", file.string());
   constexpr std::string_view magic(ELFMAG, SELFMAG);
   std::string beginning(magic.size(), '\0');
   std::ifstream in(file, std::ios::binary);
   if (!in) return fmt::format("cannot read {}: {}", file.string(), std::generic_category().message(errno));
   in.read(beginning.data(), static_cast<std::streamsize>(beginning.size()));
   if (beginning == magic) return {};
-  return fmt::format("{} is no shared object: it does not begin as files in the format ELF do", file.string());
+  return fmt::format("{} is not a shared object: it does not begin like an ELF file", file.string());
 }
 
 std::filesystem::path found_library(const std::string& asked) {

@@ -208,7 +208,7 @@ std::string scenarios_text(const CaseResult& result, const Report& report, const
   return text;
 }
 
-/// Of the first rank that hung.
+/// Shows the stacks of the first rank that hung.
 std::string stacks_text(const CaseResult& result, const Report& report, const TextStyle& style) {
   const auto hung = std::ranges::find(result.ranks, Outcome::hung, &RankOutcome::outcome);
   if (!style.stacks || hung == result.ranks.end()) return {};

@@ -20,7 +20,7 @@ struct TextStyle {
   bool is_kept = true;  ///< false: the run directory is deleted when the command ends, and no file in it is named
   /// Files that hold what a case of the world of this number has played; none: unknown.
   std::function<std::vector<std::string>(const CaseResult&, int world)> scenarios;
-  /// One line: where the stacks of a rank that hung are, or why there are none. Empty: unknown.
+  /// One line: the place of the stacks of a rank that hung, or the reason why they are missing. Empty: unknown.
   std::function<std::string(int world, int rank)> stacks;
 };
 

@@ -20,7 +20,7 @@ struct group {
   struct parameter **parameters;
   size_t parameter_count;
   size_t first_layer, last_layer; /* while these run, parameters are whole */
-  int ranks, rank; /* that it is dealt to; 1 and 0 for parameters that no group of the plan holds */
+  int ranks, rank; /* it is sharded over these ranks; 1 and 0 for parameters that no group of the plan holds */
   bool reshards; /* gives whole parameters back after forward */
   bool is_outermost; /* no other group of the plan is around it */
   bool is_whole;

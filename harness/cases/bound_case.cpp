@@ -28,7 +28,7 @@ std::string place(const Declaration& declaration) {
 
 std::string suite_of(const CaseDeclaration& declaration) { return declaration.name.substr(0, declaration.name.find('/')); }
 
-/// The kinds of engines of suites, by suite. What is wrong with a declaration is appended to `problems`.
+/// The kinds of engines of suites, by suite. Appends the mistakes in declarations to `problems`.
 std::map<std::string, std::string> engines_of(std::span<const SuiteEngine> declared, std::span<const CaseDeclaration> cases,
                                               std::vector<std::string>& problems) {
   std::map<std::string, std::string> engines;
@@ -124,7 +124,7 @@ std::size_t count_of(std::span<const CaseDeclaration> declarations) {
   return count;
 }
 
-/// Where a declaration is a case: in a world of this size, on this kind of engine.
+/// A declaration becomes a case for each of these: a world size and a kind of engine.
 struct Setting {
   int size = 1;
   bool on_request = false;

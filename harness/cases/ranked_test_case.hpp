@@ -36,7 +36,7 @@ struct CaseDeclaration {
   bool on_threads = false;
 };
 
-/// The kind of engine on which the cases of a suite play that name no others.
+/// The kind of engine of a suite. Its cases play on this kind, unless they name other kinds.
 struct SuiteEngine {
   std::string suite;
   std::string engine;
@@ -82,8 +82,8 @@ template <class... Sizes> options::MoreRanks more_ranks(Sizes... sizes) { return
 template <class... Ids> options::Clauses clauses(Ids... ids) { return {{std::string(ids)...}}; }
 template <class... Names> options::Tags tags(Names... names) { return {{std::string(names)...}}; }
 template <class... Features> options::Needs needs(Features... features) { return {{features...}}; }
-/// The kinds of engines that the case plays on instead of the kind of its suite, as `rank.engine()` says. A kind other than that of the
-/// suite is in the case's id: `[W=2,engine=flat_shard]`.
+/// The kinds of engines that the case plays on, instead of the kind of its suite. `rank.engine()` returns the kind. A kind that is not the
+/// suite's is in the case's id: `[W=2,engine=flat_shard]`.
 template <class... Kinds> options::Engines on_engines(Kinds... kinds) { return {{std::string(kinds)...}}; }
 /// A case for every value: `each("event", false, true)`. Values are texts, integers, numbers or true and false.
 template <class... Values> options::Each each(std::string key, Values... values);
@@ -112,7 +112,7 @@ std::string spell(double value);  ///< the shortest text that reads back as the 
 std::string spell(std::string value);
 std::string spell(const char* value);
 
-/// Adds a declaration to the program's list at start-up. What is wrong with it is said by rank_main: nobody hears an error before main.
+/// Adds a declaration to the program's list at start-up. rank_main reports its mistakes, because no caller can catch an error before main.
 struct Registration {
   template <class... Options>
   Registration(std::string name, const char* file, int line, void (*body)(Rank&), Options... options) {
@@ -153,7 +153,7 @@ const std::vector<SuiteEngine>& declared_suite_engines();
 #define SHARDPROOF_REST(first, ...) __VA_OPT__(, ) __VA_ARGS__
 #define RANKED_TEST_CASE(...) SHARDPROOF_RANKED_TEST_CASE(SHARDPROOF_CONCAT(ranked_test_case_, __COUNTER__), __VA_ARGS__)
 
-/// Once in one file of a suite: the kind of engine of its cases. `SUITE_ENGINE("overlap", "fully_shard");`
+/// Declares the kind of engine of a suite, once, in one of its files: `SUITE_ENGINE("overlap", "fully_shard");`
 #define SUITE_ENGINE(suite, engine)                                             \
   static const ::shardproof::detail::SuiteEngineRegistration SHARDPROOF_CONCAT( \
       suite_engine_, __COUNTER__)(::shardproof::SuiteEngine{suite, engine, __FILE__, __LINE__})

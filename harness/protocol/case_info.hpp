@@ -33,7 +33,7 @@ std::string case_id(const std::string& name, const std::map<std::string, std::st
 void to_json(nlohmann::ordered_json& json, const CaseInfo& info);
 void from_json(const nlohmann::ordered_json& json, CaseInfo& info);
 
-/// What a subject claims for one kind of engine (harness/subject/claims.hpp).
+/// The claim of a subject for one kind of engine (harness/subject/claims.hpp).
 struct ClaimInfo {
   std::string engine;
   std::vector<std::string> features;
@@ -44,7 +44,7 @@ struct SubjectInfo {
   std::string name;
   std::string version;
   bool warm = false;  ///< ranks are to be copies of one process that has prepared it
-  std::vector<ClaimInfo> claims;  ///< one for each kind, in its own order
+  std::vector<ClaimInfo> claims;  ///< one for each kind, in the subject's order
   friend bool operator==(const SubjectInfo&, const SubjectInfo&) = default;
 };
 

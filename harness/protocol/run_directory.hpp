@@ -26,9 +26,9 @@ struct WorldDirectory {
   std::filesystem::path scenario(const std::string& id, int play) const {
     return evidence() / (case_file_name(id, play) + ".scenario.json");
   }
-  /// Of a rank that hung: the stacks of its threads, or a line that says why there are none.
+  /// The stacks of the threads of a rank that hung, or a line that says why they are missing.
   std::filesystem::path stacks(int rank) const { return evidence() / ("rank-" + std::to_string(rank) + ".stacks"); }
-  /// What all ranks were in the middle of when the launcher saw that the world would end early.
+  /// The last calls of all ranks, when the launcher saw that the world would end early.
   std::filesystem::path flight() const { return evidence() / "flight.json"; }
   /// The order in which ranks took turns, where they did: a line for each case, `id: 0 1 1 0`.
   std::filesystem::path turns() const { return root / "turns"; }

@@ -1,4 +1,4 @@
-// Refuses a key that an object has twice. The parser would keep one of the two values, and the author of the document would not know which.
+// Refuses a key that an object has twice. Without it the parser would keep one of the two values, and the author would not know which.
 #pragma once
 
 #include <fmt/format.h>
@@ -22,7 +22,7 @@ class UniqueKeys {
     if (event == object_start) open_.emplace_back();
     if (event == object_end) open_.pop_back();
     if (event == key && !open_.back().insert(parsed.get<std::string>()).second)
-      throw std::invalid_argument(fmt::format("{}the key {} stands twice in one object", prefix_, parsed.dump()));
+      throw std::invalid_argument(fmt::format("{}the key {} is twice in one object: remove one of the two", prefix_, parsed.dump()));
     return true;
   }
 

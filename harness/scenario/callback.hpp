@@ -1,4 +1,4 @@
-// One call that an engine made into the harness while a scenario ran, and questions about such calls. Pure.
+// One call of an engine into the harness while a scenario ran, for example of a hook, and functions that select such calls. Pure.
 #pragma once
 
 #include <cstddef>
@@ -28,14 +28,14 @@ struct TensorSize {
 /// Only the pre hook of an all-gather extension has these.
 struct PreAllGather {
   static constexpr CallbackKind kind = CallbackKind::pre_all_gather;
-  std::uint64_t ticket = 0;  ///< of the metadata that it made, from 1; 0: it failed
+  std::uint64_t ticket = 0;  ///< identifies the metadata that it made, from 1; 0: it failed
   std::optional<ShardContext> context;  ///< in the full form
 };
 
 /// Only the post hook of an all-gather extension has these.
 struct PostAllGather {
   static constexpr CallbackKind kind = CallbackKind::post_all_gather;
-  std::uint64_t ticket = 0;  ///< of the metadata that it was given; 0: no pre hook of this rank made that
+  std::uint64_t ticket = 0;  ///< identifies the metadata that it was given; 0: no pre hook of this rank made this metadata
   const void* out = nullptr;  ///< what it had to write to; nullptr: it had to make a whole parameter
   DType param_dtype = DType::f32;
 };
@@ -45,8 +45,8 @@ struct Callback {
   int iteration = 0;
   std::string during;  ///< the script's call: `forward`, …; `create` before all calls
   std::uint32_t stream = 0;
-  std::vector<TensorSize> sizes;  ///< of its operands: the tensors that a pre hook made, or that any other was given
-  std::vector<Tensor> tensors;  ///< copies of the operands in host memory; empty where the script keeps no tensors
+  std::vector<TensorSize> sizes;  ///< of its operands: the tensors that a pre hook made, or that any other hook was given
+  std::vector<Tensor> tensors;  ///< copies of the operands in host memory; empty if the script keeps no tensors
   std::variant<PreAllGather, PostAllGather> detail;
 
   CallbackKind kind() const;

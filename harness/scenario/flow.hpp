@@ -1,4 +1,4 @@
-// What comes out of a forward, by the shapes alone.
+// Computes the output of a forward from the shapes alone.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +10,14 @@
 
 namespace shardproof::scenario {
 
-/// What arrives at a module: `features` of every row, or tokens.
+/// The input of a module: `features` of every row, or tokens.
 struct Flow {
   std::int64_t features = 0;  ///< of tokens: how many there are of a sequence
   bool tokens = false;
 };
 
-/// Follows the forward program and says what comes out. A module may run several times. A choice runs its first child, or the child that
-/// `paths` names. Throws std::invalid_argument where what arrives at a
-/// module does not fit it.
+/// Follows the forward program, and returns its output. A module may run several times. A choice runs its first child, or the child that
+/// `paths` names. Throws std::invalid_argument where the input of a module does not fit it.
 class FlowCheck {
  public:
   FlowCheck(const Model& model, const Shape& input, std::map<std::string, std::string> paths = {});

@@ -1,6 +1,5 @@
-// What a player notes while an engine runs: the callbacks and the operands of collectives, with copies of their tensors where the
-// script asks for them. Copies are made on the stream on which the work on those tensors is issued, and read by the host when everything
-// has ended.
+// The notes of a player while an engine runs: callbacks and operands of collectives, with copies of their tensors where the script asks for
+// them. A copy is made on the stream of the work on its tensor. The host reads the copies when all work has ended.
 #pragma once
 
 #include <span>
@@ -18,13 +17,13 @@ Tensor snapshot(Device& device, Stream stream, const Tensor& source);
 /// Replaces these by copies in host memory, those that are defined. The caller has synchronized with the streams they were made on.
 void bring_home(Device& device, const std::vector<Tensor*>& snapshots);
 
-/// What an engine was given by the player may hold it longer than the play goes on: one that is closed notes nothing and has no device.
+/// Hooks that the player gave to an engine may hold it after the play has ended. A closed notebook notes nothing and has no device.
 class Notebook {
  public:
   /// Operands are noted, and copies of tensors made, where the script asks for it.
   Notebook(Device& device, const Script& script) : device_(&device), keeps_tensors_(script.keep_tensors) {}
 
-  /// What is noted from here on belongs to this call of the script; before the first one, to `create`.
+  /// All later notes belong to this call of the script. Notes before the first call belong to `create`.
   void turn_to(int iteration, std::string call);
 
   bool is_open() const { return device_ != nullptr; }

@@ -1,5 +1,5 @@
-// The four parts of a scenario as JSON, each in a file of its own: what `scenario_json` puts together, and what a subject in another language
-// is told. For .cpp files.
+// The four parts of a scenario as JSON, each in its own file. `scenario_json` puts them together. A subject in another language gets them
+// one by one. For .cpp files.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -9,7 +9,7 @@
 
 namespace shardproof::scenario {
 
-/// Versions of the document: this one is written; version 1, without the key `version`, is read as well.
+/// The version of the document that is written. Version 1, without the key `version`, is read as well.
 inline constexpr int scenario_version = 2;
 
 /// Sizes of tensors that a document may ask for: a typing error should not take all memory.
@@ -24,14 +24,14 @@ nlohmann::ordered_json write_mixed_precision(const MixedPrecision& mixed);
 
 Model read_model(const Node& node);
 Plan read_plan(const Node& node);
-/// Of a document of version 1: the kind is the text `engine`, and its section's keys are the plan's own.
+/// Reads the plan of a document of version 1: `engine` names the kind, and the keys of its section are the plan's own.
 Plan read_plan_of_version_1(const Node& node);
 Script read_script(const Node& node);
 CostModel read_costs(const Node& node);
 Action read_action(const Node& node);
 MixedPrecision read_mixed_precision(const Node& node);
 
-/// Of formulas: values are integers over this.
+/// The divisor of a formula: values are integers over this.
 int read_divisor(const Node& node);
 
 }  // namespace shardproof::scenario

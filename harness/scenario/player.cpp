@@ -95,7 +95,7 @@ class Performance {
     device_.mark(mark(iteration_, call, true, occurrence));
   }
 
-  // A subject gets only calls for its rank, so it need not know that others do not get them.
+  // A subject gets only the calls of its rank, and gets them without `ranks`.
   static Action for_this_rank(Action action) {
     action.ranks.clear();
     return action;

@@ -27,7 +27,7 @@ void require_parameter(const std::vector<ParameterShape>& all, const std::string
 }
 
 void refuse_imagined(const std::string& what) {
-  fail("costs, imagined_ranks", fmt::format("{}: who else is in its groups cannot be imagined", what));
+  fail("costs, imagined_ranks", fmt::format("{}: the other ranks of its groups cannot be imagined", what));
 }
 
 }  // namespace shardproof::scenario

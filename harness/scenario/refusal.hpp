@@ -20,7 +20,7 @@ void require_module(const Model& model, const std::string& path, const std::stri
 /// Fails where none of these is named so; where something tied to one is, the text says which.
 void require_parameter(const std::vector<ParameterShape>& all, const std::string& name, const std::string& place);
 
-/// Fails: ranks that are only imagined cannot do `what`.
+/// Fails, because imagined ranks cannot do `what`.
 [[noreturn]] void refuse_imagined(const std::string& what);
 
 }  // namespace shardproof::scenario

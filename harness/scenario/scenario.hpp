@@ -138,7 +138,7 @@ std::string_view to_string(TensorKind kind);
 std::string_view to_string(ExtensionKind kind);
 std::string_view to_string(ExtensionForm form);
 
-/// One call of a script. A backward is of the sum of the losses of all forwards since the last backward; forwards that fail do not count.
+/// One call of a script. A backward takes the sum of the losses of all forwards since the last backward. Forwards that fail do not count.
 struct Action {
   ActionKind kind = ActionKind::forward;
   /// forward, evaluate: runs this one alone. unshard … set_…: the groups of modules at or under this path. materialize, initialize: the
@@ -149,9 +149,9 @@ struct Action {
   std::optional<std::string> fails_in;  ///< forward: the module at this path throws when its forward begins; the script goes on
   double max_norm = 0, norm_type = 2;  ///< clip_grad_norm; the type is positive, and may be infinity
   std::optional<Extension> extension;  ///< extend
-  bool to_zero = false;  ///< zero_grad: gradients that exist become zero, instead of none
+  bool to_zero = false;  ///< zero_grad: gradients that exist become zero, and are not removed
   std::map<std::string, std::string> paths;  ///< forward, evaluate: the child that a choice runs, by the path of the choice
-  std::vector<int> ranks;  ///< that make the call, ascending; empty: all
+  std::vector<int> ranks;  ///< the ranks that make the call, ascending; empty: all
   friend bool operator==(const Action&, const Action&) = default;
 };
 
@@ -199,7 +199,7 @@ std::vector<std::string> paths(const Model& model);
 /// The module at a path, or nullptr.
 const Module* find(const Model& model, std::string_view path);
 
-/// The child that the choice at `path` runs in a forward with these paths: the named one, or its first. Throws std::invalid_argument where it
+/// The child that the choice at `path` runs in a forward with these paths: the named one, or its first. Throws std::invalid_argument if it
 /// has no such child.
 const Module& chosen_child(const Module& choice, const std::string& path, const std::map<std::string, std::string>& paths);
 

@@ -96,7 +96,7 @@ std::vector<int> read_ranks(const Node& node) {
   std::vector<int> ranks;
   for (const Node& rank : node.elements()) {
     const std::int64_t least = ranks.empty() ? 0 : ranks.back() + 1;
-    if (least == most_ranks) rank.fail("no rank after the last possible one");
+    if (least == most_ranks) rank.fail("no further rank after the last possible rank");
     ranks.push_back(static_cast<int>(rank.integer(least, most_ranks - 1)));
   }
   if (ranks.empty()) node.fail("at least one rank: leave the key out for all");

@@ -170,11 +170,11 @@ class ScriptCheck {
   }
 
   void expect_no_start(const std::string& place) const {
-    if (has_started_) fail(place, "behind a forward, evaluate or unshard, with which training has started");
+    if (has_started_) fail(place, "after a forward, evaluate or unshard, which has started training");
   }
 
   void expect_gradients(const std::string& place) const {
-    if (is_reducing_) fail(place, "behind a backward that is not the last, whose reductions nobody has waited for");
+    if (is_reducing_) fail(place, "after a backward that is not the last: no wait for its reductions has come yet");
   }
 
   const Scenario& scenario_;
@@ -191,7 +191,8 @@ class ScriptCheck {
 
 void validate_given(const Scenario& scenario) {
   const Script& script = scenario.script;
-  if (!script.given.empty() && vocabulary(scenario.model) > 0) fail("script, given", "the model takes tokens, which are by formula alone");
+  if (!script.given.empty() && vocabulary(scenario.model) > 0)
+    fail("script, given", "the model takes tokens, and tokens come only from the formula: leave `given` out");
   const auto numbers = static_cast<std::size_t>(script.input[0] * script.input[1]);
   for (std::size_t iteration = 0; iteration < script.given.size(); ++iteration) {
     const auto& ranks = script.given[iteration];

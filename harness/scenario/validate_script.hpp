@@ -8,8 +8,8 @@ namespace shardproof::scenario {
 /// Checks the script of a scenario whose model and plan are right. Throws std::invalid_argument that names the call.
 void validate_script(const Scenario& scenario);
 
-/// Checks a script that `validate_script` has passed for a world of this size. Throws std::invalid_argument that names a call. Either the
-/// call is for a rank that the world does not have, or a rank that no call names cannot make it.
+/// Checks for a world of this size a script that `validate_script` has passed. Throws std::invalid_argument that names a call: the call is
+/// for a rank that the world does not have, or a rank that no call names cannot make it.
 void validate_script_in_world(const Scenario& scenario, int size);
 
 }  // namespace shardproof::scenario

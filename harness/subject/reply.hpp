@@ -1,4 +1,4 @@
-// The result of a call across the boundary between the suite and an engine: a status, an error text and warnings. No call throws there.
+// The result of a call across the boundary between the suite and an engine: a status, an error text and warnings. No such call throws.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace shardproof {
 enum class CallStatus : std::uint8_t {
   ok,
   failed,
-  planned_failure,  ///< of `perform`: the module that the action names in `fails_in` has thrown
+  planned_failure,  ///< of `perform`: the module that `fails_in` of the action names has thrown
   unsupported,      ///< the engine does not have what the call asks for
 };
 
@@ -27,7 +27,7 @@ class Reply {
   static Reply failed(std::string error) { return {CallStatus::failed, std::move(error)}; }
   static Reply planned_failure(std::string error) { return {CallStatus::planned_failure, std::move(error)}; }
   static Reply unsupported(std::string error) { return {CallStatus::unsupported, std::move(error)}; }
-  /// Any status. The text of an ok reply is dropped.
+  /// A reply of any status. An ok reply drops the text.
   static Reply of(CallStatus status, std::string error) { return {status, std::move(error)}; }
 
   bool ok() const { return status_ == CallStatus::ok; }

@@ -1,26 +1,31 @@
-/* An engine under test, in any language: what harness/subject/subject.hpp is in C++, as plain C.
+/* An engine under test, in any language: the interface of harness/subject/subject.hpp in plain C.
  *
- * A subject is a table of functions. The harness calls them in the order of a script, hands in models and plans as JSON and tensors as
- * borrowed DLPack views, and hands out a seat: a device to put work on, and collectives to communicate by. What the subject did is read off
- * those two, so everything that it does on the device has to be said there.
+ * A subject is a table of functions. The harness calls them in the order of a script. Models and plans are JSON, and tensors are borrowed
+ * DLPack views. The harness gives a trainer a seat: a device to put work on, and collectives to communicate by. The suite learns from these
+ * two what the subject did, so the subject declares there everything that it does on the device.
  *
  * Two ways to bring one:
  *   - a shared object that exports `shardproof_subject_table`, run with `shardproof run --subject ./libmy_engine.so`;
  *   - a program that loads libshardproof-worker.so and calls `shardproof_worker_main`, run with `shardproof run --worker ./my_program`.
  *
- * Rules of the boundary. Nothing is thrown across it, in either direction. A function that does something returns a shardproof_status. If it
- * is not SHARDPROOF_OK, the reason is in the reply (functions of the subject) or in `error` (functions of the harness, hooks of extensions
- * among them). A function of the subject fails if a function of the harness failed within it, whatever it returns. These return no status:
- * `let_go` and `drop_group`, whose failures are told all the same; what only asks (`data`, `bytes`, `group_rank`, `group_size`,
- * `group_members`, `error`), which of something that is NULL or gone is NULL, 0, or as a rank -1; `fail`, `warn` and `fork`. Texts are
- * UTF-8 and end with a NUL; who gives one keeps it. Pointers that are given in a call are valid until it returns, where nothing else is
- * said.
+ * Rules of the boundary. Nothing is thrown across it, in either direction. A function that does something returns a shardproof_status. If
+ * it is not SHARDPROOF_OK, the reason is in the reply (functions of the subject) or in `error` (functions of the harness, hooks of
+ * extensions among them). A function of the subject fails if a function of the harness failed within it, whatever it returns. These return
+ * no status:
+ *   - `let_go` and `drop_group`: the harness reports their failures all the same;
+ *   - the queries `data`, `bytes`, `group_rank`, `group_size`, `group_members` and `error`: for an object that is NULL or gone they return
+ *     NULL or 0, and `group_rank` returns -1;
+ *   - `fail`, `warn` and `fork`.
+ *
+ * Texts are UTF-8 and end with a NUL. The side that passes a text keeps it. Pointers that a call passes are valid until it returns, unless
+ * a comment says otherwise.
  *
  * A rank calls a subject from one thread, one function at a time. Only that thread may call functions of the harness, one at a time, and
- * only while it is in a function of the subject: called in another thread they do nothing but fail, and so does the subject's function that
- * is under way, or the next one. Where ranks are threads, several of its trainers are in one process, each with its own.
+ * only while it is in a function of the subject. In another thread they do nothing but fail. Then the subject's function that is under way
+ * fails, too, or else the next one. Where ranks are threads, several trainers of the subject are in one process, each with its own thread.
  *
- * Not frozen before version 1.0 of the project: a table of another SHARDPROOF_ABI_VERSION is refused. */
+ * Not frozen before version 1.0 of the project: the harness refuses a table of another SHARDPROOF_ABI_VERSION. docs/compatibility.md says
+ * what each version changed. */
 #ifndef SHARDPROOF_H
 #define SHARDPROOF_H
 
@@ -47,14 +52,14 @@ typedef struct shardproof_trainer shardproof_trainer;
 /* A stream, by number, as long as its device; this one exists from the start. */
 #define SHARDPROOF_COMPUTE_STREAM 0u
 
-/* Words are numbers, so that one that is none of them can be told as such. */
+/* Enumerations are numbers of 32 bits, so that the harness can refuse a number without a meaning. */
 
 /* How a call ended. The harness never reads a status from an error text. Any other number is a failure. */
 typedef uint32_t shardproof_status;
 enum {
   SHARDPROOF_OK,
   SHARDPROOF_FAILED,
-  SHARDPROOF_PLANNED_FAILURE, /* of `perform`: the module that the action names in `fails_in` has failed, as it should */
+  SHARDPROOF_PLANNED_FAILURE, /* of `perform`: the module that `fails_in` of the action names has failed, as planned */
   SHARDPROOF_UNSUPPORTED      /* the subject does not have what the call asks for */
 };
 
@@ -68,7 +73,7 @@ enum {
   SHARDPROOF_STREAM_OTHER
 };
 
-/* What a piece of work is for; with its label it selects a cost of the scenario. */
+/* The purpose of a piece of work. With its label it selects a cost of the scenario. */
 typedef uint32_t shardproof_work_kind;
 enum {
   SHARDPROOF_WORK_FORWARD,         /* a module's own forward computation; the label is its path */
@@ -83,7 +88,7 @@ enum {
   SHARDPROOF_WORK_OTHER
 };
 
-/* What a buffer holds; live bytes are counted by class. */
+/* The content of a buffer. The harness counts live bytes by these classes. */
 typedef uint32_t shardproof_memory;
 enum {
   SHARDPROOF_MEMORY_SHARD,     /* this rank's part of a parameter; label, as for all that belongs to one parameter: its name */
@@ -109,7 +114,7 @@ enum {
 
 typedef uint32_t shardproof_reduce_op;
 enum {
-  SHARDPROOF_OP_NONE, /* of what does not reduce */
+  SHARDPROOF_OP_NONE, /* of collectives that do not reduce */
   SHARDPROOF_OP_SUM,
   SHARDPROOF_OP_AVG,        /* the sum, then one division by the number of ranks */
   SHARDPROOF_OP_PREMUL_SUM, /* of operands times `factor` */
@@ -127,8 +132,8 @@ typedef struct shardproof_tensor {
   shardproof_buffer *buffer;
 } shardproof_tensor;
 
-/* Elements of a buffer, one after the other: what work and collectives touch. As what it was written a buffer is handed on: an operand of a
- * collective, or a tensor, of a dtype that nothing was written there as is refused, but for elements of one byte. */
+/* Consecutive elements of a buffer, which work and collectives touch. An operand of a collective, or a tensor, must have the dtype that the
+ * memory was written as. Elements of one byte may be anything. */
 typedef struct shardproof_span {
   shardproof_buffer *buffer;
   uint64_t offset; /* bytes: a multiple of the size of an element */
@@ -142,7 +147,7 @@ typedef struct shardproof_work {
   const char *label;
   const shardproof_span *reads, *writes;
   size_t read_count, write_count;
-  int64_t cost_ns; /* >= 0, on top of what the scenario's costs say for kind and label: a module's sleep, say */
+  int64_t cost_ns; /* >= 0, on top of what the scenario's costs say for kind and label, for example for the sleep of a module */
   /* Called once before `submit` returns, to do the work or to put it on the native stream (a cudaStream_t on a GPU, NULL on the simulated
    * device). NULL: there is nothing to do, or it has been done. */
   shardproof_status (*run)(void *context, void *native_stream, shardproof_reply *reply);
@@ -158,20 +163,20 @@ typedef struct shardproof_collective {
   const char *tag; /* what it is for: the first module of its parameter group */
 } shardproof_collective;
 
-/* The harness's side. `device` and groups are those of one seat; where there is no seat, only `fail` and `warn` are to be called. */
+/* The harness's side. `device` and groups belong to one seat. Without a seat, call only `fail` and `warn`. */
 typedef struct shardproof_harness {
   uint32_t abi_version;
   size_t size; /* of this table: later versions append */
 
-  /* What was wrong with the last call on this device, on a group of it or of a hook, that failed. Empty: none has. Valid until the next
+  /* The reason of the last failed call on this device, on one of its groups, or of a hook. Empty: no call has failed. Valid until the next
    * call that fails. */
   const char *(*error)(shardproof_device *device);
 
-  /* For functions of the subject: what was wrong (the last text counts), and what its user should know. */
+  /* For functions of the subject: the reason of a failure (the last text counts), and a warning for the user. */
   void (*fail)(shardproof_reply *reply, const char *text);
   void (*warn)(shardproof_reply *reply, const char *text);
 
-  /* -- Streams and events, as CUDA's. An event is one record of a stream, never reused, and valid until `destroy` has returned. */
+  /* -- Streams and events, as in CUDA. An event is one record of a stream, never reused, and valid until `destroy` has returned. */
   shardproof_status (*create_stream)(shardproof_device *device, shardproof_stream_role role, const char *name, uint32_t *stream);
   shardproof_status (*submit)(shardproof_device *device, uint32_t stream, const shardproof_work *work);
   shardproof_status (*record)(shardproof_device *device, uint32_t stream, uint64_t *event);
@@ -180,8 +185,8 @@ typedef struct shardproof_harness {
   shardproof_status (*synchronize_event)(shardproof_device *device, uint64_t event);
   shardproof_status (*synchronize)(shardproof_device *device);
 
-  /* -- Memory. A buffer is valid until it is released. It may have no bytes; what it holds at first is poison (0xFF, a NaN in all floating
-   * types), and again, on the simulated device, once it is released. It begins where an element of any dtype may. */
+  /* -- Memory. A buffer is valid until it is released. It may have no bytes. At first it holds poison (0xFF, a NaN in all floating
+   * types); on the simulated device, it holds poison again after its release. It is aligned for elements of any dtype. */
   shardproof_status (*allocate)(shardproof_device *device, uint32_t stream, size_t bytes, shardproof_memory memory, const char *label,
                                 shardproof_buffer **buffer);
   /* The same for memory that the subject has by other means, on the simulated device: the harness does not free it, and fills it only
@@ -189,34 +194,34 @@ typedef struct shardproof_harness {
    * begins at a multiple of 8 bytes, stays where it is until it is released, and is part of no other buffer before. */
   shardproof_status (*adopt)(shardproof_device *device, uint32_t stream, void *data, size_t bytes, shardproof_memory memory,
                              const char *label, shardproof_buffer **buffer);
-  /* What a buffer turned out to hold. As if it had been said when it was allocated. */
+  /* Changes the class and the label of a buffer, as if `allocate` had got them. */
   shardproof_status (*describe)(shardproof_device *device, shardproof_buffer *buffer, shardproof_memory memory, const char *label);
-  /* Gives it back once all work issued so far on the stream has ended: whoever else has used it has to have ended before, for from then on
-   * it may be anybody's. */
+  /* Releases the buffer when all work issued so far on the stream has ended. All other uses of the buffer have to end before that,
+   * because the memory may then belong to another buffer. */
   shardproof_status (*release)(shardproof_device *device, uint32_t stream, shardproof_buffer *buffer);
-  /* The same for adopted memory that is an allocator's which caches, of a framework say, and gives it to whoever next asks for some on the
-   * stream: whoever else has used it has to have ended before the next buffer is adopted there. */
+  /* The same for adopted memory of a caching allocator, for example a framework's. The allocator gives the memory to the next request on
+   * the stream. So all other uses of it have to end before the next buffer is adopted on this stream. */
   shardproof_status (*release_to_cache)(shardproof_device *device, uint32_t stream, shardproof_buffer *buffer);
   void *(*data)(shardproof_buffer *buffer);
   size_t (*bytes)(shardproof_buffer *buffer);
-  /* Lets go of a buffer that a hook has answered with: see shardproof_contribution. Of a released one nothing is left to let go. */
+  /* Lets go of a buffer in the answer of a hook: see shardproof_contribution. A released buffer is let go already. */
   void (*let_go)(shardproof_device *device, shardproof_buffer *buffer);
-  /* The host itself is about to touch these bytes. Says so without waiting for anything. */
+  /* Declares that the host itself will now touch these bytes. Waits for nothing. */
   shardproof_status (*host_access)(shardproof_device *device, const char *label, const shardproof_span *reads, size_t read_count,
                                    const shardproof_span *writes, size_t write_count);
 
-  /* -- Groups of ranks. Collectives are issued on a stream, in the same order by all ranks of the group. One of a single rank is
-   * an error. */
+  /* -- Groups of ranks. All ranks of a group issue the same collectives on a stream, in the same order. A collective of a
+   * single rank is an error. */
   int (*group_rank)(shardproof_group *group);
   int (*group_size)(shardproof_group *group);
-  const int *(*group_members)(shardproof_group *group); /* global ranks, in order of the group; valid as long as it */
+  const int *(*group_members)(shardproof_group *group); /* global ranks, in order of the group; valid as long as the group */
   shardproof_status (*run)(shardproof_group *group, uint32_t stream, const shardproof_collective *collective);
   /* Collective over the group: ranks of equal color form a part, ordered by (key, rank). With a negative color `part` is NULL. */
   shardproof_status (*split)(shardproof_group *group, int color, int key, const char *name, shardproof_group **part);
   void (*drop_group)(shardproof_group *part);
 } shardproof_harness;
 
-/* Where a trainer sits: its rank's device, and the collectives of the whole world on it. Valid until `destroy` has returned. */
+/* The place of a trainer: its rank's device, and the collectives of the whole world on it. Valid until `destroy` has returned. */
 typedef struct shardproof_seat {
   const shardproof_harness *harness;
   shardproof_device *device;
@@ -237,19 +242,19 @@ typedef struct shardproof_parameter {
   shardproof_tensor gradient; /* of the shard's shape and dtype; undefined where there is none */
 } shardproof_parameter;
 
-/* -- All-gather extensions: harness/subject/extension.hpp says what hooks are for. The harness gives them to the subject, which calls
+/* -- All-gather extensions: harness/subject/extension.hpp describes hooks. The harness gives them to the subject, which calls
  * them. */
 
 typedef struct shardproof_shard {
   const char *parameter;
-  const shardproof_tensor *components; /* one, or the two of a pair; padded, all ranks' of one shape */
+  const shardproof_tensor *components; /* one, or the two of a pair; padded to one shape on all ranks */
   size_t component_count;
-  int64_t rows; /* of them this rank's own */
+  int64_t rows; /* the number of this rank's own rows */
 } shardproof_shard;
 
-/* What a pre hook of the full form is told besides; NULL in the minimal form. */
+/* More arguments of a pre hook of the full form; NULL in the minimal form. */
 typedef struct shardproof_shard_context {
-  const int *mesh; /* global ranks that the parameter is dealt to, in order */
+  const int *mesh; /* global ranks that the parameter is sharded over, in order */
   size_t mesh_size;
   const int64_t *shape, *stride; /* of the whole parameter; strides count elements */
   int ndim;
@@ -257,8 +262,8 @@ typedef struct shardproof_shard_context {
   const char *policy; /* JSON: mixed_precision as in the plan */
 } shardproof_shard_context;
 
-/* What a rank contributes to one gather. The tensors are the hook's, their buffers perhaps the subject's own: each buffer that is named
- * here, be it by one tensor or by several, is to be let go once, when the gather has been issued. */
+/* The contribution of a rank to one gather. The tensors belong to the hook. Their buffers may be the subject's own. When the subject has
+ * issued the gather, it lets go of each buffer in the tensors once, also of a buffer that several tensors have in common. */
 typedef struct shardproof_contribution {
   const shardproof_tensor *tensors;
   size_t tensor_count;
@@ -270,15 +275,15 @@ typedef struct shardproof_contributions {
   const shardproof_tensor *tensors; /* for each one [ranks x rows of one, ...] */
   size_t tensor_count;
   uint64_t metadata;
-  DLDataType param_dtype; /* what layers are to compute in */
+  DLDataType param_dtype; /* the dtype that layers compute in */
 } shardproof_contributions;
 
 /* A whole parameter that a post hook has made. */
 typedef struct shardproof_unsharded {
   uint64_t id;              /* given by the hook; 0: it has made nothing */
   shardproof_tensor value;  /* a view of a contribution, or memory of the hook's own */
-  /* Whose memory goes when the parameter is resharded, and is made anew by the subject. Each buffer that is named in value and to_free is
-   * to be let go once, or released. */
+  /* The subject frees the memory of these tensors when it reshards the parameter, and allocates it again for the next gather. It lets go of
+   * each buffer in `value` and `to_free` once, or releases it. */
   const shardproof_tensor *to_free;
   size_t to_free_count;
 } shardproof_unsharded;
@@ -290,8 +295,8 @@ typedef struct shardproof_extension {
   /* `out` is valid until the next call of a hook of this extension. */
   shardproof_status (*pre)(void *context, const shardproof_shard *shard, const shardproof_shard_context *shard_context, uint32_t stream,
                            shardproof_contribution *out);
-  /* The first time for a parameter `out` is NULL, and `made` is what the hook has made. From then on `out` is that again, with its id, and
-   * with tensors whose memory is there. */
+  /* At the first gather of a parameter `out` is NULL, and the hook fills `made`. At later gathers `out` is the same parameter, with its id,
+   * and its tensors have memory. */
   shardproof_status (*post)(void *context, const shardproof_contributions *all, uint32_t stream, const shardproof_unsharded *out,
                             shardproof_unsharded *made);
   /* The reason why the last failed hook of this extension failed. */
@@ -300,19 +305,19 @@ typedef struct shardproof_extension {
 
 /* -- The subject's side. */
 
-/* What the subject claims for one kind of engine, in plans under that name. A kind that this harness does not know is allowed: no case asks
- * for it. */
+/* The claim of a subject for one kind of engine. `engine` is the name of the section in plans. The harness allows a kind that it does not
+ * know: no case needs it. */
 typedef struct shardproof_claim {
   const char *engine;
   const char *const *features; /* names as in docs/plug-in-an-engine.md, the last one NULL */
 } shardproof_claim;
 
-/* It and all that it points to stay as they are for as long as the process lives. */
+/* The table, and all that it points to, must stay unchanged until the process ends. */
 typedef struct shardproof_subject {
   uint32_t abi_version; /* SHARDPROOF_ABI_VERSION */
-  size_t size;          /* sizeof(shardproof_subject): what later versions append is not asked of older tables */
-  /* As in `--subject` and in reports: 1 to 64 bytes, of characters that show and without a blank at either end. In the name there is no
-   * comma, plus or slash, it does not end in .so, and it is neither `reference` nor `pytorch`, which mean others. */
+  size_t size;          /* sizeof(shardproof_subject): later versions append members, which older tables do not have */
+  /* Name and version, as in `--subject` and in reports: 1 to 64 bytes of visible characters, without a blank at either end. The name has no
+   * comma, plus or slash, does not end in .so, and is neither `reference` nor `pytorch`, which are other subjects. */
   const char *name;
   const char *version;
   /* One for each kind of engine. The suites skip what is not claimed. */
@@ -320,33 +325,33 @@ typedef struct shardproof_subject {
   size_t claim_count;
   void *context;
 
-  /* Before the first world, in a process that ranks are copies of: whatever takes long and is the same for all. What it prints it flushes,
-   * and what it prepares has to come along into a copy: memory does, threads and a GPU's context do not, and no thread may be left when it
-   * returns: that is an error, which ends the run. Ranks of another launcher, or under --nccl-tap, are no copies, and it is not called:
-   * `create` has to do without. There is no seat yet. NULL: there is nothing to prepare. */
+  /* Does what takes long and is the same for all ranks. The harness calls it before the first world, in the process that ranks are copies
+   * of. It flushes what it prints. Memory is copied; threads and the context of a GPU are not. A thread that is left when it returns is an
+   * error, which ends the run. Ranks of another launcher, or under --nccl-tap, are not copies: the harness then does not call `prepare`,
+   * and `create` has to work without it. There is no seat yet. NULL: there is nothing to prepare. */
   shardproof_status (*prepare)(void *context, const shardproof_harness *harness, shardproof_reply *reply);
-  /* The process id of a copy of this process, 0 in the copy, negative where that failed, which errno explains: for a runtime that wants to
-   * know. It leaves no thread running either, in neither of the two. NULL: fork. */
+  /* Copies this process, for a runtime that has to know. Returns the process id of the copy, 0 in the copy, and a negative number after a
+   * failure, which errno explains. It leaves no thread running in either process. NULL: the harness calls fork. */
   int (*fork)(void *context);
 
-  /* `model` and `plan` are JSON as in docs/scenarios.md. A create that returns SHARDPROOF_OK has made a trainer, and `destroy` follows, be it
-   * at once since something has failed. One that does not has kept nothing: its seat is gone when it has returned. */
+  /* `model` and `plan` are JSON as in docs/scenarios.md. A create that returns SHARDPROOF_OK has made a trainer, and `destroy`
+   * follows, perhaps at once after another failure. A create that fails keeps nothing: its seat is gone when it has returned. */
   shardproof_status (*create)(void *context, const char *model, const char *plan, const shardproof_seat *seat, shardproof_trainer **trainer,
                               shardproof_reply *reply);
-  /* The trainer is gone when this has returned, whatever it returns. What was wrong fails the case that it was made for, unless that has
-   * failed before; what its user should know goes to the rank's log. */
+  /* The trainer is gone when this has returned, whatever it returns. A failure fails the case of the trainer, unless the case has failed
+   * before. Warnings go to the rank's log. */
   shardproof_status (*destroy)(shardproof_trainer *trainer, shardproof_reply *reply);
-  /* `action` is JSON, an element of a script's body. Batch: of forward and evaluate, in buffers; else both are undefined, as are targets
-   * that the loss does not ask for. That of a forward that succeeds stays where it is until the first forward after its backward has
-   * succeeded, or until `destroy` has returned; others until the call returns. An action that the subject does not know is
-   * SHARDPROOF_UNSUPPORTED. */
+  /* `action` is JSON, an element of a script's body. forward and evaluate have a batch, `input` and `targets`, in buffers. For other
+   * actions both are undefined. `targets` is also undefined if the loss does not need them. The batch of a forward that succeeds is valid
+   * until the first forward after its backward has succeeded, or until `destroy` has returned. Other batches are valid until the call
+   * returns. For an action that the subject does not know, return SHARDPROOF_UNSUPPORTED. */
   shardproof_status (*perform)(shardproof_trainer *trainer, const char *action, const shardproof_tensor *input,
                                const shardproof_tensor *targets, shardproof_reply *reply);
-  /* `parameter` is empty where the extension is for all of a kind, `kind`. The extension is valid until `destroy` has returned. NULL: the
-   * subject knows none. */
+  /* If `parameter` is empty, the extension is for all parameters of the kind `kind`. The extension is valid until `destroy` has returned.
+   * NULL: the subject supports no extensions. */
   shardproof_status (*extend)(shardproof_trainer *trainer, const char *parameter, const char *kind, const shardproof_extension *extension,
                               shardproof_reply *reply);
-  /* One element, of the last forward or evaluate. Borrowed until the next call, as are parameters. */
+  /* One element, of the last forward or evaluate. The harness borrows it, and the parameters below, until the next call. */
   shardproof_status (*loss)(shardproof_trainer *trainer, shardproof_tensor *loss, shardproof_reply *reply);
   shardproof_status (*parameters)(shardproof_trainer *trainer, const shardproof_parameter **parameters, size_t *count,
                                   shardproof_reply *reply);
@@ -356,8 +361,8 @@ typedef struct shardproof_subject {
 #define SHARDPROOF_SUBJECT_TABLE "shardproof_subject_table"
 typedef const shardproof_subject *(*shardproof_subject_table_function)(void);
 
-/* Of libshardproof-worker.so: makes this process a rank that runs the suites on this subject, or answers the launcher's questions. Returns
- * what the process is to end with. */
+/* A function of libshardproof-worker.so: makes this process a rank that runs the suites on this subject, or answers the launcher's
+ * questions. Returns the exit code for the process. */
 int shardproof_worker_main(int argc, char **argv, const shardproof_subject *subject);
 
 #ifdef __cplusplus

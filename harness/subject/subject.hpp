@@ -1,6 +1,6 @@
-// The engine under test, as the suite sees it. An engine in another language must fit behind this: models and plans are data, tensors are
-// borrowed views, nothing throws across the boundary, every call answers with a status, an error text and the warnings that it raised.
-// What the engine really did is read off the device and the communicator that it was given, never from its own word.
+// The engine under test, as the suite sees it. An engine in another language must fit behind this interface. So models and plans are data,
+// tensors are borrowed views, and nothing throws across the boundary. Each call returns a status, an error text and warnings. The suite
+// learns from the device and the communicator what the engine did, and never asks the engine.
 #pragma once
 
 #include <sys/types.h>
@@ -19,14 +19,14 @@
 
 namespace shardproof {
 
-/// Where a trainer sits: its rank's device, and the collectives of the whole world on it.
+/// The place of a trainer: its rank's device, and the collectives of the whole world on this device.
 struct Seat {
   Device& device;
   Communicator& world;
   int rank = 0;
 };
 
-/// What a forward is given; valid on the compute stream.
+/// The operands of a forward, valid on the compute stream.
 struct Batch {
   Tensor input;  ///< f32 [batch, features], or i64 [batch, positions] of tokens
   Tensor targets;  ///< i64, one for each row of the model's output; undefined unless the loss asks for them
@@ -39,22 +39,23 @@ struct ParameterView {
   Shape shape;  ///< logical
   int dim = 0;
   std::int64_t start = 0;
-  Tensor shard;  ///< local; may have no rows. Undefined while it is meta: shaped, and without memory
+  Tensor shard;  ///< local; may have no rows. Undefined while the parameter is meta: it then has a shape, but no memory
   Tensor second;  ///< of a two-tensor parameter: the second component, of the shard's shape
   Tensor gradient;  ///< of the shard's shape and dtype; undefined where there is none
 };
 
-/// One engine on one rank. Calls come in the order of a script; every rank makes the same ones.
+/// One engine on one rank. Calls come in the order of a script. All ranks get the same calls, except calls that the script gives to only
+/// some ranks.
 class Trainer {
  public:
   virtual ~Trainer() = default;
   /// The batch belongs to `forward` and `evaluate` and is undefined otherwise. An action that the engine does not know is `unsupported`. A
-  /// forward in which the module that the action names has thrown is a `planned_failure`. The next forward then begins as if the failed one
-  /// had never been, and the forward before it keeps its backward. After any other failure the player only destroys the trainer, which then
-  /// gives back all that it holds, in order.
+  /// forward in which the module that `fails_in` names has thrown is a `planned_failure`. The next forward then begins as if the failed
+  /// forward had never run, and the forward before it keeps its backward. After any other failure the player only destroys the trainer,
+  /// which then releases all that it holds.
   virtual Reply perform(const scenario::Action& action, const Batch& batch) = 0;
-  /// How parameters are gathered from now on. Found when training starts, that is with the first forward: an error after that, and for an
-  /// extension that lacks a hook. An `extend` of a script comes here and never to `perform`.
+  /// Sets how parameters are gathered. The engine looks extensions up when training starts, that is with the first forward. A call after
+  /// that is an error, and so is an extension that lacks a hook. An `extend` of a script comes here and never to `perform`.
   virtual Reply register_all_gather_extension(const ExtensionTarget& /*target*/, AllGatherExtension /*extension*/) {
     return Reply::unsupported("this engine knows no all-gather extensions");
   }
@@ -72,13 +73,13 @@ class Subject {
   /// The first failure of a trainer's destructor since the last call of this function.
   virtual Reply take_teardown_failure() { return {}; }
 
-  /// Whether ranks are to be copies of one process in which `prepare` has succeeded, once for a whole run: where a runtime takes long to
+  /// Whether ranks are copies of one process in which `prepare` has succeeded, once for a whole run. For a runtime that takes long to
   /// start.
   virtual bool wants_preparation() const { return false; }
-  /// Whatever takes long and is the same for all ranks. What it prints is to be flushed, and no thread of its own may be left when it
-  /// returns.
+  /// Does what takes long and is the same for all ranks. It flushes what it prints, and leaves no thread of its own when it returns.
   virtual Reply prepare() { return {}; }
-  /// The process id of a copy of this process, 0 in the copy, negative where that failed, which errno explains. It may throw, too, in both.
+  /// Copies this process. Returns the process id of the copy, 0 in the copy, and a negative number after a failure, which errno explains.
+  /// It may also throw, in both processes.
   virtual pid_t fork() { return ::fork(); }
 };
 

@@ -253,7 +253,7 @@ TEST_CASE("ranks do not outlive a launcher that is killed, and a merge makes its
   CHECK_FALSE(std::filesystem::exists(directory / "run/report.json"));
   const Said explained = call({"explain", (directory / "run").string()});
   CHECK(explained.end == code(5));
-  CHECK_THAT(explained.out, ContainsSubstring("world 1: nobody saw how its ranks ended"));
+  CHECK_THAT(explained.out, ContainsSubstring("world 1: no process saw how its ranks ended"));
 
   const Said merged = call({"merge", (directory / "run").string()});
   INFO(merged.out << merged.err);

@@ -157,10 +157,9 @@ TEST_CASE("what is no shared object is said to be what it is") {
   std::filesystem::create_directory(directory / "dir.so");
   CHECK_THAT(refused(named("dir.so")), ContainsSubstring("dir.so is a directory, not a shared object\n"));
   REQUIRE(mkfifo(named("pipe.so").c_str(), 0600) == 0);
-  CHECK_THAT(refused(named("pipe.so")), ContainsSubstring("pipe.so is no file that could be loaded, but a pipe, a socket or a device\n"));
+  CHECK_THAT(refused(named("pipe.so")), ContainsSubstring("pipe.so cannot be loaded: it is a pipe, a socket or a device\n"));
   write_text(directory / "text.so", "INPUT(engine.so.1)\n");
-  CHECK_THAT(refused(named("text.so")),
-             ContainsSubstring("text.so is no shared object: it does not begin as files in the format ELF do\n"));
+  CHECK_THAT(refused(named("text.so")), ContainsSubstring("text.so is not a shared object: it does not begin like an ELF file\n"));
   write_text(directory / "engine.py", "import torch\n");
   const std::string hint = "; an engine in Python brings a worker of its own: --worker ";
   CHECK_THAT(refused(named("engine.py")),

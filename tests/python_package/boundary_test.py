@@ -119,10 +119,10 @@ class BoundaryTest(unittest.TestCase):
             ("name", "my\0engine", ValueError, "Bringer.name: 'my\\x00engine' has a NUL, which would end it"),
             ("version", "1\udc80", ValueError, "Bringer.version: '1\\udc80' is no text: it has half a character"),
             ("claims", {"other": ("timeline", b"serial")}, TypeError, "Bringer.claims['other']: b'serial' is no str"),
-            ("claims", {"other": "timeline"}, TypeError, "Bringer.claims['other']: 'timeline' is no sequence of features"),
-            ("claims", {"other": None}, TypeError, "Bringer.claims['other']: None is no sequence of features"),
+            ("claims", {"other": "timeline"}, TypeError, "Bringer.claims['other']: 'timeline' is not a sequence of features"),
+            ("claims", {"other": None}, TypeError, "Bringer.claims['other']: None is not a sequence of features"),
             ("claims", {5: ()}, TypeError, "Bringer.claims: 5 is no str"),
-            ("claims", ("timeline",), TypeError, "Bringer.claims: ('timeline',) is no mapping of engine kinds to their features"),
+            ("claims", ("timeline",), TypeError, "Bringer.claims: ('timeline',) is not a mapping of engine kinds to their features"),
         ):
             with self.subTest(said):
                 subject = Bringer()

@@ -68,7 +68,7 @@ TEST_CASE("a waiver is read as it stands, and written so that it reads the same"
 
 TEST_CASE("a mistake is named by waiver and field") {
   CHECK(refusal(std::string(R"({"waivers": [{"case": "a", "when": {"fault": "f"}, "owner": "f", "case": "b"}]})")) ==
-        "the key \"case\" stands twice in one object");
+        "the key \"case\" is twice in one object: remove one of the two");
   CHECK(refusal(with("expires", "soon")) == "waivers[1]: \"expires\": expected a day such as 2030-12-31, found \"soon\"");
   CHECK(refusal(with("verdict", "disagreed")) == "waivers[1]: \"verdict\": expected failed, error, hung or crashed, found \"disagreed\"");
   CHECK(refusal(with("owner", "")) == "waivers[1]: \"owner\": expected a text that says something");

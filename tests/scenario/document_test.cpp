@@ -464,7 +464,8 @@ TEST_CASE("an error names the place, what was expected there and what was found"
 TEST_CASE("what is no document at all is refused as well") {
   CHECK(refusal(std::string("{")).starts_with("scenario: no JSON: "));
   CHECK(refusal(std::string(R"({"model": 1e999})")).starts_with("scenario: no JSON: "));
-  CHECK(refusal(std::string(R"({"model": 1, "plan": {}, "model": 2})")) == "scenario: the key \"model\" stands twice in one object");
+  CHECK(refusal(std::string(R"({"model": 1, "plan": {}, "model": 2})")) ==
+        "scenario: the key \"model\" is twice in one object: remove one of the two");
   CHECK(refusal(std::string(200, '[')) == "JSON nested deeper than 100 levels");
 }
 

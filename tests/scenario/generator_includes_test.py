@@ -1,4 +1,4 @@
-"""Only the files of an engine kind know that kind: the common files of the generator include none of its headers."""
+"""Only the files of an engine kind know that kind: the common files of the generator do not include its headers."""
 
 import pathlib
 import sys

@@ -177,7 +177,7 @@ TEST_CASE("an error names the place in the document and what was expected there"
        [](Scenario& s) { s.script.segments.front().body = {{ActionKind::capture}, {ActionKind::forward}}; }},
       {"scenario: script, segments[0].body[1], step: a step between a forward and its backward, which needs the parameters as they were",
        [](Scenario& s) { s.script.segments.front().body = {{ActionKind::forward}, {ActionKind::step}, {ActionKind::backward}}; }},
-      {"scenario: script, segments[0].body[3], step: behind a backward that is not the last, whose reductions nobody has waited for",
+      {"scenario: script, segments[0].body[3], step: after a backward that is not the last: no wait for its reductions has come yet",
        [](Scenario& s) {
          s.script.segments.front().body = {
              {.kind = ActionKind::set_is_last_backward, .value = false}, {ActionKind::forward}, {ActionKind::backward}, {ActionKind::step}};
@@ -269,12 +269,12 @@ TEST_CASE("an error names the place in the document and what was expected there"
       {"scenario: costs, collective all_gather \"0\": must not be negative",
        [](Scenario& s) { s.costs.tagged_collectives[{CollectiveKind::all_gather, "0"}] = -1; }},
       {"scenario: costs, imagined_ranks: must be from 2 to 1024, found 1", [](Scenario& s) { s.costs.imagined_ranks = 1; }},
-      {"scenario: costs, imagined_ranks: the plan has a mesh of two dimensions: who else is in its groups cannot be imagined",
+      {"scenario: costs, imagined_ranks: the plan has a mesh of two dimensions: the other ranks of its groups cannot be imagined",
        [](Scenario& s) {
          s.costs.imagined_ranks = 4;
          s.plan.mesh = {.shape = {2, 2}, .names = {"a", "b"}};
        }},
-      {"scenario: costs, imagined_ranks: group \"0\" is resharded over fewer ranks: who else is in its groups cannot be imagined",
+      {"scenario: costs, imagined_ranks: group \"0\" is resharded over fewer ranks: the other ranks of its groups cannot be imagined",
        [](Scenario& s) {
          s.costs.imagined_ranks = 4;
          fully_shard(s.plan).wrap[0].reshard_after_forward = {ReshardAfterForward::Kind::size, 2};
@@ -297,7 +297,7 @@ TEST_CASE("an error names the place in the document and what was expected there"
        [](Scenario& s) { s.plan.mixed_precision.reduce = DType::i8; }},
       {"scenario: plan, mixed_precision.output: expected f32, bf16 or f16, found i64",
        [](Scenario& s) { s.plan.mixed_precision.output = DType::i64; }},
-      {"scenario: script, given: the model takes tokens, which are by formula alone",
+      {"scenario: script, given: the model takes tokens, and tokens come only from the formula: leave `given` out",
        [](Scenario& s) {
          s.model.root.children.insert(s.model.root.children.begin(),
                                       {.name = "first", .kind = ModuleKind::embedding, .features = 4, .vocabulary = 2});
@@ -376,7 +376,7 @@ TEST_CASE("what prepares training comes before it") {
       const std::string call(to_string(late.kind));
       CHECK_THROWS_MATCHES(validate(scenario), std::invalid_argument,
                            Catch::Matchers::Message("scenario: script, segments[0].body[1], " + call +
-                                                    ": behind a forward, evaluate or unshard, with which training has started"));
+                                                    ": after a forward, evaluate or unshard, which has started training"));
     }
   }
 }

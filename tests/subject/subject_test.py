@@ -97,11 +97,11 @@ class Tables(Subject):
     def test_what_a_subject_throws_is_an_error_with_its_text(self):
         _, case = self.run_one("throws")
         self.assertEqual(case["verdict"], "error")
-        self.assertIn("it has thrown across the boundary: out of the C++ of a subject", json.dumps(case))
+        self.assertIn("it threw across the boundary: out of the C++ of a subject", json.dumps(case))
 
     def test_a_status_without_a_text_is_told_as_that(self):
         _, case = self.run_one("silent")
-        self.assertIn("it has failed (it returned 1) and has not said why", json.dumps(case))
+        self.assertIn("it failed (it returned 1) and gave no reason", json.dumps(case))
 
     def test_what_is_left_alive_is_told(self):
         _, case = self.run_one("leaks")
@@ -111,7 +111,7 @@ class Tables(Subject):
     def test_a_trainer_that_fails_when_it_is_destroyed_is_told(self):
         _, case = self.run_one("destroy")
         self.assertEqual(case["verdict"], "error")
-        self.assertIn("not quiet at its end: the subject's destroy: it has thrown across the boundary: half of it is left", json.dumps(case))
+        self.assertIn("not quiet at its end: the subject's destroy: it threw across the boundary: half of it is left", json.dumps(case))
 
     def test_a_tensor_that_is_none_is_an_error_that_says_what_was_expected(self):
         _, case = self.run_one("strided")

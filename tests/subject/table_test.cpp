@@ -153,7 +153,7 @@ TEST_CASE("what a function answers is what it returns, with what it says") {
   };
   CHECK(answer(failing).error() == "no memory");
   CHECK(answer(failing).warnings == std::vector<std::string>{"slow"});
-  CHECK(answer([](ScriptedSubject&, shardproof_reply*) { return 1; }).error() == "it has failed (it returned 1) and has not said why");
+  CHECK(answer([](ScriptedSubject&, shardproof_reply*) { return 1; }).error() == "it failed (it returned 1) and gave no reason");
   CHECK(answer([](ScriptedSubject&, shardproof_reply*) { return 5; }).error() == "its status: 5 is no status: shardproof.h has 0 to 3");
   const auto without_a_status = [](ScriptedSubject& it, shardproof_reply* reply) {
     it.harness().fail(reply, "no memory");
@@ -164,11 +164,11 @@ TEST_CASE("what a function answers is what it returns, with what it says") {
     it.harness().fail(reply, "something");
     return 0;
   };
-  CHECK(answer(indecisive).error() == "it returned 0, which is success, and yet said: something");
+  CHECK(answer(indecisive).error() == "it returned 0, which is success, but reported a failure: something");
   CHECK(answer([](ScriptedSubject& it, shardproof_reply* reply) {
           it.harness().fail(reply, nullptr);
           return 1;
-        }).error() == "it has failed (it returned 1) and has not said why");
+        }).error() == "it failed (it returned 1) and gave no reason");
 }
 
 TEST_CASE("a reply has the status that the function returned, whatever its text says") {
@@ -206,9 +206,9 @@ TEST_CASE("an exception without a text is a failure") {
 TEST_CASE("what is thrown across the boundary is an error of the call, and the rank goes on") {
   Alone alone;
   const auto throwing = [](ScriptedSubject&, shardproof_reply*) -> shardproof_status { throw std::out_of_range("parameter 3 of 2"); };
-  CHECK(alone.perform(throwing).error() == "it has thrown across the boundary: parameter 3 of 2");
+  CHECK(alone.perform(throwing).error() == "it threw across the boundary: parameter 3 of 2");
   CHECK(alone.perform([](ScriptedSubject&, shardproof_reply*) -> shardproof_status { throw 5; }).error() ==
-        "it has thrown across the boundary, and no std::exception");
+        "it threw something across the boundary that is not a std::exception");
   CHECK(alone.perform({}).ok());
   alone.scripted.table.fork = [](void*) -> int { throw std::runtime_error("no second runtime"); };
   CHECK_THROWS_MATCHES(alone.subject->fork(), std::runtime_error, Message("fork has thrown across the boundary: no second runtime"));
@@ -221,7 +221,7 @@ TEST_CASE("a trainer that is not destroyed as it should be is complained of once
   alone.scripted.destroy = [](ScriptedSubject&, shardproof_reply*) -> shardproof_status { throw std::runtime_error("not so fast"); };
   CHECK_NOTHROW(alone.trainer.reset());
   CHECK(alone.scripted.destroyed == 1);
-  CHECK(alone.subject->take_teardown_failure().error() == "destroy: it has thrown across the boundary: not so fast");
+  CHECK(alone.subject->take_teardown_failure().error() == "destroy: it threw across the boundary: not so fast");
   CHECK(alone.subject->take_teardown_failure().ok());
 
   REQUIRE(alone.create().ok());
@@ -240,7 +240,7 @@ TEST_CASE("a trainer that is not destroyed as it should be is complained of once
   REQUIRE(alone.create().ok());
   alone.scripted.destroy = [](ScriptedSubject&, shardproof_reply*) { return 3; };
   alone.trainer.reset();
-  CHECK(alone.subject->take_teardown_failure().error() == "destroy: it has failed (it returned 3) and has not said why");
+  CHECK(alone.subject->take_teardown_failure().error() == "destroy: it failed (it returned 3) and gave no reason");
 }
 
 TEST_CASE("what an engine behind a table complains of when it is destroyed is the answer of destroy") {
@@ -288,7 +288,7 @@ TEST_CASE("a trainer that was not made is not destroyed, and one that was is des
 
   alone.scripted.table.create = [](void*, const char*, const char*, const shardproof_seat*, shardproof_trainer**,
                                    shardproof_reply*) -> shardproof_status { return SHARDPROOF_OK; };
-  CHECK(alone.create().error() == "create has succeeded, and has made no trainer");
+  CHECK(alone.create().error() == "create succeeded, but made no trainer");
   CHECK(alone.scripted.destroyed == 1);
 }
 

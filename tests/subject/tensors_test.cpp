@@ -37,13 +37,13 @@ TEST_CASE("a tensor is looked at before it is believed") {
              it.buffer = nullptr;
              it.view.byte_offset = ~std::uint64_t{0} - 3;
            },
-           "the loss, f32 [1, 2]: it ends behind the last address"},
+           "the loss, f32 [1, 2]: it ends after the last address"},
       Flaw{[](auto&, auto& it) {
              it.buffer = nullptr;
              it.view.data = reinterpret_cast<void*>(~std::uintptr_t{7});
              it.view.byte_offset = 4;
            },
-           "the loss, f32 [1, 2]: it ends behind the last address"},
+           "the loss, f32 [1, 2]: it ends after the last address"},
       Flaw{[](auto&, auto& it) { it.view.shape = nullptr; }, "the loss: 2 dimensions without a shape"},
       Flaw{[](auto& subject, auto&) { subject.shape = {1, -2}; }, "shape [1, -2] has a negative size"},
       Flaw{[](auto& subject, auto& it) {

@@ -96,7 +96,7 @@ TEST_CASE("work that fails or throws is an error of submit, and what is wrong wi
   };
   CHECK(submit([](auto&, auto&, auto&) {}) == "nothing");
   CHECK(submit([](auto&, auto&, auto& doubling) { doubling.result = 1; }) == "other \"0\": singular");
-  CHECK(submit([](auto&, auto&, auto& doubling) { doubling.result = 2; }) == "other \"0\": it has thrown across the boundary: overflow");
+  CHECK(submit([](auto&, auto&, auto& doubling) { doubling.result = 2; }) == "other \"0\": it threw across the boundary: overflow");
   CHECK(submit([](auto& work, auto&, auto&) { work.label = nullptr; }) == "submit: the label: it is NULL");
   CHECK(submit([](auto& work, auto&, auto&) { work.kind = 1000; }) == "submit \"0\": 1000 is no kind of work: shardproof.h has 0 to 9");
   CHECK(submit([](auto& work, auto&, auto&) { work.reads = nullptr; }) == "submit \"0\": reads: it is NULL");

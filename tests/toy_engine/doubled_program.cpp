@@ -1,4 +1,4 @@
-// A program whose engine kinds cannot be told apart: no case of it may run.
+// A program that registers engine kinds with equal names: no case of it may run.
 #include <shardproof.hpp>
 
 #include "harness/cases/rank_main.hpp"

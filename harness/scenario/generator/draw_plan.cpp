@@ -23,7 +23,7 @@ class PlanDraw {
   }
 
  private:
-  // Who else is in groups that are split off the world cannot be imagined.
+  // The other ranks of groups that are split off the world cannot be imagined.
   bool imagines() const { return scenario_.costs.imagined_ranks > 0; }
   bool takes_tokens() const { return vocabulary(scenario_.model) > 0; }
 
@@ -34,7 +34,7 @@ class PlanDraw {
     plan_.mesh = {.shape = {ranks_ / shards_, shards_}, .names = {"replicate", "shard"}};
   }
 
-  // What computes in low precision has its input cast, and no parameter of another dtype.
+  // A module that computes in low precision has its input cast, and has no parameter of another dtype.
   void mixed_precision() {
     MixedPrecision& mixed = plan_.mixed_precision;
     const std::vector<DType> low{DType::bf16, DType::bf16, DType::f16};

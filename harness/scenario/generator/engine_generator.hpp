@@ -1,5 +1,5 @@
 // The part of the generator of scenarios that knows one kind of engine. The generator finds it by a plan's engine kind.
-// Each kind has its own files here. The other files include no engine's header. Inner header.
+// Each kind has its own files here. The common files include no header of a kind. Inner header.
 #pragma once
 
 #include <functional>

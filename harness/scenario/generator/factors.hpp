@@ -1,4 +1,4 @@
-// The numbers of ranks that a number of ranks can be split into. Inner header.
+// The factors of a number: the sizes of equal groups that ranks can be split into. Inner header.
 #pragma once
 
 #include <vector>

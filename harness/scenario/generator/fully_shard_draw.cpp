@@ -38,7 +38,7 @@ class GroupsDraw {
   }
 
  private:
-  // Modules of which a forward is called, each in a group of its own.
+  // Modules that run alone in some forward. Each is in its own group.
   void wrap() {
     visit_children_first(scenario_.model.root, "", [&](const Module& module, const std::string& path) {
       const bool has_forward = module.kind != ModuleKind::use && module.kind != ModuleKind::list;
@@ -53,7 +53,7 @@ class GroupsDraw {
       fully_shard(plan_).wrap.push_back({.modules = {""}});
   }
 
-  // A weight that two modules read belongs into one group, and a module that is run once more has to be whole there.
+  // A weight that two modules read must be in one group with both. A module that a `use` runs must be whole at that time.
   void separate() {
     const Plan& plan = plan_;
     const auto each = [&](auto&& self, Module& module, const std::string& path) -> void {
@@ -70,7 +70,7 @@ class GroupsDraw {
     make_plain(make_plain, scenario_.model.root, "");
   }
 
-  // By its own group's hooks, or because that group is gathered where the use stands.
+  // By the hooks of its own group, or because that group is gathered when the `use` runs.
   bool is_whole_for(const std::string& target, const std::string& use) const {
     const WrapGroup* group = holder(plan_, target);
     if (group == nullptr || std::ranges::find(group->modules, target) != group->modules.end()) return true;
@@ -99,7 +99,7 @@ class OptionsDraw {
   }
 
  private:
-  // An imagined rank is in no group that is split off the world.
+  // Imagined ranks cannot be in a group that is split off the world.
   bool imagines() const { return scenario_.costs.imagined_ranks > 0; }
 
   // Makes one group of two neighbours, if neither holds the other. The root stays a group by itself.
@@ -130,7 +130,7 @@ class OptionsDraw {
     }
   }
 
-  // Groups that come later in a forward, and earlier: their order in the document is nearly that.
+  // Groups that come later, and earlier, in a forward. The order in the document is nearly the order of the forward.
   void prefetch() {
     for (std::size_t i = 0; i < fully_shard(plan_).wrap.size(); ++i) {
       const auto some = [&](std::size_t begin, std::size_t end) {

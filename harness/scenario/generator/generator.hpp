@@ -1,5 +1,5 @@
-// Random small scenarios: a seed gives the same document everywhere. What is made can be played: it is valid, and no engine that follows
-// the rules of its kind refuses it. Values are captured only where every engine must come to the same bits (exactness.hpp). Pure.
+// Random small scenarios: a seed gives the same document on every machine. Each scenario is valid, and no engine that follows the rules of
+// its kind refuses it. Scenarios capture values only where every engine must compute the same bits (exactness.hpp). Pure.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ enum class Ingredient : std::uint8_t {
   residuals,
   scales,
   frozen_parameters,
-  unused_modules,  ///< that take no part in the loss, or in anything
-  repeated_modules,  ///< that run twice
+  unused_modules,  ///< modules that take no part in the loss, or do not run
+  repeated_modules,  ///< modules that run twice
   evaluation,
   adam,
   costs_of_work,  ///< besides sleeps of modules and collectives
@@ -39,13 +39,13 @@ struct Palette {
 /// std::invalid_argument for an unknown name; the error lists the known names.
 Palette palette(std::span<const std::string> features, std::span<const std::string> left_out);
 
-/// A scenario and how many ranks are to play it.
+/// A scenario, and the number of ranks that play it.
 struct Staged {
   Scenario scenario;
   int ranks = 1;
 };
 
-/// For one of these numbers of ranks, which the seed chooses too. There is at least one.
+/// Makes the scenario of a seed. The seed also chooses one of these numbers of ranks; there must be at least one.
 Staged generate(std::uint64_t seed, std::span<const int> ranks, const Palette& palette);
 
 }  // namespace shardproof::scenario

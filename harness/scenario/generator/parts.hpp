@@ -1,4 +1,4 @@
-// The parts of a generated scenario, drawn one after the other: each is made to fit those before it. Inner header.
+// The parts of a generated scenario, drawn one after the other: each part fits the parts before it. Inner header.
 #pragma once
 
 #include "harness/scenario/generator/dice.hpp"
@@ -11,11 +11,11 @@ inline constexpr Nanoseconds millisecond = 1'000'000;
 
 /// The model, and the script's input that it takes.
 void draw_model(Scenario& scenario, Dice& dice, const Palette& palette);
-/// Undoes what no plan could carry out: modules that share a parameter, or are run from elsewhere, and are not gathered together.
-/// For as many ranks as engines see: those of the world, or those that are imagined.
+/// Draws the plan. Removes from the model what no plan could carry out: modules that share a parameter, or that a `use` runs, and that are
+/// not gathered together. `ranks` is the number of ranks that engines see: the ranks of the world, or the imagined ranks.
 void draw_plan(Scenario& scenario, int ranks, Dice& dice, const Palette& palette);
 void draw_costs(Scenario& scenario, Dice& dice, const Palette& palette);
-/// Captures stand only where values are exact.
+/// Captures values only where they are exact (exactness.hpp).
 void draw_script(Scenario& scenario, int ranks, Dice& dice, const Palette& palette);
 
 }  // namespace shardproof::scenario

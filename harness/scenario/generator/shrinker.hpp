@@ -1,5 +1,5 @@
-// Smaller scenarios than one: with one thing less, or plainer in one respect. Whoever looks for the smallest that still shows something
-// tries them in turn, takes the first that does, and asks again. Pure.
+// Smaller scenarios than a given one: each has one thing less, or is plainer in one respect. To find the smallest scenario that still shows
+// a difference, a caller tries them in turn, takes the first that shows it, and asks again. Pure.
 #pragma once
 
 #include <vector>
@@ -8,9 +8,9 @@
 
 namespace shardproof::scenario {
 
-/// Each is valid, none is the one itself, and no chain of them comes back; those that leave out most come first. What no longer means
-/// anything goes as well: a group of a module that is gone, a cost of it. Where all captures are exact (exactness.hpp), so are those of
-/// each.
+/// Each result is valid and differs from `staged`, and no chain of results leads back to it. Results that leave out most come first. A
+/// result also drops what has lost its meaning, such as the group and the cost of a removed module. If all captures of `staged` are exact
+/// (exactness.hpp), all captures of each result are exact, too.
 std::vector<Staged> smaller(const Staged& staged);
 
 }  // namespace shardproof::scenario

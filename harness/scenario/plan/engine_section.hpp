@@ -1,5 +1,5 @@
-// The part of a plan that one kind of engine reads. Each kind has a type of its own, derived from `SectionOf`, with its JSON reader, its
-// validation and its schema in files of its own. The rest of a plan is the same for all kinds (plan.hpp).
+// The part of a plan that one kind of engine reads. Each kind has its own type, derived from `SectionOf`, and its own files for the JSON
+// reader, the validation and the schema. The rest of a plan is the same for all kinds (plan.hpp).
 #pragma once
 
 #include <memory>
@@ -27,7 +27,7 @@ class EngineSection {
   virtual std::vector<std::string> groups() const = 0;
   /// Paths of the modules that switches of a script can name, each by itself or by a module above it.
   virtual std::vector<std::string> wrapped_modules() const { return {}; }
-  /// Why no all-gather extension can be for this parameter of the model; empty: one can.
+  /// The reason why this parameter of the model cannot have an all-gather extension. Empty: it can.
   virtual std::string objection_to_extension(const ParameterShape& parameter) const = 0;
   /// Whether ranks reduce the gradient of this parameter of the model.
   virtual bool reduces(const std::string& parameter) const = 0;
@@ -43,7 +43,7 @@ class EngineSection {
   EngineSection& operator=(const EngineSection&) = default;
 };
 
-/// Makes a section of a struct with operator==.
+/// The base of a section: `clone` and `equals` for a struct `Section` that has operator==.
 template <class Section>
 class SectionOf : public EngineSection {
  public:
@@ -61,16 +61,17 @@ struct EngineKind {
   std::unique_ptr<EngineSection> (*read)(const Node&) = nullptr;
 };
 
-/// All kinds that this program knows: those that ship first, then the program's own by name.
+/// All kinds that this program knows: first the kinds that ship, then the program's own kinds, sorted by name.
 const std::vector<EngineKind>& engine_kinds();
 const EngineKind* find_engine_kind(std::string_view name);
 
-/// Adds a kind of a program's own, from before main: `const EngineKindRegistration toy({.name = "toy", .read = read});`.
+/// Adds a program's own kind. Make it a global object, so that it runs before main:
+/// `const EngineKindRegistration toy({.name = "toy", .read = read});`.
 struct EngineKindRegistration {
   explicit EngineKindRegistration(const EngineKind& kind);
 };
 
-/// What is wrong with the names of all kinds; `rank_main` runs no program with any.
+/// The problems with the names of all kinds. If there are any, `rank_main` prints them and runs nothing.
 std::vector<std::string> problems_of_engine_kinds();
 
 }  // namespace shardproof::scenario

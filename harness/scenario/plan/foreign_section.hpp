@@ -1,4 +1,4 @@
-// A section for a kind of engine that has no reader here. Cases give it to an engine that has to refuse it.
+// An empty section for a kind of engine that this program cannot read. Cases give it to an engine, which has to refuse it.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -23,9 +23,9 @@ struct Mesh {
   friend bool operator==(const Mesh&, const Mesh&) = default;
 };
 
-/// What parameters are gathered and computed in, gradients reduced in, and outputs of wrapped modules given in; where nothing is said,
-/// that of the parameters themselves (f32), and for outputs whatever they are computed in. f32, bf16 or f16. Shards, and gradients once
-/// they are reduced, stay f32.
+/// The dtypes of a plan: f32, bf16 or f16. Engines gather and compute parameters in `param`, reduce gradients in `reduce`, and cast outputs
+/// of wrapped modules to `output`. Without a dtype, parameters and gradients are f32, and outputs keep the dtype that they were computed
+/// in. Shards, and gradients after their reduction, stay f32.
 struct MixedPrecision {
   std::optional<DType> param, reduce, output;
   bool cast_forward_inputs = true;  ///< of wrapped modules, to `param`
@@ -52,7 +52,7 @@ struct Optimizer {
 /// A plan's engine section. A copy copies the section.
 class ChosenEngine {
  public:
-  ChosenEngine() = default;  ///< no section, which `validate` refuses
+  ChosenEngine() = default;  ///< without a section; `validate` refuses such a plan
   explicit ChosenEngine(std::unique_ptr<EngineSection> section) : section_(std::move(section)) {}
   ChosenEngine(const ChosenEngine& other) : section_(other.section_ ? other.section_->clone() : nullptr) {}
   ChosenEngine(ChosenEngine&&) noexcept = default;

@@ -133,7 +133,8 @@ Plan read_plan(const Node& node) {
   for (const EngineKind& kind : engine_kinds()) {
     const auto section = node.find(kind.name);
     if (!section) continue;
-    if (plan.engine.get() != nullptr) section->fail(fmt::format("one engine section, and \"{}\" is another one", plan.engine.kind()));
+    if (plan.engine.get() != nullptr)
+      section->fail(fmt::format("only one engine section, and the plan has \"{}\" already", plan.engine.kind()));
     plan.engine = ChosenEngine(kind.read(*section));
   }
   if (plan.engine.get() == nullptr) node.fail("one engine section: " + names_of_kinds());

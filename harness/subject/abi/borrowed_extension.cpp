@@ -57,7 +57,7 @@ class BorrowedExtension {
     std::vector<shardproof_tensor> to_free;
     if (out != nullptr) {
       const auto id = ids_.find(out);
-      if (id == ids_.end()) return Reply::failed("what the post hook is to write to is none of what it has made");
+      if (id == ids_.end()) return Reply::failed("the post hook has to write into a parameter that it has not made");
       to_free = give(out->to_free, shapes);
       again = {.id = id->second, .value = device_.give(out->value, shapes), .to_free = to_free.data(), .to_free_count = to_free.size()};
     }

@@ -66,14 +66,14 @@ Tensor HandedOutSeat::take(const shardproof_tensor& tensor, std::string_view wha
   auto begin = reinterpret_cast<std::uintptr_t>(view.data);
   std::uintptr_t end = 0;
   if ((view.data != nullptr && __builtin_add_overflow(begin, view.byte_offset, &begin)) || __builtin_add_overflow(begin, bytes, &end))
-    it("it ends behind the last address");
+    it("it ends after the last address");
   auto* const data = reinterpret_cast<std::byte*>(begin);
 
   if (tensor.buffer == nullptr) {
     if (!is_of_host(view))
       it(fmt::format("it names no buffer, yet is no host memory: device type {}", static_cast<int>(view.device.device_type)));
     if (begin % size_of(dtype) != 0)
-      it(fmt::format("it begins at {}, where none of its elements can: that is no multiple of {}", static_cast<void*>(data),
+      it(fmt::format("it begins at {}, where no element can begin: that is not a multiple of {}", static_cast<void*>(data),
                      size_of(dtype)));
     return {host_memory(data, bytes), dtype, std::move(shape)};
   }
@@ -482,8 +482,9 @@ Reply reply_to(shardproof_status returned, const shardproof_reply& said) {
   if (status == CallStatus::ok && !said.has_failed) return {};
   if (said.error.empty())
     return Reply::of(status == CallStatus::ok ? CallStatus::failed : status,
-                     fmt::format("it has failed (it returned {}) and has not said why", returned));
-  if (status == CallStatus::ok) return Reply::failed(fmt::format("it returned 0, which is success, and yet said: {}", said.error));
+                     fmt::format("it failed (it returned {}) and gave no reason", returned));
+  if (status == CallStatus::ok)
+    return Reply::failed(fmt::format("it returned 0, which is success, but reported a failure: {}", said.error));
   return Reply::of(status, said.error);
 }
 
@@ -495,9 +496,9 @@ Reply call_subject(HandedOutSeat* seat, const std::function<shardproof_status(sh
   try {
     reply = reply_to(call(&said), said);
   } catch (const std::exception& thrown) {
-    reply = Reply::failed(fmt::format("it has thrown across the boundary: {}", thrown.what()));
+    reply = Reply::failed(fmt::format("it threw across the boundary: {}", thrown.what()));
   } catch (...) {
-    reply = Reply::failed("it has thrown across the boundary, and no std::exception");
+    reply = Reply::failed("it threw something across the boundary that is not a std::exception");
   }
   std::optional<std::string> failure;
   if (seat != nullptr) failure = seat->take_first_failure();

@@ -70,7 +70,7 @@ class TableTrainer final : public Trainer {
       if (status == SHARDPROOF_OK) trainer_ = made;  // to be destroyed, whatever else has gone wrong
       return status;
     });
-    if (reply.ok() && trainer_ == nullptr) return Reply::failed("create has succeeded, and has made no trainer");
+    if (reply.ok() && trainer_ == nullptr) return Reply::failed("create succeeded, but made no trainer");
     return reply;
   }
 

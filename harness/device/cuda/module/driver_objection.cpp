@@ -10,8 +10,8 @@ std::string driver_objection(const DriverState& state) {
   const std::string needed = fmt::format("CUDA {}.0 or later", state.runtime_version / 1000);  // a major version's drivers serve all of it
   if (state.driver_version == 0) {
     return fmt::format(
-        "there is no NVIDIA driver here: its libcuda.so.1 was not found. One for {} is needed; docker "
-        "gives a container the host's with --gpus all",
+        "there is no NVIDIA driver here: its libcuda.so.1 was not found. Install a driver for {}. In a "
+        "container, start docker with --gpus all",
         needed);
   }
   const std::string driver = fmt::format("the NVIDIA driver here is for CUDA {}", version_text(state.driver_version));
