@@ -79,8 +79,8 @@ class Element {
 };
 
 std::string part_text(const PlayedTensor& tensor) {
-  return fmt::format("{} [{}], from {} along dimension {}", to_string(tensor.dtype), fmt::join(tensor.shape, ", "), tensor.start,
-                     tensor.dim);
+  const std::string along = tensor.dim < 0 ? "of all elements" : fmt::format("along dimension {}", tensor.dim);
+  return fmt::format("{} [{}], from {} {}", to_string(tensor.dtype), fmt::join(tensor.shape, ", "), tensor.start, along);
 }
 
 /// Looks at everything, keeps the first difference, and counts the rest.

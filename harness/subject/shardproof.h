@@ -230,7 +230,9 @@ typedef struct shardproof_seat {
 } shardproof_seat;
 
 /* One parameter on one rank; tensors are valid on the compute stream. The shard is the part of the logical tensor that begins at `start`
- * along `dim`. */
+ * along `dim`. With `dim` = SHARDPROOF_FLATTENED the shard has one dimension: the elements of the logical tensor from `start` on,
+ * row-major. */
+#define SHARDPROOF_FLATTENED (-1)
 typedef struct shardproof_parameter {
   const char *name;
   const int64_t *shape; /* logical */

@@ -32,8 +32,12 @@ struct Batch {
   Tensor targets;  ///< i64, one for each row of the model's output; undefined unless the loss asks for them
 };
 
+/// As `ParameterView::dim`: the shard is a range of elements, not of rows.
+inline constexpr int flattened = -1;
+
 /// One parameter on one rank; its tensors are valid on the compute stream. A shard is the part [start, start + shard.shape[dim]) of the
-/// logical tensor along `dim`; an unsharded parameter is whole.
+/// logical tensor along `dim`; an unsharded parameter is whole. With `dim` = `flattened` the shard has one dimension: the elements
+/// [start, start + shard.numel()) of the logical tensor, row-major.
 struct ParameterView {
   std::string name;
   Shape shape;  ///< logical

@@ -160,6 +160,13 @@ TEST_CASE("a parameter is one of the model's, and what is given of it fits") {
            it + ": its shard is [4, 3], which is no part of [4, 4] along dimension 0"},
       Flaw{[&](auto& self, auto& view) { view.shard = of(self, flat); },
            it + ": its shard is [16], which is no part of [4, 4] along dimension 0"},
+      Flaw{[](auto&, auto& view) { view.dim = SHARDPROOF_FLATTENED; }, it + ": its shard is [4, 4]; a range of elements has one dimension"},
+      Flaw{[&](auto& self, auto& view) {
+             view.shard = of(self, flat);
+             view.dim = SHARDPROOF_FLATTENED;
+             view.start = 1;
+           },
+           it + ": its shard of 16 elements from 1 on is no part of the 16 elements of [4, 4]"},
       Flaw{[](auto&, auto& view) { view.shard.view.dtype = {kDLInt, 32, 1}; }, it + ": its shard is i32; shards stay f32"},
       Flaw{[](auto&, auto& view) { view.shard.view.data = nullptr; }, it + ", shard, f32 [4, 4]: it has elements and no data"},
       Flaw{[&](auto& self, auto& view) { view.gradient = of(self, other); }, it + ": its gradient is f32 [4, 3], its shard f32 [4, 4]"},
@@ -178,13 +185,19 @@ TEST_CASE("a parameter is one of the model's, and what is given of it fits") {
   CHECK(alone.trainer->parameters(views).error() == flaw.said);
 }
 
-TEST_CASE("a parameter may be meta, have no rows here, or be a part along any dimension") {
+TEST_CASE("a parameter may be meta, have no rows here, or be a part along any dimension or of all elements") {
   Alone alone;
   REQUIRE(alone.create().ok());
   std::vector<ParameterView> views;
   shardproof_parameter& given = alone.scripted.the_parameters[0];
   std::array<std::int64_t, 2> part{4, 1}, nothing{0, 4}, whole{4, 4};
+  std::array<std::int64_t, 1> range{6};
   given.shape = whole.data();
+  given.dim = SHARDPROOF_FLATTENED;
+  given.start = 10;
+  given.shard = given.gradient = ScriptedSubject::of_host(alone.scripted.values.data(), range);
+  REQUIRE(alone.trainer->parameters(views).ok());
+  CHECK(views[0].dim == flattened);
   given.dim = 1;
   given.start = 3;
   given.shard = given.gradient = ScriptedSubject::of_host(alone.scripted.values.data(), part);

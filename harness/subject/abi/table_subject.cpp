@@ -34,6 +34,13 @@ struct Left {
 
 /// Why a shard that begins at `start` along `dim` is no part of the whole; empty: it is one. Pure.
 std::string objection_to_part(const Shape& shard, const Shape& whole, int dim, std::int64_t start) {
+  if (dim == flattened) {
+    if (shard.size() != 1) return fmt::format("its shard is {}; a range of elements has one dimension", to_string(shard));
+    if (start < 0 || start > numel(whole) || shard[0] > numel(whole) - start)
+      return fmt::format("its shard of {} elements from {} on is no part of the {} elements of {}", shard[0], start, numel(whole),
+                         to_string(whole));
+    return {};
+  }
   if (dim < 0 || (!whole.empty() && dim >= static_cast<int>(whole.size()))) return fmt::format("there is no dimension {}", dim);
   Shape expected = whole;
   if (!whole.empty() && shard.size() == whole.size()) {
