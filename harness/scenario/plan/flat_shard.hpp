@@ -11,6 +11,9 @@
 
 namespace shardproof::scenario {
 
+/// The tag of the all-gathers in which ranks compare the order of their forwards.
+inline constexpr std::string_view execution_order_tag = "execution order";
+
 /// What each rank keeps, and when.
 enum class ShardStrategy : std::uint8_t {
   full_shard,     ///< a part; whole parameters only while they are computed with
