@@ -157,7 +157,7 @@ CaseInfo info_of(const CaseDeclaration& declaration, const Setting& in, std::map
   info.clauses = declaration.clauses;
   info.tags = declaration.tags;
   std::ranges::transform(declaration.needs, std::back_inserter(info.needs),
-                         [](Feature feature) { return std::string(to_string(feature)); });
+                         [](const Feature& feature) { return std::string(feature.name()); });
   info.timeout_ms = declaration.timeout.count();
   info.on_request = in.on_request;
   info.on_threads = declaration.on_threads;

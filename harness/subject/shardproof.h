@@ -301,7 +301,7 @@ typedef struct shardproof_extension {
 /* -- The subject's side. */
 
 /* What the subject claims for one kind of engine, in plans under that name. A kind that this harness does not know is allowed: no case asks
- * for it. */
+ * for it. The harness ignores features of such a kind that it does not know. It refuses a feature that a known kind does not have. */
 typedef struct shardproof_claim {
   const char *engine;
   const char *const *features; /* names as in docs/plug-in-an-engine.md, the last one NULL */

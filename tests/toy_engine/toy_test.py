@@ -43,7 +43,7 @@ class ToyTest(unittest.TestCase):
         listing = json.loads(subprocess.run([PROGRAM, "--list-json"], capture_output=True, text=True, check=True).stdout)
         (subject,) = listing["subjects"]
         self.assertEqual(list(subject["claims"]), ["fully_shard", "toy"])
-        self.assertEqual(subject["claims"]["toy"], ["timeline", "serial", "thread_ranks", "hidden_memory"])
+        self.assertEqual(subject["claims"]["toy"], ["hidden_memory", "serial", "thread_ranks", "timeline"])
 
     def test_an_engine_whose_ranks_do_not_share_gradients_fails(self) -> None:
         report = self.run_cases("--fault", "toy_without_all_reduce", expect=1)
