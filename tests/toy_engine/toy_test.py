@@ -85,13 +85,22 @@ class ToyTest(unittest.TestCase):
                 path.write_text(json.dumps({**document, "plan": {**document["plan"], **change}}), encoding="utf-8")
                 self.assertIn(said, self.shardproof("play", str(path), "--worker", PROGRAM, "--ranks", "2", expect=2).stderr)
 
-    def test_kinds_that_cannot_be_told_apart_are_named_before_anything_runs(self) -> None:
+    def test_wrong_kinds_and_needs_are_named_before_anything_runs(self) -> None:
         said = self.shardproof("run", "--worker", DOUBLED, "--out", str(self.folder / "run"), expect=3).stderr
         for problem in ('engine kind "twin" is registered twice; choose another name for one of them',
                         'engine kind "fully_shard" is registered twice; choose another name for one of them',
                         'engine kind "mesh": a plan of any kind has a key of this name; choose another name',
-                        "an engine kind is registered without a name"):
+                        "an engine kind is registered without a name",
+                        'engine kind "greedy" has two features "serial"; choose another name for its own',
+                        'SUITE_ENGINE gives suite "doubled" the engine kind "fully_shrad", which this program does not know; '
+                        "there is: fully_shard, ",
+                        'case "doubled/misspelt" names the engine kind "twim", which this program does not know; there is: fully_shard, ',
+                        'case "doubled/own_feature" needs shard_dims, which no engine of the kind twin can have; '
+                        "features of this kind are: timeline, serial, "):
             self.assertIn(problem, said)
+        for line in said.splitlines():
+            if " case \"" in line or "SUITE_ENGINE" in line:
+                self.assertRegex(line, r"doubled_program\.cpp:\d+: ")
         self.assertFalse((self.folder / "run/report.json").exists())
 
 
