@@ -43,14 +43,20 @@ class ToyTest(unittest.TestCase):
         listing = json.loads(subprocess.run([PROGRAM, "--list-json"], capture_output=True, text=True, check=True).stdout)
         (subject,) = listing["subjects"]
         self.assertEqual(list(subject["claims"]), ["fully_shard", "toy"])
-        self.assertEqual(subject["claims"]["toy"], ["hidden_memory", "serial", "thread_ranks", "timeline"])
+        self.assertEqual(subject["claims"]["toy"], ["hidden_memory", "named_bucket", "serial", "thread_ranks", "timeline"])
+        self.assertEqual([case["needs"] for case in listing["cases"]], [["timeline", "named_bucket"]] * len(CASES))
+
+    def test_only_this_folder_knows_the_feature_of_the_kind(self) -> None:
+        code = {file for room in ("fixtures", "harness", "launcher", "reports", "suites", "tests", "worker")
+                for file in Path(ROOT, room).rglob("*.[ch]pp") if "named_bucket" in file.read_text(encoding="utf-8")}
+        self.assertEqual({file.parent for file in code}, {Path(ROOT, "tests/toy_engine")})
 
     def test_an_engine_whose_ranks_do_not_share_gradients_fails(self) -> None:
         report = self.run_cases("--fault", "toy_without_all_reduce", expect=1)
         self.assertEqual({case["id"]: case["verdict"] for case in report["cases"]},
                          {CASES[0]: "passed", **dict.fromkeys(CASES[1:], "failed")})
         (played,) = self.folder.glob("run-*/worlds/*/evidence/toy.learns[[]W=2[]].scenario.json")
-        self.assertEqual(json.loads(played.read_text(encoding="utf-8"))["plan"], {"toy": {}})
+        self.assertEqual(json.loads(played.read_text(encoding="utf-8"))["plan"], {"toy": {"bucket": "gradients"}})
         self.shardproof("play", str(played), "--worker", PROGRAM, "--ranks", "2")
 
     def test_the_document_plays_with_the_program(self) -> None:
