@@ -23,6 +23,9 @@ class TrainerWrapper : public Trainer {
   Reply register_all_gather_extension(const ExtensionTarget& target, AllGatherExtension extension) override {
     return inner_->register_all_gather_extension(target, std::move(extension));
   }
+  Reply register_gradient_hook(const HookTarget& target, GradientHook hook) override {
+    return inner_->register_gradient_hook(target, std::move(hook));
+  }
   Reply loss(Tensor& out) override { return inner_->loss(out); }
   Reply parameters(std::vector<ParameterView>& out) override { return inner_->parameters(out); }
 
