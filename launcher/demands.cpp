@@ -6,8 +6,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "harness/protocol/closest.hpp"
 #include "harness/protocol/input_file.hpp"
-#include "launcher/closest.hpp"
 #include "launcher/launcher.hpp"
 
 namespace shardproof::launcher {

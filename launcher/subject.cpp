@@ -13,8 +13,8 @@
 #include <system_error>
 #include <utility>
 
+#include "harness/protocol/closest.hpp"
 #include "harness/protocol/subject_name.hpp"
-#include "launcher/closest.hpp"
 #include "launcher/home.hpp"
 #include "launcher/launcher.hpp"
 
