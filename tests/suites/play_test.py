@@ -239,7 +239,7 @@ class Play(unittest.TestCase):
         broken = copy.deepcopy(self.overlap)
         broken["model"]["root"]["children"][1]["in_features"] = 5
         said = self.play(broken, expect=2).stderr
-        self.assertEqual(said, f'shardproof: {self.folder / "scenario.json"}: scenario: model, module "1": takes 5 features, but 4 arrive\n')
+        self.assertEqual(said, f'shardproof: {self.folder / "scenario.json"}: scenario: model.root.children[1] ("1"): takes 5 features, but 4 arrive\n')
         self.assertIn("No such file", self.play(self.folder / "nowhere.json", expect=2).stderr)
         os.mkfifo(self.folder / "pipe")
         self.assertIn("it has to be a file", self.play(self.folder / "pipe", expect=2).stderr)
