@@ -24,15 +24,12 @@ std::string some(std::span<const std::string> ids) {
                              : fmt::format("{} and {} more", fmt::join(few, ", "), ids.size() - shown);
 }
 
-// The subject lacks something, so that all ranks asked for the skip at once. A case for threads is skipped so, too, for another reason.
-bool is_skipped_for_claims(const CaseResult& result) {
-  return result.verdict == Verdict::skipped && result.skipped_by < 0 && !result.info.on_threads;
-}
-
 // A run of nothing but such skips would be green, and would prove nothing.
 std::optional<std::string> finding_of_claims(const Report& report) {
   if (report.counted() == 0) return std::nullopt;
-  if (!std::ranges::all_of(report.cases, [](const CaseResult& result) { return result.superseded || is_skipped_for_claims(result); }))
+  if (!std::ranges::all_of(report.cases, [](const CaseResult& result) {
+        return result.superseded || (result.verdict == Verdict::skipped && result.unclaimed);
+      }))
     return std::nullopt;
   return fmt::format("all {} were skipped, because {}: this run proves nothing; correct the claims of the subject, or select other cases",
                      cases_text(report.counted()), skip_reason(report.cases.front()));

@@ -97,6 +97,7 @@ ordered_json json_of(const CaseResult& result, bool flaky) {
   if (result.attempt > 0) json["attempt"] = result.attempt;
   if (result.superseded) json["superseded"] = true;
   if (result.skipped_by >= 0) json["skipped_by"] = result.skipped_by;
+  if (result.unclaimed) json["unclaimed"] = true;
   if (result.waiver >= 0) json["waiver"] = result.waiver;
   return json;
 }
@@ -159,6 +160,7 @@ CaseResult read_case(const ordered_json& json) {
   result.failures_left_out = fields.integer<std::uint64_t>("failures_left_out");
   result.duration_ns = fields.integer<std::int64_t>("duration_ns");
   result.skipped_by = read_index_if_given(fields, "skipped_by");
+  result.unclaimed = fields.has("unclaimed") && fields.boolean("unclaimed");
   result.waiver = read_index_if_given(fields, "waiver");
   return result;
 }

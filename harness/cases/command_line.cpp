@@ -120,7 +120,7 @@ CommandLine parse_command_line(std::span<const std::string_view> arguments, std:
         if (ranks) line.asked.ranks = ranks_of(*ranks);
       }
       if (!arguments.front().starts_with("--check-scenario") || at + 1 < arguments.size() || (has_ranks && line.asked.ranks.size() != 1))
-        throw UsageError("--check-scenario stands alone with the document, or with --ranks and the number of ranks that play it");
+        throw UsageError("--check-scenario takes a document, and may take --ranks with one number of ranks; it takes nothing else");
     } else if (const auto backend = value_of("--list-gpus", arguments, at)) {
       if (arguments.size() > 2) throw UsageError("--list-gpus stands alone, with the backend");
       line.mode = CommandLine::Mode::list_gpus;

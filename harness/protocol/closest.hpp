@@ -1,4 +1,4 @@
-// What the user may have meant by a name that does not exist. Pure.
+// Suggests a name that exists for a name that does not. Pure.
 #pragma once
 
 #include <set>

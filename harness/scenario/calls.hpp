@@ -1,5 +1,5 @@
-// What is fixed about each call that a script can make: its name, what it may say besides its name, and what its path is about. One table,
-// for the reader and the writer of documents, for the validation of scripts, and for what changes scripts. Pure.
+// The calls that a script can make, in one table: name, arguments and scope of each. The reader and the writer of documents use it, and the
+// validation of scripts. Pure.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace shardproof::scenario {
 
-/// What a call is about, which its `module` says.
+/// The scope of a call's `module`.
 enum class CallScope : std::uint8_t {
   all,         ///< everything: the call names no module
   module,      ///< one module, which runs by itself; the root by default
@@ -18,7 +18,7 @@ enum class CallScope : std::uint8_t {
   parameters,  ///< the parameters at or under the path
 };
 
-/// What a call may say besides its name. In documents, these are its keys.
+/// The arguments of a call, which are its keys in documents.
 struct CallArguments {
   bool fails_in = false, paths = false, value = false, async = false, norm = false, extension = false, to = false;
   /// The name alone does not say enough.

@@ -43,7 +43,7 @@ std::string claimed_kinds(const Subject& subject) {
 }  // namespace
 
 std::string World::missing(const CaseInfo& info) const {
-  if (info.on_threads && plan_.fabric != thread_fabric) return "its ranks are to be threads of one process, and here they are processes";
+  if (lacks_threads(info)) return "its ranks are to be threads of one process, and here they are processes";
   if (info.engine.empty() && info.needs.empty()) return {};
   const Subject* subject = membership_.subject.get();
   if (subject == nullptr) return fmt::format("the program has no subject that could claim {}", Claims().lacking(info.engine, info.needs));
