@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "harness/device/wrappers.hpp"
@@ -49,6 +50,14 @@ struct Alteration {
 
 /// The subject with the alteration in place; it keeps its name, version and claims.
 std::unique_ptr<Subject> altered(std::unique_ptr<Subject> subject, Alteration alteration);
+
+/// The subject with the sections of this type changed in the plans that it gets. Plans of other kinds stay as they are.
+template <class Section>
+std::unique_ptr<Subject> altered_section(std::unique_ptr<Subject> subject, std::function<void(Section&)> change) {
+  return altered(std::move(subject), {.plan = [change = std::move(change)](scenario::Plan& plan) {
+                   if (auto* const section = plan.engine.as<Section>()) change(*section);
+                 }});
+}
 
 /// A wait that is about to be issued: `stream` waits for an event that was recorded right after `after` (the label or tag with it), on the
 /// stream of role `recorded_on`.

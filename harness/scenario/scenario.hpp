@@ -201,6 +201,8 @@ std::vector<std::string> paths(const Model& model);
 /// The module at a path, or nullptr.
 const Module* find(const Model& model, std::string_view path);
 
+/// The text of an error: the choice at `path` has no such child. It lists the children.
+std::string no_such_child(const Module& choice, const std::string& path, const std::string& child);
 /// The child that the choice at `path` runs in a forward with these paths: the named one, or its first. Throws std::invalid_argument if it
 /// has no such child.
 const Module& chosen_child(const Module& choice, const std::string& path, const std::map<std::string, std::string>& paths);
@@ -228,7 +230,8 @@ std::int64_t output_features(const Scenario& scenario);
 /// The fixed row of a `dot` loss for outputs of this many features; on the host.
 Tensor dot_row(const Loss& loss, std::int64_t features);
 
-/// Throws std::invalid_argument that names the place in the document and what was expected there.
+/// Throws std::invalid_argument that names the place in the document, as its reader does (`plan.fully_shard.wrap[2]`), and what was expected
+/// there. For a document of version 1, places are those of the same document in version 2.
 void validate(const Scenario& scenario);
 
 }  // namespace shardproof::scenario

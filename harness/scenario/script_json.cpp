@@ -1,7 +1,9 @@
 #include <cmath>
 #include <limits>
+#include <set>
 #include <utility>
 
+#include "harness/scenario/calls.hpp"
 #include "harness/scenario/parts_json.hpp"
 
 namespace shardproof::scenario {
@@ -11,37 +13,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::int64_t most_iterations = 1'000'000;
-
-// What a call may say besides its name.
-struct Arguments {
-  bool module = false, fails_in = false, paths = false, value = false, async = false, norm = false, extension = false, to = false;
-  bool required() const { return value || norm || extension; }
-};
-
-Arguments arguments(ActionKind kind) {
-  switch (kind) {
-    case ActionKind::forward: return {.module = true, .fails_in = true, .paths = true};
-    case ActionKind::evaluate: return {.module = true, .paths = true};
-    case ActionKind::wait_for_unshard:
-    case ActionKind::reshard: return {.module = true};
-    case ActionKind::unshard: return {.module = true, .async = true};
-    case ActionKind::set_requires_gradient_sync:
-    case ActionKind::set_requires_all_reduce:
-    case ActionKind::set_reshard_after_backward:
-    case ActionKind::set_unshard_in_backward: return {.module = true, .value = true};
-    case ActionKind::set_is_last_backward: return {.value = true};
-    case ActionKind::clip_grad_norm: return {.norm = true};
-    case ActionKind::backward:
-    case ActionKind::step:
-    case ActionKind::post_optim_event:
-    case ActionKind::capture: return {};
-    case ActionKind::zero_grad: return {.to = true};
-    case ActionKind::extend: return {.extension = true};
-    case ActionKind::materialize:
-    case ActionKind::initialize: return {.module = true};
-  }
-  return {};
-}
 
 void write(const Extension& extension, Json& json) {
   if (extension.parameter.empty()) {
@@ -93,14 +64,12 @@ bool read_to_zero(const Node& node) {
 }
 
 std::vector<int> read_ranks(const Node& node) {
-  std::vector<int> ranks;
+  std::set<int> ranks;
   for (const Node& rank : node.elements()) {
-    const std::int64_t least = ranks.empty() ? 0 : ranks.back() + 1;
-    if (least == most_ranks) rank.fail("no further rank after the last possible rank");
-    ranks.push_back(static_cast<int>(rank.integer(least, most_ranks - 1)));
+    if (!ranks.insert(static_cast<int>(rank.integer(0, most_ranks - 1))).second) rank.fail("each rank once");
   }
   if (ranks.empty()) node.fail("at least one rank: leave the key out for all");
-  return ranks;
+  return {ranks.begin(), ranks.end()};
 }
 
 std::vector<double> read_input(const Node& node) {
@@ -124,7 +93,7 @@ std::vector<std::vector<std::vector<double>>> read_given(const Node& node) {
 }  // namespace
 
 Json write_action(const Action& action) {
-  const Arguments has = arguments(action.kind);
+  const CallArguments& has = call_of(action.kind).arguments;
   if (!has.required() && action == Action{.kind = action.kind}) return to_string(action.kind);
   Json json{{"call", to_string(action.kind)}};
   if (!action.module.empty()) json["module"] = action.module;
@@ -148,15 +117,15 @@ Json write_action(const Action& action) {
 
 Action read_action(const Node& node) {
   if (node.is_text()) {
-    const Action action{.kind = node.choice(ActionKind::initialize)};
-    if (arguments(action.kind).required()) node.fail("an object: this call says more than its name");
+    const Action action{.kind = node.choice(last_call)};
+    if (call_of(action.kind).arguments.required()) node.fail("an object: this call says more than its name");
     return action;
   }
   if (!node.is_object()) node.fail("the name of a call, or an object that has it as \"call\"");
-  Action action{.kind = node.at("call").choice(ActionKind::initialize)};
-  const Arguments has = arguments(action.kind);
+  Action action{.kind = node.at("call").choice(last_call)};
+  const CallArguments& has = call_of(action.kind).arguments;
   std::vector<std::string_view> known{"call", "ranks"};
-  if (has.module) known.push_back("module");
+  if (call_of(action.kind).has_module()) known.push_back("module");
   if (has.fails_in) known.push_back("fails_in");
   if (has.paths) known.push_back("paths");
   if (has.value) known.push_back("value");
