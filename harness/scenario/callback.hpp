@@ -17,7 +17,7 @@ namespace shardproof::scenario {
 
 /// The hook that the engine called, in the order of the details in `Callback`. A new kind needs an enumerator, a name in `to_string`, and a
 /// detail.
-enum class CallbackKind : std::uint8_t { pre_all_gather, post_all_gather };
+enum class CallbackKind : std::uint8_t { pre_all_gather, post_all_gather, gradient_hook };
 std::string_view to_string(CallbackKind kind);
 
 struct TensorSize {
@@ -39,6 +39,13 @@ struct PostAllGather {
   DType param_dtype = DType::f32;
 };
 
+/// Only a gradient hook has these.
+struct GradientHookCall {
+  HookPoint point = HookPoint::reduction;
+  std::uint64_t state = 0;  ///< that the engine passed to it
+  Tensor result;  ///< a copy of what the hook left, in host memory; undefined if it failed, or the script keeps no tensors
+};
+
 struct Callback {
   std::string name;  ///< what it is about: the name of a parameter, or the label of a group or bucket
   int iteration = 0;
@@ -46,7 +53,7 @@ struct Callback {
   std::uint32_t stream = 0;
   std::vector<TensorSize> sizes;  ///< of its operands: the tensors that a pre hook made, or that any other hook was given
   std::vector<Tensor> tensors;  ///< copies of the operands in host memory; empty if the script keeps no tensors
-  std::variant<PreAllGather, PostAllGather> detail;
+  std::variant<PreAllGather, PostAllGather, GradientHookCall> detail;
 
   CallbackKind kind() const { return static_cast<CallbackKind>(detail.index()); }
 };

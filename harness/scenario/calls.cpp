@@ -31,6 +31,7 @@ constexpr std::array table{
     CallInfo{extend, "extend", CallScope::all, {.extension = true}},
     CallInfo{materialize, "materialize", CallScope::parameters},
     CallInfo{initialize, "initialize", CallScope::parameters},
+    CallInfo{register_hook, "register_hook", CallScope::groups, {.hook = true}},
 };
 
 constexpr bool is_in_order() {

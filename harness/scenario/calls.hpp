@@ -12,17 +12,17 @@ namespace shardproof::scenario {
 
 /// The scope of a call's `module`.
 enum class CallScope : std::uint8_t {
-  all,         ///< everything: the call names no module
-  module,      ///< one module, which runs by itself; the root by default
-  groups,      ///< what engines have for the modules at or under the path. Each kind of engine says which it has
+  all,  ///< everything: the call names no module
+  module,  ///< one module, which runs by itself; the root by default
+  groups,  ///< what engines have for the modules at or under the path. Each kind of engine says which it has
   parameters,  ///< the parameters at or under the path
 };
 
 /// The arguments of a call, which are its keys in documents.
 struct CallArguments {
-  bool fails_in = false, paths = false, value = false, async = false, norm = false, extension = false, to = false;
+  bool fails_in = false, paths = false, value = false, async = false, norm = false, extension = false, to = false, hook = false;
   /// The name alone does not say enough.
-  bool required() const { return value || norm || extension; }
+  bool required() const { return value || norm || extension || hook; }
 };
 
 struct CallInfo {
@@ -39,6 +39,6 @@ std::span<const CallInfo> calls();
 const CallInfo& call_of(ActionKind kind);
 
 /// The last call, for readers of enumerators.
-inline constexpr ActionKind last_call = ActionKind::initialize;
+inline constexpr ActionKind last_call = ActionKind::register_hook;
 
 }  // namespace shardproof::scenario

@@ -20,12 +20,12 @@ class NamedHook {
   Reply call(std::uint64_t state, const HookedGradient& operands, Stream stream) const {
     try {
       if (!notebook_->is_open()) throw std::logic_error("a gradient hook is called after the play has ended");
-      note(state, operands, stream);
+      const std::size_t callback = note(state, operands, stream);
       if (std::ranges::find(hook_.fails_on, rank_) != hook_.fails_on.end())
         throw std::runtime_error(fmt::format("the gradient hook fails on rank {}, as planned by the script", rank_));
       if (hook_.point == HookPoint::reduction) reduce(operands, stream);
       if (hook_.kind == HookKind::doubled) scale(result(operands), 2, operands.label, stream);
-      notebook_->note_result(stream, result(operands));
+      notebook_->note_result(callback, stream, result(operands));
       return {};
     } catch (const std::exception& error) {
       return Reply::failed(error.what());
@@ -35,13 +35,14 @@ class NamedHook {
  private:
   static const Tensor& result(const HookedGradient& operands) { return operands.output.defined() ? operands.output : operands.gradient; }
 
-  void note(std::uint64_t state, const HookedGradient& operands, Stream stream) const {
+  std::size_t note(std::uint64_t state, const HookedGradient& operands, Stream stream) const {
     if (!operands.gradient.defined()) throw std::invalid_argument(fmt::format("the gradient of \"{}\" is undefined", operands.label));
-    Callback& call = notebook_->note(
-        {.name = operands.label, .stream = stream.id, .detail = GradientHookCall{.point = hook_.point, .state = state}});
+    Callback& call =
+        notebook_->note({.name = operands.label, .stream = stream.id, .detail = GradientHookCall{.point = hook_.point, .state = state}});
     std::vector<Tensor> tensors{operands.gradient};
     if (operands.output.defined()) tensors.push_back(operands.output);
     notebook_->note_tensors(call, stream, tensors);
+    return notebook_->last_callback();
   }
 
   // A sum over ranks, and one division.
@@ -57,18 +58,17 @@ class NamedHook {
       world_.run(stream,
                  {.kind = CollectiveKind::reduce_scatter, .op = ReduceOp::sum, .in = gradient, .out = output, .tag = operands.label});
     } else {
-      world_.run(stream,
-                 {.kind = CollectiveKind::all_reduce, .op = ReduceOp::sum, .in = gradient, .out = gradient, .tag = operands.label});
+      world_.run(stream, {.kind = CollectiveKind::all_reduce, .op = ReduceOp::sum, .in = gradient, .out = gradient, .tag = operands.label});
     }
     if (hook_.kind != HookKind::sum) divide(result(operands), world_.size(), operands.label, stream);
   }
 
   void copy(const Tensor& out, const Tensor& in, const std::string& label, Stream stream) const {
-    notebook_->device().submit(stream, {.kind = WorkKind::other,
-                                        .label = label,
-                                        .reads = {in},
-                                        .writes = {out},
-                                        .run = [=](const Kernels& kernels, NativeStream on) { kernels.copy(on, out, in); }});
+    notebook_->device().submit(
+        stream,
+        {.kind = WorkKind::other, .label = label, .reads = {in}, .writes = {out}, .run = [=](const Kernels& kernels, NativeStream on) {
+           kernels.copy(on, out, in);
+         }});
   }
 
   void divide(const Tensor& values, double divisor, const std::string& label, Stream stream) const {
@@ -78,8 +78,8 @@ class NamedHook {
     change(values, label, stream, [=](const Kernels& kernels, NativeStream on) { kernels.scale(on, values, values, factor); });
   }
   void change(const Tensor& values, const std::string& label, Stream stream, std::function<void(const Kernels&, NativeStream)> run) const {
-    notebook_->device().submit(
-        stream, {.kind = WorkKind::other, .label = label, .reads = {values}, .writes = {values}, .run = std::move(run)});
+    notebook_->device().submit(stream,
+                               {.kind = WorkKind::other, .label = label, .reads = {values}, .writes = {values}, .run = std::move(run)});
   }
 
   Hook hook_;
@@ -94,7 +94,7 @@ GradientHooks::GradientHooks(Communicator& world, int rank, std::shared_ptr<Note
     : world_(world), rank_(rank), notebook_(std::move(notebook)) {}
 
 GradientHook GradientHooks::make(const Hook& hook) const {
-  GradientHook made{.state = hook.state};
+  GradientHook made{.state = static_cast<std::uint64_t>(hook.state)};
   if (hook.kind == HookKind::not_callable) return made;
   made.call = [named = NamedHook(hook, world_, rank_, notebook_)](std::uint64_t state, const HookedGradient& operands, Stream stream) {
     return named.call(state, operands, stream);

@@ -97,6 +97,27 @@ std::string_view to_string(ExtensionKind kind) {
   return "unknown";
 }
 
+std::string_view to_string(HookPoint point) {
+  switch (point) {
+    case HookPoint::reduction: return "reduction";
+    case HookPoint::after_reduction: return "after_reduction";
+    case HookPoint::after_accumulation: return "after_accumulation";
+  }
+  return {};
+}
+
+std::string_view to_string(HookKind kind) {
+  switch (kind) {
+    case HookKind::plain: return "plain";
+    case HookKind::doubled: return "doubled";
+    case HookKind::sum: return "sum";
+    case HookKind::fp16_compress: return "fp16_compress";
+    case HookKind::bf16_compress: return "bf16_compress";
+    case HookKind::not_callable: return "not_callable";
+  }
+  return {};
+}
+
 std::string_view to_string(ExtensionForm form) { return form == ExtensionForm::minimal ? "minimal" : "full"; }
 
 bool is_for(const Action& action, int rank) { return action.ranks.empty() || std::ranges::find(action.ranks, rank) != action.ranks.end(); }

@@ -58,6 +58,16 @@ double read_norm_type(const Node& node) {
   return std::numeric_limits<double>::infinity();
 }
 
+void write(const Hook& hook, Json& json) {
+  const Hook usual;
+  json["hook"] = to_string(hook.kind);
+  if (hook.point != usual.point) json["point"] = to_string(hook.point);
+  if (hook.state != usual.state) json["state"] = hook.state;
+  if (hook.direct) json["direct"] = true;
+  if (hook.refused) json["refused"] = true;
+  if (!hook.fails_on.empty()) json["fails_on"] = hook.fails_on;
+}
+
 bool read_to_zero(const Node& node) {
   if (!node.is_text() || (node.text() != "zero" && node.text() != "none")) node.fail("\"zero\" or \"none\"");
   return node.text() == "zero";
@@ -70,6 +80,16 @@ std::vector<int> read_ranks(const Node& node) {
   }
   if (ranks.empty()) node.fail("at least one rank: leave the key out for all");
   return {ranks.begin(), ranks.end()};
+}
+
+Hook read_hook(const Node& node) {
+  Hook hook{.kind = node.at("hook").choice(HookKind::not_callable)};
+  if (const auto point = node.find("point")) hook.point = point->choice(HookPoint::after_accumulation);
+  if (const auto state = node.find("state")) hook.state = state->integer(0, std::numeric_limits<std::int32_t>::max());
+  if (const auto direct = node.find("direct")) hook.direct = direct->boolean();
+  if (const auto refused = node.find("refused")) hook.refused = refused->boolean();
+  if (const auto ranks = node.find("fails_on")) hook.fails_on = read_ranks(*ranks);
+  return hook;
 }
 
 std::vector<double> read_input(const Node& node) {
@@ -103,6 +123,7 @@ Json write_action(const Action& action) {
   if (action.to_zero) json["to"] = "zero";
   if (action.async) json["async"] = true;
   if (action.extension) write(*action.extension, json);
+  if (action.hook) write(*action.hook, json);
   if (has.norm) {
     json["max_norm"] = action.max_norm;
     if (std::isinf(action.norm_type)) {
@@ -133,6 +154,7 @@ Action read_action(const Node& node) {
   if (has.to) known.push_back("to");
   if (has.norm) known.insert(known.end(), {"max_norm", "norm_type"});
   if (has.extension) known.insert(known.end(), {"parameter", "tensor", "extension", "form", "hooks"});
+  if (has.hook) known.insert(known.end(), {"hook", "point", "state", "direct", "refused", "fails_on"});
   node.expect_keys(known);
   if (const auto module = node.find("module")) action.module = module->text();
   if (const auto module = node.find("fails_in")) action.fails_in = module->text();
@@ -147,6 +169,7 @@ Action read_action(const Node& node) {
     if (const auto type = node.find("norm_type")) action.norm_type = read_norm_type(*type);
   }
   if (has.extension) action.extension = read_extension(node);
+  if (has.hook) action.hook = read_hook(node);
   if (const auto ranks = node.find("ranks")) action.ranks = read_ranks(*ranks);
   return action;
 }

@@ -133,6 +133,7 @@ class ScriptCheck {
         if (!action.extension) fail(place.whole(), "says no extension");
         validate_extension(scenario_, *action.extension, place.whole());
         break;
+      case ActionKind::register_hook: validate_hook(action, place); break;
       case ActionKind::materialize:
       case ActionKind::initialize:
         if (scenario_.plan.initialisation != Initialisation::meta) fail(place.whole(), "is for a plan whose initialisation is meta");
@@ -151,6 +152,15 @@ class ScriptCheck {
 
   [[noreturn]] void refuse(const CallPlace& place, const std::string& why) const {
     fail(place.whole(), ranks_differ_ ? fmt::format("{} (rank {})", why, rank_) : why);
+  }
+
+  void validate_hook(const Action& action, const CallPlace& place) const {
+    if (!action.hook) fail(place.whole(), "says no hook");
+    const Hook& hook = *action.hook;
+    const bool is_own = hook.kind == HookKind::fp16_compress || hook.kind == HookKind::bf16_compress;
+    if (hook.point != HookPoint::reduction && (is_own || hook.kind == HookKind::sum))
+      fail(place.key("hook"), fmt::format("a {} is for the point reduction only", to_string(hook.kind)));
+    if (is_own && !hook.fails_on.empty()) fail(place.key("fails_on"), "a hook of the engine's own does not fail as planned");
   }
 
   // All that are at or under the path, of which there are some.

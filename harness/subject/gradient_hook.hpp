@@ -9,16 +9,10 @@
 #include <string>
 
 #include "harness/device/device.hpp"
+#include "harness/scenario/scenario.hpp"
 #include "harness/subject/reply.hpp"
 
 namespace shardproof {
-
-/// When an engine calls a hook.
-enum class HookPoint : std::uint8_t {
-  reduction,  ///< instead of the engine's own reduction of a group's gradients: the hook communicates, and divides
-  after_reduction,  ///< when a group's gradients have been reduced, before parameters get them
-  after_accumulation,  ///< when a parameter has its gradient, before the optimizer sees it
-};
 
 struct HookedGradient {
   std::string label;  ///< of the group or bucket, as its collectives are tagged; of the parameter after accumulation
@@ -38,7 +32,7 @@ struct GradientHook {
 
 /// Where a hook goes: the groups of modules at or under this path, or the parameters.
 struct HookTarget {
-  HookPoint point = HookPoint::reduction;
+  scenario::HookPoint point = scenario::HookPoint::reduction;
   std::string module;  ///< empty: the root's, and so all
   /// Puts the hook on this group alone, without the checks of a registration, as code around an engine may do.
   bool direct = false;

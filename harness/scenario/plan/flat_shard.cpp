@@ -122,7 +122,8 @@ std::string FlatShardPlan::objection_to_call(const Action& action) const {
     case ActionKind::evaluate:
     case ActionKind::extend:
     case ActionKind::materialize:
-    case ActionKind::initialize: break;
+    case ActionKind::initialize:
+    case ActionKind::register_hook: break;
   }
   return {};
 }
