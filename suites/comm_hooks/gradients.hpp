@@ -1,0 +1,29 @@
+// Expected gradients, by parameter, and the comparison with what a rank holds.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "harness/scenario/run.hpp"
+#include "suites/comm_hooks/scenarios.hpp"
+
+namespace shardproof::comm_hooks {
+
+/// What one element of a gradient becomes, of the ranks' own elements.
+using Combine = std::function<double(std::span<const double> by_rank)>;
+
+double mean(std::span<const double> by_rank);
+double sum(std::span<const double> by_rank);
+
+/// Checks the gradients that this rank has in each capture: each element, bit by bit, and the dtype f32. Checks that the ranks' own gradients
+/// differ from the result, so that an engine that reduces nothing fails.
+void check_gradients(Rank& rank, const scenario::Run& run, const Combine& combine);
+/// The same for the parameters at or under a path.
+void check_gradients(Rank& rank, const scenario::Run& run, const Combine& combine, const std::string& path);
+
+/// All ranks' parts of all parameters are there: as many elements in all as the plan says.
+void check_all_elements(Rank& rank, const scenario::Run& run);
+
+}  // namespace shardproof::comm_hooks
