@@ -38,7 +38,8 @@ scenario::Scenario ranks_as_gradients(Rank& rank) {
 
 RANKED_TEST_CASE("comm_hooks/default_behavior", clauses("CMH-1"), ranks(1, 2, 3, 4, 8), more_ranks(5, 6, 7),
                  each("strategy", "no_shard", "full_shard", "shard_grad_op"), needs(FlatShardFeature::gradient_hooks),
-                 seed("test_fsdp_comm_hooks.py::test_default_communication_hook_behavior")) {
+                 seed("test_fsdp_comm_hooks.py::test_default_communication_hook_behavior",
+                      each("strategy", "no_shard", "full_shard", "shard_grad_op"))) {
   const int world = rank.world().size();
   const scenario::Run run = rank.play(ranks_as_gradients(rank));
   REQUIRE(run.captures().size() == static_cast<std::size_t>(iterations));

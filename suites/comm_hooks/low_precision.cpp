@@ -70,13 +70,17 @@ void check_compresses(Rank& rank, HookKind hook, DType low) {
 
 RANKED_TEST_CASE("comm_hooks/fp16_hook", clauses("CMH-13", "CMH-14", "CMH-16"), ranks(1, 2, 3, 4),
                  each("strategy", "no_shard", "full_shard", "shard_grad_op"), each("wrapping", false, true),
-                 needs(Feature::timeline, FlatShardFeature::compressing_hooks), seed("test_fsdp_comm_hooks.py::test_fp16_hook")) {
+                 needs(Feature::timeline, FlatShardFeature::compressing_hooks),
+                 seed("test_fsdp_comm_hooks.py::test_fp16_hook", each("strategy", "no_shard", "full_shard", "shard_grad_op"),
+                      each("wrapping", false, true))) {
   check_compresses(rank, HookKind::fp16_compress, DType::f16);
 }
 
 RANKED_TEST_CASE("comm_hooks/bf16_hook", clauses("CMH-13", "CMH-14", "CMH-16"), ranks(1, 2, 3, 4),
                  each("strategy", "no_shard", "full_shard", "shard_grad_op"), each("wrapping", false, true),
-                 needs(Feature::timeline, FlatShardFeature::compressing_hooks), seed("test_fsdp_comm_hooks.py::test_bf16_hook")) {
+                 needs(Feature::timeline, FlatShardFeature::compressing_hooks),
+                 seed("test_fsdp_comm_hooks.py::test_bf16_hook", each("strategy", "no_shard", "full_shard", "shard_grad_op"),
+                      each("wrapping", false, true))) {
   check_compresses(rank, HookKind::bf16_compress, DType::bf16);
 }
 

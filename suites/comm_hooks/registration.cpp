@@ -50,7 +50,8 @@ void check_refusals(Rank& rank, const scenario::Run& run, std::size_t expected) 
 // A second registration is refused, and the first one stays in effect for every unit.
 RANKED_TEST_CASE("comm_hooks/initialization", clauses("CMH-2", "CMH-3", "CMH-9", "CMH-12"), ranks(1, 2, 3, 4),
                  each("strategy", "no_shard", "full_shard", "shard_grad_op"), each("wrapping", false, true),
-                 needs(FlatShardFeature::gradient_hooks), seed(initialization_test)) {
+                 needs(FlatShardFeature::gradient_hooks),
+                 seed(initialization_test, each("strategy", "no_shard", "full_shard", "shard_grad_op"), each("wrapping", false, true))) {
   const bool wrapping = rank.param<bool>("wrapping");
   const scenario::Run run = play_accepted(
       rank,
@@ -62,7 +63,8 @@ RANKED_TEST_CASE("comm_hooks/initialization", clauses("CMH-2", "CMH-3", "CMH-9",
 
 RANKED_TEST_CASE("comm_hooks/registering_hook_non_root", clauses("CMH-8", "CMH-12"), ranks(2, 3, 4),
                  each("strategy", "no_shard", "full_shard", "shard_grad_op"), needs(FlatShardFeature::gradient_hooks),
-                 seed("test_fsdp_comm_hooks.py::test_registering_hook_non_root")) {
+                 seed("test_fsdp_comm_hooks.py::test_registering_hook_non_root",
+                      each("strategy", "no_shard", "full_shard", "shard_grad_op"))) {
   const scenario::Run run =
       play_accepted(rank, with_calls_first(hooked_net(strategy(rank), true), {refused(registration(HookKind::doubled, "net"))}));
   check_refusals(rank, run, 1);
@@ -73,7 +75,8 @@ RANKED_TEST_CASE("comm_hooks/registering_hook_non_root", clauses("CMH-8", "CMH-1
 // A unit under the root has a hook: the root's registration is refused, and only that unit has one.
 RANKED_TEST_CASE("comm_hooks/registering_hook_submodules", clauses("CMH-9", "CMH-12"), ranks(2, 3, 4),
                  each("strategy", "no_shard", "full_shard", "shard_grad_op"), needs(FlatShardFeature::gradient_hooks),
-                 seed("test_fsdp_comm_hooks.py::test_registering_hook_submodules")) {
+                 seed("test_fsdp_comm_hooks.py::test_registering_hook_submodules",
+                      each("strategy", "no_shard", "full_shard", "shard_grad_op"))) {
   const scenario::Run run =
       play_accepted(rank, with_calls_first(hooked_net(strategy(rank), true),
                                            {direct(registration(HookKind::doubled, "net")), refused(registration(HookKind::sum))}));
@@ -85,7 +88,7 @@ RANKED_TEST_CASE("comm_hooks/registering_hook_submodules", clauses("CMH-9", "CMH
 
 RANKED_TEST_CASE("comm_hooks/registering_hook_hybrid", clauses("CMH-10", "CMH-12"), ranks(2, 4), each("strategy", "hybrid", "hybrid_zero2"),
                  needs(FlatShardFeature::gradient_hooks, Feature::replicated_mesh),
-                 seed("test_fsdp_comm_hooks.py::test_registering_hook_hybrid_strategy")) {
+                 seed("test_fsdp_comm_hooks.py::test_registering_hook_hybrid_strategy", each("strategy", "hybrid", "hybrid_zero2"))) {
   scenario::Scenario scenario = hooked_net(strategy(rank), true);
   scenario.plan.mesh = {.shape = {rank.world().size() / 2, 2}, .names = {"copies", "parts"}};
   const scenario::Run run = play_accepted(rank, with_calls_first(scenario, {refused(registration(HookKind::doubled))}));

@@ -14,7 +14,7 @@ using namespace suites;
 RANKED_TEST_CASE("exec_order/invalid_first_iter", clauses("EXO-1"), ranks(2, 3, 4),
                  each("strategy", "full_shard", "shard_grad_op", "no_shard"), each("orig", false, true),
                  needs(FlatShardFeature::order_validation, FlatShardFeature::orig_params),
-                 seed("test_fsdp_exec_order.py::test_invalid_first_iter_order")) {
+                 seed("test_fsdp_exec_order.py::test_invalid_first_iter_order", each("strategy", "full_shard", "shard_grad_op"))) {
   const auto twins = [&] { return Twins(rank, strategy(rank), rank.param<bool>("orig")); };
   // The refusal is of the deviation alone.
   const scenario::Run right = play_accepted(rank, twins().train(Way::first, 3));
