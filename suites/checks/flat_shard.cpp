@@ -189,7 +189,7 @@ class FlatShardChecks final : public Kind {
       const auto* const call = std::get_if<fact::Collective>(&fact);
       if (call == nullptr || call->kind != CollectiveKind::all_gather || is_agreement(*call)) continue;
       CAPTURE(call->tag, call->start);
-      CHECK(scenario::has_group(run.scenario().plan, call->tag));
+      CHECK(scenario::has_group(run.scenario(), call->tag));
       CHECK(std::ranges::none_of(whole, [&](const auto& buffer) { return buffer.second == call->tag; }));
       REQUIRE_FALSE(call->writes.empty());
       whole[call->writes.front().buffer] = call->tag;
