@@ -187,7 +187,7 @@ TEST_CASE("what is no shared object is said to be what it is") {
   write_text(directory / "engine.py", "import torch\n");
   const std::string hint = "; an engine in Python brings a worker of its own: --worker ";
   CHECK_THAT(refused(named("engine.py")),
-             ContainsSubstring("engine.py is no shared object") && ContainsSubstring(hint + named("engine.py")));
+             ContainsSubstring("engine.py is not a shared object") && ContainsSubstring(hint + named("engine.py")));
   CHECK_THAT(refused("engine.py"), ContainsSubstring("unknown subject 'engine.py'") && ContainsSubstring(hint + "engine.py\n"));
 }
 

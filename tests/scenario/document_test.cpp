@@ -527,7 +527,7 @@ TEST_CASE("an error names the place, what was expected there and what was found"
        "scenario: script.segments[0].body[1]: expected one of \"forward\", \"backward\", \"step\", \"zero_grad\", \"post_optim_event\", "
        "\"capture\", \"evaluate\", \"clip_grad_norm\", \"unshard\", \"wait_for_unshard\", \"reshard\", \"set_requires_gradient_sync\", "
        "\"set_requires_all_reduce\", \"set_reshard_after_backward\", \"set_unshard_in_backward\", \"set_is_last_backward\", "
-       "\"extend\", \"materialize\", \"initialize\", found \"backwards\""},
+       "\"extend\", \"materialize\", \"initialize\", \"register_hook\", found \"backwards\""},
       {"/costs/work/optimiser", "1ms",
        "scenario: costs.work.optimiser: expected one of \"forward\", \"backward\", \"copy_in\", \"copy_out\", \"reduce_copy_in\", "
        "\"reduce_copy_out\", \"loss\", \"optimizer\", \"fill\", \"snapshot\", \"other\", found \"optimiser\""},
