@@ -1,6 +1,7 @@
 #include "harness/cases/bound_case.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <iterator>
@@ -157,7 +158,7 @@ CaseInfo info_of(const CaseDeclaration& declaration, const Setting& in, std::map
   info.clauses = declaration.clauses;
   info.tags = declaration.tags;
   std::ranges::transform(declaration.needs, std::back_inserter(info.needs),
-                         [](Feature feature) { return std::string(to_string(feature)); });
+                         [](const Feature& feature) { return std::string(feature.name()); });
   info.timeout_ms = declaration.timeout.count();
   info.on_request = in.on_request;
   info.on_threads = declaration.on_threads;
@@ -196,6 +197,51 @@ BoundCases bind_cases(std::span<const CaseDeclaration> declarations, std::span<c
     }
   }
   return bound;
+}
+
+std::vector<std::string> problems_of_needs(std::span<const BoundCase> cases, std::span<const SuiteEngine> suite_engines,
+                                           std::span<const KnownKind> kinds) {
+  std::vector<std::string> problems;
+  const auto say = [&](std::string problem) {  // once for all cases of a declaration
+    if (std::ranges::find(problems, problem) == problems.end()) problems.push_back(std::move(problem));
+  };
+  const auto find_kind = [&](std::string_view name) { return std::ranges::find(kinds, name, &KnownKind::name); };
+  const auto lacks = [](const KnownKind& kind, std::string_view feature) {
+    return std::ranges::find(kind.features, feature) == kind.features.end();
+  };
+  const auto unknown = [&](std::string_view kind) {
+    std::vector<std::string_view> names;
+    std::ranges::transform(kinds, std::back_inserter(names), &KnownKind::name);
+    return fmt::format("engine kind \"{}\", which this program does not know; there is: {}", kind, fmt::join(names, ", "));
+  };
+  for (const SuiteEngine& suite : suite_engines) {
+    if (!suite.engine.empty() && find_kind(suite.engine) == kinds.end())
+      say(fmt::format("{}: SUITE_ENGINE gives suite \"{}\" the {}", place(suite), suite.suite, unknown(suite.engine)));
+  }
+  for (const auto& [info, body, seeds] : cases) {
+    const auto complain_of = [&](std::string_view what) {
+      say(fmt::format("{}: case \"{}\" {}", place(info), info.id.substr(0, info.id.find('[')), what));
+    };
+    if (info.engine.empty()) {
+      const auto has_all = [&](const KnownKind& kind) {
+        return std::ranges::none_of(info.needs, [&](const std::string& feature) { return lacks(kind, feature); });
+      };
+      if (std::ranges::none_of(kinds, has_all))
+        complain_of(fmt::format("needs {}: no engine kind has all these features", fmt::join(info.needs, ", ")));
+      continue;
+    }
+    const auto kind = find_kind(info.engine);
+    if (kind == kinds.end()) {
+      if (info.params.contains(engine_key)) complain_of("names the " + unknown(info.engine));  // else its suite does
+      continue;
+    }
+    for (const std::string& feature : info.needs) {
+      if (lacks(*kind, feature))
+        complain_of(fmt::format("needs {}, which no engine of the kind {} can have; features of this kind are: {}", feature, kind->name,
+                                fmt::join(kind->features, ", ")));
+    }
+  }
+  return problems;
 }
 
 std::vector<SeedInfo> seeds_of(std::span<const BoundCase> cases) {

@@ -4,6 +4,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "harness/protocol/case_info.hpp"
@@ -26,6 +27,17 @@ struct BoundCases {
 };
 
 BoundCases bind_cases(std::span<const CaseDeclaration> declarations, std::span<const SuiteEngine> suite_engines);
+
+/// A kind of engine that cases may be for, and the features that they may need of it.
+struct KnownKind {
+  std::string_view name;
+  std::vector<std::string_view> features;
+};
+
+/// Names unknown kinds, and features that engines of the case's kind cannot have: every subject would skip such a case. Each problem begins
+/// with `file:line: `. A case without a kind needs one kind with all its features.
+std::vector<std::string> problems_of_needs(std::span<const BoundCase> cases, std::span<const SuiteEngine> suite_engines,
+                                           std::span<const KnownKind> kinds);
 
 /// Which cases descend from which seed test, in order of first mention.
 std::vector<SeedInfo> seeds_of(std::span<const BoundCase> cases);

@@ -149,7 +149,7 @@ Listing make_listing(const Program& program, std::span<const BoundCase> cases) {
     const Claims claims = subject->claims();
     for (const Claims::Kind& kind : claims.kinds()) {
       ClaimInfo& claim = info.claims.emplace_back(ClaimInfo{.engine = kind.name, .features = {}});
-      for (const Feature feature : kind.features) claim.features.emplace_back(to_string(feature));
+      for (const Feature feature : kind.features) claim.features.emplace_back(feature.name());
     }
   }
   for (const BoundCase& bound : cases) listing.cases.push_back(bound.info);

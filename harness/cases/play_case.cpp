@@ -161,7 +161,8 @@ BoundCase play_case(const WorldPlan& plan, const std::string& id, const std::fil
   const auto play = [id, scenario = read_scenario(document), directory = WorldDirectory{plan.directory}](Rank& rank) {
     const scenario::Run run = play_or_fail(rank, scenario);
     const scenario::Script& script = run.scenario().script;
-    PlayResult result{.rank = rank.index(), .times = times(script, run.trace()), .warnings = run.warnings()};
+    PlayResult result{.rank = rank.index(), .times = times(script, run.trace()), .warnings = {}};
+    for (const scenario::Warning& warning : run.warnings()) result.warnings.push_back(to_string(warning));
     if (const auto& measured = run.recording().measured) result.measured = times(script, *measured);
     std::ranges::transform(run.captures(), std::back_inserter(result.iterations),
                            [](const scenario::Capture& capture) { return played(capture); });

@@ -185,6 +185,12 @@ std::optional<int> serve(const CommandLine& line, const Program& own) {
   return stay_warm(*subject_named(program, line.subject, line.subject_library));
 }
 
+std::vector<KnownKind> known_kinds() {
+  std::vector<KnownKind> kinds;
+  for (const scenario::EngineKind& kind : scenario::engine_kinds()) kinds.push_back({.name = kind.name, .features = kind.feature_names()});
+  return kinds;
+}
+
 int run(std::span<char*> argv, const Program& program) {
   const std::vector<std::string_view> arguments(argv.begin() + std::min<std::ptrdiff_t>(1, std::ssize(argv)), argv.end());
   const std::string name = argv.empty() ? "program" : argv[0];
@@ -199,6 +205,7 @@ int run(std::span<char*> argv, const Program& program) {
   if (line.mode == CommandLine::Mode::shrink_scenario) return answer_with_smaller(line.scenario, line.asked.ranks.front());
   BoundCases bound = bind_cases(declared_cases(), declared_suite_engines());
   std::ranges::move(scenario::problems_of_engine_kinds(), std::back_inserter(bound.problems));
+  std::ranges::move(problems_of_needs(bound.cases, declared_suite_engines(), known_kinds()), std::back_inserter(bound.problems));
   if (const std::string plain = CatchRun::plain_test_case(); !plain.empty()) {
     bound.problems.push_back(plain +
                              ": a plain TEST_CASE would never run in a program of ranked cases; make it a RANKED_TEST_CASE with ranks(1)");

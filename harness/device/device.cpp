@@ -22,6 +22,7 @@ Call as_call(const Collective& collective) {
   call.descriptor.dtype = collective.in.defined() ? collective.in.dtype() : DType::u8;
   call.descriptor.op = collective.op;
   call.descriptor.set_tag(collective.tag);
+  call.descriptor.enforces_tag = collective.enforces_tag;
   call.in = {collective.in.data(), collective.in.bytes()};
   call.out = {collective.out.data(), collective.out.bytes()};
   return call;
@@ -29,7 +30,7 @@ Call as_call(const Collective& collective) {
 
 void check(const Collective& collective, int rank, int size, std::string_view where) {
   const auto refuse = [&](std::string_view why) { throw std::invalid_argument(fmt::format("{}: {}", where, why)); };
-  const auto& [kind, op, factor, root, in, out, tag] = collective;
+  const auto& [kind, op, factor, root, in, out, tag, enforces_tag] = collective;
   if (kind == CollectiveKind::send_recv || kind == CollectiveKind::coalesced) {
     refuse("this kind is not run on a stream; the group itself offers it");
   }

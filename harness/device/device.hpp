@@ -40,6 +40,7 @@ struct Collective {
   int root = -1;  ///< of broadcast, in the group
   Tensor in, out;
   std::string tag;  ///< what it is for: a module path or parameter-group name
+  bool enforces_tag = false;  ///< refuses ranks that have another tag
 };
 
 /// A collective that no fabric runs: work stands for it, in a group of which only this rank is real. It is recorded, and costs, as the

@@ -57,6 +57,7 @@ class AlteredSubject final : public Subject {
     if (alteration_.model) alteration_.model(altered_model);
     scenario::Plan altered_plan = plan;
     if (alteration_.plan) alteration_.plan(altered_plan);
+    if (alteration_.plan_of_rank) alteration_.plan_of_rank(altered_plan, seat.rank);
     auto device = alteration_.device ? alteration_.device(seat.device) : std::make_unique<DeviceWrapper>(seat.device);
     std::unique_ptr<Communicator> communicator = std::make_unique<CommunicatorWrapper>(seat.world);
     if (alteration_.communicator) {

@@ -37,6 +37,7 @@ Reply reworded(Reply reply, const std::function<std::string(const std::string&)>
 struct Alteration {
   std::function<void(scenario::Model&)> model;
   std::function<void(scenario::Plan&)> plan;
+  std::function<void(scenario::Plan&, int rank)> plan_of_rank;  ///< after `plan`
   std::function<std::unique_ptr<Device>(Device&)> device;
   /// The device is the altered one. Called for the world, and again for every group that is split off: the defect is in those too.
   std::function<std::unique_ptr<Communicator>(Communicator&, Device&)> communicator;

@@ -89,7 +89,8 @@ std::string describe_request(const Descriptor& descriptor) { return describe_as(
 
 bool same_request(const Descriptor& a, const Descriptor& b) {
   return a.sequence == b.sequence && a.kind == b.kind && a.dtype == b.dtype && a.count == b.count && a.op == b.op && a.root == b.root &&
-         std::bit_cast<std::uint64_t>(a.factor) == std::bit_cast<std::uint64_t>(b.factor);
+         std::bit_cast<std::uint64_t>(a.factor) == std::bit_cast<std::uint64_t>(b.factor) &&
+         (!(a.enforces_tag || b.enforces_tag) || a.tag_view() == b.tag_view());
 }
 
 }  // namespace shardproof

@@ -48,7 +48,8 @@ std::string_view to_string(CollectiveKind kind);
 std::string_view to_string(ReduceOp op);
 
 /// What one rank asks of its group in one call. Travels through shared memory, hence trivially copyable and of fixed size.
-/// All but `tag` and `ready_ns` must be equal on all ranks of the group; the tag says what the call is for and is only recorded.
+/// All but `tag` and `ready_ns` must be equal on all ranks of the group. The tag says what the call is for. It is only recorded, unless a
+/// rank enforces it.
 struct Descriptor {
   static constexpr std::size_t tag_capacity = 72;
 
@@ -60,6 +61,7 @@ struct Descriptor {
   CollectiveKind kind = CollectiveKind::barrier;
   DType dtype = DType::u8;
   ReduceOp op = ReduceOp::none;
+  bool enforces_tag = false;  ///< the tag must be equal, too
   char tag[tag_capacity] = {};  ///< NUL-terminated, cut between characters when longer
 
   void set_tag(std::string_view text);
@@ -72,7 +74,8 @@ std::string describe(const Descriptor& descriptor);
 /// The same without the sequence number, for messages that compare calls of one number.
 std::string describe_request(const Descriptor& descriptor);
 
-/// True when both ask for the same thing (tag and ready time left aside; the factor counts by its bits).
+/// True when both ask for the same thing: the ready time is left aside, and the tag unless one of them enforces it. The factor counts by its
+/// bits.
 bool same_request(const Descriptor& a, const Descriptor& b);
 
 }  // namespace shardproof

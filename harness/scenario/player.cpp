@@ -47,7 +47,7 @@ class Performance {
         platform_(platform),
         device_(platform.device()),
         notebook_(device_, scenario.script),
-        communicator_(platform.world(), notebook_.shared()),
+        communicator_(platform.world(), notebook_.shared(), scenario.script.enforce_tags),
         extensions_(scenario.model, notebook_.shared()),
         rank_(rank) {
     for (const ParameterShape& parameter : parameters(scenario.model)) {
@@ -102,7 +102,8 @@ class Performance {
   }
 
   // A forward that fails for another reason shows nothing of what the script is about.
-  void require_planned_failure(const Reply& reply, const std::string& call, const std::string& module) const {
+  void require_planned_failure(const Reply& reply, const std::string& call, const std::string& module) {
+    note_warnings(reply, call);
     if (communicator_.thrown()) std::rethrow_exception(communicator_.thrown());
     if (reply.status() == CallStatus::planned_failure) return;
     const std::string found = reply.ok() ? "it succeeded" : fmt::format("it failed for another reason: {}", reply.error());
@@ -200,10 +201,14 @@ class Performance {
   }
 
   void check(const Reply& reply, std::string_view call) {
-    for (const std::string& warning : reply.warnings) notes_.warnings.push_back(fmt::format("iter {} {}: {}", iteration_, call, warning));
+    note_warnings(reply, call);
     if (reply.ok()) return;
     if (communicator_.thrown()) std::rethrow_exception(communicator_.thrown());
     refuse(call, reply.error(), reply.status());
+  }
+
+  void note_warnings(const Reply& reply, std::string_view call) {
+    for (const std::string& warning : reply.warnings) notes_.warnings.push_back({iteration_, std::string(call), warning});
   }
 
   const Scenario& scenario_;

@@ -4,11 +4,14 @@
 
 namespace shardproof::scenario {
 
-RememberingCommunicator::RememberingCommunicator(Communicator& inner, std::shared_ptr<Notebook> notebook)
-    : inner_(std::shared_ptr<void>(), &inner), notebook_(std::move(notebook)), thrown_(std::make_shared<std::exception_ptr>()) {}
+RememberingCommunicator::RememberingCommunicator(Communicator& inner, std::shared_ptr<Notebook> notebook, bool enforces_tags)
+    : inner_(std::shared_ptr<void>(), &inner),
+      notebook_(std::move(notebook)),
+      enforces_tags_(enforces_tags),
+      thrown_(std::make_shared<std::exception_ptr>()) {}
 
 RememberingCommunicator::RememberingCommunicator(std::shared_ptr<Communicator> inner, const RememberingCommunicator& whole)
-    : inner_(std::move(inner)), notebook_(whole.notebook_), thrown_(whole.thrown_) {}
+    : inner_(std::move(inner)), notebook_(whole.notebook_), enforces_tags_(whole.enforces_tags_), thrown_(whole.thrown_) {}
 
 template <class Call> void RememberingCommunicator::remembering(Call&& call) {
   try {
@@ -21,7 +24,9 @@ template <class Call> void RememberingCommunicator::remembering(Call&& call) {
 
 void RememberingCommunicator::run(Stream stream, const Collective& collective) {
   notebook_->note_operand(stream, collective, members());
-  remembering([&] { inner_->run(stream, collective); });
+  Collective issued = collective;
+  issued.enforces_tag = enforces_tags_;
+  remembering([&] { inner_->run(stream, issued); });
 }
 
 std::unique_ptr<Communicator> RememberingCommunicator::split(int color, int key, std::string_view name) {

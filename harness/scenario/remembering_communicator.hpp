@@ -15,7 +15,8 @@ namespace shardproof::scenario {
 /// mismatch from the subject's own errors.
 class RememberingCommunicator final : public Communicator {
  public:
-  RememberingCommunicator(Communicator& inner, std::shared_ptr<Notebook> notebook);
+  /// With `enforces_tags` every collective enforces its tag.
+  RememberingCommunicator(Communicator& inner, std::shared_ptr<Notebook> notebook, bool enforces_tags);
 
   int rank() const override { return inner_->rank(); }
   std::span<const int> members() const override { return inner_->members(); }
@@ -32,6 +33,7 @@ class RememberingCommunicator final : public Communicator {
 
   std::shared_ptr<Communicator> inner_;
   std::shared_ptr<Notebook> notebook_;
+  bool enforces_tags_;
   std::shared_ptr<std::exception_ptr> thrown_;  // shared by all groups of a play
 };
 

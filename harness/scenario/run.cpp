@@ -1,10 +1,14 @@
 #include "harness/scenario/run.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "harness/trace/timeline.hpp"
 
 namespace shardproof::scenario {
+
+std::string to_string(const Warning& warning) { return fmt::format("iter {} {}: {}", warning.iteration, warning.call, warning.text); }
 
 Run::Run(Scenario scenario, Recording recording, Notes notes, std::size_t left_alive)
     : scenario_(std::move(scenario)), recording_(std::move(recording)), notes_(std::move(notes)), left_alive_(left_alive) {}

@@ -36,6 +36,15 @@ struct Operand {
   Tensor in;  ///< in host memory
 };
 
+/// What an engine warned of in a call of the script.
+struct Warning {
+  int iteration = 0;
+  std::string call;  ///< `forward`, …; `create` before all calls
+  std::string text;
+  friend bool operator==(const Warning&, const Warning&) = default;
+};
+std::string to_string(const Warning& warning);
+
 /// The values that one `capture` of the script has copied.
 struct Capture {
   double loss = 0;
@@ -49,7 +58,7 @@ class Run {
     std::vector<Capture> captures;
     std::vector<Callback> callbacks;
     std::vector<Operand> operands;
-    std::vector<std::string> warnings;
+    std::vector<Warning> warnings;
   };
 
   Run(Scenario scenario, Recording recording, Notes notes, std::size_t left_alive);
@@ -71,7 +80,7 @@ class Run {
   std::size_t count_callbacks(const CallbackFilter& filter) const { return scenario::count(callbacks(), filter); }
   std::vector<std::string> callback_names(const CallbackFilter& filter) const { return names(callbacks(), filter); }
   const std::vector<Operand>& operands() const { return notes_.operands; }
-  const std::vector<std::string>& warnings() const { return notes_.warnings; }
+  const std::vector<Warning>& warnings() const { return notes_.warnings; }
 
   /// Which of its collectives run one at a time.
   trace::Resource resource() const;

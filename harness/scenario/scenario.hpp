@@ -177,6 +177,8 @@ struct Script {
   /// The player keeps copies: of what every collective is given, and of the tensors that hooks of extensions contribute and are given. Each
   /// is taken on the stream of the collective or the hook, just before the one and within the other.
   bool keep_tensors = false;
+  /// Ranks refuse a collective to which they give different tags: collectives of other groups of the same size do not pass in silence.
+  bool enforce_tags = false;
   friend bool operator==(const Script&, const Script&) = default;
 };
 

@@ -187,6 +187,7 @@ Json write_script(const Script& script) {
   if (script.input_divisor != Script().input_divisor) json["input_divisor"] = script.input_divisor;
   if (!script.given.empty()) json["given"] = script.given;
   if (script.keep_tensors) json["keep_tensors"] = true;
+  if (script.enforce_tags) json["enforce_tags"] = true;
   Json& segments = json["segments"] = Json::array();
   for (const Script::Segment& segment : script.segments) {
     Json body = Json::array();
@@ -199,12 +200,13 @@ Json write_script(const Script& script) {
 }
 
 Script read_script(const Node& node) {
-  node.expect_keys({"input", "input_divisor", "given", "keep_tensors", "segments"});
+  node.expect_keys({"input", "input_divisor", "given", "keep_tensors", "enforce_tags", "segments"});
   Script script;
   for (const Node& extent : node.at("input").elements()) script.input.push_back(extent.integer(1, most_features));
   if (const auto divisor = node.find("input_divisor")) script.input_divisor = read_divisor(*divisor);
   if (const auto given = node.find("given")) script.given = read_given(*given);
   if (const auto keep = node.find("keep_tensors")) script.keep_tensors = keep->boolean();
+  if (const auto enforce = node.find("enforce_tags")) script.enforce_tags = enforce->boolean();
   for (const Node& segment : node.at("segments").elements()) {
     segment.expect_keys({"iterations", "body"});
     Script::Segment& read = script.segments.emplace_back();

@@ -13,10 +13,8 @@ namespace {
 
 std::vector<std::string> missing(const Claims::Kind& kind, std::span<const std::string> needs) {
   std::vector<std::string> names(needs.begin(), needs.end());
-  std::erase_if(names, [&](const std::string& name) {
-    const auto feature = find_feature(name);
-    return feature && kind.features.contains(*feature);
-  });
+  std::erase_if(names,
+                [&](const std::string& name) { return std::ranges::find(kind.features, name, &Feature::name) != kind.features.end(); });
   return names;
 }
 

@@ -308,7 +308,7 @@ typedef struct shardproof_extension {
 /* -- The subject's side. */
 
 /* The claim of a subject for one kind of engine. `engine` is the name of the section in plans. The harness allows a kind that it does not
- * know: no case needs it. */
+ * know: no case needs it. It ignores features of such a kind that it does not know. It refuses a feature that a known kind does not have. */
 typedef struct shardproof_claim {
   const char *engine;
   const char *const *features; /* names as in docs/plug-in-an-engine.md, the last one NULL */

@@ -36,7 +36,7 @@ std::string World::missing(const CaseInfo& info) const {
   const Subject* subject = membership_.subject.get();
   if (subject == nullptr) return fmt::format("the program has no subject that could claim {}", Claims().lacking(info.engine, info.needs));
   std::vector<std::string> needs = info.needs;
-  if (plan_.fabric == thread_fabric) needs.emplace_back(to_string(Feature::thread_ranks));
+  if (plan_.fabric == thread_fabric) needs.emplace_back(Feature::thread_ranks.name());
   const std::string lacking = subject->claims().lacking(info.engine, needs);
   return lacking.empty() ? std::string() : fmt::format("subject {} does not claim {}", subject->name(), lacking);
 }

@@ -93,7 +93,7 @@ RANKED_TEST_CASE("extensions/division", clauses("EXT-25"), ranks(1, 2, 3, 4), mo
 }
 
 RANKED_TEST_CASE("extensions/division_by_a_factor", clauses("EXT-25"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8), each("factor", 3, 16),
-                 each("reduce", "f32", "bf16", "f16"), needs(Feature::mixed_precision, Feature::gradient_divide_factor)) {
+                 each("reduce", "f32", "bf16", "f16"), needs(Feature::mixed_precision, FullyShardFeature::gradient_divide_factor)) {
   const int world = rank.world().size(), factor = rank.param<int>("factor");
   std::vector<std::vector<double>> by_rank;
   for (int r = 0; r < world; ++r) by_rank.push_back({48.0 * (r + 1)});
@@ -127,15 +127,15 @@ RANKED_TEST_CASE("extensions/division_on_a_mesh", clauses("EXT-21", "EXT-25"), r
 }
 
 RANKED_TEST_CASE("extensions/division_as_in_pytorch", clauses("EXT-42"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8), each("factor", 0, 6),
-                 each("reduce", "f32", "bf16", "f16"), needs(Feature::timeline, Feature::mixed_precision, Feature::gradient_divide_factor),
-                 tags("reference")) {
+                 each("reduce", "f32", "bf16", "f16"),
+                 needs(Feature::timeline, Feature::mixed_precision, FullyShardFeature::gradient_divide_factor), tags("reference")) {
   check_division(rank);
 }
 
 // A sum that nothing divides, and of two ranks a mean. One rank has no other.
 RANKED_TEST_CASE("extensions/division_as_in_pytorch", clauses("EXT-42"), ranks(2, 3, 4), more_ranks(5, 7, 8), each("factor", 1, 2),
-                 each("reduce", "f32", "bf16", "f16"), needs(Feature::timeline, Feature::mixed_precision, Feature::gradient_divide_factor),
-                 tags("reference")) {
+                 each("reduce", "f32", "bf16", "f16"),
+                 needs(Feature::timeline, Feature::mixed_precision, FullyShardFeature::gradient_divide_factor), tags("reference")) {
   check_division(rank);
 }
 

@@ -131,7 +131,7 @@ RANKED_TEST_CASE("extensions/one_group", clauses("EXT-1", "EXT-2", "EXT-3", "EXT
 
 RANKED_TEST_CASE("extensions/under_a_policy", clauses("EXT-1", "EXT-2", "EXT-3", "EXT-7", "EXT-8", "EXT-9", "EXT-11", "EXT-20", "EXT-22"),
                  ranks(1, 2, 3, 4), each("param", "bf16", "f16"), each("reshard", false, true),
-                 needs(Feature::timeline, Feature::module_groups, Feature::shard_dims, Feature::all_gather_extensions,
+                 needs(Feature::timeline, Feature::module_groups, FullyShardFeature::shard_dims, Feature::all_gather_extensions,
                        Feature::mixed_precision, Feature::gradient_accumulation)) {
   const DType param = *dtype_named(rank.param("param"));
   const scenario::Run run = play_accepted(rank, under_a_policy({.param = param}, reshard_of(rank)));
@@ -155,7 +155,8 @@ RANKED_TEST_CASE("extensions/under_a_policy", clauses("EXT-1", "EXT-2", "EXT-3",
 }
 
 RANKED_TEST_CASE("extensions/prefetch", clauses("EXT-1", "EXT-2", "EXT-3", "EXT-7", "EXT-8", "EXT-9"), ranks(1, 2, 3, 4),
-                 each("reshard", false, true), needs(Feature::timeline, Feature::all_gather_extensions, Feature::prefetch_lists)) {
+                 each("reshard", false, true),
+                 needs(Feature::timeline, Feature::all_gather_extensions, FullyShardFeature::prefetch_lists)) {
   Scenario scenario = blocks({.rows = 5, .reshard = reshard_of(rank)});
   fully_shard(scenario.plan).wrap[0].forward_prefetch = {"1", "2"};
   fully_shard(scenario.plan).wrap[1].forward_prefetch = {"2"};
@@ -173,7 +174,7 @@ RANKED_TEST_CASE("extensions/micro_batches", clauses("EXT-1", "EXT-2", "EXT-3", 
 
 RANKED_TEST_CASE("extensions/unshard_by_hand", clauses("EXT-1", "EXT-2", "EXT-3", "EXT-7", "EXT-8", "EXT-9"), ranks(1, 2, 3, 4),
                  each("async", false, true), each("reshard", false, true),
-                 needs(Feature::timeline, Feature::all_gather_extensions, Feature::manual_unshard)) {
+                 needs(Feature::timeline, Feature::all_gather_extensions, FullyShardFeature::manual_unshard)) {
   // By hand before forward; and after it what forward keeps goes by hand, and comes again.
   const Scenario scenario = with_calls({{.kind = ActionKind::unshard, .module = "l0", .async = rank.param<bool>("async")}},
                                        {{.kind = ActionKind::reshard, .module = "l0"}}, reshard_of(rank));

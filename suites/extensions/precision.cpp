@@ -165,7 +165,7 @@ RANKED_TEST_CASE("extensions/precision_on_the_wire", clauses("EXT-10", "EXT-20",
 }
 
 RANKED_TEST_CASE("extensions/precision_of_parts", clauses("EXT-20", "EXT-24"), ranks(4), each("param", "bf16", "f16"),
-                 needs(Feature::timeline, Feature::mixed_precision, Feature::reshard_to_size)) {
+                 needs(Feature::timeline, Feature::mixed_precision, FullyShardFeature::reshard_to_size)) {
   // What is kept over fewer ranks between forward and backward has been cast already: it is kept so, and gathered so.
   const DType param = *dtype_named(rank.param("param"));
   Scenario scenario = uneven_layers({.param = param}, true, 2);

@@ -91,7 +91,7 @@ RANKED_TEST_CASE("extensions/refused_sizes", clauses("EXT-6"), ranks(1, 2, 3, 4)
 }
 
 RANKED_TEST_CASE("extensions/parts_over_fewer_ranks", clauses("EXT-12"), ranks(4),
-                 needs(Feature::all_gather_extensions, Feature::reshard_to_size)) {
+                 needs(Feature::all_gather_extensions, FullyShardFeature::reshard_to_size)) {
   Scenario scenario = trained_pair(extend(TensorKind::two_tensor, ExtensionKind::components));
   const auto keeps = [&scenario](int ranks) {
     fully_shard(scenario.plan).wrap.front().reshard_after_forward = {scenario::ReshardAfterForward::Kind::size, ranks};

@@ -15,7 +15,7 @@ using scenario::ActionKind;
 using scenario::Scenario;
 
 RANKED_TEST_CASE("overlap/unshard_by_hand", clauses("OVL-4", "OVL-5", "OVL-7", "OVL-10", "OVL-15", "OVL-16"), ranks(1, 2, 3, 4),
-                 each("async", false, true), each("reshard", false, true), needs(Feature::timeline, Feature::manual_unshard)) {
+                 each("async", false, true), each("reshard", false, true), needs(Feature::timeline, FullyShardFeature::manual_unshard)) {
   const bool several = rank.world().size() > 1;
   const scenario::Run run = rank.play(
       three_iterations({{.kind = ActionKind::unshard, .async = rank.param<bool>("async")}, {.kind = ActionKind::unshard, .module = "l0"}},
@@ -32,7 +32,7 @@ RANKED_TEST_CASE("overlap/unshard_by_hand", clauses("OVL-4", "OVL-5", "OVL-7", "
 }
 
 RANKED_TEST_CASE("overlap/waited_by_hand", clauses("OVL-4", "OVL-5", "OVL-7", "OVL-10", "OVL-15", "OVL-16"), ranks(1, 2, 3, 4),
-                 needs(Feature::timeline, Feature::manual_unshard)) {
+                 needs(Feature::timeline, FullyShardFeature::manual_unshard)) {
   const scenario::Run run = rank.play(
       three_iterations({{.kind = ActionKind::unshard, .module = "l1", .async = true}, {.kind = ActionKind::wait_for_unshard}}, {}, true));
   check_three_iterations(rank, run);
@@ -46,7 +46,7 @@ RANKED_TEST_CASE("overlap/waited_by_hand", clauses("OVL-4", "OVL-5", "OVL-7", "O
 }
 
 RANKED_TEST_CASE("overlap/unshard_beside_compute", clauses("OVL-26"), ranks(2, 3, 4), each("async", false, true),
-                 needs(Feature::timeline, Feature::module_groups, Feature::manual_unshard)) {
+                 needs(Feature::timeline, Feature::module_groups, FullyShardFeature::manual_unshard)) {
   // A gather of 10 ms by hand, then 25 ms of computation that does not need it, then the forward that does.
   const bool async = rank.param<bool>("async");
   Scenario scenario = post_optim({.iterations = 1, .event = false});
@@ -67,7 +67,7 @@ RANKED_TEST_CASE("overlap/unshard_beside_compute", clauses("OVL-26"), ranks(2, 3
 }
 
 RANKED_TEST_CASE("overlap/streams_of_gathers", clauses("OVL-27"), ranks(2, 3, 4), each("async", false, true),
-                 needs(Feature::timeline, Feature::manual_unshard), tags("reference")) {
+                 needs(Feature::timeline, FullyShardFeature::manual_unshard), tags("reference")) {
   const bool async = rank.param<bool>("async");
   const scenario::Run run = rank.play(three_iterations({{.kind = ActionKind::unshard, .async = async}}, {}, true));
   const std::map<std::uint32_t, StreamInfo> streams = shardproof::streams(run.trace());
@@ -85,7 +85,7 @@ RANKED_TEST_CASE("overlap/streams_of_gathers", clauses("OVL-27"), ranks(2, 3, 4)
 }
 
 RANKED_TEST_CASE("overlap/reshard_by_hand", clauses("OVL-4", "OVL-7", "OVL-10", "OVL-15", "OVL-16"), ranks(1, 2, 3, 4),
-                 needs(Feature::timeline, Feature::manual_unshard)) {
+                 needs(Feature::timeline, FullyShardFeature::manual_unshard)) {
   const scenario::Run run = rank.play(three_iterations({}, {{.kind = ActionKind::reshard, .module = "l0"}}, false));
   check_three_iterations(rank, run);
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
@@ -96,7 +96,7 @@ RANKED_TEST_CASE("overlap/reshard_by_hand", clauses("OVL-4", "OVL-7", "OVL-10", 
 }
 
 RANKED_TEST_CASE("overlap/no_unshard_in_backward", clauses("OVL-6", "OVL-7", "OVL-10", "OVL-15", "OVL-18"), ranks(1, 2, 3, 4),
-                 needs(Feature::timeline, Feature::manual_unshard)) {
+                 needs(Feature::timeline, FullyShardFeature::manual_unshard)) {
   // The first layer's input needs no gradient, so its backward never looks at its weight.
   const scenario::Run run =
       rank.play(three_iterations({{.kind = ActionKind::set_unshard_in_backward, .module = "l0", .value = false}}, {}, true));

@@ -177,12 +177,12 @@ RANKED_TEST_CASE("overlap/refused_plan", clauses("OVL-42"), ranks(2, 3, 4), each
 }
 
 RANKED_TEST_CASE("overlap/refused_plan", clauses("OVL-42"), ranks(2, 3, 4), each("mistake", "negative_dim", "no_such_dim", "uneven_dim"),
-                 needs(Feature::shard_dims)) {
+                 needs(FullyShardFeature::shard_dims)) {
   check_refused_plan(rank);
 }
 
 RANKED_TEST_CASE("overlap/refused_plan", clauses("OVL-42"), ranks(2, 3, 4), each("mistake", "reshard_to_no_factor", "reshard_to_none"),
-                 needs(Feature::reshard_to_size)) {
+                 needs(FullyShardFeature::reshard_to_size)) {
   check_refused_plan(rank);
 }
 
@@ -191,7 +191,8 @@ RANKED_TEST_CASE("overlap/refused_plan", clauses("OVL-42"), ranks(2, 3, 4), each
   check_refused_plan(rank);
 }
 
-RANKED_TEST_CASE("overlap/refused_on_a_mesh", clauses("OVL-42"), ranks(4), needs(Feature::replicated_mesh, Feature::reshard_to_size)) {
+RANKED_TEST_CASE("overlap/refused_on_a_mesh", clauses("OVL-42"), ranks(4),
+                 needs(Feature::replicated_mesh, FullyShardFeature::reshard_to_size)) {
   // A factor of the world, but not of the ranks that shard.
   Scenario scenario = small_mlp({}, true, 1);
   scenario.plan.mesh = {.shape = {2, 2}, .names = {"replicate", "shard"}};
@@ -222,8 +223,8 @@ RANKED_TEST_CASE("overlap/failed_forward", clauses("OVL-4", "OVL-5", "OVL-7", "O
 
 RANKED_TEST_CASE("overlap/failed_forward_amid", clauses("OVL-4", "OVL-5", "OVL-7", "OVL-10", "OVL-15", "OVL-19"), ranks(1, 2, 3, 4),
                  each("when", "micro_batch", "ahead", "by_hand", "before_backward", "before_step"), each("reshard", false, true),
-                 needs(Feature::timeline, Feature::failed_forward, Feature::gradient_accumulation, Feature::manual_unshard,
-                       Feature::prefetch_lists)) {
+                 needs(Feature::timeline, Feature::failed_forward, Feature::gradient_accumulation, FullyShardFeature::manual_unshard,
+                       FullyShardFeature::prefetch_lists)) {
   // What is gathered ahead, or by hand, is still under way when the first layer fails.
   const std::string& when = rank.param("when");
   play_failing(rank, when, when == "ahead" || when == "by_hand" ? "l0" : "l1");

@@ -144,7 +144,7 @@ RANKED_TEST_CASE("overlap/mesh_reductions_of_two_kinds", clauses("OVL-6", "OVL-7
 }
 
 RANKED_TEST_CASE("overlap/mesh_shard_dims", clauses("OVL-10", "OVL-15", "OVL-18", "OVL-40"), ranks(4), each("reshard", 1, 2),
-                 needs(Feature::timeline, Feature::replicated_mesh, Feature::shard_dims, Feature::reshard_to_size)) {
+                 needs(Feature::timeline, Feature::replicated_mesh, FullyShardFeature::shard_dims, FullyShardFeature::reshard_to_size)) {
   // 6 entries are shared evenly by 2 ranks, not by 4; and what is resharded to size 2 stays as it is where 2 ranks shard.
   scenario::Scenario scenario = on_mesh(small_mlp({.rate = 0.25}, true, 3), 2, 4);
   fully_shard(scenario.plan).shard_dims["l1.weight"] = 1;

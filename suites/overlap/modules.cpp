@@ -154,7 +154,7 @@ RANKED_TEST_CASE("overlap/ignored_parameters", clauses("OVL-10", "OVL-15"), rank
 }
 
 RANKED_TEST_CASE("overlap/shard_dims", clauses("OVL-4", "OVL-6", "OVL-10", "OVL-15", "OVL-18"), ranks(1, 2, 3, 4),
-                 each("reshard", false, true), needs(Feature::timeline, Feature::shard_dims)) {
+                 each("reshard", false, true), needs(Feature::timeline, FullyShardFeature::shard_dims)) {
   const int world = rank.world().size();
   Scenario scenario =
       with({linear("l0", 4, 12), relu("relu"), linear("l1", 12, 3)}, {{{"l0"}}, {{"l1"}}, {{""}}}, rank.param<bool>("reshard"));
@@ -175,7 +175,7 @@ RANKED_TEST_CASE("overlap/shard_dims", clauses("OVL-4", "OVL-6", "OVL-10", "OVL-
 }
 
 RANKED_TEST_CASE("overlap/gradient_divide_factor", clauses("OVL-10"), ranks(1, 2, 3, 4), each("factor", 1, 4, 8),
-                 needs(Feature::gradient_divide_factor)) {
+                 needs(FullyShardFeature::gradient_divide_factor)) {
   Scenario scenario = small_mlp({.rate = 0.015625}, true, 1);
   fully_shard(scenario.plan).gradient_divide_factor = rank.param<int>("factor");
   check_training(rank, rank.play(scenario), oracles::Arithmetic::f32, {});

@@ -81,12 +81,12 @@ RANKED_TEST_CASE("overlap/no_race", clauses("OVL-3", "OVL-4", "OVL-5", "OVL-6", 
 }
 
 RANKED_TEST_CASE("overlap/no_race", clauses("OVL-3", "OVL-4", "OVL-5", "OVL-6", "OVL-7"), ranks(2, 3, 4), each("event", true),
-                 each("reshard", false, true), needs(Feature::timeline, Feature::post_optim_event)) {
+                 each("reshard", false, true), needs(Feature::timeline, FullyShardFeature::post_optim_event)) {
   play_without_race(rank, true);
 }
 
 RANKED_TEST_CASE("overlap/event_serves_once", clauses("OVL-3", "OVL-4", "OVL-5", "OVL-6", "OVL-7"), ranks(2, 3, 4),
-                 each("reshard", false, true), needs(Feature::timeline, Feature::post_optim_event)) {
+                 each("reshard", false, true), needs(Feature::timeline, FullyShardFeature::post_optim_event)) {
   // One event, then steps without: what waited for it the first time must wait for the compute stream the next times.
   scenario::Scenario scenario = small_mlp({.rate = 0.25}, rank.param<bool>("reshard"), 1);
   scenario::Script::Segment later = scenario.script.segments.front();

@@ -69,7 +69,7 @@ RANKED_TEST_CASE("overlap/compute_passes_communication", clauses("OVL-30"), rank
 }
 
 RANKED_TEST_CASE("overlap/compute_passes_communication", clauses("OVL-30"), ranks(1, 2, 3, 4), each("passes", "forward"),
-                 needs(Feature::timeline, Feature::prefetch_lists), seed(training_overlap_test)) {
+                 needs(Feature::timeline, FullyShardFeature::prefetch_lists), seed(training_overlap_test)) {
   // Asked for before the layer computes, not while it does.
   check_passes(rank, seed_stack_of(rank).prefetch(1, 1));
 }

@@ -88,7 +88,7 @@ RANKED_TEST_CASE("overlap/post_optim_event", clauses("OVL-3", "OVL-5", "OVL-14")
 }
 
 RANKED_TEST_CASE("overlap/post_optim_event", clauses("OVL-3", "OVL-5", "OVL-8", "OVL-14"), ranks(1, 2, 3, 4), each("event", true),
-                 needs(Feature::timeline, Feature::post_optim_event), seed(seed_test)) {
+                 needs(Feature::timeline, FullyShardFeature::post_optim_event), seed(seed_test)) {
   play_within_bounds(rank, true);
 }
 
@@ -98,7 +98,7 @@ RANKED_TEST_CASE("overlap/post_optim_times", clauses("OVL-22", "OVL-24"), ranks(
 }
 
 RANKED_TEST_CASE("overlap/post_optim_times", clauses("OVL-22", "OVL-24"), ranks(1, 2, 3, 4), each("event", true),
-                 needs(Feature::timeline, Feature::post_optim_event), tags("reference")) {
+                 needs(Feature::timeline, FullyShardFeature::post_optim_event), tags("reference")) {
   play_seed_times(rank, true);
 }
 
@@ -108,12 +108,12 @@ RANKED_TEST_CASE("overlap/post_optim_any_costs", clauses("OVL-22", "OVL-24"), ra
 }
 
 RANKED_TEST_CASE("overlap/post_optim_any_costs", clauses("OVL-22", "OVL-24"), ranks(1, 2, 3, 4), each("event", true),
-                 needs(Feature::timeline, Feature::post_optim_event), tags("reference")) {
+                 needs(Feature::timeline, FullyShardFeature::post_optim_event), tags("reference")) {
   play_any_costs(rank, true);
 }
 
 RANKED_TEST_CASE("overlap/event_before_training", clauses("OVL-5", "OVL-8"), ranks(2, 3, 4),
-                 needs(Feature::timeline, Feature::post_optim_event)) {
+                 needs(Feature::timeline, FullyShardFeature::post_optim_event)) {
   // Given before the first forward: then even that one's all-gather waits for nothing else.
   const PostOptim how;
   scenario::Scenario scenario = post_optim(how);

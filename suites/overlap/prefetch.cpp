@@ -56,7 +56,7 @@ void check_order_of_gathers(const scenario::Iteration& iteration, const std::str
 
 RANKED_TEST_CASE("overlap/prefetch_lists", clauses("OVL-4", "OVL-5", "OVL-7", "OVL-10", "OVL-15", "OVL-16"), ranks(1, 2, 3, 4),
                  each("lists", "ahead", "all", "wrong", "other_root"), each("reshard", false, true),
-                 needs(Feature::timeline, Feature::prefetch_lists)) {
+                 needs(Feature::timeline, FullyShardFeature::prefetch_lists)) {
   Scenario scenario = three_iterations({}, {}, rank.param<bool>("reshard"));
   std::vector<scenario::WrapGroup>& wrap = fully_shard(scenario.plan).wrap;
   const std::string& lists = rank.param("lists");
@@ -84,7 +84,7 @@ RANKED_TEST_CASE("overlap/prefetch_lists", clauses("OVL-4", "OVL-5", "OVL-7", "O
 }
 
 RANKED_TEST_CASE("overlap/prefetch_without_backward", clauses("OVL-10", "OVL-15", "OVL-18"), ranks(1, 2, 3, 4),
-                 needs(Feature::timeline, Feature::module_groups, Feature::prefetch_lists, Feature::manual_unshard)) {
+                 needs(Feature::timeline, Feature::module_groups, FullyShardFeature::prefetch_lists, FullyShardFeature::manual_unshard)) {
   // A layer that takes no part in the loss is gathered ahead of its forward, and for backward not at all, also where a list names it.
   Scenario scenario = three_iterations({{.kind = ActionKind::set_unshard_in_backward, .module = "aside", .value = false}}, {}, true);
   std::vector<scenario::Module>& children = scenario.model.root.children;

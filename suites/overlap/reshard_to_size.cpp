@@ -15,7 +15,7 @@ using scenario::ActionKind;
 using scenario::Scenario;
 
 RANKED_TEST_CASE("overlap/reshard_to_size", clauses("OVL-4", "OVL-5", "OVL-7", "OVL-10", "OVL-12", "OVL-15", "OVL-18"), ranks(1, 2, 3, 4),
-                 each("size", 1, 2), needs(Feature::timeline, Feature::reshard_to_size)) {
+                 each("size", 1, 2), needs(Feature::timeline, FullyShardFeature::reshard_to_size)) {
   const int world = rank.world().size(), size = world % rank.param<int>("size") == 0 ? rank.param<int>("size") : world;
   Scenario scenario = three_iterations({}, {}, true);
   for (scenario::WrapGroup& group : fully_shard(scenario.plan).wrap) {
@@ -41,7 +41,7 @@ RANKED_TEST_CASE("overlap/reshard_to_size", clauses("OVL-4", "OVL-5", "OVL-7", "
   }
 }
 
-RANKED_TEST_CASE("overlap/narrow_parts", clauses("OVL-10"), ranks(4), needs(Feature::reshard_to_size)) {
+RANKED_TEST_CASE("overlap/narrow_parts", clauses("OVL-10"), ranks(4), needs(FullyShardFeature::reshard_to_size)) {
   // Three rows of one, kept by two ranks: one of them has a single row, and backward reads it.
   Scenario scenario = small_mlp({.rate = 0.25}, true, 1);
   scenario.model.root.children = {linear("l0", 4, 1), linear("narrow", 1, 3)};
@@ -52,7 +52,7 @@ RANKED_TEST_CASE("overlap/narrow_parts", clauses("OVL-10"), ranks(4), needs(Feat
 }
 
 RANKED_TEST_CASE("overlap/parts_nobody_needs", clauses("OVL-7", "OVL-10", "OVL-18"), ranks(4),
-                 needs(Feature::timeline, Feature::module_groups, Feature::reshard_to_size)) {
+                 needs(Feature::timeline, Feature::module_groups, FullyShardFeature::reshard_to_size)) {
   // No gradient comes by a first layer that takes no part in the loss: what it keeps for backward goes with the iteration.
   Scenario scenario = small_mlp({.rate = 0.25}, true, 3);
   std::vector<scenario::Module>& children = scenario.model.root.children;
@@ -71,7 +71,7 @@ RANKED_TEST_CASE("overlap/parts_nobody_needs", clauses("OVL-7", "OVL-10", "OVL-1
 }
 
 RANKED_TEST_CASE("overlap/parts_freed_by_hand", clauses("OVL-7", "OVL-10", "OVL-15", "OVL-18"), ranks(4),
-                 needs(Feature::timeline, Feature::reshard_to_size, Feature::manual_unshard)) {
+                 needs(Feature::timeline, FullyShardFeature::reshard_to_size, FullyShardFeature::manual_unshard)) {
   // Also what is on its way from those parts.
   Scenario scenario =
       three_iterations({}, {{.kind = ActionKind::unshard, .module = "l0", .async = true}, {.kind = ActionKind::reshard}}, true);

@@ -142,7 +142,7 @@ RANKED_TEST_CASE("overlap/structure_with_root_parameters", clauses("OVL-23"), ra
   check_same(oracles::golden::structure("h_fsdp2_rootparam_reshard_" + given + "_W2"), run);
 }
 
-RANKED_TEST_CASE("overlap/structure_with_lists", clauses("OVL-23"), ranks(2), needs(Feature::timeline, Feature::prefetch_lists),
+RANKED_TEST_CASE("overlap/structure_with_lists", clauses("OVL-23"), ranks(2), needs(Feature::timeline, FullyShardFeature::prefetch_lists),
                  tags("reference")) {
   const scenario::Run run = rank.play(with_lists());
   check_same(oracles::golden::structure("h_fsdp2_explicit_prefetch_W2"), run);
@@ -160,7 +160,7 @@ RANKED_TEST_CASE("overlap/structure_on_mesh", clauses("OVL-23"), ranks(4), needs
   check_same(oracles::golden::structure("h_fsdp2_hsdp_2x2", rank.index()), run);
 }
 
-RANKED_TEST_CASE("overlap/structure_to_size", clauses("OVL-23"), ranks(4), needs(Feature::timeline, Feature::reshard_to_size),
+RANKED_TEST_CASE("overlap/structure_to_size", clauses("OVL-23"), ranks(4), needs(Feature::timeline, FullyShardFeature::reshard_to_size),
                  tags("reference")) {
   const scenario::Run run = rank.play(traced_blocks({.kind = Reshard::size, .size = 2}, false));
   check_same(oracles::golden::structure("h_fsdp2_reshard_int2_W4", rank.index()), run);
@@ -171,7 +171,7 @@ RANKED_TEST_CASE("overlap/structure_of_one_rank", clauses("OVL-23"), ranks(1), n
   check_same(oracles::golden::structure("h_fsdp2_reshard_True_W1"), run);
 }
 
-RANKED_TEST_CASE("overlap/structure_with_event", clauses("OVL-23"), ranks(2), needs(Feature::timeline, Feature::post_optim_event),
+RANKED_TEST_CASE("overlap/structure_with_event", clauses("OVL-23"), ranks(2), needs(Feature::timeline, FullyShardFeature::post_optim_event),
                  tags("reference")) {
   const scenario::Run run = rank.play(traced_blocks({Reshard::yes}, true));
   check_same(oracles::golden::structure("h_fsdp2_post_optim_W2"), run);
@@ -191,7 +191,7 @@ RANKED_TEST_CASE("overlap/structure_of_post_optim", clauses("OVL-23"), ranks(2),
 }
 
 RANKED_TEST_CASE("overlap/structure_of_post_optim", clauses("OVL-23"), ranks(2), each("event", true),
-                 needs(Feature::timeline, Feature::post_optim_event), tags("reference")) {
+                 needs(Feature::timeline, FullyShardFeature::post_optim_event), tags("reference")) {
   check_post_optim(rank.play(post_optim({.event = true})), "post_optim_event");
 }
 

@@ -140,7 +140,7 @@ RANKED_TEST_CASE("overlap/any_costs_bounds", clauses("OVL-1", "OVL-2", "OVL-3"),
 }
 
 RANKED_TEST_CASE("overlap/any_depth", clauses("OVL-21", "OVL-24"), ranks(1, 2, 3, 4), each("set", 0, 1, 2, 3, 4, 5, 6, 7),
-                 needs(Feature::timeline, Feature::prefetch_lists), tags("reference")) {
+                 needs(Feature::timeline, FullyShardFeature::prefetch_lists), tags("reference")) {
   std::mt19937_64 random(rank.seed());
   scenario::SleepingStack stack = random_stack(random);
   stack.prefetch(between(random, 0, 3), between(random, 0, 3));

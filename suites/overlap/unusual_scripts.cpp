@@ -37,7 +37,8 @@ RANKED_TEST_CASE("overlap/evaluation_between", clauses("OVL-4", "OVL-5", "OVL-7"
 
 RANKED_TEST_CASE("overlap/gathered_before_step", clauses("OVL-4", "OVL-5", "OVL-7", "OVL-10", "OVL-15"), ranks(1, 2, 3, 4),
                  each("how", "by_hand", "ahead", "prefetched_and_by_hand", "parts"),
-                 needs(Feature::timeline, Feature::manual_unshard, Feature::prefetch_lists, Feature::reshard_to_size)) {
+                 needs(Feature::timeline, FullyShardFeature::manual_unshard, FullyShardFeature::prefetch_lists,
+                       FullyShardFeature::reshard_to_size)) {
   // A step makes an all-gather stale that has been issued or finished before it.
   const std::string& how = rank.param("how");
   const int world = rank.world().size();
@@ -60,7 +61,8 @@ RANKED_TEST_CASE("overlap/gathered_before_step", clauses("OVL-4", "OVL-5", "OVL-
 
 RANKED_TEST_CASE("overlap/unfinished_scripts", clauses("OVL-7", "OVL-13"), ranks(1, 2, 3, 4),
                  each("ends_with", "unshard", "forward", "not_last", "prefetch", "zero_grad"),
-                 needs(Feature::timeline, Feature::manual_unshard, Feature::prefetch_lists, Feature::gradient_accumulation)) {
+                 needs(Feature::timeline, FullyShardFeature::manual_unshard, FullyShardFeature::prefetch_lists,
+                       Feature::gradient_accumulation)) {
   // Wherever a script ends, memory that is still in use goes back in order: after two iterations that were finished.
   const std::string& end = rank.param("ends_with");
   Scenario scenario = three_iterations({}, {}, true);

@@ -61,7 +61,7 @@ RANKED_TEST_CASE("overlap/declared_memory", clauses("OVL-28"), ranks(1, 2, 3, 4)
 }
 
 RANKED_TEST_CASE("overlap/declared_memory_of_parts", clauses("OVL-28"), ranks(4),
-                 needs(Feature::timeline, Feature::reshard_to_size, Feature::hidden_memory)) {
+                 needs(Feature::timeline, FullyShardFeature::reshard_to_size, Feature::hidden_memory)) {
   scenario::Scenario scenario = three_iterations({}, {}, true);
   for (scenario::WrapGroup& group : fully_shard(scenario.plan).wrap) {
     group.reshard_after_forward = {.kind = scenario::ReshardAfterForward::Kind::size, .size = 2};

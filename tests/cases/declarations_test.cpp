@@ -104,6 +104,34 @@ TEST_CASE("What is wrong with a declaration of engine kinds is said with its pla
   CHECK(problems(declaration, {}) == Problems{"f.cpp:7: case \"s/c\" has an engine kind without a name in on_engines()"});
 }
 
+TEST_CASE("A kind that does not exist, and a feature that a kind cannot have, are said with their place") {
+  const std::vector<KnownKind> kinds{{"first", {"timeline", "mine"}}, {"second", {"timeline", "other"}}};
+  const auto problems = [&](const CaseDeclaration& declaration, const std::vector<SuiteEngine>& engines) {
+    return problems_of_needs(bind_cases(std::vector{declaration}, engines).cases, engines, kinds);
+  };
+  using Problems = std::vector<std::string>;
+  const std::vector<SuiteEngine> on_first{{"s", "first", "e.cpp", 3}};
+  auto declaration = declared("s/c");
+  declaration.ranks = {1, 2};
+  CHECK(problems(declaration, {{"s", "fist", "e.cpp", 3}}) ==
+        Problems{
+            "e.cpp:3: SUITE_ENGINE gives suite \"s\" the engine kind \"fist\", which this program does not know; there is: first, second"});
+  declaration.engines = {"first", "sekond"};
+  CHECK(problems(declaration, on_first) ==
+        Problems{"f.cpp:7: case \"s/c\" names the engine kind \"sekond\", which this program does not know; there is: first, second"});
+  declaration.engines.reset();
+  declaration.needs = {Feature("mine"), Feature::timeline};
+  CHECK(problems(declaration, on_first).empty());
+  CHECK(problems(declaration, {}).empty());
+  declaration.engines = {"first", "second"};
+  CHECK(problems(declaration, on_first) ==
+        Problems{
+            "f.cpp:7: case \"s/c\" needs mine, which no engine of the kind second can have; features of this kind are: timeline, other"});
+  declaration.engines.reset();
+  declaration.needs = {Feature("mine"), Feature("other")};
+  CHECK(problems(declaration, {}) == Problems{"f.cpp:7: case \"s/c\" needs mine, other: no engine kind has all these features"});
+}
+
 TEST_CASE("Values of parameters are spelled so that they read back as the same") {
   const auto spelled = [](auto... values) { return each("x", values...).values; };
   CHECK(spelled(true, false) == std::vector<std::string>{"true", "false"});

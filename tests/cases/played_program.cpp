@@ -8,6 +8,7 @@
 
 #include "harness/cases/rank_main.hpp"
 #include "harness/scenario/builder.hpp"
+#include "harness/scenario/plan/engine_section.hpp"
 
 using namespace shardproof;
 
@@ -48,6 +49,11 @@ class IdleSubject final : public Subject {
   bool leaks_;
 };
 
+std::unique_ptr<scenario::EngineSection> read_nothing(const scenario::Node&) { return nullptr; }
+
+const scenario::EngineKindRegistration first({.name = "first", .read = read_nothing}), second({.name = "second", .read = read_nothing}),
+    third({.name = "third", .read = read_nothing});
+
 }  // namespace
 
 RANKED_TEST_CASE("play/idle", ranks(2), needs(Feature::timeline)) {
@@ -55,7 +61,7 @@ RANKED_TEST_CASE("play/idle", ranks(2), needs(Feature::timeline)) {
   CHECK(run.iterations().front().forward() == 0);
 }
 
-RANKED_TEST_CASE("play/needs_both", ranks(2), needs(Feature::timeline, Feature::prefetch_lists)) { CHECK(rank.index() >= 0); }
+RANKED_TEST_CASE("play/needs_both", ranks(2), needs(Feature::timeline, Feature::module_groups)) { CHECK(rank.index() >= 0); }
 
 SUITE_ENGINE("kinds", "first");
 
@@ -79,7 +85,7 @@ int main(int argc, char** argv) {
   program.suite_version = "3";
   program.subjects = {[] {
                         return std::make_unique<IdleSubject>(
-                            "idle", Claims{{"first", {Feature::timeline, Feature::serial}}, {"second", {Feature::prefetch_lists}}}, false);
+                            "idle", Claims{{"first", {Feature::timeline, Feature::serial}}, {"second", {Feature::module_groups}}}, false);
                       },
                       [] { return std::make_unique<IdleSubject>("modest", Claims{{"first", {}}}, false); }};
   program.faults = {{{"leak", {"PLY-1"}, "keeps what it allocates"}, [](std::unique_ptr<Subject> subject) -> std::unique_ptr<Subject> {

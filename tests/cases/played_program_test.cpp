@@ -44,7 +44,7 @@ TEST_CASE("A case that needs what the subject does not claim is skipped by all")
 TEST_CASE("Features of several engine kinds do not add up") {
   for (const auto& rank : play("play/needs_both[W=2]", "idle").ranks) {
     CHECK(rank.only_case().outcome == Outcome::skipped);
-    CHECK(rank.only_case().reason == "subject idle does not claim prefetch_lists for the engine kind first");
+    CHECK(rank.only_case().reason == "subject idle does not claim module_groups for the engine kind first");
   }
 }
 
@@ -101,7 +101,7 @@ TEST_CASE("A listing tells subjects, faults and clauses") {
   const auto listing = nlohmann::ordered_json::parse(end.output).get<Listing>();
   CHECK(listing.suite_version == "3");
   CHECK(listing.subjects ==
-        std::vector<SubjectInfo>{{"idle", "1", false, {{"first", {"timeline", "serial"}}, {"second", {"prefetch_lists"}}}},
+        std::vector<SubjectInfo>{{"idle", "1", false, {{"first", {"serial", "timeline"}}, {"second", {"module_groups"}}}},
                                  {"modest", "1", false, {{"first", {}}}}});
   REQUIRE(listing.faults.size() == 1);
   CHECK(listing.faults[0] == FaultInfo{"leak", {"PLY-1"}, "keeps what it allocates"});

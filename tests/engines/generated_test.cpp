@@ -33,7 +33,7 @@ bool is_rounded_once(const Staged& staged) {
 }  // namespace
 
 TEST_CASE("what is generated is played, soundly, and captures what any arithmetic comes to") {
-  const auto names = feature_names();
+  const auto names = fully_shard_kind.feature_names();
   const Palette everything = palette(std::vector<std::string>(names.begin(), names.end()), {});
   // More of them by the environment: SHARDPROOF_SEEDS=100000.
   const char* const asked = std::getenv("SHARDPROOF_SEEDS");

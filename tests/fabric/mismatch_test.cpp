@@ -102,6 +102,20 @@ TEST_CASE("tags and times may differ") {
   CHECK(run_threads(3, tags) == all_well(3));
 }
 
+TEST_CASE("a tag that one rank enforces is compared as well") {
+  const Body tags = [](Side& side) {
+    side.world->barrier();
+    Roomy it(CollectiveKind::all_reduce, DType::f32, 4, side.size);
+    it.call.descriptor.set_tag(side.rank == 2 ? "twin" : "layer");
+    it.call.descriptor.enforces_tag = side.rank == 1;
+    const std::string text = thrown_by<Mismatch>([&] { side.world->run(it.call); });
+    expect(text.ends_with(R"(asks for all_reduce of 4 f32 (sum) "layer", rank 2 for all_reduce of 4 f32 (sum) "twin")"), text);
+    expect(it.untouched(), "bytes moved");
+  };
+  CHECK(run_threads(3, tags) == all_well(3));
+  CHECK(run_processes(3, tags) == all_well(3));
+}
+
 TEST_CASE("the first two that differ are named, by their ranks in the world") {
   const Body parts = [](Side& side) {
     const auto odd = side.world->split(side.rank % 2, 0, "odd");

@@ -129,7 +129,8 @@ def stable(text):
 
 def untold_features(root, page):
     """Features that the page's table has not, or has without there being any."""
-    features = re.findall(r'case Feature::\w+: return "(\w+)";', (root / "harness/subject/feature.cpp").read_text(encoding="utf-8"))
+    declarations = [root / "harness/subject/feature.hpp", *(root / "harness/scenario/plan").glob("*.hpp")]
+    features = [name for file in declarations for name in re.findall(r'constexpr Feature [\w:]+[({]"(\w+)"', file.read_text(encoding="utf-8"))]
     rows = re.findall(r"^\| (`.*?) \|", page[page.index("\n| feature |") :], re.M)
     told = re.findall(r"`(\w+)`", " ".join(rows))
     return [f"the feature {name} is told {told.count(name)} times" for name in {*features, *told} if name not in features or told.count(name) != 1]

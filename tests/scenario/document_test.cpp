@@ -203,6 +203,7 @@ Scenario random_scenario(Dice& dice) {
   scenario.plan.initialisation = static_cast<Initialisation>(dice.up_to(1));
   if (dice.toss()) scenario.script.given = {{random_input(dice, scenario.script.input)}, {random_input(dice, scenario.script.input)}};
   scenario.script.keep_tensors = dice.toss();
+  scenario.script.enforce_tags = dice.toss();
   scenario.script.input_divisor = static_cast<int>(1 + dice.up_to(9));
   for (int i = 0; i < 2; ++i) {
     scenario.script.segments.push_back({.iterations = static_cast<int>(1 + dice.up_to(3)),

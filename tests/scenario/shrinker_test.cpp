@@ -22,7 +22,7 @@ using shardproof::testing::rounds;
 namespace {
 
 Palette everything() {
-  const auto names = feature_names();
+  const auto names = fully_shard_kind.feature_names();
   return palette(std::vector<std::string>(names.begin(), names.end()), {});
 }
 

@@ -33,7 +33,7 @@ struct Outcome {
   std::vector<Fact> facts;
   std::vector<Capture> captures;
   std::vector<Callback> callbacks;
-  std::vector<std::string> warnings;
+  std::vector<scenario::Warning> warnings;
   std::size_t left_alive = 0;
   std::string error;
 };

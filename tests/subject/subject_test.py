@@ -74,7 +74,7 @@ class Tables(Subject):
             "size": "its table says that it has 16 bytes",
             "function": "its table has no `perform`",
             "table": "shardproof_subject_table has thrown: no engine without a licence",
-            "feature": 'it claims "telepathy"; features are: timeline',
+            "feature": 'it claims "telepathy" for the engine kind fully_shard, whose features are: timeline',
         }.items():
             with self.subTest(how):
                 code, _, said = shardproof("run", CASE, "--subject", BAD, "--out", str(self.out / how.replace(" ", "")), how=how)

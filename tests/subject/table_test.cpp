@@ -13,10 +13,12 @@
 #include <stdexcept>
 #include <string>
 
+#include "harness/scenario/plan/fully_shard.hpp"
 #include "harness/subject/abi/exported_subject.hpp"
 #include "tests/subject/alone.hpp"
 
 using namespace shardproof;
+using Catch::Matchers::EndsWith;
 using Catch::Matchers::Message;
 using Catch::Matchers::StartsWith;
 using shardproof::testing::Alone;
@@ -96,11 +98,19 @@ TEST_CASE("no table is refused; features are known by name, and others are refus
   };
   claim({"serial", "hidden_memory", "serial", nullptr});
   CHECK(table_subject(&scripted.table, "here")->claims() == Claims{{"fully_shard", {Feature::serial, Feature::hidden_memory}}});
+  claim({"reshard_to_size", nullptr});
+  CHECK(table_subject(&scripted.table, "here")->claims().has("fully_shard", FullyShardFeature::reshard_to_size));
   claim({"serial", "telepathy", nullptr});
   CHECK_THROWS_WITH(table_subject(&scripted.table, "here"),
-                    StartsWith("here: it claims \"telepathy\"; features are: timeline, post_optim_event, "));
-  for (const std::string_view name : feature_names()) CHECK(to_string(find_feature(name).value()) == name);
-  CHECK(feature_names().back() == "hidden_memory");
+                    StartsWith("here: it claims \"telepathy\" for the engine kind fully_shard, whose features are: timeline, serial, ") &&
+                        EndsWith(", shard_dims, gradient_divide_factor"));
+}
+
+TEST_CASE("of a kind that the harness does not know, the common features are kept") {
+  ScriptedSubject scripted;
+  scripted.features = {"serial", "reshard_to_size", "telepathy", nullptr};
+  scripted.claims.front() = {.engine = "telepathic", .features = scripted.features.data()};
+  CHECK(table_subject(&scripted.table, "here")->claims() == Claims{{"telepathic", {Feature::serial}}});
 }
 
 TEST_CASE("a subject is asked for what it is by its table, and what later versions append does not matter") {

@@ -81,8 +81,9 @@ std::unique_ptr<Trainer> make(const scenario::Model& model, const scenario::Plan
 }  // namespace
 
 engines::Engine toy_engine() {
-  return {
-      .kind = ToyPlan::name, .features = {Feature::timeline, Feature::serial, Feature::hidden_memory, Feature::thread_ranks}, .make = make};
+  return {.kind = ToyPlan::name,
+          .features = {Feature::timeline, Feature::serial, Feature::hidden_memory, Feature::thread_ranks, ToyFeature::named_bucket},
+          .make = make};
 }
 
 }  // namespace shardproof::toy

@@ -3,6 +3,7 @@
 #include <shardproof.hpp>
 
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "harness/scenario/formula.hpp"
@@ -22,7 +23,9 @@ scenario::Scenario one_layer() {
   scenario::Scenario scenario;
   scenario.model.root.children = {
       {.name = "layer", .kind = scenario::ModuleKind::linear, .in_features = in, .out_features = out, .bias = false}};
-  scenario.plan.engine = scenario::ChosenEngine(std::make_unique<ToyPlan>());
+  auto plan = std::make_unique<ToyPlan>();
+  plan->bucket = "gradients";
+  scenario.plan.engine = scenario::ChosenEngine(std::move(plan));
   scenario.script.input = {rows, in};
   scenario.script.segments = {{.iterations = steps, .body = {{forward}, {backward}, {step}, {capture}, {zero_grad}}}};
   return scenario;
@@ -51,7 +54,7 @@ Tensor combined(const Tensor& a, const Tensor& b, Combine combine) {
 
 }  // namespace
 
-RANKED_TEST_CASE("toy/learns", clauses("TOY-1", "TOY-2"), ranks(1, 2, 3, 4), needs(Feature::timeline)) {
+RANKED_TEST_CASE("toy/learns", clauses("TOY-1", "TOY-2"), ranks(1, 2, 3, 4), needs(Feature::timeline, ToyFeature::named_bucket)) {
   REQUIRE(rank.engine() == ToyPlan::name);
   const int size = rank.world().size();
   const scenario::Run run = rank.play(one_layer());
@@ -73,7 +76,7 @@ RANKED_TEST_CASE("toy/learns", clauses("TOY-1", "TOY-2"), ranks(1, 2, 3, 4), nee
     const auto issued = trace::collectives(run.trace(), scenario::mark(step, scenario::ActionKind::forward),
                                            scenario::mark(step, scenario::ActionKind::zero_grad, true));
     CHECK(issued.size() == (size > 1 ? 1 : 0));
-    for (const fact::Collective& collective : issued) CHECK(collective.tag == "all");
+    for (const fact::Collective& collective : issued) CHECK(collective.tag == "gradients");
   }
   CHECK(run.races().empty());
 }

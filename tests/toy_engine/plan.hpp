@@ -2,13 +2,21 @@
 // gradients by one all-reduce for each backward.
 #pragma once
 
+#include <array>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "harness/scenario/plan/engine_section.hpp"
+#include "harness/subject/feature.hpp"
 
 namespace shardproof::toy {
+
+/// The features that only engines of this kind can have.
+struct ToyFeature {
+  static constexpr Feature named_bucket{"named_bucket"};  ///< the key `bucket` of the section
+  static constexpr std::array all{named_bucket};
+};
 
 struct ToyPlan final : scenario::SectionOf<ToyPlan> {
   static constexpr std::string_view name = "toy";

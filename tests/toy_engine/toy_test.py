@@ -43,14 +43,20 @@ class ToyTest(unittest.TestCase):
         listing = json.loads(subprocess.run([PROGRAM, "--list-json"], capture_output=True, text=True, check=True).stdout)
         (subject,) = listing["subjects"]
         self.assertEqual(list(subject["claims"]), ["fully_shard", "toy"])
-        self.assertEqual(subject["claims"]["toy"], ["timeline", "serial", "thread_ranks", "hidden_memory"])
+        self.assertEqual(subject["claims"]["toy"], ["hidden_memory", "named_bucket", "serial", "thread_ranks", "timeline"])
+        self.assertEqual([case["needs"] for case in listing["cases"]], [["timeline", "named_bucket"]] * len(CASES))
+
+    def test_only_this_folder_knows_the_feature_of_the_kind(self) -> None:
+        code = {file for room in ("fixtures", "harness", "launcher", "reports", "suites", "tests", "worker")
+                for file in Path(ROOT, room).rglob("*.[ch]pp") if "named_bucket" in file.read_text(encoding="utf-8")}
+        self.assertEqual({file.parent for file in code}, {Path(ROOT, "tests/toy_engine")})
 
     def test_an_engine_whose_ranks_do_not_share_gradients_fails(self) -> None:
         report = self.run_cases("--fault", "toy_without_all_reduce", expect=1)
         self.assertEqual({case["id"]: case["verdict"] for case in report["cases"]},
                          {CASES[0]: "passed", **dict.fromkeys(CASES[1:], "failed")})
         (played,) = self.folder.glob("run-*/worlds/*/evidence/toy.learns[[]W=2[]].scenario.json")
-        self.assertEqual(json.loads(played.read_text(encoding="utf-8"))["plan"], {"toy": {}})
+        self.assertEqual(json.loads(played.read_text(encoding="utf-8"))["plan"], {"toy": {"bucket": "gradients"}})
         self.shardproof("play", str(played), "--worker", PROGRAM, "--ranks", "2")
 
     def test_the_document_plays_with_the_program(self) -> None:
@@ -85,13 +91,22 @@ class ToyTest(unittest.TestCase):
                 path.write_text(json.dumps({**document, "plan": {**document["plan"], **change}}), encoding="utf-8")
                 self.assertIn(said, self.shardproof("play", str(path), "--worker", PROGRAM, "--ranks", "2", expect=2).stderr)
 
-    def test_kinds_that_cannot_be_told_apart_are_named_before_anything_runs(self) -> None:
+    def test_wrong_kinds_and_needs_are_named_before_anything_runs(self) -> None:
         said = self.shardproof("run", "--worker", DOUBLED, "--out", str(self.folder / "run"), expect=3).stderr
         for problem in ('engine kind "twin" is registered twice; choose another name for one of them',
                         'engine kind "fully_shard" is registered twice; choose another name for one of them',
                         'engine kind "mesh": a plan of any kind has a key of this name; choose another name',
-                        "an engine kind is registered without a name"):
+                        "an engine kind is registered without a name",
+                        'engine kind "greedy" has two features "serial"; choose another name for its own',
+                        'SUITE_ENGINE gives suite "doubled" the engine kind "fully_shrad", which this program does not know; '
+                        "there is: fully_shard, ",
+                        'case "doubled/misspelt" names the engine kind "twim", which this program does not know; there is: fully_shard, ',
+                        'case "doubled/own_feature" needs shard_dims, which no engine of the kind twin can have; '
+                        "features of this kind are: timeline, serial, "):
             self.assertIn(problem, said)
+        for line in said.splitlines():
+            if " case \"" in line or "SUITE_ENGINE" in line:
+                self.assertRegex(line, r"doubled_program\.cpp:\d+: ")
         self.assertFalse((self.folder / "run/report.json").exists())
 
 

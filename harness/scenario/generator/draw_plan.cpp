@@ -61,7 +61,7 @@ class PlanDraw {
   Plan& plan_;
   Dice& dice_;
   const Palette& palette_;
-  const EngineGenerator& engine_ = *engine_generators().front();  // the only kind
+  const EngineGenerator& engine_ = drawn_engine();
   int shards_;
   const int ranks_;
 };

@@ -105,7 +105,7 @@ class ScriptDraw {
     if (dice_.chance(55) || is_adam) body.push_back({ActionKind::capture});
     if (dice_.chance(85)) {
       body.push_back({ActionKind::step});
-      if (palette_.has(Feature::post_optim_event) && dice_.chance(25)) body.push_back({ActionKind::post_optim_event});
+      std::ranges::move(engine_.draw_after_step(dice_, palette_), std::back_inserter(body));
       if (dice_.chance(75) && !is_adam) body.push_back({ActionKind::capture});
     }
     if (dice_.chance(85)) body.push_back({ActionKind::zero_grad});

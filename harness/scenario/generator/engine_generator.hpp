@@ -32,6 +32,8 @@ class EngineGenerator {
   /// Calls of this kind of engine before a forward, and between a forward and its backward.
   virtual std::vector<Action> draw_before_forward(const Scenario& scenario, Dice& dice, const Palette& palette) const = 0;
   virtual std::vector<Action> draw_after_forward(const Scenario& scenario, Dice& dice, const Palette& palette) const = 0;
+  /// Calls of this kind of engine right after a step.
+  virtual std::vector<Action> draw_after_step(Dice& dice, const Palette& palette) const = 0;
   /// The switch that is off in the first micro-batch and on in the last one.
   virtual Action draw_accumulation_switch(const Scenario& scenario, Dice& dice) const = 0;
 
@@ -47,6 +49,8 @@ class EngineGenerator {
 
 /// The generators of all kinds that can be drawn.
 const std::vector<const EngineGenerator*>& engine_generators();
+/// The generator of the kind that scenarios are drawn for.
+const EngineGenerator& drawn_engine();
 /// The generator of the plan's kind. Throws std::invalid_argument for a plan without a section, and for a kind that
 /// cannot be drawn.
 const EngineGenerator& engine_generator(const Plan& plan);

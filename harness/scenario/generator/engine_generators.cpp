@@ -13,6 +13,8 @@ const std::vector<const EngineGenerator*>& engine_generators() {
   return all;
 }
 
+const EngineGenerator& drawn_engine() { return *engine_generators().front(); }  // the only kind
+
 const EngineGenerator& engine_generator(const Plan& plan) {
   const auto found = std::ranges::find(engine_generators(), plan.engine.kind(), &EngineGenerator::kind);
   if (found == engine_generators().end())

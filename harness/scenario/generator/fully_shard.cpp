@@ -43,7 +43,7 @@ class FullyShardGenerator final : public EngineGenerator {
   }
 
   std::vector<Action> draw_before_forward(const Scenario& scenario, Dice& dice, const Palette& palette) const override {
-    if (!palette.has(Feature::manual_unshard) || !dice.chance(15)) return {};
+    if (!palette.has(FullyShardFeature::manual_unshard) || !dice.chance(15)) return {};
     const std::string module = some_module(scenario.plan, dice);
     const bool is_async = dice.chance(50);
     std::vector<Action> calls{{.kind = ActionKind::unshard, .module = module, .async = is_async}};
@@ -52,8 +52,13 @@ class FullyShardGenerator final : public EngineGenerator {
   }
 
   std::vector<Action> draw_after_forward(const Scenario& scenario, Dice& dice, const Palette& palette) const override {
-    if (!palette.has(Feature::manual_unshard) || !dice.chance(8)) return {};
+    if (!palette.has(FullyShardFeature::manual_unshard) || !dice.chance(8)) return {};
     return {{.kind = ActionKind::reshard, .module = some_module(scenario.plan, dice)}};
+  }
+
+  std::vector<Action> draw_after_step(Dice& dice, const Palette& palette) const override {
+    if (!palette.has(FullyShardFeature::post_optim_event) || !dice.chance(25)) return {};
+    return {{ActionKind::post_optim_event}};
   }
 
   Action draw_accumulation_switch(const Scenario& scenario, Dice& dice) const override {

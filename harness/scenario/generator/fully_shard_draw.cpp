@@ -90,11 +90,11 @@ class OptionsDraw {
   void draw() {
     if (palette_.has(Feature::module_groups) && dice_.chance(20)) join_groups();
     reshard();
-    if (palette_.has(Feature::prefetch_lists) && holds_root(plan_) && dice_.chance(25)) prefetch();
-    if (palette_.has(Feature::prefetch_lists) && dice_.chance(12)) fully_shard(plan_).backward_prefetch = BackwardPrefetch::none;
+    if (palette_.has(FullyShardFeature::prefetch_lists) && holds_root(plan_) && dice_.chance(25)) prefetch();
+    if (palette_.has(FullyShardFeature::prefetch_lists) && dice_.chance(12)) fully_shard(plan_).backward_prefetch = BackwardPrefetch::none;
     if (palette_.has(Feature::ignored_parameters) && dice_.chance(10)) ignore();
-    if (palette_.has(Feature::shard_dims) && dice_.chance(20)) shard_dims();
-    if (palette_.has(Feature::gradient_divide_factor) && dice_.chance(10))
+    if (palette_.has(FullyShardFeature::shard_dims) && dice_.chance(20)) shard_dims();
+    if (palette_.has(FullyShardFeature::gradient_divide_factor) && dice_.chance(10))
       fully_shard(plan_).gradient_divide_factor = dice_.one_of(std::vector<double>{1, 2, 3, 4, 8});
   }
 
@@ -125,7 +125,7 @@ class OptionsDraw {
       const int what = dice_.between(0, 99);
       if (what < 25) group.reshard_after_forward.kind = Reshard::Kind::yes;
       else if (what < 50) group.reshard_after_forward.kind = Reshard::Kind::no;
-      else if (what < 65 && palette_.has(Feature::reshard_to_size) && !is_extended(group) && !imagines())
+      else if (what < 65 && palette_.has(FullyShardFeature::reshard_to_size) && !is_extended(group) && !imagines())
         group.reshard_after_forward = {.kind = Reshard::Kind::size, .size = dice_.one_of(factors(shards_))};
     }
   }

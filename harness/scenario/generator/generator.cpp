@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <stdexcept>
 #include <utility>
 
+#include "harness/scenario/generator/engine_generator.hpp"
 #include "harness/scenario/generator/parts.hpp"
 
 namespace shardproof::scenario {
@@ -46,12 +48,13 @@ std::string_view to_string(Ingredient ingredient) {
 
 Palette palette(std::span<const std::string> features, std::span<const std::string> left_out) {
   Palette palette;
+  const EngineKind& kind = *find_engine_kind(drawn_engine().kind());
   const auto unknown = [](const std::string& name, const std::vector<std::string_view>& known) {
     return std::invalid_argument(fmt::format("\"{}\" is unknown; there is {}", name, fmt::join(known, ", ")));
   };
   for (const std::string& name : features) {
-    const auto feature = find_feature(name);
-    if (!feature) throw unknown(name, feature_names());
+    const auto feature = kind.find_feature(name);
+    if (!feature) throw unknown(name, kind.feature_names());
     palette.features.insert(*feature);
   }
   const bool has_modules = palette.has(Feature::module_groups);
@@ -59,12 +62,12 @@ Palette palette(std::span<const std::string> features, std::span<const std::stri
     if (has_modules || !is_of_modules(ingredient)) palette.ingredients.insert(ingredient);
   }
   for (const std::string& name : left_out) {
-    const auto feature = find_feature(name);
+    const auto feature = kind.find_feature(name);
     const auto ingredient = std::ranges::find(ingredients, name, [](const auto& entry) { return entry.second; });
     if (feature) palette.features.erase(*feature);
     else if (ingredient != ingredients.end()) palette.ingredients.erase(ingredient->first);
     else {
-      std::vector<std::string_view> known = feature_names();
+      std::vector<std::string_view> known = kind.feature_names();
       std::ranges::transform(ingredients, std::back_inserter(known), [](const auto& entry) { return entry.second; });
       throw unknown(name, known);
     }

@@ -35,8 +35,9 @@ struct Palette {
   bool has(Ingredient ingredient) const { return ingredients.contains(ingredient); }
 };
 
-/// The features of these names and the ingredients that they allow, without the features and ingredients in `left_out`. Throws
-/// std::invalid_argument for an unknown name; the error lists the known names.
+/// The features of these names, and the ingredients that they allow, without the features and ingredients in `left_out`. The features are
+/// those of the kind of engine that scenarios are drawn for. Throws std::invalid_argument for an unknown name. The error lists the known
+/// names.
 Palette palette(std::span<const std::string> features, std::span<const std::string> left_out);
 
 /// A scenario, and the number of ranks that play it.

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 
 #include "harness/scenario/plan/engine_section.hpp"
@@ -32,6 +33,21 @@ const EngineKind* find_engine_kind(std::string_view name) {
   return found == engine_kinds().end() ? nullptr : &*found;
 }
 
+std::vector<std::string_view> EngineKind::feature_names() const {
+  std::vector<std::string_view> names;
+  std::ranges::transform(common_features, std::back_inserter(names), &Feature::name);
+  std::ranges::transform(own_features, std::back_inserter(names), &Feature::name);
+  return names;
+}
+
+std::optional<Feature> EngineKind::find_feature(std::string_view feature) const {
+  for (const std::span<const Feature> features : {std::span<const Feature>(common_features), own_features}) {
+    const auto found = std::ranges::find(features, feature, &Feature::name);
+    if (found != features.end()) return *found;
+  }
+  return std::nullopt;
+}
+
 EngineKindRegistration::EngineKindRegistration(const EngineKind& kind) {
   std::vector<EngineKind>& kinds = registry();
   const auto own = kinds.begin() + std::ssize(shipped_kinds());
@@ -47,6 +63,11 @@ std::vector<std::string> problems_of_engine_kinds() {
       problems.push_back(fmt::format("engine kind \"{}\": a plan of any kind has a key of this name; choose another name", kind.name));
     if (!names.insert(kind.name).second)
       problems.push_back(fmt::format("engine kind \"{}\" is registered twice; choose another name for one of them", kind.name));
+    std::set<std::string_view> features;
+    for (const std::string_view feature : kind.feature_names()) {
+      if (!features.insert(feature).second)
+        problems.push_back(fmt::format("engine kind \"{}\" has two features \"{}\"; choose another name for its own", kind.name, feature));
+    }
   }
   return problems;
 }

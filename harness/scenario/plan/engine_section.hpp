@@ -4,9 +4,13 @@
 
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "harness/subject/feature.hpp"
 
 namespace shardproof::scenario {
 
@@ -54,11 +58,15 @@ class SectionOf : public EngineSection {
   }
 };
 
-/// A kind of engine, as readers of documents know it.
+/// A kind of engine, as readers of documents and of claims know it.
 struct EngineKind {
   std::string_view name;
   /// Reads a section. Throws std::invalid_argument that names the place, what was expected there and what was found.
   std::unique_ptr<EngineSection> (*read)(const Node&) = nullptr;
+  std::span<const Feature> own_features = {};  ///< in addition to `common_features`; of static lifetime
+
+  std::vector<std::string_view> feature_names() const;  ///< the common features, then its own
+  std::optional<Feature> find_feature(std::string_view feature) const;
 };
 
 /// All kinds that this program knows: first the kinds that ship, then the program's own kinds, sorted by name.
@@ -71,7 +79,7 @@ struct EngineKindRegistration {
   explicit EngineKindRegistration(const EngineKind& kind);
 };
 
-/// The problems with the names of all kinds. If there are any, `rank_main` prints them and runs nothing.
+/// The problems with the names of all kinds and of their features. If there are any, `rank_main` prints them and runs nothing.
 std::vector<std::string> problems_of_engine_kinds();
 
 }  // namespace shardproof::scenario

@@ -48,7 +48,7 @@ void validate_units(const std::vector<std::string>& wrap, const Model& model) {
 
 }  // namespace
 
-constinit const EngineKind flat_shard_kind{.name = FlatShardPlan::name, .read = read_flat_shard};
+constinit const EngineKind flat_shard_kind{.name = FlatShardPlan::name, .read = read_flat_shard, .own_features = FlatShardFeature::all};
 
 std::string_view to_string(ShardStrategy strategy) {
   switch (strategy) {

@@ -2,6 +2,7 @@
 // keeps one equal part. Source of the options: PyTorch's FullyShardedDataParallel.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -9,7 +10,26 @@
 
 #include "harness/scenario/plan/plan.hpp"
 
+namespace shardproof {
+
+/// Features that only engines of the kind `flat_shard` can have.
+struct FlatShardFeature {
+  static constexpr Feature order_validation{
+      "order_validation"};  ///< compares the order of gathers between ranks, and with the first iteration
+  static constexpr Feature orig_params{"orig_params"};
+  static constexpr Feature prefetch_after{"prefetch_after"};      ///< backward_prefetch after and none
+  static constexpr Feature forward_prefetch{"forward_prefetch"};
+  static constexpr Feature gather_limit{"gather_limit"};
+
+  static constexpr std::array all{order_validation, orig_params, prefetch_after, forward_prefetch, gather_limit};
+};
+
+}  // namespace shardproof
+
 namespace shardproof::scenario {
+
+/// The tag of the all-gathers in which ranks compare the order of their forwards.
+inline constexpr std::string_view execution_order_tag = "execution order";
 
 /// What each rank keeps, and when.
 enum class ShardStrategy : std::uint8_t {

@@ -108,7 +108,7 @@ void validate_imagined(const std::vector<WrapGroup>& wrap) {
 
 }  // namespace
 
-constinit const EngineKind fully_shard_kind{.name = FullyShardPlan::name, .read = read};
+constinit const EngineKind fully_shard_kind{.name = FullyShardPlan::name, .read = read, .own_features = FullyShardFeature::all};
 
 std::string_view to_string(BackwardPrefetch prefetch) { return prefetch == BackwardPrefetch::previous ? "previous" : "none"; }
 

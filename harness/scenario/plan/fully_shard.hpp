@@ -2,6 +2,7 @@
 // for their computation, and reduces their gradients to shards.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -9,6 +10,23 @@
 #include <vector>
 
 #include "harness/scenario/plan/plan.hpp"
+#include "harness/subject/feature.hpp"
+
+namespace shardproof {
+
+/// The features that only engines of this kind can have.
+struct FullyShardFeature {
+  static constexpr Feature post_optim_event{"post_optim_event"};
+  static constexpr Feature prefetch_lists{"prefetch_lists"};
+  static constexpr Feature manual_unshard{"manual_unshard"};  ///< unshard, wait_for_unshard, reshard, set_unshard_in_backward
+  static constexpr Feature reshard_to_size{"reshard_to_size"};  ///< reshard_after_forward to shards over fewer ranks
+  static constexpr Feature shard_dims{"shard_dims"};
+  static constexpr Feature gradient_divide_factor{"gradient_divide_factor"};
+
+  static constexpr std::array all{post_optim_event, prefetch_lists, manual_unshard, reshard_to_size, shard_dims, gradient_divide_factor};
+};
+
+}  // namespace shardproof
 
 namespace shardproof::scenario {
 

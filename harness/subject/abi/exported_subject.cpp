@@ -127,7 +127,7 @@ ExportedSubject::ExportedSubject(std::unique_ptr<Subject> subject)
     : subject_(std::move(subject)), name_(subject_->name()), version_(subject_->version()), claims_(subject_->claims()) {
   for (const Claims::Kind& kind : claims_.kinds()) {
     std::vector<const char*>& features = features_.emplace_back();
-    for (const Feature feature : kind.features) features.push_back(to_string(feature).data());  // literals, each with its NUL
+    for (const Feature feature : kind.features) features.push_back(feature.name().data());
     features.push_back(nullptr);
   }
   for (std::size_t i = 0; i < features_.size(); ++i)

@@ -226,14 +226,18 @@ class TableSubject final : public Subject {
   std::shared_ptr<Left> left_;
 };
 
-Claims::Features known_features(const char* const* names) {
-  Claims::Features known;
+/// A kind that this program does not know may have features of its own. No case can need them.
+Claims::Features known_features(const std::string& engine, const char* const* names) {
+  const scenario::EngineKind* const known = scenario::find_engine_kind(engine);
+  const scenario::EngineKind kind = known != nullptr ? *known : scenario::EngineKind{.name = engine};
+  Claims::Features features;
   for (; *names != nullptr; ++names) {
-    const auto feature = find_feature(*names);
-    if (!feature) throw std::invalid_argument(fmt::format("it claims \"{}\"; features are: {}", *names, fmt::join(feature_names(), ", ")));
-    known.insert(*feature);
+    if (const auto feature = kind.find_feature(*names)) features.insert(*feature);
+    else if (known != nullptr)
+      throw std::invalid_argument(fmt::format("it claims \"{}\" for the engine kind {}, whose features are: {}", *names, engine,
+                                              fmt::join(kind.feature_names(), ", ")));
   }
-  return known;
+  return features;
 }
 
 Claims known_claims(const shardproof_claim* claims, std::size_t count) {
@@ -245,7 +249,7 @@ Claims known_claims(const shardproof_claim* claims, std::size_t count) {
     if (claim.features == nullptr) throw std::invalid_argument(fmt::format("its claim of {} has no `features`", shown(claim.engine)));
     if (const std::string objection = objection_to_subject_text(claim.engine); !objection.empty())
       throw std::invalid_argument(fmt::format("it claims the engine kind {}: {}", shown(claim.engine), objection));
-    known.add({.name = claim.engine, .features = known_features(claim.features)});
+    known.add({.name = claim.engine, .features = known_features(claim.engine, claim.features)});
   }
   return known;
 }

@@ -1,0 +1,70 @@
+#include "suites/exec_order/cost.hpp"
+
+#include <shardproof.hpp>
+
+#include <algorithm>
+#include <variant>
+
+#include "suites/exec_order/scenarios.hpp"
+#include "suites/exec_order/warnings.hpp"
+
+namespace shardproof::exec_order {
+
+std::size_t validating_gathers(const scenario::Run& run, int iteration) {
+  const std::vector<scenario::Iteration> all = run.iterations();
+  const std::vector<fact::Collective> collectives = all.at(static_cast<std::size_t>(iteration)).collectives();
+  return static_cast<std::size_t>(std::ranges::count(collectives, scenario::execution_order_tag, &fact::Collective::tag));
+}
+
+std::size_t host_waits(const scenario::Run& run, int iteration) {
+  const std::vector<scenario::Iteration> all = run.iterations();
+  const auto is_wait = [](const Fact& fact) {
+    return std::holds_alternative<fact::EventSynchronized>(fact) || std::holds_alternative<fact::StreamSynchronized>(fact);
+  };
+  return static_cast<std::size_t>(std::ranges::count_if(all.at(static_cast<std::size_t>(iteration)).facts(), is_wait));
+}
+
+namespace {
+
+std::size_t collectives(const scenario::Run& run, int iteration) {
+  const std::vector<scenario::Iteration> all = run.iterations();
+  return all.at(static_cast<std::size_t>(iteration)).collectives().size();
+}
+
+}  // namespace
+
+RANKED_TEST_CASE("exec_order/cost", clauses("EXO-10", "EXO-11"), ranks(2, 3, 4),
+                 each("strategy", "full_shard", "shard_grad_op", "no_shard"),
+                 needs(Feature::timeline, FlatShardFeature::order_validation)) {
+  constexpr int iterations = 4;
+  const auto play = [&](bool validates) {
+    return rank.play(Twins(rank, strategy(rank)).validate(validates).train(Way::first, iterations).evaluate(Way::first));
+  };
+  const scenario::Run validated = play(true), plain = play(false);
+  CHECK(validating_gathers(validated, 0) > 0);
+  CHECK(host_waits(validated, 0) > host_waits(plain, 0));
+  CHECK(validating_gathers(plain, 0) == 0);
+  for (int iteration = 1; iteration <= iterations; ++iteration) {
+    CAPTURE(iteration);
+    CHECK(collectives(validated, iteration) == collectives(plain, iteration));
+    CHECK(host_waits(validated, iteration) == host_waits(plain, iteration));
+  }
+  rank.measure("validating_gathers", static_cast<double>(validating_gathers(validated, 0)), "calls");
+}
+
+RANKED_TEST_CASE("exec_order/cost_of_each_use", clauses("EXO-21"), ranks(2, 3, 4),
+                 each("strategy", "full_shard", "shard_grad_op", "no_shard"), needs(FlatShardFeature::order_validation),
+                 tags("reference")) {
+  const scenario::Run run = rank.play(Twins(rank, strategy(rank)).train(Way::first, 3));
+  const std::vector<scenario::Iteration> all = run.iterations();
+  std::size_t single = 0;
+  for (const fact::Collective& call : all.front().collectives()) {
+    if (call.tag != scenario::execution_order_tag) continue;
+    CHECK(call.kind == CollectiveKind::all_gather);
+    CHECK(call.in_count == 1);
+    ++single;
+  }
+  CHECK(single == 2 * 2);  // the root and one way, twice each
+}
+
+}  // namespace shardproof::exec_order

@@ -1,0 +1,15 @@
+// What the validation of the order costs: collectives and waits of the host.
+#pragma once
+
+#include <cstddef>
+
+#include "harness/scenario/run.hpp"
+
+namespace shardproof::exec_order {
+
+/// All-gathers of an iteration in which ranks compare their order.
+std::size_t validating_gathers(const scenario::Run& run, int iteration);
+/// Times in an iteration that the host waited for an event or a stream.
+std::size_t host_waits(const scenario::Run& run, int iteration);
+
+}  // namespace shardproof::exec_order

@@ -1,0 +1,31 @@
+// Ranks that run different modules in the first iteration.
+#include <shardproof.hpp>
+
+#include "suites/checks/refusal.hpp"
+#include "suites/exec_order/scenarios.hpp"
+#include "suites/exec_order/warnings.hpp"
+
+namespace shardproof::exec_order {
+
+SUITE_ENGINE("exec_order", "flat_shard");
+
+using namespace suites;
+
+RANKED_TEST_CASE("exec_order/invalid_first_iter", clauses("EXO-1"), ranks(2, 3, 4),
+                 each("strategy", "full_shard", "shard_grad_op", "no_shard"), each("orig", false, true),
+                 needs(FlatShardFeature::order_validation, FlatShardFeature::orig_params),
+                 seed("test_fsdp_exec_order.py::test_invalid_first_iter_order")) {
+  const auto twins = [&] { return Twins(rank, strategy(rank), rank.param<bool>("orig")); };
+  // The refusal is of the deviation alone.
+  const scenario::Run right = play_accepted(rank, twins().train(Way::first, 3));
+  check_silent(right, 0, 3);
+  check_refused(rank, twins().train(Way::others_second), "forward", {"rank 0", "rank 1", first_way, second_way});
+}
+
+RANKED_TEST_CASE("exec_order/invalid_after_evaluation", clauses("EXO-1", "EXO-8"), ranks(2, 3, 4),
+                 each("strategy", "full_shard", "shard_grad_op"), needs(FlatShardFeature::order_validation)) {
+  check_refused(rank, Twins(rank, strategy(rank)).evaluate(Way::first).train(Way::others_second), "forward",
+                {"rank 0", "rank 1", first_way, second_way});
+}
+
+}  // namespace shardproof::exec_order

@@ -1,0 +1,119 @@
+#include "suites/exec_order/scenarios.hpp"
+
+#include <stdexcept>
+#include <utility>
+
+namespace shardproof::exec_order {
+
+namespace {
+
+using scenario::Action;
+using scenario::ActionKind;
+using scenario::Module;
+using scenario::ModuleKind;
+using scenario::ShardStrategy;
+
+Module linear(std::string name, std::int64_t in, std::int64_t out, bool bias) {
+  return {.name = std::move(name), .kind = ModuleKind::linear, .in_features = in, .out_features = out, .bias = bias};
+}
+
+Module relu(std::string name) { return {.name = std::move(name), .kind = ModuleKind::relu}; }
+
+// Each twin has 64 elements, also where each parameter is aligned.
+scenario::Model twins() {
+  const Module first{.name = "first", .children = {linear("only", 8, 8, false)}};
+  const Module second{.name = "second", .children = {linear("in", 8, 4, false), relu("relu"), linear("out", 4, 8, false)}};
+  return {.root = {.children = {linear("start", 5, 8, true),
+                                relu("relu"),
+                                {.name = "way", .kind = ModuleKind::choice, .children = {first, second}},
+                                relu("end")}},
+          .loss = {.kind = scenario::LossKind::dot, .divisor = 1},
+          .init_divisor = 1};
+}
+
+}  // namespace
+
+ShardStrategy strategy(Rank& rank) {
+  const std::string& name = rank.param("strategy");
+  for (const ShardStrategy strategy : {ShardStrategy::full_shard, ShardStrategy::shard_grad_op, ShardStrategy::no_shard,
+                                       ShardStrategy::hybrid, ShardStrategy::hybrid_zero2}) {
+    if (to_string(strategy) == name) return strategy;
+  }
+  throw std::invalid_argument("no strategy is named " + name);
+}
+
+Twins::Twins(Rank& rank, ShardStrategy strategy, bool use_orig_params) : ranks_(rank.world().size()) {
+  scenario_.model = twins();
+  scenario::FlatShardPlan& plan = flat_shard(scenario_.plan);
+  plan.wrap = {first_way, second_way, ""};
+  plan.validate_order = true;
+  plan.strategy = strategy;
+  plan.use_orig_params = use_orig_params;
+  scenario_.plan.optimizer = {.kind = scenario::OptimizerKind::sgd, .rate = 1.0 / 16};
+  scenario_.script.input = {2, 5};
+  scenario_.script.input_divisor = 1;
+}
+
+Twins& Twins::validate(bool on) {
+  flat_shard(scenario_.plan).validate_order = on;
+  return *this;
+}
+
+Twins& Twins::enforce_tags() {
+  scenario_.script.enforce_tags = true;
+  return *this;
+}
+
+// One call for each way that some rank takes.
+std::vector<Action> Twins::forwards(ActionKind kind, Way way) const {
+  const Action first{.kind = kind}, second{.kind = kind, .paths = {{"way", "second"}}};
+  if (way == Way::first) return {first};
+  if (way == Way::all_second) return {second};
+  Action of_rank_0 = first, of_others = second;
+  of_rank_0.ranks = {0};
+  for (int rank = 1; rank < ranks_; ++rank) of_others.ranks.push_back(rank);
+  if (of_others.ranks.empty()) return {first};
+  return {of_rank_0, of_others};
+}
+
+Twins& Twins::train(Way way, int iterations) {
+  std::vector<Action> body = forwards(ActionKind::forward, way);
+  for (const ActionKind kind : {ActionKind::backward, ActionKind::step, ActionKind::capture, ActionKind::zero_grad})
+    body.push_back({.kind = kind});
+  scenario_.script.segments.push_back({.iterations = iterations, .body = std::move(body)});
+  return *this;
+}
+
+Twins& Twins::evaluate(Way way, int iterations) {
+  scenario_.script.segments.push_back({.iterations = iterations, .body = forwards(ActionKind::evaluate, way)});
+  return *this;
+}
+
+Twins& Twins::forward(Way way) {
+  scenario_.script.segments.push_back({.body = forwards(ActionKind::forward, way)});
+  return *this;
+}
+
+Twins& Twins::train_without_last_rank() {
+  train(Way::first);
+  for (Action& action : scenario_.script.segments.back().body) {
+    for (int rank = 0; rank + 1 < ranks_; ++rank) action.ranks.push_back(rank);
+  }
+  return *this;
+}
+
+Twins& Twins::second_way_is_longer() {
+  Module& second = scenario_.model.root.children[2].children[1];
+  const Module again{.name = "again", .kind = ModuleKind::use, .target = first_way};
+  second = {.name = "second", .children = {again, second}};
+  second.children[1].name = "more";
+  flat_shard(scenario_.plan).wrap = {first_way, "way.second.more", ""};
+  return *this;
+}
+
+Twins& Twins::first_way_runs_twice() {
+  scenario_.model.root.children.push_back({.name = "again", .kind = ModuleKind::use, .target = first_way});
+  return *this;
+}
+
+}  // namespace shardproof::exec_order

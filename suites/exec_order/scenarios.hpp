@@ -1,0 +1,56 @@
+// The twins: a model with two ways of equal size, and scripts in which ranks take one or the other.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harness/scenario/plan/flat_shard.hpp"
+#include "harness/scenario/scenario.hpp"
+#include "harness/world/rank.hpp"
+
+namespace shardproof::exec_order {
+
+inline constexpr const char* first_way = "way.first";
+inline constexpr const char* second_way = "way.second";
+
+/// `first` of all ranks, or `second` of all ranks but rank 0, or of all ranks.
+enum class Way { first, others_second, all_second };
+
+/// A script is a list of iterations.
+class Twins {
+ public:
+  /// The plan validates the order.
+  explicit Twins(Rank& rank, scenario::ShardStrategy strategy = scenario::ShardStrategy::full_shard, bool use_orig_params = false);
+
+  Twins& validate(bool on);
+  Twins& enforce_tags();
+  /// Iterations of forward, backward, step, capture and zero_grad.
+  Twins& train(Way way, int iterations = 1);
+  /// Iterations of one forward without a backward.
+  Twins& evaluate(Way way, int iterations = 1);
+  /// One iteration of a forward alone.
+  Twins& forward(Way way);
+  /// One iteration in which the last rank makes no call.
+  Twins& train_without_last_rank();
+  /// The second way runs the first twin and then the second one.
+  Twins& second_way_is_longer();
+  /// The first twin runs twice in each forward.
+  Twins& first_way_runs_twice();
+
+  operator const scenario::Scenario&() const { return scenario_; }
+
+ private:
+  std::vector<scenario::Action> forwards(scenario::ActionKind kind, Way way) const;
+
+  scenario::Scenario scenario_;
+  int ranks_;
+};
+
+/// The case's parameter `strategy`.
+scenario::ShardStrategy strategy(Rank& rank);
+
+/// Whether the case's rank takes the second way where `others_second` do.
+inline bool deviates(Rank& rank) { return rank.index() != 0; }
+
+}  // namespace shardproof::exec_order

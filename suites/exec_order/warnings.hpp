@@ -1,0 +1,20 @@
+// What ranks warn of, and when: the facts that cases on later iterations ask for.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "harness/scenario/run.hpp"
+
+namespace shardproof::exec_order {
+
+/// Warnings of all calls of one iteration. What an engine warns of when it is created is not about the order.
+std::vector<scenario::Warning> warnings(const scenario::Run& run, int iteration);
+
+/// Checks that this rank warned once or more in this iteration, and that some warning names the rank and these modules.
+void check_warned(const scenario::Run& run, int iteration, int rank, const std::vector<std::string>& modules);
+
+/// Checks that this rank did not warn in iterations [from, to).
+void check_silent(const scenario::Run& run, int from, int to);
+
+}  // namespace shardproof::exec_order
