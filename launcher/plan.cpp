@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "harness/protocol/case_filter.hpp"
+#include "harness/protocol/closest.hpp"
 #include "harness/protocol/control_page.hpp"
-#include "launcher/closest.hpp"
 #include "launcher/launcher.hpp"
 #include "launcher/subject.hpp"
 

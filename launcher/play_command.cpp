@@ -61,7 +61,7 @@ int play_command(const PlayOptions& options, const std::vector<std::string>& arg
   require_kept(options.scenario, options.out);
   SignalWatch signals;
   Contender player = find_contender({options.plan.subject, options.plan.fault}, options.plan, options.worker, signals);
-  check_scenario(player.worker, options.scenario, signals);
+  check_scenario(player.worker, options.scenario, options.plan.ranks.front(), signals);
 
   const Document document{.file = options.scenario, .ranks = options.plan.ranks.front()};
   PlayPlan play = plan_of(player, {&document, 1});

@@ -10,6 +10,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <set>
 
 #include "harness/protocol/json_text.hpp"
 #include "launcher/launcher.hpp"
@@ -370,6 +371,22 @@ int exit_code(const RunResult& result) {
   return reports::exit_code(result.report);
 }
 
+namespace {
+
+// A kind that the worker has cases for is known to it, although it reads no document of the kind.
+std::vector<std::string> unknown_kinds(const SubjectInfo& subject, const Listing& listing) {
+  if (listing.engine_kinds.empty()) return {};  // an older worker does not say
+  std::set<std::string> known(listing.engine_kinds.begin(), listing.engine_kinds.end());
+  for (const CaseInfo& info : listing.cases) known.insert(info.engine);
+  std::vector<std::string> unknown;
+  for (const ClaimInfo& claim : subject.claims) {
+    if (!known.contains(claim.engine)) unknown.push_back(claim.engine);
+  }
+  return unknown;
+}
+
+}  // namespace
+
 reports::RunHead make_head(const Worker& worker, const Plan& plan, const PlanOptions& options, const std::vector<std::string>& argv) {
   reports::RunHead head;
   head.started = utc_text(std::chrono::system_clock::to_time_t(std::chrono::system_clock::now()));
@@ -379,7 +396,10 @@ reports::RunHead make_head(const Worker& worker, const Plan& plan, const PlanOpt
   head.git_commit = git_commit(std::filesystem::current_path());
   head.subject = plan.worlds.empty() ? options.subject : plan.worlds.front().subject;
   const auto subject = std::ranges::find(worker.listing.subjects, head.subject, &SubjectInfo::name);
-  if (subject != worker.listing.subjects.end()) head.subject_version = subject->version;
+  if (subject != worker.listing.subjects.end()) {
+    head.subject_version = subject->version;
+    head.unknown_kinds = unknown_kinds(*subject, worker.listing);
+  }
   head.fault = options.fault;
   if (worker.warm) head.warnings = worker.warm->warnings();
   head.partial = plan.partial;

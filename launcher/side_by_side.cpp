@@ -131,7 +131,7 @@ int play_on_two(const PlayOptions& options, const std::vector<std::string>& argv
   require_kept(options.scenario, options.out);
   SignalWatch signals;
   std::array<Contender, 2> contenders = find_contenders(options.plan, options.worker, signals);
-  for (const Contender& contender : contenders) check_scenario(contender.worker, options.scenario, signals);
+  for (const Contender& contender : contenders) check_scenario(contender.worker, options.scenario, options.plan.ranks.front(), signals);
 
   const RendezvousDirectory scratch = RendezvousDirectory::make(1);
   const bool keeps_runs = !options.out.directory.empty();

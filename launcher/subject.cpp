@@ -13,8 +13,8 @@
 #include <system_error>
 #include <utility>
 
+#include "harness/protocol/closest.hpp"
 #include "harness/protocol/subject_name.hpp"
-#include "launcher/closest.hpp"
 #include "launcher/home.hpp"
 #include "launcher/launcher.hpp"
 
@@ -113,14 +113,16 @@ std::string subject_name(const Listing& listing, const std::string& asked) {
   if (std::ranges::find(names, asked) != names.end()) return asked;
   std::set<std::string> candidates(names.begin(), names.end());
   candidates.insert({std::string(reference_subject), std::string(pytorch_subject)});
-  const std::string near = closest(candidates, asked);
+  const std::string near = asked == former_reference_subject ? std::string() : closest(candidates, asked);
   std::erase_if(names, [](const std::string& name) { return name == reference_subject || name == pytorch_subject; });
   const std::string& first = listing.subjects.front().name;
   names.push_back(first == reference_subject ? first : fmt::format("{} ({})", reference_subject, first));
   names.emplace_back(pytorch_subject);
-  throw CommandError(usage,
-                     fmt::format("unknown subject '{}'; {}there are {}, and shared objects by their paths{}", asked,
-                                 near.empty() ? "" : fmt::format("closest is '{}'; ", near), fmt::join(names, ", "), python_hint(asked)));
+  throw CommandError(usage, fmt::format("unknown subject '{}'; {}there are {}, and shared objects by their paths{}", asked,
+                                        asked == former_reference_subject ? fmt::format("it is called '{}' now; ", reference_subject)
+                                        : near.empty()                    ? ""
+                                                                          : fmt::format("closest is '{}'; ", near),
+                                        fmt::join(names, ", "), python_hint(asked)));
 }
 
 ChosenSubject choose_subject(const std::string& asked, const std::filesystem::path& worker, SignalWatch& signals) {

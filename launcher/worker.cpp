@@ -338,8 +338,10 @@ std::vector<MadeScenario> smaller_scenarios(const Worker& worker, const std::fil
   return read_scenarios(worker, ask(worker, arguments, signals, worker_patience), arguments.front());
 }
 
-void check_scenario(const Worker& worker, const std::filesystem::path& document, SignalWatch& signals) {
-  const Answer answer = ask(worker, {"--check-scenario", std::filesystem::absolute(document).string()}, signals, worker_patience);
+void check_scenario(const Worker& worker, const std::filesystem::path& document, int ranks, SignalWatch& signals) {
+  const std::vector<std::string> arguments{"--check-scenario", std::filesystem::absolute(document).string(), "--ranks",
+                                           std::to_string(ranks)};
+  const Answer answer = ask(worker, arguments, signals, worker_patience);
   if (answer.end == Exit{}) return;
   const std::string said = answer.complaint.empty() ? "it says nothing" : complaint_of(answer.complaint);
   if (answer.end && !answer.end->signalled && answer.end->code == rank_usage) throw CommandError(usage, said);

@@ -49,8 +49,9 @@ void ask_for_cases(Worker& worker, const std::filesystem::path& subject_library,
 GpuListing ask_gpus(const Worker& worker, const std::filesystem::path& backend, SignalWatch& signals,
                     std::chrono::milliseconds patience = worker_patience);
 
-/// Returns when the worker can read the document; throws CommandError (usage) with what is wrong in it.
-void check_scenario(const Worker& worker, const std::filesystem::path& document, SignalWatch& signals);
+/// Returns if the worker can read the document, and this many ranks can make the calls of its script. Throws CommandError (usage) with what
+/// is wrong in it.
+void check_scenario(const Worker& worker, const std::filesystem::path& document, int ranks, SignalWatch& signals);
 
 /// A scenario that a worker has made, as text that only workers read.
 struct MadeScenario {

@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <span>
 
+#include "harness/protocol/closest.hpp"
 #include "reports/waivers.hpp"
 
 namespace shardproof::reports {
@@ -20,6 +22,27 @@ std::string some(std::span<const std::string> ids) {
   const auto few = ids.first(std::min(ids.size(), shown));
   return ids.size() <= shown ? fmt::format("{}", fmt::join(few, ", "))
                              : fmt::format("{} and {} more", fmt::join(few, ", "), ids.size() - shown);
+}
+
+// A run of nothing but such skips would be green, and would prove nothing.
+std::optional<std::string> finding_of_claims(const Report& report) {
+  if (report.counted() == 0) return std::nullopt;
+  if (!std::ranges::all_of(report.cases, [](const CaseResult& result) {
+        return result.superseded || (result.verdict == Verdict::skipped && result.unclaimed);
+      }))
+    return std::nullopt;
+  return fmt::format("all {} were skipped, because {}: this run proves nothing; correct the claims of the subject, or select other cases",
+                     cases_text(report.counted()), skip_reason(report.cases.front()));
+}
+
+std::string finding_of_kind(const std::string& kind, const Report& report) {
+  std::set<std::string> played;
+  for (const CaseResult& result : report.cases) {
+    if (!result.info.engine.empty()) played.insert(result.info.engine);
+  }
+  const std::string near = closest(played, kind);
+  return fmt::format("subject {} claims the engine kind {}, which this worker does not know{}: correct its claims", report.head.subject,
+                     kind, near.empty() ? "" : fmt::format(" (closest is {})", near));
 }
 
 std::optional<std::string> finding_of(const Requirement& requirement) {
@@ -62,6 +85,8 @@ std::vector<Requirement> requirements(const Report& report) {
 
 std::vector<std::string> findings(const Report& report) {
   std::vector<std::string> all;
+  if (auto finding = finding_of_claims(report)) all.push_back(*std::move(finding));
+  for (const std::string& kind : report.head.unknown_kinds) all.push_back(finding_of_kind(kind, report));
   const Demands& demands = report.head.demands;
   const auto skipped = report.counts().at(Verdict::skipped);
   if (demands.max_skips && skipped > *demands.max_skips)
@@ -78,6 +103,7 @@ std::vector<std::string> findings(const Report& report) {
     if (const auto finding = finding_of(waiver, uses[i], report.head))
       all.push_back(fmt::format("waivers[{}] {} ({}, {}): {}", i, waiver.pattern, to_string(waiver.verdict), waiver.owner, *finding));
   }
+  all.insert(all.end(), report.head.unknown_in_waivers.begin(), report.head.unknown_in_waivers.end());
   return all;
 }
 

@@ -1,5 +1,5 @@
 // What a run was asked to show beyond verdicts, and does not: too many skips or waivers, a required clause without a passed case, waivers
-// that are over, without use or wrong. Pure.
+// that are over, without use or wrong. And what makes a run prove nothing: claims that skip every case, or that name no known engine kind. Pure.
 #pragma once
 
 #include <cstddef>

@@ -261,6 +261,7 @@ void Merger::take_case(StreamedCase& streamed, int rank, std::size_t position) {
   take_measurements(result, place, streamed, rank, outcome == Outcome::passed);
 
   if (outcome == Outcome::skipped && result.skipped_by < 0 && ended.culprit < plan_.size) result.skipped_by = std::max(ended.culprit, -1);
+  if (outcome == Outcome::skipped) result.unclaimed = result.unclaimed || ended.unclaimed;
   set(rank, position, outcome, std::move(reason));
   result.ranks[static_cast<std::size_t>(rank)].assertions = ended.assertions;
   result.assertions += ended.assertions;

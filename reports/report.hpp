@@ -41,11 +41,13 @@ struct RunHead {
   std::string suite_version, subject, subject_version, profile;
   std::string git_commit;            ///< volatile
   std::string fault;
+  std::vector<std::string> unknown_kinds;  ///< engine kinds that the subject claims and the worker does not know
+  std::vector<std::string> unknown_in_waivers;  ///< a sentence for each subject or fault that a waiver names and the worker does not know
   std::vector<std::string> warnings;  ///< volatile: what the subject said when it was prepared for all ranks
-  bool partial = false;              ///< filters, shards or fewer worlds than the profile has
-  std::size_t outside_profile = 0;   ///< cases of the worker that its profile leaves out
-  std::map<std::string, std::string> machine;      ///< volatile: host, cpu, cores, kernel, driver, …
-  std::vector<GpuInfo> gpus;                       ///< volatile: of the machine, those that ranks might have; none: they run on no GPU
+  bool partial = false;  ///< filters, shards or fewer worlds than the profile has
+  std::size_t outside_profile = 0;  ///< cases of the worker that its profile leaves out
+  std::map<std::string, std::string> machine;  ///< volatile: host, cpu, cores, kernel, driver, …
+  std::vector<GpuInfo> gpus;  ///< volatile: of the machine, those that ranks might have; none: they run on no GPU
   std::map<std::string, std::string> environment;  ///< volatile: an allow-list of variables
   int repeat = 1;
   Demands demands;
@@ -86,6 +88,7 @@ struct CaseResult {
   std::vector<RankOutcome> ranks;
   std::map<int, std::string> reasons;  ///< by rank, where there is one: of a skip, an error, a release, an end of the process
   int skipped_by = -1;  ///< the rank that asked to skip it; -1: nobody, or all of them at once, for a missing feature
+  bool unclaimed = false;  ///< skipped, because the subject does not claim what the case needs
   int waiver = -1;  ///< index into the head's waivers of the one that excuses its verdict; -1: none
   std::vector<std::string> notes;  ///< what the verdict has from comparing ranks
   std::vector<Failure> failures;  ///< first cause first; released ranks add none

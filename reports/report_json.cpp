@@ -97,6 +97,7 @@ ordered_json json_of(const CaseResult& result, bool flaky) {
   if (result.attempt > 0) json["attempt"] = result.attempt;
   if (result.superseded) json["superseded"] = true;
   if (result.skipped_by >= 0) json["skipped_by"] = result.skipped_by;
+  if (result.unclaimed) json["unclaimed"] = true;
   if (result.waiver >= 0) json["waiver"] = result.waiver;
   return json;
 }
@@ -159,6 +160,7 @@ CaseResult read_case(const ordered_json& json) {
   result.failures_left_out = fields.integer<std::uint64_t>("failures_left_out");
   result.duration_ns = fields.integer<std::int64_t>("duration_ns");
   result.skipped_by = read_index_if_given(fields, "skipped_by");
+  result.unclaimed = fields.has("unclaimed") && fields.boolean("unclaimed");
   result.waiver = read_index_if_given(fields, "waiver");
   return result;
 }
@@ -373,6 +375,8 @@ void to_json(ordered_json& json, const RunHead& head) {
                       {"subject", {{"name", head.subject}, {"version", head.subject_version}, {"fault", text_or_null(head.fault)}}},
                       {"profile", head.profile},
                       {"waivers", head.waivers}};
+  if (!head.unknown_kinds.empty()) json["subject"]["unknown_kinds"] = head.unknown_kinds;
+  if (!head.unknown_in_waivers.empty()) json["run"]["unknown_in_waivers"] = head.unknown_in_waivers;
   if (!head.warnings.empty()) json["subject"]["warnings"] = head.warnings;
 }
 
@@ -388,6 +392,7 @@ void from_json(const ordered_json& json, RunHead& head) {
   head.partial = run.boolean("partial");
   // The first reports of this version had no demands and no waivers.
   if (run.has("outside_profile")) head.outside_profile = run.integer<std::size_t>("outside_profile");
+  if (run.has("unknown_in_waivers")) head.unknown_in_waivers = run.texts("unknown_in_waivers");
   if (run.has("demands")) head.demands = read_demands(run.object("demands"));
   head.git_commit = run.text("git_commit");
   head.environment = run.text_map("environment");
@@ -396,6 +401,7 @@ void from_json(const ordered_json& json, RunHead& head) {
   head.subject = subject.text("name");
   head.subject_version = subject.text("version");
   head.fault = read_text_or_null(subject, "fault");
+  if (subject.has("unknown_kinds")) head.unknown_kinds = subject.texts("unknown_kinds");
   if (subject.has("warnings")) head.warnings = subject.texts("warnings");
   head.profile = fields.text("profile");
   head.waivers.clear();

@@ -11,6 +11,7 @@
 #include "harness/protocol/json_fields.hpp"
 #include "harness/protocol/json_parse.hpp"
 #include "harness/protocol/unique_keys.hpp"
+#include "harness/protocol/world_plan.hpp"
 
 namespace shardproof::reports {
 
@@ -109,6 +110,10 @@ std::vector<Waiver> parse_waivers(std::string_view text) {
     const std::string place = fmt::format("waivers[{}]", waivers.size());
     Fields(element, place).expect_only({"pattern", "verdict", "when", "reason", "link", "owner", "expires", "shown_by"});
     waivers.push_back(read_waiver(element, place));
+    const auto& device = waivers.back().when.device;
+    if (device && *device != sim_device && *device != cuda_device)
+      throw std::invalid_argument(
+          fmt::format("{}: when: \"device\": expected \"{}\" or \"{}\", found \"{}\"", place, sim_device, cuda_device, *device));
   }
   return waivers;
 }

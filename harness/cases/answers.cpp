@@ -17,6 +17,7 @@
 #include "harness/scenario/generator/generator.hpp"
 #include "harness/scenario/generator/shrinker.hpp"
 #include "harness/scenario/scenario_json.hpp"
+#include "harness/scenario/validate_script.hpp"
 #include "harness/subject/abi/table_subject.hpp"
 
 namespace shardproof {
@@ -64,9 +65,22 @@ int answer_with_cases(const Program& own, const std::filesystem::path& library, 
   return std::fflush(stdout) == 0 ? rank_left : rank_usage;
 }
 
-int answer_about(const std::filesystem::path& scenario) {
+namespace {
+
+void require_script_in_world(const std::filesystem::path& document, const scenario::Scenario& scenario, int ranks) {
   try {
-    read_scenario(scenario);
+    scenario::validate_script_in_world(scenario, ranks);
+  } catch (const std::invalid_argument& error) {
+    throw std::invalid_argument(fmt::format("{}: {}", document.string(), error.what()));
+  }
+}
+
+}  // namespace
+
+int answer_about(const std::filesystem::path& scenario, std::optional<int> ranks) {
+  try {
+    const scenario::Scenario read = read_scenario(scenario);
+    if (ranks) require_script_in_world(scenario, read, *ranks);
     return rank_left;
   } catch (const std::invalid_argument& error) {
     complain(error.what());

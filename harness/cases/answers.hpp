@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -23,8 +24,8 @@ int answer_with_problems(const std::vector<std::string>& problems);
 /// The GPUs that ranks could run on by this backend, or why there are none.
 int answer_with_gpus(const std::filesystem::path& backend);
 
-/// Whether the document can be played; nothing else.
-int answer_about(const std::filesystem::path& scenario);
+/// Whether the document can be played: at all, or by this many ranks; nothing else.
+int answer_about(const std::filesystem::path& scenario, std::optional<int> ranks);
 /// A line for every seed: `{"seed", "ranks", "scenario"}`. Throws UsageError for names of features or ingredients that there are not.
 int answer_with_scenarios(const ScenariosAsked& asked);
 /// A line for every variant of the document, the smallest first: `{"ranks", "scenario"}`.

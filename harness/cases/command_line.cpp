@@ -112,9 +112,15 @@ CommandLine parse_command_line(std::span<const std::string_view> arguments, std:
     } else if (argument == "--warm") {
       line.mode = CommandLine::Mode::warm;
     } else if (const auto scenario = value_of("--check-scenario", arguments, at)) {
-      if (arguments.size() > 2) throw UsageError("--check-scenario stands alone, with the document");
       line.mode = CommandLine::Mode::check_scenario;
       line.scenario = *scenario;
+      const bool has_ranks = at + 1 < arguments.size();
+      if (has_ranks) {
+        const auto ranks = value_of("--ranks", arguments, ++at);
+        if (ranks) line.asked.ranks = ranks_of(*ranks);
+      }
+      if (!arguments.front().starts_with("--check-scenario") || at + 1 < arguments.size() || (has_ranks && line.asked.ranks.size() != 1))
+        throw UsageError("--check-scenario takes a document, and may take --ranks with one number of ranks; it takes nothing else");
     } else if (const auto backend = value_of("--list-gpus", arguments, at)) {
       if (arguments.size() > 2) throw UsageError("--list-gpus stands alone, with the backend");
       line.mode = CommandLine::Mode::list_gpus;
@@ -168,7 +174,7 @@ or a [tag].
 
   {0} --list-json [--subject ./LIBRARY.so]      the cases as JSON, for launchers
   {0} --warm --subject NAME or ./LIBRARY.so     stays, and becomes ranks when it is asked to, for launchers
-  {0} --check-scenario FILE                     whether a document can be played, for launchers
+  {0} --check-scenario FILE [--ranks N]         whether a document can be played (by N ranks), for launchers
   {0} --make-scenario SEED --ranks N,…          random documents as JSON, one in a line, for launchers: of --count seeds, for
                                                 subjects that claim these --features, --without some of them, or other ingredients
   {0} --shrink-scenario FILE --ranks N          smaller documents than one, likewise

@@ -168,6 +168,7 @@ class Lockstep {
       world_.stream().write(ended);
     };
     if (!skip.empty()) {
+      ended.unclaimed = !world_.lacks_threads(bound.info);
       write_end({.outcome = Outcome::skipped, .reason = skip});
       world_.body_ended();
       return;

@@ -215,7 +215,8 @@ int run(std::span<char*> argv, const Program& program) {
     return line.mode == CommandLine::Mode::list ? answer_with_problems(bound.problems) : rank_usage;
   }
   switch (line.mode) {
-    case CommandLine::Mode::check_scenario: return answer_about(line.scenario);
+    case CommandLine::Mode::check_scenario:
+      return answer_about(line.scenario, line.asked.ranks.empty() ? std::nullopt : std::optional(line.asked.ranks.front()));
     case CommandLine::Mode::list: return answer_with_cases(program, line.subject_library, bound.cases);
     case CommandLine::Mode::warm:
       if (const auto code = serve(line, program)) return *code;

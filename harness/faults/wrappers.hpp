@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "harness/device/wrappers.hpp"
@@ -22,6 +23,9 @@ class TrainerWrapper : public Trainer {
   Reply perform(const scenario::Action& action, const Batch& batch) override { return inner_->perform(action, batch); }
   Reply register_all_gather_extension(const ExtensionTarget& target, AllGatherExtension extension) override {
     return inner_->register_all_gather_extension(target, std::move(extension));
+  }
+  Reply register_gradient_hook(const HookTarget& target, GradientHook hook) override {
+    return inner_->register_gradient_hook(target, std::move(hook));
   }
   Reply loss(Tensor& out) override { return inner_->loss(out); }
   Reply parameters(std::vector<ParameterView>& out) override { return inner_->parameters(out); }
@@ -46,6 +50,14 @@ struct Alteration {
 
 /// The subject with the alteration in place; it keeps its name, version and claims.
 std::unique_ptr<Subject> altered(std::unique_ptr<Subject> subject, Alteration alteration);
+
+/// The subject with the sections of this type changed in the plans that it gets. Plans of other kinds stay as they are.
+template <class Section>
+std::unique_ptr<Subject> altered_section(std::unique_ptr<Subject> subject, std::function<void(Section&)> change) {
+  return altered(std::move(subject), {.plan = [change = std::move(change)](scenario::Plan& plan) {
+                   if (auto* const section = plan.engine.as<Section>()) change(*section);
+                 }});
+}
 
 /// A wait that is about to be issued: `stream` waits for an event that was recorded right after `after` (the label or tag with it), on the
 /// stream of role `recorded_on`.

@@ -104,6 +104,7 @@ struct Listing {
   int protocol = current_protocol;
   std::string suite_version;
   std::string build;  ///< build id of the worker binary: equal on all ranks of a world
+  std::vector<std::string> engine_kinds;  ///< whose sections of plans it reads; empty: it does not say
   std::vector<SubjectInfo> subjects;  ///< the first is the default; a program of plain multi-rank tests has none
   std::vector<CaseInfo> cases;
   std::vector<FaultInfo> faults;

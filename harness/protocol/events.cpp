@@ -69,10 +69,12 @@ ordered_json json_of(const event::AssertionFailed& e) {
 ordered_json json_of(const event::Measured& e) { return {{"event", "measured"}, {"name", e.name}, {"value", e.value}, {"unit", e.unit}}; }
 
 ordered_json json_of(const event::CaseEnded& e) {
-  return {{"event", "case_ended"},      {"id", e.id},
-          {"position", e.position},     {"outcome", to_string(e.outcome)},
-          {"assertions", e.assertions}, {"reason", cut(e.reason)},
-          {"culprit", e.culprit},       {"duration_ns", e.duration_ns}};
+  ordered_json json{{"event", "case_ended"},      {"id", e.id},
+                    {"position", e.position},     {"outcome", to_string(e.outcome)},
+                    {"assertions", e.assertions}, {"reason", cut(e.reason)},
+                    {"culprit", e.culprit},       {"duration_ns", e.duration_ns}};
+  if (e.unclaimed) json["unclaimed"] = true;
+  return json;
 }
 
 ordered_json json_of(const event::RankEnded& e) {
@@ -123,7 +125,8 @@ event::CaseEnded case_ended(const Fields& fields) {
           .assertions = fields.integer<std::uint64_t>("assertions"),
           .reason = fields.text("reason"),
           .culprit = fields.integer<int>("culprit"),
-          .duration_ns = fields.integer<std::int64_t>("duration_ns")};
+          .duration_ns = fields.integer<std::int64_t>("duration_ns"),
+          .unclaimed = fields.has("unclaimed") && fields.boolean("unclaimed")};
 }
 
 event::RankEnded rank_ended(const Fields& fields) {

@@ -69,6 +69,7 @@ struct CaseEnded {
   std::string reason;  ///< of a skip, an error or a release
   int culprit = -1;  ///< the rank that skipped, failed or died and so released this one; -1 for none
   std::int64_t duration_ns = 0;
+  bool unclaimed = false;  ///< of a skip: the subject does not claim what the case needs
 };
 
 /// The rank left its world in order.

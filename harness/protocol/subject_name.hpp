@@ -14,6 +14,8 @@ constexpr bool is_shared_object(std::string_view subject) {
 
 /// What `--subject` calls the first of a worker, whichever that is.
 inline constexpr std::string_view reference_subject = "reference";
+/// The former name of the reference subject, from when it had one engine kind.
+inline constexpr std::string_view former_reference_subject = "fully_shard";
 /// PyTorch, as the project's own package brings it, and the program that does.
 inline constexpr std::string_view pytorch_subject = "pytorch";
 inline constexpr std::string_view pytorch_worker_program = "shardproof-pytorch-worker";

@@ -1,20 +1,31 @@
 #include "harness/scenario/callback.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <set>
+#include <type_traits>
+#include <variant>
 
 namespace shardproof::scenario {
+
+namespace {
+
+template <CallbackKind kind, class Detail>
+constexpr bool has_detail = std::is_same_v<std::variant_alternative_t<static_cast<std::size_t>(kind), decltype(Callback::detail)>, Detail>;
+
+static_assert(has_detail<CallbackKind::pre_all_gather, PreAllGather> && has_detail<CallbackKind::post_all_gather, PostAllGather> &&
+              has_detail<CallbackKind::gradient_hook, GradientHookCall>);
+static_assert(std::variant_size_v<decltype(Callback::detail)> == static_cast<std::size_t>(CallbackKind::gradient_hook) + 1);
+
+}  // namespace
 
 std::string_view to_string(CallbackKind kind) {
   switch (kind) {
     case CallbackKind::pre_all_gather: return "pre_all_gather";
     case CallbackKind::post_all_gather: return "post_all_gather";
+    case CallbackKind::gradient_hook: return "gradient_hook";
   }
   return {};
-}
-
-CallbackKind Callback::kind() const {
-  return std::visit([](const auto& of_kind) { return of_kind.kind; }, detail);
 }
 
 bool CallbackFilter::fits(const Callback& callback) const {

@@ -15,8 +15,9 @@
 
 namespace shardproof::scenario {
 
-/// The hook that the engine called. A new kind needs an enumerator, a name in `to_string`, and a detail in `Callback`.
-enum class CallbackKind : std::uint8_t { pre_all_gather, post_all_gather };
+/// The hook that the engine called, in the order of the details in `Callback`. A new kind needs an enumerator, a name in `to_string`, and a
+/// detail.
+enum class CallbackKind : std::uint8_t { pre_all_gather, post_all_gather, gradient_hook };
 std::string_view to_string(CallbackKind kind);
 
 struct TensorSize {
@@ -27,29 +28,34 @@ struct TensorSize {
 
 /// Only the pre hook of an all-gather extension has these.
 struct PreAllGather {
-  static constexpr CallbackKind kind = CallbackKind::pre_all_gather;
   std::uint64_t ticket = 0;  ///< identifies the metadata that it made, from 1; 0: it failed
   std::optional<ShardContext> context;  ///< in the full form
 };
 
 /// Only the post hook of an all-gather extension has these.
 struct PostAllGather {
-  static constexpr CallbackKind kind = CallbackKind::post_all_gather;
   std::uint64_t ticket = 0;  ///< identifies the metadata that it was given; 0: no pre hook of this rank made this metadata
   const void* out = nullptr;  ///< what it had to write to; nullptr: it had to make a whole parameter
   DType param_dtype = DType::f32;
 };
 
+/// Only a gradient hook has these.
+struct GradientHookCall {
+  HookPoint point = HookPoint::reduction;
+  std::uint64_t state = 0;  ///< that the engine passed to it
+  Tensor result;  ///< a copy of what the hook left, in host memory; undefined if it failed, or the script keeps no tensors
+};
+
 struct Callback {
-  std::string name;  ///< of the parameter that it is about
+  std::string name;  ///< what it is about: the name of a parameter, or the label of a group or bucket
   int iteration = 0;
   std::string during;  ///< the script's call: `forward`, …; `create` before all calls
   std::uint32_t stream = 0;
   std::vector<TensorSize> sizes;  ///< of its operands: the tensors that a pre hook made, or that any other hook was given
   std::vector<Tensor> tensors;  ///< copies of the operands in host memory; empty if the script keeps no tensors
-  std::variant<PreAllGather, PostAllGather> detail;
+  std::variant<PreAllGather, PostAllGather, GradientHookCall> detail;
 
-  CallbackKind kind() const;
+  CallbackKind kind() const { return static_cast<CallbackKind>(detail.index()); }
 };
 
 /// Selects callbacks. A field that is not set fits every callback.

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "harness/scenario/parts_json.hpp"
+#include "harness/scenario/refusal.hpp"
 
 namespace shardproof::scenario {
 
@@ -80,7 +81,7 @@ namespace {
 template <class Kind>
 Kind read_kind(const std::string& name, const Node& node, Kind last) {
   const Json text = name;
-  return Node(text, node.place() + ", the key").choice(last);
+  return Node(text, member_place(node.place(), name)).choice(last);
 }
 
 void read_work(const Node& node, CostModel& costs) {

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "harness/protocol/json_fields.hpp"
+#include "harness/scenario/refusal.hpp"
 
 namespace shardproof::scenario {
 
@@ -25,23 +26,23 @@ constexpr std::array units{Unit{"s", 1'000'000'000}, Unit{"ms", 1'000'000}, Unit
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// As it stands where that cannot be misread, else in quotes.
-std::string shown_key(const std::string& key) {
-  const auto is_plain = [](char c) { return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
-  return !key.empty() && std::ranges::all_of(key, is_plain) ? key : shown(key);
+// The value, if it is an integer that fits.
+std::optional<std::int64_t> whole(const nlohmann::ordered_json& value) {
+  if (value.is_number_unsigned() && !std::in_range<std::int64_t>(value.get<std::uint64_t>())) return std::nullopt;
+  return value.is_number_integer() ? std::optional(value.get<std::int64_t>()) : std::nullopt;
 }
 
 }  // namespace
 
 void Node::fail(std::string_view expected) const { refuse(place_.empty() ? "scenario" : "scenario: " + place_, expected, value_); }
 
-std::string Node::place_of(std::string_view key) const { return place_.empty() ? std::string(key) : fmt::format("{}.{}", place_, key); }
+std::string Node::place_of(std::string_view key) const { return member_place(place_, key); }
 
 void Node::expect_keys(std::span<const std::string_view> known) const {
   if (!value_.is_object()) fail("an object");
   for (const auto& [key, value] : value_.items()) {
     if (std::ranges::find(known, std::string_view(key)) != known.end()) continue;
-    throw std::invalid_argument(fmt::format("scenario: {}: no such key; there is {}", place_of(shown_key(key)), fmt::join(known, ", ")));
+    throw std::invalid_argument(fmt::format("scenario: {}: no such key; there is {}", place_of(key), fmt::join(known, ", ")));
   }
 }
 
@@ -62,7 +63,7 @@ std::optional<Node> Node::find(std::string_view key) const {
 std::vector<std::pair<std::string, Node>> Node::members() const {
   if (!value_.is_object()) fail("an object");
   std::vector<std::pair<std::string, Node>> all;
-  for (const auto& [key, value] : value_.items()) all.emplace_back(key, Node(value, place_of(shown_key(key))));
+  for (const auto& [key, value] : value_.items()) all.emplace_back(key, Node(value, place_of(key)));
   return all;
 }
 
@@ -95,11 +96,7 @@ bool Node::boolean() const {
 }
 
 std::int64_t Node::integer(std::int64_t least, std::int64_t most) const {
-  const bool fits = value_.is_number_unsigned() ? std::in_range<std::int64_t>(value_.get<std::uint64_t>()) : value_.is_number_integer();
-  if (fits) {
-    const auto number = value_.get<std::int64_t>();
-    if (number >= least && number <= most) return number;
-  }
+  if (const auto number = whole(value_); number && *number >= least && *number <= most) return *number;
   fail(most == std::numeric_limits<std::int64_t>::max() ? fmt::format("an integer of at least {}", least)
                                                         : fmt::format("an integer from {} to {}", least, most));
 }
@@ -118,8 +115,9 @@ Nanoseconds Node::duration() const {
   constexpr Nanoseconds day = 86'400'000'000'000;  // a hundred thousand of them fit into a clock
   std::optional<Nanoseconds> time;
   if (value_.is_string()) time = parse_duration(value_.get_ref<const std::string&>());
-  if (value_.is_number_integer()) time = integer(0, day);
-  if (!time || *time > day) fail("a duration of up to a day: nanoseconds, or a text like \"25ms\" or \"1.5us\"");
+  if (value_.is_number_integer()) time = whole(value_);
+  if (!time || *time < 0 || *time > day)
+    fail(fmt::format("a duration from 0 to a day: up to {} nanoseconds, or a text like \"25ms\" or \"1.5us\"", day));
   return *time;
 }
 

@@ -44,6 +44,10 @@ void Notebook::note_tensors(Callback& callback, Stream stream, const std::vector
   }
 }
 
+void Notebook::note_result(std::size_t callback, Stream stream, const Tensor& result) {
+  if (keeps_tensors_) std::get<GradientHookCall>(callbacks_.at(callback).detail).result = snapshot(*device_, stream, result);
+}
+
 void Notebook::note_operand(Stream stream, const Collective& collective, std::span<const int> group) {
   if (!is_open() || !keeps_tensors_) return;
   operands_.push_back({.kind = collective.kind,
@@ -59,9 +63,10 @@ void Notebook::hand_over(Run::Notes& notes) {
   std::vector<Tensor*> snapshots;
   for (Callback& callback : callbacks_) {
     for (Tensor& tensor : callback.tensors) snapshots.push_back(&tensor);
+    if (auto* const hook = std::get_if<GradientHookCall>(&callback.detail)) snapshots.push_back(&hook->result);
   }
   for (Operand& operand : operands_) snapshots.push_back(&operand.in);
-  if (!snapshots.empty()) {
+  if (keeps_tensors_) {
     bring_home(*device_, snapshots);
     device_->synchronize();
   }

@@ -33,6 +33,10 @@ class Notebook {
   Callback& note(Callback callback);
   /// Notes the operands of the callback. They are copied on this stream.
   void note_tensors(Callback& callback, Stream stream, const std::vector<Tensor>& tensors);
+  /// Notes what a gradient hook left in this tensor, of the callback that was noted last for it.
+  void note_result(std::size_t callback, Stream stream, const Tensor& result);
+  /// The number of the callback that was noted last.
+  std::size_t last_callback() const { return callbacks_.size() - 1; }
   void note_operand(Stream stream, const Collective& collective, std::span<const int> group);
 
   /// Everything noted, with its tensors in host memory: nothing may be under way on the device, and what is freed here is when it returns.

@@ -11,6 +11,7 @@
 
 #include "harness/scenario/extensions.hpp"
 #include "harness/scenario/formula.hpp"
+#include "harness/scenario/gradient_hooks.hpp"
 #include "harness/scenario/notebook.hpp"
 #include "harness/scenario/remembering_communicator.hpp"
 #include "harness/scenario/validate_script.hpp"
@@ -49,6 +50,7 @@ class Performance {
         notebook_(device_, scenario.script),
         communicator_(platform.world(), notebook_.shared(), scenario.script.enforce_tags),
         extensions_(scenario.model, notebook_.shared()),
+        hooks_(communicator_, rank, notebook_.shared()),
         rank_(rank) {
     for (const ParameterShape& parameter : parameters(scenario.model)) {
       if (parameter.tensor == TensorKind::two_tensor) pairs_.insert(parameter.name);
@@ -87,6 +89,8 @@ class Performance {
       capture();
     } else if (action.kind == ActionKind::extend) {
       extend(*action.extension);
+    } else if (action.kind == ActionKind::register_hook) {
+      register_hook(action, call);
     } else if (!action.fails_in) {
       check(trainer_->perform(for_this_rank(action), runs ? batch_ : Batch{}), call);
     } else {
@@ -112,6 +116,20 @@ class Performance {
 
   void extend(const Extension& extension) {
     check(trainer_->register_all_gather_extension({extension.parameter, extension.tensor}, extensions_.make(extension)), "extend");
+  }
+
+  // A hook of the engine's own comes with the call. Where a refusal is planned, the script goes on after it.
+  void register_hook(const Action& action, const std::string& call) {
+    const Hook& hook = *action.hook;
+    const bool is_own = hook.kind == HookKind::fp16_compress || hook.kind == HookKind::bf16_compress;
+    const HookTarget target{.point = hook.point, .module = action.module, .direct = hook.direct};
+    const Reply reply = is_own ? trainer_->perform(for_this_rank(action), {}) : trainer_->register_gradient_hook(target, hooks_.make(hook));
+    if (!hook.refused) return check(reply, call);
+    note_warnings(reply, call);
+    if (reply.status() == CallStatus::unsupported) refuse(call, reply.error(), reply.status());
+    if (reply.ok())
+      refuse(call, fmt::format("the engine has to refuse the hook \"{}\" at \"{}\", but it took it", to_string(hook.kind), action.module));
+    notes_.refusals.push_back({iteration_, call, reply.error()});
   }
 
   Batch batch() {
@@ -217,6 +235,7 @@ class Performance {
   OpenNotebook notebook_;
   RememberingCommunicator communicator_;
   Extensions extensions_;
+  GradientHooks hooks_;
   int rank_;
   int iteration_ = 0;
   Run::Notes notes_;

@@ -17,6 +17,8 @@ class SubjectError : public std::runtime_error {
   /// Without an iteration: before the first one.
   SubjectError(std::string call, std::optional<int> iteration, int rank, std::string reason, CallStatus status = CallStatus::failed);
   const std::string& call() const { return call_; }  ///< `create`, `forward`, …
+  /// Why the call did not succeed. `unsupported` is not a refusal: the engine lacks what the call asks for.
+  CallStatus status() const { return status_; }
   /// What is wrong: the same on every rank, where ranks have made the same mistake.
   const std::string& reason() const { return reason_; }
   /// The text without the rank.

@@ -59,6 +59,7 @@ class Run {
     std::vector<Callback> callbacks;
     std::vector<Operand> operands;
     std::vector<Warning> warnings;
+    std::vector<Warning> refusals;
   };
 
   Run(Scenario scenario, Recording recording, Notes notes, std::size_t left_alive);
@@ -81,6 +82,8 @@ class Run {
   std::vector<std::string> callback_names(const CallbackFilter& filter) const { return names(callbacks(), filter); }
   const std::vector<Operand>& operands() const { return notes_.operands; }
   const std::vector<Warning>& warnings() const { return notes_.warnings; }
+  /// The refusals that the script planned, with the engine's words.
+  const std::vector<Warning>& refusals() const { return notes_.refusals; }
 
   /// Which of its collectives run one at a time.
   trace::Resource resource() const;

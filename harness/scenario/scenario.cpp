@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <stdexcept>
 #include <utility>
 
+#include "harness/protocol/closest.hpp"
 #include "harness/scenario/formula.hpp"
 
 namespace shardproof::scenario {
@@ -75,31 +77,6 @@ std::string_view to_string(LossKind kind) {
   return "unknown";
 }
 
-std::string_view to_string(ActionKind kind) {
-  switch (kind) {
-    case ActionKind::forward: return "forward";
-    case ActionKind::backward: return "backward";
-    case ActionKind::step: return "step";
-    case ActionKind::zero_grad: return "zero_grad";
-    case ActionKind::post_optim_event: return "post_optim_event";
-    case ActionKind::capture: return "capture";
-    case ActionKind::evaluate: return "evaluate";
-    case ActionKind::clip_grad_norm: return "clip_grad_norm";
-    case ActionKind::unshard: return "unshard";
-    case ActionKind::wait_for_unshard: return "wait_for_unshard";
-    case ActionKind::reshard: return "reshard";
-    case ActionKind::set_requires_gradient_sync: return "set_requires_gradient_sync";
-    case ActionKind::set_requires_all_reduce: return "set_requires_all_reduce";
-    case ActionKind::set_reshard_after_backward: return "set_reshard_after_backward";
-    case ActionKind::set_unshard_in_backward: return "set_unshard_in_backward";
-    case ActionKind::set_is_last_backward: return "set_is_last_backward";
-    case ActionKind::extend: return "extend";
-    case ActionKind::materialize: return "materialize";
-    case ActionKind::initialize: return "initialize";
-  }
-  return "unknown";
-}
-
 std::string_view to_string(TensorKind kind) {
   switch (kind) {
     case TensorKind::plain: return "plain";
@@ -118,6 +95,27 @@ std::string_view to_string(ExtensionKind kind) {
     case ExtensionKind::truncated: return "truncated";
   }
   return "unknown";
+}
+
+std::string_view to_string(HookPoint point) {
+  switch (point) {
+    case HookPoint::reduction: return "reduction";
+    case HookPoint::after_reduction: return "after_reduction";
+    case HookPoint::after_accumulation: return "after_accumulation";
+  }
+  return {};
+}
+
+std::string_view to_string(HookKind kind) {
+  switch (kind) {
+    case HookKind::plain: return "plain";
+    case HookKind::doubled: return "doubled";
+    case HookKind::sum: return "sum";
+    case HookKind::fp16_compress: return "fp16_compress";
+    case HookKind::bf16_compress: return "bf16_compress";
+    case HookKind::not_callable: return "not_callable";
+  }
+  return {};
 }
 
 std::string_view to_string(ExtensionForm form) { return form == ExtensionForm::minimal ? "minimal" : "full"; }
@@ -144,12 +142,18 @@ const Module* find(const Model& model, std::string_view path) {
   return found;
 }
 
+std::string no_such_child(const Module& choice, const std::string& path, const std::string& child) {
+  std::set<std::string> names;
+  for (const Module& each : choice.children) names.insert(each.name);
+  return fmt::format("the choice \"{}\" has no child \"{}\"; {}", path, child, closest_or_all(names, child));
+}
+
 const Module& chosen_child(const Module& choice, const std::string& path, const std::map<std::string, std::string>& paths) {
   const auto named = paths.find(path);
   const auto child = named == paths.end() ? choice.children.begin() : std::ranges::find(choice.children, named->second, &Module::name);
   if (child == choice.children.end())
     throw std::invalid_argument(named == paths.end() ? fmt::format("the choice \"{}\" has no child to run", path)
-                                                     : fmt::format("the choice \"{}\" has no child \"{}\"", path, named->second));
+                                                     : no_such_child(choice, path, named->second));
   return *child;
 }
 

@@ -106,6 +106,7 @@ enum class ActionKind : std::uint8_t {
   extend,  ///< registers an all-gather extension
   materialize,  ///< memory, without values, for what is meta
   initialize,  ///< values by formula, for every rank's own shards
+  register_hook,  ///< registers a gradient hook
 };
 
 /// Extensions that a script can name. On a rank's padded shard:
@@ -131,12 +132,41 @@ struct Extension {
   friend bool operator==(const Extension&, const Extension&) = default;
 };
 
+/// When an engine calls a gradient hook.
+enum class HookPoint : std::uint8_t {
+  reduction,           ///< instead of the engine's own reduction of a group's gradients: the hook communicates, and divides
+  after_reduction,     ///< when a group's gradients have been reduced, before parameters get them
+  after_accumulation,  ///< when a parameter has its gradient, before the optimizer sees it
+};
+
+/// Gradient hooks that a script can name.
+enum class HookKind : std::uint8_t {
+  plain,          ///< the mean over ranks, as an engine takes it; after a reduction it changes nothing
+  doubled,        ///< as `plain`, times two
+  sum,            ///< instead of a reduction: the sum over ranks
+  fp16_compress,  ///< the engine's own hook, which reduces in f16
+  bf16_compress,  ///< the engine's own hook, which reduces in bf16
+  not_callable,   ///< no hook: a mistake
+};
+
+struct Hook {
+  HookKind kind = HookKind::plain;
+  HookPoint point = HookPoint::reduction;
+  std::int64_t state = 0;      ///< of the user: the engine passes it to each call
+  bool direct = false;         ///< put on the one group, without the checks of a registration
+  bool refused = false;        ///< the engine has to refuse it; the script goes on
+  std::vector<int> fails_on;   ///< ranks on which it fails
+  friend bool operator==(const Hook&, const Hook&) = default;
+};
+
 std::string_view to_string(ModuleKind kind);
 std::string_view to_string(LossKind kind);
 std::string_view to_string(ActionKind kind);
 std::string_view to_string(TensorKind kind);
 std::string_view to_string(ExtensionKind kind);
 std::string_view to_string(ExtensionForm form);
+std::string_view to_string(HookPoint point);
+std::string_view to_string(HookKind kind);
 
 /// One call of a script. A backward takes the sum of the losses of all forwards since the last backward. Forwards that fail do not count.
 struct Action {
@@ -149,6 +179,7 @@ struct Action {
   std::optional<std::string> fails_in;  ///< forward: the module at this path throws when its forward begins; the script goes on
   double max_norm = 0, norm_type = 2;  ///< clip_grad_norm; the type is positive, and may be infinity
   std::optional<Extension> extension;  ///< extend
+  std::optional<Hook> hook;  ///< register_hook
   bool to_zero = false;  ///< zero_grad: gradients that exist become zero, and are not removed
   std::map<std::string, std::string> paths;  ///< forward, evaluate: the child that a choice runs, by the path of the choice
   std::vector<int> ranks;  ///< the ranks that make the call, ascending; empty: all
@@ -201,6 +232,8 @@ std::vector<std::string> paths(const Model& model);
 /// The module at a path, or nullptr.
 const Module* find(const Model& model, std::string_view path);
 
+/// The text of an error: the choice at `path` has no such child. It lists the children.
+std::string no_such_child(const Module& choice, const std::string& path, const std::string& child);
 /// The child that the choice at `path` runs in a forward with these paths: the named one, or its first. Throws std::invalid_argument if it
 /// has no such child.
 const Module& chosen_child(const Module& choice, const std::string& path, const std::map<std::string, std::string>& paths);
@@ -228,7 +261,8 @@ std::int64_t output_features(const Scenario& scenario);
 /// The fixed row of a `dot` loss for outputs of this many features; on the host.
 Tensor dot_row(const Loss& loss, std::int64_t features);
 
-/// Throws std::invalid_argument that names the place in the document and what was expected there.
+/// Throws std::invalid_argument that names the place in the document, as its reader does (`plan.fully_shard.wrap[2]`), and what was expected
+/// there. For a document of version 1, places are those of the same document in version 2.
 void validate(const Scenario& scenario);
 
 }  // namespace shardproof::scenario

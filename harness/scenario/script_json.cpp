@@ -1,7 +1,9 @@
 #include <cmath>
 #include <limits>
+#include <set>
 #include <utility>
 
+#include "harness/scenario/calls.hpp"
 #include "harness/scenario/parts_json.hpp"
 
 namespace shardproof::scenario {
@@ -11,37 +13,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::int64_t most_iterations = 1'000'000;
-
-// What a call may say besides its name.
-struct Arguments {
-  bool module = false, fails_in = false, paths = false, value = false, async = false, norm = false, extension = false, to = false;
-  bool required() const { return value || norm || extension; }
-};
-
-Arguments arguments(ActionKind kind) {
-  switch (kind) {
-    case ActionKind::forward: return {.module = true, .fails_in = true, .paths = true};
-    case ActionKind::evaluate: return {.module = true, .paths = true};
-    case ActionKind::wait_for_unshard:
-    case ActionKind::reshard: return {.module = true};
-    case ActionKind::unshard: return {.module = true, .async = true};
-    case ActionKind::set_requires_gradient_sync:
-    case ActionKind::set_requires_all_reduce:
-    case ActionKind::set_reshard_after_backward:
-    case ActionKind::set_unshard_in_backward: return {.module = true, .value = true};
-    case ActionKind::set_is_last_backward: return {.value = true};
-    case ActionKind::clip_grad_norm: return {.norm = true};
-    case ActionKind::backward:
-    case ActionKind::step:
-    case ActionKind::post_optim_event:
-    case ActionKind::capture: return {};
-    case ActionKind::zero_grad: return {.to = true};
-    case ActionKind::extend: return {.extension = true};
-    case ActionKind::materialize:
-    case ActionKind::initialize: return {.module = true};
-  }
-  return {};
-}
 
 void write(const Extension& extension, Json& json) {
   if (extension.parameter.empty()) {
@@ -87,20 +58,38 @@ double read_norm_type(const Node& node) {
   return std::numeric_limits<double>::infinity();
 }
 
+void write(const Hook& hook, Json& json) {
+  const Hook usual;
+  json["hook"] = to_string(hook.kind);
+  if (hook.point != usual.point) json["point"] = to_string(hook.point);
+  if (hook.state != usual.state) json["state"] = hook.state;
+  if (hook.direct) json["direct"] = true;
+  if (hook.refused) json["refused"] = true;
+  if (!hook.fails_on.empty()) json["fails_on"] = hook.fails_on;
+}
+
 bool read_to_zero(const Node& node) {
   if (!node.is_text() || (node.text() != "zero" && node.text() != "none")) node.fail("\"zero\" or \"none\"");
   return node.text() == "zero";
 }
 
 std::vector<int> read_ranks(const Node& node) {
-  std::vector<int> ranks;
+  std::set<int> ranks;
   for (const Node& rank : node.elements()) {
-    const std::int64_t least = ranks.empty() ? 0 : ranks.back() + 1;
-    if (least == most_ranks) rank.fail("no further rank after the last possible rank");
-    ranks.push_back(static_cast<int>(rank.integer(least, most_ranks - 1)));
+    if (!ranks.insert(static_cast<int>(rank.integer(0, most_ranks - 1))).second) rank.fail("each rank once");
   }
   if (ranks.empty()) node.fail("at least one rank: leave the key out for all");
-  return ranks;
+  return {ranks.begin(), ranks.end()};
+}
+
+Hook read_hook(const Node& node) {
+  Hook hook{.kind = node.at("hook").choice(HookKind::not_callable)};
+  if (const auto point = node.find("point")) hook.point = point->choice(HookPoint::after_accumulation);
+  if (const auto state = node.find("state")) hook.state = state->integer(0, std::numeric_limits<std::int32_t>::max());
+  if (const auto direct = node.find("direct")) hook.direct = direct->boolean();
+  if (const auto refused = node.find("refused")) hook.refused = refused->boolean();
+  if (const auto ranks = node.find("fails_on")) hook.fails_on = read_ranks(*ranks);
+  return hook;
 }
 
 std::vector<double> read_input(const Node& node) {
@@ -124,7 +113,7 @@ std::vector<std::vector<std::vector<double>>> read_given(const Node& node) {
 }  // namespace
 
 Json write_action(const Action& action) {
-  const Arguments has = arguments(action.kind);
+  const CallArguments& has = call_of(action.kind).arguments;
   if (!has.required() && action == Action{.kind = action.kind}) return to_string(action.kind);
   Json json{{"call", to_string(action.kind)}};
   if (!action.module.empty()) json["module"] = action.module;
@@ -134,6 +123,7 @@ Json write_action(const Action& action) {
   if (action.to_zero) json["to"] = "zero";
   if (action.async) json["async"] = true;
   if (action.extension) write(*action.extension, json);
+  if (action.hook) write(*action.hook, json);
   if (has.norm) {
     json["max_norm"] = action.max_norm;
     if (std::isinf(action.norm_type)) {
@@ -148,15 +138,15 @@ Json write_action(const Action& action) {
 
 Action read_action(const Node& node) {
   if (node.is_text()) {
-    const Action action{.kind = node.choice(ActionKind::initialize)};
-    if (arguments(action.kind).required()) node.fail("an object: this call says more than its name");
+    const Action action{.kind = node.choice(last_call)};
+    if (call_of(action.kind).arguments.required()) node.fail("an object: this call says more than its name");
     return action;
   }
   if (!node.is_object()) node.fail("the name of a call, or an object that has it as \"call\"");
-  Action action{.kind = node.at("call").choice(ActionKind::initialize)};
-  const Arguments has = arguments(action.kind);
+  Action action{.kind = node.at("call").choice(last_call)};
+  const CallArguments& has = call_of(action.kind).arguments;
   std::vector<std::string_view> known{"call", "ranks"};
-  if (has.module) known.push_back("module");
+  if (call_of(action.kind).has_module()) known.push_back("module");
   if (has.fails_in) known.push_back("fails_in");
   if (has.paths) known.push_back("paths");
   if (has.value) known.push_back("value");
@@ -164,6 +154,7 @@ Action read_action(const Node& node) {
   if (has.to) known.push_back("to");
   if (has.norm) known.insert(known.end(), {"max_norm", "norm_type"});
   if (has.extension) known.insert(known.end(), {"parameter", "tensor", "extension", "form", "hooks"});
+  if (has.hook) known.insert(known.end(), {"hook", "point", "state", "direct", "refused", "fails_on"});
   node.expect_keys(known);
   if (const auto module = node.find("module")) action.module = module->text();
   if (const auto module = node.find("fails_in")) action.fails_in = module->text();
@@ -178,6 +169,7 @@ Action read_action(const Node& node) {
     if (const auto type = node.find("norm_type")) action.norm_type = read_norm_type(*type);
   }
   if (has.extension) action.extension = read_extension(node);
+  if (has.hook) action.hook = read_hook(node);
   if (const auto ranks = node.find("ranks")) action.ranks = read_ranks(*ranks);
   return action;
 }

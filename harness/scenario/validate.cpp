@@ -5,7 +5,11 @@
 #include <cmath>
 #include <limits>
 #include <set>
+#include <utility>
+#include <vector>
 
+#include "harness/protocol/closest.hpp"
+#include "harness/scenario/document.hpp"
 #include "harness/scenario/flow.hpp"
 #include "harness/scenario/refusal.hpp"
 #include "harness/scenario/scenario.hpp"
@@ -15,32 +19,32 @@ namespace shardproof::scenario {
 
 namespace {
 
-void validate_names(const Module& module, const std::string& place) {
+void validate_names(const Model& model, const Module& module, const std::string& path) {
   std::set<std::string> names;
   for (const Module& child : module.children) {
     if (child.name.empty() || child.name.find('.') != std::string::npos)
-      fail(place, fmt::format("a child is named \"{}\": a name must not be empty nor contain a dot", child.name));
-    if (!names.insert(child.name).second) fail(place, fmt::format("two children are named \"{}\"", child.name));
+      fail(place_of(model, path), fmt::format("a child is named \"{}\": a name must not be empty nor contain a dot", child.name));
+    if (!names.insert(child.name).second) fail(place_of(model, path), fmt::format("two children are named \"{}\"", child.name));
   }
 }
 
-void validate_module(const Module& module, const std::string& path) {
-  const std::string place = place_of(path);
-  if (module.forward_sleep < 0 || module.backward_sleep < 0) fail(place, "a sleep must not be negative");
+void validate_module(const Model& model, const Module& module, const std::string& path) {
+  const auto place = [&] { return place_of(model, path); };
+  if (module.forward_sleep < 0 || module.backward_sleep < 0) fail(place(), "a sleep must not be negative");
   if (module.kind != ModuleKind::linear && (module.forward_sleep != 0 || module.backward_sleep != 0)) {
-    fail(place, "only a linear module sleeps");
+    fail(place(), "only a linear module sleeps");
   }
-  if (module.kind == ModuleKind::choice && module.children.empty()) fail(place, "a choice has at least one child");
-  if (is_container(module.kind)) return validate_names(module, place);
-  if (!module.children.empty()) fail(place, fmt::format("a {} module has no children", to_string(module.kind)));
+  if (module.kind == ModuleKind::choice && module.children.empty()) fail(place(), "a choice has at least one child");
+  if (is_container(module.kind)) return validate_names(model, module, path);
+  if (!module.children.empty()) fail(place(), fmt::format("a {} module has no children", to_string(module.kind)));
   if (module.kind == ModuleKind::linear && (module.in_features < 1 || module.out_features < 1))
-    fail(place,
+    fail(place(),
          fmt::format("a linear module has at least one feature on each side, not {} -> {}", module.in_features, module.out_features));
   const bool has_features =
       module.kind == ModuleKind::embedding || module.kind == ModuleKind::layer_norm || module.kind == ModuleKind::attention;
-  if (has_features && module.features < 1) fail(place, fmt::format("at least one feature, not {}", module.features));
+  if (has_features && module.features < 1) fail(place(), fmt::format("at least one feature, not {}", module.features));
   if (module.kind == ModuleKind::embedding && (module.vocabulary < 1 || module.positions < 0))
-    fail(place,
+    fail(place(),
          fmt::format("a vocabulary of at least one token, and no or some positions, not {} and {}", module.vocabulary, module.positions));
 }
 
@@ -53,10 +57,10 @@ void validate_ties(const Model& model) {
     if (owner != nullptr && owner->kind == ModuleKind::linear && owner->tied_to.empty()) theirs = {owner->out_features, owner->in_features};
     if (owner != nullptr && owner->kind == ModuleKind::embedding) theirs = {owner->vocabulary, owner->features};
     if (owner == nullptr || owner == &module || theirs.empty())
-      fail(place_of(path), fmt::format("\"{}\" is no linear module or embedding with a weight of its own", module.tied_to));
+      fail(place_of(model, path), fmt::format("\"{}\" is no linear module or embedding with a weight of its own", module.tied_to));
     if (mine != theirs)
-      fail(place_of(path), fmt::format("its weight would be {}, that of \"{}\" is {}", shardproof::to_string(mine), module.tied_to,
-                                       shardproof::to_string(theirs)));
+      fail(place_of(model, path), fmt::format("its weight would be {}, that of \"{}\" is {}", shardproof::to_string(mine), module.tied_to,
+                                              shardproof::to_string(theirs)));
   });
 }
 
@@ -64,9 +68,9 @@ void validate_ties(const Model& model) {
 void validate_tensors(const Model& model) {
   visit(model.root, "", [&](const Module& module, const std::string& path) {
     if (module.tensor == TensorKind::plain) return;
-    if (module.kind != ModuleKind::linear) fail(place_of(path), "only the weight of a linear module is other than plain");
+    if (module.kind != ModuleKind::linear) fail(place_of(model, path), "only the weight of a linear module is other than plain");
     if (!module.tied_to.empty())
-      fail(place_of(path), fmt::format("its weight is that of \"{}\", where it is said what it is made of", module.tied_to));
+      fail(place_of(model, path), fmt::format("its weight is that of \"{}\", where it is said what it is made of", module.tied_to));
   });
   for (const ParameterShape& parameter : parameters(model)) {
     if (parameter.tensor == TensorKind::two_tensor && !parameter.aliases.empty())
@@ -74,18 +78,22 @@ void validate_tensors(const Model& model) {
   }
 }
 
+void validate_divisor(int divisor, const std::string& place) {
+  if (divisor < 1) fail(place, fmt::format("expected an integer from 1 to {}, found {}", std::numeric_limits<int>::max(), divisor));
+}
+
 void validate_loss(const Loss& loss) {
-  if (!(loss.divisor > 0)) fail("model, loss, divisor", "must be positive");
+  if (!(loss.divisor > 0)) fail("model.loss.divisor", fmt::format("expected a positive number, found {}", loss.divisor));
   // The fixed row of a dot is by the formula, whose divisors are integers.
-  if (loss.kind == LossKind::dot && (loss.divisor > std::numeric_limits<int>::max() || loss.divisor != std::trunc(loss.divisor))) {
-    fail("model, loss, divisor", fmt::format("of a dot an integer, not {}", loss.divisor));
-  }
+  constexpr int most = std::numeric_limits<int>::max();
+  if (loss.kind == LossKind::dot && (loss.divisor > most || loss.divisor != std::trunc(loss.divisor)))
+    fail("model.loss.divisor", fmt::format("expected an integer from 1 to {} for a dot, found {}", most, loss.divisor));
 }
 
 void validate_mixed_precision(const MixedPrecision& mixed) {
   const auto real = [](std::optional<DType> dtype, const char* key) {
     if (dtype && *dtype != DType::f32 && *dtype != DType::bf16 && *dtype != DType::f16)
-      fail(fmt::format("plan, mixed_precision.{}", key), fmt::format("expected f32, bf16 or f16, found {}", to_string(*dtype)));
+      fail(fmt::format("plan.mixed_precision.{}", key), fmt::format("expected f32, bf16 or f16, found {}", to_string(*dtype)));
   };
   real(mixed.param, "param");
   real(mixed.reduce, "reduce");
@@ -94,7 +102,7 @@ void validate_mixed_precision(const MixedPrecision& mixed) {
 
 void validate_optimizer(const Optimizer& optimizer) {
   const auto require = [](bool is_met, const char* key, const char* expected, double found) {
-    if (!is_met) fail(fmt::format("plan, optimizer.{}", key), fmt::format("expected {}, found {}", expected, found));
+    if (!is_met) fail(fmt::format("plan.optimizer.{}", key), fmt::format("expected {}, found {}", expected, found));
   };
   const auto is_fraction = [](double value) { return value >= 0 && value < 1; };
   require(optimizer.momentum >= 0, "momentum", "a number that is not negative", optimizer.momentum);
@@ -107,21 +115,27 @@ void validate_optimizer(const Optimizer& optimizer) {
 void validate_plan(const Scenario& scenario) {
   const Plan& plan = scenario.plan;
   for (const int size : plan.mesh.shape) {
-    if (size < 1) fail("plan, mesh", fmt::format("a dimension of {} ranks", size));
+    if (size < 1) fail("plan.mesh.shape", fmt::format("expected integers from 1 to {}, found {}", most_ranks, size));
   }
   if (!plan.mesh.names.empty() && plan.mesh.names.size() != plan.mesh.shape.size())
-    fail("plan, mesh", fmt::format("{} names for {} dimensions", plan.mesh.names.size(), plan.mesh.shape.size()));
+    fail("plan.mesh.names", fmt::format("{} names for {} dimensions", plan.mesh.names.size(), plan.mesh.shape.size()));
   for (const std::string& name : plan.mesh.names) {
-    if (std::ranges::count(plan.mesh.names, name) > 1) fail("plan, mesh", fmt::format("two dimensions are named \"{}\"", name));
+    if (std::ranges::count(plan.mesh.names, name) > 1) fail("plan.mesh.names", fmt::format("two dimensions are named \"{}\"", name));
   }
   validate_mixed_precision(plan.mixed_precision);
   validate_optimizer(plan.optimizer);
-  if (plan.engine.get() == nullptr) fail("plan", "it has no engine section");
+  if (plan.engine.get() == nullptr) fail("plan", "it has no engine section; " + closest_or_all(names_of_engine_kinds(), ""));
   plan.engine.get()->validate(scenario);
 }
 
+void require_group(const Scenario& scenario, const std::string& name, const std::string& place) {
+  const std::vector<std::string> groups = scenario.plan.engine.get()->groups(scenario.model);
+  if (std::ranges::find(groups, name) != groups.end()) return;
+  fail(place, fmt::format("the plan has no group \"{}\"; {}", name, closest_or_all({groups.begin(), groups.end()}, name)));
+}
+
 void validate_label(const Scenario& scenario, WorkKind kind, const std::string& label) {
-  const std::string place = fmt::format("costs, work {}", to_string(kind));
+  const std::string place = member_place(fmt::format("costs.work.{}.labelled", to_string(kind)), label);
   switch (kind) {
     case WorkKind::forward:
     case WorkKind::backward: {
@@ -136,9 +150,7 @@ void validate_label(const Scenario& scenario, WorkKind kind, const std::string& 
     case WorkKind::copy_in:
     case WorkKind::copy_out:
     case WorkKind::reduce_copy_in:
-    case WorkKind::reduce_copy_out:
-      if (!has_group(scenario.plan, label)) fail(place, fmt::format("no group is named \"{}\": a group goes by its first module", label));
-      return;
+    case WorkKind::reduce_copy_out: return require_group(scenario, label, place);
     case WorkKind::loss:
     case WorkKind::fill:
     case WorkKind::snapshot:
@@ -148,11 +160,13 @@ void validate_label(const Scenario& scenario, WorkKind kind, const std::string& 
 
 // A name that nothing has would cost nothing, and nobody would notice the slip.
 void validate_cost_names(const Scenario& scenario) {
+  std::set<std::string> tags{std::string(gradient_norm_tag), std::string(extension_sizes_tag)};
+  for (std::string& tag : scenario.plan.engine.get()->collective_tags(scenario.model)) tags.insert(std::move(tag));
   for (const auto& [which, cost] : scenario.costs.tagged_collectives) {
     const auto& [kind, tag] = which;
-    if (tag == gradient_norm_tag || tag == extension_sizes_tag || has_group(scenario.plan, tag)) continue;
-    fail(fmt::format("costs, collective {}", to_string(kind)),
-         fmt::format("no group is named \"{}\": a group goes by its first module", tag));
+    if (tags.contains(tag)) continue;
+    fail(member_place(fmt::format("costs.collectives.{}.tagged", to_string(kind)), tag),
+         fmt::format("no collective has the tag \"{}\"; {}", tag, closest_or_all(tags, tag)));
   }
   for (const auto& [which, cost] : scenario.costs.labelled_work) validate_label(scenario, which.first, which.second);
 }
@@ -164,22 +178,22 @@ void validate_imagined(const Scenario& scenario) {
 }
 
 void validate_costs(const CostModel& costs) {
-  const auto not_negative = [](Nanoseconds cost, const std::string& what) {
-    if (cost < 0) fail("costs, " + what, "must not be negative");
+  const auto not_negative = [](Nanoseconds cost, const std::string& place) {
+    if (cost < 0) fail(place, fmt::format("expected a duration that is not negative, found {} ns", cost));
   };
-  for (const auto& [kind, cost] : costs.work) not_negative(cost, fmt::format("work {}", to_string(kind)));
-  for (const auto& [which, cost] : costs.labelled_work) {
-    not_negative(cost, fmt::format("work {} \"{}\"", to_string(which.first), which.second));
-  }
+  for (const auto& [kind, cost] : costs.work) not_negative(cost, fmt::format("costs.work.{}", to_string(kind)));
+  for (const auto& [which, cost] : costs.labelled_work)
+    not_negative(cost, member_place(fmt::format("costs.work.{}.labelled", to_string(which.first)), which.second));
   for (const auto& [kind, cost] : costs.collectives) {
-    not_negative(std::min(cost.fixed, cost.per_kib), fmt::format("collective {}", to_string(kind)));
+    not_negative(cost.fixed, fmt::format("costs.collectives.{}.fixed", to_string(kind)));
+    not_negative(cost.per_kib, fmt::format("costs.collectives.{}.per_kib", to_string(kind)));
   }
-  for (const auto& [which, cost] : costs.tagged_collectives) {
-    not_negative(cost, fmt::format("collective {} \"{}\"", to_string(which.first), which.second));
-  }
-  not_negative(costs.host_call, "host_call");
+  for (const auto& [which, cost] : costs.tagged_collectives)
+    not_negative(cost, member_place(fmt::format("costs.collectives.{}.tagged", to_string(which.first)), which.second));
+  not_negative(costs.host_call, "costs.host_call");
   if (costs.imagined_ranks != 0 && (costs.imagined_ranks < 2 || costs.imagined_ranks > CostModel::most_imagined_ranks)) {
-    fail("costs, imagined_ranks", fmt::format("must be from 2 to {}, found {}", CostModel::most_imagined_ranks, costs.imagined_ranks));
+    fail("costs.imagined_ranks",
+         fmt::format("expected an integer from 2 to {}, found {}", CostModel::most_imagined_ranks, costs.imagined_ranks));
   }
 }
 
@@ -188,15 +202,15 @@ void validate_costs(const CostModel& costs) {
 void validate(const Scenario& scenario) {
   const Shape& input = scenario.script.input;
   if (input.size() != 2 || input[0] < 1 || input[1] < 1)
-    fail("script, input", fmt::format("expected [batch, features] with both positive, found {}", shardproof::to_string(input)));
-  visit(scenario.model.root, "", validate_module);
+    fail("script.input", fmt::format("expected [batch, features] with both positive, found {}", shardproof::to_string(input)));
+  visit(scenario.model.root, "", [&](const Module& module, const std::string& path) { validate_module(scenario.model, module, path); });
   validate_ties(scenario.model);
   validate_tensors(scenario.model);
   FlowCheck flow(scenario.model, input);
   const Flow output = flow.through(scenario.model.root, "", flow.input());
   if (output.tokens) fail("model", "tokens come out: an embedding makes features of them");
-  if (scenario.model.init_divisor < 1) fail("model, init_divisor", "must be positive");
-  if (scenario.script.input_divisor < 1) fail("script, input_divisor", "must be positive");
+  validate_divisor(scenario.model.init_divisor, "model.init_divisor");
+  validate_divisor(scenario.script.input_divisor, "script.input_divisor");
   validate_loss(scenario.model.loss);
   validate_plan(scenario);
   validate_costs(scenario.costs);

@@ -19,37 +19,46 @@ namespace shardproof::scenario {
 
 namespace {
 
+// The place of a call of a script in its document.
+struct CallPlace {
+  std::string document;
+  std::string_view call;
+
+  std::string key(std::string_view name) const { return member_place(document, name); }
+  std::string whole() const { return fmt::format("{} ({})", document, call); }
+};
+
 // The forwards of a script, by the module that runs and by its paths: each is followed once.
 class Forwards {
  public:
   explicit Forwards(const Scenario& scenario) : scenario_(scenario) {}
 
-  void validate(const Action& action, const std::string& place) {
+  void validate(const Action& action, const CallPlace& place) {
     const FlowCheck& forward = followed(action, place);
     for (const auto& [path, child] : action.paths) {
-      if (!forward.came_through(path)) fail(place + ", paths", fmt::format("the choice \"{}\" does not run", path));
+      if (!forward.came_through(path)) fail(member_place(place.key("paths"), path), fmt::format("the choice \"{}\" does not run", path));
     }
     if (!action.fails_in) return;
-    require_module(scenario_.model, *action.fails_in, place + ", fails_in");
+    require_module(scenario_.model, *action.fails_in, place.key("fails_in"));
     if (!forward.came_through(*action.fails_in))
-      fail(place + ", fails_in", fmt::format("module \"{}\" is to fail, but does not run", *action.fails_in));
+      fail(place.key("fails_in"), fmt::format("module \"{}\" is to fail, but does not run", *action.fails_in));
   }
 
  private:
-  const FlowCheck& followed(const Action& action, const std::string& place) {
+  const FlowCheck& followed(const Action& action, const CallPlace& place) {
     const std::string& path = action.module;
-    for (const auto& [choice, child] : action.paths) require_child(choice, child, place + ", paths");
+    for (const auto& [choice, child] : action.paths) require_child(choice, child, member_place(place.key("paths"), choice));
     const auto [at, fresh] = followed_.try_emplace(std::pair(path, action.paths), scenario_.model, scenario_.script.input, action.paths);
     FlowCheck& flow = at->second;
     if (!fresh) return flow;
     const Module& module = *find(scenario_.model, path);
-    if (module.kind == ModuleKind::list) fail(place, fmt::format("\"{}\" is a list, which has no forward", path));
+    if (module.kind == ModuleKind::list) fail(place.whole(), fmt::format("\"{}\" is a list, which has no forward", path));
     const Flow output = flow.through(module, path, flow.input());
-    if (output.tokens) fail(place, fmt::format("tokens come out of \"{}\": an embedding makes features of them", path));
+    if (output.tokens) fail(place.whole(), fmt::format("tokens come out of \"{}\": an embedding makes features of them", path));
     // Targets are of as many classes as the whole model has.
     const bool is_classified = scenario_.model.loss.kind == LossKind::cross_entropy;
     if (is_classified && output.features < output_features(scenario_))
-      fail(place, fmt::format("\"{}\" makes {} classes, but targets are of {}", path, output.features, output_features(scenario_)));
+      fail(place.whole(), fmt::format("\"{}\" makes {} classes, but targets are of {}", path, output.features, output_features(scenario_)));
     return flow;
   }
 
@@ -57,23 +66,23 @@ class Forwards {
     require_module(scenario_.model, path, place);
     const Module& choice = *find(scenario_.model, path);
     if (choice.kind != ModuleKind::choice) fail(place, fmt::format("\"{}\" is a {}, not a choice", path, to_string(choice.kind)));
-    if (std::ranges::find(choice.children, child, &Module::name) == choice.children.end())
-      fail(place, fmt::format("the choice \"{}\" has no child \"{}\"", path, child));
+    if (std::ranges::find(choice.children, child, &Module::name) == choice.children.end()) fail(place, no_such_child(choice, path, child));
   }
 
   const Scenario& scenario_;
   std::map<std::pair<std::string, std::map<std::string, std::string>>, FlowCheck> followed_;
 };
 
-std::string place_of_call(std::size_t segment, std::size_t call, const Action& action) {
-  return fmt::format("script, segments[{}].body[{}], {}", segment, call, to_string(action.kind));
+CallPlace place_of_call(std::size_t segment, std::size_t call, const Action& action) {
+  return {.document = fmt::format("script.segments[{}].body[{}]", segment, call), .call = to_string(action.kind)};
 }
 
 // Plays a script in thought as one rank: which calls may follow which.
 class ScriptCheck {
  public:
-  ScriptCheck(const Scenario& scenario, Forwards& forwards, int rank)
-      : scenario_(scenario), forwards_(forwards), rank_(rank), parameters_(parameters(scenario.model)) {}
+  /// `ranks_differ`: some calls are not for all ranks, so that a refusal has to name the rank.
+  ScriptCheck(const Scenario& scenario, Forwards& forwards, int rank, bool ranks_differ)
+      : scenario_(scenario), forwards_(forwards), rank_(rank), ranks_differ_(ranks_differ), parameters_(parameters(scenario.model)) {}
 
   void validate() {
     const auto& segments = scenario_.script.segments;
@@ -89,8 +98,9 @@ class ScriptCheck {
   }
 
  private:
-  void play(const Action& action, const std::string& place) {
-    require_module(scenario_.model, action.module, place);
+  void play(const Action& action, const CallPlace& place) {
+    require_module(scenario_.model, action.module, place.key("module"));
+    if (const std::string why = scenario_.plan.engine.get()->objection_to_call(action); !why.empty()) fail(place.whole(), why);
     switch (action.kind) {
       case ActionKind::forward: forward_done_ = forward_done_ || !action.fails_in; [[fallthrough]];
       case ActionKind::evaluate:
@@ -99,56 +109,62 @@ class ScriptCheck {
         any_forward_ = any_forward_ || !action.fails_in;
         break;
       case ActionKind::backward:
-        if (!std::exchange(forward_done_, false)) fail(place, "a backward without a forward before it");
+        if (!std::exchange(forward_done_, false)) fail(place.whole(), fmt::format("rank {} has made no forward before it", rank_));
         is_reducing_ = !is_last_;
         break;
       case ActionKind::step:
-        if (forward_done_) fail(place, "a step between a forward and its backward, which needs the parameters as they were");
+        if (forward_done_) refuse(place, "a step between a forward and its backward, which needs the parameters as they were");
         expect_gradients(place);
         break;
       case ActionKind::clip_grad_norm:
         if (!(action.max_norm > 0) || !(action.norm_type > 0))
-          fail(place, fmt::format("max_norm {} and norm_type {} must be positive", action.max_norm, action.norm_type));
+          fail(place.whole(),
+               fmt::format("expected a positive max_norm and norm_type, found {} and {}", action.max_norm, action.norm_type));
         expect_gradients(place);
         break;
       case ActionKind::capture:
-        if (!any_forward_) fail(place, "a capture before any forward, when there is no loss");
+        if (!any_forward_) refuse(place, "a capture before any forward, when there is no loss");
         expect_gradients(place);
         break;
       case ActionKind::zero_grad: is_reducing_ = false; break;
       case ActionKind::set_is_last_backward: is_last_ = action.value; break;
       case ActionKind::post_optim_event: break;
       case ActionKind::extend:  // behind a forward, too: that engines refuse it is for cases to see
-        if (!action.extension) fail(place, "says no extension");
-        validate_extension(scenario_, *action.extension, place);
+        if (!action.extension) fail(place.whole(), "says no extension");
+        validate_extension(scenario_, *action.extension, place.whole());
         break;
+      case ActionKind::register_hook: validate_hook(action, place); break;
       case ActionKind::materialize:
       case ActionKind::initialize:
-        if (scenario_.plan.initialisation != Initialisation::meta) fail(place, "is for a plan whose initialisation is meta");
+        if (scenario_.plan.initialisation != Initialisation::meta) fail(place.whole(), "is for a plan whose initialisation is meta");
         expect_no_start(place);
         set_without_values(action.module, action.kind == ActionKind::materialize, place);
         break;
-      case ActionKind::unshard:
-        start(place);
-        require_wrapped(action.module, place);
-        break;
+      case ActionKind::unshard: start(place); break;
       case ActionKind::wait_for_unshard:
       case ActionKind::reshard:
       case ActionKind::set_requires_gradient_sync:
       case ActionKind::set_requires_all_reduce:
       case ActionKind::set_reshard_after_backward:
-      case ActionKind::set_unshard_in_backward: require_wrapped(action.module, place); break;
+      case ActionKind::set_unshard_in_backward: break;
     }
   }
 
-  void require_wrapped(const std::string& path, const std::string& place) const {
-    const bool some = std::ranges::any_of(scenario_.plan.engine.get()->wrapped_modules(),
-                                          [&](const std::string& wrapped) { return is_at_or_under(wrapped, path); });
-    if (!some) fail(place, fmt::format("no module at or under \"{}\" is wrapped", path));
+  [[noreturn]] void refuse(const CallPlace& place, const std::string& why) const {
+    fail(place.whole(), ranks_differ_ ? fmt::format("{} (rank {})", why, rank_) : why);
+  }
+
+  void validate_hook(const Action& action, const CallPlace& place) const {
+    if (!action.hook) fail(place.whole(), "says no hook");
+    const Hook& hook = *action.hook;
+    const bool is_own = hook.kind == HookKind::fp16_compress || hook.kind == HookKind::bf16_compress;
+    if (hook.point != HookPoint::reduction && (is_own || hook.kind == HookKind::sum))
+      fail(place.key("hook"), fmt::format("a {} is for the point reduction only", to_string(hook.kind)));
+    if (is_own && !hook.fails_on.empty()) fail(place.key("fails_on"), "a hook of the engine's own does not fail as planned");
   }
 
   // All that are at or under the path, of which there are some.
-  void set_without_values(const std::string& path, bool without, const std::string& place) {
+  void set_without_values(const std::string& path, bool without, const CallPlace& place) {
     bool some = false;
     for (const ParameterShape& parameter : parameters_) {
       if (!is_at_or_under(parameter.name, path)) continue;
@@ -156,30 +172,31 @@ class ScriptCheck {
       if (without) without_values_.insert(parameter.name);
       else without_values_.erase(parameter.name);
     }
-    if (!some) fail(place, fmt::format("no parameter at or under \"{}\"", path));
+    if (!some) fail(place.key("module"), fmt::format("no parameter at or under \"{}\"", path));
   }
 
   // Parameters that are meta still are left to engines, which refuse them. That there is nothing in memory, no engine can see.
-  void start(const std::string& place) {
+  void start(const CallPlace& place) {
     has_started_ = true;
     const auto first =
         std::ranges::find_if(parameters_, [&](const ParameterShape& parameter) { return without_values_.contains(parameter.name); });
     if (first == parameters_.end()) return;
-    fail(place, fmt::format("parameter \"{}\" has had memory since its last materialize, and no values: an initialize comes between",
-                            first->name));
+    refuse(place, fmt::format("parameter \"{}\" has had memory since its last materialize, and no values: an initialize comes between",
+                              first->name));
   }
 
-  void expect_no_start(const std::string& place) const {
-    if (has_started_) fail(place, "after a forward, evaluate or unshard, which has started training");
+  void expect_no_start(const CallPlace& place) const {
+    if (has_started_) refuse(place, "after a forward, evaluate or unshard, which has started training");
   }
 
-  void expect_gradients(const std::string& place) const {
-    if (is_reducing_) fail(place, "after a backward that is not the last: no wait for its reductions has come yet");
+  void expect_gradients(const CallPlace& place) const {
+    if (is_reducing_) refuse(place, "after a backward that is not the last: no wait for its reductions has come yet");
   }
 
   const Scenario& scenario_;
   Forwards& forwards_;
   int rank_;
+  bool ranks_differ_;
   std::vector<ParameterShape> parameters_;
   std::set<std::string> without_values_;  // parameters that have memory
   bool any_forward_ = false;
@@ -192,11 +209,11 @@ class ScriptCheck {
 void validate_given(const Scenario& scenario) {
   const Script& script = scenario.script;
   if (!script.given.empty() && vocabulary(scenario.model) > 0)
-    fail("script, given", "the model takes tokens, and tokens come only from the formula: leave `given` out");
+    fail("script.given", "the model takes tokens, and tokens come only from the formula: leave `given` out");
   const auto numbers = static_cast<std::size_t>(script.input[0] * script.input[1]);
   for (std::size_t iteration = 0; iteration < script.given.size(); ++iteration) {
     const auto& ranks = script.given[iteration];
-    const std::string place = fmt::format("script, given[{}]", iteration);
+    const std::string place = fmt::format("script.given[{}]", iteration);
     if (ranks.empty()) fail(place, "the input of at least one rank");
     for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
       if (ranks[rank].size() != numbers)
@@ -204,7 +221,8 @@ void validate_given(const Scenario& scenario) {
                                                              shardproof::to_string(script.input), ranks[rank].size()));
       for (const double number : ranks[rank]) {
         if (!(std::abs(number) <= std::numeric_limits<float>::max()))
-          fail(fmt::format("{}[{}]", place, rank), fmt::format("{} is not finite in f32", number));
+          fail(fmt::format("{}[{}]", place, rank),
+               fmt::format("expected a finite number of f32, at most {} in size, found {}", std::numeric_limits<float>::max(), number));
       }
     }
   }
@@ -222,9 +240,9 @@ void each_action(const Script& script, Each&& each) {
 
 std::set<int> named_ranks(const Script& script) {
   std::set<int> named;
-  each_action(script, [&](const Action& action, const std::string& place) {
+  each_action(script, [&](const Action& action, const CallPlace& place) {
     if (!std::ranges::is_sorted(action.ranks, std::less_equal<>()) || (!action.ranks.empty() && action.ranks.front() < 0))
-      fail(place + ", ranks", "expected ranks from 0 on, ascending, each once");
+      fail(place.key("ranks"), "expected ranks from 0 on, ascending, each once");
     named.insert(action.ranks.begin(), action.ranks.end());
   });
   return named;
@@ -243,24 +261,28 @@ void validate_script(const Scenario& scenario) {
   validate_given(scenario);
   const auto& segments = scenario.script.segments;
   for (std::size_t s = 0; s < segments.size(); ++s) {
-    if (segments[s].iterations < 1) fail(fmt::format("script, segments[{}]", s), "at least one iteration");
+    if (segments[s].iterations < 1)
+      fail(fmt::format("script.segments[{}].iterations", s),
+           fmt::format("expected an integer of at least 1, found {}", segments[s].iterations));
   }
   Forwards forwards(scenario);
   std::set<int> ranks = named_ranks(scenario.script);
+  const bool differ = !ranks.empty();
   const int unnamed = first_unnamed(ranks);
   if (ranks.empty() || unnamed < *ranks.rbegin()) ranks.insert(unnamed);
-  for (const int rank : ranks) ScriptCheck(scenario, forwards, rank).validate();
+  for (const int rank : ranks) ScriptCheck(scenario, forwards, rank, differ).validate();
 }
 
 void validate_script_in_world(const Scenario& scenario, int size) {
-  each_action(scenario.script, [&](const Action& action, const std::string& place) {
+  each_action(scenario.script, [&](const Action& action, const CallPlace& place) {
     if (!action.ranks.empty() && action.ranks.back() >= size)
-      fail(place + ", ranks", fmt::format("rank {} is not in a world of {}", action.ranks.back(), size));
+      fail(place.key("ranks"), fmt::format("rank {} is not in a world of {}", action.ranks.back(), size));
   });
-  const int unnamed = first_unnamed(named_ranks(scenario.script));
+  const std::set<int> named = named_ranks(scenario.script);
+  const int unnamed = first_unnamed(named);
   if (unnamed >= size) return;
   Forwards forwards(scenario);
-  ScriptCheck(scenario, forwards, unnamed).validate();
+  ScriptCheck(scenario, forwards, unnamed, !named.empty()).validate();
 }
 
 }  // namespace shardproof::scenario

@@ -15,6 +15,7 @@
 #include "harness/scenario/scenario.hpp"
 #include "harness/subject/claims.hpp"
 #include "harness/subject/extension.hpp"
+#include "harness/subject/gradient_hook.hpp"
 #include "harness/subject/reply.hpp"
 
 namespace shardproof {
@@ -62,6 +63,11 @@ class Trainer {
   /// that is an error, and so is an extension that lacks a hook. An `extend` of a script comes here and never to `perform`.
   virtual Reply register_all_gather_extension(const ExtensionTarget& /*target*/, AllGatherExtension /*extension*/) {
     return Reply::unsupported("this engine knows no all-gather extensions");
+  }
+  /// A hook around reductions. A refused registration changes nothing. A `register_hook` of a script that names a hook of the user comes here
+  /// and never to `perform`.
+  virtual Reply register_gradient_hook(const HookTarget& /*target*/, GradientHook /*hook*/) {
+    return Reply::unsupported("this engine has no gradient hooks");
   }
   virtual Reply loss(Tensor& out) = 0;  ///< one element, of the last forward or evaluate; borrowed until the next call
   virtual Reply parameters(std::vector<ParameterView>& out) = 0;  ///< in order of registration; borrowed until the next call

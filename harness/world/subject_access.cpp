@@ -30,15 +30,30 @@ std::string World::subject_identity() const {
   return subject != nullptr ? fmt::format("{} {}", subject->name(), subject->version()) : "none";
 }
 
+namespace {
+
+// A misspelt kind shows here.
+std::string claimed_kinds(const Subject& subject) {
+  const Claims claims = subject.claims();
+  std::string names;
+  for (const Claims::Kind& kind : claims.kinds()) names += fmt::format("{}{}", names.empty() ? "" : ", ", kind.name);
+  return names.empty() ? "no engine kind" : names;
+}
+
+}  // namespace
+
 std::string World::missing(const CaseInfo& info) const {
-  if (info.on_threads && plan_.fabric != thread_fabric) return "its ranks are to be threads of one process, and here they are processes";
+  if (lacks_threads(info)) return "its ranks are to be threads of one process, and here they are processes";
   if (info.engine.empty() && info.needs.empty()) return {};
   const Subject* subject = membership_.subject.get();
   if (subject == nullptr) return fmt::format("the program has no subject that could claim {}", Claims().lacking(info.engine, info.needs));
   std::vector<std::string> needs = info.needs;
   if (plan_.fabric == thread_fabric) needs.emplace_back(Feature::thread_ranks.name());
   const std::string lacking = subject->claims().lacking(info.engine, needs);
-  return lacking.empty() ? std::string() : fmt::format("subject {} does not claim {}", subject->name(), lacking);
+  if (lacking.empty()) return {};
+  std::string reason = fmt::format("subject {} does not claim {}", subject->name(), lacking);
+  if (!info.engine.empty() && !subject->claims().plays(info.engine)) reason += "; it claims " + claimed_kinds(*subject);
+  return reason;
 }
 
 namespace {
@@ -117,8 +132,22 @@ scenario::Run World::play(const scenario::Scenario& scenario, Platform& platform
   return run;
 }
 
+namespace {
+
+// The case would pass on another engine than its id says. A plan of a kind that no reader knows is for its engine to refuse.
+void require_kind_of_case(const CaseInfo& info, std::string_view kind) {
+  if (info.engine.empty() || kind == info.engine || scenario::find_engine_kind(kind) == nullptr) return;
+  throw std::logic_error(
+      fmt::format("Rank::play: case {0} is for the engine kind {1}, but its plan has a section for {2}: write the plan's "
+                  "section for {1}, or name the kind {2} in the case (on_engines, SUITE_ENGINE)",
+                  info.id, info.engine, kind));
+}
+
+}  // namespace
+
 std::unique_ptr<Platform> Rank::stage(const scenario::Scenario& scenario) {
   if (!world_->membership_.subject) throw std::logic_error("Rank::play: this program has no subject to play the scenario on");
+  require_kind_of_case(*world_->notes().info, scenario.plan.engine.kind());
   world_->notes().played.push_back(scenario);
   return platform(scenario.costs);
 }

@@ -173,7 +173,9 @@ Deadline World::give_up_at(Deadline now) const {
   const auto time = std::chrono::nanoseconds(plan_.time_for(position()));
   const Deadline started = progress_.position < 0 ? now : Deadline(std::chrono::nanoseconds(progress_.case_started_ns));
   const Deadline usual = started + time * 3 / 4;
-  return now < usual ? std::max(usual, now + time / 8) : now + time + for_evidence;
+  // A peer that has no core for a moment is not missing, however short the time of the case is.
+  const auto least = std::max(time / 8, std::min<std::chrono::nanoseconds>(time / 2, std::chrono::milliseconds(500)));
+  return now < usual ? std::max(usual, now + least) : now + time + for_evidence;
 }
 
 void World::abort(AbortReason reason, std::string_view text) {

@@ -73,6 +73,8 @@ class World {
   EventStream& stream() { return *stream_; }
   /// What this world or its subject lacks for the case; empty: nothing.
   std::string missing(const CaseInfo& info) const;
+  /// The case asks for ranks that are threads, and the ranks of this world are processes.
+  bool lacks_threads(const CaseInfo& info) const { return info.on_threads && plan_.fabric != thread_fabric; }
 
   /// All ranks call it equally often. Throws Released when the world is doomed; a rank that does not come in time dooms it.
   std::vector<ControlPage::Ballot> agree(const ControlPage::Ballot& mine);

@@ -1,5 +1,6 @@
 #include "suites/checks/refusal.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "harness/fabric/group.hpp"
@@ -44,7 +45,10 @@ scenario::Run play_accepted(Rank& rank, const scenario::Scenario& scenario) {
   return *std::move(run);
 }
 
-void check_refused(Rank& rank, const scenario::Scenario& scenario, const std::string& call, const std::vector<std::string>& culprits) {
+namespace {
+
+void check_refused_with(Rank& rank, const scenario::Scenario& scenario, const std::string& call, const std::vector<std::string>& culprits,
+                        const std::vector<CallStatus>& statuses) {
   std::optional<scenario::SubjectError> refused;
   try {
     refused = refusal(rank, scenario);
@@ -55,11 +59,24 @@ void check_refused(Rank& rank, const scenario::Scenario& scenario, const std::st
   CAPTURE(refused->reason());
   const std::string reason = said(*refused);
   CHECK(refused->call() == call);
+  CAPTURE(to_string(refused->status()));
+  CHECK(std::ranges::find(statuses, refused->status()) != statuses.end());
   for (const std::string& culprit : culprits) {
     CAPTURE(culprit);
     CHECK(reason.find(culprit) != std::string::npos);
   }
   check_said_by_all(rank, reason);
+}
+
+}  // namespace
+
+void check_refused(Rank& rank, const scenario::Scenario& scenario, const std::string& call, const std::vector<std::string>& culprits) {
+  check_refused_with(rank, scenario, call, culprits, {CallStatus::failed});
+}
+
+void check_refused_or_unsupported(Rank& rank, const scenario::Scenario& scenario, const std::string& call,
+                                  const std::vector<std::string>& culprits) {
+  check_refused_with(rank, scenario, call, culprits, {CallStatus::failed, CallStatus::unsupported});
 }
 
 }  // namespace shardproof::suites

@@ -55,8 +55,8 @@ const std::vector<Mistake>& mistakes() {
        [](Scenario& s, int world) { fully_shard(s.plan).wrap.front().reshard_after_forward = {.kind = Kind::size, .size = world + 1}; }},
       {"reshard_to_none", "l0",
        [](Scenario& s, int) { fully_shard(s.plan).wrap.front().reshard_after_forward = {.kind = Kind::size, .size = 0}; }},
-      {"other_engine", "flat_shard",
-       [](Scenario& s, int) { s.plan.engine = scenario::ChosenEngine(std::make_unique<scenario::ForeignSection>("flat_shard")); }},
+      {"other_engine", scenario::ForeignSection::name.data(),
+       [](Scenario& s, int) { s.plan.engine = scenario::ChosenEngine(std::make_unique<scenario::ForeignSection>()); }},
       {"shared_with_none", "l0.weight",
        [](Scenario& s, int) {
          s.model.root.children = {linear("l0", 6, 4), linear("l1", 4, 6), linear("tied", 6, 4)};
@@ -90,7 +90,8 @@ void check_refused_plan(Rank& rank) {
   for (const Mistake& mistake : mistakes()) {
     if (mistake.name != rank.param("mistake")) continue;
     mistake.make(wrong, rank.world().size());
-    check_refused(rank, wrong, mistake.call, {mistake.culprit});
+    const bool is_foreign = wrong.plan.engine.kind() == scenario::ForeignSection::name;
+    (is_foreign ? check_refused_or_unsupported : check_refused)(rank, wrong, mistake.call, {mistake.culprit});
   }
   CHECK(wrong != right);
   CHECK_FALSE(refusal(rank, right));

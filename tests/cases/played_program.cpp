@@ -9,6 +9,8 @@
 #include "harness/cases/rank_main.hpp"
 #include "harness/scenario/builder.hpp"
 #include "harness/scenario/plan/engine_section.hpp"
+#include "harness/scenario/plan/flat_shard.hpp"
+#include "harness/scenario/plan/foreign_section.hpp"
 
 using namespace shardproof;
 
@@ -63,6 +65,22 @@ RANKED_TEST_CASE("play/idle", ranks(2), needs(Feature::timeline)) {
 
 RANKED_TEST_CASE("play/needs_both", ranks(2), needs(Feature::timeline, Feature::module_groups)) { CHECK(rank.index() >= 0); }
 
+RANKED_TEST_CASE("play/of_its_kind", ranks(2), on_engines("fully_shard")) { CHECK(rank.play(scenario::sleeping_stack(1)).races().empty()); }
+
+RANKED_TEST_CASE("play/of_another_kind", ranks(2), on_engines("fully_shard")) {
+  scenario::Scenario scenario = scenario::sleeping_stack(1);
+  scenario.plan.engine = scenario::ChosenEngine(std::make_unique<scenario::FlatShardPlan>());
+  scenario::flat_shard(scenario.plan).wrap = {""};
+  rank.play(scenario);
+  CHECK(rank.index() >= 0);
+}
+
+RANKED_TEST_CASE("play/of_no_kind", ranks(2), on_engines("fully_shard")) {
+  scenario::Scenario scenario = scenario::sleeping_stack(1);
+  scenario.plan.engine = scenario::ChosenEngine(std::make_unique<scenario::ForeignSection>());
+  CHECK(rank.play(scenario).races().empty());
+}
+
 SUITE_ENGINE("kinds", "first");
 
 RANKED_TEST_CASE("kinds/own", ranks(2), needs(Feature::serial)) { CHECK(rank.engine() == "first"); }
@@ -83,11 +101,13 @@ RANKED_TEST_CASE("play/twice", ranks(2)) {
 int main(int argc, char** argv) {
   Program program;
   program.suite_version = "3";
-  program.subjects = {[] {
-                        return std::make_unique<IdleSubject>(
-                            "idle", Claims{{"first", {Feature::timeline, Feature::serial}}, {"second", {Feature::module_groups}}}, false);
-                      },
-                      [] { return std::make_unique<IdleSubject>("modest", Claims{{"first", {}}}, false); }};
+  program.subjects = {
+      [] {
+        return std::make_unique<IdleSubject>(
+            "idle", Claims{{"first", {Feature::timeline, Feature::serial}}, {"second", {Feature::module_groups}}, {"fully_shard", {}}},
+            false);
+      },
+      [] { return std::make_unique<IdleSubject>("modest", Claims{{"first", {}}}, false); }};
   program.faults = {{{"leak", {"PLY-1"}, "keeps what it allocates"}, [](std::unique_ptr<Subject> subject) -> std::unique_ptr<Subject> {
                        return std::make_unique<IdleSubject>("idle with a leak", subject->claims(), true);
                      }}};

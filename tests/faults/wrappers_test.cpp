@@ -6,9 +6,11 @@
 
 #include "fixtures/engines/reference.hpp"
 #include "harness/device/sim/sim_device.hpp"
+#include "harness/device/sim/sim_platform.hpp"
 #include "harness/fabric/shm/shm_fabric.hpp"
 #include "harness/faults/wrappers.hpp"
 #include "harness/scenario/builder.hpp"
+#include "harness/scenario/plan/flat_shard.hpp"
 #include "harness/scenario/plan/foreign_section.hpp"
 #include "harness/scenario/plan/fully_shard.hpp"
 #include "harness/scenario/player.hpp"
@@ -132,11 +134,39 @@ TEST_CASE("a subject keeps its name and its claims under an alteration") {
 
 TEST_CASE("a plan for another engine is refused, not guessed at") {
   scenario::Scenario scenario = scenario::sleeping_stack(1);
-  scenario.plan.engine = scenario::ChosenEngine(std::make_unique<scenario::ForeignSection>("replicate"));
+  scenario.plan.engine = scenario::ChosenEngine(std::make_unique<scenario::ForeignSection>());
   ControlPage control = ControlPage::anonymous(1);
   const auto groups = make_thread_world({.control = &control, .epoch = [](int) { return 1U; }});
   engines::Reference subject;
   CHECK_THROWS_AS(testing::play_simulated(scenario, subject, *groups.front(), 0), scenario::SubjectError);
+}
+
+TEST_CASE("an altered section changes plans of its kind, and leaves plans of other kinds alone") {
+  struct Receiving final : Subject {
+    std::string_view name() const override { return "receiving"; }
+    std::string_view version() const override { return "1"; }
+    Claims claims() const override { return {}; }
+    Reply create(const scenario::Model&, const scenario::Plan& plan, const Seat&, std::unique_ptr<Trainer>&) override {
+      received = plan;
+      return Reply::failed("it only receives");
+    }
+    scenario::Plan received;
+  };
+  auto receiving = std::make_unique<Receiving>();
+  const scenario::Plan& received = receiving->received;
+  const auto subject = altered_section<scenario::FullyShardPlan>(std::move(receiving),
+                                                                 [](scenario::FullyShardPlan& plan) { plan.gradient_divide_factor = 7; });
+  ControlPage control = ControlPage::anonymous(1);
+  const auto groups = make_thread_world({.control = &control, .epoch = [](int) { return 1U; }});
+  SimPlatform platform({}, *groups.front(), 0);
+  std::unique_ptr<Trainer> trainer;
+  scenario::Plan plan;
+  fully_shard(plan).wrap = {{.modules = {""}}};
+  CHECK_FALSE(subject->create({}, plan, {platform.device(), platform.world(), 0}, trainer).ok());
+  CHECK(fully_shard(received).gradient_divide_factor == 7);
+  plan.engine = scenario::ChosenEngine(std::make_unique<scenario::FlatShardPlan>());
+  CHECK_FALSE(subject->create({}, plan, {platform.device(), platform.world(), 0}, trainer).ok());
+  CHECK(received == plan);
 }
 
 TEST_CASE("what alters the world's collectives alters those of every group split off it") {

@@ -78,6 +78,32 @@ TEST_CASE("a required clause is met by a case that passed, and by nothing else")
   CHECK(merge(directory / "met", {"--require", "TRB-1", "--require", "TRB-2"}).end == code(6));
 }
 
+TEST_CASE("a waiver that names an unknown device is refused, and an unknown subject or fault is a finding") {
+  TemporaryDirectory directory;
+  json on_device = waiver("bad/check*", "failed");
+  on_device["when"] = {{"device", "gpu"}};
+  const Said refused = run_trouble(directory / "refused", {"good/stays", "--waivers", waivers(directory / "device.json", {on_device})});
+  CHECK(refused.end == code(2));
+  CHECK_THAT(refused.err, ContainsSubstring("waivers[0]: when: \"device\": expected \"sim\" or \"cuda\", found \"gpu\""));
+
+  json former = waiver("bad/check*", "failed"), misspelt = former, elsewhere = former, faulty = former;
+  former["when"] = {{"subject", "fully_shard"}};
+  misspelt["when"] = {{"subject", "pytroch"}};
+  elsewhere["when"] = {{"subject", "an engine of another worker"}, {"fault", "its own"}};
+  faulty["when"] = {{"fault", "gremlin"}};
+  const std::string file = waivers(directory / "names.json", {former, misspelt, elsewhere, faulty});
+  const Said said = run_trouble(directory / "run", {"good/stays", "--waivers", file});
+  INFO(said.out << said.err);
+  CHECK(said.end == code(6));
+  CHECK_THAT(said.out,
+             ContainsSubstring("FINDING waivers[0] bad/check* (ada): subject fully_shard is called reference now: correct the waiver\n") &&
+                 ContainsSubstring(
+                     "FINDING waivers[1] bad/check* (ada): this worker has no subject pytroch, closest is pytorch: correct the waiver\n") &&
+                 !ContainsSubstring("waivers[2]") &&
+                 ContainsSubstring("FINDING waivers[3] bad/check* (ada): this worker has no fault gremlin: correct the waiver\n"));
+  CHECK(merge(directory / "run").end == code(6));
+}
+
 TEST_CASE("a clause that does not exist is answered with the closest that does, before anything runs") {
   TemporaryDirectory directory;
   const Said said = run_trouble(directory / "run", {"--require", "TRB-1,TRP-2"});

@@ -97,10 +97,19 @@ TEST_CASE("a rank that hangs behind its last collective is told by those who wai
 
 TEST_CASE("a rank that makes call after call is slow, not stuck") {
   TemporaryDirectory directory;
-  const Said said = call(
-      {"run", "hang/slow_not_stuck", "--timeout", "0.4", "--worker", trouble_program().string(), "--out", (directory / "run").string()});
+  const Said said =
+      call({"run", "hang/slow_not_stuck", "--timeout", "2", "--worker", trouble_program().string(), "--out", (directory / "run").string()});
   CHECK(said.end == code(4));
   CHECK(verdicts(directory / "run").at("hang/slow_not_stuck[W=2]") == "hung");
+}
+
+TEST_CASE("a peer that comes late to each call is slow, not missing") {
+  TemporaryDirectory directory;
+  const Said said =
+      call({"run", "hang/slow_peer", "--timeout", "0.8", "--worker", trouble_program().string(), "--out", (directory / "run").string()});
+  INFO(said.out);
+  CHECK(said.end == code(4));
+  CHECK(verdicts(directory / "run").at("hang/slow_peer[W=2]") == "hung");
 }
 
 TEST_CASE("a case has its own time, which the command line overrides") {

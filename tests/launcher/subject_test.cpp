@@ -53,7 +53,7 @@ TEST_CASE("a run is about the subject that it was asked for, and says so") {
 }
 
 TEST_CASE("a subject that there is not is answered with those that there are, by every command") {
-  const std::string known = "there are first, second, warm, reference (first), pytorch, and shared objects by their paths\n";
+  const std::string known = "there are first, second, warm, misspelt, reference (first), pytorch, and shared objects by their paths\n";
   for (const std::vector<std::string>& command : {std::vector<std::string>{"run"}, {"list"}, {"faults"}, {"play", "x.json"}}) {
     std::vector<std::string> arguments = command;
     arguments.insert(arguments.end(), {"--worker", subjects_program, "--subject", "pytroch"});
@@ -61,6 +61,30 @@ TEST_CASE("a subject that there is not is answered with those that there are, by
     CHECK(said.end == code(2));
     CHECK_THAT(said.err, ContainsSubstring("unknown subject 'pytroch'; closest is 'pytorch'; " + known));
   }
+}
+
+TEST_CASE("the reference subject is found under its former name") {
+  const Said said = call({"run", "--worker", subjects_program, "--subject", "fully_shard"});
+  CHECK(said.end == code(2));
+  CHECK_THAT(said.err, ContainsSubstring("unknown subject 'fully_shard'; it is called 'reference' now; there are first, second, "));
+}
+
+TEST_CASE("a subject whose claims name no known engine kind does not end green") {
+  const TemporaryDirectory directory;
+  const Said said = run_about(directory / "run", {"kind/plays", "--worker", subjects_program, "--subject", "misspelt"});
+  INFO(said.out << said.err);
+  CHECK(said.end == code(6));
+  const std::string reason = "subject misspelt does not claim the engine kind fully_shard; it claims fully_shrad";
+  CHECK_THAT(said.out, ContainsSubstring("SKIP 1 case: " + reason + "\n") &&
+                           ContainsSubstring("FINDING all 1 case were skipped, because " + reason + ": this run proves nothing; ") &&
+                           ContainsSubstring("FINDING subject misspelt claims the engine kind fully_shrad, which this worker does not know "
+                                             "(closest is fully_shard): correct its claims\n"));
+  CHECK(call({"merge", directory / "run"}).end == code(6));
+  CHECK(run_about(directory / "some", {"kind/plays", "subject/works", "--worker", subjects_program, "--subject", "misspelt"}).end ==
+        code(6));
+  CHECK(run_about(directory / "none", {"kind/plays", "--worker", subjects_program, "--subject", "second"}).end == code(6));
+  CHECK(run_about(directory / "other", {"kind/plays", "subject/works", "--worker", subjects_program, "--subject", "second"}).end ==
+        code(0));
 }
 
 TEST_CASE("PyTorch is looked for where the environment says, and brings its own worker") {

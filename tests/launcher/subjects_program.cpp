@@ -21,7 +21,7 @@ class Named final : public Subject {
   explicit Named(std::string name) : name_(std::move(name)) {}
   std::string_view name() const override { return name_; }
   std::string_view version() const override { return "1"; }
-  Claims claims() const override { return {}; }
+  Claims claims() const override { return name_ == "misspelt" ? Claims{{"fully_shrad", {}}} : Claims(); }
   bool wants_preparation() const override { return name_ == "warm"; }
   Reply prepare() override {
     // A line for each time.
@@ -49,11 +49,12 @@ RANKED_TEST_CASE("subject/works", ranks(1), clauses("SUB-1")) {
   if (const char* const cache = std::getenv("TORCHINDUCTOR_CACHE_DIR")) std::printf("cache %s\n", cache);
   CHECK_FALSE(is_broken);
 }
+RANKED_TEST_CASE("kind/plays", ranks(1), on_engines("fully_shard"), clauses("SUB-1")) { CHECK(rank.index() == 0); }
 RANKED_TEST_CASE("subject/fails", ranks(1), clauses("SUB-2")) { CHECK(rank.world().size() == 2); }
 
 int main(int argc, char** argv) {
   Program program;
-  for (const char* name : {"first", "second", "pytorch", "warm"})
+  for (const char* name : {"first", "second", "pytorch", "warm", "misspelt"})
     program.subjects.push_back([name] { return std::make_unique<Named>(name); });
   program.faults = {{{"broken", {"SUB-1"}, "one that is seen"}, broken}};
   program.clause_tables = {"| SUB-1 | required | works |\n| SUB-2 | required | fails |"};

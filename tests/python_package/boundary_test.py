@@ -119,7 +119,7 @@ class BoundaryTest(unittest.TestCase):
             ("name", "my\0engine", ValueError, "Bringer.name: 'my\\x00engine' has a NUL, which would end it"),
             ("version", "1\udc80", ValueError, "Bringer.version: '1\\udc80' is no text: it has half a character"),
             ("claims", {"other": ("timeline", b"serial")}, TypeError, "Bringer.claims['other']: b'serial' is no str"),
-            ("claims", {"other": "timeline"}, TypeError, "Bringer.claims['other']: 'timeline' is not a sequence of features"),
+            ("claims", {"other": "timeline"}, TypeError, "Bringer.claims['other']: 'timeline' is a text, not a sequence of features; write ('timeline',)"),
             ("claims", {"other": None}, TypeError, "Bringer.claims['other']: None is not a sequence of features"),
             ("claims", {5: ()}, TypeError, "Bringer.claims: 5 is no str"),
             ("claims", ("timeline",), TypeError, "Bringer.claims: ('timeline',) is not a mapping of engine kinds to their features"),
@@ -130,6 +130,18 @@ class BoundaryTest(unittest.TestCase):
                 with self.assertRaises(error) as raised:
                     Table(subject)
                 self.assertEqual(str(raised.exception), said)
+
+    def test_a_subject_without_claims_is_answered_with_what_to_write(self) -> None:
+        class MyEngine(Subject):
+            name = "mine"
+            version = "1"
+
+            def create(self, model: dict[str, Any], plan: dict[str, Any], seat: Any) -> Trainer:
+                raise NotImplementedError
+
+        with self.assertRaises(TypeError) as raised:
+            Table(MyEngine())
+        self.assertRegex(str(raised.exception), r'^MyEngine has no claims; write claims = \{"fully_shard": \(\)\}, ')
 
     def test_a_trainer_that_cannot_be_made(self) -> None:
         self.assertEqual(self.create(b'{"engine": "other"}')[0], abi.UNSUPPORTED)

@@ -18,6 +18,8 @@ inline Report sample_report() {
   head.git_commit = "0123abc";
   head.subject = "fully_shard";
   head.subject_version = "1";
+  head.unknown_kinds = {"fully_shrad"};
+  head.unknown_in_waivers = {"waivers[0] mine/waived* (ada): this worker has no subject rigth, closest is right"};
   head.warnings = {"a \x1b slow start"};
   head.machine = {{"cpu", "some cpu"}, {"host", "node-1"}};
   GpuInfo gpu;

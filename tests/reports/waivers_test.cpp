@@ -57,6 +57,32 @@ WaiverState state_of(const std::vector<std::pair<std::string, Verdict>>& cases, 
   return waiver_uses(report_of(cases, {waiver})).at(0).state;
 }
 
+TEST_CASE("a run whose cases were all skipped for claims proves nothing") {
+  Report report = report_of({{"a/one", Verdict::skipped}, {"a/two", Verdict::skipped}}, {});
+  for (CaseResult& result : report.cases) {
+    result.ranks[0].outcome = result.ranks[1].outcome = Outcome::skipped;
+    result.reasons[0] = "subject right does not claim the engine kind fully_shard; it claims fully_shrad";
+    result.info.engine = "fully_shard";
+    result.unclaimed = true;
+  }
+  CHECK(findings(report) ==
+        Names{"all 2 cases were skipped, because subject right does not claim the engine kind fully_shard; it claims fully_shrad: this run "
+              "proves nothing; correct the claims of the subject, or select other cases"});
+  CHECK(exit_code(report) == over_budget);
+  report.head.unknown_kinds = {"fully_shrad"};
+  CHECK(findings(report).at(1) ==
+        "subject right claims the engine kind fully_shrad, which this worker does not know (closest is fully_shard): correct its claims");
+
+  report.cases[1].verdict = Verdict::passed;
+  CHECK(findings(report).size() == 1);
+  report.head.unknown_kinds.clear();
+  CHECK(findings(report).empty());
+  CHECK(exit_code(report) == all_passed);
+  report.cases[1].verdict = Verdict::skipped;
+  report.cases[1].unclaimed = false;  // a rank of it asked
+  CHECK(findings(report).empty());
+}
+
 TEST_CASE("a waiver excuses its verdict of the cases that it names, and changes none") {
   const auto report = report_of({{"a/crashed", Verdict::crashed}, {"a/failed", Verdict::failed}, {"b/failed", Verdict::failed}},
                                 {waiver("a/*"), waiver("*", Verdict::error)});

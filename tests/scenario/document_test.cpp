@@ -287,23 +287,99 @@ TEST_CASE("a document of version 1 is read, and written as one of version 2") {
 
   Json other_kind = then;
   other_kind["plan"]["engine"] = "telepathy";
-  CHECK(refusal(other_kind) == "scenario: plan.engine: expected a kind of engine: \"fully_shard\", found \"telepathy\"");
+  CHECK(refusal(other_kind) ==
+        "scenario: plan.engine: no engine kind of this worker is named \"telepathy\"; kinds: fully_shard, flat_shard");
+  other_kind["plan"]["engine"] = "fully_shrad";
+  CHECK(refusal(other_kind) ==
+        "scenario: plan.engine: no engine kind of this worker is named \"fully_shrad\"; closest is \"fully_shard\"; "
+        "kinds: fully_shard, flat_shard");
   Json wrong = then;
   wrong["plan"]["wrap"][0]["modules"] = Json::array();
   CHECK(refusal(wrong) == "scenario: plan.wrap[0].modules: expected at least one path, found an array of 0");
   Json of_both = then;
   of_both["plan"]["fully_shard"] = now["plan"]["fully_shard"];
-  CHECK(refusal(of_both).starts_with("scenario: plan.fully_shard: no such key; there is "));
+  CHECK(refusal(of_both) == "scenario: plan.fully_shard: is a section of version 2: write \"version\": 2 into the document");
+}
+
+TEST_CASE("a document that mixes versions is answered with what to change") {
+  Json forgotten = document();
+  forgotten.erase("version");
+  CHECK(refusal(forgotten) == "scenario: plan.fully_shard: is a section of version 2: write \"version\": 2 into the document");
+  forgotten["version"] = 1;
+  CHECK(refusal(forgotten) == "scenario: plan.fully_shard: is a section of version 2: write \"version\": 2 into the document");
+  forgotten["plan"].erase("fully_shard");
+  CHECK(refusal(forgotten) ==
+        "scenario: plan: it has no \"engine\", which version 1 asks for: for version 2, write \"version\": 2 into the document");
+  Json late = of_version_1(document());
+  late["version"] = 2;
+  CHECK(refusal(late) ==
+        "scenario: plan.engine: is a key of version 1: in version 2, a plan has a section with the name of its engine kind; "
+        "kinds: fully_shard, flat_shard");
 }
 
 TEST_CASE("a plan has one engine section") {
   Json none = document();
   none["plan"].erase("fully_shard");
-  CHECK(refusal(none) == "scenario: plan: expected one engine section: \"fully_shard\", found an object of 1");
+  CHECK(refusal(none) ==
+        "scenario: plan: it has no engine section: add a section with the name of an engine kind; kinds: fully_shard, flat_shard");
+  none["plan"]["flat_shrad"] = {{"wrap", {""}}};
+  CHECK(refusal(none) ==
+        "scenario: plan.flat_shrad: no such key, and no engine kind of this worker; closest is \"flat_shard\"; "
+        "kinds: fully_shard, flat_shard; other keys: mesh, mixed_precision, initialisation, optimizer");
+  Json two = document();
+  two["plan"]["flat_shard"] = {{"wrap", {""}}};
+  CHECK(refusal(two) == "scenario: plan: it has two engine sections, \"fully_shard\" and \"flat_shard\": keep one");
   Json newer = document();
   newer["version"] = 3;
   CHECK(refusal(newer) == "scenario: version: expected an integer from 1 to 2, found 3");
   CHECK_THROWS_AS(validate(Scenario{.script = {.input = {1, 1}}}), std::invalid_argument);
+}
+
+TEST_CASE("the ranks of a call may be in any order") {
+  Json json = document();
+  json["script"]["segments"][0]["body"][0] = {{"call", "forward"}, {"ranks", {2, 0, 1}}};
+  json["script"]["segments"][0]["body"][1] = {{"call", "backward"}, {"ranks", {0, 1, 2}}};
+  json["script"]["segments"][0]["body"][2] = "zero_grad";
+  CHECK(json.get<Scenario>().script.segments[0].body[0].ranks == std::vector<int>{0, 1, 2});
+}
+
+TEST_CASE("places in a plan for flat_shard are in the document, and its calls are those that the kind has") {
+  Json json = document();
+  json["plan"] = {{"flat_shard", {{"wrap", {"layer", ""}}}}};
+  const auto with_call = [&](const Json& call) {
+    Json changed = json;
+    changed["script"]["segments"][0]["body"].insert(changed["script"]["segments"][0]["body"].begin(), call);
+    return refusal(changed);
+  };
+  CHECK(with_call("forward") == "none");
+  CHECK(with_call({{"call", "set_requires_gradient_sync"}, {"value", true}}) == "none");
+  CHECK(with_call({{"call", "set_requires_gradient_sync"}, {"module", "layer"}, {"value", true}}) ==
+        "scenario: script.segments[0].body[0] (set_requires_gradient_sync): flat_shard has this switch for the whole model only: leave the "
+        "module out");
+  for (const char* call : {"unshard", "wait_for_unshard", "reshard", "post_optim_event"})
+    CHECK(with_call(call) ==
+          fmt::format("scenario: script.segments[0].body[0] ({}): engines of the kind flat_shard have no such call", call));
+  for (const char* call : {"set_requires_all_reduce", "set_reshard_after_backward", "set_unshard_in_backward", "set_is_last_backward"}) {
+    CHECK(with_call({{"call", call}, {"value", false}}) ==
+          fmt::format("scenario: script.segments[0].body[0] ({}): engines of the kind flat_shard have no such call", call));
+  }
+  CHECK(with_call({{"call", "clip_grad_norm"}, {"max_norm", 1}}) ==
+        "scenario: script.segments[0].body[0] (clip_grad_norm): engines of the kind flat_shard have no such call");
+
+  json["costs"]["collectives"]["all_gather"] = {{"fixed", "1ms"}, {"tagged", {{"execution order", "1us"}}}};
+  CHECK(refusal(json) == "none");
+  json["costs"]["collectives"]["all_gather"]["tagged"] = {{"execution odor", "1us"}};
+  CHECK(refusal(json) ==
+        "scenario: costs.collectives.all_gather.tagged.\"execution odor\": no collective has the tag \"execution odor\"; closest is "
+        "\"execution order\"");
+  json["costs"].erase("collectives");
+
+  json["plan"]["flat_shard"]["wrap"] = {"lair"};
+  CHECK(refusal(json) == "scenario: plan.flat_shard.wrap[0]: the model has no module \"lair\"; closest is \"layer\"");
+  json["plan"]["flat_shard"]["wrap"] = {"", "layer"};
+  CHECK(refusal(json) == "scenario: plan.flat_shard.wrap[1]: \"layer\" comes after \"\": list children before parents");
+  json["plan"]["flat_shard"] = {{"wrap", {""}}, {"strategy", "hybrid"}};
+  CHECK(refusal(json).starts_with("scenario: plan.mesh: "));
 }
 
 TEST_CASE("what is written is read back, and written the same again") {
@@ -371,7 +447,8 @@ TEST_CASE("an error names the place, what was expected there and what was found"
        "scenario: model.root.children[0].in_features: expected an integer from 1 to 1048576, found 4.0"},
       {"/model/root/children/0/bias", "no", "scenario: model.root.children[0].bias: expected true or false, found \"no\""},
       {"/model/root/children/0/forward_sleep", "25 parsecs",
-       "scenario: model.root.children[0].forward_sleep: expected a duration of up to a day: nanoseconds, or a text like \"25ms\" or "
+       "scenario: model.root.children[0].forward_sleep: expected a duration from 0 to a day: up to 86400000000000 nanoseconds, or a text "
+       "like \"25ms\" or "
        "\"1.5us\", "
        "found \"25 parsecs\""},
       {"/model/root/children/1/children", Json::array(), "scenario: model.root.children[1].children: no such key; there is name, kind"},
@@ -432,7 +509,7 @@ TEST_CASE("an error names the place, what was expected there and what was found"
        "scenario: script.segments[0].body[1].ranks: expected at least one rank: leave the key out for all, found an array of 0"},
       {"/script/segments/0/body/1",
        {{"call", "backward"}, {"ranks", {1, 1}}},
-       "scenario: script.segments[0].body[1].ranks[1]: expected an integer from 2 to 1048575, found 1"},
+       "scenario: script.segments[0].body[1].ranks[1]: expected each rank once, found 1"},
       {"/script/segments/0/body/1",
        {{"call", "zero_grad"}, {"to", "nothing"}},
        "scenario: script.segments[0].body[1].to: expected \"zero\" or \"none\", found \"nothing\""},
@@ -443,7 +520,8 @@ TEST_CASE("an error names the place, what was expected there and what was found"
        "scenario: plan.fully_shard.live_reduce_inputs: expected an integer from 1 to 1048576, found 0"},
       {"/script/segments/0/body/1", 7,
        "scenario: script.segments[0].body[1]: expected the name of a call, or an object that has it as \"call\", found 7"},
-      {"/plan/fully_shard/wrap/0/modules", Json::array({"lair"}), "scenario: plan, wrap[0]: the model has no module \"lair\""},
+      {"/plan/fully_shard/wrap/0/modules", Json::array({"lair"}),
+       "scenario: plan.fully_shard.wrap[0].modules[0]: the model has no module \"lair\"; closest is \"layer\""},
       {"/plan/optimizer/rate", nullptr, "scenario: plan.optimizer.rate: expected a finite number, found null"},
       {"/script/segments/0/body/1", "backwards",
        "scenario: script.segments[0].body[1]: expected one of \"forward\", \"backward\", \"step\", \"zero_grad\", \"post_optim_event\", "
@@ -451,9 +529,11 @@ TEST_CASE("an error names the place, what was expected there and what was found"
        "\"set_requires_all_reduce\", \"set_reshard_after_backward\", \"set_unshard_in_backward\", \"set_is_last_backward\", "
        "\"extend\", \"materialize\", \"initialize\", found \"backwards\""},
       {"/costs/work/optimiser", "1ms",
-       "scenario: costs.work, the key: expected one of \"forward\", \"backward\", \"copy_in\", \"copy_out\", \"reduce_copy_in\", "
+       "scenario: costs.work.optimiser: expected one of \"forward\", \"backward\", \"copy_in\", \"copy_out\", \"reduce_copy_in\", "
        "\"reduce_copy_out\", \"loss\", \"optimizer\", \"fill\", \"snapshot\", \"other\", found \"optimiser\""},
-      {"/costs/host_call", -1, "scenario: costs.host_call: expected an integer from 0 to 86400000000000, found -1"},
+      {"/costs/host_call", -1,
+       "scenario: costs.host_call: expected a duration from 0 to a day: up to 86400000000000 nanoseconds, or a text like \"25ms\" or "
+       "\"1.5us\", found -1"},
   };
   for (const Wrong& wrong : all) {
     Json json = document();

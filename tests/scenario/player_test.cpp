@@ -31,6 +31,7 @@ struct Words {
   std::optional<Shape> second;  ///< of its parameter, beside the shard
   bool gathers = false;  ///< over the world and over a group split off, with each forward
   std::vector<std::vector<double>>* inputs = nullptr;  ///< where it tells what it is given
+  std::string warning = {};  ///< in its reply to a step
   Reply failure;  ///< its reply to a forward that has to fail
   std::unique_ptr<Communicator>* part = nullptr;  ///< where it leaves a group that is split off the world, whereupon `create` fails
 };
@@ -48,7 +49,9 @@ class Toy final : public Trainer {
   }
 
   Reply perform(const Action& action, const Batch& batch) override {
-    if (action.kind != ActionKind::forward) return {};
+    Reply reply;
+    if (action.kind == ActionKind::step && !words_.warning.empty()) reply.warnings = {words_.warning};
+    if (action.kind != ActionKind::forward) return reply;
     if (action.fails_in) return words_.failure;
     if (words_.inputs != nullptr) words_.inputs->push_back(device_.to_host(batch.input).to_doubles());
     if (part_) {
@@ -119,6 +122,13 @@ Run play_alone(const Scenario& scenario, Words words = {}) {
   return testing::play_simulated(scenario, subject, *groups.front(), 0);
 }
 
+// The subject replies `failure` to a forward in which this module is to fail.
+void play_failing(const std::string& module, const Reply& failure) {
+  Scenario scenario = sleeping_stack(1);
+  scenario.script.segments.front().body = {{.kind = ActionKind::forward, .fails_in = module}};
+  play_alone(scenario, {.failure = failure});
+}
+
 }  // namespace
 
 TEST_CASE("what the host reads of a run is an access of the host, after it has waited for it") {
@@ -141,6 +151,26 @@ TEST_CASE("at the end of a run everything issued has been waited for, on every s
     if (const auto* sync = std::get_if<fact::StreamSynchronized>(&fact)) waited[sync->stream] = true;
   }
   CHECK(waited == std::map<std::uint32_t, bool>{{0, true}, {1, true}});
+}
+
+TEST_CASE("a warning says the iteration and the call in which it was raised") {
+  const Run run = play_alone(sleeping_stack(1).train(2, {}), {.warning = "thin", .failure = {}});
+  REQUIRE(run.warnings().size() == 2);
+  CHECK(run.warnings()[1] == Warning{.iteration = 1, .call = "step", .text = "thin"});
+  CHECK(to_string(run.warnings()[1]) == "iter 1 step: thin");
+}
+
+TEST_CASE("an error of a subject says whether the engine lacks what the call asks for") {
+  const auto status_of = [](const Reply& reply) {
+    try {
+      play_failing("0", reply);
+    } catch (const SubjectError& error) {
+      return error.status();
+    }
+    return CallStatus::ok;
+  };
+  CHECK(status_of(Reply::failed("no")) == CallStatus::failed);
+  CHECK(status_of(Reply::unsupported("no")) == CallStatus::unsupported);
 }
 
 TEST_CASE("a subject whose answers hold no loss or no shard is told which call, iteration and rank") {
@@ -227,11 +257,6 @@ TEST_CASE("operands of collectives are kept where the script asks for it, of gro
 }
 
 TEST_CASE("a forward that is to fail in a module fails there and nowhere else") {
-  Scenario scenario = sleeping_stack(1);
-  const auto play_failing = [&](const std::string& module, const Reply& failure) {
-    scenario.script.segments.front().body = {{.kind = ActionKind::forward, .fails_in = module}};
-    play_alone(scenario, {.failure = failure});
-  };
   const auto message = [](const std::string& text) {
     return Catch::Matchers::Message("subject: failing forward failed in iteration 0 on rank 0: " + text);
   };

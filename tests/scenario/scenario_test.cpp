@@ -60,9 +60,15 @@ TEST_CASE("each rank's calls are checked by themselves") {
   CHECK_NOTHROW(validate(scenario));
   CHECK_NOTHROW(validate_script_in_world(scenario, 3));
   CHECK_THROWS_MATCHES(validate_script_in_world(scenario, 2), std::invalid_argument,
-                       Catch::Matchers::Message("scenario: script, segments[0].body[0], forward, ranks: rank 2 is not in a world of 2"));
+                       Catch::Matchers::Message("scenario: script.segments[0].body[0].ranks: rank 2 is not in a world of 2"));
   CHECK_THROWS_MATCHES(validate_script_in_world(scenario, 4), std::invalid_argument,
-                       Catch::Matchers::Message("scenario: script, segments[0].body[2], backward: a backward without a forward before it"));
+                       Catch::Matchers::Message("scenario: script.segments[0].body[2] (backward): rank 3 has made no forward before it"));
+  scenario.script.segments.front().body = {
+      {.kind = ActionKind::forward}, {.kind = ActionKind::backward, .ranks = {0, 1}}, {.kind = ActionKind::step}};
+  CHECK_NOTHROW(validate(scenario));
+  CHECK_THROWS_MATCHES(validate_script_in_world(scenario, 3), std::invalid_argument,
+                       Catch::Matchers::Message("scenario: script.segments[0].body[2] (step): a step between a forward and its backward, "
+                                                "which needs the parameters as they were (rank 2)"));
 }
 
 TEST_CASE("what arrives at the next module is of the child that a choice runs") {
@@ -74,8 +80,9 @@ TEST_CASE("what arrives at the next module is of the child that a choice runs") 
                                                     {.name = "wider", .kind = ModuleKind::linear, .in_features = 4, .out_features = 5}}});
   CHECK_NOTHROW(validate(scenario));
   scenario.script.segments.front().body.front().paths = {{"first", "wider"}};
-  CHECK_THROWS_MATCHES(validate(scenario), std::invalid_argument,
-                       Catch::Matchers::Message("scenario: model, module \"0.linear\": takes 4 features, but 5 arrive"));
+  CHECK_THROWS_MATCHES(
+      validate(scenario), std::invalid_argument,
+      Catch::Matchers::Message("scenario: model.root.children[1].children[0] (\"0.linear\"): takes 4 features, but 5 arrive"));
 }
 
 TEST_CASE("a stack wants one duration per layer") {
@@ -89,107 +96,114 @@ TEST_CASE("an error names the place in the document and what was expected there"
     std::function<void(Scenario&)> spoil;
   };
   const std::vector<Wrong> all{
-      {"scenario: script, input: expected [batch, features] with both positive, found [4]", [](Scenario& s) { s.script.input = {4}; }},
-      {"scenario: script, input: expected [batch, features] with both positive, found [0, 4]",
-       [](Scenario& s) { s.script.input = {0, 4}; }},
-      {"scenario: model, module \"0.linear\": takes 4 features, but 5 arrive", [](Scenario& s) { s.script.input = {2, 5}; }},
-      {"scenario: model, module \"1.linear\": takes 3 features, but 4 arrive",
+      {"scenario: script.input: expected [batch, features] with both positive, found [4]", [](Scenario& s) { s.script.input = {4}; }},
+      {"scenario: script.input: expected [batch, features] with both positive, found [0, 4]", [](Scenario& s) { s.script.input = {0, 4}; }},
+      {"scenario: model.root.children[0].children[0] (\"0.linear\"): takes 4 features, but 5 arrive",
+       [](Scenario& s) { s.script.input = {2, 5}; }},
+      {"scenario: model.root.children[1].children[0] (\"1.linear\"): takes 3 features, but 4 arrive",
        [](Scenario& s) { s.model.root.children[1].children[0].in_features = 3; }},
-      {"scenario: model, module \"0.linear\": a linear module has at least one feature on each side, not 4 -> 0",
+      {"scenario: model.root.children[0].children[0] (\"0.linear\"): a linear module has at least one feature on each side, not 4 -> 0",
        [](Scenario& s) { s.model.root.children[0].children[0].out_features = 0; }},
-      {"scenario: model, module \"0.linear\": a sleep must not be negative",
+      {"scenario: model.root.children[0].children[0] (\"0.linear\"): a sleep must not be negative",
        [](Scenario& s) { s.model.root.children[0].children[0].forward_sleep = -1; }},
-      {"scenario: model, module \"\": two children are named \"0\"", [](Scenario& s) { s.model.root.children[1].name = "0"; }},
-      {"scenario: model, module \"\": a child is named \"a.b\": a name must not be empty nor contain a dot",
+      {"scenario: model.root: two children are named \"0\"", [](Scenario& s) { s.model.root.children[1].name = "0"; }},
+      {"scenario: model.root: a child is named \"a.b\": a name must not be empty nor contain a dot",
        [](Scenario& s) { s.model.root.children[1].name = "a.b"; }},
-      {"scenario: model, module \"0.relu\": a relu module has no children",
+      {"scenario: model.root.children[0].children[1] (\"0.relu\"): a relu module has no children",
        [](Scenario& s) { s.model.root.children[0].children[1].children.emplace_back(); }},
-      {"scenario: plan, wrap[3]: the model has no module \"2\"",
+      {"scenario: plan.fully_shard.wrap[3].modules[0]: the model has no module \"2\"; there are \"\", \"0\", \"0.linear\", \"0.relu\", "
+       "\"1\", \"1.linear\", \"1.relu\"",
        [](Scenario& s) { fully_shard(s.plan).wrap.push_back({.modules = {"2"}}); }},
-      {"scenario: plan, wrap[3]: \"0\" stands behind \"\": children come before parents",
+      {"scenario: plan.fully_shard.wrap[3].modules[0]: \"0\" comes after \"\": list children before parents",
        [](Scenario& s) { fully_shard(s.plan).wrap.push_back({.modules = {"0"}}); }},
-      {"scenario: plan, wrap[3]: a group of no module", [](Scenario& s) { fully_shard(s.plan).wrap.emplace_back(); }},
-      {"scenario: plan, wrap[0].forward_prefetch: \"0.linear\" is not wrapped",
+      {"scenario: plan.fully_shard.wrap[3].modules: at least one path", [](Scenario& s) { fully_shard(s.plan).wrap.emplace_back(); }},
+      {"scenario: plan.fully_shard.wrap[0].forward_prefetch: \"0.linear\" is not wrapped; there are \"\", \"0\", \"1\"",
        [](Scenario& s) { fully_shard(s.plan).wrap[0].forward_prefetch = {"0.linear"}; }},
-      {"scenario: plan, mesh: a dimension of 0 ranks", [](Scenario& s) { s.plan.mesh.shape = {2, 0}; }},
-      {"scenario: plan, mesh: 1 names for 2 dimensions", [](Scenario& s) { s.plan.mesh = {.shape = {2, 2}, .names = {"shard"}}; }},
-      {"scenario: plan, ignored_parameters: the model has no parameter \"0.weight\"",
+      {"scenario: plan.mesh.shape: expected integers from 1 to 1048576, found 0", [](Scenario& s) { s.plan.mesh.shape = {2, 0}; }},
+      {"scenario: plan.mesh.names: 1 names for 2 dimensions", [](Scenario& s) { s.plan.mesh = {.shape = {2, 2}, .names = {"shard"}}; }},
+      {"scenario: plan.fully_shard.ignored_parameters: the model has no parameter \"0.weight\"; there are \"0.linear.weight\", "
+       "\"1.linear.weight\"",
        [](Scenario& s) { fully_shard(s.plan).ignored_parameters = {"0.weight"}; }},
-      {"scenario: plan, shard_dims: the model has no parameter \"0.weight\"",
+      {"scenario: plan.fully_shard.shard_dims.\"0.weight\": the model has no parameter \"0.weight\"; there are \"0.linear.weight\", "
+       "\"1.linear.weight\"",
        [](Scenario& s) { fully_shard(s.plan).shard_dims["0.weight"] = 1; }},
-      {"scenario: plan, gradient_divide_factor: must be positive", [](Scenario& s) { fully_shard(s.plan).gradient_divide_factor = -1; }},
-      {"scenario: model, module \"2\": the model has no module \"x\"",
+      {"scenario: plan.fully_shard.gradient_divide_factor: expected a positive number, found -1",
+       [](Scenario& s) { fully_shard(s.plan).gradient_divide_factor = -1; }},
+      {"scenario: model.root.children[2] (\"2\"): the model has no module \"x\"; there are \"\", \"0\", \"0.linear\", \"0.relu\", \"1\", "
+       "\"1.linear\", \"1.relu\", \"2\"",
        [](Scenario& s) { s.model.root.children.push_back({.name = "2", .kind = ModuleKind::use, .target = "x"}); }},
-      {"scenario: model, module \"2\": runs itself",
+      {"scenario: model.root.children[2] (\"2\"): runs itself",
        [](Scenario& s) { s.model.root.children.push_back({.name = "2", .kind = ModuleKind::use, .target = "2"}); }},
-      {"scenario: model, module \"2\": runs itself",
+      {"scenario: model.root.children[2] (\"2\"): runs itself",
        [](Scenario& s) { s.model.root.children.push_back({.name = "2", .kind = ModuleKind::use, .target = ""}); }},
-      {"scenario: model, module \"2\": \"3\" is a list, which has no forward",
+      {"scenario: model.root.children[2] (\"2\"): \"3\" is a list, which has no forward",
        [](Scenario& s) {
          s.model.root.children.push_back({.name = "2", .kind = ModuleKind::use, .target = "3"});
          s.model.root.children.push_back({.name = "3", .kind = ModuleKind::list});
        }},
-      {"scenario: model, module \"2\": adds 3 features to the 4 that arrive",
+      {"scenario: model.root.children[2] (\"2\"): adds 3 features to the 4 that arrive",
        [](Scenario& s) {
          Module inner{.name = "0", .kind = ModuleKind::linear, .in_features = 4, .out_features = 3};
          s.model.root.children.push_back({.name = "2", .kind = ModuleKind::residual, .children = {inner}});
        }},
-      {"scenario: model, module \"2\": attends to the positions of a sequence, but the model takes no tokens",
+      {"scenario: model.root.children[2] (\"2\"): attends to the positions of a sequence, but the model takes no tokens",
        [](Scenario& s) { s.model.root.children.push_back({.name = "2", .kind = ModuleKind::attention, .features = 4}); }},
-      {"scenario: model, module \"2\": takes tokens, but 4 features arrive",
+      {"scenario: model.root.children[3] (\"2\"): takes tokens, but 4 features arrive",
        [](Scenario& s) {
          s.model.root.children.insert(s.model.root.children.begin(),
                                       {.name = "first", .kind = ModuleKind::embedding, .features = 4, .vocabulary = 2});
          s.model.root.children.push_back({.name = "2", .kind = ModuleKind::embedding, .features = 4, .vocabulary = 2});
        }},
-      {"scenario: model, module \"0.linear\": takes features, but tokens arrive",
+      {"scenario: model.root.children[0].children[0] (\"0.linear\"): takes features, but tokens arrive",
        [](Scenario& s) { s.model.root.children.push_back({.name = "2", .kind = ModuleKind::embedding, .features = 4, .vocabulary = 2}); }},
-      {"scenario: model, module \"first\": has 3 positions, but sequences of 4 tokens arrive",
+      {"scenario: model.root.children[0] (\"first\"): has 3 positions, but sequences of 4 tokens arrive",
        [](Scenario& s) {
          s.model.root.children.insert(s.model.root.children.begin(),
                                       {.name = "first", .kind = ModuleKind::embedding, .features = 4, .vocabulary = 2, .positions = 3});
        }},
-      {"scenario: model, module \"0.linear\": \"1.relu\" is no linear module or embedding with a weight of its own",
+      {"scenario: model.root.children[0].children[0] (\"0.linear\"): \"1.relu\" is no linear module or embedding with a weight of its own",
        [](Scenario& s) { s.model.root.children[0].children[0].tied_to = "1.relu"; }},
-      {"scenario: model, module \"2\": its weight would be [3, 4], that of \"0.linear\" is [4, 4]",
+      {"scenario: model.root.children[2] (\"2\"): its weight would be [3, 4], that of \"0.linear\" is [4, 4]",
        [](Scenario& s) {
          s.model.root.children.push_back(
              {.name = "2", .kind = ModuleKind::linear, .in_features = 4, .out_features = 3, .tied_to = "0.linear"});
        }},
-      {"scenario: script, segments[0].body[0], unshard: no module at or under \"0.relu\" is wrapped",
+      {"scenario: script.segments[0].body[0] (unshard): no module at or under \"0.relu\" is wrapped",
        [](Scenario& s) { s.script.segments.front().body = {{.kind = ActionKind::unshard, .module = "0.relu"}}; }},
-      {"scenario: script, segments[0].body[0], forward, fails_in: the model has no module \"9\"",
+      {"scenario: script.segments[0].body[0].fails_in: the model has no module \"9\"; there are \"\", \"0\", \"0.linear\", \"0.relu\", "
+       "\"1\", \"1.linear\", \"1.relu\"",
        [](Scenario& s) { s.script.segments.front().body = {{.kind = ActionKind::forward, .fails_in = "9"}}; }},
-      {"scenario: script, segments[0].body[0], forward, fails_in: module \"1\" is to fail, but does not run",
+      {"scenario: script.segments[0].body[0].fails_in: module \"1\" is to fail, but does not run",
        [](Scenario& s) { s.script.segments.front().body = {{.kind = ActionKind::forward, .module = "0", .fails_in = "1"}}; }},
-      {"scenario: plan, wrap[0]: \"again\" is a use of \"0\": wrap \"0\" instead",
+      {"scenario: plan.fully_shard.wrap[0].modules[0]: \"again\" is a use of \"0\": wrap \"0\" instead",
        [](Scenario& s) {
          s.model.root.children.push_back({.name = "again", .kind = ModuleKind::use, .target = "0"});
          fully_shard(s.plan).wrap.insert(fully_shard(s.plan).wrap.begin(), {.modules = {"again"}});
        }},
-      {"scenario: plan, mesh: two dimensions are named \"x\"", [](Scenario& s) { s.plan.mesh = {.shape = {1, 2}, .names = {"x", "x"}}; }},
-      {"scenario: script, segments[0].body[0], evaluate: \"spare\" is a list, which has no forward",
+      {"scenario: plan.mesh.names: two dimensions are named \"x\"",
+       [](Scenario& s) { s.plan.mesh = {.shape = {1, 2}, .names = {"x", "x"}}; }},
+      {"scenario: script.segments[0].body[0] (evaluate): \"spare\" is a list, which has no forward",
        [](Scenario& s) {
          s.model.root.children.push_back({.name = "spare", .kind = ModuleKind::list});
          s.script.segments.front().body = {{.kind = ActionKind::evaluate, .module = "spare"}};
        }},
-      {"scenario: script, segments[0].body[0], capture: a capture before any forward, when there is no loss",
+      {"scenario: script.segments[0].body[0] (capture): a capture before any forward, when there is no loss",
        [](Scenario& s) { s.script.segments.front().body = {{ActionKind::capture}, {ActionKind::forward}}; }},
-      {"scenario: script, segments[0].body[1], step: a step between a forward and its backward, which needs the parameters as they were",
+      {"scenario: script.segments[0].body[1] (step): a step between a forward and its backward, which needs the parameters as they were",
        [](Scenario& s) { s.script.segments.front().body = {{ActionKind::forward}, {ActionKind::step}, {ActionKind::backward}}; }},
-      {"scenario: script, segments[0].body[3], step: after a backward that is not the last: no wait for its reductions has come yet",
+      {"scenario: script.segments[0].body[3] (step): after a backward that is not the last: no wait for its reductions has come yet",
        [](Scenario& s) {
          s.script.segments.front().body = {
              {.kind = ActionKind::set_is_last_backward, .value = false}, {ActionKind::forward}, {ActionKind::backward}, {ActionKind::step}};
        }},
-      {"scenario: model, module \"wide\": knows 2 tokens, but the model gets 4",
+      {"scenario: model.root.children[1] (\"wide\"): knows 2 tokens, but the model gets 4",
        [](Scenario& s) {
          s.model.root.children = {{.name = "first", .kind = ModuleKind::embedding, .features = 4, .vocabulary = 4}};
          s.model.root.children.insert(s.model.root.children.begin(), {.name = "aside", .kind = ModuleKind::discard, .children = {}});
          s.model.root.children.front().children = {s.model.root.children.back()};
          s.model.root.children.back() = {.name = "wide", .kind = ModuleKind::embedding, .features = 4, .vocabulary = 2};
        }},
-      {"scenario: script, segments[0].body[0], evaluate: \"0\" makes 2 classes, but targets are of 4",
+      {"scenario: script.segments[0].body[0] (evaluate): \"0\" makes 2 classes, but targets are of 4",
        [](Scenario& s) {
          const auto layer = [](const char* name, std::int64_t in, std::int64_t out) {
            return Module{.name = name, .kind = ModuleKind::linear, .in_features = in, .out_features = out};
@@ -198,90 +212,101 @@ TEST_CASE("an error names the place in the document and what was expected there"
          s.model.loss = {.kind = LossKind::cross_entropy};
          s.script.segments.front().body = {{.kind = ActionKind::evaluate, .module = "0"}};
        }},
-      {"scenario: script, segments[0].body[0], clip_grad_norm: max_norm 0 and norm_type 2 must be positive",
+      {"scenario: script.segments[0].body[0] (clip_grad_norm): expected a positive max_norm and norm_type, found 0 and 2",
        [](Scenario& s) { s.script.segments.front().body = {{ActionKind::clip_grad_norm}}; }},
-      {"scenario: script, segments[0]: at least one iteration", [](Scenario& s) { s.script.segments.front().iterations = 0; }},
-      {"scenario: script, segments[0].body[0], backward: a backward without a forward before it",
+      {"scenario: script.segments[0].iterations: expected an integer of at least 1, found 0",
+       [](Scenario& s) { s.script.segments.front().iterations = 0; }},
+      {"scenario: script.segments[0].body[0] (backward): rank 0 has made no forward before it",
        [](Scenario& s) { s.script.segments.front().body = {{ActionKind::backward}}; }},
-      {"scenario: script, segments[1].body[0], backward: a backward without a forward before it",
+      {"scenario: script.segments[1].body[0] (backward): rank 0 has made no forward before it",
        [](Scenario& s) { s.script.segments = {{.body = {{ActionKind::forward}}}, {.iterations = 2, .body = {{ActionKind::backward}}}}; }},
-      {"scenario: script, segments[0].body[1], step: a step between a forward and its backward, which needs the parameters as they were",
+      {"scenario: script.segments[0].body[1] (step): a step between a forward and its backward, which needs the parameters as they were",
        [](Scenario& s) { s.script.segments.front().body = {{ActionKind::forward}, {ActionKind::step}}; }},
-      {"scenario: script, segments[0].body[1], backward: a backward without a forward before it",
+      {"scenario: script.segments[0].body[1] (backward): rank 0 has made no forward before it",
        [](Scenario& s) { s.script.segments.front().body = {{.kind = ActionKind::forward, .ranks = {1}}, {ActionKind::backward}}; }},
-      {"scenario: script, segments[0].body[0], step, ranks: expected ranks from 0 on, ascending, each once",
+      {"scenario: script.segments[0].body[0].ranks: expected ranks from 0 on, ascending, each once",
        [](Scenario& s) { s.script.segments.front().body = {{.kind = ActionKind::step, .ranks = {1, 1}}}; }},
-      {"scenario: script, segments[0].body[0], step, ranks: expected ranks from 0 on, ascending, each once",
+      {"scenario: script.segments[0].body[0].ranks: expected ranks from 0 on, ascending, each once",
        [](Scenario& s) { s.script.segments.front().body = {{.kind = ActionKind::step, .ranks = {-1}}}; }},
-      {"scenario: script, segments[0].body[0], forward, paths: the model has no module \"x\"",
+      {"scenario: script.segments[0].body[0].paths.x: the model has no module \"x\"; there are \"\", \"0\", \"0.linear\", \"0.relu\", "
+       "\"1\", \"1.linear\", \"1.relu\"",
        [](Scenario& s) { s.script.segments.front().body = {{.kind = ActionKind::forward, .paths = {{"x", "a"}}}}; }},
-      {"scenario: script, segments[0].body[0], forward, paths: \"0\" is a sequential, not a choice",
+      {"scenario: script.segments[0].body[0].paths.0: \"0\" is a sequential, not a choice",
        [](Scenario& s) { s.script.segments.front().body = {{.kind = ActionKind::forward, .paths = {{"0", "linear"}}}}; }},
-      {"scenario: script, segments[0].body[0], forward, paths: the choice \"0\" has no child \"other\"",
+      {"scenario: script.segments[0].body[0].paths.0: the choice \"0\" has no child \"other\"; there are \"linear\", \"relu\"",
        [](Scenario& s) {
          s.model.root.children[0].kind = ModuleKind::choice;
          s.script.segments.front().body = {{.kind = ActionKind::forward, .paths = {{"0", "other"}}}};
        }},
-      {"scenario: script, segments[0].body[0], forward, paths: the choice \"0\" does not run",
+      {"scenario: script.segments[0].body[0].paths.0: the choice \"0\" does not run",
        [](Scenario& s) {
          s.model.root.children[0].kind = ModuleKind::choice;
          s.script.segments.front().body = {{.kind = ActionKind::forward, .module = "1", .paths = {{"0", "relu"}}}};
        }},
-      {"scenario: model, module \"0\": a choice has at least one child",
+      {"scenario: model.root.children[0] (\"0\"): a choice has at least one child",
        [](Scenario& s) { s.model.root.children[0] = {.name = "0", .kind = ModuleKind::choice}; }},
-      {"scenario: plan, optimizer.momentum: expected a number that is not negative, found -0.5",
+      {"scenario: plan.optimizer.momentum: expected a number that is not negative, found -0.5",
        [](Scenario& s) { s.plan.optimizer.momentum = -0.5; }},
-      {"scenario: plan, optimizer.beta2: expected a number from 0 up to 1, without 1, found 5",
+      {"scenario: plan.optimizer.beta2: expected a number from 0 up to 1, without 1, found 5",
        [](Scenario& s) { s.plan.optimizer.beta2 = 5; }},
-      {"scenario: plan, optimizer.epsilon: expected a number that is not negative, found -1",
+      {"scenario: plan.optimizer.epsilon: expected a number that is not negative, found -1",
        [](Scenario& s) { s.plan.optimizer.epsilon = -1; }},
-      {"scenario: plan, live_reduce_inputs: must be at least 1, found 0", [](Scenario& s) { fully_shard(s.plan).live_reduce_inputs = 0; }},
-      {"scenario: costs, collective all_gather: no group is named \"x\": a group goes by its first module",
+      {"scenario: plan.fully_shard.live_reduce_inputs: expected an integer from 1 to 1048576, found 0",
+       [](Scenario& s) { fully_shard(s.plan).live_reduce_inputs = 0; }},
+      {"scenario: costs.collectives.all_gather.tagged.x: no collective has the tag \"x\"; there are \"\", \"0\", \"1\", \"extension "
+       "sizes\", \"gradient norm\"",
        [](Scenario& s) { s.costs.tagged_collectives[{CollectiveKind::all_gather, "x"}] = 1; }},
-      {"scenario: costs, work forward: the model has no module \"x\"",
+      {"scenario: costs.work.forward.labelled.x: the model has no module \"x\"; there are \"\", \"0\", \"0.linear\", \"0.relu\", \"1\", "
+       "\"1.linear\", \"1.relu\"",
        [](Scenario& s) { s.costs.labelled_work[{WorkKind::forward, "x"}] = 1; }},
-      {"scenario: costs, work forward: \"0\" is a sequential, which has no such work of its own: label what runs in it",
+      {"scenario: costs.work.forward.labelled.0: \"0\" is a sequential, which has no such work of its own: label what runs in it",
        [](Scenario& s) { s.costs.labelled_work[{WorkKind::forward, "0"}] = 1; }},
-      {"scenario: costs, work optimizer: the model has no parameter \"x\"",
+      {"scenario: costs.work.optimizer.labelled.x: the model has no parameter \"x\"; there are \"0.linear.weight\", \"1.linear.weight\"",
        [](Scenario& s) { s.costs.labelled_work[{WorkKind::optimizer, "x"}] = 1; }},
-      {"scenario: costs, work copy_in: no group is named \"0.linear\": a group goes by its first module",
+      {"scenario: costs.work.copy_in.labelled.\"0.linear\": the plan has no group \"0.linear\"; there are \"\", \"0\", \"1\"",
        [](Scenario& s) { s.costs.labelled_work[{WorkKind::copy_in, "0.linear"}] = 1; }},
-      {"scenario: model, init_divisor: must be positive", [](Scenario& s) { s.model.init_divisor = 0; }},
-      {"scenario: script, input_divisor: must be positive", [](Scenario& s) { s.script.input_divisor = 0; }},
-      {"scenario: model, loss, divisor: must be positive", [](Scenario& s) { s.model.loss.divisor = 0; }},
-      {"scenario: model, loss, divisor: must be positive", [](Scenario& s) { s.model.loss.divisor = std::nan(""); }},
-      {"scenario: model, loss, divisor: of a dot an integer, not 0.5", [](Scenario& s) { s.model.loss = {LossKind::dot, 0.5}; }},
-      {"scenario: model, loss, divisor: of a dot an integer, not 4000000000", [](Scenario& s) { s.model.loss = {LossKind::dot, 4e9}; }},
-      {"scenario: model, module \"0.relu\": only a linear module sleeps",
+      {"scenario: model.init_divisor: expected an integer from 1 to 2147483647, found 0", [](Scenario& s) { s.model.init_divisor = 0; }},
+      {"scenario: script.input_divisor: expected an integer from 1 to 2147483647, found 0",
+       [](Scenario& s) { s.script.input_divisor = 0; }},
+      {"scenario: model.loss.divisor: expected a positive number, found 0", [](Scenario& s) { s.model.loss.divisor = 0; }},
+      {"scenario: model.loss.divisor: expected a positive number, found nan", [](Scenario& s) { s.model.loss.divisor = std::nan(""); }},
+      {"scenario: model.loss.divisor: expected an integer from 1 to 2147483647 for a dot, found 0.5",
+       [](Scenario& s) { s.model.loss = {LossKind::dot, 0.5}; }},
+      {"scenario: model.loss.divisor: expected an integer from 1 to 2147483647 for a dot, found 4000000000",
+       [](Scenario& s) { s.model.loss = {LossKind::dot, 4e9}; }},
+      {"scenario: model.root.children[0].children[1] (\"0.relu\"): only a linear module sleeps",
        [](Scenario& s) { s.model.root.children[0].children[1].backward_sleep = 1; }},
-      {"scenario: model, module \"0\": only a linear module sleeps", [](Scenario& s) { s.model.root.children[0].forward_sleep = 1; }},
-      {"scenario: plan, wrap[1]: \"1\" stands behind \"\": children come before parents",
+      {"scenario: model.root.children[0] (\"0\"): only a linear module sleeps",
+       [](Scenario& s) { s.model.root.children[0].forward_sleep = 1; }},
+      {"scenario: plan.fully_shard.wrap[1].modules[0]: \"1\" comes after \"\": list children before parents",
        [](Scenario& s) { std::swap(fully_shard(s.plan).wrap[0], fully_shard(s.plan).wrap[2]); }},
-      {"scenario: plan, wrap[2]: \"1.linear\" stands behind \"1\": children come before parents",
+      {"scenario: plan.fully_shard.wrap[2].modules[0]: \"1.linear\" comes after \"1\": list children before parents",
        [](Scenario& s) { fully_shard(s.plan).wrap.insert(fully_shard(s.plan).wrap.begin() + 2, {.modules = {"1.linear"}}); }},
-      {"scenario: costs, work forward: must not be negative", [](Scenario& s) { s.costs.work[WorkKind::forward] = -1; }},
-      {"scenario: costs, work forward \"0.linear\": must not be negative",
+      {"scenario: costs.work.forward: expected a duration that is not negative, found -1 ns",
+       [](Scenario& s) { s.costs.work[WorkKind::forward] = -1; }},
+      {"scenario: costs.work.forward.labelled.\"0.linear\": expected a duration that is not negative, found -1 ns",
        [](Scenario& s) { s.costs.labelled_work[{WorkKind::forward, "0.linear"}] = -1; }},
-      {"scenario: costs, collective all_gather: must not be negative",
+      {"scenario: costs.collectives.all_gather.fixed: expected a duration that is not negative, found -1 ns",
        [](Scenario& s) { s.costs.collectives[CollectiveKind::all_gather].fixed = -1; }},
-      {"scenario: costs, collective all_gather: must not be negative",
+      {"scenario: costs.collectives.all_gather.per_kib: expected a duration that is not negative, found -1 ns",
        [](Scenario& s) { s.costs.collectives[CollectiveKind::all_gather].per_kib = -1; }},
-      {"scenario: costs, collective all_gather \"0\": must not be negative",
+      {"scenario: costs.collectives.all_gather.tagged.0: expected a duration that is not negative, found -1 ns",
        [](Scenario& s) { s.costs.tagged_collectives[{CollectiveKind::all_gather, "0"}] = -1; }},
-      {"scenario: costs, imagined_ranks: must be from 2 to 1024, found 1", [](Scenario& s) { s.costs.imagined_ranks = 1; }},
-      {"scenario: costs, imagined_ranks: the plan has a mesh of two dimensions: the other ranks of its groups cannot be imagined",
+      {"scenario: costs.imagined_ranks: expected an integer from 2 to 1024, found 1", [](Scenario& s) { s.costs.imagined_ranks = 1; }},
+      {"scenario: costs.imagined_ranks: the plan has a mesh of two dimensions: the other ranks of its groups cannot be imagined",
        [](Scenario& s) {
          s.costs.imagined_ranks = 4;
          s.plan.mesh = {.shape = {2, 2}, .names = {"a", "b"}};
        }},
-      {"scenario: costs, imagined_ranks: group \"0\" is resharded over fewer ranks: the other ranks of its groups cannot be imagined",
+      {"scenario: costs.imagined_ranks: group \"0\" is resharded over fewer ranks: the other ranks of its groups cannot be imagined",
        [](Scenario& s) {
          s.costs.imagined_ranks = 4;
          fully_shard(s.plan).wrap[0].reshard_after_forward = {ReshardAfterForward::Kind::size, 2};
        }},
-      {"scenario: model, module \"0.relu\": only the weight of a linear module is other than plain",
+      {"scenario: model.root.children[0].children[1] (\"0.relu\"): only the weight of a linear module is other than plain",
        [](Scenario& s) { s.model.root.children[0].children[1].tensor = TensorKind::low_precision; }},
-      {"scenario: model, module \"1.linear\": its weight is that of \"0.linear\", where it is said what it is made of",
+      {"scenario: model.root.children[1].children[0] (\"1.linear\"): its weight is that of \"0.linear\", where it is said what it is made "
+       "of",
        [](Scenario& s) {
          s.model.root.children[1].children[0].tied_to = "0.linear";
          s.model.root.children[1].children[0].tensor = TensorKind::low_precision;
@@ -291,25 +316,26 @@ TEST_CASE("an error names the place in the document and what was expected there"
          s.model.root.children[1].children[0].tied_to = "0.linear";
          s.model.root.children[0].children[0].tensor = TensorKind::two_tensor;
        }},
-      {"scenario: plan, mixed_precision.param: expected f32, bf16 or f16, found f64",
+      {"scenario: plan.mixed_precision.param: expected f32, bf16 or f16, found f64",
        [](Scenario& s) { s.plan.mixed_precision.param = DType::f64; }},
-      {"scenario: plan, mixed_precision.reduce: expected f32, bf16 or f16, found i8",
+      {"scenario: plan.mixed_precision.reduce: expected f32, bf16 or f16, found i8",
        [](Scenario& s) { s.plan.mixed_precision.reduce = DType::i8; }},
-      {"scenario: plan, mixed_precision.output: expected f32, bf16 or f16, found i64",
+      {"scenario: plan.mixed_precision.output: expected f32, bf16 or f16, found i64",
        [](Scenario& s) { s.plan.mixed_precision.output = DType::i64; }},
-      {"scenario: script, given: the model takes tokens, and tokens come only from the formula: leave `given` out",
+      {"scenario: script.given: the model takes tokens, and tokens come only from the formula: leave `given` out",
        [](Scenario& s) {
          s.model.root.children.insert(s.model.root.children.begin(),
                                       {.name = "first", .kind = ModuleKind::embedding, .features = 4, .vocabulary = 2});
          s.script.given = {{std::vector<double>(8)}};
        }},
-      {"scenario: script, given[1]: the input of at least one rank", [](Scenario& s) { s.script.given = {{std::vector<double>(8)}, {}}; }},
-      {"scenario: script, given[0][1]: expected 8 numbers for an input [2, 4], found 7",
+      {"scenario: script.given[1]: the input of at least one rank", [](Scenario& s) { s.script.given = {{std::vector<double>(8)}, {}}; }},
+      {"scenario: script.given[0][1]: expected 8 numbers for an input [2, 4], found 7",
        [](Scenario& s) { s.script.given = {{std::vector<double>(8), std::vector<double>(7)}}; }},
-      {"scenario: script, given[0][0]: 1e+39 is not finite in f32", [](Scenario& s) { s.script.given = {{std::vector<double>(8, 1e39)}}; }},
-      {"scenario: script, given[0][0]: nan is not finite in f32",
+      {"scenario: script.given[0][0]: expected a finite number of f32, at most 3.4028235e+38 in size, found 1e+39",
+       [](Scenario& s) { s.script.given = {{std::vector<double>(8, 1e39)}}; }},
+      {"scenario: script.given[0][0]: expected a finite number of f32, at most 3.4028235e+38 in size, found nan",
        [](Scenario& s) { s.script.given = {{std::vector<double>(8, std::nan(""))}}; }},
-      {"scenario: costs, host_call: must not be negative", [](Scenario& s) { s.costs.host_call = -1; }},
+      {"scenario: costs.host_call: expected a duration that is not negative, found -1 ns", [](Scenario& s) { s.costs.host_call = -1; }},
   };
   for (const Wrong& wrong : all) {
     Scenario scenario = sleeping_stack(2);
@@ -329,35 +355,36 @@ TEST_CASE("what cannot be extended, materialized or initialized is told with its
   const auto pair = [](Scenario& s) { s.model.root.children[0].children[0].tensor = TensorKind::two_tensor; };
   const auto meta = [](Scenario& s) { s.plan.initialisation = Initialisation::meta; };
   const std::vector<Wrong> all{
-      {"extend: says no extension", {.kind = ActionKind::extend}},
-      {"extend: names neither a parameter nor a kind that is not plain", extend({})},
-      {"extend: is for \"0.linear.weight\", and for all that are two_tensor: one of the two",
+      {" (extend): says no extension", {.kind = ActionKind::extend}},
+      {" (extend): names neither a parameter nor a kind that is not plain", extend({})},
+      {" (extend): is for \"0.linear.weight\", and for all that are two_tensor: one of the two",
        extend({.parameter = "0.linear.weight", .tensor = TensorKind::two_tensor})},
-      {"extend: the model has no parameter \"0.weight\"", extend({.parameter = "0.weight"})},
-      {"extend: \"1.linear.weight\" is tied to \"0.linear.weight\": name that", extend({.parameter = "1.linear.weight"}),
+      {" (extend): the model has no parameter \"0.weight\"; there are \"0.linear.weight\", \"1.linear.weight\"",
+       extend({.parameter = "0.weight"})},
+      {" (extend): \"1.linear.weight\" is tied to \"0.linear.weight\": name that", extend({.parameter = "1.linear.weight"}),
        [](Scenario& s) { s.model.root.children[1].children[0].tied_to = "0.linear"; }},
-      {"extend: the model has no parameter that is two_tensor", extend(of_pairs)},
-      {"extend: bf16 is made of one tensor, and \"0.linear.weight\" is a pair",
+      {" (extend): the model has no parameter that is two_tensor", extend(of_pairs)},
+      {" (extend): bf16 is made of one tensor, and \"0.linear.weight\" is a pair",
        extend({.parameter = "0.linear.weight", .kind = ExtensionKind::bf16}), pair},
-      {"extend: int8 is made of one tensor, and \"0.linear.weight\" is a pair",
+      {" (extend): int8 is made of one tensor, and \"0.linear.weight\" is a pair",
        extend({.tensor = TensorKind::two_tensor, .kind = ExtensionKind::int8}), pair},
-      {"extend: \"0.linear.weight\" is ignored: no rank gathers it", extend(of_weight),
+      {" (extend): \"0.linear.weight\" is ignored: no rank gathers it", extend(of_weight),
        [](Scenario& s) { fully_shard(s.plan).ignored_parameters = {"0.linear.weight"}; }},
-      {"extend: no wrapped module holds \"0.linear.weight\": no rank gathers it", extend(of_weight),
+      {" (extend): no wrapped module holds \"0.linear.weight\": no rank gathers it", extend(of_weight),
        [](Scenario& s) { fully_shard(s.plan).wrap = {{.modules = {"1"}}}; }},
-      {"extend: \"0.linear.weight\" is sharded along dimension -1: hooks are given rows", extend(of_weight),
+      {" (extend): \"0.linear.weight\" is sharded along dimension -1: hooks are given rows", extend(of_weight),
        [](Scenario& s) { fully_shard(s.plan).shard_dims["0.linear.weight"] = -1; }},
-      {"materialize: is for a plan whose initialisation is meta", {.kind = ActionKind::materialize}},
-      {"initialize: is for a plan whose initialisation is meta", {.kind = ActionKind::initialize}},
-      {"materialize: no parameter at or under \"0.relu\"", {.kind = ActionKind::materialize, .module = "0.relu"}, meta},
-      {"initialize: no parameter at or under \"0.relu\"", {.kind = ActionKind::initialize, .module = "0.relu"}, meta},
+      {" (materialize): is for a plan whose initialisation is meta", {.kind = ActionKind::materialize}},
+      {" (initialize): is for a plan whose initialisation is meta", {.kind = ActionKind::initialize}},
+      {".module: no parameter at or under \"0.relu\"", {.kind = ActionKind::materialize, .module = "0.relu"}, meta},
+      {".module: no parameter at or under \"0.relu\"", {.kind = ActionKind::initialize, .module = "0.relu"}, meta},
   };
   for (const Wrong& wrong : all) {
     Scenario scenario = sleeping_stack(2);
     wrong.spoil(scenario);
     scenario.script.segments.front().body = {wrong.action};
     CHECK_THROWS_MATCHES(validate(scenario), std::invalid_argument,
-                         Catch::Matchers::Message(std::string("scenario: script, segments[0].body[0], ") + wrong.message));
+                         Catch::Matchers::Message(std::string("scenario: script.segments[0].body[0]") + wrong.message));
   }
 }
 
@@ -375,8 +402,8 @@ TEST_CASE("what prepares training comes before it") {
       scenario.script.segments.front().body = {start, late};
       const std::string call(to_string(late.kind));
       CHECK_THROWS_MATCHES(validate(scenario), std::invalid_argument,
-                           Catch::Matchers::Message("scenario: script, segments[0].body[1], " + call +
-                                                    ": after a forward, evaluate or unshard, which has started training"));
+                           Catch::Matchers::Message("scenario: script.segments[0].body[1] (" + call +
+                                                    "): after a forward, evaluate or unshard, which has started training"));
     }
   }
 }
@@ -391,8 +418,8 @@ TEST_CASE("parameters that have memory have values when training starts") {
     return action;
   };
   const auto complaint = [&](int call, const std::string& start, const std::string& parameter) {
-    const std::string place = "scenario: script, segments[0].body[" + std::to_string(call) + "], " + start;
-    return Catch::Matchers::Message(place + ": parameter \"" + parameter +
+    const std::string place = "scenario: script.segments[0].body[" + std::to_string(call) + "] (" + start;
+    return Catch::Matchers::Message(place + "): parameter \"" + parameter +
                                     "\" has had memory since its last materialize, and no values: an initialize comes between");
   };
   const std::vector<std::pair<std::string, Action>> starts{{"forward", {ActionKind::forward}},

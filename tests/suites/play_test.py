@@ -235,11 +235,22 @@ class Play(unittest.TestCase):
         self.assertIn('  ranks 0, 1\n  create failed: fully_shard: module "0" is wrapped twice\n', said)
         self.assertEqual(said.count("create failed"), 1)
 
+    def test_a_script_that_does_not_fit_the_world_is_refused_before_any_rank_starts(self):
+        body = self.overlap["script"]["segments"][0]["body"]
+        at = [call if isinstance(call, str) else call["call"] for call in body].index("forward")
+        body[at] = {"call": "forward", "ranks": [1, 0]}
+        document = self.folder / "scenario.json"
+        said = self.play(self.overlap, "--ranks", "3", expect=2).stderr
+        self.assertRegex(said, rf"^shardproof: {document}: scenario: script.segments\[0\].body\[\d+\] \(backward\): rank 2 has made no forward before it\n$")
+        body[at] = {"call": "forward", "ranks": [0, 7]}
+        said = self.play(self.overlap, expect=2).stderr
+        self.assertIn("scenario: script.segments[0].body", said)
+
     def test_what_cannot_be_played_is_refused_before_any_rank_starts(self):
         broken = copy.deepcopy(self.overlap)
         broken["model"]["root"]["children"][1]["in_features"] = 5
         said = self.play(broken, expect=2).stderr
-        self.assertEqual(said, f'shardproof: {self.folder / "scenario.json"}: scenario: model, module "1": takes 5 features, but 4 arrive\n')
+        self.assertEqual(said, f'shardproof: {self.folder / "scenario.json"}: scenario: model.root.children[1] ("1"): takes 5 features, but 4 arrive\n')
         self.assertIn("No such file", self.play(self.folder / "nowhere.json", expect=2).stderr)
         os.mkfifo(self.folder / "pipe")
         self.assertIn("it has to be a file", self.play(self.folder / "pipe", expect=2).stderr)

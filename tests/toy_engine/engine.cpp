@@ -74,7 +74,7 @@ class ToyTrainer final : public EngineTrainer {
   Communicator& world_;
 };
 
-std::unique_ptr<Trainer> make(const scenario::Model& model, const scenario::Plan& plan, const Seat& seat) {
+std::unique_ptr<engines::EngineTrainer> make(const scenario::Model& model, const scenario::Plan& plan, const Seat& seat) {
   return std::make_unique<ToyTrainer>(model, plan, seat);
 }
 

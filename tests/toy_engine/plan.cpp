@@ -29,9 +29,9 @@ nlohmann::ordered_json ToyPlan::to_json() const {
 }
 
 void ToyPlan::validate(const scenario::Scenario& scenario) const {
-  if (scenario.plan.mesh.shape.size() > 1) scenario::fail("plan, mesh", "one dimension: a toy engine shards nothing");
+  if (scenario.plan.mesh.shape.size() > 1) scenario::fail("plan.mesh", "one dimension: a toy engine shards nothing");
   if (scenario.plan.mixed_precision != scenario::MixedPrecision())
-    scenario::fail("plan, mixed_precision", "none: a toy engine computes in f32");
+    scenario::fail("plan.mixed_precision", "none: a toy engine computes in f32");
 }
 
 }  // namespace shardproof::toy

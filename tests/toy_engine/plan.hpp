@@ -26,7 +26,7 @@ struct ToyPlan final : scenario::SectionOf<ToyPlan> {
   std::string_view kind() const override { return name; }
   nlohmann::ordered_json to_json() const override;
   void validate(const scenario::Scenario& scenario) const override;
-  std::vector<std::string> groups() const override { return {bucket}; }
+  std::vector<std::string> groups(const scenario::Model& /*model*/) const override { return {bucket}; }
   std::string objection_to_extension(const scenario::ParameterShape& /*parameter*/) const override { return "a toy engine gathers none"; }
   bool reduces(const std::string& /*parameter*/) const override { return true; }
 

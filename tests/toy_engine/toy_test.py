@@ -80,12 +80,12 @@ class ToyTest(unittest.TestCase):
 
     def test_a_program_without_the_kind_refuses_the_document(self) -> None:
         said = self.shardproof("play", DOCUMENT, "--worker", WORKER, "--ranks", "2", expect=2).stderr
-        self.assertIn("toy.json: scenario: plan.toy: no such key; there is mesh, ", said)
+        self.assertIn("toy.json: scenario: plan.toy: no such key, and no engine kind of this worker; kinds: fully_shard, flat_shard; other keys: mesh, ", said)
 
     def test_a_mistake_in_the_section_is_named_with_its_place(self) -> None:
         document = json.loads(Path(DOCUMENT).read_text(encoding="utf-8"))
         for change, said in (({"toy": {"bucket": ""}}, "scenario: plan.toy.bucket: expected "), ({"toy": {"bukket": "x"}}, "scenario: plan.toy"),
-                             ({"mesh": {"shape": [1, 2], "names": ["a", "b"]}}, "scenario: plan, mesh: ")):
+                             ({"mesh": {"shape": [1, 2], "names": ["a", "b"]}}, "scenario: plan.mesh: ")):
             with self.subTest(change):
                 path = self.folder / "wrong.json"
                 path.write_text(json.dumps({**document, "plan": {**document["plan"], **change}}), encoding="utf-8")
@@ -95,6 +95,7 @@ class ToyTest(unittest.TestCase):
         said = self.shardproof("run", "--worker", DOUBLED, "--out", str(self.folder / "run"), expect=3).stderr
         for problem in ('engine kind "twin" is registered twice; choose another name for one of them',
                         'engine kind "fully_shard" is registered twice; choose another name for one of them',
+                        'engine kind "no_engine": the name is for plans that no engine plays; choose another name',
                         'engine kind "mesh": a plan of any kind has a key of this name; choose another name',
                         "an engine kind is registered without a name",
                         'engine kind "greedy" has two features "serial"; choose another name for its own',

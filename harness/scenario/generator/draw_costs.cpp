@@ -17,7 +17,7 @@ std::vector<std::string> computing(const Model& model) {
 
 void draw_costs(Scenario& scenario, Dice& dice, const Palette& palette) {
   CostModel& costs = scenario.costs;
-  const std::vector<std::string> groups = scenario.plan.engine.get()->groups();
+  const std::vector<std::string> groups = scenario.plan.engine.get()->groups(scenario.model);
   const auto some = [&](int most) { return dice.between(1, most) * millisecond; };
   for (const CollectiveKind kind : {CollectiveKind::all_gather, CollectiveKind::reduce_scatter, CollectiveKind::all_reduce}) {
     if (!dice.chance(75)) continue;

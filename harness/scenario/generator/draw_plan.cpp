@@ -42,7 +42,7 @@ class PlanDraw {
     if (may_compute && dice_.chance(70)) mixed.param = dice_.one_of(low);
     if (dice_.chance(50)) mixed.reduce = dice_.chance(50) ? DType::f32 : DType::bf16;
     // An output that is cast arrives nowhere but in the loss.
-    if (may_compute && plan_.engine.get()->groups().size() == 1 && dice_.chance(30))
+    if (may_compute && plan_.engine.get()->groups(scenario_.model).size() == 1 && dice_.chance(30))
       mixed.output = dice_.chance(50) ? DType::f32 : DType::bf16;
   }
 

@@ -57,7 +57,7 @@ class ScenarioRepairer {
   }
 
   void repair_costs() {
-    const auto is_group = [&](const std::string& name) { return has_group(scenario_.plan, name); };
+    const auto is_group = [&](const std::string& name) { return has_group(scenario_, name); };
     std::erase_if(scenario_.costs.tagged_collectives, [&](const auto& entry) {
       const std::string& tag = entry.first.second;
       if (tag == extension_sizes_tag) return !extends() || (entry.second == 0 && !scenario_.costs.collectives.contains(entry.first.first));

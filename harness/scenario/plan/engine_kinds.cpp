@@ -6,6 +6,7 @@
 
 #include "harness/scenario/plan/engine_section.hpp"
 #include "harness/scenario/plan/flat_shard.hpp"
+#include "harness/scenario/plan/foreign_section.hpp"
 #include "harness/scenario/plan/fully_shard.hpp"
 #include "harness/scenario/plan/plan.hpp"
 
@@ -48,6 +49,12 @@ std::optional<Feature> EngineKind::find_feature(std::string_view feature) const 
   return std::nullopt;
 }
 
+std::set<std::string> names_of_engine_kinds() {
+  std::set<std::string> names;
+  for (const EngineKind& kind : engine_kinds()) names.emplace(kind.name);
+  return names;
+}
+
 EngineKindRegistration::EngineKindRegistration(const EngineKind& kind) {
   std::vector<EngineKind>& kinds = registry();
   const auto own = kinds.begin() + std::ssize(shipped_kinds());
@@ -59,6 +66,8 @@ std::vector<std::string> problems_of_engine_kinds() {
   std::set<std::string_view> names;
   for (const EngineKind& kind : engine_kinds()) {
     if (kind.name.empty()) problems.emplace_back("an engine kind is registered without a name");
+    if (kind.name == ForeignSection::name)
+      problems.push_back(fmt::format("engine kind \"{}\": the name is for plans that no engine plays; choose another name", kind.name));
     if (std::ranges::find(shared_plan_keys, kind.name) != shared_plan_keys.end())
       problems.push_back(fmt::format("engine kind \"{}\": a plan of any kind has a key of this name; choose another name", kind.name));
     if (!names.insert(kind.name).second)

@@ -6,6 +6,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,8 @@
 namespace shardproof::scenario {
 
 class Node;
+struct Action;
+struct Model;
 struct ParameterShape;
 struct Scenario;
 
@@ -25,12 +28,16 @@ class EngineSection {
   /// The kind of engine that reads it. In a document this is the section's key in the plan.
   virtual std::string_view kind() const = 0;
   virtual nlohmann::ordered_json to_json() const = 0;
-  /// Throws std::invalid_argument that names the place in the plan. The model of the scenario is valid.
+  /// Throws std::invalid_argument that names the place in the document (`plan.toy.bucket`). The model of the scenario is valid.
   virtual void validate(const Scenario& scenario) const = 0;
-  /// Names of the parameter groups, which are the labels of their copies and the tags of their collectives.
-  virtual std::vector<std::string> groups() const = 0;
-  /// Paths of the modules that switches of a script can name, each by itself or by a module above it.
+  /// Names of the parameter groups of this model, which are the labels of their copies.
+  virtual std::vector<std::string> groups(const Model& model) const = 0;
+  /// Tags of the collectives of this model's training, for which a document can name costs. By default the groups.
+  virtual std::vector<std::string> collective_tags(const Model& model) const { return groups(model); }
+  /// Paths of the modules that are wrapped, if engines of the kind wrap modules.
   virtual std::vector<std::string> wrapped_modules() const { return {}; }
+  /// The reason why an engine with this section cannot make this call of a script. Empty: it can. The model has the module of the call.
+  virtual std::string objection_to_call(const Action& action) const;
   /// The reason why this parameter of the model cannot have an all-gather extension. Empty: it can.
   virtual std::string objection_to_extension(const ParameterShape& parameter) const = 0;
   /// Whether ranks reduce the gradient of this parameter of the model.
@@ -72,6 +79,7 @@ struct EngineKind {
 /// All kinds that this program knows: first the kinds that ship, then the program's own kinds, sorted by name.
 const std::vector<EngineKind>& engine_kinds();
 const EngineKind* find_engine_kind(std::string_view name);
+std::set<std::string> names_of_engine_kinds();
 
 /// Adds a program's own kind. Make it a global object, so that it runs before main:
 /// `const EngineKindRegistration toy({.name = "toy", .read = read});`.

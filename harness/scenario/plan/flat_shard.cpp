@@ -32,7 +32,7 @@ std::unique_ptr<EngineSection> read_flat_shard(const Node& node) {
 void validate_units(const std::vector<std::string>& wrap, const Model& model) {
   std::set<std::string> wrapped;
   for (std::size_t i = 0; i < wrap.size(); ++i) {
-    const std::string place = fmt::format("plan, wrap[{}]", i);
+    const std::string place = fmt::format("plan.flat_shard.wrap[{}]", i);
     const std::string& path = wrap[i];
     require_module(model, path, place);
     const Module& module = *find(model, path);
@@ -90,9 +90,42 @@ void FlatShardPlan::validate(const Scenario& scenario) const {
   validate_units(wrap, scenario.model);
   const std::size_t dimensions = std::max<std::size_t>(1, scenario.plan.mesh.shape.size());
   if (dimensions != (has_replicas(strategy) ? 2U : 1U))
-    fail("plan, mesh", fmt::format("the strategy {} is for a mesh of {}, found {}", to_string(strategy),
-                                   has_replicas(strategy) ? "two dimensions, copies and parts" : "one dimension", dimensions));
-  if (scenario.plan.mixed_precision.output) fail("plan, mixed_precision.output", "flat_shard has no dtype of outputs: leave the key out");
+    fail("plan.mesh", fmt::format("the strategy {} is for a mesh of {}, found {}", to_string(strategy),
+                                  has_replicas(strategy) ? "two dimensions, copies and parts" : "one dimension", dimensions));
+  if (scenario.plan.mixed_precision.output) fail("plan.mixed_precision.output", "flat_shard has no dtype of outputs: leave the key out");
+}
+
+std::vector<std::string> FlatShardPlan::collective_tags(const Model& model) const {
+  std::vector<std::string> tags = groups(model);
+  tags.emplace_back(execution_order_tag);
+  return tags;
+}
+
+std::string FlatShardPlan::objection_to_call(const Action& action) const {
+  switch (action.kind) {
+    case ActionKind::set_requires_gradient_sync:
+      return action.module.empty() ? std::string() : "flat_shard has this switch for the whole model only: leave the module out";
+    case ActionKind::post_optim_event:
+    case ActionKind::clip_grad_norm:
+    case ActionKind::unshard:
+    case ActionKind::wait_for_unshard:
+    case ActionKind::reshard:
+    case ActionKind::set_requires_all_reduce:
+    case ActionKind::set_reshard_after_backward:
+    case ActionKind::set_unshard_in_backward:
+    case ActionKind::set_is_last_backward: return "engines of the kind flat_shard have no such call";
+    case ActionKind::forward:
+    case ActionKind::backward:
+    case ActionKind::step:
+    case ActionKind::zero_grad:
+    case ActionKind::capture:
+    case ActionKind::evaluate:
+    case ActionKind::extend:
+    case ActionKind::materialize:
+    case ActionKind::initialize:
+    case ActionKind::register_hook: break;
+  }
+  return {};
 }
 
 std::string FlatShardPlan::objection_to_extension(const ParameterShape& parameter) const {

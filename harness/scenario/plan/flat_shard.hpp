@@ -65,8 +65,10 @@ struct FlatShardPlan final : SectionOf<FlatShardPlan> {
   std::string_view kind() const override { return name; }
   nlohmann::ordered_json to_json() const override;
   void validate(const Scenario& scenario) const override;
-  std::vector<std::string> groups() const override { return wrap; }
+  std::vector<std::string> groups(const Model& /*model*/) const override { return wrap; }
+  std::vector<std::string> collective_tags(const Model& model) const override;
   std::vector<std::string> wrapped_modules() const override { return wrap; }
+  std::string objection_to_call(const Action& action) const override;
   std::string objection_to_extension(const ParameterShape& parameter) const override;
   bool reduces(const std::string& parameter) const override { return unit_of(parameter) != nullptr; }
 

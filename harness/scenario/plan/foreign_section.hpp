@@ -13,12 +13,15 @@ namespace shardproof::scenario {
 
 class ForeignSection final : public SectionOf<ForeignSection> {
  public:
-  explicit ForeignSection(std::string kind) : kind_(std::move(kind)) {}
+  /// No kind of engine may have this name.
+  static constexpr std::string_view name = "no_engine";
+
+  explicit ForeignSection(std::string kind = std::string(name)) : kind_(std::move(kind)) {}
 
   std::string_view kind() const override { return kind_; }
   nlohmann::ordered_json to_json() const override { return nlohmann::ordered_json::object(); }
   void validate(const Scenario& /*scenario*/) const override {}
-  std::vector<std::string> groups() const override { return {}; }
+  std::vector<std::string> groups(const Model& /*model*/) const override { return {}; }
   std::string objection_to_extension(const ParameterShape& /*parameter*/) const override { return "no engine gathers it"; }
   bool reduces(const std::string& /*parameter*/) const override { return false; }
 

@@ -6,6 +6,8 @@
 #include <memory>
 #include <set>
 
+#include "harness/protocol/closest.hpp"
+#include "harness/scenario/calls.hpp"
 #include "harness/scenario/document.hpp"
 #include "harness/scenario/refusal.hpp"
 #include "harness/scenario/scenario.hpp"
@@ -73,16 +75,17 @@ std::unique_ptr<EngineSection> read(const Node& node) {
 void validate_wrapping(const std::vector<WrapGroup>& wrap, const Model& model) {
   std::set<std::string> wrapped;
   for (std::size_t i = 0; i < wrap.size(); ++i) {
-    const std::string place = fmt::format("plan, wrap[{}]", i);
-    if (wrap[i].modules.empty()) fail(place, "a group of no module");
-    for (const std::string& path : wrap[i].modules) {
+    if (wrap[i].modules.empty()) fail(fmt::format("plan.fully_shard.wrap[{}].modules", i), "at least one path");
+    for (std::size_t m = 0; m < wrap[i].modules.size(); ++m) {
+      const std::string& path = wrap[i].modules[m];
+      const std::string place = fmt::format("plan.fully_shard.wrap[{}].modules[{}]", i, m);
       require_module(model, path, place);
       if (const Module& module = *find(model, path); module.kind == ModuleKind::use)
         fail(place, fmt::format("\"{}\" is a use of \"{}\": wrap \"{}\" instead", path, module.target, module.target));
       const auto above =
           std::ranges::find_if(wrapped, [&](const std::string& earlier) { return earlier != path && is_at_or_under(path, earlier); });
       if (above != wrapped.end()) {
-        fail(place, fmt::format("\"{}\" stands behind \"{}\": children come before parents", path, *above));
+        fail(place, fmt::format("\"{}\" comes after \"{}\": list children before parents", path, *above));
       }
     }
     wrapped.insert(wrap[i].modules.begin(), wrap[i].modules.end());
@@ -90,7 +93,9 @@ void validate_wrapping(const std::vector<WrapGroup>& wrap, const Model& model) {
   for (std::size_t i = 0; i < wrap.size(); ++i) {
     const auto require_groups = [&](const std::vector<std::string>& list, const char* key) {
       for (const std::string& path : list) {
-        if (!wrapped.contains(path)) fail(fmt::format("plan, wrap[{}].{}", i, key), fmt::format("\"{}\" is not wrapped", path));
+        if (wrapped.contains(path)) continue;
+        fail(fmt::format("plan.fully_shard.wrap[{}].{}", i, key),
+             fmt::format("\"{}\" is not wrapped; {}", path, closest_or_all(wrapped, path)));
       }
     };
     require_groups(wrap[i].forward_prefetch, "forward_prefetch");
@@ -128,14 +133,17 @@ nlohmann::ordered_json FullyShardPlan::to_json() const {
 void FullyShardPlan::validate(const Scenario& scenario) const {
   validate_wrapping(wrap, scenario.model);
   const std::vector<ParameterShape> all = parameters(scenario.model);
-  for (const std::string& parameter : ignored_parameters) require_parameter(all, parameter, "plan, ignored_parameters");
-  for (const auto& [parameter, dim] : shard_dims) require_parameter(all, parameter, "plan, shard_dims");
-  if (!(gradient_divide_factor >= 0)) fail("plan, gradient_divide_factor", "must be positive");
-  if (live_reduce_inputs < 1) fail("plan, live_reduce_inputs", fmt::format("must be at least 1, found {}", live_reduce_inputs));
+  for (const std::string& parameter : ignored_parameters) require_parameter(all, parameter, "plan.fully_shard.ignored_parameters");
+  for (const auto& [parameter, dim] : shard_dims) require_parameter(all, parameter, member_place("plan.fully_shard.shard_dims", parameter));
+  if (!(gradient_divide_factor >= 0))
+    fail("plan.fully_shard.gradient_divide_factor", fmt::format("expected a positive number, found {}", gradient_divide_factor));
+  if (live_reduce_inputs < 1)
+    fail("plan.fully_shard.live_reduce_inputs",
+         fmt::format("expected an integer from 1 to {}, found {}", most_live_inputs, live_reduce_inputs));
   if (scenario.costs.imagined_ranks != 0) validate_imagined(wrap);
 }
 
-std::vector<std::string> FullyShardPlan::groups() const {
+std::vector<std::string> FullyShardPlan::groups(const Model& /*model*/) const {
   std::vector<std::string> names;
   for (const WrapGroup& group : wrap) {
     if (!group.modules.empty()) names.push_back(group.modules.front());
@@ -147,6 +155,13 @@ std::vector<std::string> FullyShardPlan::wrapped_modules() const {
   std::vector<std::string> paths;
   for (const WrapGroup& group : wrap) paths.insert(paths.end(), group.modules.begin(), group.modules.end());
   return paths;
+}
+
+std::string FullyShardPlan::objection_to_call(const Action& action) const {
+  if (call_of(action.kind).scope != CallScope::groups) return {};
+  const std::vector<std::string> wrapped = wrapped_modules();
+  const bool some = std::ranges::any_of(wrapped, [&](const std::string& path) { return is_at_or_under(path, action.module); });
+  return some ? std::string() : fmt::format("no module at or under \"{}\" is wrapped", action.module);
 }
 
 std::string FullyShardPlan::objection_to_extension(const ParameterShape& parameter) const {

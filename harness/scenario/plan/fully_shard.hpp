@@ -67,8 +67,9 @@ struct FullyShardPlan final : SectionOf<FullyShardPlan> {
   std::string_view kind() const override { return name; }
   nlohmann::ordered_json to_json() const override;
   void validate(const Scenario& scenario) const override;
-  std::vector<std::string> groups() const override;
+  std::vector<std::string> groups(const Model& model) const override;
   std::vector<std::string> wrapped_modules() const override;
+  std::string objection_to_call(const Action& action) const override;
   std::string objection_to_extension(const ParameterShape& parameter) const override;
   bool reduces(const std::string& parameter) const override { return group_of(parameter) != nullptr; }
   double gradient_divisor(int ranks) const override { return gradient_divide_factor != 0 ? gradient_divide_factor : ranks; }

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "harness/scenario/scenario.hpp"
+
 namespace shardproof::scenario {
 
 std::string_view to_string(Initialisation initialisation) { return initialisation == Initialisation::direct ? "direct" : "meta"; }
@@ -23,9 +25,12 @@ void refuse_other_kind(const Plan& plan, std::string_view wanted) {
   throw std::invalid_argument(fmt::format("scenario: the plan is for {}, and not for {}", kind.empty() ? "no engine" : kind, wanted));
 }
 
-bool has_group(const Plan& plan, std::string_view name) {
-  if (plan.engine.get() == nullptr) return false;
-  const std::vector<std::string> groups = plan.engine.get()->groups();
+std::string EngineSection::objection_to_call(const Action& /*action*/) const { return {}; }
+
+bool has_group(const Scenario& scenario, std::string_view name) {
+  const EngineSection* const section = scenario.plan.engine.get();
+  if (section == nullptr) return false;
+  const std::vector<std::string> groups = section->groups(scenario.model);
   return std::ranges::find(groups, name) != groups.end();
 }
 

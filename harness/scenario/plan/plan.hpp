@@ -114,7 +114,7 @@ const Section& section_of(const Plan& plan) {
   return *section;
 }
 
-/// Whether some group of the plan has this name.
-bool has_group(const Plan& plan, std::string_view name);
+/// Whether some group of the scenario's plan has this name.
+bool has_group(const Scenario& scenario, std::string_view name);
 
 }  // namespace shardproof::scenario

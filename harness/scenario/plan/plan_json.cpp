@@ -1,12 +1,15 @@
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "harness/protocol/closest.hpp"
 #include "harness/scenario/parts_json.hpp"
+#include "harness/scenario/refusal.hpp"
 
 namespace shardproof::scenario {
 
@@ -107,10 +110,22 @@ Plan read_shared(const Node& node) {
   return plan;
 }
 
-std::string names_of_kinds() {
-  std::string names;
-  for (const EngineKind& kind : engine_kinds()) names += fmt::format("{}\"{}\"", names.empty() ? "" : ", ", kind.name);
-  return names;
+// `closest is "flat_shard"; kinds: fully_shard, flat_shard`
+std::string kinds_near(const std::string& asked) {
+  std::string kinds;
+  for (const EngineKind& kind : engine_kinds()) kinds += fmt::format("{}{}", kinds.empty() ? "kinds: " : ", ", kind.name);
+  const std::string near = closest(names_of_engine_kinds(), asked);
+  return near.empty() ? kinds : fmt::format("closest is \"{}\"; {}", near, kinds);
+}
+
+void expect_shared_keys_and_kinds(const Node& node) {
+  for (const auto& [key, value] : node.members()) {
+    if (std::ranges::find(shared_plan_keys, key) != shared_plan_keys.end() || find_engine_kind(key) != nullptr) continue;
+    if (key == "engine")
+      fail(value.place(), "is a key of version 1: in version 2, a plan has a section with the name of its engine kind; " + kinds_near(""));
+    fail(value.place(), fmt::format("no such key, and no engine kind of this worker; {}; other keys: {}", kinds_near(key),
+                                    fmt::join(shared_plan_keys, ", ")));
+  }
 }
 
 }  // namespace
@@ -126,25 +141,31 @@ Json write_plan(const Plan& plan) {
 }
 
 Plan read_plan(const Node& node) {
-  std::vector<std::string_view> known(shared_plan_keys.begin(), shared_plan_keys.end());
-  for (const EngineKind& kind : engine_kinds()) known.push_back(kind.name);
-  node.expect_keys(known);
+  expect_shared_keys_and_kinds(node);
   Plan plan = read_shared(node);
   for (const EngineKind& kind : engine_kinds()) {
     const auto section = node.find(kind.name);
     if (!section) continue;
     if (plan.engine.get() != nullptr)
-      section->fail(fmt::format("only one engine section, and the plan has \"{}\" already", plan.engine.kind()));
+      fail(node.place(), fmt::format("it has two engine sections, \"{}\" and \"{}\": keep one", plan.engine.kind(), kind.name));
     plan.engine = ChosenEngine(kind.read(*section));
   }
-  if (plan.engine.get() == nullptr) node.fail("one engine section: " + names_of_kinds());
+  if (plan.engine.get() == nullptr)
+    fail(node.place(), "it has no engine section: add a section with the name of an engine kind; " + kinds_near(""));
   return plan;
 }
 
 Plan read_plan_of_version_1(const Node& node) {
+  for (const EngineKind& kind : engine_kinds()) {
+    if (node.has(kind.name))
+      fail(member_place(node.place(), kind.name), R"(is a section of version 2: write "version": 2 into the document)");
+  }
+  if (!node.has("engine"))
+    fail(node.place(), R"(it has no "engine", which version 1 asks for: for version 2, write "version": 2 into the document)");
   const Node engine = node.at("engine");
   const EngineKind* const kind = find_engine_kind(engine.text());
-  if (kind == nullptr) engine.fail("a kind of engine: " + names_of_kinds());
+  if (kind == nullptr)
+    fail(engine.place(), fmt::format("no engine kind of this worker is named \"{}\"; {}", engine.text(), kinds_near(engine.text())));
   Json section = Json::object();
   for (const auto& [key, value] : node.members()) {
     if (key != "engine" && std::ranges::find(shared_plan_keys, key) == shared_plan_keys.end()) section[key] = value.json();

@@ -111,6 +111,15 @@ RANKED_TEST_CASE("hang/may_take_long", ranks(2), timeout(std::chrono::hours(1)))
   CHECK(true);
 }
 
+/// Each wait is much shorter than the case, and begins late in it.
+RANKED_TEST_CASE("hang/slow_peer", ranks(2)) {
+  for (;;) {
+    if (rank.index() == 1) ::usleep(150'000);
+    rank.world().barrier();
+    CHECK(true);
+  }
+}
+
 RANKED_TEST_CASE("hang/slow_not_stuck", ranks(2)) {
   for (;;) {
     const auto part = rank.world().split(0, 0, "part");

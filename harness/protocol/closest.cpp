@@ -1,11 +1,13 @@
-#include "launcher/closest.hpp"
+#include "harness/protocol/closest.hpp"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <numeric>
 #include <vector>
 
-namespace shardproof::launcher {
+namespace shardproof {
 namespace {
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {
@@ -37,4 +39,17 @@ std::string closest(const std::set<std::string>& candidates, std::string_view as
   return best;
 }
 
-}  // namespace shardproof::launcher
+std::string closest_or_all(const std::set<std::string>& candidates, std::string_view asked) {
+  constexpr std::size_t most = 12;
+  if (candidates.empty()) return "there is none";
+  if (const std::string near = closest(candidates, asked); !near.empty()) return fmt::format("closest is \"{}\"", near);
+  std::string names;
+  std::size_t said = 0;
+  for (const std::string& candidate : candidates) {
+    if (said++ < most) names += fmt::format("{}\"{}\"", names.empty() ? "" : ", ", candidate);
+  }
+  const std::size_t more = candidates.size() - std::min(candidates.size(), most);
+  return fmt::format("there {} {}{}", candidates.size() == 1 ? "is" : "are", names, more > 0 ? fmt::format(" and {} more", more) : "");
+}
+
+}  // namespace shardproof
