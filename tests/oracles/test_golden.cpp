@@ -23,7 +23,8 @@ namespace {
 std::vector<std::string> value_files() {
   std::vector<std::string> files;
   for (const std::string_view name : golden::names()) {
-    if (!name.starts_with("e_fsdp1") && !name.starts_with("g_") && !name.starts_with("h_") && !name.starts_with("i_")) files.emplace_back(name);
+    if (!name.starts_with("e_fsdp1") && !name.starts_with("g_") && !name.starts_with("h_") && !name.starts_with("i_"))
+      files.emplace_back(name);
   }
   return files;
 }
