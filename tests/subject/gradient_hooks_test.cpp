@@ -54,7 +54,7 @@ struct Hooked : Alone {
     return reply;
   }
 
-  /// What the last registered hook says to this call: nothing, or why it fails.
+  /// Runs the call. Returns the reason of the last registered hook if the call fails, and "nothing" otherwise.
   std::string said(const std::function<shardproof_status(ScriptedSubject&)>& call) {
     std::string text = "nothing";
     const Reply reply = perform([&](ScriptedSubject& it, shardproof_reply*) {

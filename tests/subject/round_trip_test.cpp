@@ -171,7 +171,7 @@ TEST_CASE("a mistake of a hook, a failing module and a refused plan are told thr
   check_alike(2, scenario);
 }
 
-TEST_CASE("gradient hooks are called through the table as they are called, with what they are to be given") {
+TEST_CASE("gradient hooks get the same through the table") {
   const auto strategy = GENERATE(ShardStrategy::full_shard, ShardStrategy::no_shard);
   const auto kind = GENERATE(HookKind::plain, HookKind::doubled, HookKind::sum);
   const auto outcomes = check_alike(2, hooked(strategy, {register_hook({.kind = kind, .state = 5})}));
@@ -185,14 +185,14 @@ TEST_CASE("gradient hooks are called through the table as they are called, with 
   }
 }
 
-TEST_CASE("a hook of the engine's own, and one that is put on a unit, cross the table") {
+TEST_CASE("a hook of the engine's own, and a hook of one unit, cross the table") {
   const auto own = GENERATE(HookKind::fp16_compress, HookKind::bf16_compress);
   check_alike(2, hooked(ShardStrategy::full_shard, {register_hook({.kind = own})}));
   const auto outcomes = check_alike(2, hooked(ShardStrategy::full_shard, {register_hook({.direct = true}, "0")}));
   CHECK(outcomes.at(0).callbacks.size() == 2);
 }
 
-TEST_CASE("what a hook fails with, and what an engine refuses, is told through the table as it is told") {
+TEST_CASE("a failure of a gradient hook and a refusal have the same words through the table") {
   const auto failing = check_alike(2, hooked(ShardStrategy::full_shard, {register_hook({.fails_on = {0, 1}})}));
   CHECK_THAT(failing.at(1).error, Catch::Matchers::ContainsSubstring("the gradient hook fails on rank 1, as planned by the script"));
 
