@@ -183,6 +183,7 @@ int run_command(RunOptions options, std::vector<std::string> argv) {
   head.outside_profile = profile.outside;
   head.demands = asked.demands;
   head.waivers = asked.waivers;
+  head.unknown_in_waivers = asked.unknown_in_waivers;
   const RunResult result =
       run_plan(worker, std::move(selected), directory, std::move(head), signals, terminal, options.persistence, options.attention);
 

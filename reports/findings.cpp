@@ -31,8 +31,9 @@ std::optional<std::string> finding_of_claims(const Report& report) {
         return result.superseded || (result.verdict == Verdict::skipped && result.unclaimed);
       }))
     return std::nullopt;
-  return fmt::format("all {} were skipped, because {}: this run proves nothing; correct the claims of the subject, or select other cases",
-                     cases_text(report.counted()), skip_reason(report.cases.front()));
+  const std::size_t count = report.counted();
+  return fmt::format("{} skipped, because {}: this run proves nothing; correct the claims of the subject, or select other cases",
+                     count == 1 ? "the only case was" : fmt::format("all {} cases were", count), skip_reason(report.cases.front()));
 }
 
 std::string finding_of_kind(const std::string& kind, const Report& report) {

@@ -167,6 +167,22 @@ CaseInfo info_of(const CaseDeclaration& declaration, const Setting& in, std::map
   return info;
 }
 
+// The seed tests that a case with these parameters descends from.
+std::vector<std::string> seeds_of(const CaseDeclaration& declaration, const std::map<std::string, std::string>& params) {
+  std::vector<std::string> seeds;
+  for (const SeedTest& seed : declaration.seeds) {
+    const bool has_all = std::ranges::all_of(seed.params, [&](const auto& param) {
+      const auto mine = params.find(param.first);
+      return mine != params.end() && std::ranges::find(param.second, mine->second) != param.second.end();
+    });
+    if (!has_all) continue;
+    std::string bindings;
+    for (const auto& [key, values] : seed.params) bindings += fmt::format("{}{}={}", bindings.empty() ? "" : ",", key, params.at(key));
+    seeds.push_back(bindings.empty() ? seed.test : fmt::format("{}[{}]", seed.test, bindings));
+  }
+  return seeds;
+}
+
 }  // namespace
 
 BoundCases bind_cases(std::span<const CaseDeclaration> declarations, std::span<const SuiteEngine> suite_engines) {
@@ -183,8 +199,8 @@ BoundCases bind_cases(std::span<const CaseDeclaration> declarations, std::span<c
     try {
       for (const Setting& in : settings_of(declaration, engines)) {
         for_each_combination(declaration, [&](std::map<std::string, std::string> params) {
-          const BoundCase& made =
-              bound.cases.emplace_back(info_of(declaration, in, std::move(params)), declaration.body, declaration.seeds);
+          std::vector<std::string> seeds = seeds_of(declaration, params);
+          const BoundCase& made = bound.cases.emplace_back(info_of(declaration, in, std::move(params)), declaration.body, std::move(seeds));
           const auto [owner, is_new] = owners.emplace(made.info.id, &declaration);
           if (is_new) return;
           bound.problems.push_back(

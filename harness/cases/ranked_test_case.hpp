@@ -18,6 +18,12 @@
 
 namespace shardproof {
 
+/// A seed test, and the parameters that it has in common with the case: `file::test[after=1,strategy=full_shard]` for each combination.
+struct SeedTest {
+  std::string test;
+  std::vector<std::pair<std::string, std::vector<std::string>>> params;
+};
+
 /// A declared case before its parameters are bound.
 struct CaseDeclaration {
   std::string name;  ///< `suite/name`
@@ -30,7 +36,7 @@ struct CaseDeclaration {
   std::vector<std::string> tags;
   std::vector<Feature> needs;
   std::optional<std::vector<std::string>> engines;  ///< kinds of engines; none: the kind of the suite
-  std::vector<std::string> seeds;
+  std::vector<SeedTest> seeds;
   std::chrono::milliseconds timeout{0};  ///< 0: whatever the run gives to every case
   std::vector<int> more_ranks;  ///< worlds for those who ask for them
   bool on_threads = false;
@@ -68,7 +74,7 @@ struct Each {
   std::vector<std::string> values;
 };
 struct Seed {
-  std::string test;
+  SeedTest test;
 };
 struct Timeout {
   std::chrono::milliseconds time;
@@ -87,8 +93,11 @@ template <class... Features> options::Needs needs(Features... features) { return
 template <class... Kinds> options::Engines on_engines(Kinds... kinds) { return {{std::string(kinds)...}}; }
 /// A case for every value: `each("event", false, true)`. Values are texts, integers, numbers or true and false.
 template <class... Values> options::Each each(std::string key, Values... values);
-/// The seed test that the case descends from: `file::test`.
-inline options::Seed seed(std::string test) { return {std::move(test)}; }
+/// The seed test that the case descends from: `file::test`. `each("strategy", "full_shard")` after it names a parameter of the seed test, with
+/// the values that the seed test has; a case with another value descends from none.
+template <class... Params> options::Seed seed(std::string test, Params... params) {
+  return {{std::move(test), {{std::move(params.key), std::move(params.values)}...}}};
+}
 /// How long the case may take where every rank has a core of its own; on fewer cores it has as many times that as ranks share one.
 inline options::Timeout timeout(std::chrono::milliseconds time) { return {time}; }
 /// Its ranks, 128 at most, are threads of one process in every run (docs/thread-worlds.md); where they cannot be, the case is skipped.
@@ -143,7 +152,7 @@ const std::vector<SuiteEngine>& declared_suite_engines();
   static void body([[maybe_unused]] ::shardproof::Rank& rank);                                                                        \
   namespace {                                                                                                                         \
   const ::shardproof::detail::Registration SHARDPROOF_CONCAT(body, _registration) = [] {                                              \
-    using namespace ::shardproof;           /* ranks, clauses, needs */                                                                         \
+    using namespace ::shardproof; /* ranks, clauses, needs */                                                                         \
     using namespace ::std::chrono_literals; /* timeout(5s) */                                                                         \
     return ::shardproof::detail::Registration(SHARDPROOF_FIRST(__VA_ARGS__), __FILE__, __LINE__, &body SHARDPROOF_REST(__VA_ARGS__)); \
   }();                                                                                                                                \

@@ -8,7 +8,8 @@
 
 #include "fixtures/oracles/difference.hpp"
 #include "harness/scenario/formula.hpp"
-#include "harness/scenario/plan/fully_shard.hpp"
+#include "harness/subject/subject.hpp"
+#include "suites/checks/kind.hpp"
 #include "suites/checks/soundness.hpp"
 
 namespace shardproof::suites {
@@ -17,6 +18,7 @@ namespace {
 
 // The part of a whole tensor that a rank holds.
 Tensor part(const Tensor& whole, const scenario::CapturedParameter& held) {
+  if (held.dim == flattened) return whole.flatten().narrow(held.start, held.shard.numel());
   if (held.shape.empty()) return whole;
   const auto dim = static_cast<std::size_t>(held.dim);
   const Shape& shape = held.shape;
@@ -38,6 +40,12 @@ void require_part_of(const oracles::NamedValues& expected, const scenario::Captu
   REQUIRE(held.name == expected.name);
   REQUIRE(held.shape == expected.shape);
   REQUIRE(held.shard.defined());
+  if (held.dim == flattened) {
+    REQUIRE(held.shard.shape().size() == 1);
+    REQUIRE(held.start >= 0);
+    REQUIRE(held.start + held.shard.numel() <= numel(held.shape));
+    return;
+  }
   REQUIRE(held.shard.shape().size() == held.shape.size());
   if (held.shape.empty()) return;
   REQUIRE(held.dim >= 0);
@@ -51,22 +59,24 @@ void require_part_of(const oracles::NamedValues& expected, const scenario::Captu
 }
 
 int holders_of(int world, const scenario::Scenario& scenario, const std::string& parameter) {
-  if (fully_shard(scenario.plan).group_of(parameter) == nullptr) return world;
-  return scenario.plan.mesh.shape.size() == 2 ? scenario.plan.mesh.shape[0] : 1;
+  return scenario.plan.engine.get()->reduces(parameter) ? kind_of(scenario.plan).holders(scenario.plan, world) : world;
+}
+
+// Whether an element of the whole is in the part, by its place in row-major order.
+bool holds(const scenario::CapturedParameter& held, std::int64_t element) {
+  if (held.dim == flattened) return element >= held.start && element < held.start + held.shard.numel();
+  if (held.shape.empty()) return true;
+  const auto dim = static_cast<std::size_t>(held.dim);
+  for (std::size_t d = dim + 1; d < held.shape.size(); ++d) element /= held.shape[d];
+  const std::int64_t at = element % held.shape[dim];
+  return at >= held.start && at < held.start + held.shard.shape()[dim];
 }
 
 // Every element is held by as many ranks as the plan says.
 void check_dealt(Rank& rank, const scenario::CapturedParameter& held, int holders) {
   const Tensor mine = Tensor::host(DType::i64, held.shape), expected = mine.clone();
   for (std::int64_t& count : expected.values<std::int64_t>()) count = holders;
-  const auto dim = static_cast<std::size_t>(held.dim);
-  std::int64_t inner = 1;
-  for (std::size_t d = dim + 1; d < held.shape.size(); ++d) inner *= held.shape[d];
-  for (std::int64_t i = 0; i < mine.numel(); ++i) {
-    const std::int64_t at = held.shape.empty() ? 0 : i / inner % held.shape[dim];
-    const bool is_mine = held.shape.empty() || (at >= held.start && at < held.start + held.shard.shape()[dim]);
-    mine.values<std::int64_t>()[static_cast<std::size_t>(i)] = is_mine ? 1 : 0;
-  }
+  for (std::int64_t i = 0; i < mine.numel(); ++i) mine.values<std::int64_t>()[static_cast<std::size_t>(i)] = holds(held, i) ? 1 : 0;
   CHECK(rank.world().all_reduce(mine) == expected);
 }
 

@@ -60,7 +60,8 @@ void check_refused_with(Rank& rank, const scenario::Scenario& scenario, const st
   const std::string reason = said(*refused);
   CHECK(refused->call() == call);
   CAPTURE(to_string(refused->status()));
-  CHECK(std::ranges::find(statuses, refused->status()) != statuses.end());
+  const bool is_refusal = std::ranges::find(statuses, refused->status()) != statuses.end();
+  CHECK(is_refusal);
   for (const std::string& culprit : culprits) {
     CAPTURE(culprit);
     CHECK(reason.find(culprit) != std::string::npos);

@@ -1,22 +1,16 @@
-// What every right run owes, whatever it trains: what was communicated, in which order, without races, and that nothing is left. No suite's
-// own scenarios or clauses here.
+// What every right run owes, whatever it trains, on every kind of engine: what was communicated, in which order, without races, and that
+// nothing is left. No suite's own scenarios or clauses here.
 #pragma once
 
-#include <cstddef>
-#include <string>
 #include <vector>
 
 #include "harness/shardproof.hpp"
+#include "suites/checks/kind.hpp"
 
 namespace shardproof::suites {
 
-/// How many collectives there are, or must be.
-struct Communication {
-  std::size_t all_gathers = 0, reduce_scatters = 0;
-};
-
-/// The collectives that a plan asks of every engine, by iteration; none on one rank. Each forward gathers each group, and each backward
-/// reduces it. A backward gathers a group again if its parameters were freed in between.
+/// The collectives that a plan asks of every engine, by iteration, among groups of several ranks. Each forward gathers each group, and each
+/// backward reduces it. A backward gathers a group again if its parameters were freed in between.
 std::vector<Communication> planned(const scenario::Scenario& scenario, int world);
 
 /// Fails when an iteration communicates less than the plan asks for: such a run may be fast and free of races, and proves nothing.

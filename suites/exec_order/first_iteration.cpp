@@ -1,7 +1,9 @@
 // Ranks that run different modules in the first iteration.
 #include <shardproof.hpp>
 
+#include "suites/checks/comparison.hpp"
 #include "suites/checks/refusal.hpp"
+#include "suites/checks/soundness.hpp"
 #include "suites/exec_order/scenarios.hpp"
 #include "suites/exec_order/warnings.hpp"
 
@@ -14,7 +16,7 @@ using namespace suites;
 RANKED_TEST_CASE("exec_order/invalid_first_iter", clauses("EXO-1"), ranks(2, 3, 4),
                  each("strategy", "full_shard", "shard_grad_op", "no_shard"), each("orig", false, true),
                  needs(FlatShardFeature::order_validation, FlatShardFeature::orig_params),
-                 seed("test_fsdp_exec_order.py::test_invalid_first_iter_order")) {
+                 seed("test_fsdp_exec_order.py::test_invalid_first_iter_order", each("strategy", "full_shard", "shard_grad_op"))) {
   const auto twins = [&] { return Twins(rank, strategy(rank), rank.param<bool>("orig")); };
   // The refusal is of the deviation alone.
   const scenario::Run right = play_accepted(rank, twins().train(Way::first, 3));
@@ -26,6 +28,16 @@ RANKED_TEST_CASE("exec_order/invalid_after_evaluation", clauses("EXO-1", "EXO-8"
                  each("strategy", "full_shard", "shard_grad_op"), needs(FlatShardFeature::order_validation)) {
   check_refused(rank, Twins(rank, strategy(rank)).evaluate(Way::first).train(Way::others_second), "forward",
                 {"rank 0", "rank 1", first_way, second_way});
+}
+
+RANKED_TEST_CASE("exec_order/trains_as_without", clauses("EXO-13", "EXO-14"), ranks(1, 2, 3, 4),
+                 each("strategy", "full_shard", "shard_grad_op", "no_shard"), each("orig", false, true), each("validates", false, true),
+                 needs(Feature::timeline, FlatShardFeature::order_validation, FlatShardFeature::orig_params)) {
+  Twins twins(rank, strategy(rank), rank.param<bool>("orig"));
+  const scenario::Run run = rank.play(twins.validate(rank.param<bool>("validates")).train(Way::first, 3));
+  check_training(rank, run, oracles::Arithmetic::f32, exact_unless_mean_rounds(rank), Moves::some_parameter);
+  check_sound(rank, run);
+  for (const scenario::Iteration& iteration : steady_iterations(run)) check_nothing_is_left(run, iteration.index());
 }
 
 }  // namespace shardproof::exec_order

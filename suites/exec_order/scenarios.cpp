@@ -3,6 +3,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "suites/checks/exact_inputs.hpp"
+
 namespace shardproof::exec_order {
 
 namespace {
@@ -49,9 +51,10 @@ Twins::Twins(Rank& rank, ShardStrategy strategy, bool use_orig_params) : ranks_(
   plan.validate_order = true;
   plan.strategy = strategy;
   plan.use_orig_params = use_orig_params;
-  scenario_.plan.optimizer = {.kind = scenario::OptimizerKind::sgd, .rate = 1.0 / 16};
+  scenario_.plan.optimizer = {.kind = scenario::OptimizerKind::sgd, .rate = 1.0 / 4};
   scenario_.script.input = {2, 5};
   scenario_.script.input_divisor = 1;
+  suites::give_one_hot_inputs(scenario_.script);
 }
 
 Twins& Twins::validate(bool on) {

@@ -38,7 +38,7 @@ TEST_CASE("what is generated is played, soundly, and captures what any arithmeti
   // More of them by the environment: SHARDPROOF_SEEDS=100000.
   const char* const asked = std::getenv("SHARDPROOF_SEEDS");
   const std::uint64_t seeds = asked != nullptr ? std::strtoull(asked, nullptr, 10) : testing::rounds(250U);
-  std::size_t captures = 0, twice = 0;
+  std::size_t captures = 0, compared = 0, twice = 0;
   for (std::uint64_t seed = 0; seed < seeds; ++seed) {
     CAPTURE(seed);
     const Staged staged = generate(seed, std::vector{1, 2, 3, 4}, everything);
@@ -48,11 +48,14 @@ TEST_CASE("what is generated is played, soundly, and captures what any arithmeti
       REQUIRE(run.left_alive() == 0);
       captures += run.captures().size();
     }
+    if (runs.front().captures().empty()) continue;  // a few have no capture
     testing::check_exact(staged.scenario, runs, oracles::Arithmetic::f32);
+    ++compared;
     if (!is_rounded_once(staged)) continue;
     testing::check_exact(staged.scenario, runs, oracles::Arithmetic::f64);
     ++twice;
   }
   CHECK(captures > seeds);
-  CHECK(twice > seeds / 10);
+  CHECK(compared > seeds / 2);
+  CHECK(twice > seeds / 20);
 }

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "fixtures/engines/common/trainer.hpp"
+#include "fixtures/engines/flat_shard/flat_shard.hpp"
 #include "fixtures/engines/fully_shard/fully_shard.hpp"
 #include "harness/device/sim/sim_platform.hpp"
 #include "harness/scenario/builder.hpp"
@@ -18,23 +20,21 @@
 namespace shardproof::engines {
 namespace {
 
-class NoTrainer final : public Trainer {
+class NoTrainer final : public EngineTrainer {
  public:
-  Reply perform(const scenario::Action&, const Batch&) override { return {}; }
-  Reply loss(Tensor&) override { return {}; }
-  Reply parameters(std::vector<ParameterView>&) override { return {}; }
+  NoTrainer(const scenario::Model& model, const scenario::Plan& plan, const Seat& seat) : EngineTrainer("none", model, plan, seat) {}
 };
 
 /// An engine that a plan of its kind reaches.
 Engine reached(std::string_view kind, Claims::Features features) {
-  return {.kind = kind, .features = std::move(features), .make = [](const auto&, const auto&, const Seat&) -> std::unique_ptr<Trainer> {
-            return std::make_unique<NoTrainer>();
+  return {.kind = kind, .features = std::move(features), .make = [](const auto& model, const auto& plan, const Seat& seat) -> std::unique_ptr<EngineTrainer> {
+            return std::make_unique<NoTrainer>(model, plan, seat);
           }};
 }
 
 /// An engine that refuses all plans.
 Engine refusing(std::string_view kind) {
-  return {.kind = kind, .features = {}, .make = [](const auto&, const auto&, const Seat&) -> std::unique_ptr<Trainer> {
+  return {.kind = kind, .features = {}, .make = [](const auto&, const auto&, const Seat&) -> std::unique_ptr<EngineTrainer> {
             throw std::invalid_argument("not this plan");
           }};
 }
@@ -53,7 +53,7 @@ Reply create_alone(Subject& subject, const std::string& kind, std::unique_ptr<Tr
 }  // namespace
 
 TEST_CASE("the reference subject claims the kinds of its engines, each with its features") {
-  CHECK(Reference().claims() == Claims{{"fully_shard", fully_shard_engine().features}});
+  CHECK(Reference().claims() == Claims{{"fully_shard", fully_shard_engine().features}, {"flat_shard", flat_shard_engine().features}});
   CHECK(Reference().claims().has("fully_shard", Feature::hidden_memory));
   CHECK(Reference({reached("first", {Feature::serial}), reached("second", {})}).claims() ==
         Claims{{"first", {Feature::serial}}, {"second", {}}});

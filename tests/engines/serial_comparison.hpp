@@ -1,6 +1,7 @@
 // Compares the captures of the reference engine with the serial model: their bits are equal.
 #pragma once
 
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <cstddef>
 #include <cstdint>
@@ -32,6 +33,7 @@ inline std::vector<scenario::Run> played(const scenario::Scenario& scenario, int
 /// The part of a whole value that a rank holds.
 inline Tensor part_of(const oracles::NamedValues& values, const scenario::CapturedParameter& parameter, int rank) {
   const Tensor whole = values.tensor(rank);
+  if (parameter.dim == flattened) return whole.flatten().narrow(parameter.start, parameter.shard.numel());
   const auto dim = static_cast<std::size_t>(parameter.dim);
   Shape part = parameter.shape;
   part[dim] = parameter.shard.shape()[dim];
@@ -47,20 +49,34 @@ inline Tensor part_of(const oracles::NamedValues& values, const scenario::Captur
   return Tensor::of<float>(part, taken);
 }
 
-/// By rank, what was captured. Every rank with a part of a parameter has a gradient of it if the serial model does.
-inline void check_exact(const scenario::Scenario& scenario, const std::vector<scenario::Run>& runs, oracles::Arithmetic arithmetic) {
+/// By rank, what was captured. Every rank with a part of a parameter has a gradient of it if the serial model does. The ranks hold each element
+/// of each parameter. With `first`, the later captures are not compared.
+inline void check_exact(const scenario::Scenario& scenario, const std::vector<scenario::Run>& runs, oracles::Arithmetic arithmetic,
+                        std::optional<std::size_t> first = std::nullopt) {
   const int ranks = static_cast<int>(runs.size());
-  const auto expected = oracles::train_serially(scenario, ranks, arithmetic);
+  auto expected = oracles::train_serially(scenario, ranks, arithmetic);
+  REQUIRE(ranks > 0);
+  REQUIRE(runs.front().captures().size() == expected.size());
+  if (first) expected.resize(std::min(*first, expected.size()));
+  REQUIRE(expected.size() > 0);
+  std::vector<std::int64_t> compared(expected.size());  // elements, by capture
   for (int rank = 0; rank < ranks; ++rank) {
     const scenario::Run& run = runs[static_cast<std::size_t>(rank)];
-    REQUIRE(run.captures().size() == expected.size());
+    REQUIRE(run.captures().size() == runs.front().captures().size());
     for (std::size_t capture = 0; capture < expected.size(); ++capture) {
       CAPTURE(rank, capture);
       const scenario::Capture& found = run.captures()[capture];
-      CHECK(static_cast<float>(found.loss) == static_cast<float>(expected[capture].losses.at(static_cast<std::size_t>(rank))));
+      const auto index = static_cast<std::size_t>(rank);
+      if (arithmetic == oracles::Arithmetic::f32 || expected[capture].loss_errors.at(index) == 0)
+        CHECK(static_cast<float>(found.loss) == static_cast<float>(expected[capture].losses.at(index)));
+      REQUIRE(found.parameters.size() == expected[capture].parameters.size());
       for (std::size_t i = 0; i < found.parameters.size(); ++i) {
         const scenario::CapturedParameter& parameter = found.parameters[i];
         CAPTURE(parameter.name);
+        REQUIRE(parameter.name == expected[capture].parameters[i].name);
+        REQUIRE(parameter.shape == expected[capture].parameters[i].shape);
+        REQUIRE(parameter.shard.defined());
+        compared[capture] += parameter.shard.numel();
         if (parameter.shard.numel() == 0) continue;
         CHECK(parameter.shard == part_of(expected[capture].parameters[i], parameter, rank));
         if (parameter.second.defined()) CHECK(parameter.second == part_of(expected[capture].seconds[i], parameter, rank));
@@ -69,6 +85,12 @@ inline void check_exact(const scenario::Scenario& scenario, const std::vector<sc
         if (parameter.gradient.defined() && gradient.defined()) CHECK(parameter.gradient == part_of(gradient, parameter, rank));
       }
     }
+  }
+  for (std::size_t capture = 0; capture < expected.size(); ++capture) {
+    std::int64_t elements = 0;
+    for (const oracles::NamedValues& parameter : expected[capture].parameters) elements += numel(parameter.shape);
+    CHECK(elements > 0);
+    CHECK(compared[capture] >= elements);
   }
 }
 

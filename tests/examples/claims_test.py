@@ -31,6 +31,8 @@ def wrong_verdicts(report: dict, claims: set[str]) -> list[str]:
     reasons = {skip["id"]: skip["reason"] for skip in report["skips"]}
     for case in report["cases"]:
         missing = [feature for feature in needs(case, report) if feature not in claims]
+        if case["engine"] != KIND:
+            missing = [f"the engine kind {case['engine']}; it claims {KIND}"]
         if case["verdict"] != ("skipped" if missing else "passed"):
             found.append(f"{case['id']}: {case['verdict']}")
         reason = f"subject {report['subject']['name']} does not claim {', '.join(missing)}" if missing else None
@@ -62,7 +64,7 @@ class ClaimsTest(unittest.TestCase):
         (subject,) = json.loads((out / "listing.json").read_text())["subjects"]
         self.assertEqual(list(subject["claims"]), [KIND])
         report = json.loads((out / "report.json").read_text())
-        self.assertEqual({case["engine"] for case in report["cases"]}, {KIND})
+        self.assertIn(KIND, {case["engine"] for case in report["cases"]})
         return report, set(subject["claims"][KIND])
 
     def test_every_example_passes_all_cases_of_what_it_claims(self) -> None:
@@ -73,7 +75,7 @@ class ClaimsTest(unittest.TestCase):
                 report, claimed = self.play(option, engine)
                 self.assertEqual(claimed, claims)
                 self.assertEqual(report["subject"]["name"], name)
-                self.assertEqual({case["suite"] for case in report["cases"]}, {"overlap", "extensions"})
+                self.assertGreaterEqual({case["suite"] for case in report["cases"]}, {"overlap", "extensions"})
                 self.assertGreaterEqual({case["world_size"] for case in report["cases"]}, {1, 2, 3, 4})
                 reports = [report]
                 if "thread_ranks" in claims:
@@ -82,7 +84,7 @@ class ClaimsTest(unittest.TestCase):
                 self.assertEqual(empty_claims(reports, claims), set())
 
     def test_a_claim_without_a_case_that_passed_is_found(self) -> None:
-        report, claims = self.play("--worker", os.environ["PYTHON_EXAMPLE"], "extensions", "--ranks", "1")
+        report, claims = self.play("--worker", os.environ["PYTHON_EXAMPLE"], "extensions", "--ranks", "1", expect=6)
         self.assertEqual(wrong_verdicts(report, claims), [])
         self.assertEqual(empty_claims([report], claims), {KIND})
 

@@ -76,7 +76,7 @@ TEST_CASE("a subject whose claims name no known engine kind does not end green")
   CHECK(said.end == code(6));
   const std::string reason = "subject misspelt does not claim the engine kind fully_shard; it claims fully_shrad";
   CHECK_THAT(said.out, ContainsSubstring("SKIP 1 case: " + reason + "\n") &&
-                           ContainsSubstring("FINDING all 1 case were skipped, because " + reason + ": this run proves nothing; ") &&
+                           ContainsSubstring("FINDING the only case was skipped, because " + reason + ": this run proves nothing; ") &&
                            ContainsSubstring("FINDING subject misspelt claims the engine kind fully_shrad, which this worker does not know "
                                              "(closest is fully_shard): correct its claims\n"));
   CHECK(call({"merge", directory / "run"}).end == code(6));
@@ -187,7 +187,7 @@ TEST_CASE("what is no shared object is said to be what it is") {
   write_text(directory / "engine.py", "import torch\n");
   const std::string hint = "; an engine in Python brings a worker of its own: --worker ";
   CHECK_THAT(refused(named("engine.py")),
-             ContainsSubstring("engine.py is no shared object") && ContainsSubstring(hint + named("engine.py")));
+             ContainsSubstring("engine.py is not a shared object") && ContainsSubstring(hint + named("engine.py")));
   CHECK_THAT(refused("engine.py"), ContainsSubstring("unknown subject 'engine.py'") && ContainsSubstring(hint + "engine.py\n"));
 }
 

@@ -6,6 +6,7 @@
 #include "fixtures/oracles/golden.hpp"
 #include "fixtures/oracles/serial_model.hpp"
 #include "harness/scenario/formula.hpp"
+#include "harness/scenario/plan/flat_shard.hpp"
 #include "harness/scenario/plan/fully_shard.hpp"
 #include "tests/oracles/scenarios.hpp"
 
@@ -17,7 +18,7 @@ namespace {
 
 bool has_values(std::string_view file) {
   return file.starts_with("exact") || file.starts_with("a_mlp") || file.starts_with("b_uneven") || file.starts_with("c_bf16") ||
-         file.starts_with("f_tiny");
+         file.starts_with("e_fsdp1") || file.starts_with("f_tiny");
 }
 
 /// The golden file's pos and emb.weight, ln1, wq, wk, wv, wo, ln2, up and down, under the names that a scenario has for them.
@@ -54,6 +55,12 @@ Scenario scenario_of(const std::string& name, const golden::Values& run) {
     }
     scenario.model.loss = {LossKind::sum_of_squares, run.loss_divisor, 0};
     if (name.starts_with("c_bf16")) scenario.plan = in_bf16(name, children);
+  } else if (name.starts_with("e_fsdp1")) {
+    children = {{.name = "net", .children = {linear("0", 8, 16), relu("1"), linear("2", 16, 8)}}, relu("relu"), linear("out", 8, 4)};
+    scenario.model.loss = {LossKind::sum_of_squares, run.loss_divisor, 0};
+    scenario.plan.engine = ChosenEngine();
+    flat_shard(scenario.plan).wrap = {"net", ""};
+    flat_shard(scenario.plan).use_orig_params = true;
   } else if (name.starts_with("f_tiny")) {
     children = small_language_model();
     scenario.model.loss = {.kind = LossKind::cross_entropy};

@@ -34,7 +34,7 @@ FREE = {"environment", "machine", "params", "measurements"}
 def is_optional(place):
     if place[-1] in ("attempt", "clock_now_khz", "environment", "explanation", "gpus", "is_cause", "memory_clock_now_khz", "native_atomics", "nccl", "numa_node",
                      "number", "nvlink", "pci", "pci_path", "peers", "performance_rank", "shown_by", "skipped_by", "slowed_by", "superseded",
-                     "times", "unfit_for_timing", "waiver", "warnings") and \
+                     "times", "unclaimed", "unfit_for_timing", "unknown_in_waivers", "unknown_kinds", "waiver", "warnings") and \
             place != ("run", "environment"):
         return True
     if len(place) > 1 and (place[-2] == "when" or place[-2:] in (("shown_by", "ranks"), ("shown_by", "beside"))):

@@ -1,16 +1,40 @@
-// Reads scenarios, one in a line, and says of each in a line what the reader says: nothing, or why it is none.
+// Reads scenarios, one in a line, and says of each in a line what the reader says: nothing, or why it is none. If each part of the document
+// can be read, the reason begins with `of the whole: `.
 #include <iostream>
+#include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string>
 
+#include "harness/scenario/parts_json.hpp"
 #include "harness/scenario/scenario_json.hpp"
+
+using namespace shardproof::scenario;
+
+namespace {
+
+bool has_readable_parts(const std::string& line) {
+  const nlohmann::ordered_json json = nlohmann::ordered_json::parse(line, nullptr, false);
+  const Node document(json, "");
+  try {
+    read_model(document.at("model"));
+    read_plan(document.at("plan"));
+    read_script(document.at("script"));
+    if (document.has("costs")) read_costs(document.at("costs"));
+    document.expect_keys({"version", "model", "plan", "script", "costs"});
+    return document.at("version").integer(1, scenario_version) == scenario_version;
+  } catch (const std::invalid_argument&) {
+    return false;
+  }
+}
+
+}  // namespace
 
 int main() {
   for (std::string line; std::getline(std::cin, line);) {
     try {
-      shardproof::scenario::parse_scenario(line);
+      parse_scenario(line);
     } catch (const std::invalid_argument& refusal) {
-      std::cout << refusal.what();
+      std::cout << (has_readable_parts(line) ? "of the whole: " : "") << refusal.what();
     }
     std::cout << '\n';
   }

@@ -68,6 +68,7 @@ shardproof_subject bad() {
   if (how == "feature") table.claims = of_unknown;
   if (how == "few features") table.claims = of_few;
   if (how == "other kind") table.claims = of_other;
+  if (table.claims != good().claims) table.claim_count = 1;
   if (how == "prepared") table.prepare = prepares;
   if (how == "unprepared") table.prepare = cannot_prepare;
   if (how == "throws") table.perform = throws;

@@ -11,6 +11,16 @@ import sys
 import tempfile
 import unittest
 
+STRATEGIES = ("no_shard", "full_shard", "shard_grad_op")
+SHARDING = STRATEGIES[1:]
+EXEC_ORDER = ([f"test_invalid_first_iter_order[strategy={s}]" for s in SHARDING]
+              + [f"test_invalid_later_iter_order[strategy={s},after={n}]" for s in SHARDING for n in (1, 3)]
+              + [f"test_train_eval[strategy={s}]" for s in SHARDING])
+COMM_HOOKS = ([f"test_{name}[strategy={s}]" for s in STRATEGIES
+               for name in ("default_communication_hook_behavior", "registering_hook_non_root", "registering_hook_submodules")]
+              + [f"test_{name}[strategy={s},wrapping={w}]" for s in STRATEGIES for w in ("false", "true")
+                 for name in ("default_communication_hook_initialization", "fp16_hook", "bf16_hook")])
+HYBRID_HOOKS = [f"test_registering_hook_hybrid_strategy[strategy={s}]" for s in ("hybrid", "hybrid_zero2")]
 # The tests of the seed files that the suites restate so far.
 SEEDS = {
     "test_fully_shard_extensions.py::test_all_gather_extensions_monkey_patch",
@@ -18,6 +28,8 @@ SEEDS = {
     "test_fully_shard_extensions.py::test_all_gather_extensions_train_parity",
     "test_fully_shard_overlap.py::test_fully_shard_training_overlap",
     "test_fully_shard_overlap.py::test_fully_shard_post_optim_event_overlap",
+    *(f"test_fsdp_exec_order.py::{test}" for test in EXEC_ORDER),
+    *(f"test_fsdp_comm_hooks.py::{test}" for test in COMM_HOOKS + HYBRID_HOOKS),
 }
 MS = 1_000_000
 
@@ -108,6 +120,7 @@ class Catalogue(unittest.TestCase):
             self.assertIn(f"| `{profile['name']}` |", guide)
 
     def test_no_seed_test_is_missing(self):
+        self.assertEqual((len(EXEC_ORDER), len(COMM_HOOKS), len(HYBRID_HOOKS)), (8, 27, 2))
         ids = {case["id"] for case in self.every_case}
         listed = {}
         for line in shardproof("list", "--seeds").splitlines():

@@ -42,7 +42,7 @@ class ToyTest(unittest.TestCase):
     def test_the_subject_claims_the_kind_beside_those_that_ship(self) -> None:
         listing = json.loads(subprocess.run([PROGRAM, "--list-json"], capture_output=True, text=True, check=True).stdout)
         (subject,) = listing["subjects"]
-        self.assertEqual(list(subject["claims"]), ["fully_shard", "toy"])
+        self.assertEqual(list(subject["claims"]), ["fully_shard", "flat_shard", "toy"])
         self.assertEqual(subject["claims"]["toy"], ["hidden_memory", "named_bucket", "serial", "thread_ranks", "timeline"])
         self.assertEqual([case["needs"] for case in listing["cases"]], [["timeline", "named_bucket"]] * len(CASES))
 

@@ -20,8 +20,11 @@ struct FlatShardFeature {
   static constexpr Feature prefetch_after{"prefetch_after"};      ///< backward_prefetch after and none
   static constexpr Feature forward_prefetch{"forward_prefetch"};
   static constexpr Feature gather_limit{"gather_limit"};
+  static constexpr Feature gradient_hooks{"gradient_hooks"};        ///< hooks of the user instead of reductions
+  static constexpr Feature compressing_hooks{"compressing_hooks"};  ///< fp16_compress, bf16_compress
 
-  static constexpr std::array all{order_validation, orig_params, prefetch_after, forward_prefetch, gather_limit};
+  static constexpr std::array all{order_validation, orig_params,    prefetch_after,   forward_prefetch,
+                                  gather_limit,     gradient_hooks, compressing_hooks};
 };
 
 }  // namespace shardproof

@@ -1,0 +1,251 @@
+#include "suites/checks/flat_shard.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "harness/scenario/plan/flat_shard.hpp"
+#include "harness/trace/memory.hpp"
+
+namespace shardproof::suites {
+
+using scenario::ActionKind;
+using scenario::Module;
+using scenario::ModuleKind;
+using scenario::Scenario;
+using scenario::ShardStrategy;
+
+// One forward, module by module. What a failing module has begun is dropped by the caller.
+class UnitCalls::Forward {
+ public:
+  Forward(UnitCalls& calls, const scenario::Action& action) : calls_(calls), action_(action), trains_(action.kind == ActionKind::forward) {}
+
+  /// False: it fails on its way.
+  bool run() {
+    run_at(action_.module, false, true);
+    return !has_failed_;
+  }
+  const Pending& pending() const { return pending_; }
+
+ private:
+  bool run_at(const std::string& path, bool needs_gradient, bool is_used) {
+    return run(*scenario::find(calls_.scenario_.model, path), path, needs_gradient, is_used);
+  }
+
+  // `needs_gradient`: whether the input does. `is_used`: whether the loss depends on the output. The result: whether the output needs one.
+  bool run(const Module& module, const std::string& path, bool needs_gradient, bool is_used) {
+    if (has_failed_ || module.kind == ModuleKind::list) return needs_gradient;
+    const bool is_unit = module.kind != ModuleKind::use && calls_.units_.contains(path);
+    if (is_unit) calls_.gather(path);
+    has_failed_ = path == action_.fails_in;
+    if (has_failed_) return needs_gradient;
+    const bool output_needs = computed(module, path, needs_gradient, is_used);
+    if (!is_unit || has_failed_) return output_needs;
+    if (frees_after_forward(flat_shard(calls_.scenario_.plan).strategy) && calls_.root_of_.at(path) != path) calls_.whole_.erase(path);
+    if (trains_ && output_needs && is_used) pending_.reached.insert(path);
+    return output_needs;
+  }
+
+  bool computed(const Module& module, const std::string& path, bool needs_gradient, bool is_used) {
+    switch (module.kind) {
+      case ModuleKind::sequential: return children(module, path, needs_gradient, is_used);
+      case ModuleKind::residual: return children(module, path, needs_gradient, is_used) || needs_gradient;
+      case ModuleKind::discard: children(module, path, needs_gradient, false); return needs_gradient;
+      case ModuleKind::use: return run_at(module.target, needs_gradient, is_used);
+      case ModuleKind::choice: {
+        const Module& child = scenario::chosen_child(module, path, action_.paths);
+        return run(child, scenario::child_path(path, child.name), needs_gradient, is_used);
+      }
+      default: break;
+    }
+    const auto used = calls_.parameters_of_.find(path);
+    if (used == calls_.parameters_of_.end()) return needs_gradient;
+    for (const UsedParameter& parameter : used->second) {
+      if (!parameter.trainable) continue;
+      needs_gradient = true;
+      if (trains_ && is_used && parameter.unit) pending_.parameters.insert(parameter.name);
+    }
+    return needs_gradient;
+  }
+
+  bool children(const Module& module, const std::string& path, bool needs_gradient, bool is_used) {
+    for (const Module& child : module.children)
+      needs_gradient = run(child, scenario::child_path(path, child.name), needs_gradient, is_used);
+    return needs_gradient;
+  }
+
+  UnitCalls& calls_;
+  const scenario::Action& action_;
+  bool trains_, has_failed_ = false;
+  Pending pending_;
+};
+
+UnitCalls::UnitCalls(const Scenario& scenario, int world) : scenario_(scenario) {
+  const scenario::FlatShardPlan& section = flat_shard(scenario.plan);
+  const std::vector<int>& mesh = scenario.plan.mesh.shape;
+  shards_ = mesh.size() == 2 ? mesh[1] : world;
+  replicas_ = world / shards_;
+  for (const scenario::ParameterShape& parameter : scenario::parameters(scenario.model)) {
+    const std::string* const unit = section.unit_of(parameter.name);
+    if (unit != nullptr) units_.insert(*unit);
+    std::vector<std::string> names = parameter.aliases;
+    names.push_back(parameter.name);
+    for (const std::string& name : names) {
+      const std::size_t dot = name.rfind('.');
+      parameters_of_[dot == std::string::npos ? "" : name.substr(0, dot)].push_back(
+          {parameter.name, unit != nullptr ? std::optional(*unit) : std::nullopt, parameter.trainable});
+    }
+  }
+  for (const std::string& unit : units_)
+    root_of_[unit] = *std::ranges::find_if(section.wrap.rbegin(), section.wrap.rend(),
+                                           [&](const std::string& path) { return scenario::is_at_or_under(unit, path); });
+}
+
+bool UnitCalls::keeps_all() const { return flat_shard(scenario_.plan).strategy == ShardStrategy::no_shard || shards_ == 1; }
+
+void UnitCalls::gather(const std::string& unit) {
+  if (!keeps_all() && whole_.insert(unit).second) ++communication_.all_gathers;
+}
+
+void UnitCalls::free(const std::string& root) {
+  std::erase_if(whole_, [&](const std::string& unit) { return root_of_.at(unit) == root; });
+}
+
+void UnitCalls::make(const scenario::Action& action) {
+  switch (action.kind) {
+    case ActionKind::forward:
+    case ActionKind::evaluate: return forward(action);
+    case ActionKind::backward: return backward();
+    case ActionKind::step: whole_.clear(); return;  // what is whole is older than the parts
+    case ActionKind::zero_grad: waiting_.clear(); return;
+    case ActionKind::set_requires_gradient_sync: syncs_ = action.value; return;
+    default: return;
+  }
+}
+
+void UnitCalls::forward(const scenario::Action& action) {
+  Forward forward(*this, action);
+  if (!forward.run()) {
+    whole_.clear();
+    return;
+  }
+  pending_.reached.insert(forward.pending().reached.begin(), forward.pending().reached.end());
+  pending_.parameters.insert(forward.pending().parameters.begin(), forward.pending().parameters.end());
+}
+
+void UnitCalls::backward() {
+  const Pending now = std::exchange(pending_, {});
+  for (const std::string& unit : now.reached) gather(unit);
+  waiting_.insert(now.parameters.begin(), now.parameters.end());
+  for (const std::string& unit : now.reached) {
+    if (syncs_ || frees_after_forward(flat_shard(scenario_.plan).strategy)) free(root_of_.at(unit));
+  }
+  if (!syncs_) return;
+  std::set<std::string> reduced;
+  for (const std::string& parameter : now.parameters) reduced.insert(*flat_shard(scenario_.plan).unit_of(parameter));
+  if (shards_ > 1) (keeps_all() ? communication_.all_reduces : communication_.reduce_scatters) += reduced.size();
+  if (replicas_ > 1) communication_.all_reduces += reduced.size();
+  std::erase_if(waiting_, [&](const std::string& parameter) { return reduced.contains(*flat_shard(scenario_.plan).unit_of(parameter)); });
+}
+
+namespace {
+
+std::uint64_t parameters_of_no_unit(const Scenario& scenario) {
+  const auto all = scenario::parameters(scenario.model);
+  return static_cast<std::uint64_t>(
+      std::ranges::count_if(all, [&](const auto& parameter) { return flat_shard(scenario.plan).unit_of(parameter.name) == nullptr; }));
+}
+
+class FlatShardChecks final : public Kind {
+ public:
+  std::vector<Communication> planned(const Scenario& scenario, int world) const override {
+    UnitCalls calls(scenario, world);
+    std::vector<Communication> all;
+    for (const scenario::Script::Segment& segment : scenario.script.segments) {
+      for (int i = 0; i < segment.iterations; ++i) {
+        const Communication before = calls.communication();
+        for (const scenario::Action& action : segment.body) calls.make(action);
+        const Communication& after = calls.communication();
+        all.push_back({.all_gathers = after.all_gathers - before.all_gathers,
+                       .reduce_scatters = after.reduce_scatters - before.reduce_scatters,
+                       .all_reduces = after.all_reduces - before.all_reduces});
+      }
+    }
+    return all;
+  }
+
+  // On the order of forwards.
+  bool is_agreement(const fact::Collective& call) const override { return call.tag == scenario::execution_order_tag; }
+
+  int holders(const scenario::Plan& plan, int world) const override {
+    if (flat_shard(plan).strategy == ShardStrategy::no_shard) return world;
+    return plan.mesh.shape.size() == 2 ? plan.mesh.shape[0] : 1;
+  }
+
+  // A unit's whole flat parameter bears its name, as does the gather that fills it.
+  void check_nothing_gathered_twice(const scenario::Run& run) const override {
+    std::map<std::uint64_t, std::string> whole;  // by buffer: whose parameters it holds, or will hold
+    for (const Fact& fact : run.trace().facts) {
+      if (const auto* gone = std::get_if<fact::Released>(&fact)) whole.erase(gone->buffer);
+      const auto* const call = std::get_if<fact::Collective>(&fact);
+      if (call == nullptr || call->kind != CollectiveKind::all_gather || is_agreement(*call)) continue;
+      CAPTURE(call->tag, call->start);
+      CHECK(scenario::has_group(run.scenario(), call->tag));
+      CHECK(std::ranges::none_of(whole, [&](const auto& buffer) { return buffer.second == call->tag; }));
+      REQUIRE_FALSE(call->writes.empty());
+      whole[call->writes.front().buffer] = call->tag;
+    }
+  }
+
+  void check_nothing_is_left(const scenario::Run& run, int iteration, int backward) const override {
+    const std::string end = scenario::mark(iteration, ActionKind::backward, true, backward);
+    const std::uint64_t unclaimed = parameters_of_no_unit(run.scenario());
+    CHECK(trace::at(run.trace(), MemoryClass::reduce_input, end).buffers == 0);
+    CHECK(trace::at(run.trace(), MemoryClass::parameter, end).buffers == unclaimed);
+    CHECK(trace::at(run.trace(), MemoryClass::gradient, end).buffers <= unclaimed);
+  }
+};
+
+}  // namespace
+
+const Kind& flat_shard_checks() {
+  static const FlatShardChecks checks;
+  return checks;
+}
+
+bool may_gather_in_vain(const Scenario& scenario) {
+  const scenario::FlatShardPlan& section = flat_shard(scenario.plan);
+  bool varies = false, discards = false;
+  for (const scenario::Script::Segment& segment : scenario.script.segments) {
+    for (const scenario::Action& action : segment.body) varies = varies || action.fails_in || !action.paths.empty();
+  }
+  visit(scenario.model.root, "",
+        [&](const Module& module, const std::string&) { discards = discards || module.kind == ModuleKind::discard; });
+  return (section.forward_prefetch && varies) || (section.backward_prefetch != scenario::FlatPrefetch::none && discards);
+}
+
+void check_whole_units(const scenario::Run& run, int world) {
+  const std::uint64_t unclaimed = parameters_of_no_unit(run.scenario());
+  UnitCalls calls(run.scenario(), world);
+  int iteration = 0;
+  for (const scenario::Script::Segment& segment : run.scenario().script.segments) {
+    for (int i = 0; i < segment.iterations; ++i, ++iteration) {
+      std::map<std::string, int> occurrences;
+      for (const scenario::Action& action : segment.body) {
+        calls.make(action);
+        const bool runs = action.kind == ActionKind::forward || action.kind == ActionKind::evaluate;
+        if (!runs && action.kind != ActionKind::backward) continue;
+        const std::string call = (action.fails_in ? "failing " : "") + std::string(to_string(action.kind));
+        const std::string end = scenario::mark(iteration, call, true, ++occurrences[call]);
+        CAPTURE(end);
+        const std::uint64_t whole = trace::at(run.trace(), MemoryClass::parameter, end).buffers;
+        CHECK(whole >= unclaimed + calls.whole());
+        if ((action.kind == ActionKind::backward && calls.whole() == 0) || !may_gather_in_vain(run.scenario()))
+          CHECK(whole == unclaimed + calls.whole());
+        CHECK(trace::at(run.trace(), MemoryClass::gradient, end).buffers <= unclaimed + calls.waiting_gradients());
+        CHECK(trace::at(run.trace(), MemoryClass::reduce_input, end).buffers == 0);
+      }
+    }
+  }
+}
+
+}  // namespace shardproof::suites

@@ -1,0 +1,69 @@
+// What checks must know of plans for `flat_shard`: when units are whole.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "suites/checks/kind.hpp"
+
+namespace shardproof::suites {
+
+/// Follows a script call by call: which units are whole after a call, and what the calls communicate. For scripts in which every rank makes
+/// every call. It counts no gather ahead of a unit that then does not run: an engine that makes none is right as well.
+class UnitCalls {
+ public:
+  /// The plan is for `flat_shard`. The scenario must outlive it.
+  UnitCalls(const scenario::Scenario& scenario, int world);
+
+  void make(const scenario::Action& action);
+
+  /// Of all calls so far.
+  const Communication& communication() const { return communication_; }
+  /// The number of units with a whole flat parameter in memory of its own.
+  std::size_t whole() const { return whole_.size(); }
+  /// The number of parameters whose whole gradients wait for a reduction.
+  std::size_t waiting_gradients() const { return waiting_.size(); }
+
+ private:
+  /// What the next backward comes to.
+  struct Pending {
+    std::set<std::string> reached;  ///< units that a gradient of their output comes to
+    std::set<std::string> parameters;  ///< that get a gradient
+  };
+  struct UsedParameter {
+    std::string name;
+    std::optional<std::string> unit;
+    bool trainable = true;
+  };
+  class Forward;
+
+  void forward(const scenario::Action& action);
+  void backward();
+  void gather(const std::string& unit);
+  /// All units under a root.
+  void free(const std::string& root);
+  bool keeps_all() const;
+
+  const scenario::Scenario& scenario_;
+  int shards_ = 1, replicas_ = 1;
+  std::map<std::string, std::vector<UsedParameter>> parameters_of_;  // by path of the module that computes with them
+  std::set<std::string> units_;  // with parameters
+  std::map<std::string, std::string> root_of_;  // by unit: the wrapped module that holds it, and that no other one holds
+  std::set<std::string> whole_, waiting_;
+  Pending pending_;
+  bool syncs_ = true;
+  Communication communication_;
+};
+
+/// Whether a plan that gathers ahead may gather a unit that then does not run.
+bool may_gather_in_vain(const scenario::Scenario& scenario);
+
+/// Fails unless as many units are whole at the end of each forward, evaluate and backward as the strategy says, no other gradients wait than
+/// those that no backward has reduced, and no operand of a reduction is left. Units that were gathered in vain may be whole after a forward.
+void check_whole_units(const scenario::Run& run, int world);
+
+}  // namespace shardproof::suites

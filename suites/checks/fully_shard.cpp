@@ -1,0 +1,113 @@
+// What checks must know of plans for `fully_shard`.
+#include "harness/scenario/plan/fully_shard.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "harness/trace/memory.hpp"
+#include "suites/checks/kind.hpp"
+
+namespace shardproof::suites {
+
+using scenario::ActionKind;
+using scenario::Scenario;
+
+namespace {
+
+std::vector<scenario::WrapGroup> groups_with_parameters(const Scenario& scenario) {
+  std::set<const scenario::WrapGroup*> claiming;
+  for (const scenario::ParameterShape& parameter : scenario::parameters(scenario.model))
+    claiming.insert(fully_shard(scenario.plan).group_of(parameter.name));
+  std::vector<scenario::WrapGroup> groups;
+  for (const scenario::WrapGroup& group : fully_shard(scenario.plan).wrap) {
+    if (claiming.contains(&group)) groups.push_back(group);
+  }
+  return groups;
+}
+
+bool is_freed_after_forward(const scenario::WrapGroup& group) {
+  using Reshard = scenario::ReshardAfterForward::Kind;
+  const bool is_root = std::ranges::find(group.modules, "") != group.modules.end();
+  return group.reshard_after_forward.kind == Reshard::yes || (group.reshard_after_forward.kind == Reshard::automatic && !is_root);
+}
+
+bool has_replicas(const scenario::Plan& plan) { return plan.mesh.shape.size() == 2 && plan.mesh.shape[0] > 1; }
+
+class FullyShardChecks final : public Kind {
+ public:
+  // Each forward gathers each group, and each backward reduces it. A backward gathers a group again if its parameters were freed in between.
+  std::vector<Communication> planned(const Scenario& scenario, int world) const override {
+    const auto groups = world > 1 ? groups_with_parameters(scenario) : std::vector<scenario::WrapGroup>{};
+    const auto freed = static_cast<std::size_t>(std::ranges::count_if(groups, is_freed_after_forward));
+    std::vector<Communication> all;
+    for (const scenario::Script::Segment& segment : scenario.script.segments) {
+      Communication communication;
+      for (const scenario::Action& action : segment.body) {
+        if (action.kind == ActionKind::forward) communication.all_gathers += groups.size();
+        if (action.kind != ActionKind::backward) continue;
+        communication.all_gathers += freed;
+        communication.reduce_scatters += groups.size();
+        if (has_replicas(scenario.plan)) communication.all_reduces += groups.size();
+      }
+      all.insert(all.end(), static_cast<std::size_t>(segment.iterations), communication);
+    }
+    return all;
+  }
+
+  // On sizes, before the first gathers by extensions; and on the norm of all gradients.
+  bool is_agreement(const fact::Collective& call) const override {
+    return call.tag == extension_sizes_tag || call.tag == scenario::gradient_norm_tag;
+  }
+
+  int holders(const scenario::Plan& plan, int /*world*/) const override { return plan.mesh.shape.size() == 2 ? plan.mesh.shape[0] : 1; }
+
+  void check_nothing_gathered_twice(const scenario::Run& run) const override {
+    std::map<std::string, std::string> tag_of;  // by parameter: what its group's collectives are tagged with
+    for (const scenario::ParameterShape& parameter : scenario::parameters(run.scenario().model)) {
+      if (const scenario::WrapGroup* group = fully_shard(run.scenario().plan).group_of(parameter.name))
+        tag_of[parameter.name] = group->modules.front();
+    }
+    std::map<std::uint64_t, std::string> there;  // buffers, and whose parameters they hold: whole or on the way
+    std::map<std::uint64_t, std::string> gathered;
+    for (const Fact& fact : run.trace().facts) {
+      if (const auto* made = std::get_if<fact::Allocated>(&fact)) {
+        if (made->memory == MemoryClass::parameter && tag_of.contains(made->label)) there[made->buffer] = tag_of[made->label];
+        if (made->memory == MemoryClass::gathered) gathered[made->buffer] = made->label;
+      } else if (const auto* gone = std::get_if<fact::Released>(&fact)) {
+        there.erase(gone->buffer);
+      } else if (const auto* call = std::get_if<fact::Collective>(&fact); call != nullptr && call->kind == CollectiveKind::all_gather) {
+        if (is_agreement(*call)) continue;
+        CAPTURE(call->tag, call->start);
+        CHECK(std::ranges::any_of(tag_of, [&](const auto& parameter) { return parameter.second == call->tag; }));
+        CHECK(std::ranges::none_of(there, [&](const auto& buffer) { return buffer.second == call->tag; }));
+        if (!call->writes.empty() && gathered.contains(call->writes.front().buffer)) there[call->writes.front().buffer] = call->tag;
+      } else if (const auto* work = std::get_if<fact::Work>(&fact); work != nullptr && work->kind == WorkKind::copy_out) {
+        for (const ByteRange& read : work->reads) there.erase(read.buffer);
+      }
+    }
+  }
+
+  void check_nothing_is_left(const scenario::Run& run, int iteration, int backward) const override {
+    const std::string end = scenario::mark(iteration, ActionKind::backward, true, backward);
+    for (const MemoryClass memory : {MemoryClass::gathered, MemoryClass::reduce_input}) {
+      CAPTURE(to_string(memory));
+      CHECK(trace::at(run.trace(), memory, end).buffers == 0);
+    }
+    // What no group claims is whole for ever, and so is its gradient.
+    const auto all = scenario::parameters(run.scenario().model);
+    const auto unclaimed = static_cast<std::uint64_t>(std::ranges::count_if(
+        all, [&](const auto& parameter) { return fully_shard(run.scenario().plan).group_of(parameter.name) == nullptr; }));
+    CHECK(trace::at(run.trace(), MemoryClass::parameter, end).buffers == unclaimed);
+    CHECK(trace::at(run.trace(), MemoryClass::gradient, end).buffers <= unclaimed);
+  }
+};
+
+}  // namespace
+
+const Kind& fully_shard_checks() {
+  static const FullyShardChecks checks;
+  return checks;
+}
+
+}  // namespace shardproof::suites

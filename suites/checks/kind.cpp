@@ -1,0 +1,41 @@
+#include "suites/checks/kind.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <stdexcept>
+#include <string_view>
+
+namespace shardproof::suites {
+
+namespace {
+
+struct Entry {
+  std::string_view name;
+  const Kind& (*checks)();
+};
+
+constexpr std::array kinds{Entry{"fully_shard", fully_shard_checks}, Entry{"flat_shard", flat_shard_checks}};
+
+}  // namespace
+
+Communication issued(const Kind& kind, const scenario::Iteration& iteration) {
+  Communication communication;
+  for (const fact::Collective& call : iteration.collectives()) {
+    if (kind.is_agreement(call)) continue;
+    if (call.kind == CollectiveKind::all_gather) ++communication.all_gathers;
+    if (call.kind == CollectiveKind::reduce_scatter) ++communication.reduce_scatters;
+    if (call.kind == CollectiveKind::all_reduce) ++communication.all_reduces;
+  }
+  return communication;
+}
+
+const Kind& kind_of(const scenario::Plan& plan) {
+  const auto kind = std::ranges::find(kinds, plan.engine.kind(), &Entry::name);
+  if (kind == kinds.end())
+    throw std::invalid_argument(fmt::format("checks: the plan is for the kind of engine \"{}\", which has no checks", plan.engine.kind()));
+  return kind->checks();
+}
+
+}  // namespace shardproof::suites

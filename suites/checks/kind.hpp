@@ -1,0 +1,43 @@
+// What checks must know of a kind of engine. Each kind has its own files here, and the neutral checks look the kind up by the plan. No check
+// of another file includes the header of a kind.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "harness/shardproof.hpp"
+
+namespace shardproof::suites {
+
+/// How many collectives there are, or must be.
+struct Communication {
+  std::size_t all_gathers = 0, reduce_scatters = 0, all_reduces = 0;
+  friend bool operator==(const Communication&, const Communication&) = default;
+};
+
+class Kind {
+ public:
+  virtual ~Kind() = default;
+
+  /// The collectives that a plan asks of every engine, by iteration.
+  virtual std::vector<Communication> planned(const scenario::Scenario& scenario, int world) const = 0;
+  /// In this collective ranks agree on something. No plan asks for it, and how often it comes is the engine's business.
+  virtual bool is_agreement(const fact::Collective& call) const = 0;
+  /// How many ranks hold each element of a parameter that ranks reduce.
+  virtual int holders(const scenario::Plan& plan, int world) const = 0;
+  virtual void check_nothing_gathered_twice(const scenario::Run& run) const = 0;
+  virtual void check_nothing_is_left(const scenario::Run& run, int iteration, int backward) const = 0;
+};
+
+/// The collectives of an iteration, without agreements.
+Communication issued(const Kind& kind, const scenario::Iteration& iteration);
+
+/// The kind of the plan's engine section. Throws std::invalid_argument for a kind without checks.
+const Kind& kind_of(const scenario::Plan& plan);
+
+// One for each kind.
+const Kind& fully_shard_checks();
+const Kind& flat_shard_checks();
+
+}  // namespace shardproof::suites

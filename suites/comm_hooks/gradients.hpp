@@ -1,0 +1,35 @@
+// Expected gradients, by parameter, and the comparison with what a rank holds.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "harness/scenario/run.hpp"
+#include "suites/comm_hooks/scenarios.hpp"
+
+namespace shardproof::comm_hooks {
+
+/// What one element of a gradient becomes, of the ranks' own elements.
+using Combine = std::function<double(std::span<const double> by_rank)>;
+
+double mean(std::span<const double> by_rank);
+double sum(std::span<const double> by_rank);
+
+/// Checks the gradients that this rank has in each capture: each element, bit by bit, and the dtype f32. Checks that the ranks' own gradients
+/// differ from the result, so that an engine that reduces nothing fails.
+void check_gradients(Rank& rank, const scenario::Run& run, const Combine& combine);
+/// The same for the parameters at or under a path.
+void check_gradients(Rank& rank, const scenario::Run& run, const Combine& combine, const std::string& path);
+
+/// The calls of hooks in one iteration of training, from 0. The registrations come in an iteration before.
+std::vector<const scenario::Callback*> hook_calls(const scenario::Run& run, int iteration);
+/// The state that the engine passed.
+std::uint64_t state_of(const scenario::Callback& call);
+
+/// All ranks' parts of all parameters are there: as many elements in all as the plan says.
+void check_all_elements(Rank& rank, const scenario::Run& run);
+
+}  // namespace shardproof::comm_hooks

@@ -1,0 +1,108 @@
+// The engine's own hooks that reduce in low precision.
+#include <shardproof.hpp>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "fixtures/oracles/rounding.hpp"
+#include "suites/checks/refusal.hpp"
+#include "suites/checks/soundness.hpp"
+#include "suites/comm_hooks/gradients.hpp"
+#include "suites/comm_hooks/scenarios.hpp"
+
+namespace shardproof::comm_hooks {
+
+using namespace suites;
+using scenario::HookKind;
+
+namespace {
+
+// The two steps in which gradients are divided by the number of ranks. Source: PyTorch's DefaultState.
+struct Division {
+  double before = 1, after = 1;
+};
+Division division(int ranks) {
+  Division steps;
+  while (ranks % static_cast<int>(steps.before) == 0 && ranks / steps.before > steps.before) steps.before *= 2;
+  steps.after = ranks / steps.before;
+  return steps;
+}
+
+// Every value that an engine holds in the low precision is rounded.
+Combine in(DType low) {
+  return [low](std::span<const double> by_rank) {
+    const Division steps = division(static_cast<int>(by_rank.size()));
+    double total = 0;
+    for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
+      const double operand = oracles::rounded_to(low, oracles::rounded_to(low, by_rank[rank]) / steps.before);
+      total = rank == 0 ? operand : oracles::rounded_to(low, total + operand);
+    }
+    return oracles::rounded_to(low, total / steps.after);
+  };
+}
+
+// Gradients of large integers: in f32 they are exact, in the low precisions they are not.
+scenario::Scenario compressed(Rank& rank, HookKind hook) {
+  return with_calls_first(hooked_net(strategy(rank), rank.param<bool>("wrapping")), {registration(hook)});
+}
+
+void check_compresses(Rank& rank, HookKind hook, DType low) {
+  if (!rank.world().capabilities().rank_ordered && rank.world().size() > 2)
+    rank.skip("the fabric does not promise to add in the order of ranks");
+  const scenario::Run run = play_accepted(rank, compressed(rank, hook));
+  check_all_elements(rank, run);
+  check_gradients(rank, run, in(low));
+  std::size_t reductions = 0;
+  for (int iteration = 0; iteration < iterations; ++iteration) {
+    const std::vector<scenario::Iteration> all = run.iterations();
+    for (const fact::Collective& call : all.at(static_cast<std::size_t>(iteration) + 1).collectives()) {
+      CHECK(call.dtype == (call.kind == CollectiveKind::all_gather ? DType::f32 : low));
+      if (call.kind != CollectiveKind::all_gather) ++reductions;
+    }
+  }
+  if (rank.world().size() > 1) CHECK(reductions == units(rank.param<bool>("wrapping")).size() * static_cast<std::size_t>(iterations));
+  check_same_order(rank, run);
+  check_no_race(rank, run);
+}
+
+}  // namespace
+
+RANKED_TEST_CASE("comm_hooks/fp16_hook", clauses("CMH-13", "CMH-14", "CMH-16"), ranks(1, 2, 3, 4),
+                 each("strategy", "no_shard", "full_shard", "shard_grad_op"), each("wrapping", false, true),
+                 needs(Feature::timeline, FlatShardFeature::compressing_hooks),
+                 seed("test_fsdp_comm_hooks.py::test_fp16_hook", each("strategy", "no_shard", "full_shard", "shard_grad_op"),
+                      each("wrapping", false, true))) {
+  check_compresses(rank, HookKind::fp16_compress, DType::f16);
+}
+
+RANKED_TEST_CASE("comm_hooks/bf16_hook", clauses("CMH-13", "CMH-14", "CMH-16"), ranks(1, 2, 3, 4),
+                 each("strategy", "no_shard", "full_shard", "shard_grad_op"), each("wrapping", false, true),
+                 needs(Feature::timeline, FlatShardFeature::compressing_hooks),
+                 seed("test_fsdp_comm_hooks.py::test_bf16_hook", each("strategy", "no_shard", "full_shard", "shard_grad_op"),
+                      each("wrapping", false, true))) {
+  check_compresses(rank, HookKind::bf16_compress, DType::bf16);
+}
+
+// A compressing hook does what a plan does that reduces in this precision.
+RANKED_TEST_CASE("comm_hooks/as_mixed_precision", clauses("CMH-13"), ranks(1, 2, 3, 4),
+                 each("strategy", "no_shard", "full_shard", "shard_grad_op"), each("wrapping", false, true), each("dtype", "f16", "bf16"),
+                 needs(FlatShardFeature::compressing_hooks, Feature::mixed_precision)) {
+  const bool is_f16 = rank.param("dtype") == "f16";
+  const scenario::Run hooked = play_accepted(rank, compressed(rank, is_f16 ? HookKind::fp16_compress : HookKind::bf16_compress));
+  scenario::Scenario mixed =
+      with_calls_first(hooked_net(strategy(rank), rank.param<bool>("wrapping")), {{.kind = scenario::ActionKind::zero_grad}});
+  mixed.plan.mixed_precision.reduce = is_f16 ? DType::f16 : DType::bf16;
+  const scenario::Run reduced = play_accepted(rank, mixed);
+  REQUIRE(hooked.captures().size() == reduced.captures().size());
+  std::size_t compared = 0;
+  for (std::size_t i = 0; i < hooked.captures().size(); ++i) {
+    for (std::size_t p = 0; p < hooked.captures()[i].parameters.size(); ++p) {
+      CHECK(hooked.captures()[i].parameters[p].gradient == reduced.captures()[i].parameters[p].gradient);
+      ++compared;
+    }
+  }
+  CHECK(compared > 0);
+}
+
+}  // namespace shardproof::comm_hooks

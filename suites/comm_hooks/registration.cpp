@@ -1,0 +1,106 @@
+// Registrations that succeed, and those that engines refuse.
+#include <shardproof.hpp>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "suites/checks/refusal.hpp"
+#include "suites/comm_hooks/gradients.hpp"
+#include "suites/comm_hooks/scenarios.hpp"
+
+namespace shardproof::comm_hooks {
+
+using namespace suites;
+using scenario::HookKind;
+
+namespace {
+
+constexpr const char* initialization_test = "test_fsdp_comm_hooks.py::test_default_communication_hook_initialization";
+
+// Each iteration calls the hooks of exactly these units, in this order.
+void check_called(const scenario::Run& run, const std::vector<std::string>& units) {
+  for (int iteration = 0; iteration < iterations; ++iteration) {
+    CAPTURE(iteration);
+    std::vector<std::string> called;
+    for (const scenario::Callback* call : hook_calls(run, iteration)) {
+      called.push_back(call->name);
+      CHECK(call->during == "backward");
+      CHECK(state_of(*call) == static_cast<std::uint64_t>(state));
+    }
+    CHECK(called == units);
+  }
+}
+
+// All ranks refuse, each with a text.
+void check_refusals(Rank& rank, const scenario::Run& run, std::size_t expected) {
+  CHECK(run.refusals().size() == expected);
+  Tensor mine = Tensor::host(DType::i64, {1});
+  mine.values<std::int64_t>()[0] = static_cast<std::int64_t>(run.refusals().size());
+  CHECK(rank.world().all_reduce(mine).values<std::int64_t>()[0] == static_cast<std::int64_t>(expected) * rank.world().size());
+}
+
+}  // namespace
+
+// A second registration is refused, and the first one stays in effect for every unit.
+RANKED_TEST_CASE("comm_hooks/initialization", clauses("CMH-2", "CMH-3", "CMH-9", "CMH-12"), ranks(1, 2, 3, 4),
+                 each("strategy", "no_shard", "full_shard", "shard_grad_op"), each("wrapping", false, true),
+                 needs(FlatShardFeature::gradient_hooks),
+                 seed(initialization_test, each("strategy", "no_shard", "full_shard", "shard_grad_op"), each("wrapping", false, true))) {
+  const bool wrapping = rank.param<bool>("wrapping");
+  const scenario::Run run = play_accepted(
+      rank,
+      with_calls_first(hooked_net(strategy(rank), wrapping), {registration(HookKind::plain), refused(registration(HookKind::doubled))}));
+  check_refusals(rank, run, 1);
+  check_called(run, units(wrapping));
+  check_gradients(rank, run, mean);
+}
+
+RANKED_TEST_CASE("comm_hooks/registering_hook_non_root", clauses("CMH-8", "CMH-12"), ranks(2, 3, 4),
+                 each("strategy", "no_shard", "full_shard", "shard_grad_op"), needs(FlatShardFeature::gradient_hooks),
+                 seed("test_fsdp_comm_hooks.py::test_registering_hook_non_root",
+                      each("strategy", "no_shard", "full_shard", "shard_grad_op"))) {
+  const scenario::Run run =
+      play_accepted(rank, with_calls_first(hooked_net(strategy(rank), true), {refused(registration(HookKind::doubled, "net"))}));
+  check_refusals(rank, run, 1);
+  check_called(run, {});
+  check_gradients(rank, run, mean);
+}
+
+// A unit under the root has a hook: the root's registration is refused, and only that unit has one.
+RANKED_TEST_CASE("comm_hooks/registering_hook_submodules", clauses("CMH-9", "CMH-12"), ranks(2, 3, 4),
+                 each("strategy", "no_shard", "full_shard", "shard_grad_op"), needs(FlatShardFeature::gradient_hooks),
+                 seed("test_fsdp_comm_hooks.py::test_registering_hook_submodules",
+                      each("strategy", "no_shard", "full_shard", "shard_grad_op"))) {
+  const scenario::Run run =
+      play_accepted(rank, with_calls_first(hooked_net(strategy(rank), true),
+                                           {direct(registration(HookKind::doubled, "net")), refused(registration(HookKind::sum))}));
+  check_refusals(rank, run, 1);
+  check_called(run, {"net"});
+  check_gradients(rank, run, [](std::span<const double> by_rank) { return 2 * mean(by_rank); }, "net");
+  check_gradients(rank, run, mean, "out");
+}
+
+RANKED_TEST_CASE("comm_hooks/registering_hook_hybrid", clauses("CMH-10", "CMH-12"), ranks(2, 4), each("strategy", "hybrid", "hybrid_zero2"),
+                 needs(FlatShardFeature::gradient_hooks, Feature::replicated_mesh),
+                 seed("test_fsdp_comm_hooks.py::test_registering_hook_hybrid_strategy", each("strategy", "hybrid", "hybrid_zero2"))) {
+  scenario::Scenario scenario = hooked_net(strategy(rank), true);
+  scenario.plan.mesh = {.shape = {rank.world().size() / 2, 2}, .names = {"copies", "parts"}};
+  const scenario::Run run = play_accepted(rank, with_calls_first(scenario, {refused(registration(HookKind::doubled))}));
+  check_refusals(rank, run, 1);
+  check_called(run, {});
+  check_gradients(rank, run, mean);
+}
+
+// After the refusal a hook that can be called is registered: nothing was there.
+RANKED_TEST_CASE("comm_hooks/not_callable", clauses("CMH-11", "CMH-12"), ranks(1, 2, 3, 4),
+                 each("strategy", "no_shard", "full_shard", "shard_grad_op"), needs(FlatShardFeature::gradient_hooks)) {
+  const scenario::Run run = play_accepted(
+      rank,
+      with_calls_first(hooked_net(strategy(rank), true), {refused(registration(HookKind::not_callable)), registration(HookKind::doubled)}));
+  check_refusals(rank, run, 1);
+  check_called(run, units(true));
+  check_gradients(rank, run, [](std::span<const double> by_rank) { return 2 * mean(by_rank); });
+}
+
+}  // namespace shardproof::comm_hooks

@@ -1,0 +1,102 @@
+#include "suites/comm_hooks/scenarios.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <stdexcept>
+#include <utility>
+
+#include "fixtures/oracles/serial_model.hpp"
+#include "harness/scenario/formula.hpp"
+#include "harness/scenario/plan/fully_shard.hpp"
+
+namespace shardproof::comm_hooks {
+
+using scenario::Action;
+using scenario::ActionKind;
+using scenario::Module;
+using scenario::ModuleKind;
+using scenario::ShardStrategy;
+
+namespace {
+
+Module linear(std::string name, std::int64_t in, std::int64_t out) {
+  return {.name = std::move(name), .kind = ModuleKind::linear, .in_features = in, .out_features = out};
+}
+
+bool trains(const scenario::Script::Segment& segment) {
+  return std::ranges::any_of(segment.body, [](const Action& action) { return action.kind == ActionKind::forward; });
+}
+
+}  // namespace
+
+ShardStrategy strategy(Rank& rank) {
+  const std::string& name = rank.param("strategy");
+  for (const ShardStrategy strategy : {ShardStrategy::full_shard, ShardStrategy::shard_grad_op, ShardStrategy::no_shard,
+                                       ShardStrategy::hybrid, ShardStrategy::hybrid_zero2}) {
+    if (to_string(strategy) == name) return strategy;
+  }
+  throw std::invalid_argument("no strategy is named " + name);
+}
+
+scenario::Scenario hooked_net(ShardStrategy strategy, bool wrapping) {
+  scenario::Scenario scenario;
+  scenario.model.root.children = {
+      {.name = "net", .children = {linear("0", 8, 16), {.name = "1", .kind = ModuleKind::relu}, linear("2", 16, 8)}},
+      {.name = "relu", .kind = ModuleKind::relu},
+      linear("out", 8, 4)};
+  scenario.model.loss = {.kind = scenario::LossKind::dot, .divisor = 1};
+  scenario.model.init_divisor = 1;
+  scenario::FlatShardPlan& plan = flat_shard(scenario.plan);
+  plan.strategy = strategy;
+  plan.wrap = wrapping ? std::vector<std::string>{"net", ""} : std::vector<std::string>{""};
+  scenario.script.input = {2, 8};
+  scenario.script.input_divisor = 1;
+  scenario.script.keep_tensors = true;
+  scenario.script.segments = {
+      {.iterations = iterations,
+       .body = {
+           {.kind = ActionKind::forward}, {.kind = ActionKind::backward}, {.kind = ActionKind::capture}, {.kind = ActionKind::zero_grad}}}};
+  return scenario;
+}
+
+std::vector<std::string> units(bool wrapping) { return wrapping ? std::vector<std::string>{"net", ""} : std::vector<std::string>{""}; }
+
+scenario::Scenario with_calls_first(scenario::Scenario scenario, std::vector<Action> calls) {
+  scenario.script.segments.insert(scenario.script.segments.begin(), {.body = std::move(calls)});
+  return scenario;
+}
+
+Action registration(scenario::HookKind kind, std::string module) {
+  return {.kind = ActionKind::register_hook, .module = std::move(module), .hook = scenario::Hook{.kind = kind, .state = state}};
+}
+
+Action refused(Action call) {
+  call.hook->refused = true;
+  return call;
+}
+
+Action direct(Action call) {
+  call.hook->direct = true;
+  return call;
+}
+
+// One process plays the rank's batch alone. Inputs are by formula, whose seeds count iterations of the whole script.
+std::vector<NamedGradient> local_gradients(Rank& /*rank*/, const scenario::Scenario& scenario, int rank_index, int iteration) {
+  scenario::Scenario alone;
+  alone.model = scenario.model;
+  fully_shard(alone.plan).wrap = {{.modules = {""}}};
+  alone.script.input = scenario.script.input;
+  const auto first = std::ranges::find_if(scenario.script.segments, trains);
+  int before = 0;
+  for (auto segment = scenario.script.segments.begin(); segment != first; ++segment) before += segment->iterations;
+  const auto seed = static_cast<std::uint32_t>(1000 + 100 * (before + iteration) + rank_index);
+  alone.script.given = {{formula::tensor(seed, scenario.script.input, scenario.script.input_divisor).to_doubles()}};
+  alone.script.segments = {{.body = {{.kind = ActionKind::forward}, {.kind = ActionKind::backward}, {.kind = ActionKind::capture}}}};
+  const auto computed = oracles::train_serially(alone, 1, oracles::Arithmetic::f64);
+  std::vector<NamedGradient> gradients;
+  std::ranges::transform(computed.at(0).gradients, std::back_inserter(gradients),
+                         [](const oracles::NamedValues& gradient) { return NamedGradient{gradient.name, gradient.values}; });
+  return gradients;
+}
+
+}  // namespace shardproof::comm_hooks

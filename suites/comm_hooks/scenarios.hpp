@@ -1,0 +1,40 @@
+// The network of the seed, with hooks: `net` is two layers, wrapped or not, and `out` is a layer of the root.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "harness/scenario/plan/flat_shard.hpp"
+#include "harness/scenario/scenario.hpp"
+#include "harness/world/rank.hpp"
+
+namespace shardproof::comm_hooks {
+
+inline constexpr int iterations = 4;
+inline constexpr std::int64_t state = 1234;
+
+/// The case's parameter `strategy`.
+scenario::ShardStrategy strategy(Rank& rank);
+
+/// Iterations of forward, backward, capture and zero_grad. No step: parameters stay, and so all values are exact. Inputs differ per rank and
+/// iteration. `wrapping` is whether `net` is a unit of its own. Tensors are kept.
+scenario::Scenario hooked_net(scenario::ShardStrategy strategy, bool wrapping);
+/// The units of that plan, in the order in which a backward reduces them.
+std::vector<std::string> units(bool wrapping);
+
+/// Puts calls before all others, into an iteration of their own.
+scenario::Scenario with_calls_first(scenario::Scenario scenario, std::vector<scenario::Action> calls);
+scenario::Action registration(scenario::HookKind kind, std::string module = "");
+scenario::Action refused(scenario::Action call);
+scenario::Action direct(scenario::Action call);
+
+/// The gradient of one parameter.
+struct NamedGradient {
+  std::string name;
+  std::vector<double> values;
+};
+
+/// This rank's own gradients in an iteration of training, from 0, computed by one process.
+std::vector<NamedGradient> local_gradients(Rank& rank, const scenario::Scenario& scenario, int rank_index, int iteration);
+
+}  // namespace shardproof::comm_hooks

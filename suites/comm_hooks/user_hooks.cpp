@@ -1,0 +1,171 @@
+// What a hook is given, and what becomes of its result.
+#include <shardproof.hpp>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "suites/checks/refusal.hpp"
+#include "suites/checks/soundness.hpp"
+#include "suites/comm_hooks/gradients.hpp"
+#include "suites/comm_hooks/scenarios.hpp"
+
+namespace shardproof::comm_hooks {
+
+using namespace suites;
+using scenario::HookKind;
+
+namespace {
+
+// The flat gradient of a unit: its parameters in order of registration, each from a multiple of `align` on, and zeros so that `divides`
+// divides the whole.
+std::vector<float> flat(const std::vector<NamedGradient>& gradients, const std::string& unit, bool wrapping, std::size_t align,
+                        std::size_t divides) {
+  std::vector<float> values;
+  const auto pad = [&](std::size_t step) { values.resize((values.size() + step - 1) / step * step, 0); };
+  for (const NamedGradient& gradient : gradients) {
+    const bool is_in_net = scenario::is_at_or_under(gradient.name, "net");
+    const bool is_meant = !wrapping || is_in_net == (unit == "net");
+    if (!is_meant) continue;
+    pad(align);
+    for (const double value : gradient.values) values.push_back(static_cast<float>(value));
+  }
+  pad(divides);
+  return values;
+}
+
+}  // namespace
+
+RANKED_TEST_CASE("comm_hooks/operands", clauses("CMH-3", "CMH-4", "CMH-16"), ranks(1, 2, 3, 4),
+                 each("strategy", "no_shard", "full_shard", "shard_grad_op"), each("wrapping", false, true), each("orig", false, true),
+                 needs(Feature::timeline, FlatShardFeature::gradient_hooks, FlatShardFeature::orig_params)) {
+  const bool wrapping = rank.param<bool>("wrapping"), orig = rank.param<bool>("orig");
+  const auto world = static_cast<std::size_t>(rank.world().size());
+  scenario::Scenario scenario = with_calls_first(hooked_net(strategy(rank), wrapping), {registration(HookKind::plain)});
+  flat_shard(scenario.plan).use_orig_params = orig;
+  const scenario::Run run = play_accepted(rank, scenario);
+  const bool keeps_all = strategy(rank) == scenario::ShardStrategy::no_shard || world == 1;
+  for (int iteration = 0; iteration < iterations; ++iteration) {
+    CAPTURE(iteration);
+    const auto gradients = local_gradients(rank, run.scenario(), rank.index(), iteration);
+    const auto calls = hook_calls(run, iteration);
+    REQUIRE(calls.size() == units(wrapping).size());
+    for (const scenario::Callback* call : calls) {
+      CAPTURE(call->name);
+      const std::size_t divides = keeps_all && !orig ? 1 : world;
+      const std::vector<float> expected = flat(gradients, call->name, wrapping, orig ? 4 : 1, divides);
+      REQUIRE(call->tensors.size() == (keeps_all ? 1 : 2));
+      CHECK(call->tensors[0] == Tensor::of<float>({static_cast<std::int64_t>(expected.size())}, expected));
+      CHECK(std::ranges::any_of(expected, [](float value) { return value != 0; }));
+      if (!keeps_all) CHECK(call->sizes[1] == scenario::TensorSize{DType::f32, {static_cast<std::int64_t>(expected.size() / world)}});
+    }
+  }
+  check_same_order(rank, run);
+  check_no_race(rank, run);
+}
+
+RANKED_TEST_CASE("comm_hooks/result_used", clauses("CMH-5", "CMH-6"), ranks(1, 2, 3, 4),
+                 each("strategy", "no_shard", "full_shard", "shard_grad_op"), each("wrapping", false, true), each("hook", "doubled", "sum"),
+                 needs(Feature::timeline, FlatShardFeature::gradient_hooks)) {
+  const bool doubles = rank.param("hook") == "doubled";
+  const bool wrapping = rank.param<bool>("wrapping");
+  const scenario::Run run = play_accepted(
+      rank, with_calls_first(hooked_net(strategy(rank), wrapping), {registration(doubles ? HookKind::doubled : HookKind::sum)}));
+  check_all_elements(rank, run);
+  check_gradients(rank, run, [doubles](std::span<const double> by_rank) { return doubles ? 2 * mean(by_rank) : sum(by_rank); });
+  // The hook alone communicates: one reduction for each unit.
+  for (int iteration = 0; iteration < iterations; ++iteration) {
+    CAPTURE(iteration);
+    const std::vector<scenario::Iteration> all = run.iterations();
+    std::vector<std::string> reduced;
+    for (const fact::Collective& call : all.at(static_cast<std::size_t>(iteration) + 1).collectives()) {
+      if (call.kind != CollectiveKind::all_gather) reduced.push_back(call.tag);
+    }
+    CHECK(reduced == (rank.world().size() > 1 ? units(wrapping) : std::vector<std::string>{}));
+  }
+}
+
+// A parameter steps by what the hook left.
+RANKED_TEST_CASE("comm_hooks/step_by_result", clauses("CMH-5"), ranks(1, 2, 4), each("strategy", "no_shard", "full_shard", "shard_grad_op"),
+                 needs(FlatShardFeature::gradient_hooks)) {
+  scenario::Scenario scenario = with_calls_first(hooked_net(strategy(rank), true), {registration(HookKind::doubled)});
+  scenario.plan.optimizer = {.kind = scenario::OptimizerKind::sgd, .rate = 1.0 / 4};
+  scenario.script.segments.back() = {.body = {{.kind = scenario::ActionKind::forward},
+                                              {.kind = scenario::ActionKind::backward},
+                                              {.kind = scenario::ActionKind::capture},
+                                              {.kind = scenario::ActionKind::step},
+                                              {.kind = scenario::ActionKind::capture}}};
+  const scenario::Run run = play_accepted(rank, scenario);
+  REQUIRE(run.captures().size() == 2);
+  std::int64_t moved = 0;
+  for (std::size_t p = 0; p < run.captures()[0].parameters.size(); ++p) {
+    const scenario::CapturedParameter &before = run.captures()[0].parameters[p], &after = run.captures()[1].parameters[p];
+    if (before.shard.numel() == 0) continue;
+    REQUIRE(before.gradient.defined());
+    std::vector<float> expected;
+    const auto value = before.shard.values<float>(), gradient = before.gradient.values<float>();
+    for (std::size_t i = 0; i < value.size(); ++i) expected.push_back(value[i] - gradient[i] / 4);
+    CHECK(after.shard == Tensor::of<float>(after.shard.shape(), expected));
+    if (after.shard != before.shard) ++moved;
+  }
+  Tensor count = Tensor::host(DType::i64, {1});
+  count.values<std::int64_t>()[0] = moved;
+  CHECK(rank.world().all_reduce(count).values<std::int64_t>()[0] > 0);
+}
+
+// The first iteration leaves its gradients: the second hands over the sum of both.
+RANKED_TEST_CASE("comm_hooks/unsynced", clauses("CMH-7"), ranks(1, 2, 3, 4), each("strategy", "no_shard", "full_shard", "shard_grad_op"),
+                 needs(FlatShardFeature::gradient_hooks, Feature::gradient_accumulation)) {
+  using enum scenario::ActionKind;
+  scenario::Scenario scenario = with_calls_first(hooked_net(strategy(rank), true), {registration(HookKind::plain)});
+  const auto sync = [](bool on) { return scenario::Action{.kind = set_requires_gradient_sync, .value = on}; };
+  scenario::Script::Segment unsynced{.body = {sync(false), {.kind = forward}, {.kind = backward}}};
+  scenario::Script::Segment synced{.body = {sync(true), {.kind = forward}, {.kind = backward}, {.kind = capture}, {.kind = zero_grad}}};
+  auto& segments = scenario.script.segments;
+  segments.pop_back();
+  for (int round = 0; round < 3; ++round) segments.insert(segments.end(), {unsynced, synced});
+  const scenario::Run run = play_accepted(rank, scenario);
+  const bool keeps_all = strategy(rank) == scenario::ShardStrategy::no_shard || rank.world().size() == 1;
+  const auto divides = static_cast<std::size_t>(keeps_all ? 1 : rank.world().size());
+  for (int round = 0; round < 3; ++round) {
+    CAPTURE(round);
+    CHECK(hook_calls(run, 2 * round).empty());
+    const auto calls = hook_calls(run, 2 * round + 1);
+    REQUIRE(calls.size() == 2);
+    const auto first = local_gradients(rank, run.scenario(), rank.index(), 2 * round),
+               second = local_gradients(rank, run.scenario(), rank.index(), 2 * round + 1);
+    for (const scenario::Callback* call : calls) {
+      CAPTURE(call->name);
+      std::vector<float> expected = flat(first, call->name, true, 1, divides);
+      const std::vector<float> later = flat(second, call->name, true, 1, divides);
+      for (std::size_t i = 0; i < expected.size(); ++i) expected[i] += later[i];
+      CHECK(call->tensors.at(0) == Tensor::of<float>({static_cast<std::int64_t>(expected.size())}, expected));
+    }
+  }
+}
+
+// The rank whose hook fails has nothing left to do, and waits for the others, which wait for it.
+RANKED_TEST_CASE("comm_hooks/failing_hook", clauses("CMH-15"), ranks(2, 3, 4), each("strategy", "no_shard", "full_shard", "shard_grad_op"),
+                 needs(FlatShardFeature::gradient_hooks)) {
+  const int failing = rank.world().size() - 1;
+  scenario::Action failing_hook = registration(HookKind::plain);
+  failing_hook.hook->fails_on = {failing};
+  const scenario::Scenario scenario = with_calls_first(hooked_net(strategy(rank), true), {failing_hook});
+  std::string text;
+  try {
+    try {
+      rank.play(scenario);
+    } catch (const scenario::SubjectError& error) {
+      CHECK(rank.index() == failing);
+      CHECK(error.call() == "backward");
+      CHECK(error.reason().find("fails on rank " + std::to_string(failing) + ", as planned") != std::string::npos);
+    }
+    if (rank.index() == failing) rank.world().barrier("after the failure");
+  } catch (const Mismatch& error) {
+    text = error.what();
+  }
+  CAPTURE(text);
+  CHECK(text.find("after the failure") != std::string::npos);
+}
+
+}  // namespace shardproof::comm_hooks

@@ -1,0 +1,76 @@
+// Scenarios for the engine with flat parameters: models, scripts and options, and all that one run on it must be.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <catch2/catch_test_macros.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "harness/scenario/plan/flat_shard.hpp"
+#include "suites/checks/flat_shard.hpp"
+#include "tests/engines/serial_comparison.hpp"
+
+namespace shardproof::testing {
+
+using FlatModel = scenario::Module (*)();
+
+inline scenario::Module layer(std::string name, std::int64_t in, std::int64_t out, bool bias = true) {
+  return {.name = std::move(name), .kind = scenario::ModuleKind::linear, .in_features = in, .out_features = out, .bias = bias};
+}
+
+inline scenario::Module holder(scenario::ModuleKind kind, std::string name, std::vector<scenario::Module> children) {
+  return {.name = std::move(name), .kind = kind, .children = std::move(children)};
+}
+
+inline scenario::Module activation(std::string name) { return {.name = std::move(name), .kind = scenario::ModuleKind::relu}; }
+
+/// Nothing but the modules differs between the models: [2, 3] goes in, and each layer on the way out has few features.
+inline scenario::Scenario flat_scenario(std::vector<scenario::Module> children, std::vector<std::string> wrap) {
+  scenario::Scenario scenario;
+  scenario.model.root.children = std::move(children);
+  scenario.model.loss = {.kind = scenario::LossKind::dot};
+  scenario.model.init_divisor = scenario.script.input_divisor = 4;
+  scenario::flat_shard(scenario.plan).wrap = std::move(wrap);
+  scenario.plan.optimizer.rate = 0.015625;
+  scenario.script.input = {2, 3};
+  return scenario;
+}
+
+inline scenario::Action sync(bool on) { return {.kind = scenario::ActionKind::set_requires_gradient_sync, .value = on}; }
+
+/// What every run owes: no race, nothing alive at the end, the planned collectives and no other, whole units when the strategy says so, and
+/// the values of the serial model. The result: how many captures were compared in double precision, too.
+inline std::size_t check_flat_run(const scenario::Scenario& scenario, int ranks) {
+  scenario::validate(scenario);
+  const std::vector<scenario::Run> runs = played(scenario, ranks);
+  const auto planned = suites::flat_shard_checks().planned(scenario, ranks);
+  for (int rank = 0; rank < ranks; ++rank) {
+    const scenario::Run& run = runs[static_cast<std::size_t>(rank)];
+    CAPTURE(rank);
+    for (const trace::Race& race : run.races()) FAIL_CHECK(trace::describe(race, rank));
+    CHECK(run.left_alive() == 0);
+    suites::flat_shard_checks().check_nothing_gathered_twice(run);
+    suites::check_whole_units(run, ranks);
+    for (const scenario::Iteration& iteration : run.iterations()) {
+      CAPTURE(iteration.index());
+      const suites::Communication& asked = planned.at(static_cast<std::size_t>(iteration.index()));
+      const suites::Communication done = suites::issued(suites::flat_shard_checks(), iteration);
+      CHECK(done.all_gathers >= asked.all_gathers);
+      if (!suites::may_gather_in_vain(scenario)) CHECK(done.all_gathers == asked.all_gathers);
+      CHECK(done.reduce_scatters == asked.reduce_scatters);
+      CHECK(done.all_reduces == asked.all_reduces);
+    }
+  }
+  check_exact(scenario, runs, oracles::Arithmetic::f32);
+  // Where nothing is rounded to f32, more digits change nothing.
+  if (!std::has_single_bit(static_cast<unsigned>(ranks))) return 0;
+  const auto in_single = oracles::train_serially(scenario, ranks, oracles::Arithmetic::f32);
+  const auto exact =
+      static_cast<std::size_t>(std::ranges::count_if(in_single, &std::string::empty, &oracles::SerialIteration::order_shows));
+  if (exact > 0) check_exact(scenario, runs, oracles::Arithmetic::f64, exact);
+  return exact;
+}
+
+}  // namespace shardproof::testing
