@@ -179,7 +179,8 @@ class Follower {
   void play(const Action& action) {
     if (action.kind == ActionKind::step) return step(action);
     if (action.kind == ActionKind::extend) return extend(*action.extension);
-    if (action.kind == ActionKind::capture) return captures_.push_back(is_sure());
+    if (action.kind == ActionKind::register_hook) is_hooked_ = is_hooked_ || !action.hook->refused;
+    if (action.kind == ActionKind::capture) return captures_.push_back(!is_hooked_ && is_sure());
     for (RankReach& state : states_) {
       if (is_for(action, state.rank)) play(action, state);
     }
@@ -457,6 +458,7 @@ class Follower {
   std::map<std::string, ParameterReach> parameters_;
   std::vector<RankReach> states_;
   std::vector<bool> captures_;
+  bool is_hooked_ = false;  // what a gradient hook computes is not followed
 };
 
 }  // namespace

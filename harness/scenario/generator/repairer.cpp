@@ -20,7 +20,12 @@ class ScenarioRepairer {
       if (!module.tied_to.empty() && find(scenario_.model, module.tied_to) == nullptr) module.tied_to.clear();
     });
     repair_plan();
-    for (Script::Segment& segment : scenario_.script.segments) std::erase_if(segment.body, [&](const Action& a) { return is_lost(a); });
+    for (Script::Segment& segment : scenario_.script.segments) {
+      std::erase_if(segment.body, [&](const Action& action) { return is_lost(action); });
+      for (Action& action : segment.body) {
+        if (action.hook) std::erase_if(action.hook->fails_on, [&](int rank) { return rank >= ranks_; });
+      }
+    }
     std::erase_if(scenario_.script.segments, [](const Script::Segment& segment) { return segment.body.empty(); });
     repair_costs();
   }
@@ -86,6 +91,7 @@ class ScenarioRepairer {
         const std::vector<ParameterShape> all = parameters(scenario_.model);
         return std::ranges::find(all, action.extension->tensor, &ParameterShape::tensor) == all.end();
       }
+      case ActionKind::register_hook: return !scenario_.plan.engine.get()->objection_to_call(action).empty();
       case ActionKind::unshard:
       case ActionKind::wait_for_unshard:
       case ActionKind::reshard:

@@ -179,8 +179,20 @@ class Variants {
         offer([&](Scenario& s) { s.script.segments[i].body[call].module.clear(); });
         offer([&](Scenario& s) { s.script.segments[i].body[call].async = false; });
         offer([&](Scenario& s) { s.script.segments[i].body[call].fails_in.reset(); });
+        if (from_.scenario.script.segments[i].body[call].hook) hook(i, call);
       }
     }
+  }
+
+  // A hook stays at its point, and what engines have to refuse stays so.
+  void hook(std::size_t segment, std::size_t call) {
+    const auto change = [&](const std::function<void(Hook&)>& one) {
+      offer([&](Scenario& s) { one(*s.script.segments[segment].body[call].hook); });
+    };
+    change([](Hook& hook) { hook.fails_on.clear(); });
+    change([](Hook& hook) { hook.kind = HookKind::plain; });
+    change([](Hook& hook) { hook.direct = false; });
+    change([](Hook& hook) { hook.state = 0; });
   }
 
   // -- The plan
