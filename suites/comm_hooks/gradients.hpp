@@ -12,7 +12,7 @@
 
 namespace shardproof::comm_hooks {
 
-/// What one element of a gradient becomes, of the ranks' own elements.
+/// Computes one element of a gradient from the same element of each rank's own gradient.
 using Combine = std::function<double(std::span<const double> by_rank)>;
 
 double mean(std::span<const double> by_rank);
