@@ -8,6 +8,7 @@
 #include "harness/scenario/plan/flat_shard.hpp"
 #include "harness/scenario/scenario.hpp"
 #include "harness/world/rank.hpp"
+#include "suites/checks/flat_shard.hpp"
 
 namespace shardproof::exec_order {
 
@@ -47,8 +48,7 @@ class Twins {
   int ranks_;
 };
 
-/// The case's parameter `strategy`.
-scenario::ShardStrategy strategy(Rank& rank);
+using suites::strategy;
 
 /// Whether the case's rank takes the second way in `Way::others_second`.
 inline bool deviates(Rank& rank) { return rank.index() != 0; }

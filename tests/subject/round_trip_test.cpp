@@ -185,6 +185,18 @@ TEST_CASE("gradient hooks get the same through the table") {
   }
 }
 
+TEST_CASE("hooks after a reduction and after an accumulation get the same through the table") {
+  const auto point = GENERATE(HookPoint::after_reduction, HookPoint::after_accumulation);
+  Scenario scenario = sleeping_stack(2).train(2, {});
+  scenario.script.keep_tensors = true;
+  scenario.script.segments.insert(scenario.script.segments.begin(),
+                                  {.body = {register_hook({.kind = HookKind::doubled, .point = point, .state = 5}, "1")}});
+  const auto outcomes = check_alike(2, scenario);
+  CHECK(outcomes.at(0).error.empty());
+  REQUIRE(outcomes.at(0).callbacks.size() == 2);
+  CHECK(std::get<GradientHookCall>(outcomes.at(0).callbacks.at(1).detail).point == point);
+}
+
 TEST_CASE("a hook of the engine's own, and a hook of one unit, cross the table") {
   const auto own = GENERATE(HookKind::fp16_compress, HookKind::bf16_compress);
   check_alike(2, hooked(ShardStrategy::full_shard, {register_hook({.kind = own})}));

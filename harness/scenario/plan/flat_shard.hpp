@@ -14,8 +14,7 @@ namespace shardproof {
 
 /// Features that only engines of the kind `flat_shard` can have.
 struct FlatShardFeature {
-  static constexpr Feature order_validation{
-      "order_validation"};  ///< compares the order of gathers between ranks, and with the first iteration
+  static constexpr Feature order_validation{"order_validation"};  ///< between ranks, and with the first iteration
   static constexpr Feature orig_params{"orig_params"};
   static constexpr Feature prefetch_after{"prefetch_after"};      ///< `backward_prefetch` after and none
   static constexpr Feature forward_prefetch{"forward_prefetch"};
