@@ -39,7 +39,7 @@ def class_failures(page, readme, tests, explained):
     tested = set(re.findall(r"^    def test_(\w+)\(", tests.split("\nclass DefectTest(")[1], re.M))
     for name in sorted(tested ^ {anchor.replace("-", "_") for _, anchor, _, kind, _ in rows if kind == "defect"}):
         yield f"a defect without a test in test_defects.py, or a test without a defect: {name}"
-    if f"{len(rows)} deviations in **torch 2.15.0**, and {defects} of them are [defects]" not in " ".join(introduction.split()):
+    if f"{len(rows)} deviations of FSDP2 in **torch 2.15.0**, and {defects} of them are [defects]" not in " ".join(introduction.split()):
         yield f"the page does not begin with the numbers of its table: {len(rows)} deviations, {defects} defects"
     if f"[{defects} defects](docs/pytorch.md#where-it-deviates)" not in readme:
         yield f"README.md does not name the number of defects: {defects}"
