@@ -196,6 +196,8 @@ class BoundaryTest(unittest.TestCase):
         given("0", gradient, output, 2)
         given("0", gradient, None, 0)
         self.assertEqual(calls, [(3, 5, b"0", gradient, output, 2), (3, 5, b"0", gradient, None, 0)])
+        given("0", gradient, None, 0, state=0)
+        self.assertEqual(calls[-1], (3, 0, b"0", gradient, None, 0))
         with self.assertRaises(HarnessError) as raised:
             given("1", gradient, None, 0)
         self.assertEqual(str(raised.exception), "café")
