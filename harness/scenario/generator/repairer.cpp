@@ -11,7 +11,8 @@ namespace {
 
 class ScenarioRepairer {
  public:
-  ScenarioRepairer(Scenario& scenario, int ranks) : scenario_(scenario), ranks_(std::max(ranks, scenario.costs.imagined_ranks)) {}
+  ScenarioRepairer(Scenario& scenario, int ranks)
+      : scenario_(scenario), played_by_(ranks), ranks_(std::max(ranks, scenario.costs.imagined_ranks)) {}
 
   void repair() {
     while (drop_lost_uses()) {
@@ -20,7 +21,12 @@ class ScenarioRepairer {
       if (!module.tied_to.empty() && find(scenario_.model, module.tied_to) == nullptr) module.tied_to.clear();
     });
     repair_plan();
-    for (Script::Segment& segment : scenario_.script.segments) std::erase_if(segment.body, [&](const Action& a) { return is_lost(a); });
+    for (Script::Segment& segment : scenario_.script.segments) {
+      std::erase_if(segment.body, [&](Action& action) {
+        drop_lost_ways(action);
+        return !keep_ranks(action) || is_lost(action);
+      });
+    }
     std::erase_if(scenario_.script.segments, [](const Script::Segment& segment) { return segment.body.empty(); });
     repair_costs();
   }
@@ -70,6 +76,21 @@ class ScenarioRepairer {
     });
   }
 
+  void drop_lost_ways(Action& action) const {
+    std::erase_if(action.paths, [&](const auto& way) {
+      const Module* const choice = find(scenario_.model, way.first);
+      return choice == nullptr || choice->kind != ModuleKind::choice ||
+             std::ranges::find(choice->children, way.second, &Module::name) == choice->children.end();
+    });
+  }
+
+  // Whether any rank still makes the call.
+  bool keep_ranks(Action& action) const {
+    if (action.ranks.empty()) return true;
+    std::erase_if(action.ranks, [&](int rank) { return rank >= played_by_; });
+    return !action.ranks.empty();
+  }
+
   bool extends() const {
     return std::ranges::any_of(scenario_.script.segments, [](const Script::Segment& segment) {
       return std::ranges::find(segment.body, ActionKind::extend, &Action::kind) != segment.body.end();
@@ -92,12 +113,14 @@ class ScenarioRepairer {
       case ActionKind::set_requires_gradient_sync:
       case ActionKind::set_requires_all_reduce:
       case ActionKind::set_reshard_after_backward:
-      case ActionKind::set_unshard_in_backward: return !holds_wrapped(action.module);
+      case ActionKind::set_unshard_in_backward:
+      case ActionKind::register_hook: return !holds_wrapped(action.module);
       default: return false;
     }
   }
 
   Scenario& scenario_;
+  const int played_by_;
   const int ranks_;  // as engines see them
 };
 

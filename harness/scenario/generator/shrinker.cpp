@@ -179,8 +179,25 @@ class Variants {
         offer([&](Scenario& s) { s.script.segments[i].body[call].module.clear(); });
         offer([&](Scenario& s) { s.script.segments[i].body[call].async = false; });
         offer([&](Scenario& s) { s.script.segments[i].body[call].fails_in.reset(); });
+        details_of(from_.scenario.script.segments[i].body[call], [&](const std::function<void(Action&)>& change) {
+          offer([&](Scenario& s) { change(s.script.segments[i].body[call]); });
+        });
       }
     }
+  }
+
+  using OfferCall = std::function<void(const std::function<void(Action&)>&)>;
+
+  static void details_of(const Action& action, const OfferCall& offer) {
+    offer([](Action& a) { a.to_zero = false; });
+    offer([](Action& a) { a.paths.clear(); });
+    for (const auto& [choice, child] : action.paths) offer([&lost = choice](Action& a) { a.paths.erase(lost); });
+    offer([](Action& a) { a.ranks.clear(); });
+    for (const int rank : action.ranks) offer([=](Action& a) { std::erase(a.ranks, rank); });
+    if (!action.hook) return;
+    offer([](Action& a) { a.hook->kind = HookKind::plain; });
+    offer([](Action& a) { a.hook->state = 0; });
+    offer([](Action& a) { a.hook->fails_on.clear(); });
   }
 
   // -- The plan
