@@ -177,6 +177,12 @@ class FlatShardChecks final : public Kind {
     return all;
   }
 
+  Plans plans(const Scenario& scenario, int /*world*/) const override {
+    return may_gather_in_vain(scenario) ? Plans::least : Plans::exactly;
+  }
+
+  void check_memory(const scenario::Run& run, int world) const override { check_whole_units(run, world); }
+
   // On the order of forwards.
   bool is_agreement(const fact::Collective& call) const override { return call.tag == scenario::execution_order_tag; }
 

@@ -34,8 +34,68 @@ bool is_freed_after_forward(const scenario::WrapGroup& group) {
 
 bool has_replicas(const scenario::Plan& plan) { return plan.mesh.shape.size() == 2 && plan.mesh.shape[0] > 1; }
 
+// Whether each module runs once in each forward, and takes part in the loss; and each group has something to train.
+bool runs_plainly(const Scenario& scenario) {
+  bool is_plain = true;
+  visit(scenario.model.root, "", [&](const scenario::Module& module, const std::string&) {
+    using Kind = scenario::ModuleKind;
+    const bool is_odd =
+        module.kind == Kind::use || module.kind == Kind::discard || module.kind == Kind::list || module.kind == Kind::choice;
+    is_plain = is_plain && !is_odd && !module.frozen;
+  });
+  return is_plain;
+}
+
+// Whether a script only trains: each forward is followed by its backward, which reduces.
+bool trains_plainly(const scenario::Script& script) {
+  for (const scenario::Script::Segment& segment : script.segments) {
+    bool is_between = false;
+    for (const scenario::Action& action : segment.body) {
+      switch (action.kind) {
+        case ActionKind::forward:
+          if (is_between || action.fails_in || !action.module.empty()) return false;
+          is_between = true;
+          break;
+        case ActionKind::backward: is_between = false; break;
+        case ActionKind::step:
+        case ActionKind::zero_grad:
+        case ActionKind::post_optim_event:
+        case ActionKind::capture:
+        case ActionKind::clip_grad_norm:
+        case ActionKind::extend:
+        case ActionKind::materialize:
+        case ActionKind::initialize: break;
+        default: return false;
+      }
+    }
+  }
+  return true;
+}
+
 class FullyShardChecks final : public Kind {
  public:
+  Plans plans(const Scenario& scenario, int /*world*/) const override {
+    const auto keeps_parts = [](const scenario::WrapGroup& group) {
+      return group.reshard_after_forward.kind == scenario::ReshardAfterForward::Kind::size;
+    };
+    const std::vector<int>& mesh = scenario.plan.mesh.shape;
+    const bool shards = mesh.size() != 2 || mesh[1] > 1;
+    const bool is_known = shards && runs_plainly(scenario) && trains_plainly(scenario.script) &&
+                          std::ranges::none_of(fully_shard(scenario.plan).wrap, keeps_parts);
+    return is_known ? Plans::exactly : Plans::nothing;
+  }
+
+  void check_memory(const scenario::Run& run, int world) const override {
+    if (plans(run.scenario(), world) != Plans::exactly) return;
+    int iteration = 0;
+    for (const scenario::Script::Segment& segment : run.scenario().script.segments) {
+      const auto backwards = std::ranges::count(segment.body, ActionKind::backward, &scenario::Action::kind);
+      for (int i = 0; i < segment.iterations; ++i, ++iteration) {
+        for (int backward = 1; backward <= backwards; ++backward) check_nothing_is_left(run, iteration, backward);
+      }
+    }
+  }
+
   // Each forward gathers each group, and each backward reduces it. A backward gathers a group again if its parameters were freed in between.
   std::vector<Communication> planned(const Scenario& scenario, int world) const override {
     const auto groups = world > 1 ? groups_with_parameters(scenario) : std::vector<scenario::WrapGroup>{};
