@@ -279,6 +279,7 @@ int main(int argc, char** argv) {
                                  .destroy = destroy,
                                  .perform = perform,
                                  .extend = nullptr,
+                                 .register_gradient_hook = nullptr,
                                  .loss = loss,
                                  .parameters = parameters};
   return shardproof_worker_main(argc, argv, &table);

@@ -7,8 +7,9 @@
 #include <chrono>
 #include <cstring>
 #include <new>
-#include <optional>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "harness/protocol/doorbell.hpp"  // Deadline
 #include "harness/protocol/page_words.hpp"
@@ -100,8 +101,8 @@ std::string DescriptorBoard::behind() const {
 DescriptorBoard::Comparison DescriptorBoard::compare(std::uint64_t sequence) const {
   const auto of_world = [this](int member) { return members_[static_cast<std::size_t>(member)]; };
   Comparison comparison;
-  std::optional<Descriptor> first;
-  int first_rank = 0;
+  std::vector<std::pair<int, Descriptor>> requests;
+  bool enforces_tag = false;
   for (int rank = 0; rank < static_cast<int>(members_.size()); ++rank) {
     const Note& note = layout_->of(rank).calls[sequence % kept];
     const std::uint64_t number = note.number.load(std::memory_order_acquire);
@@ -110,13 +111,18 @@ DescriptorBoard::Comparison DescriptorBoard::compare(std::uint64_t sequence) con
     const bool is_stable = note.number.load(std::memory_order_acquire) == number;
     if (!is_stable || number != sequence + 1) {
       comparison.is_complete = false;
-    } else if (!first) {
-      first = asked;
-      first_rank = rank;
-    } else if (comparison.difference.empty() && !same_request(*first, asked)) {
-      comparison.difference = fmt::format("group {}, call #{}: rank {} asks for {}, rank {} for {}", name_, sequence, of_world(first_rank),
-                                          describe_request(*first), of_world(rank), describe_request(asked));
+      continue;
     }
+    enforces_tag |= asked.enforces_tag;
+    requests.emplace_back(rank, asked);
+  }
+  for (auto& [rank, asked] : requests) {
+    asked.enforces_tag = enforces_tag;
+    if (same_request(requests.front().second, asked)) continue;
+    comparison.difference = fmt::format("group {}, call #{}: rank {} asks for {}, rank {} for {}", name_, sequence,
+                                        of_world(requests.front().first), describe_request(requests.front().second), of_world(rank),
+                                        describe_request(asked));
+    break;
   }
   return comparison;
 }

@@ -61,7 +61,7 @@ struct Descriptor {
   CollectiveKind kind = CollectiveKind::barrier;
   DType dtype = DType::u8;
   ReduceOp op = ReduceOp::none;
-  bool enforces_tag = false;  ///< the tag must be equal, too
+  bool enforces_tag = false;  ///< if any rank says so, the tags of all must be equal, too
   char tag[tag_capacity] = {};  ///< NUL-terminated, cut between characters when longer
 
   void set_tag(std::string_view text);

@@ -215,7 +215,7 @@ class Follower {
   // Of all groups, or of none: a hook of some groups alone, or of some ranks alone, has no single answer.
   void hook(const Hook& hook) {
     if (hook.refused) return;
-    if (hook.point != HookPoint::reduction || hook.direct || hook_) has_odd_hooks_ = true;
+    if (hook.point != HookPoint::reduction || hook.direct || hook_ || !hook.fails_on.empty()) has_odd_hooks_ = true;
     hook_ = hook.kind;
   }
 

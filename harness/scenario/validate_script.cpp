@@ -28,6 +28,15 @@ struct CallPlace {
   std::string whole() const { return fmt::format("{} ({})", document, call); }
 };
 
+void require_ascending(const std::vector<int>& ranks, const std::string& place) {
+  if (!std::ranges::is_sorted(ranks, std::less_equal<>()) || (!ranks.empty() && ranks.front() < 0))
+    fail(place, "expected ranks from 0 on, ascending, each once");
+}
+
+void require_in_world(const std::vector<int>& ranks, int size, const std::string& place) {
+  if (!ranks.empty() && ranks.back() >= size) fail(place, fmt::format("rank {} is not in a world of {}", ranks.back(), size));
+}
+
 // The forwards of a script, by the module that runs and by its paths: each is followed once.
 class Forwards {
  public:
@@ -160,7 +169,10 @@ class ScriptCheck {
     const bool is_own = hook.kind == HookKind::fp16_compress || hook.kind == HookKind::bf16_compress;
     if (hook.point != HookPoint::reduction && (is_own || hook.kind == HookKind::sum))
       fail(place.key("hook"), fmt::format("a {} is for the point reduction only", to_string(hook.kind)));
-    if (is_own && !hook.fails_on.empty()) fail(place.key("fails_on"), "a hook of the engine's own does not fail as planned");
+    if (hook.fails_on.empty()) return;
+    require_ascending(hook.fails_on, place.key("fails_on"));
+    if (is_own) fail(place.key("fails_on"), "a hook of the engine's own does not fail as planned");
+    if (hook.refused || hook.kind == HookKind::not_callable) fail(place.key("fails_on"), "a hook that engines refuse is never called");
   }
 
   // All that are at or under the path, of which there are some.
@@ -241,8 +253,7 @@ void each_action(const Script& script, Each&& each) {
 std::set<int> named_ranks(const Script& script) {
   std::set<int> named;
   each_action(script, [&](const Action& action, const CallPlace& place) {
-    if (!std::ranges::is_sorted(action.ranks, std::less_equal<>()) || (!action.ranks.empty() && action.ranks.front() < 0))
-      fail(place.key("ranks"), "expected ranks from 0 on, ascending, each once");
+    require_ascending(action.ranks, place.key("ranks"));
     named.insert(action.ranks.begin(), action.ranks.end());
   });
   return named;
@@ -275,8 +286,8 @@ void validate_script(const Scenario& scenario) {
 
 void validate_script_in_world(const Scenario& scenario, int size) {
   each_action(scenario.script, [&](const Action& action, const CallPlace& place) {
-    if (!action.ranks.empty() && action.ranks.back() >= size)
-      fail(place.key("ranks"), fmt::format("rank {} is not in a world of {}", action.ranks.back(), size));
+    require_in_world(action.ranks, size, place.key("ranks"));
+    if (action.hook) require_in_world(action.hook->fails_on, size, place.key("fails_on"));
   });
   const std::set<int> named = named_ranks(scenario.script);
   const int unnamed = first_unnamed(named);

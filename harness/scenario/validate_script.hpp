@@ -9,7 +9,7 @@ namespace shardproof::scenario {
 void validate_script(const Scenario& scenario);
 
 /// Checks for a world of this size a script that `validate_script` has passed. Throws std::invalid_argument that names a call: the call is
-/// for a rank that the world does not have, or a rank that no call names cannot make it.
+/// for a rank that the world does not have, its hook fails on such a rank, or a rank that no call names cannot make it.
 void validate_script_in_world(const Scenario& scenario, int size);
 
 }  // namespace shardproof::scenario

@@ -9,8 +9,8 @@
  *   - a program that loads libshardproof-worker.so and calls `shardproof_worker_main`, run with `shardproof run --worker ./my_program`.
  *
  * Rules of the boundary. Nothing is thrown across it, in either direction. A function that does something returns a shardproof_status. If
- * it is not SHARDPROOF_OK, the reason is in the reply (functions of the subject) or in `error` (functions of the harness, hooks of
- * extensions among them). A function of the subject fails if a function of the harness failed within it, whatever it returns. These return
+ * it is not SHARDPROOF_OK, the reason is in the reply (functions of the subject) or in `error` (functions of the harness, hooks among
+ * them). A function of the subject fails if a function of the harness failed within it, whatever it returns. These return
  * no status:
  *   - `let_go` and `drop_group`: the harness reports their failures all the same;
  *   - the queries `data`, `bytes`, `group_rank`, `group_size`, `group_members` and `error`: for an object that is NULL or gone they return
@@ -38,7 +38,7 @@
 extern "C" {
 #endif
 
-#define SHARDPROOF_ABI_VERSION 4
+#define SHARDPROOF_ABI_VERSION 5
 
 /* Of the harness. */
 typedef struct shardproof_device shardproof_device;
@@ -305,6 +305,24 @@ typedef struct shardproof_extension {
   const char *(*error)(void *context);
 } shardproof_extension;
 
+/* -- Gradient hooks: functions of the user that the subject calls around its reductions. The harness gives them to the subject. */
+
+typedef struct shardproof_gradient_hook {
+  void *context;
+  uint64_t state; /* the user's: the subject passes it to each call */
+  /* `label`: the group or bucket, as its collectives are tagged, or the parameter. Both tensors are flat and in a buffer of the device. The
+   * hook puts its work on `stream`.
+   *   - Point `reduction`: `gradient` is the whole contribution of this rank, with padding, undivided. The hook reduces and divides it. Where
+   *     ranks shard the result, the hook writes this rank's part into `output`. Otherwise `output` is undefined, and the result is in
+   *     `gradient`.
+   *   - Other points: `gradient` is the result so far, which the hook may change in place. `output` is undefined.
+   * NULL: the hook is not callable, and the subject has to refuse it. */
+  shardproof_status (*call)(void *context, uint64_t state, const char *label, const shardproof_tensor *gradient,
+                            const shardproof_tensor *output, uint32_t stream);
+  /* The reason why the last failed call of this hook failed. */
+  const char *(*error)(void *context);
+} shardproof_gradient_hook;
+
 /* -- The subject's side. */
 
 /* The claim of a subject for one kind of engine. `engine` is the name of the section in plans. The harness allows a kind that it does not
@@ -353,6 +371,13 @@ typedef struct shardproof_subject {
    * NULL: the subject supports no extensions. */
   shardproof_status (*extend)(shardproof_trainer *trainer, const char *parameter, const char *kind, const shardproof_extension *extension,
                               shardproof_reply *reply);
+  /* `point`: when the subject calls the hook, in the words of scripts: `reduction` (instead of its own reduction), `after_reduction` or
+   * `after_accumulation`. `module`: the hook is for the groups of modules, or the parameters, at or under this path. With `direct` the hook
+   * is for the group of this module alone, and the subject skips the checks of a registration. A refused registration changes nothing. The
+   * hook is valid until `destroy` has returned. If the registration has failed, each call of the hook fails. NULL: the subject supports no
+   * gradient hooks. */
+  shardproof_status (*register_gradient_hook)(shardproof_trainer *trainer, const char *point, const char *module, int direct,
+                                              const shardproof_gradient_hook *hook, shardproof_reply *reply);
   /* One element, of the last forward or evaluate. The harness borrows it, and the parameters below, until the next call. */
   shardproof_status (*loss)(shardproof_trainer *trainer, shardproof_tensor *loss, shardproof_reply *reply);
   shardproof_status (*parameters)(shardproof_trainer *trainer, const shardproof_parameter **parameters, size_t *count,

@@ -1,9 +1,9 @@
 #include "suites/checks/flat_shard.hpp"
 
 #include <algorithm>
+#include <stdexcept>
 #include <utility>
 
-#include "harness/scenario/plan/flat_shard.hpp"
 #include "harness/trace/memory.hpp"
 
 namespace shardproof::suites {
@@ -13,6 +13,15 @@ using scenario::Module;
 using scenario::ModuleKind;
 using scenario::Scenario;
 using scenario::ShardStrategy;
+
+ShardStrategy strategy(Rank& rank) {
+  const std::string& name = rank.param("strategy");
+  for (const ShardStrategy strategy : {ShardStrategy::full_shard, ShardStrategy::shard_grad_op, ShardStrategy::no_shard,
+                                       ShardStrategy::hybrid, ShardStrategy::hybrid_zero2}) {
+    if (to_string(strategy) == name) return strategy;
+  }
+  throw std::invalid_argument("no strategy is named " + name);
+}
 
 // One forward, module by module. What a failing module has begun is dropped by the caller.
 class UnitCalls::Forward {

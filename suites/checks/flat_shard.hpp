@@ -8,9 +8,13 @@
 #include <string>
 #include <vector>
 
+#include "harness/scenario/plan/flat_shard.hpp"
 #include "suites/checks/kind.hpp"
 
 namespace shardproof::suites {
+
+/// The case's parameter `strategy`.
+scenario::ShardStrategy strategy(Rank& rank);
 
 /// Follows a script call by call: which units are whole after a call, and what the calls communicate. For scripts in which every rank makes
 /// every call. It counts no gather ahead of a unit that then does not run: an engine that makes none is right as well.

@@ -12,7 +12,9 @@ namespace {
 
 // The elements of the logical parameter that the rank holds.
 std::span<const double> held_part(std::span<const double> whole, const scenario::CapturedParameter& held) {
-  return whole.subspan(static_cast<std::size_t>(held.start), static_cast<std::size_t>(held.shard.numel()));
+  std::int64_t row = 1;  // elements
+  for (std::size_t d = 1; d < held.shape.size() && held.dim != flattened; ++d) row *= held.shape[d];
+  return whole.subspan(static_cast<std::size_t>(held.start * row), static_cast<std::size_t>(held.shard.numel()));
 }
 
 }  // namespace
@@ -37,7 +39,7 @@ void check_gradients(Rank& rank, const scenario::Run& run, const Combine& combin
       if (!scenario::is_at_or_under(held[p].name, path)) continue;
       CAPTURE(held[p].name);
       REQUIRE(held[p].name == by_rank.front()[p].name);
-      REQUIRE(held[p].dim == flattened);
+      REQUIRE((held[p].dim == flattened || held[p].dim == 0));
       const std::size_t count = static_cast<std::size_t>(held[p].shard.numel());
       if (count == 0) continue;
       REQUIRE(held[p].gradient.defined());
@@ -62,6 +64,12 @@ void check_gradients(Rank& rank, const scenario::Run& run, const Combine& combin
   if (world > 1) CHECK(all.values<std::int64_t>()[1] > 0);
 }
 
+std::vector<const scenario::Callback*> hook_calls(const scenario::Run& run, int iteration) {
+  return run.callbacks({.kind = scenario::CallbackKind::gradient_hook, .iteration = iteration + 1});
+}
+
+std::uint64_t state_of(const scenario::Callback& call) { return std::get<scenario::GradientHookCall>(call.detail).state; }
+
 void check_all_elements(Rank& rank, const scenario::Run& run) {
   REQUIRE_FALSE(run.captures().empty());
   std::int64_t mine = 0, whole = 0;
@@ -71,7 +79,8 @@ void check_all_elements(Rank& rank, const scenario::Run& run) {
   }
   Tensor count = Tensor::host(DType::i64, {1});
   count.values<std::int64_t>()[0] = mine;
-  const bool keeps_all = flat_shard(run.scenario().plan).strategy == scenario::ShardStrategy::no_shard;
+  const auto* const flat = run.scenario().plan.engine.as<scenario::FlatShardPlan>();
+  const bool keeps_all = flat != nullptr && flat->strategy == scenario::ShardStrategy::no_shard;
   CHECK(rank.world().all_reduce(count).values<std::int64_t>()[0] == whole * (keeps_all ? rank.world().size() : 1));
 }
 

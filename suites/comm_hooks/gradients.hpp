@@ -1,6 +1,7 @@
 // Expected gradients, by parameter, and the comparison with what a rank holds.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <string>
@@ -11,7 +12,7 @@
 
 namespace shardproof::comm_hooks {
 
-/// What one element of a gradient becomes, of the ranks' own elements.
+/// Computes one element of a gradient from the same element of each rank's own gradient.
 using Combine = std::function<double(std::span<const double> by_rank)>;
 
 double mean(std::span<const double> by_rank);
@@ -22,6 +23,11 @@ double sum(std::span<const double> by_rank);
 void check_gradients(Rank& rank, const scenario::Run& run, const Combine& combine);
 /// The same for the parameters at or under a path.
 void check_gradients(Rank& rank, const scenario::Run& run, const Combine& combine, const std::string& path);
+
+/// The calls of hooks in one iteration of training, from 0. The registrations come in an iteration before.
+std::vector<const scenario::Callback*> hook_calls(const scenario::Run& run, int iteration);
+/// The state that the engine passed.
+std::uint64_t state_of(const scenario::Callback& call);
 
 /// All ranks' parts of all parameters are there: as many elements in all as the plan says.
 void check_all_elements(Rank& rank, const scenario::Run& run);

@@ -18,20 +18,15 @@ namespace {
 
 constexpr const char* initialization_test = "test_fsdp_comm_hooks.py::test_default_communication_hook_initialization";
 
-// The calls of hooks in one iteration of training, from 0. The registrations come in an iteration before.
-std::vector<const scenario::Callback*> calls(const scenario::Run& run, int iteration) {
-  return run.callbacks({.kind = scenario::CallbackKind::gradient_hook, .iteration = iteration + 1});
-}
-
 // Each iteration calls the hooks of exactly these units, in this order.
 void check_called(const scenario::Run& run, const std::vector<std::string>& units) {
   for (int iteration = 0; iteration < iterations; ++iteration) {
     CAPTURE(iteration);
     std::vector<std::string> called;
-    for (const scenario::Callback* call : calls(run, iteration)) {
+    for (const scenario::Callback* call : hook_calls(run, iteration)) {
       called.push_back(call->name);
       CHECK(call->during == "backward");
-      CHECK(std::get<scenario::GradientHookCall>(call->detail).state == static_cast<std::uint64_t>(state));
+      CHECK(state_of(*call) == static_cast<std::uint64_t>(state));
     }
     CHECK(called == units);
   }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <stdexcept>
 #include <utility>
 
 #include "fixtures/oracles/serial_model.hpp"
@@ -28,15 +27,6 @@ bool trains(const scenario::Script::Segment& segment) {
 }
 
 }  // namespace
-
-ShardStrategy strategy(Rank& rank) {
-  const std::string& name = rank.param("strategy");
-  for (const ShardStrategy strategy : {ShardStrategy::full_shard, ShardStrategy::shard_grad_op, ShardStrategy::no_shard,
-                                       ShardStrategy::hybrid, ShardStrategy::hybrid_zero2}) {
-    if (to_string(strategy) == name) return strategy;
-  }
-  throw std::invalid_argument("no strategy is named " + name);
-}
 
 scenario::Scenario hooked_net(ShardStrategy strategy, bool wrapping) {
   scenario::Scenario scenario;

@@ -7,14 +7,14 @@
 #include "harness/scenario/plan/flat_shard.hpp"
 #include "harness/scenario/scenario.hpp"
 #include "harness/world/rank.hpp"
+#include "suites/checks/flat_shard.hpp"
 
 namespace shardproof::comm_hooks {
 
 inline constexpr int iterations = 4;
 inline constexpr std::int64_t state = 1234;
 
-/// The case's parameter `strategy`.
-scenario::ShardStrategy strategy(Rank& rank);
+using suites::strategy;
 
 /// Iterations of forward, backward, capture and zero_grad. No step: parameters stay, and so all values are exact. Inputs differ per rank and
 /// iteration. `wrapping` is whether `net` is a unit of its own. Tensors are kept.

@@ -1,4 +1,4 @@
-// What the validation of the order costs: collectives and waits of the host.
+// The costs of validating the order: collectives and waits of the host.
 #pragma once
 
 #include <cstddef>

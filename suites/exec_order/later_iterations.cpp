@@ -55,7 +55,7 @@ RANKED_TEST_CASE("exec_order/warns_again", clauses("EXO-6"), ranks(2, 3, 4), eac
 
 // All ranks deviate alike: each compares with its own first iteration.
 RANKED_TEST_CASE("exec_order/longer_order", clauses("EXO-4"), ranks(1, 2, 3, 4), each("strategy", "full_shard", "shard_grad_op"),
-                 needs(FlatShardFeature::order_validation)) {
+                 needs(FlatShardFeature::order_validation, Feature::module_groups)) {
   Twins twins(rank, strategy(rank));
   twins.second_way_is_longer().train(Way::first, 2).train(Way::all_second).train(Way::first);
   const scenario::Run run = rank.play(twins);
@@ -65,7 +65,7 @@ RANKED_TEST_CASE("exec_order/longer_order", clauses("EXO-4"), ranks(1, 2, 3, 4),
 }
 
 RANKED_TEST_CASE("exec_order/shorter_order", clauses("EXO-5"), ranks(1, 2, 3, 4), each("strategy", "full_shard", "shard_grad_op"),
-                 needs(FlatShardFeature::order_validation)) {
+                 needs(FlatShardFeature::order_validation, Feature::module_groups)) {
   Twins twins(rank, strategy(rank));
   twins.second_way_is_longer().train(Way::all_second, 2).train(Way::first).train(Way::all_second);
   const scenario::Run run = rank.play(twins);

@@ -1,6 +1,5 @@
 #include "suites/exec_order/scenarios.hpp"
 
-#include <stdexcept>
 #include <utility>
 
 #include "suites/checks/exact_inputs.hpp"
@@ -34,15 +33,6 @@ scenario::Model twins() {
 }
 
 }  // namespace
-
-ShardStrategy strategy(Rank& rank) {
-  const std::string& name = rank.param("strategy");
-  for (const ShardStrategy strategy : {ShardStrategy::full_shard, ShardStrategy::shard_grad_op, ShardStrategy::no_shard,
-                                       ShardStrategy::hybrid, ShardStrategy::hybrid_zero2}) {
-    if (to_string(strategy) == name) return strategy;
-  }
-  throw std::invalid_argument("no strategy is named " + name);
-}
 
 Twins::Twins(Rank& rank, ShardStrategy strategy, bool use_orig_params) : ranks_(rank.world().size()) {
   scenario_.model = twins();

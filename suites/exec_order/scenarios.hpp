@@ -8,13 +8,14 @@
 #include "harness/scenario/plan/flat_shard.hpp"
 #include "harness/scenario/scenario.hpp"
 #include "harness/world/rank.hpp"
+#include "suites/checks/flat_shard.hpp"
 
 namespace shardproof::exec_order {
 
 inline constexpr const char* first_way = "way.first";
 inline constexpr const char* second_way = "way.second";
 
-/// `first` of all ranks, or `second` of all ranks but rank 0, or of all ranks.
+/// The first way for all ranks, or the second way for all ranks but rank 0, or the second way for all ranks.
 enum class Way { first, others_second, all_second };
 
 /// A script is a list of iterations.
@@ -47,10 +48,9 @@ class Twins {
   int ranks_;
 };
 
-/// The case's parameter `strategy`.
-scenario::ShardStrategy strategy(Rank& rank);
+using suites::strategy;
 
-/// Whether the case's rank takes the second way where `others_second` do.
+/// Whether the case's rank takes the second way in `Way::others_second`.
 inline bool deviates(Rank& rank) { return rank.index() != 0; }
 
 }  // namespace shardproof::exec_order

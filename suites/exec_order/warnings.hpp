@@ -1,4 +1,4 @@
-// What ranks warn of, and when: the facts that cases on later iterations ask for.
+// Which ranks warned, when, and of what. Cases on later iterations use it.
 #pragma once
 
 #include <string>
@@ -8,10 +8,10 @@
 
 namespace shardproof::exec_order {
 
-/// Warnings of all calls of one iteration. What an engine warns of when it is created is not about the order.
+/// Warnings of all calls of one iteration. Warnings from the creation of an engine are left out: they are not about the order.
 std::vector<scenario::Warning> warnings(const scenario::Run& run, int iteration);
 
-/// Checks that this rank warned once or more in this iteration, and that some warning names the rank and these modules.
+/// Checks that this rank warned once or more in this iteration, and that one warning names the rank and these modules.
 void check_warned(const scenario::Run& run, int iteration, int rank, const std::vector<std::string>& modules);
 
 /// Checks that this rank did not warn in iterations [from, to).

@@ -8,6 +8,7 @@
 #include "fixtures/oracles/flat_overlap_times.hpp"
 #include "harness/scenario/plan/flat_shard.hpp"
 #include "suites/checks/comparison.hpp"
+#include "suites/checks/flat_shard.hpp"
 #include "suites/checks/soundness.hpp"
 #include "suites/overlap/scenarios.hpp"
 
@@ -90,9 +91,7 @@ std::size_t most_whole_units(const scenario::Iteration& iteration) {
 RANKED_TEST_CASE("overlap/training_overlap", clauses("OVL-1", "OVL-2", "OVL-3", "OVL-4", "OVL-6", "OVL-7"), ranks(1, 2, 3, 4),
                  on_engines("flat_shard"), each("strategy", "full_shard", "shard_grad_op", "no_shard"), needs(Feature::timeline)) {
   oracles::FlatStack stack = seed_of_flat_layers(rank);
-  for (const ShardStrategy strategy : {ShardStrategy::shard_grad_op, ShardStrategy::no_shard}) {
-    if (rank.param("strategy") == to_string(strategy)) stack.strategy = strategy;
-  }
+  stack.strategy = strategy(rank);
   const scenario::Run run = rank.play(scenario_of(stack));
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
@@ -130,9 +129,7 @@ RANKED_TEST_CASE("overlap/flat_times", clauses("OVL-32"), ranks(1, 2, 3, 4), on_
     const auto duration = [&] { return static_cast<Nanoseconds>(1 + pick(60)) * 1'000'000; };
     stack.layers.push_back({.forward = duration(), .backward = duration(), .all_gather = duration(), .reduction = duration()});
   }
-  for (const ShardStrategy strategy : {ShardStrategy::shard_grad_op, ShardStrategy::no_shard}) {
-    if (rank.param("strategy") == to_string(strategy)) stack.strategy = strategy;
-  }
+  stack.strategy = strategy(rank);
   // The first three sets are the three policies; so none is left to chance.
   const int set = rank.param<int>("set");
   stack.backward_prefetch = static_cast<FlatPrefetch>(set % 3);

@@ -179,12 +179,23 @@ TEST_CASE("What is wrong with a declaration is said with its place") {
 
 TEST_CASE("Seed tests know the cases that descend from them") {
   auto one = declared("s/one"), two = declared("s/two");
-  one.seeds = {"a.py::t"};
-  two.seeds = {"a.py::t", "b.py::t"};
+  one.seeds = {{"a.py::t", {}}};
+  two.seeds = {{"a.py::t", {}}, {"b.py::t", {}}};
   const auto seeds = seeds_of(bind_cases(std::vector{one, two}, {}).cases);
   REQUIRE(seeds.size() == 2);
   CHECK(seeds[0] == SeedInfo{"a.py::t", {"s/one[W=2]", "s/two[W=2]"}});
   CHECK(seeds[1] == SeedInfo{"b.py::t", {"s/two[W=2]"}});
+}
+
+TEST_CASE("A seed test with parameters knows the cases that have its values") {
+  auto declaration = declared("s/c");
+  declaration.params = {{"after", {"1", "2"}}, {"strategy", {"x", "y"}}};
+  detail::apply(declaration, seed("t.py::one", each("strategy", "x"), each("after", 1, 3)));
+  const auto bound = bind_cases(std::vector{declaration}, {});
+  const std::vector<SeedInfo> seeds = seeds_of(bound.cases);
+  REQUIRE(seeds.size() == 1);
+  CHECK(seeds[0].seed == "t.py::one[strategy=x,after=1]");
+  CHECK(seeds[0].cases == std::vector<std::string>{"s/c[W=2,after=1,strategy=x]"});
 }
 
 TEST_CASE("Clauses are the rows of a table whose first cell is a clause id") {

@@ -67,6 +67,13 @@ Scenario chosen() {
       {"a", "way.left", "way.right", ""});
 }
 
+// Each unit is a root, and a backward reaches one of those on the way.
+Scenario two_roots() {
+  Scenario scenario = chosen();
+  flat_shard(scenario.plan).wrap = {"way.left", "way.right", "b"};
+  return scenario;
+}
+
 // Parameters of one unit, of which a forward uses some.
 Scenario chosen_in_one_unit() {
   Scenario scenario = chosen();
@@ -102,6 +109,7 @@ constexpr std::array models{NamedModel{"nested", nested},
                             NamedModel{"used_twice", used_twice},
                             NamedModel{"frozen_and_used_twice", frozen_and_used_twice},
                             NamedModel{"chosen", chosen},
+                            NamedModel{"two_roots", two_roots},
                             NamedModel{"chosen_in_one_unit", chosen_in_one_unit},
                             NamedModel{"discarded", discarded},
                             NamedModel{"discarded_on_one_way", discarded_on_one_way}};
@@ -292,10 +300,13 @@ TEST_CASE("flat parameters get memory and values late, and train as others") {
         flat_shard(scenario.plan).use_orig_params = use_orig_params;
         scenario.script.segments = {{1, {{ActionKind::materialize}, {ActionKind::initialize}}}, plain(scenario.model).front()};
         check_flat_run(scenario, world);
-        scenario.script.segments.front().body = {{.kind = ActionKind::materialize, .module = "b"},
-                                                 {ActionKind::materialize},
-                                                 {.kind = ActionKind::initialize, .module = "b"},
-                                                 {ActionKind::initialize}};
+        // One part of the model after the other.
+        std::vector<Action>& late = scenario.script.segments.front().body;
+        late.clear();
+        for (const char* const module : {"b", "a", "c"}) {
+          late.push_back({.kind = ActionKind::materialize, .module = module});
+          late.push_back({.kind = ActionKind::initialize, .module = module});
+        }
         check_flat_run(scenario, world);
       }
     }

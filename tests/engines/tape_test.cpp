@@ -202,3 +202,16 @@ TEST_CASE("what was recorded after a mark is forgotten, and nothing before it") 
   play_back(tape, y, scalar(1));
   CHECK(ran == std::vector<float>{2});
 }
+
+TEST_CASE("a mark is reached when all that was recorded after it has run, also where no gradient passes") {
+  SimDevice device({}, 0);
+  Tape tape(device);
+  std::vector<float> ran;
+  Learnt learnt;
+  const Variable x = times(tape, watched(tape, 1, learnt), 2, ran);
+  tape.mark([&ran] { ran.push_back(-1); });
+  const Variable y = times(tape, x, 3, ran);
+  tape.mark([&ran] { ran.push_back(-2); });
+  play_back(tape, y, scalar(1));
+  CHECK(ran == std::vector<float>{-2, 3, -1, 2});
+}

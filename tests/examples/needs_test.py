@@ -19,7 +19,7 @@ from shardproof.worker import run
 class Refusing(Subject):
     name = "refusing"
     version = "1"
-    claims = {{"fully_shard": {features!r}}}
+    claims = {claims!r}
 
     def create(self, model, plan, seat):
         raise NotImplementedError("any plan")
@@ -37,6 +37,12 @@ FEATURES_OF_CALLS = {
     **dict.fromkeys(ACCUMULATION, "gradient_accumulation"),
 }
 FEATURES_OF_PLANS = ("ignored_parameters", "shard_dims", "gradient_divide_factor", "mixed_precision")
+FEATURES_OF_FLAT_PLANS = {
+    "validate_order": "order_validation",
+    "use_orig_params": "orig_params",
+    "forward_prefetch": "forward_prefetch",
+    "limit_all_gathers": "gather_limit",
+}
 
 
 def modules(module: dict) -> Iterator[dict]:
@@ -64,6 +70,8 @@ def of_model(model: dict) -> Iterator[str]:
 
 
 def of_plan(plan: dict) -> Iterator[str]:
+    if "flat_shard" in plan:
+        yield from of_flat_section(plan["flat_shard"])
     section = plan.get("fully_shard", {"wrap": []})  # one case is about a plan for another kind of engine
     yield from (feature for feature in FEATURES_OF_PLANS if {**plan, **section}.get(feature))
     if len(plan.get("mesh", {}).get("shape", [])) > 1:
@@ -81,6 +89,12 @@ def of_plan(plan: dict) -> Iterator[str]:
             yield "prefetch_lists"
 
 
+def of_flat_section(section: dict) -> Iterator[str]:
+    yield from (feature for key, feature in FEATURES_OF_FLAT_PLANS.items() if key in section)
+    if section.get("backward_prefetch", "before") != "before":
+        yield "prefetch_after"
+
+
 def of_call(call: dict) -> Iterator[str]:
     if feature := FEATURES_OF_CALLS.get(call["call"]):
         yield feature
@@ -88,6 +102,10 @@ def of_call(call: dict) -> Iterator[str]:
         yield "module_groups"
     if "fails_in" in call:
         yield "failed_forward"
+    if call["call"] == "register_hook":
+        is_own = call["hook"] in ("fp16_compress", "bf16_compress")
+        of_reduction = "compressing_hooks" if is_own else "gradient_hooks"
+        yield of_reduction if call.get("point", "reduction") == "reduction" else "reduction_hooks"
 
 
 def features_of(scenario: dict) -> set[str]:
@@ -113,10 +131,12 @@ class NeedsTest(unittest.TestCase):
         played = {}  # one world size for each
         for case in sorted(cases, key=lambda case: case["world_size"]):
             played.setdefault((case["id"].split("[")[0], *(item for item in case["params"].items() if item[0] != "W")), case)
-        features = sorted({"thread_ranks", *(feature for case in cases for feature in case["needs"])})
+        claims: dict[str, set[str]] = {}
+        for case in cases:
+            claims.setdefault(case["engine"], {"thread_ranks"}).update(case["needs"])
         with tempfile.TemporaryDirectory() as folder:
             engine = Path(folder) / "engine.py"
-            engine.write_text(f"#!{sys.executable} -B" + REFUSING_ENGINE.format(features=features))
+            engine.write_text(f"#!{sys.executable} -B" + REFUSING_ENGINE.format(claims={kind: sorted(of_kind) for kind, of_kind in claims.items()}))
             engine.chmod(0o755)
             shardproof("run", *(case["id"] for case in played.values()), "--worker", str(engine), "--out", f"{folder}/run", "--quiet")
             undeclared = {}

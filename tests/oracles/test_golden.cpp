@@ -20,10 +20,12 @@ using Catch::Matchers::MessageMatches;
 
 namespace {
 
+/// Those that golden::values reads.
 std::vector<std::string> value_files() {
   std::vector<std::string> files;
   for (const std::string_view name : golden::names()) {
-    if (!name.starts_with("g_") && !name.starts_with("h_")) files.emplace_back(name);
+    if (!name.starts_with("e_fsdp1") && !name.starts_with("g_") && !name.starts_with("h_") && !name.starts_with("i_"))
+      files.emplace_back(name);
   }
   return files;
 }
@@ -89,7 +91,7 @@ TEST_CASE("every golden file is as the manifest says") {
     CHECK(is_as_listed(entry, golden::text(entry.name)));
   }
   CHECK(listed == golden::names());
-  CHECK(listed.size() == 54);
+  CHECK(listed.size() == 55);
 }
 
 TEST_CASE("one flipped bit in any golden file is noticed") {

@@ -8,6 +8,7 @@
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include "fixtures/oracles/flat_overlap_times.hpp"
 #include "fixtures/oracles/golden.hpp"
 #include "fixtures/oracles/overlap_times.hpp"
 #include "harness/scenario/plan/fully_shard.hpp"
@@ -355,4 +356,25 @@ TEST_CASE("a scenario that is no such stack is refused with the reason") {
   refused([](auto& s) { fully_shard(s.plan).wrap[0].modules.push_back("b"); }, "2 modules");
   refused([](auto& s) { fully_shard(s.plan).wrap[0].modules[0] = "a.linear"; }, "no child of the root");
   refused([](auto& s) { s.model.root.children[0].children.erase(s.model.root.children[0].children.begin()); }, "no parameters");
+}
+
+TEST_CASE("flat layers take the seed's times, each strategy and policy what was computed by hand") {
+  FlatStack stack{.layers = std::vector<FlatStack::Layer>(3, {25 * ms, 50 * ms, 10 * ms, 10 * ms}), .world = 2};
+  const auto takes = [&](Nanoseconds forward, Nanoseconds both) {
+    return flat_times(stack, 3) == std::vector<FlatTimes>(3, {.forward = forward * ms, .forward_backward = both * ms});
+  };
+  CHECK(takes(85, 245));
+  stack.world = 1;
+  CHECK(takes(75, 225));
+  stack.world = 2;
+  // Each of two gathers takes its turn on the network behind a reduction, which waits for the layer before: twice 20 ms more.
+  stack.backward_prefetch = scenario::FlatPrefetch::none;
+  CHECK(takes(85, 285));
+  stack.strategy = scenario::ShardStrategy::no_shard;
+  CHECK(takes(75, 235));
+  stack.strategy = scenario::ShardStrategy::shard_grad_op;
+  CHECK(takes(85, 245));
+  // Nothing hides behind layers that take no time: three gathers, then three gathers and three reductions.
+  stack = {.layers = std::vector<FlatStack::Layer>(3, {0, 0, 10 * ms, 10 * ms}), .world = 2};
+  CHECK(takes(30, 90));
 }

@@ -1,5 +1,6 @@
 """Tests of the set-up that ./run and ./test share: which commands it would give to root, on which machines."""
 
+import json
 import os
 import pathlib
 import re
@@ -363,8 +364,8 @@ has_pytorch() { [[ -e $root/build/pytorch/bin/python ]]; }
         self.put("build/pytorch/bin/python", "#!/bin/sh\n")
         (self.tree / "fixtures/pytorch/tests").mkdir(parents=True)
         self.put("docs/pytorch.md", "")
-        for name, text in (("values", '"capture"'), ("times", '"forward"'), ("hooks", '"extend", "capture"')):
-            self.put(f"docs/scenarios/{name}.json", text)
+        for name, calls in (("values", ["capture"]), ("times", ["forward"]), ("hooks", ["extend", "capture"])):
+            self.put(f"docs/scenarios/{name}.json", json.dumps({"plan": {"mesh": {"shape": [2, 2]}}, "calls": calls}))
         for words, status, ended in (("", 0, 0), (": neither plays it to its end", 0, 1), ("", 1, 1)):
             with self.subTest(words, status=status):
                 asked = self.tree / "build/bin/shardproof.asked"
@@ -373,7 +374,7 @@ has_pytorch() { [[ -e $root/build/pytorch/bin/python ]]; }
                 done = subprocess.run([self.tree / "scripts/test-pytorch"], text=True, capture_output=True)
                 self.assertEqual(done.returncode, ended, done.stderr)
                 played = [line for line in asked.read_text().splitlines() if line.startswith("play")]
-                self.assertEqual(played, [f"play {self.tree}/docs/scenarios/values.json --subject reference,pytorch"])
+                self.assertEqual(played, [f"play {self.tree}/docs/scenarios/values.json --ranks 4 --subject reference,pytorch"])
                 self.assertEqual("values.json is not played alike" in done.stderr, ended == 1)
 
     def test_arguments_that_nobody_knows_are_refused(self):

@@ -8,8 +8,8 @@ import unittest
 from typing import Any
 
 from shardproof import abi
-from shardproof.seat import Seat, Span
-from shardproof.subject import ParameterView, PlannedFailure, Subject, Table, Trainer, View
+from shardproof.seat import HarnessError, Seat, Span
+from shardproof.subject import GradientHook, ParameterView, PlannedFailure, Subject, Table, Trainer, View
 
 
 class Peer:
@@ -166,6 +166,58 @@ class BoundaryTest(unittest.TestCase):
         self.assertTrue(self.peer.failed[-1].startswith("JSONDecodeError"))
         self.assertEqual(self.c.extend(trainer, b"", b"plain", ctypes.byref(abi.Extension()), None), abi.UNSUPPORTED)
         self.assertIn("knows no all-gather extensions", self.peer.failed[-1])
+        self.assertEqual(self.c.register_gradient_hook(trainer, b"reduction", b"", 0, ctypes.byref(abi.GradientHook()), None), abi.UNSUPPORTED)
+        self.assertIn("has no gradient hooks", self.peer.failed[-1])
+
+    def test_a_gradient_hook_is_registered_and_called(self) -> None:
+        _, trainer = self.create()
+        registered: list[tuple[str, str, bool, GradientHook]] = []
+        engine = self.subject.made[0]
+        engine.register_gradient_hook = lambda *arguments: registered.append(arguments)
+        calls: list[tuple[int, int, bytes, View | None, View | None, int]] = []
+
+        def call(context: int, state: int, label: bytes, gradient: Any, output: Any, stream: int) -> int:
+            calls.append((context, state, label, View.of(gradient[0]), View.of(output[0]), stream))
+            return abi.OK if label == b"0" else abi.FAILED
+
+        types = dict(abi.GradientHook._fields_)
+        reason = ctypes.create_string_buffer("café".encode())
+        # ctypes makes no callback that returns a pointer to something.
+        error = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(lambda context: ctypes.addressof(reason) if context == 3 else None)
+        hook = abi.GradientHook(3, 5, types["call"](call), ctypes.cast(error, types["error"]))
+        self.assertEqual(self.c.register_gradient_hook(trainer, b"after_reduction", b"head", 1, ctypes.byref(hook), None), 0)
+        ((point, module, direct, given),) = registered
+        self.assertEqual((point, module, direct), ("after_reduction", "head", True))
+        self.assertIs(direct, True)
+        self.assertEqual((given.state, given.is_callable), (5, True))
+
+        gradient = View(ctypes.addressof(engine.memory), (4,), "f32", 7)
+        output = View(gradient.address, (2,), "f32", 8)
+        given("0", gradient, output, 2)
+        given("0", gradient, None, 0)
+        self.assertEqual(calls, [(3, 5, b"0", gradient, output, 2), (3, 5, b"0", gradient, None, 0)])
+        with self.assertRaises(HarnessError) as raised:
+            given("1", gradient, None, 0)
+        self.assertEqual(str(raised.exception), "café")
+        hook.context = 4
+        with self.assertRaisesRegex(HarnessError, "^the hook gave no reason$"):
+            given("1", gradient, None, 0)
+
+    def test_a_gradient_hook_that_is_not_callable(self) -> None:
+        hook = GradientHook(abi.GradientHook(state=2))
+        self.assertFalse(hook.is_callable)
+        with self.assertRaisesRegex(TypeError, "^this gradient hook is not callable$"):
+            hook("0", View(8, (1,), "f32", 1), None, 0)
+
+    def test_a_registration_that_is_refused(self) -> None:
+        _, trainer = self.create()
+
+        def refuse(point: str, module: str, direct: bool, hook: GradientHook) -> None:
+            raise ValueError(f'"{module}" is no root')
+
+        self.subject.made[0].register_gradient_hook = refuse
+        self.assertEqual(self.c.register_gradient_hook(trainer, b"reduction", b"0", 0, ctypes.byref(abi.GradientHook()), None), abi.FAILED)
+        self.assertTrue(self.peer.failed[-1].startswith('ValueError: "0" is no root\nTraceback'), self.peer.failed[-1])
 
     def test_text_that_is_no_unicode(self) -> None:
         """What Python has read of a path or of bytes that nobody could decode."""

@@ -130,7 +130,7 @@ def stable(text):
 def untold_features(root, page):
     """Features that the page's table has not, or has without there being any."""
     declarations = [root / "harness/subject/feature.hpp", *(root / "harness/scenario/plan").glob("*.hpp")]
-    features = [name for file in declarations for name in re.findall(r'constexpr Feature [\w:]+[({]"(\w+)"', file.read_text(encoding="utf-8"))]
+    features = [name for file in declarations for name in re.findall(r'constexpr Feature [\w:]+[({]\s*"(\w+)"', file.read_text(encoding="utf-8"))]
     rows = re.findall(r"^\| (`.*?) \|", page[page.index("\n| feature |") :], re.M)
     told = re.findall(r"`(\w+)`", " ".join(rows))
     return [f"the feature {name} is told {told.count(name)} times" for name in {*features, *told} if name not in features or told.count(name) != 1]

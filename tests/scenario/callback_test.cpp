@@ -58,6 +58,8 @@ TEST_CASE("the detail of a callback says its kind") {
   using enum CallbackKind;
   CHECK(seven[0].kind() == pre_all_gather);
   CHECK(seven[1].kind() == post_all_gather);
+  CHECK(Callback{.detail = GradientHookCall()}.kind() == gradient_hook);
+  CHECK(to_string(gradient_hook) == "gradient_hook");
   CHECK(to_string(pre_all_gather) == "pre_all_gather");
   CHECK(to_string(post_all_gather) == "post_all_gather");
 }

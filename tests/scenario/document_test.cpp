@@ -129,7 +129,18 @@ bool is_valid(const Scenario& scenario) {
   return true;
 }
 
-// Before all else, what only comes before all else; extensions where the validator has nothing against them.
+Action random_registration(Dice& dice, std::string module) {
+  Hook hook{.kind = static_cast<HookKind>(dice.up_to(5)),
+            .point = static_cast<HookPoint>(dice.up_to(2)),
+            .state = dice.toss() ? 0 : dice.up_to((1LL << 31) - 1),
+            .direct = dice.toss(),
+            .refused = dice.toss(),
+            .fails_on = {}};
+  if (dice.toss()) hook.fails_on = {0, static_cast<int>(1 + dice.up_to(6))};
+  return {.kind = ActionKind::register_hook, .module = std::move(module), .hook = std::move(hook)};
+}
+
+// Before all else, what only comes before all else; extensions and hooks where the validator has nothing against them.
 void begin_with_preparations(Dice& dice, Scenario& scenario) {
   std::vector<Action>& body = scenario.script.segments.insert(scenario.script.segments.begin(), Script::Segment())->body;
   const std::vector<ParameterShape> all = parameters(scenario.model);
@@ -148,6 +159,11 @@ void begin_with_preparations(Dice& dice, Scenario& scenario) {
       extension.tensor = parameter.tensor;
     }
     body.push_back({.kind = ActionKind::extend, .extension = extension});
+    if (!is_valid(scenario)) body.pop_back();
+  }
+  for (const std::string& path : paths(scenario.model)) {
+    if (dice.toss()) continue;
+    body.push_back(random_registration(dice, path));
     if (!is_valid(scenario)) body.pop_back();
   }
 }
@@ -418,6 +434,52 @@ TEST_CASE("a document says which extensions there are, and what is given") {
       {.kind = ActionKind::materialize, .module = "layer"},
       {.kind = ActionKind::initialize}};
   CHECK(scenario.script.segments[0].body == read);
+}
+
+TEST_CASE("a document says which hooks there are, and where") {
+  Json json = document();
+  Json& body = json["script"]["segments"][0]["body"];
+  const auto registration = [](const Json& keys) {
+    Json call{{"call", "register_hook"}};
+    call.update(keys);
+    return call;
+  };
+  const Json full = registration(
+      {{"module", "layer"}, {"hook", "doubled"}, {"point", "after_accumulation"}, {"state", 5}, {"direct", true}, {"fails_on", {0, 2}}});
+  body = {full, registration({{"hook", "fp16_compress"}, {"refused", true}})};
+  const auto scenario = json.get<Scenario>();
+  const std::vector<Action> read{
+      {.kind = ActionKind::register_hook,
+       .module = "layer",
+       .hook = Hook{.kind = HookKind::doubled, .point = HookPoint::after_accumulation, .state = 5, .direct = true, .fails_on = {0, 2}}},
+      {.kind = ActionKind::register_hook, .hook = Hook{.kind = HookKind::fp16_compress, .refused = true}}};
+  CHECK(scenario.script.segments[0].body == read);
+  CHECK(Json(scenario)["script"]["segments"][0]["body"] == body);
+
+  const auto refused = [&](const Json& call) {
+    body = {call};
+    return refusal(json);
+  };
+  const std::string place = "scenario: script.segments[0].body[0]";
+  CHECK(refused("register_hook").starts_with(place));
+  CHECK(
+      refused(registration({{"hook", "half"}})) ==
+      place +
+          ".hook: expected one of \"plain\", \"doubled\", \"sum\", \"fp16_compress\", \"bf16_compress\", \"not_callable\", found \"half\"");
+  CHECK(refused(registration({{"hook", "plain"}, {"point", "late"}})) ==
+        place + ".point: expected one of \"reduction\", \"after_reduction\", \"after_accumulation\", found \"late\"");
+  CHECK(refused(registration({{"hook", "sum"}, {"point", "after_reduction"}})) == place + ".hook: a sum is for the point reduction only");
+  CHECK(refused(registration({{"hook", "bf16_compress"}, {"fails_on", {0}}})) ==
+        place + ".fails_on: a hook of the engine's own does not fail as planned");
+  for (const Json& never : {Json{{"hook", "plain"}, {"refused", true}}, Json{{"hook", "not_callable"}}}) {
+    Json call = registration(never);
+    call["fails_on"] = {0};
+    CHECK(refused(call) == place + ".fails_on: a hook that engines refuse is never called");
+  }
+  CHECK(refused(registration({{"hook", "plain"}, {"module", "lair"}})) ==
+        place + ".module: the model has no module \"lair\"; closest is \"layer\"");
+  CHECK(refused(registration({{"hook", "plain"}, {"module", "relu"}})) ==
+        place + " (register_hook): no module at or under \"relu\" is wrapped");
 }
 
 TEST_CASE("what goes without saying is not written") {

@@ -203,6 +203,18 @@ TEST_CASE("gradients that are set to zero are exact again, unless a rank keeps i
   CHECK(exact({careful, backward, plain, {ActionKind::zero_grad}, capture}) == Exact{true});
 }
 
+TEST_CASE("nothing is exact after a gradient hook at another point, unless engines refuse it") {
+  const auto with_hook = [](bool refused) {
+    return changed([&](Scenario& s) {
+      std::vector<Action>& body = s.script.segments.front().body;
+      body.insert(body.begin(), {.kind = ActionKind::register_hook,
+                                 .hook = Hook{.kind = HookKind::doubled, .point = HookPoint::after_reduction, .refused = refused}});
+    });
+  };
+  CHECK(with_hook(false) == Exact{false});
+  CHECK(with_hook(true) == Exact{true});
+}
+
 TEST_CASE("a momentum that is no power of two is exact until it multiplies") {
   const auto steps = [](double momentum, double rate) {
     Scenario scenario = two_layers(2);

@@ -71,6 +71,15 @@ TEST_CASE("each rank's calls are checked by themselves") {
                                                 "which needs the parameters as they were (rank 2)"));
 }
 
+TEST_CASE("a gradient hook fails on ranks that there are") {
+  Scenario scenario = sleeping_stack(1);
+  scenario.script.segments.front().body = {{.kind = ActionKind::register_hook, .hook = Hook{.fails_on = {0, 2}}}};
+  CHECK_NOTHROW(validate(scenario));
+  CHECK_NOTHROW(validate_script_in_world(scenario, 3));
+  CHECK_THROWS_MATCHES(validate_script_in_world(scenario, 2), std::invalid_argument,
+                       Catch::Matchers::Message("scenario: script.segments[0].body[0].fails_on: rank 2 is not in a world of 2"));
+}
+
 TEST_CASE("what arrives at the next module is of the child that a choice runs") {
   Scenario scenario = sleeping_stack(1);
   scenario.model.root.children.insert(scenario.model.root.children.begin(),
@@ -228,6 +237,10 @@ TEST_CASE("an error names the place in the document and what was expected there"
        [](Scenario& s) { s.script.segments.front().body = {{.kind = ActionKind::step, .ranks = {1, 1}}}; }},
       {"scenario: script.segments[0].body[0].ranks: expected ranks from 0 on, ascending, each once",
        [](Scenario& s) { s.script.segments.front().body = {{.kind = ActionKind::step, .ranks = {-1}}}; }},
+      {"scenario: script.segments[0].body[0].fails_on: expected ranks from 0 on, ascending, each once",
+       [](Scenario& s) { s.script.segments.front().body = {{.kind = ActionKind::register_hook, .hook = Hook{.fails_on = {1, 0}}}}; }},
+      {"scenario: script.segments[0].body[0] (register_hook): says no hook",
+       [](Scenario& s) { s.script.segments.front().body = {{.kind = ActionKind::register_hook}}; }},
       {"scenario: script.segments[0].body[0].paths.x: the model has no module \"x\"; there are \"\", \"0\", \"0.linear\", \"0.relu\", "
        "\"1\", \"1.linear\", \"1.relu\"",
        [](Scenario& s) { s.script.segments.front().body = {{.kind = ActionKind::forward, .paths = {{"x", "a"}}}}; }},

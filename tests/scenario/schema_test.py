@@ -47,6 +47,8 @@ def everything():
                      "gradient_divide_factor": 2.5}},
         "script": {"input": [2, 4], "input_divisor": 2, "keep_tensors": True, "segments": [{"body": [
             {"call": "extend", "parameter": "embedding.weight", "extension": "bf16", "form": "minimal", "hooks": ["pre", "post"]},
+            {"call": "register_hook", "module": "head", "hook": "doubled", "point": "after_reduction", "state": 5, "direct": True,
+             "refused": False, "fails_on": [1, 0], "ranks": [0, 1]},
             {"call": "materialize", "module": "block"}, "initialize"]}, {"iterations": 2, "body": [
             "evaluate", {"call": "unshard", "module": "head", "async": True}, {"call": "wait_for_unshard", "module": "head"},
             {"call": "forward", "module": "", "fails_in": "head"}, "forward", "backward",

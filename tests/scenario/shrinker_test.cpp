@@ -283,3 +283,61 @@ TEST_CASE("a container gives way to its only child, whose group and cost go on")
   });
   CHECK(is_there);
 }
+
+TEST_CASE("a hook goes with its module, follows its name, and becomes the plainest at its point") {
+  Staged staged{.scenario = {}, .ranks = 3};
+  Scenario& scenario = staged.scenario;
+  const auto linear = [](std::string name) {
+    return Module{.name = std::move(name), .kind = ModuleKind::linear, .in_features = 1, .out_features = 1};
+  };
+  scenario.model.root.children = {linear("a"), linear("b")};
+  fully_shard(scenario.plan).wrap = {{.modules = {"b"}}, {.modules = {""}}};
+  scenario.script.input = {1, 1};
+  const Hook of_b{.kind = HookKind::doubled, .point = HookPoint::after_reduction, .state = 5, .direct = true, .fails_on = {0, 2}};
+  const Hook of_all{.kind = HookKind::not_callable, .refused = true};
+  scenario.script.segments = {{.body = {{.kind = ActionKind::register_hook, .module = "b", .hook = of_b},
+                                        {.kind = ActionKind::register_hook, .hook = of_all},
+                                        {ActionKind::forward}}}};
+  validate(scenario);
+  std::vector<std::vector<Hook>> hooks;
+  bool drops_only_the_group = false;
+  for (const Staged& variant : smaller(staged)) {
+    const auto& wrap = fully_shard(variant.scenario.plan).wrap;
+    const bool has_b = variant.scenario.model.root.children.size() == 2;
+    drops_only_the_group = drops_only_the_group || (has_b && wrap.size() == 1 && wrap[0].modules == std::vector<std::string>{""});
+    hooks.emplace_back();
+    for (const Script::Segment& segment : variant.scenario.script.segments) {
+      for (const Action& action : segment.body) {
+        if (!action.hook) continue;
+        hooks.back().push_back(*action.hook);
+        if (action.hook->refused) CHECK(action.module.empty());
+        if (variant.ranks < 3) CHECK((action.hook->fails_on.empty() || action.hook->fails_on == std::vector{0}));
+      }
+    }
+  }
+  const auto is_offered = [&](const std::vector<Hook>& wanted) { return std::ranges::find(hooks, wanted) != hooks.end(); };
+  const auto change = [&](const std::function<void(Hook&)>& one) {
+    Hook changed = of_b;
+    one(changed);
+    return std::vector{changed, of_all};
+  };
+  CHECK(drops_only_the_group);
+  CHECK(is_offered({of_all}));
+  CHECK(is_offered(change([](Hook& hook) { hook.kind = HookKind::plain; })));
+  CHECK(is_offered(change([](Hook& hook) { hook.state = 0; })));
+  CHECK(is_offered(change([](Hook& hook) { hook.direct = false; })));
+  CHECK(is_offered(change([](Hook& hook) { hook.fails_on.clear(); })));
+  CHECK(is_offered({of_b, {.kind = HookKind::plain, .refused = true}}));
+
+  int steps = 0;
+  const Staged smallest = shrunk(
+      staged,
+      [](const Staged& variant) {
+        return std::ranges::any_of(variant.scenario.script.segments, [](const Script::Segment& segment) {
+          return std::ranges::any_of(segment.body, [](const Action& action) { return action.hook && !action.hook->refused; });
+        });
+      },
+      steps);
+  CHECK(smallest.scenario.script.segments ==
+        std::vector{Script::Segment{.body = {{.kind = ActionKind::register_hook, .hook = Hook{.point = HookPoint::after_reduction}}}}});
+}

@@ -1,6 +1,7 @@
 // The reference engine as a table of C functions does what it does: everything that is recorded of it is the same.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -12,6 +13,7 @@
 #include "fixtures/engines/reference.hpp"
 #include "harness/protocol/subject_name.hpp"
 #include "harness/scenario/builder.hpp"
+#include "harness/scenario/plan/flat_shard.hpp"
 #include "harness/scenario/plan/fully_shard.hpp"
 #include "harness/scenario/player.hpp"
 #include "harness/subject/abi/exported_subject.hpp"
@@ -33,7 +35,7 @@ struct Outcome {
   std::vector<Fact> facts;
   std::vector<Capture> captures;
   std::vector<Callback> callbacks;
-  std::vector<scenario::Warning> warnings;
+  std::vector<scenario::Warning> warnings, refusals;
   std::size_t left_alive = 0;
   std::string error;
 };
@@ -57,7 +59,7 @@ std::vector<Outcome> play_on(int ranks, const Scenario& scenario, const MakeSubj
     const auto subject = make();
     try {
       const Run run = testing::play_simulated(scenario, *subject, group, rank);
-      outcome = {without_loans(run.trace().facts), run.captures(), run.callbacks(), run.warnings(), run.left_alive(), {}};
+      outcome = {without_loans(run.trace().facts), run.captures(), run.callbacks(), run.warnings(), run.refusals(), run.left_alive(), {}};
     } catch (const SubjectError& error) {
       outcome.error = error.what();
     }
@@ -65,7 +67,8 @@ std::vector<Outcome> play_on(int ranks, const Scenario& scenario, const MakeSubj
   return outcomes;
 }
 
-void check_alike(int ranks, const Scenario& scenario) {
+/// Returns what the engine did directly.
+std::vector<Outcome> check_alike(int ranks, const Scenario& scenario) {
   std::vector<std::unique_ptr<ExportedSubject>> exported;
   std::mutex mutex;
   const auto directly = play_on(ranks, scenario, engine);
@@ -79,6 +82,7 @@ void check_alike(int ranks, const Scenario& scenario) {
     CHECK(through[rank].left_alive == 0);
     CHECK(directly[rank].facts == through[rank].facts);
     CHECK(directly[rank].warnings == through[rank].warnings);
+    CHECK(directly[rank].refusals == through[rank].refusals);
     REQUIRE(directly[rank].captures.size() == through[rank].captures.size());
     for (std::size_t i = 0; i < directly[rank].captures.size(); ++i) {
       const Capture &a = directly[rank].captures[i], &b = through[rank].captures[i];
@@ -106,12 +110,32 @@ void check_alike(int ranks, const Scenario& scenario) {
       } else if (const auto* post = std::get_if<PostAllGather>(&a.detail)) {
         CHECK(post->ticket == std::get<PostAllGather>(b.detail).ticket);
         CHECK((post->out == nullptr) == (std::get<PostAllGather>(b.detail).out == nullptr));
+      } else if (const auto* hook = std::get_if<GradientHookCall>(&a.detail)) {
+        CHECK(hook->point == std::get<GradientHookCall>(b.detail).point);
+        CHECK(hook->state == std::get<GradientHookCall>(b.detail).state);
+        CHECK(hook->result == std::get<GradientHookCall>(b.detail).result);
       }
     }
   }
+  return directly;
 }
 
 Action extend(Extension extension) { return {.kind = ActionKind::extend, .extension = std::move(extension)}; }
+
+/// Trains on an engine of the kind `flat_shard` with two units, whose second one is the root. The hooks come first.
+Scenario hooked(ShardStrategy strategy, std::vector<Action> hooks) {
+  Scenario scenario = sleeping_stack(2).train(2, {});
+  scenario.plan.engine = ChosenEngine(std::make_unique<FlatShardPlan>());
+  flat_shard(scenario.plan).wrap = {"0", ""};
+  flat_shard(scenario.plan).strategy = strategy;
+  scenario.script.keep_tensors = true;
+  scenario.script.segments.insert(scenario.script.segments.begin(), {.body = std::move(hooks)});
+  return scenario;
+}
+
+Action register_hook(Hook hook, std::string module = {}) {
+  return {.kind = ActionKind::register_hook, .module = std::move(module), .hook = std::move(hook)};
+}
 
 }  // namespace
 
@@ -145,6 +169,59 @@ TEST_CASE("a mistake of a hook, a failing module and a refused plan are told thr
   }
   SECTION("a plan's") { fully_shard(scenario.plan).wrap.front().reshard_after_forward = {ReshardAfterForward::Kind::size, 7}; }
   check_alike(2, scenario);
+}
+
+TEST_CASE("gradient hooks get the same through the table") {
+  const auto strategy = GENERATE(ShardStrategy::full_shard, ShardStrategy::no_shard);
+  const auto kind = GENERATE(HookKind::plain, HookKind::doubled, HookKind::sum);
+  const auto outcomes = check_alike(2, hooked(strategy, {register_hook({.kind = kind, .state = 5})}));
+  for (const Outcome& outcome : outcomes) {
+    CHECK(outcome.error.empty());
+    REQUIRE(outcome.callbacks.size() == 4);  // two units, two iterations
+    for (const Callback& callback : outcome.callbacks) {
+      CHECK(std::get<GradientHookCall>(callback.detail).state == 5);
+      CHECK(callback.sizes.size() == (strategy == ShardStrategy::no_shard ? 1 : 2));
+    }
+  }
+}
+
+TEST_CASE("hooks after a reduction and after an accumulation get the same through the table") {
+  const auto point = GENERATE(HookPoint::after_reduction, HookPoint::after_accumulation);
+  Scenario scenario = sleeping_stack(2).train(2, {});
+  scenario.script.keep_tensors = true;
+  scenario.script.segments.insert(scenario.script.segments.begin(),
+                                  {.body = {register_hook({.kind = HookKind::doubled, .point = point, .state = 5}, "1")}});
+  const auto outcomes = check_alike(2, scenario);
+  CHECK(outcomes.at(0).error.empty());
+  REQUIRE(outcomes.at(0).callbacks.size() == 2);
+  CHECK(std::get<GradientHookCall>(outcomes.at(0).callbacks.at(1).detail).point == point);
+}
+
+TEST_CASE("a hook of the engine's own, and a hook of one unit, cross the table") {
+  const auto own = GENERATE(HookKind::fp16_compress, HookKind::bf16_compress);
+  check_alike(2, hooked(ShardStrategy::full_shard, {register_hook({.kind = own})}));
+  const auto outcomes = check_alike(2, hooked(ShardStrategy::full_shard, {register_hook({.direct = true}, "0")}));
+  CHECK(outcomes.at(0).callbacks.size() == 2);
+}
+
+TEST_CASE("a failure of a gradient hook and a refusal have the same words through the table") {
+  const auto failing = check_alike(2, hooked(ShardStrategy::full_shard, {register_hook({.fails_on = {0, 1}})}));
+  CHECK_THAT(failing.at(1).error, Catch::Matchers::ContainsSubstring("the gradient hook fails on rank 1, as planned by the script"));
+
+  const auto refusing =
+      check_alike(2, hooked(ShardStrategy::full_shard,
+                            {register_hook({}), register_hook({.kind = HookKind::doubled, .refused = true}),
+                             register_hook({.kind = HookKind::bf16_compress, .refused = true}),
+                             register_hook({.kind = HookKind::not_callable, .refused = true}), register_hook({.refused = true}, "0")}));
+  for (const Outcome& outcome : refusing) {
+    CHECK(outcome.error.empty());
+    CHECK(outcome.refusals.size() == 4);
+    CHECK(outcome.callbacks.size() == 4);  // of the first hook alone
+  }
+  const auto not_refused = check_alike(2, hooked(ShardStrategy::full_shard, {register_hook({.refused = true})}));
+  CHECK_THAT(not_refused.at(0).error, Catch::Matchers::ContainsSubstring("the engine has to refuse the hook"));
+  const auto unsupported = check_alike(2, hooked(ShardStrategy::full_shard, {register_hook({.point = HookPoint::after_reduction})}));
+  CHECK_THAT(unsupported.at(0).error, Catch::Matchers::ContainsSubstring("register_hook is not supported in iteration 0"));
 }
 
 TEST_CASE("what an exported subject asks of the harness, and what the far side is not for, is told") {

@@ -85,6 +85,7 @@ class ScriptedSubject {
   std::string model, plan, action;
   const shardproof_seat* seat = nullptr;
   const shardproof_extension* extension = nullptr;
+  const shardproof_gradient_hook* gradient_hook = nullptr;
   shardproof_tensor input{}, targets{}, the_loss{};
   int destroyed = 0;
   alignas(8) std::array<float, 16> values{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};

@@ -41,9 +41,9 @@ TEST_CASE("a table that cannot be a subject's is refused, and what is wrong is s
   const std::string of_this = fmt::format("{}", sizeof(shardproof_subject));
   const Flaw flaw = GENERATE_COPY(
       Flaw{[](ScriptedSubject& it) { it.table.abi_version = 2; },
-           "here: its table is of version 2 of shardproof.h, this harness of version 4: compile it with this harness's"},
+           "here: its table is of version 2 of shardproof.h, this harness of version 5: compile it with this harness's"},
       Flaw{[](ScriptedSubject& it) { it.table.size -= 8; },
-           "here: its table says that it has " + fmt::format("{}", sizeof(shardproof_subject) - 8) + " bytes; of version 4 it has " +
+           "here: its table says that it has " + fmt::format("{}", sizeof(shardproof_subject) - 8) + " bytes; of version 5 it has " +
                of_this + ": set `size` to sizeof(shardproof_subject)"},
       Flaw{[](ScriptedSubject& it) { it.table.name = nullptr; }, "here: its table has no `name`"},
       Flaw{[](ScriptedSubject& it) { it.table.name = ""; }, "here: its table has no `name`"},
@@ -103,7 +103,7 @@ TEST_CASE("no table is refused; features are known by name, and others are refus
   claim({"serial", "telepathy", nullptr});
   CHECK_THROWS_WITH(table_subject(&scripted.table, "here"),
                     StartsWith("here: it claims \"telepathy\" for the engine kind fully_shard, whose features are: timeline, serial, ") &&
-                        EndsWith(", shard_dims, gradient_divide_factor"));
+                        EndsWith(", shard_dims, gradient_divide_factor, reduction_hooks"));
 }
 
 TEST_CASE("of a kind that the harness does not know, the common features are kept") {
@@ -149,6 +149,9 @@ TEST_CASE("models, plans and actions are told as documents have them") {
   CHECK(alone.scripted.input.view.data == nullptr);
   REQUIRE(alone.trainer->perform({.kind = scenario::ActionKind::reshard, .module = "0"}, {}).ok());
   CHECK(alone.scripted.action == R"({"call":"reshard","module":"0"})");
+  const scenario::Hook own{.kind = scenario::HookKind::bf16_compress, .state = 3, .direct = true};
+  REQUIRE(alone.trainer->perform({.kind = scenario::ActionKind::register_hook, .module = "0", .hook = own}, {}).ok());
+  CHECK(alone.scripted.action == R"({"call":"register_hook","module":"0","hook":"bf16_compress","state":3,"direct":true})");
 }
 
 TEST_CASE("what a function answers is what it returns, with what it says") {
@@ -314,10 +317,13 @@ TEST_CASE("a trainer that was made although something had failed is destroyed") 
   CHECK(alone.scripted.destroyed == 1);
 }
 
-TEST_CASE("a subject that knows no extensions says so") {
+TEST_CASE("a subject that knows no extensions, or no gradient hooks, says so") {
   Alone alone;
   REQUIRE(alone.create().ok());
   const Reply reply = alone.trainer->register_all_gather_extension({}, {});
   CHECK(reply.status() == CallStatus::unsupported);
   CHECK(reply.error() == "this engine knows no all-gather extensions");
+  const Reply of_hook = alone.trainer->register_gradient_hook({}, {});
+  CHECK(of_hook.status() == CallStatus::unsupported);
+  CHECK(of_hook.error() == "this engine has no gradient hooks");
 }

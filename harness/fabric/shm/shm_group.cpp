@@ -223,7 +223,8 @@ template <class RequestOf>
 std::string ShmGroup::mismatch_between(const RequestOf& request_of, std::string_view part) const {
   const auto world_rank = [this](int rank) { return members_[static_cast<std::size_t>(rank)]; };
   const auto heading = [&] { return fmt::format("group {}, call #{}{}:", name_, meeting_->request(0).descriptor.sequence, part); };
-  const Request first = request_of(0);
+  Request first = request_of(0);
+  for (int rank = 1; rank < size(); ++rank) first.descriptor.enforces_tag |= request_of(rank).descriptor.enforces_tag;
   for (int rank = 1; rank < size(); ++rank) {
     const Request other = request_of(rank);
     if (same_request(first.descriptor, other.descriptor)) continue;

@@ -176,6 +176,7 @@ class FullyShardGenerator final : public EngineGenerator {
       case ActionKind::wait_for_unshard:
       case ActionKind::reshard: return FullyShardFeature::manual_unshard;
       case ActionKind::post_optim_event: return FullyShardFeature::post_optim_event;
+      case ActionKind::register_hook: return FullyShardFeature::reduction_hooks;
       case ActionKind::set_requires_gradient_sync:
       case ActionKind::set_requires_all_reduce:
       case ActionKind::set_reshard_after_backward:

@@ -26,6 +26,9 @@ class ScenarioRepairer {
         drop_lost_ways(action);
         return !keep_ranks(action) || is_lost(action);
       });
+      for (Action& action : segment.body) {
+        if (action.hook) std::erase_if(action.hook->fails_on, [&](int rank) { return rank >= played_by_; });
+      }
     }
     std::erase_if(scenario_.script.segments, [](const Script::Segment& segment) { return segment.body.empty(); });
     repair_costs();
@@ -107,14 +110,15 @@ class ScenarioRepairer {
         const std::vector<ParameterShape> all = parameters(scenario_.model);
         return std::ranges::find(all, action.extension->tensor, &ParameterShape::tensor) == all.end();
       }
+      case ActionKind::register_hook:
+        return !holds_wrapped(action.module) || !scenario_.plan.engine.get()->objection_to_call(action).empty();
       case ActionKind::unshard:
       case ActionKind::wait_for_unshard:
       case ActionKind::reshard:
       case ActionKind::set_requires_gradient_sync:
       case ActionKind::set_requires_all_reduce:
       case ActionKind::set_reshard_after_backward:
-      case ActionKind::set_unshard_in_backward:
-      case ActionKind::register_hook: return !holds_wrapped(action.module);
+      case ActionKind::set_unshard_in_backward: return !holds_wrapped(action.module);
       default: return false;
     }
   }

@@ -195,9 +195,11 @@ class Variants {
     offer([](Action& a) { a.ranks.clear(); });
     for (const int rank : action.ranks) offer([=](Action& a) { std::erase(a.ranks, rank); });
     if (!action.hook) return;
-    offer([](Action& a) { a.hook->kind = HookKind::plain; });
-    offer([](Action& a) { a.hook->state = 0; });
+    // A hook stays at its point, and what engines have to refuse stays so.
     offer([](Action& a) { a.hook->fails_on.clear(); });
+    offer([](Action& a) { a.hook->kind = HookKind::plain; });
+    offer([](Action& a) { a.hook->direct = false; });
+    offer([](Action& a) { a.hook->state = 0; });
   }
 
   // -- The plan

@@ -14,10 +14,9 @@ namespace shardproof {
 
 /// Features that only engines of the kind `flat_shard` can have.
 struct FlatShardFeature {
-  static constexpr Feature order_validation{
-      "order_validation"};  ///< compares the order of gathers between ranks, and with the first iteration
+  static constexpr Feature order_validation{"order_validation"};  ///< between ranks, and with the first iteration
   static constexpr Feature orig_params{"orig_params"};
-  static constexpr Feature prefetch_after{"prefetch_after"};      ///< backward_prefetch after and none
+  static constexpr Feature prefetch_after{"prefetch_after"};      ///< `backward_prefetch` after and none
   static constexpr Feature forward_prefetch{"forward_prefetch"};
   static constexpr Feature gather_limit{"gather_limit"};
   static constexpr Feature gradient_hooks{"gradient_hooks"};        ///< hooks of the user instead of reductions
@@ -34,13 +33,13 @@ namespace shardproof::scenario {
 /// The tag of the all-gathers in which ranks compare the order of their forwards.
 inline constexpr std::string_view execution_order_tag = "execution order";
 
-/// What each rank keeps, and when.
+/// Which parameters each rank keeps, and when.
 enum class ShardStrategy : std::uint8_t {
-  full_shard,     ///< a part; whole parameters only while they are computed with
-  shard_grad_op,  ///< a part; whole parameters from a forward to the end of its backward
+  full_shard,     ///< a part; parameters are whole only while a module computes with them
+  shard_grad_op,  ///< a part; parameters are whole from a forward to the end of its backward
   no_shard,       ///< everything: gradients are all-reduced
   hybrid,         ///< as full_shard within the second dimension of the mesh, with copies along the first
-  hybrid_zero2,   ///< as shard_grad_op, likewise
+  hybrid_zero2,   ///< as shard_grad_op, on the same mesh
 };
 std::string_view to_string(ShardStrategy strategy);
 /// Whether the strategy is for a mesh of two dimensions: copies along the first, parts along the second.
@@ -61,9 +60,9 @@ struct FlatShardPlan final : SectionOf<FlatShardPlan> {
   ShardStrategy strategy = ShardStrategy::full_shard;
   bool use_orig_params = false;  ///< a unit keeps its parameters as such: frozen and trainable ones may be together, and each is aligned
   FlatPrefetch backward_prefetch = FlatPrefetch::before;
-  bool forward_prefetch = false;   ///< gathers the next unit while this one's forward runs, in the order of the first iteration
-  bool limit_all_gathers = true;   ///< the host waits so that at most two gathers are ahead of the computation that uses them
-  bool validate_order = false;     ///< ranks compare the order in which they gather
+  bool forward_prefetch = false;   ///< gathers the next unit while this one's forward runs. The order is that of the first iteration.
+  bool limit_all_gathers = true;   ///< the host waits, so that at most two gathers are ahead of their computation.
+  bool validate_order = false;     ///< ranks compare the order in which they gather.
 
   std::string_view kind() const override { return name; }
   nlohmann::ordered_json to_json() const override;

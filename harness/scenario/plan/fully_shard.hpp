@@ -22,8 +22,10 @@ struct FullyShardFeature {
   static constexpr Feature reshard_to_size{"reshard_to_size"};  ///< reshard_after_forward to shards over fewer ranks
   static constexpr Feature shard_dims{"shard_dims"};
   static constexpr Feature gradient_divide_factor{"gradient_divide_factor"};
+  static constexpr Feature reduction_hooks{"reduction_hooks"};  ///< hooks after a reduction, and after a parameter has its gradient
 
-  static constexpr std::array all{post_optim_event, prefetch_lists, manual_unshard, reshard_to_size, shard_dims, gradient_divide_factor};
+  static constexpr std::array all{post_optim_event, prefetch_lists,         manual_unshard, reshard_to_size,
+                                  shard_dims,       gradient_divide_factor, reduction_hooks};
 };
 
 }  // namespace shardproof

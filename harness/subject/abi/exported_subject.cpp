@@ -6,6 +6,7 @@
 #include "harness/protocol/json_parse.hpp"
 #include "harness/scenario/parts_json.hpp"
 #include "harness/subject/abi/borrowed_extension.hpp"
+#include "harness/subject/abi/borrowed_gradient_hook.hpp"
 #include "harness/subject/abi/borrowed_seat.hpp"
 #include "harness/subject/abi/words.hpp"
 
@@ -88,6 +89,16 @@ struct ExportedSubject::Functions {
     });
   }
 
+  static shardproof_status register_gradient_hook(shardproof_trainer* trainer, const char* point, const char* module, int direct,
+                                                  const shardproof_gradient_hook* hook, shardproof_reply* reply) {
+    return answer(trainer, reply, [&] {
+      const nlohmann::ordered_json json(point);
+      const HookTarget target{
+          .point = scenario::Node(json, "point").choice(scenario::HookPoint::after_accumulation), .module = module, .direct = direct != 0};
+      return trainer->trainer->register_gradient_hook(target, abi::borrowed_gradient_hook(trainer->device, *hook));
+    });
+  }
+
   static shardproof_status loss(shardproof_trainer* trainer, shardproof_tensor* loss, shardproof_reply* reply) {
     return answer(trainer, reply, [&] {
       Tensor value;
@@ -145,6 +156,7 @@ ExportedSubject::ExportedSubject(std::unique_ptr<Subject> subject)
             .destroy = Functions::destroy,
             .perform = Functions::perform,
             .extend = Functions::extend,
+            .register_gradient_hook = Functions::register_gradient_hook,
             .loss = Functions::loss,
             .parameters = Functions::parameters};
 }

@@ -18,6 +18,7 @@
 #include "harness/scenario/parts_json.hpp"
 #include "harness/subject/abi/demands.hpp"
 #include "harness/subject/abi/handed_out_extension.hpp"
+#include "harness/subject/abi/handed_out_gradient_hook.hpp"
 #include "harness/subject/abi/handed_out_seat.hpp"
 
 namespace shardproof {
@@ -112,6 +113,17 @@ class TableTrainer final : public Trainer {
     });
   }
 
+  Reply register_gradient_hook(const HookTarget& target, GradientHook hook) override {
+    if (table_.register_gradient_hook == nullptr) return Trainer::register_gradient_hook(target, std::move(hook));
+    abi::HandedOutGradientHook& given = gradient_hooks_.emplace_back(seat_, std::move(hook));
+    const std::string point(scenario::to_string(target.point));
+    Reply reply = call_subject(&seat_, [&](shardproof_reply* answered) {
+      return table_.register_gradient_hook(trainer_, point.c_str(), target.module.c_str(), target.direct ? 1 : 0, &given.in_c(), answered);
+    });
+    if (!reply.ok()) given.withdraw();
+    return reply;
+  }
+
   Reply loss(Tensor& out) override {
     shardproof_tensor answer{};
     Reply reply = call_subject(&seat_, [&](shardproof_reply* answered) { return table_.loss(trainer_, &answer, answered); });
@@ -181,6 +193,7 @@ class TableTrainer final : public Trainer {
   std::shared_ptr<Left> left_;
   std::map<std::string, Shape> shapes_;  // of the model's parameters
   std::deque<abi::HandedOutExtension> extensions_;
+  std::deque<abi::HandedOutGradientHook> gradient_hooks_;
   std::vector<Batch> forwards_;  // those that have succeeded, until the first one after their backward has
   bool has_gone_backward_ = false;  // since the last of them
   shardproof_trainer* trainer_ = nullptr;

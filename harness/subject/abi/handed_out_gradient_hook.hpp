@@ -1,0 +1,35 @@
+// A gradient hook as a subject in C has it: a function with plain arguments.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "harness/subject/abi/handed_out_seat.hpp"
+#include "harness/subject/gradient_hook.hpp"
+
+namespace shardproof::abi {
+
+class HandedOutGradientHook {
+ public:
+  HandedOutGradientHook(HandedOutSeat& seat, GradientHook hook);
+  HandedOutGradientHook(const HandedOutGradientHook&) = delete;
+  HandedOutGradientHook& operator=(const HandedOutGradientHook&) = delete;
+
+  const shardproof_gradient_hook& in_c() const { return in_c_; }
+  /// The registration has failed: all calls fail from now on.
+  void withdraw() { is_withdrawn_ = true; }
+
+ private:
+  void call(std::uint64_t state, std::string label, const shardproof_tensor* gradient, const shardproof_tensor* output,
+            std::uint32_t stream) const;
+  Tensor operand(const shardproof_tensor* tensor, std::string_view what) const;
+
+  HandedOutSeat& seat_;
+  GradientHook hook_;
+  shardproof_gradient_hook in_c_;
+  bool is_withdrawn_ = false;
+  std::string error_;
+};
+
+}  // namespace shardproof::abi

@@ -1,0 +1,74 @@
+// Does an engine with flat parameters that overlaps still compute the right thing, with each strategy and with parameters of its own?
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "harness/scenario/plan/flat_shard.hpp"
+#include "suites/checks/comparison.hpp"
+#include "suites/checks/flat_shard.hpp"
+#include "suites/checks/soundness.hpp"
+#include "suites/overlap/scenarios.hpp"
+
+namespace shardproof::overlap {
+
+using namespace suites;
+
+using scenario::Action;
+using scenario::ActionKind;
+
+namespace {
+
+// `small_mlp` with each layer in a unit. A strategy with copies takes a mesh of two by two.
+scenario::Scenario flat_mlp(Rank& rank) {
+  scenario::Scenario scenario = small_mlp({.rate = 0.25}, true, 3);
+  scenario.plan.engine = {};
+  scenario::FlatShardPlan& plan = flat_shard(scenario.plan);
+  plan.wrap = {"l0", "l1", ""};
+  plan.strategy = strategy(rank);
+  plan.use_orig_params = rank.param<bool>("orig");
+  if (has_replicas(plan.strategy)) scenario.plan.mesh.shape = {2, 2};
+  return scenario;
+}
+
+void check_flat_values(Rank& rank, const scenario::Run& run) {
+  check_three_iterations(rank, run);
+  check_nothing_else_is_communicated(rank, run);
+}
+
+}  // namespace
+
+RANKED_TEST_CASE("overlap/flat_values", clauses("OVL-10", "OVL-12", "OVL-15", "OVL-16"), ranks(1, 2, 3, 4), on_engines("flat_shard"),
+                 each("strategy", "full_shard", "shard_grad_op", "no_shard"), each("orig", false, true),
+                 needs(Feature::timeline, FlatShardFeature::orig_params)) {
+  check_flat_values(rank, rank.play(flat_mlp(rank)));
+}
+
+RANKED_TEST_CASE("overlap/flat_values_of_copies", clauses("OVL-10", "OVL-12", "OVL-15", "OVL-16"), ranks(4), on_engines("flat_shard"),
+                 each("strategy", "hybrid", "hybrid_zero2"), each("orig", false, true),
+                 needs(Feature::timeline, Feature::replicated_mesh, FlatShardFeature::orig_params)) {
+  check_flat_values(rank, rank.play(flat_mlp(rank)));
+}
+
+// Each step has two micro-batches, and gradients are reduced after the second one.
+RANKED_TEST_CASE("overlap/flat_accumulation", clauses("OVL-10", "OVL-15", "OVL-16", "OVL-17"), ranks(1, 2, 3, 4), on_engines("flat_shard"),
+                 each("strategy", "full_shard", "shard_grad_op", "no_shard"), each("orig", false, true),
+                 needs(Feature::timeline, Feature::gradient_accumulation, FlatShardFeature::orig_params)) {
+  scenario::Scenario scenario = flat_mlp(rank);
+  const auto sync = [](bool value) { return Action{.kind = ActionKind::set_requires_gradient_sync, .value = value}; };
+  scenario.script.segments = {{.iterations = 3,
+                               .body = {sync(false),
+                                        {ActionKind::forward},
+                                        {ActionKind::backward},
+                                        sync(true),
+                                        {ActionKind::forward},
+                                        {ActionKind::backward},
+                                        {ActionKind::step},
+                                        {ActionKind::capture},
+                                        {ActionKind::zero_grad}}}};
+  const scenario::Run run = rank.play(std::move(scenario));
+  check_training(rank, run, oracles::Arithmetic::f32, exact_unless_mean_rounds(rank));
+  check_sound(rank, run);
+  check_nothing_else_is_communicated(rank, run);
+}
+
+}  // namespace shardproof::overlap
