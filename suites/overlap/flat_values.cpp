@@ -26,13 +26,8 @@ scenario::Scenario flat_mlp(Rank& rank) {
   plan.wrap = {"l0", "l1", ""};
   plan.strategy = strategy(rank);
   plan.use_orig_params = rank.param<bool>("orig");
-  if (has_replicas(plan.strategy)) scenario.plan.mesh.shape = {2, 2};
+  if (has_replicas(plan.strategy)) scenario.plan.mesh = {.shape = {2, 2}, .names = {"replicate", "shard"}};
   return scenario;
-}
-
-void check_flat_values(Rank& rank, const scenario::Run& run) {
-  check_three_iterations(rank, run);
-  check_nothing_else_is_communicated(rank, run);
 }
 
 }  // namespace
@@ -40,13 +35,17 @@ void check_flat_values(Rank& rank, const scenario::Run& run) {
 RANKED_TEST_CASE("overlap/flat_values", clauses("OVL-10", "OVL-12", "OVL-15", "OVL-16"), ranks(1, 2, 3, 4), on_engines("flat_shard"),
                  each("strategy", "full_shard", "shard_grad_op", "no_shard"), each("orig", false, true),
                  needs(Feature::timeline, FlatShardFeature::orig_params)) {
-  check_flat_values(rank, rank.play(flat_mlp(rank)));
+  const scenario::Run run = rank.play(flat_mlp(rank));
+  check_three_iterations(rank, run);
+  check_nothing_else_is_communicated(rank, run);
 }
 
 RANKED_TEST_CASE("overlap/flat_values_of_copies", clauses("OVL-10", "OVL-12", "OVL-15", "OVL-16"), ranks(4), on_engines("flat_shard"),
                  each("strategy", "hybrid", "hybrid_zero2"), each("orig", false, true),
                  needs(Feature::timeline, Feature::replicated_mesh, FlatShardFeature::orig_params)) {
-  check_flat_values(rank, rank.play(flat_mlp(rank)));
+  const scenario::Run run = rank.play(flat_mlp(rank));
+  check_three_iterations(rank, run);
+  check_nothing_else_is_communicated(rank, run);
 }
 
 // Each step has two micro-batches, and gradients are reduced after the second one.

@@ -205,7 +205,7 @@ TEST_CASE("the host issues the calls of PyTorch's flat engine in its order, and 
   check_structure("h_fsdp1_SHARD_GRAD_OP_no_sync_W2", first_unsynced(ShardStrategy::shard_grad_op), 2);
   check_structure("h_fsdp1_NO_SHARD_no_sync_W2", first_unsynced(ShardStrategy::no_shard), 2);
   Scenario hybrid = blocks(ShardStrategy::hybrid);
-  hybrid.plan.mesh = {.shape = {2, 2}, .names = {"replicate", "shard"}};
+  hybrid.plan.mesh = {.shape = {2, 2}};
   check_structure("h_fsdp1_HYBRID_SHARD_W4", hybrid, 4);
 }
 
