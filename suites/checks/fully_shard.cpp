@@ -26,10 +26,18 @@ std::vector<scenario::WrapGroup> groups_with_parameters(const Scenario& scenario
   return groups;
 }
 
-bool is_freed_after_forward(const scenario::WrapGroup& group) {
+// Whether no other wrapped module holds its modules. A model may have several roots.
+bool is_root(const scenario::FullyShardPlan& section, const scenario::WrapGroup& group) {
+  const std::vector<std::string> wrapped = section.wrapped_modules();
+  return std::ranges::any_of(group.modules, [&](const std::string& path) {
+    return std::ranges::none_of(wrapped, [&](const std::string& above) { return above != path && scenario::is_at_or_under(path, above); });
+  });
+}
+
+bool is_freed_after_forward(const scenario::FullyShardPlan& section, const scenario::WrapGroup& group) {
   using Reshard = scenario::ReshardAfterForward::Kind;
-  const bool is_root = std::ranges::find(group.modules, "") != group.modules.end();
-  return group.reshard_after_forward.kind == Reshard::yes || (group.reshard_after_forward.kind == Reshard::automatic && !is_root);
+  const Reshard kind = group.reshard_after_forward.kind;
+  return kind == Reshard::yes || (kind == Reshard::automatic && !is_root(section, group));
 }
 
 bool has_replicas(const scenario::Plan& plan) { return plan.mesh.shape.size() == 2 && plan.mesh.shape[0] > 1; }
@@ -99,7 +107,8 @@ class FullyShardChecks final : public Kind {
   // Each forward gathers each group, and each backward reduces it. A backward gathers a group again if its parameters were freed in between.
   std::vector<Communication> planned(const Scenario& scenario, int world) const override {
     const auto groups = world > 1 ? groups_with_parameters(scenario) : std::vector<scenario::WrapGroup>{};
-    const auto freed = static_cast<std::size_t>(std::ranges::count_if(groups, is_freed_after_forward));
+    const auto freed = static_cast<std::size_t>(std::ranges::count_if(
+        groups, [&](const scenario::WrapGroup& group) { return is_freed_after_forward(fully_shard(scenario.plan), group); }));
     std::vector<Communication> all;
     for (const scenario::Script::Segment& segment : scenario.script.segments) {
       Communication communication;
