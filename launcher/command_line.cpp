@@ -302,6 +302,8 @@ void declare_explore(CLI::App& app, ExploreOptions& explore, Texts& texts) {
   add(command, choice_group, "--for", texts.time, "TIME", "Begin no scenario after this time, for example 90s, 10min or 2h.");
   add(command, choice_group, "--seed", texts.seed, "N",
       "Draw the first scenario from this seed. The default is 0. Each later scenario has the next seed.");
+  add(command, choice_group, "--engine", explore.engine, "KIND",
+      "Draw scenarios for this kind of engine. The default is the first kind that both engines claim and that can be drawn.");
   add_list(command, choice_group, "--ranks", texts.ranks, "N[,N...]",
            "Play on worlds of these sizes. The default is 1,2,4. The seed chooses the size for each scenario.");
   add_list(

@@ -21,21 +21,36 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// The kind of engine that scenarios are drawn for (harness/scenario/generator).
-constexpr char drawn_engine[] = "fully_shard";
+const ClaimInfo* claim_of(const Contender& contender, const std::string& kind) {
+  const auto claim = std::ranges::find(contender.subject.claims, kind, &ClaimInfo::engine);
+  return claim == contender.subject.claims.end() ? nullptr : &*claim;
+}
 
-const std::vector<std::string>& features_of(const Contender& contender) {
-  const std::vector<ClaimInfo>& claims = contender.subject.claims;
-  const auto claim = std::ranges::find(claims, drawn_engine, &ClaimInfo::engine);
-  if (claim == claims.end())
-    throw CommandError(
-        usage, fmt::format("subject {} does not claim the engine kind {}, for which scenarios are drawn", contender.asked, drawn_engine));
-  return claim->features;
+/// The kind that the user asked for, or the first that both claim and for which the worker draws scenarios.
+std::string drawn_engine(const std::string& asked, const std::array<Contender, 2>& contenders) {
+  const std::vector<std::string>& drawn = contenders[0].worker.listing.drawn_kinds;
+  const auto refuse_lacking = [&](const Contender& contender, const std::string& kind) {
+    if (claim_of(contender, kind) == nullptr)
+      throw CommandError(usage, fmt::format("subject {} does not claim the engine kind {}", contender.asked, kind));
+  };
+  if (!asked.empty()) {
+    if (std::ranges::find(drawn, asked) == drawn.end())
+      throw CommandError(usage, fmt::format("--engine {}: scenarios are drawn for {}", asked, fmt::join(drawn, ", ")));
+    for (const Contender& contender : contenders) refuse_lacking(contender, asked);
+    return asked;
+  }
+  const auto common = std::ranges::find_if(drawn, [&](const std::string& kind) {
+    return std::ranges::all_of(contenders, [&](const Contender& contender) { return claim_of(contender, kind) != nullptr; });
+  });
+  if (common == drawn.end())
+    throw CommandError(usage, fmt::format("subjects {} and {} both claim none of the engine kinds for which scenarios are drawn: {}",
+                                          contenders[0].asked, contenders[1].asked, fmt::join(drawn, ", ")));
+  return *common;
 }
 
 /// That both claim for this kind.
-std::vector<std::string> common_features(const std::array<Contender, 2>& contenders) {
-  const std::vector<std::string>&one = features_of(contenders[0]), &other = features_of(contenders[1]);
+std::vector<std::string> common_features(const std::array<Contender, 2>& contenders, const std::string& kind) {
+  const std::vector<std::string>&one = claim_of(contenders[0], kind)->features, &other = claim_of(contenders[1], kind)->features;
   std::vector<std::string> common;
   std::ranges::copy_if(one, std::back_inserter(common),
                        [&](const std::string& feature) { return std::ranges::find(other, feature) != other.end(); });
@@ -57,8 +72,8 @@ std::string common_options(const ExploreOptions& options) {
 
 /// The command that finds it again; what `argv` says of the subjects, and of what scenarios may have, decides what a seed makes.
 std::string again(const ExploreOptions& options, const FoundDifference& difference, const std::string& program) {
-  std::string command = fmt::format("{} explore --seed {} --rounds 1 --ranks {}", reports::shell_word(program), difference.seed,
-                                    fmt::join(options.plan.ranks, ","));
+  std::string command = fmt::format("{} explore --engine {} --seed {} --rounds 1 --ranks {}", reports::shell_word(program), options.engine,
+                                    difference.seed, fmt::join(options.plan.ranks, ","));
   if (!options.left_out.empty()) command += fmt::format(" --without {}", fmt::join(options.left_out, ","));
   return command + common_options(options);
 }
@@ -84,7 +99,7 @@ Json json_of(const ExploreOptions& options, const std::array<Contender, 2>& cont
             {"seed", options.seed},
             {"rounds", result.rounds},
             {"ranks", source.ranks},
-            {"engine", drawn_engine},
+            {"engine", source.engine},
             {"features", source.features},
             {"without", source.left_out},
             {"ulps", options.ulps},
@@ -116,17 +131,22 @@ Json json_of(const ExploreOptions& options, const std::array<Contender, 2>& cont
 
 }  // namespace
 
-int explore_command(const ExploreOptions& options, const std::vector<std::string>& argv) {
+int explore_command(const ExploreOptions& asked, const std::vector<std::string>& argv) {
   SignalWatch signals;
+  ExploreOptions options = asked;
   std::array<Contender, 2> contenders = find_contenders(options.plan, options.worker, signals);
-  const ScenarioSource source{.ranks = options.plan.ranks, .features = common_features(contenders), .left_out = options.left_out};
+  options.engine = drawn_engine(asked.engine, contenders);
+  const ScenarioSource source{.engine = options.engine,
+                              .ranks = options.plan.ranks,
+                              .features = common_features(contenders, options.engine),
+                              .left_out = options.left_out};
   make_scenarios(contenders[0].worker, source, options.seed, 1, signals);  // says what is wrong with what is left out, if anything
   const ClaimedDirectory claimed(options.out);
   const std::filesystem::path& place = claimed.path();
   prepare(contenders, place, signals);
 
   Terminal terminal(options.json ? stderr : stdout, options.terminal);
-  terminal.note(fmt::format("{}: scenarios from seed {} on, for {} rank{}", names_text(contenders), options.seed,
+  terminal.note(fmt::format("{}: scenarios for {} from seed {} on, for {} rank{}", names_text(contenders), source.engine, options.seed,
                             fmt::join(source.ranks, ", "), source.ranks == std::vector{1} ? "" : "s"));
   const std::string program = argv.empty() ? "shardproof" : argv.front();
   const auto tell = [&](const FoundDifference& difference) { terminal.print(text_of(options, difference, place, program)); };

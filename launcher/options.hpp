@@ -109,6 +109,7 @@ struct PlayOptions {
 
 struct ExploreOptions {
   PlanOptions plan;  ///< of worlds of the sizes in `ranks`; its subject is two
+  std::string engine;  ///< the kind that scenarios are for; empty: the first for which this can be
   std::uint64_t seed = 0;
   std::optional<std::uint64_t> rounds;  ///< none: as many as there is time for
   std::optional<std::chrono::milliseconds> time;

@@ -324,6 +324,7 @@ std::vector<MadeScenario> make_scenarios(const Worker& worker, const ScenarioSou
                                          SignalWatch& signals) {
   const std::vector<std::string> arguments{"--make-scenario", fmt::format("{}", first_seed),
                                            "--count",         fmt::format("{}", count),
+                                           "--engine",        source.engine,
                                            "--ranks",         fmt::format("{}", fmt::join(source.ranks, ",")),
                                            "--features",      fmt::format("{}", fmt::join(source.features, ",")),
                                            "--without",       fmt::format("{}", fmt::join(source.left_out, ","))};

@@ -62,6 +62,7 @@ struct MadeScenario {
 
 /// What scenarios are made from.
 struct ScenarioSource {
+  std::string engine;  ///< the kind of engine that they are for
   std::vector<int> ranks;  ///< of which a seed chooses one
   std::vector<std::string> features;  ///< that scenarios may need
   std::vector<std::string> left_out;  ///< features, or ingredients of scenarios

@@ -25,10 +25,11 @@ namespace shardproof {
 namespace {
 
 void make_scenarios(const ScenariosAsked& asked) {
-  const scenario::Palette palette = scenario::palette(asked.features, asked.left_out);
+  const std::string_view kind = asked.engine.empty() ? scenario::drawn_kinds().front() : std::string_view(asked.engine);
+  const scenario::Palette palette = scenario::palette(kind, asked.features, asked.left_out);
   for (std::uint64_t i = 0; i < asked.count; ++i) {
     const std::uint64_t seed = asked.first_seed + i;
-    const scenario::Staged made = scenario::generate(seed, asked.ranks, palette);
+    const scenario::Staged made = scenario::generate(kind, seed, asked.ranks, palette);
     fmt::print("{}\n", dump_line({{"seed", seed}, {"ranks", made.ranks}, {"scenario", made.scenario}}));
   }
 }

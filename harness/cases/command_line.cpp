@@ -59,6 +59,7 @@ std::vector<int> ranks_of(std::string_view text) {
 bool take_asked(ScenariosAsked& asked, std::span<const std::string_view> arguments, std::size_t& at) {
   if (const auto count = value_of("--count", arguments, at)) asked.count = number_of("--count", *count, "how many scenarios");
   else if (const auto ranks = value_of("--ranks", arguments, at)) asked.ranks = ranks_of(*ranks);
+  else if (const auto engine = value_of("--engine", arguments, at)) asked.engine = *engine;
   else if (const auto features = value_of("--features", arguments, at)) asked.features = listed(*features);
   else if (const auto left_out = value_of("--without", arguments, at)) asked.left_out = listed(*left_out);
   else return false;
@@ -176,7 +177,8 @@ or a [tag].
   {0} --warm --subject NAME or ./LIBRARY.so     stays, and becomes ranks when it is asked to, for launchers
   {0} --check-scenario FILE [--ranks N]         whether a document can be played (by N ranks), for launchers
   {0} --make-scenario SEED --ranks N,…          random documents as JSON, one in a line, for launchers: of --count seeds, for
-                                                subjects that claim these --features, --without some of them, or other ingredients
+                                                the kind --engine, for subjects that claim these --features, --without some of
+                                                them, or other ingredients
   {0} --shrink-scenario FILE --ranks N          smaller documents than one, likewise
   {0} --list-gpus BACKEND                       the GPUs that a backend reaches as JSON, for launchers
 )",

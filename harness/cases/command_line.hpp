@@ -21,6 +21,7 @@ class UsageError : public std::runtime_error {
 struct ScenariosAsked {
   std::uint64_t first_seed = 0;
   std::uint64_t count = 1;
+  std::string engine;                  ///< the kind that scenarios are for; empty: the first that can be drawn
   std::vector<int> ranks;              ///< of which a seed chooses one; of a scenario that is to be made smaller, as many as play it
   std::vector<std::string> features;   ///< that a subject claims
   std::vector<std::string> left_out;   ///< features and ingredients (harness/scenario/generator/generator.hpp)

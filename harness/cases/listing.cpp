@@ -15,6 +15,7 @@
 #include "harness/protocol/digest.hpp"
 #include "harness/protocol/json_fields.hpp"
 #include "harness/protocol/json_parse.hpp"
+#include "harness/scenario/generator/generator.hpp"
 #include "harness/scenario/plan/engine_section.hpp"
 
 namespace shardproof {
@@ -142,6 +143,7 @@ Listing make_listing(const Program& program, std::span<const BoundCase> cases) {
   listing.suite_version = program.suite_version;
   listing.build = build_id();
   for (const scenario::EngineKind& kind : scenario::engine_kinds()) listing.engine_kinds.emplace_back(kind.name);
+  for (const std::string_view kind : scenario::drawn_kinds()) listing.drawn_kinds.emplace_back(kind);
   for (const auto& make : program.subjects) {
     const auto subject = make();
     SubjectInfo& info = listing.subjects.emplace_back();

@@ -151,6 +151,7 @@ void to_json(ordered_json& json, const Listing& listing) {
                       {"clauses", listing.clauses},   {"seeds", listing.seeds},
                       {"profiles", listing.profiles}};
   if (!listing.engine_kinds.empty()) json["engine_kinds"] = listing.engine_kinds;
+  if (!listing.drawn_kinds.empty()) json["drawn_kinds"] = listing.drawn_kinds;
   if (!listing.why_no_threads.empty()) json["why_no_threads"] = listing.why_no_threads;
 }
 
@@ -171,6 +172,7 @@ void from_json(const ordered_json& json, Listing& listing) {
   listing.seeds = fields.list<SeedInfo>("seeds");
   listing.profiles = fields.list<ProfileInfo>("profiles");
   if (fields.has("engine_kinds")) listing.engine_kinds = fields.texts("engine_kinds");
+  if (fields.has("drawn_kinds")) listing.drawn_kinds = fields.texts("drawn_kinds");
   if (fields.has("why_no_threads")) listing.why_no_threads = fields.text("why_no_threads");
 }
 

@@ -105,6 +105,7 @@ struct Listing {
   std::string suite_version;
   std::string build;  ///< build id of the worker binary: equal on all ranks of a world
   std::vector<std::string> engine_kinds;  ///< whose sections of plans it reads; empty: it does not say
+  std::vector<std::string> drawn_kinds;  ///< kinds of engines for which it makes random scenarios, the preferred one first
   std::vector<SubjectInfo> subjects;  ///< the first is the default; a program of plain multi-rank tests has none
   std::vector<CaseInfo> cases;
   std::vector<FaultInfo> faults;

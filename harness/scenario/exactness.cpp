@@ -179,8 +179,8 @@ class Follower {
   void play(const Action& action) {
     if (action.kind == ActionKind::step) return step(action);
     if (action.kind == ActionKind::extend) return extend(*action.extension);
-    if (action.kind == ActionKind::register_hook) is_hooked_ = is_hooked_ || !action.hook->refused;
-    if (action.kind == ActionKind::capture) return captures_.push_back(!is_hooked_ && is_sure());
+    if (action.kind == ActionKind::register_hook) return hook(*action.hook);
+    if (action.kind == ActionKind::capture) return captures_.push_back(is_sure());
     for (RankReach& state : states_) {
       if (is_for(action, state.rank)) play(action, state);
     }
@@ -210,6 +210,13 @@ class Follower {
           extension.parameter.empty() ? parameter.shape.tensor == extension.tensor && !parameter.extension : name == extension.parameter;
       if (is_meant) parameter.extension = extension.kind;
     }
+  }
+
+  // Of all groups, or of none: a hook of some groups alone, or of some ranks alone, has no single answer.
+  void hook(const Hook& hook) {
+    if (hook.refused) return;
+    if (hook.point != HookPoint::reduction || hook.direct || hook_ || !hook.fails_on.empty()) has_odd_hooks_ = true;
+    hook_ = hook.kind;
   }
 
   bool is_sure() const {
@@ -397,11 +404,19 @@ class Follower {
     }
   }
 
-  double gradient_divisor() const { return scenario_.plan.engine.get()->gradient_divisor(ranks_); }
+  double gradient_divisor() const {
+    const double usual = scenario_.plan.engine.get()->gradient_divisor(ranks_);
+    return hook_ == HookKind::sum ? 1 : hook_ == HookKind::doubled ? usual / 2 : usual;
+  }
+
+  std::optional<DType> reduction_dtype() const {
+    if (hook_ == HookKind::fp16_compress) return DType::f16;
+    if (hook_ == HookKind::bf16_compress) return DType::bf16;
+    return scenario_.plan.mixed_precision.reduce;
+  }
 
   bool rounds_reductions() const {
-    const MixedPrecision& mixed = scenario_.plan.mixed_precision;
-    return is_low(mixed.param) || is_low(mixed.reduce) || !exponent_of(gradient_divisor());
+    return is_low(scenario_.plan.mixed_precision.param) || is_low(reduction_dtype()) || !exponent_of(gradient_divisor());
   }
 
   // The gradient that the optimizer gets, over all ranks or over these alone.
@@ -414,10 +429,11 @@ class Follower {
     }
     if (!any || !parameter.is_reduced) return any;
     Reach gradient = *any;
-    gradient = in_dtype(gradient, scenario_.plan.mixed_precision.reduce);
+    if (has_odd_hooks_) gradient.sure = false;
+    gradient = in_dtype(gradient, reduction_dtype());
     gradient.most *= ranks_;
     gradient = divided(rounded_once(gradient), gradient_divisor());
-    if (is_low(scenario_.plan.mixed_precision.reduce)) gradient.unit = finest;
+    if (is_low(reduction_dtype())) gradient.unit = finest;
     return gradient;
   }
 
@@ -456,9 +472,10 @@ class Follower {
   const int ranks_;
   Reach input_;
   std::map<std::string, ParameterReach> parameters_;
+  std::optional<HookKind> hook_;  // instead of reductions
+  bool has_odd_hooks_ = false;    // whose gradients are not followed
   std::vector<RankReach> states_;
   std::vector<bool> captures_;
-  bool is_hooked_ = false;  // what a gradient hook computes is not followed
 };
 
 }  // namespace

@@ -11,8 +11,8 @@
 namespace shardproof::scenario {
 
 /// For every capture, in the order in which the script comes to it: whether each loss, gradient and parameter in it is the same however
-/// sums are taken. Rates and divisors that are no powers of two, clipping, gradient hooks, and layers and optimizers that divide or take
-/// roots end it. A reduction among ranks is the fabric's, which takes sums in one order.
+/// sums are taken. Rates and divisors that are no powers of two, clipping, gradient hooks at other points than the reduction, and layers
+/// and optimizers that divide or take roots end it. A reduction among ranks is the fabric's, which takes sums in one order.
 std::vector<bool> exact_captures(const Scenario& scenario, int ranks);
 
 }  // namespace shardproof::scenario

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -10,6 +11,7 @@
 #include "harness/fabric/group.hpp"
 #include "harness/scenario/holding.hpp"
 #include "harness/scenario/run.hpp"
+#include "harness/subject/feature.hpp"
 
 namespace shardproof {
 
@@ -32,6 +34,10 @@ class Rank {
   void measure(std::string_view name, double value, std::string_view unit);
   /// Virtual time, which is exact on every device.
   void measure_ns(std::string_view name, Nanoseconds value) { measure(name, static_cast<double>(value), "ns"); }
+
+  /// Why the subject cannot play what needs these features, besides those of the case: it does not claim some of them. Empty: it can. For
+  /// cases that learn only when they run what they need.
+  std::string lacking(std::span<const Feature> needs) const;
 
   /// Ends the case for every rank as skipped.
   [[noreturn]] void skip(std::string_view reason);

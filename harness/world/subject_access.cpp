@@ -56,6 +56,12 @@ std::string World::missing(const CaseInfo& info) const {
   return reason;
 }
 
+std::string Rank::lacking(std::span<const Feature> needs) const {
+  CaseInfo needing = *world_->notes().info;
+  for (const Feature feature : needs) needing.needs.emplace_back(feature.name());
+  return world_->missing(needing);
+}
+
 namespace {
 
 void write_document(const nlohmann::ordered_json& json, const std::filesystem::path& file) {

@@ -48,7 +48,10 @@ class UnitCalls::Forward {
     has_failed_ = path == action_.fails_in;
     if (has_failed_) return needs_gradient;
     const bool output_needs = computed(module, path, needs_gradient, is_used);
-    if (!is_unit || has_failed_) return output_needs;
+    if (has_failed_) return output_needs;
+    const bool is_wrapped = module.kind != ModuleKind::use && calls_.root_of_.contains(path);
+    if (is_wrapped && trains_ && output_needs && is_used) pending_.roots.insert(calls_.root_of_.at(path));
+    if (!is_unit) return output_needs;
     if (frees_after_forward(flat_shard(calls_.scenario_.plan).strategy) && calls_.root_of_.at(path) != path) calls_.whole_.erase(path);
     if (trains_ && output_needs && is_used) pending_.reached.insert(path);
     return output_needs;
@@ -104,9 +107,9 @@ UnitCalls::UnitCalls(const Scenario& scenario, int world) : scenario_(scenario) 
           {parameter.name, unit != nullptr ? std::optional(*unit) : std::nullopt, parameter.trainable});
     }
   }
-  for (const std::string& unit : units_)
-    root_of_[unit] = *std::ranges::find_if(section.wrap.rbegin(), section.wrap.rend(),
-                                           [&](const std::string& path) { return scenario::is_at_or_under(unit, path); });
+  for (const std::string& wrapped : section.wrap)
+    root_of_[wrapped] = *std::ranges::find_if(section.wrap.rbegin(), section.wrap.rend(),
+                                              [&](const std::string& path) { return scenario::is_at_or_under(wrapped, path); });
 }
 
 bool UnitCalls::keeps_all() const { return flat_shard(scenario_.plan).strategy == ShardStrategy::no_shard || shards_ == 1; }
@@ -138,6 +141,7 @@ void UnitCalls::forward(const scenario::Action& action) {
     return;
   }
   pending_.reached.insert(forward.pending().reached.begin(), forward.pending().reached.end());
+  pending_.roots.insert(forward.pending().roots.begin(), forward.pending().roots.end());
   pending_.parameters.insert(forward.pending().parameters.begin(), forward.pending().parameters.end());
 }
 
@@ -145,8 +149,8 @@ void UnitCalls::backward() {
   const Pending now = std::exchange(pending_, {});
   for (const std::string& unit : now.reached) gather(unit);
   waiting_.insert(now.parameters.begin(), now.parameters.end());
-  for (const std::string& unit : now.reached) {
-    if (syncs_ || frees_after_forward(flat_shard(scenario_.plan).strategy)) free(root_of_.at(unit));
+  for (const std::string& root : now.roots) {
+    if (syncs_ || frees_after_forward(flat_shard(scenario_.plan).strategy)) free(root);
   }
   if (!syncs_) return;
   std::set<std::string> reduced;
@@ -181,6 +185,12 @@ class FlatShardChecks final : public Kind {
     }
     return all;
   }
+
+  Plans plans(const Scenario& scenario, int /*world*/) const override {
+    return may_gather_in_vain(scenario) ? Plans::least : Plans::exactly;
+  }
+
+  void check_memory(const scenario::Run& run, int world) const override { check_whole_units(run, world); }
 
   // On the order of forwards.
   bool is_agreement(const fact::Collective& call) const override { return call.tag == scenario::execution_order_tag; }

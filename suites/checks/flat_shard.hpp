@@ -36,6 +36,7 @@ class UnitCalls {
   /// What the next backward comes to.
   struct Pending {
     std::set<std::string> reached;  ///< units that a gradient of their output comes to
+    std::set<std::string> roots;  ///< of wrapped modules, with parameters or without, that it comes to
     std::set<std::string> parameters;  ///< that get a gradient
   };
   struct UsedParameter {
@@ -56,7 +57,7 @@ class UnitCalls {
   int shards_ = 1, replicas_ = 1;
   std::map<std::string, std::vector<UsedParameter>> parameters_of_;  // by path of the module that computes with them
   std::set<std::string> units_;  // with parameters
-  std::map<std::string, std::string> root_of_;  // by unit: the wrapped module that holds it, and that no other one holds
+  std::map<std::string, std::string> root_of_;  // by wrapped module: the one that holds it, and that no other one holds
   std::set<std::string> whole_, waiting_;
   Pending pending_;
   bool syncs_ = true;

@@ -26,20 +26,89 @@ std::vector<scenario::WrapGroup> groups_with_parameters(const Scenario& scenario
   return groups;
 }
 
-bool is_freed_after_forward(const scenario::WrapGroup& group) {
+// Whether no other wrapped module holds its modules. A model may have several roots.
+bool is_root(const scenario::FullyShardPlan& section, const scenario::WrapGroup& group) {
+  const std::vector<std::string> wrapped = section.wrapped_modules();
+  return std::ranges::any_of(group.modules, [&](const std::string& path) {
+    return std::ranges::none_of(wrapped, [&](const std::string& above) { return above != path && scenario::is_at_or_under(path, above); });
+  });
+}
+
+bool is_freed_after_forward(const scenario::FullyShardPlan& section, const scenario::WrapGroup& group) {
   using Reshard = scenario::ReshardAfterForward::Kind;
-  const bool is_root = std::ranges::find(group.modules, "") != group.modules.end();
-  return group.reshard_after_forward.kind == Reshard::yes || (group.reshard_after_forward.kind == Reshard::automatic && !is_root);
+  const Reshard kind = group.reshard_after_forward.kind;
+  return kind == Reshard::yes || (kind == Reshard::automatic && !is_root(section, group));
 }
 
 bool has_replicas(const scenario::Plan& plan) { return plan.mesh.shape.size() == 2 && plan.mesh.shape[0] > 1; }
 
+// Whether each module runs once in each forward, and takes part in the loss; and each group has something to train.
+bool runs_plainly(const Scenario& scenario) {
+  bool is_plain = true;
+  visit(scenario.model.root, "", [&](const scenario::Module& module, const std::string&) {
+    using Kind = scenario::ModuleKind;
+    const bool is_odd =
+        module.kind == Kind::use || module.kind == Kind::discard || module.kind == Kind::list || module.kind == Kind::choice;
+    is_plain = is_plain && !is_odd && !module.frozen;
+  });
+  return is_plain;
+}
+
+// Whether a script only trains: each forward is followed by its backward, which reduces.
+bool trains_plainly(const scenario::Script& script) {
+  for (const scenario::Script::Segment& segment : script.segments) {
+    bool is_between = false;
+    for (const scenario::Action& action : segment.body) {
+      switch (action.kind) {
+        case ActionKind::forward:
+          if (is_between || action.fails_in || !action.module.empty()) return false;
+          is_between = true;
+          break;
+        case ActionKind::backward: is_between = false; break;
+        case ActionKind::step:
+        case ActionKind::zero_grad:
+        case ActionKind::post_optim_event:
+        case ActionKind::capture:
+        case ActionKind::clip_grad_norm:
+        case ActionKind::extend:
+        case ActionKind::materialize:
+        case ActionKind::initialize: break;
+        default: return false;
+      }
+    }
+  }
+  return true;
+}
+
 class FullyShardChecks final : public Kind {
  public:
+  Plans plans(const Scenario& scenario, int /*world*/) const override {
+    const auto keeps_parts = [](const scenario::WrapGroup& group) {
+      return group.reshard_after_forward.kind == scenario::ReshardAfterForward::Kind::size;
+    };
+    const std::vector<int>& mesh = scenario.plan.mesh.shape;
+    const bool shards = mesh.size() != 2 || mesh[1] > 1;
+    const bool is_known = shards && runs_plainly(scenario) && trains_plainly(scenario.script) &&
+                          std::ranges::none_of(fully_shard(scenario.plan).wrap, keeps_parts);
+    return is_known ? Plans::exactly : Plans::nothing;
+  }
+
+  void check_memory(const scenario::Run& run, int world) const override {
+    if (plans(run.scenario(), world) != Plans::exactly) return;
+    int iteration = 0;
+    for (const scenario::Script::Segment& segment : run.scenario().script.segments) {
+      const auto backwards = std::ranges::count(segment.body, ActionKind::backward, &scenario::Action::kind);
+      for (int i = 0; i < segment.iterations; ++i, ++iteration) {
+        for (int backward = 1; backward <= backwards; ++backward) check_nothing_is_left(run, iteration, backward);
+      }
+    }
+  }
+
   // Each forward gathers each group, and each backward reduces it. A backward gathers a group again if its parameters were freed in between.
   std::vector<Communication> planned(const Scenario& scenario, int world) const override {
     const auto groups = world > 1 ? groups_with_parameters(scenario) : std::vector<scenario::WrapGroup>{};
-    const auto freed = static_cast<std::size_t>(std::ranges::count_if(groups, is_freed_after_forward));
+    const auto freed = static_cast<std::size_t>(std::ranges::count_if(
+        groups, [&](const scenario::WrapGroup& group) { return is_freed_after_forward(fully_shard(scenario.plan), group); }));
     std::vector<Communication> all;
     for (const scenario::Script::Segment& segment : scenario.script.segments) {
       Communication communication;

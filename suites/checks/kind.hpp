@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -16,18 +17,28 @@ struct Communication {
   friend bool operator==(const Communication&, const Communication&) = default;
 };
 
+/// What `Kind::planned` says of a scenario.
+enum class Plans : std::uint8_t {
+  exactly,  ///< every right engine communicates that
+  least,  ///< as many reductions, and as many gathers or more: an engine may gather ahead of a module that then does not run
+  nothing,  ///< the scenario has calls or modules for which it does not count
+};
+
 class Kind {
  public:
   virtual ~Kind() = default;
 
   /// The collectives that a plan asks of every engine, by iteration.
   virtual std::vector<Communication> planned(const scenario::Scenario& scenario, int world) const = 0;
+  virtual Plans plans(const scenario::Scenario& scenario, int world) const = 0;
   /// In this collective ranks agree on something. No plan asks for it, and how often it comes is the engine's business.
   virtual bool is_agreement(const fact::Collective& call) const = 0;
   /// How many ranks hold each element of a parameter that ranks reduce.
   virtual int holders(const scenario::Plan& plan, int world) const = 0;
   virtual void check_nothing_gathered_twice(const scenario::Run& run) const = 0;
   virtual void check_nothing_is_left(const scenario::Run& run, int iteration, int backward) const = 0;
+  /// Checks after each call what is whole, as far as this is known for the scenario.
+  virtual void check_memory(const scenario::Run& run, int world) const = 0;
 };
 
 /// The collectives of an iteration, without agreements.

@@ -138,9 +138,11 @@ TEST_CASE("Arguments") {
   CHECK(foreign.seed == 18446744073709551615U);
   CHECK(foreign.subject == "s");
   CHECK(foreign.filters == std::vector<std::string>{"a/*", "[tag]"});
-  const auto made = parse({"--make-scenario=7", "--count", "3", "--ranks=1,4", "--features", "timeline,serial", "--without", "adam"});
+  const auto made = parse(
+      {"--make-scenario=7", "--engine", "flat_shard", "--count", "3", "--ranks=1,4", "--features", "timeline,serial", "--without", "adam"});
   CHECK(made.mode == CommandLine::Mode::make_scenario);
   CHECK(made.asked.first_seed == 7);
+  CHECK(made.asked.engine == "flat_shard");
   CHECK(made.asked.count == 3);
   CHECK(made.asked.ranks == std::vector{1, 4});
   CHECK(made.asked.features == std::vector<std::string>{"timeline", "serial"});

@@ -1,9 +1,12 @@
 // The engine with flat parameters against the serial model, over models, scripts, strategies, world sizes and options.
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <optional>
 
+#include "harness/scenario/generator/generator.hpp"
 #include "tests/engines/flat_scenarios.hpp"
+#include "tests/rounds.hpp"
 
 using namespace shardproof;
 using namespace shardproof::scenario;
@@ -256,6 +259,34 @@ TEST_CASE("flat parameters train as one process does, soundly") { check_product(
 
 TEST_CASE("flat parameters train as one process does, soundly, at each strategy, world size, model and script", "[long]") {
   check_product(1);
+}
+
+TEST_CASE("what is generated for flat parameters trains as one process does, soundly, with hooks as well") {
+  const auto names = flat_shard_kind.feature_names();
+  const Palette everything = palette("flat_shard", std::vector<std::string>(names.begin(), names.end()), {});
+  // More of them by the environment: SHARDPROOF_SEEDS=100000.
+  const char* const asked = std::getenv("SHARDPROOF_SEEDS");
+  const std::uint64_t seeds = asked != nullptr ? std::strtoull(asked, nullptr, 10) : rounds(250U);
+  std::size_t compared = 0, hooked = 0;
+  for (std::uint64_t seed = 0; seed < seeds; ++seed) {
+    CAPTURE(seed);
+    const Staged staged = generate("flat_shard", seed, std::vector{1, 2, 3, 4}, everything);
+    const auto has = [&](ActionKind kind) {
+      return std::ranges::any_of(staged.scenario.script.segments, [kind](const Script::Segment& segment) {
+        return std::ranges::find(segment.body, kind, &Action::kind) != segment.body.end();
+      });
+    };
+    // Of imagined ranks nothing is known. They play all the same.
+    if (staged.scenario.costs.imagined_ranks > 0 || !has(ActionKind::capture)) {
+      for (const Run& run : played(staged.scenario, staged.ranks)) CHECK((run.races().empty() && run.left_alive() == 0));
+      continue;
+    }
+    check_flat_run(staged.scenario, staged.ranks);
+    ++compared;
+    hooked += has(ActionKind::register_hook) ? 1 : 0;
+  }
+  CHECK(compared > seeds / 2);
+  CHECK(hooked > seeds / 50);
 }
 
 TEST_CASE("flat parameters get memory and values late, and train as others") {

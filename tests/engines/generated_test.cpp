@@ -34,14 +34,14 @@ bool is_rounded_once(const Staged& staged) {
 
 TEST_CASE("what is generated is played, soundly, and captures what any arithmetic comes to") {
   const auto names = fully_shard_kind.feature_names();
-  const Palette everything = palette(std::vector<std::string>(names.begin(), names.end()), {});
+  const Palette everything = palette("fully_shard", std::vector<std::string>(names.begin(), names.end()), {});
   // More of them by the environment: SHARDPROOF_SEEDS=100000.
   const char* const asked = std::getenv("SHARDPROOF_SEEDS");
   const std::uint64_t seeds = asked != nullptr ? std::strtoull(asked, nullptr, 10) : testing::rounds(250U);
   std::size_t captures = 0, compared = 0, twice = 0;
   for (std::uint64_t seed = 0; seed < seeds; ++seed) {
     CAPTURE(seed);
-    const Staged staged = generate(seed, std::vector{1, 2, 3, 4}, everything);
+    const Staged staged = generate("fully_shard", seed, std::vector{1, 2, 3, 4}, everything);
     const std::vector<Run> runs = testing::played(staged.scenario, staged.ranks);
     for (const Run& run : runs) {
       REQUIRE(run.races().empty());

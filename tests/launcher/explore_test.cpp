@@ -51,7 +51,7 @@ TEST_CASE("a difference that does not show again is told as such") {
   const std::string options =
       std::string(" --ranks 1 --subject steady,fickle --ulps 2 --timeout 70.5 --worker ") + SHARDPROOF_FICKLE_PROGRAM;
   CHECK_THAT(found.at("play").get<std::string>(), EndsWith("differences/1/scenario.json" + options));
-  CHECK_THAT(found.at("find").get<std::string>(), EndsWith(" explore --seed 0 --rounds 1" + options));
+  CHECK_THAT(found.at("find").get<std::string>(), EndsWith(" explore --engine fully_shard --seed 0 --rounds 1" + options));
   CHECK(found.at("steady") == false);
   CHECK(found.at("smallest") == true);
 }
@@ -106,5 +106,12 @@ TEST_CASE("two that refuse everything agree on everything") {
 TEST_CASE("a subject that scenarios are not made for is not explored") {
   const Said said = call({"explore", "--worker", SHARDPROOF_SUBJECTS_PROGRAM, "--subject", "first,second"});
   CHECK(said.end == code(2));
-  CHECK(said.err == "shardproof: subject first does not claim the engine kind fully_shard, for which scenarios are drawn\n");
+  CHECK(said.err ==
+        "shardproof: subjects first and second both claim none of the engine kinds for which scenarios are drawn: fully_shard, "
+        "flat_shard\n");
+  const auto asked = [](const char* kind) {
+    return call({"explore", "--worker", SHARDPROOF_SUBJECTS_PROGRAM, "--subject", "first,second", "--engine", kind}).err;
+  };
+  CHECK(asked("flat_shard") == "shardproof: subject first does not claim the engine kind flat_shard\n");
+  CHECK(asked("tea") == "shardproof: --engine tea: scenarios are drawn for fully_shard, flat_shard\n");
 }

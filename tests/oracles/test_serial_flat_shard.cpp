@@ -75,6 +75,39 @@ TEST_CASE("flat gradients on a mesh are added within shard groups first") {
   CHECK(flat_gradient(scenario, 4) == (128 + -127.5) / 2);
 }
 
+TEST_CASE("a hook adds flat gradients, and divides the sum once") {
+  const auto hooked = [](HookKind kind, std::string module = "", bool refused = false) {
+    Scenario scenario = flat_with_gradients({{1, 2.0 / 3, 5}});
+    const Action registration{
+        .kind = ActionKind::register_hook, .module = std::move(module), .hook = Hook{.kind = kind, .refused = refused}};
+    scenario.script.segments.front().body.insert(scenario.script.segments.front().body.begin(), registration);
+    return scenario;
+  };
+  const double sum = 1 + 2.0 / 3 + 5, usual = flat_gradient(flat_with_gradients({{1, 2.0 / 3, 5}}), 3);
+  CHECK(flat_gradient(hooked(HookKind::plain), 3) == sum / 3);
+  CHECK(flat_gradient(hooked(HookKind::doubled), 3) == sum / 3 * 2);
+  CHECK(flat_gradient(hooked(HookKind::sum), 3) == sum);
+  CHECK(flat_gradient(hooked(HookKind::sum, "", true), 3) == usual);
+  CHECK(flat_gradient(hooked(HookKind::sum, "l"), 3) == usual);  // no unit is there
+  CHECK(flat_gradient(hooked(HookKind::fp16_compress), 3) == f16(f16(f16(0.5 + f16(f16(2.0 / 3) / 2)) + 2.5) / 1.5));
+  Scenario low = hooked(HookKind::bf16_compress);
+  low.plan.mixed_precision.reduce = DType::f16;
+  const auto bf16 = [](double value) { return rounded_to(DType::bf16, value); };
+  CHECK(flat_gradient(low, 3) == bf16(bf16(bf16(0.5 + bf16(bf16(2.0 / 3) / 2)) + 2.5) / 1.5));
+  low = hooked(HookKind::plain);
+  low.plan.mixed_precision.reduce = DType::f16;
+  CHECK(flat_gradient(low, 3) == f16(f16(f16(1 + f16(2.0 / 3)) + 5) / 3));
+}
+
+TEST_CASE("a hook that fails, that is no hook, or that is called at another point, is not modelled") {
+  for (const Hook& hook : {Hook{.kind = HookKind::not_callable}, Hook{.fails_on = {0}}, Hook{.point = HookPoint::after_reduction}}) {
+    Scenario scenario = flat_with_gradients({{1, 2}});
+    scenario.script.segments.front().body.insert(scenario.script.segments.front().body.begin(),
+                                                 {.kind = ActionKind::register_hook, .hook = hook});
+    CHECK_THROWS_MATCHES(flat_gradient(scenario, 2), std::invalid_argument, MessageMatches(ContainsSubstring("hook at the point")));
+  }
+}
+
 TEST_CASE("flat gradients wait in the dtype of parameters") {
   Scenario scenario = flat_with_gradients({{256}, {1}, {-256}});
   scenario.script.segments =

@@ -1,4 +1,5 @@
 #include "harness/scenario/exactness.hpp"
+#include "harness/scenario/plan/flat_shard.hpp"
 #include "harness/scenario/plan/fully_shard.hpp"
 
 #include <algorithm>
@@ -39,6 +40,25 @@ std::vector<bool> changed(const std::function<void(Scenario&)>& change, int rank
 using Exact = std::vector<bool>;
 
 }  // namespace
+
+TEST_CASE("a hook instead of reductions decides by what gradients are divided, and in which dtype they are added") {
+  const auto hooked = [](HookKind kind, int ranks, bool direct = false) {
+    Scenario scenario = two_layers(1);
+    scenario.plan.engine = {};
+    flat_shard(scenario.plan).wrap = {""};
+    scenario.script.segments.insert(scenario.script.segments.begin(),
+                                    {.body = {{.kind = ActionKind::register_hook, .hook = Hook{.kind = kind, .direct = direct}}}});
+    scenario.script.segments.push_back(
+        {.body = {{ActionKind::step}, {ActionKind::zero_grad}, {ActionKind::forward}, {ActionKind::backward}, {ActionKind::capture}}});
+    return exact_captures(scenario, ranks);
+  };
+  CHECK(hooked(HookKind::plain, 2) == Exact{true, true});
+  CHECK(hooked(HookKind::plain, 3) == Exact{true, false});
+  CHECK(hooked(HookKind::sum, 3) == Exact{true, true});
+  CHECK(hooked(HookKind::doubled, 2) == Exact{true, true});
+  CHECK(hooked(HookKind::fp16_compress, 2).front());
+  CHECK(hooked(HookKind::plain, 2, true) == Exact{false, false});
+}
 
 TEST_CASE("values are exact until they outgrow the 24 bits that all their sums must fit into") {
   const Exact exact = exact_captures(two_layers(8), 2);
@@ -183,11 +203,12 @@ TEST_CASE("gradients that are set to zero are exact again, unless a rank keeps i
   CHECK(exact({careful, backward, plain, {ActionKind::zero_grad}, capture}) == Exact{true});
 }
 
-TEST_CASE("nothing is exact after a gradient hook, unless engines refuse it") {
+TEST_CASE("nothing is exact after a gradient hook at another point, unless engines refuse it") {
   const auto with_hook = [](bool refused) {
     return changed([&](Scenario& s) {
       std::vector<Action>& body = s.script.segments.front().body;
-      body.insert(body.begin(), {.kind = ActionKind::register_hook, .hook = Hook{.kind = HookKind::sum, .refused = refused}});
+      body.insert(body.begin(), {.kind = ActionKind::register_hook,
+                                 .hook = Hook{.kind = HookKind::doubled, .point = HookPoint::after_reduction, .refused = refused}});
     });
   };
   CHECK(with_hook(false) == Exact{false});

@@ -1,6 +1,7 @@
-"""Only the files of an engine kind know that kind: the common files of the generator do not include its headers."""
+"""Only the files of an engine kind know that kind: the common files of the generator include no header of a kind, and use no name of its code."""
 
 import pathlib
+import re
 import sys
 import unittest
 
@@ -12,7 +13,24 @@ KINDS = [file.name.removesuffix(".schema.json") for file in (ROOT / "harness/sce
 KINDS.remove("scenario")
 
 
+def code_of(text):
+    """Without comments and texts, where the name of a kind may be a plain word."""
+    return re.sub(r'//[^\n]*|"(?:[^"\\\n]|\\.)*"', "", text)
+
+
+def names_kind(code, kind):
+    """`kind(…)`, `kind_…`, `draw_kind_…` or `Kind…`, for example `KindPlan`."""
+    camel = "".join(part.capitalize() for part in kind.split("_"))
+    return re.search(rf"\b(?:\w+_)?{kind}(?:\s*\(|_\w)|\b{camel}[A-Z]", code) is not None
+
+
 class Includes(unittest.TestCase):
+    def test_a_name_is_told_from_a_word(self):
+        for code in ("mirror(plan)", "mirror_generator()", "draw_mirror_groups(s)", "MirrorPlan section", "MirrorFeature::all"):
+            self.assertTrue(names_kind(code_of(code), "mirror"), code)
+        for code in ('names = {"mirror", "shard"};', "int mirror = 1;", "// as mirror() does", "mirrored(plan)", "has_mirrors(plan)"):
+            self.assertFalse(names_kind(code_of(code), "mirror"), code)
+
     def test_common_files_know_no_kind(self):
         files = [file for file in sorted(GENERATOR.iterdir()) if not file.name.startswith(tuple(KINDS))]
         self.assertGreater(len(files), 10)
@@ -22,7 +40,8 @@ class Includes(unittest.TestCase):
                     text = file.read_text(encoding="utf-8")
                     self.assertNotIn(f'"harness/scenario/plan/{kind}', text)
                     if file.name != REGISTRY:
-                        self.assertNotIn(kind, text)
+                        self.assertNotIn(f'"harness/scenario/generator/{kind}', text)
+                        self.assertFalse(names_kind(code_of(text), kind))
 
     def test_the_registry_has_every_kind(self):
         text = (GENERATOR / REGISTRY).read_text(encoding="utf-8")

@@ -12,6 +12,7 @@
 
 #include "harness/protocol/digest.hpp"
 #include "harness/scenario/exactness.hpp"
+#include "harness/scenario/plan/flat_shard.hpp"
 #include "harness/scenario/plan/fully_shard.hpp"
 #include "harness/scenario/scenario_json.hpp"
 #include "tests/rounds.hpp"
@@ -30,6 +31,28 @@ const std::vector<int> sizes{1, 2, 3, 4};
 std::vector<std::string> all_features() {
   const auto names = fully_shard_kind.feature_names();
   return {names.begin(), names.end()};
+}
+
+std::vector<std::string> all_flat_features() {
+  const auto names = flat_shard_kind.feature_names();
+  return {names.begin(), names.end()};
+}
+
+// What a scenario cannot show, and what no plan of the kind has.
+const std::vector<std::string>& never_drawn(const std::string& kind) {
+  static const std::vector<std::string> fully{"thread_ranks", "reduction_hooks"},
+      flat{"thread_ranks", "clip_grad_norm", "ignored_parameters", "all_gather_extensions"};
+  return kind == "flat_shard" ? flat : fully;
+}
+
+std::uint64_t digest_of_flat(std::uint64_t count) {
+  const Palette palette = scenario::palette("flat_shard", all_flat_features(), {});
+  std::uint64_t texts = digest("");
+  for (std::uint64_t seed = 0; seed < count; ++seed) {
+    const Staged made = generate("flat_shard", seed, sizes, palette);
+    texts = digest(std::to_string(made.ranks) + nlohmann::ordered_json(made.scenario).dump(), texts);
+  }
+  return texts;
 }
 
 bool any_module(const Scenario& scenario, const std::function<bool(const Module&)>& is) {
@@ -111,14 +134,14 @@ const std::map<std::string, Seen>& shown() {
 }  // namespace
 
 TEST_CASE("what is generated is valid, and the same for the same seed, also as a document") {
-  const Palette everything = palette(all_features(), {});
+  const Palette everything = palette("fully_shard", all_features(), {});
   int captures = 0, without = 0;
   for (std::uint64_t seed = 0; seed < seeds; ++seed) {
     CAPTURE(seed);
-    const Staged made = generate(seed, sizes, everything);  // throws where it is not valid
+    const Staged made = generate("fully_shard", seed, sizes, everything);  // throws where it is not valid
     if (seed % 10 != 0) continue;
     REQUIRE(std::ranges::find(sizes, made.ranks) != sizes.end());
-    REQUIRE(made.scenario == generate(seed, sizes, everything).scenario);
+    REQUIRE(made.scenario == generate("fully_shard", seed, sizes, everything).scenario);
     const nlohmann::ordered_json document = made.scenario;
     REQUIRE(parse_scenario(document.dump()) == made.scenario);
     const std::vector<bool> exact = exact_captures(made.scenario, made.ranks);
@@ -131,43 +154,111 @@ TEST_CASE("what is generated is valid, and the same for the same seed, also as a
   CHECK(without < seeds / 10 / 2);
 }
 
+TEST_CASE("what is drawn for engines with flat parameters is valid, and the same for the same seed, also as a document") {
+  const Palette everything = palette("flat_shard", all_flat_features(), {});
+  for (std::uint64_t seed = 0; seed < seeds; ++seed) {
+    CAPTURE(seed);
+    const Staged made = generate("flat_shard", seed, sizes, everything);
+    REQUIRE(made.scenario.plan.engine.kind() == "flat_shard");
+    if (seed % 10 != 0) continue;
+    REQUIRE(made.scenario == generate("flat_shard", seed, sizes, everything).scenario);
+    REQUIRE(parse_scenario(nlohmann::ordered_json(made.scenario).dump()) == made.scenario);
+    const std::vector<bool> exact = exact_captures(made.scenario, made.ranks);
+    REQUIRE(std::ranges::all_of(exact, std::identity()));
+  }
+}
+
+TEST_CASE("a scenario needs the features that it was drawn with, and no feature that was left out") {
+  for (const std::string kind : {"fully_shard", "flat_shard"}) {
+    const std::vector<std::string> names = kind == "flat_shard" ? all_flat_features() : all_features();
+    std::map<std::string, int> times;
+    for (std::uint64_t seed = 0; seed < rounds(400U); ++seed) {
+      for (const Feature feature : needed_features(generate(kind, seed, sizes, palette(kind, names, {})).scenario))
+        ++times[std::string(feature.name())];
+    }
+    for (const std::string& name : names) {
+      CAPTURE(kind, name);
+      const bool is_drawn = std::ranges::find(never_drawn(kind), name) == never_drawn(kind).end();
+      CHECK((times[name] > 0) == is_drawn);
+      if (name == "module_groups") continue;  // its ingredients are left out one by one
+      for (std::uint64_t seed = 0; seed < rounds(60U); ++seed) {
+        CAPTURE(seed);
+        const auto needed = needed_features(generate(kind, seed, sizes, palette(kind, names, std::vector{name})).scenario);
+        REQUIRE(std::ranges::find(needed, name, &Feature::name) == needed.end());
+      }
+    }
+  }
+}
+
+TEST_CASE("ways through the model, several forwards and zeroed gradients are drawn for kinds that have them") {
+  const Palette flat = palette("flat_shard", all_flat_features(), {}), fully = palette("fully_shard", all_features(), {});
+  const std::map<std::string, Seen> all{
+      {"choices", [](const Scenario& s) { return any_module(s, [](const Module& m) { return m.kind == ModuleKind::choice; }); }},
+      {"several_forwards",
+       [](const Scenario& s) {
+         return std::ranges::any_of(s.script.segments, [](const Script::Segment& segment) {
+           const auto is_forward = [](const Action& action) { return action.kind == ActionKind::forward; };
+           return std::ranges::adjacent_find(segment.body, [&](const Action& a, const Action& b) {
+                    return is_forward(a) && !a.fails_in && is_forward(b);
+                  }) != segment.body.end();
+         });
+       }},
+      {"zeroing", [](const Scenario& s) {
+         return std::ranges::any_of(s.script.segments, [](const Script::Segment& segment) {
+           return std::ranges::any_of(segment.body, [](const Action& action) { return action.to_zero; });
+         });
+       }}};
+  for (const auto& [name, is_in] : all) {
+    CAPTURE(name);
+    int with = 0;
+    const Palette rest = palette("flat_shard", all_flat_features(), std::vector{name});
+    for (std::uint64_t seed = 0; seed < rounds(300U); ++seed) {
+      with += is_in(generate("flat_shard", seed, sizes, flat).scenario) ? 1 : 0;
+      REQUIRE_FALSE(is_in(generate("flat_shard", seed, sizes, rest).scenario));
+      REQUIRE_FALSE(is_in(generate("fully_shard", seed, sizes, fully).scenario));
+    }
+    CHECK(with > 0);
+  }
+}
+
 // Users quote seeds: a seed keeps its scenario. New draws change all of them, so a change of these numbers is a decision.
 TEST_CASE("the same seeds give the documents that they gave before") {
-  const Palette everything = palette(all_features(), {}), plainest = palette({}, {});
+  const Palette everything = palette("fully_shard", all_features(), {}), plainest = palette("fully_shard", {}, {});
   const auto digest_of = [](std::uint64_t count, const Palette& palette) {
     std::uint64_t texts = digest("");
     for (std::uint64_t seed = 0; seed < count; ++seed) {
-      const Staged made = generate(seed, sizes, palette);
+      const Staged made = generate("fully_shard", seed, sizes, palette);
       texts = digest(std::to_string(made.ranks) + nlohmann::ordered_json(made.scenario).dump(), texts);
     }
     return texts;
   };
   CHECK(digest_of(1000, everything) == 0x4d661e0fede62de6);
   CHECK(digest_of(200, plainest) == 0xc47e8196bfc271c5);
+  CHECK(digest_of_flat(1000) == 0x78d9637177709106);
 }
 
 TEST_CASE("each feature and each ingredient is in some scenario, and in none that leaves it out", "[long]") {
-  const Palette everything = palette(all_features(), {});
+  const Palette everything = palette("fully_shard", all_features(), {});
   for (const auto& [name, is_in] : shown()) {
     CAPTURE(name);
     int with = 0;
-    const Palette rest = palette(all_features(), std::vector{name});
+    const Palette rest = palette("fully_shard", all_features(), std::vector{name});
     for (std::uint64_t seed = 0; seed < 300 && (with == 0 || seed < rounds(300U)); ++seed) {
-      with += is_in(generate(seed, sizes, everything).scenario) ? 1 : 0;
-      REQUIRE_FALSE(is_in(generate(seed, sizes, rest).scenario));
+      with += is_in(generate("fully_shard", seed, sizes, everything).scenario) ? 1 : 0;
+      REQUIRE_FALSE(is_in(generate("fully_shard", seed, sizes, rest).scenario));
     }
     CHECK(with > 0);
   }
-  // Those that every scenario stands on are the only ones that show nowhere.
+  // Those that every scenario stands on are the only ones that show nowhere, besides hooks after reductions, which are not drawn.
   std::vector<std::string> rest = all_features();
   std::erase_if(rest, [](const std::string& name) { return shown().contains(name); });
-  CHECK(rest == std::vector<std::string>{"timeline", "thread_ranks"});
+  CHECK(rest == std::vector<std::string>{"timeline", "thread_ranks", "reduction_hooks"});
 }
 
 TEST_CASE("a subject that claims nothing besides is given the plainest scenarios") {
-  const Palette plainest = palette(std::vector<std::string>{"timeline"}, {});
+  const Palette plainest = palette("fully_shard", std::vector<std::string>{"timeline"}, {});
   for (std::uint64_t seed = 0; seed < rounds(300U); ++seed) {
-    const Staged made = generate(seed, sizes, plainest);
+    const Staged made = generate("fully_shard", seed, sizes, plainest);
     for (const std::string& name : all_features()) {
       CAPTURE(seed, name);
       if (shown().contains(name)) REQUIRE_FALSE(shown().at(name)(made.scenario));
@@ -181,26 +272,26 @@ TEST_CASE("a subject that claims nothing besides is given the plainest scenarios
 }
 
 TEST_CASE("no module sleeps for a subject without a timeline") {
-  const Palette untimed = palette({}, {});
+  const Palette untimed = palette("fully_shard", {}, {});
   for (std::uint64_t seed = 0; seed < rounds(300U); ++seed) {
     CAPTURE(seed);
-    const Staged made = generate(seed, sizes, untimed);
+    const Staged made = generate("fully_shard", seed, sizes, untimed);
     REQUIRE_FALSE(any_module(made.scenario, [](const Module& m) { return m.forward_sleep > 0 || m.backward_sleep > 0; }));
   }
 }
 
 TEST_CASE("the seed chooses the number of ranks, too") {
-  const Palette everything = palette(all_features(), {});
+  const Palette everything = palette("fully_shard", all_features(), {});
   std::map<int, int> times;
-  for (std::uint64_t seed = 0; seed < rounds(300U); ++seed) ++times[generate(seed, sizes, everything).ranks];
+  for (std::uint64_t seed = 0; seed < rounds(300U); ++seed) ++times[generate("fully_shard", seed, sizes, everything).ranks];
   for (const int size : sizes) CHECK(times[size] > rounds(40));
-  CHECK(generate(7, std::vector{3}, everything).ranks == 3);
+  CHECK(generate("fully_shard", 7, std::vector{3}, everything).ranks == 3);
 }
 
 TEST_CASE("names of features and ingredients that are none are answered with those that there are") {
   CHECK_THROWS_MATCHES(
-      palette(std::vector<std::string>{"tea"}, {}), std::invalid_argument,
+      palette("fully_shard", std::vector<std::string>{"tea"}, {}), std::invalid_argument,
       MessageMatches(ContainsSubstring("\"tea\" is unknown; there is timeline, serial, ") && ContainsSubstring(", shard_dims, ")));
-  CHECK_THROWS_MATCHES(palette({}, std::vector<std::string>{"tea"}), std::invalid_argument,
+  CHECK_THROWS_MATCHES(palette("fully_shard", {}, std::vector<std::string>{"tea"}), std::invalid_argument,
                        MessageMatches(ContainsSubstring("\"tea\" is unknown") && ContainsSubstring(", adam, ")));
 }

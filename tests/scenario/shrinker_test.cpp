@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -11,6 +12,7 @@
 #include "harness/protocol/digest.hpp"
 #include "harness/protocol/random.hpp"
 #include "harness/scenario/exactness.hpp"
+#include "harness/scenario/plan/flat_shard.hpp"
 #include "harness/scenario/plan/fully_shard.hpp"
 #include "harness/scenario/scenario_json.hpp"
 #include "tests/rounds.hpp"
@@ -23,10 +25,16 @@ namespace {
 
 Palette everything() {
   const auto names = fully_shard_kind.feature_names();
-  return palette(std::vector<std::string>(names.begin(), names.end()), {});
+  return palette("fully_shard", std::vector<std::string>(names.begin(), names.end()), {});
 }
 
-Staged generated(std::uint64_t seed) { return generate(seed, std::vector{1, 2, 3, 4}, everything()); }
+Staged generated(std::uint64_t seed) { return generate("fully_shard", seed, std::vector{1, 2, 3, 4}, everything()); }
+
+Staged generated_flat(std::uint64_t seed) {
+  const auto names = flat_shard_kind.feature_names();
+  return generate("flat_shard", seed, std::vector{1, 2, 3, 4},
+                  palette("flat_shard", std::vector<std::string>(names.begin(), names.end()), {}));
+}
 
 std::string text(const Staged& staged) { return std::to_string(staged.ranks) + " " + nlohmann::ordered_json(staged.scenario).dump(); }
 
@@ -121,6 +129,60 @@ TEST_CASE("what shows anyhow shrinks to next to nothing, and never comes round",
         nlohmann::ordered_json(smallest.scenario).dump() ==
         R"({"version":2,"model":{"root":{"kind":"sequential","children":[]}},"plan":{"fully_shard":{"wrap":[]}},"script":{"input":[1,1],"segments":[]}})");
   }
+}
+
+TEST_CASE("scenarios for engines with flat parameters shrink to next to nothing as well, and each variant is valid") {
+  for (std::uint64_t seed = 0; seed < rounds(40U); ++seed) {
+    CAPTURE(seed);
+    const Staged from = generated_flat(seed);
+    for (const Staged& variant : smaller(from)) {
+      REQUIRE_NOTHROW(validate(variant.scenario));
+      REQUIRE(text(variant) != text(from));
+    }
+    int steps = 0;
+    const Staged smallest = shrunk(from, [](const Staged&) { return true; }, steps);
+    CHECK(smallest.ranks == 1);
+    CHECK(
+        nlohmann::ordered_json(smallest.scenario).dump() ==
+        R"({"version":2,"model":{"root":{"kind":"sequential","children":[]}},"plan":{"flat_shard":{"wrap":[]}},"script":{"input":[1,1],"segments":[]}})");
+  }
+}
+
+TEST_CASE("calls become plainer: for all ranks, on the first way, without a hook's details") {
+  Staged staged{.scenario = {}, .ranks = 3};
+  Scenario& scenario = staged.scenario;
+  const auto linear = [](const char* name) {
+    return Module{.name = name, .kind = ModuleKind::linear, .in_features = 1, .out_features = 1};
+  };
+  scenario.model.root.children = {
+      {.name = "block", .children = {{.name = "way", .kind = ModuleKind::choice, .children = {linear("a"), linear("b")}}}}};
+  flat_shard(scenario.plan).wrap = {"block.way.b", ""};
+  scenario.script.input = {1, 1};
+  scenario.script.segments = {{.body = {{.kind = ActionKind::register_hook, .hook = Hook{.kind = HookKind::doubled, .state = 3}},
+                                        {.kind = ActionKind::forward, .paths = {{"block.way", "b"}}},
+                                        {.kind = ActionKind::zero_grad, .to_zero = true, .ranks = {0, 2}}}}};
+  validate(scenario);
+  const std::vector<Staged> variants = smaller(staged);
+  const auto has = [&](const std::function<bool(const std::vector<Action>&)>& is) {
+    return std::ranges::any_of(variants, [&](const Staged& variant) {
+      const auto& segments = variant.scenario.script.segments;
+      return !segments.empty() && segments.front().body.size() == 3 && variant.ranks == 3 && is(segments.front().body);
+    });
+  };
+  CHECK(has([](const auto& body) { return body[0].hook->kind == HookKind::plain; }));
+  CHECK(has([](const auto& body) { return body[0].hook->state == 0; }));
+  CHECK(has([](const auto& body) { return body[1].paths.empty(); }));
+  CHECK(has([](const auto& body) { return !body[2].to_zero; }));
+  CHECK(has([](const auto& body) { return body[2].ranks.empty(); }));
+  CHECK(has([](const auto& body) { return body[2].ranks == std::vector{2}; }));
+  // The container gives way to its only child, and the way goes on: both the choice and its child may have other names.
+  using Ways = std::map<std::string, std::string>;
+  CHECK(has([](const auto& body) { return body[1].paths == Ways{{"block", "b"}}; }));
+  CHECK(has([](const auto& body) { return body[1].paths == Ways{{"0.0", "1"}}; }));
+  // In a smaller world, the call is for the ranks that are left.
+  CHECK(std::ranges::any_of(variants, [](const Staged& variant) {
+    return variant.ranks == 2 && variant.scenario.script.segments.front().body.back().ranks == std::vector{0};
+  }));
 }
 
 TEST_CASE("nothing becomes wider than the widest, also where sequences are longer than that") {

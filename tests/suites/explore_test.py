@@ -33,11 +33,17 @@ class Exploring(unittest.TestCase):
 class Explore(Exploring):
     def test_a_subject_plays_like_itself(self):
         said, explored = self.explore(None, "--rounds", 20, "--seed", 7, expect=0)
-        self.assertIn("reference (1) beside reference (1): scenarios from seed 7 on, for 1, 2, 4 ranks\n", said)
+        self.assertIn("reference (1) beside reference (1): scenarios for fully_shard from seed 7 on, for 1, 2, 4 ranks\n", said)
         self.assertIn("20 scenarios, seeds 7 to 26: 20 alike, 0 differences\n", said)
         self.assertEqual((explored["seed"], explored["rounds"], explored["alike"], explored["ranks"], explored["differences"]), (7, 20, 20, [1, 2, 4], []))
         self.assertIn("prefetch_lists", explored["features"])
         self.assertEqual([subject["fault"] for subject in explored["subjects"]], ["", ""])
+
+    def test_another_kind_of_engine_is_explored_on_demand(self):
+        said, explored = self.explore(None, "--engine", "flat_shard", "--rounds", 20, expect=0)
+        self.assertIn("reference (1) beside reference (1): scenarios for flat_shard from seed 0 on, for 1, 2, 4 ranks\n", said)
+        self.assertEqual((explored["engine"], explored["alike"]), ("flat_shard", 20))
+        self.assertIn("order_validation", explored["features"])
 
     def test_what_is_left_out_is_in_no_scenario(self):
         said, explored = self.explore("clips_everything", "--rounds", 20, "--ranks", "1,2", "--without", "clip_grad_norm,adam", expect=0)

@@ -96,8 +96,9 @@ class ModelDraw {
   }
 
   Module drawn(const std::string& name, const std::string& path, std::int64_t& width, int depth) {
-    const int what = dice_.between(0, 99);
     const bool may_nest = depth < 2;
+    if (palette_.has(Ingredient::choices) && may_nest && dice_.chance(20)) return choice(name, width);
+    const int what = dice_.between(0, 99);
     if (what < 14) return {.name = name, .kind = ModuleKind::relu};
     if (what < 22 && palette_.has(Ingredient::scales)) return {.name = name, .kind = ModuleKind::scale};
     if (what < 34 && may_nest) return container(ModuleKind::sequential, name, path, width, depth);
@@ -117,6 +118,24 @@ class ModelDraw {
     }
     const std::int64_t out = dice_.chance(50) ? width : dice_.between(1, 5);
     Module module = linear(name, width, out);
+    width = out;
+    return module;
+  }
+
+  // Ways of one layer or of two, which come out alike.
+  Module choice(const std::string& name, std::int64_t& width) {
+    Module module{.name = name, .kind = ModuleKind::choice};
+    const std::int64_t out = dice_.chance(50) ? width : dice_.between(1, 5);
+    const int ways = dice_.between(2, 3);
+    for (int i = 0; i < ways; ++i) {
+      const std::string way = fmt::format("{}", i);
+      if (dice_.chance(50)) {
+        module.children.push_back(linear(way, width, out));
+        continue;
+      }
+      const std::int64_t between = dice_.between(1, 4);
+      module.children.push_back({.name = way, .children = {linear("0", width, between), linear("1", between, out)}});
+    }
     width = out;
     return module;
   }

@@ -10,8 +10,8 @@ namespace {
 
 class PlanDraw {
  public:
-  PlanDraw(Scenario& scenario, int ranks, Dice& dice, const Palette& palette)
-      : scenario_(scenario), plan_(scenario.plan), dice_(dice), palette_(palette), shards_(ranks), ranks_(ranks) {}
+  PlanDraw(Scenario& scenario, const EngineGenerator& engine, int ranks, Dice& dice, const Palette& palette)
+      : scenario_(scenario), plan_(scenario.plan), dice_(dice), palette_(palette), engine_(engine), shards_(ranks), ranks_(ranks) {}
 
   void draw() {
     engine_.draw_groups(scenario_, dice_);
@@ -42,7 +42,7 @@ class PlanDraw {
     if (may_compute && dice_.chance(70)) mixed.param = dice_.one_of(low);
     if (dice_.chance(50)) mixed.reduce = dice_.chance(50) ? DType::f32 : DType::bf16;
     // An output that is cast arrives nowhere but in the loss.
-    if (may_compute && plan_.engine.get()->groups(scenario_.model).size() == 1 && dice_.chance(30))
+    if (may_compute && engine_.casts_outputs() && plan_.engine.get()->groups(scenario_.model).size() == 1 && dice_.chance(30))
       mixed.output = dice_.chance(50) ? DType::f32 : DType::bf16;
   }
 
@@ -61,13 +61,15 @@ class PlanDraw {
   Plan& plan_;
   Dice& dice_;
   const Palette& palette_;
-  const EngineGenerator& engine_ = drawn_engine();
+  const EngineGenerator& engine_;
   int shards_;
   const int ranks_;
 };
 
 }  // namespace
 
-void draw_plan(Scenario& scenario, int ranks, Dice& dice, const Palette& palette) { PlanDraw(scenario, ranks, dice, palette).draw(); }
+void draw_plan(Scenario& scenario, const EngineGenerator& engine, int ranks, Dice& dice, const Palette& palette) {
+  PlanDraw(scenario, engine, ranks, dice, palette).draw();
+}
 
 }  // namespace shardproof::scenario

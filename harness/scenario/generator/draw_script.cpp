@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <iterator>
+#include <map>
+#include <string>
 
 #include "harness/scenario/exactness.hpp"
 #include "harness/scenario/flow.hpp"
@@ -23,7 +25,7 @@ class ScriptDraw {
       const bool is_accumulating = palette_.has(Feature::gradient_accumulation) && dice_.chance(25);
       segments.push_back({.iterations = dice_.between(1, 3), .body = is_accumulating ? accumulation() : training()});
     }
-    keep_exact_captures();
+    if (!palette_.captures_all) keep_exact_captures();
   }
 
  private:
@@ -34,6 +36,7 @@ class ScriptDraw {
       for (Extension& extension : drawn_extensions()) body.push_back({.kind = ActionKind::extend, .extension = std::move(extension)});
       if (!body.empty() && body.back().kind == ActionKind::extend) keep_extensions_comparable();
     };
+    std::ranges::move(engine_.draw_registrations(scenario_, dice_, palette_), std::back_inserter(body));
     const bool is_meta = scenario_.plan.initialisation == Initialisation::meta;
     const bool registers_first = dice_.chance(50);
     if (registers_first) extensions();
@@ -75,8 +78,9 @@ class ScriptDraw {
     std::vector<Action> body;
     if (palette_.has(Feature::failed_forward) && dice_.chance(8)) body.push_back(failing());
     std::ranges::move(engine_.draw_before_forward(scenario_, dice_, palette_), std::back_inserter(body));
-    if (palette_.has(Ingredient::evaluation) && dice_.chance(15)) body.push_back({ActionKind::evaluate});
-    body.push_back({ActionKind::forward});
+    if (palette_.has(Ingredient::evaluation) && dice_.chance(15)) body.push_back(on_some_way(ActionKind::evaluate));
+    body.push_back(on_some_way(ActionKind::forward));
+    if (palette_.has(Ingredient::several_forwards) && dice_.chance(12)) body.push_back(on_some_way(ActionKind::forward));
     std::ranges::move(engine_.draw_after_forward(scenario_, dice_, palette_), std::back_inserter(body));
     body.push_back({ActionKind::backward});
     finish(body);
@@ -90,7 +94,7 @@ class ScriptDraw {
     for (const bool value : {false, true}) {
       of_batch.value = value;
       body.push_back(of_batch);
-      body.insert(body.end(), {Action{ActionKind::forward}, Action{ActionKind::backward}});
+      body.insert(body.end(), {on_some_way(ActionKind::forward), Action{ActionKind::backward}});
     }
     finish(body);
     return body;
@@ -106,9 +110,29 @@ class ScriptDraw {
     if (dice_.chance(85)) {
       body.push_back({ActionKind::step});
       std::ranges::move(engine_.draw_after_step(dice_, palette_), std::back_inserter(body));
-      if (dice_.chance(75) && !is_adam) body.push_back({ActionKind::capture});
+      if (dice_.chance(75) && (!is_adam || palette_.captures_all)) body.push_back({ActionKind::capture});
     }
-    if (dice_.chance(85)) body.push_back({ActionKind::zero_grad});
+    if (!dice_.chance(85)) return;
+    const bool to_zero = palette_.has(Ingredient::zeroing) && dice_.chance(30);
+    body.push_back({.kind = ActionKind::zero_grad, .to_zero = to_zero});
+  }
+
+  // A child for each choice that the forward comes to.
+  Action on_some_way(ActionKind kind) {
+    Action action{.kind = kind};
+    if (palette_.has(Ingredient::choices)) choose(scenario_.model.root, "", action.paths);
+    return action;
+  }
+
+  void choose(const Module& module, const std::string& path, std::map<std::string, std::string>& ways) {
+    if (module.kind == ModuleKind::list) return;
+    if (module.kind == ModuleKind::use) return choose(*find(scenario_.model, module.target), module.target, ways);
+    if (module.kind == ModuleKind::choice) {
+      if (dice_.chance(50) && !ways.contains(path)) ways[path] = dice_.one_of(module.children).name;
+      const Module& child = chosen_child(module, path, ways);
+      return choose(child, child_path(path, child.name), ways);
+    }
+    for (const Module& child : module.children) choose(child, child_path(path, child.name), ways);
   }
 
   Action failing() {

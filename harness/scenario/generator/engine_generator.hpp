@@ -21,6 +21,10 @@ class EngineGenerator {
   virtual ~EngineGenerator() = default;
   /// The kind of the sections that it makes.
   virtual std::string_view kind() const = 0;
+  /// The palette without what no scenario for this kind has.
+  virtual Palette fitted(Palette palette) const = 0;
+  /// What the section and the calls of this kind need. It may name common features, too.
+  virtual std::vector<Feature> needed_features(const Scenario& scenario) const = 0;
 
   /// Begins the section with the groups of modules. Removes from the model what these groups cannot hold.
   virtual void draw_groups(Scenario& scenario, Dice& dice) const = 0;
@@ -28,7 +32,11 @@ class EngineGenerator {
   virtual void draw_options(Scenario& scenario, int shards, Dice& dice, const Palette& palette) const = 0;
   /// Whether all modules can compute in low precision: the engine casts the model's input and all parameters.
   virtual bool casts_whole_model(const Plan& plan) const = 0;
+  /// Whether a plan for this kind can have a dtype of outputs.
+  virtual bool casts_outputs() const = 0;
 
+  /// Calls of this kind of engine before the first forward.
+  virtual std::vector<Action> draw_registrations(const Scenario& scenario, Dice& dice, const Palette& palette) const = 0;
   /// Calls of this kind of engine before a forward, and between a forward and its backward.
   virtual std::vector<Action> draw_before_forward(const Scenario& scenario, Dice& dice, const Palette& palette) const = 0;
   virtual std::vector<Action> draw_after_forward(const Scenario& scenario, Dice& dice, const Palette& palette) const = 0;
@@ -49,10 +57,9 @@ class EngineGenerator {
 
 /// The generators of all kinds that can be drawn.
 const std::vector<const EngineGenerator*>& engine_generators();
-/// The generator of the kind that scenarios are drawn for.
-const EngineGenerator& drawn_engine();
-/// The generator of the plan's kind. Throws std::invalid_argument for a plan without a section, and for a kind that
-/// cannot be drawn.
+/// Throws std::invalid_argument for a kind that cannot be drawn. The error lists the kinds that can.
+const EngineGenerator& engine_generator(std::string_view kind);
+/// The generator of the plan's kind. Throws std::invalid_argument likewise, and for a plan without a section.
 const EngineGenerator& engine_generator(const Plan& plan);
 
 }  // namespace shardproof::scenario

@@ -1,6 +1,7 @@
 #include "harness/scenario/generator/fully_shard.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "harness/scenario/plan/fully_shard.hpp"
@@ -29,6 +30,36 @@ class FullyShardGenerator final : public EngineGenerator {
  public:
   std::string_view kind() const override { return FullyShardPlan::name; }
 
+  Palette fitted(Palette palette) const override {
+    for (const Ingredient ingredient : {Ingredient::choices, Ingredient::several_forwards, Ingredient::zeroing})
+      palette.ingredients.erase(ingredient);
+    return palette;
+  }
+
+  std::vector<Feature> needed_features(const Scenario& scenario) const override {
+    std::vector<Feature> needed;
+    for (const Script::Segment& segment : scenario.script.segments) {
+      for (const Action& action : segment.body) {
+        if (const auto feature = needed_for(action.kind)) needed.push_back(*feature);
+      }
+    }
+    const FullyShardPlan& section = fully_shard(scenario.plan);
+    const auto need = [&](Feature feature, bool is_needed) {
+      if (is_needed) needed.push_back(feature);
+    };
+    const auto any_group = [&](const auto& is) { return std::ranges::any_of(section.wrap, is); };
+    need(Feature::module_groups, any_group([](const WrapGroup& group) { return group.modules.size() > 1; }));
+    need(Feature::ignored_parameters, !section.ignored_parameters.empty());
+    need(FullyShardFeature::shard_dims, !section.shard_dims.empty());
+    need(FullyShardFeature::gradient_divide_factor, section.gradient_divide_factor != 0);
+    need(FullyShardFeature::reshard_to_size,
+         any_group([](const WrapGroup& group) { return group.reshard_after_forward.kind == ReshardAfterForward::Kind::size; }));
+    need(FullyShardFeature::prefetch_lists,
+         section.backward_prefetch != FullyShardPlan().backward_prefetch ||
+             any_group([](const WrapGroup& group) { return !group.forward_prefetch.empty() || !group.backward_prefetch.empty(); }));
+    return needed;
+  }
+
   // -- Drawing
 
   void draw_groups(Scenario& scenario, Dice& dice) const override { draw_fully_shard_groups(scenario, dice); }
@@ -40,6 +71,12 @@ class FullyShardGenerator final : public EngineGenerator {
   // The root casts the input. An ignored parameter stays f32.
   bool casts_whole_model(const Plan& plan) const override {
     return is_wrapped(fully_shard(plan), "") && fully_shard(plan).ignored_parameters.empty();
+  }
+
+  bool casts_outputs() const override { return true; }
+
+  std::vector<Action> draw_registrations(const Scenario& /*scenario*/, Dice& /*dice*/, const Palette& /*palette*/) const override {
+    return {};
   }
 
   std::vector<Action> draw_before_forward(const Scenario& scenario, Dice& dice, const Palette& palette) const override {
@@ -133,6 +170,22 @@ class FullyShardGenerator final : public EngineGenerator {
   }
 
  private:
+  static std::optional<Feature> needed_for(ActionKind call) {
+    switch (call) {
+      case ActionKind::unshard:
+      case ActionKind::wait_for_unshard:
+      case ActionKind::reshard: return FullyShardFeature::manual_unshard;
+      case ActionKind::post_optim_event: return FullyShardFeature::post_optim_event;
+      case ActionKind::register_hook: return FullyShardFeature::reduction_hooks;
+      case ActionKind::set_requires_gradient_sync:
+      case ActionKind::set_requires_all_reduce:
+      case ActionKind::set_reshard_after_backward:
+      case ActionKind::set_unshard_in_backward:
+      case ActionKind::set_is_last_backward: return Feature::gradient_accumulation;
+      default: return std::nullopt;
+    }
+  }
+
   static void offer_of_each_group(const Plan& plan, const Offer& offer, const std::function<void(WrapGroup&)>& change) {
     offer([&](Plan& p) { std::ranges::for_each(fully_shard(p).wrap, change); });
     for (std::size_t i = 0; i < fully_shard(plan).wrap.size(); ++i) offer([&](Plan& p) { change(fully_shard(p).wrap[i]); });

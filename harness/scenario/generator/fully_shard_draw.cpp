@@ -1,10 +1,11 @@
 // Draws the section of a plan for `fully_shard`.
 #include <algorithm>
 #include <iterator>
-#include <optional>
+#include <utility>
 
 #include "harness/scenario/generator/factors.hpp"
 #include "harness/scenario/generator/fully_shard.hpp"
+#include "harness/scenario/generator/wrapping.hpp"
 #include "harness/scenario/plan/fully_shard.hpp"
 
 namespace shardproof::scenario {
@@ -13,74 +14,10 @@ namespace {
 
 using Reshard = ReshardAfterForward;
 
-void visit_children_first(const Module& module, const std::string& path, const auto& each) {
-  for (const Module& child : module.children) visit_children_first(child, child_path(path, child.name), each);
-  each(module, path);
+bool holds_root(const Plan& plan) {
+  const std::vector<std::string> wrapped = fully_shard(plan).wrapped_modules();
+  return std::ranges::find(wrapped, "") != wrapped.end();
 }
-
-// The deepest group with a module at or above this path; nullptr: none.
-const WrapGroup* holder(const Plan& plan, std::string_view path) {
-  const auto found = std::ranges::find_if(fully_shard(plan).wrap, [&](const WrapGroup& group) {
-    return std::ranges::any_of(group.modules, [&](const std::string& wrapped) { return is_at_or_under(path, wrapped); });
-  });
-  return found == fully_shard(plan).wrap.end() ? nullptr : &*found;
-}
-
-bool holds_root(const Plan& plan) { return holder(plan, "") != nullptr; }
-
-class GroupsDraw {
- public:
-  GroupsDraw(Scenario& scenario, Dice& dice) : scenario_(scenario), plan_(scenario.plan), dice_(dice) {}
-
-  void draw() {
-    wrap();
-    separate();
-  }
-
- private:
-  // Modules that run alone in some forward. Each is in its own group.
-  void wrap() {
-    visit_children_first(scenario_.model.root, "", [&](const Module& module, const std::string& path) {
-      const bool has_forward = module.kind != ModuleKind::use && module.kind != ModuleKind::list;
-      const bool is_small = module.kind == ModuleKind::relu || module.kind == ModuleKind::scale;
-      const int likely = path.empty() ? 85 : is_small ? 8 : 45;
-      if (has_forward && dice_.chance(likely)) fully_shard(plan_).wrap.push_back({.modules = {path}});
-    });
-    const auto groups_some = [&](const ParameterShape& parameter) {
-      return parameter.trainable && fully_shard(scenario_.plan).group_of(parameter.name);
-    };
-    if (!std::ranges::any_of(parameters(scenario_.model), groups_some) && !holds_root(plan_))
-      fully_shard(plan_).wrap.push_back({.modules = {""}});
-  }
-
-  // A weight that two modules read must be in one group with both. A module that a `use` runs must be whole at that time.
-  void separate() {
-    const Plan& plan = plan_;
-    const auto each = [&](auto&& self, Module& module, const std::string& path) -> void {
-      if (!module.tied_to.empty() && holder(plan, path) != holder(plan, module.tied_to)) module.tied_to.clear();
-      if (module.kind == ModuleKind::use && !is_whole_for(module.target, path)) module = {.name = module.name, .kind = ModuleKind::relu};
-      for (Module& child : module.children) self(self, child, child_path(path, child.name));
-    };
-    each(each, scenario_.model.root, "");
-    // No rank gathers a pair that is not wrapped.
-    const auto make_plain = [&](auto&& self, Module& module, const std::string& path) -> void {
-      if (holder(plan, path) == nullptr) module.tensor = TensorKind::plain;
-      for (Module& child : module.children) self(self, child, child_path(path, child.name));
-    };
-    make_plain(make_plain, scenario_.model.root, "");
-  }
-
-  // By the hooks of its own group, or because that group is gathered when the `use` runs.
-  bool is_whole_for(const std::string& target, const std::string& use) const {
-    const WrapGroup* group = holder(plan_, target);
-    if (group == nullptr || std::ranges::find(group->modules, target) != group->modules.end()) return true;
-    return std::ranges::any_of(group->modules, [&](const std::string& wrapped) { return is_at_or_under(use, wrapped); });
-  }
-
-  Scenario& scenario_;
-  Plan& plan_;
-  Dice& dice_;
-};
 
 class OptionsDraw {
  public:
@@ -183,7 +120,11 @@ class OptionsDraw {
 
 }  // namespace
 
-void draw_fully_shard_groups(Scenario& scenario, Dice& dice) { GroupsDraw(scenario, dice).draw(); }
+// Each module is in its own group.
+void draw_fully_shard_groups(Scenario& scenario, Dice& dice) {
+  FullyShardPlan& section = fully_shard(scenario.plan);
+  for (std::string& path : draw_wrapped_modules(scenario.model, dice)) section.wrap.push_back({.modules = {std::move(path)}});
+}
 
 void draw_fully_shard_options(Scenario& scenario, int shards, Dice& dice, const Palette& palette) {
   OptionsDraw(scenario, shards, dice, palette).draw();

@@ -16,14 +16,17 @@ namespace shardproof::scenario {
 
 namespace {
 
-constexpr std::array<std::pair<Ingredient, std::string_view>, 8> ingredients{{{Ingredient::residuals, "residuals"},
-                                                                              {Ingredient::scales, "scales"},
-                                                                              {Ingredient::frozen_parameters, "frozen_parameters"},
-                                                                              {Ingredient::unused_modules, "unused_modules"},
-                                                                              {Ingredient::repeated_modules, "repeated_modules"},
-                                                                              {Ingredient::evaluation, "evaluation"},
-                                                                              {Ingredient::adam, "adam"},
-                                                                              {Ingredient::costs_of_work, "costs_of_work"}}};
+constexpr std::array<std::pair<Ingredient, std::string_view>, 11> ingredients{{{Ingredient::residuals, "residuals"},
+                                                                               {Ingredient::scales, "scales"},
+                                                                               {Ingredient::frozen_parameters, "frozen_parameters"},
+                                                                               {Ingredient::unused_modules, "unused_modules"},
+                                                                               {Ingredient::repeated_modules, "repeated_modules"},
+                                                                               {Ingredient::evaluation, "evaluation"},
+                                                                               {Ingredient::adam, "adam"},
+                                                                               {Ingredient::costs_of_work, "costs_of_work"},
+                                                                               {Ingredient::choices, "choices"},
+                                                                               {Ingredient::several_forwards, "several_forwards"},
+                                                                               {Ingredient::zeroing, "zeroing"}}};
 
 // Whether only engines that claim `module_groups` know the ingredient.
 bool is_of_modules(Ingredient ingredient) {
@@ -32,10 +35,13 @@ bool is_of_modules(Ingredient ingredient) {
     case Ingredient::scales:
     case Ingredient::frozen_parameters:
     case Ingredient::unused_modules:
-    case Ingredient::repeated_modules: return true;
+    case Ingredient::repeated_modules:
+    case Ingredient::choices: return true;
     case Ingredient::evaluation:
     case Ingredient::adam:
-    case Ingredient::costs_of_work: return false;
+    case Ingredient::costs_of_work:
+    case Ingredient::several_forwards:
+    case Ingredient::zeroing: return false;
   }
   return false;
 }
@@ -46,9 +52,10 @@ std::string_view to_string(Ingredient ingredient) {
   return std::ranges::find(ingredients, ingredient, [](const auto& entry) { return entry.first; })->second;
 }
 
-Palette palette(std::span<const std::string> features, std::span<const std::string> left_out) {
+Palette palette(std::string_view engine, std::span<const std::string> features, std::span<const std::string> left_out) {
   Palette palette;
-  const EngineKind& kind = *find_engine_kind(drawn_engine().kind());
+  const EngineGenerator& generator = engine_generator(engine);
+  const EngineKind& kind = *find_engine_kind(engine);
   const auto unknown = [](const std::string& name, const std::vector<std::string_view>& known) {
     return std::invalid_argument(fmt::format("\"{}\" is unknown; there is {}", name, fmt::join(known, ", ")));
   };
@@ -61,6 +68,7 @@ Palette palette(std::span<const std::string> features, std::span<const std::stri
   for (const auto& [ingredient, name] : ingredients) {
     if (has_modules || !is_of_modules(ingredient)) palette.ingredients.insert(ingredient);
   }
+  palette = generator.fitted(std::move(palette));
   for (const std::string& name : left_out) {
     const auto feature = kind.find_feature(name);
     const auto ingredient = std::ranges::find(ingredients, name, [](const auto& entry) { return entry.second; });
@@ -75,12 +83,12 @@ Palette palette(std::span<const std::string> features, std::span<const std::stri
   return palette;
 }
 
-Staged generate(std::uint64_t seed, std::span<const int> ranks, const Palette& palette) {
+Staged generate(std::string_view kind, std::uint64_t seed, std::span<const int> ranks, const Palette& palette) {
   Dice dice(seed);
   Staged staged{.scenario = {}, .ranks = dice.one_of(std::vector<int>(ranks.begin(), ranks.end()))};
   if (staged.ranks == 1 && dice.chance(15)) staged.scenario.costs.imagined_ranks = dice.between(2, 4);
   draw_model(staged.scenario, dice, palette);
-  draw_plan(staged.scenario, std::max(staged.ranks, staged.scenario.costs.imagined_ranks), dice, palette);
+  draw_plan(staged.scenario, engine_generator(kind), std::max(staged.ranks, staged.scenario.costs.imagined_ranks), dice, palette);
   draw_costs(staged.scenario, dice, palette);
   draw_script(staged.scenario, staged.ranks, dice, palette);
   validate(staged.scenario);

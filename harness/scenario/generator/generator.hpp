@@ -24,6 +24,9 @@ enum class Ingredient : std::uint8_t {
   evaluation,
   adam,
   costs_of_work,  ///< besides sleeps of modules and collectives
+  choices,  ///< modules of which a forward runs one
+  several_forwards,  ///< before one backward
+  zeroing,  ///< gradients that become zero, and are not removed
 };
 
 std::string_view to_string(Ingredient ingredient);
@@ -31,14 +34,17 @@ std::string_view to_string(Ingredient ingredient);
 struct Palette {
   std::set<Feature> features;
   std::set<Ingredient> ingredients;
+  bool captures_all = false;  ///< also values that may be rounded, and so may differ between right engines in their last bits
   bool has(Feature feature) const { return features.contains(feature); }
   bool has(Ingredient ingredient) const { return ingredients.contains(ingredient); }
 };
 
+/// The kinds of engines for which scenarios can be drawn, the preferred one first.
+std::vector<std::string_view> drawn_kinds();
+
 /// The features of these names, and the ingredients that they allow, without the features and ingredients in `left_out`. The features are
-/// those of the kind of engine that scenarios are drawn for. Throws std::invalid_argument for an unknown name. The error lists the known
-/// names.
-Palette palette(std::span<const std::string> features, std::span<const std::string> left_out);
+/// those of this kind of engine. Throws std::invalid_argument for an unknown name. The error lists the known names.
+Palette palette(std::string_view kind, std::span<const std::string> features, std::span<const std::string> left_out);
 
 /// A scenario, and the number of ranks that play it.
 struct Staged {
@@ -46,7 +52,12 @@ struct Staged {
   int ranks = 1;
 };
 
-/// Makes the scenario of a seed. The seed also chooses one of these numbers of ranks; there must be at least one.
-Staged generate(std::uint64_t seed, std::span<const int> ranks, const Palette& palette);
+/// Makes the scenario of a seed for this kind of engine. The seed also chooses one of these numbers of ranks; there must be at least one.
+/// The result depends on the arguments alone. Throws std::invalid_argument for a kind that cannot be drawn.
+Staged generate(std::string_view kind, std::uint64_t seed, std::span<const int> ranks, const Palette& palette);
+
+/// The features that an engine must have to play the scenario, each once. Throws std::invalid_argument for a plan of a kind that cannot be
+/// drawn.
+std::vector<Feature> needed_features(const Scenario& scenario);
 
 }  // namespace shardproof::scenario

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "harness/scenario/generator/dice.hpp"
+#include "harness/scenario/generator/engine_generator.hpp"
 #include "harness/scenario/generator/generator.hpp"
 #include "harness/scenario/scenario.hpp"
 
@@ -13,7 +14,7 @@ inline constexpr Nanoseconds millisecond = 1'000'000;
 void draw_model(Scenario& scenario, Dice& dice, const Palette& palette);
 /// Draws the plan. Removes from the model what no plan could carry out: modules that share a parameter, or that a `use` runs, and that are
 /// not gathered together. `ranks` is the number of ranks that engines see: the ranks of the world, or the imagined ranks.
-void draw_plan(Scenario& scenario, int ranks, Dice& dice, const Palette& palette);
+void draw_plan(Scenario& scenario, const EngineGenerator& engine, int ranks, Dice& dice, const Palette& palette);
 void draw_costs(Scenario& scenario, Dice& dice, const Palette& palette);
 /// Captures values only where they are exact (exactness.hpp).
 void draw_script(Scenario& scenario, int ranks, Dice& dice, const Palette& palette);

@@ -14,6 +14,17 @@ namespace shardproof::scenario {
 
 namespace {
 
+// The children that choices run: both the path of the choice and the name of its child may change.
+void change_ways(std::map<std::string, std::string>& ways, const std::function<void(std::string&)>& change) {
+  for (auto& [choice, child] : std::exchange(ways, {})) {
+    std::string renamed = choice, way = child_path(choice, child);
+    change(renamed);
+    change(way);
+    const bool stays = is_at_or_under(way, renamed) && way != renamed;
+    ways.emplace(renamed, stays ? way.substr(renamed.empty() ? 0 : renamed.size() + 1) : child);
+  }
+}
+
 // Every path that the document names, but for those of modules that are tied or used.
 void change_paths(Scenario& scenario, const std::function<void(std::string&)>& change) {
   engine_generator(scenario.plan).rename(scenario.plan, change);
@@ -30,6 +41,7 @@ void change_paths(Scenario& scenario, const std::function<void(std::string&)>& c
     for (Action& action : segment.body) {
       change(action.module);
       if (action.fails_in) change(*action.fails_in);
+      change_ways(action.paths, change);
       if (action.extension && !action.extension->parameter.empty()) change(action.extension->parameter);
     }
   }

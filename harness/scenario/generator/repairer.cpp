@@ -11,7 +11,8 @@ namespace {
 
 class ScenarioRepairer {
  public:
-  ScenarioRepairer(Scenario& scenario, int ranks) : scenario_(scenario), ranks_(std::max(ranks, scenario.costs.imagined_ranks)) {}
+  ScenarioRepairer(Scenario& scenario, int ranks)
+      : scenario_(scenario), played_by_(ranks), ranks_(std::max(ranks, scenario.costs.imagined_ranks)) {}
 
   void repair() {
     while (drop_lost_uses()) {
@@ -21,9 +22,12 @@ class ScenarioRepairer {
     });
     repair_plan();
     for (Script::Segment& segment : scenario_.script.segments) {
-      std::erase_if(segment.body, [&](const Action& action) { return is_lost(action); });
+      std::erase_if(segment.body, [&](Action& action) {
+        drop_lost_ways(action);
+        return !keep_ranks(action) || is_lost(action);
+      });
       for (Action& action : segment.body) {
-        if (action.hook) std::erase_if(action.hook->fails_on, [&](int rank) { return rank >= ranks_; });
+        if (action.hook) std::erase_if(action.hook->fails_on, [&](int rank) { return rank >= played_by_; });
       }
     }
     std::erase_if(scenario_.script.segments, [](const Script::Segment& segment) { return segment.body.empty(); });
@@ -75,6 +79,21 @@ class ScenarioRepairer {
     });
   }
 
+  void drop_lost_ways(Action& action) const {
+    std::erase_if(action.paths, [&](const auto& way) {
+      const Module* const choice = find(scenario_.model, way.first);
+      return choice == nullptr || choice->kind != ModuleKind::choice ||
+             std::ranges::find(choice->children, way.second, &Module::name) == choice->children.end();
+    });
+  }
+
+  // Whether any rank still makes the call.
+  bool keep_ranks(Action& action) const {
+    if (action.ranks.empty()) return true;
+    std::erase_if(action.ranks, [&](int rank) { return rank >= played_by_; });
+    return !action.ranks.empty();
+  }
+
   bool extends() const {
     return std::ranges::any_of(scenario_.script.segments, [](const Script::Segment& segment) {
       return std::ranges::find(segment.body, ActionKind::extend, &Action::kind) != segment.body.end();
@@ -91,7 +110,8 @@ class ScenarioRepairer {
         const std::vector<ParameterShape> all = parameters(scenario_.model);
         return std::ranges::find(all, action.extension->tensor, &ParameterShape::tensor) == all.end();
       }
-      case ActionKind::register_hook: return !scenario_.plan.engine.get()->objection_to_call(action).empty();
+      case ActionKind::register_hook:
+        return !holds_wrapped(action.module) || !scenario_.plan.engine.get()->objection_to_call(action).empty();
       case ActionKind::unshard:
       case ActionKind::wait_for_unshard:
       case ActionKind::reshard:
@@ -104,6 +124,7 @@ class ScenarioRepairer {
   }
 
   Scenario& scenario_;
+  const int played_by_;
   const int ranks_;  // as engines see them
 };
 

@@ -179,20 +179,27 @@ class Variants {
         offer([&](Scenario& s) { s.script.segments[i].body[call].module.clear(); });
         offer([&](Scenario& s) { s.script.segments[i].body[call].async = false; });
         offer([&](Scenario& s) { s.script.segments[i].body[call].fails_in.reset(); });
-        if (from_.scenario.script.segments[i].body[call].hook) hook(i, call);
+        details_of(from_.scenario.script.segments[i].body[call], [&](const std::function<void(Action&)>& change) {
+          offer([&](Scenario& s) { change(s.script.segments[i].body[call]); });
+        });
       }
     }
   }
 
-  // A hook stays at its point, and what engines have to refuse stays so.
-  void hook(std::size_t segment, std::size_t call) {
-    const auto change = [&](const std::function<void(Hook&)>& one) {
-      offer([&](Scenario& s) { one(*s.script.segments[segment].body[call].hook); });
-    };
-    change([](Hook& hook) { hook.fails_on.clear(); });
-    change([](Hook& hook) { hook.kind = HookKind::plain; });
-    change([](Hook& hook) { hook.direct = false; });
-    change([](Hook& hook) { hook.state = 0; });
+  using OfferCall = std::function<void(const std::function<void(Action&)>&)>;
+
+  static void details_of(const Action& action, const OfferCall& offer) {
+    offer([](Action& a) { a.to_zero = false; });
+    offer([](Action& a) { a.paths.clear(); });
+    for (const auto& [choice, child] : action.paths) offer([&lost = choice](Action& a) { a.paths.erase(lost); });
+    offer([](Action& a) { a.ranks.clear(); });
+    for (const int rank : action.ranks) offer([=](Action& a) { std::erase(a.ranks, rank); });
+    if (!action.hook) return;
+    // A hook stays at its point, and what engines have to refuse stays so.
+    offer([](Action& a) { a.hook->fails_on.clear(); });
+    offer([](Action& a) { a.hook->kind = HookKind::plain; });
+    offer([](Action& a) { a.hook->direct = false; });
+    offer([](Action& a) { a.hook->state = 0; });
   }
 
   // -- The plan

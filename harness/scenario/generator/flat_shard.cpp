@@ -1,0 +1,134 @@
+#include "harness/scenario/generator/flat_shard.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "harness/scenario/generator/wrapping.hpp"
+#include "harness/scenario/plan/flat_shard.hpp"
+
+namespace shardproof::scenario {
+
+namespace {
+
+bool is_root_wrapped(const Plan& plan) { return std::ranges::find(flat_shard(plan).wrap, "") != flat_shard(plan).wrap.end(); }
+
+class FlatShardGenerator final : public EngineGenerator {
+ public:
+  std::string_view kind() const override { return FlatShardPlan::name; }
+
+  Palette fitted(Palette palette) const override {
+    for (const Feature feature : {Feature::clip_grad_norm, Feature::ignored_parameters, Feature::all_gather_extensions})
+      palette.features.erase(feature);
+    return palette;
+  }
+
+  std::vector<Feature> needed_features(const Scenario& scenario) const override {
+    std::vector<Feature> needed;
+    const auto need = [&](Feature feature, bool is_needed) {
+      if (is_needed) needed.push_back(feature);
+    };
+    const auto any_call = [&](const auto& is) {
+      return std::ranges::any_of(scenario.script.segments,
+                                 [&](const Script::Segment& segment) { return std::ranges::any_of(segment.body, is); });
+    };
+    const auto is_compressing = [](const Action& action) {
+      return action.hook->kind == HookKind::fp16_compress || action.hook->kind == HookKind::bf16_compress;
+    };
+    const FlatShardPlan& section = flat_shard(scenario.plan);
+    const FlatShardPlan usual;
+    need(Feature::gradient_accumulation,
+         any_call([](const Action& action) { return action.kind == ActionKind::set_requires_gradient_sync; }));
+    need(FlatShardFeature::gradient_hooks, any_call([&](const Action& action) { return action.hook && !is_compressing(action); }));
+    need(FlatShardFeature::compressing_hooks, any_call([&](const Action& action) { return action.hook && is_compressing(action); }));
+    need(FlatShardFeature::order_validation, section.validate_order);
+    need(FlatShardFeature::orig_params, section.use_orig_params);
+    need(FlatShardFeature::prefetch_after, section.backward_prefetch != usual.backward_prefetch);
+    need(FlatShardFeature::forward_prefetch, section.forward_prefetch);
+    need(FlatShardFeature::gather_limit, !section.limit_all_gathers);
+    return needed;
+  }
+
+  // -- Drawing
+
+  void draw_groups(Scenario& scenario, Dice& dice) const override {
+    flat_shard(scenario.plan).wrap = draw_wrapped_modules(scenario.model, dice);
+  }
+
+  void draw_options(Scenario& scenario, int /*shards*/, Dice& dice, const Palette& palette) const override {
+    draw_flat_shard_options(scenario, dice, palette);
+  }
+
+  // The root casts the input, and no parameter is without a unit.
+  bool casts_whole_model(const Plan& plan) const override { return is_root_wrapped(plan); }
+  bool casts_outputs() const override { return false; }
+
+  // Hooks are registered at a root. A hybrid strategy has none.
+  std::vector<Action> draw_registrations(const Scenario& scenario, Dice& dice, const Palette& palette) const override {
+    if (!is_root_wrapped(scenario.plan) || has_replicas(flat_shard(scenario.plan).strategy)) return {};
+    std::vector<HookKind> kinds;
+    if (palette.has(FlatShardFeature::gradient_hooks)) kinds = {HookKind::plain, HookKind::doubled, HookKind::sum};
+    if (palette.has(FlatShardFeature::compressing_hooks)) kinds.insert(kinds.end(), {HookKind::fp16_compress, HookKind::bf16_compress});
+    if (kinds.empty() || !dice.chance(25)) return {};
+    return {{.kind = ActionKind::register_hook, .hook = Hook{.kind = dice.one_of(kinds), .state = dice.between(0, 3)}}};
+  }
+
+  std::vector<Action> draw_before_forward(const Scenario& /*scenario*/, Dice& /*dice*/, const Palette& /*palette*/) const override {
+    return {};
+  }
+  std::vector<Action> draw_after_forward(const Scenario& /*scenario*/, Dice& /*dice*/, const Palette& /*palette*/) const override {
+    return {};
+  }
+  std::vector<Action> draw_after_step(Dice& /*dice*/, const Palette& /*palette*/) const override { return {}; }
+
+  Action draw_accumulation_switch(const Scenario& /*scenario*/, Dice& /*dice*/) const override {
+    return {.kind = ActionKind::set_requires_gradient_sync};
+  }
+
+  // -- Shrinking
+
+  void offer_smaller_groups(const Plan& plan, const Offer& offer) const override {
+    for (const std::string& path : flat_shard(plan).wrap) offer([&](Plan& p) { std::erase(flat_shard(p).wrap, path); });
+  }
+
+  void offer_smaller_options(const Plan& plan, const Offer& offer) const override {
+    const FlatShardPlan usual;
+    if (flat_shard(plan).strategy != usual.strategy) {
+      offer([](Plan& p) {
+        p.mesh = {};
+        flat_shard(p).strategy = FlatShardPlan().strategy;
+      });
+    }
+    if (flat_shard(plan).strategy == ShardStrategy::hybrid_zero2) offer([](Plan& p) { flat_shard(p).strategy = ShardStrategy::hybrid; });
+    offer([&](Plan& p) { flat_shard(p).use_orig_params = usual.use_orig_params; });
+    offer([&](Plan& p) { flat_shard(p).backward_prefetch = usual.backward_prefetch; });
+    offer([&](Plan& p) { flat_shard(p).forward_prefetch = usual.forward_prefetch; });
+    offer([&](Plan& p) { flat_shard(p).limit_all_gathers = usual.limit_all_gathers; });
+    offer([&](Plan& p) { flat_shard(p).validate_order = usual.validate_order; });
+  }
+
+  // -- After a change of the model
+
+  void repair(Scenario& scenario, int /*shards*/) const override {
+    FlatShardPlan& section = flat_shard(scenario.plan);
+    std::erase_if(section.wrap, [&](const std::string& path) { return find(scenario.model, path) == nullptr; });
+    if (has_replicas(section.strategy) && scenario.plan.mesh.shape.size() != 2)
+      section.strategy = frees_after_forward(section.strategy) ? ShardStrategy::full_shard : ShardStrategy::shard_grad_op;
+  }
+
+  void rename(Plan& plan, const std::function<void(std::string&)>& change) const override {
+    std::vector<std::string>& wrap = flat_shard(plan).wrap;
+    for (std::string& path : std::exchange(wrap, {})) {
+      change(path);
+      if (std::ranges::find(wrap, path) == wrap.end()) wrap.push_back(std::move(path));
+    }
+  }
+};
+
+}  // namespace
+
+const EngineGenerator& flat_shard_generator() {
+  static const FlatShardGenerator generator;
+  return generator;
+}
+
+}  // namespace shardproof::scenario

@@ -1,0 +1,46 @@
+// Draws the section of a plan for `flat_shard`.
+#include <algorithm>
+#include <map>
+
+#include "harness/scenario/generator/alterations.hpp"
+#include "harness/scenario/generator/flat_shard.hpp"
+#include "harness/scenario/plan/flat_shard.hpp"
+
+namespace shardproof::scenario {
+
+namespace {
+
+// Whether some unit has frozen and trainable parameters.
+bool mixes_frozen(const Scenario& scenario) {
+  std::map<const std::string*, bool> trainable;
+  return std::ranges::any_of(parameters(scenario.model), [&](const ParameterShape& parameter) {
+    const std::string* const unit = flat_shard(scenario.plan).unit_of(parameter.name);
+    return unit != nullptr && trainable.try_emplace(unit, parameter.trainable).first->second != parameter.trainable;
+  });
+}
+
+ShardStrategy strategy(const Scenario& scenario, Dice& dice) {
+  using enum ShardStrategy;
+  if (scenario.plan.mesh.shape.size() == 2) return dice.chance(50) ? hybrid : hybrid_zero2;
+  return dice.one_of(std::vector{full_shard, full_shard, shard_grad_op, no_shard});
+}
+
+}  // namespace
+
+void draw_flat_shard_options(Scenario& scenario, Dice& dice, const Palette& palette) {
+  FlatShardPlan& section = flat_shard(scenario.plan);
+  section.strategy = strategy(scenario, dice);
+  section.use_orig_params = palette.has(FlatShardFeature::orig_params) && dice.chance(40);
+  if (!section.use_orig_params && mixes_frozen(scenario)) {
+    // Such a unit keeps its parameters as such, or none of them is frozen.
+    if (palette.has(FlatShardFeature::orig_params)) section.use_orig_params = true;
+    else change_modules(scenario.model.root, [](Module& module) { module.frozen = false; });
+  }
+  if (palette.has(FlatShardFeature::prefetch_after) && dice.chance(40))
+    section.backward_prefetch = dice.chance(50) ? FlatPrefetch::after : FlatPrefetch::none;
+  section.forward_prefetch = palette.has(FlatShardFeature::forward_prefetch) && dice.chance(30);
+  section.limit_all_gathers = !palette.has(FlatShardFeature::gather_limit) || dice.chance(70);
+  section.validate_order = palette.has(FlatShardFeature::order_validation) && dice.chance(30);
+}
+
+}  // namespace shardproof::scenario

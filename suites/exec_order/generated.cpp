@@ -1,0 +1,59 @@
+// Random scenarios in which the order is validated: modules of which a forward takes one, evaluations, and any other features.
+#include <shardproof.hpp>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "harness/scenario/plan/flat_shard.hpp"
+#include "suites/checks/generated.hpp"
+#include "suites/exec_order/warnings.hpp"
+
+namespace shardproof::exec_order {
+
+namespace {
+
+using scenario::Action;
+using scenario::ActionKind;
+
+bool takes_ways(const scenario::Scenario& scenario) {
+  return std::ranges::any_of(scenario.script.segments, [](const scenario::Script::Segment& segment) {
+    return std::ranges::any_of(segment.body,
+                               [](const Action& action) { return !action.paths.empty() || action.kind == ActionKind::evaluate; });
+  });
+}
+
+// A rank that makes the forwards of its first iteration must not warn. An engine's iteration ends with a backward.
+void check_no_false_warning(const scenario::Run& run) {
+  std::vector<Action> first, current;
+  int iteration = 0;
+  for (const scenario::Script::Segment& segment : run.scenario().script.segments) {
+    for (int i = 0; i < segment.iterations; ++i, ++iteration) {
+      bool is_in_order = true;
+      for (const Action& action : segment.body) {
+        if (action.kind == ActionKind::forward) current.push_back(action);
+        if (action.kind != ActionKind::backward) continue;
+        if (first.empty()) first = current;
+        is_in_order = is_in_order && current == first;
+        current.clear();
+      }
+      if (is_in_order && current.empty()) check_silent(run, iteration, iteration + 1);
+    }
+  }
+}
+
+}  // namespace
+
+RANKED_TEST_CASE("exec_order/generated", clauses("EXO-15"), ranks(2, 3, 4), each("generator", suites::generator_version),
+                 each("seed", 1, 2, 3, 4), needs(Feature::timeline, FlatShardFeature::order_validation)) {
+  const scenario::Run run =
+      suites::check_generated(rank, {.kind = "flat_shard",
+                                     .without = {FlatShardFeature::gradient_hooks, FlatShardFeature::compressing_hooks},
+                                     .is_wanted = [](const scenario::Scenario& scenario, std::uint64_t) {
+                                       const scenario::FlatShardPlan& section = flat_shard(scenario.plan);
+                                       return section.validate_order && section.wrap.size() > 1 && takes_ways(scenario);
+                                     }});
+  check_no_false_warning(run);
+}
+
+}  // namespace shardproof::exec_order
