@@ -2,9 +2,14 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 #include <optional>
+#include <stdexcept>
 
+#include "harness/protocol/digest.hpp"
 #include "harness/scenario/generator/generator.hpp"
+#include "harness/scenario/scenario_json.hpp"
+#include "suites/checks/generated.hpp"
 #include "tests/engines/flat_scenarios.hpp"
 #include "tests/rounds.hpp"
 
@@ -287,6 +292,30 @@ TEST_CASE("what is generated for flat parameters trains as one process does, sou
   }
   CHECK(compared > seeds / 2);
   CHECK(hooked > seeds / 50);
+}
+
+// A generated case is named by its seed: the seed keeps its scenario. A change of these numbers is a new version of the generator.
+TEST_CASE("generated cases draw by version, seed and world alone, and keep what they have drawn") {
+  REQUIRE(suites::generator_version == 1);
+  const auto digest_of = [](std::string_view kind) {
+    const suites::Subjects subjects{.kind = kind, .without = {}, .is_wanted = [](const Scenario& scenario, std::uint64_t) {
+                                      return needed_features(scenario).size() > 4;
+                                    }};
+    std::uint64_t texts = digest("");
+    for (const int world : {2, 3, 4}) {
+      for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+        const suites::Drawn drawn = suites::drawn(subjects, seed, world);
+        CHECK(drawn.scenario == suites::drawn(subjects, seed, world).scenario);
+        CHECK(needed_features(drawn.scenario).size() > 4);
+        texts = digest(nlohmann::ordered_json(drawn.scenario).dump(), texts);
+      }
+    }
+    return texts;
+  };
+  CHECK(digest_of("fully_shard") == 0x11745dfa4588d131);
+  CHECK(digest_of("flat_shard") == 0xef93ee7f76301dea);
+  const suites::Subjects impossible{.kind = "flat_shard", .without = {}, .is_wanted = [](const Scenario&, std::uint64_t) { return false; }};
+  CHECK_THROWS_AS(suites::drawn(impossible, 1, 2), std::logic_error);
 }
 
 TEST_CASE("flat parameters get memory and values late, and train as others") {
