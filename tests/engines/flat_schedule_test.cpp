@@ -247,6 +247,22 @@ TEST_CASE("plans that no flat parameter can hold are refused, by the names of wh
   check_refused(scenario, "unit \"\" has frozen and trainable parameters, \"c.weight\" among them");
   flat_shard(scenario.plan).use_orig_params = true;
   check_sound(scenario);
+
+  scenario = flat_scenario(
+      {holder(ModuleKind::sequential, "u", {layer("x", 3, 3)}), {.name = "again", .kind = ModuleKind::use, .target = "u.x"}}, {"u", ""});
+  check_refused(scenario, "\"again\" uses \"u.x\", whose parameters are in the unit \"u\"");
+  flat_shard(scenario.plan).wrap = {"u.x", ""};
+  check_sound(scenario);
+}
+
+TEST_CASE("a hook for one unit is refused where there is no unit with parameters") {
+  Scenario scenario = three_units();
+  scenario.script.segments.front().body.insert(
+      scenario.script.segments.front().body.begin(),
+      {.kind = ActionKind::register_hook, .module = "nothing", .hook = scenario::Hook{.kind = scenario::HookKind::plain, .direct = true}});
+  scenario.model.root.children.push_back(activation("nothing"));
+  flat_shard(scenario.plan).wrap.insert(flat_shard(scenario.plan).wrap.begin(), "nothing");
+  check_refused(scenario, "\"nothing\" is no unit with parameters");
 }
 
 TEST_CASE("one rank alone warns that it cannot shard") {
@@ -304,6 +320,9 @@ TEST_CASE("later a rank that leaves the order of its first iteration says so onc
   const Texts cut = warnings({{1, {on_way("left"), on_way("left"), backward}}, on(1, "left")});
   REQUIRE(cut.size() == 1);
   CHECK_THAT(cut.front(), ContainsSubstring("it does not gather \"a\""));
+  // What a failed forward did does not count: its deviation is no reason for silence about the next one.
+  const Texts again = warnings({on(1, "left"), {1, {failing_in("c", on_way("right")), on_way("left"), backward}}, on(1, "right")});
+  CHECK(again.size() == 2);
   // A forward that fails, or that no backward follows, does not count.
   CHECK(warnings({on(1, "left"), {1, {failing_in("c", on_way("left")), on_way("right", evaluate), on_way("left"), backward}}}).empty());
 }
