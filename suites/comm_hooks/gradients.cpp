@@ -5,6 +5,8 @@
 #include <numeric>
 
 #include "harness/subject/subject.hpp"
+#include "suites/checks/soundness.hpp"
+#include "suites/checks/sum_over_ranks.hpp"
 
 namespace shardproof::comm_hooks {
 
@@ -32,7 +34,7 @@ void check_gradients(Rank& rank, const scenario::Run& run, const Combine& combin
   for (int iteration = 0; iteration < iterations; ++iteration) {
     CAPTURE(iteration);
     std::vector<std::vector<NamedGradient>> by_rank;
-    for (int each = 0; each < world; ++each) by_rank.push_back(local_gradients(rank, run.scenario(), each, iteration));
+    for (int each = 0; each < world; ++each) by_rank.push_back(local_gradients(run.scenario(), each, iteration));
     const std::vector<scenario::CapturedParameter>& held = run.captures()[static_cast<std::size_t>(iteration)].parameters;
     REQUIRE(held.size() == by_rank.front().size());
     for (std::size_t p = 0; p < held.size(); ++p) {
@@ -70,6 +72,12 @@ std::vector<const scenario::Callback*> hook_calls(const scenario::Run& run, int 
 
 std::uint64_t state_of(const scenario::Callback& call) { return std::get<scenario::GradientHookCall>(call.detail).state; }
 
+void check_sound_iterations(Rank& rank, const scenario::Run& run) {
+  suites::check_no_race(rank, run);
+  suites::check_same_order(rank, run);
+  for (int iteration = 0; iteration < iterations; ++iteration) suites::check_nothing_is_left(run, iteration + 1);
+}
+
 void check_all_elements(Rank& rank, const scenario::Run& run) {
   REQUIRE_FALSE(run.captures().empty());
   std::int64_t mine = 0, whole = 0;
@@ -77,11 +85,9 @@ void check_all_elements(Rank& rank, const scenario::Run& run) {
     mine += held.shard.numel();
     whole += numel(held.shape);
   }
-  Tensor count = Tensor::host(DType::i64, {1});
-  count.values<std::int64_t>()[0] = mine;
   const auto* const flat = run.scenario().plan.engine.as<scenario::FlatShardPlan>();
   const bool keeps_all = flat != nullptr && flat->strategy == scenario::ShardStrategy::no_shard;
-  CHECK(rank.world().all_reduce(count).values<std::int64_t>()[0] == whole * (keeps_all ? rank.world().size() : 1));
+  CHECK(suites::sum_over_ranks(rank, mine) == whole * (keeps_all ? rank.world().size() : 1));
 }
 
 }  // namespace shardproof::comm_hooks

@@ -29,6 +29,10 @@ std::vector<const scenario::Callback*> hook_calls(const scenario::Run& run, int 
 /// The state that the engine passed.
 std::uint64_t state_of(const scenario::Callback& call);
 
+/// Checks that no streams race, that all ranks keep one order, and that no iteration of training leaves memory. The registrations, or other
+/// calls, come in an iteration before.
+void check_sound_iterations(Rank& rank, const scenario::Run& run);
+
 /// All ranks' parts of all parameters are there: as many elements in all as the plan says.
 void check_all_elements(Rank& rank, const scenario::Run& run);
 

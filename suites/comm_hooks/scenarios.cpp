@@ -71,7 +71,7 @@ Action direct(Action call) {
 }
 
 // One process plays the rank's batch alone. Inputs are by formula, whose seeds count iterations of the whole script.
-std::vector<NamedGradient> local_gradients(Rank& /*rank*/, const scenario::Scenario& scenario, int rank_index, int iteration) {
+std::vector<NamedGradient> local_gradients(const scenario::Scenario& scenario, int rank_index, int iteration) {
   scenario::Scenario alone;
   alone.model = scenario.model;
   fully_shard(alone.plan).wrap = {{.modules = {""}}};

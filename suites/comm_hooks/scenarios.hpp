@@ -35,6 +35,6 @@ struct NamedGradient {
 };
 
 /// This rank's own gradients in an iteration of training, from 0, computed by one process.
-std::vector<NamedGradient> local_gradients(Rank& rank, const scenario::Scenario& scenario, int rank_index, int iteration);
+std::vector<NamedGradient> local_gradients(const scenario::Scenario& scenario, int rank_index, int iteration);
 
 }  // namespace shardproof::comm_hooks

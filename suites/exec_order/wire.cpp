@@ -9,6 +9,7 @@
 #include "harness/scenario/player.hpp"
 #include "suites/checks/refusal.hpp"
 #include "suites/checks/soundness.hpp"
+#include "suites/checks/sum_over_ranks.hpp"
 #include "suites/exec_order/cost.hpp"
 #include "suites/exec_order/scenarios.hpp"
 #include "suites/exec_order/warnings.hpp"
@@ -58,9 +59,19 @@ RANKED_TEST_CASE("exec_order/silent_mismatch", clauses("EXO-11"), ranks(2, 3, 4)
   const auto expected = oracles::train_serially(scenario, rank.world().size(), oracles::Arithmetic::f64);
   REQUIRE(expected.size() == 1);
   const bool is_right = run.captures().front().loss == expected.front().losses.at(static_cast<std::size_t>(rank.index()));
-  Tensor wrong = Tensor::host(DType::i64, {1});
-  wrong.values<std::int64_t>()[0] = is_right ? 0 : 1;
-  CHECK(rank.world().all_reduce(wrong).values<std::int64_t>()[0] > 0);
+  CHECK(sum_over_ranks(rank, is_right ? 0 : 1) > 0);
+}
+
+// A deviation of which an engine that validates warns.
+RANKED_TEST_CASE("exec_order/silent_deviation", clauses("EXO-11"), ranks(2, 3, 4),
+                 each("strategy", "full_shard", "shard_grad_op", "no_shard"), needs(FlatShardFeature::order_validation)) {
+  const auto twins = [&](bool validates) {
+    return Twins(rank, strategy(rank)).validate(validates).train(Way::first, 2).train(Way::all_second);
+  };
+  check_warned(rank.play(twins(true)), 2, rank.index(), {first_way, second_way});
+  const scenario::Run run = rank.play(twins(false));
+  check_silent(run, 0, 3);
+  for (int iteration = 0; iteration < 3; ++iteration) CHECK(validating_gathers(run, iteration) == 0);
 }
 
 RANKED_TEST_CASE("exec_order/enforced_tags", clauses("EXO-12"), ranks(2, 3, 4), each("strategy", "full_shard", "shard_grad_op"),

@@ -1,0 +1,17 @@
+// What some rank has seen is enough for a check: one sum over all ranks.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "harness/tensor/tensor.hpp"
+#include "harness/world/rank.hpp"
+
+namespace shardproof::suites {
+
+/// Every rank calls it, with its own number, and gets the sum of all.
+inline std::int64_t sum_over_ranks(Rank& rank, std::int64_t mine) {
+  return rank.world().all_reduce(Tensor::of<std::int64_t>({1}, std::array{mine})).values<std::int64_t>()[0];
+}
+
+}  // namespace shardproof::suites
