@@ -99,7 +99,8 @@ class Play(unittest.TestCase):
                 self.assertEqual(whole, "".join(expected[name]["bits"]))
 
     def test_a_document_of_version_1_plays_as_one_of_version_2(self):
-        documents = sorted((ROOT / "docs").glob("*/*.json"))
+        documents = [path for path in sorted((ROOT / "docs").glob("*/*.json"))
+                     if "fully_shard" in json.loads(path.read_text(encoding="utf-8"))["plan"]]  # version 1 had no other kind
         self.assertGreater(len(documents), 20)
         for path in documents:
             with self.subTest(path.name):
