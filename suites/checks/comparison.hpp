@@ -9,10 +9,17 @@
 
 namespace shardproof::suites {
 
+/// Where bits are compared.
+enum class Zeros : std::uint8_t {
+  have_signs,
+  are_equal,  ///< 0 and -0 are the same value
+};
+
 /// How far values may be from what one process computes; 0 asks for the same bits.
 struct Tolerance {
   double loss = 0, gradient = 0, parameter = 0;
   std::size_t exact = 0;  ///< the first captures, this many, are compared by their bits all the same
+  Zeros zeros = Zeros::have_signs;
 };
 
 /// Fails unless every engine computes the same bits for the scenario, on every processor: its sums do not round, so their order does not
