@@ -27,7 +27,9 @@ class NoTrainer final : public EngineTrainer {
 
 /// An engine that a plan of its kind reaches.
 Engine reached(std::string_view kind, Claims::Features features) {
-  return {.kind = kind, .features = std::move(features), .make = [](const auto& model, const auto& plan, const Seat& seat) -> std::unique_ptr<EngineTrainer> {
+  return {.kind = kind,
+          .features = std::move(features),
+          .make = [](const auto& model, const auto& plan, const Seat& seat) -> std::unique_ptr<EngineTrainer> {
             return std::make_unique<NoTrainer>(model, plan, seat);
           }};
 }
