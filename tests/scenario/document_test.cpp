@@ -457,7 +457,7 @@ TEST_CASE("a document says which hooks there are, and where") {
   CHECK(Json(scenario)["script"]["segments"][0]["body"] == body);
 
   const auto refused = [&](const Json& call) {
-    body = {call};
+    body = Json::array({call});
     return refusal(json);
   };
   const std::string place = "scenario: script.segments[0].body[0]";
