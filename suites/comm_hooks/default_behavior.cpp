@@ -13,7 +13,7 @@ using namespace suites;
 
 namespace {
 
-// The seed's layer: one input, which is the rank, and one output for each rank. Each element of the gradient is the rank.
+// A layer of one input, which is the rank plus one, and one output for each rank. So each element of the gradient is that number.
 scenario::Scenario ranks_as_gradients(Rank& rank) {
   const int world = rank.world().size();
   scenario::Scenario scenario;
@@ -24,7 +24,7 @@ scenario::Scenario ranks_as_gradients(Rank& rank) {
   plan.wrap = {""};
   scenario.script.input = {1, 1};
   std::vector<std::vector<double>> inputs;
-  for (int each = 0; each < world; ++each) inputs.push_back({static_cast<double>(each)});
+  for (int each = 0; each < world; ++each) inputs.push_back({static_cast<double>(each + 1)});
   scenario.script.given = {inputs};
   scenario.script.segments = {{.iterations = iterations,
                                .body = {{.kind = scenario::ActionKind::zero_grad},
@@ -44,7 +44,7 @@ RANKED_TEST_CASE("comm_hooks/default_behavior", clauses("CMH-1"), ranks(1, 2, 3,
   const scenario::Run run = rank.play(ranks_as_gradients(rank));
   REQUIRE(run.captures().size() == static_cast<std::size_t>(iterations));
   check_all_elements(rank, run);
-  const auto expected = static_cast<float>((world - 1) / 2.0);
+  const auto expected = static_cast<float>((world + 1) / 2.0);
   for (const scenario::Capture& capture : run.captures()) {
     const scenario::CapturedParameter& weight = capture.parameters.at(0);
     if (weight.shard.numel() == 0) continue;
