@@ -320,7 +320,7 @@ TEST_CASE("later a rank that leaves the order of its first iteration says so onc
   const Texts cut = warnings({{1, {on_way("left"), on_way("left"), backward}}, on(1, "left")});
   REQUIRE(cut.size() == 1);
   CHECK_THAT(cut.front(), ContainsSubstring("it does not gather \"a\""));
-  // What a failed forward did does not count: its deviation is no reason for silence about the next one.
+  // A forward that fails does not deviate. So the next deviation causes a warning.
   const Texts again = warnings({on(1, "left"), {1, {failing_in("c", on_way("right")), on_way("left"), backward}}, on(1, "right")});
   CHECK(again.size() == 2);
   // A forward that fails, or that no backward follows, does not count.

@@ -160,7 +160,7 @@ Segments evaluating(const Model& model) {
           {1, {forward, evaluate, backward, capture, other_way(model), other_way(model, evaluate), backward, step, evaluate, capture}}};
 }
 
-// The first forwards of the two iterations differ, as do the ways that a unit's parameters take.
+// The two iterations begin with different forwards, so a unit's parameters take different ways.
 Segments other_ways(const Model& model) {
   return {{1, {forward, backward, step, capture, zero_grad}},
           {2, {other_way(model), backward, step, capture, zero_grad}},
@@ -281,7 +281,7 @@ TEST_CASE("what is generated for flat parameters trains as one process does, sou
         return std::ranges::find(segment.body, kind, &Action::kind) != segment.body.end();
       });
     };
-    // Of imagined ranks nothing is known. They play all the same.
+    // Nobody computes the values of imagined ranks. The scenario plays all the same.
     if (staged.scenario.costs.imagined_ranks > 0 || !has(ActionKind::capture)) {
       for (const Run& run : played(staged.scenario, staged.ranks)) CHECK((run.races().empty() && run.left_alive() == 0));
       continue;

@@ -39,7 +39,7 @@ std::vector<std::string> all_flat_features() {
   return {names.begin(), names.end()};
 }
 
-// What a scenario cannot show, and what no plan of the kind has.
+// Features that no scenario shows, and features that no plan of the kind has.
 const std::vector<std::string>& never_drawn(const std::string& kind) {
   static const std::vector<std::string> fully{"thread_ranks", "reduction_hooks"},
       flat{"thread_ranks", "clip_grad_norm", "ignored_parameters", "all_gather_extensions"};

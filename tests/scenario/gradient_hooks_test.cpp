@@ -20,14 +20,14 @@ namespace {
 
 using Values = std::vector<double>;
 
-/// What an engine does otherwise than it might.
+/// Choices that engines have: each test takes one.
 struct Ways {
   bool shards = true;
   Reply registration = {};  ///< its reply to a registration
   std::function<void(HookedGradient&)> spoil = {};
 };
 
-/// What an engine has got.
+/// The hook that an engine has received.
 struct Received {
   std::vector<Action> performed;
   std::vector<HookTarget> targets;
@@ -113,7 +113,7 @@ Scenario hooked(std::vector<Action> hooks, int backwards = 1) {
   return scenario;
 }
 
-/// What each rank got is in `received`, if there is one.
+/// If `received` is given, each rank's engine writes there what it has received.
 std::vector<Run> play_on(int world, const Scenario& scenario, const Ways& ways = {}, std::vector<Received>* received = nullptr) {
   const auto count = static_cast<std::size_t>(world);
   std::vector<std::optional<Run>> runs(count);
@@ -131,7 +131,7 @@ std::vector<Run> play_on(int world, const Scenario& scenario, const Ways& ways =
 
 const GradientHookCall& detail(const Callback& callback) { return std::get<GradientHookCall>(callback.detail); }
 
-/// What the only call of a hook left on each rank.
+/// The values that a hook's only call leaves on each rank.
 std::vector<Values> results(const Hook& hook, const Ways& ways = {}) {
   std::vector<Values> found;
   for (const Run& run : play_on(3, hooked({registration(hook)}), ways)) {

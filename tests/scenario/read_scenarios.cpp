@@ -1,4 +1,4 @@
-// Reads scenarios, one in a line, and says of each in a line what the reader says: nothing, or why it is none. If each part of the document
+// Reads one scenario from each line. For each it prints a line: nothing, or the reason why the reader refuses it. If each part of the document
 // can be read, the reason begins with `of the whole: `.
 #include <iostream>
 #include <nlohmann/json.hpp>

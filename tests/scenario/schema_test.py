@@ -15,7 +15,7 @@ import jsonschema
 
 VALUES = [None, True, -1, 0, 1, 1.5, 2**20, 2**20 + 1, 2**31 - 1, 2**31, 10**12, "", "x", "25ms", "1.5us ", [], ["x"], {}, {"x": 1}]
 
-# What only a look at the whole document shows: each of its parts can be read.
+# The reader refuses the whole document, although it can read each part.
 OF_THE_WHOLE = re.compile(r"^of the whole: ")
 
 
