@@ -22,15 +22,16 @@ namespace {
   std::abort();
 }
 
-std::uint32_t read_choice() {
-  const char* const name = "SHARDPROOF_MUTANT";
-  const char* const given = std::getenv(name);
+std::uint32_t read_number(const char* variable, int base) {
+  const char* const given = std::getenv(variable);
   if (!given) return 0;
   const std::string_view text = given;
-  std::uint32_t mutant = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), mutant, 16);
-  if (error != std::errc{} || end != text.data() + text.size()) give_up(name, given, "a hexadecimal number is expected");
-  return mutant;
+  std::uint32_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, base);
+  if (error != std::errc{} || end != text.data() + text.size()) {
+    give_up(variable, given, base == 16 ? "a hexadecimal number is expected" : "a number is expected");
+  }
+  return number;
 }
 
 // Ranks are processes that share one file: each line is one write at its end.
@@ -59,11 +60,19 @@ class Reached {
   std::set<std::uint32_t> known_;
 };
 
+thread_local std::uint32_t passes = 0;
+
 }  // namespace
 
+void begin_pass() { ++passes; }
+
+void end_trainer() { passes = 0; }
+
 bool is_chosen(std::uint32_t mutant) {
-  static const std::uint32_t choice = read_choice();
+  static const std::uint32_t choice = read_number("SHARDPROOF_MUTANT", 16);
+  static const std::uint32_t from = read_number("SHARDPROOF_MUTANT_FROM", 10);
   static Reached reached;
+  if (passes < from) return false;
   if (reached.is_asked_for()) reached.add(mutant);
   return mutant == choice;
 }
