@@ -10,7 +10,7 @@ namespace shardproof::exec_order {
 // Two epochs of three training iterations and three evaluations, as in the seed.
 RANKED_TEST_CASE("exec_order/train_eval", clauses("EXO-3", "EXO-10"), ranks(2, 3, 4),
                  each("strategy", "full_shard", "shard_grad_op", "no_shard"), each("orig", false, true),
-                 needs(FlatShardFeature::order_validation, FlatShardFeature::orig_params),
+                 needs(FlatShardFeature::order_validation), needs_if("orig", true, FlatShardFeature::orig_params),
                  seed("test_fsdp_exec_order.py::test_train_eval", each("strategy", "full_shard", "shard_grad_op"))) {
   Twins twins(rank, strategy(rank), rank.param<bool>("orig"));
   for (int epoch = 0; epoch < 2; ++epoch) twins.train(Way::first, 3).evaluate(Way::first, 3);
