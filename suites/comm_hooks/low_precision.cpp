@@ -22,17 +22,6 @@ using scenario::HookKind;
 
 namespace {
 
-// The two steps in which gradients are divided by the number of ranks. Source: PyTorch's DefaultState.
-struct Division {
-  double before = 1, after = 1;
-};
-Division division(int ranks) {
-  Division steps;
-  while (ranks % static_cast<int>(steps.before) == 0 && ranks / steps.before > steps.before) steps.before *= 2;
-  steps.after = ranks / steps.before;
-  return steps;
-}
-
 // Every value that an engine holds in the low precision is rounded.
 Combine in(DType low) {
   return [low](std::span<const double> by_rank) {
