@@ -22,6 +22,8 @@ RANKED_TEST_CASE("exec_order/invalid_first_iter", clauses("EXO-1"), ranks(2, 3, 
   const scenario::Run right = play_accepted(rank, twins().train(Way::first, 3));
   check_silent(right, 0, 3);
   check_refused(rank, twins().train(Way::others_second), "forward", {"rank 0", "rank 1", first_way, second_way});
+  // With enforced tags, a gather before the comparison ends in an error of the fabric instead.
+  check_refused(rank, twins().enforce_tags().train(Way::others_second), "forward", {"rank 0", "rank 1", first_way, second_way});
 }
 
 RANKED_TEST_CASE("exec_order/invalid_after_evaluation", clauses("EXO-1", "EXO-8"), ranks(2, 3, 4),
