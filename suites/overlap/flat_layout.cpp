@@ -21,9 +21,11 @@ using Values = std::vector<std::vector<double>>;  // by parameter
 
 namespace {
 
-// No step: parameters keep the values of the formula. The player takes no copy of them.
+// No step: parameters keep the values of the formula. The player takes no copy of them. Gradients of all iterations add up. Only FSDP1 with
+// no_shard would reduce their sum each time.
 scenario::Scenario sending(Rank& rank) {
-  scenario::Scenario scenario = flat_chain(strategy(rank), {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::zero_grad}});
+  scenario::Scenario scenario = flat_chain(strategy(rank), {{ActionKind::forward}, {ActionKind::backward}});
+  if (strategy(rank) == scenario::ShardStrategy::no_shard) scenario.script.segments.front().body.push_back({ActionKind::zero_grad});
   flat_shard(scenario.plan).use_orig_params = rank.param<bool>("orig");
   scenario.plan.mixed_precision.param = dtype_of(rank, "param");
   scenario.script.keep_tensors = true;
@@ -68,6 +70,8 @@ const FlatUnit& unit_of(const std::vector<FlatUnit>& units, const OnWire& wire) 
   return *unit;
 }
 
+StreamRole role_of(const scenario::Run& run, const fact::Collective& call) { return streams(run.trace()).at(call.stream).role; }
+
 void check_gathers(Rank& rank, const scenario::Run& run, const std::vector<FlatUnit>& units, int iteration) {
   const DType dtype = run.scenario().plan.mixed_precision.param.value_or(DType::f32);
   std::set<std::string> gathered;
@@ -79,6 +83,7 @@ void check_gathers(Rank& rank, const scenario::Run& run, const std::vector<FlatU
     CHECK(wire.call.dtype == dtype);
     CHECK(wire.call.in_count == unit.part());
     CHECK(wire.call.out_count == unit.elements.size());
+    CHECK(role_of(run, wire.call) == StreamRole::all_gather);
     CHECK(wire.operand.in.to_doubles() == part_in(dtype, unit, initial_values(run.scenario()), member));
   }
   CHECK(gathered.size() == (units.front().ranks > 1 ? units.size() : 0));
@@ -95,6 +100,7 @@ void check_reductions(Rank& rank, const scenario::Run& run, const std::vector<Fl
     const FlatUnit& unit = unit_of(units, wire);
     CHECK(wire.call.dtype == dtype);
     const bool is_among_copies = unit.ranks > 1 && wire.call.kind == CollectiveKind::all_reduce;
+    CHECK(role_of(run, wire.call) == (is_among_copies ? StreamRole::all_reduce : StreamRole::reduce));
     if (is_among_copies) {
       CHECK(wire.call.in_count == unit.part());
       continue;
@@ -139,6 +145,25 @@ void check_casts(const scenario::Run& run, const scenario::Iteration& iteration)
   else CHECK(cast == gathered);
 }
 
+// The gradients of each unit are packed where they are computed. All else is done beside the reduction.
+void check_reducing_work(const scenario::Run& run, const std::vector<FlatUnit>& units, const scenario::Iteration& iteration) {
+  const auto streams = shardproof::streams(run.trace());
+  std::set<std::string> packed;
+  std::size_t beside = 0;
+  for (const Fact& fact : iteration.facts()) {
+    const auto* const work = std::get_if<fact::Work>(&fact);
+    if (work == nullptr || work->kind == WorkKind::snapshot) continue;
+    const StreamRole role = streams.at(work->stream).role;
+    if (role == StreamRole::compute && work->kind == WorkKind::reduce_copy_in) packed.insert(work->label);
+    if (role != StreamRole::reduce && role != StreamRole::all_reduce) continue;
+    CAPTURE(iteration.index(), work->label);
+    CHECK(work->kind == WorkKind::reduce_copy_out);
+    ++beside;
+  }
+  CHECK(packed.size() == units.size());
+  CHECK(beside > 0);
+}
+
 void check_layout(Rank& rank) {
   const scenario::Run run = rank.play(sending(rank));
   const std::vector<FlatUnit> units = oracles::flat_units(run.scenario(), rank.world().size());
@@ -148,6 +173,7 @@ void check_layout(Rank& rank) {
     check_gathers(rank, run, units, iteration.index());
     check_reductions(rank, run, units, iteration.index());
     check_casts(run, iteration);
+    check_reducing_work(run, units, iteration);
   }
 }
 
