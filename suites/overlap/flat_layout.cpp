@@ -89,9 +89,7 @@ void check_gathers(Rank& rank, const scenario::Run& run, const std::vector<FlatU
   CHECK(gathered.size() == (units.front().ranks > 1 ? units.size() : 0));
 }
 
-// Without a dtype of its own a reduction has that of the parameters.
-void check_reductions(Rank& rank, const scenario::Run& run, const std::vector<FlatUnit>& units, int iteration) {
-  const DType dtype = run.scenario().plan.mixed_precision.param.value_or(DType::f32);
+void check_reductions(Rank& rank, const scenario::Run& run, const std::vector<FlatUnit>& units, int iteration, DType dtype) {
   const Values gradients = own_gradients(run.scenario(), rank.index(), iteration);
   std::vector<std::string> reduced, expected;
   for (const FlatUnit& unit : units) expected.push_back(unit.name);
@@ -145,11 +143,13 @@ void check_casts(const scenario::Run& run, const scenario::Iteration& iteration)
   else CHECK(cast == gathered);
 }
 
-// The gradients of each unit are packed where they are computed. All else is done beside the reduction.
-void check_reducing_work(const scenario::Run& run, const std::vector<FlatUnit>& units, const scenario::Iteration& iteration) {
+// The gradients of each unit are packed where they are computed. A hook compresses them on the reduction's own stream. There they are divided
+// and delivered, too.
+void check_reducing_work(const scenario::Run& run, const std::vector<FlatUnit>& units, const scenario::Iteration& iteration,
+                         bool compresses) {
   const auto streams = shardproof::streams(run.trace());
-  std::set<std::string> packed;
-  std::size_t beside = 0;
+  std::set<std::string> packed, compressed;
+  std::size_t after = 0;
   for (const Fact& fact : iteration.facts()) {
     const auto* const work = std::get_if<fact::Work>(&fact);
     if (work == nullptr || work->kind == WorkKind::snapshot) continue;
@@ -157,11 +157,13 @@ void check_reducing_work(const scenario::Run& run, const std::vector<FlatUnit>& 
     if (role == StreamRole::compute && work->kind == WorkKind::reduce_copy_in) packed.insert(work->label);
     if (role != StreamRole::reduce && role != StreamRole::all_reduce) continue;
     CAPTURE(iteration.index(), work->label);
-    CHECK(work->kind == WorkKind::reduce_copy_out);
-    ++beside;
+    CHECK((work->kind == WorkKind::reduce_copy_in || work->kind == WorkKind::reduce_copy_out));
+    if (work->kind == WorkKind::reduce_copy_in) compressed.insert(work->label);
+    else ++after;
   }
   CHECK(packed.size() == units.size());
-  CHECK(beside > 0);
+  if (compresses) CHECK(compressed.size() == units.size());
+  CHECK(after > 0);
 }
 
 void check_layout(Rank& rank) {
@@ -171,9 +173,10 @@ void check_layout(Rank& rank) {
   check_creation(run);
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     check_gathers(rank, run, units, iteration.index());
-    check_reductions(rank, run, units, iteration.index());
+    // Without a dtype of its own a reduction has that of the parameters.
+    check_reductions(rank, run, units, iteration.index(), run.scenario().plan.mixed_precision.param.value_or(DType::f32));
     check_casts(run, iteration);
-    check_reducing_work(run, units, iteration);
+    check_reducing_work(run, units, iteration, false);
   }
 }
 
@@ -189,6 +192,22 @@ RANKED_TEST_CASE("overlap/flat_layout_of_copies", clauses("OVL-34"), ranks(4), o
                  each("orig", false, true), each("param", "f32"),
                  needs(Feature::timeline, Feature::replicated_mesh, FlatShardFeature::orig_params), tags("reference")) {
   check_layout(rank);
+}
+
+RANKED_TEST_CASE("overlap/flat_layout_compressed", clauses("OVL-34"), ranks(2, 3), more_ranks(4, 5, 7, 8), on_engines("flat_shard"),
+                 each("strategy", "full_shard", "no_shard"), each("orig", false, true), each("param", "none"),
+                 needs(Feature::timeline, FlatShardFeature::compressing_hooks, FlatShardFeature::orig_params), tags("reference")) {
+  scenario::Scenario scenario = sending(rank);
+  const scenario::Action registration{.kind = ActionKind::register_hook, .hook = scenario::Hook{.kind = scenario::HookKind::fp16_compress}};
+  scenario.script.segments.insert(scenario.script.segments.begin(), {.body = {registration}});
+  const scenario::Run run = rank.play(std::move(scenario));
+  const std::vector<FlatUnit> units = oracles::flat_units(run.scenario(), rank.world().size());
+  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+    if (iteration.index() == 0) continue;  // the registration
+    check_gathers(rank, run, units, iteration.index());
+    check_reductions(rank, run, units, iteration.index(), DType::f16);
+    check_reducing_work(run, units, iteration, true);
+  }
 }
 
 // Wherever an engine puts an element: each of this rank's gradients is there once, and all other elements are zero.
