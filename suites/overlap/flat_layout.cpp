@@ -1,4 +1,4 @@
-// What an engine with flat parameters sends: each element of each operand.
+// Does an engine with flat parameters send the right elements, at the right places?
 #include <algorithm>
 #include <set>
 #include <string>
@@ -111,7 +111,7 @@ void check_reductions(Rank& rank, const scenario::Run& run, const std::vector<Fl
   CHECK(reduced == expected);
 }
 
-// What an engine does to its parts is its own work, and nothing else comes before training: each part is filled, and none is copied.
+// Before training an engine fills its parts, and does nothing else. A snapshot is work of an observer, and no engine's.
 void check_creation(const scenario::Run& run) {
   std::size_t pieces = 0;
   for (const Fact& fact : run.trace().facts) {

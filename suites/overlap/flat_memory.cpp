@@ -93,7 +93,7 @@ RANKED_TEST_CASE("overlap/flat_memory_of_copies", clauses("OVL-36"), ranks(4), o
 
 namespace {
 
-// What a unit takes in f32 with the most padding: 16 bytes for each parameter in the dtype of the computation, and an element for each rank.
+// A unit has at most 16 bytes of padding for each parameter, in the dtype of the computation, and an element for each rank.
 struct Bounds {
   std::uint64_t all = 0, largest = 0, root = 0;
 
