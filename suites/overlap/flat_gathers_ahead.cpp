@@ -23,7 +23,7 @@ using scenario::ModuleKind;
 
 namespace {
 
-constexpr const char* unit = "way.taken";
+constexpr const char* varying_unit = "way.taken";
 
 // The unit runs, or does not run, or runs for nothing. Then its gather is the last one before the step.
 enum class Way { taken, skipped, discarded };
@@ -39,7 +39,7 @@ Action along(Way way, ActionKind kind) {
 scenario::Scenario ways(scenario::ShardStrategy strategy, bool evaluates) {
   scenario::Scenario scenario;
   const Module discarded{
-      .name = "discarded", .kind = ModuleKind::discard, .children = {{.name = "again", .kind = ModuleKind::use, .target = unit}}};
+      .name = "discarded", .kind = ModuleKind::discard, .children = {{.name = "again", .kind = ModuleKind::use, .target = varying_unit}}};
   scenario.model.root.children = {
       linear("first", 5, 6),
       {.name = "way", .kind = ModuleKind::choice, .children = {linear("taken", 6, 6), relu("skipped"), discarded}},
@@ -47,7 +47,7 @@ scenario::Scenario ways(scenario::ShardStrategy strategy, bool evaluates) {
   scenario.model.loss = {.kind = scenario::LossKind::dot, .divisor = 4};
   scenario.model.init_divisor = 8;
   scenario::FlatShardPlan& plan = flat_shard(scenario.plan);
-  plan.wrap = {unit, ""};
+  plan.wrap = {varying_unit, ""};
   plan.strategy = strategy;
   plan.forward_prefetch = true;
   scenario.plan.optimizer = {.kind = scenario::OptimizerKind::sgd, .rate = 1.0 / 16};
