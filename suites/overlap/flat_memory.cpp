@@ -81,14 +81,15 @@ void check_memory(Rank& rank, const scenario::Run& run) {
 
 RANKED_TEST_CASE("overlap/flat_memory", clauses("OVL-36"), ranks(1, 2, 3), more_ranks(4, 5, 7, 8), on_engines("flat_shard"),
                  each("strategy", "full_shard", "shard_grad_op", "no_shard"), each("with", "nothing", "bf16", "bf16_reductions"),
-                 needs(Feature::timeline, Feature::mixed_precision, FlatShardFeature::gather_limit), tags("reference")) {
+                 needs(Feature::timeline, FlatShardFeature::gather_limit), needs_if("with", "bf16", Feature::mixed_precision),
+                 needs_if("with", "bf16_reductions", Feature::mixed_precision), tags("reference")) {
   check_memory(rank, play_accepted(rank, changed(rank)));
 }
 
 RANKED_TEST_CASE("overlap/flat_memory_of_copies", clauses("OVL-36"), ranks(4), on_engines("flat_shard"),
                  each("strategy", "hybrid", "hybrid_zero2"), each("with", "nothing", "bf16"),
-                 needs(Feature::timeline, Feature::mixed_precision, Feature::replicated_mesh, FlatShardFeature::gather_limit),
-                 tags("reference")) {
+                 needs(Feature::timeline, Feature::replicated_mesh, FlatShardFeature::gather_limit),
+                 needs_if("with", "bf16", Feature::mixed_precision), tags("reference")) {
   check_memory(rank, play_accepted(rank, changed(rank)));
 }
 
@@ -173,14 +174,16 @@ void check_bounds(Rank& rank, const scenario::Run& run) {
 RANKED_TEST_CASE("overlap/flat_bounds", clauses("OVL-35"), ranks(1, 2, 3), more_ranks(4, 5, 7, 8), on_engines("flat_shard"),
                  each("strategy", "full_shard", "shard_grad_op", "no_shard"),
                  each("with", "no_limit", "orig_params", "bf16", "bf16_reductions", "validation"),
-                 needs(Feature::timeline, Feature::mixed_precision, FlatShardFeature::gather_limit, FlatShardFeature::orig_params,
-                       FlatShardFeature::order_validation)) {
+                 needs(Feature::timeline, FlatShardFeature::gather_limit), needs_if("with", "orig_params", FlatShardFeature::orig_params),
+                 needs_if("with", "bf16", Feature::mixed_precision), needs_if("with", "bf16_reductions", Feature::mixed_precision),
+                 needs_if("with", "validation", FlatShardFeature::order_validation)) {
   check_bounds(rank, play_accepted(rank, changed(rank)));
 }
 
 RANKED_TEST_CASE("overlap/flat_bounds_of_hooks", clauses("OVL-35"), ranks(1, 2, 3), more_ranks(4, 5, 7, 8), on_engines("flat_shard"),
-                 each("strategy", "full_shard", "no_shard"), each("with", "hook", "compression"),
-                 needs(Feature::timeline, FlatShardFeature::gradient_hooks, FlatShardFeature::compressing_hooks)) {
+                 each("strategy", "full_shard", "no_shard"), each("with", "hook", "compression"), needs(Feature::timeline),
+                 needs_if("with", "hook", FlatShardFeature::gradient_hooks),
+                 needs_if("with", "compression", FlatShardFeature::compressing_hooks)) {
   check_bounds(rank, play_accepted(rank, changed(rank)));
 }
 
