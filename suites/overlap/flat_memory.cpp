@@ -151,21 +151,23 @@ void check_bounds(Rank& rank, const scenario::Run& run) {
     if (shards || casts) CHECK(peak(MemoryClass::parameter) >= values.largest / narrow);
     // The unit that computes, and two ahead of it.
     CHECK(peak(MemoryClass::parameter) <= (frees_after_forward(section.strategy) ? whole.root + 3 * whole.largest : whole.all));
-    CHECK(peak(MemoryClass::gradient) >= values.largest / narrow);
+    // A rank that keeps all may compute a gradient where it stays.
+    if (shards) CHECK(peak(MemoryClass::gradient) >= values.largest / narrow);
     CHECK(peak(MemoryClass::gradient) <= 2 * (whole.root + whole.largest));
     CHECK(peak(MemoryClass::reduce_input) <= 2 * whole.largest);
     CHECK(peak(MemoryClass::sharded_gradient) <= (whole.all + 2 * whole.largest) / ranks);
     CHECK(after(ActionKind::backward, MemoryClass::sharded_gradient) >= values.all / ranks);
     CHECK(after(ActionKind::backward, MemoryClass::sharded_gradient) <= whole.all / ranks);
-    CHECK(after(ActionKind::zero_grad, MemoryClass::sharded_gradient) == 0);
+    // With parameters of its own, FSDP1 keeps the memory of a gradient until the next forward.
+    if (!section.use_orig_params) CHECK(after(ActionKind::zero_grad, MemoryClass::sharded_gradient) == 0);
     for (const MemoryClass memory : {MemoryClass::parameter, MemoryClass::gradient, MemoryClass::reduce_input}) {
       CAPTURE(to_string(memory));
       CHECK(after(ActionKind::backward, memory) == 0);
     }
-    // Two gathers for each unit, and in the first iteration two exchanges before each use.
+    // Two gathers for each unit. In the first iteration ranks compare their order, and may wait for each number.
     const bool compares = section.validate_order && iteration.index() == 0;
     const std::size_t limited = shards && section.limit_all_gathers ? 2 * units : 0;
-    CHECK(host_waits(iteration) <= limited + (compares ? 2 * units : 0));
+    if (!compares) CHECK(host_waits(iteration) <= limited);
   }
 }
 
