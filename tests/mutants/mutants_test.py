@@ -8,8 +8,8 @@ at every other number. A mutant that no case notices has to be in SURVIVORS, wit
 test that notices it. UNIT_TESTS, the engines' tests on the mutated engines, has to show the latter. One case of each name at two ranks must
 not notice a mutant in SURVIVORS.
 
-A mutant that is noticed is played once more, in its late form: it is active only from the second forward of a trainer on. A mutant that no
-case notices in this form has to be in a group of SURVIVORS with "form": "late".
+A mutant of a folder in LATE that is noticed is played once more, in its late form: it is active only from the second forward of a trainer
+on. A mutant that no case notices in this form has to be in a group of SURVIVORS with "form": "late".
 
 The outcomes are printed as tables, and are in `outcomes.json` beside the catalogue. To play one mutant:
 SHARDPROOF_MUTANT=ID shardproof run --worker WORKER, in its late form with SHARDPROOF_MUTANT_FROM=2.
@@ -39,6 +39,7 @@ WAIT_SECONDS = 20
 SCOUTS = ("overlap/collective_counts", "overlap/no_race", "overlap/values_exact", "overlap/live_buffers", "extensions/under_a_policy",
           "extensions/precision_on_the_wire")
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+LATE = ("fixtures/engines/common/", "fixtures/engines/flat_shard/")
 FORMS = {"always": {}, "late": {"SHARDPROOF_MUTANT_FROM": "2"}}
 BAD = ("failed", "error", "disagreed", "hung", "crashed")
 
@@ -175,7 +176,8 @@ class Mutants(unittest.TestCase):
                                   [*((file, None) for file in sorted({file for file, _ in left_to_unit_tests})), *left_to_unit_tests])
                 cls.outcomes = {"always": play_all(pool, "always", mutants)}
                 noticed = {each["id"] for each in cls.outcomes["always"] if each["verdict"] != "survived"}
-                cls.outcomes["late"] = play_all(pool, "late", [mutant for mutant in mutants if mutant["id"] in noticed])
+                late = [mutant for mutant in mutants if mutant["id"] in noticed and mutant["file"].startswith(LATE)]
+                cls.outcomes["late"] = play_all(pool, "late", late)
                 cls.unit_tests = list(passed)
         all_outcomes = [each for form in FORMS for each in cls.outcomes[form]]
         CATALOGUE.with_name("outcomes.json").write_text(json.dumps(all_outcomes, indent=1) + "\n", encoding="utf-8")
