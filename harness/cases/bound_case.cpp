@@ -96,6 +96,14 @@ std::string problem_of(const CaseDeclaration& declaration, bool suite_has_engine
     }
     if (values.empty()) return fmt::format("case \"{}\": parameter \"{}\" has no values", declaration.name, key);
   }
+  for (const ConditionalNeeds& needs : declaration.conditional_needs) {
+    const bool has_value = std::ranges::any_of(declaration.params, [&](const auto& param) {
+      return param.first == needs.key && std::ranges::find(param.second, needs.value) != param.second.end();
+    });
+    if (!has_value)
+      return fmt::format("case \"{}\" has needs_if() for {}={}, but no parameter with this value", declaration.name, needs.key,
+                         needs.value);
+  }
   return {};
 }
 
@@ -152,13 +160,18 @@ CaseInfo info_of(const CaseDeclaration& declaration, const Setting& in, std::map
   CaseInfo info;
   info.id = case_id(declaration.name, params);
   info.suite = suite_of(declaration);
-  info.params = std::move(params);
+  info.params = params;
   info.world_size = in.size;
   info.engine = in.engine;
   info.clauses = declaration.clauses;
   info.tags = declaration.tags;
-  std::ranges::transform(declaration.needs, std::back_inserter(info.needs),
-                         [](const Feature& feature) { return std::string(feature.name()); });
+  const auto add_needs = [&](const std::vector<Feature>& features) {
+    for (const Feature& feature : features) info.needs.emplace_back(feature.name());
+  };
+  add_needs(declaration.needs);
+  for (const ConditionalNeeds& needs : declaration.conditional_needs) {
+    if (params.at(needs.key) == needs.value) add_needs(needs.features);
+  }
   info.timeout_ms = declaration.timeout.count();
   info.on_request = in.on_request;
   info.on_threads = declaration.on_threads;

@@ -42,6 +42,7 @@ void apply(CaseDeclaration& declaration, options::MoreRanks option) { declaratio
 void apply(CaseDeclaration& declaration, options::Clauses option) { append(declaration.clauses, std::move(option.ids)); }
 void apply(CaseDeclaration& declaration, options::Tags option) { append(declaration.tags, std::move(option.names)); }
 void apply(CaseDeclaration& declaration, options::Needs option) { append(declaration.needs, std::move(option.features)); }
+void apply(CaseDeclaration& declaration, options::NeedsIf option) { declaration.conditional_needs.push_back(std::move(option.needs)); }
 void apply(CaseDeclaration& declaration, options::Engines option) { declaration.engines = std::move(option.kinds); }
 void apply(CaseDeclaration& declaration, options::Each option) {
   declaration.params.emplace_back(std::move(option.key), std::move(option.values));

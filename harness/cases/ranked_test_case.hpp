@@ -24,6 +24,12 @@ struct SeedTest {
   std::vector<std::pair<std::string, std::vector<std::string>>> params;
 };
 
+/// Features that only cases with this value of a parameter need.
+struct ConditionalNeeds {
+  std::string key, value;
+  std::vector<Feature> features;
+};
+
 /// A declared case before its parameters are bound.
 struct CaseDeclaration {
   std::string name;  ///< `suite/name`
@@ -35,6 +41,7 @@ struct CaseDeclaration {
   std::vector<std::string> clauses;
   std::vector<std::string> tags;
   std::vector<Feature> needs;
+  std::vector<ConditionalNeeds> conditional_needs;
   std::optional<std::vector<std::string>> engines;  ///< kinds of engines; none: the kind of the suite
   std::vector<SeedTest> seeds;
   std::chrono::milliseconds timeout{0};  ///< 0: whatever the run gives to every case
@@ -66,6 +73,9 @@ struct Tags {
 struct Needs {
   std::vector<Feature> features;
 };
+struct NeedsIf {
+  ConditionalNeeds needs;
+};
 struct Engines {
   std::vector<std::string> kinds;
 };
@@ -88,6 +98,8 @@ template <class... Sizes> options::MoreRanks more_ranks(Sizes... sizes) { return
 template <class... Ids> options::Clauses clauses(Ids... ids) { return {{std::string(ids)...}}; }
 template <class... Names> options::Tags tags(Names... names) { return {{std::string(names)...}}; }
 template <class... Features> options::Needs needs(Features... features) { return {{features...}}; }
+/// Features that only cases with this value of a parameter need: `needs_if("event", true, Feature::post_optim_event)`.
+template <class Value, class... Features> options::NeedsIf needs_if(std::string key, Value value, Features... features);
 /// The kinds of engines that the case plays on, instead of the kind of its suite. `rank.engine()` returns the kind. A kind that is not the
 /// suite's is in the case's id: `[W=2,engine=flat_shard]`.
 template <class... Kinds> options::Engines on_engines(Kinds... kinds) { return {{std::string(kinds)...}}; }
@@ -109,6 +121,7 @@ void apply(CaseDeclaration& declaration, options::MoreRanks option);
 void apply(CaseDeclaration& declaration, options::Clauses option);
 void apply(CaseDeclaration& declaration, options::Tags option);
 void apply(CaseDeclaration& declaration, options::Needs option);
+void apply(CaseDeclaration& declaration, options::NeedsIf option);
 void apply(CaseDeclaration& declaration, options::Engines option);
 void apply(CaseDeclaration& declaration, options::Each option);
 void apply(CaseDeclaration& declaration, options::Seed option);
@@ -138,6 +151,10 @@ struct SuiteEngineRegistration {
 }  // namespace detail
 
 template <class... Values> options::Each each(std::string key, Values... values) { return {std::move(key), {detail::spell(values)...}}; }
+
+template <class Value, class... Features> options::NeedsIf needs_if(std::string key, Value value, Features... features) {
+  return {{std::move(key), detail::spell(value), {features...}}};
+}
 
 /// All declarations of the program, in order of file and line.
 const std::vector<CaseDeclaration>& declared_cases();

@@ -99,9 +99,10 @@ class Performance {
     device_.mark(mark(iteration_, call, true, occurrence));
   }
 
-  // A subject gets only the calls of its rank, and gets them without `ranks`.
+  // A subject gets only the calls of its rank. It does not learn which ranks they are for, nor which reply is expected.
   static Action for_this_rank(Action action) {
     action.ranks.clear();
+    if (action.hook) action.hook->refused = false;
     return action;
   }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "fixtures/oracles/rounding.hpp"
 #include "harness/scenario/plan/fully_shard.hpp"
 #include "suites/checks/refusal.hpp"
 #include "suites/checks/soundness.hpp"
@@ -66,12 +67,36 @@ RANKED_TEST_CASE("comm_hooks/after_reduction", clauses("CMH-20", "CMH-22", "CMH-
           packed(run.captures().at(static_cast<std::size_t>(iteration)), call->name == "net", rank.world().size());
       if (doubles) std::ranges::transform(expected, expected.begin(), [](float value) { return value / 2; });
       REQUIRE(call->tensors.size() == 1);
-      CHECK(call->tensors[0] == Tensor::of<float>({static_cast<std::int64_t>(expected.size())}, expected));
+      CHECK(first_difference(call->tensors[0], Tensor::of<float>({static_cast<std::int64_t>(expected.size())}, expected)) == "");
     }
     std::ranges::sort(called);
     CHECK(called == std::vector<std::string>{"", "net"});
   }
   check_sound_iterations(rank, run);
+}
+
+// The plan reduces in low precision: the hook gets what was reduced, before it becomes f32. In f16 the last division comes after the hook.
+RANKED_TEST_CASE("comm_hooks/after_reduction_in_low_precision", clauses("CMH-20"), ranks(1, 2, 3), on_engines("fully_shard"),
+                 each("dtype", "f16", "bf16"), needs(FullyShardFeature::reduction_hooks, Feature::mixed_precision)) {
+  const DType low = rank.param("dtype") == "f16" ? DType::f16 : DType::bf16;
+  scenario::Scenario scenario = hooked_groups(rank, HookPoint::after_reduction, HookKind::plain, false);
+  scenario.plan.mixed_precision.reduce = low;
+  const double after_hook = low == DType::f16 ? division(rank.world().size()).after : 1;
+  const scenario::Run run = play_accepted(rank, scenario);
+  for (int iteration = 0; iteration < iterations; ++iteration) {
+    CAPTURE(iteration);
+    const auto calls = hook_calls(run, iteration);
+    REQUIRE(calls.size() == 2);
+    for (const scenario::Callback* call : calls) {
+      CAPTURE(call->name);
+      const std::vector<float> expected =
+          packed(run.captures().at(static_cast<std::size_t>(iteration)), call->name == "net", rank.world().size());
+      CHECK(call->tensors.at(0).dtype() == low);
+      std::vector<double> divided = call->tensors.at(0).to_doubles();
+      for (double& value : divided) value = oracles::rounded_to(low, value / after_hook);
+      CHECK(divided == std::vector<double>(expected.begin(), expected.end()));
+    }
+  }
 }
 
 RANKED_TEST_CASE("comm_hooks/after_reduction_on_a_mesh", clauses("CMH-20", "CMH-22"), ranks(2, 4), on_engines("fully_shard"),

@@ -15,6 +15,12 @@ namespace shardproof::comm_hooks {
 /// Computes one element of a gradient from the same element of each rank's own gradient.
 using Combine = std::function<double(std::span<const double> by_rank)>;
 
+/// The two steps in which gradients in f16 are divided by the number of ranks. Source: PyTorch's DefaultState.
+struct Division {
+  double before = 1, after = 1;
+};
+Division division(int ranks);
+
 double mean(std::span<const double> by_rank);
 double sum(std::span<const double> by_rank);
 

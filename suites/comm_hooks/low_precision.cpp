@@ -2,11 +2,14 @@
 #include <shardproof.hpp>
 
 #include <cmath>
+#include <cstdint>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "fixtures/oracles/rounding.hpp"
+#include "harness/scenario/formula.hpp"
 #include "suites/checks/refusal.hpp"
 #include "suites/checks/sum_over_ranks.hpp"
 #include "suites/comm_hooks/gradients.hpp"
@@ -18,17 +21,6 @@ using namespace suites;
 using scenario::HookKind;
 
 namespace {
-
-// The two steps in which gradients are divided by the number of ranks. Source: PyTorch's DefaultState.
-struct Division {
-  double before = 1, after = 1;
-};
-Division division(int ranks) {
-  Division steps;
-  while (ranks % static_cast<int>(steps.before) == 0 && ranks / steps.before > steps.before) steps.before *= 2;
-  steps.after = ranks / steps.before;
-  return steps;
-}
 
 // Every value that an engine holds in the low precision is rounded.
 Combine in(DType low) {
@@ -48,6 +40,22 @@ scenario::Scenario rounded_net(Rank& rank, std::vector<scenario::Action> calls_f
   scenario::Scenario scenario = hooked_net(strategy(rank), rank.param<bool>("wrapping"));
   scenario.model.loss = {.kind = scenario::LossKind::sum_of_squares, .divisor = 4096};
   return with_calls_first(std::move(scenario), std::move(calls_first));
+}
+
+constexpr double largest_f16 = 65504;
+
+// Inputs whose gradients are alike on all ranks, so that they add up. No element of a gradient is larger than 640 times `offset`.
+scenario::Scenario large_gradients(Rank& rank, int offset) {
+  scenario::Scenario scenario = hooked_net(strategy(rank), false);
+  for (std::uint32_t iteration = 0; iteration <= iterations; ++iteration) {
+    std::vector<std::vector<double>>& of_ranks = scenario.script.given.emplace_back();
+    for (int each = 0; each < rank.world().size(); ++each) {
+      std::vector<double>& values = of_ranks.emplace_back(scenario.script.input.at(0) * scenario.script.input.at(1), offset);
+      for (std::uint32_t i = 0; double& value : values)
+        value += formula::small_integer(1000 + 100 * iteration + static_cast<std::uint32_t>(each), i++);
+    }
+  }
+  return with_calls_first(std::move(scenario), {registration(HookKind::fp16_compress)});
 }
 
 void check_compresses(Rank& rank, HookKind hook, DType low) {
@@ -90,6 +98,21 @@ RANKED_TEST_CASE("comm_hooks/bf16_hook", clauses("CMH-13", "CMH-14", "CMH-16"), 
                  seed("test_fsdp_comm_hooks.py::test_bf16_hook", each("strategy", "no_shard", "full_shard", "shard_grad_op"),
                       each("wrapping", false, true))) {
   check_compresses(rank, HookKind::bf16_compress, DType::bf16);
+}
+
+// Gradients are so large that a sum over all ranks has no f16. The first division keeps each sum within f16.
+RANKED_TEST_CASE("comm_hooks/fp16_hook_of_large_gradients", clauses("CMH-13"), ranks(2, 3, 4),
+                 each("strategy", "no_shard", "full_shard", "shard_grad_op"), needs(FlatShardFeature::compressing_hooks)) {
+  // The sum of all ranks is about 120,000, and half of it about 60,000.
+  const scenario::Run run = play_accepted(rank, large_gradients(rank, 192 / rank.world().size()));
+  std::int64_t too_large = 0;
+  check_gradients(rank, run, [&](std::span<const double> by_rank) {
+    if (std::abs(sum(by_rank)) > largest_f16) ++too_large;
+    const double value = in(DType::f16)(by_rank);
+    REQUIRE(std::isfinite(value));
+    return value;
+  });
+  CHECK(sum_over_ranks(rank, too_large) > 0);
 }
 
 // A compressing hook does what a plan does that reduces in this precision.

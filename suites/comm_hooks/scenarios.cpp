@@ -22,6 +22,16 @@ Module linear(std::string name, std::int64_t in, std::int64_t out) {
   return {.name = std::move(name), .kind = ModuleKind::linear, .in_features = in, .out_features = out};
 }
 
+// Which input a rank gets: docs/scenarios.md.
+std::vector<double> input(const scenario::Script& script, int rank_index, int iteration) {
+  if (script.given.empty()) {
+    const auto seed = static_cast<std::uint32_t>(1000 + 100 * iteration + rank_index);
+    return formula::tensor(seed, script.input, script.input_divisor).to_doubles();
+  }
+  const auto& of_ranks = script.given[static_cast<std::size_t>(iteration) % script.given.size()];
+  return of_ranks[static_cast<std::size_t>(rank_index) % of_ranks.size()];
+}
+
 bool trains(const scenario::Script::Segment& segment) {
   return std::ranges::any_of(segment.body, [](const Action& action) { return action.kind == ActionKind::forward; });
 }
@@ -31,9 +41,9 @@ bool trains(const scenario::Script::Segment& segment) {
 scenario::Scenario hooked_net(ShardStrategy strategy, bool wrapping) {
   scenario::Scenario scenario;
   scenario.model.root.children = {
-      {.name = "net", .children = {linear("0", 8, 16), {.name = "1", .kind = ModuleKind::relu}, linear("2", 16, 8)}},
+      {.name = "net", .children = {linear("0", 8, 15), {.name = "1", .kind = ModuleKind::relu}, linear("2", 15, 8)}},
       {.name = "relu", .kind = ModuleKind::relu},
-      linear("out", 8, 4)};
+      linear("out", 8, 5)};
   scenario.model.loss = {.kind = scenario::LossKind::dot, .divisor = 1};
   scenario.model.init_divisor = 1;
   scenario::FlatShardPlan& plan = flat_shard(scenario.plan);
@@ -70,7 +80,7 @@ Action direct(Action call) {
   return call;
 }
 
-// One process plays the rank's batch alone. Inputs are by formula, whose seeds count iterations of the whole script.
+// One process plays the rank's batch alone. Inputs count iterations of the whole script.
 std::vector<NamedGradient> local_gradients(const scenario::Scenario& scenario, int rank_index, int iteration) {
   scenario::Scenario alone;
   alone.model = scenario.model;
@@ -79,8 +89,7 @@ std::vector<NamedGradient> local_gradients(const scenario::Scenario& scenario, i
   const auto first = std::ranges::find_if(scenario.script.segments, trains);
   int before = 0;
   for (auto segment = scenario.script.segments.begin(); segment != first; ++segment) before += segment->iterations;
-  const auto seed = static_cast<std::uint32_t>(1000 + 100 * (before + iteration) + rank_index);
-  alone.script.given = {{formula::tensor(seed, scenario.script.input, scenario.script.input_divisor).to_doubles()}};
+  alone.script.given = {{input(scenario.script, rank_index, before + iteration)}};
   alone.script.segments = {{.body = {{.kind = ActionKind::forward}, {.kind = ActionKind::backward}, {.kind = ActionKind::capture}}}};
   const auto computed = oracles::train_serially(alone, 1, oracles::Arithmetic::f64);
   std::vector<NamedGradient> gradients;

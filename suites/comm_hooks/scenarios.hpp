@@ -17,7 +17,7 @@ inline constexpr std::int64_t state = 1234;
 using suites::strategy;
 
 /// Iterations of forward, backward, capture and zero_grad. No step: parameters stay, and so all values are exact. Inputs differ per rank and
-/// iteration. `wrapping` is whether `net` is a unit of its own. Tensors are kept.
+/// iteration. `wrapping` is whether `net` is its own unit. Sizes are odd, so most worlds pad. Tensors are kept.
 scenario::Scenario hooked_net(scenario::ShardStrategy strategy, bool wrapping);
 /// The units of that plan, in the order in which a backward reduces them.
 std::vector<std::string> units(bool wrapping);

@@ -2,9 +2,11 @@
 #include <shardproof.hpp>
 
 #include <algorithm>
+#include <catch2/matchers/catch_matchers_string.hpp>
 #include <string>
 #include <vector>
 
+#include "fixtures/oracles/rounding.hpp"
 #include "suites/checks/refusal.hpp"
 #include "suites/checks/sum_over_ranks.hpp"
 #include "suites/comm_hooks/gradients.hpp"
@@ -13,6 +15,7 @@
 namespace shardproof::comm_hooks {
 
 using namespace suites;
+using Catch::Matchers::ContainsSubstring;
 using scenario::HookKind;
 
 namespace {
@@ -34,11 +37,20 @@ std::vector<float> flat(const std::vector<NamedGradient>& gradients, const std::
   return values;
 }
 
+// Each of these units has one call.
+void check_names(const std::vector<const scenario::Callback*>& calls, std::vector<std::string> units) {
+  std::vector<std::string> called;
+  for (const scenario::Callback* call : calls) called.push_back(call->name);
+  std::ranges::sort(called);
+  std::ranges::sort(units);
+  REQUIRE(called == units);
+}
+
 }  // namespace
 
 RANKED_TEST_CASE("comm_hooks/operands", clauses("CMH-3", "CMH-4", "CMH-16"), ranks(1, 2, 3, 4),
                  each("strategy", "no_shard", "full_shard", "shard_grad_op"), each("wrapping", false, true), each("orig", false, true),
-                 needs(Feature::timeline, FlatShardFeature::gradient_hooks, FlatShardFeature::orig_params)) {
+                 needs(Feature::timeline, FlatShardFeature::gradient_hooks), needs_if("orig", true, FlatShardFeature::orig_params)) {
   const bool wrapping = rank.param<bool>("wrapping"), orig = rank.param<bool>("orig");
   const auto world = static_cast<std::size_t>(rank.world().size());
   scenario::Scenario scenario = with_calls_first(hooked_net(strategy(rank), wrapping), {registration(HookKind::plain)});
@@ -49,18 +61,52 @@ RANKED_TEST_CASE("comm_hooks/operands", clauses("CMH-3", "CMH-4", "CMH-16"), ran
     CAPTURE(iteration);
     const auto gradients = local_gradients(run.scenario(), rank.index(), iteration);
     const auto calls = hook_calls(run, iteration);
-    REQUIRE(calls.size() == units(wrapping).size());
+    check_names(calls, units(wrapping));
     for (const scenario::Callback* call : calls) {
       CAPTURE(call->name);
       const std::size_t divides = keeps_all && !orig ? 1 : world;
       const std::vector<float> expected = flat(gradients, call->name, wrapping, orig ? 4 : 1, divides);
       REQUIRE(call->tensors.size() == (keeps_all ? 1 : 2));
-      CHECK(call->tensors[0] == Tensor::of<float>({static_cast<std::int64_t>(expected.size())}, expected));
+      CHECK(first_difference(call->tensors[0], Tensor::of<float>({static_cast<std::int64_t>(expected.size())}, expected)) == "");
       CHECK(std::ranges::any_of(expected, [](float value) { return value != 0; }));
       if (!keeps_all) CHECK(call->sizes[1] == scenario::TensorSize{DType::f32, {static_cast<std::int64_t>(expected.size() / world)}});
     }
   }
   check_sound_iterations(rank, run);
+}
+
+// The plan reduces in low precision: the hook gets rounded gradients, and the optimizer sees its result in f32.
+RANKED_TEST_CASE("comm_hooks/operands_in_low_precision", clauses("CMH-4", "CMH-5"), ranks(1, 2, 3),
+                 each("strategy", "no_shard", "full_shard", "shard_grad_op"), each("dtype", "f16", "bf16"),
+                 needs(FlatShardFeature::gradient_hooks, Feature::mixed_precision)) {
+  const DType low = rank.param("dtype") == "f16" ? DType::f16 : DType::bf16;
+  scenario::Scenario scenario = with_calls_first(hooked_net(strategy(rank), true), {registration(HookKind::plain)});
+  scenario.model.loss = {.kind = scenario::LossKind::sum_of_squares, .divisor = 4096};
+  scenario.plan.mixed_precision.reduce = low;
+  const scenario::Run run = play_accepted(rank, scenario);
+  const bool keeps_all = strategy(rank) == scenario::ShardStrategy::no_shard || rank.world().size() == 1;
+  const auto divides = static_cast<std::size_t>(keeps_all ? 1 : rank.world().size());
+  std::int64_t rounded = 0;
+  for (int iteration = 0; iteration < iterations; ++iteration) {
+    CAPTURE(iteration);
+    const auto gradients = local_gradients(run.scenario(), rank.index(), iteration);
+    const auto calls = hook_calls(run, iteration);
+    check_names(calls, units(true));
+    for (const scenario::Callback* call : calls) {
+      CAPTURE(call->name);
+      std::vector<double> expected;
+      for (const float value : flat(gradients, call->name, true, 1, divides)) {
+        expected.push_back(oracles::rounded_to(low, value));
+        rounded += expected.back() != value ? 1 : 0;
+      }
+      CHECK(call->tensors.at(0).dtype() == low);
+      CHECK(call->tensors.at(0).to_doubles() == expected);
+    }
+    for (const scenario::CapturedParameter& parameter : run.captures().at(static_cast<std::size_t>(iteration)).parameters) {
+      if (parameter.shard.numel() > 0) CHECK(parameter.gradient.dtype() == DType::f32);
+    }
+  }
+  CHECK(sum_over_ranks(rank, rounded) > 0);
 }
 
 RANKED_TEST_CASE("comm_hooks/result_used", clauses("CMH-5", "CMH-6"), ranks(1, 2, 3, 4),
@@ -80,7 +126,10 @@ RANKED_TEST_CASE("comm_hooks/result_used", clauses("CMH-5", "CMH-6"), ranks(1, 2
     for (const fact::Collective& call : all.at(static_cast<std::size_t>(iteration) + 1).collectives()) {
       if (call.kind != CollectiveKind::all_gather) reduced.push_back(call.tag);
     }
-    CHECK(reduced == (rank.world().size() > 1 ? units(wrapping) : std::vector<std::string>{}));
+    std::vector<std::string> expected = rank.world().size() > 1 ? units(wrapping) : std::vector<std::string>{};
+    std::ranges::sort(reduced);
+    std::ranges::sort(expected);
+    CHECK(reduced == expected);
   }
 }
 
@@ -89,25 +138,31 @@ RANKED_TEST_CASE("comm_hooks/step_by_result", clauses("CMH-5"), ranks(1, 2, 4), 
                  needs(FlatShardFeature::gradient_hooks)) {
   scenario::Scenario scenario = with_calls_first(hooked_net(strategy(rank), true), {registration(HookKind::doubled)});
   scenario.plan.optimizer = {.kind = scenario::OptimizerKind::sgd, .rate = 1.0 / 4};
-  scenario.script.segments.back() = {.body = {{.kind = scenario::ActionKind::forward},
+  scenario.script.segments.back() = {.iterations = 3,
+                                     .body = {{.kind = scenario::ActionKind::forward},
                                               {.kind = scenario::ActionKind::backward},
                                               {.kind = scenario::ActionKind::capture},
                                               {.kind = scenario::ActionKind::step},
-                                              {.kind = scenario::ActionKind::capture}}};
+                                              {.kind = scenario::ActionKind::capture},
+                                              {.kind = scenario::ActionKind::zero_grad}}};
   const scenario::Run run = play_accepted(rank, scenario);
-  REQUIRE(run.captures().size() == 2);
-  std::int64_t moved = 0;
-  for (std::size_t p = 0; p < run.captures()[0].parameters.size(); ++p) {
-    const scenario::CapturedParameter &before = run.captures()[0].parameters[p], &after = run.captures()[1].parameters[p];
-    if (before.shard.numel() == 0) continue;
-    REQUIRE(before.gradient.defined());
-    std::vector<float> expected;
-    const auto value = before.shard.values<float>(), gradient = before.gradient.values<float>();
-    for (std::size_t i = 0; i < value.size(); ++i) expected.push_back(value[i] - gradient[i] / 4);
-    CHECK(after.shard == Tensor::of<float>(after.shard.shape(), expected));
-    if (after.shard != before.shard) ++moved;
+  REQUIRE(run.captures().size() == 6);
+  for (std::size_t step = 0; step < 3; ++step) {
+    CAPTURE(step);
+    std::int64_t moved = 0;
+    for (std::size_t p = 0; p < run.captures()[2 * step].parameters.size(); ++p) {
+      const scenario::CapturedParameter &before = run.captures()[2 * step].parameters[p],
+                                        &after = run.captures()[2 * step + 1].parameters[p];
+      if (before.shard.numel() == 0) continue;
+      REQUIRE(before.gradient.defined());
+      std::vector<float> expected;
+      const auto value = before.shard.values<float>(), gradient = before.gradient.values<float>();
+      for (std::size_t i = 0; i < value.size(); ++i) expected.push_back(value[i] - gradient[i] / 4);
+      CHECK(first_difference(after.shard, Tensor::of<float>(after.shard.shape(), expected)) == "");
+      if (after.shard != before.shard) ++moved;
+    }
+    CHECK(sum_over_ranks(rank, moved) > 0);
   }
-  CHECK(sum_over_ranks(rank, moved) > 0);
 }
 
 // The first iteration leaves its gradients: the second hands over the sum of both.
@@ -128,7 +183,7 @@ RANKED_TEST_CASE("comm_hooks/unsynced", clauses("CMH-7"), ranks(1, 2, 3, 4), eac
     CAPTURE(round);
     CHECK(hook_calls(run, 2 * round).empty());
     const auto calls = hook_calls(run, 2 * round + 1);
-    REQUIRE(calls.size() == 2);
+    check_names(calls, units(true));
     const auto first = local_gradients(run.scenario(), rank.index(), 2 * round),
                second = local_gradients(run.scenario(), rank.index(), 2 * round + 1);
     for (const scenario::Callback* call : calls) {
@@ -136,7 +191,7 @@ RANKED_TEST_CASE("comm_hooks/unsynced", clauses("CMH-7"), ranks(1, 2, 3, 4), eac
       std::vector<float> expected = flat(first, call->name, true, 1, divides);
       const std::vector<float> later = flat(second, call->name, true, 1, divides);
       for (std::size_t i = 0; i < expected.size(); ++i) expected[i] += later[i];
-      CHECK(call->tensors.at(0) == Tensor::of<float>({static_cast<std::int64_t>(expected.size())}, expected));
+      CHECK(first_difference(call->tensors.at(0), Tensor::of<float>({static_cast<std::int64_t>(expected.size())}, expected)) == "");
     }
   }
 }
@@ -156,15 +211,14 @@ RANKED_TEST_CASE("comm_hooks/failing_hook", clauses("CMH-15"), ranks(2, 3, 4), e
     } catch (const scenario::SubjectError& error) {
       has_failed = true;
       CHECK(error.call() == "backward");
-      CHECK(error.reason().find("fails on rank " + std::to_string(failing) + ", as planned") != std::string::npos);
+      CHECK_THAT(error.reason(), ContainsSubstring("fails on rank " + std::to_string(failing) + ", as planned"));
     }
     if (rank.index() == failing) rank.world().barrier("after the failure");
   } catch (const Mismatch& error) {
     text = error.what();
   }
   CHECK(has_failed == (rank.index() == failing));
-  CAPTURE(text);
-  CHECK(text.find("after the failure") != std::string::npos);
+  CHECK_THAT(text, ContainsSubstring("after the failure"));
 }
 
 }  // namespace shardproof::comm_hooks

@@ -46,6 +46,7 @@ RANKED_TEST_CASE("exec_order/cost", clauses("EXO-10", "EXO-11"), ranks(2, 3, 4),
   CHECK(validating_gathers(plain, 0) == 0);
   for (int iteration = 1; iteration <= iterations; ++iteration) {
     CAPTURE(iteration);
+    CHECK(validating_gathers(validated, iteration) == 0);
     CHECK(collectives(validated, iteration) == collectives(plain, iteration));
     CHECK(host_waits(validated, iteration) == host_waits(plain, iteration));
   }

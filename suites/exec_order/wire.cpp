@@ -1,6 +1,7 @@
 // What passes between ranks: without validation, with tags that the harness enforces, and when a rank is absent.
 #include <shardproof.hpp>
 
+#include <catch2/matchers/catch_matchers_string.hpp>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -17,6 +18,7 @@
 namespace shardproof::exec_order {
 
 using namespace suites;
+using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
@@ -33,11 +35,7 @@ std::string mismatch(Rank& rank, const scenario::Scenario& scenario) {
 }
 
 void check_names(const std::string& text, const std::vector<std::string>& names) {
-  CAPTURE(text);
-  for (const std::string& name : names) {
-    CAPTURE(name);
-    CHECK(text.find(name) != std::string::npos);
-  }
+  for (const std::string& name : names) CHECK_THAT(text, ContainsSubstring(name));
 }
 
 scenario::Scenario one_forward(Twins twins) {

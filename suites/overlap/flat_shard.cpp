@@ -2,10 +2,12 @@
 #include <algorithm>
 #include <optional>
 #include <random>
+#include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
-#include "fixtures/oracles/flat_overlap_times.hpp"
+#include "fixtures/oracles/flat_overlap.hpp"
 #include "harness/scenario/plan/flat_shard.hpp"
 #include "suites/checks/comparison.hpp"
 #include "suites/checks/flat_shard.hpp"
@@ -21,7 +23,7 @@ using scenario::ShardStrategy;
 
 namespace {
 
-constexpr int flat_iterations = 4;
+constexpr int stack_iterations = 4;
 
 const oracles::FlatStack::Layer seed_layer{
     .forward = 25'000'000, .backward = 50'000'000, .all_gather = 10'000'000, .reduction = 10'000'000};
@@ -56,17 +58,37 @@ scenario::Scenario scenario_of(const oracles::FlatStack& stack) {
   plan.limit_all_gathers = stack.limit_all_gathers;
   scenario.script.input = {2, 4};
   scenario.script.segments = {
-      {.iterations = flat_iterations, .body = {{.kind = scenario::ActionKind::forward}, {.kind = scenario::ActionKind::backward}}}};
+      {.iterations = stack_iterations, .body = {{.kind = scenario::ActionKind::forward}, {.kind = scenario::ActionKind::backward}}}};
   return scenario;
 }
 
 void check_times(const scenario::Run& run, const oracles::FlatStack& stack) {
-  const std::vector<oracles::FlatTimes> expected = oracles::flat_times(stack, flat_iterations);
+  const std::vector<oracles::FlatIteration> expected = oracles::flat_iterations(stack, stack_iterations);
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     CHECK(iteration.forward() == expected.at(static_cast<std::size_t>(iteration.index())).forward);
     CHECK(iteration.forward_backward() == expected.at(static_cast<std::size_t>(iteration.index())).forward_backward);
   }
+}
+
+// What the host issued, in order. Several pieces of work of one layer count once.
+std::vector<std::string> calls(const scenario::Iteration& iteration) {
+  constexpr std::string_view layers_end = ".linear";
+  std::vector<std::string> calls;
+  const auto add = [&](const std::string& kind, const std::string& layer) {
+    const std::string call = kind + " " + layer;
+    if (calls.empty() || calls.back() != call) calls.push_back(call);
+  };
+  for (const Fact& fact : iteration.facts()) {
+    if (const auto* call = std::get_if<fact::Collective>(&fact))
+      add(call->kind == CollectiveKind::all_gather ? "gather" : "reduction", call->tag);
+    const auto* work = std::get_if<fact::Work>(&fact);
+    if (work == nullptr || !work->label.ends_with(layers_end)) continue;
+    const std::string layer = work->label.substr(0, work->label.size() - layers_end.size());
+    if (work->kind == WorkKind::forward) add("forward", layer);
+    if (work->kind == WorkKind::backward) add("backward", layer);
+  }
+  return calls;
 }
 
 // The most units that are whole at one time of the forward: gathered, or being gathered, and not yet computed.
@@ -143,6 +165,24 @@ RANKED_TEST_CASE("overlap/flat_times", clauses("OVL-32"), ranks(1, 2, 3, 4), on_
   check_times(run, stack);
   check_nothing_else_is_communicated(rank, run);
   check_no_race(rank, run);
+}
+
+RANKED_TEST_CASE("overlap/flat_order", clauses("OVL-39"), ranks(2, 3), on_engines("flat_shard"),
+                 each("strategy", "full_shard", "shard_grad_op", "no_shard"), each("backward_prefetch", "before", "after", "none"),
+                 each("forward_prefetch", false, true),
+                 needs(Feature::timeline, FlatShardFeature::prefetch_after, FlatShardFeature::forward_prefetch), tags("reference")) {
+  oracles::FlatStack stack = seed_of_flat_layers(rank);
+  stack.strategy = strategy(rank);
+  for (const FlatPrefetch prefetch : {FlatPrefetch::before, FlatPrefetch::after, FlatPrefetch::none}) {
+    if (to_string(prefetch) == rank.param("backward_prefetch")) stack.backward_prefetch = prefetch;
+  }
+  stack.forward_prefetch = rank.param<bool>("forward_prefetch");
+  const scenario::Run run = rank.play(scenario_of(stack));
+  const std::vector<oracles::FlatIteration> expected = oracles::flat_iterations(stack, stack_iterations);
+  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+    CAPTURE(iteration.index());
+    CHECK(calls(iteration) == expected.at(static_cast<std::size_t>(iteration.index())).calls);
+  }
 }
 
 RANKED_TEST_CASE("overlap/gather_limit", clauses("OVL-33"), ranks(2, 3, 4), on_engines("flat_shard"), each("forward_prefetch", false, true),

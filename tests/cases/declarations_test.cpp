@@ -104,6 +104,20 @@ TEST_CASE("What is wrong with a declaration of engine kinds is said with its pla
   CHECK(problems(declaration, {}) == Problems{"f.cpp:7: case \"s/c\" has an engine kind without a name in on_engines()"});
 }
 
+TEST_CASE("A case may need a feature for one value of a parameter") {
+  auto declaration = declared("s/c");
+  detail::apply(declaration, needs(Feature::timeline));
+  detail::apply(declaration, each("event", false, true));
+  detail::apply(declaration, needs_if("event", true, Feature("mine")));
+  const auto bound = bind_cases(std::vector{declaration}, {});
+  REQUIRE(bound.cases.size() == 2);
+  CHECK(bound.cases[0].info.needs == std::vector<std::string>{"timeline"});
+  CHECK(bound.cases[1].info.needs == std::vector<std::string>{"timeline", "mine"});
+  detail::apply(declaration, needs_if("event", 3, Feature("mine")));
+  CHECK(bind_cases(std::vector{declaration}, {}).problems ==
+        std::vector<std::string>{"f.cpp:7: case \"s/c\" has needs_if() for event=3, but no parameter with this value"});
+}
+
 TEST_CASE("A kind that does not exist, and a feature that a kind cannot have, are said with their place") {
   const std::vector<KnownKind> kinds{{"first", {"timeline", "mine"}}, {"second", {"timeline", "other"}}};
   const auto problems = [&](const CaseDeclaration& declaration, const std::vector<SuiteEngine>& engines) {

@@ -1,13 +1,18 @@
 #!/usr/bin/env python3
-"""What the suites are worth: of the engine's mutants, which are noticed, and by which case?
+"""What the suites are worth: which of the engines' mutants do they notice, and by which case?
 
     mutants_test.py LAUNCHER WORKER UNIT_TESTS CATALOGUE SURVIVORS [unittest arguments]
 
-Every mutant of CATALOGUE is played by the suites' own cases, as far as they come across it, until one does not pass: by all that there are
-at two ranks, and by one of each name at every other number. One that none of them notices has to be declared in SURVIVORS, with the reason
-why nobody could notice it, or with the file of the unit test that does, which UNIT_TESTS has to show: the engines' tests, on the mutated
-engine. One that is declared there must not be noticed by one case of each name at two ranks. What became of each is printed as a table and
-left beside the catalogue, as `outcomes.json`. One alone: SHARDPROOF_MUTANT=ID shardproof run --worker WORKER
+The suites' cases play every mutant of CATALOGUE that they come across, until one does not pass: all cases at two ranks, and one of each name
+at every other number. A mutant that no case notices has to be in SURVIVORS, with the reason why no case can, or with the file of the unit
+test that notices it. UNIT_TESTS, the engines' tests on the mutated engines, has to show the latter. One case of each name at two ranks must
+not notice a mutant in SURVIVORS.
+
+A mutant that is noticed is played once more, in its late form: it is active only from the second forward of a trainer on. A mutant that no
+case notices in this form has to be in a group of SURVIVORS with "form": "late".
+
+The outcomes are printed as tables, and are in `outcomes.json` beside the catalogue. To play one mutant:
+SHARDPROOF_MUTANT=ID shardproof run --worker WORKER, in its late form with SHARDPROOF_MUTANT_FROM=2.
 """
 import collections
 import concurrent.futures
@@ -34,6 +39,7 @@ WAIT_SECONDS = 20
 SCOUTS = ("overlap/collective_counts", "overlap/no_race", "overlap/values_exact", "overlap/live_buffers", "extensions/under_a_policy",
           "extensions/precision_on_the_wire")
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+FORMS = {"always": {}, "late": {"SHARDPROOF_MUTANT_FROM": "2"}}
 BAD = ("failed", "error", "disagreed", "hung", "crashed")
 
 
@@ -63,10 +69,10 @@ class Player:
         finally:
             shutil.rmtree(folder)
 
-    def reached(self, cases):
-        """The mutants at which any of the cases looks."""
+    def reached(self, cases, form):
+        """The mutants that any of the cases comes across while they can be active."""
         with tempfile.NamedTemporaryFile("r", dir=self.scratch) as file:
-            noticed = self.play(cases, SHARDPROOF_MUTANTS_REACHED=file.name)
+            noticed = self.play(cases, SHARDPROOF_MUTANTS_REACHED=file.name, **FORMS[form])
             if noticed:
                 raise AssertionError(f"without a mutant, this does not pass: {noticed}")
             return set(file.read().split())
@@ -100,15 +106,15 @@ def stages(cases):
             elsewhere]
 
 
-def outcome(player, mutant, parts, reached):
+def outcome(player, mutant, form, parts, reached):
     noticed, started = None, time.monotonic()
     names = {name for name, mutants in reached.items() if mutant["id"] in mutants}
     for part in parts:
         cases = [case for case in part if name_of(case) in names]
         if cases and not noticed:
-            noticed = player.play(cases, SHARDPROOF_MUTANT=mutant["id"])
+            noticed = player.play(cases, SHARDPROOF_MUTANT=mutant["id"], **FORMS[form])
     verdict = noticed or {"verdict": "survived"}
-    return {**mutant, "reached": bool(names), **verdict, "seconds": round(time.monotonic() - started, 3)}
+    return {**mutant, "form": form, "reached": bool(names), **verdict, "seconds": round(time.monotonic() - started, 3)}
 
 
 def unit_test_passes(file, mutant):
@@ -126,13 +132,13 @@ def text(mutant):
     return f"{mutant['file']} {mutant['function']}: `{mutant['original']}` -> `{mutant['mutated']}`"
 
 
-def table(outcomes):
+def table(form, outcomes):
     kinds = sorted({mutant["kind"] for mutant in outcomes})
     columns = {"assertion": ("failed",), "error": ("error", "disagreed"), "crash": ("crashed", "hung"), "skip": ("skipped",),
                "survived": ("survived",)}
     counts = collections.Counter((mutant["kind"], column) for mutant in outcomes for column, verdicts in columns.items()
                                  if mutant["verdict"] in verdicts)
-    lines = [f"{'mutants, noticed by':20}" + "".join(f"{column:>11}" for column in (*columns, "of"))]
+    lines = [f"{'mutants, ' + form:20}" + "".join(f"{column:>11}" for column in (*columns, "of"))]
     for kind in (*kinds, "all"):
         row = [sum(counts[k, column] for k in kinds if kind in (k, "all")) for column in columns]
         lines.append(f"{kind.replace('_', ' '):20}" + "".join(f"{count:>11}" for count in (*row, sum(row))))
@@ -146,7 +152,8 @@ class Mutants(unittest.TestCase):
     def setUpClass(cls):
         mutants = json.loads(CATALOGUE.read_text(encoding="utf-8"))["mutants"]
         cls.groups = json.loads(SURVIVORS.read_text(encoding="utf-8"))
-        cls.declared = {name: words for group in cls.groups for name, words in group["mutants"].items()}
+        cls.declared = {form: {name: words for group in cls.groups if group.get("form", "always") == form
+                               for name, words in group["mutants"].items()} for form in FORMS}
         left_to_unit_tests = [(group["noticed_by"], name) for group in cls.groups if "noticed_by" in group for name in group["mutants"]]
         memory = pathlib.Path("/dev/shm")
         with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None) as scratch:
@@ -156,39 +163,50 @@ class Mutants(unittest.TestCase):
             for case in player.listing["cases"]:
                 by_name[name_of(case)].append(case)
 
-            def play(mutant):
-                return outcome(player, mutant, parts[:2] if mutant["id"] in cls.declared else parts, reached)
+            def play_all(pool, form, mutants):
+                reached = dict(zip(by_name, pool.map(lambda cases: player.reached(cases, form), by_name.values())))
+                declared = cls.declared[form]
+                return list(pool.map(lambda mutant: outcome(player, mutant, form, parts[:2] if mutant["id"] in declared else parts, reached),
+                                     mutants))
 
             with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
                 # First: what waits for ever waits beside the others.
                 passed = pool.map(lambda entry: (*entry, unit_test_passes(*entry)),
                                   [*((file, None) for file in sorted({file for file, _ in left_to_unit_tests})), *left_to_unit_tests])
-                reached = dict(zip(by_name, pool.map(player.reached, by_name.values())))
-                cls.outcomes = list(pool.map(play, mutants))
+                cls.outcomes = {"always": play_all(pool, "always", mutants)}
+                noticed = {each["id"] for each in cls.outcomes["always"] if each["verdict"] != "survived"}
+                cls.outcomes["late"] = play_all(pool, "late", [mutant for mutant in mutants if mutant["id"] in noticed])
                 cls.unit_tests = list(passed)
-        CATALOGUE.with_name("outcomes.json").write_text(json.dumps(cls.outcomes, indent=1) + "\n", encoding="utf-8")
+        all_outcomes = [each for form in FORMS for each in cls.outcomes[form]]
+        CATALOGUE.with_name("outcomes.json").write_text(json.dumps(all_outcomes, indent=1) + "\n", encoding="utf-8")
         elsewhere = sum(len(group["mutants"]) for group in cls.groups if "noticed_by" in group)
-        print(f"{table(cls.outcomes)}\nof {len(cls.declared)} declared survivors {elsewhere} are noticed by a unit test and by no case; the others are "
-              "equivalent", file=sys.stderr)
+        print("\n".join(table(form, outcomes) for form, outcomes in cls.outcomes.items()), file=sys.stderr)
+        print(f"a unit test notices {elsewhere} of {sum(map(len, cls.declared.values()))} declared survivors, and nothing can notice the others",
+              file=sys.stderr)
 
     def test_there_are_mutants_of_every_kind(self):
-        counts = collections.Counter(mutant["kind"] for mutant in self.outcomes)
+        counts = collections.Counter(mutant["kind"] for mutant in self.outcomes["always"])
         self.assertEqual(set(counts), {"operator", "literal", "negated_condition", "deleted_guard", "deleted_call", "deleted_assignment"})
         self.assertGreater(min(counts.values()), 5, counts)
 
     def test_every_survivor_is_declared_equivalent(self):
-        alive = [mutant for mutant in self.outcomes if mutant["verdict"] == "survived" and mutant["id"] not in self.declared]
-        lines = [f'  "{mutant["id"]}": {json.dumps(text(mutant))},  line {mutant["line"]}{"" if mutant["reached"] else ", never reached"}'
-                 for mutant in alive]
-        self.assertFalse(alive, f"no case notices {len(alive)} mutants:\n" + "\n".join(lines))
+        for form, outcomes in self.outcomes.items():
+            with self.subTest(form=form):
+                # A mutant is not active in its late form where no case comes across it that late.
+                lines = [f'  "{mutant["id"]}": {json.dumps(text(mutant))},  line {mutant["line"]}{"" if mutant["reached"] else ", never reached"}'
+                         for mutant in outcomes if mutant["verdict"] == "survived" and mutant["id"] not in self.declared[form]
+                         and (form == "always" or mutant["reached"])]
+                if lines:
+                    self.fail(f"no case notices {len(lines)} mutants:\n" + "\n".join(lines))
 
     def test_what_is_declared_equivalent_is_a_mutant_that_survives(self):
-        by_id = {mutant["id"]: mutant for mutant in self.outcomes}
-        for name, words in self.declared.items():
-            with self.subTest(mutant=name, text=words):
-                self.assertTrue(name in by_id, "there is no such mutant any more")
-                self.assertEqual(words, text(by_id[name]))
-                self.assertEqual(by_id[name]["verdict"], "survived", by_id[name])
+        for form, outcomes in self.outcomes.items():
+            by_id = {mutant["id"]: mutant for mutant in outcomes}
+            for name, words in self.declared[form].items():
+                with self.subTest(form=form, mutant=name, text=words):
+                    self.assertTrue(name in by_id, "there is no such mutant any more")
+                    self.assertEqual(words, text(by_id[name]))
+                    self.assertEqual(by_id[name]["verdict"], "survived", by_id[name])
 
     def test_what_a_unit_test_is_said_to_notice_it_notices(self):
         for file, mutant, passed in self.unit_tests:
@@ -196,8 +214,9 @@ class Mutants(unittest.TestCase):
                 self.assertEqual(passed, mutant is None)
 
     def test_every_declaration_has_a_reason_and_stands_once(self):
-        self.assertEqual(sum(len(group["mutants"]) for group in self.groups), len(self.declared))
+        self.assertEqual(sum(len(group["mutants"]) for group in self.groups), sum(map(len, self.declared.values())))
         for group in self.groups:
+            self.assertIn(group.get("form", "always"), FORMS)
             self.assertTrue(group["mutants"])
             self.assertGreater(len(group["reason"]), 20, group)
             if "noticed_by" in group:

@@ -8,7 +8,7 @@
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
-#include "fixtures/oracles/flat_overlap_times.hpp"
+#include "fixtures/oracles/flat_overlap.hpp"
 #include "fixtures/oracles/golden.hpp"
 #include "fixtures/oracles/overlap_times.hpp"
 #include "harness/scenario/plan/fully_shard.hpp"
@@ -361,7 +361,9 @@ TEST_CASE("a scenario that is no such stack is refused with the reason") {
 TEST_CASE("flat layers take the seed's times, each strategy and policy what was computed by hand") {
   FlatStack stack{.layers = std::vector<FlatStack::Layer>(3, {25 * ms, 50 * ms, 10 * ms, 10 * ms}), .world = 2};
   const auto takes = [&](Nanoseconds forward, Nanoseconds both) {
-    return flat_times(stack, 3) == std::vector<FlatTimes>(3, {.forward = forward * ms, .forward_backward = both * ms});
+    return std::ranges::all_of(flat_iterations(stack, 3), [&](const FlatIteration& iteration) {
+      return iteration.forward == forward * ms && iteration.forward_backward == both * ms;
+    });
   };
   CHECK(takes(85, 245));
   stack.world = 1;
@@ -377,4 +379,29 @@ TEST_CASE("flat layers take the seed's times, each strategy and policy what was 
   // Nothing hides behind layers that take no time: three gathers, then three gathers and three reductions.
   stack = {.layers = std::vector<FlatStack::Layer>(3, {0, 0, 10 * ms, 10 * ms}), .world = 2};
   CHECK(takes(30, 90));
+}
+
+TEST_CASE("the calls of flat layers are in the order of the policies") {
+  using Calls = std::vector<std::string>;
+  FlatStack stack{.layers = std::vector<FlatStack::Layer>(2, {25 * ms, 50 * ms, 10 * ms, 10 * ms}), .world = 2};
+  const auto calls = [&](std::size_t iteration) { return flat_iterations(stack, 2).at(iteration).calls; };
+  const Calls forward{"gather 0", "forward 0", "gather 1", "forward 1"};
+  const auto after = [&](Calls backward) {
+    backward.insert(backward.begin(), forward.begin(), forward.end());
+    return backward;
+  };
+  const Calls before = after({"gather 1", "gather 0", "backward 1", "reduction 1", "backward 0", "reduction 0"});
+  CHECK(calls(0) == before);
+  CHECK(calls(1) == before);
+  stack.backward_prefetch = scenario::FlatPrefetch::after;
+  CHECK(calls(1) == after({"gather 1", "backward 1", "gather 0", "reduction 1", "backward 0", "reduction 0"}));
+  stack.backward_prefetch = scenario::FlatPrefetch::none;
+  CHECK(calls(1) == after({"gather 1", "backward 1", "reduction 1", "gather 0", "backward 0", "reduction 0"}));
+  stack.strategy = scenario::ShardStrategy::shard_grad_op;
+  CHECK(calls(1) == after({"backward 1", "reduction 1", "backward 0", "reduction 0"}));
+  stack.forward_prefetch = true;
+  CHECK(calls(0) == after({"backward 1", "reduction 1", "backward 0", "reduction 0"}));
+  CHECK(calls(1) == Calls{"gather 0", "gather 1", "forward 0", "forward 1", "backward 1", "reduction 1", "backward 0", "reduction 0"});
+  stack.strategy = scenario::ShardStrategy::no_shard;
+  CHECK(calls(1) == Calls{"forward 0", "forward 1", "backward 1", "reduction 1", "backward 0", "reduction 0"});
 }

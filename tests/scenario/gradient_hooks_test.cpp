@@ -262,7 +262,10 @@ TEST_CASE("a script goes on after a refusal that it plans, and the refusal is no
 
   Reply thin = Reply::failed("not here");
   thin.warnings = {"thin"};
-  const Run of_own = play_on(1, hooked({registration({.kind = HookKind::bf16_compress, .refused = true})}), {.registration = thin}).front();
+  std::vector<Received> engines;
+  const Run of_own =
+      play_on(1, hooked({registration({.kind = HookKind::bf16_compress, .refused = true})}), {.registration = thin}, &engines).front();
+  CHECK_FALSE(engines.at(0).performed.at(0).hook->refused);  // an engine does not learn what is expected
   CHECK(of_own.refusals() == std::vector{Warning{.iteration = 0, .call = "register_hook", .text = "not here"}});
   CHECK(of_own.warnings() == std::vector{Warning{.iteration = 0, .call = "register_hook", .text = "thin"}});
 }

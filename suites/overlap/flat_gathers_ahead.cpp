@@ -1,0 +1,79 @@
+// Gathers ahead of a unit that then does not run. No computation waits for such a gather, but the optimizer writes what it reads.
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "harness/scenario/plan/flat_shard.hpp"
+#include "suites/checks/comparison.hpp"
+#include "suites/checks/exact_inputs.hpp"
+#include "suites/checks/flat_shard.hpp"
+#include "suites/checks/soundness.hpp"
+#include "suites/overlap/scenarios.hpp"
+
+namespace shardproof::overlap {
+
+using namespace suites;
+
+using scenario::Action;
+using scenario::ActionKind;
+using scenario::Module;
+using scenario::ModuleKind;
+
+namespace {
+
+constexpr const char* unit = "way.taken";
+
+// The unit runs, or does not run, or runs for nothing. Then its gather is the last one before the step.
+enum class Way { taken, skipped, discarded };
+
+Action along(Way way, ActionKind kind) {
+  static const std::map<Way, std::string> names{{Way::skipped, "skipped"}, {Way::discarded, "discarded"}};
+  Action action{.kind = kind};
+  if (way != Way::taken) action.paths = {{"way", names.at(way)}};
+  return action;
+}
+
+// Gradients are never dropped: so each step writes the unit, whether it has run or not.
+scenario::Scenario ways(scenario::ShardStrategy strategy, bool evaluates) {
+  scenario::Scenario scenario;
+  const Module discarded{
+      .name = "discarded", .kind = ModuleKind::discard, .children = {{.name = "again", .kind = ModuleKind::use, .target = unit}}};
+  scenario.model.root.children = {
+      linear("first", 5, 6),
+      {.name = "way", .kind = ModuleKind::choice, .children = {linear("taken", 6, 6), relu("skipped"), discarded}},
+      linear("last", 6, 3)};
+  scenario.model.loss = {.kind = scenario::LossKind::dot, .divisor = 4};
+  scenario.model.init_divisor = 8;
+  scenario::FlatShardPlan& plan = flat_shard(scenario.plan);
+  plan.wrap = {unit, ""};
+  plan.strategy = strategy;
+  plan.forward_prefetch = true;
+  scenario.plan.optimizer = {.kind = scenario::OptimizerKind::sgd, .rate = 1.0 / 16};
+  scenario.script.input = {2, 5};
+  scenario.script.input_divisor = 1;
+  give_one_hot_inputs(scenario.script);
+  for (const Way way : {Way::taken, Way::skipped, Way::discarded, Way::taken}) {
+    std::vector<Action> body{along(way, ActionKind::forward), {.kind = ActionKind::backward}};
+    if (evaluates) body.push_back(along(Way::skipped, ActionKind::evaluate));
+    body.push_back({.kind = ActionKind::step});
+    body.push_back({.kind = ActionKind::capture});
+    scenario.script.segments.push_back({.body = std::move(body)});
+  }
+  return scenario;
+}
+
+}  // namespace
+
+RANKED_TEST_CASE("overlap/flat_gathers_in_vain", clauses("OVL-4", "OVL-5", "OVL-7", "OVL-10", "OVL-12", "OVL-15"), ranks(2, 3, 4),
+                 on_engines("flat_shard"), each("strategy", "full_shard", "shard_grad_op"), each("evaluates", false, true),
+                 needs(Feature::timeline, FlatShardFeature::forward_prefetch)) {
+  const scenario::Run run = rank.play(ways(strategy(rank), rank.param<bool>("evaluates")));
+  check_no_race(rank, run);
+  check_same_order(rank, run);
+  check_training(rank, run, oracles::Arithmetic::f32, exact_at_first, Moves::some_parameter);
+  for (const scenario::Iteration& iteration : steady_iterations(run)) check_nothing_is_left(run, iteration.index());
+  CHECK(run.left_alive() == 0);
+}
+
+}  // namespace shardproof::overlap
