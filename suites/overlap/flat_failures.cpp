@@ -87,15 +87,15 @@ void play_failing_ways(Rank& rank, bool prefetches) {
 
 }  // namespace
 
-RANKED_TEST_CASE("overlap/flat_failed_forward", clauses("OVL-4", "OVL-5", "OVL-7", "OVL-10", "OVL-15", "OVL-16", "OVL-19"),
-                 ranks(1, 2, 3, 4), on_engines("flat_shard"), each("strategy", "full_shard", "shard_grad_op", "no_shard"),
+RANKED_TEST_CASE("overlap/flat_failed_forward", clauses("OVL-4", "OVL-5", "OVL-7", "OVL-10", "OVL-15", "OVL-16", "OVL-19"), ranks(1, 2, 3),
+                 on_engines("flat_shard"), each("strategy", "full_shard", "shard_grad_op", "no_shard"),
                  each("when", "first", "after_evaluation", "before_backward", "between", "again", "before_step"),
                  needs(Feature::timeline, Feature::failed_forward, Feature::module_groups)) {
   play_failing_ways(rank, false);
 }
 
 // What the failing forward has gathered ahead is still under way.
-RANKED_TEST_CASE("overlap/flat_failed_ahead", clauses("OVL-4", "OVL-5", "OVL-7", "OVL-10", "OVL-15", "OVL-16", "OVL-19"), ranks(2, 3, 4),
+RANKED_TEST_CASE("overlap/flat_failed_ahead", clauses("OVL-4", "OVL-5", "OVL-7", "OVL-10", "OVL-15", "OVL-16", "OVL-19"), ranks(2, 3),
                  on_engines("flat_shard"), each("strategy", "full_shard", "shard_grad_op"),
                  each("when", "first", "before_backward", "again", "before_step"),
                  needs(Feature::timeline, Feature::failed_forward, Feature::module_groups, FlatShardFeature::forward_prefetch)) {

@@ -20,15 +20,15 @@ using scenario::Scenario;
 
 namespace {
 
-Module again(std::string name, std::string_view unit) {
-  return {.name = std::move(name), .kind = ModuleKind::use, .target = unit_of_ways(unit)};
+Module again(std::string name, std::string_view layer) {
+  return {.name = std::move(name), .kind = ModuleKind::use, .target = unit_of_ways(layer)};
 }
 
 }  // namespace
 
-std::string unit_of_ways(std::string_view unit) {
-  const bool is_on_first = unit == "a" || unit == "b";
-  return fmt::format("way.{}.{}", is_on_first ? "one" : "two", unit);
+std::string unit_of_ways(std::string_view layer) {
+  const bool is_on_first = layer == "a" || layer == "b";
+  return fmt::format("way.{}.{}", is_on_first ? "one" : "two", layer);
 }
 
 Scenario flat_ways(scenario::ShardStrategy strategy) {
@@ -41,7 +41,7 @@ Scenario flat_ways(scenario::ShardStrategy strategy) {
   scenario.model.loss = {.kind = scenario::LossKind::dot, .dot_seed = 169};
   scenario.model.init_divisor = 8;
   scenario::FlatShardPlan& plan = flat_shard(scenario.plan);
-  for (const char* unit : {"a", "b", "c", "d"}) plan.wrap.push_back(unit_of_ways(unit));
+  for (const char* layer : {"a", "b", "c", "d"}) plan.wrap.push_back(unit_of_ways(layer));
   plan.wrap.emplace_back("");
   plan.strategy = strategy;
   scenario.plan.optimizer = {.kind = scenario::OptimizerKind::sgd, .rate = 1.0 / 16};
