@@ -63,7 +63,7 @@ void play_failing_ways(Rank& rank, bool prefetches) {
   check_sound(rank, run);
   check_whole_units(run, rank.world().size());
   if (!prefetches) check_nothing_else_is_communicated(rank, run);
-  // What an earlier forward or an evaluation keeps goes as well, and is gathered again.
+  // The engine also frees what an earlier forward or an evaluation keeps, and gathers it again.
   const bool keeps = strategy(rank) == scenario::ShardStrategy::shard_grad_op;
   const bool gathers_again = keeps && when != "first" && when != "before_step";
   const ActionKind next = script.undisturbed.at(script.at).kind;
@@ -94,7 +94,7 @@ RANKED_TEST_CASE("overlap/flat_failed_forward", clauses("OVL-4", "OVL-5", "OVL-7
   play_failing_ways(rank, false);
 }
 
-// What the failing forward has gathered ahead is still under way.
+// A gather ahead is still under way when the forward fails.
 RANKED_TEST_CASE("overlap/flat_failed_ahead", clauses("OVL-4", "OVL-5", "OVL-7", "OVL-10", "OVL-15", "OVL-16", "OVL-19"), ranks(2, 3),
                  on_engines("flat_shard"), each("strategy", "full_shard", "shard_grad_op"),
                  each("when", "first", "before_backward", "again", "before_step"),

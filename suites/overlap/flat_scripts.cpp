@@ -116,8 +116,10 @@ RANKED_TEST_CASE("overlap/flat_used_twice", clauses("OVL-4", "OVL-6", "OVL-7", "
 
 // A backward comes to `a` twice, and gathers it once.
 RANKED_TEST_CASE("overlap/limit_waits_for_gathers", clauses("OVL-33"), ranks(2, 3), on_engines("flat_shard"),
-                 needs(Feature::timeline, Feature::module_groups, FlatShardFeature::gather_limit)) {
-  const scenario::Run run = rank.play(used_twice(ShardStrategy::full_shard));
+                 needs(Feature::timeline, Feature::module_groups, FlatShardFeature::gather_limit, FlatShardFeature::prefetch_after)) {
+  Scenario scenario = used_twice(ShardStrategy::full_shard);
+  flat_shard(scenario.plan).backward_prefetch = FlatPrefetch::none;
+  const scenario::Run run = rank.play(scenario);
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     std::size_t waits = 0;

@@ -29,8 +29,8 @@ scenario::Action synced(bool value);
 /// One iteration: these calls, then step, capture and zero_grad.
 std::vector<scenario::Action> trained_by(std::vector<scenario::Action> calls);
 
-/// What the host issued in an iteration, in its order: `all_gather way.one.a`, `forward way.one.a`, …. Other work than forward and backward
-/// is left out.
+/// The pieces that the host issued in an iteration, in its order: `all_gather way.one.a`, `forward way.one.a`, …. Work is left out that is
+/// neither forward nor backward.
 std::vector<std::string> issued_in(const scenario::Iteration& iteration);
 /// The same between two marks of the iteration, both included.
 std::vector<std::string> issued_in(const scenario::Iteration& iteration, std::string_view from_mark, std::string_view to_mark);
