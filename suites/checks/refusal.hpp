@@ -13,7 +13,7 @@ namespace shardproof::suites {
 /// What the subject says against a scenario; nothing when it plays it.
 std::optional<scenario::SubjectError> refusal(Rank& rank, const scenario::Scenario& scenario);
 
-/// Plays what no subject may refuse. Where it does the case fails there: a finding like any other, and no error of the harness.
+/// Plays what every right subject plays. A refusal, and collectives that differ between ranks, fail the case: they are findings, not errors.
 scenario::Run play_accepted(Rank& rank, const scenario::Scenario& scenario);
 
 /// Fails unless the subject refuses the scenario in this call, with a text that contains each of `culprits` and is the same on every rank.

@@ -38,6 +38,7 @@ std::vector<float> packed(const scenario::Capture& capture, bool in_net, int sha
   std::vector<float> values;
   for (const scenario::CapturedParameter& parameter : capture.parameters) {
     if (scenario::is_at_or_under(parameter.name, "net") != in_net) continue;
+    REQUIRE(parameter.gradient.dtype() == DType::f32);
     const auto own = parameter.gradient.values<float>();
     const std::int64_t rows = (parameter.shape[0] + shards - 1) / shards;
     const std::size_t end = values.size() + static_cast<std::size_t>(rows * numel(parameter.shape) / parameter.shape[0]);

@@ -155,6 +155,7 @@ RANKED_TEST_CASE("comm_hooks/step_by_result", clauses("CMH-5"), ranks(1, 2, 4), 
                                         &after = run.captures()[2 * step + 1].parameters[p];
       if (before.shard.numel() == 0) continue;
       REQUIRE(before.gradient.defined());
+      REQUIRE(before.gradient.dtype() == DType::f32);
       std::vector<float> expected;
       const auto value = before.shard.values<float>(), gradient = before.gradient.values<float>();
       for (std::size_t i = 0; i < value.size(); ++i) expected.push_back(value[i] - gradient[i] / 4);

@@ -1,4 +1,5 @@
 #include "suites/exec_order/cost.hpp"
+#include "suites/checks/refusal.hpp"
 
 #include <shardproof.hpp>
 
@@ -9,6 +10,8 @@
 #include "suites/exec_order/warnings.hpp"
 
 namespace shardproof::exec_order {
+
+using suites::play_accepted;
 
 std::size_t validating_gathers(const scenario::Run& run, int iteration) {
   const std::vector<scenario::Iteration> all = run.iterations();
@@ -38,7 +41,7 @@ RANKED_TEST_CASE("exec_order/cost", clauses("EXO-10", "EXO-11"), ranks(2, 3, 4),
                  needs(Feature::timeline, FlatShardFeature::order_validation)) {
   constexpr int iterations = 4;
   const auto play = [&](bool validates) {
-    return rank.play(Twins(rank, strategy(rank)).validate(validates).train(Way::first, iterations).evaluate(Way::first));
+    return play_accepted(rank, Twins(rank, strategy(rank)).validate(validates).train(Way::first, iterations).evaluate(Way::first));
   };
   const scenario::Run validated = play(true), plain = play(false);
   CHECK(validating_gathers(validated, 0) > 0);
@@ -56,7 +59,7 @@ RANKED_TEST_CASE("exec_order/cost", clauses("EXO-10", "EXO-11"), ranks(2, 3, 4),
 RANKED_TEST_CASE("exec_order/cost_of_each_use", clauses("EXO-21"), ranks(2, 3, 4),
                  each("strategy", "full_shard", "shard_grad_op", "no_shard"), needs(FlatShardFeature::order_validation),
                  tags("reference")) {
-  const scenario::Run run = rank.play(Twins(rank, strategy(rank)).train(Way::first, 3));
+  const scenario::Run run = play_accepted(rank, Twins(rank, strategy(rank)).train(Way::first, 3));
   const std::vector<scenario::Iteration> all = run.iterations();
   std::size_t single = 0;
   for (const fact::Collective& call : all.front().collectives()) {

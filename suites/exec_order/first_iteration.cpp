@@ -32,11 +32,18 @@ RANKED_TEST_CASE("exec_order/invalid_after_evaluation", clauses("EXO-1", "EXO-8"
                 {"rank 0", "rank 1", first_way, second_way});
 }
 
+// Ranks differ in the second forward of the first iteration.
+RANKED_TEST_CASE("exec_order/invalid_second_forward", clauses("EXO-1"), ranks(2, 3, 4), each("strategy", "full_shard", "shard_grad_op"),
+                 needs(FlatShardFeature::order_validation, Feature::gradient_accumulation)) {
+  check_silent(play_accepted(rank, Twins(rank, strategy(rank)).train_on_two(Way::first, 3)), 0, 3);
+  check_refused(rank, Twins(rank, strategy(rank)).train_on_two(Way::others_second), "forward", {"rank 0", "rank 1", first_way, second_way});
+}
+
 RANKED_TEST_CASE("exec_order/trains_as_without", clauses("EXO-13", "EXO-14"), ranks(1, 2, 3, 4),
                  each("strategy", "full_shard", "shard_grad_op", "no_shard"), each("orig", false, true), each("validates", false, true),
                  needs(Feature::timeline, FlatShardFeature::order_validation), needs_if("orig", true, FlatShardFeature::orig_params)) {
   Twins twins(rank, strategy(rank), rank.param<bool>("orig"));
-  const scenario::Run run = rank.play(twins.validate(rank.param<bool>("validates")).train(Way::first, 3));
+  const scenario::Run run = play_accepted(rank, twins.validate(rank.param<bool>("validates")).train(Way::first, 3));
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_mean_rounds(rank), Moves::some_parameter);
   check_sound(rank, run);
   for (const scenario::Iteration& iteration : steady_iterations(run)) check_nothing_is_left(run, iteration.index());

@@ -69,11 +69,22 @@ std::vector<Action> Twins::forwards(ActionKind kind, Way way) const {
   return {of_rank_0, of_others};
 }
 
-Twins& Twins::train(Way way, int iterations) {
-  std::vector<Action> body = forwards(ActionKind::forward, way);
+void Twins::train_on(std::vector<Action> forwards, int iterations) {
   for (const ActionKind kind : {ActionKind::backward, ActionKind::step, ActionKind::capture, ActionKind::zero_grad})
-    body.push_back({.kind = kind});
-  scenario_.script.segments.push_back({.iterations = iterations, .body = std::move(body)});
+    forwards.push_back({.kind = kind});
+  scenario_.script.segments.push_back({.iterations = iterations, .body = std::move(forwards)});
+}
+
+Twins& Twins::train(Way way, int iterations) {
+  train_on(forwards(ActionKind::forward, way), iterations);
+  return *this;
+}
+
+Twins& Twins::train_on_two(Way second_forward, int iterations) {
+  std::vector<Action> both = forwards(ActionKind::forward, Way::first);
+  const std::vector<Action> second = forwards(ActionKind::forward, second_forward);
+  both.insert(both.end(), second.begin(), second.end());
+  train_on(std::move(both), iterations);
   return *this;
 }
 

@@ -28,6 +28,8 @@ class Twins {
   Twins& enforce_tags();
   /// Iterations of forward, backward, step, capture and zero_grad.
   Twins& train(Way way, int iterations = 1);
+  /// The same with two forwards before the backward. The first of them takes the first way.
+  Twins& train_on_two(Way second_forward, int iterations = 1);
   /// Iterations of one forward without a backward.
   Twins& evaluate(Way way, int iterations = 1);
   /// One iteration of a forward alone.
@@ -47,6 +49,7 @@ class Twins {
 
  private:
   std::vector<scenario::Action> forwards(scenario::ActionKind kind, Way way) const;
+  void train_on(std::vector<scenario::Action> forwards, int iterations);
 
   scenario::Scenario scenario_;
   int ranks_;

@@ -66,8 +66,8 @@ RANKED_TEST_CASE("exec_order/silent_deviation", clauses("EXO-11"), ranks(2, 3, 4
   const auto twins = [&](bool validates) {
     return Twins(rank, strategy(rank)).validate(validates).train(Way::first, 2).train(Way::all_second);
   };
-  check_warned(rank.play(twins(true)), 2, rank.index(), {first_way, second_way});
-  const scenario::Run run = rank.play(twins(false));
+  check_warned(play_accepted(rank, twins(true)), 2, rank.index(), {first_way, second_way});
+  const scenario::Run run = play_accepted(rank, twins(false));
   check_silent(run, 0, 3);
   for (int iteration = 0; iteration < 3; ++iteration) CHECK(validating_gathers(run, iteration) == 0);
 }
@@ -105,7 +105,7 @@ RANKED_TEST_CASE("exec_order/absent_rank", clauses("EXO-9"), ranks(2, 3, 4), eac
 
 RANKED_TEST_CASE("exec_order/steady_order", clauses("EXO-13"), ranks(2, 3, 4), each("strategy", "full_shard", "shard_grad_op", "no_shard"),
                  needs(Feature::timeline, FlatShardFeature::order_validation)) {
-  const scenario::Run run = rank.play(Twins(rank, strategy(rank)).train(Way::first, 4));
+  const scenario::Run run = play_accepted(rank, Twins(rank, strategy(rank)).train(Way::first, 4));
   check_same_order(rank, run);
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());

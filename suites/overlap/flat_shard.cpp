@@ -11,6 +11,7 @@
 #include "harness/scenario/plan/flat_shard.hpp"
 #include "suites/checks/comparison.hpp"
 #include "suites/checks/flat_shard.hpp"
+#include "suites/checks/refusal.hpp"
 #include "suites/checks/soundness.hpp"
 #include "suites/overlap/scenarios.hpp"
 
@@ -118,7 +119,7 @@ RANKED_TEST_CASE("overlap/training_overlap", clauses("OVL-1", "OVL-2", "OVL-3", 
   const bool alone = rank.world().size() == 1;
   const std::chrono::nanoseconds first_gather = alone || stack.strategy == ShardStrategy::no_shard ? 0ms : 10ms;
   const std::chrono::nanoseconds last_reduction = alone ? 0ms : 10ms;
-  const scenario::Run run = rank.play(scenario_of(stack));
+  const scenario::Run run = play_accepted(rank, scenario_of(stack));
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     CHECK(std::chrono::nanoseconds(iteration.forward()) <= 87ms);
@@ -134,7 +135,7 @@ RANKED_TEST_CASE("overlap/flat_seed_times", clauses("OVL-32"), ranks(1, 2, 3, 4)
                  tags("reference")) {
   const bool alone = rank.world().size() == 1;
   const oracles::FlatStack stack = seed_of_flat_layers(rank);
-  const scenario::Run run = rank.play(scenario_of(stack));
+  const scenario::Run run = play_accepted(rank, scenario_of(stack));
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     CHECK(std::chrono::nanoseconds(iteration.forward()) == (alone ? 75ms : 85ms));
@@ -161,7 +162,7 @@ RANKED_TEST_CASE("overlap/flat_times", clauses("OVL-32"), ranks(1, 2, 3, 4), on_
   stack.backward_prefetch = static_cast<FlatPrefetch>(set % 3);
   stack.forward_prefetch = set % 2 == 1;
   stack.limit_all_gathers = pick(4) != 0;
-  const scenario::Run run = rank.play(scenario_of(stack));
+  const scenario::Run run = play_accepted(rank, scenario_of(stack));
   check_times(run, stack);
   check_nothing_else_is_communicated(rank, run);
   check_no_race(rank, run);
@@ -177,7 +178,7 @@ RANKED_TEST_CASE("overlap/flat_order", clauses("OVL-39"), ranks(2, 3), on_engine
     if (to_string(prefetch) == rank.param("backward_prefetch")) stack.backward_prefetch = prefetch;
   }
   stack.forward_prefetch = rank.param<bool>("forward_prefetch");
-  const scenario::Run run = rank.play(scenario_of(stack));
+  const scenario::Run run = play_accepted(rank, scenario_of(stack));
   const std::vector<oracles::FlatIteration> expected = oracles::flat_iterations(stack, stack_iterations);
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
@@ -189,13 +190,13 @@ RANKED_TEST_CASE("overlap/gather_limit", clauses("OVL-33"), ranks(2, 3, 4), on_e
                  needs(Feature::timeline, FlatShardFeature::gather_limit, FlatShardFeature::forward_prefetch)) {
   oracles::FlatStack stack{
       .layers = {6, seed_layer}, .world = rank.world().size(), .forward_prefetch = rank.param<bool>("forward_prefetch")};
-  for (const scenario::Run run = rank.play(scenario_of(stack)); const scenario::Iteration& iteration : steady_iterations(run)) {
+  for (const scenario::Run run = play_accepted(rank, scenario_of(stack)); const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     CHECK(most_whole_units(iteration) <= 1 + 2);
   }
   // The bound binds: without it gathers run further ahead.
   stack.limit_all_gathers = false;
-  for (const scenario::Run run = rank.play(scenario_of(stack)); const scenario::Iteration& iteration : steady_iterations(run)) {
+  for (const scenario::Run run = play_accepted(rank, scenario_of(stack)); const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     CHECK(most_whole_units(iteration) > 1 + 2);
   }

@@ -6,6 +6,7 @@
 #include "harness/scenario/plan/flat_shard.hpp"
 #include "suites/checks/comparison.hpp"
 #include "suites/checks/flat_shard.hpp"
+#include "suites/checks/refusal.hpp"
 #include "suites/checks/soundness.hpp"
 #include "suites/overlap/scenarios.hpp"
 
@@ -35,7 +36,7 @@ scenario::Scenario flat_mlp(Rank& rank) {
 RANKED_TEST_CASE("overlap/flat_values", clauses("OVL-10", "OVL-12", "OVL-15", "OVL-16"), ranks(1, 2, 3, 4), on_engines("flat_shard"),
                  each("strategy", "full_shard", "shard_grad_op", "no_shard"), each("orig", false, true), needs(Feature::timeline),
                  needs_if("orig", true, FlatShardFeature::orig_params)) {
-  const scenario::Run run = rank.play(flat_mlp(rank));
+  const scenario::Run run = play_accepted(rank, flat_mlp(rank));
   check_three_iterations(rank, run);
   check_nothing_else_is_communicated(rank, run);
 }
@@ -43,7 +44,7 @@ RANKED_TEST_CASE("overlap/flat_values", clauses("OVL-10", "OVL-12", "OVL-15", "O
 RANKED_TEST_CASE("overlap/flat_values_of_copies", clauses("OVL-10", "OVL-12", "OVL-15", "OVL-16"), ranks(4), on_engines("flat_shard"),
                  each("strategy", "hybrid", "hybrid_zero2"), each("orig", false, true), needs(Feature::timeline, Feature::replicated_mesh),
                  needs_if("orig", true, FlatShardFeature::orig_params)) {
-  const scenario::Run run = rank.play(flat_mlp(rank));
+  const scenario::Run run = play_accepted(rank, flat_mlp(rank));
   check_three_iterations(rank, run);
   check_nothing_else_is_communicated(rank, run);
 }
@@ -64,7 +65,7 @@ RANKED_TEST_CASE("overlap/flat_accumulation", clauses("OVL-10", "OVL-15", "OVL-1
                                         {ActionKind::step},
                                         {ActionKind::capture},
                                         {ActionKind::zero_grad}}}};
-  const scenario::Run run = rank.play(std::move(scenario));
+  const scenario::Run run = play_accepted(rank, std::move(scenario));
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_mean_rounds(rank));
   check_sound(rank, run);
   check_nothing_else_is_communicated(rank, run);
