@@ -75,6 +75,20 @@ RANKED_TEST_CASE("comm_hooks/registering_hook_submodules", clauses("CMH-9", "CMH
   check_gradients(rank, run, mean, "out");
 }
 
+// A hook that is put on one unit is this unit's alone, also if the unit is the root's.
+RANKED_TEST_CASE("comm_hooks/hook_of_one_unit", clauses("CMH-1", "CMH-3", "CMH-5"), ranks(1, 2, 3, 4),
+                 each("strategy", "no_shard", "full_shard", "shard_grad_op"), each("unit", "net", "root"),
+                 needs(FlatShardFeature::gradient_hooks)) {
+  const bool is_root = rank.param("unit") == "root";
+  const std::string unit = is_root ? "" : "net";
+  const scenario::Run run =
+      play_accepted(rank, with_calls_first(hooked_net(strategy(rank), true), {direct(registration(HookKind::doubled, unit))}));
+  check_called(run, {unit});
+  const Combine doubled = [](std::span<const double> by_rank) { return 2 * mean(by_rank); };
+  check_gradients(rank, run, is_root ? Combine(mean) : doubled, "net");
+  check_gradients(rank, run, is_root ? doubled : Combine(mean), "out");
+}
+
 RANKED_TEST_CASE("comm_hooks/registering_hook_hybrid", clauses("CMH-10", "CMH-12"), ranks(2, 4), each("strategy", "hybrid", "hybrid_zero2"),
                  needs(FlatShardFeature::gradient_hooks, Feature::replicated_mesh),
                  seed("test_fsdp_comm_hooks.py::test_registering_hook_hybrid_strategy", each("strategy", "hybrid", "hybrid_zero2"))) {

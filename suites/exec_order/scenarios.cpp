@@ -120,4 +120,16 @@ Twins& Twins::first_way_runs_twice() {
   return *this;
 }
 
+Twins& Twins::way_is_frozen() {
+  scenario_.model.root.children[2].frozen = true;
+  flat_shard(scenario_.plan).wrap = {first_way, second_way, "way"};
+  return *this;
+}
+
+Twins& Twins::fail_in(std::size_t segment, std::size_t at, const scenario::Action& failing) {
+  std::vector<Action>& body = scenario_.script.segments.at(segment).body;
+  body.insert(body.begin() + static_cast<std::ptrdiff_t>(at), failing);
+  return *this;
+}
+
 }  // namespace shardproof::exec_order

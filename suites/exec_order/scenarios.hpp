@@ -40,6 +40,10 @@ class Twins {
   Twins& second_way_is_longer();
   /// The first twin runs twice in each forward.
   Twins& first_way_runs_twice();
+  /// Both twins are frozen, and the module that holds them is the root of the plan: no unit has the first layer.
+  Twins& way_is_frozen();
+  /// Puts a forward that fails into iterations, before their call number `at`. `segment` counts the calls that added iterations.
+  Twins& fail_in(std::size_t segment, std::size_t at, const scenario::Action& failing);
 
   operator const scenario::Scenario&() const { return scenario_; }
 

@@ -1,0 +1,38 @@
+// A model whose forwards take different ways through its units, for scripts on engines with flat parameters.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harness/scenario/plan/flat_shard.hpp"
+#include "harness/shardproof.hpp"
+#include "suites/checks/comparison.hpp"
+
+namespace shardproof::overlap {
+
+/// A choice `way` between children, and `end`, which computes nothing. `one` runs the units `a` and `b`, with a ReLU of the root between them,
+/// and `two` the units `c` and `d`. `three` runs `b` alone, and `round` runs `a`, `b` and `a` again. Each unit is a linear layer of 4 by 4.
+/// The root is wrapped and has no parameters of its own. Inputs are one-hot, and weights are small. The script has no iterations yet.
+scenario::Scenario flat_ways(scenario::ShardStrategy strategy);
+/// Far above what a few steps of it round, and far below one gradient.
+inline constexpr suites::Tolerance ways_tolerance{.loss = 1e-3, .gradient = 1e-3, .parameter = 1e-3};
+
+/// The path of a unit: `a`, `b`, `c` or `d`.
+std::string unit_of_ways(std::string_view unit);
+
+scenario::Action forward_by(std::string way);
+/// A forward that fails in the module at this path.
+scenario::Action failing_by(std::string way, std::string module);
+scenario::Action synced(bool value);
+
+/// One iteration: these calls, then step, capture and zero_grad.
+std::vector<scenario::Action> trained_by(std::vector<scenario::Action> calls);
+
+/// The pieces that the host issued in an iteration, in its order: `all_gather way.one.a`, `forward way.one.a`, …. Work is left out that is
+/// neither forward nor backward.
+std::vector<std::string> issued_in(const scenario::Iteration& iteration);
+/// The same between two marks of the iteration, both included.
+std::vector<std::string> issued_in(const scenario::Iteration& iteration, std::string_view from_mark, std::string_view to_mark);
+
+}  // namespace shardproof::overlap
