@@ -1,18 +1,21 @@
 // Units that get no gradients: their iterations end, too.
 #include <shardproof.hpp>
 
+#include "suites/checks/refusal.hpp"
 #include "suites/exec_order/cost.hpp"
 #include "suites/exec_order/scenarios.hpp"
 #include "suites/exec_order/warnings.hpp"
 
 namespace shardproof::exec_order {
 
+using suites::play_accepted;
+
 // Only a layer that is in no unit trains.
 RANKED_TEST_CASE("exec_order/frozen_units", clauses("EXO-2", "EXO-10"), ranks(2, 3), each("strategy", "full_shard", "shard_grad_op"),
                  needs(FlatShardFeature::order_validation)) {
   Twins twins(rank, strategy(rank));
   twins.way_is_frozen().train(Way::first, 3).train(Way::all_second);
-  const scenario::Run run = rank.play(twins);
+  const scenario::Run run = play_accepted(rank, twins);
   check_silent(run, 0, 3);
   check_warned(run, 3, rank.index(), {first_way, second_way});
   CHECK(validating_gathers(run, 0) > 0);

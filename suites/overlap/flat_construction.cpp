@@ -164,7 +164,7 @@ RANKED_TEST_CASE("overlap/flat_alone", clauses("OVL-42"), ranks(1, 2, 3, 4), on_
   Scenario scenario = block_and_layer();
   flat_shard(scenario.plan).strategy = strategy(rank);
   const bool shards = strategy(rank) != ShardStrategy::no_shard;
-  CHECK(says_no_shard(rank.play(scenario)) == (shards && rank.world().size() == 1));
+  CHECK(says_no_shard(play_accepted(rank, scenario)) == (shards && rank.world().size() == 1));
 }
 
 RANKED_TEST_CASE("overlap/flat_alone", clauses("OVL-42"), ranks(2, 4), on_engines("flat_shard"), each("strategy", "hybrid", "hybrid_zero2"),
@@ -173,7 +173,7 @@ RANKED_TEST_CASE("overlap/flat_alone", clauses("OVL-42"), ranks(2, 4), on_engine
   flat_shard(scenario.plan).strategy = strategy(rank);
   const int parts = rank.param<int>("parts");
   scenario.plan.mesh = copies_of(parts, rank.world().size(), true);
-  CHECK(says_no_shard(rank.play(scenario)) == (parts == 1));
+  CHECK(says_no_shard(play_accepted(rank, scenario)) == (parts == 1));
 }
 
 RANKED_TEST_CASE("overlap/flat_mesh", clauses("OVL-10", "OVL-15", "OVL-40"), ranks(2, 4), on_engines("flat_shard"),
@@ -183,7 +183,7 @@ RANKED_TEST_CASE("overlap/flat_mesh", clauses("OVL-10", "OVL-15", "OVL-40"), ran
   flat_shard(scenario.plan).strategy = strategy(rank);
   const int world = rank.world().size(), parts = rank.param<int>("parts");
   scenario.plan.mesh = copies_of(parts, world, rank.param<bool>("names"));
-  const scenario::Run run = rank.play(scenario);
+  const scenario::Run run = play_accepted(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, ways_tolerance);
   check_sound(rank, run);
   check_nothing_else_is_communicated(rank, run);

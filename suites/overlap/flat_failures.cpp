@@ -7,6 +7,7 @@
 #include "harness/trace/memory.hpp"
 #include "suites/checks/comparison.hpp"
 #include "suites/checks/flat_shard.hpp"
+#include "suites/checks/refusal.hpp"
 #include "suites/checks/soundness.hpp"
 #include "suites/overlap/flat_ways.hpp"
 
@@ -58,7 +59,7 @@ void play_failing_ways(Rank& rank, bool prefetches) {
   body.insert(body.begin() + static_cast<std::ptrdiff_t>(script.at), script.failing);
   failing.script.segments = {{.iterations = 3, .body = std::move(body)}};
 
-  const scenario::Run run = rank.play(failing), expected = rank.play(undisturbed);
+  const scenario::Run run = play_accepted(rank, failing), expected = play_accepted(rank, undisturbed);
   check_training(rank, run, oracles::Arithmetic::f32, ways_tolerance, Moves::some_parameter);
   check_sound(rank, run);
   check_whole_units(run, rank.world().size());

@@ -9,6 +9,7 @@
 #include "harness/trace/memory.hpp"
 #include "suites/checks/comparison.hpp"
 #include "suites/checks/flat_shard.hpp"
+#include "suites/checks/refusal.hpp"
 #include "suites/checks/soundness.hpp"
 #include "suites/overlap/flat_ways.hpp"
 #include "suites/overlap/scenarios.hpp"
@@ -82,7 +83,7 @@ RANKED_TEST_CASE("overlap/flat_old_weights", clauses("OVL-4", "OVL-5", "OVL-7", 
     body.insert(body.end(), {synced(false), {ActionKind::forward}, backward_call, synced(true)});
   }
   scenario.script.segments = {{.iterations = 3, .body = trained_by(std::move(body))}};
-  const scenario::Run run = rank.play(scenario);
+  const scenario::Run run = play_accepted(rank, scenario);
   check_script(rank, run, exact_unless_mean_rounds(rank));
 }
 
@@ -100,7 +101,7 @@ RANKED_TEST_CASE("overlap/flat_several_forwards", clauses("OVL-4", "OVL-6", "OVL
   if (script == "zeroed") body = {one, backward_call, step_call, capture_call, zero_gradients, two, backward_call, step_call, capture_call};
   // The unit `a` waits for a reduction, and the step comes without it.
   if (script == "missed_micro_batch") body = trained_by({synced(false), one, backward_call, synced(true), three, backward_call});
-  const scenario::Run run = rank.play(with_iterations(flat_ways(strategy(rank)), 3, std::move(body)));
+  const scenario::Run run = play_accepted(rank, with_iterations(flat_ways(strategy(rank)), 3, std::move(body)));
   check_script(rank, run);
 }
 
@@ -110,7 +111,7 @@ RANKED_TEST_CASE("overlap/flat_used_twice", clauses("OVL-4", "OVL-6", "OVL-7", "
                  needs(Feature::timeline, Feature::module_groups), needs_if("forward_prefetch", true, FlatShardFeature::forward_prefetch)) {
   Scenario scenario = used_twice(strategy(rank));
   flat_shard(scenario.plan).forward_prefetch = rank.param<bool>("forward_prefetch");
-  const scenario::Run run = rank.play(scenario);
+  const scenario::Run run = play_accepted(rank, scenario);
   check_script(rank, run);
 }
 
@@ -119,7 +120,7 @@ RANKED_TEST_CASE("overlap/limit_waits_for_gathers", clauses("OVL-33"), ranks(2, 
                  needs(Feature::timeline, Feature::module_groups, FlatShardFeature::gather_limit, FlatShardFeature::prefetch_after)) {
   Scenario scenario = used_twice(ShardStrategy::full_shard);
   flat_shard(scenario.plan).backward_prefetch = FlatPrefetch::none;
-  const scenario::Run run = rank.play(scenario);
+  const scenario::Run run = play_accepted(rank, scenario);
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     std::size_t waits = 0;
@@ -149,10 +150,10 @@ RANKED_TEST_CASE("overlap/flat_ways_in_turn", clauses("OVL-10", "OVL-15", "OVL-1
   Scenario in_turn = flat_ways(ShardStrategy::full_shard);
   for (const std::string& way : {other, std::string("one"), other, std::string("one")})
     in_turn.script.segments.push_back({.body = body(way)});
-  const scenario::Run run = rank.play(in_turn);
+  const scenario::Run run = play_accepted(rank, in_turn);
   check_script(rank, run);
-  const scenario::Run first_alone = rank.play(with_iterations(flat_ways(ShardStrategy::full_shard), 1, body(other)));
-  const scenario::Run second_alone = rank.play(with_iterations(flat_ways(ShardStrategy::full_shard), 1, body("one")));
+  const scenario::Run first_alone = play_accepted(rank, with_iterations(flat_ways(ShardStrategy::full_shard), 1, body(other)));
+  const scenario::Run second_alone = play_accepted(rank, with_iterations(flat_ways(ShardStrategy::full_shard), 1, body("one")));
   const std::vector<std::string> first = issued_in(first_alone.iterations().front()), second = issued_in(second_alone.iterations().front());
   CHECK(first != second);
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
@@ -180,7 +181,7 @@ RANKED_TEST_CASE("overlap/flat_forward_prefetch", clauses("OVL-10", "OVL-15", "O
   train("one", 2);
   if (rank.param("later") == "two") train("two", 1);
   train("one", 2);
-  const scenario::Run run = rank.play(scenario);
+  const scenario::Run run = play_accepted(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, ways_tolerance, Moves::some_parameter);
   check_sound(rank, run);
   // Each unit that is gathered runs: so no gather is in vain.
@@ -210,7 +211,7 @@ RANKED_TEST_CASE("overlap/flat_second_root", clauses("OVL-4", "OVL-6", "OVL-7", 
     const Action forward{.kind = ActionKind::forward, .paths = {{"way", way}}};
     scenario.script.segments.push_back({.body = trained_by({forward, backward_call})});
   }
-  const scenario::Run run = rank.play(scenario);
+  const scenario::Run run = play_accepted(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, ways_tolerance, Moves::some_parameter);
   check_sound(rank, run);
   check_whole_units(run, rank.world().size());
@@ -229,7 +230,8 @@ RANKED_TEST_CASE("overlap/flat_frozen_unit", clauses("OVL-10", "OVL-15", "OVL-16
   flat_shard(scenario.plan).wrap = {"first", "second", "third", ""};
   const FlatPrefetch prefetch = prefetch_named(rank.param("backward_prefetch"));
   flat_shard(scenario.plan).backward_prefetch = prefetch;
-  const scenario::Run run = rank.play(with_iterations(std::move(scenario), 3, trained_by({{ActionKind::forward}, backward_call})));
+  const scenario::Run run =
+      play_accepted(rank, with_iterations(std::move(scenario), 3, trained_by({{ActionKind::forward}, backward_call})));
   check_training(rank, run, oracles::Arithmetic::f32, ways_tolerance, Moves::some_parameter);
   check_sound(rank, run);
   check_nothing_else_is_communicated(rank, run);
@@ -256,7 +258,7 @@ RANKED_TEST_CASE("overlap/flat_frozen_layer", clauses("OVL-10", "OVL-15", "OVL-1
   flat_shard(scenario.plan).wrap = {""};
   flat_shard(scenario.plan).use_orig_params = true;
   flat_shard(scenario.plan).strategy = strategy(rank);
-  const scenario::Run run = rank.play(scenario);
+  const scenario::Run run = play_accepted(rank, scenario);
   check_script(rank, run, exact_unless_mean_rounds(rank));
 }
 
@@ -274,7 +276,7 @@ RANKED_TEST_CASE("overlap/flat_unfinished_scripts", clauses("OVL-7", "OVL-13"), 
   body.push_back({ActionKind::forward});
   if (end != "forward") body.push_back(backward_call);
   if (end == "zero_grad") body.push_back({.kind = ActionKind::zero_grad});
-  const scenario::Run run = rank.play(scenario);
+  const scenario::Run run = play_accepted(rank, scenario);
   check_no_race(rank, run);
   CHECK(run.left_alive() == 0);
   if (rank.world().size() > 1) CHECK(steady_iterations(run).back().count(CollectiveKind::all_gather) > 0);
