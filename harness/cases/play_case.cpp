@@ -28,7 +28,7 @@
 
 namespace shardproof {
 
-scenario::Scenario read_scenario(const std::filesystem::path& document) {
+scenario::Scenario read_scenario(const std::filesystem::path& document, std::optional<int> world_size) {
   // Every rank reads it again, and so does the launcher's question whether it can be played.
   std::error_code unknown;  // where a path cannot be looked at, opening it says why
   if (std::filesystem::exists(document, unknown) && !std::filesystem::is_regular_file(document, unknown))
@@ -42,7 +42,7 @@ scenario::Scenario read_scenario(const std::filesystem::path& document) {
         fmt::format("cannot read the scenario {}: {}", document.string(), file ? "it is empty" : std::generic_category().message(errno)));
   }
   try {
-    return scenario::parse_scenario(text.str());
+    return scenario::parse_scenario(text.str(), world_size);
   } catch (const std::invalid_argument& error) {
     throw std::invalid_argument(fmt::format("{}: {}", document.string(), error.what()));
   }

@@ -243,9 +243,11 @@ class Play(unittest.TestCase):
         document = self.folder / "scenario.json"
         said = self.play(self.overlap, "--ranks", "3", expect=2).stderr
         self.assertRegex(said, rf"^shardproof: {document}: scenario: script.segments\[0\].body\[\d+\] \(backward\): rank 2 has made no forward before it\n$")
-        body[at] = {"call": "forward", "ranks": [0, 7]}
+        body[at] = {"call": "forward", "ranks": [0, 1, 7]}
         said = self.play(self.overlap, expect=2).stderr
-        self.assertIn("scenario: script.segments[0].body", said)
+        self.assertEqual(said, f"shardproof: {document}: scenario: script.segments[0].body[{at}].ranks: rank 7 is not in a world of 2\n")
+        said = self.play(self.overlap, "--ranks", "8", expect=2).stderr
+        self.assertIn("(backward): rank 2 has made no forward before it", said)
 
     def test_what_cannot_be_played_is_refused_before_any_rank_starts(self):
         broken = copy.deepcopy(self.overlap)
