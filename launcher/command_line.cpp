@@ -224,7 +224,8 @@ void declare_list(CLI::App& app, ListOptions& list, Texts& texts) {
                                 "Print each test of the PyTorch files that the suites began with, and its cases.");
   CLI::Option& clauses =
       add_flag(command, terminal_group, "--clauses", list.clauses,
-               "Print each clause, the cases that check it, and the faults that break it. With --json, each case has its id.");
+               "Print each clause, the cases that check it, and the faults that break it. With filters, print the clauses of the selected "
+               "cases. With --json, each case has its id.");
   clauses.excludes(&seeds);
   add_flag(command, terminal_group, "--profiles", list.profiles, "Print the profiles, and how many of the cases each has.")
       .excludes(&seeds)
