@@ -92,8 +92,8 @@ void add_fault(CLI::App& command, std::string& fault) {
 
 void add_subject(CLI::App& command, std::string& subject) {
   add(command, subject_group, "--subject", subject, "NAME",
-      "Test this engine: reference, pytorch, the path of a shared object, or an engine of the worker. The default is reference, the "
-      "worker's first engine.");
+      "Test this engine: reference, pytorch, the path of a shared object, or an engine of the worker. The default is the worker's "
+      "first engine, which is reference for shardproof-worker.");
 }
 
 void add_worker(CLI::App& command, std::filesystem::path& worker, const char* what) {
@@ -224,7 +224,8 @@ void declare_list(CLI::App& app, ListOptions& list, Texts& texts) {
                                 "Print each test of the PyTorch files that the suites began with, and its cases.");
   CLI::Option& clauses =
       add_flag(command, terminal_group, "--clauses", list.clauses,
-               "Print each clause, the cases that check it, and the faults that break it. With --json, each case has its id.");
+               "Print each clause, the cases that check it, and the faults that break it. With filters, print the clauses of the selected "
+               "cases. With --json, each case has its id.");
   clauses.excludes(&seeds);
   add_flag(command, terminal_group, "--profiles", list.profiles, "Print the profiles, and how many of the cases each has.")
       .excludes(&seeds)
@@ -280,8 +281,8 @@ void declare_play(CLI::App& app, PlayOptions& play, Texts& texts) {
   CLI::App& command = add_command(app, play_help);
   command.add_option("scenario", play.scenario, "The scenario, a JSON document (docs/scenarios.md).")->option_text(" ");
   add(command, subject_group, "--subject", play.plan.subject, "NAME[,NAME]",
-      "Play on this engine: reference, pytorch, the path of a shared object, or an engine of the worker. The default is reference. "
-      "With two engines, the command compares them. NAME+FAULT breaks an engine by a fault.");
+      "Play on this engine: reference, pytorch, the path of a shared object, or an engine of the worker. The default is the worker's "
+      "first engine. With two engines, the command compares them, and NAME+FAULT breaks one by a fault.");
   add_worker(command, play.worker, "the engines from");
   add_fault(command, play.plan.fault);
   add(command, subject_group, "--ulps", texts.ulps, "N",

@@ -19,17 +19,10 @@
 #include "launcher/launcher.hpp"
 #include "launcher/machine.hpp"
 #include "launcher/records.hpp"
-#include "launcher/subject.hpp"
 #include "reports/summary.hpp"
 
 namespace shardproof::launcher {
 namespace {
-
-/// An identifier of C++.
-bool may_be_fault(std::string_view text) {
-  const auto is_plain = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; };
-  return !text.empty() && std::ranges::all_of(text, is_plain);
-}
 
 bool has_comma(std::string_view text) { return text.find(',') != std::string_view::npos; }
 
@@ -38,10 +31,20 @@ bool is_file(std::string_view subject) {
   return is_shared_object(subject) && std::filesystem::is_regular_file(subject, unknown);
 }
 
-NamedSubject named(std::string_view asked) {
-  const std::size_t plus = asked.rfind('+');
-  if (plus == std::string_view::npos || !may_be_fault(asked.substr(plus + 1))) return {std::string(asked), {}};
-  return {std::string(asked.substr(0, plus)), std::string(asked.substr(plus + 1))};
+/// One file can have two paths.
+bool is_one_library(const std::filesystem::path& one, const std::filesystem::path& other) {
+  std::error_code unknown;
+  return one == other || (!one.empty() && !other.empty() && std::filesystem::equivalent(one, other, unknown));
+}
+
+/// An engine that is compared with itself by mistake would be alike. To compare it with itself, a user names it twice in the same words.
+void refuse_one_twice(const std::string& asked, const Contender& one, const Contender& other) {
+  const bool is_one = one.worker.program == other.worker.program && one.subject.name == other.subject.name &&
+                      is_one_library(one.plan.subject_library, other.plan.subject_library);
+  if (!is_one || one.asked == other.asked || one.plan.fault != other.plan.fault) return;
+  throw CommandError(usage, fmt::format("--subject {0}: {1} and {2} are the same engine: name another engine, or write {1},{1} to see "
+                                        "whether it does the same twice",
+                                        asked, one.asked, other.asked));
 }
 
 }  // namespace
@@ -94,7 +97,7 @@ std::array<NamedSubject, 2> two_subjects(std::string_view asked) {
   if (is_file(asked))
     throw CommandError(usage, fmt::format("--subject {}: that is one subject, as there is such a file; two are given as A,B", asked));
   for (std::size_t comma = asked.find(','); comma != std::string_view::npos; comma = asked.find(',', comma + 1)) {
-    std::array<NamedSubject, 2> two{named(asked.substr(0, comma)), named(asked.substr(comma + 1))};
+    std::array<NamedSubject, 2> two{named_subject(asked.substr(0, comma)), named_subject(asked.substr(comma + 1))};
     if (std::ranges::all_of(two, is_one)) found.push_back(std::move(two));
   }
   if (found.size() == 1) return std::move(found.front());
@@ -122,7 +125,9 @@ std::array<Contender, 2> find_contenders(const PlanOptions& settings, const std:
   if (!settings.fault.empty())
     throw CommandError(usage, fmt::format("--fault {0}: of two subjects it is said which is broken, as A+{0}", settings.fault));
   const auto [first, second] = two_subjects(settings.subject);
-  return {find_contender(first, settings, worker, signals), find_contender(second, settings, worker, signals)};
+  std::array<Contender, 2> both{find_contender(first, settings, worker, signals), find_contender(second, settings, worker, signals)};
+  refuse_one_twice(settings.subject, both[0], both[1]);
+  return both;
 }
 
 std::vector<PlayResult> play_results(const WorldDirectory& directory, const std::string& id, int ranks) {

@@ -14,6 +14,7 @@
 #include "launcher/plan.hpp"
 #include "launcher/run.hpp"
 #include "launcher/signal_watch.hpp"
+#include "launcher/subject.hpp"
 #include "launcher/worker.hpp"
 #include "reports/play_difference.hpp"
 
@@ -29,13 +30,6 @@ struct Contender {
 /// Whether `--subject` names two: what is the path of a file as a whole names one, whatever commas are in it.
 bool names_two(std::string_view asked);
 
-/// A subject as `--subject` takes one, and behind a `+`, where there is one, a fault that it is broken by. Of a path, only a name behind
-/// the last `+` that could be that of a fault is one.
-struct NamedSubject {
-  std::string subject, fault;
-  friend bool operator==(const NamedSubject&, const NamedSubject&) = default;
-};
-
 /// `A,B`. Of several commas, it is the one between two names of which each that has a comma itself is the path of a file. Throws
 /// CommandError (usage).
 std::array<NamedSubject, 2> two_subjects(std::string_view asked);
@@ -43,7 +37,7 @@ std::array<NamedSubject, 2> two_subjects(std::string_view asked);
 /// With these settings, whose own subject and fault are of no account. Throws CommandError as `find_subject`, and for a fault that there is
 /// not.
 Contender find_contender(const NamedSubject& named, const PlanOptions& settings, const std::filesystem::path& worker, SignalWatch& signals);
-/// Both that the settings name, as `two_subjects` takes them.
+/// Both that the settings name, as `two_subjects` takes them. Throws CommandError (usage) for one engine under two names.
 std::array<Contender, 2> find_contenders(const PlanOptions& settings, const std::filesystem::path& worker, SignalWatch& signals);
 
 /// A scenario on disk, and how many ranks are to play it.

@@ -3,8 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <chrono>
-#include <map>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -24,20 +23,23 @@ using nlohmann::ordered_json;
 
 struct ClauseRow {
   ClauseInfo clause;
-  std::vector<std::string> cases, faults;
+  std::vector<std::string> cases;
+  std::vector<FaultInfo> faults;
 };
 
-std::vector<ClauseRow> clause_rows(const Listing& listing, const std::vector<CaseInfo>& cases) {
-  const auto names = [](const auto& items, const std::string& clause, auto name) {
-    std::vector<std::string> result;
-    for (const auto& item : items) {
-      if (std::find(item.clauses.begin(), item.clauses.end(), clause) != item.clauses.end()) result.push_back(item.*name);
-    }
-    return result;
-  };
+bool cites(const auto& item, const std::string& clause) { return std::ranges::find(item.clauses, clause) != item.clauses.end(); }
+
+/// The clauses that the selected cases check. If all cases are selected, every clause: one without a case is a gap.
+std::vector<ClauseRow> clause_rows(const Listing& listing, const std::vector<CaseInfo>& cases, std::size_t all_cases) {
   std::vector<ClauseRow> rows;
   for (const ClauseInfo& clause : listing.clauses) {
-    rows.push_back({clause, names(cases, clause.id, &CaseInfo::id), names(listing.faults, clause.id, &FaultInfo::name)});
+    ClauseRow row{.clause = clause, .cases = {}, .faults = {}};
+    for (const CaseInfo& info : cases) {
+      if (cites(info, clause.id)) row.cases.push_back(info.id);
+    }
+    if (row.cases.empty() && cases.size() < all_cases) continue;
+    std::ranges::copy_if(listing.faults, std::back_inserter(row.faults), [&](const FaultInfo& fault) { return cites(fault, clause.id); });
+    rows.push_back(std::move(row));
   }
   return rows;
 }
@@ -56,25 +58,27 @@ std::vector<std::string_view> names_of(const std::vector<std::string>& ids) {
 
 std::string document(const ordered_json& json) { return dump_document(json) + "\n"; }
 
-std::string clauses_text(const std::vector<ClauseRow>& rows, bool json) {
+std::string clauses_text(const Listing& listing, const std::vector<CaseInfo>& cases, std::size_t all_cases, bool json) {
+  const std::vector<ClauseRow> rows = clause_rows(listing, cases, all_cases);
   if (json) {
     ordered_json all = ordered_json::array();
     for (const ClauseRow& row : rows) {
       ordered_json entry = row.clause;
       entry["cases"] = row.cases;
-      entry["faults"] = row.faults;
+      entry["faults"] = ordered_json::array();
+      for (const FaultInfo& fault : row.faults) entry["faults"].push_back(fault.name);
       all.push_back(std::move(entry));
     }
     return document(all);
   }
-  if (rows.empty()) return "the worker describes no clause\n";
+  if (rows.empty()) return listing.clauses.empty() ? "the worker describes no clause\n" : "the selected cases check no clause\n";
   std::string text;
   for (const ClauseRow& row : rows) {
     text += fmt::format("{} ({}): {}\n", row.clause.id, row.clause.required ? "required" : "reference", row.clause.text);
     text +=
         fmt::format("  {}{}\n", case_count_text(row.cases.size()), row.cases.empty() ? "" : " of " + reports::few_of(names_of(row.cases)));
-    text += fmt::format("  {} fault{}{}\n", row.faults.size(), row.faults.size() == 1 ? "" : "s",
-                        row.faults.empty() ? "" : fmt::format(": {}", fmt::join(row.faults, ", ")));
+    text += fmt::format("  {} fault{}\n", row.faults.size(), row.faults.size() == 1 ? "" : "s");
+    for (const FaultInfo& fault : row.faults) text += fmt::format("    {}: {}\n", fault.name, fault.what);
   }
   return text;
 }
@@ -143,7 +147,7 @@ int list_command(const ListOptions& options) {
   std::vector<CaseInfo> cases = matching_cases(worker.listing, options.filters);
   if (!options.ranks.empty()) keep_sizes(cases, options.ranks);
   const std::string text = options.seeds      ? seeds_text(worker.listing, cases, all_cases, options.json)
-                           : options.clauses  ? clauses_text(clause_rows(worker.listing, cases), options.json)
+                           : options.clauses  ? clauses_text(worker.listing, cases, all_cases, options.json)
                            : options.profiles ? profiles_text(worker.listing, cases, options.json)
                                               : table_text(cases, options.json);
   say(options.json ? text : reports::printable(text));

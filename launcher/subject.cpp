@@ -32,6 +32,18 @@ std::string python_hint(const std::string& asked) {
   return asked.ends_with(".py") ? fmt::format("; an engine in Python brings a worker of its own: --worker {}", asked) : std::string();
 }
 
+/// An identifier of C++.
+bool may_be_fault(std::string_view text) {
+  const auto is_plain = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; };
+  return !text.empty() && std::ranges::all_of(text, is_plain);
+}
+
+/// The option that a single subject takes its fault by.
+std::string fault_advice(const NamedSubject& named) {
+  return fmt::format("--subject {0}+{1}: a single subject takes its fault by --fault: `--subject {0} --fault {1}`", named.subject,
+                     named.fault);
+}
+
 /// Empty: it is one, as far as its beginning tells. What is no file, as a pipe, would hold up the worker that opens it.
 std::string why_no_shared_object(const std::filesystem::path& file) {
   std::error_code unknown;
@@ -56,8 +68,11 @@ std::filesystem::path found_library(const std::string& asked) {
   const std::filesystem::path folder = std::filesystem::weakly_canonical(whole.parent_path(), unknown);
   const std::filesystem::path file = unknown ? whole : folder / whole.filename();
   const std::string why = why_no_shared_object(file);
-  if (!why.empty()) throw CommandError(usage, fmt::format("--subject {}: {}{}", asked, why, python_hint(asked)));
-  return file;
+  if (why.empty()) return file;
+  if (const NamedSubject named = named_subject(asked);
+      !named.fault.empty() && why_no_shared_object(std::filesystem::absolute(named.subject)).empty())
+    throw CommandError(usage, fault_advice(named));
+  throw CommandError(usage, fmt::format("--subject {}: {}{}", asked, why, python_hint(asked)));
 }
 
 Worker find_pytorch() {
@@ -89,6 +104,12 @@ Worker find_pytorch() {
 
 }  // namespace
 
+NamedSubject named_subject(std::string_view asked) {
+  const std::size_t plus = asked.rfind('+');
+  if (plus == std::string_view::npos || !may_be_fault(asked.substr(plus + 1))) return {std::string(asked), {}};
+  return {std::string(asked.substr(0, plus)), std::string(asked.substr(plus + 1))};
+}
+
 bool names_pytorch() {
   const char* const folder = std::getenv(pytorch_variable);
   return folder != nullptr && *folder != '\0';
@@ -109,19 +130,26 @@ std::string subject_name(const Listing& listing, const std::string& asked) {
   if (asked.empty() && names.empty()) return {};  // a program of plain multi-rank tests
   if (names.empty())
     throw CommandError(usage, fmt::format("unknown subject '{}': this worker has no subject{}", asked, python_hint(asked)));
-  if (asked.empty() || asked == reference_subject) return names.front();
-  if (std::ranges::find(names, asked) != names.end()) return asked;
+  const auto has = [&](std::string_view name) { return std::ranges::find(names, name) != names.end(); };
+  if (asked.empty()) return names.front();
+  if (has(asked)) return asked;
+  if (asked == reference_subject)
+    throw CommandError(usage, fmt::format("this worker has no engine '{}'; it has: {}", reference_subject, fmt::join(names, ", ")));
+  if (const NamedSubject named = named_subject(asked);
+      !named.fault.empty() && (has(named.subject) || named.subject == pytorch_subject || is_shared_object(named.subject)))
+    throw CommandError(usage, fault_advice(named));
+  const bool has_reference = has(reference_subject);
+  const bool is_former = asked == former_reference_subject && has_reference;
   std::set<std::string> candidates(names.begin(), names.end());
-  candidates.insert({std::string(reference_subject), std::string(pytorch_subject)});
-  const std::string near = asked == former_reference_subject ? std::string() : closest(candidates, asked);
+  candidates.insert(std::string(pytorch_subject));
+  const std::string near = is_former ? std::string() : closest(candidates, asked);
   std::erase_if(names, [](const std::string& name) { return name == reference_subject || name == pytorch_subject; });
-  const std::string& first = listing.subjects.front().name;
-  names.push_back(first == reference_subject ? first : fmt::format("{} ({})", reference_subject, first));
+  if (has_reference) names.emplace_back(reference_subject);
   names.emplace_back(pytorch_subject);
   throw CommandError(usage, fmt::format("unknown subject '{}'; {}there are {}, and shared objects by their paths{}", asked,
-                                        asked == former_reference_subject ? fmt::format("it is called '{}' now; ", reference_subject)
-                                        : near.empty()                    ? ""
-                                                                          : fmt::format("closest is '{}'; ", near),
+                                        is_former      ? fmt::format("it is called '{}' now; ", reference_subject)
+                                        : near.empty() ? ""
+                                                       : fmt::format("closest is '{}'; ", near),
                                         fmt::join(names, ", "), python_hint(asked)));
 }
 

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 #include "harness/protocol/case_info.hpp"
 #include "launcher/plan.hpp"
@@ -17,9 +18,17 @@ struct ChosenSubject {
   std::filesystem::path library;  ///< the shared object that it is in; empty: the worker itself
 };
 
-/// `asked` is empty or `reference` for the worker's first; a path of a shared object (with a slash, or ending in .so), which the worker
-/// loads; `pytorch`, which brings a worker of its own, in an environment without PYTHONPATH and PYTHONHOME; or another name of the
-/// worker's. `worker` as `--worker` names it; empty: the one that belongs to the subject. Throws CommandError: usage for what does not
+/// `--subject NAME+FAULT`: a subject, and the fault that breaks it. In a path, FAULT is what follows the last `+`, if it could be the name of a
+/// fault. Empty: there is none.
+struct NamedSubject {
+  std::string subject, fault;
+  friend bool operator==(const NamedSubject&, const NamedSubject&) = default;
+};
+NamedSubject named_subject(std::string_view asked);
+
+/// `asked` is empty for the worker's first; a path of a shared object (with a slash, or ending in .so), which the worker
+/// loads; `pytorch`, which brings a worker of its own, in an environment without PYTHONPATH and PYTHONHOME; or a name of the
+/// worker's, such as `reference`. `worker` as `--worker` names it; empty: the one that belongs to the subject. Throws CommandError: usage for what does not
 /// exist, with what comes closest; infrastructure as `ask_worker`, and where PyTorch is not installed.
 ChosenSubject choose_subject(const std::string& asked, const std::filesystem::path& worker, SignalWatch& signals);
 

@@ -93,11 +93,20 @@ Json values(const std::vector<PlayedTensor>& tensors) {
 
 Json write(const PlayResult& rank) {
   const auto names = streams(rank.times.trace);
-  Json json{{"rank", rank.rank},
-            {"spans", Json::array()},
-            {"collectives", Json::array()},
-            {"iterations", Json::array()},
-            {"warnings", rank.warnings}};
+  Json json{{"rank", rank.rank},         {"spans", Json::array()}, {"collectives", Json::array()}, {"iterations", Json::array()},
+            {"warnings", rank.warnings}, {"hooks", Json::array()}, {"refusals", rank.refusals}};
+  for (const PlayedHookCall& call : rank.hook_calls) {
+    Json& written = json["hooks"].emplace_back(Json{{"iteration", call.iteration},
+                                                    {"call", call.during},
+                                                    {"hook", call.hook},
+                                                    {"point", call.point},
+                                                    {"state", call.state},
+                                                    {"label", call.label},
+                                                    {"count", call.count},
+                                                    {"dtype", to_string(call.dtype)},
+                                                    {"collective", nullptr}});
+    if (call.collective) written["collective"] = *call.collective;
+  }
   for (const trace::Span& span : trace::spans(rank.times.trace)) {
     json["spans"].push_back(
         {{"stream", names.at(span.stream).name}, {"kind", span.kind}, {"label", span.label}, {"start", span.start}, {"end", span.end}});
@@ -174,15 +183,27 @@ std::string timeline(const Trace& trace, int width) {
   return fmt::format("{}  a column is {:.4g} ms; {}\n", text, column / 1e6, legend);
 }
 
-std::string order(const Trace& trace) {
+std::string order(const PlayResult& rank) {
   std::string text;
   std::size_t number = 0;
-  for (const fact::Collective& collective : collectives(trace)) {
-    text += fmt::format("  {:>3}  {:>9} .. {:<9}  {}", number++, in_time(collective.start), in_time(collective.end),
-                        to_string(collective.kind));
+  for (const fact::Collective& collective : collectives(rank.times.trace)) {
+    text +=
+        fmt::format("  {:>3}  {:>9} .. {:<9}  {}", number, in_time(collective.start), in_time(collective.end), to_string(collective.kind));
     if (collective.op != ReduceOp::none) text += fmt::format(" ({})", to_string(collective.op));
-    text += fmt::format(" \"{}\", {} -> {} {}, ranks {}\n", collective.tag, collective.in_count, collective.out_count,
+    text += fmt::format(" \"{}\", {} -> {} {}, ranks {}", collective.tag, collective.in_count, collective.out_count,
                         to_string(collective.dtype), fmt::join(collective.group, " "));
+    const auto hook = std::ranges::find(rank.hook_calls, std::optional(number++), &PlayedHookCall::collective);
+    text += hook == rank.hook_calls.end() ? "\n" : fmt::format(", by the hook {}, state {}\n", hook->hook, hook->state);
+  }
+  return text.empty() ? "  none\n" : text;
+}
+
+std::string hook_calls(const PlayResult& rank) {
+  std::string text;
+  for (const PlayedHookCall& call : rank.hook_calls) {
+    text += fmt::format("  iter {} {}: {} at {}, state {}, of \"{}\", {} {}{}\n", call.iteration, call.during, call.hook, call.point,
+                        call.state, call.label, call.count, to_string(call.dtype),
+                        call.collective ? fmt::format(", collective {}", *call.collective) : "");
   }
   return text.empty() ? "  none\n" : text;
 }
@@ -223,9 +244,10 @@ std::vector<std::vector<int>> alike(const std::vector<std::string>& texts) {
 }
 
 // What ranks have in common is said once: `ranks 0, 1: timeline`.
-std::string sections(std::span<const PlayResult> ranks, std::string_view heading, const std::function<std::string(const Trace&)>& say) {
+std::string sections(std::span<const PlayResult> ranks, std::string_view heading,
+                     const std::function<std::string(const PlayResult&)>& say) {
   std::vector<std::string> texts;
-  for (const PlayResult& rank : ranks) texts.push_back(say(rank.times.trace));
+  for (const PlayResult& rank : ranks) texts.push_back(say(rank));
   std::string text;
   for (const std::vector<int>& group : alike(texts)) {
     text += fmt::format("\n{}: {}\n{}", rank_list(group), heading, texts[static_cast<std::size_t>(group.front())]);
@@ -254,10 +276,13 @@ Json to_json(std::span<const PlayResult> ranks, const WorldResult& world) {
 
 std::string to_text(std::span<const PlayResult> ranks, const WorldResult& world, int width) {
   std::string text = table(ranks, world);
-  text += sections(ranks, "timeline", [width](const Trace& trace) { return timeline(trace, width); });
+  text += sections(ranks, "timeline", [width](const PlayResult& rank) { return timeline(rank.times.trace, width); });
   text += sections(ranks, "collectives, in the order in which they were issued", order);
+  if (std::ranges::any_of(ranks, [](const PlayResult& rank) { return !rank.hook_calls.empty(); }))
+    text += sections(ranks, "calls of gradient hooks", hook_calls);
   for (const PlayResult& rank : ranks) {
     for (const std::string& warning : rank.warnings) text += fmt::format("warning on rank {}: {}\n", rank.rank, warning);
+    for (const std::string& refusal : rank.refusals) text += fmt::format("refused on rank {}: {}\n", rank.rank, refusal);
   }
   return printable(text);  // names and warnings are the engine's
 }

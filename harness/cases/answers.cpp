@@ -80,7 +80,7 @@ void require_script_in_world(const std::filesystem::path& document, const scenar
 
 int answer_about(const std::filesystem::path& scenario, std::optional<int> ranks) {
   try {
-    const scenario::Scenario read = read_scenario(scenario);
+    const scenario::Scenario read = read_scenario(scenario, ranks);
     if (ranks) require_script_in_world(scenario, read, *ranks);
     return rank_left;
   } catch (const std::invalid_argument& error) {

@@ -13,6 +13,7 @@
 #include "harness/cases/case_end.hpp"
 #include "harness/protocol/digest.hpp"
 #include "harness/protocol/events.hpp"
+#include "harness/trace/memory.hpp"
 #include "harness/world/event_stream.hpp"
 
 namespace shardproof {
@@ -91,7 +92,8 @@ class Observer final : public BodyListener {
     if (error_.empty() && failures_ == 0 && !was_released() && !of_subject.ok())
       set_error("not quiet at its end: the subject's " + of_subject.error());
     if (error_.empty() && failures_ == 0 && notes.left_alive > 0)
-      set_error(fmt::format("not quiet at its end: the subject left {} bytes of device memory alive", notes.left_alive));
+      set_error(fmt::format("not quiet at its end: the subject left {} bytes of device memory alive, in {}", notes.left_alive,
+                            trace::describe(notes.left_buffers)));
     if (error_.empty() && failures_ == 0 && !was_released() && !of_device.empty()) set_error("not quiet at its end: " + of_device);
     if (!error_.empty()) {
       end.own = Outcome::error;

@@ -28,7 +28,7 @@
 
 namespace shardproof {
 
-scenario::Scenario read_scenario(const std::filesystem::path& document) {
+scenario::Scenario read_scenario(const std::filesystem::path& document, std::optional<int> world_size) {
   // Every rank reads it again, and so does the launcher's question whether it can be played.
   std::error_code unknown;  // where a path cannot be looked at, opening it says why
   if (std::filesystem::exists(document, unknown) && !std::filesystem::is_regular_file(document, unknown))
@@ -42,7 +42,7 @@ scenario::Scenario read_scenario(const std::filesystem::path& document) {
         fmt::format("cannot read the scenario {}: {}", document.string(), file ? "it is empty" : std::generic_category().message(errno)));
   }
   try {
-    return scenario::parse_scenario(text.str());
+    return scenario::parse_scenario(text.str(), world_size);
   } catch (const std::invalid_argument& error) {
     throw std::invalid_argument(fmt::format("{}: {}", document.string(), error.what()));
   }
@@ -78,6 +78,24 @@ PlayedIteration played(const scenario::Capture& capture) {
     if (parameter.gradient.defined()) result.gradients.push_back(played(parameter, parameter.gradient));
   }
   return result;
+}
+
+std::vector<PlayedHookCall> hook_calls(const scenario::Run& run) {
+  std::vector<PlayedHookCall> calls;
+  for (const scenario::Callback& callback : run.callbacks()) {
+    const auto* const hook = std::get_if<scenario::GradientHookCall>(&callback.detail);
+    if (hook == nullptr) continue;
+    calls.push_back({.iteration = callback.iteration,
+                     .during = callback.during,
+                     .hook = std::string(to_string(hook->hook)),
+                     .point = std::string(to_string(hook->point)),
+                     .state = hook->state,
+                     .label = callback.name,
+                     .count = numel(callback.sizes.front().shape),
+                     .dtype = callback.sizes.front().dtype,
+                     .collective = hook->collective});
+  }
+  return calls;
 }
 
 // The facts from one mark to another, both among them. What they say of the compute stream between the two is all that there is to say:
@@ -163,6 +181,8 @@ BoundCase play_case(const WorldPlan& plan, const std::string& id, const std::fil
     const scenario::Script& script = run.scenario().script;
     PlayResult result{.rank = rank.index(), .times = times(script, run.trace()), .warnings = {}};
     for (const scenario::Warning& warning : run.warnings()) result.warnings.push_back(to_string(warning));
+    for (const scenario::Warning& refusal : run.refusals()) result.refusals.push_back(to_string(refusal));
+    result.hook_calls = hook_calls(run);
     if (const auto& measured = run.recording().measured) result.measured = times(script, *measured);
     std::ranges::transform(run.captures(), std::back_inserter(result.iterations),
                            [](const scenario::Capture& capture) { return played(capture); });

@@ -78,12 +78,35 @@ PlayTimes read_times(const Json& json) {
   return read;
 }
 
+Json write(const PlayedHookCall& call) {
+  Json json{{"iteration", call.iteration}, {"call", call.during}, {"hook", call.hook},   {"point", call.point},
+            {"state", call.state},         {"label", call.label}, {"count", call.count}, {"dtype", to_string(call.dtype)}};
+  if (call.collective) json["collective"] = *call.collective;
+  return json;
+}
+
+PlayedHookCall read_hook_call(const Json& json) {
+  const Fields fields(json, "hook call");
+  PlayedHookCall read{.iteration = fields.integer<int>("iteration"),
+                      .during = fields.text("call"),
+                      .hook = fields.text("hook"),
+                      .point = fields.text("point"),
+                      .state = fields.integer<std::uint64_t>("state"),
+                      .label = fields.text("label"),
+                      .count = fields.integer<std::int64_t>("count"),
+                      .dtype = read_enum(fields, "dtype", DType::u8)};
+  if (fields.has("collective")) read.collective = fields.integer<std::size_t>("collective");
+  return read;
+}
+
 }  // namespace
 
 std::string bits_of(float value) { return fmt::format("{:08x}", std::bit_cast<std::uint32_t>(value)); }
 
 void to_json(Json& json, const PlayResult& result) {
-  json = Json{{"rank", result.rank}, {"times", write(result.times)}, {"iterations", Json::array()}, {"warnings", result.warnings}};
+  json = Json{{"rank", result.rank},         {"times", write(result.times)}, {"iterations", Json::array()},
+              {"warnings", result.warnings}, {"hook_calls", Json::array()},  {"refusals", result.refusals}};
+  for (const PlayedHookCall& call : result.hook_calls) json["hook_calls"].push_back(write(call));
   if (result.measured) json["measured"] = write(*result.measured);
   for (const PlayedIteration& iteration : result.iterations) {
     Json& written = json["iterations"].emplace_back(
@@ -104,6 +127,8 @@ void from_json(const Json& json, PlayResult& result) {
     if (iteration.has("seconds")) read.iterations.back().seconds = read_tensors(iteration, "seconds");
   }
   read.warnings = fields.texts("warnings");
+  for (const Json& call : fields.array("hook_calls")) read.hook_calls.push_back(read_hook_call(call));
+  read.refusals = fields.texts("refusals");
   result = std::move(read);
 }
 

@@ -1,6 +1,7 @@
 // What one rank leaves behind of a scenario that it has played outside any suite: times, values, facts. `shardproof play` prints it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -40,12 +41,26 @@ struct PlayTimes {
   Trace trace;
 };
 
+/// One call of a gradient hook of the script.
+struct PlayedHookCall {
+  int iteration = 0;
+  std::string during;  ///< the script's call
+  std::string hook, point;
+  std::uint64_t state = 0;  ///< that the engine passed to it
+  std::string label;        ///< of the group or parameter
+  std::int64_t count = 0;   ///< elements of the gradient
+  DType dtype = DType::f32;
+  std::optional<std::size_t> collective;  ///< that it issued: its number among the collectives of the rank, from 0
+};
+
 struct PlayResult {
   int rank = 0;
   PlayTimes times;                          ///< virtual
   std::optional<PlayTimes> measured;        ///< where there was anything to measure
   std::vector<PlayedIteration> iterations;  ///< of those that were captured
   std::vector<std::string> warnings;        ///< of the subject
+  std::vector<PlayedHookCall> hook_calls;   ///< in the order of the host
+  std::vector<std::string> refusals;        ///< of registrations, as the script planned
 };
 
 /// As those of a tensor: `bfc00000`.

@@ -23,7 +23,7 @@ std::string objection_to_subject_name(std::string_view name, std::string_view ow
   if (is_shared_object(name) || name.find_first_of(",+") != std::string_view::npos)
     return "without a comma, a plus and a slash, and not ending in .so, --subject can ask for it";
   if (name == own) return {};
-  if (name == reference_subject) return "so --subject calls the first of a worker, whichever that is: it takes a name of its own";
+  if (name == reference_subject) return "so --subject calls the engine that ships with shardproof: it takes a name of its own";
   if (name == pytorch_subject) return "so --subject calls PyTorch as shardproof brings it: it takes a name of its own";
   return {};
 }

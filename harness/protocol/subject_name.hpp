@@ -12,7 +12,7 @@ constexpr bool is_shared_object(std::string_view subject) {
   return subject.find('/') != std::string_view::npos || subject.ends_with(".so");
 }
 
-/// What `--subject` calls the first of a worker, whichever that is.
+/// The engine that ships with shardproof.
 inline constexpr std::string_view reference_subject = "reference";
 /// The former name of the reference subject, from when it had one engine kind.
 inline constexpr std::string_view former_reference_subject = "fully_shard";

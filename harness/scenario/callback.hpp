@@ -41,8 +41,10 @@ struct PostAllGather {
 
 /// Only a gradient hook has these.
 struct GradientHookCall {
+  HookKind hook = HookKind::plain;
   HookPoint point = HookPoint::reduction;
   std::uint64_t state = 0;  ///< that the engine passed to it
+  std::optional<std::size_t> collective;  ///< that the hook issued: its number among those of this rank, from 0
   Tensor result;  ///< a copy of what the hook left, in host memory; undefined if it failed, or the script keeps no tensors
 };
 

@@ -53,6 +53,10 @@ Node Node::at(std::string_view key) const {
   throw std::invalid_argument(fmt::format("scenario: {}: is missing", place_of(key)));
 }
 
+void Node::fail_without(std::string_view key, std::string_view expected) const {
+  throw std::invalid_argument(fmt::format("scenario: {}: is missing; {}", place_of(key), expected));
+}
+
 std::optional<Node> Node::find(std::string_view key) const {
   if (!value_.is_object()) fail("an object");
   const auto found = value_.find(key);

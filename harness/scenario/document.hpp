@@ -56,17 +56,29 @@ class Node {
   /// One of the enumerators from zero up to `last`, by its name.
   template <class Enum>
   Enum choice(Enum last) const {
-    std::string names;
     for (std::underlying_type_t<Enum> i = 0; i <= static_cast<std::underlying_type_t<Enum>>(last); ++i) {
-      const auto candidate = static_cast<Enum>(i);
-      if (value_.is_string() && value_.get_ref<const std::string&>() == to_string(candidate)) return candidate;
-      names += fmt::format("{}\"{}\"", names.empty() ? "one of " : ", ", to_string(candidate));
+      if (value_.is_string() && value_.get_ref<const std::string&>() == to_string(static_cast<Enum>(i))) return static_cast<Enum>(i);
     }
-    fail(names);
+    fail(names_up_to(last));
+  }
+  /// The same of a key. Names the enumerators where the key is missing, too.
+  template <class Enum>
+  Enum choice_at(std::string_view key, Enum last) const {
+    if (const auto node = find(key)) return node->choice(last);
+    fail_without(key, names_up_to(last));
   }
 
  private:
   std::string place_of(std::string_view key) const;
+  [[noreturn]] void fail_without(std::string_view key, std::string_view expected) const;
+
+  template <class Enum>
+  static std::string names_up_to(Enum last) {
+    std::string names;
+    for (std::underlying_type_t<Enum> i = 0; i <= static_cast<std::underlying_type_t<Enum>>(last); ++i)
+      names += fmt::format("{}\"{}\"", names.empty() ? "one of " : ", ", to_string(static_cast<Enum>(i)));
+    return names;
+  }
 
   const nlohmann::ordered_json& value_;
   std::string place_;  ///< empty: the whole document

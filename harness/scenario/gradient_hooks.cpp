@@ -23,7 +23,7 @@ class NamedHook {
       const std::size_t callback = note(state, operands, stream);
       if (std::ranges::find(hook_.fails_on, rank_) != hook_.fails_on.end())
         throw std::runtime_error(fmt::format("the gradient hook fails on rank {}, as planned by the script", rank_));
-      if (hook_.point == HookPoint::reduction) reduce(operands, stream);
+      if (hook_.point == HookPoint::reduction) reduce(callback, operands, stream);
       if (hook_.kind == HookKind::doubled) scale(result(operands), 2, operands.label, stream);
       notebook_->note_result(callback, stream, result(operands));
       return {};
@@ -37,8 +37,9 @@ class NamedHook {
 
   std::size_t note(std::uint64_t state, const HookedGradient& operands, Stream stream) const {
     if (!operands.gradient.defined()) throw std::invalid_argument(fmt::format("the gradient of \"{}\" is undefined", operands.label));
-    Callback& call =
-        notebook_->note({.name = operands.label, .stream = stream.id, .detail = GradientHookCall{.point = hook_.point, .state = state}});
+    Callback& call = notebook_->note({.name = operands.label,
+                                      .stream = stream.id,
+                                      .detail = GradientHookCall{.hook = hook_.kind, .point = hook_.point, .state = state}});
     std::vector<Tensor> tensors{operands.gradient};
     if (operands.output.defined()) tensors.push_back(operands.output);
     notebook_->note_tensors(call, stream, tensors);
@@ -46,7 +47,7 @@ class NamedHook {
   }
 
   // A sum over ranks, and one division.
-  void reduce(const HookedGradient& operands, Stream stream) const {
+  void reduce(std::size_t callback, const HookedGradient& operands, Stream stream) const {
     const Tensor& gradient = operands.gradient;
     const Tensor& output = operands.output;
     if (output.defined() && output.numel() * world_.size() != gradient.numel())
@@ -54,11 +55,14 @@ class NamedHook {
                                               operands.label, gradient.numel(), output.numel(), world_.size()));
     if (world_.size() == 1) {
       if (output.defined()) copy(output, gradient, operands.label, stream);
-    } else if (output.defined()) {
-      world_.run(stream,
-                 {.kind = CollectiveKind::reduce_scatter, .op = ReduceOp::sum, .in = gradient, .out = output, .tag = operands.label});
     } else {
-      world_.run(stream, {.kind = CollectiveKind::all_reduce, .op = ReduceOp::sum, .in = gradient, .out = gradient, .tag = operands.label});
+      const bool scatters = output.defined();
+      world_.run(stream, {.kind = scatters ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce,
+                          .op = ReduceOp::sum,
+                          .in = gradient,
+                          .out = scatters ? output : gradient,
+                          .tag = operands.label});
+      notebook_->note_collective(callback);
     }
     if (hook_.kind != HookKind::sum) divide(result(operands), world_.size(), operands.label, stream);
   }

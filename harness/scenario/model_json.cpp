@@ -115,7 +115,7 @@ std::vector<std::string_view> own_keys(ModuleKind kind) {
 Module read_module(const Node& node, bool is_root) {
   Module module;
   if (!is_root) module.name = node.at("name").text();
-  module.kind = node.at("kind").choice(ModuleKind::use);
+  module.kind = node.choice_at("kind", ModuleKind::use);
   std::vector<std::string_view> known{"name", "kind"};
   if (is_root) known.erase(known.begin());
   const std::vector<std::string_view> own = own_keys(module.kind);
@@ -135,7 +135,7 @@ Json write(const Loss& loss) {
 
 Loss read_loss(const Node& node) {
   Loss loss;
-  loss.kind = node.at("kind").choice(LossKind::cross_entropy);
+  loss.kind = node.choice_at("kind", LossKind::cross_entropy);
   switch (loss.kind) {
     case LossKind::sum:
     case LossKind::cross_entropy: node.expect_keys({"kind"}); break;

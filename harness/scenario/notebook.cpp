@@ -49,6 +49,7 @@ void Notebook::note_result(std::size_t callback, Stream stream, const Tensor& re
 }
 
 void Notebook::note_operand(Stream stream, const Collective& collective, std::span<const int> group) {
+  ++collectives_;
   if (!is_open() || !keeps_tensors_) return;
   operands_.push_back({.kind = collective.kind,
                        .op = collective.op,
@@ -57,6 +58,10 @@ void Notebook::note_operand(Stream stream, const Collective& collective, std::sp
                        .iteration = iteration_,
                        .during = call_,
                        .in = snapshot(*device_, stream, collective.in)});
+}
+
+void Notebook::note_collective(std::size_t callback) {
+  std::get<GradientHookCall>(callbacks_.at(callback).detail).collective = collectives_ - 1;
 }
 
 void Notebook::hand_over(Run::Notes& notes) {

@@ -38,6 +38,8 @@ class Notebook {
   /// The number of the callback that was noted last.
   std::size_t last_callback() const { return callbacks_.size() - 1; }
   void note_operand(Stream stream, const Collective& collective, std::span<const int> group);
+  /// Notes that the gradient hook of this callback has issued the last collective.
+  void note_collective(std::size_t callback);
 
   /// Everything noted, with its tensors in host memory: nothing may be under way on the device, and what is freed here is when it returns.
   void hand_over(Run::Notes& notes);
@@ -50,6 +52,7 @@ class Notebook {
   std::string call_ = "create";
   std::vector<Callback> callbacks_;
   std::vector<Operand> operands_;
+  std::size_t collectives_ = 0;
 };
 
 }  // namespace shardproof::scenario

@@ -9,11 +9,24 @@
 #include "harness/protocol/json_parse.hpp"
 #include "harness/protocol/unique_keys.hpp"
 #include "harness/scenario/parts_json.hpp"
+#include "harness/scenario/validate_script.hpp"
 
 namespace shardproof::scenario {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+/// Not yet validated.
+Scenario read_parts(const Json& json) {
+  const Node node(json, "");
+  node.expect_keys({"version", "model", "plan", "script", "costs"});
+  const auto version = node.find("version");
+  const bool is_old = !version || version->integer(1, scenario_version) == 1;
+  return {.model = read_model(node.at("model")),
+          .plan = is_old ? read_plan_of_version_1(node.at("plan")) : read_plan(node.at("plan")),
+          .script = read_script(node.at("script")),
+          .costs = node.has("costs") ? read_costs(node.at("costs")) : CostModel()};
+}
 
 }  // namespace
 
@@ -26,21 +39,17 @@ void to_json(Json& json, const Scenario& scenario) {
 }
 
 void from_json(const Json& json, Scenario& scenario) {
-  const Node node(json, "");
-  node.expect_keys({"version", "model", "plan", "script", "costs"});
-  const auto version = node.find("version");
-  const bool is_old = !version || version->integer(1, scenario_version) == 1;
-  Scenario read{.model = read_model(node.at("model")),
-                .plan = is_old ? read_plan_of_version_1(node.at("plan")) : read_plan(node.at("plan")),
-                .script = read_script(node.at("script")),
-                .costs = node.has("costs") ? read_costs(node.at("costs")) : CostModel()};
+  Scenario read = read_parts(json);
   validate(read);
   scenario = std::move(read);
 }
 
-Scenario parse_scenario(std::string_view text) {
+Scenario parse_scenario(std::string_view text, std::optional<int> world_size) {
   try {
-    return parse_json(text, UniqueKeys("scenario: ")).get<Scenario>();
+    Scenario read = read_parts(parse_json(text, UniqueKeys("scenario: ")));
+    if (world_size) require_ranks_in_world(read.script, *world_size);
+    validate(read);
+    return read;
   } catch (const Json::exception& error) {  // also a number that no double can hold
     std::string_view why = error.what();
     // The library puts its own name of the error in brackets before it.

@@ -46,7 +46,7 @@ Extension read_extension(const Node& node) {
     extension.tensor = tensor->choice(TensorKind::low_precision);
     if (extension.tensor == TensorKind::plain) tensor->fail("a kind that is not plain: plain parameters are named one by one");
   }
-  extension.kind = node.at("extension").choice(ExtensionKind::truncated);
+  extension.kind = node.choice_at("extension", ExtensionKind::truncated);
   if (const auto form = node.find("form")) extension.form = form->choice(ExtensionForm::full);
   if (const auto hooks = node.find("hooks")) read_hooks(*hooks, extension);
   return extension;
@@ -83,7 +83,7 @@ std::vector<int> read_ranks(const Node& node) {
 }
 
 Hook read_hook(const Node& node) {
-  Hook hook{.kind = node.at("hook").choice(HookKind::not_callable)};
+  Hook hook{.kind = node.choice_at("hook", HookKind::not_callable)};
   if (const auto point = node.find("point")) hook.point = point->choice(HookPoint::after_accumulation);
   if (const auto state = node.find("state")) hook.state = state->integer(0, std::numeric_limits<std::int32_t>::max());
   if (const auto direct = node.find("direct")) hook.direct = direct->boolean();
@@ -143,7 +143,7 @@ Action read_action(const Node& node) {
     return action;
   }
   if (!node.is_object()) node.fail("the name of a call, or an object that has it as \"call\"");
-  Action action{.kind = node.at("call").choice(last_call)};
+  Action action{.kind = node.choice_at("call", last_call)};
   const CallArguments& has = call_of(action.kind).arguments;
   std::vector<std::string_view> known{"call", "ranks"};
   if (call_of(action.kind).has_module()) known.push_back("module");

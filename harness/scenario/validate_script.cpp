@@ -284,11 +284,15 @@ void validate_script(const Scenario& scenario) {
   for (const int rank : ranks) ScriptCheck(scenario, forwards, rank, differ).validate();
 }
 
-void validate_script_in_world(const Scenario& scenario, int size) {
-  each_action(scenario.script, [&](const Action& action, const CallPlace& place) {
+void require_ranks_in_world(const Script& script, int size) {
+  each_action(script, [&](const Action& action, const CallPlace& place) {
     require_in_world(action.ranks, size, place.key("ranks"));
     if (action.hook) require_in_world(action.hook->fails_on, size, place.key("fails_on"));
   });
+}
+
+void validate_script_in_world(const Scenario& scenario, int size) {
+  require_ranks_in_world(scenario.script, size);
   const std::set<int> named = named_ranks(scenario.script);
   const int unnamed = first_unnamed(named);
   if (unnamed >= size) return;

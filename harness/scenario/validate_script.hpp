@@ -8,6 +8,9 @@ namespace shardproof::scenario {
 /// Checks the script of a scenario whose model and plan are right. Throws std::invalid_argument that names the call.
 void validate_script(const Scenario& scenario);
 
+/// Checks that a world of this size has all ranks that the calls of a script name. Throws std::invalid_argument that names the call.
+void require_ranks_in_world(const Script& script, int size);
+
 /// Checks for a world of this size a script that `validate_script` has passed. Throws std::invalid_argument that names a call: the call is
 /// for a rank that the world does not have, its hook fails on such a rank, or a rank that no call names cannot make it.
 void validate_script_in_world(const Scenario& scenario, int size);

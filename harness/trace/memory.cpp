@@ -1,5 +1,7 @@
 #include "harness/trace/memory.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <unordered_map>
 
@@ -64,6 +66,24 @@ Live at(const Trace& trace, MemoryClass memory, std::string_view mark) {
   Census census(memory);
   for (std::size_t i = 0; i < end; ++i) census.take(trace.facts[i]);
   return census.live();
+}
+
+std::vector<fact::Allocated> left_alive(const Trace& trace) {
+  std::vector<fact::Allocated> alive;
+  for (const Fact& fact : trace.facts) {
+    if (const auto* allocated = std::get_if<fact::Allocated>(&fact)) alive.push_back(*allocated);
+    if (const auto* released = std::get_if<fact::Released>(&fact))
+      std::erase_if(alive, [&](const auto& one) { return one.buffer == released->buffer; });
+  }
+  return alive;
+}
+
+std::string describe(const std::vector<fact::Allocated>& buffers) {
+  constexpr std::size_t most = 3;
+  std::string text = fmt::format("{} buffer{}", buffers.size(), buffers.size() == 1 ? "" : "s");
+  for (std::size_t i = 0; i < std::min(most, buffers.size()); ++i)
+    text += fmt::format("{}{} \"{}\" of {} bytes", i == 0 ? ": " : ", ", to_string(buffers[i].memory), buffers[i].label, buffers[i].bytes);
+  return text + (buffers.size() > most ? fmt::format(" and {} more", buffers.size() - most) : "");
 }
 
 }  // namespace shardproof::trace

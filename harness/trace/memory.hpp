@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "harness/protocol/trace.hpp"
 
@@ -20,5 +22,10 @@ Live peak(const Trace& trace, MemoryClass memory);
 Live peak(const Trace& trace, MemoryClass memory, std::string_view from_mark, std::string_view to_mark);
 /// What is alive when a mark is set.
 Live at(const Trace& trace, MemoryClass memory, std::string_view mark);
+
+/// The buffers that are alive at the end, in the order of their allocation.
+std::vector<fact::Allocated> left_alive(const Trace& trace);
+/// How many buffers there are, and the first few of them: `1 buffer: parameter "layer" of 64 bytes`.
+std::string describe(const std::vector<fact::Allocated>& buffers);
 
 }  // namespace shardproof::trace

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <system_error>
@@ -21,6 +22,7 @@
 #include "harness/scenario/player.hpp"
 #include "harness/scenario/scenario_json.hpp"
 #include "harness/subject/subject.hpp"
+#include "harness/trace/memory.hpp"
 #include "harness/world/world.hpp"
 
 namespace shardproof {
@@ -134,6 +136,7 @@ std::unique_ptr<Platform> Rank::platform(const CostModel& costs) {
 scenario::Run World::play(const scenario::Scenario& scenario, Platform& platform) {
   scenario::Run run = scenario::play(scenario, *membership_.subject, platform, rank_);
   notes_.left_alive += run.left_alive();
+  if (run.left_alive() > 0) std::ranges::move(trace::left_alive(run.trace()), std::back_inserter(notes_.left_buffers));
   if (plan_.trace) write_trace(run.recording().clocked());
   return run;
 }

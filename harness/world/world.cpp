@@ -156,6 +156,7 @@ void World::begin(const CaseInfo& info, std::uint64_t position) {
   notes_.seed_used = false;
   notes_.skip.reset();
   notes_.left_alive = 0;
+  notes_.left_buffers.clear();
   notes_.played.clear();
   notes_.calls = {};
   epoch_ = static_cast<std::uint32_t>(position + 1);

@@ -15,6 +15,7 @@
 
 #include "harness/protocol/case_info.hpp"
 #include "harness/protocol/control_page.hpp"
+#include "harness/protocol/trace.hpp"
 #include "harness/protocol/world_plan.hpp"
 #include "harness/rendezvous/file_store.hpp"
 #include "harness/world/premises.hpp"
@@ -53,6 +54,7 @@ struct CaseNotes {
   bool seed_used = false;
   std::optional<std::string> skip;  ///< this rank asked for it
   std::size_t left_alive = 0;  ///< bytes that played scenarios left behind
+  std::vector<fact::Allocated> left_buffers;  ///< in which those bytes are
   std::vector<scenario::Scenario> played;
   GroupWatch calls;
 };

@@ -93,6 +93,10 @@ RANKED_TEST_CASE("kinds/nothing", ranks(2)) { CHECK(rank.engine() == "first"); }
 
 RANKED_TEST_CASE("play/no_kind", ranks(2)) { CHECK_THROWS_AS(rank.engine(), std::logic_error); }
 
+RANKED_TEST_CASE("play/in_order", ranks(2)) {
+  for (int i = 0; i < 4; ++i) CHECK(rank.play(scenario::sleeping_stack(1)).races().empty());
+}
+
 RANKED_TEST_CASE("play/twice", ranks(2)) {
   CHECK(rank.play(scenario::sleeping_stack(1)).races().empty());
   CHECK(rank.play(scenario::sleeping_stack(2)).races().empty());

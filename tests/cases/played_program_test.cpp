@@ -80,8 +80,17 @@ TEST_CASE("A case plays plans of its own kind, and an engine gets to see plans t
 TEST_CASE("A subject that leaves memory behind has not ended quietly") {
   for (const auto& rank : play("play/idle[W=2]", "idle", "leak").ranks) {
     CHECK(rank.only_case().outcome == Outcome::error);
-    CHECK_THAT(rank.only_case().reason, ContainsSubstring("left 64 bytes"));
+    CHECK_THAT(rank.only_case().reason,
+               ContainsSubstring("left 64 bytes of device memory alive, in 1 buffer: parameter \"kept\" of 64 bytes"));
     CHECK(rank.left);
+  }
+}
+
+TEST_CASE("Of many buffers that a subject leaves behind the first ones are named") {
+  for (const auto& rank : play("play/in_order[W=2]", "idle", "leak").ranks) {
+    CHECK_THAT(rank.only_case().reason,
+               ContainsSubstring("left 256 bytes of device memory alive, in 4 buffers: parameter \"kept\" of 64 bytes, parameter \"kept\" "
+                                 "of 64 bytes, parameter \"kept\" of 64 bytes and 1 more"));
   }
 }
 

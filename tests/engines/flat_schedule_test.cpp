@@ -4,6 +4,7 @@
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include "harness/scenario/plan/fully_shard.hpp"
 #include "tests/engines/flat_scenarios.hpp"
 
 using namespace shardproof;
@@ -255,14 +256,41 @@ TEST_CASE("plans that no flat parameter can hold are refused, by the names of wh
   check_sound(scenario);
 }
 
-TEST_CASE("a hook for one unit is refused where there is no unit with parameters") {
+TEST_CASE("a refused hook is answered with where it can be registered") {
+  const auto hooked = [](std::vector<std::string> wrap, std::string module, scenario::Hook hook = {}) {
+    Scenario scenario = three_units();
+    scenario.model.root.children.push_back(activation("nothing"));
+    flat_shard(scenario.plan).wrap = std::move(wrap);
+    auto& body = scenario.script.segments.front().body;
+    body.insert(body.begin(), {.kind = ActionKind::register_hook, .module = std::move(module), .hook = std::move(hook)});
+    return scenario;
+  };
+  check_refused(hooked({"a", "b"}, ""), "flat_shard: \"\" is not wrapped; the roots are \"a\" and \"b\"");
+  check_refused(hooked({"a"}, "b"), "flat_shard: \"b\" is not wrapped; the root is \"a\"");
+  check_refused(hooked({"a", "b", ""}, "a"), "flat_shard: \"a\" is not a root: register the hook at \"\"");
+  check_refused(hooked({"nothing", "b", ""}, "nothing", {.direct = true}),
+                "flat_shard: \"nothing\" is not a unit with parameters; the units are \"b\" and \"\"");
+  check_refused(hooked({"a", ""}, "", {.kind = scenario::HookKind::not_callable}),
+                "flat_shard: the gradient hook at \"\" has no function to call");
+  Scenario scenario = hooked({"a", ""}, "");
+  scenario.script.segments.front().body.insert(scenario.script.segments.front().body.begin(),
+                                               scenario.script.segments.front().body.front());
+  check_refused(scenario, "flat_shard: unit \"\" has a gradient hook already: register one hook for each root");
+}
+
+TEST_CASE("an engine that lacks the point of a hook names the points that it has") {
   Scenario scenario = three_units();
-  scenario.script.segments.front().body.insert(
-      scenario.script.segments.front().body.begin(),
-      {.kind = ActionKind::register_hook, .module = "nothing", .hook = scenario::Hook{.kind = scenario::HookKind::plain, .direct = true}});
-  scenario.model.root.children.push_back(activation("nothing"));
-  flat_shard(scenario.plan).wrap.insert(flat_shard(scenario.plan).wrap.begin(), "nothing");
-  check_refused(scenario, "\"nothing\" is no unit with parameters");
+  auto& body = scenario.script.segments.front().body;
+  body.insert(body.begin(), {.kind = ActionKind::register_hook, .hook = scenario::Hook{.point = scenario::HookPoint::after_reduction}});
+  check_refused(scenario, "flat_shard has no hooks at point after_reduction; use \"reduction\"");
+  scenario.plan.engine = scenario::ChosenEngine(std::make_unique<scenario::FullyShardPlan>());
+  scenario::fully_shard(scenario.plan).wrap = {{.modules = {""}}};
+  body.front().hook->point = scenario::HookPoint::reduction;
+  check_refused(scenario, "fully_shard has no hooks at point reduction; use \"after_reduction\" or \"after_accumulation\"");
+  body.front().hook = scenario::Hook{.kind = scenario::HookKind::not_callable, .point = scenario::HookPoint::after_reduction};
+  check_refused(scenario, "fully_shard: the gradient hook at \"\" has no function to call");
+  body.front().hook = scenario::Hook{.kind = scenario::HookKind::fp16_compress};
+  check_refused(scenario, "fully_shard has no hook fp16_compress of its own; use a hook of the user at point \"after_reduction\"");
 }
 
 TEST_CASE("one rank alone warns that it cannot shard") {

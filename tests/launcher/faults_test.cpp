@@ -82,13 +82,33 @@ TEST_CASE("of each clause, the list has its text, how many cases check it, and t
   CHECK(call({"list", "--clauses", "--worker", SHARDPROOF_FAULTY_PROGRAM}, many).out ==
         "SEE-1 (required): is seen\n"
         "  2 cases of seen/looks\n"
-        "  1 fault: noticed\n"
+        "  1 fault\n"
+        "    noticed: one that is seen\n"
         "BLD-1 (required): is not\n"
         "  1 case of blind/looks_away\n"
-        "  1 fault: overlooked\n"
+        "  1 fault\n"
+        "    overlooked: one that nobody sees\n"
         "NOT-1 (required): has no case\n"
         "  0 cases\n"
-        "  6 faults: unguarded, unguarded_0, unguarded_1, unguarded_2, unguarded_3, unguarded_4\n");
+        "  6 faults\n"
+        "    unguarded: one that nobody looks for\n"
+        "    unguarded_0: one more\n"
+        "    unguarded_1: one more\n"
+        "    unguarded_2: one more\n"
+        "    unguarded_3: one more\n"
+        "    unguarded_4: one more\n");
+}
+
+TEST_CASE("of selected cases, the list has the clauses that they check, and no others") {
+  const auto listed = [](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"list", "--clauses", "--worker", SHARDPROOF_FAULTY_PROGRAM});
+    return call(arguments).out;
+  };
+  CHECK(listed({"blind", "plain"}) ==
+        "BLD-1 (required): is not\n  1 case of blind/looks_away\n  1 fault\n    overlooked: one that nobody sees\n");
+  CHECK_THAT(listed({"--ranks", "2"}), ContainsSubstring("SEE-1 (required)") && !ContainsSubstring("BLD-1"));
+  CHECK(nlohmann::json::parse(listed({"blind", "--json"})).size() == 1);
+  CHECK(listed({"plain"}) == "the selected cases check no clause\n");
 }
 
 TEST_CASE("whoever interrupts it keeps what was found until then") {

@@ -134,7 +134,7 @@ TEST_CASE("a mistake is named together with what there is") {
   CHECK_THAT(refusal(with([](auto& o) { o.ranks = {-1}; })), ContainsSubstring("1 to 1024"));
   CHECK_THAT(refusal(with([](auto& o) { o.ranks = {10'000}; })), ContainsSubstring("1 to 1024"));
   CHECK_THAT(refusal(with([](auto& o) { o.subject = "other"; })),
-             ContainsSubstring("unknown subject 'other'; there are right, wrong, reference (right), pytorch, and"));
+             ContainsSubstring("unknown subject 'other'; there are right, wrong, pytorch, and"));
   CHECK_THAT(refusal(with([](auto& o) { o.device = "abacus"; })), ContainsSubstring("unknown device 'abacus'; known: sim"));
   CHECK_THAT(refusal(with([](auto& o) { o.fabric = "wool"; })), ContainsSubstring("unknown fabric 'wool'; known: shm, thread"));
   CHECK(refusal(with([](auto& o) { o.fault = "lste"; })) ==

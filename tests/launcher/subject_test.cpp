@@ -8,7 +8,9 @@
 #include <filesystem>
 #include <fstream>
 
+#include "launcher/subject.hpp"
 #include "tests/launcher/command.hpp"
+#include "tests/launcher/refusal.hpp"
 
 using namespace shardproof::launcher;
 using namespace shardproof::launcher::testing;
@@ -39,7 +41,7 @@ Setting pytorch_in(const TemporaryDirectory& directory) {
 TEST_CASE("a run is about the subject that it was asked for, and says so") {
   const TemporaryDirectory directory;
   const std::pair<std::vector<std::string>, const char*> asked[] = {
-      {{}, "first"}, {{"--subject", "reference"}, "first"}, {{"--subject=second"}, "second"}, {{"--subject", "pytorch"}, "pytorch"}};
+      {{}, "first"}, {{"--subject=second"}, "second"}, {{"--subject", "pytorch"}, "pytorch"}};
   for (const auto& [words, name] : asked) {
     std::vector<std::string> arguments{"subject/works", "--worker", subjects_program};
     arguments.insert(arguments.end(), words.begin(), words.end());
@@ -53,7 +55,7 @@ TEST_CASE("a run is about the subject that it was asked for, and says so") {
 }
 
 TEST_CASE("a subject that there is not is answered with those that there are, by every command") {
-  const std::string known = "there are first, second, warm, misspelt, reference (first), pytorch, and shared objects by their paths\n";
+  const std::string known = "there are first, second, warm, misspelt, pytorch, and shared objects by their paths\n";
   for (const std::vector<std::string>& command : {std::vector<std::string>{"run"}, {"list"}, {"faults"}, {"play", "x.json"}}) {
     std::vector<std::string> arguments = command;
     arguments.insert(arguments.end(), {"--worker", subjects_program, "--subject", "pytroch"});
@@ -63,10 +65,62 @@ TEST_CASE("a subject that there is not is answered with those that there are, by
   }
 }
 
-TEST_CASE("the reference subject is found under its former name") {
-  const Said said = call({"run", "--worker", subjects_program, "--subject", "fully_shard"});
-  CHECK(said.end == code(2));
-  CHECK_THAT(said.err, ContainsSubstring("unknown subject 'fully_shard'; it is called 'reference' now; there are first, second, "));
+TEST_CASE("the name reference means the engine of this name, and no other engine of a worker") {
+  const std::vector<std::vector<std::string>> commands{{"run"}, {"list"}, {"faults"}, {"play", "x.json"}};
+  for (const std::vector<std::string>& command : commands) {
+    std::vector<std::string> arguments = command;
+    arguments.insert(arguments.end(), {"--worker", subjects_program, "--subject", "reference"});
+    const Said said = call(arguments);
+    CHECK(said.end == code(2));
+    CHECK(said.err == "shardproof: this worker has no engine 'reference'; it has: first, second, pytorch, warm, misspelt\n");
+  }
+  for (const std::vector<std::string>& command : {std::vector<std::string>{"explore"}, {"play", "x.json"}}) {
+    std::vector<std::string> arguments = command;
+    arguments.insert(arguments.end(), {"--worker", subjects_program, "--subject", "reference,first"});
+    CHECK_THAT(call(arguments).err, ContainsSubstring("this worker has no engine 'reference'; it has: first, "));
+  }
+  const Listing shipped{.subjects = {{.name = "reference"}, {.name = "other"}}};
+  CHECK(subject_name(shipped, "reference") == "reference");
+  CHECK_THAT(refusal([&] { subject_name(shipped, "fully_shard"); }),
+             StartsWith("unknown subject 'fully_shard'; it is called 'reference' now; there are other, reference, pytorch, and shared "));
+}
+
+TEST_CASE("a pair that is one engine under two names is refused") {
+  const TemporaryDirectory directory;
+  write_text(directory / "worker", fmt::format("#!/bin/sh\nexec \"{}\" --list-json\n", subjects_program));
+  std::filesystem::permissions(directory / "worker", std::filesystem::perms::owner_all);
+  write_text(directory / "engine.so", "\177ELF");
+  std::filesystem::create_symlink("engine.so", directory / "again.so");
+  const std::string one = directory / "engine.so", again = directory / "again.so";
+  const auto asked = [&](const std::string& pair) { return call({"explore", "--worker", directory / "worker", "--subject", pair}).err; };
+  CHECK(asked(one + "," + again) ==
+        fmt::format("shardproof: --subject {0},{1}: {0} and {1} are the same engine: name another engine, or write {0},{0} to see whether "
+                    "it does the same twice\n",
+                    one, again));
+  CHECK_THAT(asked(one + "," + one), !ContainsSubstring("same engine"));
+  CHECK_THAT(asked(one + "," + again + "+broken"), !ContainsSubstring("same engine"));
+  std::filesystem::copy_file(directory / "engine.so", directory / "copy.so");
+  CHECK_THAT(asked(one + "," + (directory / "copy.so").string()), !ContainsSubstring("same engine"));
+}
+
+TEST_CASE("the fault of a single subject has an option of its own") {
+  const TemporaryDirectory directory;
+  write_text(directory / "engine.so", "\177ELF");
+  const std::string library = directory / "engine.so";
+  for (const std::string& subject : {std::string("second"), std::string("pytorch"), library}) {
+    for (const std::vector<std::string>& command : {std::vector<std::string>{"run"}, {"list"}, {"play", "x.json"}}) {
+      std::vector<std::string> arguments = command;
+      arguments.insert(arguments.end(), {"--worker", subjects_program, "--subject", subject + "+broken"});
+      const Said said = call(arguments);
+      CHECK(said.end == code(2));
+      CHECK(said.err ==
+            fmt::format("shardproof: --subject {0}+broken: a single subject takes its fault by --fault: `--subject {0} --fault broken`\n",
+                        subject));
+    }
+  }
+  const auto refused = [&](const std::string& subject) { return call({"run", "--worker", subjects_program, "--subject", subject}).err; };
+  CHECK_THAT(refused("third+broken"), ContainsSubstring("unknown subject 'third+broken'; "));
+  CHECK_THAT(refused((directory / "none.so+broken").string()), ContainsSubstring("there is no shared object "));
 }
 
 TEST_CASE("a subject whose claims name no known engine kind does not end green") {

@@ -82,7 +82,7 @@ TEST_CASE("what a subject says of itself shows as what it is, and its name is on
     CHECK(objection_to_subject_name(name, "") == "without a comma, a plus and a slash, and not ending in .so, --subject can ask for it");
   }
   CHECK(objection_to_subject_name("reference", "") ==
-        "so --subject calls the first of a worker, whichever that is: it takes a name of its own");
+        "so --subject calls the engine that ships with shardproof: it takes a name of its own");
   CHECK(objection_to_subject_name("pytorch", "") == "so --subject calls PyTorch as shardproof brings it: it takes a name of its own");
   CHECK(objection_to_subject_name("pytorch", "pytorch").empty());
 }

@@ -27,6 +27,7 @@ class Peer:
             size=ctypes.sizeof(abi.Harness),
             fail=types["fail"](lambda reply, text: self.failed.append(text.decode())),
             warn=types["warn"](lambda reply, text: self.warned.append((reply, text.decode()))),
+            bytes=types["bytes"](lambda buffer: 4 * buffer),
             group_rank=types["group_rank"](lambda group: 1),
             group_size=types["group_size"](lambda group: 2),
             group_members=ctypes.cast(self._members, types["group_members"]),
@@ -246,6 +247,56 @@ class BoundaryTest(unittest.TestCase):
             self.subject.made[0].warn("on my own account")
         self.assertEqual(len(self.peer.warned), 2)
         self.assertEqual(said.getvalue(), "warning: on my own account\n")
+
+    def test_a_warning_of_a_trainer_that_is_being_made(self) -> None:
+        class Hasty(Engine):
+            def __init__(self) -> None:
+                super().__init__()
+                self.warn("made in haste")
+
+        self.subject.create = lambda model, plan, seat: Hasty()
+        self.assertEqual(self.create(reply=5)[0], 0, self.peer.failed)
+        self.assertEqual(self.peer.warned, [(5, "made in haste")])
+        with contextlib.redirect_stderr(io.StringIO()) as said:
+            Hasty()
+        self.assertEqual(said.getvalue(), "warning: made in haste\n")
+        self.assertEqual(len(self.peer.warned), 1)
+
+    def test_calls_after_a_trainer_was_closed_reach_no_harness(self) -> None:
+        seats: list[Seat] = []
+
+        def create(model: dict[str, Any], plan: dict[str, Any], seat: Seat) -> Trainer:
+            seats.append(seat)
+            return Engine()
+
+        self.subject.create = create
+        _, trainer = self.create()
+        (seat,) = seats
+        self.assertEqual(seat.device.size(9), 36)
+        engine = self.table._trainers[trainer].trainer
+        engine.close = lambda: self.assertEqual(seat.device.size(9), 36)
+        hooks: list[GradientHook] = []
+        engine.register_gradient_hook = lambda point, module, direct, hook: hooks.append(hook)
+        called: list[int] = []
+        call = dict(abi.GradientHook._fields_)["call"](lambda *arguments: called.append(1) or abi.OK)
+        self.assertEqual(self.c.register_gradient_hook(trainer, b"reduction", b"", 0, ctypes.byref(abi.GradientHook(call=call)), None), 0)
+        self.assertEqual(self.c.destroy(trainer, None), 0, self.peer.failed)
+        after = "was called after the trainer was closed, when its device is gone: release all memory in `close`$"
+        for name, late in (
+            ("release", lambda: seat.device.release(0, 9)),
+            ("bytes", lambda: seat.device.size(9)),
+            ("submit", lambda: seat.device.submit(0, "forward", "0", [], [])),
+            ("run", lambda: seat.world.run(0, "all_gather", None, None, "0")),
+            ("warn", lambda: seat.harness.warn(None, b"late")),
+        ):
+            with self.subTest(name), self.assertRaisesRegex(HarnessError, f"^{name} {after}"):
+                late()
+        with self.assertRaisesRegex(HarnessError, "^a gradient hook was called after the trainer was closed$"):
+            hooks[0]("0", View(8, (1,), "f32", 1), None, 0)
+        self.assertEqual(called, [])
+        with contextlib.redirect_stderr(io.StringIO()) as said:
+            seat.warn("too late")
+        self.assertEqual(said.getvalue(), "warning: too late\n")
 
     def test_what_is_lent(self) -> None:
         _, trainer = self.create()

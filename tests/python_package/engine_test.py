@@ -18,15 +18,15 @@ class EngineTest(unittest.TestCase):
         self.addCleanup(self.scratch.cleanup)
         self.folder = Path(self.scratch.name)
 
-    def run_with(self, change: str) -> subprocess.CompletedProcess:
-        """The example with this between its classes and its start, on one case."""
+    def run_with(self, change: str, case: str = CASE) -> subprocess.CompletedProcess:
+        """The example with this between its classes and its start, on one case or on those that a pattern selects."""
         example = Path(os.environ["EXAMPLE"]).read_text()
         shebang, engine = example.split("\n", 1)
         classes, start = engine.split('if __name__ == "__main__":')
         program = self.folder / "engine.py"
         program.write_text(f'#!{sys.executable} -B\n{classes}{textwrap.dedent(change)}\n\nif __name__ == "__main__":{start}')
         program.chmod(0o755)
-        line = [os.environ["SHARDPROOF"], "run", CASE, "--worker", str(program), "--out", str(self.folder / "out")]
+        line = [os.environ["SHARDPROOF"], "run", case, "--worker", str(program), "--out", str(self.folder / "out")]
         return subprocess.run(line, capture_output=True, text=True, timeout=60, check=False)
 
     def verdict_of(self, change: str) -> tuple[str, str]:
@@ -55,6 +55,39 @@ class EngineTest(unittest.TestCase):
         verdict, said = self.verdict_of("MyTrainer.close = lambda self: sys.exit('enough')")
         self.assertEqual(verdict, "error")
         self.assertIn("not quiet at its end: the subject's destroy: SystemExit: enough\\nTraceback", said)
+
+    def test_memory_that_a_reference_cycle_keeps(self) -> None:
+        """The memory's own `__del__` runs when the device has gone."""
+        ended = self.run_with(
+            """
+            import gc
+            made = MyTrainer.__init__
+            def make(self, *arguments):
+                gc.collect()
+                made(self, *arguments)
+                self.me, self.kept = self, Floats(self.seat.device, "other", "kept by a cycle", 3)
+            MyTrainer.__init__ = make
+            """,
+            "overlap/values_exact[W=2,*]",
+        )
+        cases = json.loads((self.folder / "out/report.json").read_text())["cases"]
+        self.assertEqual([case["verdict"] for case in cases], ["error", "error"], ended.stdout + ended.stderr)
+        for case in cases:
+            self.assertIn('bytes of device memory alive, in ', json.dumps(case))
+        logs = "".join(log.read_text() for log in self.folder.glob("out/worlds/0/logs/*"))
+        self.assertIn("HarnessError: release was called after the trainer was closed", logs)
+
+    def test_a_warning_while_a_trainer_is_made(self) -> None:
+        ended = self.run_with(
+            """
+            made = MyTrainer.__init__
+            def make(self, *arguments):
+                self.warn("made in haste")
+                made(self, *arguments)
+            MyTrainer.__init__ = make
+            """
+        )
+        self.assertEqual(ended.returncode, 0, ended.stdout + ended.stderr)
 
     def test_a_span_of_another_dtype(self) -> None:
         _, said = self.verdict_of(

@@ -76,6 +76,38 @@ TEST_CASE("what takes no time, and a subject's warnings, are said") {
   CHECK_THAT(text, ContainsSubstring("nothing took any time") && ContainsSubstring("warning on rank 0: iter 0 step: slow\n"));
 }
 
+TEST_CASE("calls of hooks, the collectives that hooks issued, and refused registrations are shown") {
+  std::vector ranks{played(0), played(1)};
+  for (PlayResult& rank : ranks) {
+    rank.hook_calls = {
+        {.during = "backward", .hook = "doubled", .point = "reduction", .state = 7, .label = "a", .count = 4, .collective = 0},
+        {.iteration = 1, .during = "backward", .hook = "plain", .point = "after_reduction", .label = "b", .count = 2}};
+  }
+  ranks[1].refusals = {"iter 0 register_hook: no root"};
+  CHECK_THAT(reports::to_text(ranks, {}, 31),
+             ContainsSubstring("all_gather \"a\", 2 -> 4 f32, ranks 0 1, by the hook doubled, state 7\n"
+                               "\n"
+                               "ranks 0, 1: calls of gradient hooks\n"
+                               "  iter 0 backward: doubled at reduction, state 7, of \"a\", 4 f32, collective 0\n"
+                               "  iter 1 backward: plain at after_reduction, state 0, of \"b\", 2 f32\n"
+                               "refused on rank 1: iter 0 register_hook: no root\n"));
+  const Json json = reports::to_json(ranks, {});
+  CHECK(json["ranks"][0]["hooks"][0] == Json{{"iteration", 0},
+                                             {"call", "backward"},
+                                             {"hook", "doubled"},
+                                             {"point", "reduction"},
+                                             {"state", 7},
+                                             {"label", "a"},
+                                             {"count", 4},
+                                             {"dtype", "f32"},
+                                             {"collective", 0}});
+  CHECK(json["ranks"][0]["hooks"][1]["collective"].is_null());
+  CHECK(json["ranks"][1]["refusals"] == Json{"iter 0 register_hook: no root"});
+  CHECK(Json(Json(ranks[1]).get<PlayResult>()) == Json(ranks[1]));
+  ranks[1].hook_calls.clear();
+  CHECK_THAT(reports::to_text(ranks, {}, 31), ContainsSubstring("\nrank 1: calls of gradient hooks\n  none\n"));
+}
+
 TEST_CASE("codes that control a terminal do not reach it from names and warnings of an engine") {
   PlayResult result = played(0);
   std::get<fact::StreamCreated>(result.times.trace.facts[0]).name = "a\x1b[2J";

@@ -515,6 +515,9 @@ TEST_CASE("an error names the place, what was expected there and what was found"
        "found \"25 parsecs\""},
       {"/model/root/children/1/children", Json::array(), "scenario: model.root.children[1].children: no such key; there is name, kind"},
       {"/model/root/children/1", Json::object({{"kind", "relu"}}), "scenario: model.root.children[1].name: is missing"},
+      {"/model/root/children/1", Json::object({{"name", "relu"}}),
+       R"(scenario: model.root.children[1].kind: is missing; one of "sequential", "linear", "relu", "scale", "embedding", "layer_norm", )"
+       R"("attention", "residual", "discard", "list", "choice", "use")"},
       {"/plan/fully_shard/wrap/0/reshard_after_forward", 2.5,
        "scenario: plan.fully_shard.wrap[0].reshard_after_forward: expected true, false, a number of ranks or \"automatic\", found 2.5"},
       {"/plan/fully_shard/wrap/0/modules", Json::array(),
@@ -555,7 +558,12 @@ TEST_CASE("an error names the place, what was expected there and what was found"
        "\"plain\""},
       {"/script/segments/0/body/0",
        {{"call", "extend"}, {"parameter", "layer.weight"}},
-       "scenario: script.segments[0].body[0].extension: is missing"},
+       "scenario: script.segments[0].body[0].extension: is missing; one of \"components\", \"bf16\", \"int8\", \"unpadded\", "
+       "\"truncated\""},
+      {"/script/segments/0/body/0",
+       {{"call", "register_hook"}},
+       "scenario: script.segments[0].body[0].hook: is missing; one of \"plain\", \"doubled\", \"sum\", \"fp16_compress\", "
+       "\"bf16_compress\", \"not_callable\""},
       {"/script/segments/0/body/0",
        {{"call", "extend"}, {"parameter", "layer.weight"}, {"extension", "bf16"}, {"hooks", {"pre", "pre"}}},
        "scenario: script.segments[0].body[0].hooks[1]: expected \"pre\" or \"post\", each once at most, found \"pre\""},

@@ -192,11 +192,16 @@ TEST_CASE("every call of a gradient hook is noted: what it was given and left, i
   CHECK(calls[0].stream == 1);
   CHECK(detail(calls[0]).point == HookPoint::reduction);
   CHECK(detail(calls[0]).state == 5);
+  CHECK(detail(calls[0]).hook == HookKind::doubled);
+  CHECK(detail(calls[0]).collective == 0);
+  CHECK(detail(calls[2]).collective == 1);
   CHECK(calls[0].sizes == std::vector<TensorSize>{{DType::f32, {6}}, {DType::f32, {3}}});
   CHECK(calls[0].tensors.at(0).to_doubles() == Values{11, 12, 13, 14, 15, 16});  // as it was before
   CHECK(detail(calls[0]).result.to_doubles() == Values{18, 20, 22});
   CHECK(detail(calls[1]).point == HookPoint::after_accumulation);
   CHECK(detail(calls[1]).state == 0);
+  CHECK(detail(calls[1]).hook == HookKind::plain);
+  CHECK_FALSE(detail(calls[1]).collective);
   CHECK(calls[1].sizes == std::vector<TensorSize>{{DType::f32, {6}}});
 
   const std::vector<Operand>& operands = runs.at(1).operands();

@@ -113,6 +113,8 @@ std::vector<Outcome> check_alike(int ranks, const Scenario& scenario) {
       } else if (const auto* hook = std::get_if<GradientHookCall>(&a.detail)) {
         CHECK(hook->point == std::get<GradientHookCall>(b.detail).point);
         CHECK(hook->state == std::get<GradientHookCall>(b.detail).state);
+        CHECK(hook->hook == std::get<GradientHookCall>(b.detail).hook);
+        CHECK(hook->collective == std::get<GradientHookCall>(b.detail).collective);
         CHECK(hook->result == std::get<GradientHookCall>(b.detail).result);
       }
     }

@@ -136,6 +136,25 @@ class Play(unittest.TestCase):
         again = said[said.rindex("again: ") + len("again: "):].strip()
         self.assertTrue(again.endswith("docs/scenarios/overlap.json --fault copy_out_before_gather"), again)
 
+    def test_hooks_are_shown_with_the_reductions_that_went_through_them(self):
+        hook = {"call": "register_hook", "hook": "doubled", "state": 7}
+        self.overlap["plan"] = {"flat_shard": {"wrap": ["0", "1", "2", ""]}}
+        body = self.overlap["script"]["segments"][0]["body"]
+        body[:] = [hook | {"module": "1", "refused": True}, "forward", "backward", hook, "forward", "backward"]
+        said = self.play(self.overlap).stdout
+        self.assertEqual(said.count(", by the hook doubled, state 7\n"), 3)
+        self.assertIn("\nranks 0, 1: calls of gradient hooks\n  iter 0 backward: doubled at reduction, state 7, of \"2\", 16 f32, collective ", said)
+        self.assertIn('\nrefused on rank 1: iter 0 register_hook: flat_shard: "1" is not a root: register the hook at ""\n', said)
+        for rank in json.loads(self.play(self.overlap, "--json").stdout)["ranks"]:
+            self.assertEqual([call["label"] for call in rank["hooks"]], ["2", "1", "0"])
+            for call in rank["hooks"]:
+                self.assertEqual((call["hook"], call["point"], call["state"], call["count"], call["dtype"]), ("doubled", "reduction", 7, 16, "f32"))
+                issued = rank["collectives"][call["collective"]]
+                self.assertEqual((issued["kind"], issued["tag"]), ("reduce_scatter", call["label"]))
+            reductions = [number for number, call in enumerate(rank["collectives"]) if call["kind"] == "reduce_scatter"]
+            self.assertEqual([call["collective"] for call in rank["hooks"]], reductions[3:])
+            self.assertEqual(rank["refusals"], ['iter 0 register_hook: flat_shard: "1" is not a root: register the hook at ""'])
+
     def side_by_side(self, scenario, first, second, *arguments, expect=0):
         return json.loads(self.play(scenario, "--subject", f"{first},{second}", "--json", *arguments, expect=expect).stdout)
 
@@ -243,9 +262,11 @@ class Play(unittest.TestCase):
         document = self.folder / "scenario.json"
         said = self.play(self.overlap, "--ranks", "3", expect=2).stderr
         self.assertRegex(said, rf"^shardproof: {document}: scenario: script.segments\[0\].body\[\d+\] \(backward\): rank 2 has made no forward before it\n$")
-        body[at] = {"call": "forward", "ranks": [0, 7]}
+        body[at] = {"call": "forward", "ranks": [0, 1, 7]}
         said = self.play(self.overlap, expect=2).stderr
-        self.assertIn("scenario: script.segments[0].body", said)
+        self.assertEqual(said, f"shardproof: {document}: scenario: script.segments[0].body[{at}].ranks: rank 7 is not in a world of 2\n")
+        said = self.play(self.overlap, "--ranks", "8", expect=2).stderr
+        self.assertIn("(backward): rank 2 has made no forward before it", said)
 
     def test_what_cannot_be_played_is_refused_before_any_rank_starts(self):
         broken = copy.deepcopy(self.overlap)

@@ -42,3 +42,13 @@ TEST_CASE("a release counts once, and only for what was allocated") {
   trace.allocate(0, 1, 8).allocate(0, 2, 8).release(0, 1).release(0, 1).release(0, 9).mark("end", 0);
   CHECK(trace::at(trace, MemoryClass::gathered, "end") == Live{1, 8});
 }
+
+TEST_CASE("what is alive at the end is named in the order of its allocation, the first few of many") {
+  TraceBuilder trace;
+  CHECK(trace::left_alive(trace).empty());
+  trace.allocate(0, 1, 8, "a").allocate(0, 2, 12, "b", MemoryClass::gradient).release(0, 1);
+  CHECK(trace::describe(trace::left_alive(trace)) == "1 buffer: gradient \"b\" of 12 bytes");
+  trace.allocate(0, 3, 4, "c").allocate(1, 4, 4, "d").allocate(1, 5, 4, "e").allocate(1, 6, 4, "f").release(1, 4).release(1, 9);
+  CHECK(trace::describe(trace::left_alive(trace)) ==
+        "4 buffers: gradient \"b\" of 12 bytes, gathered \"c\" of 4 bytes, gathered \"e\" of 4 bytes and 1 more");
+}

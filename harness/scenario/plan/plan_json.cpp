@@ -51,7 +51,7 @@ Json write(const Optimizer& optimizer) {
 
 Optimizer read_optimizer(const Node& node) {
   Optimizer optimizer;
-  optimizer.kind = node.at("kind").choice(OptimizerKind::adamw);
+  optimizer.kind = node.choice_at("kind", OptimizerKind::adamw);
   if (optimizer.kind == OptimizerKind::sgd) {
     node.expect_keys({"kind", "rate", "momentum"});
   } else {
