@@ -11,6 +11,7 @@
 #include "fixtures/oracles/rounding.hpp"
 #include "harness/scenario/formula.hpp"
 #include "suites/checks/refusal.hpp"
+#include "suites/checks/soundness.hpp"
 #include "suites/checks/sum_over_ranks.hpp"
 #include "suites/comm_hooks/gradients.hpp"
 #include "suites/comm_hooks/scenarios.hpp"
@@ -113,6 +114,22 @@ RANKED_TEST_CASE("comm_hooks/fp16_hook_of_large_gradients", clauses("CMH-13"), r
     return value;
   });
   CHECK(sum_over_ranks(rank, too_large) > 0);
+}
+
+RANKED_TEST_CASE("comm_hooks/compressed_later", clauses("CMH-14"), ranks(2, 3), each("strategy", "no_shard", "full_shard", "shard_grad_op"),
+                 needs(Feature::timeline, FlatShardFeature::compressing_hooks)) {
+  const scenario::Run run =
+      play_accepted(rank, with_call_in_third_iteration(hooked_net(strategy(rank), true), registration(HookKind::bf16_compress)));
+  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+    CAPTURE(iteration.index());
+    std::size_t reductions = 0;
+    for (const fact::Collective& call : iteration.collectives(scenario::ActionKind::backward)) {
+      if (call.kind == CollectiveKind::all_gather) continue;
+      CHECK(call.dtype == (iteration.index() < 2 ? DType::f32 : DType::bf16));
+      ++reductions;
+    }
+    CHECK(reductions == units(true).size());
+  }
 }
 
 // A compressing hook does what a plan does that reduces in this precision.

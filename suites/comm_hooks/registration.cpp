@@ -89,6 +89,22 @@ RANKED_TEST_CASE("comm_hooks/hook_of_one_unit", clauses("CMH-1", "CMH-3", "CMH-5
   check_gradients(rank, run, is_root ? doubled : Combine(mean), "out");
 }
 
+// A hook that is registered after a forward is in effect from that iteration's backward on.
+RANKED_TEST_CASE("comm_hooks/registered_later", clauses("CMH-3"), ranks(1, 2, 3),
+                 each("strategy", "no_shard", "full_shard", "shard_grad_op"), needs(FlatShardFeature::gradient_hooks)) {
+  const scenario::Run run =
+      play_accepted(rank, with_call_in_third_iteration(hooked_net(strategy(rank), true), registration(HookKind::plain)));
+  for (int iteration = 0; iteration < iterations; ++iteration) {
+    CAPTURE(iteration);
+    std::vector<std::string> called;
+    for (const scenario::Callback* call : run.callbacks({.kind = scenario::CallbackKind::gradient_hook, .iteration = iteration}))
+      called.push_back(call->name);
+    std::ranges::sort(called);
+    CHECK(called == (iteration < 2 ? std::vector<std::string>{} : std::vector<std::string>{"", "net"}));
+  }
+  check_gradients(rank, run, mean);
+}
+
 RANKED_TEST_CASE("comm_hooks/registering_hook_hybrid", clauses("CMH-10", "CMH-12"), ranks(2, 4), each("strategy", "hybrid", "hybrid_zero2"),
                  needs(FlatShardFeature::gradient_hooks, Feature::replicated_mesh),
                  seed("test_fsdp_comm_hooks.py::test_registering_hook_hybrid_strategy", each("strategy", "hybrid", "hybrid_zero2"))) {

@@ -66,6 +66,16 @@ scenario::Scenario with_calls_first(scenario::Scenario scenario, std::vector<Act
   return scenario;
 }
 
+scenario::Scenario with_call_in_third_iteration(scenario::Scenario scenario, Action call) {
+  std::vector<scenario::Script::Segment>& segments = scenario.script.segments;
+  segments = {segments.front(), segments.front(), segments.front()};
+  segments[0].iterations = 2;
+  segments[1].iterations = 1;
+  segments[2].iterations = iterations - 3;
+  segments[1].body.insert(segments[1].body.begin() + 1, std::move(call));
+  return scenario;
+}
+
 Action registration(scenario::HookKind kind, std::string module) {
   return {.kind = ActionKind::register_hook, .module = std::move(module), .hook = scenario::Hook{.kind = kind, .state = state}};
 }

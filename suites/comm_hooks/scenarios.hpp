@@ -24,6 +24,8 @@ std::vector<std::string> units(bool wrapping);
 
 /// Puts calls before all others, into an iteration of their own.
 scenario::Scenario with_calls_first(scenario::Scenario scenario, std::vector<scenario::Action> calls);
+/// Puts a call between forward and backward of the third iteration of `hooked_net`.
+scenario::Scenario with_call_in_third_iteration(scenario::Scenario scenario, scenario::Action call);
 scenario::Action registration(scenario::HookKind kind, std::string module = "");
 scenario::Action refused(scenario::Action call);
 scenario::Action direct(scenario::Action call);

@@ -39,6 +39,21 @@ RANKED_TEST_CASE("exec_order/invalid_second_forward", clauses("EXO-1"), ranks(2,
   check_refused(rank, Twins(rank, strategy(rank)).train_on_two(Way::others_second), "forward", {"rank 0", "rank 1", first_way, second_way});
 }
 
+RANKED_TEST_CASE("exec_order/trains_on_two_forwards", clauses("EXO-13", "EXO-14"), ranks(2),
+                 each("strategy", "full_shard", "shard_grad_op", "no_shard"),
+                 needs(Feature::timeline, FlatShardFeature::order_validation, Feature::gradient_accumulation)) {
+  const scenario::Run run = play_accepted(rank, Twins(rank, strategy(rank)).train_on_two(Way::all_second, 3));
+  // Gradients of two forwards make values of some thousands.
+  constexpr Tolerance large_values{.loss = 1, .gradient = 0.1, .parameter = 0.01, .exact = 1};
+  check_training(rank, run, oracles::Arithmetic::f32, large_values, Moves::some_parameter);
+  check_sound(rank, run);
+  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+    CAPTURE(iteration.index());
+    CHECK(iteration.peak(MemoryClass::shard).bytes == iteration.live_before(MemoryClass::shard, scenario::ActionKind::forward).bytes);
+    check_nothing_is_left(run, iteration.index());
+  }
+}
+
 RANKED_TEST_CASE("exec_order/trains_as_without", clauses("EXO-13", "EXO-14"), ranks(1, 2, 3, 4),
                  each("strategy", "full_shard", "shard_grad_op", "no_shard"), each("orig", false, true), each("validates", false, true),
                  needs(Feature::timeline, FlatShardFeature::order_validation), needs_if("orig", true, FlatShardFeature::orig_params)) {

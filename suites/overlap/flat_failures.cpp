@@ -41,6 +41,8 @@ FailingScript failing_script(const std::string& when) {
   if (when == "again") {
     return {.undisturbed = trained_by({one, one, backward}), .at = 1, .failing = failing_by("one", "end"), .occurrence = 2};
   }
+  if (when == "other_way")
+    return {.undisturbed = trained_by({one, one, backward}), .at = 1, .failing = failing_by("two", "end"), .occurrence = 2};
   return {.undisturbed = trained_by({one, backward}), .at = 2, .failing = in_first_unit};  // before the step
 }
 
@@ -98,7 +100,7 @@ RANKED_TEST_CASE("overlap/flat_failed_forward", clauses("OVL-4", "OVL-5", "OVL-7
 // A gather ahead is still under way when the forward fails.
 RANKED_TEST_CASE("overlap/flat_failed_ahead", clauses("OVL-4", "OVL-5", "OVL-7", "OVL-10", "OVL-15", "OVL-16", "OVL-19"), ranks(2, 3),
                  on_engines("flat_shard"), each("strategy", "full_shard", "shard_grad_op"),
-                 each("when", "first", "before_backward", "again", "before_step"),
+                 each("when", "first", "before_backward", "again", "other_way", "before_step"),
                  needs(Feature::timeline, Feature::failed_forward, Feature::module_groups, FlatShardFeature::forward_prefetch)) {
   play_failing_ways(rank, true);
 }

@@ -142,14 +142,14 @@ RANKED_TEST_CASE("overlap/limit_waits_for_gathers", clauses("OVL-33"), ranks(2, 
   }
 }
 
-// Iterations take two ways in turn. Each is issued as in a script that takes its way alone.
+// Iterations take two ways by turns. Each is issued as in a script that takes its way alone.
 RANKED_TEST_CASE("overlap/flat_ways_in_turn", clauses("OVL-10", "OVL-15", "OVL-16", "OVL-38"), ranks(1, 2, 3), on_engines("flat_shard"),
                  each("other", "two", "three", "round"), needs(Feature::timeline, Feature::module_groups)) {
   const std::string& other = rank.param("other");
   const auto body = [](const std::string& way) { return trained_by({forward_by(way), backward_call}); };
   Scenario in_turn = flat_ways(ShardStrategy::full_shard);
-  for (const std::string& way : {other, std::string("one"), other, std::string("one")})
-    in_turn.script.segments.push_back({.body = body(way)});
+  const std::vector<std::string> ways{other, other, "one", other, "one"};
+  for (const std::string& way : ways) in_turn.script.segments.push_back({.body = body(way)});
   const scenario::Run run = play_accepted(rank, in_turn);
   check_script(rank, run);
   const scenario::Run first_alone = play_accepted(rank, with_iterations(flat_ways(ShardStrategy::full_shard), 1, body(other)));
@@ -158,26 +158,29 @@ RANKED_TEST_CASE("overlap/flat_ways_in_turn", clauses("OVL-10", "OVL-15", "OVL-1
   CHECK(first != second);
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
-    CHECK(issued_in(iteration) == (iteration.index() % 2 == 0 ? first : second));
+    CHECK(issued_in(iteration) == (ways.at(static_cast<std::size_t>(iteration.index())) == other ? first : second));
   }
 }
 
-// The order of forward prefetch is that of the first iteration that trains: neither an evaluation before it nor a way that comes later
-// changes the order.
+// The order of forward prefetch is that of the first iteration that trains. An evaluation before it, a second forward in it, and a way that
+// comes later do not change the order.
 RANKED_TEST_CASE("overlap/flat_forward_prefetch", clauses("OVL-10", "OVL-15", "OVL-16", "OVL-38"), ranks(2, 3), on_engines("flat_shard"),
-                 each("evaluates_first", false, true), each("later", "none", "two"),
-                 needs(Feature::timeline, Feature::module_groups, FlatShardFeature::forward_prefetch)) {
+                 each("first", "forward", "evaluation", "two_forwards"), each("later", "none", "two"),
+                 needs(Feature::timeline, Feature::module_groups, FlatShardFeature::forward_prefetch),
+                 needs_if("first", "two_forwards", Feature::gradient_accumulation)) {
   Scenario scenario = flat_ways(ShardStrategy::full_shard);
   flat_shard(scenario.plan).forward_prefetch = true;
   const auto train = [&](const std::string& way, int iterations) {
     scenario.script.segments.push_back({.iterations = iterations, .body = trained_by({forward_by(way), backward_call})});
   };
-  const bool evaluates_first = rank.param<bool>("evaluates_first");
+  const bool evaluates_first = rank.param("first") == "evaluation";
   if (evaluates_first) {
     Action evaluation = forward_by("two");
     evaluation.kind = ActionKind::evaluate;
     scenario.script.segments.push_back({.body = {evaluation}});
   }
+  if (rank.param("first") == "two_forwards")
+    scenario.script.segments.push_back({.body = trained_by({forward_by("one"), forward_by("one"), backward_call})});
   train("one", 2);
   if (rank.param("later") == "two") train("two", 1);
   train("one", 2);
