@@ -52,7 +52,11 @@ struct FlatPlanChange {
 
 const std::vector<FlatPlanChange>& flat_plan_changes() {
   static const std::vector<FlatPlanChange> all{
-      {"mesh_of_other_size", "world", [](Scenario& s, int world) { s.plan.mesh = {.shape = {world + 1}, .names = {}}; }},
+      {"mesh_of_other_size", "world",
+       [](Scenario& s, int world) {
+         s.plan.mesh = {.shape = {world + 1, 2}, .names = {"copies", "parts"}};
+         flat_shard(s.plan).strategy = ShardStrategy::hybrid;
+       }},
       {"mesh_of_world", "", [](Scenario& s, int world) { s.plan.mesh = {.shape = {world}, .names = {}}; }},
       {"tied_units", "block.l0.weight", [](Scenario& s, int) { l2(s).tied_to = "block.l0"; }},
       {"tied_to_a_unit", "block.l0.weight",
@@ -129,7 +133,12 @@ scenario::Mesh copies_of(int parts, int world, bool names) {
 }  // namespace
 
 RANKED_TEST_CASE("overlap/flat_refused_plan", clauses("OVL-42"), ranks(1, 2, 3), on_engines("flat_shard"),
-                 each("mistake", "mesh_of_other_size", "pair", "scalar", "partly_frozen")) {
+                 each("mistake", "pair", "scalar", "partly_frozen")) {
+  check_refused_flat_plan(rank);
+}
+
+RANKED_TEST_CASE("overlap/flat_refused_plan", clauses("OVL-42"), ranks(1, 2, 3), on_engines("flat_shard"),
+                 each("mistake", "mesh_of_other_size"), needs(Feature::replicated_mesh)) {
   check_refused_flat_plan(rank);
 }
 
@@ -160,11 +169,16 @@ RANKED_TEST_CASE("overlap/flat_taken_plan", clauses("OVL-4", "OVL-10", "OVL-15",
 
 // One rank alone cannot shard. An engine that goes on as with `no_shard` says so.
 RANKED_TEST_CASE("overlap/flat_alone", clauses("OVL-42"), ranks(1, 2, 3, 4), on_engines("flat_shard"),
-                 each("strategy", "full_shard", "shard_grad_op", "no_shard")) {
+                 each("strategy", "full_shard", "shard_grad_op")) {
   Scenario scenario = block_and_layer();
   flat_shard(scenario.plan).strategy = strategy(rank);
-  const bool shards = strategy(rank) != ShardStrategy::no_shard;
-  CHECK(says_no_shard(play_accepted(rank, scenario)) == (shards && rank.world().size() == 1));
+  CHECK(says_no_shard(play_accepted(rank, scenario)) == (rank.world().size() == 1));
+}
+
+RANKED_TEST_CASE("overlap/flat_alone", clauses("OVL-42"), ranks(1), on_engines("flat_shard"), each("strategy", "no_shard")) {
+  Scenario scenario = block_and_layer();
+  flat_shard(scenario.plan).strategy = strategy(rank);
+  CHECK_FALSE(says_no_shard(play_accepted(rank, scenario)));
 }
 
 RANKED_TEST_CASE("overlap/flat_alone", clauses("OVL-42"), ranks(2, 4), on_engines("flat_shard"), each("strategy", "hybrid", "hybrid_zero2"),

@@ -68,7 +68,7 @@ scenario::Scenario ways(scenario::ShardStrategy strategy, bool evaluates) {
 
 RANKED_TEST_CASE("overlap/flat_gathers_in_vain", clauses("OVL-4", "OVL-5", "OVL-7", "OVL-10", "OVL-12", "OVL-15"), ranks(2, 3, 4),
                  on_engines("flat_shard"), each("strategy", "full_shard", "shard_grad_op"), each("evaluates", false, true),
-                 needs(Feature::timeline, FlatShardFeature::forward_prefetch)) {
+                 needs(Feature::timeline, Feature::module_groups, FlatShardFeature::forward_prefetch)) {
   const scenario::Run run = play_accepted(rank, ways(strategy(rank), rank.param<bool>("evaluates")));
   check_no_race(rank, run);
   check_same_order(rank, run);

