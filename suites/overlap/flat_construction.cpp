@@ -133,7 +133,8 @@ scenario::Mesh copies_of(int parts, int world, bool names) {
 }  // namespace
 
 RANKED_TEST_CASE("overlap/flat_refused_plan", clauses("OVL-42"), ranks(1, 2, 3), on_engines("flat_shard"),
-                 each("mistake", "pair", "scalar", "partly_frozen")) {
+                 each("mistake", "pair", "scalar", "partly_frozen"), needs_if("mistake", "scalar", Feature::module_groups),
+                 needs_if("mistake", "partly_frozen", Feature::module_groups)) {
   check_refused_flat_plan(rank);
 }
 
@@ -153,7 +154,8 @@ RANKED_TEST_CASE("overlap/flat_refused_plan", clauses("OVL-42"), ranks(1, 2, 3),
 }
 
 RANKED_TEST_CASE("overlap/flat_taken_plan", clauses("OVL-4", "OVL-10", "OVL-15", "OVL-16"), ranks(1, 2, 3), on_engines("flat_shard"),
-                 each("plan", "mesh_of_world", "one_element", "frozen_apart", "part_of_no_unit"), needs(Feature::timeline)) {
+                 each("plan", "mesh_of_world", "one_element", "frozen_apart", "part_of_no_unit"), needs(Feature::timeline),
+                 needs_if("plan", "one_element", Feature::module_groups), needs_if("plan", "frozen_apart", Feature::module_groups)) {
   check_taken_flat_plan(rank);
 }
 

@@ -209,7 +209,7 @@ RANKED_TEST_CASE("overlap/flat_layout_compressed", clauses("OVL-34"), ranks(2, 3
 }
 
 // Wherever an engine puts an element: each of this rank's gradients is there once, and all other elements are zero.
-RANKED_TEST_CASE("overlap/flat_summands", clauses("OVL-3"), ranks(2, 3), more_ranks(4, 5, 7, 8), on_engines("flat_shard"),
+RANKED_TEST_CASE("overlap/flat_summands", clauses("OVL-43"), ranks(2, 3), more_ranks(4, 5, 7, 8), on_engines("flat_shard"),
                  each("strategy", "full_shard", "no_shard"), each("orig", false, true), each("param", "f32", "bf16"),
                  needs(Feature::timeline, Feature::mixed_precision), needs_if("orig", true, FlatShardFeature::orig_params)) {
   const int world = rank.world().size();

@@ -224,7 +224,7 @@ RANKED_TEST_CASE("overlap/flat_second_root", clauses("OVL-4", "OVL-6", "OVL-7", 
 // A frozen unit is gathered for the gradient of its input, and is freed when the backward has passed it.
 RANKED_TEST_CASE("overlap/flat_frozen_unit", clauses("OVL-10", "OVL-15", "OVL-16", "OVL-17", "OVL-37", "OVL-38"), ranks(2, 3),
                  on_engines("flat_shard"), each("frozen", "first", "second", "third"), each("backward_prefetch", "before", "after", "none"),
-                 needs(Feature::timeline), needs_if("backward_prefetch", "after", FlatShardFeature::prefetch_after),
+                 needs(Feature::timeline, Feature::module_groups), needs_if("backward_prefetch", "after", FlatShardFeature::prefetch_after),
                  needs_if("backward_prefetch", "none", FlatShardFeature::prefetch_after)) {
   Scenario scenario = flat_ways(ShardStrategy::full_shard);
   scenario.model.root.children = {linear("first", 4, 4), relu("relu"), linear("second", 4, 4), linear("third", 4, 4)};
@@ -257,7 +257,7 @@ RANKED_TEST_CASE("overlap/flat_frozen_unit", clauses("OVL-10", "OVL-15", "OVL-16
 // One unit has a frozen layer and one that trains. Only the latter gets a gradient.
 RANKED_TEST_CASE("overlap/flat_frozen_layer", clauses("OVL-10", "OVL-15", "OVL-16", "OVL-17"), ranks(1, 2, 3), on_engines("flat_shard"),
                  each("strategy", "full_shard", "shard_grad_op", "no_shard"), each("frozen", "l0", "l1"),
-                 needs(Feature::timeline, FlatShardFeature::orig_params)) {
+                 needs(Feature::timeline, Feature::module_groups, FlatShardFeature::orig_params)) {
   Scenario scenario = small_mlp({.rate = 0.25}, true, 3);
   std::ranges::find(scenario.model.root.children, rank.param("frozen"), &Module::name)->frozen = true;
   scenario.plan.engine = {};

@@ -91,7 +91,7 @@ WAYS = [
     fails("a rank that comes too late", "fails/gives_up_waiting[W=2]", "error",
           r"rank 0: barrier #0 in group world: after 3(\.\d+)? s there is no sign of rank 1 \(no call yet\)$"),
     fails("memory of its device that its subject keeps", "fails/is_not_quiet_at_its_end[W=2]", "error",
-          r"^not quiet at its end: the subject left 64 bytes of device memory alive$"),
+          r'^not quiet at its end: the subject left 64 bytes of device memory alive, in 1 buffer: parameter "hoarded" of 64 bytes$'),
     fails("a SECTION", "fails/has_a_section[W=2]", "error", r"^SECTION \"of its own\" at .*a ranked case runs its body once"),
     fails("a GENERATE", "fails/has_a_generator[W=2]", "error", r"^GENERATE: a ranked case runs its body once"),
     fails("a skip that one rank asks for", "skip/asked_by_one[W=3]", "skipped", r"^no paper$", code=0),
