@@ -72,7 +72,7 @@ void check_times(const scenario::Run& run, const oracles::FlatStack& stack) {
   }
 }
 
-// What the host issued, in order. Several pieces of work of one layer count once.
+// The calls that the host issued, in order. Several pieces of work of one layer count once.
 std::vector<std::string> calls(const scenario::Iteration& iteration) {
   constexpr std::string_view layers_end = ".linear";
   std::vector<std::string> calls;
