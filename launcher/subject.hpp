@@ -19,7 +19,7 @@ struct ChosenSubject {
 };
 
 /// `--subject NAME+FAULT`: a subject, and the fault that breaks it. In a path, FAULT is what follows the last `+`, if it could be the name of a
-/// fault. Empty if it does not exist.
+/// fault. Without one, `fault` is empty.
 struct NamedSubject {
   std::string subject, fault;
   friend bool operator==(const NamedSubject&, const NamedSubject&) = default;

@@ -23,6 +23,15 @@ ShardStrategy strategy(Rank& rank) {
   throw std::invalid_argument("no strategy is named " + name);
 }
 
+scenario::FlatPrefetch backward_prefetch(Rank& rank) {
+  using enum scenario::FlatPrefetch;
+  const std::string& name = rank.param("backward_prefetch");
+  for (const scenario::FlatPrefetch prefetch : {before, after, none}) {
+    if (to_string(prefetch) == name) return prefetch;
+  }
+  throw std::invalid_argument("no prefetch is named " + name);
+}
+
 // One forward, module by module. What a failing module has begun is dropped by the caller.
 class UnitCalls::Forward {
  public:

@@ -16,6 +16,9 @@ namespace shardproof::suites {
 /// The case's parameter `strategy`.
 scenario::ShardStrategy strategy(Rank& rank);
 
+/// The case's parameter `backward_prefetch`.
+scenario::FlatPrefetch backward_prefetch(Rank& rank);
+
 /// Follows a script call by call: which units are whole after a call, and what the calls communicate. For scripts in which every rank makes
 /// every call. It counts no gather ahead of a unit that then does not run: an engine that makes none is right as well.
 class UnitCalls {

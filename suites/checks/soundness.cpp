@@ -74,6 +74,12 @@ void check_sound(Rank& rank, const scenario::Run& run) {
   check_nothing_gathered_twice(run);
 }
 
+std::size_t host_waits(const scenario::Iteration& iteration) {
+  return static_cast<std::size_t>(std::ranges::count_if(iteration.facts(), [](const Fact& fact) {
+    return std::holds_alternative<fact::EventSynchronized>(fact) || std::holds_alternative<fact::StreamSynchronized>(fact);
+  }));
+}
+
 void check_no_race(const Rank& rank, const scenario::Run& run) {
   const auto races = run.races();
   for (const std::string& text : trace::describe(races, rank.index())) FAIL_CHECK(text);

@@ -2,6 +2,7 @@
 // nothing is left. No suite's own scenarios or clauses here.
 #pragma once
 
+#include <cstddef>
 #include <vector>
 
 #include "harness/shardproof.hpp"
@@ -25,6 +26,9 @@ void check_all_in_iterations(const scenario::Run& run, CollectiveKind kind);
 /// All iterations of a run. Fails unless there are three or more: an engine may be right once and wrong later, so a case that checks times,
 /// orders, counts or memory checks each of them.
 std::vector<scenario::Iteration> steady_iterations(const scenario::Run& run);
+
+/// How often the host waited for an event or a stream in an iteration.
+std::size_t host_waits(const scenario::Iteration& iteration);
 
 /// Fails when there is a race, and says the first few in words.
 void check_no_race(const Rank& rank, const scenario::Run& run);

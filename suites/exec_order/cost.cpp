@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <variant>
 
+#include "suites/checks/soundness.hpp"
 #include "suites/exec_order/scenarios.hpp"
 #include "suites/exec_order/warnings.hpp"
 
@@ -19,19 +20,16 @@ std::size_t validating_gathers(const scenario::Run& run, int iteration) {
   return static_cast<std::size_t>(std::ranges::count(collectives, scenario::execution_order_tag, &fact::Collective::tag));
 }
 
-std::size_t host_waits(const scenario::Run& run, int iteration) {
-  const std::vector<scenario::Iteration> all = run.iterations();
-  const auto is_wait = [](const Fact& fact) {
-    return std::holds_alternative<fact::EventSynchronized>(fact) || std::holds_alternative<fact::StreamSynchronized>(fact);
-  };
-  return static_cast<std::size_t>(std::ranges::count_if(all.at(static_cast<std::size_t>(iteration)).facts(), is_wait));
-}
-
 namespace {
 
 std::size_t collectives(const scenario::Run& run, int iteration) {
   const std::vector<scenario::Iteration> all = run.iterations();
   return all.at(static_cast<std::size_t>(iteration)).collectives().size();
+}
+
+std::size_t host_waits(const scenario::Run& run, int iteration) {
+  const std::vector<scenario::Iteration> all = run.iterations();
+  return suites::host_waits(all.at(static_cast<std::size_t>(iteration)));
 }
 
 }  // namespace

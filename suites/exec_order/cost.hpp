@@ -9,7 +9,5 @@ namespace shardproof::exec_order {
 
 /// All-gathers of an iteration in which ranks compare their order.
 std::size_t validating_gathers(const scenario::Run& run, int iteration);
-/// Times in an iteration that the host waited for an event or a stream.
-std::size_t host_waits(const scenario::Run& run, int iteration);
 
 }  // namespace shardproof::exec_order

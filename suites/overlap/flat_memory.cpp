@@ -43,12 +43,6 @@ scenario::Scenario changed(Rank& rank) {
   return scenario;
 }
 
-std::size_t host_waits(const scenario::Iteration& iteration) {
-  return static_cast<std::size_t>(std::ranges::count_if(iteration.facts(), [](const Fact& fact) {
-    return std::holds_alternative<fact::EventSynchronized>(fact) || std::holds_alternative<fact::StreamSynchronized>(fact);
-  }));
-}
-
 void check_bytes(const scenario::Iteration& iteration, MemoryClass memory, const oracles::FlatBytes& expected) {
   CAPTURE(iteration.index(), to_string(memory));
   CHECK(iteration.live_after(memory, ActionKind::forward).bytes == expected.after_forward);

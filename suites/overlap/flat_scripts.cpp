@@ -61,11 +61,6 @@ void check_issued_in_order(const std::vector<std::string>& issued, const std::st
   CHECK(earlier < later);
 }
 
-FlatPrefetch prefetch_named(std::string_view name) {
-  if (name == "before") return FlatPrefetch::before;
-  return name == "after" ? FlatPrefetch::after : FlatPrefetch::none;
-}
-
 }  // namespace
 
 // A step makes whole parameters stale: those of the root, and with shard_grad_op those of all units.
@@ -231,7 +226,7 @@ RANKED_TEST_CASE("overlap/flat_frozen_unit", clauses("OVL-10", "OVL-15", "OVL-16
   const std::string& frozen = rank.param("frozen");
   std::ranges::find(scenario.model.root.children, frozen, &Module::name)->frozen = true;
   flat_shard(scenario.plan).wrap = {"first", "second", "third", ""};
-  const FlatPrefetch prefetch = prefetch_named(rank.param("backward_prefetch"));
+  const FlatPrefetch prefetch = backward_prefetch(rank);
   flat_shard(scenario.plan).backward_prefetch = prefetch;
   const scenario::Run run =
       play_accepted(rank, with_iterations(std::move(scenario), 3, trained_by({{ActionKind::forward}, backward_call})));

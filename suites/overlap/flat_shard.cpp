@@ -174,9 +174,7 @@ RANKED_TEST_CASE("overlap/flat_order", clauses("OVL-39"), ranks(2, 3), on_engine
                  needs(Feature::timeline, FlatShardFeature::prefetch_after, FlatShardFeature::forward_prefetch), tags("reference")) {
   oracles::FlatStack stack = seed_of_flat_layers(rank);
   stack.strategy = strategy(rank);
-  for (const FlatPrefetch prefetch : {FlatPrefetch::before, FlatPrefetch::after, FlatPrefetch::none}) {
-    if (to_string(prefetch) == rank.param("backward_prefetch")) stack.backward_prefetch = prefetch;
-  }
+  stack.backward_prefetch = backward_prefetch(rank);
   stack.forward_prefetch = rank.param<bool>("forward_prefetch");
   const scenario::Run run = play_accepted(rank, scenario_of(stack));
   const std::vector<oracles::FlatIteration> expected = oracles::flat_iterations(stack, stack_iterations);
