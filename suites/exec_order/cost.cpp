@@ -1,11 +1,11 @@
 #include "suites/exec_order/cost.hpp"
-#include "suites/checks/refusal.hpp"
 
 #include <shardproof.hpp>
 
 #include <algorithm>
 #include <variant>
 
+#include "suites/checks/refusal.hpp"
 #include "suites/checks/soundness.hpp"
 #include "suites/exec_order/scenarios.hpp"
 #include "suites/exec_order/warnings.hpp"

@@ -25,9 +25,8 @@ class CountingTrainer final : public TrainerWrapper {
 };
 
 std::unique_ptr<Subject> counting(std::unique_ptr<Subject> subject) {
-  return altered(std::move(subject), {.trainer = [](std::unique_ptr<Trainer> trainer) {
-                   return std::make_unique<CountingTrainer>(std::move(trainer));
-                 }});
+  return altered(std::move(subject),
+                 {.trainer = [](std::unique_ptr<Trainer> trainer) { return std::make_unique<CountingTrainer>(std::move(trainer)); }});
 }
 
 Program mutant_program() {
