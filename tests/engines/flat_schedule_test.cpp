@@ -265,11 +265,11 @@ TEST_CASE("a refused hook is answered with where it can be registered") {
     body.insert(body.begin(), {.kind = ActionKind::register_hook, .module = std::move(module), .hook = std::move(hook)});
     return scenario;
   };
-  check_refused(hooked({"a", "b"}, ""), "flat_shard: \"\" is not wrapped; the roots are \"a\" and \"b\"");
-  check_refused(hooked({"a"}, "b"), "flat_shard: \"b\" is not wrapped; the root is \"a\"");
+  check_refused(hooked({"a", "b"}, ""), "flat_shard: \"\" is not wrapped; roots: \"a\", \"b\"");
+  check_refused(hooked({"a"}, "b"), "flat_shard: \"b\" is not wrapped; roots: \"a\"");
   check_refused(hooked({"a", "b", ""}, "a"), "flat_shard: \"a\" is not a root: register the hook at \"\"");
   check_refused(hooked({"nothing", "b", ""}, "nothing", {.direct = true}),
-                "flat_shard: \"nothing\" is not a unit with parameters; the units are \"b\" and \"\"");
+                "flat_shard: \"nothing\" is not a unit with parameters; such units: \"b\", \"\"");
   check_refused(hooked({"a", ""}, "", {.kind = scenario::HookKind::not_callable}),
                 "flat_shard: the gradient hook at \"\" has no function to call");
   Scenario scenario = hooked({"a", ""}, "");
