@@ -12,13 +12,13 @@ using enum ActionKind;
 constexpr CallArguments a_value{.value = true};
 
 constexpr std::array table{
-    CallInfo{forward, "forward", CallScope::module, {.fails_in = true, .paths = true}},
+    CallInfo{forward, "forward", CallScope::module, {.fails_in = true, .paths = true, .method = true}},
     CallInfo{backward, "backward"},
     CallInfo{step, "step"},
     CallInfo{zero_grad, "zero_grad", CallScope::all, {.to = true}},
     CallInfo{post_optim_event, "post_optim_event"},
     CallInfo{capture, "capture"},
-    CallInfo{evaluate, "evaluate", CallScope::module, {.paths = true}},
+    CallInfo{evaluate, "evaluate", CallScope::module, {.paths = true, .method = true}},
     CallInfo{clip_grad_norm, "clip_grad_norm", CallScope::all, {.norm = true}},
     CallInfo{unshard, "unshard", CallScope::groups, {.async = true}},
     CallInfo{wait_for_unshard, "wait_for_unshard", CallScope::groups},

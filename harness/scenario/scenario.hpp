@@ -181,6 +181,8 @@ struct Action {
   std::optional<Extension> extension;  ///< extend
   std::optional<Hook> hook;  ///< register_hook
   bool to_zero = false;  ///< zero_grad: gradients that exist become zero, and are not removed
+  /// forward, evaluate of one module: by a method that the engine runs as it runs a forward, and not by the forward itself
+  bool by_method = false;
   std::map<std::string, std::string> paths;  ///< forward, evaluate: the child that a choice runs, by the path of the choice
   std::vector<int> ranks;  ///< the ranks that make the call, ascending; empty: all
   friend bool operator==(const Action&, const Action&) = default;

@@ -119,6 +119,7 @@ Json write_action(const Action& action) {
   if (!action.module.empty()) json["module"] = action.module;
   if (action.fails_in) json["fails_in"] = *action.fails_in;
   if (!action.paths.empty()) json["paths"] = action.paths;
+  if (action.by_method) json["method"] = true;
   if (has.value) json["value"] = action.value;
   if (action.to_zero) json["to"] = "zero";
   if (action.async) json["async"] = true;
@@ -149,6 +150,7 @@ Action read_action(const Node& node) {
   if (call_of(action.kind).has_module()) known.push_back("module");
   if (has.fails_in) known.push_back("fails_in");
   if (has.paths) known.push_back("paths");
+  if (has.method) known.push_back("method");
   if (has.value) known.push_back("value");
   if (has.async) known.push_back("async");
   if (has.to) known.push_back("to");
@@ -161,6 +163,7 @@ Action read_action(const Node& node) {
   if (const auto paths = node.find("paths")) {
     for (const auto& [choice, child] : paths->members()) action.paths[choice] = child.nonempty_text();
   }
+  if (const auto method = node.find("method")) action.by_method = method->boolean();
   if (has.value) action.value = node.at("value").boolean();
   if (const auto to = node.find("to")) action.to_zero = read_to_zero(*to);
   if (const auto async = node.find("async")) action.async = async->boolean();

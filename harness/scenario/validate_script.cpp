@@ -47,6 +47,8 @@ class Forwards {
     for (const auto& [path, child] : action.paths) {
       if (!forward.came_through(path)) fail(member_place(place.key("paths"), path), fmt::format("the choice \"{}\" does not run", path));
     }
+    if (action.by_method && action.module.empty())
+      fail(place.key("method"), "only a forward of one module can be by a method: name the module");
     if (!action.fails_in) return;
     require_module(scenario_.model, *action.fails_in, place.key("fails_in"));
     if (!forward.came_through(*action.fails_in))

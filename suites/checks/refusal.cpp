@@ -1,8 +1,7 @@
+#include "suites/checks/refusal.hpp"
 
 #include <algorithm>
 #include <catch2/matchers/catch_matchers_string.hpp>
-
-#include "suites/checks/refusal.hpp"
 
 #include "harness/fabric/group.hpp"
 #include "harness/protocol/digest.hpp"

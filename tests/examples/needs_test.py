@@ -100,6 +100,8 @@ def of_call(call: dict) -> Iterator[str]:
         yield feature
     if call["call"] in ("forward", "evaluate") and call.get("module"):
         yield "module_groups"
+    if call.get("method"):
+        yield "forward_methods"
     if "fails_in" in call:
         yield "failed_forward"
     if call["call"] == "register_hook":

@@ -41,7 +41,7 @@ std::vector<std::string> all_flat_features() {
 
 // Features that no scenario shows, and features that no plan of the kind has.
 const std::vector<std::string>& never_drawn(const std::string& kind) {
-  static const std::vector<std::string> fully{"thread_ranks", "reduction_hooks"},
+  static const std::vector<std::string> fully{"thread_ranks", "reduction_hooks", "forward_methods"},
       flat{"thread_ranks", "clip_grad_norm", "ignored_parameters", "all_gather_extensions"};
   return kind == "flat_shard" ? flat : fully;
 }
@@ -278,10 +278,10 @@ TEST_CASE("each feature and each ingredient is in some scenario, and in none tha
     }
     CHECK(with > 0);
   }
-  // Those that every scenario stands on are the only ones that show nowhere, besides hooks after reductions, which are not drawn.
+  // Those that every scenario stands on are the only ones that show nowhere, besides hooks after reductions and methods, which are not drawn.
   std::vector<std::string> rest = all_features();
   std::erase_if(rest, [](const std::string& name) { return shown().contains(name); });
-  CHECK(rest == std::vector<std::string>{"timeline", "thread_ranks", "reduction_hooks"});
+  CHECK(rest == std::vector<std::string>{"timeline", "thread_ranks", "reduction_hooks", "forward_methods"});
 }
 
 TEST_CASE("a subject that claims nothing besides is given the plainest scenarios") {

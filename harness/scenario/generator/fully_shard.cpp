@@ -41,6 +41,7 @@ class FullyShardGenerator final : public EngineGenerator {
     for (const Script::Segment& segment : scenario.script.segments) {
       for (const Action& action : segment.body) {
         if (const auto feature = needed_for(action.kind)) needed.push_back(*feature);
+        if (action.by_method) needed.push_back(FullyShardFeature::forward_methods);
       }
     }
     const FullyShardPlan& section = fully_shard(scenario.plan);

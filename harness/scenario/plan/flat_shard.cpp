@@ -102,6 +102,7 @@ std::vector<std::string> FlatShardPlan::collective_tags(const Model& model) cons
 }
 
 std::string FlatShardPlan::objection_to_call(const Action& action) const {
+  if (action.by_method) return "engines of the kind flat_shard run no methods as forwards";
   switch (action.kind) {
     case ActionKind::set_requires_gradient_sync:
       return action.module.empty() ? std::string() : "flat_shard has this switch for the whole model only: leave the module out";

@@ -24,8 +24,10 @@ struct FullyShardFeature {
   static constexpr Feature gradient_divide_factor{"gradient_divide_factor"};
   static constexpr Feature reduction_hooks{"reduction_hooks"};  ///< hooks after a reduction, and after a parameter has its gradient
 
-  static constexpr std::array all{post_optim_event, prefetch_lists,         manual_unshard, reshard_to_size,
-                                  shard_dims,       gradient_divide_factor, reduction_hooks};
+  static constexpr Feature forward_methods{"forward_methods"};  ///< methods of a module that run as its forward does
+
+  static constexpr std::array all{post_optim_event, prefetch_lists,         manual_unshard,  reshard_to_size,
+                                  shard_dims,       gradient_divide_factor, reduction_hooks, forward_methods};
 };
 
 }  // namespace shardproof
