@@ -103,7 +103,7 @@ TEST_CASE("no table is refused; features are known by name, and others are refus
   claim({"serial", "telepathy", nullptr});
   CHECK_THROWS_WITH(table_subject(&scripted.table, "here"),
                     StartsWith("here: it claims \"telepathy\" for the engine kind fully_shard, whose features are: timeline, serial, ") &&
-                        EndsWith(", shard_dims, gradient_divide_factor, reduction_hooks"));
+                        EndsWith(", shard_dims, gradient_divide_factor, reduction_hooks, forward_methods"));
 }
 
 TEST_CASE("of a kind that the harness does not know, the common features are kept") {
