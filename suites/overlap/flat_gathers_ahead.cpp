@@ -1,4 +1,5 @@
-// Gathers ahead of a unit that then does not run. No computation waits for such a gather, but the optimizer writes what it reads.
+// Gathers ahead of a unit that then does not run. No computation waits for such a gather, but the optimizer writes the shard that
+// the gather reads.
 #include <map>
 #include <string>
 #include <utility>
@@ -25,7 +26,7 @@ namespace {
 
 constexpr const char* varying_unit = "way.taken";
 
-// The unit runs, or does not run, or runs for nothing. Then its gather is the last one before the step.
+// The unit runs, is skipped, or runs and its result is discarded. If it is skipped or discarded, its gather is the last one before the step.
 enum class Way { taken, skipped, discarded };
 
 Action along(Way way, ActionKind kind) {
@@ -35,7 +36,7 @@ Action along(Way way, ActionKind kind) {
   return action;
 }
 
-// Gradients are never dropped: so each step writes the unit, whether it has run or not.
+// The script never calls zero_grad. So the unit keeps a gradient, and each step writes it, also if the unit has not run.
 scenario::Scenario ways(scenario::ShardStrategy strategy, bool evaluates) {
   scenario::Scenario scenario;
   const Module discarded{

@@ -94,7 +94,7 @@ RANKED_TEST_CASE("overlap/flat_several_forwards", clauses("OVL-4", "OVL-6", "OVL
   if (script == "twice") body = trained_by({one, one, backward_call});
   if (script == "two_backwards") body = trained_by({one, backward_call, two, backward_call});
   if (script == "zeroed") body = {one, backward_call, step_call, capture_call, zero_gradients, two, backward_call, step_call, capture_call};
-  // The unit `a` waits for a reduction, and the step comes without it.
+  // The gradient of `a` waits for a reduction. The synced micro-batch does not run `a`, and the step follows.
   if (script == "missed_micro_batch") body = trained_by({synced(false), one, backward_call, synced(true), three, backward_call});
   const scenario::Run run = play_accepted(rank, with_iterations(flat_ways(strategy(rank)), 3, std::move(body)));
   check_script(rank, run);
@@ -263,7 +263,7 @@ RANKED_TEST_CASE("overlap/flat_frozen_layer", clauses("OVL-10", "OVL-15", "OVL-1
   check_script(rank, run, exact_unless_mean_rounds(rank));
 }
 
-// Wherever a script ends, memory that is still in use goes back in order: after two iterations that were finished.
+// A script may end in the middle of an iteration. The engine frees its memory all the same, without a race.
 RANKED_TEST_CASE("overlap/flat_unfinished_scripts", clauses("OVL-7", "OVL-13"), ranks(1, 2), on_engines("flat_shard"),
                  each("strategy", "full_shard", "shard_grad_op"), each("ends_with", "forward", "backward", "unsynced", "zero_grad"),
                  needs(Feature::timeline, Feature::gradient_accumulation)) {

@@ -27,7 +27,7 @@ import time
 import unittest
 
 # What the launcher takes for the worker. To list hundreds of cases takes longer than to play a few, so it is told of those few alone.
-# A mutant that computes for ever is ended by its limit; one that waits for ever is noticed by the fabric, and else by the launcher.
+# `ulimit` ends a mutant that computes for ever. The fabric, or else the launcher, notices a mutant that waits for ever.
 FRONT = """#!/bin/sh
 if [ "$1" = --list-json ]; then exec cat "$SHARDPROOF_LISTING"; fi
 ulimit -t 3
@@ -97,7 +97,7 @@ def stages(cases):
     first = list({name_of(case): case for case in at_two}.values())
     names = {name_of(case) for case in first}
     others = {(name_of(case), case["world_size"]): case for case in cases if case["world_size"] != 2}
-    # What no case at two ranks can see, those see that need more.
+    # These cases have no form at two ranks.
     only_elsewhere = [case for (name, _), case in others.items() if name not in names]
     elsewhere = [case for (name, _), case in others.items() if name in names]
     scouts = [case for case in first if name_of(case) in SCOUTS]
