@@ -123,7 +123,7 @@ Contender find_contender(const NamedSubject& named, const PlanOptions& settings,
 
 std::array<Contender, 2> find_contenders(const PlanOptions& settings, const std::filesystem::path& worker, SignalWatch& signals) {
   if (!settings.fault.empty())
-    throw CommandError(usage, fmt::format("--fault {0}: of two subjects it is said which is broken, as A+{0}", settings.fault));
+    throw CommandError(usage, fmt::format("--fault {0}: with two subjects, name the broken one: write A+{0} in --subject", settings.fault));
   const auto [first, second] = two_subjects(settings.subject);
   std::array<Contender, 2> both{find_contender(first, settings, worker, signals), find_contender(second, settings, worker, signals)};
   refuse_one_twice(settings.subject, both[0], both[1]);

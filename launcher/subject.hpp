@@ -18,8 +18,8 @@ struct ChosenSubject {
   std::filesystem::path library;  ///< the shared object that it is in; empty: the worker itself
 };
 
-/// `--subject NAME+FAULT`: a subject, and the fault that breaks it. In a path, FAULT is what follows the last `+`, if it could be the name of a
-/// fault. Without one, `fault` is empty.
+/// `--subject NAME+FAULT`: a subject, and the fault that breaks it. In a path, FAULT is what follows the last `+`, if it could be the name
+/// of a fault. Without one, `fault` is empty.
 struct NamedSubject {
   std::string subject, fault;
   friend bool operator==(const NamedSubject&, const NamedSubject&) = default;
@@ -28,8 +28,9 @@ NamedSubject named_subject(std::string_view asked);
 
 /// `asked` is empty for the worker's first; a path of a shared object (with a slash, or ending in .so), which the worker
 /// loads; `pytorch`, which brings a worker of its own, in an environment without PYTHONPATH and PYTHONHOME; or a name of the
-/// worker's, such as `reference`. `worker` as `--worker` names it; empty: the one that belongs to the subject. Throws CommandError: usage for what does not
-/// exist, with what comes closest; infrastructure as `ask_worker`, and where PyTorch is not installed.
+/// worker's, such as `reference`. `worker` is the value of `--worker`; if it is empty, the worker that belongs to the subject is used.
+/// Throws CommandError: usage for what does not exist, with what comes closest; infrastructure as `ask_worker`, and where PyTorch is
+/// not installed.
 ChosenSubject choose_subject(const std::string& asked, const std::filesystem::path& worker, SignalWatch& signals);
 
 /// The same for what the options ask for; puts into them what plans are to say of it.

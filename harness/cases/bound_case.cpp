@@ -160,7 +160,6 @@ CaseInfo info_of(const CaseDeclaration& declaration, const Setting& in, std::map
   CaseInfo info;
   info.id = case_id(declaration.name, params);
   info.suite = suite_of(declaration);
-  info.params = params;
   info.world_size = in.size;
   info.engine = in.engine;
   info.clauses = declaration.clauses;
@@ -172,6 +171,7 @@ CaseInfo info_of(const CaseDeclaration& declaration, const Setting& in, std::map
   for (const ConditionalNeeds& needs : declaration.conditional_needs) {
     if (params.at(needs.key) == needs.value) add_needs(needs.features);
   }
+  info.params = std::move(params);
   info.timeout_ms = declaration.timeout.count();
   info.on_request = in.on_request;
   info.on_threads = declaration.on_threads;

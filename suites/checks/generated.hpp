@@ -16,11 +16,11 @@ namespace shardproof::suites {
 /// The parameter `generator` of each case. A change of what seeds draw is a new version, whose cases are new cases.
 inline constexpr int generator_version = 1;
 
-/// What the scenarios of a suite are about.
+/// Says which scenarios a suite wants.
 struct Subjects {
   std::string_view kind;         ///< of the engine
   std::vector<Feature> without;  ///< features that no scenario has
-  /// Of a case with this seed.
+  /// For the case with this seed.
   std::function<bool(const scenario::Scenario&, std::uint64_t seed)> is_wanted;
 };
 
@@ -31,7 +31,8 @@ struct Drawn {
 };
 
 /// Draws until a scenario is wanted, combines three features or more, and has captures that the serial model can judge: some parameter
-/// moves, and some gradient is not zero. Of odd seeds the collectives can be counted. Throws std::logic_error if there is no such scenario.
+/// moves, and some gradient is not zero. The collectives of scenarios with odd seeds can be counted. Throws std::logic_error if there is
+/// no such scenario.
 Drawn drawn(const Subjects& subjects, std::uint64_t seed, int world);
 
 /// Draws the scenario of the case and plays it. Checks values, races, the order and the number of collectives, memory, and that no rank

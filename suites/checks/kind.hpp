@@ -17,11 +17,11 @@ struct Communication {
   friend bool operator==(const Communication&, const Communication&) = default;
 };
 
-/// What `Kind::planned` says of a scenario.
+/// How exactly `Kind::planned` counts the collectives of a scenario.
 enum class Plans : std::uint8_t {
-  exactly,  ///< every right engine communicates that
-  least,  ///< as many reductions, and as many gathers or more: an engine may gather ahead of a module that then does not run
-  nothing,  ///< the scenario has calls or modules for which it does not count
+  exactly,  ///< each right engine issues these
+  least,  ///< each right engine issues these reductions, and at least these gathers: it may gather ahead of a module that does not run
+  nothing,  ///< the scenario has calls or modules that it cannot count
 };
 
 class Kind {

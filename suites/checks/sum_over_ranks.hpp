@@ -1,4 +1,4 @@
-// What some rank has seen is enough for a check: one sum over all ranks.
+// A sum over all ranks, for checks that need a finding on one rank only.
 #pragma once
 
 #include <array>

@@ -20,7 +20,8 @@ using scenario::HookPoint;
 
 namespace {
 
-// `net` and the root are groups, and a wrapped module has no parameters. On a mesh the first half of the ranks holds the same parts as the second.
+// `net` and the root are groups, and a wrapped module has no parameters. On a mesh the first half of the ranks holds the same parts as
+// the second.
 scenario::Scenario hooked_groups(Rank& rank, HookPoint point, HookKind kind, bool has_mesh) {
   scenario::Scenario scenario = hooked_net(scenario::ShardStrategy::full_shard, true);
   scenario.plan = {};

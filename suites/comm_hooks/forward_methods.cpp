@@ -51,7 +51,8 @@ RANKED_TEST_CASE("comm_hooks/forward_method", clauses("CMH-23"), ranks(2, 3, 4),
     CHECK(iteration.live_after(MemoryClass::parameter, ActionKind::evaluate).buffers == 0);
     CHECK(iteration.live_after(MemoryClass::gathered, ActionKind::evaluate).buffers == 0);
   }
-  // The method computes what the forward computes.
+  check_training(rank, run, oracles::Arithmetic::f32, {.loss = 1e-3, .gradient = 1e-3, .parameter = 1e-3}, Moves::some_parameter);
+  // The method computes the very bits that the forward computes.
   REQUIRE(run.captures().size() == usual.captures().size());
   for (std::size_t i = 0; i < run.captures().size(); ++i) {
     CAPTURE(i);

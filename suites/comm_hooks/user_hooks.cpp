@@ -197,7 +197,8 @@ RANKED_TEST_CASE("comm_hooks/unsynced", clauses("CMH-7"), ranks(1, 2, 3, 4), eac
   }
 }
 
-// The rank whose hook fails goes to a barrier, while the other ranks are in a backward that needs it. The harness reports that to all ranks.
+// The rank whose hook fails goes to a barrier, while the other ranks are in a backward that needs it. The harness reports that to all
+// ranks.
 RANKED_TEST_CASE("comm_hooks/failing_hook", clauses("CMH-15"), ranks(2, 3, 4), each("strategy", "no_shard", "full_shard", "shard_grad_op"),
                  needs(FlatShardFeature::gradient_hooks)) {
   const int failing = rank.world().size() - 1;

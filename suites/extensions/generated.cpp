@@ -8,7 +8,7 @@
 
 namespace shardproof::extensions {
 
-// Of every second seed an extension, of the others a precision; or both.
+// Scenarios of odd seeds have an extension, and those of even seeds a precision.
 RANKED_TEST_CASE("extensions/generated", clauses("EXT-50"), ranks(2, 3, 4), each("generator", suites::generator_version),
                  each("seed", 1, 2, 3, 4), needs(Feature::timeline)) {
   suites::check_generated(rank,

@@ -26,7 +26,8 @@ namespace {
 
 constexpr const char* varying_unit = "way.taken";
 
-// The unit runs, is skipped, or runs and its result is discarded. If it is skipped or discarded, its gather is the last one before the step.
+// The unit runs, is skipped, or runs and its result is discarded. If it is skipped or discarded, its gather is the last one before the
+// step.
 enum class Way { taken, skipped, discarded };
 
 Action along(Way way, ActionKind kind) {

@@ -11,9 +11,10 @@
 
 namespace shardproof::overlap {
 
-/// A choice `way` between children, and `end`, which computes nothing. `one` runs the units `a` and `b`, with a ReLU of the root between them,
-/// and `two` the units `c` and `d`. `three` runs `b` alone, and `round` runs `a`, `b` and `a` again. Each unit is a linear layer of 4 by 4.
-/// The root is wrapped and has no parameters of its own. Inputs are one-hot, and weights are small. The script has no iterations yet.
+/// A choice `way` between children, and `end`, which computes nothing. `one` runs the units `a` and `b`, with a ReLU of the root between
+/// them, and `two` the units `c` and `d`. `three` runs `b` alone, and `round` runs `a`, `b` and `a` again. Each unit is a linear layer of
+/// 4 by 4. The root is wrapped and has no parameters of its own. Inputs are one-hot, and weights are small. The script has no iterations
+/// yet.
 scenario::Scenario flat_ways(scenario::ShardStrategy strategy);
 /// Far above what a few steps of it round, and far below one gradient.
 inline constexpr suites::Tolerance ways_tolerance{.loss = 1e-3, .gradient = 1e-3, .parameter = 1e-3};

@@ -86,7 +86,7 @@ TEST_CASE("A subject that leaves memory behind has not ended quietly") {
   }
 }
 
-TEST_CASE("Of many buffers that a subject leaves behind the first ones are named") {
+TEST_CASE("A case names the first of many buffers that its subject does not release") {
   for (const auto& rank : play("play/in_order[W=2]", "idle", "leak").ranks) {
     CHECK_THAT(rank.only_case().reason,
                ContainsSubstring("left 256 bytes of device memory alive, in 4 buffers: parameter \"kept\" of 64 bytes, parameter \"kept\" "

@@ -379,6 +379,8 @@ TEST_CASE("places in a plan for flat_shard are in the document, and its calls ar
     CHECK(with_call({{"call", call}, {"value", false}}) ==
           fmt::format("scenario: script.segments[0].body[0] ({}): engines of the kind flat_shard have no such call", call));
   }
+  CHECK(with_call({{"call", "evaluate"}, {"module", "layer"}, {"method", true}}) ==
+        "scenario: script.segments[0].body[0] (evaluate): engines of the kind flat_shard run no methods as forwards");
   CHECK(with_call({{"call", "clip_grad_norm"}, {"max_norm", 1}}) ==
         "scenario: script.segments[0].body[0] (clip_grad_norm): engines of the kind flat_shard have no such call");
 
@@ -586,6 +588,9 @@ TEST_CASE("an error names the place, what was expected there and what was found"
       {"/script/segments/0/body/1",
        {{"call", "evaluate"}, {"paths", {{"layer", 1}}}},
        "scenario: script.segments[0].body[1].paths.layer: expected a text that is not empty, found 1"},
+      {"/script/segments/0/body/1",
+       {{"call", "evaluate"}, {"method", true}},
+       "scenario: script.segments[0].body[1].method: only a forward of one module can be by a method: name the module"},
       {"/plan/fully_shard/live_reduce_inputs", 0,
        "scenario: plan.fully_shard.live_reduce_inputs: expected an integer from 1 to 1048576, found 0"},
       {"/script/segments/0/body/1", 7,

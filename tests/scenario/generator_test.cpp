@@ -278,7 +278,7 @@ TEST_CASE("each feature and each ingredient is in some scenario, and in none tha
     }
     CHECK(with > 0);
   }
-  // Those that every scenario stands on are the only ones that show nowhere, besides hooks after reductions and methods, which are not drawn.
+  // No scenario shows a feature that all scenarios use, nor hooks after reductions and methods, which are not drawn.
   std::vector<std::string> rest = all_features();
   std::erase_if(rest, [](const std::string& name) { return shown().contains(name); });
   CHECK(rest == std::vector<std::string>{"timeline", "thread_ranks", "reduction_hooks", "forward_methods"});

@@ -204,7 +204,7 @@ class Play(unittest.TestCase):
         for arguments, expected in ((("--subject", "reference,"), "two subjects are given as A,B"),
                                     (("--subject", "reference,nobody"), "unknown subject 'nobody'"),
                                     (("--subject", "reference,reference+nothing"), "unknown fault 'nothing'"),
-                                    (("--subject", "reference,reference", "--fault", "one_stream"), "as A+one_stream"),
+                                    (("--subject", "reference,reference", "--fault", "one_stream"), "write A+one_stream in --subject"),
                                     (("--subject", "reference,reference", "--trace", "t.json"), "a trace is of one"),
                                     (("--subject", "reference,reference", "--ulps", "-1"), "a whole number"),
                                     (("--subject", "reference,reference", "--ranks", "1,2"), "one world size"),

@@ -10,8 +10,8 @@
 namespace shardproof::scenario {
 
 /// Draws the paths of modules that are wrapped, children before parents. Some of them holds a parameter that is trained, or the root is
-/// wrapped. Removes from the model what these modules cannot hold: modules that share a parameter, or that a `use` runs, and that are not
-/// gathered together; and pairs that no wrapped module holds.
+/// wrapped. Removes from the model what these modules cannot hold: pairs that no wrapped module holds, and modules that are not gathered
+/// together although they share a parameter or a `use` runs one of them.
 std::vector<std::string> draw_wrapped_modules(Model& model, Dice& dice);
 
 }  // namespace shardproof::scenario
