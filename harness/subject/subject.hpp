@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "harness/device/device.hpp"
+#include "harness/protocol/step_graph.hpp"
 #include "harness/scenario/scenario.hpp"
 #include "harness/subject/claims.hpp"
 #include "harness/subject/extension.hpp"
@@ -71,6 +72,9 @@ class Trainer {
   }
   virtual Reply loss(Tensor& out) = 0;  ///< one element, of the last forward or evaluate; borrowed until the next call
   virtual Reply parameters(std::vector<ParameterView>& out) = 0;  ///< in order of registration; borrowed until the next call
+  /// Of an engine that compiles its step: what it played since the last backward began, or in the forward before it. A pass that ran eagerly
+  /// has no graph.
+  virtual Reply compiled_plan(std::vector<StepGraph>& /*out*/) { return Reply::unsupported("this engine compiles nothing"); }
 };
 
 class Subject {

@@ -9,13 +9,14 @@
 #include "harness/scenario/plan/foreign_section.hpp"
 #include "harness/scenario/plan/fully_shard.hpp"
 #include "harness/scenario/plan/plan.hpp"
+#include "harness/scenario/plan/replicate.hpp"
 
 namespace shardproof::scenario {
 
 namespace {
 
 const std::vector<EngineKind>& shipped_kinds() {
-  static const std::vector<EngineKind> kinds{fully_shard_kind, flat_shard_kind};
+  static const std::vector<EngineKind> kinds{fully_shard_kind, flat_shard_kind, replicate_kind};
   return kinds;
 }
 

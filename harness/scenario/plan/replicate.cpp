@@ -1,0 +1,165 @@
+#include "harness/scenario/plan/replicate.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "harness/scenario/document.hpp"
+#include "harness/scenario/refusal.hpp"
+#include "harness/scenario/scenario.hpp"
+
+namespace shardproof::scenario {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::int64_t most_bytes = std::int64_t{1} << 40;
+
+CompilePlan read_compile(const Node& node) {
+  node.expect_keys({"region", "fusion", "schedule_waits"});
+  CompilePlan compile;
+  if (const auto region = node.find("region")) compile.region = region->choice(CompiledRegion::backward);
+  if (const auto fusion = node.find("fusion")) compile.fusion = fusion->choice(BucketFusion::none);
+  if (const auto schedules = node.find("schedule_waits")) compile.schedule_waits = schedules->boolean();
+  return compile;
+}
+
+std::unique_ptr<EngineSection> read_replicate(const Node& node) {
+  node.expect_keys({"first_bucket_bytes", "bucket_bytes", "gradients", "unused_parameters", "compile", "tensor_parallel"});
+  auto section = std::make_unique<ReplicatePlan>();
+  if (const auto limit = node.find("first_bucket_bytes")) section->first_bucket_bytes = limit->integer(1, most_bytes);
+  if (const auto limit = node.find("bucket_bytes")) section->bucket_bytes = limit->integer(1, most_bytes);
+  if (const auto gradients = node.find("gradients")) section->gradients = gradients->choice(BucketGradients::views);
+  if (const auto unused = node.find("unused_parameters")) section->unused_parameters = unused->boolean();
+  if (const auto compile = node.find("compile")) section->compile = read_compile(*compile);
+  if (const auto parallel = node.find("tensor_parallel")) {
+    for (const auto& [path, way] : parallel->members()) section->tensor_parallel[path] = way.choice(TensorParallel::row);
+  }
+  return section;
+}
+
+Json write(const CompilePlan& compile) {
+  const CompilePlan usual;
+  Json json = Json::object();
+  if (compile.region != usual.region) json["region"] = to_string(compile.region);
+  if (compile.fusion != usual.fusion) json["fusion"] = to_string(compile.fusion);
+  if (compile.schedule_waits != usual.schedule_waits) json["schedule_waits"] = compile.schedule_waits;
+  return json;
+}
+
+void validate_tensor_parallel(const ReplicatePlan& section, const Scenario& scenario) {
+  const std::size_t dimensions = std::max<std::size_t>(1, scenario.plan.mesh.shape.size());
+  if (section.tensor_parallel.empty()) {
+    if (dimensions != 1)
+      fail("plan.mesh", fmt::format("a mesh of one dimension, unless tensor_parallel divides modules; found {} dimensions", dimensions));
+    return;
+  }
+  if (dimensions != 2)
+    fail("plan.mesh", fmt::format("tensor_parallel is for a mesh of two dimensions, copies and parts; found {}", dimensions));
+  const int parts = scenario.plan.mesh.shape[1];
+  for (const auto& [path, way] : section.tensor_parallel) {
+    const std::string place = member_place("plan.replicate.tensor_parallel", path);
+    require_module(scenario.model, path, place);
+    const Module& module = *find(scenario.model, path);
+    if (module.kind != ModuleKind::linear) fail(place, fmt::format("a linear module; \"{}\" is a {}", path, to_string(module.kind)));
+    if (!module.tied_to.empty()) fail(place, fmt::format("\"{}\" shares the weight of \"{}\": leave both whole", path, module.tied_to));
+    const std::int64_t divided = way == TensorParallel::column ? module.out_features : module.in_features;
+    if (divided % parts != 0)
+      fail(place, fmt::format("\"{}\" has {} features to divide among {} ranks: choose a multiple", path, divided, parts));
+  }
+}
+
+}  // namespace
+
+constinit const EngineKind replicate_kind{.name = ReplicatePlan::name, .read = read_replicate, .own_features = ReplicateFeature::all};
+
+std::string bucket_tag(std::size_t index) { return fmt::format("bucket {}", index); }
+
+std::string_view to_string(BucketGradients gradients) { return gradients == BucketGradients::copies ? "copies" : "views"; }
+
+std::string_view to_string(CompiledRegion region) { return region == CompiledRegion::backward ? "backward" : "forward_backward"; }
+
+std::string_view to_string(BucketFusion fusion) {
+  switch (fusion) {
+    case BucketFusion::concat: return "concat";
+    case BucketFusion::coalesce: return "coalesce";
+    case BucketFusion::none: return "none";
+  }
+  return {};
+}
+
+std::string_view to_string(TensorParallel parallel) { return parallel == TensorParallel::column ? "column" : "row"; }
+
+Json ReplicatePlan::to_json() const {
+  const ReplicatePlan usual;
+  Json json = Json::object();
+  if (first_bucket_bytes != usual.first_bucket_bytes) json["first_bucket_bytes"] = first_bucket_bytes;
+  if (bucket_bytes != usual.bucket_bytes) json["bucket_bytes"] = bucket_bytes;
+  if (gradients != usual.gradients) json["gradients"] = to_string(gradients);
+  if (unused_parameters != usual.unused_parameters) json["unused_parameters"] = unused_parameters;
+  if (compile) json["compile"] = write(*compile);
+  for (const auto& [path, way] : tensor_parallel) json["tensor_parallel"][path] = to_string(way);
+  return json;
+}
+
+void ReplicatePlan::validate(const Scenario& scenario) const {
+  if (scenario.plan.mixed_precision != MixedPrecision())
+    fail("plan.mixed_precision", "replicate has no mixed precision: leave the key out, or register a hook that compresses gradients");
+  validate_tensor_parallel(*this, scenario);
+  if (compile && unused_parameters)
+    fail("plan.replicate.unused_parameters", "a compiled step knows the parameters that it uses: leave the key out");
+  if (compile && gradients != BucketGradients::copies)
+    fail("plan.replicate.gradients", "a compiled step has no gradients in buckets: leave the key out");
+}
+
+std::vector<std::string> ReplicatePlan::groups(const Model& model) const {
+  const auto all = parameters(model);
+  const auto trainable = static_cast<std::size_t>(std::ranges::count_if(all, &ParameterShape::trainable));
+  std::vector<std::string> tags;
+  for (std::size_t i = 0; i < trainable; ++i) tags.push_back(bucket_tag(i));
+  return tags;
+}
+
+std::vector<std::string> ReplicatePlan::collective_tags(const Model& model) const {
+  std::vector<std::string> tags = groups(model);
+  for (const std::string_view tag : {parameter_list_tag, parameter_values_tag, ready_order_tag, used_parameters_tag})
+    tags.emplace_back(tag);
+  for (const auto& [path, way] : tensor_parallel) tags.push_back(path);
+  return tags;
+}
+
+std::string ReplicatePlan::objection_to_call(const Action& action) const {
+  if (action.by_method) return "engines of the kind replicate run no methods as forwards";
+  switch (action.kind) {
+    case ActionKind::set_requires_gradient_sync:
+      return action.module.empty() ? std::string() : "replicate has this switch for the whole model only: leave the module out";
+    case ActionKind::post_optim_event:
+    case ActionKind::clip_grad_norm:
+    case ActionKind::unshard:
+    case ActionKind::wait_for_unshard:
+    case ActionKind::reshard:
+    case ActionKind::set_requires_all_reduce:
+    case ActionKind::set_reshard_after_backward:
+    case ActionKind::set_unshard_in_backward:
+    case ActionKind::set_is_last_backward: return "engines of the kind replicate have no such call";
+    case ActionKind::forward:
+    case ActionKind::backward:
+    case ActionKind::step:
+    case ActionKind::zero_grad:
+    case ActionKind::capture:
+    case ActionKind::evaluate:
+    case ActionKind::extend:
+    case ActionKind::materialize:
+    case ActionKind::initialize:
+    case ActionKind::register_hook: break;
+  }
+  return {};
+}
+
+std::string ReplicatePlan::objection_to_extension(const ParameterShape& parameter) const {
+  return fmt::format("\"{}\" is whole on every rank, and is not gathered", parameter.name);
+}
+
+}  // namespace shardproof::scenario
