@@ -12,49 +12,16 @@
 #include "harness/scenario/builder.hpp"
 #include "harness/scenario/plan/replicate.hpp"
 #include "tests/protocol/sample_step.hpp"
+#include "tests/scenario/compiling_subject.hpp"
 #include "tests/scenario/simulated.hpp"
 
 using namespace shardproof;
 using namespace shardproof::scenario;
 using Catch::Matchers::Message;
+using shardproof::testing::CompilingSubject;
 using shardproof::testing::sample_backward;
 
 namespace {
-
-/// The answer to the question after backward N, counted from 0.
-using Answer = std::function<Reply(int backward, std::vector<StepGraph>& out)>;
-
-/// Computes nothing.
-class Compiling final : public Trainer {
- public:
-  explicit Compiling(Answer answer) : answer_(std::move(answer)) {}
-  Reply perform(const Action& action, const Batch&) override {
-    if (action.kind == ActionKind::backward) ++backwards_;
-    return {};
-  }
-  Reply loss(Tensor&) override { return Reply::failed("no loss"); }
-  Reply parameters(std::vector<ParameterView>&) override { return {}; }
-  Reply compiled_plan(std::vector<StepGraph>& out) override { return answer_ ? answer_(backwards_ - 1, out) : Trainer::compiled_plan(out); }
-
- private:
-  Answer answer_;
-  int backwards_ = 0;
-};
-
-class CompilingSubject final : public Subject {
- public:
-  explicit CompilingSubject(Answer answer) : answer_(std::move(answer)) {}
-  std::string_view name() const override { return "compiling"; }
-  std::string_view version() const override { return "1"; }
-  Claims claims() const override { return {}; }
-  Reply create(const Model&, const Plan&, const Seat&, std::unique_ptr<Trainer>& out) override {
-    out = std::make_unique<Compiling>(answer_);
-    return {};
-  }
-
- private:
-  Answer answer_;
-};
 
 /// Two backwards in each of two iterations.
 Scenario twice(std::optional<CompilePlan> compile) {
@@ -72,7 +39,7 @@ Run play_on(Subject& subject, const Scenario& scenario) {
   return testing::play_simulated(scenario, subject, *groups.front(), 0);
 }
 
-Run play_alone(Answer answer, std::optional<CompilePlan> compile = CompilePlan()) {
+Run play_alone(CompilingSubject::Answer answer, std::optional<CompilePlan> compile = CompilePlan()) {
   CompilingSubject subject(std::move(answer));
   return play_on(subject, twice(compile));
 }
