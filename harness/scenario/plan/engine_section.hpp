@@ -42,6 +42,8 @@ class EngineSection {
   virtual std::string objection_to_extension(const ParameterShape& parameter) const = 0;
   /// Whether ranks reduce the gradient of this parameter of the model.
   virtual bool reduces(const std::string& parameter) const = 0;
+  /// Whether each rank keeps whole gradients. A backward that reduces then replaces all that earlier backwards have left in them.
+  virtual bool keeps_whole_gradients() const { return false; }
   /// The engine divides the sum of the gradients of `ranks` ranks by this.
   virtual double gradient_divisor(int ranks) const { return ranks; }
 
