@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <random>
 #include <string>
 #include <vector>
 
 #include "harness/scenario/plan/replicate.hpp"
 #include "harness/shardproof.hpp"
+#include "suites/checks/comparison.hpp"
 
 namespace shardproof::replicate {
 
@@ -17,6 +19,11 @@ std::vector<scenario::Action> training();
 /// Forward, backward, capture and zero_grad. Parameters stay, so that all values of a deep network are exact.
 std::vector<scenario::Action> gradients_only();
 scenario::Action sync(bool on);
+/// Appends an iteration of `training` with a rate of 1/2: so parameters move once, and values of a deep network stay exact.
+scenario::Scenario with_last_step(scenario::Scenario scenario);
+
+/// The engine divides each rank's gradient before it adds. So values are exact unless the number of ranks is not a power of two.
+suites::Tolerance exact_unless_division_rounds(Rank& rank);
 
 /// Layers of 4, 6 and 3 features with a ReLU between them, on small integers: three steps are exact. `many`: the plan's limits make three
 /// buckets of the four parameters; else all are in one bucket.
@@ -24,6 +31,12 @@ scenario::Scenario exact_net(bool many, std::vector<scenario::Action> body);
 
 /// The four layers of the seed, `fc1` to `fc4`, of `width` features each, without activation. Iterations of `gradients_only`.
 scenario::Scenario four_layers(std::int64_t width);
+
+/// Two to five linear layers of one to six features, some without bias. Iterations of `gradients_only`.
+scenario::Scenario random_layers(std::mt19937_64& random);
+/// Draws the limits of buckets. `exact`: limits are sums of gradients that follow each other, so that buckets often meet them exactly.
+/// `ready`: the parameters in the order in which gradients become ready.
+void draw_limits(scenario::Scenario& scenario, const std::vector<std::string>& ready, bool exact, std::mt19937_64& random);
 
 /// Layers that sleep, one after the other.
 struct SleepingLayer {
@@ -34,6 +47,8 @@ scenario::Scenario sleeping_layers(const std::vector<SleepingLayer>& layers, Nan
 
 /// The all-reduces of buckets in an iteration, in the order in which the host issued them.
 std::vector<fact::Collective> bucket_calls(const scenario::Iteration& iteration);
+/// The collectives in one backward of an iteration, from 1, without agreements.
+std::vector<fact::Collective> calls_in_backward(const scenario::Iteration& iteration, int backward);
 /// Elements of all trainable parameters.
 std::uint64_t trainable_elements(const scenario::Model& model);
 
