@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "harness/scenario/formula.hpp"
 #include "suites/checks/comparison.hpp"
 #include "suites/checks/refusal.hpp"
 #include "suites/checks/sum_over_ranks.hpp"

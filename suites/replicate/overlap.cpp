@@ -1,6 +1,7 @@
 // Do all-reduces of buckets hide behind the backward?
 #include <shardproof.hpp>
 
+#include <chrono>
 #include <random>
 #include <vector>
 
@@ -12,6 +13,7 @@
 namespace shardproof::replicate {
 
 using namespace suites;
+using namespace std::chrono_literals;
 
 namespace {
 

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "suites/checks/exact_inputs.hpp"
 #include "suites/checks/soundness.hpp"
 
 namespace shardproof::replicate {
@@ -34,17 +35,28 @@ std::vector<Action> gradients_only() {
 
 Action sync(bool on) { return {.kind = ActionKind::set_requires_gradient_sync, .value = on}; }
 
+scenario::Scenario with_last_step(scenario::Scenario scenario) {
+  scenario.plan.optimizer = {.rate = 1.0 / 2};
+  scenario.script.segments.push_back({.body = training()});
+  return scenario;
+}
+
+suites::Tolerance exact_unless_division_rounds(Rank& rank) {
+  return suites::mean_rounds(rank) ? suites::Tolerance{.loss = 1, .gradient = 1, .parameter = 1} : suites::Tolerance{};
+}
+
 scenario::Scenario exact_net(bool many, std::vector<Action> body) {
   scenario::Scenario scenario;
   scenario.model.root.children = {linear("0", 4, 6), {.name = "relu", .kind = ModuleKind::relu}, linear("1", 6, 3)};
   scenario.model.loss = {.kind = scenario::LossKind::dot, .divisor = 1};
   scenario.model.init_divisor = 1;
-  scenario.plan.optimizer = {.kind = scenario::OptimizerKind::sgd, .rate = 1.0 / 16};
+  scenario.plan.optimizer = {.kind = scenario::OptimizerKind::sgd, .rate = 1.0 / 2};
   scenario::ReplicatePlan& plan = scenario::replicate(scenario.plan);
   // In bytes: 1.bias 12, 1.weight 72, 0.bias 24, 0.weight 96.
   if (many) plan.first_bucket_bytes = 12, plan.bucket_bytes = 96;
   scenario.script.input = {2, 4};
   scenario.script.input_divisor = 1;
+  suites::give_one_hot_inputs(scenario.script);
   scenario.script.segments = {{.iterations = 3, .body = std::move(body)}};
   return scenario;
 }
@@ -69,7 +81,7 @@ scenario::Scenario sleeping_layers(const std::vector<SleepingLayer>& layers, Nan
     scenario.model.root.children.push_back(std::move(layer));
   }
   scenario.plan.engine = scenario::ChosenEngine(std::make_unique<scenario::ReplicatePlan>());
-  scenario.costs.collectives[CollectiveKind::all_reduce] = all_reduce;
+  scenario.costs.collectives[CollectiveKind::all_reduce] = {.fixed = all_reduce};
   scenario.script.input = {2, 4};
   scenario.script.segments = {{.iterations = iterations, .body = {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::zero_grad}}}};
   return scenario;
