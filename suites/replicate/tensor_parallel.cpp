@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,10 +35,10 @@ constexpr std::int64_t input_features = 3, inner_features = 12, output_features 
 
 /// The world of a case, row-major: ranks of one row have parts of one copy, ranks of one column have the same part of each copy.
 struct Division {
-  explicit Division(Rank& rank) : rank(rank.index()), parts(rank.param<int>("tp")), copies(rank.world().size() / parts) {}
+  explicit Division(Rank& of) : index(of.index()), parts(of.param<int>("tp")), copies(of.world().size() / parts) {}
 
-  int copy() const { return rank / parts; }
-  int part() const { return rank % parts; }
+  int copy() const { return index / parts; }
+  int part() const { return index % parts; }
   std::vector<int> row() const {
     std::vector<int> ranks;
     for (int each = 0; each < parts; ++each) ranks.push_back(copy() * parts + each);
@@ -48,11 +50,11 @@ struct Division {
     return ranks;
   }
 
-  int rank, parts, copies;
+  int index, parts, copies;
 };
 
 // Each rank's batch repeats one row, once for each copy. So gradients are multiples of that number, and their mean does not round. The row is
-// that of the copy: one entry is 1 or -1, and the others are zero, so that values keep few bits.
+// that of the copy. Its numbers are small, so that values keep few bits: all are 1, or all -1, and one of them is three times that.
 void give_inputs(scenario::Script& script, const Division& division) {
   script.input = {division.copies, input_features};
   for (int iteration = 0; iteration < iterations; ++iteration) {
@@ -62,12 +64,12 @@ void give_inputs(scenario::Script& script, const Division& division) {
       const int sign = formula::small_integer(static_cast<std::uint32_t>(100 * iteration + copy), 0) < 0 ? -1 : 1;
       auto& values = by_rank.emplace_back();
       for (std::int64_t i = 0; i < numel(script.input); ++i)
-        values.push_back(i % input_features == (iteration + copy) % input_features ? sign : 0);
+        values.push_back(i % input_features == (iteration + copy) % input_features ? 3 * sign : sign);
     }
   }
 }
 
-// A pair is a column module and a row module. Three steps of one pair are exact. More pairs are exact until the first step, which then comes
+// A pair is a column module and a row module, each with a ReLU after it: without, all copies would have the same gradients of biases. Three steps of one pair are exact. More pairs are exact until the first step, which then comes
 // last. Each gradient has its own bucket from the second backward on.
 scenario::Scenario divided_pairs(const Division& division, int pairs) {
   scenario::Scenario scenario;
@@ -77,8 +79,9 @@ scenario::Scenario divided_pairs(const Division& division, int pairs) {
     const std::string up = "fc" + std::to_string(2 * pair + 1), down = "fc" + std::to_string(2 * pair + 2);
     std::vector<Module>& modules = scenario.model.root.children;
     modules.push_back({.name = up, .kind = ModuleKind::linear, .in_features = in, .out_features = inner_features});
-    if (pair == 0) modules.push_back({.name = "relu", .kind = ModuleKind::relu});
+    modules.push_back({.name = "relu" + std::to_string(2 * pair + 1), .kind = ModuleKind::relu});
     modules.push_back({.name = down, .kind = ModuleKind::linear, .in_features = inner_features, .out_features = output_features});
+    modules.push_back({.name = "relu" + std::to_string(2 * pair + 2), .kind = ModuleKind::relu});
     plan.tensor_parallel[up] = TensorParallel::column;
     plan.tensor_parallel[down] = TensorParallel::row;
     in = output_features;

@@ -56,7 +56,7 @@ Action sync(bool on) { return {.kind = ActionKind::set_requires_gradient_sync, .
 const std::vector<Action> reduced{forward, backward, capture, zero_grad}, trained{forward, backward, capture, step, capture, zero_grad};
 
 // Each rank's batch repeats one row, once for each copy of the model. So gradients are multiples of that number, and their mean does not
-// round. One entry of the row is 1 or -1, and the others are zero: values keep few bits.
+// round. The row's numbers are small, so that values keep few bits: all are 1, or all -1, and one of them is three times that.
 void give_inputs(Script& script, Sizes sizes) {
   constexpr int iterations = 4, features = 3;
   script.input = {sizes.copies, features};
@@ -66,7 +66,7 @@ void give_inputs(Script& script, Sizes sizes) {
       const int copy = rank / sizes.parts, hot = (iteration + copy) % features;
       const int sign = formula::small_integer(static_cast<std::uint32_t>(100 * iteration + copy), 0) < 0 ? -1 : 1;
       auto& values = by_rank.emplace_back();
-      for (int i = 0; i < sizes.copies * features; ++i) values.push_back(i % features == hot ? sign : 0);
+      for (int i = 0; i < sizes.copies * features; ++i) values.push_back(i % features == hot ? 3 * sign : sign);
     }
   }
 }
@@ -88,7 +88,7 @@ Scenario on_mesh(std::vector<Module> children, engines::TensorParallelModules di
 Scenario pairs(Sizes sizes, std::vector<Action> body = reduced) {
   return on_mesh({layer("stem", 3, 3), layer("fc1", 3, 12), activation("relu"), layer("fc2", 12, 5), activation("between"),
                   holder(ModuleKind::residual, "block", {layer("fc3", 5, 12, false), activation("relu"), layer("fc4", 12, 5, false)}),
-                  layer("head", 5, 2)},
+                  layer("head", 5, 2), activation("last")},
                  {{"fc1", TensorParallel::column},
                   {"fc2", TensorParallel::row},
                   {"block.fc3", TensorParallel::column},
@@ -98,7 +98,7 @@ Scenario pairs(Sizes sizes, std::vector<Action> body = reduced) {
 
 // One pair alone, so that three steps stay exact.
 Scenario pair(Sizes sizes, std::vector<Action> body = trained) {
-  return on_mesh({layer("fc1", 3, 12), activation("relu"), layer("fc2", 12, 5)},
+  return on_mesh({layer("fc1", 3, 12), activation("relu"), layer("fc2", 12, 5), activation("last")},
                  {{"fc1", TensorParallel::column}, {"fc2", TensorParallel::row}}, sizes, std::move(body));
 }
 
