@@ -2,8 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -12,8 +10,9 @@
 
 namespace shardproof::comm_hooks {
 
-/// Computes one element of a gradient from the same element of each rank's own gradient.
-using Combine = std::function<double(std::span<const double> by_rank)>;
+using suites::Combine;
+using suites::mean;
+using suites::sum;
 
 /// The two steps in which gradients in f16 are divided by the number of ranks. Source: PyTorch's DefaultState.
 struct Division {
@@ -21,14 +20,8 @@ struct Division {
 };
 Division division(int ranks);
 
-double mean(std::span<const double> by_rank);
-double sum(std::span<const double> by_rank);
-
-/// Checks the gradients that this rank has in each capture: each element, bit by bit, and the dtype f32. Checks that the ranks' own gradients
-/// differ from the result, so that an engine that reduces nothing fails.
-void check_gradients(Rank& rank, const scenario::Run& run, const Combine& combine);
-/// The same for the parameters at or under a path.
-void check_gradients(Rank& rank, const scenario::Run& run, const Combine& combine, const std::string& path);
+/// Checks the gradients in the captures of all iterations of training, of parameters at or under a path.
+void check_gradients(Rank& rank, const scenario::Run& run, const Combine& combine, const std::string& path = "");
 
 /// The calls of hooks in one iteration of training, from 0. The registrations come in an iteration before.
 std::vector<const scenario::Callback*> hook_calls(const scenario::Run& run, int iteration);

@@ -1,12 +1,7 @@
 #include "suites/comm_hooks/scenarios.hpp"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
-
-#include "fixtures/oracles/serial_model.hpp"
-#include "harness/scenario/formula.hpp"
-#include "harness/scenario/plan/fully_shard.hpp"
 
 namespace shardproof::comm_hooks {
 
@@ -20,16 +15,6 @@ namespace {
 
 Module linear(std::string name, std::int64_t in, std::int64_t out) {
   return {.name = std::move(name), .kind = ModuleKind::linear, .in_features = in, .out_features = out};
-}
-
-// Which input a rank gets: docs/scenarios.md.
-std::vector<double> input(const scenario::Script& script, int rank_index, int iteration) {
-  if (script.given.empty()) {
-    const auto seed = static_cast<std::uint32_t>(1000 + 100 * iteration + rank_index);
-    return formula::tensor(seed, script.input, script.input_divisor).to_doubles();
-  }
-  const auto& of_ranks = script.given[static_cast<std::size_t>(iteration) % script.given.size()];
-  return of_ranks[static_cast<std::size_t>(rank_index) % of_ranks.size()];
 }
 
 bool trains(const scenario::Script::Segment& segment) {
@@ -90,22 +75,11 @@ Action direct(Action call) {
   return call;
 }
 
-// One process plays the rank's batch alone. Inputs count iterations of the whole script.
 std::vector<NamedGradient> local_gradients(const scenario::Scenario& scenario, int rank_index, int iteration) {
-  scenario::Scenario alone;
-  alone.model = scenario.model;
-  fully_shard(alone.plan).wrap = {{.modules = {""}}};
-  alone.script.input = scenario.script.input;
   const auto first = std::ranges::find_if(scenario.script.segments, trains);
   int before = 0;
   for (auto segment = scenario.script.segments.begin(); segment != first; ++segment) before += segment->iterations;
-  alone.script.given = {{input(scenario.script, rank_index, before + iteration)}};
-  alone.script.segments = {{.body = {{.kind = ActionKind::forward}, {.kind = ActionKind::backward}, {.kind = ActionKind::capture}}}};
-  const auto computed = oracles::train_serially(alone, 1, oracles::Arithmetic::f64);
-  std::vector<NamedGradient> gradients;
-  std::ranges::transform(computed.at(0).gradients, std::back_inserter(gradients),
-                         [](const oracles::NamedValues& gradient) { return NamedGradient{gradient.name, gradient.values}; });
-  return gradients;
+  return suites::own_gradients(scenario, rank_index, before + iteration);
 }
 
 }  // namespace shardproof::comm_hooks

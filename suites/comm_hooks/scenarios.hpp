@@ -8,12 +8,14 @@
 #include "harness/scenario/scenario.hpp"
 #include "harness/world/rank.hpp"
 #include "suites/checks/flat_shard.hpp"
+#include "suites/checks/own_gradients.hpp"
 
 namespace shardproof::comm_hooks {
 
 inline constexpr int iterations = 4;
 inline constexpr std::int64_t state = 1234;
 
+using suites::NamedGradient;
 using suites::strategy;
 
 /// Iterations of forward, backward, capture and zero_grad. No step: parameters stay, and so all values are exact. Inputs differ per rank and
@@ -29,12 +31,6 @@ scenario::Scenario with_call_in_third_iteration(scenario::Scenario scenario, sce
 scenario::Action registration(scenario::HookKind kind, std::string module = "");
 scenario::Action refused(scenario::Action call);
 scenario::Action direct(scenario::Action call);
-
-/// The gradient of one parameter.
-struct NamedGradient {
-  std::string name;
-  std::vector<double> values;
-};
 
 /// This rank's own gradients in an iteration of training, from 0, computed by one process.
 std::vector<NamedGradient> local_gradients(const scenario::Scenario& scenario, int rank_index, int iteration);

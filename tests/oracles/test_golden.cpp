@@ -91,7 +91,7 @@ TEST_CASE("every golden file is as the manifest says") {
     CHECK(is_as_listed(entry, golden::text(entry.name)));
   }
   CHECK(listed == golden::names());
-  CHECK(listed.size() == 55);
+  CHECK(listed.size() == 68);
 }
 
 TEST_CASE("one flipped bit in any golden file is noticed") {
@@ -152,7 +152,11 @@ TEST_CASE("values are read whole: their own checksums and sums hold") {
   for (const std::string& name : value_files()) {
     INFO(name);
     const golden::Values run = golden::values(name);
-    CHECK(run.iterations.size() == (name.starts_with("a_") || name.starts_with("b_") ? 5 : name.starts_with("e_") ? 1 : 3));
+    const std::size_t iterations = name.starts_with("a_") || name.starts_with("b_") ? 5
+                                   : !name.starts_with("d_")                        ? 3
+                                   : run.unreduced                                  ? 1
+                                                                                    : 2;
+    CHECK(run.iterations.size() == iterations);
     std::size_t with_bits = 0;
     for (const golden::Iteration& iteration : run.iterations) {
       REQUIRE(iteration.losses.size() == static_cast<std::size_t>(run.world));
@@ -179,11 +183,53 @@ TEST_CASE("values are read whole: their own checksums and sums hold") {
   }
 }
 
+TEST_CASE("what no rank reduced is each rank's own, and the first rank's is the same in any world") {
+  std::size_t files = 0;
+  for (const std::string& name : value_files()) {
+    INFO(name);
+    const golden::Values run = golden::values(name);
+    CHECK(run.unreduced.has_value() == name.starts_with("d_ddp_nosync"));
+    if (!run.unreduced) continue;
+    ++files;
+    const golden::Unreduced alone = golden::values("d_ddp_nosync_W1").unreduced.value();
+    CHECK(run.unreduced->of_first_rank == alone.of_first_rank);
+    CHECK(run.unreduced->losses.at(0) == alone.losses.at(0));
+    REQUIRE(run.unreduced->gradients_crc32.size() == static_cast<std::size_t>(run.world));
+    CHECK(std::set(run.unreduced->gradients_crc32.begin(), run.unreduced->gradients_crc32.end()).size() ==
+          static_cast<std::size_t>(run.world));
+    std::string bytes;
+    for (const Tensor& gradient : run.unreduced->of_first_rank)
+      bytes.append(reinterpret_cast<const char*>(gradient.data()), gradient.bytes());
+    CHECK(golden::crc32(bytes) == run.unreduced->gradients_crc32.at(0));
+  }
+  CHECK(files == 3);
+}
+
+TEST_CASE("buckets have each parameter once, and as many elements as their parameters") {
+  const std::vector<golden::Buckets> recorded = golden::buckets();
+  CHECK(recorded.size() == 7);
+  for (const golden::Buckets& buckets : recorded) {
+    CAPTURE(buckets.width, buckets.cap_bytes);
+    for (const auto* all : {&buckets.first, &buckets.later}) {
+      std::set<std::string> names;
+      for (const golden::Buckets::Bucket& bucket : *all) {
+        std::int64_t elements = 0;
+        for (const std::string& name : bucket.parameters) {
+          names.insert(name);
+          elements += name.ends_with("bias") ? buckets.width : buckets.width * buckets.width;
+        }
+        CHECK(bucket.elements == elements);
+      }
+      CHECK(names.size() == 8);
+    }
+  }
+}
+
 TEST_CASE("shards follow the chunk rule: rows are cut into pieces of the same rounded-up size") {
   for (const std::string& name : value_files()) {
     INFO(name);
     const golden::Values run = golden::values(name);
-    if (name.starts_with("e_") || name.starts_with("f_")) {
+    if (name.starts_with("d_") || name.starts_with("e_") || name.starts_with("f_")) {
       CHECK(run.shard_rows.empty());  // shards of no rows, or nobody recorded them
       continue;
     }

@@ -1,0 +1,34 @@
+// The gradients that a rank computes by itself, before any reduction, and what a reduction makes of them.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "harness/scenario/run.hpp"
+#include "harness/scenario/scenario.hpp"
+#include "harness/world/rank.hpp"
+
+namespace shardproof::suites {
+
+/// The gradient of one parameter.
+struct NamedGradient {
+  std::string name;
+  std::vector<double> values;
+};
+
+/// One process plays the rank's batch of an iteration alone, with the initial parameters. Iterations of the whole script count, from 0.
+std::vector<NamedGradient> own_gradients(const scenario::Scenario& scenario, int rank_index, int iteration);
+
+/// Computes one element of a gradient from the same element of each rank's own gradient.
+using Combine = std::function<double(std::span<const double> by_rank)>;
+double mean(std::span<const double> by_rank);
+double sum(std::span<const double> by_rank);
+
+/// For a script whose parameters stay, with one backward and at most one capture in each iteration. Checks the gradients that this rank has
+/// in each capture, of parameters at or under a path: each element, bit by bit, and the dtype f32. Checks that the ranks' own gradients
+/// differ from the result, so that an engine that reduces nothing fails.
+void check_gradients(Rank& rank, const scenario::Run& run, const Combine& combine, const std::string& path = "");
+
+}  // namespace shardproof::suites

@@ -1,0 +1,124 @@
+// Which gradients are reduced together, and in which order.
+#include <shardproof.hpp>
+
+#include <random>
+#include <string>
+#include <vector>
+
+#include "fixtures/oracles/buckets.hpp"
+#include "suites/checks/own_gradients.hpp"
+#include "suites/checks/refusal.hpp"
+#include "suites/checks/soundness.hpp"
+#include "suites/replicate/scenarios.hpp"
+
+namespace shardproof::replicate {
+
+using namespace suites;
+
+namespace {
+
+std::vector<oracles::Bucket> expected_buckets(const scenario::Scenario& scenario, int iteration) {
+  return iteration == 0 ? oracles::first_buckets(scenario) : oracles::later_buckets(scenario, oracles::ready_order(scenario.model));
+}
+
+void check_bucket_sizes(Rank& rank, const scenario::Run& run) {
+  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+    CAPTURE(iteration.index());
+    std::vector<std::int64_t> bytes, expected;
+    for (const fact::Collective& call : bucket_calls(iteration))
+      bytes.push_back(static_cast<std::int64_t>(call.in_count * size_of(call.dtype)));
+    for (const oracles::Bucket& bucket : expected_buckets(run.scenario(), iteration.index())) expected.push_back(oracles::bytes_of(bucket));
+    CHECK(bytes == (rank.world().size() > 1 ? expected : std::vector<std::int64_t>{}));
+  }
+}
+
+// Each all-reduce is given the rank's gradients, divided by the number of ranks, in the order of the bucket.
+void check_bucket_members(Rank& rank, const scenario::Run& run) {
+  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+    CAPTURE(iteration.index());
+    const std::vector<NamedGradient> own = own_gradients(run.scenario(), rank.index(), iteration.index());
+    std::vector<Tensor> operands;
+    for (const scenario::Operand& operand : run.operands()) {
+      if (operand.iteration == iteration.index() && operand.tag.starts_with("bucket ")) operands.push_back(operand.in);
+    }
+    const std::vector<oracles::Bucket> buckets = expected_buckets(run.scenario(), iteration.index());
+    REQUIRE(operands.size() == buckets.size());
+    for (std::size_t b = 0; b < buckets.size(); ++b) {
+      CAPTURE(b);
+      std::vector<float> expected;
+      for (const std::string& name : oracles::names_of(buckets[b])) {
+        const auto gradient = std::ranges::find(own, name, &NamedGradient::name);
+        REQUIRE(gradient != own.end());
+        for (const double value : gradient->values) expected.push_back(static_cast<float>(value / rank.world().size()));
+      }
+      CHECK(first_difference(operands[b].flatten(), Tensor::of<float>({std::ssize(expected)}, expected)) == "");
+    }
+  }
+}
+
+}  // namespace
+
+// The four layers of the seed, with the limits of PyTorch: 16.008, 32.016 and 16.008 MB.
+RANKED_TEST_CASE("replicate/bucketing_eager", clauses("REP-20"), ranks(2), needs(Feature::timeline), tags("reference")) {
+  scenario::Scenario scenario = four_layers(2000);
+  scenario.script.segments.front() = {
+      .iterations = 3, .body = {{scenario::ActionKind::forward}, {scenario::ActionKind::backward}, {scenario::ActionKind::zero_grad}}};
+  const scenario::Run run = play_accepted(rank, scenario);
+  check_bucket_sizes(rank, run);
+  const std::vector<scenario::Iteration> all = run.iterations();
+  std::vector<std::uint64_t> elements;
+  for (const fact::Collective& call : bucket_calls(all.back())) elements.push_back(call.in_count);
+  CHECK(elements == std::vector<std::uint64_t>{4'002'000, 8'004'000, 4'002'000});
+}
+
+// A weight of 512 x 512 has exactly the bytes of PyTorch's first limit.
+RANKED_TEST_CASE("replicate/bucket_of_exactly_the_limit", clauses("REP-20"), ranks(2), needs(Feature::timeline), tags("reference")) {
+  scenario::Scenario scenario = four_layers(512);
+  for (scenario::Module& layer : scenario.model.root.children) layer.bias = false;
+  scenario.script.segments.front().iterations = 3;
+  scenario.script.segments.front().body = {
+      {scenario::ActionKind::forward}, {scenario::ActionKind::backward}, {scenario::ActionKind::zero_grad}};
+  const scenario::Run run = play_accepted(rank, scenario);
+  check_bucket_sizes(rank, run);
+  const std::vector<scenario::Iteration> all = run.iterations();
+  CHECK(bucket_calls(all.back()).size() == 2);
+}
+
+// Any layers, and limits that some bucket often meets exactly.
+RANKED_TEST_CASE("replicate/bucket_rule", clauses("REP-20"), ranks(1, 2, 4), each("set", 0, 1, 2, 3, 4, 5), needs(Feature::timeline),
+                 tags("reference")) {
+  std::mt19937_64 random(rank.seed());
+  const auto pick = [&](std::uint64_t least, std::uint64_t most) {
+    return static_cast<std::int64_t>(least + random() % (most - least + 1));
+  };
+  scenario::Scenario scenario = four_layers(1);
+  std::vector<scenario::Module>& layers = scenario.model.root.children;
+  layers.clear();
+  std::int64_t width = pick(1, 6);
+  scenario.script.input = {1, width};
+  scenario.script.keep_tensors = true;
+  for (std::int64_t i = 0, count = pick(2, 5); i < count; ++i) {
+    const std::int64_t next = pick(1, 6);
+    layers.push_back({.name = std::to_string(i), .kind = scenario::ModuleKind::linear, .in_features = width, .out_features = next});
+    layers.back().bias = pick(0, 2) > 0;
+    width = next;
+  }
+  // Sets of even number: limits that are sums of gradients in the order in which they become ready.
+  scenario::ReplicatePlan& plan = scenario::replicate(scenario.plan);
+  const auto gradients = oracles::trainable_gradients(scenario.model);
+  std::vector<std::int64_t> sums;
+  for (const std::string& name : oracles::ready_order(scenario.model)) {
+    const auto gradient = std::ranges::find(gradients, name, &oracles::BucketedGradient::parameter);
+    sums.push_back((sums.empty() ? 0 : sums.back()) + gradient->bytes);
+  }
+  const bool exact = rank.param<int>("set") % 2 == 0;
+  plan.first_bucket_bytes = exact ? sums[static_cast<std::size_t>(pick(0, sums.size() - 1))] : pick(1, 100);
+  plan.bucket_bytes = exact ? sums[static_cast<std::size_t>(pick(0, sums.size() - 1))] : pick(1, 200);
+  const scenario::Run run = play_accepted(rank, scenario);
+  check_bucket_sizes(rank, run);
+  if (rank.world().size() > 1) check_bucket_members(rank, run);
+  check_reduced_once(rank, run);
+  check_no_race(rank, run);
+}
+
+}  // namespace shardproof::replicate

@@ -1,0 +1,10 @@
+// The text of clauses.md, as the build put it into the suite: the table of clauses that cases and faults cite.
+#pragma once
+
+#include <string_view>
+
+namespace shardproof::replicate {
+
+std::string_view clause_table();
+
+}  // namespace shardproof::replicate

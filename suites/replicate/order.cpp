@@ -1,0 +1,65 @@
+// Ranks whose backwards run in different orders start the same buckets all the same.
+#include <shardproof.hpp>
+
+#include "suites/checks/comparison.hpp"
+#include "suites/checks/refusal.hpp"
+#include "suites/checks/soundness.hpp"
+#include "suites/replicate/scenarios.hpp"
+
+namespace shardproof::replicate {
+
+using namespace suites;
+
+using scenario::Action;
+using scenario::ActionKind;
+using scenario::Module;
+using scenario::ModuleKind;
+
+namespace {
+
+Module use(std::string name, std::string target) { return {.name = std::move(name), .kind = ModuleKind::use, .target = std::move(target)}; }
+
+// Layers `a` and `b` of different sizes. Rank 0 runs `a` and then `b`, the other ranks run `b` first.
+scenario::Scenario two_orders(int world) {
+  scenario::Scenario scenario = four_layers(4);
+  Module a{.name = "a", .kind = ModuleKind::linear, .in_features = 4, .out_features = 4}, b = a;
+  b.name = "b";
+  b.bias = false;
+  scenario.model.root.children = {{.name = "layers", .kind = ModuleKind::list, .children = {a, b}},
+                                  {.name = "way",
+                                   .kind = ModuleKind::choice,
+                                   .children = {{.name = "ab", .children = {use("0", "layers.a"), use("1", "layers.b")}},
+                                                {.name = "ba", .children = {use("0", "layers.b"), use("1", "layers.a")}}}}};
+  scenario::ReplicatePlan& plan = scenario::replicate(scenario.plan);
+  plan.first_bucket_bytes = plan.bucket_bytes = 64;  // of a weight
+  Action other{.kind = ActionKind::forward, .paths = {{"way", "ba"}}};
+  for (int each = 1; each < world; ++each) other.ranks.push_back(each);
+  std::vector<Action>& body = scenario.script.segments.front().body;
+  body.front().ranks = {0};
+  body.insert(body.begin() + 1, other);
+  return scenario;
+}
+
+}  // namespace
+
+RANKED_TEST_CASE("replicate/order_differs", clauses("REP-1", "REP-3", "REP-4"), ranks(2, 3, 4),
+                 needs(Feature::timeline, Feature::module_groups)) {
+  const scenario::Run run = play_accepted(rank, with_last_step(two_orders(rank.world().size())));
+  check_training(rank, run, oracles::Arithmetic::f32, exact_unless_division_rounds(rank), Moves::some_parameter);
+  check_reduced_once(rank, run);
+  check_sound(rank, run);
+}
+
+// Rank 0's order: `b` has the last backward of its forward, so it is ready first.
+RANKED_TEST_CASE("replicate/order_of_rank_0", clauses("REP-20"), ranks(2, 3, 4), needs(Feature::timeline, Feature::module_groups),
+                 tags("reference")) {
+  const scenario::Run run = play_accepted(rank, two_orders(rank.world().size()));
+  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+    CAPTURE(iteration.index());
+    std::vector<std::uint64_t> elements;
+    for (const fact::Collective& call : bucket_calls(iteration)) elements.push_back(call.in_count);
+    CHECK(elements == (iteration.index() == 0 ? std::vector<std::uint64_t>{36} : std::vector<std::uint64_t>{16, 20}));
+  }
+}
+
+}  // namespace shardproof::replicate

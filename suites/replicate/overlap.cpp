@@ -1,0 +1,73 @@
+// Do all-reduces of buckets hide behind the backward?
+#include <shardproof.hpp>
+
+#include <chrono>
+#include <random>
+#include <vector>
+
+#include "fixtures/oracles/bucket_times.hpp"
+#include "suites/checks/refusal.hpp"
+#include "suites/checks/soundness.hpp"
+#include "suites/replicate/scenarios.hpp"
+
+namespace shardproof::replicate {
+
+using namespace suites;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr std::int64_t layer_bytes = 80;  // a weight of 4 x 4 and its bias
+
+scenario::Scenario seed_layers() {
+  scenario::Scenario scenario = sleeping_layers({4, {.forward = 25'000'000, .backward = 50'000'000}}, 10'000'000);
+  scenario::ReplicatePlan& plan = scenario::replicate(scenario.plan);
+  plan.first_bucket_bytes = plan.bucket_bytes = layer_bytes;
+  return scenario;
+}
+
+}  // namespace
+
+RANKED_TEST_CASE("replicate/overlap", clauses("REP-2", "REP-4", "REP-5"), ranks(1, 2, 3, 4), each("gradients", "copies", "views"),
+                 needs(Feature::timeline), needs_if("gradients", "views", ReplicateFeature::gradient_views)) {
+  scenario::Scenario scenario = seed_layers();
+  if (rank.param("gradients") == "views") scenario::replicate(scenario.plan).gradients = scenario::BucketGradients::views;
+  const std::chrono::nanoseconds all_reduce = rank.world().size() > 1 ? 10ms : 0ms;
+  const scenario::Run run = play_accepted(rank, scenario);
+  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+    CAPTURE(iteration.index());
+    CHECK(std::chrono::nanoseconds(iteration.forward()) >= 100ms);
+    CHECK(std::chrono::nanoseconds(iteration.forward_backward()) >= 300ms + all_reduce);
+    if (iteration.index() > 0) CHECK(std::chrono::nanoseconds(iteration.forward_backward()) <= 300ms + all_reduce + 2ms);
+  }
+  check_reduced_once(rank, run);
+  check_no_race(rank, run);
+}
+
+RANKED_TEST_CASE("replicate/overlap_times", clauses("REP-21"), ranks(1, 2, 3, 4), each("set", 0, 1, 2, 3, 4, 5), needs(Feature::timeline),
+                 tags("reference")) {
+  std::mt19937_64 random(rank.seed());
+  const auto pick = [&](std::uint64_t least, std::uint64_t most) {
+    return static_cast<std::int64_t>(least + random() % (most - least + 1));
+  };
+  std::vector<SleepingLayer> layers;
+  for (std::int64_t i = 0, count = pick(2, 6); i < count; ++i)
+    layers.push_back({.forward = pick(1, 60) * 1'000'000, .backward = pick(1, 60) * 1'000'000});
+  scenario::Scenario scenario = sleeping_layers(layers, pick(1, 80) * 1'000'000);
+  scenario::ReplicatePlan& plan = scenario::replicate(scenario.plan);
+  plan.first_bucket_bytes = pick(1, 2 * layer_bytes);
+  plan.bucket_bytes = pick(1, 3 * layer_bytes);
+  const scenario::Run run = play_accepted(rank, scenario);
+  const std::vector<oracles::Bucket> later = oracles::later_buckets(scenario, oracles::ready_order(scenario.model));
+  Nanoseconds forward = 0;
+  for (const SleepingLayer& layer : layers) forward += layer.forward;
+  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+    CAPTURE(iteration.index());
+    const auto& buckets = iteration.index() == 0 ? oracles::first_buckets(scenario) : later;
+    CHECK(iteration.forward() == forward);
+    CHECK(iteration.forward_backward() == forward + oracles::bucket_times(scenario, buckets, rank.world().size()).backward);
+  }
+  check_no_race(rank, run);
+}
+
+}  // namespace shardproof::replicate

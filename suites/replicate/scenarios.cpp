@@ -1,0 +1,122 @@
+#include "suites/replicate/scenarios.hpp"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "suites/checks/exact_inputs.hpp"
+#include "suites/checks/soundness.hpp"
+
+namespace shardproof::replicate {
+
+using scenario::Action;
+using scenario::ActionKind;
+using scenario::Module;
+using scenario::ModuleKind;
+
+namespace {
+
+Module linear(std::string name, std::int64_t in, std::int64_t out) {
+  return {.name = std::move(name), .kind = ModuleKind::linear, .in_features = in, .out_features = out};
+}
+
+bool is_bucket(const fact::Collective& call) { return call.tag.starts_with("bucket "); }
+
+}  // namespace
+
+std::vector<Action> training() {
+  return {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::capture},
+          {ActionKind::step},    {ActionKind::capture},  {ActionKind::zero_grad}};
+}
+
+std::vector<Action> gradients_only() {
+  return {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::capture}, {ActionKind::zero_grad}};
+}
+
+Action sync(bool on) { return {.kind = ActionKind::set_requires_gradient_sync, .value = on}; }
+
+scenario::Scenario with_last_step(scenario::Scenario scenario) {
+  scenario.plan.optimizer = {.rate = 1.0 / 2};
+  scenario.script.segments.push_back({.body = training()});
+  return scenario;
+}
+
+suites::Tolerance exact_unless_division_rounds(Rank& rank) {
+  return suites::mean_rounds(rank) ? suites::Tolerance{.loss = 1, .gradient = 1, .parameter = 1} : suites::Tolerance{};
+}
+
+scenario::Scenario exact_net(bool many, std::vector<Action> body) {
+  scenario::Scenario scenario;
+  scenario.model.root.children = {linear("0", 4, 6), {.name = "relu", .kind = ModuleKind::relu}, linear("1", 6, 3)};
+  scenario.model.loss = {.kind = scenario::LossKind::dot, .divisor = 1};
+  scenario.model.init_divisor = 1;
+  scenario.plan.optimizer = {.kind = scenario::OptimizerKind::sgd, .rate = 1.0 / 2};
+  scenario::ReplicatePlan& plan = scenario::replicate(scenario.plan);
+  // In bytes: 1.bias 12, 1.weight 72, 0.bias 24, 0.weight 96.
+  if (many) plan.first_bucket_bytes = 12, plan.bucket_bytes = 96;
+  scenario.script.input = {2, 4};
+  scenario.script.input_divisor = 1;
+  suites::give_one_hot_inputs(scenario.script);
+  scenario.script.segments = {{.iterations = 3, .body = std::move(body)}};
+  return scenario;
+}
+
+scenario::Scenario four_layers(std::int64_t width) {
+  scenario::Scenario scenario;
+  for (const char* const name : {"fc1", "fc2", "fc3", "fc4"}) scenario.model.root.children.push_back(linear(name, width, width));
+  scenario.model.init_divisor = 1;
+  scenario.plan.engine = scenario::ChosenEngine(std::make_unique<scenario::ReplicatePlan>());
+  scenario.script.input = {1, width};
+  scenario.script.input_divisor = 1;
+  scenario.script.segments = {{.iterations = iterations, .body = gradients_only()}};
+  return scenario;
+}
+
+scenario::Scenario sleeping_layers(const std::vector<SleepingLayer>& layers, Nanoseconds all_reduce) {
+  scenario::Scenario scenario;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    Module layer = linear(std::to_string(i), 4, 4);
+    layer.forward_sleep = layers[i].forward;
+    layer.backward_sleep = layers[i].backward;
+    scenario.model.root.children.push_back(std::move(layer));
+  }
+  scenario.plan.engine = scenario::ChosenEngine(std::make_unique<scenario::ReplicatePlan>());
+  scenario.costs.collectives[CollectiveKind::all_reduce] = {.fixed = all_reduce};
+  scenario.script.input = {2, 4};
+  scenario.script.segments = {{.iterations = iterations, .body = {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::zero_grad}}}};
+  return scenario;
+}
+
+std::vector<fact::Collective> bucket_calls(const scenario::Iteration& iteration) {
+  std::vector<fact::Collective> calls = iteration.collectives();
+  std::erase_if(calls, [](const fact::Collective& call) { return !is_bucket(call); });
+  return calls;
+}
+
+std::uint64_t trainable_elements(const scenario::Model& model) {
+  std::uint64_t elements = 0;
+  for (const scenario::ParameterShape& parameter : scenario::parameters(model)) {
+    if (parameter.trainable) elements += static_cast<std::uint64_t>(numel(parameter.shape));
+  }
+  return elements;
+}
+
+void check_reduced_once(Rank& rank, const scenario::Run& run) {
+  const std::uint64_t expected = rank.world().size() > 1 ? trainable_elements(run.scenario().model) : 0;
+  const suites::Kind& kind = suites::kind_of(run.scenario().plan);
+  for (const scenario::Iteration& iteration : suites::steady_iterations(run)) {
+    CAPTURE(iteration.index());
+    std::uint64_t reduced = 0;
+    for (const fact::Collective& call : iteration.collectives()) {
+      if (kind.is_agreement(call)) continue;
+      CAPTURE(call.tag);
+      CHECK(is_bucket(call));
+      CHECK(call.kind == CollectiveKind::all_reduce);
+      CHECK(call.dtype == DType::f32);
+      reduced += call.in_count;
+    }
+    CHECK(reduced == expected);
+  }
+}
+
+}  // namespace shardproof::replicate

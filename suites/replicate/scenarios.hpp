@@ -1,0 +1,50 @@
+// Networks of linear layers, and the buckets that an engine reduces them in.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "harness/scenario/plan/replicate.hpp"
+#include "harness/shardproof.hpp"
+#include "suites/checks/comparison.hpp"
+
+namespace shardproof::replicate {
+
+inline constexpr int iterations = 4;
+
+/// One forward, backward, step and zero_grad, with captures before and after the step.
+std::vector<scenario::Action> training();
+/// Forward, backward, capture and zero_grad. Parameters stay, so that all values of a deep network are exact.
+std::vector<scenario::Action> gradients_only();
+scenario::Action sync(bool on);
+/// Appends an iteration of `training` with a rate of 1/2: so parameters move once, and values of a deep network stay exact.
+scenario::Scenario with_last_step(scenario::Scenario scenario);
+
+/// The engine divides each rank's gradient before it adds. So values are exact unless the number of ranks is not a power of two.
+suites::Tolerance exact_unless_division_rounds(Rank& rank);
+
+/// Layers of 4, 6 and 3 features with a ReLU between them, on small integers: three steps are exact. `many`: the plan's limits make three
+/// buckets of the four parameters; else all are in one bucket.
+scenario::Scenario exact_net(bool many, std::vector<scenario::Action> body);
+
+/// The four layers of the seed, `fc1` to `fc4`, of `width` features each, without activation. Iterations of `gradients_only`.
+scenario::Scenario four_layers(std::int64_t width);
+
+/// Layers that sleep, one after the other.
+struct SleepingLayer {
+  Nanoseconds forward = 0, backward = 0;
+};
+/// Layers `0`, `1`, … of 4 features. Each all-reduce takes `all_reduce`. Iterations of forward, backward and zero_grad.
+scenario::Scenario sleeping_layers(const std::vector<SleepingLayer>& layers, Nanoseconds all_reduce);
+
+/// The all-reduces of buckets in an iteration, in the order in which the host issued them.
+std::vector<fact::Collective> bucket_calls(const scenario::Iteration& iteration);
+/// Elements of all trainable parameters.
+std::uint64_t trainable_elements(const scenario::Model& model);
+
+/// Fails unless each iteration reduces each trainable element once, in f32, and communicates nothing else but agreements. One backward
+/// with sync in each iteration.
+void check_reduced_once(Rank& rank, const scenario::Run& run);
+
+}  // namespace shardproof::replicate

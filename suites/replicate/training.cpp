@@ -1,0 +1,125 @@
+// Do ranks train as one process does, with each way to keep gradients, and with little memory?
+#include <shardproof.hpp>
+
+#include "suites/checks/comparison.hpp"
+#include "suites/checks/refusal.hpp"
+#include "suites/checks/soundness.hpp"
+#include "suites/replicate/scenarios.hpp"
+
+namespace shardproof::replicate {
+
+SUITE_ENGINE("replicate", "replicate");
+
+using namespace suites;
+
+using scenario::ActionKind;
+using scenario::BucketGradients;
+
+namespace {
+
+scenario::Scenario with_gradients(Rank& rank, scenario::Scenario scenario) {
+  const bool views = rank.param("gradients") == to_string(BucketGradients::views);
+  scenario::replicate(scenario.plan).gradients = views ? BucketGradients::views : BucketGradients::copies;
+  return scenario;
+}
+
+std::uint64_t live_bytes(const scenario::Iteration& iteration, MemoryClass memory) { return iteration.peak(memory).bytes; }
+
+}  // namespace
+
+RANKED_TEST_CASE("replicate/train_parity", clauses("REP-1", "REP-2", "REP-4"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8),
+                 each("gradients", "copies", "views"), each("many", false, true), needs(Feature::timeline),
+                 needs_if("gradients", "views", ReplicateFeature::gradient_views)) {
+  const scenario::Run run = play_accepted(rank, with_gradients(rank, exact_net(rank.param<bool>("many"), training())));
+  check_training(rank, run, oracles::Arithmetic::f32, exact_unless_division_rounds(rank), Moves::some_parameter);
+  check_reduced_once(rank, run);
+  check_sound(rank, run);
+  CHECK(run.left_alive() == 0);
+}
+
+RANKED_TEST_CASE("replicate/optimizers", clauses("REP-1"), ranks(2, 3), each("optimizer", "momentum", "adam", "adamw"),
+                 each("many", false, true)) {
+  scenario::Scenario scenario = exact_net(rank.param<bool>("many"), training());
+  scenario.model.init_divisor = 8;
+  scenario.script.input_divisor = 8;
+  const std::string& optimizer = rank.param("optimizer");
+  scenario.plan.optimizer = optimizer == "momentum" ? scenario::Optimizer{.rate = 1.0 / 16, .momentum = 0.5}
+                                                    : scenario::Optimizer{.kind = optimizer == "adam" ? scenario::OptimizerKind::adam
+                                                                                                      : scenario::OptimizerKind::adamw,
+                                                                          .rate = 1.0 / 64,
+                                                                          .weight_decay = 0.125};
+  const scenario::Run run = play_accepted(rank, scenario);
+  check_training(rank, run, oracles::Arithmetic::f64, {.loss = 1e-3, .gradient = 1e-3, .parameter = 1e-3}, Moves::some_parameter);
+}
+
+// Gradients stay from one iteration to the next, and zeros take the place of old ones.
+RANKED_TEST_CASE("replicate/zeroed_gradients", clauses("REP-1", "REP-2", "REP-4"), ranks(1, 2, 4), each("gradients", "copies", "views"),
+                 needs(Feature::timeline), needs_if("gradients", "views", ReplicateFeature::gradient_views)) {
+  std::vector<scenario::Action> body = training();
+  body.back().to_zero = true;
+  const scenario::Run run = play_accepted(rank, with_gradients(rank, exact_net(true, std::move(body))));
+  check_training(rank, run, oracles::Arithmetic::f32, {}, Moves::some_parameter);
+  check_reduced_once(rank, run);
+  check_sound(rank, run);
+}
+
+// The gradient of a layer that is used twice, and of one whose weight another has, is ready after the last use.
+RANKED_TEST_CASE("replicate/shared_parameters", clauses("REP-1", "REP-2", "REP-4"), ranks(1, 2, 3, 4), each("gradients", "copies", "views"),
+                 needs(Feature::timeline, Feature::shared_parameters, Feature::module_groups),
+                 needs_if("gradients", "views", ReplicateFeature::gradient_views)) {
+  scenario::Scenario scenario = with_gradients(rank, four_layers(3));
+  std::vector<scenario::Module>& layers = scenario.model.root.children;
+  layers[2].tied_to = "fc1";
+  layers.push_back({.name = "again", .kind = scenario::ModuleKind::use, .target = "fc2"});
+  scenario::replicate(scenario.plan).first_bucket_bytes = 12;
+  scenario::replicate(scenario.plan).bucket_bytes = 36;
+  const scenario::Run run = play_accepted(rank, with_last_step(scenario));
+  check_training(rank, run, oracles::Arithmetic::f32, exact_unless_division_rounds(rank), Moves::some_parameter);
+  check_reduced_once(rank, run);
+  check_sound(rank, run);
+}
+
+RANKED_TEST_CASE("replicate/memory", clauses("REP-14"), ranks(1, 2, 3), each("gradients", "copies", "views"), each("many", false, true),
+                 needs(Feature::timeline), needs_if("gradients", "views", ReplicateFeature::gradient_views)) {
+  const scenario::Run run = play_accepted(rank, with_gradients(rank, exact_net(rank.param<bool>("many"), training())));
+  const std::uint64_t all = 4 * trainable_elements(run.scenario().model);
+  // While a backward runs, gradients come into being beside the bucket that they go to.
+  const std::uint64_t largest_bucket = rank.param<bool>("many") ? 4 * (18 + 6) : all;
+  const bool views = rank.param("gradients") == to_string(BucketGradients::views);
+  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+    CAPTURE(iteration.index());
+    CHECK(live_bytes(iteration, MemoryClass::reduce_input) <= (views ? 0 : all));
+    CHECK(live_bytes(iteration, MemoryClass::gradient) <= all + (views ? std::max(largest_bucket, all) : 0));
+    CHECK(iteration.live_after(MemoryClass::gradient, ActionKind::backward).bytes >= all);
+    CHECK(iteration.live_after(MemoryClass::gradient, ActionKind::backward).bytes <= all);
+  }
+  CHECK(run.left_alive() == 0);
+}
+
+RANKED_TEST_CASE("replicate/failed_forward", clauses("REP-15"), ranks(1, 2, 3), needs(Feature::timeline, Feature::failed_forward)) {
+  std::vector<scenario::Action> body = gradients_only();
+  body.insert(body.begin(), {.kind = ActionKind::forward, .fails_in = "fc3"});
+  scenario::Scenario scenario = four_layers(4);
+  scenario.script.segments.front().body = std::move(body);
+  scenario::replicate(scenario.plan).first_bucket_bytes = scenario::replicate(scenario.plan).bucket_bytes = 80;
+  const scenario::Run run = play_accepted(rank, with_last_step(scenario));
+  check_training(rank, run, oracles::Arithmetic::f32, exact_unless_division_rounds(rank), Moves::some_parameter);
+  check_reduced_once(rank, run);
+  check_sound(rank, run);
+}
+
+// The host goes on while reductions run. It waits where ranks agree: when the trainer is made, and when buckets are made anew.
+RANKED_TEST_CASE("replicate/host_waits", clauses("REP-16"), ranks(1, 2, 3), each("gradients", "copies", "views"), needs(Feature::timeline),
+                 needs_if("gradients", "views", ReplicateFeature::gradient_views)) {
+  const scenario::Run run = play_accepted(rank, with_gradients(rank, exact_net(true, training())));
+  const Kind& kind = kind_of(run.scenario().plan);
+  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+    CAPTURE(iteration.index());
+    const std::vector<fact::Collective> calls = iteration.collectives();
+    const auto agreements =
+        static_cast<std::size_t>(std::ranges::count_if(calls, [&](const auto& call) { return kind.is_agreement(call); }));
+    CHECK(host_waits(iteration) <= agreements);
+  }
+}
+
+}  // namespace shardproof::replicate

@@ -1,0 +1,117 @@
+// Parameters that a backward does not reach.
+#include <shardproof.hpp>
+
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <optional>
+#include <string>
+
+#include "suites/checks/comparison.hpp"
+#include "suites/checks/refusal.hpp"
+#include "suites/checks/soundness.hpp"
+#include "suites/replicate/scenarios.hpp"
+
+namespace shardproof::replicate {
+
+using namespace suites;
+
+using scenario::Action;
+using scenario::ActionKind;
+using scenario::Module;
+using scenario::ModuleKind;
+
+namespace {
+
+// After the layer `in`, one of three layers runs.
+scenario::Scenario three_ways(std::vector<Action> body) {
+  scenario::Scenario scenario = four_layers(4);
+  Module layer{.name = "in", .kind = ModuleKind::linear, .in_features = 4, .out_features = 4};
+  Module way{.name = "way", .kind = ModuleKind::choice};
+  for (const char* const name : {"x", "y", "z"}) {
+    Module child = layer;
+    child.name = name;
+    way.children.push_back(child);
+  }
+  scenario.model.root.children = {layer, way};
+  scenario::ReplicatePlan& plan = scenario::replicate(scenario.plan);
+  plan.unused_parameters = true;
+  plan.first_bucket_bytes = plan.bucket_bytes = 96;
+  scenario.script.segments.front().body = std::move(body);
+  return scenario;
+}
+
+Action forward_by(const std::string& way, std::vector<int> ranks = {}) {
+  return {.kind = ActionKind::forward, .paths = {{"way", way}}, .ranks = std::move(ranks)};
+}
+
+std::vector<int> all_but_first(int world) {
+  std::vector<int> ranks;
+  for (int each = 1; each < world; ++each) ranks.push_back(each);
+  return ranks;
+}
+
+}  // namespace
+
+// Rank 0 runs `x`, the other ranks run `y`, no rank runs `z`. Gradients of the first round stay for the second one, which runs `z`.
+RANKED_TEST_CASE("replicate/unused_parameters", clauses("REP-1", "REP-3", "REP-4", "REP-7"), ranks(2, 3, 4),
+                 each("gradients", "copies", "views"),
+                 needs(Feature::timeline, Feature::module_groups, ReplicateFeature::unused_parameters),
+                 needs_if("gradients", "views", ReplicateFeature::gradient_views)) {
+  scenario::Scenario scenario = three_ways({forward_by("x", {0}),
+                                            forward_by("y", all_but_first(rank.world().size())),
+                                            {ActionKind::backward},
+                                            {ActionKind::capture},
+                                            forward_by("z"),
+                                            {ActionKind::backward},
+                                            {ActionKind::capture},
+                                            {ActionKind::zero_grad}});
+  if (rank.param("gradients") == "views") scenario::replicate(scenario.plan).gradients = scenario::BucketGradients::views;
+  const scenario::Run run = play_accepted(rank, with_last_step(scenario));
+  check_training(rank, run, oracles::Arithmetic::f32, exact_unless_division_rounds(rank), Moves::some_parameter);
+  check_sound(rank, run);
+  // What no rank has used has no gradient.
+  const std::vector<scenario::CapturedParameter>& first = run.captures().front().parameters;
+  for (const scenario::CapturedParameter& parameter : first) {
+    CAPTURE(parameter.name);
+    CHECK(parameter.gradient.defined() == !parameter.name.starts_with("way.z"));
+  }
+}
+
+// A use in a backward without sync counts for the next reduction.
+RANKED_TEST_CASE("replicate/unused_after_no_sync", clauses("REP-7"), ranks(2, 3),
+                 needs(Feature::module_groups, Feature::gradient_accumulation, ReplicateFeature::unused_parameters)) {
+  const scenario::Run run = play_accepted(rank, three_ways({sync(false),
+                                                            forward_by("x"),
+                                                            {ActionKind::backward},
+                                                            sync(true),
+                                                            forward_by("y"),
+                                                            {ActionKind::backward},
+                                                            {ActionKind::capture},
+                                                            {ActionKind::zero_grad}}));
+  check_training(rank, run, oracles::Arithmetic::f32, exact_unless_division_rounds(rank), Moves::some_parameter);
+}
+
+// Every rank leaves the same parameters out. Then the error comes in the first backward or in the next forward.
+RANKED_TEST_CASE("replicate/unused_refused", clauses("REP-8"), ranks(1, 2, 3), needs(Feature::module_groups)) {
+  scenario::Scenario scenario = three_ways({forward_by("y"), {ActionKind::backward}, {ActionKind::zero_grad}});
+  scenario::replicate(scenario.plan).unused_parameters = false;
+  const std::optional<scenario::SubjectError> refused = refusal(rank, scenario);
+  REQUIRE(refused);
+  CHECK((refused->call() == "backward" || refused->call() == "forward"));
+  check_refused(rank, scenario, refused->call(), {"way.x.weight", "way.z.bias"});
+}
+
+// By limits over the order of registration, the last bucket first.
+RANKED_TEST_CASE("replicate/buckets_of_construction", clauses("REP-22"), ranks(2, 3),
+                 needs(Feature::timeline, Feature::module_groups, ReplicateFeature::unused_parameters), tags("reference")) {
+  const scenario::Run run = play_accepted(rank, three_ways({forward_by("x"), {ActionKind::backward}, {ActionKind::zero_grad}}));
+  // Weights of 64 bytes and biases of 16: a limit of 96 closes buckets after [in.weight, in.bias, x.weight], [x.bias, y.weight, y.bias],
+  // and so on.
+  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+    CAPTURE(iteration.index());
+    std::vector<std::uint64_t> elements;
+    for (const fact::Collective& call : bucket_calls(iteration)) elements.push_back(call.in_count);
+    CHECK(elements == std::vector<std::uint64_t>{20, 24, 36});
+  }
+}
+
+}  // namespace shardproof::replicate
