@@ -21,8 +21,8 @@ constexpr std::uint64_t scenarios_at_once = 32;
 constexpr std::uint64_t first_scenarios = 4;
 
 /// In which aspect what was found is to differ when it is smaller, the strongest first.
-constexpr std::array by_strength{reports::Aspect::verdict, reports::Aspect::counts, reports::Aspect::order, reports::Aspect::bits,
-                                 reports::Aspect::totals};
+constexpr std::array by_strength{reports::Aspect::verdict, reports::Aspect::counts, reports::Aspect::order,
+                                 reports::Aspect::plan,    reports::Aspect::bits,   reports::Aspect::totals};
 
 }  // namespace
 

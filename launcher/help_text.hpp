@@ -152,7 +152,8 @@ inline constexpr HelpText play_help{
         "    shardproof play scenario.json --subject reference,pytorch\n"
         "                                                 on two engines, and what differs\n"
         "    shardproof play scenario.json --trace t.json\n"
-        "                                                 write a trace for Perfetto\n",
+        "                                                 write a trace for Perfetto\n"
+        "    shardproof play scenario.json --show-plan    also what the engine compiled\n",
     .arguments = "SCENARIO",
     .footer =
         "Exit codes, the first that applies:\n"

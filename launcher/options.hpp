@@ -102,6 +102,8 @@ struct PlayOptions {
   std::filesystem::path worker;
   OutputOptions out;            ///< none: nothing is kept
   std::filesystem::path trace;  ///< a file for Perfetto; empty for none
+  bool show_plan = false;           ///< print the compiled steps
+  std::filesystem::path plan_dot;   ///< a file for Graphviz, of the compiled steps; empty for none
   std::uint64_t ulps = 0;       ///< of two subjects: by how many units in the last place values may differ
   bool json = false;
   TerminalOptions terminal;

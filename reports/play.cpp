@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "harness/protocol/rank_list.hpp"
+#include "harness/protocol/step_graph_json.hpp"
 #include "harness/trace/timeline.hpp"
 #include "harness/trace/words.hpp"
 #include "reports/terminal.hpp"
@@ -91,6 +92,16 @@ Json values(const std::vector<PlayedTensor>& tensors) {
   return json;
 }
 
+/// The compiled passes of an iteration of the script, in the order in which the rank played them.
+Json compiled(const PlayResult& rank, int iteration) {
+  Json json = Json::array();
+  for (const PlayedStep& step : rank.compiled_steps) {
+    if (step.iteration != iteration) continue;
+    for (const StepGraph& graph : rank.plans.at(step.plan)) json.push_back(graph);
+  }
+  return json;
+}
+
 Json write(const PlayResult& rank) {
   const auto names = streams(rank.times.trace);
   Json json{{"rank", rank.rank},         {"spans", Json::array()}, {"collectives", Json::array()}, {"iterations", Json::array()},
@@ -125,7 +136,13 @@ Json write(const PlayResult& rank) {
     Json& written = json["iterations"].emplace_back(
         Json{{"loss", bits_of(iteration.loss)}, {"gradients", values(iteration.gradients)}, {"parameters", values(iteration.parameters)}});
     if (!iteration.seconds.empty()) written["seconds"] = values(iteration.seconds);
+    if (!rank.compiled_steps.empty()) written["compiled"] = compiled(rank, iteration.iteration);
   }
+  if (rank.compiled_steps.empty()) return json;
+  json["compiled_steps"] = Json::array();
+  for (const PlayedStep& step : rank.compiled_steps)
+    json["compiled_steps"].push_back({{"iteration", step.iteration}, {"backward", step.backward}, {"plan", step.plan}});
+  json["plans"] = rank.plans;
   return json;
 }
 

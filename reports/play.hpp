@@ -11,7 +11,7 @@
 namespace shardproof::reports {
 
 /// `{totals_ns: {forward, forward_backward, exposed, total}, iterations_ns: […], ranks: [{rank, spans, collectives, iterations, warnings,
-/// hooks, refusals}]}`.
+/// hooks, refusals, compiled_steps?, plans?}]}`. An engine that compiles its step also has `compiled` in each iteration.
 /// Totals are those of the first iteration and, for `total`, of the whole; each is the slowest rank's. Values of tensors are bits in
 /// hexadecimal digits, as in the golden files; that of a loss are those of an f32. All times are virtual, but for `measured_ns` where there
 /// was anything to measure in this `world`; `times` says then where it comes from, `unfit_for_timing` why it says nothing.

@@ -13,6 +13,7 @@
 
 #include "harness/trace/order.hpp"
 #include "harness/trace/words.hpp"
+#include "reports/compiled_steps.hpp"
 #include "reports/play_bits.hpp"
 #include "reports/terminal.hpp"
 #include "reports/traceback.hpp"
@@ -320,6 +321,7 @@ std::string alike_text(const PlayComparison& comparison, Aspect aspect) {
       return fmt::format("alike: {} collectives and computations of modules{}", comparison.steps,
                          comparison.with_waits ? ", and what each waits for" : "; too many to look at what each waits for");
     case Aspect::counts: return fmt::format("alike: {} collectives", comparison.collectives);
+    case Aspect::plan: return fmt::format("alike: {} compiled steps", comparison.compiled_steps);
     case Aspect::bits:
       return comparison.elements == 0 ? "nothing was captured" : fmt::format("alike: {} captured values", comparison.elements);
   }
@@ -357,6 +359,7 @@ std::string_view to_string(Aspect aspect) {
     case Aspect::totals: return "totals";
     case Aspect::order: return "order";
     case Aspect::counts: return "counts";
+    case Aspect::plan: return "plan";
     case Aspect::bits: return "bits";
   }
   return "unknown";
@@ -383,6 +386,9 @@ PlayComparison compare(const SubjectPlay& first, const SubjectPlay& second, std:
   keep(compare_orders(first.ranks, second.ranks, comparison));
   comparison.collectives = collectives(first.ranks);
   keep(compare_counts(first.ranks, second.ranks));
+  CompiledStepsComparison compiled = compare_compiled_steps(first.ranks, second.ranks);
+  comparison.compiled_steps = compiled.compared;
+  keep(std::move(compiled.first));
   BitsComparison bits = compare_bits(first.ranks, second.ranks, ulps);
   comparison.elements = bits.compared;
   keep(std::move(bits.first));
@@ -407,6 +413,7 @@ Json to_json(const PlayComparison& comparison) {
                       {"waits", comparison.with_waits},
                       {"collectives", comparison.collectives},
                       {"values", comparison.elements}};
+  if (comparison.compiled_steps > 0) json["compared"]["compiled_steps"] = comparison.compiled_steps;
   return json;
 }
 
@@ -415,6 +422,7 @@ std::string to_text(const PlayComparison& comparison) {
   for (const Aspect aspect : all_aspects) {
     if (aspect != Aspect::verdict && !comparison.both_played) continue;
     const PlayDifference* difference = comparison.find(aspect);
+    if (aspect == Aspect::plan && difference == nullptr && comparison.compiled_steps == 0) continue;
     text += fmt::format("{:9}{}", to_string(aspect),
                         difference != nullptr ? difference_text(comparison, *difference) : alike_text(comparison, aspect) + "\n");
   }

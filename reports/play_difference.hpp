@@ -29,10 +29,12 @@ enum class Aspect : std::uint8_t {
   totals,  ///< virtual times of an iteration's phases, and of the whole
   order,  ///< in which a host issued collectives and modules' computation; then what had to wait for what
   counts,  ///< of collectives: how many of a kind, for a group, of which size
+  plan,  ///< what compiled steps communicate, as the engines say; compared if one of them has such steps
   bits,  ///< losses, gradients, parameters, as they were captured
 };
 
-inline constexpr std::array<Aspect, 5> all_aspects{Aspect::verdict, Aspect::totals, Aspect::order, Aspect::counts, Aspect::bits};
+inline constexpr std::array<Aspect, 6> all_aspects{Aspect::verdict, Aspect::totals, Aspect::order,
+                                                   Aspect::counts,  Aspect::plan,   Aspect::bits};
 
 std::string_view to_string(Aspect aspect);
 
@@ -51,7 +53,7 @@ struct PlayComparison {
   bool both_played = false;  ///< else there is nothing to compare but the verdicts
   std::vector<PlayDifference> differences;  ///< one of an aspect at most, in the order of aspects
   std::size_t ranks = 0;
-  std::size_t steps = 0, collectives = 0, elements = 0;  ///< of the first subject, on all ranks
+  std::size_t steps = 0, collectives = 0, elements = 0, compiled_steps = 0;  ///< of the first subject, on all ranks
   bool with_waits = true;  ///< what waits for what was compared: not where there are too many steps
   bool alike() const { return differences.empty(); }
   /// nullptr: none in this aspect.
@@ -63,7 +65,7 @@ struct PlayComparison {
 PlayComparison compare(const SubjectPlay& first, const SubjectPlay& second, std::uint64_t ulps = 0);
 
 /// `{alike, subjects, both_played, differences: [{aspect, what, rank?, iteration?, index?, values, more?}], compared: {ranks, steps,
-/// waits, collectives, values}}`.
+/// waits, collectives, values, compiled_steps?}}`.
 nlohmann::ordered_json to_json(const PlayComparison& comparison);
 
 /// A paragraph for every aspect.

@@ -281,6 +281,7 @@ int main(int argc, char** argv) {
                                  .extend = nullptr,
                                  .register_gradient_hook = nullptr,
                                  .loss = loss,
-                                 .parameters = parameters};
+                                 .parameters = parameters,
+                                 .compiled_plan = nullptr};
   return shardproof_worker_main(argc, argv, &table);
 }

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <stdexcept>
@@ -71,7 +72,7 @@ PlayedTensor played(const scenario::CapturedParameter& parameter, const Tensor& 
 }
 
 PlayedIteration played(const scenario::Capture& capture) {
-  PlayedIteration result{.loss = static_cast<float>(capture.loss)};
+  PlayedIteration result{.iteration = capture.iteration, .loss = static_cast<float>(capture.loss)};
   for (const scenario::CapturedParameter& parameter : capture.parameters) {
     result.parameters.push_back(played(parameter, parameter.shard));
     if (parameter.second.defined()) result.seconds.push_back(played(parameter, parameter.second));
@@ -96,6 +97,16 @@ std::vector<PlayedHookCall> hook_calls(const scenario::Run& run) {
                      .collective = hook->collective});
   }
   return calls;
+}
+
+// A run shares the graphs of equal steps.
+void add_compiled_steps(PlayResult& result, const scenario::Run& run) {
+  std::map<const std::vector<StepGraph>*, std::size_t> plans;
+  for (const scenario::CompiledStep& step : run.compiled_steps()) {
+    const auto [plan, is_new] = plans.try_emplace(step.graphs.get(), result.plans.size());
+    if (is_new) result.plans.push_back(*step.graphs);
+    result.compiled_steps.push_back({.iteration = step.iteration, .backward = step.backward, .plan = plan->second});
+  }
 }
 
 // The facts from one mark to another, both among them. What they say of the compute stream between the two is all that there is to say:
@@ -183,6 +194,7 @@ BoundCase play_case(const WorldPlan& plan, const std::string& id, const std::fil
     for (const scenario::Warning& warning : run.warnings()) result.warnings.push_back(to_string(warning));
     for (const scenario::Warning& refusal : run.refusals()) result.refusals.push_back(to_string(refusal));
     result.hook_calls = hook_calls(run);
+    add_compiled_steps(result, run);
     if (const auto& measured = run.recording().measured) result.measured = times(script, *measured);
     std::ranges::transform(run.captures(), std::back_inserter(result.iterations),
                            [](const scenario::Capture& capture) { return played(capture); });

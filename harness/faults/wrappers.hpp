@@ -29,6 +29,7 @@ class TrainerWrapper : public Trainer {
   }
   Reply loss(Tensor& out) override { return inner_->loss(out); }
   Reply parameters(std::vector<ParameterView>& out) override { return inner_->parameters(out); }
+  Reply compiled_plan(std::vector<StepGraph>& out) override { return inner_->compiled_plan(out); }
 
  protected:
   std::unique_ptr<Trainer> inner_;

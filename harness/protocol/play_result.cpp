@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "harness/protocol/json_fields.hpp"
+#include "harness/protocol/step_graph_json.hpp"
 #include "harness/protocol/trace_json.hpp"
 
 namespace shardproof {
@@ -99,6 +100,15 @@ PlayedHookCall read_hook_call(const Json& json) {
   return read;
 }
 
+PlayedStep read_step(const Json& json, std::size_t plans) {
+  const Fields fields(json, "compiled step");
+  PlayedStep read{.iteration = fields.integer<int>("iteration"),
+                  .backward = fields.integer<int>("backward"),
+                  .plan = fields.integer<std::size_t>("plan")};
+  if (read.plan >= plans) refuse(fields.where("plan"), fmt::format("one of {} plans", plans), fields.at("plan", "an integer"));
+  return read;
+}
+
 }  // namespace
 
 std::string bits_of(float value) { return fmt::format("{:08x}", std::bit_cast<std::uint32_t>(value)); }
@@ -109,10 +119,17 @@ void to_json(Json& json, const PlayResult& result) {
   for (const PlayedHookCall& call : result.hook_calls) json["hook_calls"].push_back(write(call));
   if (result.measured) json["measured"] = write(*result.measured);
   for (const PlayedIteration& iteration : result.iterations) {
-    Json& written = json["iterations"].emplace_back(
-        Json{{"loss", bits_of(iteration.loss)}, {"gradients", write(iteration.gradients)}, {"parameters", write(iteration.parameters)}});
+    Json& written = json["iterations"].emplace_back(Json{{"iteration", iteration.iteration},
+                                                         {"loss", bits_of(iteration.loss)},
+                                                         {"gradients", write(iteration.gradients)},
+                                                         {"parameters", write(iteration.parameters)}});
     if (!iteration.seconds.empty()) written["seconds"] = write(iteration.seconds);
   }
+  if (result.compiled_steps.empty()) return;
+  json["plans"] = result.plans;
+  json["compiled_steps"] = Json::array();
+  for (const PlayedStep& step : result.compiled_steps)
+    json["compiled_steps"].push_back({{"iteration", step.iteration}, {"backward", step.backward}, {"plan", step.plan}});
 }
 
 void from_json(const Json& json, PlayResult& result) {
@@ -121,7 +138,8 @@ void from_json(const Json& json, PlayResult& result) {
   if (fields.has("measured")) read.measured = read_times(fields.object("measured"));
   for (const Json& element : fields.array("iterations")) {
     const Fields iteration(element, "played iteration");
-    read.iterations.push_back({.loss = read_float(iteration, "loss"),
+    read.iterations.push_back({.iteration = iteration.integer<int>("iteration"),
+                               .loss = read_float(iteration, "loss"),
                                .gradients = read_tensors(iteration, "gradients"),
                                .parameters = read_tensors(iteration, "parameters")});
     if (iteration.has("seconds")) read.iterations.back().seconds = read_tensors(iteration, "seconds");
@@ -129,6 +147,10 @@ void from_json(const Json& json, PlayResult& result) {
   read.warnings = fields.texts("warnings");
   for (const Json& call : fields.array("hook_calls")) read.hook_calls.push_back(read_hook_call(call));
   read.refusals = fields.texts("refusals");
+  if (fields.has("compiled_steps")) {
+    for (const Json& plan : fields.array("plans")) read.plans.push_back(plan.get<std::vector<StepGraph>>());
+    for (const Json& step : fields.array("compiled_steps")) read.compiled_steps.push_back(read_step(step, read.plans.size()));
+  }
   result = std::move(read);
 }
 

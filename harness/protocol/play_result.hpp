@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/protocol/step_graph.hpp"
 #include "harness/protocol/trace.hpp"
 
 namespace shardproof {
@@ -24,6 +25,7 @@ struct PlayedTensor {
 
 /// What was captured after an iteration's step.
 struct PlayedIteration {
+  int iteration = 0;  ///< of the script
   float loss = 0;  ///< travels as its bits: JSON has no infinity, no NaN, and no zero below zero
   std::vector<PlayedTensor> gradients, parameters;
   std::vector<PlayedTensor> seconds;  ///< of parameters that are pairs, whose first tensors stand in `parameters`
@@ -53,6 +55,14 @@ struct PlayedHookCall {
   std::optional<std::size_t> collective;  ///< that it issued: its number among the collectives of the rank, from 0
 };
 
+/// What an engine had compiled and played, at one backward.
+struct PlayedStep {
+  int iteration = 0;     ///< of the script
+  int backward = 1;      ///< of this iteration: 1 is its first
+  std::size_t plan = 0;  ///< its place in the rank's `plans`
+  friend bool operator==(const PlayedStep&, const PlayedStep&) = default;
+};
+
 struct PlayResult {
   int rank = 0;
   PlayTimes times;                          ///< virtual
@@ -61,6 +71,8 @@ struct PlayResult {
   std::vector<std::string> warnings;        ///< of the subject
   std::vector<PlayedHookCall> hook_calls;   ///< in the order of the host
   std::vector<std::string> refusals;        ///< of registrations, as the script planned
+  std::vector<PlayedStep> compiled_steps;   ///< of an engine that compiles its step
+  std::vector<std::vector<StepGraph>> plans;  ///< that it compiled, each once
 };
 
 /// As those of a tensor: `bfc00000`.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <exception>
 #include <map>
 #include <memory>
@@ -24,6 +25,7 @@ namespace {
 struct Snapshot {
   Tensor loss;
   std::vector<CapturedParameter> parameters;  ///< tensors on the device until they are brought home
+  int iteration = 0;
 };
 
 // The notebook of a play. Who still holds a hook or a group when that has ended, however it did, finds nothing behind it.
@@ -97,6 +99,27 @@ class Performance {
       require_planned_failure(trainer_->perform(for_this_rank(action), batch_), call, *action.fails_in);
     }
     device_.mark(mark(iteration_, call, true, occurrence));
+    if (action.kind == ActionKind::backward && scenario_.plan.engine.get()->compiles()) take_compiled_step(occurrence);
+  }
+
+  // Steps are mostly all the same.
+  void take_compiled_step(int backward) {
+    constexpr std::string_view call = "compiled_plan";
+    std::vector<StepGraph> graphs;
+    const Reply reply = trainer_->compiled_plan(graphs);
+    if (reply.status() == CallStatus::unsupported)
+      refuse(call, fmt::format("the plan has a compiled step, but the engine does not say what it compiled: {}", reply.error()),
+             reply.status());
+    check(reply, call);
+    for (std::size_t i = 0; i < graphs.size(); ++i) {
+      if (const std::string why = objection_to(graphs[i]); !why.empty())
+        refuse(call, fmt::format("pass {} ({}) is not well formed: {}", i, shardproof::to_string(graphs[i].pass), why));
+    }
+    auto& steps = notes_.compiled_steps;
+    const auto same = std::ranges::find_if(steps, [&](const CompiledStep& step) { return *step.graphs == graphs; });
+    steps.push_back({.iteration = iteration_,
+                     .backward = backward,
+                     .graphs = same != steps.end() ? same->graphs : std::make_shared<const std::vector<StepGraph>>(std::move(graphs))});
   }
 
   // A subject gets only the calls of its rank. It does not learn which ranks they are for, nor which reply is expected.
@@ -186,6 +209,7 @@ class Performance {
       require_values(view);
       taken.parameters.push_back({view.name, view.shape, view.dim, view.start, copy(view.shard), copy(view.second), copy(view.gradient)});
     }
+    taken.iteration = iteration_;
     snapshots_.push_back(std::move(taken));
   }
 
@@ -210,7 +234,8 @@ class Performance {
         for (Tensor* tensor : {&parameter.shard, &parameter.second, &parameter.gradient}) tensors.push_back(tensor);
       }
       bring_home(device_, tensors);
-      captures.push_back({.loss = snapshot.loss.to_doubles().at(0), .parameters = std::move(snapshot.parameters)});
+      captures.push_back(
+          {.loss = snapshot.loss.to_doubles().at(0), .parameters = std::move(snapshot.parameters), .iteration = snapshot.iteration});
     }
     return captures;
   }

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "harness/device/platform.hpp"
+#include "harness/protocol/step_graph.hpp"
 #include "harness/protocol/trace.hpp"
 #include "harness/scenario/callback.hpp"
 #include "harness/scenario/iteration.hpp"
@@ -49,6 +51,15 @@ std::string to_string(const Warning& warning);
 struct Capture {
   double loss = 0;
   std::vector<CapturedParameter> parameters;
+  int iteration = 0;
+};
+
+/// The passes that an engine had compiled and played, from the backward before to the end of this one.
+struct CompiledStep {
+  int iteration = 0;
+  int backward = 1;  ///< of this iteration: 1 is its first
+  /// Well formed. Equal steps of a run share them.
+  std::shared_ptr<const std::vector<StepGraph>> graphs;
 };
 
 class Run {
@@ -60,6 +71,7 @@ class Run {
     std::vector<Operand> operands;
     std::vector<Warning> warnings;
     std::vector<Warning> refusals;
+    std::vector<CompiledStep> compiled_steps;
   };
 
   Run(Scenario scenario, Recording recording, Notes notes, std::size_t left_alive);
@@ -84,6 +96,9 @@ class Run {
   const std::vector<Warning>& warnings() const { return notes_.warnings; }
   /// The refusals that the script planned, with the engine's words.
   const std::vector<Warning>& refusals() const { return notes_.refusals; }
+
+  /// One for each backward of an engine that compiles its step; else none.
+  const std::vector<CompiledStep>& compiled_steps() const { return notes_.compiled_steps; }
 
   /// Which of its collectives run one at a time.
   trace::Resource resource() const;

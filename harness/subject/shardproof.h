@@ -38,7 +38,7 @@
 extern "C" {
 #endif
 
-#define SHARDPROOF_ABI_VERSION 5
+#define SHARDPROOF_ABI_VERSION 6
 
 /* Of the harness. */
 typedef struct shardproof_device shardproof_device;
@@ -382,6 +382,10 @@ typedef struct shardproof_subject {
   shardproof_status (*loss)(shardproof_trainer *trainer, shardproof_tensor *loss, shardproof_reply *reply);
   shardproof_status (*parameters)(shardproof_trainer *trainer, const shardproof_parameter **parameters, size_t *count,
                                   shardproof_reply *reply);
+  /* Of an engine that compiles its step: the passes that it had compiled and played, from the backward before to the end of the last one.
+   * A pass that ran eagerly is not among them. `plan` is JSON as in docs/plug-in-an-engine.md, and the harness reads it before the next
+   * call. The harness asks after each backward of a plan with a compiled step. NULL: the subject compiles nothing. */
+  shardproof_status (*compiled_plan)(shardproof_trainer *trainer, const char **plan, shardproof_reply *reply);
 } shardproof_subject;
 
 /* What a shared object given to `--subject` exports. */

@@ -35,20 +35,6 @@ std::span<const double> held_part(std::span<const double> whole, const scenario:
   return whole.subspan(static_cast<std::size_t>(held.start * row), static_cast<std::size_t>(held.shard.numel()));
 }
 
-// The iterations in which the script captures.
-std::vector<int> captured_iterations(const scenario::Script& script) {
-  std::vector<int> captured;
-  int iteration = 0;
-  for (const scenario::Script::Segment& segment : script.segments) {
-    const bool captures =
-        std::ranges::any_of(segment.body, [](const scenario::Action& action) { return action.kind == ActionKind::capture; });
-    for (int i = 0; i < segment.iterations; ++i, ++iteration) {
-      if (captures) captured.push_back(iteration);
-    }
-  }
-  return captured;
-}
-
 }  // namespace
 
 std::vector<NamedGradient> own_gradients(const scenario::Scenario& scenario, int rank_index, int iteration) {
@@ -71,14 +57,13 @@ double sum(std::span<const double> by_rank) { return std::accumulate(by_rank.beg
 
 void check_gradients(Rank& rank, const scenario::Run& run, const Combine& combine, const std::string& path) {
   const int world = rank.world().size();
-  const std::vector<int> iterations = captured_iterations(run.scenario().script);
-  REQUIRE(run.captures().size() == iterations.size());
+  REQUIRE_FALSE(run.captures().empty());
   std::int64_t compared = 0, differing = 0;
-  for (std::size_t capture = 0; capture < iterations.size(); ++capture) {
-    CAPTURE(iterations[capture]);
+  for (const scenario::Capture& capture : run.captures()) {
+    CAPTURE(capture.iteration);
     std::vector<std::vector<NamedGradient>> by_rank;
-    for (int each = 0; each < world; ++each) by_rank.push_back(own_gradients(run.scenario(), each, iterations[capture]));
-    const std::vector<scenario::CapturedParameter>& held = run.captures()[capture].parameters;
+    for (int each = 0; each < world; ++each) by_rank.push_back(own_gradients(run.scenario(), each, capture.iteration));
+    const std::vector<scenario::CapturedParameter>& held = capture.parameters;
     REQUIRE(held.size() == by_rank.front().size());
     for (std::size_t p = 0; p < held.size(); ++p) {
       if (!scenario::is_at_or_under(held[p].name, path)) continue;

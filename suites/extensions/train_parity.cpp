@@ -59,11 +59,11 @@ struct LinearModel {
     }
     scenario.script.given = {given};
     scenario.script.keep_tensors = true;
-    const std::vector<scenario::Action> iteration{{ActionKind::forward}, {ActionKind::backward}, {ActionKind::capture},
-                                                  {ActionKind::step},    {ActionKind::capture},  {ActionKind::zero_grad}};
-    scenario.script.segments = {{.iterations = iterations, .body = iteration}};
-    scenario.script.segments.insert(scenario.script.segments.begin(),
-                                    {.body = {extend(TensorKind::two_tensor, ExtensionKind::components, form_of(rank))}});
+    scenario.script.segments = {{.body = {extend(TensorKind::two_tensor, ExtensionKind::components, form_of(rank))}}};
+    std::vector<scenario::Action> iteration{{ActionKind::forward}, {ActionKind::backward}, {ActionKind::capture},
+                                            {ActionKind::step},    {ActionKind::capture},  {ActionKind::zero_grad}};
+    for (int i = 0; i < iterations; ++i, iteration.back().to_zero = i % 2 == 1)  // by turns, as in the seed
+      scenario.script.segments.push_back({.body = iteration});
   }
 
   double gradient(std::int64_t row, std::int64_t column) const {

@@ -26,18 +26,7 @@ scenario::Scenario accumulating(Rank& rank, std::vector<Action> body) {
 }
 
 std::size_t buckets_of_backward(const scenario::Iteration& iteration, int backward) {
-  std::size_t buckets = 0;
-  bool is_in = false;
-  for (const Fact& fact : iteration.facts()) {
-    if (const auto* const mark = std::get_if<fact::Mark>(&fact)) {
-      const bool begins = mark->text == scenario::mark(iteration.index(), ActionKind::backward, false, backward);
-      const bool ends = mark->text == scenario::mark(iteration.index(), ActionKind::backward, true, backward);
-      is_in = begins || (is_in && !ends);
-    }
-    const auto* const call = std::get_if<fact::Collective>(&fact);
-    if (is_in && call != nullptr && call->tag.starts_with("bucket ")) ++buckets;
-  }
-  return buckets;
+  return calls_in_backward(iteration, backward).size();
 }
 
 }  // namespace

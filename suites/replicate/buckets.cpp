@@ -88,32 +88,9 @@ RANKED_TEST_CASE("replicate/bucket_of_exactly_the_limit", clauses("REP-20"), ran
 RANKED_TEST_CASE("replicate/bucket_rule", clauses("REP-20"), ranks(1, 2, 4), each("set", 0, 1, 2, 3, 4, 5), needs(Feature::timeline),
                  tags("reference")) {
   std::mt19937_64 random(rank.seed());
-  const auto pick = [&](std::uint64_t least, std::uint64_t most) {
-    return static_cast<std::int64_t>(least + random() % (most - least + 1));
-  };
-  scenario::Scenario scenario = four_layers(1);
-  std::vector<scenario::Module>& layers = scenario.model.root.children;
-  layers.clear();
-  std::int64_t width = pick(1, 6);
-  scenario.script.input = {1, width};
+  scenario::Scenario scenario = random_layers(random);
   scenario.script.keep_tensors = true;
-  for (std::int64_t i = 0, count = pick(2, 5); i < count; ++i) {
-    const std::int64_t next = pick(1, 6);
-    layers.push_back({.name = std::to_string(i), .kind = scenario::ModuleKind::linear, .in_features = width, .out_features = next});
-    layers.back().bias = pick(0, 2) > 0;
-    width = next;
-  }
-  // Sets of even number: limits that are sums of gradients in the order in which they become ready.
-  scenario::ReplicatePlan& plan = scenario::replicate(scenario.plan);
-  const auto gradients = oracles::trainable_gradients(scenario.model);
-  std::vector<std::int64_t> sums;
-  for (const std::string& name : oracles::ready_order(scenario.model)) {
-    const auto gradient = std::ranges::find(gradients, name, &oracles::BucketedGradient::parameter);
-    sums.push_back((sums.empty() ? 0 : sums.back()) + gradient->bytes);
-  }
-  const bool exact = rank.param<int>("set") % 2 == 0;
-  plan.first_bucket_bytes = exact ? sums[static_cast<std::size_t>(pick(0, sums.size() - 1))] : pick(1, 100);
-  plan.bucket_bytes = exact ? sums[static_cast<std::size_t>(pick(0, sums.size() - 1))] : pick(1, 200);
+  draw_limits(scenario, oracles::ready_order(scenario.model), rank.param<int>("set") % 2 == 0, random);
   const scenario::Run run = play_accepted(rank, scenario);
   check_bucket_sizes(rank, run);
   if (rank.world().size() > 1) check_bucket_members(rank, run);

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "fixtures/oracles/buckets.hpp"
 #include "suites/checks/exact_inputs.hpp"
 #include "suites/checks/soundness.hpp"
 
@@ -18,6 +19,10 @@ namespace {
 
 Module linear(std::string name, std::int64_t in, std::int64_t out) {
   return {.name = std::move(name), .kind = ModuleKind::linear, .in_features = in, .out_features = out};
+}
+
+std::int64_t pick(std::mt19937_64& random, std::int64_t least, std::int64_t most) {
+  return least + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(most - least + 1));
 }
 
 bool is_bucket(const fact::Collective& call) { return call.tag.starts_with("bucket "); }
@@ -72,6 +77,36 @@ scenario::Scenario four_layers(std::int64_t width) {
   return scenario;
 }
 
+scenario::Scenario random_layers(std::mt19937_64& random) {
+  scenario::Scenario scenario = four_layers(1);
+  std::vector<Module>& layers = scenario.model.root.children;
+  layers.clear();
+  std::int64_t width = pick(random, 1, 6);
+  scenario.script.input = {1, width};
+  for (std::int64_t i = 0, count = pick(random, 2, 5); i < count; ++i) {
+    const std::int64_t next = pick(random, 1, 6);
+    layers.push_back(linear(std::to_string(i), width, next));
+    layers.back().bias = pick(random, 0, 2) > 0;
+    width = next;
+  }
+  return scenario;
+}
+
+void draw_limits(scenario::Scenario& scenario, const std::vector<std::string>& ready, bool exact, std::mt19937_64& random) {
+  const auto gradients = oracles::trainable_gradients(scenario.model);
+  std::vector<std::int64_t> sums;
+  for (const std::string& name : ready) {
+    const auto gradient = std::ranges::find(gradients, name, &oracles::BucketedGradient::parameter);
+    sums.push_back((sums.empty() ? 0 : sums.back()) + gradient->bytes);
+  }
+  const auto limit = [&](std::int64_t most) {
+    return exact ? sums[static_cast<std::size_t>(pick(random, 0, std::ssize(sums) - 1))] : pick(random, 1, most);
+  };
+  scenario::ReplicatePlan& plan = scenario::replicate(scenario.plan);
+  plan.first_bucket_bytes = limit(100);
+  plan.bucket_bytes = limit(200);
+}
+
 scenario::Scenario sleeping_layers(const std::vector<SleepingLayer>& layers, Nanoseconds all_reduce) {
   scenario::Scenario scenario;
   for (std::size_t i = 0; i < layers.size(); ++i) {
@@ -90,6 +125,19 @@ scenario::Scenario sleeping_layers(const std::vector<SleepingLayer>& layers, Nan
 std::vector<fact::Collective> bucket_calls(const scenario::Iteration& iteration) {
   std::vector<fact::Collective> calls = iteration.collectives();
   std::erase_if(calls, [](const fact::Collective& call) { return !is_bucket(call); });
+  return calls;
+}
+
+std::vector<fact::Collective> calls_in_backward(const scenario::Iteration& iteration, int backward) {
+  const std::string begin = scenario::mark(iteration.index(), ActionKind::backward, false, backward);
+  const std::string end = scenario::mark(iteration.index(), ActionKind::backward, true, backward);
+  std::vector<fact::Collective> calls;
+  bool is_in = false;
+  for (const Fact& fact : iteration.facts()) {
+    if (const auto* const mark = std::get_if<fact::Mark>(&fact)) is_in = mark->text == begin || (is_in && mark->text != end);
+    const auto* const call = std::get_if<fact::Collective>(&fact);
+    if (is_in && call != nullptr && call->tag != scenario::used_parameters_tag) calls.push_back(*call);
+  }
   return calls;
 }
 

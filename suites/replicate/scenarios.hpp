@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,12 @@ scenario::Scenario exact_net(bool many, std::vector<scenario::Action> body);
 /// The four layers of the seed, `fc1` to `fc4`, of `width` features each, without activation. Iterations of `gradients_only`.
 scenario::Scenario four_layers(std::int64_t width);
 
+/// Two to five linear layers of one to six features, some without bias. Iterations of `gradients_only`.
+scenario::Scenario random_layers(std::mt19937_64& random);
+/// Draws the limits of buckets. `exact`: limits are sums of gradients that follow each other, so that buckets often meet them exactly.
+/// `ready`: the parameters in the order in which gradients become ready.
+void draw_limits(scenario::Scenario& scenario, const std::vector<std::string>& ready, bool exact, std::mt19937_64& random);
+
 /// Layers that sleep, one after the other.
 struct SleepingLayer {
   Nanoseconds forward = 0, backward = 0;
@@ -40,6 +47,8 @@ scenario::Scenario sleeping_layers(const std::vector<SleepingLayer>& layers, Nan
 
 /// The all-reduces of buckets in an iteration, in the order in which the host issued them.
 std::vector<fact::Collective> bucket_calls(const scenario::Iteration& iteration);
+/// The collectives in one backward of an iteration, from 1, without agreements.
+std::vector<fact::Collective> calls_in_backward(const scenario::Iteration& iteration, int backward);
 /// Elements of all trainable parameters.
 std::uint64_t trainable_elements(const scenario::Model& model);
 

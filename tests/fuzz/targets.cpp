@@ -19,6 +19,8 @@
 #include "harness/protocol/json_parse.hpp"
 #include "harness/protocol/nccl_faults.hpp"
 #include "harness/protocol/nccl_record.hpp"
+#include "harness/protocol/step_graph_json.hpp"
+#include "harness/protocol/step_graph_text.hpp"
 #include "harness/rendezvous/rendezvous_directory.hpp"
 #include "harness/rendezvous/value_file.hpp"
 #include "harness/scenario/scenario_json.hpp"
@@ -318,6 +320,22 @@ void nccl_faults(std::string_view input) {
         .kind = fault.kind, .of_kind = number, .of_kind_on_comm = number, .comm = fault.comm.value_or(0), .rank = fault.rank};
     const auto decision = nccl_tap::decide(std::span(&fault, 1), place);
     require(decision.fault == &fault || decision.delay + decision.stall == fault.duration, "a fault applies to the call that it names");
+  }
+}
+
+void compiled_plan(std::string_view input) {
+  std::vector<StepGraph> plan;
+  try {
+    plan = read_compiled_plan(input);
+  } catch (const std::invalid_argument&) {
+    return;
+  }
+  require(read_compiled_plan(write_compiled_plan(plan)) == plan, "a written compiled plan reads as it was written");
+  for (const StepGraph& graph : plan) {
+    objection_to(graph);
+    require(!to_text(graph).empty(), "a compiled pass has a text");
+    const TitledStepGraph titled{"", &graph};
+    require(!to_dot({&titled, 1}).empty(), "a compiled pass has a drawing");
   }
 }
 

@@ -41,12 +41,15 @@ void nccl_calls(std::string_view input);
 /// Throws std::invalid_argument only; of faults that are read, each applies to a call that it names.
 void nccl_faults(std::string_view input);
 
+/// Throws std::invalid_argument only; a compiled plan that is read is written so that it reads the same, and has a text and a drawing.
+void compiled_plan(std::string_view input);
+
 struct Target {
   std::string_view name;
   void (*run)(std::string_view input);
 };
 
-inline constexpr std::array<Target, 13> targets{{{"parse_line", parse_line},
+inline constexpr std::array<Target, 14> targets{{{"parse_line", parse_line},
                                                  {"rank_stream", rank_stream},
                                                  {"report", report},
                                                  {"diff", diff},
@@ -58,6 +61,7 @@ inline constexpr std::array<Target, 13> targets{{{"parse_line", parse_line},
                                                  {"gpu_listing", gpu_listing},
                                                  {"nccl_record", nccl_record},
                                                  {"nccl_calls", nccl_calls},
-                                                 {"nccl_faults", nccl_faults}}};
+                                                 {"nccl_faults", nccl_faults},
+                                                 {"compiled_plan", compiled_plan}}};
 
 }  // namespace shardproof::fuzz

@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import io
+import json
 import sys
 import unittest
 from typing import Any
@@ -221,6 +222,27 @@ class BoundaryTest(unittest.TestCase):
         self.subject.made[0].register_gradient_hook = refuse
         self.assertEqual(self.c.register_gradient_hook(trainer, b"reduction", b"0", 0, ctypes.byref(abi.GradientHook()), None), abi.FAILED)
         self.assertTrue(self.peer.failed[-1].startswith('ValueError: "0" is no root\nTraceback'), self.peer.failed[-1])
+
+    def test_a_compiled_plan_crosses_as_json(self) -> None:
+        _, trainer = self.create()
+        engine = self.subject.made[0]
+        text = ctypes.c_char_p()
+        ask = lambda: self.c.compiled_plan(trainer, ctypes.byref(text), None)
+        self.assertEqual(ask(), abi.UNSUPPORTED)
+        self.assertIn("this engine compiles nothing", self.peer.failed[-1])
+        plan = [{"pass": "backward", "values": [], "nodes": [{"label": "café"}]}]
+        engine.compiled_plan = lambda: plan
+        self.assertEqual(ask(), abi.OK)
+        self.assertEqual(json.loads(text.value), plan)
+        engine.compiled_plan = lambda: []
+        self.assertEqual((ask(), text.value), (abi.OK, b"[]"))
+        for answer, said in (
+            ({"pass": "backward"}, "TypeError: compiled_plan has answered with a dict, where a list is expected"),
+            ([{"divisor": float("inf")}], "ValueError: Out of range float values are not JSON compliant"),
+        ):
+            engine.compiled_plan = lambda answer=answer: answer
+            self.assertEqual(ask(), abi.FAILED)
+            self.assertTrue(self.peer.failed[-1].startswith(said), self.peer.failed[-1])
 
     def test_text_that_is_no_unicode(self) -> None:
         """What Python has read of a path or of bytes that nobody could decode."""

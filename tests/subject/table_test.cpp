@@ -13,8 +13,10 @@
 #include <stdexcept>
 #include <string>
 
+#include "harness/protocol/step_graph_json.hpp"
 #include "harness/scenario/plan/fully_shard.hpp"
 #include "harness/subject/abi/exported_subject.hpp"
+#include "tests/protocol/sample_step.hpp"
 #include "tests/subject/alone.hpp"
 
 using namespace shardproof;
@@ -41,9 +43,9 @@ TEST_CASE("a table that cannot be a subject's is refused, and what is wrong is s
   const std::string of_this = fmt::format("{}", sizeof(shardproof_subject));
   const Flaw flaw = GENERATE_COPY(
       Flaw{[](ScriptedSubject& it) { it.table.abi_version = 2; },
-           "here: its table is of version 2 of shardproof.h, this harness of version 5: compile it with this harness's"},
+           "here: its table is of version 2 of shardproof.h, this harness of version 6: compile it with this harness's"},
       Flaw{[](ScriptedSubject& it) { it.table.size -= 8; },
-           "here: its table says that it has " + fmt::format("{}", sizeof(shardproof_subject) - 8) + " bytes; of version 5 it has " +
+           "here: its table says that it has " + fmt::format("{}", sizeof(shardproof_subject) - 8) + " bytes; of version 6 it has " +
                of_this + ": set `size` to sizeof(shardproof_subject)"},
       Flaw{[](ScriptedSubject& it) { it.table.name = nullptr; }, "here: its table has no `name`"},
       Flaw{[](ScriptedSubject& it) { it.table.name = ""; }, "here: its table has no `name`"},
@@ -317,7 +319,56 @@ TEST_CASE("a trainer that was made although something had failed is destroyed") 
   CHECK(alone.scripted.destroyed == 1);
 }
 
-TEST_CASE("a subject that knows no extensions, or no gradient hooks, says so") {
+TEST_CASE("a compiled plan is read from JSON, and what cannot be read is a failure of the call") {
+  Alone alone;
+  REQUIRE(alone.create().ok());
+  static const char* text = nullptr;
+  alone.scripted.table.compiled_plan = [](shardproof_trainer*, const char** plan, shardproof_reply*) -> shardproof_status {
+    *plan = text;
+    return SHARDPROOF_OK;
+  };
+  std::vector<StepGraph> plan;
+  const auto answer = [&](const char* given) {
+    text = given;
+    return alone.trainer->compiled_plan(plan).error();
+  };
+  const std::string written = write_compiled_plan({shardproof::testing::sample_backward()});
+  CHECK(answer(written.c_str()).empty());
+  CHECK(plan == std::vector{shardproof::testing::sample_backward()});
+  CHECK(answer(nullptr) == "the compiled plan: it is NULL");
+  CHECK_THAT(answer("[{"), StartsWith("compiled plan: not JSON: "));
+  CHECK_THAT(answer("{}"), StartsWith("compiled plan: expected an array of passes"));
+  CHECK_THAT(answer(R"([{"pass": "backward", "values": []}])"), StartsWith("compiled plan, pass 0: \"nodes\""));
+  CHECK(plan.size() == 1);  // a failed call leaves it alone
+}
+
+TEST_CASE("a compiled plan crosses the table in both directions, and a failure has its words") {
+  Alone alone;
+  static const std::string written = write_compiled_plan({shardproof::testing::sample_backward(), {}});
+  alone.scripted.table.compiled_plan = [](shardproof_trainer* at, const char** plan, shardproof_reply* reply) -> shardproof_status {
+    const auto& it = *reinterpret_cast<ScriptedSubject*>(at);
+    *plan = written.c_str();
+    it.harness().warn(reply, "recompiled");
+    if (it.destroyed == 0) return SHARDPROOF_OK;
+    it.harness().fail(reply, "lost it");
+    return SHARDPROOF_FAILED;
+  };
+  ExportedSubject exported(table_subject(&alone.scripted.table, "within"));
+  alone.subject = table_subject(exported.table(), "here");
+  REQUIRE(alone.create().ok());
+  std::vector<StepGraph> plan;
+  const Reply reply = alone.trainer->compiled_plan(plan);
+  CHECK(reply.ok());
+  CHECK(reply.warnings == std::vector<std::string>{"recompiled"});
+  CHECK(plan == std::vector{shardproof::testing::sample_backward(), StepGraph()});
+  alone.scripted.destroyed = 1;
+  CHECK(alone.trainer->compiled_plan(plan).error() == "lost it");
+  alone.scripted.table.compiled_plan = nullptr;
+  CHECK(alone.trainer->compiled_plan(plan).status() == CallStatus::unsupported);
+  alone.trainer.reset();
+}
+
+TEST_CASE("a subject that knows no extensions, has no gradient hooks, or compiles nothing, says so") {
   Alone alone;
   REQUIRE(alone.create().ok());
   const Reply reply = alone.trainer->register_all_gather_extension({}, {});
@@ -326,4 +377,8 @@ TEST_CASE("a subject that knows no extensions, or no gradient hooks, says so") {
   const Reply of_hook = alone.trainer->register_gradient_hook({}, {});
   CHECK(of_hook.status() == CallStatus::unsupported);
   CHECK(of_hook.error() == "this engine has no gradient hooks");
+  std::vector<StepGraph> plan;
+  const Reply of_plan = alone.trainer->compiled_plan(plan);
+  CHECK(of_plan.status() == CallStatus::unsupported);
+  CHECK(of_plan.error() == "this engine compiles nothing");
 }

@@ -42,6 +42,8 @@ class EngineSection {
   virtual std::string objection_to_extension(const ParameterShape& parameter) const = 0;
   /// Whether ranks reduce the gradient of this parameter of the model.
   virtual bool reduces(const std::string& parameter) const = 0;
+  /// Whether the engine compiles its step. Then `Trainer::compiled_plan` says what it played.
+  virtual bool compiles() const { return false; }
   /// The engine divides the sum of the gradients of `ranks` ranks by this.
   virtual double gradient_divisor(int ranks) const { return ranks; }
 

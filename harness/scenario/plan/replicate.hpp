@@ -91,6 +91,7 @@ struct ReplicatePlan final : SectionOf<ReplicatePlan> {
   std::string objection_to_call(const Action& action) const override;
   std::string objection_to_extension(const ParameterShape& parameter) const override;
   bool reduces(const std::string& /*parameter*/) const override { return true; }
+  bool compiles() const override { return compile.has_value(); }
 
   friend bool operator==(const ReplicatePlan& a, const ReplicatePlan& b) {
     return a.first_bucket_bytes == b.first_bucket_bytes && a.bucket_bytes == b.bucket_bytes && a.gradients == b.gradients &&

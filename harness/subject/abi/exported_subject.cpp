@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "harness/protocol/json_parse.hpp"
+#include "harness/protocol/step_graph_json.hpp"
 #include "harness/scenario/parts_json.hpp"
 #include "harness/subject/abi/borrowed_extension.hpp"
 #include "harness/subject/abi/borrowed_gradient_hook.hpp"
@@ -23,6 +24,7 @@ struct shardproof_trainer {
   shardproof::abi::Shapes shapes;
   std::vector<shardproof::ParameterView> views;
   std::vector<shardproof_parameter> parameters;
+  std::string compiled_plan;
 };
 
 namespace shardproof {
@@ -132,6 +134,16 @@ struct ExportedSubject::Functions {
       return answered;
     });
   }
+
+  static shardproof_status compiled_plan(shardproof_trainer* trainer, const char** plan, shardproof_reply* reply) {
+    return answer(trainer, reply, [&] {
+      std::vector<StepGraph> graphs;
+      Reply answered = trainer->trainer->compiled_plan(graphs);
+      trainer->compiled_plan = write_compiled_plan(graphs);
+      *plan = trainer->compiled_plan.c_str();
+      return answered;
+    });
+  }
 };
 
 ExportedSubject::ExportedSubject(std::unique_ptr<Subject> subject)
@@ -158,7 +170,8 @@ ExportedSubject::ExportedSubject(std::unique_ptr<Subject> subject)
             .extend = Functions::extend,
             .register_gradient_hook = Functions::register_gradient_hook,
             .loss = Functions::loss,
-            .parameters = Functions::parameters};
+            .parameters = Functions::parameters,
+            .compiled_plan = Functions::compiled_plan};
 }
 
 }  // namespace shardproof

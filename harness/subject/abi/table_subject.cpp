@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "harness/protocol/json_fields.hpp"
+#include "harness/protocol/step_graph_json.hpp"
 #include "harness/protocol/subject_name.hpp"
 #include "harness/scenario/parts_json.hpp"
 #include "harness/subject/abi/demands.hpp"
@@ -139,6 +140,13 @@ class TableTrainer final : public Trainer {
       out.clear();
       for (std::size_t i = 0; i < count; ++i) out.push_back(view(answer[i], i));
     });
+  }
+
+  Reply compiled_plan(std::vector<StepGraph>& out) override {
+    if (table_.compiled_plan == nullptr) return Trainer::compiled_plan(out);
+    const char* answer = nullptr;
+    Reply reply = call_subject(&seat_, [&](shardproof_reply* answered) { return table_.compiled_plan(trainer_, &answer, answered); });
+    return believed(std::move(reply), [&] { out = read_compiled_plan(&abi::there(answer, "the compiled plan")); });
   }
 
  private:
@@ -268,7 +276,7 @@ Claims known_claims(const shardproof_claim* claims, std::size_t count) {
 }
 
 /// What every table of this version has. Members that are appended later are to be looked at only where `size` says that they are there.
-constexpr std::size_t least_size = offsetof(shardproof_subject, parameters) + sizeof(shardproof_subject::parameters);
+constexpr std::size_t least_size = offsetof(shardproof_subject, compiled_plan) + sizeof(shardproof_subject::compiled_plan);
 
 }  // namespace
 

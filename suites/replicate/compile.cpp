@@ -1,0 +1,220 @@
+// Does a compiled step compute what an eager step computes, and does it run what it planned?
+#include <shardproof.hpp>
+
+#include <chrono>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "fixtures/oracles/buckets.hpp"
+#include "suites/checks/comparison.hpp"
+#include "suites/checks/refusal.hpp"
+#include "suites/checks/soundness.hpp"
+#include "suites/replicate/plans.hpp"
+#include "suites/replicate/scenarios.hpp"
+
+namespace shardproof::replicate {
+
+using namespace suites;
+using namespace std::chrono_literals;
+
+using scenario::Action;
+using scenario::ActionKind;
+using scenario::BucketFusion;
+using scenario::CompiledRegion;
+using scenario::CompilePlan;
+
+namespace {
+
+CompilePlan compile_plan(Rank& rank) {
+  CompilePlan compile;
+  if (rank.param("region") == to_string(CompiledRegion::backward)) compile.region = CompiledRegion::backward;
+  if (rank.param("fusion") == to_string(BucketFusion::coalesce)) compile.fusion = BucketFusion::coalesce;
+  if (rank.param("fusion") == to_string(BucketFusion::none)) compile.fusion = BucketFusion::none;
+  return compile;
+}
+
+CompilePlan fused_by(Rank& rank) {
+  return {.fusion = rank.param("fusion") == to_string(BucketFusion::concat) ? BucketFusion::concat : BucketFusion::coalesce};
+}
+
+scenario::Scenario eager(scenario::Scenario scenario) {
+  scenario::replicate(scenario.plan).compile.reset();
+  return scenario;
+}
+
+// Without sync in the first backward of each iteration, if `sync` is false.
+scenario::Scenario compiled_net(Rank& rank) {
+  std::vector<Action> body = training();
+  const bool syncs = rank.param<bool>("sync");
+  if (!syncs) body.insert(body.begin(), {sync(false), {ActionKind::forward}, {ActionKind::backward}, {ActionKind::capture}, sync(true)});
+  scenario::Scenario scenario = exact_net(true, std::move(body));
+  scenario::replicate(scenario.plan).compile = compile_plan(rank);
+  const std::string& hook = rank.param("hook");
+  if (hook != "none") {
+    // Gradients are fractions of large integers: in f32 they are exact, in the low precisions they are not.
+    scenario.script.given.clear();
+    scenario.model.loss = {.kind = scenario::LossKind::sum_of_squares, .divisor = 4096};
+    const auto kind = hook == "fp16" ? scenario::HookKind::fp16_compress : scenario::HookKind::bf16_compress;
+    scenario.script.segments.insert(scenario.script.segments.begin(),
+                                    {.body = {{.kind = ActionKind::register_hook, .hook = scenario::Hook{.kind = kind}}}});
+  }
+  return scenario;
+}
+
+void check_equal(const scenario::Run& compiled, const scenario::Run& eager) {
+  REQUIRE_FALSE(eager.captures().empty());
+  REQUIRE(compiled.captures().size() == eager.captures().size());
+  for (std::size_t i = 0; i < eager.captures().size(); ++i) {
+    const scenario::Capture &found = compiled.captures()[i], &expected = eager.captures()[i];
+    CAPTURE(i, found.iteration);
+    CHECK(found.loss == expected.loss);
+    REQUIRE(found.parameters.size() == expected.parameters.size());
+    for (std::size_t p = 0; p < expected.parameters.size(); ++p) {
+      CAPTURE(expected.parameters[p].name);
+      CHECK(found.parameters[p].shard == expected.parameters[p].shard);
+      REQUIRE(found.parameters[p].gradient.defined() == expected.parameters[p].gradient.defined());
+      if (expected.parameters[p].gradient.defined()) CHECK(found.parameters[p].gradient == expected.parameters[p].gradient);
+    }
+  }
+}
+
+// Each backward of a run played the plan that the engine gave.
+void check_ran_as_planned(const scenario::Run& run) {
+  REQUIRE_FALSE(run.compiled_steps().empty());
+  const std::vector<scenario::Iteration> all = run.iterations();
+  for (const scenario::CompiledStep& step : run.compiled_steps()) {
+    CAPTURE(step.iteration, step.backward);
+    CHECK(executed_reductions(all.at(static_cast<std::size_t>(step.iteration)), step.backward) == planned_reductions(backward_of(step)));
+  }
+}
+
+}  // namespace
+
+RANKED_TEST_CASE("replicate/compile", clauses("REP-40", "REP-41"), ranks(1, 2, 4), each("hook", "none", "bf16", "fp16"),
+                 each("region", "forward_backward", "backward"), each("fusion", "concat", "coalesce", "none"), each("sync", true, false),
+                 needs(Feature::timeline, ReplicateFeature::compiled_step), needs_if("sync", false, Feature::gradient_accumulation),
+                 needs_if("hook", "bf16", ReplicateFeature::compressing_hooks),
+                 needs_if("hook", "fp16", ReplicateFeature::compressing_hooks), seed("test_replicate_with_compiler.py::test_compile_cpu"),
+                 seed("test_replicate_with_compiler.py::test_compile_cpu_no_sync"),
+                 seed("test_replicate_with_compiler.py::test_compile_gpu"), seed("test_replicate_with_compiler.py::test_compile_bf16"),
+                 seed("test_replicate_with_compiler.py::test_compile_fp16"),
+                 seed("test_replicate_with_compiler.py::test_compile_backward_only")) {
+  const bool compresses = rank.param("hook") != "none", syncs = rank.param<bool>("sync");
+  if (compresses && !rank.world().capabilities().rank_ordered && rank.world().size() > 2)
+    rank.skip("the fabric does not promise to add in the order of ranks");
+  const scenario::Scenario scenario = compiled_net(rank);
+  const scenario::Run run = play_accepted(rank, scenario);
+  check_equal(run, play_accepted(rank, eager(scenario)));
+  if (!compresses) check_training(rank, run, oracles::Arithmetic::f32, {}, Moves::some_parameter);
+  check_ran_as_planned(run);
+  check_no_race(rank, run);
+  check_same_order(rank, run);
+  CHECK(run.left_alive() == 0);
+  // Whether ranks communicated does not show in values: averages are linear.
+  const bool alone = rank.world().size() == 1;
+  for (const scenario::Iteration& iteration : run.iterations()) {
+    if (compresses && iteration.index() == 0) continue;  // that registers the hook
+    CAPTURE(iteration.index());
+    const std::size_t unsynced = syncs ? 0 : calls_in_backward(iteration, 1).size();
+    CHECK(unsynced == 0);
+    std::uint64_t reduced = 0;
+    for (const fact::Collective& call : calls_in_backward(iteration, syncs ? 1 : 2)) {
+      CHECK(call.dtype == (!compresses ? DType::f32 : rank.param("hook") == "fp16" ? DType::f16 : DType::bf16));
+      reduced += call.in_count;
+    }
+    CHECK(reduced == (alone ? 0 : trainable_elements(scenario.model)));
+  }
+}
+
+// The four layers of the seed with the limits of PyTorch: [w4], [b4 w3 b3 w2] and [b2 w1 b1]. In the second pass gradients exist.
+RANKED_TEST_CASE("replicate/bucketing", clauses("REP-42"), ranks(2), each("fusion", "concat", "coalesce"), each("pass", "first", "second"),
+                 needs(Feature::timeline, ReplicateFeature::compiled_step), tags("reference"),
+                 seed("test_replicate_with_compiler.py::test_bucketing_coalesced_op"),
+                 seed("test_replicate_with_compiler.py::test_bucketing_concat_op")) {
+  const bool existed = rank.param("pass") == "second";
+  scenario::Scenario scenario = four_layers(2000);
+  scenario::replicate(scenario.plan).compile = fused_by(rank);
+  scenario.script.segments.front() = {.iterations = 3, .body = {{ActionKind::forward}, {ActionKind::backward}}};
+  if (!existed) scenario.script.segments.front().body.push_back({ActionKind::zero_grad});
+  const scenario::Run run = play_accepted(rank, scenario);
+  REQUIRE(run.compiled_steps().size() == 3);
+  for (const scenario::CompiledStep& step : run.compiled_steps()) {
+    CAPTURE(step.iteration);
+    const StepGraph& backward = backward_of(step);
+    const PlanLines planned = reduction_plan(backward);
+    CHECK(planned == expected_plan(scenario, 2, existed && step.iteration > 0));
+    CHECK(std::ranges::count(backward.nodes, StepNodeKind::all_reduce, &StepNode::kind) == 3);
+  }
+  check_ran_as_planned(run);
+}
+
+// Any layers and limits.
+RANKED_TEST_CASE("replicate/compiled_plan", clauses("REP-42"), ranks(1, 2, 4), each("fusion", "concat", "coalesce", "none"),
+                 each("region", "forward_backward", "backward"), each("set", 0, 1, 2, 3),
+                 needs(Feature::timeline, ReplicateFeature::compiled_step), tags("reference")) {
+  std::mt19937_64 random(rank.seed());
+  scenario::Scenario scenario = random_layers(random);
+  const auto ready = oracles::ready_order(scenario.model, oracles::ModuleOrder::registered);
+  draw_limits(scenario, ready, rank.param<int>("set") % 2 == 0, random);
+  scenario::replicate(scenario.plan).compile = compile_plan(rank);
+  // The first backward of an iteration makes gradients, the second one adds to them.
+  scenario.script.segments = {
+      {.iterations = 3,
+       .body = {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::forward}, {ActionKind::backward}, {ActionKind::zero_grad}}}};
+  const scenario::Run run = play_accepted(rank, scenario);
+  REQUIRE(run.compiled_steps().size() == 6);
+  for (const scenario::CompiledStep& step : run.compiled_steps()) {
+    CAPTURE(step.iteration, step.backward);
+    CHECK(reduction_plan(backward_of(step)) == expected_plan(scenario, rank.world().size(), step.backward == 2));
+    CHECK(step.graphs->size() == (scenario::replicate(scenario.plan).compile->region == CompiledRegion::backward ? 1U : 2U));
+  }
+  check_ran_as_planned(run);
+  check_no_race(rank, run);
+}
+
+// All-reduces hide behind the backward, from the first iteration on.
+RANKED_TEST_CASE("replicate/compiled_overlap", clauses("REP-41", "REP-43"), ranks(1, 2, 3, 4),
+                 each("region", "forward_backward", "backward"), needs(Feature::timeline, ReplicateFeature::compiled_step)) {
+  scenario::Scenario scenario = sleeping_layers({4, {.forward = 25'000'000, .backward = 50'000'000}}, 10'000'000);
+  scenario::ReplicatePlan& plan = scenario::replicate(scenario.plan);
+  plan.first_bucket_bytes = plan.bucket_bytes = 80;
+  plan.compile = CompilePlan{};
+  if (rank.param("region") == to_string(CompiledRegion::backward)) plan.compile->region = CompiledRegion::backward;
+  const std::chrono::nanoseconds all_reduce = rank.world().size() > 1 ? 10ms : 0ms;
+  const scenario::Run run = play_accepted(rank, scenario);
+  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+    CAPTURE(iteration.index());
+    CHECK(std::chrono::nanoseconds(iteration.forward_backward()) >= 300ms + all_reduce);
+    CHECK(std::chrono::nanoseconds(iteration.forward_backward()) <= 300ms + all_reduce + 2ms);
+  }
+  check_ran_as_planned(run);
+  check_no_race(rank, run);
+}
+
+// Iterations take ways whose layers have the same kinds and other shapes, and come back.
+RANKED_TEST_CASE("replicate/compiled_shapes", clauses("REP-40", "REP-41"), ranks(1, 2, 3), each("fusion", "concat", "coalesce"),
+                 needs(Feature::timeline, Feature::module_groups, ReplicateFeature::compiled_step)) {
+  scenario::Scenario scenario = exact_net(true, {});
+  const auto way = [](const std::string& name, std::int64_t between) {
+    return scenario::Module{.name = name,
+                            .children = {{.name = "0", .kind = scenario::ModuleKind::linear, .in_features = 4, .out_features = between},
+                                         {.name = "1", .kind = scenario::ModuleKind::linear, .in_features = between, .out_features = 3}}};
+  };
+  scenario.model.root.children = {{.name = "way", .kind = scenario::ModuleKind::choice, .children = {way("narrow", 3), way("wide", 6)}}};
+  scenario::replicate(scenario.plan).compile = fused_by(rank);
+  scenario.script.segments.clear();
+  for (const char* const name : {"narrow", "wide", "narrow", "wide"})
+    scenario.script.segments.push_back({.body = {{.kind = ActionKind::forward, .paths = {{"way", name}}},
+                                                 {ActionKind::backward},
+                                                 {ActionKind::capture},
+                                                 {ActionKind::step},
+                                                 {ActionKind::capture},
+                                                 {ActionKind::zero_grad}}});
+  const scenario::Run run = play_accepted(rank, scenario);
+  check_training(rank, run, oracles::Arithmetic::f32, exact_unless_division_rounds(rank), Moves::some_parameter);
+  check_ran_as_planned(run);
+  check_no_race(rank, run);
+}
+
+}  // namespace shardproof::replicate

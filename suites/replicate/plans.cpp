@@ -1,0 +1,137 @@
+#include "suites/replicate/plans.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "fixtures/oracles/buckets.hpp"
+#include "suites/replicate/scenarios.hpp"
+
+namespace shardproof::replicate {
+
+namespace {
+
+using Names = std::vector<std::string>;  // of the gradients in one tensor, in order
+
+// By value: the parameters whose gradients it holds. A gradient that is not reduced yet has its parameter's name.
+class GradientsOfValues {
+ public:
+  explicit GradientsOfValues(const StepGraph& graph) {
+    for (const StepValue& value : graph.values) names_.push_back({value.name});
+    for (const StepNode& node : graph.nodes) follow(node);
+  }
+  const Names& of(std::size_t value) const { return names_[value]; }
+
+ private:
+  void follow(const StepNode& node) {
+    if (node.operation == "concat") {
+      Names all;
+      for (const std::size_t input : node.inputs) all.insert(all.end(), names_[input].begin(), names_[input].end());
+      names_[node.outputs.at(0)] = all;
+    } else if (node.operation == "split") {
+      const Names all = names_[node.inputs.at(0)];
+      for (std::size_t i = 0; i < node.outputs.size() && i < all.size(); ++i) names_[node.outputs[i]] = {all[i]};
+    } else if (node.kind != StepNodeKind::compute || node.operation == "divide" || node.operation == "cast") {
+      for (std::size_t i = 0; i < node.outputs.size() && i < node.inputs.size(); ++i) names_[node.outputs[i]] = names_[node.inputs[i]];
+    }
+  }
+
+  std::vector<Names> names_;
+};
+
+std::string in_words(const std::vector<Names>& operands) {
+  Names tensors;
+  for (const Names& names : operands) tensors.push_back(fmt::format("{}", fmt::join(names, " + ")));
+  return fmt::format("{}", fmt::join(tensors, ", "));
+}
+
+std::string reduction(std::string_view tag, std::int64_t elements, DType dtype) {
+  return fmt::format("{}: {} {}", tag, elements, to_string(dtype));
+}
+
+bool is_part_of_reduction(const StepNode& node) {
+  constexpr std::array operations{"divide", "concat", "split", "cast"};
+  return node.kind != StepNodeKind::compute || std::ranges::find(operations, node.operation) != operations.end();
+}
+
+}  // namespace
+
+PlanLines reduction_plan(const StepGraph& backward) {
+  const GradientsOfValues gradients(backward);
+  PlanLines lines;
+  for (const StepNode& node : backward.nodes) {
+    if (!is_part_of_reduction(node)) continue;
+    std::vector<Names> operands;
+    for (const std::size_t input : node.inputs) operands.push_back(gradients.of(input));
+    std::string line = fmt::format("{} {}", node.kind == StepNodeKind::compute ? std::string_view(node.operation) : to_string(node.kind),
+                                   in_words(operands));
+    if (node.operation == "divide") line += fmt::format(" by {}", node.divisor);
+    if (node.kind == StepNodeKind::all_reduce) line += fmt::format(" ({} of {})", to_string(node.op), fmt::join(node.group, ","));
+    lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
+PlanLines expected_plan(const scenario::Scenario& scenario, int world, bool existed) {
+  const scenario::ReplicatePlan& plan = scenario::replicate(scenario.plan);
+  const scenario::BucketFusion fusion = plan.compile.value().fusion;
+  const auto all = oracles::trainable_gradients(scenario.model);
+  std::vector<oracles::BucketedGradient> ready;
+  for (const std::string& name : oracles::ready_order(scenario.model, oracles::ModuleOrder::registered))
+    ready.push_back(*std::ranges::find(all, name, &oracles::BucketedGradient::parameter));
+  const bool fuses = fusion != scenario::BucketFusion::none;
+  const auto buckets =
+      fuses ? oracles::filled_buckets(ready, plan.first_bucket_bytes, plan.bucket_bytes) : oracles::filled_buckets(ready, 1, 1);
+  std::vector<int> ranks(static_cast<std::size_t>(world));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  PlanLines lines, results;
+  for (const oracles::Bucket& bucket : buckets) {
+    const Names members = oracles::names_of(bucket);
+    const bool is_flat = fusion == scenario::BucketFusion::concat && members.size() > 1;
+    std::vector<Names> operands;
+    if (is_flat) operands = {members};
+    else std::ranges::transform(members, std::back_inserter(operands), [](const std::string& name) { return Names{name}; });
+    std::vector<Names> each;
+    std::ranges::transform(members, std::back_inserter(each), [](const std::string& name) { return Names{name}; });
+    if (is_flat) lines.push_back("concat " + in_words(each));
+    lines.push_back(fmt::format("divide {} by {}", in_words(operands), world));
+    if (world > 1) lines.push_back(fmt::format("all_reduce {} (sum of {})", in_words(operands), fmt::join(ranks, ",")));
+    if (is_flat && world > 1) {
+      results.push_back("wait " + in_words(operands));
+      results.push_back("split " + in_words(operands));
+    }
+    for (const std::string& name : members) {
+      if (!is_flat && world > 1) results.push_back("wait " + name);
+      if (existed) results.push_back("copy " + name);
+    }
+  }
+  lines.insert(lines.end(), results.begin(), results.end());
+  return lines;
+}
+
+PlanLines planned_reductions(const StepGraph& backward) {
+  PlanLines lines;
+  for (const StepNode& node : backward.nodes) {
+    if (node.kind != StepNodeKind::all_reduce) continue;
+    for (const std::size_t input : node.inputs)
+      lines.push_back(reduction(node.label, numel(backward.values[input].shape), backward.values[input].dtype));
+  }
+  return lines;
+}
+
+PlanLines executed_reductions(const scenario::Iteration& iteration, int backward) {
+  PlanLines lines;
+  for (const fact::Collective& call : calls_in_backward(iteration, backward))
+    lines.push_back(reduction(call.tag, static_cast<std::int64_t>(call.in_count), call.dtype));
+  return lines;
+}
+
+const StepGraph& backward_of(const scenario::CompiledStep& step) {
+  const auto found = std::ranges::find(*step.graphs, StepPass::backward, &StepGraph::pass);
+  REQUIRE(found != step.graphs->end());
+  return *found;
+}
+
+}  // namespace shardproof::replicate

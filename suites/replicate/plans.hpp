@@ -1,0 +1,29 @@
+// The reductions of a compiled backward: as the engine says, as it ran, and as the rule of buckets asks.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "harness/scenario/plan/replicate.hpp"
+#include "harness/shardproof.hpp"
+
+namespace shardproof::replicate {
+
+/// One line for each step, for example `divide fc4.bias + fc4.weight by 2`. `a + b` are in one tensor, `a, b` in one call.
+using PlanLines = std::vector<std::string>;
+
+/// The part of a compiled backward that reduces gradients: divisions, concatenations, all-reduces, waits, splits, casts and copies, in order.
+/// Other computation is left out.
+PlanLines reduction_plan(const StepGraph& backward);
+/// The same by the rule of PyTorch's compiler for chains of linear modules. `existed`: gradients exist already, so results are copied.
+PlanLines expected_plan(const scenario::Scenario& scenario, int world, bool existed);
+
+/// The all-reduces that a plan asks for: `bucket 0: 20 f32`, one for each operand.
+PlanLines planned_reductions(const StepGraph& backward);
+/// The all-reduces that ran in a backward of an iteration.
+PlanLines executed_reductions(const scenario::Iteration& iteration, int backward = 1);
+
+/// The backward of a compiled step. Fails if the step has none.
+const StepGraph& backward_of(const scenario::CompiledStep& step);
+
+}  // namespace shardproof::replicate

@@ -1,0 +1,21 @@
+// An engine that trains nothing and says that it compiled its step. From the third backward on it plays another step.
+#include <memory>
+#include <vector>
+
+#include "harness/cases/rank_main.hpp"
+#include "tests/protocol/sample_step.hpp"
+#include "tests/scenario/compiling_subject.hpp"
+
+using namespace shardproof;
+
+int main(int argc, char** argv) {
+  Program program;
+  program.subjects.emplace_back([] {
+    return std::make_unique<testing::CompilingSubject>([](int backward, std::vector<StepGraph>& out) {
+      out = {testing::sample_backward()};
+      if (backward >= 2) out.front().nodes[2].op = ReduceOp::avg;
+      return Reply();
+    });
+  });
+  return rank_main(argc, argv, program);
+}

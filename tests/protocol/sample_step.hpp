@@ -1,0 +1,48 @@
+// A compiled backward of two linear layers without biases, for tests: two buckets, and the second bucket's gradient is made while the first
+// bucket is reduced.
+#pragma once
+
+#include "harness/protocol/step_graph.hpp"
+
+namespace shardproof::testing {
+
+inline StepGraph sample_backward() {
+  const auto computed = [](const char* name, std::vector<std::int64_t> shape) {
+    return StepValue{.name = name, .kind = StepValueKind::computed, .dtype = DType::f32, .shape = std::move(shape)};
+  };
+  StepGraph graph{.pass = StepPass::backward, .values = {}, .nodes = {}};
+  graph.values = {
+      {.name = "loss slope", .kind = StepValueKind::input, .dtype = DType::f32, .shape = {}},  // 0
+      {.name = "fc2.weight", .kind = StepValueKind::parameter, .dtype = DType::f32, .shape = {4, 4}},  // 1
+      {.name = "fc1.weight", .kind = StepValueKind::gradient, .dtype = DType::f32, .shape = {4, 4}},  // 2
+      {.name = "fc2.weight", .kind = StepValueKind::gradient, .dtype = DType::f32, .shape = {4, 4}},  // 3
+      computed("slope", {2, 4}),
+      computed("fc2.weight", {4, 4}),
+      computed("divide", {4, 4}),  // 4 5 6
+      computed("all_reduce", {4, 4}),
+      computed("fc1.weight", {4, 4}),
+      computed("divide", {4, 4}),  // 7 8 9
+      computed("all_reduce", {4, 4}),
+      computed("wait", {4, 4}),
+      computed("wait", {4, 4}),  // 10 11 12
+  };
+  const auto reduce = [](const char* bucket, std::size_t in, std::size_t out) {
+    return StepNode{
+        .kind = StepNodeKind::all_reduce, .label = bucket, .inputs = {in}, .outputs = {out}, .op = ReduceOp::sum, .group = {0, 1}};
+  };
+  graph.nodes = {
+      {.operation = "backward", .label = "fc2", .inputs = {0, 1}, .outputs = {4, 5}},
+      {.operation = "divide", .label = "fc2.weight", .inputs = {5}, .outputs = {6}, .divisor = 2},
+      reduce("bucket 0", 6, 7),
+      {.operation = "backward", .label = "fc1", .inputs = {4}, .outputs = {8}},
+      {.operation = "divide", .label = "fc1.weight", .inputs = {8}, .outputs = {9}, .divisor = 2},
+      reduce("bucket 1", 9, 10),
+      {.kind = StepNodeKind::wait, .label = "bucket 0", .inputs = {7}, .outputs = {11}},
+      {.kind = StepNodeKind::copy, .label = "fc2.weight", .inputs = {11}, .outputs = {3}},
+      {.kind = StepNodeKind::wait, .label = "bucket 1", .inputs = {10}, .outputs = {12}},
+      {.kind = StepNodeKind::copy, .label = "fc1.weight", .inputs = {12}, .outputs = {2}},
+  };
+  return graph;
+}
+
+}  // namespace shardproof::testing
