@@ -109,7 +109,7 @@ int play_command(const PlayOptions& options, const std::vector<std::string>& arg
     say(dump_document(reports::to_json(ranks, run.report.worlds.front())) + "\n");
   } else if (!ranks.empty()) {
     terminal.print(reports::printable(title) + "\n" + reports::to_text(ranks, run.report.worlds.front(), page_width));
-    if (options.show_plan) terminal.print(reports::compiled_steps_text(ranks));
+    if (options.show_plan) terminal.print("\n" + reports::compiled_steps_text(ranks));
   }
   for (const reports::CaseResult& result : run.report.cases) {
     if (result.verdict == reports::Verdict::skipped) {

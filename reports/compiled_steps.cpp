@@ -30,20 +30,22 @@ std::vector<StepRange> step_ranges(const PlayResult& rank) {
   return ranges;
 }
 
-/// `iteration 1`, and `iteration 1 backward 2` where an iteration has several.
-std::string step_name(const PlayResult& rank, const PlayedStep& step) {
+/// `1`, and `1 (backward 2)` where an iteration has several.
+std::string step_number(const PlayResult& rank, const PlayedStep& step) {
   const bool has_several = std::ranges::any_of(rank.compiled_steps, [](const PlayedStep& other) { return other.backward > 1; });
-  return fmt::format("iteration {}{}", step.iteration, has_several ? fmt::format(" backward {}", step.backward) : "");
+  return fmt::format("{}{}", step.iteration, has_several ? fmt::format(" (backward {})", step.backward) : "");
 }
 
+std::string step_name(const PlayResult& rank, const PlayedStep& step) { return "iteration " + step_number(rank, step); }
+
 std::string range_name(const PlayResult& rank, const StepRange& range) {
-  const std::string first = step_name(rank, range.first);
-  return range.first == range.last ? first : fmt::format("{} to {}", first, step_name(rank, range.last));
+  if (range.first == range.last) return step_name(rank, range.first);
+  return fmt::format("iterations {} to {}", step_number(rank, range.first), step_number(rank, range.last));
 }
 
 bool compiled_the_same(const PlayResult& a, const PlayResult& b) { return a.compiled_steps == b.compiled_steps && a.plans == b.plans; }
 
-/// What a pass communicates, a line for each all-reduce and each wait. All-reduces have their numbers in the pass.
+/// Describes the communication of a pass: a line for each all-reduce and each wait. All-reduces have their numbers in the pass.
 std::vector<std::string> communication(const StepGraph& graph) {
   std::vector<std::string> lines;
   std::map<std::size_t, std::size_t> written_by;  // of a value: the number of its all-reduce
@@ -71,7 +73,7 @@ std::vector<std::string> communication(const StepGraph& graph) {
   return lines;
 }
 
-/// Of a step: what its passes communicate, each after a line with its name.
+/// Describes the communication of a step. Each pass begins with a line that names it.
 std::vector<std::string> communication(const PlayResult& rank, const PlayedStep& step) {
   std::vector<std::string> lines;
   for (const StepGraph& graph : rank.plans.at(step.plan)) {

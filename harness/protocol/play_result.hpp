@@ -55,7 +55,7 @@ struct PlayedHookCall {
   std::optional<std::size_t> collective;  ///< that it issued: its number among the collectives of the rank, from 0
 };
 
-/// What an engine had compiled and played, at one backward.
+/// The plan that an engine played at one backward.
 struct PlayedStep {
   int iteration = 0;     ///< of the script
   int backward = 1;      ///< of this iteration: 1 is its first

@@ -52,7 +52,7 @@ class StepGraphCheck {
     return writes(node, index);
   }
 
-  // What only one kind has.
+  // Looks for members that belong to another kind of node.
   static std::string own(const StepNode& node) {
     const bool computes = node.kind == StepNodeKind::compute, reduces = node.kind == StepNodeKind::all_reduce;
     const bool divides = computes && node.operation == "divide";
@@ -98,8 +98,9 @@ class StepGraphCheck {
 
   std::string writes(const StepNode& node, std::size_t index) {
     for (const std::size_t value : node.outputs) {
-      if (graph_.values[value].kind == StepValueKind::computed && is_written_[value])
-        return fmt::format("it writes value {}, which an earlier node has written", value);
+      const bool is_in_place = std::ranges::find(node.inputs, value) != node.inputs.end();
+      if (graph_.values[value].kind == StepValueKind::computed && is_written_[value] && !is_in_place)
+        return fmt::format("it writes value {} again, and does not read it", value);
       is_written_[value] = true;
       is_waited_for_[value] = false;
       reduced_by_[value] = node.kind == StepNodeKind::all_reduce ? std::optional(index) : std::nullopt;

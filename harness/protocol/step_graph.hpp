@@ -58,11 +58,11 @@ std::string_view to_string(StepPass pass);
 std::string_view to_string(StepNodeKind kind);
 std::string_view to_string(StepValueKind kind);
 
-/// Why the graph is not well formed, with the node or value. Empty: it is well formed. Then:
-///   - indices and shapes exist, and a node has only what its kind has;
-///   - a computed value is written once, and before a node reads it;
-///   - only waits read the output of an all-reduce, and a wait reads nothing else;
-///   - a wait follows each all-reduce, unless its output is a gradient, which stays after the pass.
+/// Why the graph is not well formed, with the node or value. Empty: it is well formed.
+///   - Indices and shapes exist, and a node has only what its kind has.
+///   - A node writes a computed value before any node reads it. A node that writes it again also reads it: it works in place.
+///   - Only waits read the output of an all-reduce, and a wait reads nothing else.
+///   - A wait follows each all-reduce, unless its output is a gradient, which stays after the pass.
 std::string objection_to(const StepGraph& graph);
 
 }  // namespace shardproof

@@ -13,8 +13,8 @@ namespace shardproof {
 /// `{pass, values: [{name, kind, dtype, shape}], nodes: [{kind, operation?, label, inputs, outputs, divisor?, op?, group?}]}`. A key is
 /// left out where the node does not have it.
 void to_json(nlohmann::ordered_json& json, const StepGraph& graph);
-/// Refuses unknown keys. Throws std::invalid_argument that names the place, such as `compiled pass, node 3: "inputs"`. The graph need not be
-/// well formed.
+/// Refuses unknown keys. Throws std::invalid_argument that names the place, such as `compiled pass, node 3: "inputs"`. The graph may be not well
+/// formed.
 void from_json(const nlohmann::ordered_json& json, StepGraph& graph);
 
 /// The passes of one step as a JSON text: an array.

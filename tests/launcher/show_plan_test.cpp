@@ -52,9 +52,8 @@ TEST_CASE("a compiled step is printed, and again where it is another one") {
   CHECK(said.end == code(0));
   StepGraph other = sample_backward();
   other.nodes[2].op = ReduceOp::avg;
-  CHECK_THAT(said.out,
-             EndsWith("rank 0: compiled step of iteration 0 to iteration 1\n" + reports::indented(to_text(sample_backward()), "  ") +
-                      "\nrank 0: compiled step of iteration 2 to iteration 3\n" + reports::indented(to_text(other), "  ")));
+  CHECK_THAT(said.out, EndsWith("rank 0: compiled step of iterations 0 to 1\n" + reports::indented(to_text(sample_backward()), "  ") +
+                                "\nrank 0: compiled step of iterations 2 to 3\n" + reports::indented(to_text(other), "  ")));
   CHECK_THAT(play({}).out, !ContainsSubstring("compiled"));
 }
 
@@ -85,8 +84,8 @@ TEST_CASE("a drawing of the compiled step is a new file, in the output directory
   const Said said = play({"--plan-dot", dot});
   CHECK(said.end == code(0));
   CHECK_THAT(said.out, ContainsSubstring("plan: " + dot + "\n"));
-  CHECK_THAT(text_of(dot), ContainsSubstring("label=\"rank 0, iteration 0 to iteration 1: backward\"") &&
-                               ContainsSubstring("label=\"rank 0, iteration 2 to iteration 3: backward\""));
+  CHECK_THAT(text_of(dot), ContainsSubstring("label=\"rank 0, iterations 0 to 1: backward\"") &&
+                               ContainsSubstring("label=\"rank 0, iterations 2 to 3: backward\""));
   CHECK(play({"--plan-dot", dot}).end == code(2));  // it is there
   CHECK(play({"--plan-dot", out + "/plan.dot", "--trace", out + "/trace.json", "--out", out}).end == code(0));
   CHECK(play({"--plan-dot", out + "/plan.dot", "--out", out, "--overwrite"}).end == code(0));

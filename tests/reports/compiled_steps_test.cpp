@@ -47,11 +47,11 @@ SubjectPlay play(std::vector<PlayResult> ranks) {
 
 TEST_CASE("a step is shown once for each plan, with the iterations that played it") {
   CHECK(compiled_steps_text(std::vector{compiled(0), compiled(1)}) ==
-        "rank 0: compiled step of iteration 0\n" + text_of(sample_backward()) + "\nrank 0: compiled step of iteration 1 to iteration 2\n" +
+        "rank 0: compiled step of iteration 0\n" + text_of(sample_backward()) + "\nrank 0: compiled step of iterations 1 to 2\n" +
             text_of(averaging()) + "\nrank 0: compiled step of iteration 3\n  as in iteration 0\n");
   CHECK_THAT(compiled_steps_text(std::vector{compiled(0, {{0, 1, 0}, {0, 2, 0}, {1, 1, 1}})}),
-             StartsWith("rank 0: compiled step of iteration 0 backward 1 to iteration 0 backward 2\n") &&
-                 ContainsSubstring("\nrank 0: compiled step of iteration 1 backward 1\n"));
+             StartsWith("rank 0: compiled step of iterations 0 (backward 1) to 0 (backward 2)\n") &&
+                 ContainsSubstring("\nrank 0: compiled step of iteration 1 (backward 1)\n"));
   PlayResult eager = compiled(0, {{0, 1, 0}});
   eager.plans = {{}};
   CHECK(compiled_steps_text(std::vector{eager}) == "rank 0: compiled step of iteration 0\n  nothing: all passes ran eagerly\n");
@@ -75,7 +75,7 @@ TEST_CASE("without a compiled step there is a line that says what to do") {
 TEST_CASE("a drawing has each plan once") {
   const std::string dot = compiled_steps_dot(compiled(0));
   CHECK_THAT(dot, ContainsSubstring("label=\"rank 0, iteration 0: backward\"") &&
-                      ContainsSubstring("label=\"rank 0, iteration 1 to iteration 2: backward\"") && !ContainsSubstring("iteration 3"));
+                      ContainsSubstring("label=\"rank 0, iterations 1 to 2: backward\"") && !ContainsSubstring("iteration 3"));
 }
 
 TEST_CASE("compiled steps survive the way through JSON, and each captured iteration has its own") {
