@@ -37,6 +37,13 @@ class Storage {
   Storage(std::byte* data, std::size_t bytes, std::uint64_t buffer, MemorySpace space = MemorySpace::host)
       : data_(data), bytes_(bytes), buffer_(buffer), space_(space) {}
 
+  /// For storage that gets its memory late: its bytes are those of `memory` from here on. `memory` must outlive it.
+  void attach(const Storage& memory) {
+    data_ = memory.data_;
+    buffer_ = memory.buffer_;
+    space_ = memory.space_;
+  }
+
  private:
   std::byte* data_;
   std::size_t bytes_;
