@@ -19,15 +19,25 @@ struct Entry {
 constexpr std::array kinds{Entry{"fully_shard", fully_shard_checks}, Entry{"flat_shard", flat_shard_checks},
                            Entry{"replicate", replicate_checks}};
 
+void count(Communication& communication, const Kind& kind, const fact::Collective& call) {
+  if (kind.is_agreement(call)) return;
+  if (call.kind == CollectiveKind::all_gather) ++communication.all_gathers;
+  if (call.kind == CollectiveKind::reduce_scatter) ++communication.reduce_scatters;
+  if (call.kind == CollectiveKind::all_reduce) ++communication.all_reduces;
+}
+
 }  // namespace
 
 Communication issued(const Kind& kind, const scenario::Iteration& iteration) {
   Communication communication;
-  for (const fact::Collective& call : iteration.collectives()) {
-    if (kind.is_agreement(call)) continue;
-    if (call.kind == CollectiveKind::all_gather) ++communication.all_gathers;
-    if (call.kind == CollectiveKind::reduce_scatter) ++communication.reduce_scatters;
-    if (call.kind == CollectiveKind::all_reduce) ++communication.all_reduces;
+  for (const fact::Collective& call : iteration.collectives()) count(communication, kind, call);
+  return communication;
+}
+
+Communication issued(const Kind& kind, const scenario::Run& run) {
+  Communication communication;
+  for (const Fact& fact : run.trace().facts) {
+    if (const auto* const call = std::get_if<fact::Collective>(&fact)) count(communication, kind, *call);
   }
   return communication;
 }

@@ -41,8 +41,9 @@ class Kind {
   virtual void check_memory(const scenario::Run& run, int world) const = 0;
 };
 
-/// The collectives of an iteration, without agreements.
+/// The collectives of an iteration, or of all of a run, without agreements.
 Communication issued(const Kind& kind, const scenario::Iteration& iteration);
+Communication issued(const Kind& kind, const scenario::Run& run);
 
 /// The kind of the plan's engine section. Throws std::invalid_argument for a kind without checks.
 const Kind& kind_of(const scenario::Plan& plan);
