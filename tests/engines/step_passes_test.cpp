@@ -126,13 +126,16 @@ TEST_CASE("a graph without reductions stays as it is") {
     CHECK(compiled_pass(graph, {.fusion = fusion}, limits).graph == graph);
 }
 
-TEST_CASE("a division may overwrite what the pass made, and not a gradient that exists") {
-  const auto is_free = [](bool existed) {
-    const CompiledPass pass = compiled_pass(three(existed), {.fusion = scenario::BucketFusion::none}, limits);
+TEST_CASE("a division may overwrite what the pass made and reads no more, and not a gradient that exists") {
+  const auto is_free = [](const StepGraph& graph) {
+    const CompiledPass pass = compiled_pass(graph, {.fusion = scenario::BucketFusion::none}, limits);
     return pass.is_free_after(1, pass.graph.nodes[1].inputs.front());
   };
-  CHECK(is_free(false));
-  CHECK(!is_free(true));
+  CHECK(is_free(three()));
+  CHECK(!is_free(three(true)));
+  StepGraph read_later = three();
+  read_later.nodes.push_back({.operation = "backward", .label = "reader", .inputs = {0}});
+  CHECK(!is_free(read_later));
 }
 
 TEST_CASE("memory becomes a gradient's where no copy comes between") {
