@@ -156,6 +156,7 @@ std::vector<RankReach> states_of(const Script& script, int ranks) {
 class Follower {
  public:
   Follower(const Scenario& scenario, int ranks) : scenario_(scenario), ranks_(ranks), states_(states_of(scenario.script, ranks)) {
+    keeps_whole_ = scenario.plan.engine.get()->keeps_whole_gradients();
     const auto& given = scenario.script.given;
     input_ = given.empty() ? by_formula(scenario.script.input_divisor) : of_numbers(given);
     for (ParameterShape& shape : parameters(scenario.model)) {
@@ -169,7 +170,10 @@ class Follower {
   std::vector<bool> follow() {
     for (const Script::Segment& segment : scenario_.script.segments) {
       for (int i = 0; i < segment.iterations; ++i) {
-        for (const Action& action : segment.body) play(action);
+        for (const Action& action : segment.body) {
+          play(action);
+          if (action.kind == ActionKind::backward && keeps_whole_) reduce_whole();
+        }
       }
     }
     return std::move(captures_);
@@ -424,17 +428,33 @@ class Follower {
     std::optional<Reach> any;
     for (const RankReach& state : states_) {
       const auto own = state.gradients.find(parameter.shape.name);
-      if (own == state.gradients.end() || (is_meant && !parameter.is_reduced && !is_meant(state.rank))) continue;
+      if (own == state.gradients.end() || (is_meant && !is_reduced_late(parameter) && !is_meant(state.rank))) continue;
       any = any ? either(*any, own->second) : own->second;
     }
-    if (!any || !parameter.is_reduced) return any;
-    Reach gradient = *any;
+    return any && is_reduced_late(parameter) ? after_reduction(*any) : any;
+  }
+
+  // Gradients are followed as if they were reduced when they are needed, unless the backward replaces them.
+  bool is_reduced_late(const ParameterReach& parameter) const { return parameter.is_reduced && !keeps_whole_; }
+
+  Reach after_reduction(Reach gradient) const {
     if (has_odd_hooks_) gradient.sure = false;
     gradient = in_dtype(gradient, reduction_dtype());
     gradient.most *= ranks_;
     gradient = divided(rounded_once(gradient), gradient_divisor());
     if (is_low(reduction_dtype())) gradient.unit = finest;
     return gradient;
+  }
+
+  // After a backward that reduces or does not: either is possible. An engine may divide each summand, or multiply it by an inverse.
+  void reduce_whole() {
+    for (const auto& [name, parameter] : parameters_) {
+      const std::optional<Reach> any = reduced(parameter);
+      if (!any || !parameter.is_reduced) continue;
+      Reach mean = after_reduction(*any);
+      if (!hook_ && !exponent_of(gradient_divisor())) mean.sure = false;
+      for (RankReach& state : states_) state.gradients[name] = either(mean, *any);
+    }
   }
 
   void step(const Action& action) {
@@ -474,6 +494,7 @@ class Follower {
   std::map<std::string, ParameterReach> parameters_;
   std::optional<HookKind> hook_;  // instead of reductions
   bool has_odd_hooks_ = false;    // whose gradients are not followed
+  bool keeps_whole_ = false;      // each rank keeps whole gradients
   std::vector<RankReach> states_;
   std::vector<bool> captures_;
 };

@@ -14,9 +14,6 @@
 
 namespace shardproof::suites {
 
-namespace {
-
-// The part of a whole tensor that a rank holds.
 Tensor part(const Tensor& whole, const scenario::CapturedParameter& held) {
   if (held.dim == flattened) return whole.flatten().narrow(held.start, held.shard.numel());
   if (held.shape.empty()) return whole;
@@ -34,6 +31,8 @@ Tensor part(const Tensor& whole, const scenario::CapturedParameter& held) {
   }
   return mine;
 }
+
+namespace {
 
 // The parameter that is expected, and a part that it has: what is compared afterwards is comparable.
 void require_part_of(const oracles::NamedValues& expected, const scenario::CapturedParameter& held) {

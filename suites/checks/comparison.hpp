@@ -9,6 +9,9 @@
 
 namespace shardproof::suites {
 
+/// The part of a whole tensor that the rank holds: of a parameter, or of its gradient.
+Tensor part(const Tensor& whole, const scenario::CapturedParameter& held);
+
 /// Where bits are compared.
 enum class Zeros : std::uint8_t {
   have_signs,

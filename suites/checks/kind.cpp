@@ -16,7 +16,8 @@ struct Entry {
   const Kind& (*checks)();
 };
 
-constexpr std::array kinds{Entry{"fully_shard", fully_shard_checks}, Entry{"flat_shard", flat_shard_checks}};
+constexpr std::array kinds{Entry{"fully_shard", fully_shard_checks}, Entry{"flat_shard", flat_shard_checks},
+                           Entry{"replicate", replicate_checks}};
 
 }  // namespace
 

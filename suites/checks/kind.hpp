@@ -50,5 +50,6 @@ const Kind& kind_of(const scenario::Plan& plan);
 // One for each kind.
 const Kind& fully_shard_checks();
 const Kind& flat_shard_checks();
+const Kind& replicate_checks();
 
 }  // namespace shardproof::suites

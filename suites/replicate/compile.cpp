@@ -150,7 +150,7 @@ RANKED_TEST_CASE("replicate/bucketing", clauses("REP-42"), ranks(2), each("fusio
 }
 
 // Any layers and limits.
-RANKED_TEST_CASE("replicate/compiled_plan", clauses("REP-42"), ranks(1, 2, 4), each("fusion", "concat", "coalesce", "none"),
+RANKED_TEST_CASE("replicate/compiled_plan", clauses("REP-42"), ranks(2, 3, 4), each("fusion", "concat", "coalesce", "none"),
                  each("region", "forward_backward", "backward"), each("set", 0, 1, 2, 3),
                  needs(Feature::timeline, ReplicateFeature::compiled_step), tags("reference")) {
   std::mt19937_64 random(rank.seed());

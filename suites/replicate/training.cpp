@@ -42,6 +42,7 @@ RANKED_TEST_CASE("replicate/optimizers", clauses("REP-1"), ranks(2, 3), each("op
   scenario::Scenario scenario = exact_net(rank.param<bool>("many"), training());
   scenario.model.init_divisor = 8;
   scenario.script.input_divisor = 8;
+  scenario.script.given.clear();
   const std::string& optimizer = rank.param("optimizer");
   scenario.plan.optimizer = optimizer == "momentum" ? scenario::Optimizer{.rate = 1.0 / 16, .momentum = 0.5}
                                                     : scenario::Optimizer{.kind = optimizer == "adam" ? scenario::OptimizerKind::adam

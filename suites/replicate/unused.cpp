@@ -79,14 +79,15 @@ RANKED_TEST_CASE("replicate/unused_parameters", clauses("REP-1", "REP-3", "REP-4
 // A use in a backward without sync counts for the next reduction.
 RANKED_TEST_CASE("replicate/unused_after_no_sync", clauses("REP-7"), ranks(2, 3),
                  needs(Feature::module_groups, Feature::gradient_accumulation, ReplicateFeature::unused_parameters)) {
-  const scenario::Run run = play_accepted(rank, three_ways({sync(false),
-                                                            forward_by("x"),
-                                                            {ActionKind::backward},
-                                                            sync(true),
-                                                            forward_by("y"),
-                                                            {ActionKind::backward},
-                                                            {ActionKind::capture},
-                                                            {ActionKind::zero_grad}}));
+  const scenario::Scenario scenario = three_ways({sync(false),
+                                                  forward_by("x"),
+                                                  {ActionKind::backward},
+                                                  sync(true),
+                                                  forward_by("y"),
+                                                  {ActionKind::backward},
+                                                  {ActionKind::capture},
+                                                  {ActionKind::zero_grad}});
+  const scenario::Run run = play_accepted(rank, with_last_step(scenario));
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_division_rounds(rank), Moves::some_parameter);
 }
 

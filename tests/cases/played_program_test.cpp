@@ -122,7 +122,7 @@ TEST_CASE("A listing tells subjects, faults and clauses") {
   REQUIRE(end.exit_code == 0);
   const auto listing = nlohmann::ordered_json::parse(end.output).get<Listing>();
   CHECK(listing.suite_version == "3");
-  CHECK(listing.engine_kinds == std::vector<std::string>{"fully_shard", "flat_shard", "first", "second", "third"});
+  CHECK(listing.engine_kinds == std::vector<std::string>{"fully_shard", "flat_shard", "replicate", "first", "second", "third"});
   CHECK(listing.subjects ==
         std::vector<SubjectInfo>{
             {"idle", "1", false, {{"first", {"serial", "timeline"}}, {"second", {"module_groups"}}, {"fully_shard", {}}}},

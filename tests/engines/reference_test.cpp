@@ -12,6 +12,7 @@
 #include "fixtures/engines/common/trainer.hpp"
 #include "fixtures/engines/flat_shard/flat_shard.hpp"
 #include "fixtures/engines/fully_shard/fully_shard.hpp"
+#include "fixtures/engines/replicate/replicate.hpp"
 #include "harness/device/sim/sim_platform.hpp"
 #include "harness/scenario/builder.hpp"
 #include "harness/scenario/plan/foreign_section.hpp"
@@ -55,7 +56,9 @@ Reply create_alone(Subject& subject, const std::string& kind, std::unique_ptr<Tr
 }  // namespace
 
 TEST_CASE("the reference subject claims the kinds of its engines, each with its features") {
-  CHECK(Reference().claims() == Claims{{"fully_shard", fully_shard_engine().features}, {"flat_shard", flat_shard_engine().features}});
+  CHECK(Reference().claims() == Claims{{"fully_shard", fully_shard_engine().features},
+                                       {"flat_shard", flat_shard_engine().features},
+                                       {"replicate", replicate_engine().features}});
   CHECK(Reference().claims().has("fully_shard", Feature::hidden_memory));
   CHECK(Reference({reached("first", {Feature::serial}), reached("second", {})}).claims() ==
         Claims{{"first", {Feature::serial}}, {"second", {}}});

@@ -108,10 +108,10 @@ TEST_CASE("a subject that scenarios are not made for is not explored") {
   CHECK(said.end == code(2));
   CHECK(said.err ==
         "shardproof: subjects first and second both claim none of the engine kinds for which scenarios are drawn: fully_shard, "
-        "flat_shard\n");
+        "flat_shard, replicate\n");
   const auto asked = [](const char* kind) {
     return call({"explore", "--worker", SHARDPROOF_SUBJECTS_PROGRAM, "--subject", "first,second", "--engine", kind}).err;
   };
   CHECK(asked("flat_shard") == "shardproof: subject first does not claim the engine kind flat_shard\n");
-  CHECK(asked("tea") == "shardproof: --engine tea: scenarios are drawn for fully_shard, flat_shard\n");
+  CHECK(asked("tea") == "shardproof: --engine tea: scenarios are drawn for fully_shard, flat_shard, replicate\n");
 }

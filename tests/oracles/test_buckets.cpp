@@ -128,8 +128,28 @@ TEST_CASE("gradients become ready from the last module to the first, biases firs
   Model nested;
   nested.root.children = {container(ModuleKind::sequential, "in", {linear("a", 1, 1), relu("relu"), scale("s")}), linear("out", 1, 1)};
   CHECK(ready_order(nested) == std::vector<std::string>{"out.bias", "out.weight", "in.s.factor", "in.a.bias", "in.a.weight"});
-  nested.root.children.push_back(use("again", "out"));
-  CHECK_THROWS_MATCHES(ready_order(nested), std::invalid_argument, MessageMatches(ContainsSubstring("\"again\"")));
+}
+
+TEST_CASE("a gradient is ready after all modules that use its parameter, of all forwards") {
+  using Order = std::vector<std::string>;
+  Model model;
+  Module tied = linear("t", 1, 1);
+  tied.tied_to = "a";
+  model.root.children = {linear("a", 1, 1), linear("b", 1, 1, false), use("again", "b"), tied};
+  CHECK(ready_order(model) == Order{"t.bias", "b.weight", "a.bias", "a.weight"});
+
+  model.root.children = {container(ModuleKind::choice, "way", {linear("left", 1, 1, false), frozen(linear("right", 1, 1))}),
+                         container(ModuleKind::discard, "aside", {linear("x", 1, 1)}),
+                         container(ModuleKind::list, "unused", {linear("x", 1, 1)}), residual("r", {layer_norm("n", 1)}), scale("s")};
+  const Action right{.kind = ActionKind::forward, .paths = {{"way", "right"}}};
+  CHECK(ready_order(model) == Order{"s.factor", "r.n.bias", "r.n.weight", "way.left.weight"});
+  CHECK(ready_order(model, {right}) == Order{"s.factor", "r.n.bias", "r.n.weight"});
+  // The second forward's modules come first.
+  CHECK(ready_order(model, {right, forward}) == Order{"way.left.weight", "s.factor", "r.n.bias", "r.n.weight"});
+  CHECK(ready_order(model, {{.kind = ActionKind::forward, .module = "r"}}) == Order{"r.n.bias", "r.n.weight"});
+  CHECK(ready_order(model, {{.kind = ActionKind::forward, .fails_in = "s"}}).empty());
+  model.root.children.push_back(attention("mix", 1));
+  CHECK_THROWS_MATCHES(ready_order(model), std::invalid_argument, MessageMatches(ContainsSubstring("\"mix\"")));
 }
 
 TEST_CASE("a bucket starts when its gradients are ready and the resource has finished the buckets before it") {
@@ -158,6 +178,9 @@ TEST_CASE("times of a scenario come from sleeps of modules and from all-reduces"
   CHECK((times.compute == 1110 && times.backward == 1608));
   CHECK(bucket_times(scenario, first_buckets(scenario), 2).reductions == std::vector<BucketTimes::Reduction>{{1110, 1118}});
   CHECK(bucket_times(scenario, buckets, 1).backward == 1110);
+  scenario.model.root.children.push_back(use("again", "a"));
+  CHECK_THROWS_MATCHES(bucket_times(scenario, buckets, 2), std::invalid_argument, MessageMatches(ContainsSubstring("\"again\"")));
+  scenario.model.root.children.pop_back();
   scenario.costs.host_call = 1;
   CHECK_THROWS_AS(bucket_times(scenario, buckets, 2), std::invalid_argument);
 }

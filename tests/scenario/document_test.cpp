@@ -12,6 +12,7 @@
 #include "harness/scenario/builder.hpp"
 #include "harness/scenario/document.hpp"
 #include "harness/scenario/plan/fully_shard.hpp"
+#include "harness/scenario/plan/replicate.hpp"
 #include "harness/scenario/scenario_json.hpp"
 
 using namespace shardproof;
@@ -304,11 +305,11 @@ TEST_CASE("a document of version 1 is read, and written as one of version 2") {
   Json other_kind = then;
   other_kind["plan"]["engine"] = "telepathy";
   CHECK(refusal(other_kind) ==
-        "scenario: plan.engine: no engine kind of this worker is named \"telepathy\"; kinds: fully_shard, flat_shard");
+        "scenario: plan.engine: no engine kind of this worker is named \"telepathy\"; kinds: fully_shard, flat_shard, replicate");
   other_kind["plan"]["engine"] = "fully_shrad";
   CHECK(refusal(other_kind) ==
         "scenario: plan.engine: no engine kind of this worker is named \"fully_shrad\"; closest is \"fully_shard\"; "
-        "kinds: fully_shard, flat_shard");
+        "kinds: fully_shard, flat_shard, replicate");
   Json wrong = then;
   wrong["plan"]["wrap"][0]["modules"] = Json::array();
   CHECK(refusal(wrong) == "scenario: plan.wrap[0].modules: expected at least one path, found an array of 0");
@@ -330,18 +331,19 @@ TEST_CASE("a document that mixes versions is answered with what to change") {
   late["version"] = 2;
   CHECK(refusal(late) ==
         "scenario: plan.engine: is a key of version 1: in version 2, a plan has a section with the name of its engine kind; "
-        "kinds: fully_shard, flat_shard");
+        "kinds: fully_shard, flat_shard, replicate");
 }
 
 TEST_CASE("a plan has one engine section") {
   Json none = document();
   none["plan"].erase("fully_shard");
-  CHECK(refusal(none) ==
-        "scenario: plan: it has no engine section: add a section with the name of an engine kind; kinds: fully_shard, flat_shard");
+  CHECK(
+      refusal(none) ==
+      "scenario: plan: it has no engine section: add a section with the name of an engine kind; kinds: fully_shard, flat_shard, replicate");
   none["plan"]["flat_shrad"] = {{"wrap", {""}}};
   CHECK(refusal(none) ==
         "scenario: plan.flat_shrad: no such key, and no engine kind of this worker; closest is \"flat_shard\"; "
-        "kinds: fully_shard, flat_shard; other keys: mesh, mixed_precision, initialisation, optimizer");
+        "kinds: fully_shard, flat_shard, replicate; other keys: mesh, mixed_precision, initialisation, optimizer");
   Json two = document();
   two["plan"]["flat_shard"] = {{"wrap", {""}}};
   CHECK(refusal(two) == "scenario: plan: it has two engine sections, \"fully_shard\" and \"flat_shard\": keep one");
@@ -398,6 +400,143 @@ TEST_CASE("places in a plan for flat_shard are in the document, and its calls ar
   CHECK(refusal(json) == "scenario: plan.flat_shard.wrap[1]: \"layer\" comes after \"\": list children before parents");
   json["plan"]["flat_shard"] = {{"wrap", {""}}, {"strategy", "hybrid"}};
   CHECK(refusal(json).starts_with("scenario: plan.mesh: "));
+}
+
+namespace {
+
+Json replicated() {
+  Json json = document();
+  json["plan"] = {{"replicate", Json::object()}};
+  json.erase("costs");
+  return json;
+}
+
+// The document with this section, or with these calls at its beginning.
+std::string refusal_of_section(const Json& section) {
+  Json json = replicated();
+  json["plan"]["replicate"] = section;
+  return refusal(json);
+}
+
+std::string refusal_of_replicated_call(const Json& call) {
+  Json json = replicated();
+  Json& body = json["script"]["segments"][0]["body"];
+  body.insert(body.begin(), call);
+  return refusal(json);
+}
+
+}  // namespace
+
+TEST_CASE("a plan for replicate is read whole, and what is usual is not written") {
+  Json json = replicated();
+  const auto usual = json.get<Scenario>();
+  CHECK(replicate(usual.plan) == ReplicatePlan());
+  CHECK(Json(usual)["plan"]["replicate"] == Json::object());
+
+  const Json eager{{"first_bucket_bytes", 16}, {"bucket_bytes", 1}, {"gradients", "views"}, {"unused_parameters", true}};
+  json["plan"]["replicate"] = eager;
+  const auto of_eager = json.get<Scenario>();
+  const ReplicatePlan& section = replicate(of_eager.plan);
+  CHECK((section.first_bucket_bytes == 16 && section.bucket_bytes == 1 && section.unused_parameters));
+  CHECK(section.gradients == BucketGradients::views);
+  CHECK(Json(of_eager)["plan"]["replicate"] == eager);
+
+  for (const char* fusion : {"concat", "coalesce", "none"}) {
+    for (const char* region : {"forward_backward", "backward"}) {
+      CAPTURE(fusion, region);
+      json["plan"]["replicate"] = {{"compile", {{"region", region}, {"fusion", fusion}, {"schedule_waits", false}}}};
+      const auto compiled = json.get<Scenario>();
+      CHECK(to_string(replicate(compiled.plan).compile.value().fusion) == fusion);
+      CHECK(to_string(replicate(compiled.plan).compile.value().region) == region);
+      CHECK_FALSE(replicate(compiled.plan).compile.value().schedule_waits);
+      CHECK(Json(compiled).get<Scenario>() == compiled);
+    }
+  }
+  json["plan"]["replicate"] = {{"compile", Json::object()}};
+  CHECK(replicate(json.get<Scenario>().plan).compile == CompilePlan());
+  CHECK(Json(json.get<Scenario>())["plan"]["replicate"] == json["plan"]["replicate"]);
+
+  json["plan"] = {{"mesh", {{"shape", {2, 2}}, {"names", {"copies", "parts"}}}}, {"replicate", {{"tensor_parallel", {{"layer", "row"}}}}}};
+  const auto parallel = json.get<Scenario>();
+  CHECK(replicate(parallel.plan).tensor_parallel == std::map<std::string, TensorParallel>{{"layer", TensorParallel::row}});
+  CHECK(Json(parallel)["plan"]["replicate"] == json["plan"]["replicate"]);
+}
+
+TEST_CASE("groups of replicate are the buckets that there can be, and only they and agreements are tags") {
+  Json json = replicated();
+  CHECK(json.get<Scenario>().plan.engine.get()->groups(json.get<Scenario>().model) == std::vector<std::string>{"bucket 0", "bucket 1"});
+  json["costs"]["collectives"] = {{"all_reduce", {{"fixed", "1ms"}, {"tagged", {{"bucket 1", "2ms"}, {"used parameters", "1us"}}}}}};
+  CHECK(refusal(json) == "none");
+  json["costs"]["collectives"]["all_reduce"]["tagged"] = {{"bucket 2", "2ms"}};
+  CHECK(refusal(json).starts_with("scenario: costs.collectives.all_reduce.tagged.\"bucket 2\": no collective has the tag \"bucket 2\""));
+  json.erase("costs");
+  json["model"]["root"]["children"][0]["frozen"] = true;
+  CHECK(json.get<Scenario>().plan.engine.get()->groups(json.get<Scenario>().model).empty());
+}
+
+TEST_CASE("places in a plan for replicate are in the document") {
+  CHECK(refusal_of_section({{"buckets", 1}}).starts_with("scenario: plan.replicate.buckets: no such key; there is first_bucket_bytes"));
+  for (const char* limit : {"first_bucket_bytes", "bucket_bytes"}) {
+    CHECK(refusal_of_section({{limit, 0}}) ==
+          fmt::format("scenario: plan.replicate.{}: expected an integer from 1 to 1099511627776, found 0", limit));
+  }
+  CHECK(refusal_of_section({{"gradients", "vies"}}).starts_with("scenario: plan.replicate.gradients: "));
+  CHECK(refusal_of_section({{"unused_parameters", 1}}).starts_with("scenario: plan.replicate.unused_parameters: "));
+  CHECK(refusal_of_section({{"compile", {{"fusion", "all"}}}}).starts_with("scenario: plan.replicate.compile.fusion: "));
+  CHECK(refusal_of_section({{"compile", {{"region", "forward"}}}}).starts_with("scenario: plan.replicate.compile.region: "));
+  CHECK(refusal_of_section({{"compile", {{"wait", true}}}}).starts_with("scenario: plan.replicate.compile.wait: no such key"));
+  CHECK(refusal_of_section({{"compile", Json::object()}, {"unused_parameters", true}}) ==
+        "scenario: plan.replicate.unused_parameters: a compiled step knows the parameters that it uses: leave the key out");
+  CHECK(refusal_of_section({{"compile", Json::object()}, {"gradients", "views"}}) ==
+        "scenario: plan.replicate.gradients: a compiled step has no gradients in buckets: leave the key out");
+  Json json = replicated();
+  json["plan"]["mixed_precision"] = {{"reduce", "bf16"}};
+  CHECK(
+      refusal(json) ==
+      "scenario: plan.mixed_precision: replicate has no mixed precision: leave the key out, or register a hook that compresses gradients");
+}
+
+TEST_CASE("tensor parallelism is for linear modules whose features divide, on a mesh of two dimensions") {
+  const Json parallel{{"tensor_parallel", {{"layer", "row"}}}};
+  CHECK(refusal_of_section(parallel) == "scenario: plan.mesh: tensor_parallel is for a mesh of two dimensions, copies and parts; found 1");
+  Json json = replicated();
+  json["plan"]["mesh"] = {{"shape", {2, 2}}, {"names", {"copies", "parts"}}};
+  CHECK(refusal(json) == "scenario: plan.mesh: a mesh of one dimension, unless tensor_parallel divides modules; found 2 dimensions");
+  const auto of = [&](const char* module, const char* way) {
+    json["plan"]["replicate"] = {{"tensor_parallel", {{module, way}}}};
+    return refusal(json);
+  };
+  CHECK(of("layer", "row") == "none");
+  CHECK(of("layer", "column") ==
+        "scenario: plan.replicate.tensor_parallel.layer: \"layer\" has 3 features to divide among 2 ranks: choose a multiple");
+  CHECK(of("lair", "row") == "scenario: plan.replicate.tensor_parallel.lair: the model has no module \"lair\"; closest is \"layer\"");
+  CHECK(of("relu", "row") == "scenario: plan.replicate.tensor_parallel.relu: a linear module; \"relu\" is a relu");
+  CHECK(of("layer", "rows").starts_with("scenario: plan.replicate.tensor_parallel.layer: "));
+  Json& children = json["model"]["root"]["children"];
+  children.push_back({{"name", "back"}, {"kind", "linear"}, {"in_features", 3}, {"out_features", 4}});
+  children.push_back({{"name", "head"}, {"kind", "linear"}, {"in_features", 4}, {"out_features", 3}, {"tied_to", "layer"}});
+  CHECK(of("head", "row").starts_with("scenario: plan.replicate.tensor_parallel.head: \"head\" shares the weight of \"layer\""));
+}
+
+TEST_CASE("calls in a plan for replicate are those that the kind has") {
+  CHECK(refusal_of_replicated_call("forward") == "none");
+  CHECK(refusal_of_replicated_call({{"call", "set_requires_gradient_sync"}, {"value", true}}) == "none");
+  CHECK(refusal_of_replicated_call({{"call", "register_hook"}, {"hook", "plain"}}) == "none");
+  CHECK(refusal_of_replicated_call({{"call", "set_requires_gradient_sync"}, {"module", "layer"}, {"value", true}}) ==
+        "scenario: script.segments[0].body[0] (set_requires_gradient_sync): replicate has this switch for the whole model only: leave the "
+        "module out");
+  CHECK(refusal_of_replicated_call({{"call", "evaluate"}, {"module", "layer"}, {"method", true}}) ==
+        "scenario: script.segments[0].body[0] (evaluate): engines of the kind replicate run no methods as forwards");
+  const auto no_such_call = [](const char* call) {
+    return fmt::format("scenario: script.segments[0].body[0] ({}): engines of the kind replicate have no such call", call);
+  };
+  for (const char* call : {"unshard", "wait_for_unshard", "reshard", "post_optim_event"})
+    CHECK(refusal_of_replicated_call(call) == no_such_call(call));
+  for (const char* call : {"set_requires_all_reduce", "set_reshard_after_backward", "set_unshard_in_backward", "set_is_last_backward"})
+    CHECK(refusal_of_replicated_call({{"call", call}, {"value", false}}) == no_such_call(call));
+  CHECK(refusal_of_replicated_call({{"call", "clip_grad_norm"}, {"max_norm", 1}}) == no_such_call("clip_grad_norm"));
+  CHECK(refusal_of_replicated_call({{"call", "extend"}, {"parameter", "layer.weight"}, {"extension", "bf16"}})
+            .ends_with("\"layer.weight\" is whole on every rank, and is not gathered"));
 }
 
 TEST_CASE("what is written is read back, and written the same again") {

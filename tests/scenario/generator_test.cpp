@@ -15,6 +15,7 @@
 #include "harness/scenario/exactness.hpp"
 #include "harness/scenario/plan/flat_shard.hpp"
 #include "harness/scenario/plan/fully_shard.hpp"
+#include "harness/scenario/plan/replicate.hpp"
 #include "harness/scenario/scenario_json.hpp"
 #include "tests/rounds.hpp"
 
@@ -39,11 +40,18 @@ std::vector<std::string> all_flat_features() {
   return {names.begin(), names.end()};
 }
 
+std::vector<std::string> features_of(const std::string& kind) {
+  const auto names = find_engine_kind(kind)->feature_names();
+  return {names.begin(), names.end()};
+}
+
 // Features that no scenario shows, and features that no plan of the kind has.
 const std::vector<std::string>& never_drawn(const std::string& kind) {
   static const std::vector<std::string> fully{"thread_ranks", "reduction_hooks", "forward_methods"},
-      flat{"thread_ranks", "clip_grad_norm", "ignored_parameters", "all_gather_extensions"};
-  return kind == "flat_shard" ? flat : fully;
+      flat{"thread_ranks", "clip_grad_norm", "ignored_parameters", "all_gather_extensions"},
+      replicated{"thread_ranks",    "clip_grad_norm",  "ignored_parameters", "all_gather_extensions",
+                 "mixed_precision", "replicated_mesh", "compiled_step",      "tensor_parallel"};
+  return kind == "flat_shard" ? flat : kind == "replicate" ? replicated : fully;
 }
 
 std::uint64_t digest_of_flat(std::uint64_t count) {
@@ -169,9 +177,51 @@ TEST_CASE("what is drawn for engines with flat parameters is valid, and the same
   }
 }
 
+TEST_CASE("what is drawn for replicated engines is valid, the same for the same seed, and has several buckets of many sizes") {
+  const Palette everything = palette("replicate", features_of("replicate"), {});
+  int filled = 0, first_differs = 0, whole = 0, unused = 0;
+  for (std::uint64_t seed = 0; seed < seeds; ++seed) {
+    CAPTURE(seed);
+    const Staged made = generate("replicate", seed, sizes, everything);
+    const ReplicatePlan& section = replicate(made.scenario.plan);
+    for (const ParameterShape& parameter : parameters(made.scenario.model)) {
+      if (parameter.trainable && numel(parameter.shape) * 4 == section.bucket_bytes && section.bucket_bytes > 4) ++filled;
+    }
+    first_differs += section.first_bucket_bytes != section.bucket_bytes ? 1 : 0;
+    whole += section.bucket_bytes == ReplicatePlan().bucket_bytes ? 1 : 0;
+    unused += section.unused_parameters ? 1 : 0;
+    if (seed % 10 != 0) continue;
+    REQUIRE(made.scenario == generate("replicate", seed, sizes, everything).scenario);
+    REQUIRE(parse_scenario(nlohmann::ordered_json(made.scenario).dump()) == made.scenario);
+    const std::vector<bool> exact = exact_captures(made.scenario, made.ranks);
+    REQUIRE(std::ranges::all_of(exact, std::identity()));
+  }
+  CHECK(filled > seeds / 10);
+  CHECK(first_differs > seeds / 2);
+  CHECK(whole > seeds / 20);
+  CHECK(unused > seeds / 5);
+  CHECK(unused < seeds * 4 / 5);
+}
+
+TEST_CASE("where parameters may not be unused, each forward that is drawn uses all of them") {
+  const Palette plain = palette("replicate", features_of("replicate"), std::vector<std::string>{"unused_parameters"});
+  int repeated = 0;
+  for (std::uint64_t seed = 0; seed < rounds(500U); ++seed) {
+    CAPTURE(seed);
+    const Scenario scenario = generate("replicate", seed, sizes, plain).scenario;
+    REQUIRE_FALSE(replicate(scenario.plan).unused_parameters);
+    const auto leaves_out = [](const Module& module) {
+      return module.kind == ModuleKind::discard || module.kind == ModuleKind::list || module.kind == ModuleKind::choice;
+    };
+    REQUIRE_FALSE(any_module(scenario, leaves_out));
+    repeated += any_module(scenario, [](const Module& module) { return module.kind == ModuleKind::use; }) ? 1 : 0;
+  }
+  CHECK(repeated > 0);
+}
+
 TEST_CASE("a scenario needs the features that it was drawn with, and no feature that was left out") {
-  for (const std::string kind : {"fully_shard", "flat_shard"}) {
-    const std::vector<std::string> names = kind == "flat_shard" ? all_flat_features() : all_features();
+  for (const std::string kind : {"fully_shard", "flat_shard", "replicate"}) {
+    const std::vector<std::string> names = features_of(kind);
     std::map<std::string, int> times;
     for (std::uint64_t seed = 0; seed < 400; ++seed) {
       for (const Feature feature : needed_features(generate(kind, seed, sizes, palette(kind, names, {})).scenario))
@@ -194,12 +244,14 @@ TEST_CASE("a scenario needs the features that it was drawn with, and no feature 
 // Faults hide in products of features. Pairs that no plan can have are named here, and one of
 // features that are one: a language model brings its kinds of modules.
 TEST_CASE("each pair of features is in some scenario", "[long]") {
-  const std::map<std::string, std::set<std::string>> excluded{{"fully_shard", {}},
-                                                              {"flat_shard",
-                                                               {"compressing_hooks gradient_hooks", "compressing_hooks replicated_mesh",
-                                                                "gradient_hooks replicated_mesh", "language_model module_groups"}}};
-  for (const std::string kind : {"fully_shard", "flat_shard"}) {
-    const std::vector<std::string> names = kind == "flat_shard" ? all_flat_features() : all_features();
+  const std::map<std::string, std::set<std::string>> excluded{
+      {"fully_shard", {}},
+      {"flat_shard",
+       {"compressing_hooks gradient_hooks", "compressing_hooks replicated_mesh", "gradient_hooks replicated_mesh",
+        "language_model module_groups"}},
+      {"replicate", {"compressing_hooks gradient_hooks", "language_model module_groups"}}};
+  for (const std::string kind : {"fully_shard", "flat_shard", "replicate"}) {
+    const std::vector<std::string> names = features_of(kind);
     std::set<std::string> drawn, missing;
     for (std::uint64_t seed = 0; seed < 20000; ++seed) {
       const auto needed = needed_features(generate(kind, seed, sizes, palette(kind, names, {})).scenario);

@@ -109,6 +109,22 @@ def apart(document):
     low = copy.deepcopy(document)
     next(linears(low["model"]["root"]))["tensor"] = "low_precision"
     yield [{**low, "script": {**low["script"], "segments": [{"body": [value]}]}} for value in extends]
+    # A plan has one section.
+    yield from replicated({"version": 2, "model": document["model"], "script": {**document["script"], "segments": []}})
+
+
+def replicated(document):
+    def of(sections):
+        return [{**document, "plan": {"replicate": section}} for section in sections]
+
+    for key, rights in (("first_bucket_bytes", [1, 2**40]), ("bucket_bytes", [2**40, 1]), ("gradients", ["views", "copies"]),
+                        ("unused_parameters", [True]), ("compile", [{}]), ("tensor_parallel", [{}])):
+        for right in rights:
+            yield of({key: value} for value in [right, *VALUES])
+    for key, rights in (("region", ["backward", "forward_backward"]), ("fusion", ["concat", "coalesce", "none"]), ("schedule_waits", [False])):
+        for right in rights:
+            yield of({"compile": {key: value}} for value in [right, *VALUES])
+    yield of([{}, {"surplus": 1}, {"compile": {"surplus": 1}}, {"tensor_parallel": {"x": "rows"}}, {"bucket_bytes": 2**40 + 1}])
 
 
 def linears(module):

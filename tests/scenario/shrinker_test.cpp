@@ -14,6 +14,7 @@
 #include "harness/scenario/exactness.hpp"
 #include "harness/scenario/plan/flat_shard.hpp"
 #include "harness/scenario/plan/fully_shard.hpp"
+#include "harness/scenario/plan/replicate.hpp"
 #include "harness/scenario/scenario_json.hpp"
 #include "tests/rounds.hpp"
 
@@ -34,6 +35,12 @@ Staged generated_flat(std::uint64_t seed) {
   const auto names = flat_shard_kind.feature_names();
   return generate("flat_shard", seed, std::vector{1, 2, 3, 4},
                   palette("flat_shard", std::vector<std::string>(names.begin(), names.end()), {}));
+}
+
+Staged generated_replicated(std::uint64_t seed) {
+  const auto names = replicate_kind.feature_names();
+  return generate("replicate", seed, std::vector{1, 2, 3, 4},
+                  palette("replicate", std::vector<std::string>(names.begin(), names.end()), {}));
 }
 
 std::string text(const Staged& staged) { return std::to_string(staged.ranks) + " " + nlohmann::ordered_json(staged.scenario).dump(); }
@@ -146,6 +153,56 @@ TEST_CASE("scenarios for engines with flat parameters shrink to next to nothing 
         nlohmann::ordered_json(smallest.scenario).dump() ==
         R"({"version":2,"model":{"root":{"kind":"sequential","children":[]}},"plan":{"flat_shard":{"wrap":[]}},"script":{"input":[1,1],"segments":[]}})");
   }
+}
+
+TEST_CASE("scenarios for replicated engines shrink to next to nothing as well, and each variant is valid") {
+  for (std::uint64_t seed = 0; seed < rounds(40U); ++seed) {
+    CAPTURE(seed);
+    const Staged from = generated_replicated(seed);
+    for (const Staged& variant : smaller(from)) {
+      REQUIRE_NOTHROW(validate(variant.scenario));
+      REQUIRE(text(variant) != text(from));
+      // A model that may leave out parameters stays one that an engine accepts.
+      bool may_leave_out = false;
+      visit(variant.scenario.model.root, "", [&](const Module& module, const std::string&) {
+        may_leave_out =
+            may_leave_out || module.kind == ModuleKind::discard || module.kind == ModuleKind::list || module.kind == ModuleKind::choice;
+      });
+      REQUIRE((replicate(variant.scenario.plan).unused_parameters || !may_leave_out));
+    }
+    int steps = 0;
+    const Staged smallest = shrunk(from, [](const Staged&) { return true; }, steps);
+    CHECK(smallest.ranks == 1);
+    CHECK(
+        nlohmann::ordered_json(smallest.scenario).dump() ==
+        R"({"version":2,"model":{"root":{"kind":"sequential","children":[]}},"plan":{"replicate":{}},"script":{"input":[1,1],"segments":[]}})");
+  }
+}
+
+TEST_CASE("a failure that needs an option of replicated engines keeps it, and calls that go with it") {
+  int views = 0, hooks = 0, switches = 0;
+  for (std::uint64_t seed = 0; seed < rounds(60U); ++seed) {
+    CAPTURE(seed);
+    const Staged from = generated_replicated(seed);
+    const auto keeps = [&](const std::function<bool(const Scenario&)>& shows, int& times) {
+      if (!shows(from.scenario)) return;
+      int steps = 0;
+      ++times;
+      CHECK(shows(shrunk(from, [&](const Staged& staged) { return shows(staged.scenario); }, steps).scenario));
+    };
+    const auto has_call = [](ActionKind kind) {
+      return [kind](const Scenario& scenario) {
+        return std::ranges::any_of(scenario.script.segments, [kind](const Script::Segment& segment) {
+          return std::ranges::find(segment.body, kind, &Action::kind) != segment.body.end();
+        });
+      };
+    };
+    keeps([](const Scenario& scenario) { return replicate(scenario.plan).gradients == BucketGradients::views; }, views);
+    // The calls survive the loss of modules, too.
+    keeps(has_call(ActionKind::register_hook), hooks);
+    keeps(has_call(ActionKind::set_requires_gradient_sync), switches);
+  }
+  CHECK((views > 0 && hooks > 0 && switches > 0));
 }
 
 TEST_CASE("calls become plainer: for all ranks, on the first way, without a hook's details") {

@@ -42,7 +42,7 @@ class ToyTest(unittest.TestCase):
     def test_the_subject_claims_the_kind_beside_those_that_ship(self) -> None:
         listing = json.loads(subprocess.run([PROGRAM, "--list-json"], capture_output=True, text=True, check=True).stdout)
         (subject,) = listing["subjects"]
-        self.assertEqual(list(subject["claims"]), ["fully_shard", "flat_shard", "toy"])
+        self.assertEqual(list(subject["claims"]), ["fully_shard", "flat_shard", "replicate", "toy"])
         self.assertEqual(subject["claims"]["toy"], ["hidden_memory", "named_bucket", "serial", "thread_ranks", "timeline"])
         self.assertEqual([case["needs"] for case in listing["cases"]], [["timeline", "named_bucket"]] * len(CASES))
 
@@ -80,7 +80,7 @@ class ToyTest(unittest.TestCase):
 
     def test_a_program_without_the_kind_refuses_the_document(self) -> None:
         said = self.shardproof("play", DOCUMENT, "--worker", WORKER, "--ranks", "2", expect=2).stderr
-        self.assertIn("toy.json: scenario: plan.toy: no such key, and no engine kind of this worker; kinds: fully_shard, flat_shard; other keys: mesh, ", said)
+        self.assertIn("toy.json: scenario: plan.toy: no such key, and no engine kind of this worker; kinds: fully_shard, flat_shard, replicate; other keys: mesh, ", said)
 
     def test_a_mistake_in_the_section_is_named_with_its_place(self) -> None:
         document = json.loads(Path(DOCUMENT).read_text(encoding="utf-8"))

@@ -8,11 +8,12 @@
 #include "harness/scenario/generator/engine_generator.hpp"
 #include "harness/scenario/generator/flat_shard.hpp"
 #include "harness/scenario/generator/fully_shard.hpp"
+#include "harness/scenario/generator/replicate.hpp"
 
 namespace shardproof::scenario {
 
 const std::vector<const EngineGenerator*>& engine_generators() {
-  static const std::vector<const EngineGenerator*> all{&fully_shard_generator(), &flat_shard_generator()};
+  static const std::vector<const EngineGenerator*> all{&fully_shard_generator(), &flat_shard_generator(), &replicate_generator()};
   return all;
 }
 

@@ -44,6 +44,8 @@ class EngineSection {
   virtual bool reduces(const std::string& parameter) const = 0;
   /// Whether the engine compiles its step. Then `Trainer::compiled_plan` says what it played.
   virtual bool compiles() const { return false; }
+  /// Whether each rank keeps whole gradients. A backward that reduces then replaces all that earlier backwards have left in them.
+  virtual bool keeps_whole_gradients() const { return false; }
   /// The engine divides the sum of the gradients of `ranks` ranks by this.
   virtual double gradient_divisor(int ranks) const { return ranks; }
 

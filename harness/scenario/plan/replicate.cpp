@@ -58,6 +58,11 @@ void validate_tensor_parallel(const ReplicatePlan& section, const Scenario& scen
   }
   if (dimensions != 2)
     fail("plan.mesh", fmt::format("tensor_parallel is for a mesh of two dimensions, copies and parts; found {}", dimensions));
+  visit(scenario.model.root, "", [&](const Module& module, const std::string& path) {
+    if (module.kind == ModuleKind::linear && section.tensor_parallel.contains(module.tied_to))
+      fail(member_place("plan.replicate.tensor_parallel", module.tied_to),
+           fmt::format("a module with its own weight; \"{}\" shares the weight of \"{}\": leave both whole", path, module.tied_to));
+  });
   const int parts = scenario.plan.mesh.shape[1];
   for (const auto& [path, way] : section.tensor_parallel) {
     const std::string place = member_place("plan.replicate.tensor_parallel", path);
@@ -69,6 +74,16 @@ void validate_tensor_parallel(const ReplicatePlan& section, const Scenario& scen
     if (divided % parts != 0)
       fail(place, fmt::format("\"{}\" has {} features to divide among {} ranks: choose a multiple", path, divided, parts));
   }
+}
+
+// What a divided module takes and gives has a meaning inside the model only. A hook of the script reduces over the whole world.
+std::string objection_to_call_on_parts(const Action& action) {
+  const bool runs = action.kind == ActionKind::forward || action.kind == ActionKind::evaluate;
+  if (runs && !action.module.empty()) return "with tensor_parallel the model runs as a whole: leave the module out";
+  const bool compresses = action.hook && (action.hook->kind == HookKind::fp16_compress || action.hook->kind == HookKind::bf16_compress);
+  if (action.kind == ActionKind::register_hook && !compresses && !action.hook->refused)
+    return "with tensor_parallel ranks of the world have different gradients: use fp16_compress or bf16_compress, or no hook";
+  return {};
 }
 
 }  // namespace
@@ -132,6 +147,9 @@ std::vector<std::string> ReplicatePlan::collective_tags(const Model& model) cons
 
 std::string ReplicatePlan::objection_to_call(const Action& action) const {
   if (action.by_method) return "engines of the kind replicate run no methods as forwards";
+  if (!tensor_parallel.empty()) {
+    if (std::string objection = objection_to_call_on_parts(action); !objection.empty()) return objection;
+  }
   switch (action.kind) {
     case ActionKind::set_requires_gradient_sync:
       return action.module.empty() ? std::string() : "replicate has this switch for the whole model only: leave the module out";

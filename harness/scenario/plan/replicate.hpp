@@ -88,10 +88,12 @@ struct ReplicatePlan final : SectionOf<ReplicatePlan> {
   /// The buckets that there can be: as many as trainable parameters.
   std::vector<std::string> groups(const Model& model) const override;
   std::vector<std::string> collective_tags(const Model& model) const override;
+  std::vector<std::string> wrapped_modules() const override { return {""}; }
   std::string objection_to_call(const Action& action) const override;
   std::string objection_to_extension(const ParameterShape& parameter) const override;
   bool reduces(const std::string& /*parameter*/) const override { return true; }
   bool compiles() const override { return compile.has_value(); }
+  bool keeps_whole_gradients() const override { return true; }
 
   friend bool operator==(const ReplicatePlan& a, const ReplicatePlan& b) {
     return a.first_bucket_bytes == b.first_bucket_bytes && a.bucket_bytes == b.bucket_bytes && a.gradients == b.gradients &&

@@ -1,0 +1,139 @@
+#include "harness/scenario/generator/replicate.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "harness/scenario/plan/replicate.hpp"
+
+namespace shardproof::scenario {
+
+namespace {
+
+class ReplicateGenerator final : public EngineGenerator {
+ public:
+  std::string_view kind() const override { return ReplicatePlan::name; }
+
+  // Compiled steps and tensor parallelism are not drawn.
+  Palette fitted(Palette palette) const override {
+    for (const Feature feature :
+         {Feature::clip_grad_norm, Feature::ignored_parameters, Feature::all_gather_extensions, Feature::mixed_precision,
+          Feature::replicated_mesh, ReplicateFeature::compiled_step, ReplicateFeature::tensor_parallel})
+      palette.features.erase(feature);
+    return palette;
+  }
+
+  std::vector<Feature> needed_features(const Scenario& scenario) const override {
+    std::vector<Feature> needed;
+    const auto need = [&](Feature feature, bool is_needed) {
+      if (is_needed) needed.push_back(feature);
+    };
+    const auto any_call = [&](const auto& is) {
+      return std::ranges::any_of(scenario.script.segments,
+                                 [&](const Script::Segment& segment) { return std::ranges::any_of(segment.body, is); });
+    };
+    const auto is_compressing = [](const Action& action) {
+      return action.hook->kind == HookKind::fp16_compress || action.hook->kind == HookKind::bf16_compress;
+    };
+    const ReplicatePlan& section = replicate(scenario.plan);
+    need(Feature::gradient_accumulation,
+         any_call([](const Action& action) { return action.kind == ActionKind::set_requires_gradient_sync; }));
+    need(ReplicateFeature::gradient_hooks, any_call([&](const Action& action) { return action.hook && !is_compressing(action); }));
+    need(ReplicateFeature::compressing_hooks, any_call([&](const Action& action) { return action.hook && is_compressing(action); }));
+    need(ReplicateFeature::gradient_views, section.gradients == BucketGradients::views);
+    need(ReplicateFeature::unused_parameters, section.unused_parameters);
+    need(ReplicateFeature::compiled_step, section.compile.has_value());
+    need(ReplicateFeature::tensor_parallel, !section.tensor_parallel.empty());
+    return needed;
+  }
+
+  // -- Drawing
+
+  // There are no groups of modules.
+  void draw_groups(Scenario& scenario, Dice& /*dice*/) const override { replicate(scenario.plan); }
+
+  void draw_options(Scenario& scenario, int /*shards*/, Dice& dice, const Palette& palette) const override {
+    draw_replicate_options(scenario, dice, palette);
+  }
+
+  bool casts_whole_model(const Plan& /*plan*/) const override { return false; }
+  bool casts_outputs() const override { return false; }
+
+  std::vector<Action> draw_registrations(const Scenario& /*scenario*/, Dice& dice, const Palette& palette) const override {
+    std::vector<HookKind> kinds;
+    if (palette.has(ReplicateFeature::gradient_hooks)) kinds = {HookKind::plain, HookKind::doubled, HookKind::sum};
+    if (palette.has(ReplicateFeature::compressing_hooks)) kinds.insert(kinds.end(), {HookKind::fp16_compress, HookKind::bf16_compress});
+    if (kinds.empty() || !dice.chance(25)) return {};
+    return {{.kind = ActionKind::register_hook, .hook = Hook{.kind = dice.one_of(kinds), .state = dice.between(0, 3)}}};
+  }
+
+  std::vector<Action> draw_before_forward(const Scenario& /*scenario*/, Dice& /*dice*/, const Palette& /*palette*/) const override {
+    return {};
+  }
+  std::vector<Action> draw_after_forward(const Scenario& /*scenario*/, Dice& /*dice*/, const Palette& /*palette*/) const override {
+    return {};
+  }
+  std::vector<Action> draw_after_step(Dice& /*dice*/, const Palette& /*palette*/) const override { return {}; }
+
+  Action draw_accumulation_switch(const Scenario& /*scenario*/, Dice& /*dice*/) const override {
+    return {.kind = ActionKind::set_requires_gradient_sync};
+  }
+
+  // -- Shrinking
+
+  void offer_smaller_groups(const Plan& /*plan*/, const Offer& /*offer*/) const override {}
+
+  void offer_smaller_options(const Plan& plan, const Offer& offer) const override {
+    const ReplicatePlan usual;
+    for (const auto& [path, way] : replicate(plan).tensor_parallel)
+      offer([&lost = path](Plan& p) { replicate(p).tensor_parallel.erase(lost); });
+    offer([](Plan& p) { replicate(p).compile.reset(); });
+    offer([&](Plan& p) { replicate(p).gradients = usual.gradients; });
+    offer([&](Plan& p) { replicate(p).unused_parameters = usual.unused_parameters; });
+    // Without limits there is one bucket; with the smallest ones, each gradient has its own.
+    offer([&](Plan& p) {
+      replicate(p).first_bucket_bytes = usual.first_bucket_bytes;
+      replicate(p).bucket_bytes = usual.bucket_bytes;
+    });
+    offer([&](Plan& p) { replicate(p).first_bucket_bytes = usual.first_bucket_bytes; });
+    offer([&](Plan& p) { replicate(p).bucket_bytes = usual.bucket_bytes; });
+    const auto is_limited = [&](std::int64_t limit) {
+      return limit > 1 && limit != usual.first_bucket_bytes && limit != usual.bucket_bytes;
+    };
+    if (is_limited(replicate(plan).first_bucket_bytes)) offer([](Plan& p) { replicate(p).first_bucket_bytes = 1; });
+    if (is_limited(replicate(plan).bucket_bytes)) offer([](Plan& p) { replicate(p).bucket_bytes = 1; });
+  }
+
+  // -- After a change of the model
+
+  void repair(Scenario& scenario, int /*shards*/) const override {
+    ReplicatePlan& section = replicate(scenario.plan);
+    std::erase_if(section.tensor_parallel, [&](const auto& entry) { return find(scenario.model, entry.first) == nullptr; });
+    if (!section.compile && may_leave_out_parameters(scenario.model)) section.unused_parameters = true;
+  }
+
+  void rename(Plan& plan, const std::function<void(std::string&)>& change) const override {
+    std::map<std::string, TensorParallel>& parallel = replicate(plan).tensor_parallel;
+    for (auto& [path, way] : std::exchange(parallel, {})) {
+      std::string renamed = path;
+      change(renamed);
+      parallel.emplace(std::move(renamed), way);
+    }
+  }
+};
+
+}  // namespace
+
+const EngineGenerator& replicate_generator() {
+  static const ReplicateGenerator generator;
+  return generator;
+}
+
+bool may_leave_out_parameters(const Model& model) {
+  bool may = false;
+  visit(model.root, "", [&](const Module& module, const std::string&) {
+    may = may || module.kind == ModuleKind::discard || module.kind == ModuleKind::list || module.kind == ModuleKind::choice;
+  });
+  return may;
+}
+
+}  // namespace shardproof::scenario

@@ -1,0 +1,171 @@
+#include "suites/checks/replicate.hpp"
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <map>
+#include <numeric>
+#include <utility>
+
+#include "harness/scenario/plan/replicate.hpp"
+#include "harness/trace/memory.hpp"
+
+namespace shardproof::suites {
+
+using scenario::ActionKind;
+using scenario::ReplicatePlan;
+using scenario::Scenario;
+
+void BucketCalls::make(const scenario::Action& action) {
+  reduced_.clear();
+  if (!is_for(action, 0)) return;
+  switch (action.kind) {
+    case ActionKind::set_requires_gradient_sync: syncs_ = action.value; return;
+    case ActionKind::forward:
+      if (action.fails_in) return;
+      reduces_ = reduces_ || syncs_;
+      forwards_.push_back(action);
+      return;
+    case ActionKind::backward: return backward();
+    default: return;
+  }
+}
+
+void BucketCalls::backward() {
+  const std::vector<scenario::Action> forwards = std::exchange(forwards_, {});
+  if (!std::exchange(reduces_, false)) return;
+  const bool keeps_first = replicate(scenario_.plan).unused_parameters;
+  if (!ready_ || keeps_first) {
+    if (!keeps_first) ready_ = oracles::ready_order(scenario_.model, forwards);
+    reduced_ = oracles::first_buckets(scenario_);
+  } else {
+    reduced_ = oracles::later_buckets(scenario_, *ready_);
+  }
+}
+
+namespace {
+
+std::uint64_t bytes_of_parameters(const Scenario& scenario, bool trainable) {
+  std::uint64_t bytes = 0;
+  for (const scenario::ParameterShape& parameter : scenario::parameters(scenario.model)) {
+    if (parameter.trainable || !trainable) bytes += static_cast<std::uint64_t>(numel(parameter.shape)) * sizeof(float);
+  }
+  return bytes;
+}
+
+bool compresses(const scenario::Action& action) {
+  return action.hook && (action.hook->kind == scenario::HookKind::fp16_compress || action.hook->kind == scenario::HookKind::bf16_compress);
+}
+
+// Whether `oracles::ready_order` knows the model's order.
+bool has_known_order(const scenario::Model& model) {
+  bool is_known = true;
+  visit(model.root, "", [&](const scenario::Module& module, const std::string&) {
+    is_known = is_known && module.kind != scenario::ModuleKind::embedding && module.kind != scenario::ModuleKind::attention;
+  });
+  return is_known;
+}
+
+bool is_for_all(const Scenario& scenario) {
+  return std::ranges::all_of(scenario.script.segments, [](const scenario::Script::Segment& segment) {
+    return std::ranges::all_of(segment.body, [](const scenario::Action& action) { return action.ranks.empty(); });
+  });
+}
+
+class ReplicateChecks final : public Kind {
+ public:
+  // One all-reduce for each bucket, by the engine or by a hook.
+  std::vector<Communication> planned(const Scenario& scenario, int world) const override {
+    BucketCalls calls(scenario);
+    std::vector<Communication> all;
+    for (const scenario::Script::Segment& segment : scenario.script.segments) {
+      for (int i = 0; i < segment.iterations; ++i) {
+        Communication& communication = all.emplace_back();
+        for (const scenario::Action& action : segment.body) {
+          calls.make(action);
+          if (world > 1) communication.all_reduces += calls.reduced().size();
+        }
+      }
+    }
+    return all;
+  }
+
+  Plans plans(const Scenario& scenario, int /*world*/) const override {
+    const ReplicatePlan& section = replicate(scenario.plan);
+    const bool is_known = section.unused_parameters || has_known_order(scenario.model);
+    return is_known && !section.compile && section.tensor_parallel.empty() ? Plans::exactly : Plans::nothing;
+  }
+
+  bool is_agreement(const fact::Collective& call) const override {
+    constexpr std::array tags{scenario::parameter_list_tag, scenario::parameter_values_tag, scenario::ready_order_tag,
+                              scenario::used_parameters_tag};
+    return std::ranges::find(tags, call.tag) != tags.end();
+  }
+
+  int holders(const scenario::Plan& /*plan*/, int world) const override { return world; }
+
+  // Nothing is gathered at all: all is whole.
+  void check_nothing_gathered_twice(const scenario::Run& run) const override {
+    if (!replicate(run.scenario().plan).tensor_parallel.empty()) return;
+    for (const Fact& fact : run.trace().facts) {
+      const auto* const call = std::get_if<fact::Collective>(&fact);
+      if (call == nullptr || is_agreement(*call)) continue;
+      CAPTURE(call->tag, call->start);
+      CHECK(call->kind != CollectiveKind::all_gather);
+      CHECK(call->kind != CollectiveKind::reduce_scatter);
+    }
+  }
+
+  // Whole parameters and whole gradients stay.
+  void check_nothing_is_left(const scenario::Run& run, int iteration, int backward) const override {
+    const std::string end = scenario::mark(iteration, ActionKind::backward, true, backward);
+    CAPTURE(end);
+    for (const MemoryClass memory : {MemoryClass::gathered, MemoryClass::reduce_input}) {
+      CAPTURE(to_string(memory));
+      CHECK(trace::at(run.trace(), memory, end).buffers == 0);
+    }
+    CHECK(trace::at(run.trace(), MemoryClass::parameter, end).bytes <= bytes_of_parameters(run.scenario(), false));
+  }
+
+  // Buckets have as many bytes as their gradients. Views of buckets need no memory beside them.
+  void check_memory(const scenario::Run& run, int /*world*/) const override {
+    const Scenario& scenario = run.scenario();
+    const ReplicatePlan& section = replicate(scenario.plan);
+    if (section.compile || !section.tensor_parallel.empty() || !is_for_all(scenario)) return;
+    const bool makes_views = section.gradients == scenario::BucketGradients::views;
+    const std::uint64_t all = bytes_of_parameters(scenario, true);
+    std::uint64_t most_inputs = makes_views ? 0 : all;
+    bool syncs = true, reduces = false;
+    int iteration = 0;
+    for (const scenario::Script::Segment& segment : scenario.script.segments) {
+      for (int i = 0; i < segment.iterations; ++i, ++iteration) {
+        int backwards = 0;
+        for (const scenario::Action& action : segment.body) {
+          if (compresses(action) && !action.hook->refused) most_inputs = (makes_views ? 0 : all) + all / 2;
+          if (action.kind == ActionKind::set_requires_gradient_sync) syncs = action.value;
+          if (action.kind == ActionKind::forward && !action.fails_in) reduces = reduces || syncs;
+          if (action.kind != ActionKind::backward) continue;
+          ++backwards;
+          const bool is_reducing = std::exchange(reduces, false);
+          check_nothing_is_left(run, iteration, backwards);
+          const std::string begin = scenario::mark(iteration, ActionKind::backward, false, backwards),
+                            end = scenario::mark(iteration, ActionKind::backward, true, backwards);
+          CAPTURE(end);
+          CHECK(trace::peak(run.trace(), MemoryClass::reduce_input, begin, end).bytes <= (is_reducing ? most_inputs : 0));
+          // A bucket of views has room for a gradient that does not exist. It may come to be beside it, until the next reduction.
+          const bool may_have_room = makes_views && section.unused_parameters && !is_reducing;
+          CHECK(trace::at(run.trace(), MemoryClass::gradient, end).bytes <= (may_have_room ? 2 * all : all));
+        }
+      }
+    }
+  }
+};
+
+}  // namespace
+
+const Kind& replicate_checks() {
+  static const ReplicateChecks checks;
+  return checks;
+}
+
+}  // namespace shardproof::suites

@@ -1,0 +1,36 @@
+// What checks must know of plans for `replicate`: which buckets a backward reduces.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "fixtures/oracles/buckets.hpp"
+#include "suites/checks/kind.hpp"
+
+namespace shardproof::suites {
+
+/// Follows a script call by call: which buckets does each backward reduce? For eager plans, and models whose order of gradients
+/// `oracles::ready_order` knows. Of calls for some ranks only, those of the first rank count: it decides on the order of gradients.
+class BucketCalls {
+ public:
+  /// The plan is for `replicate`. The scenario must outlive it.
+  explicit BucketCalls(const scenario::Scenario& scenario) : scenario_(scenario) {}
+
+  void make(const scenario::Action& action);
+
+  /// Of the last call, in the order in which they start. Empty, unless it was a backward that reduces.
+  const std::vector<oracles::Bucket>& reduced() const { return reduced_; }
+
+ private:
+  void backward();
+
+  const scenario::Scenario& scenario_;
+  bool syncs_ = true;
+  bool reduces_ = false;  // in the next backward
+  std::vector<scenario::Action> forwards_;  // that wait for it
+  std::optional<std::vector<std::string>> ready_;  // the order of the first backward that reduced
+  std::vector<oracles::Bucket> reduced_;
+};
+
+}  // namespace shardproof::suites

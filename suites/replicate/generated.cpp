@@ -1,0 +1,29 @@
+// Random scenarios of any features, in several buckets.
+#include <shardproof.hpp>
+
+#include <algorithm>
+
+#include "suites/checks/generated.hpp"
+#include "suites/replicate/scenarios.hpp"
+
+namespace shardproof::replicate {
+
+namespace {
+
+// Some bucket closes before the last gradient.
+bool has_buckets(const scenario::Scenario& scenario) {
+  const scenario::ReplicatePlan& plan = scenario::replicate(scenario.plan);
+  const auto bytes = static_cast<std::int64_t>(4 * trainable_elements(scenario.model));
+  return plan.first_bucket_bytes < bytes;
+}
+
+}  // namespace
+
+RANKED_TEST_CASE("replicate/generated", clauses("REP-17"), ranks(2, 3, 4), each("generator", suites::generator_version),
+                 each("seed", 1, 2, 3, 4, 5, 6, 7, 8), needs(Feature::timeline)) {
+  suites::check_generated(rank, {.kind = "replicate", .without = {}, .is_wanted = [](const scenario::Scenario& scenario, std::uint64_t) {
+                                   return has_buckets(scenario);
+                                 }});
+}
+
+}  // namespace shardproof::replicate

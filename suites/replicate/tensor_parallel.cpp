@@ -1,0 +1,292 @@
+// Copies of a model whose linear modules are divided among ranks. The undivided model, trained by one process on as many ranks as there are
+// copies, gives the expected values.
+#include <shardproof.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fixtures/oracles/serial_model.hpp"
+#include "harness/scenario/formula.hpp"
+#include "harness/scenario/plan/fully_shard.hpp"
+#include "suites/checks/comparison.hpp"
+#include "suites/checks/own_gradients.hpp"
+#include "suites/checks/refusal.hpp"
+#include "suites/checks/soundness.hpp"
+#include "suites/checks/sum_over_ranks.hpp"
+#include "suites/replicate/scenarios.hpp"
+
+namespace shardproof::replicate {
+
+using namespace suites;
+
+using scenario::ActionKind;
+using scenario::Module;
+using scenario::ModuleKind;
+using scenario::TensorParallel;
+
+namespace {
+
+constexpr std::int64_t input_features = 3, inner_features = 12, output_features = 5;
+
+/// The world of a case, row-major: ranks of one row have parts of one copy, ranks of one column have the same part of each copy.
+struct Division {
+  explicit Division(Rank& of) : index(of.index()), parts(of.param<int>("tp")), copies(of.world().size() / parts) {}
+
+  int copy() const { return index / parts; }
+  int part() const { return index % parts; }
+  std::vector<int> row() const {
+    std::vector<int> ranks;
+    for (int each = 0; each < parts; ++each) ranks.push_back(copy() * parts + each);
+    return ranks;
+  }
+  std::vector<int> column() const {
+    std::vector<int> ranks;
+    for (int each = 0; each < copies; ++each) ranks.push_back(each * parts + part());
+    return ranks;
+  }
+
+  int index, parts, copies;
+};
+
+// Each rank's batch repeats one row, once for each copy. So gradients are multiples of that number, and their mean does not round. The row is
+// that of the copy. Its numbers are small, so that values keep few bits: all are 1, or all -1, and one of them is three times that.
+void give_inputs(scenario::Script& script, const Division& division) {
+  script.input = {division.copies, input_features};
+  for (int iteration = 0; iteration < iterations; ++iteration) {
+    auto& by_rank = script.given.emplace_back();
+    for (int each = 0; each < division.copies * division.parts; ++each) {
+      const int copy = each / division.parts;
+      const int sign = formula::small_integer(static_cast<std::uint32_t>(100 * iteration + copy), 0) < 0 ? -1 : 1;
+      auto& values = by_rank.emplace_back();
+      for (std::int64_t i = 0; i < numel(script.input); ++i)
+        values.push_back(i % input_features == (iteration + copy) % input_features ? 3 * sign : sign);
+    }
+  }
+}
+
+// A pair is a column module and a row module, each with a ReLU after it: without, all copies would have the same gradients of biases. Three steps of one pair are exact. More pairs are exact until the first step, which then comes
+// last. Each gradient has its own bucket from the second backward on.
+scenario::Scenario divided_pairs(const Division& division, int pairs) {
+  scenario::Scenario scenario;
+  scenario::ReplicatePlan& plan = scenario::replicate(scenario.plan);
+  std::int64_t in = input_features;
+  for (int pair = 0; pair < pairs; ++pair) {
+    const std::string up = "fc" + std::to_string(2 * pair + 1), down = "fc" + std::to_string(2 * pair + 2);
+    std::vector<Module>& modules = scenario.model.root.children;
+    modules.push_back({.name = up, .kind = ModuleKind::linear, .in_features = in, .out_features = inner_features});
+    modules.push_back({.name = "relu" + std::to_string(2 * pair + 1), .kind = ModuleKind::relu});
+    modules.push_back({.name = down, .kind = ModuleKind::linear, .in_features = inner_features, .out_features = output_features});
+    modules.push_back({.name = "relu" + std::to_string(2 * pair + 2), .kind = ModuleKind::relu});
+    plan.tensor_parallel[up] = TensorParallel::column;
+    plan.tensor_parallel[down] = TensorParallel::row;
+    in = output_features;
+  }
+  plan.first_bucket_bytes = plan.bucket_bytes = 1;
+  scenario.plan.mesh = {.shape = {division.copies, division.parts}, .names = {"dp", "tp"}};
+  scenario.plan.optimizer.rate = 0.25;
+  scenario.model.loss = {.kind = scenario::LossKind::dot};
+  scenario.model.init_divisor = 1;
+  give_inputs(scenario.script, division);
+  if (pairs == 1) scenario.script.segments = {{.iterations = 3, .body = training()}};
+  else scenario.script.segments = {{.iterations = 3, .body = gradients_only()}, {.iterations = 1, .body = training()}};
+  return scenario;
+}
+
+scenario::Scenario undivided(const scenario::Scenario& scenario, const Division& division) {
+  scenario::Scenario whole{.model = scenario.model, .script = scenario.script};
+  whole.plan.optimizer = scenario.plan.optimizer;
+  fully_shard(whole.plan).wrap = {{.modules = {""}}};
+  for (auto& by_rank : whole.script.given) {
+    std::vector<std::vector<double>> by_copy;
+    for (int copy = 0; copy < division.copies; ++copy) by_copy.push_back(by_rank[static_cast<std::size_t>(copy * division.parts)]);
+    by_rank = std::move(by_copy);
+  }
+  return whole;
+}
+
+/// Along which dimension a parameter is divided. None: it is whole on each rank.
+std::optional<int> divided_dimension(const scenario::Scenario& scenario, const std::string& parameter) {
+  const auto& divided = scenario::replicate(scenario.plan).tensor_parallel;
+  const std::size_t dot = parameter.rfind('.');
+  const auto module = divided.find(parameter.substr(0, dot));
+  if (module == divided.end()) return std::nullopt;
+  if (module->second == TensorParallel::column) return 0;
+  return parameter.substr(dot + 1) == "weight" ? std::optional(1) : std::nullopt;
+}
+
+// The rank holds the part that its place in the row says.
+void check_part(const scenario::Scenario& scenario, const Division& division, const scenario::CapturedParameter& held) {
+  const std::optional<int> dimension = divided_dimension(scenario, held.name);
+  Shape expected = held.shape;
+  if (dimension) {
+    const std::int64_t extent = expected[static_cast<std::size_t>(*dimension)] /= division.parts;
+    REQUIRE(held.dim == *dimension);
+    REQUIRE(held.start == division.part() * extent);
+  }
+  REQUIRE(held.shard.defined());
+  REQUIRE(held.shard.shape() == expected);
+}
+
+void check_as_undivided(Rank& rank, const scenario::Run& run, const Division& division) {
+  const scenario::Scenario whole = undivided(run.scenario(), division);
+  require_exact_sums(whole, division.copies);
+  const auto expected = oracles::train_serially(whole, division.copies, oracles::Arithmetic::f32);
+  REQUIRE(run.captures().size() == expected.size());
+  const std::vector<scenario::CapturedParameter>& first = run.captures().front().parameters;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    INFO("capture " << i);
+    const scenario::Capture& captured = run.captures()[i];
+    CHECK(captured.loss == expected[i].losses[static_cast<std::size_t>(division.copy())]);
+    REQUIRE(captured.parameters.size() == expected[i].parameters.size());
+    for (std::size_t p = 0; p < captured.parameters.size(); ++p) {
+      const scenario::CapturedParameter& held = captured.parameters[p];
+      INFO("parameter \"" << held.name << '"');
+      REQUIRE(held.name == expected[i].parameters[p].name);
+      REQUIRE(held.shape == expected[i].parameters[p].shape);
+      check_part(run.scenario(), division, held);
+      CHECK(held.shard == part(expected[i].parameters[p].tensor(), held));
+      REQUIRE(held.gradient.defined());
+      CHECK(held.gradient == part(expected[i].gradients[p].tensor(), held));
+    }
+  }
+  // Steps move each parameter, and each copy's own gradients differ from the mean: so an engine that reduces nothing is wrong.
+  const std::vector<NamedGradient> own = own_gradients(run.scenario(), rank.index(), 0);
+  for (std::size_t p = 0; p < first.size(); ++p) {
+    INFO("parameter \"" << first[p].name << '"');
+    CHECK(sum_over_ranks(rank, first[p].shard == run.captures().back().parameters[p].shard ? 0 : 1) > 0);
+    CHECK(own[p].values != expected.front().gradients[p].values);
+  }
+}
+
+/// The collectives of these ranks.
+std::vector<fact::Collective> among(const std::vector<fact::Collective>& calls, const std::vector<int>& group) {
+  std::vector<fact::Collective> found;
+  std::ranges::copy_if(calls, std::back_inserter(found), [&](const fact::Collective& call) { return call.group == group; });
+  return found;
+}
+
+// In forward each row module sums its outputs, in backward each column module the gradient of its input, unless that is the model's input.
+void check_sums_over_parts(const std::vector<fact::Collective>& calls, std::size_t count, const std::vector<std::int64_t>& elements) {
+  CHECK(calls.size() == count);
+  std::vector<std::int64_t> found;
+  for (const fact::Collective& call : calls) {
+    CHECK(call.kind == CollectiveKind::all_reduce);
+    CHECK(call.op == ReduceOp::sum);
+    CHECK(call.dtype == DType::f32);
+    found.push_back(static_cast<std::int64_t>(call.in_count));
+  }
+  CHECK(found == elements);
+}
+
+std::uint64_t elements_held(const scenario::Scenario& scenario, const Division& division) {
+  std::uint64_t elements = 0;
+  for (const scenario::ParameterShape& parameter : scenario::parameters(scenario.model)) {
+    const int divisor = divided_dimension(scenario, parameter.name) ? division.parts : 1;
+    elements += static_cast<std::uint64_t>(numel(parameter.shape) / divisor);
+  }
+  return elements;
+}
+
+void play_ddp_tp(Rank& rank) {
+  const Division division(rank);
+  const scenario::Run run = play_accepted(rank, divided_pairs(division, rank.param<int>("pairs")));
+  check_as_undivided(rank, run, division);
+  check_no_race(rank, run);
+  check_same_order(rank, run);
+  CHECK(run.left_alive() == 0);
+}
+
+void play_ddp_tp_groups(Rank& rank) {
+  const Division division(rank);
+  const int pairs = rank.param<int>("pairs");
+  const scenario::Run run = play_accepted(rank, divided_pairs(division, pairs));
+  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+    CAPTURE(iteration.index());
+    std::uint64_t reduced = 0;
+    for (const fact::Collective& call : iteration.collectives()) {
+      CAPTURE(call.tag);
+      CHECK((call.group == division.row() || call.group == division.column()));
+    }
+    for (const fact::Collective& call : bucket_calls(iteration)) {
+      CAPTURE(call.tag);
+      CHECK(call.group == division.column());
+      CHECK(call.kind == CollectiveKind::all_reduce);
+      reduced += call.in_count;
+    }
+    CHECK(reduced == elements_held(run.scenario(), division));
+    const auto summed = static_cast<std::size_t>(pairs);
+    check_sums_over_parts(among(iteration.collectives(ActionKind::forward), division.row()), summed,
+                          std::vector<std::int64_t>(summed, division.copies * output_features));
+    check_sums_over_parts(among(iteration.collectives(ActionKind::backward), division.row()), summed - 1,
+                          std::vector<std::int64_t>(summed - 1, division.copies * output_features));
+  }
+}
+
+void play_ddp_tp_memory(Rank& rank) {
+  const Division division(rank);
+  const scenario::Run run = play_accepted(rank, divided_pairs(division, 1));
+  const std::uint64_t held = 4 * elements_held(run.scenario(), division);
+  CHECK(run.peak(MemoryClass::parameter).bytes <= held);
+  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+    CAPTURE(iteration.index());
+    CHECK(iteration.live_after(MemoryClass::gradient, ActionKind::backward).bytes == held);
+    CHECK(iteration.peak(MemoryClass::gradient).bytes <= held);
+    CHECK(iteration.peak(MemoryClass::reduce_input).bytes <= held);
+  }
+  CHECK(run.left_alive() == 0);
+}
+
+}  // namespace
+
+// Two copies as in the seed, and two parts.
+RANKED_TEST_CASE("replicate/ddp_tp", clauses("REP-30", "REP-34"), ranks(4), each("tp", 2), each("pairs", 1, 2),
+                 needs(Feature::timeline, ReplicateFeature::tensor_parallel), seed("test_replicate_with_compiler.py::test_ddp_tp")) {
+  play_ddp_tp(rank);
+}
+RANKED_TEST_CASE("replicate/ddp_tp", clauses("REP-30", "REP-34"), ranks(6), each("tp", 2, 3), each("pairs", 1, 2),
+                 needs(Feature::timeline, ReplicateFeature::tensor_parallel)) {
+  play_ddp_tp(rank);
+}
+RANKED_TEST_CASE("replicate/ddp_tp", clauses("REP-30", "REP-34"), ranks(8), each("tp", 2, 4), each("pairs", 1, 2),
+                 needs(Feature::timeline, ReplicateFeature::tensor_parallel)) {
+  play_ddp_tp(rank);
+}
+
+RANKED_TEST_CASE("replicate/ddp_tp_groups", clauses("REP-31", "REP-32"), ranks(4), each("tp", 2), each("pairs", 1, 2),
+                 needs(Feature::timeline, ReplicateFeature::tensor_parallel)) {
+  play_ddp_tp_groups(rank);
+}
+RANKED_TEST_CASE("replicate/ddp_tp_groups", clauses("REP-31", "REP-32"), ranks(6), each("tp", 2, 3), each("pairs", 1, 2),
+                 needs(Feature::timeline, ReplicateFeature::tensor_parallel)) {
+  play_ddp_tp_groups(rank);
+}
+RANKED_TEST_CASE("replicate/ddp_tp_groups", clauses("REP-31", "REP-32"), ranks(8), each("tp", 2, 4), each("pairs", 1, 2),
+                 needs(Feature::timeline, ReplicateFeature::tensor_parallel)) {
+  play_ddp_tp_groups(rank);
+}
+
+RANKED_TEST_CASE("replicate/ddp_tp_memory", clauses("REP-33"), ranks(4), each("tp", 2),
+                 needs(Feature::timeline, ReplicateFeature::tensor_parallel)) {
+  play_ddp_tp_memory(rank);
+}
+RANKED_TEST_CASE("replicate/ddp_tp_memory", clauses("REP-33"), ranks(6), each("tp", 2, 3),
+                 needs(Feature::timeline, ReplicateFeature::tensor_parallel)) {
+  play_ddp_tp_memory(rank);
+}
+
+// A row module after an undivided one, and an undivided one after a column module.
+RANKED_TEST_CASE("replicate/ddp_tp_refused", clauses("REP-35"), ranks(4), each("tp", 2), each("whole", "fc1", "fc2"),
+                 needs(ReplicateFeature::tensor_parallel)) {
+  scenario::Scenario scenario = divided_pairs(Division(rank), 2);
+  scenario::replicate(scenario.plan).tensor_parallel.erase(rank.param("whole"));
+  const std::vector<std::string> culprits =
+      rank.param("whole") == "fc1" ? std::vector<std::string>{"\"fc2\"", "\"fc1\""} : std::vector<std::string>{"\"fc1\"", "\"fc2\""};
+  check_refused_or_unsupported(rank, scenario, "create", culprits);
+}
+
+}  // namespace shardproof::replicate

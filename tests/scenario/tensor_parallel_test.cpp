@@ -1,0 +1,79 @@
+// Which plans divide linear modules among ranks, and which calls such a model gets.
+#include <catch2/catch_test_macros.hpp>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "harness/scenario/plan/replicate.hpp"
+
+using namespace shardproof;
+using namespace shardproof::scenario;
+
+namespace {
+
+Module linear_module(std::string name, std::int64_t in, std::int64_t out) {
+  return {.name = std::move(name), .kind = ModuleKind::linear, .in_features = in, .out_features = out};
+}
+
+Scenario divided() {
+  Scenario scenario;
+  scenario.model.root.children = {linear_module("up", 3, 4), linear_module("down", 4, 3), {.name = "relu", .kind = ModuleKind::relu}};
+  scenario.plan.mesh = {.shape = {2, 2}, .names = {"dp", "tp"}};
+  replicate(scenario.plan).tensor_parallel = {{"up", TensorParallel::column}, {"down", TensorParallel::row}};
+  scenario.script.input = {2, 3};
+  scenario.script.segments = {{1, {{ActionKind::forward}, {ActionKind::backward}}}};
+  return scenario;
+}
+
+std::string refusal_of(const Scenario& scenario) {
+  try {
+    validate(scenario);
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+  return "none";
+}
+
+std::string refusal_of_call(Action action) {
+  Scenario scenario = divided();
+  scenario.script.segments.insert(scenario.script.segments.begin(), {1, {std::move(action)}});
+  return refusal_of(scenario);
+}
+
+}  // namespace
+
+TEST_CASE("a plan divides linear modules that have their own weight, on a mesh of two dimensions, evenly") {
+  CHECK(refusal_of(divided()) == "none");
+  Scenario flat = divided();
+  flat.plan.mesh = {};
+  CHECK(refusal_of(flat) == "scenario: plan.mesh: tensor_parallel is for a mesh of two dimensions, copies and parts; found 1");
+  Scenario uneven = divided();
+  uneven.plan.mesh.shape = {2, 3};
+  CHECK(refusal_of(uneven) ==
+        "scenario: plan.replicate.tensor_parallel.down: \"down\" has 4 features to divide among 3 ranks: choose a multiple");
+  Scenario other = divided();
+  replicate(other.plan).tensor_parallel["relu"] = TensorParallel::row;
+  CHECK(refusal_of(other) == "scenario: plan.replicate.tensor_parallel.relu: a linear module; \"relu\" is a relu");
+  Scenario shares = divided();
+  shares.model.root.children.push_back(linear_module("again", 3, 4));
+  shares.model.root.children.back().tied_to = "up";
+  CHECK(refusal_of(shares) ==
+        "scenario: plan.replicate.tensor_parallel.up: a module with its own weight; \"again\" shares the weight of \"up\": leave both "
+        "whole");
+  replicate(shares.plan).tensor_parallel = {{"again", TensorParallel::column}, {"down", TensorParallel::row}};
+  CHECK(refusal_of(shares) == "scenario: plan.replicate.tensor_parallel.again: \"again\" shares the weight of \"up\": leave both whole");
+}
+
+TEST_CASE("a divided model runs as a whole, and only the engine's hooks reduce its gradients") {
+  CHECK(refusal_of_call({.kind = ActionKind::evaluate}) == "none");
+  for (const ActionKind kind : {ActionKind::evaluate, ActionKind::forward}) {
+    CHECK(
+        refusal_of_call({.kind = kind, .module = "up"}).ends_with("with tensor_parallel the model runs as a whole: leave the module out"));
+  }
+  for (const HookKind kind : {HookKind::fp16_compress, HookKind::bf16_compress}) {
+    CHECK(refusal_of_call({.kind = ActionKind::register_hook, .hook = Hook{.kind = kind}}) == "none");
+  }
+  CHECK(refusal_of_call({.kind = ActionKind::register_hook, .hook = Hook{.kind = HookKind::not_callable, .refused = true}}) == "none");
+  CHECK(refusal_of_call({.kind = ActionKind::register_hook, .hook = Hook{.kind = HookKind::plain}})
+            .ends_with("with tensor_parallel ranks of the world have different gradients: use fp16_compress or bf16_compress, or no hook"));
+}
