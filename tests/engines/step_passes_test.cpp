@@ -99,6 +99,12 @@ TEST_CASE("a bucket mixes neither dtypes nor divisors, and buckets are numbered 
               "all_reduce bucket 2: divided b, divided d -> reduced b, reduced d"});
 }
 
+TEST_CASE("a bucket that ends earlier starts earlier") {
+  const StepGraph graph = BackwardByHand({{.name = "a"}, {.name = "b", .dtype = DType::bf16}, {.name = "c"}}).graph();
+  CHECK(all_reduces(bucket_by_coalescing(graph, {.first = 100, .others = 100})) ==
+        Words{"all_reduce bucket 0: divided b -> reduced b", "all_reduce bucket 1: divided a, divided c -> reduced a, reduced c"});
+}
+
 TEST_CASE("a wait moves to the first use of its result, or to the end") {
   CHECK(in_words(schedule_waits(three())) ==
         Words{"backward a:  -> own a", "divide a: own a -> divided a", "all_reduce bucket 0: divided a -> reduced a",
