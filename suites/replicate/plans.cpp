@@ -81,7 +81,8 @@ PlanLines expected_plan(const scenario::Scenario& scenario, int world, bool exis
   std::vector<oracles::BucketedGradient> ready;
   for (const std::string& name : oracles::ready_order(scenario.model, oracles::ModuleOrder::registered))
     ready.push_back(*std::ranges::find(all, name, &oracles::BucketedGradient::parameter));
-  const bool fuses = fusion != scenario::BucketFusion::none;
+  // One rank has no all-reduces to fuse.
+  const bool fuses = fusion != scenario::BucketFusion::none && world > 1;
   const auto buckets =
       fuses ? oracles::filled_buckets(ready, plan.first_bucket_bytes, plan.bucket_bytes) : oracles::filled_buckets(ready, 1, 1);
   std::vector<int> ranks(static_cast<std::size_t>(world));
@@ -98,7 +99,7 @@ PlanLines expected_plan(const scenario::Scenario& scenario, int world, bool exis
     if (is_flat) lines.push_back("concat " + in_words(each));
     lines.push_back(fmt::format("divide {} by {}", in_words(operands), world));
     if (world > 1) lines.push_back(fmt::format("all_reduce {} (sum of {})", in_words(operands), fmt::join(ranks, ",")));
-    if (is_flat && world > 1) {
+    if (is_flat) {
       results.push_back("wait " + in_words(operands));
       results.push_back("split " + in_words(operands));
     }

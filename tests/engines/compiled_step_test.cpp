@@ -16,13 +16,11 @@
 #include "fixtures/engines/common/trainer.hpp"
 #include "fixtures/engines/reference.hpp"
 #include "harness/device/sim/sim_platform.hpp"
-#include "harness/faults/wrappers.hpp"
-#include "harness/scenario/player.hpp"
 #include "harness/trace/races.hpp"
 #include "tests/engines/networks.hpp"
+#include "tests/engines/serial_comparison.hpp"
 #include "tests/engines/step_graphs.hpp"
 #include "tests/engines/thread_ranks.hpp"
-#include "tests/scenario/simulated.hpp"
 
 namespace shardproof::engines {
 namespace {
@@ -34,45 +32,14 @@ using scenario::CompiledRegion;
 using scenario::CompilePlan;
 using scenario::Scenario;
 using shardproof::testing::in_words;
+using shardproof::testing::played;
 using Words = std::vector<std::string>;
 using Plans = std::vector<std::vector<StepGraph>>;  // by backward
 
-// Keeps the plan after each backward.
-class PlanKeeper final : public TrainerWrapper {
- public:
-  PlanKeeper(std::unique_ptr<Trainer> inner, Plans& plans) : TrainerWrapper(std::move(inner)), plans_(plans) {}
-
-  Reply perform(const Action& action, const Batch& batch) override {
-    Reply reply = inner_->perform(action, batch);
-    if (reply.ok() && action.kind == ActionKind::backward) {
-      std::vector<StepGraph> plan;
-      if (inner_->compiled_plan(plan).ok()) plans_.push_back(std::move(plan));
-    }
-    return reply;
-  }
-
- private:
-  Plans& plans_;
-};
-
-struct Played {
-  scenario::Run run;
-  Plans plans;
-};
-
-std::vector<Played> played(const Scenario& scenario, int ranks) {
-  std::vector<std::optional<Played>> all(static_cast<std::size_t>(ranks));
-  on_thread_ranks(ranks, [&](int rank, Group& group) {
-    Plans plans;
-    const std::unique_ptr<Subject> subject =
-        altered(std::make_unique<Reference>(),
-                {.trainer = [&plans](std::unique_ptr<Trainer> inner) { return std::make_unique<PlanKeeper>(std::move(inner), plans); }});
-    scenario::Run run = shardproof::testing::play_simulated(scenario, *subject, group, rank);
-    all[static_cast<std::size_t>(rank)].emplace(std::move(run), std::move(plans));
-  });
-  std::vector<Played> result;
-  for (std::optional<Played>& each : all) result.push_back(std::move(*each));
-  return result;
+Plans plans(const scenario::Run& run) {
+  Plans all;
+  for (const scenario::CompiledStep& step : run.compiled_steps()) all.push_back(*step.graphs);
+  return all;
 }
 
 Action action(ActionKind kind) { return {.kind = kind}; }
@@ -185,23 +152,23 @@ Words executed_work(const scenario::Iteration& of) {
 }
 
 TEST_CASE("the plan of four equal layers has three buckets, a weight before its bias") {
-  const std::vector<Played> ranks = played(four_linears({}, two_halves, 2), 2);
+  const std::vector<scenario::Run> ranks = played(four_linears({}, two_halves, 2), 2);
   const Words forward{"forward fc1: input, fc1.weight, fc1.bias -> fc1",
                       "forward fc2: fc1, fc2.weight, fc2.bias -> fc2",
                       "forward fc3: fc2, fc3.weight, fc3.bias -> fc3",
                       "forward fc4: fc3, fc4.weight, fc4.bias -> fc4",
                       "loss dot row:  -> dot row",
                       "loss loss: fc4, dot row -> loss"};
-  for (const Played& rank : ranks) {
-    expect_sound(rank.run, rank.run.trace().rank);
-    REQUIRE(rank.plans.size() == 4);
-    for (const std::vector<StepGraph>& plan : rank.plans) {
+  for (const scenario::Run& rank : ranks) {
+    expect_sound(rank, rank.trace().rank);
+    REQUIRE(plans(rank).size() == 4);
+    for (const std::vector<StepGraph>& plan : plans(rank)) {
       REQUIRE(plan.size() == 2);
       CHECK(plan[0].pass == StepPass::forward);
       CHECK(plan[1].pass == StepPass::backward);
       CHECK(in_words(plan[0]) == forward);
     }
-    CHECK(in_words(rank.plans[0][1]) ==
+    CHECK(in_words(plans(rank)[0][1]) ==
           Words{"loss dot row:  -> dot row", "loss loss gradient: fc4, dot row -> loss gradient",
                 "backward fc4: loss gradient, fc4.weight, fc3 -> fc4 input gradient, fc4.weight, fc4.bias",
                 "divide fc4.weight: fc4.weight -> divide fc4.weight", "all_reduce bucket 0: divide fc4.weight -> all_reduce fc4.weight",
@@ -215,7 +182,7 @@ TEST_CASE("the plan of four equal layers has three buckets, a weight before its 
                 "wait bucket 1: all_reduce bucket 1 -> wait bucket 1",
                 "split bucket 1: wait bucket 1 -> fc4.bias, fc3.weight, fc3.bias, fc2.weight",
                 "wait bucket 2: all_reduce bucket 2 -> wait bucket 2", "split bucket 2: wait bucket 2 -> fc2.bias, fc1.weight, fc1.bias"});
-    const Words second = in_words(rank.plans[1][1]);
+    const Words second = in_words(plans(rank)[1][1]);
     REQUIRE(second.size() == 27);
     CHECK(second[2] == "backward fc4: loss gradient, fc4.weight, fc3, fc4.weight, fc4.bias -> fc4 input gradient, fc4.weight, fc4.bias");
     CHECK(Words(second.end() - 13, second.end()) ==
@@ -229,8 +196,8 @@ TEST_CASE("the plan of four equal layers has three buckets, a weight before its 
                 "copy fc2.bias: wait fc2.bias -> fc2.bias", "copy fc1.weight: wait fc1.weight -> fc1.weight",
                 "copy fc1.bias: wait fc1.bias -> fc1.bias"});
     // The gradients of each iteration begin anew.
-    CHECK(rank.plans[2] == rank.plans[0]);
-    CHECK(rank.plans[3] == rank.plans[1]);
+    CHECK(plans(rank)[2] == plans(rank)[0]);
+    CHECK(plans(rank)[3] == plans(rank)[1]);
   }
 }
 
@@ -239,10 +206,10 @@ TEST_CASE("what a compiled backward executes is what was planned, in each iterat
     for (const bool schedules : {true, false}) {
       CAPTURE(to_string(fusion), schedules);
       for (const int world : {1, 2, 4}) {
-        for (const Played& rank : played(four_linears({.fusion = fusion, .schedule_waits = schedules}, iteration), world)) {
-          REQUIRE(rank.plans.size() == 3);
-          for (const scenario::Iteration& each : rank.run.iterations()) {
-            const StepGraph& plan = rank.plans[static_cast<std::size_t>(each.index())].back();
+        for (const scenario::Run& rank : played(four_linears({.fusion = fusion, .schedule_waits = schedules}, iteration), world)) {
+          REQUIRE(plans(rank).size() == 3);
+          for (const scenario::Iteration& each : rank.iterations()) {
+            const StepGraph plan = plans(rank)[static_cast<std::size_t>(each.index())].back();
             CHECK(executed_reductions(each) == planned_reductions(plan));
             CHECK(executed_work(each) == planned_work(plan));
             CHECK(std::ranges::count(planned_work(plan), "wait") == (world == 1 ? 0 : fusion == BucketFusion::concat ? 3 : 8));
@@ -297,15 +264,15 @@ void expect_compiled_equals_eager(Scenario scenario, int world) {
   replicate(scenario.plan).first_bucket_bytes = 40;
   replicate(scenario.plan).bucket_bytes = 100;
   scenario.costs.hide_undeclared_memory = world == 2;
-  const std::vector<Played> eager = played(scenario, world);
+  const std::vector<scenario::Run> eager = played(scenario, world);
   for (const CompilePlan& how : all_plans()) {
     CAPTURE(to_string(how.region), to_string(how.fusion), how.schedule_waits);
     replicate(scenario.plan).compile = how;
-    const std::vector<Played> compiled = played(scenario, world);
+    const std::vector<scenario::Run> compiled = played(scenario, world);
     for (std::size_t rank = 0; rank < eager.size(); ++rank) {
-      expect_sound(compiled[rank].run, static_cast<int>(rank));
-      CHECK(eager[rank].plans.empty());
-      expect_equal(compiled[rank].run, eager[rank].run);
+      expect_sound(compiled[rank], static_cast<int>(rank));
+      CHECK(plans(eager[rank]).empty());
+      expect_equal(compiled[rank], eager[rank]);
     }
   }
 }
@@ -325,19 +292,19 @@ TEST_CASE("a compiled step equals the eager step to the bit") {
 }
 
 TEST_CASE("a backward that does not reduce has no reduction in its plan") {
-  const std::vector<Played> ranks = played(four_linears({}, without_sync, 1), 2);
-  for (const Played& rank : ranks) {
-    REQUIRE(rank.plans.size() == 2);
-    const StepGraph& alone = rank.plans[0].back();
+  const std::vector<scenario::Run> ranks = played(four_linears({}, without_sync, 1), 2);
+  for (const scenario::Run& rank : ranks) {
+    REQUIRE(plans(rank).size() == 2);
+    const StepGraph alone = plans(rank)[0].back(), reducing = plans(rank)[1].back();
     CHECK(std::ranges::all_of(alone.nodes, has_traced_work));
     CHECK(std::ranges::count(alone.values, StepValueKind::gradient, &StepValue::kind) == 8);
-    CHECK(std::ranges::count(rank.plans[1].back().nodes, StepNodeKind::all_reduce, &StepNode::kind) == 3);
-    CHECK(std::ranges::count(rank.plans[1].back().nodes, StepNodeKind::copy, &StepNode::kind) == 8);
+    CHECK(std::ranges::count(reducing.nodes, StepNodeKind::all_reduce, &StepNode::kind) == 3);
+    CHECK(std::ranges::count(reducing.nodes, StepNodeKind::copy, &StepNode::kind) == 8);
   }
 }
 
 TEST_CASE("one rank divides, and has neither all-reduces nor waits") {
-  const StepGraph plan = played(four_linears({}, two_halves, 1), 1).front().plans.back().back();
+  const StepGraph plan = plans(played(four_linears({}, two_halves, 1), 1).front()).back().back();
   CHECK(std::ranges::count(plan.nodes, divide_operation, &StepNode::operation) == 8);
   CHECK(std::ranges::count(plan.nodes, StepNodeKind::copy, &StepNode::kind) == 8);
   CHECK(std::ranges::count(plan.nodes, StepNodeKind::all_reduce, &StepNode::kind) == 0);
@@ -349,7 +316,7 @@ TEST_CASE("a hook that compresses is in the plan, and buckets count its bytes") 
   Scenario scenario = four_linears({}, body, 1);
   scenario.script.segments.insert(scenario.script.segments.begin(),
                                   {.iterations = 1, .body = {compressing(scenario::HookKind::bf16_compress)}});
-  const StepGraph plan = played(scenario, 2).front().plans.back().back();
+  const StepGraph plan = plans(played(scenario, 2).front()).back().back();
   // A weight has 32 bytes now, so the first bucket has two.
   CHECK(planned_reductions(plan) == Words{"bucket 0: 36 bf16 sum of 0,1", "bucket 1: 44 bf16 sum of 0,1"});
   const auto casts_to = [&plan](DType dtype) {
@@ -364,8 +331,8 @@ TEST_CASE("a hook that compresses is in the plan, and buckets count its bytes") 
 TEST_CASE("all-reduces overlap with the backward when waits are scheduled") {
   const auto times = [](const CompilePlan& how, const std::vector<Action>& body) {
     std::vector<Nanoseconds> found;
-    const std::vector<Played> ranks = played(four_linears(how, body), 2);
-    for (const scenario::Iteration& each : ranks.front().run.iterations()) found.push_back(each.forward_backward());
+    const std::vector<scenario::Run> ranks = played(four_linears(how, body), 2);
+    for (const scenario::Iteration& each : ranks.front().iterations()) found.push_back(each.forward_backward());
     return found;
   };
   constexpr Nanoseconds ms = 1'000'000;
@@ -389,12 +356,31 @@ std::ptrdiff_t forward_works(const scenario::Run& run) {
   });
 }
 
+TEST_CASE("memory is freed after its last use") {
+  const std::vector<Action> body{action(ActionKind::forward), action(ActionKind::backward), action(ActionKind::zero_grad)};
+  for (const CompiledRegion region : {CompiledRegion::forward_backward, CompiledRegion::backward}) {
+    CAPTURE(to_string(region));
+    Scenario scenario = four_linears({.region = region}, body);
+    const scenario::Run compiled = played(scenario, 2).front();
+    replicate(scenario.plan).compile.reset();
+    const scenario::Run eager = played(scenario, 2).front();
+    const std::vector<scenario::Iteration> all = compiled.iterations(), expected = eager.iterations();
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      CHECK(all[i].peak(MemoryClass::activation) == expected[i].peak(MemoryClass::activation));
+      // All gradients have 320 bytes. While the last bucket is packed, its 96 bytes are there twice.
+      CHECK(all[i].peak(MemoryClass::gradient).bytes == 416);
+      CHECK(all[i].live_after(MemoryClass::gradient, ActionKind::backward).bytes == 320);
+      CHECK(all[i].peak(MemoryClass::reduce_input).bytes == 0);
+    }
+  }
+}
+
 TEST_CASE("a wait is for its own all-reduce") {
   Scenario scenario = four_linears({}, {action(ActionKind::forward), action(ActionKind::backward), action(ActionKind::step)}, 2);
   scenario.costs.work[WorkKind::reduce_copy_out] = 2'000'000;
-  const std::vector<Played> ranks = played(scenario, 2);
+  const std::vector<scenario::Run> ranks = played(scenario, 2);
   std::vector<Nanoseconds> times;
-  for (const scenario::Iteration& each : ranks.front().run.iterations()) times.push_back(each.forward_backward());
+  for (const scenario::Iteration& each : ranks.front().iterations()) times.push_back(each.forward_backward());
   // 100 ms forward, 200 ms backward, 6 ms for three divisions, and the last bucket. In the second iteration, copies out of the first two
   // buckets take as long as the all-reduce of the last bucket, and overlap with it; three more copies follow.
   CHECK(times == std::vector<Nanoseconds>{316'000'000, 322'000'000});
@@ -408,22 +394,22 @@ TEST_CASE("a captured forward that fails executes nothing, and the next one begi
   replicate(plain.plan).compile = CompilePlan();
   Scenario scenario = plain;
   scenario.script.segments.front().body.insert(scenario.script.segments.front().body.begin(), failing);
-  const std::vector<Played> expected = played(plain, 2), found = played(scenario, 2);
+  const std::vector<scenario::Run> expected = played(plain, 2), found = played(scenario, 2);
   for (std::size_t rank = 0; rank < found.size(); ++rank) {
-    expect_sound(found[rank].run, static_cast<int>(rank));
-    expect_equal(found[rank].run, expected[rank].run);
-    CHECK(found[rank].plans == expected[rank].plans);
-    CHECK(forward_works(found[rank].run) == forward_works(expected[rank].run));
+    expect_sound(found[rank], static_cast<int>(rank));
+    expect_equal(found[rank], expected[rank]);
+    CHECK(plans(found[rank]) == plans(expected[rank]));
+    CHECK(forward_works(found[rank]) == forward_works(expected[rank]));
   }
 }
 
 TEST_CASE("evaluations, and forwards before a backward that is captured alone, run eagerly") {
   std::vector<Action> body = iteration;
   body.insert(body.begin() + 1, action(ActionKind::evaluate));
-  const std::vector<Played> ranks = played(four_linears({.region = CompiledRegion::backward}, body), 2);
-  for (const Played& rank : ranks) {
-    expect_sound(rank.run, rank.run.trace().rank);
-    for (const std::vector<StepGraph>& plan : rank.plans) {
+  const std::vector<scenario::Run> ranks = played(four_linears({.region = CompiledRegion::backward}, body), 2);
+  for (const scenario::Run& rank : ranks) {
+    expect_sound(rank, rank.trace().rank);
+    for (const std::vector<StepGraph>& plan : plans(rank)) {
       REQUIRE(plan.size() == 1);
       CHECK(plan.front().pass == StepPass::backward);
     }
@@ -433,11 +419,11 @@ TEST_CASE("evaluations, and forwards before a backward that is captured alone, r
 TEST_CASE("the forwards before a backward are in its plan") {
   std::vector<Action> body = iteration;
   body.insert(body.begin(), action(ActionKind::forward));
-  const std::vector<Played> ranks = played(four_linears({}, body), 2);
-  for (const Played& rank : ranks) {
-    expect_sound(rank.run, rank.run.trace().rank);
-    REQUIRE(rank.plans.size() == 3);
-    for (const std::vector<StepGraph>& plan : rank.plans) CHECK(plan.size() == 3);
+  const std::vector<scenario::Run> ranks = played(four_linears({}, body), 2);
+  for (const scenario::Run& rank : ranks) {
+    expect_sound(rank, rank.trace().rank);
+    REQUIRE(plans(rank).size() == 3);
+    for (const std::vector<StepGraph>& plan : plans(rank)) CHECK(plan.size() == 3);
   }
 }
 

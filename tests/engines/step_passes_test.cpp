@@ -99,6 +99,12 @@ TEST_CASE("a bucket mixes neither dtypes nor divisors, and buckets are numbered 
               "all_reduce bucket 2: divided b, divided d -> reduced b, reduced d"});
 }
 
+TEST_CASE("a bucket that ends earlier starts earlier") {
+  const StepGraph graph = BackwardByHand({{.name = "a"}, {.name = "b", .dtype = DType::bf16}, {.name = "c"}}).graph();
+  CHECK(all_reduces(bucket_by_coalescing(graph, {.first = 100, .others = 100})) ==
+        Words{"all_reduce bucket 0: divided b -> reduced b", "all_reduce bucket 1: divided a, divided c -> reduced a, reduced c"});
+}
+
 TEST_CASE("a wait moves to the first use of its result, or to the end") {
   CHECK(in_words(schedule_waits(three())) ==
         Words{"backward a:  -> own a", "divide a: own a -> divided a", "all_reduce bucket 0: divided a -> reduced a",
@@ -126,13 +132,16 @@ TEST_CASE("a graph without reductions stays as it is") {
     CHECK(compiled_pass(graph, {.fusion = fusion}, limits).graph == graph);
 }
 
-TEST_CASE("a division may overwrite what the pass made, and not a gradient that exists") {
-  const auto is_free = [](bool existed) {
-    const CompiledPass pass = compiled_pass(three(existed), {.fusion = scenario::BucketFusion::none}, limits);
+TEST_CASE("a division may overwrite what the pass made and reads no more, and not a gradient that exists") {
+  const auto is_free = [](const StepGraph& graph) {
+    const CompiledPass pass = compiled_pass(graph, {.fusion = scenario::BucketFusion::none}, limits);
     return pass.is_free_after(1, pass.graph.nodes[1].inputs.front());
   };
-  CHECK(is_free(false));
-  CHECK(!is_free(true));
+  CHECK(is_free(three()));
+  CHECK(!is_free(three(true)));
+  StepGraph read_later = three();
+  read_later.nodes.push_back({.operation = "backward", .label = "reader", .inputs = {0}});
+  CHECK(!is_free(read_later));
 }
 
 TEST_CASE("memory becomes a gradient's where no copy comes between") {
