@@ -28,7 +28,7 @@ scenario::Scenario seed_layers() {
 
 }  // namespace
 
-RANKED_TEST_CASE("replicate/overlap", clauses("REP-2", "REP-4", "REP-5"), ranks(1, 2, 3, 4), each("gradients", "copies", "views"),
+RANKED_TEST_CASE("replicate/overlap", clauses("REP-2", "REP-4", "REP-5"), ranks(2, 3, 4), each("gradients", "copies", "views"),
                  needs(Feature::timeline), needs_if("gradients", "views", ReplicateFeature::gradient_views)) {
   scenario::Scenario scenario = seed_layers();
   if (rank.param("gradients") == "views") scenario::replicate(scenario.plan).gradients = scenario::BucketGradients::views;
@@ -44,7 +44,7 @@ RANKED_TEST_CASE("replicate/overlap", clauses("REP-2", "REP-4", "REP-5"), ranks(
   check_no_race(rank, run);
 }
 
-RANKED_TEST_CASE("replicate/overlap_times", clauses("REP-21"), ranks(1, 2, 3, 4), each("set", 0, 1, 2, 3, 4, 5), needs(Feature::timeline),
+RANKED_TEST_CASE("replicate/overlap_times", clauses("REP-21"), ranks(2, 3, 4), each("set", 0, 1, 2, 3, 4, 5), needs(Feature::timeline),
                  tags("reference")) {
   std::mt19937_64 random(rank.seed());
   const auto pick = [&](std::uint64_t least, std::uint64_t most) {

@@ -110,7 +110,7 @@ RANKED_TEST_CASE("replicate/failed_forward", clauses("REP-15"), ranks(1, 2, 3), 
 }
 
 // The host goes on while reductions run. It waits where ranks agree: when the trainer is made, and when buckets are made anew.
-RANKED_TEST_CASE("replicate/host_waits", clauses("REP-16"), ranks(1, 2, 3), each("gradients", "copies", "views"), needs(Feature::timeline),
+RANKED_TEST_CASE("replicate/host_waits", clauses("REP-16"), ranks(2, 3), each("gradients", "copies", "views"), needs(Feature::timeline),
                  needs_if("gradients", "views", ReplicateFeature::gradient_views)) {
   const scenario::Run run = play_accepted(rank, with_gradients(rank, exact_net(true, training())));
   const Kind& kind = kind_of(run.scenario().plan);

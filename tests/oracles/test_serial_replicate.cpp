@@ -268,7 +268,7 @@ TEST_CASE("a backward that reduces on some ranks only is not modelled") {
 }
 
 TEST_CASE("copies of a divided model train as the model does on one rank for each copy") {
-  for (const auto [copies, parts] : {std::pair{2, 2}, {3, 2}, {2, 3}, {1, 2}, {2, 1}}) {
+  for (const auto& [copies, parts] : {std::pair{2, 2}, {3, 2}, {2, 3}, {1, 2}, {2, 1}}) {
     CAPTURE(copies, parts);
     Scenario divided = copied({linear("up", 1, 6), linear("down", 6, 2)});
     divided.script.segments = script({{forward, backward, capture, step, capture, forward, backward, capture}});

@@ -1,6 +1,7 @@
 #include "harness/scenario/exactness.hpp"
 #include "harness/scenario/plan/flat_shard.hpp"
 #include "harness/scenario/plan/fully_shard.hpp"
+#include "harness/scenario/plan/replicate.hpp"
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
@@ -58,6 +59,30 @@ TEST_CASE("a hook instead of reductions decides by what gradients are divided, a
   CHECK(hooked(HookKind::doubled, 2) == Exact{true, true});
   CHECK(hooked(HookKind::fp16_compress, 2).front());
   CHECK(hooked(HookKind::plain, 2, true) == Exact{false, false});
+}
+
+TEST_CASE("whole gradients are followed through the reductions that replace them") {
+  const auto replicated = [](int ranks, std::optional<HookKind> hook, int backwards) {
+    Scenario scenario = two_layers(1);
+    scenario.plan.engine = {};
+    replicate(scenario.plan);
+    scenario.script.segments = {{backwards, {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::capture}}}};
+    if (hook)
+      scenario.script.segments.insert(scenario.script.segments.begin(),
+                                      {.body = {{.kind = ActionKind::register_hook, .hook = Hook{.kind = *hook}}}});
+    return exact_captures(scenario, ranks);
+  };
+  CHECK(replicated(2, std::nullopt, 3) == Exact{true, true, true});
+  // An engine divides each summand, or multiplies it by an inverse; a hook divides the sum.
+  CHECK(replicated(3, std::nullopt, 1) == Exact{false});
+  CHECK(replicated(3, HookKind::plain, 1) == Exact{true});
+  CHECK(replicated(3, HookKind::sum, 2) == Exact{true, true});
+  // Each backward divides once more what earlier ones left, or adds it up over ranks once more.
+  for (const std::optional<HookKind> hook : {std::optional<HookKind>(), std::optional(HookKind::sum)}) {
+    const Exact many = replicated(4, hook, 30);
+    CHECK(many.front());
+    CHECK_FALSE(many.back());
+  }
 }
 
 TEST_CASE("values are exact until they outgrow the 24 bits that all their sums must fit into") {

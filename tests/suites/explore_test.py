@@ -44,6 +44,9 @@ class Explore(Exploring):
         self.assertIn("reference (1) beside reference (1): scenarios for flat_shard from seed 0 on, for 1, 2, 4 ranks\n", said)
         self.assertEqual((explored["engine"], explored["alike"]), ("flat_shard", 20))
         self.assertIn("order_validation", explored["features"])
+        said, explored = self.explore(None, "--engine", "replicate", "--rounds", 20, expect=0)
+        self.assertEqual((explored["engine"], explored["alike"]), ("replicate", 20))
+        self.assertIn("gradient_views", explored["features"])
 
     def test_what_is_left_out_is_in_no_scenario(self):
         said, explored = self.explore("clips_everything", "--rounds", 20, "--ranks", "1,2", "--without", "clip_grad_norm,adam", expect=0)

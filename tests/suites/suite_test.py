@@ -29,6 +29,7 @@ SEEDS = {
     "test_fully_shard_overlap.py::test_fully_shard_training_overlap",
     "test_fully_shard_overlap.py::test_fully_shard_post_optim_event_overlap",
     *(f"test_fsdp_exec_order.py::{test}" for test in EXEC_ORDER),
+    "test_replicate_with_compiler.py::test_ddp_tp",
     *(f"test_fsdp_comm_hooks.py::{test}" for test in COMM_HOOKS + HYBRID_HOOKS),
 }
 MS = 1_000_000
