@@ -151,7 +151,7 @@ std::string remark(const StepGraph& graph, std::size_t index, const Reductions& 
     if (output >= graph.values.size()) continue;
     const StepValue& value = graph.values[output];
     const bool says_more = node.kind == StepNodeKind::compute && value.kind == StepValueKind::computed && !value.name.empty() &&
-                           value.name != node.label && value.name != node.operation;
+                           value.name != node.label && !value.name.starts_with(node.operation);
     parts.push_back(says_more ? fmt::format("{} {}", value.name, size_text(value)) : size_text(value));
   }
   return join_texts(parts);

@@ -154,7 +154,7 @@ def main(reader, root, every):
     paths = [path for shown_in in ("docs/scenarios", "docs/pytorch") for path in sorted((root / shown_in).glob("*.json"))]
     shown = [json.loads(path.read_text(encoding="utf-8")) for path in paths] + [everything()]
     aside, wrong = [], []
-    for right, *others in apart(shown[0]):
+    for right, *others in apart(shown[[path.name for path in paths].index("extensions.json")]):
         aside.append(right)
         wrong += others
     shown += aside

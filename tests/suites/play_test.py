@@ -136,6 +136,20 @@ class Play(unittest.TestCase):
         again = said[said.rindex("again: ") + len("again: "):].strip()
         self.assertTrue(again.endswith("docs/scenarios/overlap.json --fault copy_out_before_gather"), again)
 
+    def test_a_compiled_step_is_in_each_captured_iteration(self):
+        scenario = json.loads((ROOT / "docs/scenarios/compiled.json").read_text(encoding="utf-8"))
+        scenario["plan"]["replicate"]["compile"] = {}
+        scenario["script"]["segments"][0]["body"] = ["forward", "backward", "capture", "step", "zero_grad"]
+        for rank in json.loads(self.play(scenario, "--json").stdout)["ranks"]:
+            self.assertEqual(rank["compiled_steps"], [{"iteration": i, "backward": 1, "plan": 0} for i in range(2)])
+            (plan,) = rank["plans"]
+            self.assertEqual([graph["pass"] for graph in plan], ["forward", "backward"])
+            self.assertEqual([iteration["compiled"] for iteration in rank["iterations"]], [plan, plan])
+            reductions = [node for node in plan[1]["nodes"] if node["kind"] == "all_reduce"]
+            played = [call for call in rank["collectives"] if call["kind"] == "all_reduce"]
+            self.assertEqual([call["tag"] for call in played], 2 * [node["label"] for node in reductions])
+        self.assertNotIn("compiled_steps", json.loads(self.play(self.overlap, "--json").stdout)["ranks"][0])
+
     def test_hooks_are_shown_with_the_reductions_that_went_through_them(self):
         hook = {"call": "register_hook", "hook": "doubled", "state": 7}
         self.overlap["plan"] = {"flat_shard": {"wrap": ["0", "1", "2", ""]}}
