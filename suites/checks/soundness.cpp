@@ -1,8 +1,5 @@
 #include "suites/checks/soundness.hpp"
 
-#include <algorithm>
-#include <span>
-
 #include "harness/protocol/digest.hpp"
 
 namespace shardproof::suites {
@@ -46,17 +43,10 @@ void check_nothing_else_is_communicated(Rank& rank, const scenario::Run& run) {
 }
 
 void check_all_in_iterations(const scenario::Run& run, CollectiveKind kind) {
-  const Kind& engine = kind_of(run.scenario().plan);
-  const auto count = [&](std::span<const Fact> facts) {
-    return std::ranges::count_if(facts, [&](const Fact& fact) {
-      const auto* const call = std::get_if<fact::Collective>(&fact);
-      return call != nullptr && call->kind == kind && !engine.is_agreement(*call);
-    });
-  };
-  std::ptrdiff_t inside = 0;
-  for (const scenario::Iteration& iteration : run.iterations()) inside += count(iteration.facts());
+  std::size_t inside = 0;
+  for (const scenario::Iteration& iteration : run.iterations()) inside += iteration.count(kind);
   INFO("no " << to_string(kind) << " comes before, between or after the iterations");
-  CHECK(count(run.trace().facts) == inside);
+  CHECK(run.count(kind) == inside);
 }
 
 std::vector<scenario::Iteration> steady_iterations(const scenario::Run& run) {

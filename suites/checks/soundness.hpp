@@ -20,8 +20,7 @@ void check_plan_is_communicated(Rank& rank, const scenario::Run& run);
 /// Fails unless every iteration communicates exactly what the plan asks for, as the model engine does.
 void check_nothing_else_is_communicated(Rank& rank, const scenario::Run& run);
 
-/// Fails when collectives of a kind, other than agreements, are issued before, between or after iterations. For cases that count them by
-/// iteration.
+/// Fails when collectives of a kind are issued before, between or after iterations. For cases that count them by iteration.
 void check_all_in_iterations(const scenario::Run& run, CollectiveKind kind);
 
 /// All iterations of a run. Fails unless there are three or more: an engine may be right once and wrong later, so a case that checks times,
