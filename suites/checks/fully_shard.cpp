@@ -174,6 +174,12 @@ class FullyShardChecks final : public Kind {
 
 }  // namespace
 
+scenario::Plan plan_of_one_rank() {
+  scenario::Plan plan;
+  fully_shard(plan).wrap = {{.modules = {""}}};
+  return plan;
+}
+
 const Kind& fully_shard_checks() {
   static const FullyShardChecks checks;
   return checks;

@@ -48,6 +48,9 @@ Communication issued(const Kind& kind, const scenario::Run& run);
 /// The kind of the plan's engine section. Throws std::invalid_argument for a kind without checks.
 const Kind& kind_of(const scenario::Plan& plan);
 
+/// A plan by which one rank alone can train any model.
+scenario::Plan plan_of_one_rank();
+
 // One for each kind.
 const Kind& fully_shard_checks();
 const Kind& flat_shard_checks();

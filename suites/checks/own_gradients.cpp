@@ -8,8 +8,8 @@
 
 #include "fixtures/oracles/serial_model.hpp"
 #include "harness/scenario/formula.hpp"
-#include "harness/scenario/plan/fully_shard.hpp"
 #include "harness/subject/subject.hpp"
+#include "suites/checks/kind.hpp"
 #include "suites/checks/sum_over_ranks.hpp"
 
 namespace shardproof::suites {
@@ -38,9 +38,7 @@ std::span<const double> held_part(std::span<const double> whole, const scenario:
 }  // namespace
 
 std::vector<NamedGradient> own_gradients(const scenario::Scenario& scenario, int rank_index, int iteration) {
-  scenario::Scenario alone;
-  alone.model = scenario.model;
-  fully_shard(alone.plan).wrap = {{.modules = {""}}};
+  scenario::Scenario alone{.model = scenario.model, .plan = plan_of_one_rank()};
   alone.script.input = scenario.script.input;
   alone.script.given = {{input(scenario.script, rank_index, iteration)}};
   alone.script.segments = {{.body = {{.kind = ActionKind::forward}, {.kind = ActionKind::backward}, {.kind = ActionKind::capture}}}};

@@ -70,7 +70,7 @@ class Tables(Subject):
 
     def test_a_table_that_is_refused_is_refused_before_any_world_and_says_why(self):
         for how, why in {
-            "version": "its table is of version 99 of shardproof.h, this harness of version 5",
+            "version": "its table is of version 99 of shardproof.h, this harness of version 6",
             "size": "its table says that it has 16 bytes",
             "function": "its table has no `perform`",
             "table": "shardproof_subject_table has thrown: no engine without a licence",
