@@ -184,11 +184,11 @@ CaseInfo info_of(const CaseDeclaration& declaration, const Setting& in, std::map
 std::vector<std::string> seeds_of(const CaseDeclaration& declaration, const std::map<std::string, std::string>& params) {
   std::vector<std::string> seeds;
   for (const SeedTest& seed : declaration.seeds) {
-    const bool has_all = std::ranges::all_of(seed.params, [&](const auto& param) {
+    const auto has = [&](const auto& param) {
       const auto mine = params.find(param.first);
       return mine != params.end() && std::ranges::find(param.second, mine->second) != param.second.end();
-    });
-    if (!has_all) continue;
+    };
+    if (!std::ranges::all_of(seed.params, has) || !std::ranges::all_of(seed.where, has)) continue;
     std::string bindings;
     for (const auto& [key, values] : seed.params) bindings += fmt::format("{}{}={}", bindings.empty() ? "" : ",", key, params.at(key));
     seeds.push_back(bindings.empty() ? seed.test : fmt::format("{}[{}]", seed.test, bindings));

@@ -22,6 +22,8 @@ namespace shardproof {
 struct SeedTest {
   std::string test;
   std::vector<std::pair<std::string, std::vector<std::string>>> params;
+  /// Parameters that the seed test does not have. Only cases with these values descend from it.
+  std::vector<std::pair<std::string, std::vector<std::string>>> where = {};
 };
 
 /// Features that only cases with this value of a parameter need.
@@ -109,6 +111,10 @@ template <class... Values> options::Each each(std::string key, Values... values)
 /// the values that the seed test has; a case with another value descends from none.
 template <class... Params> options::Seed seed(std::string test, Params... params) {
   return {{std::move(test), {{std::move(params.key), std::move(params.values)}...}}};
+}
+/// A seed test without parameters, from which only cases with these values descend: `seed_where("file::test", each("sync", false))`.
+template <class... Params> options::Seed seed_where(std::string test, Params... params) {
+  return {{.test = std::move(test), .params = {}, .where = {{std::move(params.key), std::move(params.values)}...}}};
 }
 /// How long the case may take where every rank has a core of its own; on fewer cores it has as many times that as ranks share one.
 inline options::Timeout timeout(std::chrono::milliseconds time) { return {time}; }

@@ -16,7 +16,7 @@ using namespace suites;
 using scenario::Module;
 
 RANKED_TEST_CASE("replicate/model_differs", clauses("REP-12"), ranks(2, 3, 4), each("in", "count", "shape", "order", "trainability"),
-                 each("culprit", "first", "last")) {
+                 each("culprit", "first", "last"), needs_if("in", "trainability", Feature::module_groups)) {
   const int world = rank.world().size();
   const bool is_first = rank.param("culprit") == "first";
   const int culprit = is_first ? 1 : world - 1;

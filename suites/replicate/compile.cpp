@@ -26,6 +26,8 @@ using scenario::CompilePlan;
 
 namespace {
 
+std::string seed_test(const std::string& compiled) { return "test_replicate_with_compiler.py::test_compile_" + compiled; }
+
 CompilePlan compile_plan(Rank& rank) {
   CompilePlan compile;
   if (rank.param("region") == to_string(CompiledRegion::backward)) compile.region = CompiledRegion::backward;
@@ -95,11 +97,13 @@ RANKED_TEST_CASE("replicate/compile", clauses("REP-40", "REP-41"), ranks(1, 2, 4
                  each("region", "forward_backward", "backward"), each("fusion", "concat", "coalesce", "none"), each("sync", true, false),
                  needs(Feature::timeline, ReplicateFeature::compiled_step), needs_if("sync", false, Feature::gradient_accumulation),
                  needs_if("hook", "bf16", ReplicateFeature::compressing_hooks),
-                 needs_if("hook", "fp16", ReplicateFeature::compressing_hooks), seed("test_replicate_with_compiler.py::test_compile_cpu"),
-                 seed("test_replicate_with_compiler.py::test_compile_cpu_no_sync"),
-                 seed("test_replicate_with_compiler.py::test_compile_gpu"), seed("test_replicate_with_compiler.py::test_compile_bf16"),
-                 seed("test_replicate_with_compiler.py::test_compile_fp16"),
-                 seed("test_replicate_with_compiler.py::test_compile_backward_only")) {
+                 needs_if("hook", "fp16", ReplicateFeature::compressing_hooks),
+                 seed_where(seed_test("cpu"), each("hook", "none"), each("sync", true), each("region", "forward_backward")),
+                 seed_where(seed_test("cpu_no_sync"), each("hook", "none"), each("sync", false), each("region", "forward_backward")),
+                 seed_where(seed_test("gpu"), each("hook", "none"), each("sync", true), each("region", "forward_backward")),
+                 seed_where(seed_test("bf16"), each("hook", "bf16"), each("sync", true), each("region", "forward_backward")),
+                 seed_where(seed_test("fp16"), each("hook", "fp16"), each("sync", true), each("region", "forward_backward")),
+                 seed_where(seed_test("backward_only"), each("hook", "none"), each("sync", true), each("region", "backward"))) {
   const bool compresses = rank.param("hook") != "none", syncs = rank.param<bool>("sync");
   if (compresses && !rank.world().capabilities().rank_ordered && rank.world().size() > 2)
     rank.skip("the fabric does not promise to add in the order of ranks");
@@ -130,8 +134,8 @@ RANKED_TEST_CASE("replicate/compile", clauses("REP-40", "REP-41"), ranks(1, 2, 4
 // The four layers of the seed with the limits of PyTorch: [w4], [b4 w3 b3 w2] and [b2 w1 b1]. In the second pass gradients exist.
 RANKED_TEST_CASE("replicate/bucketing", clauses("REP-42"), ranks(2), each("fusion", "concat", "coalesce"), each("pass", "first", "second"),
                  needs(Feature::timeline, ReplicateFeature::compiled_step), tags("reference"),
-                 seed("test_replicate_with_compiler.py::test_bucketing_coalesced_op"),
-                 seed("test_replicate_with_compiler.py::test_bucketing_concat_op")) {
+                 seed_where("test_replicate_with_compiler.py::test_bucketing_coalesced_op", each("fusion", "coalesce")),
+                 seed_where("test_replicate_with_compiler.py::test_bucketing_concat_op", each("fusion", "concat"))) {
   const bool existed = rank.param("pass") == "second";
   scenario::Scenario scenario = four_layers(2000);
   scenario::replicate(scenario.plan).compile = fused_by(rank);

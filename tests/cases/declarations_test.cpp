@@ -212,6 +212,15 @@ TEST_CASE("A seed test with parameters knows the cases that have its values") {
   CHECK(seeds[0].cases == std::vector<std::string>{"s/c[W=2,after=1,strategy=x]"});
 }
 
+TEST_CASE("A seed test without parameters knows the cases that it names") {
+  auto declaration = declared("s/c");
+  declaration.params = {{"hook", {"none", "f16"}}, {"sync", {"true", "false"}}};
+  detail::apply(declaration, seed_where("t.py::one", each("hook", "none"), each("sync", false)));
+  const std::vector<SeedInfo> seeds = seeds_of(bind_cases(std::vector{declaration}, {}).cases);
+  REQUIRE(seeds.size() == 1);
+  CHECK(seeds[0] == SeedInfo{"t.py::one", {"s/c[W=2,hook=none,sync=false]"}});
+}
+
 TEST_CASE("Clauses are the rows of a table whose first cell is a clause id") {
   const auto clauses = parse_clauses(
       "# Overlap\n\n| id | kind | text |\n|---|---|---|\n| OVL-1 | required | within a|b |\n|OVL-12|reference|`x`|\nOVL-3 is text");

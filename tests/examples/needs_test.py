@@ -43,6 +43,12 @@ FEATURES_OF_FLAT_PLANS = {
     "forward_prefetch": "forward_prefetch",
     "limit_all_gathers": "gather_limit",
 }
+FEATURES_OF_REPLICATED_PLANS = {
+    "gradients": "gradient_views",
+    "unused_parameters": "unused_parameters",
+    "compile": "compiled_step",
+    "tensor_parallel": "tensor_parallel",
+}
 
 
 def modules(module: dict) -> Iterator[dict]:
@@ -72,9 +78,11 @@ def of_model(model: dict) -> Iterator[str]:
 def of_plan(plan: dict) -> Iterator[str]:
     if "flat_shard" in plan:
         yield from of_flat_section(plan["flat_shard"])
+    if "replicate" in plan:
+        yield from (feature for key, feature in FEATURES_OF_REPLICATED_PLANS.items() if plan["replicate"].get(key))
     section = plan.get("fully_shard", {"wrap": []})  # one case is about a plan for another kind of engine
     yield from (feature for feature in FEATURES_OF_PLANS if {**plan, **section}.get(feature))
-    if len(plan.get("mesh", {}).get("shape", [])) > 1:
+    if len(plan.get("mesh", {}).get("shape", [])) > 1 and "replicate" not in plan:
         yield "replicated_mesh"
     if plan.get("initialisation", "direct") == "meta":
         yield "meta_initialisation"

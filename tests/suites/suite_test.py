@@ -22,6 +22,8 @@ COMM_HOOKS = ([f"test_{name}[strategy={s}]" for s in STRATEGIES
                  for name in ("default_communication_hook_initialization", "fp16_hook", "bf16_hook")])
 HYBRID_HOOKS = [f"test_registering_hook_hybrid_strategy[strategy={s}]" for s in ("hybrid", "hybrid_zero2")]
 # The tests of the seed files that the suites restate so far.
+REPLICATE = ("test_ddp_tp", "test_bucketing_coalesced_op", "test_bucketing_concat_op",
+             *(f"test_compile_{what}" for what in ("cpu", "cpu_no_sync", "gpu", "bf16", "fp16", "backward_only")))
 SEEDS = {
     "test_fully_shard_extensions.py::test_all_gather_extensions_monkey_patch",
     "test_fully_shard_extensions.py::test_all_gather_extensions_end_to_end",
@@ -29,7 +31,7 @@ SEEDS = {
     "test_fully_shard_overlap.py::test_fully_shard_training_overlap",
     "test_fully_shard_overlap.py::test_fully_shard_post_optim_event_overlap",
     *(f"test_fsdp_exec_order.py::{test}" for test in EXEC_ORDER),
-    "test_replicate_with_compiler.py::test_ddp_tp",
+    *(f"test_replicate_with_compiler.py::{test}" for test in REPLICATE),
     *(f"test_fsdp_comm_hooks.py::{test}" for test in COMM_HOOKS + HYBRID_HOOKS),
 }
 MS = 1_000_000
