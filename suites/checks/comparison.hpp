@@ -25,6 +25,9 @@ struct Tolerance {
   Zeros zeros = Zeros::have_signs;
 };
 
+/// No engine promises the sign of a zero. It depends on how a kernel begins a sum: 0 + -0 is 0, and a sum of -0 alone is -0.
+inline constexpr Tolerance equal_values{.zeros = Zeros::are_equal};
+
 /// Fails unless every engine computes the same bits for the scenario, on every processor: its sums do not round, so their order does not
 /// matter. For cases that compare bits themselves. The functions below call it where they compare bits.
 void require_exact_sums(const scenario::Scenario& scenario, int world);

@@ -72,6 +72,11 @@ bool is_for_all(const Scenario& scenario) {
   });
 }
 
+// Of copies. Views of buckets are gradients.
+std::uint64_t bytes_of_buckets(const Scenario& scenario) {
+  return replicate(scenario.plan).gradients == scenario::BucketGradients::views ? 0 : bytes_of_parameters(scenario, true);
+}
+
 class ReplicateChecks final : public Kind {
  public:
   // One all-reduce for each bucket, by the engine or by a hook.
@@ -116,14 +121,12 @@ class ReplicateChecks final : public Kind {
     }
   }
 
-  // Whole parameters and whole gradients stay.
+  // Whole parameters, whole gradients and buckets stay.
   void check_nothing_is_left(const scenario::Run& run, int iteration, int backward) const override {
     const std::string end = scenario::mark(iteration, ActionKind::backward, true, backward);
     CAPTURE(end);
-    for (const MemoryClass memory : {MemoryClass::gathered, MemoryClass::reduce_input}) {
-      CAPTURE(to_string(memory));
-      CHECK(trace::at(run.trace(), memory, end).buffers == 0);
-    }
+    CHECK(trace::at(run.trace(), MemoryClass::gathered, end).buffers == 0);
+    CHECK(trace::at(run.trace(), MemoryClass::reduce_input, end).bytes <= bytes_of_buckets(run.scenario()));
     CHECK(trace::at(run.trace(), MemoryClass::parameter, end).bytes <= bytes_of_parameters(run.scenario(), false));
   }
 
@@ -134,14 +137,15 @@ class ReplicateChecks final : public Kind {
     if (section.compile || !section.tensor_parallel.empty() || !is_for_all(scenario)) return;
     const bool makes_views = section.gradients == scenario::BucketGradients::views;
     const std::uint64_t all = bytes_of_parameters(scenario, true);
-    std::uint64_t most_inputs = makes_views ? 0 : all;
+    const std::uint64_t buckets = bytes_of_buckets(scenario);
+    std::uint64_t most_inputs = buckets;
     bool syncs = true, reduces = false;
     int iteration = 0;
     for (const scenario::Script::Segment& segment : scenario.script.segments) {
       for (int i = 0; i < segment.iterations; ++i, ++iteration) {
         int backwards = 0;
         for (const scenario::Action& action : segment.body) {
-          if (compresses(action) && !action.hook->refused) most_inputs = (makes_views ? 0 : all) + all / 2;
+          if (compresses(action) && !action.hook->refused) most_inputs = buckets + all / 2;
           if (action.kind == ActionKind::set_requires_gradient_sync) syncs = action.value;
           if (action.kind == ActionKind::forward && !action.fails_in) reduces = reduces || syncs;
           if (action.kind != ActionKind::backward) continue;
@@ -151,7 +155,7 @@ class ReplicateChecks final : public Kind {
           const std::string begin = scenario::mark(iteration, ActionKind::backward, false, backwards),
                             end = scenario::mark(iteration, ActionKind::backward, true, backwards);
           CAPTURE(end);
-          CHECK(trace::peak(run.trace(), MemoryClass::reduce_input, begin, end).bytes <= (is_reducing ? most_inputs : 0));
+          CHECK(trace::peak(run.trace(), MemoryClass::reduce_input, begin, end).bytes <= (is_reducing ? most_inputs : buckets));
           // A bucket of views has room for a gradient that does not exist. It may come to be beside it, until the next reduction.
           const bool may_have_room = makes_views && section.unused_parameters && !is_reducing;
           CHECK(trace::at(run.trace(), MemoryClass::gradient, end).bytes <= (may_have_room ? 2 * all : all));

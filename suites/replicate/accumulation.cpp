@@ -70,7 +70,7 @@ RANKED_TEST_CASE("replicate/two_synced_backwards", clauses("REP-1", "REP-4"), ra
                                                                     {ActionKind::backward},
                                                                     {ActionKind::capture},
                                                                     clear}));
-  check_training(rank, run, oracles::Arithmetic::f32, {}, Moves::some_parameter);
+  check_training(rank, run, oracles::Arithmetic::f32, equal_values, Moves::some_parameter);
   check_sound(rank, run);
 }
 

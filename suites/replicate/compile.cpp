@@ -110,7 +110,7 @@ RANKED_TEST_CASE("replicate/compile", clauses("REP-40", "REP-41"), ranks(1, 2, 4
   const scenario::Scenario scenario = compiled_net(rank);
   const scenario::Run run = play_accepted(rank, scenario);
   check_equal(run, play_accepted(rank, eager(scenario)));
-  if (!compresses) check_training(rank, run, oracles::Arithmetic::f32, {}, Moves::some_parameter);
+  if (!compresses) check_training(rank, run, oracles::Arithmetic::f32, equal_values, Moves::some_parameter);
   check_ran_as_planned(run);
   check_no_race(rank, run);
   check_same_order(rank, run);

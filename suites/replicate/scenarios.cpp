@@ -47,7 +47,7 @@ scenario::Scenario with_last_step(scenario::Scenario scenario) {
 }
 
 suites::Tolerance exact_unless_division_rounds(Rank& rank) {
-  return suites::mean_rounds(rank) ? suites::Tolerance{.loss = 1, .gradient = 1, .parameter = 1} : suites::Tolerance{};
+  return suites::mean_rounds(rank) ? suites::Tolerance{.loss = 1, .gradient = 1, .parameter = 1} : suites::equal_values;
 }
 
 scenario::Scenario exact_net(bool many, std::vector<Action> body) {
