@@ -79,16 +79,6 @@ void check_equal(const scenario::Run& compiled, const scenario::Run& eager) {
   }
 }
 
-// Each backward of a run played the plan that the engine gave.
-void check_ran_as_planned(const scenario::Run& run) {
-  REQUIRE_FALSE(run.compiled_steps().empty());
-  const std::vector<scenario::Iteration> all = run.iterations();
-  for (const scenario::CompiledStep& step : run.compiled_steps()) {
-    CAPTURE(step.iteration, step.backward);
-    CHECK(executed_reductions(all.at(static_cast<std::size_t>(step.iteration)), step.backward) == planned_reductions(backward_of(step)));
-  }
-}
-
 // Each parameter has one value in the forward, each gradient has one in the backward. Nodes write computed values and gradients alone, and
 // there are no other values than those that nodes use.
 void check_values(const scenario::Model& model, const StepGraph& graph) {
@@ -218,6 +208,7 @@ RANKED_TEST_CASE("replicate/compiled_memory", clauses("REP-14"), ranks(1, 2, 3),
     CHECK(iteration.live_after(MemoryClass::gradient, ActionKind::backward).bytes == all);
     CHECK(iteration.live_after(MemoryClass::reduce_input, ActionKind::backward).bytes == 0);
   }
+  check_memory_classes(run);
   CHECK(run.left_alive() == 0);
 }
 

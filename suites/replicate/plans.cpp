@@ -132,6 +132,15 @@ PlanLines executed_reductions(const scenario::Iteration& iteration, int backward
   return lines;
 }
 
+void check_ran_as_planned(const scenario::Run& run) {
+  REQUIRE_FALSE(run.compiled_steps().empty());
+  const std::vector<scenario::Iteration> all = run.iterations();
+  for (const scenario::CompiledStep& step : run.compiled_steps()) {
+    CAPTURE(step.iteration, step.backward);
+    CHECK(executed_reductions(all.at(static_cast<std::size_t>(step.iteration)), step.backward) == planned_reductions(backward_of(step)));
+  }
+}
+
 const StepGraph& backward_of(const scenario::CompiledStep& step) {
   const auto found = std::ranges::find(*step.graphs, StepPass::backward, &StepGraph::pass);
   REQUIRE(found != step.graphs->end());

@@ -23,6 +23,8 @@ PlanLines expected_plan(const scenario::Scenario& scenario, int world, bool exis
 PlanLines planned_reductions(const StepGraph& backward);
 /// The all-reduces that ran in a backward of an iteration.
 PlanLines executed_reductions(const scenario::Iteration& iteration, int backward = 1);
+/// Fails unless each backward of a run played the plan that the engine gave.
+void check_ran_as_planned(const scenario::Run& run);
 
 /// The backward of a compiled step. Fails if the step has none.
 const StepGraph& backward_of(const scenario::CompiledStep& step);

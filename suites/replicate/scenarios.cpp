@@ -149,6 +149,14 @@ std::uint64_t trainable_elements(const scenario::Model& model) {
   return elements;
 }
 
+void check_memory_classes(const scenario::Run& run) {
+  for (const MemoryClass memory :
+       {MemoryClass::shard, MemoryClass::gathered, MemoryClass::sharded_gradient, MemoryClass::optimizer_state}) {
+    CAPTURE(to_string(memory));
+    CHECK(run.peak(memory).bytes == 0);
+  }
+}
+
 void check_reduced_once(Rank& rank, const scenario::Run& run) {
   const std::uint64_t expected = rank.world().size() > 1 ? trainable_elements(run.scenario().model) : 0;
   const suites::Kind& kind = suites::kind_of(run.scenario().plan);

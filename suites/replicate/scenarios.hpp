@@ -53,6 +53,9 @@ std::vector<fact::Collective> calls_in_backward(const scenario::Iteration& itera
 /// Elements of all trainable parameters.
 std::uint64_t trainable_elements(const scenario::Model& model);
 
+/// Fails if there is memory for shards, gathered parameters, or anything else that copies of a model need not have with plain SGD.
+void check_memory_classes(const scenario::Run& run);
+
 /// Fails unless each iteration reduces each trainable element once, in f32, and communicates nothing else but agreements. One backward
 /// with sync in each iteration.
 void check_reduced_once(Rank& rank, const scenario::Run& run);
