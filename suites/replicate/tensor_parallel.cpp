@@ -70,8 +70,8 @@ void give_inputs(scenario::Script& script, const Division& division) {
   }
 }
 
-// A pair is a column module and a row module, each with a ReLU after it: without, all copies would have the same gradients of biases. Three steps of one pair are exact. More pairs are exact until the first step, which then comes
-// last. Each gradient has its own bucket from the second backward on.
+// A pair is a column module and a row module, each with a ReLU after it: without, all copies would have the same gradients of biases. Three
+// steps of one pair are exact. More pairs are exact until the first step, which then comes last. Each gradient has its own bucket from the second backward on.
 scenario::Scenario divided_pairs(const Division& division, int pairs) {
   scenario::Scenario scenario;
   scenario::ReplicatePlan& plan = scenario::replicate(scenario.plan);
@@ -86,6 +86,12 @@ scenario::Scenario divided_pairs(const Division& division, int pairs) {
     plan.tensor_parallel[up] = TensorParallel::column;
     plan.tensor_parallel[down] = TensorParallel::row;
     in = output_features;
+  }
+  // Then there is an undivided module, too, and a column module without a bias.
+  if (pairs > 1) {
+    scenario.model.root.children.push_back(
+        {.name = "out", .kind = ModuleKind::linear, .in_features = in, .out_features = 2, .bias = false});
+    scenario.model.root.children[4].bias = false;
   }
   plan.first_bucket_bytes = plan.bucket_bytes = 1;
   scenario.plan.mesh = {.shape = {division.copies, division.parts}, .names = {"dp", "tp"}};
