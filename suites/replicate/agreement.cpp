@@ -23,12 +23,13 @@ RANKED_TEST_CASE("replicate/model_differs", clauses("REP-12"), ranks(2, 3, 4), e
   scenario::Scenario scenario = four_layers(4);
   std::vector<Module>& layers = scenario.model.root.children;
   layers[1].out_features = layers[2].in_features = 5;
+  layers[0].bias = false;
   if (rank.index() == culprit) {
     const std::string& what = rank.param("in");
     if (what == "count") layers[3].bias = false;
     if (what == "shape") layers[1].out_features = layers[2].in_features = 6;
     if (what == "order") layers[0].out_features = layers[1].in_features = 5, layers[1].out_features = layers[2].in_features = 4;
-    if (what == "trainability") layers[3].frozen = true;
+    if (what == "trainability") layers[0].frozen = true;  // only the first parameter differs
   }
   check_refused(rank, scenario, "create", {"rank 0", "rank " + std::to_string(culprit)});
 }

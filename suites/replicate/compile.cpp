@@ -81,14 +81,28 @@ void check_equal(const scenario::Run& compiled, const scenario::Run& eager) {
   }
 }
 
-// Each backward of a run played the plan that the engine gave.
-void check_ran_as_planned(const scenario::Run& run) {
-  REQUIRE_FALSE(run.compiled_steps().empty());
-  const std::vector<scenario::Iteration> all = run.iterations();
-  for (const scenario::CompiledStep& step : run.compiled_steps()) {
-    CAPTURE(step.iteration, step.backward);
-    CHECK(executed_reductions(all.at(static_cast<std::size_t>(step.iteration)), step.backward) == planned_reductions(backward_of(step)));
+// Each parameter has one value in the forward, each gradient has one in the backward. Nodes write computed values and gradients alone, and
+// there are no other values than those that nodes use.
+void check_values(const scenario::Model& model, const StepGraph& graph) {
+  const bool is_forward = graph.pass == StepPass::forward;
+  std::vector<std::string> found, expected;
+  for (const StepValue& value : graph.values) {
+    if (value.kind == (is_forward ? StepValueKind::parameter : StepValueKind::gradient)) found.push_back(value.name);
   }
+  for (const scenario::ParameterShape& parameter : scenario::parameters(model)) expected.push_back(parameter.name);
+  std::ranges::sort(found);
+  std::ranges::sort(expected);
+  CHECK(found == expected);
+  std::vector<bool> is_used(graph.values.size());
+  for (const StepNode& node : graph.nodes) {
+    for (const std::size_t input : node.inputs) is_used[input] = true;
+    for (const std::size_t output : node.outputs) {
+      CAPTURE(node.operation, node.label);
+      is_used[output] = true;
+      CHECK((graph.values[output].kind == StepValueKind::computed || graph.values[output].kind == StepValueKind::gradient));
+    }
+  }
+  CHECK(std::ranges::count(is_used, false) == 0);
 }
 
 }  // namespace
@@ -171,10 +185,35 @@ RANKED_TEST_CASE("replicate/compiled_plan", clauses("REP-42"), ranks(2, 3, 4), e
   for (const scenario::CompiledStep& step : run.compiled_steps()) {
     CAPTURE(step.iteration, step.backward);
     CHECK(reduction_plan(backward_of(step)) == expected_plan(scenario, rank.world().size(), step.backward == 2));
+    for (const StepGraph& graph : *step.graphs) check_values(scenario.model, graph);
     CHECK(step.graphs->size() == (scenario::replicate(scenario.plan).compile->region == CompiledRegion::backward ? 1U : 2U));
   }
   check_ran_as_planned(run);
   check_no_race(rank, run);
+}
+
+// If no gradient exists, the result of a reduction becomes the gradient, in the memory of the reduction. Only `concat` needs more: its flat
+// tensor beside the gradients that go to it. Buckets are [1.weight], [1.bias 0.weight] and [0.bias].
+RANKED_TEST_CASE("replicate/compiled_memory", clauses("REP-14"), ranks(1, 2, 3), each("fusion", "concat", "coalesce", "none"),
+                 each("region", "forward_backward", "backward"), each("pass", "first", "second"),
+                 needs(Feature::timeline, ReplicateFeature::compiled_step)) {
+  const bool existed = rank.param("pass") == "second";
+  scenario::Scenario scenario = exact_net(true, training());
+  if (existed) scenario.script.segments.front().body.back().to_zero = true;
+  scenario::replicate(scenario.plan).compile = compile_plan(rank);
+  const scenario::Run run = play_accepted(rank, scenario);
+  const std::uint64_t all = 4 * trainable_elements(scenario.model), largest_bucket = 12 + 96;
+  const bool is_flat = rank.param("fusion") == to_string(BucketFusion::concat) && rank.world().size() > 1;
+  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+    CAPTURE(iteration.index());
+    const bool copies = existed && iteration.index() > 0;
+    CHECK(iteration.peak(MemoryClass::reduce_input).bytes <= (copies ? all : 0));
+    CHECK(iteration.peak(MemoryClass::gradient).bytes <= all + (is_flat && !copies ? largest_bucket : 0));
+    CHECK(iteration.live_after(MemoryClass::gradient, ActionKind::backward).bytes == all);
+    CHECK(iteration.live_after(MemoryClass::reduce_input, ActionKind::backward).bytes == 0);
+  }
+  check_memory_classes(run);
+  CHECK(run.left_alive() == 0);
 }
 
 // All-reduces hide behind the backward, from the first iteration on.

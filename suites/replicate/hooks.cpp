@@ -150,6 +150,7 @@ RANKED_TEST_CASE("replicate/compressing_hook", clauses("REP-4", "REP-10"), ranks
   });
   CHECK(sum_over_ranks(rank, rounded) > 0);
   check_no_race(rank, run);
+  check_memory_classes(run);
   for (const scenario::Iteration& iteration : run.iterations()) {
     CAPTURE(iteration.index());
     for (const fact::Collective& call : bucket_calls(iteration)) CHECK(call.dtype == low);

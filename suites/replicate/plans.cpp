@@ -65,8 +65,9 @@ PlanLines reduction_plan(const StepGraph& backward) {
     if (!is_part_of_reduction(node)) continue;
     std::vector<Names> operands;
     for (const std::size_t input : node.inputs) operands.push_back(gradients.of(input));
-    std::string line = fmt::format("{} {}", node.kind == StepNodeKind::compute ? std::string_view(node.operation) : to_string(node.kind),
-                                   in_words(operands));
+    std::string line(node.kind == StepNodeKind::compute ? std::string_view(node.operation) : to_string(node.kind));
+    if (node.kind == StepNodeKind::all_reduce || node.kind == StepNodeKind::wait) line += fmt::format(" {}:", node.label);
+    line += " " + in_words(operands);
     if (node.operation == "divide") line += fmt::format(" by {}", node.divisor);
     if (node.kind == StepNodeKind::all_reduce) line += fmt::format(" ({} of {})", to_string(node.op), fmt::join(node.group, ","));
     lines.push_back(std::move(line));
@@ -88,7 +89,9 @@ PlanLines expected_plan(const scenario::Scenario& scenario, int world, bool exis
   std::vector<int> ranks(static_cast<std::size_t>(world));
   std::iota(ranks.begin(), ranks.end(), 0);
   PlanLines lines, results;
-  for (const oracles::Bucket& bucket : buckets) {
+  for (std::size_t index = 0; index < buckets.size(); ++index) {
+    const oracles::Bucket& bucket = buckets[index];
+    const std::string tag = scenario::bucket_tag(index);
     const Names members = oracles::names_of(bucket);
     const bool is_flat = fusion == scenario::BucketFusion::concat && members.size() > 1;
     std::vector<Names> operands;
@@ -98,13 +101,13 @@ PlanLines expected_plan(const scenario::Scenario& scenario, int world, bool exis
     std::ranges::transform(members, std::back_inserter(each), [](const std::string& name) { return Names{name}; });
     if (is_flat) lines.push_back("concat " + in_words(each));
     lines.push_back(fmt::format("divide {} by {}", in_words(operands), world));
-    if (world > 1) lines.push_back(fmt::format("all_reduce {} (sum of {})", in_words(operands), fmt::join(ranks, ",")));
+    if (world > 1) lines.push_back(fmt::format("all_reduce {}: {} (sum of {})", tag, in_words(operands), fmt::join(ranks, ",")));
     if (is_flat) {
-      results.push_back("wait " + in_words(operands));
+      results.push_back(fmt::format("wait {}: {}", tag, in_words(operands)));
       results.push_back("split " + in_words(operands));
     }
     for (const std::string& name : members) {
-      if (!is_flat && world > 1) results.push_back("wait " + name);
+      if (!is_flat && world > 1) results.push_back(fmt::format("wait {}: {}", tag, name));
       if (existed) results.push_back("copy " + name);
     }
   }
@@ -127,6 +130,15 @@ PlanLines executed_reductions(const scenario::Iteration& iteration, int backward
   for (const fact::Collective& call : calls_in_backward(iteration, backward))
     lines.push_back(reduction(call.tag, static_cast<std::int64_t>(call.in_count), call.dtype));
   return lines;
+}
+
+void check_ran_as_planned(const scenario::Run& run) {
+  REQUIRE_FALSE(run.compiled_steps().empty());
+  const std::vector<scenario::Iteration> all = run.iterations();
+  for (const scenario::CompiledStep& step : run.compiled_steps()) {
+    CAPTURE(step.iteration, step.backward);
+    CHECK(executed_reductions(all.at(static_cast<std::size_t>(step.iteration)), step.backward) == planned_reductions(backward_of(step)));
+  }
 }
 
 const StepGraph& backward_of(const scenario::CompiledStep& step) {

@@ -9,7 +9,8 @@
 
 namespace shardproof::replicate {
 
-/// One line for each step, for example `divide fc4.bias + fc4.weight by 2`. `a + b` are in one tensor, `a, b` in one call.
+/// One line for each step, for example `divide fc4.bias + fc4.weight by 2` or `wait bucket 0: fc4.bias`. `a + b` are in one tensor, `a, b`
+/// in one call.
 using PlanLines = std::vector<std::string>;
 
 /// The part of a compiled backward that reduces gradients: divisions, concatenations, all-reduces, waits, splits, casts and copies, in order.
@@ -22,6 +23,8 @@ PlanLines expected_plan(const scenario::Scenario& scenario, int world, bool exis
 PlanLines planned_reductions(const StepGraph& backward);
 /// The all-reduces that ran in a backward of an iteration.
 PlanLines executed_reductions(const scenario::Iteration& iteration, int backward = 1);
+/// Fails unless each backward of a run played the plan that the engine gave.
+void check_ran_as_planned(const scenario::Run& run);
 
 /// The backward of a compiled step. Fails if the step has none.
 const StepGraph& backward_of(const scenario::CompiledStep& step);

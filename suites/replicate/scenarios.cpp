@@ -100,7 +100,7 @@ void draw_limits(scenario::Scenario& scenario, const std::vector<std::string>& r
     sums.push_back((sums.empty() ? 0 : sums.back()) + gradient->bytes);
   }
   const auto limit = [&](std::int64_t most) {
-    return exact ? sums[static_cast<std::size_t>(pick(random, 0, std::ssize(sums) - 1))] : pick(random, 1, most);
+    return exact ? sums[static_cast<std::size_t>(pick(random, 0, std::ssize(sums) - 1))] + pick(random, 0, 1) : pick(random, 1, most);
   };
   scenario::ReplicatePlan& plan = scenario::replicate(scenario.plan);
   plan.first_bucket_bytes = limit(100);
@@ -149,16 +149,25 @@ std::uint64_t trainable_elements(const scenario::Model& model) {
   return elements;
 }
 
+void check_memory_classes(const scenario::Run& run) {
+  for (const MemoryClass memory :
+       {MemoryClass::shard, MemoryClass::gathered, MemoryClass::sharded_gradient, MemoryClass::optimizer_state}) {
+    CAPTURE(to_string(memory));
+    CHECK(run.peak(memory).bytes == 0);
+  }
+}
+
 void check_reduced_once(Rank& rank, const scenario::Run& run) {
   const std::uint64_t expected = rank.world().size() > 1 ? trainable_elements(run.scenario().model) : 0;
   const suites::Kind& kind = suites::kind_of(run.scenario().plan);
   for (const scenario::Iteration& iteration : suites::steady_iterations(run)) {
     CAPTURE(iteration.index());
     std::uint64_t reduced = 0;
+    std::size_t started = 0;
     for (const fact::Collective& call : iteration.collectives()) {
       if (kind.is_agreement(call)) continue;
       CAPTURE(call.tag);
-      CHECK(is_bucket(call));
+      CHECK(call.tag == scenario::bucket_tag(started++));
       CHECK(call.kind == CollectiveKind::all_reduce);
       CHECK(call.dtype == DType::f32);
       reduced += call.in_count;

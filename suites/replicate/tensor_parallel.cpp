@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -69,8 +70,8 @@ void give_inputs(scenario::Script& script, const Division& division) {
   }
 }
 
-// A pair is a column module and a row module, each with a ReLU after it: without, all copies would have the same gradients of biases. Three steps of one pair are exact. More pairs are exact until the first step, which then comes
-// last. Each gradient has its own bucket from the second backward on.
+// A pair is a column module and a row module, each with a ReLU after it: without, all copies would have the same gradients of biases. Three
+// steps of one pair are exact. More pairs are exact until the first step, which then comes last. Each gradient has its own bucket from the second backward on.
 scenario::Scenario divided_pairs(const Division& division, int pairs) {
   scenario::Scenario scenario;
   scenario::ReplicatePlan& plan = scenario::replicate(scenario.plan);
@@ -85,6 +86,12 @@ scenario::Scenario divided_pairs(const Division& division, int pairs) {
     plan.tensor_parallel[up] = TensorParallel::column;
     plan.tensor_parallel[down] = TensorParallel::row;
     in = output_features;
+  }
+  // Then there is an undivided module, too, and a column module without a bias.
+  if (pairs > 1) {
+    scenario.model.root.children.push_back(
+        {.name = "out", .kind = ModuleKind::linear, .in_features = in, .out_features = 2, .bias = false});
+    scenario.model.root.children[4].bias = false;
   }
   plan.first_bucket_bytes = plan.bucket_bytes = 1;
   scenario.plan.mesh = {.shape = {division.copies, division.parts}, .names = {"dp", "tp"}};
@@ -159,7 +166,7 @@ void check_as_undivided(Rank& rank, const scenario::Run& run, const Division& di
   for (std::size_t p = 0; p < first.size(); ++p) {
     INFO("parameter \"" << first[p].name << '"');
     CHECK(sum_over_ranks(rank, first[p].shard == run.captures().back().parameters[p].shard ? 0 : 1) > 0);
-    CHECK(own[p].values != expected.front().gradients[p].values);
+    if (division.copies > 1) CHECK(own[p].values != expected.front().gradients[p].values);
   }
 }
 
@@ -218,12 +225,13 @@ void play_ddp_tp_groups(Rank& rank) {
       CHECK(call.kind == CollectiveKind::all_reduce);
       reduced += call.in_count;
     }
-    CHECK(reduced == elements_held(run.scenario(), division));
-    const auto summed = static_cast<std::size_t>(pairs);
-    check_sums_over_parts(among(iteration.collectives(ActionKind::forward), division.row()), summed,
-                          std::vector<std::int64_t>(summed, division.copies * output_features));
-    check_sums_over_parts(among(iteration.collectives(ActionKind::backward), division.row()), summed - 1,
-                          std::vector<std::int64_t>(summed - 1, division.copies * output_features));
+    CHECK(reduced == (division.copies > 1 ? elements_held(run.scenario(), division) : 0));
+    const auto in_forward = static_cast<std::size_t>(division.parts > 1 ? pairs : 0);
+    const auto in_backward = static_cast<std::size_t>(division.parts > 1 ? pairs - 1 : 0);
+    check_sums_over_parts(among(iteration.collectives(ActionKind::forward), division.row()), in_forward,
+                          std::vector<std::int64_t>(in_forward, division.copies * output_features));
+    check_sums_over_parts(among(iteration.collectives(ActionKind::backward), division.row()), in_backward,
+                          std::vector<std::int64_t>(in_backward, division.copies * output_features));
   }
 }
 
@@ -243,6 +251,11 @@ void play_ddp_tp_memory(Rank& rank) {
 
 }  // namespace
 
+// Two copies that are whole, and one that is divided.
+RANKED_TEST_CASE("replicate/ddp_tp", clauses("REP-30", "REP-34"), ranks(2), each("tp", 1, 2), each("pairs", 1, 2),
+                 needs(Feature::timeline, ReplicateFeature::tensor_parallel)) {
+  play_ddp_tp(rank);
+}
 // Two copies as in the seed, and two parts.
 RANKED_TEST_CASE("replicate/ddp_tp", clauses("REP-30", "REP-34"), ranks(4), each("tp", 2), each("pairs", 1, 2),
                  needs(Feature::timeline, ReplicateFeature::tensor_parallel), seed("test_replicate_with_compiler.py::test_ddp_tp")) {
@@ -257,6 +270,11 @@ RANKED_TEST_CASE("replicate/ddp_tp", clauses("REP-30", "REP-34"), ranks(8), each
   play_ddp_tp(rank);
 }
 
+// Two copies that are whole, and one that is divided.
+RANKED_TEST_CASE("replicate/ddp_tp_groups", clauses("REP-31", "REP-32"), ranks(2), each("tp", 1, 2), each("pairs", 1, 2),
+                 needs(Feature::timeline, ReplicateFeature::tensor_parallel)) {
+  play_ddp_tp_groups(rank);
+}
 RANKED_TEST_CASE("replicate/ddp_tp_groups", clauses("REP-31", "REP-32"), ranks(4), each("tp", 2), each("pairs", 1, 2),
                  needs(Feature::timeline, ReplicateFeature::tensor_parallel)) {
   play_ddp_tp_groups(rank);
@@ -279,14 +297,54 @@ RANKED_TEST_CASE("replicate/ddp_tp_memory", clauses("REP-33"), ranks(6), each("t
   play_ddp_tp_memory(rank);
 }
 
-// A row module after an undivided one, and an undivided one after a column module.
-RANKED_TEST_CASE("replicate/ddp_tp_refused", clauses("REP-35"), ranks(4), each("tp", 2), each("whole", "fc1", "fc2"),
-                 needs(ReplicateFeature::tensor_parallel)) {
-  scenario::Scenario scenario = divided_pairs(Division(rank), 2);
-  scenario::replicate(scenario.plan).tensor_parallel.erase(rank.param("whole"));
-  const std::vector<std::string> culprits =
-      rank.param("whole") == "fc1" ? std::vector<std::string>{"\"fc2\"", "\"fc1\""} : std::vector<std::string>{"\"fc1\"", "\"fc2\""};
-  check_refused_or_unsupported(rank, scenario, "create", culprits);
+namespace {
+
+// Modules that do not fit: each list names two of them.
+struct Misfit {
+  std::vector<Module> modules;
+  std::map<std::string, TensorParallel> divided;
+  std::vector<std::string> culprits;
+};
+
+Module features(std::string name, std::int64_t in, std::int64_t out) {
+  return {.name = std::move(name), .kind = ModuleKind::linear, .in_features = in, .out_features = out};
+}
+
+Misfit misfit(const std::string& what) {
+  constexpr auto column = TensorParallel::column, row = TensorParallel::row;
+  const Module up = features("up", 4, 12), down = features("down", 12, 6), same = features("same", 4, 4);
+  if (what == "row_of_whole") return {{up, down}, {{"down", row}}, {"\"down\"", "\"up\""}};
+  if (what == "row_of_input") return {{same, up}, {{"same", row}}, {"\"same\"", "input"}};
+  if (what == "linear_of_part") return {{up, down}, {{"up", column}}, {"\"down\"", "\"up\""}};
+  if (what == "column_of_part") return {{up, down}, {{"up", column}, {"down", column}}, {"\"down\"", "\"up\""}};
+  if (what == "scale_of_part")
+    return {{up, {.name = "scale", .kind = ModuleKind::scale}, down}, {{"up", column}, {"down", row}}, {"\"scale\"", "\"up\""}};
+  if (what == "loss_of_part") return {{up}, {{"up", column}}, {"loss", "\"up\""}};
+  if (what == "discarded")
+    return {{up, {.name = "aside", .kind = ModuleKind::discard, .children = {down}}}, {{"aside.down", row}}, {"\"aside.down\"", "\"up\""}};
+  if (what == "residual")
+    return {{same, {.name = "sum", .kind = ModuleKind::residual, .children = {features("part", 4, 4)}}},
+            {{"sum.part", column}},
+            {"\"same\"", "\"sum.part\""}};
+  return {{{.name = "way", .kind = ModuleKind::choice, .children = {features("whole", 4, 12), features("part", 4, 12)}}, down},
+          {{"way.part", column}, {"down", row}},
+          {"\"way.whole\"", "\"way.part\""}};
+}
+
+}  // namespace
+
+RANKED_TEST_CASE("replicate/ddp_tp_refused", clauses("REP-35"), ranks(2, 4),
+                 each("what", "row_of_whole", "row_of_input", "linear_of_part", "column_of_part", "scale_of_part", "loss_of_part",
+                      "discarded", "residual", "choice"),
+                 needs(ReplicateFeature::tensor_parallel), needs_if("what", "choice", Feature::module_groups)) {
+  scenario::Scenario scenario;
+  Misfit modules = misfit(rank.param("what"));
+  scenario.model.root.children = std::move(modules.modules);
+  scenario::replicate(scenario.plan).tensor_parallel = std::move(modules.divided);
+  scenario.plan.mesh = {.shape = {rank.world().size() / 2, 2}, .names = {"dp", "tp"}};
+  scenario.script.input = {2, 4};
+  scenario.script.segments = {{.body = training()}};
+  check_refused_or_unsupported(rank, scenario, "create", modules.culprits);
 }
 
 }  // namespace shardproof::replicate

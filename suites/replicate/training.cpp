@@ -81,19 +81,23 @@ RANKED_TEST_CASE("replicate/shared_parameters", clauses("REP-1", "REP-2", "REP-4
 }
 
 RANKED_TEST_CASE("replicate/memory", clauses("REP-14"), ranks(1, 2, 3), each("gradients", "copies", "views"), each("many", false, true),
-                 needs(Feature::timeline), needs_if("gradients", "views", ReplicateFeature::gradient_views)) {
-  const scenario::Run run = play_accepted(rank, with_gradients(rank, exact_net(rank.param<bool>("many"), training())));
+                 each("to", "none", "zero"), needs(Feature::timeline), needs_if("gradients", "views", ReplicateFeature::gradient_views)) {
+  std::vector<scenario::Action> body = training();
+  body.back().to_zero = rank.param("to") == "zero";
+  const scenario::Run run = play_accepted(rank, with_gradients(rank, exact_net(rank.param<bool>("many"), std::move(body))));
   const std::uint64_t all = 4 * trainable_elements(run.scenario().model);
-  // While a backward runs, gradients come into being beside the bucket that they go to.
+  // While a backward runs, gradients come into being beside the bucket that they go to. With zeroed views, that is after the first ones.
   const std::uint64_t largest_bucket = rank.param<bool>("many") ? 4 * (18 + 6) : all;
   const bool views = rank.param("gradients") == to_string(BucketGradients::views);
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     CHECK(live_bytes(iteration, MemoryClass::reduce_input) <= (views ? 0 : all));
-    CHECK(live_bytes(iteration, MemoryClass::gradient) <= all + (views ? std::max(largest_bucket, all) : 0));
+    const bool stay = rank.param("to") == "zero" && iteration.index() > 1;
+    CHECK(live_bytes(iteration, MemoryClass::gradient) <= all + (views && !stay ? std::max(largest_bucket, all) : 0));
     CHECK(iteration.live_after(MemoryClass::gradient, ActionKind::backward).bytes >= all);
     CHECK(iteration.live_after(MemoryClass::gradient, ActionKind::backward).bytes <= all);
   }
+  check_memory_classes(run);
   CHECK(run.left_alive() == 0);
 }
 

@@ -1,6 +1,7 @@
 // Parameters that a backward does not reach.
 #include <shardproof.hpp>
 
+#include <algorithm>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <optional>
 #include <string>
@@ -52,41 +53,42 @@ std::vector<int> all_but_first(int world) {
 }  // namespace
 
 // Rank 0 runs `x`, the other ranks run `y`, no rank runs `z`. Gradients of the first round stay for the second one, which runs `z`.
-RANKED_TEST_CASE("replicate/unused_parameters", clauses("REP-1", "REP-3", "REP-4", "REP-7"), ranks(2, 3, 4),
+RANKED_TEST_CASE("replicate/unused_parameters", clauses("REP-1", "REP-3", "REP-4", "REP-7"), ranks(1, 2, 3, 4),
                  each("gradients", "copies", "views"),
                  needs(Feature::timeline, Feature::module_groups, ReplicateFeature::unused_parameters),
                  needs_if("gradients", "views", ReplicateFeature::gradient_views)) {
-  scenario::Scenario scenario = three_ways({forward_by("x", {0}),
-                                            forward_by("y", all_but_first(rank.world().size())),
-                                            {ActionKind::backward},
-                                            {ActionKind::capture},
-                                            forward_by("z"),
-                                            {ActionKind::backward},
-                                            {ActionKind::capture},
-                                            {ActionKind::zero_grad}});
+  const bool alone = rank.world().size() == 1;
+  std::vector<Action> body{forward_by("x", {0}),   {ActionKind::backward}, {ActionKind::capture},  forward_by("z"),
+                           {ActionKind::backward}, {ActionKind::capture},  {ActionKind::zero_grad}};
+  if (!alone) body.insert(body.begin() + 1, forward_by("y", all_but_first(rank.world().size())));
+  scenario::Scenario scenario = three_ways(std::move(body));
   if (rank.param("gradients") == "views") scenario::replicate(scenario.plan).gradients = scenario::BucketGradients::views;
   const scenario::Run run = play_accepted(rank, with_last_step(scenario));
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_division_rounds(rank), Moves::some_parameter);
   check_sound(rank, run);
+  check_memory_classes(run);
+  if (alone) CHECK(run.count(CollectiveKind::all_reduce) == 0);
   // What no rank has used has no gradient.
   const std::vector<scenario::CapturedParameter>& first = run.captures().front().parameters;
   for (const scenario::CapturedParameter& parameter : first) {
     CAPTURE(parameter.name);
-    CHECK(parameter.gradient.defined() == !parameter.name.starts_with("way.z"));
+    const bool is_unused = parameter.name.starts_with("way.z") || (alone && parameter.name.starts_with("way.y"));
+    CHECK(parameter.gradient.defined() == !is_unused);
   }
 }
 
 // A use in a backward without sync counts for the next reduction.
 RANKED_TEST_CASE("replicate/unused_after_no_sync", clauses("REP-7"), ranks(2, 3),
                  needs(Feature::module_groups, Feature::gradient_accumulation, ReplicateFeature::unused_parameters)) {
-  const scenario::Scenario scenario = three_ways({sync(false),
-                                                  forward_by("x"),
-                                                  {ActionKind::backward},
-                                                  sync(true),
-                                                  forward_by("y"),
-                                                  {ActionKind::backward},
-                                                  {ActionKind::capture},
-                                                  {ActionKind::zero_grad}});
+  scenario::Scenario scenario = three_ways({sync(false),
+                                            forward_by("x"),
+                                            {ActionKind::backward},
+                                            sync(true),
+                                            forward_by("y"),
+                                            {ActionKind::backward},
+                                            {ActionKind::capture},
+                                            {ActionKind::zero_grad}});
+  std::ranges::reverse(scenario.model.root.children);  // so the first parameter is one that the backward does not reach
   const scenario::Run run = play_accepted(rank, with_last_step(scenario));
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_division_rounds(rank), Moves::some_parameter);
 }
@@ -95,10 +97,12 @@ RANKED_TEST_CASE("replicate/unused_after_no_sync", clauses("REP-7"), ranks(2, 3)
 RANKED_TEST_CASE("replicate/unused_refused", clauses("REP-8"), ranks(1, 2, 3), needs(Feature::module_groups)) {
   scenario::Scenario scenario = three_ways({forward_by("y"), {ActionKind::backward}, {ActionKind::zero_grad}});
   scenario::replicate(scenario.plan).unused_parameters = false;
+  std::ranges::reverse(scenario.model.root.children);
   const std::optional<scenario::SubjectError> refused = refusal(rank, scenario);
   REQUIRE(refused);
   CHECK((refused->call() == "backward" || refused->call() == "forward"));
   check_refused(rank, scenario, refused->call(), {"way.x.weight", "way.z.bias"});
+  CHECK_THAT(refused->reason(), !Catch::Matchers::ContainsSubstring("way.y"));
 }
 
 // By limits over the order of registration, the last bucket first.
