@@ -167,6 +167,33 @@ RANKED_TEST_CASE("replicate/bucketing", clauses("REP-42"), ranks(2), each("fusio
   check_ran_as_planned(run);
 }
 
+// The same layers with their values, which take some hundred megabytes.
+RANKED_TEST_CASE("replicate/bucketing_values", clauses("REP-40", "REP-41"), ranks(2), each("fusion", "concat", "coalesce"),
+                 needs(Feature::timeline, ReplicateFeature::compiled_step), tags("large"), timeout(120s)) {
+  scenario::Scenario scenario = four_layers(2000);
+  scenario::replicate(scenario.plan).compile = fused_by(rank);
+  // Ones in few places, so that all sums are exact.
+  scenario.script.given = {{std::vector<double>(2000), std::vector<double>(2000)}};
+  for (int each = 0; each < 2; ++each) scenario.script.given[0][static_cast<std::size_t>(each)][static_cast<std::size_t>(7 * each + 3)] = 1;
+  scenario.script.segments = {{.iterations = 2, .body = {{ActionKind::forward}, {ActionKind::backward}}},
+                              {.body = {{ActionKind::forward},
+                                        {ActionKind::backward},
+                                        {ActionKind::capture},
+                                        {ActionKind::step},
+                                        {ActionKind::capture},
+                                        {ActionKind::zero_grad}}}};
+  const scenario::Run run = play_accepted(rank, scenario);
+  check_equal(run, play_accepted(rank, eager(scenario)));
+  check_ran_as_planned(run);
+  check_no_race(rank, run);
+  const std::vector<scenario::CapturedParameter>&before = run.captures().front().parameters, &after = run.captures().back().parameters;
+  for (std::size_t p = 0; p < before.size(); ++p) {
+    CAPTURE(before[p].name);
+    CHECK(before[p].gradient.defined());
+    CHECK_FALSE(before[p].shard == after[p].shard);
+  }
+}
+
 // Any layers and limits.
 RANKED_TEST_CASE("replicate/compiled_plan", clauses("REP-42"), ranks(2, 3, 4), each("fusion", "concat", "coalesce", "none"),
                  each("region", "forward_backward", "backward"), each("set", 0, 1, 2, 3),
