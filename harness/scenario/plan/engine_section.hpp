@@ -58,6 +58,9 @@ class EngineSection {
   EngineSection& operator=(const EngineSection&) = default;
 };
 
+/// `EngineSection::objection_to_call` of kinds that have the calls of all kinds, a sync switch for the whole model, and no calls of groups.
+std::string objection_to_call_of_groups(std::string_view kind, const Action& action);
+
 /// The base of a section: `clone` and `equals` for a struct `Section` that has operator==.
 template <class Section>
 class SectionOf : public EngineSection {

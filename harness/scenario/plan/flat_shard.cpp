@@ -101,33 +101,7 @@ std::vector<std::string> FlatShardPlan::collective_tags(const Model& model) cons
   return tags;
 }
 
-std::string FlatShardPlan::objection_to_call(const Action& action) const {
-  if (action.by_method) return "engines of the kind flat_shard run no methods as forwards";
-  switch (action.kind) {
-    case ActionKind::set_requires_gradient_sync:
-      return action.module.empty() ? std::string() : "flat_shard has this switch for the whole model only: leave the module out";
-    case ActionKind::post_optim_event:
-    case ActionKind::clip_grad_norm:
-    case ActionKind::unshard:
-    case ActionKind::wait_for_unshard:
-    case ActionKind::reshard:
-    case ActionKind::set_requires_all_reduce:
-    case ActionKind::set_reshard_after_backward:
-    case ActionKind::set_unshard_in_backward:
-    case ActionKind::set_is_last_backward: return "engines of the kind flat_shard have no such call";
-    case ActionKind::forward:
-    case ActionKind::backward:
-    case ActionKind::step:
-    case ActionKind::zero_grad:
-    case ActionKind::capture:
-    case ActionKind::evaluate:
-    case ActionKind::extend:
-    case ActionKind::materialize:
-    case ActionKind::initialize:
-    case ActionKind::register_hook: break;
-  }
-  return {};
-}
+std::string FlatShardPlan::objection_to_call(const Action& action) const { return objection_to_call_of_groups(name, action); }
 
 std::string FlatShardPlan::objection_to_extension(const ParameterShape& parameter) const {
   return fmt::format("\"{}\" is part of a flat parameter, which is gathered as it is", parameter.name);

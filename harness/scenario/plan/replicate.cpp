@@ -146,34 +146,10 @@ std::vector<std::string> ReplicatePlan::collective_tags(const Model& model) cons
 }
 
 std::string ReplicatePlan::objection_to_call(const Action& action) const {
-  if (action.by_method) return "engines of the kind replicate run no methods as forwards";
   if (!tensor_parallel.empty()) {
     if (std::string objection = objection_to_call_on_parts(action); !objection.empty()) return objection;
   }
-  switch (action.kind) {
-    case ActionKind::set_requires_gradient_sync:
-      return action.module.empty() ? std::string() : "replicate has this switch for the whole model only: leave the module out";
-    case ActionKind::post_optim_event:
-    case ActionKind::clip_grad_norm:
-    case ActionKind::unshard:
-    case ActionKind::wait_for_unshard:
-    case ActionKind::reshard:
-    case ActionKind::set_requires_all_reduce:
-    case ActionKind::set_reshard_after_backward:
-    case ActionKind::set_unshard_in_backward:
-    case ActionKind::set_is_last_backward: return "engines of the kind replicate have no such call";
-    case ActionKind::forward:
-    case ActionKind::backward:
-    case ActionKind::step:
-    case ActionKind::zero_grad:
-    case ActionKind::capture:
-    case ActionKind::evaluate:
-    case ActionKind::extend:
-    case ActionKind::materialize:
-    case ActionKind::initialize:
-    case ActionKind::register_hook: break;
-  }
-  return {};
+  return objection_to_call_of_groups(name, action);
 }
 
 std::string ReplicatePlan::objection_to_extension(const ParameterShape& parameter) const {
