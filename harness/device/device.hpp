@@ -43,10 +43,10 @@ struct Collective {
   bool enforces_tag = false;  ///< refuses ranks that have another tag
 };
 
-/// A collective that no fabric runs: work stands for it, in a group of which only this rank is real. It is recorded, and costs, as the
-/// collective would.
-struct ImaginedCollective {
-  Collective collective;
+/// A call that no fabric runs: work stands for its collectives, in a group of which only this rank is real. It is recorded, and costs, as
+/// the call would.
+struct ImaginedCall {
+  std::vector<Collective> collectives;  ///< one, or those of a coalesced call
   std::vector<int> members;
   std::uint64_t sequence = 0;
 };
@@ -58,7 +58,7 @@ struct Work {
   std::vector<Tensor> reads, writes;
   Nanoseconds cost = 0;
   std::function<void(const Kernels&, NativeStream)> run;  ///< empty: nothing to compute
-  std::shared_ptr<const ImaginedCollective> stands_for = nullptr;  ///< instead of kind and label
+  std::shared_ptr<const ImaginedCall> stands_for = nullptr;  ///< instead of kind and label
 };
 
 class Device {
@@ -112,9 +112,14 @@ class Device {
 /// As the group is asked for it. A tag longer than a descriptor's is cut there; the operands are borrowed.
 Call as_call(const Collective& collective);
 
+/// As flight records and boards of descriptors have the call of these collectives. It has the tag of the first.
+Descriptor coalesced_descriptor(std::span<const Collective> collectives);
+
 /// Throws std::invalid_argument when a group of `size` ranks cannot run this on a stream: operands missing or of unlike types, or what
 /// `objection` says against it. The text begins with `where`.
 void check(const Collective& collective, int rank, int size, std::string_view where);
+/// The same for collectives of one call. It also refuses an empty call, several kinds, and memory that one writes and another one touches.
+void check_coalesced(std::span<const Collective> collectives, int rank, int size, std::string_view where);
 
 /// The collectives of one group on one device.
 class Communicator {
@@ -126,6 +131,9 @@ class Communicator {
   virtual const FabricCapabilities& capabilities() const = 0;  ///< what moves the bytes can promise
   /// Issues the collective on the stream. A group of one rank must not be asked: std::logic_error.
   virtual void run(Stream stream, const Collective& collective) = 0;
+  /// Issues collectives of one kind as a single one: all start when all can start, and all end together. No one may read or write what
+  /// another one writes. This default is for communicators that have nothing better: one after the other.
+  virtual void run_coalesced(Stream stream, std::span<const Collective> collectives);
   /// Collective over this group, of the hosts alone: ranks of equal color form a group, ordered by (key, rank). A negative color joins
   /// none: nullptr.
   virtual std::unique_ptr<Communicator> split(int color, int key, std::string_view name) = 0;

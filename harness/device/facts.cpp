@@ -25,26 +25,33 @@ void describe(Trace& trace, std::size_t fact, std::uint64_t buffer, MemoryClass 
   allocated->label = label;
 }
 
-Nanoseconds cost_of(const CostModel& costs, const Collective& collective) {
-  return costs.of_collective(collective.kind, collective.tag, std::max(collective.in.bytes(), collective.out.bytes()));
+Nanoseconds cost_of(const CostModel& costs, const Collective& collective) { return cost_of(costs, std::span(&collective, 1)); }
+
+Nanoseconds cost_of(const CostModel& costs, std::span<const Collective> collectives) {
+  std::size_t bytes = 0;
+  for (const Collective& each : collectives) bytes += std::max(each.in.bytes(), each.out.bytes());
+  return costs.of_collective(collectives.front().kind, collectives.front().tag, bytes);
 }
 
 Nanoseconds cost_of(const CostModel& costs, const Work& work) {
-  const Nanoseconds modelled = work.stands_for ? cost_of(costs, work.stands_for->collective) : costs.of_work(work.kind, work.label);
+  const Nanoseconds modelled = work.stands_for ? cost_of(costs, work.stands_for->collectives) : costs.of_work(work.kind, work.label);
   return trace::later(modelled, work.cost);
 }
 
-Fact fact_of(const Work& work, std::uint32_t stream, Nanoseconds start, Nanoseconds end) {
+void note(Trace& trace, const Work& work, std::uint32_t stream, Nanoseconds start, Nanoseconds end) {
   if (work.stands_for) {
-    return fact_of(work.stands_for->collective, stream, work.stands_for->members, work.stands_for->sequence, start, end);
+    const ImaginedCall& call = *work.stands_for;
+    for (const Collective& collective : call.collectives)
+      trace.facts.emplace_back(fact_of(collective, stream, call.members, call.sequence, start, end));
+    return;
   }
-  return fact::Work{.stream = stream,
-                    .kind = work.kind,
-                    .label = work.label,
-                    .start = start,
-                    .end = end,
-                    .reads = ranges(work.reads),
-                    .writes = ranges(work.writes)};
+  trace.facts.emplace_back(fact::Work{.stream = stream,
+                                      .kind = work.kind,
+                                      .label = work.label,
+                                      .start = start,
+                                      .end = end,
+                                      .reads = ranges(work.reads),
+                                      .writes = ranges(work.writes)});
 }
 
 fact::Collective fact_of(const Collective& collective, std::uint32_t stream, std::span<const int> members, std::uint64_t sequence,

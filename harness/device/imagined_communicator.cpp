@@ -56,14 +56,32 @@ const FabricCapabilities& ImaginedCommunicator::capabilities() const {
 void ImaginedCommunicator::run(Stream stream, const Collective& collective) {
   const std::string where = fmt::format("{} \"{}\" of {} imagined ranks", to_string(collective.kind), collective.tag, size());
   check(collective, rank(), size(), where);
-  if (collective.kind == CollectiveKind::broadcast && collective.root != rank()) {
-    throw std::invalid_argument(fmt::format("{}: what rank {} has cannot be imagined", where, collective.root));
+  submit(stream, {&collective, 1}, where);
+}
+
+void ImaginedCommunicator::run_coalesced(Stream stream, std::span<const Collective> collectives) {
+  const std::string where = fmt::format("coalesced call of {} imagined ranks", size());
+  check_coalesced(collectives, rank(), size(), where);
+  submit(stream, collectives, where);
+}
+
+void ImaginedCommunicator::submit(Stream stream, std::span<const Collective> collectives, const std::string& where) {
+  Work work{.label = collectives.front().tag};
+  for (const Collective& collective : collectives) {
+    if (collective.kind == CollectiveKind::broadcast && collective.root != rank())
+      throw std::invalid_argument(fmt::format("{}: what rank {} has cannot be imagined", where, collective.root));
+    if (collective.in.defined()) work.reads.push_back(collective.in);
+    if (collective.out.defined()) work.writes.push_back(collective.out);
   }
-  const auto stands_for = std::make_shared<const ImaginedCollective>(collective, members_, issued_++);
-  Work work{.label = collective.tag, .stands_for = stands_for};
-  if (collective.in.defined()) work.reads = {collective.in};
-  if (collective.out.defined()) work.writes = {collective.out};
-  work.run = [stands_for, size = size()](const Kernels& kernels, NativeStream on) { imagine(stands_for->collective, size, kernels, on); };
+  const auto call = std::make_shared<const ImaginedCall>(ImaginedCall{
+      .collectives = {collectives.begin(), collectives.end()},
+      .members = members_,
+      .sequence = issued_++,
+  });
+  work.stands_for = call;
+  work.run = [call, size = size()](const Kernels& kernels, NativeStream on) {
+    for (const Collective& collective : call->collectives) imagine(collective, size, kernels, on);
+  };
   device_.submit(stream, std::move(work));
 }
 

@@ -21,10 +21,13 @@ class ImaginedCommunicator final : public Communicator {
   const FabricCapabilities& capabilities() const override;
   /// std::invalid_argument for a broadcast of another rank: it cannot be imagined what that one has.
   void run(Stream stream, const Collective& collective) override;
+  void run_coalesced(Stream stream, std::span<const Collective> collectives) override;
   /// std::invalid_argument: whom the others would join cannot be imagined.
   std::unique_ptr<Communicator> split(int color, int key, std::string_view name) override;
 
  private:
+  void submit(Stream stream, std::span<const Collective> collectives, const std::string& where);
+
   Device& device_;
   std::vector<int> members_;
   std::uint64_t issued_ = 0;

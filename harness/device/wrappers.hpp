@@ -141,10 +141,18 @@ class CommunicatorWrapper : public Communicator {
   std::span<const int> members() const override { return inner_.members(); }
   const FabricCapabilities& capabilities() const override { return inner_.capabilities(); }
   void run(Stream stream, const Collective& collective) override { inner_.run(stream, collective); }
+  void run_coalesced(Stream stream, std::span<const Collective> collectives) override { inner_.run_coalesced(stream, collectives); }
   std::unique_ptr<Communicator> split(int color, int key, std::string_view name) override { return inner_.split(color, key, name); }
 
  protected:
   Communicator& inner_;
+};
+
+/// For wrappers that alter each collective: `run` also gets the collectives of coalesced calls, one after the other.
+class CollectiveWrapper : public CommunicatorWrapper {
+ public:
+  using CommunicatorWrapper::CommunicatorWrapper;
+  void run_coalesced(Stream stream, std::span<const Collective> collectives) final { Communicator::run_coalesced(stream, collectives); }
 };
 
 }  // namespace shardproof

@@ -19,6 +19,7 @@ class AlteredCommunicator final : public Communicator {
   std::span<const int> members() const override { return acting_->members(); }
   const FabricCapabilities& capabilities() const override { return acting_->capabilities(); }
   void run(Stream stream, const Collective& collective) override { acting_->run(stream, collective); }
+  void run_coalesced(Stream stream, std::span<const Collective> collectives) override { acting_->run_coalesced(stream, collectives); }
   std::unique_ptr<Communicator> split(int color, int key, std::string_view name) override {
     std::shared_ptr<Communicator> part = inner_->split(color, key, name);
     return part ? std::make_unique<AlteredCommunicator>(std::move(part), factory_, device_) : nullptr;
@@ -117,6 +118,10 @@ class NotingCommunicator final : public CommunicatorWrapper {
   void run(Stream stream, const Collective& collective) override {
     CommunicatorWrapper::run(stream, collective);
     device_.issued(stream, collective.kind);
+  }
+  void run_coalesced(Stream stream, std::span<const Collective> collectives) override {
+    CommunicatorWrapper::run_coalesced(stream, collectives);
+    if (!collectives.empty()) device_.issued(stream, collectives.front().kind);
   }
 
  private:

@@ -94,6 +94,11 @@ struct Collective {
   friend bool operator==(const Collective&, const Collective&) = default;
 };
 
+/// Of one coalesced call: they have its sequence number and its times, and come one after the other.
+inline bool are_of_one_call(const Collective& a, const Collective& b) {
+  return a.stream == b.stream && a.sequence == b.sequence && a.group == b.group;
+}
+
 /// The event captures the end of all work issued so far on the stream.
 struct EventRecorded {
   std::uint32_t stream = 0;

@@ -1,8 +1,11 @@
 #include "harness/scenario/holding.hpp"
 
+#include <algorithm>
 #include <set>
+#include <span>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "harness/device/wrappers.hpp"
 
@@ -16,17 +19,15 @@ class HeldPlatform::Watch {
 
   template <class Issue>
   void issue(std::variant<WorkKind, CollectiveKind> kind, std::string_view label, Stream stream, Issue&& issue) {
-    const trace::Piece piece = counter_.next(kind, label);
-    if (piece == hold_.held) {
-      if (gate_) gate_->hold(stream);
-      behind_.insert(stream.id);
-    }
-    issue();
-    if (piece == hold_.passes) passing_ = device_.record(stream);
-    // Collectives of a group run in the order of their issue: what comes behind one that waits, waits.
-    if (!std::holds_alternative<CollectiveKind>(kind)) return;
-    if (behind_.contains(stream.id)) collectives_wait_ = true;
-    if (collectives_wait_) behind_.insert(stream.id);
+    this->issue({counter_.next(kind, label)}, stream, issue);
+    if (std::holds_alternative<CollectiveKind>(kind)) keep_order(stream);
+  }
+  template <class Issue>
+  void issue(std::span<const Collective> collectives, Stream stream, Issue&& issue) {
+    std::vector<trace::Piece> pieces;
+    for (const Collective& collective : collectives) pieces.push_back(counter_.next(collective.kind, collective.tag));
+    this->issue(pieces, stream, issue);
+    keep_order(stream);
   }
   void recorded(Stream stream, Event event) {
     if (behind_.contains(stream.id)) events_behind_.insert(event.id);
@@ -54,6 +55,22 @@ class HeldPlatform::Watch {
   std::optional<bool> has_passed() const { return gate_ ? std::optional(has_passed_.value_or(false)) : std::nullopt; }
 
  private:
+  // Pieces of one call.
+  template <class Issue>
+  void issue(const std::vector<trace::Piece>& pieces, Stream stream, Issue&& issue) {
+    if (std::ranges::find(pieces, hold_.held) != pieces.end()) {
+      if (gate_) gate_->hold(stream);
+      behind_.insert(stream.id);
+    }
+    issue();
+    if (std::ranges::find(pieces, hold_.passes) != pieces.end()) passing_ = device_.record(stream);
+  }
+  // Collectives of a group run in the order of their issue: what comes behind one that waits, waits.
+  void keep_order(Stream stream) {
+    if (behind_.contains(stream.id)) collectives_wait_ = true;
+    if (collectives_wait_) behind_.insert(stream.id);
+  }
+
   Device& device_;
   std::unique_ptr<StreamGate> gate_;
   Hold hold_;
@@ -113,6 +130,9 @@ class HeldPlatform::HeldCommunicator final : public CommunicatorWrapper {
 
   void run(Stream stream, const Collective& collective) override {
     watch_->issue(collective.kind, collective.tag, stream, [&] { inner_.run(stream, collective); });
+  }
+  void run_coalesced(Stream stream, std::span<const Collective> collectives) override {
+    watch_->issue(collectives, stream, [&] { inner_.run_coalesced(stream, collectives); });
   }
   std::unique_ptr<Communicator> split(int color, int key, std::string_view name) override {
     auto part = inner_.split(color, key, name);

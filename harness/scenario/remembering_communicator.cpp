@@ -1,6 +1,7 @@
 #include "harness/scenario/remembering_communicator.hpp"
 
 #include <utility>
+#include <vector>
 
 namespace shardproof::scenario {
 
@@ -22,11 +23,22 @@ template <class Call> void RememberingCommunicator::remembering(Call&& call) {
   }
 }
 
-void RememberingCommunicator::run(Stream stream, const Collective& collective) {
+Collective RememberingCommunicator::noted(Stream stream, const Collective& collective) {
   notebook_->note_operand(stream, collective, members());
   Collective issued = collective;
   issued.enforces_tag = enforces_tags_;
+  return issued;
+}
+
+void RememberingCommunicator::run(Stream stream, const Collective& collective) {
+  const Collective issued = noted(stream, collective);
   remembering([&] { inner_->run(stream, issued); });
+}
+
+void RememberingCommunicator::run_coalesced(Stream stream, std::span<const Collective> collectives) {
+  std::vector<Collective> issued;
+  for (const Collective& collective : collectives) issued.push_back(noted(stream, collective));
+  remembering([&] { inner_->run_coalesced(stream, issued); });
 }
 
 std::unique_ptr<Communicator> RememberingCommunicator::split(int color, int key, std::string_view name) {

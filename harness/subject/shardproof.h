@@ -219,6 +219,9 @@ typedef struct shardproof_harness {
   /* Collective over the group: ranks of equal color form a part, ordered by (key, rank). With a negative color `part` is NULL. */
   shardproof_status (*split)(shardproof_group *group, int color, int key, const char *name, shardproof_group **part);
   void (*drop_group)(shardproof_group *part);
+  /* Issues `count` collectives of one kind as a single one: all start when all can start, and all end together. No one may read or write
+   * what another one writes. */
+  shardproof_status (*run_coalesced)(shardproof_group *group, uint32_t stream, const shardproof_collective *collectives, size_t count);
 } shardproof_harness;
 
 /* The place of a trainer: its rank's device, and the collectives of the whole world on it. Valid until `destroy` has returned. */

@@ -62,18 +62,47 @@ class Retiming {
  public:
   explicit Retiming(const Pace& pace) : pace_(pace) { streams_.emplace(0, 0); }
 
-  void take(std::size_t index, Fact& fact) {
-    std::visit([&](auto& which) { take(index, which); }, fact);
+  void take(std::vector<Fact>& facts) {
+    for (std::size_t index = 0; index < facts.size(); ++index) {
+      if (const std::size_t calls = collectives_of_call(facts, index); calls > 1) {
+        take_call(facts, index, calls);
+        index += calls - 1;
+      } else {
+        std::visit([&](auto& which) { take(index, which); }, facts[index]);
+      }
+    }
   }
 
  private:
+  // From `first` on; 0: this fact is no collective.
+  static std::size_t collectives_of_call(const std::vector<Fact>& facts, std::size_t first) {
+    const auto* const call = std::get_if<fact::Collective>(&facts[first]);
+    std::size_t end = first;
+    const auto belongs = [&](const Fact& fact) {
+      const auto* const other = std::get_if<fact::Collective>(&fact);
+      return call != nullptr && other != nullptr && fact::are_of_one_call(*call, *other);
+    };
+    while (end < facts.size() && belongs(facts[end])) ++end;
+    return end - first;
+  }
+
+  // They start and end together, so the call takes as long as the longest one.
+  void take_call(std::vector<Fact>& facts, std::size_t first, std::size_t calls) {
+    Nanoseconds duration = 0;
+    for (std::size_t i = first; i < first + calls; ++i) duration = std::max(duration, pace_.duration(i));
+    auto& leader = std::get<fact::Collective>(facts[first]);
+    take(first, leader, duration);
+    for (std::size_t i = first + 1; i < first + calls; ++i) set(std::get<fact::Collective>(facts[i]), {leader.start, leader.end});
+  }
+
   void take(std::size_t, fact::StreamCreated& created) { stream(created.stream); }
   void take(std::size_t index, fact::Work& work) { set(work, clock_.work(stream(work.stream), pace_.duration(index))); }
-  void take(std::size_t index, fact::Collective& collective) {
+  void take(std::size_t index, fact::Collective& collective) { take(index, collective, pace_.duration(index)); }
+  void take(std::size_t index, fact::Collective& collective, Nanoseconds duration) {
     Nanoseconds& resource_free = free_[pace_.resource(index)];
     const std::uint32_t on = stream(collective.stream);
     const Nanoseconds start = pace_.all_ready(index, clock_.ready(on, resource_free));
-    set(collective, clock_.collective(on, start, pace_.duration(index)));
+    set(collective, clock_.collective(on, start, duration));
     resource_free = collective.end;
   }
   void take(std::size_t, fact::EventRecorded& recorded) { events_[recorded.event] = clock_.record(stream(recorded.stream)); }
@@ -109,8 +138,7 @@ class Retiming {
 }  // namespace
 
 Trace retimed(Trace trace, const Pace& pace) {
-  Retiming retiming(pace);
-  for (std::size_t i = 0; i < trace.facts.size(); ++i) retiming.take(i, trace.facts[i]);
+  Retiming(pace).take(trace.facts);
   return trace;
 }
 

@@ -58,7 +58,7 @@ void require_part_of(const oracles::NamedValues& expected, const scenario::Captu
 }
 
 int holders_of(int world, const scenario::Scenario& scenario, const std::string& parameter) {
-  return scenario.plan.engine.get()->reduces(parameter) ? kind_of(scenario.plan).holders(scenario.plan, world) : world;
+  return scenario.plan.engine.get()->reduces(parameter) ? kind_of(scenario.plan).holders(scenario.plan, parameter, world) : world;
 }
 
 // Whether an element of the whole is in the part, by its place in row-major order.

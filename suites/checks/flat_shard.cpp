@@ -204,7 +204,7 @@ class FlatShardChecks final : public Kind {
   // On the order of forwards.
   bool is_agreement(const fact::Collective& call) const override { return call.tag == scenario::execution_order_tag; }
 
-  int holders(const scenario::Plan& plan, int world) const override {
+  int holders(const scenario::Plan& plan, const std::string& /*parameter*/, int world) const override {
     if (flat_shard(plan).strategy == ShardStrategy::no_shard) return world;
     return plan.mesh.shape.size() == 2 ? plan.mesh.shape[0] : 1;
   }

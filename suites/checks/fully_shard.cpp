@@ -129,7 +129,9 @@ class FullyShardChecks final : public Kind {
     return call.tag == extension_sizes_tag || call.tag == scenario::gradient_norm_tag;
   }
 
-  int holders(const scenario::Plan& plan, int /*world*/) const override { return plan.mesh.shape.size() == 2 ? plan.mesh.shape[0] : 1; }
+  int holders(const scenario::Plan& plan, const std::string& /*parameter*/, int /*world*/) const override {
+    return plan.mesh.shape.size() == 2 ? plan.mesh.shape[0] : 1;
+  }
 
   void check_nothing_gathered_twice(const scenario::Run& run) const override {
     std::map<std::string, std::string> tag_of;  // by parameter: what its group's collectives are tagged with

@@ -34,7 +34,7 @@ class Kind {
   /// In this collective ranks agree on something. No plan asks for it, and how often it comes is the engine's business.
   virtual bool is_agreement(const fact::Collective& call) const = 0;
   /// How many ranks hold each element of a parameter that ranks reduce.
-  virtual int holders(const scenario::Plan& plan, int world) const = 0;
+  virtual int holders(const scenario::Plan& plan, const std::string& parameter, int world) const = 0;
   virtual void check_nothing_gathered_twice(const scenario::Run& run) const = 0;
   virtual void check_nothing_is_left(const scenario::Run& run, int iteration, int backward) const = 0;
   /// Checks after each call what is whole, as far as this is known for the scenario.

@@ -43,6 +43,14 @@ void BucketCalls::backward() {
   }
 }
 
+std::optional<int> divided_dimension(const ReplicatePlan& plan, const std::string& parameter) {
+  const std::size_t dot = parameter.rfind('.');
+  const auto module = plan.tensor_parallel.find(parameter.substr(0, dot));
+  if (module == plan.tensor_parallel.end()) return std::nullopt;
+  if (module->second == scenario::TensorParallel::column) return 0;
+  return parameter.substr(dot + 1) == "weight" ? std::optional(1) : std::nullopt;
+}
+
 namespace {
 
 std::uint64_t bytes_of_parameters(const Scenario& scenario, bool trainable) {
@@ -107,7 +115,9 @@ class ReplicateChecks final : public Kind {
     return std::ranges::find(tags, call.tag) != tags.end();
   }
 
-  int holders(const scenario::Plan& /*plan*/, int world) const override { return world; }
+  int holders(const scenario::Plan& plan, const std::string& parameter, int world) const override {
+    return divided_dimension(replicate(plan), parameter) ? world / plan.mesh.shape.at(1) : world;
+  }
 
   // Nothing is gathered at all: all is whole.
   void check_nothing_gathered_twice(const scenario::Run& run) const override {

@@ -1,4 +1,4 @@
-// What checks must know of plans for `replicate`: which buckets a backward reduces.
+// What checks must know of plans for `replicate`: which buckets a backward reduces, and which parameters are divided.
 #pragma once
 
 #include <optional>
@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "fixtures/oracles/buckets.hpp"
+#include "harness/scenario/plan/replicate.hpp"
 #include "suites/checks/kind.hpp"
 
 namespace shardproof::suites {
@@ -32,5 +33,8 @@ class BucketCalls {
   std::optional<std::vector<std::string>> ready_;  // the order of the first backward that reduced
   std::vector<oracles::Bucket> reduced_;
 };
+
+/// Along which dimension a parameter is divided among ranks. None: it is whole on each rank.
+std::optional<int> divided_dimension(const scenario::ReplicatePlan& plan, const std::string& parameter);
 
 }  // namespace shardproof::suites

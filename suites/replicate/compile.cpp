@@ -40,11 +40,6 @@ CompilePlan fused_by(Rank& rank) {
   return {.fusion = rank.param("fusion") == to_string(BucketFusion::concat) ? BucketFusion::concat : BucketFusion::coalesce};
 }
 
-scenario::Scenario eager(scenario::Scenario scenario) {
-  scenario::replicate(scenario.plan).compile.reset();
-  return scenario;
-}
-
 // Without sync in the first backward of each iteration, if `sync` is false.
 scenario::Scenario compiled_net(Rank& rank) {
   std::vector<Action> body = training();
@@ -62,23 +57,6 @@ scenario::Scenario compiled_net(Rank& rank) {
                                     {.body = {{.kind = ActionKind::register_hook, .hook = scenario::Hook{.kind = kind}}}});
   }
   return scenario;
-}
-
-void check_equal(const scenario::Run& compiled, const scenario::Run& eager) {
-  REQUIRE_FALSE(eager.captures().empty());
-  REQUIRE(compiled.captures().size() == eager.captures().size());
-  for (std::size_t i = 0; i < eager.captures().size(); ++i) {
-    const scenario::Capture &found = compiled.captures()[i], &expected = eager.captures()[i];
-    CAPTURE(i, found.iteration);
-    CHECK(found.loss == expected.loss);
-    REQUIRE(found.parameters.size() == expected.parameters.size());
-    for (std::size_t p = 0; p < expected.parameters.size(); ++p) {
-      CAPTURE(expected.parameters[p].name);
-      CHECK(found.parameters[p].shard == expected.parameters[p].shard);
-      REQUIRE(found.parameters[p].gradient.defined() == expected.parameters[p].gradient.defined());
-      if (expected.parameters[p].gradient.defined()) CHECK(found.parameters[p].gradient == expected.parameters[p].gradient);
-    }
-  }
 }
 
 // Each parameter has one value in the forward, each gradient has one in the backward. Nodes write computed values and gradients alone, and
@@ -243,14 +221,14 @@ RANKED_TEST_CASE("replicate/compiled_memory", clauses("REP-14"), ranks(1, 2, 3),
   CHECK(run.left_alive() == 0);
 }
 
-// All-reduces hide behind the backward, from the first iteration on.
+// All-reduces hide behind the backward, from the first iteration on. A bucket has two gradients: one all-reduce takes them in one call.
 RANKED_TEST_CASE("replicate/compiled_overlap", clauses("REP-41", "REP-43"), ranks(1, 2, 3, 4),
-                 each("region", "forward_backward", "backward"), needs(Feature::timeline, ReplicateFeature::compiled_step)) {
+                 each("region", "forward_backward", "backward"), each("fusion", "concat", "coalesce"),
+                 needs(Feature::timeline, ReplicateFeature::compiled_step)) {
   scenario::Scenario scenario = sleeping_layers({4, {.forward = 25'000'000, .backward = 50'000'000}}, 10'000'000);
   scenario::ReplicatePlan& plan = scenario::replicate(scenario.plan);
   plan.first_bucket_bytes = plan.bucket_bytes = 80;
-  plan.compile = CompilePlan{};
-  if (rank.param("region") == to_string(CompiledRegion::backward)) plan.compile->region = CompiledRegion::backward;
+  plan.compile = compile_plan(rank);
   const std::chrono::nanoseconds all_reduce = rank.world().size() > 1 ? 10ms : 0ms;
   const scenario::Run run = play_accepted(rank, scenario);
   for (const scenario::Iteration& iteration : steady_iterations(run)) {

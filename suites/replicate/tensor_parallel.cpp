@@ -17,8 +17,10 @@
 #include "suites/checks/comparison.hpp"
 #include "suites/checks/own_gradients.hpp"
 #include "suites/checks/refusal.hpp"
+#include "suites/checks/replicate.hpp"
 #include "suites/checks/soundness.hpp"
 #include "suites/checks/sum_over_ranks.hpp"
+#include "suites/replicate/plans.hpp"
 #include "suites/replicate/scenarios.hpp"
 
 namespace shardproof::replicate {
@@ -116,19 +118,9 @@ scenario::Scenario undivided(const scenario::Scenario& scenario, const Division&
   return whole;
 }
 
-/// Along which dimension a parameter is divided. None: it is whole on each rank.
-std::optional<int> divided_dimension(const scenario::Scenario& scenario, const std::string& parameter) {
-  const auto& divided = scenario::replicate(scenario.plan).tensor_parallel;
-  const std::size_t dot = parameter.rfind('.');
-  const auto module = divided.find(parameter.substr(0, dot));
-  if (module == divided.end()) return std::nullopt;
-  if (module->second == TensorParallel::column) return 0;
-  return parameter.substr(dot + 1) == "weight" ? std::optional(1) : std::nullopt;
-}
-
 // The rank holds the part that its place in the row says.
 void check_part(const scenario::Scenario& scenario, const Division& division, const scenario::CapturedParameter& held) {
-  const std::optional<int> dimension = divided_dimension(scenario, held.name);
+  const std::optional<int> dimension = divided_dimension(scenario::replicate(scenario.plan), held.name);
   Shape expected = held.shape;
   if (dimension) {
     const std::int64_t extent = expected[static_cast<std::size_t>(*dimension)] /= division.parts;
@@ -193,7 +185,7 @@ void check_sums_over_parts(const std::vector<fact::Collective>& calls, std::size
 std::uint64_t elements_held(const scenario::Scenario& scenario, const Division& division) {
   std::uint64_t elements = 0;
   for (const scenario::ParameterShape& parameter : scenario::parameters(scenario.model)) {
-    const int divisor = divided_dimension(scenario, parameter.name) ? division.parts : 1;
+    const int divisor = divided_dimension(scenario::replicate(scenario.plan), parameter.name) ? division.parts : 1;
     elements += static_cast<std::uint64_t>(numel(parameter.shape) / divisor);
   }
   return elements;
@@ -203,6 +195,46 @@ void play_ddp_tp(Rank& rank) {
   const Division division(rank);
   const scenario::Run run = play_accepted(rank, divided_pairs(division, rank.param<int>("pairs")));
   check_as_undivided(rank, run, division);
+  check_no_race(rank, run);
+  check_same_order(rank, run);
+  CHECK(run.left_alive() == 0);
+}
+
+// In the plan, gradients are reduced among the ranks with the same part of each copy, and a module's values among those with parts of one copy.
+void check_planned_groups(const StepGraph& graph, const scenario::Scenario& scenario, const Division& division, std::size_t sums) {
+  const auto& divided = scenario::replicate(scenario.plan).tensor_parallel;
+  std::size_t buckets = 0, found = 0;
+  for (const StepNode& node : graph.nodes) {
+    if (node.kind != StepNodeKind::all_reduce) continue;
+    CAPTURE(node.label);
+    const bool is_sum = divided.contains(node.label);
+    ++(is_sum ? found : buckets);
+    CHECK(node.op == ReduceOp::sum);
+    CHECK(node.group == (is_sum ? division.row() : division.column()));
+  }
+  CHECK(found == sums);
+  CHECK((buckets > 0) == (graph.pass == StepPass::backward));
+}
+
+void play_compiled_ddp_tp(Rank& rank) {
+  const Division division(rank);
+  scenario::Scenario scenario = divided_pairs(division, rank.param<int>("pairs"));
+  scenario::ReplicatePlan& plan = scenario::replicate(scenario.plan);
+  plan.first_bucket_bytes = plan.bucket_bytes = 100;  // some buckets have several gradients
+  plan.compile = scenario::CompilePlan{};
+  const bool is_whole = rank.param("region") == to_string(scenario::CompiledRegion::forward_backward);
+  if (!is_whole) plan.compile->region = scenario::CompiledRegion::backward;
+  const scenario::Run run = play_accepted(rank, scenario);
+  check_as_undivided(rank, run, division);
+  check_equal(run, play_accepted(rank, eager(scenario)));
+  check_ran_as_planned(run);
+  const auto pairs = static_cast<std::size_t>(rank.param<int>("pairs"));
+  for (const scenario::CompiledStep& step : run.compiled_steps()) {
+    CAPTURE(step.iteration);
+    CHECK(step.graphs->size() == (is_whole ? 2U : 1U));
+    for (const StepGraph& graph : *step.graphs)
+      check_planned_groups(graph, scenario, division, graph.pass == StepPass::forward ? pairs : pairs - 1);
+  }
   check_no_race(rank, run);
   check_same_order(rank, run);
   CHECK(run.left_alive() == 0);
@@ -252,20 +284,20 @@ void play_ddp_tp_memory(Rank& rank) {
 }  // namespace
 
 // Two copies that are whole, and one that is divided.
-RANKED_TEST_CASE("replicate/ddp_tp", clauses("REP-30", "REP-34"), ranks(2), each("tp", 1, 2), each("pairs", 1, 2),
+RANKED_TEST_CASE("replicate/ddp_tp", clauses("REP-30", "REP-34"), ranks(2), each("step", "eager"), each("tp", 1, 2), each("pairs", 1, 2),
                  needs(Feature::timeline, ReplicateFeature::tensor_parallel)) {
   play_ddp_tp(rank);
 }
 // Two copies as in the seed, and two parts.
-RANKED_TEST_CASE("replicate/ddp_tp", clauses("REP-30", "REP-34"), ranks(4), each("tp", 2), each("pairs", 1, 2),
+RANKED_TEST_CASE("replicate/ddp_tp", clauses("REP-30", "REP-34"), ranks(4), each("step", "eager"), each("tp", 2), each("pairs", 1, 2),
                  needs(Feature::timeline, ReplicateFeature::tensor_parallel), seed("test_replicate_with_compiler.py::test_ddp_tp")) {
   play_ddp_tp(rank);
 }
-RANKED_TEST_CASE("replicate/ddp_tp", clauses("REP-30", "REP-34"), ranks(6), each("tp", 2, 3), each("pairs", 1, 2),
+RANKED_TEST_CASE("replicate/ddp_tp", clauses("REP-30", "REP-34"), ranks(6), each("step", "eager"), each("tp", 2, 3), each("pairs", 1, 2),
                  needs(Feature::timeline, ReplicateFeature::tensor_parallel)) {
   play_ddp_tp(rank);
 }
-RANKED_TEST_CASE("replicate/ddp_tp", clauses("REP-30", "REP-34"), ranks(8), each("tp", 2, 4), each("pairs", 1, 2),
+RANKED_TEST_CASE("replicate/ddp_tp", clauses("REP-30", "REP-34"), ranks(8), each("step", "eager"), each("tp", 2, 4), each("pairs", 1, 2),
                  needs(Feature::timeline, ReplicateFeature::tensor_parallel)) {
   play_ddp_tp(rank);
 }
@@ -275,6 +307,23 @@ RANKED_TEST_CASE("replicate/ddp_tp_groups", clauses("REP-31", "REP-32"), ranks(2
                  needs(Feature::timeline, ReplicateFeature::tensor_parallel)) {
   play_ddp_tp_groups(rank);
 }
+RANKED_TEST_CASE("replicate/ddp_tp", clauses("REP-30", "REP-34", "REP-40", "REP-41"), ranks(4), each("step", "compiled"), each("tp", 2),
+                 each("pairs", 1, 2), each("region", "forward_backward", "backward"),
+                 needs(Feature::timeline, ReplicateFeature::tensor_parallel, ReplicateFeature::compiled_step),
+                 seed("test_replicate_with_compiler.py::test_ddp_tp")) {
+  play_compiled_ddp_tp(rank);
+}
+RANKED_TEST_CASE("replicate/ddp_tp", clauses("REP-30", "REP-34", "REP-40", "REP-41"), ranks(6), each("step", "compiled"), each("tp", 2, 3),
+                 each("pairs", 1, 2), each("region", "forward_backward", "backward"),
+                 needs(Feature::timeline, ReplicateFeature::tensor_parallel, ReplicateFeature::compiled_step)) {
+  play_compiled_ddp_tp(rank);
+}
+RANKED_TEST_CASE("replicate/ddp_tp", clauses("REP-30", "REP-34", "REP-40", "REP-41"), ranks(8), each("step", "compiled"), each("tp", 2, 4),
+                 each("pairs", 1, 2), each("region", "forward_backward", "backward"),
+                 needs(Feature::timeline, ReplicateFeature::tensor_parallel, ReplicateFeature::compiled_step)) {
+  play_compiled_ddp_tp(rank);
+}
+
 RANKED_TEST_CASE("replicate/ddp_tp_groups", clauses("REP-31", "REP-32"), ranks(4), each("tp", 2), each("pairs", 1, 2),
                  needs(Feature::timeline, ReplicateFeature::tensor_parallel)) {
   play_ddp_tp_groups(rank);

@@ -4,6 +4,9 @@
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "harness/device/sim/sim_device.hpp"
 #include "tests/device/groups.hpp"
@@ -147,4 +150,80 @@ TEST_CASE("operands in place are fine") {
   CHECK_NOTHROW(check({.kind = CollectiveKind::barrier}, 1, 2, "x"));
   CHECK_NOTHROW(check({.in = host(0), .out = host(0)}, 1, 2, "x"));
   CHECK_THROWS_AS(check({.in = half, .out = whole}, 0, 2, "x"), std::invalid_argument);
+}
+
+TEST_CASE("a coalesced call costs its kind once and the bytes of all, and is one fact for each collective") {
+  CostModel costs;
+  costs.host_call = 5;
+  costs.collectives[CollectiveKind::all_reduce] = {.fixed = 100, .per_kib = 7};
+  costs.tagged_collectives[{CollectiveKind::all_reduce, "slow"}] = 1000;
+  SimDevice device(costs, 10);
+  FakeGroup group;
+  const auto communicator = device.communicator(group);
+  const Stream stream = device.create_stream(StreamRole::all_reduce, "ar");
+  const Tensor first = device.empty(stream, DType::f32, {300}, MemoryClass::reduce_input, "first"),
+               second = device.empty(stream, DType::f16, {100}, MemoryClass::reduce_input, "second");
+  const auto sum = [](const Tensor& tensor, std::string tag) {
+    return Collective{.kind = CollectiveKind::all_reduce, .op = ReduceOp::sum, .in = tensor, .out = tensor, .tag = std::move(tag)};
+  };
+  communicator->run_coalesced(stream, std::vector{sum(first, "one"), sum(second, "other")});
+  communicator->run_coalesced(stream, std::vector{sum(first, "slow"), sum(second, "other")});
+
+  std::vector<fact::Collective> found;
+  for (const Fact& fact : device.trace().facts) {
+    if (const auto* const call = std::get_if<fact::Collective>(&fact)) found.push_back(*call);
+  }
+  REQUIRE(found.size() == 4);
+  CHECK(found[0].tag == "one");
+  CHECK(found[0].in_count == 300);
+  CHECK(found[0].dtype == DType::f32);
+  CHECK(found[0].writes == std::vector<ByteRange>{{1, 0, 1200}});
+  CHECK(found[1].tag == "other");
+  CHECK(found[1].in_count == 100);
+  CHECK(found[1].dtype == DType::f16);
+  CHECK(found[1].reads == std::vector<ByteRange>{{2, 0, 200}});
+  // 1400 bytes are two begun KiB. Each by itself, they would be three.
+  for (const fact::Collective& call : {found[0], found[1]}) {
+    CHECK(call.start == 5);
+    CHECK(call.end == 5 + 100 + 2 * 7);
+  }
+  for (const fact::Collective& call : {found[2], found[3]}) {
+    CHECK(call.start == found[0].end);
+    CHECK(call.end == found[0].end + 1000);
+  }
+  CHECK(are_of_one_call(found[0], found[1]));
+  CHECK_FALSE(are_of_one_call(found[1], found[2]));
+  CHECK(device.host_clock() == 10);
+}
+
+TEST_CASE("a coalesced call is refused before anybody is asked, if it cannot be one call") {
+  const Tensor whole = host(8);
+  const auto sum = [](const Tensor& in, const Tensor& out) {
+    return Collective{.kind = CollectiveKind::all_reduce, .op = ReduceOp::sum, .in = in, .out = out, .tag = "bucket 1"};
+  };
+  const auto half = [&](std::int64_t start) { return whole.narrow(start, 4); };
+  struct Refused {
+    std::vector<Collective> collectives;
+    std::string why;
+  };
+  const auto refused = GENERATE_REF(values<Refused>({
+      {{}, "a coalesced call needs a collective"},
+      {{sum(half(0), half(0)), {.in = host(1), .out = host(2)}},
+       "all_reduce and all_gather cannot be in one call: issue a call for each kind"},
+      {{sum(half(0), half(0)), sum(host(4), host(3))}, ", collective 1: `out` has 12 bytes, not the 16 of 4 f32"},
+      {{sum(host(4), half(0)), sum(host(4), half(2))}, "collective 0 writes memory that collective 1 uses: issue them one after the other"},
+      {{sum(half(4), host(4)), sum(host(4), half(2))}, "collective 1 writes memory that collective 0 uses: issue them one after the other"},
+  }));
+  SimDevice device({}, 10);
+  FakeGroup group;
+  CAPTURE(refused.why);
+  CHECK_THROWS_MATCHES(device.communicator(group)->run_coalesced(Device::compute, refused.collectives), std::invalid_argument,
+                       Catch::Matchers::MessageMatches(Catch::Matchers::StartsWith("coalesced call \"") &&
+                                                       Catch::Matchers::ContainsSubstring(" of group fake on rank 10") &&
+                                                       Catch::Matchers::EndsWith(refused.why)));
+  CHECK(group.calls.empty());
+  CHECK(device.trace().facts.empty());
+  CHECK_NOTHROW(device.communicator(group)->run_coalesced(Device::compute, std::vector{sum(half(0), half(0)), sum(half(4), half(4))}));
+  FakeGroup alone(1);
+  CHECK_THROWS_AS(device.communicator(alone)->run_coalesced(Device::compute, std::vector{sum(half(0), half(0))}), std::logic_error);
 }

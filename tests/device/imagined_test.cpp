@@ -84,6 +84,29 @@ TEST_CASE("an imagined collective is recorded and costs as a real one, and occup
   CHECK(found[0].tag == "layers.0");
 }
 
+TEST_CASE("an imagined call of several collectives is recorded and costs as a real one") {
+  CostModel costs;
+  costs.collectives[CollectiveKind::all_reduce] = {.fixed = 10, .per_kib = 1};
+  Imagined imagined(costs);
+  const Tensor one = iota(1, 2), two = iota(5, 2);
+  const auto sum = [](const Tensor& tensor, const char* tag) {
+    return Collective{.kind = CollectiveKind::all_reduce, .op = ReduceOp::sum, .in = tensor, .out = tensor, .tag = tag};
+  };
+  imagined.world.run_coalesced(Device::compute, std::vector{sum(one, "one"), sum(two, "two")});
+  CHECK(one.values<float>()[1] == 6);
+  CHECK(two.values<float>()[0] == 15);
+  const std::vector<Fact>& facts = imagined.device.trace().facts;
+  REQUIRE(facts.size() == 2);
+  const auto &first = std::get<fact::Collective>(facts[0]), &second = std::get<fact::Collective>(facts[1]);
+  CHECK(first.tag == "one");
+  CHECK(second.tag == "two");
+  CHECK(are_of_one_call(first, second));
+  CHECK(first.end == 11);
+  CHECK(second.end == 11);
+  CHECK_THROWS_MATCHES(imagined.world.run_coalesced(Device::compute, std::vector{sum(one, "one"), sum(one, "two")}), std::invalid_argument,
+                       MessageMatches(ContainsSubstring("coalesced call of 3 imagined ranks: collective 0 writes memory")));
+}
+
 TEST_CASE("with separate resources imagined collectives of two kinds run side by side") {
   CostModel costs{.separate_resources = true};
   costs.collectives[CollectiveKind::all_gather].fixed = costs.collectives[CollectiveKind::all_reduce].fixed = 10;

@@ -459,20 +459,21 @@ TEST_CASE("a trace keeps work, and memory comes when the work runs") {
     const Tensor traced = device.empty(Device::compute, DType::f32, {4}, MemoryClass::other, "traced");
     bool has_run = false;
     device.submit(Device::compute, {.label = "work", .writes = {traced}, .run = [&](const Kernels&, NativeStream) { has_run = true; }});
-    CHECK(device.works_traced() == 1);
+    CHECK(device.calls_traced() == 1);
     CHECK_THROWS_MATCHES(device.record(Device::compute), std::logic_error,
                          Catch::Matchers::Message("replicate: a captured pass cannot contain the call \"record\" of the device"));
-    std::vector<Work> works = device.end_trace();
-    REQUIRE(works.size() == 1);
+    std::vector<TracedCall> calls = device.end_trace();
+    REQUIRE(calls.size() == 1);
+    Work work = std::get<Work>(std::move(calls.front()));
     CHECK(!has_run);
     CHECK(live() == 8);
     device.release(Device::compute, traced.storage());  // it has none
-    CHECK_THROWS_MATCHES(device.submit(Device::compute, works.front()), std::logic_error,
+    CHECK_THROWS_MATCHES(device.submit(Device::compute, work), std::logic_error,
                          Catch::Matchers::Message("other \"work\" uses memory that no work has written: its pass has not run"));
     device.provide(traced);
     CHECK(live() == 24);
     CHECK(traced.range().buffer != 0);
-    device.submit(Device::compute, std::move(works.front()));
+    device.submit(Device::compute, std::move(work));
     CHECK(has_run);
     device.release(Device::compute, eager.storage());
     CHECK(live() == 16);

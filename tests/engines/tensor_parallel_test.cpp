@@ -247,6 +247,79 @@ TEST_CASE("a divided model trains as the undivided one, on every mesh") {
   }
 }
 
+namespace {
+
+using Reductions = std::vector<std::pair<std::string, std::vector<int>>>;  // label and ranks
+
+Reductions planned_in(const StepGraph& graph) {
+  Reductions found;
+  for (const StepNode& node : graph.nodes) {
+    if (node.kind == StepNodeKind::all_reduce) found.insert(found.end(), node.inputs.size(), {node.label, node.group});
+  }
+  return found;
+}
+
+Reductions run_in(const Iteration& iteration, ActionKind call) {
+  Reductions found;
+  for (const fact::Collective& collective : iteration.collectives(call)) found.emplace_back(collective.tag, collective.group);
+  return found;
+}
+
+// Sums over parts have the label of their module, and gradients are reduced over copies.
+void check_plan(const StepGraph& graph, const Scenario& scenario, int rank, Sizes sizes) {
+  CHECK(objection_to(graph) == "");
+  const auto& divided = replicate(scenario.plan).tensor_parallel;
+  for (const auto& [label, group] : planned_in(graph)) {
+    CAPTURE(label);
+    CHECK(group == (divided.contains(label) ? part_group(rank, sizes) : copy_group(rank, sizes)));
+    CHECK((divided.contains(label) || label.starts_with("bucket ")));
+  }
+}
+
+void check_compiled(Scenario scenario, Sizes sizes) {
+  const std::vector<Run> eager = played(scenario, sizes.world());
+  for (const CompiledRegion region : {CompiledRegion::forward_backward, CompiledRegion::backward}) {
+    for (const BucketFusion fusion : {BucketFusion::none, BucketFusion::coalesce, BucketFusion::concat}) {
+      for (const bool schedules : {true, false}) {
+        CAPTURE(sizes.copies, sizes.parts, to_string(region), to_string(fusion), schedules);
+        replicate(scenario.plan).compile = {.region = region, .fusion = fusion, .schedule_waits = schedules};
+        const std::vector<Run> compiled = played(scenario, sizes.world());
+        CHECK(differences(scenario, sizes, compiled) == std::set<std::string>());
+        check_sound(compiled, sizes);
+        for (int rank = 0; rank < sizes.world(); ++rank) {
+          const Run &run = compiled[static_cast<std::size_t>(rank)], &expected = eager[static_cast<std::size_t>(rank)];
+          REQUIRE(run.captures().size() == expected.captures().size());
+          for (std::size_t i = 0; i < run.captures().size(); ++i) CHECK(run.captures()[i].loss == expected.captures()[i].loss);
+          REQUIRE_FALSE(run.compiled_steps().empty());
+          const std::vector<Iteration> all = run.iterations();
+          for (const CompiledStep& made : run.compiled_steps()) {
+            CHECK(made.graphs->size() == (region == CompiledRegion::backward ? 1U : 2U));
+            for (const StepGraph& graph : *made.graphs) {
+              check_plan(graph, scenario, rank, sizes);
+              const ActionKind call = graph.pass == StepPass::forward ? ActionKind::forward : ActionKind::backward;
+              CHECK(run_in(all[static_cast<std::size_t>(made.iteration)], call) == planned_in(graph));
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a compiled step of a divided model contains its sums, and trains as the undivided model does") {
+  for (const Sizes sizes : meshes) {
+    for (Scenario scenario : {pair(sizes), pairs(sizes)}) {
+      replicate(scenario.plan).first_bucket_bytes = 40;
+      replicate(scenario.plan).bucket_bytes = 100;
+      scenario.costs.hide_undeclared_memory = sizes.world() == 4;
+      check_compiled(scenario, sizes);
+    }
+  }
+  for (const Sizes sizes : {Sizes{1, 2}, Sizes{2, 1}, Sizes{1, 1}}) check_compiled(pairs(sizes), sizes);
+}
+
 TEST_CASE("a divided model trains as the undivided one without copies, without parts, and alone") {
   for (const Sizes sizes : {Sizes{1, 2}, Sizes{1, 3}, Sizes{2, 1}, Sizes{1, 1}}) {
     check_as_undivided(pair(sizes), sizes);

@@ -199,3 +199,31 @@ TEST_CASE("what alters the world's collectives alters those of every group split
   CHECK(issued.front() > 4);
   CHECK(calls == issued);
 }
+
+TEST_CASE("a wrapper of collectives gets those of a coalesced call, and another wrapper passes the call on") {
+  struct Calls final : Communicator {
+    int rank() const override { return 0; }
+    std::span<const int> members() const override { return ranks; }
+    const FabricCapabilities& capabilities() const override { return can; }
+    void run(Stream, const Collective& collective) override { calls.push_back(collective.tag); }
+    void run_coalesced(Stream, std::span<const Collective> collectives) override {
+      calls.push_back(std::to_string(collectives.size()) + " in one");
+    }
+    std::unique_ptr<Communicator> split(int, int, std::string_view) override { return nullptr; }
+    std::vector<int> ranks{0, 1};
+    FabricCapabilities can;
+    std::vector<std::string> calls;
+  } calls;
+  struct Renaming final : CollectiveWrapper {
+    using CollectiveWrapper::CollectiveWrapper;
+    void run(Stream stream, const Collective& collective) override {
+      Collective renamed = collective;
+      renamed.tag += "'";
+      CollectiveWrapper::run(stream, renamed);
+    }
+  };
+  const std::vector<Collective> two{{.tag = "a"}, {.tag = "b"}};
+  CommunicatorWrapper(calls).run_coalesced(Device::compute, two);
+  Renaming(calls).run_coalesced(Device::compute, two);
+  CHECK(calls.calls == std::vector<std::string>{"2 in one", "a'", "b'"});
+}

@@ -81,6 +81,16 @@ TEST_CASE("ranks communicate, in the world and in parts of it") {
     must(harness.run(world, 0, &from_last) == 0, "a broadcast");
     must(values[0] == 2, "what the last rank had");
 
+    // Two sums in one call, of which each writes its own half.
+    std::fill_n(values, 4, 1.0F);
+    const auto half = [&](std::size_t offset) {
+      const shardproof_span span{.buffer = buffer, .offset = offset, .count = 2, .dtype = f32};
+      return shardproof_collective{.kind = SHARDPROOF_ALL_REDUCE, .op = SHARDPROOF_OP_SUM, .in = span, .out = span, .tag = "half"};
+    };
+    const shardproof_collective halves[] = {half(0), half(8)};
+    must(harness.run_coalesced(world, 0, halves, 2) == 0, "two sums in one call");
+    must(values[0] == 3 && values[3] == 3, "both sums");
+
     const shardproof_collective barrier{.kind = SHARDPROOF_BARRIER, .tag = "end"};
     must(harness.run(world, 0, &barrier) == 0, "a barrier");
     shardproof_group* part = world;
@@ -124,6 +134,8 @@ TEST_CASE("what is wrong with a collective or a group is said") {
   CHECK(run({.kind = SHARDPROOF_ALL_REDUCE, .op = 1000}) == "run \"0\": 1000 is no operation: shardproof.h has 0 to 5");
   CHECK(run({.kind = SHARDPROOF_ALL_REDUCE, .op = SHARDPROOF_OP_SUM}) == "run \"0\": out: 4 elements, and no buffer");
   CHECK_THAT(run({.kind = SHARDPROOF_BARRIER}), ContainsSubstring("a group of one rank has nobody to talk to"));
+  CHECK(alone.objection([&](auto& harness, auto*) { return harness.run_coalesced(world, 0, nullptr, 1); }) ==
+        "run_coalesced: the collectives: it is NULL");
   CHECK(alone.objection([&](auto& harness, auto*) {
     harness.drop_group(world);
     return 1;

@@ -22,6 +22,22 @@ Fact collective(std::uint32_t stream, CollectiveKind kind, const char* tag, Nano
   return fact::Collective{.stream = stream, .kind = kind, .group = {0, 1}, .tag = tag, .start = start, .end = end};
 }
 
+/// "a" and "b" are gathered in one call, and then "c".
+Trace coalesced() {
+  const auto call = [](std::uint64_t sequence, const char* tag, Nanoseconds start, Nanoseconds end) {
+    return fact::Collective{.stream = gathers,
+                            .kind = CollectiveKind::all_gather,
+                            .sequence = sequence,
+                            .group = {0, 1},
+                            .tag = tag,
+                            .start = start,
+                            .end = end};
+  };
+  return {.rank = 0,
+          .facts = {fact::StreamCreated{gathers, StreamRole::all_gather, "gathers"}, call(0, "a", 0, 2), call(0, "b", 0, 2),
+                    call(1, "c", 2, 3)}};
+}
+
 Fact gather(const char* tag, Nanoseconds start, Nanoseconds end) {
   return collective(gathers, CollectiveKind::all_gather, tag, start, end);
 }
@@ -106,4 +122,20 @@ TEST_CASE("of several traces the shortest duration of each piece counts, whichev
 TEST_CASE("a piece without a duration is an error that names it") {
   CHECK_THROWS_MATCHES(trace::expected(two_layers(), {{gather_a, 1}}, Resource::of_group), std::out_of_range,
                        Catch::Matchers::MessageMatches(ContainsSubstring("forward \"a\" has no duration")));
+}
+
+TEST_CASE("collectives of one call start and end together, and take as long as the longest one") {
+  const Trace trace = coalesced();
+  const auto timed = [&](Nanoseconds a, Nanoseconds b) {
+    const trace::Durations durations{{gather_a, a}, {gather_b, b}, {Piece{CollectiveKind::all_gather, "c"}, 1}};
+    std::vector<Nanoseconds> ends;
+    for (const Fact& fact : trace::expected(trace, durations, Resource::of_group).facts) {
+      if (const auto* const call = std::get_if<fact::Collective>(&fact)) ends.push_back(call->end);
+    }
+    return ends;
+  };
+  CHECK(timed(5, 5) == std::vector<Nanoseconds>{5, 5, 6});
+  CHECK(timed(5, 8) == std::vector<Nanoseconds>{8, 8, 9});
+  CHECK_FALSE(passes(trace, gather_b, gather_a));
+  CHECK_FALSE(passes(trace, gather_a, gather_b));
 }

@@ -6,8 +6,10 @@
 #include <array>
 #include <deque>
 #include <exception>
+#include <functional>
 #include <map>
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -29,7 +31,10 @@ constexpr Nanoseconds longest_spin = 10'000'000'000;
 constexpr Nanoseconds lead = 100'000;
 
 /// Whether NCCL launches anything for it.
-bool moves_anything(const Collective& collective) { return collective.kind == CollectiveKind::barrier || collective.in.numel() > 0; }
+bool moves_anything(std::span<const Collective> collectives) {
+  return std::ranges::any_of(collectives,
+                             [](const Collective& each) { return each.kind == CollectiveKind::barrier || each.in.numel() > 0; });
+}
 
 }  // namespace
 
@@ -74,6 +79,7 @@ class CudaDevice::State : public std::enable_shared_from_this<State> {
   };
   std::shared_ptr<Resources> resources(const NcclGroup& group);
   void run(Stream stream, const Collective& collective, const std::shared_ptr<NcclGroup>& group, Resources& resources);
+  void run_coalesced(Stream stream, std::span<const Collective> collectives, const std::shared_ptr<NcclGroup>& group, Resources& resources);
 
  private:
   struct Lane {
@@ -92,6 +98,10 @@ class CudaDevice::State : public std::enable_shared_from_this<State> {
   EventHandle timestamp(std::uint32_t timeline);
   void spin(std::uint32_t timeline, Nanoseconds cost, std::string_view what);
   void compute(std::uint32_t timeline, const Work& work) const;
+  std::string place(std::string_view kind, std::string_view tag, const Group& hosts) const;
+  static void require_peers(const Group& hosts, const std::string& where);
+  void issue(const std::string& where, std::uint32_t on, std::span<const Collective> collectives, Descriptor asked,
+             const std::shared_ptr<NcclGroup>& group, Resources& resources, const std::function<std::uint64_t()>& launch);
   /// Collectives that share a resource run one after the other: behind the last one, if any.
   void wait_in_turn(std::uint32_t timeline, EventHandle last);
   Memory& own(const std::shared_ptr<Storage>& storage, std::string_view operation) const;
@@ -157,6 +167,9 @@ class CudaDevice::State::Channel final : public Communicator {
   std::span<const int> members() const override { return group_->hosts().members(); }
   const FabricCapabilities& capabilities() const override { return NcclGroup::capabilities(); }
   void run(Stream stream, const Collective& collective) override { state_->run(stream, collective, group_, *resources_); }
+  void run_coalesced(Stream stream, std::span<const Collective> collectives) override {
+    state_->run_coalesced(stream, collectives, group_, *resources_);
+  }
   std::unique_ptr<Communicator> split(int color, int key, std::string_view name) override {
     std::shared_ptr<NcclGroup> part = group_->split(color, key, name);
     return part ? std::make_unique<Channel>(state_, std::move(part)) : nullptr;
@@ -263,7 +276,7 @@ void CudaDevice::State::submit(Stream stream, const Work& work) {
   const std::uint32_t on = timeline(stream, "submit");
   const Nanoseconds cost = cost_of(costs_, work);
   const std::uint64_t piece = next_piece(), launched_before = launches();
-  EventHandle* const last = work.stands_for ? &imagined_.last_of(costs_, work.stands_for->collective.kind) : nullptr;
+  EventHandle* const last = work.stands_for ? &imagined_.last_of(costs_, work.stands_for->collectives.front().kind) : nullptr;
   if (last != nullptr) wait_in_turn(on, *last);
   const EventHandle start = timestamp(on);
   {
@@ -274,13 +287,14 @@ void CudaDevice::State::submit(Stream stream, const Work& work) {
   const EventHandle end = timestamp(on);
   if (last != nullptr) *last = end;
   timed_.push_back({.fact = trace_.facts.size(),
+                    .facts = work.stands_for ? work.stands_for->collectives.size() : 1,
                     .start = start,
                     .end = end,
                     .cost = cost,
                     .group = nullptr,
                     .piece = piece,
                     .launches = launches() - launched_before});
-  trace_.facts.push_back(fact_of(work, on, 0, 0));
+  shardproof::note(trace_, work, on, 0, 0);
 }
 
 Event CudaDevice::State::record(Stream stream) {
@@ -375,42 +389,65 @@ std::shared_ptr<CudaDevice::State::Resources> CudaDevice::State::resources(const
   return shared;
 }
 
-// NCCL runs the collectives of a communicator one at a time; what they cost is spun in the same order, before the bytes move.
+std::string CudaDevice::State::place(std::string_view kind, std::string_view tag, const Group& hosts) const {
+  return fmt::format("{} \"{}\" of group {} on rank {}", kind, tag, hosts.name(), trace_.rank);
+}
+
 void CudaDevice::State::run(Stream stream, const Collective& collective, const std::shared_ptr<NcclGroup>& group, Resources& resources) {
   const Group& hosts = group->hosts();
-  const std::string where =
-      fmt::format("{} \"{}\" of group {} on rank {}", to_string(collective.kind), collective.tag, hosts.name(), trace_.rank);
+  const std::string where = place(to_string(collective.kind), collective.tag, hosts);
   const std::uint32_t on = timeline(stream, where);
-  if (hosts.size() == 1) throw std::logic_error(where + ": a group of one rank has nobody to talk to and must issue no collective");
+  require_peers(hosts, where);
   shardproof::check(collective, hosts.rank(), hosts.size(), where);
+  issue(where, on, {&collective, 1}, as_call(collective).descriptor, group, resources, [&] { return group->run(handle(on), collective); });
+}
 
-  EventHandle& last = resources.last_of(costs_, collective.kind);
+void CudaDevice::State::run_coalesced(Stream stream, std::span<const Collective> collectives, const std::shared_ptr<NcclGroup>& group,
+                                      Resources& resources) {
+  const Group& hosts = group->hosts();
+  const std::string where = place("coalesced call", collectives.empty() ? "" : collectives.front().tag, hosts);
+  const std::uint32_t on = timeline(stream, where);
+  require_peers(hosts, where);
+  check_coalesced(collectives, hosts.rank(), hosts.size(), where);
+  issue(where, on, collectives, coalesced_descriptor(collectives), group, resources,
+        [&] { return group->run_coalesced(handle(on), collectives); });
+}
+
+void CudaDevice::State::require_peers(const Group& hosts, const std::string& where) {
+  if (hosts.size() == 1) throw std::logic_error(where + ": a group of one rank has nobody to talk to and must issue no collective");
+}
+
+// NCCL runs the calls of a communicator one at a time; what they cost is spun in the same order, before the bytes move. `launch` returns the
+// call's number in the group.
+void CudaDevice::State::issue(const std::string& where, std::uint32_t on, std::span<const Collective> collectives, Descriptor asked,
+                              const std::shared_ptr<NcclGroup>& group, Resources& resources, const std::function<std::uint64_t()>& launch) {
+  EventHandle& last = resources.last_of(costs_, collectives.front().kind);
   wait_in_turn(on, last);
   const std::uint64_t piece = next_piece(), launched_before = launches();
   // NCCL launches from a thread of its own, which knows no ids.
   if (piece != 0) gpu_.put_sign(handle(on), place_before(piece));
   const EventHandle start = timestamp(on);
-  const Nanoseconds cost = cost_of(costs_, collective);
-  std::uint64_t number = 0;
+  const Nanoseconds cost = cost_of(costs_, collectives);
   {
     const ActivityLog::Scope scope(gpu_.activity(), piece);
     spin(on, cost, where);
-    number = group->run(handle(on), collective);
+    asked.sequence = launch();
   }
   last = timestamp(on);
-  launches_ += moves_anything(collective) ? 1 : 0;
-  IssuedCall issued{.group = group->joined(), .call = as_call(collective).descriptor};
-  issued.call.sequence = number;
+  launches_ += moves_anything(collectives) ? 1 : 0;
+  const IssuedCall issued{.group = group->joined(), .call = asked};
   gpu_.issued(issued);
   open_calls_.push_back({last, issued});
   timed_.push_back({.fact = trace_.facts.size(),
+                    .facts = collectives.size(),
                     .start = start,
                     .end = last,
                     .cost = cost,
                     .group = group,
                     .piece = piece,
                     .launches = launches() - launched_before});
-  note(fact_of(collective, on, hosts.members(), number - resources.first, 0, 0));
+  for (const Collective& collective : collectives)
+    note(fact_of(collective, on, group->hosts().members(), asked.sequence - resources.first, 0, 0));
 }
 
 // The GPU spins while the host puts the rest there, and so goes from one to the next without waiting for the host.

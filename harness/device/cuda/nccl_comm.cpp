@@ -6,6 +6,7 @@
 #include <exception>
 #include <stdexcept>
 #include <utility>
+#include <vector>
 
 #include "harness/device/cuda/cuda_kernels.hpp"
 
@@ -46,6 +47,20 @@ NcclOp op_of(ReduceOp op) {
     case ReduceOp::premul_sum: break;
   }
   throw std::logic_error(fmt::format("{} is no operation of its own", to_string(op)));
+}
+
+std::string_view name_of(CollectiveKind kind) {
+  switch (kind) {
+    case CollectiveKind::all_gather: return "ncclAllGather";
+    case CollectiveKind::reduce_scatter: return "ncclReduceScatter";
+    case CollectiveKind::barrier:
+    case CollectiveKind::all_reduce: return "ncclAllReduce";
+    case CollectiveKind::broadcast: return "ncclBroadcast";
+    case CollectiveKind::all_to_all: return "ncclSend and ncclRecv";
+    case CollectiveKind::send_recv:
+    case CollectiveKind::coalesced: break;
+  }
+  throw std::logic_error("check() refuses these");
 }
 
 }  // namespace
@@ -137,65 +152,91 @@ void NcclComm::settle(Status status, std::string_view operation, StreamHandle st
       [&] { return fmt::format("{} of communicator {} on rank {} is not through", operation, name_, gpu_.rank()); });
 }
 
-std::uint64_t NcclComm::run(StreamHandle stream, const Collective& collective) {
+void NcclComm::require_runnable(const Collective& collective) const {
   if (is_gone()) throw std::logic_error(fmt::format("communicator {} on rank {} was aborted", name_, gpu_.rank()));
   if (reduces(collective.kind) && collective.in.dtype() == DType::i16) {
     throw std::invalid_argument(
         fmt::format("{} \"{}\": NCCL does not reduce {}", to_string(collective.kind), collective.tag, to_string(collective.in.dtype())));
   }
+}
+
+std::uint64_t NcclComm::post(const Descriptor& asked) {
   // A rank that is so far ahead of another that its calls could not be compared waits for it.
   gpu_.await([this] { return board_->has_room(); },
              [this] { return fmt::format("group {} on rank {} is too far ahead of others", name_, gpu_.rank()); });
-  const std::uint64_t number = board_->post(as_call(collective).descriptor);
+  return board_->post(asked);
+}
+
+std::uint64_t NcclComm::run(StreamHandle stream, const Collective& collective) {
+  require_runnable(collective);
+  const std::uint64_t number = post(as_call(collective).descriptor);
   gpu_.await([] { return true; }, [] { return std::string(); });
-  issue(stream, collective);
+  const NcclOp op = make_op(stream, collective);
+  settle(enqueue(stream, collective, op), name_of(collective.kind), stream);
+  finish(stream, collective, op);
   return number;
 }
 
-void NcclComm::issue(StreamHandle stream, const Collective& collective) {
+// Operators cannot be made or destroyed within a group of NCCL's.
+std::uint64_t NcclComm::run_coalesced(StreamHandle stream, std::span<const Collective> collectives) {
+  for (const Collective& collective : collectives) require_runnable(collective);
+  const std::uint64_t number = post(coalesced_descriptor(collectives));
+  for (const Collective& collective : collectives) post(as_call(collective).descriptor);
+  gpu_.await([] { return true; }, [] { return std::string(); });
+  std::vector<NcclOp> ops;
+  for (const Collective& collective : collectives) ops.push_back(make_op(stream, collective));
+  Status status = gpu_.nccl().group_start();
+  for (std::size_t i = 0; i < collectives.size() && is_fine(status); ++i) status = enqueue(stream, collectives[i], ops[i]);
+  const Status ended = gpu_.nccl().group_end();  // also after an error: a group that stays open swallows all that comes
+  settle(status, name_of(collectives.front().kind), stream);
+  settle(ended, "ncclGroupEnd", stream);
+  for (std::size_t i = 0; i < collectives.size(); ++i) finish(stream, collectives[i], ops[i]);
+  return number;
+}
+
+NcclOp NcclComm::make_op(StreamHandle stream, const Collective& collective) {
+  if (!reduces(collective.kind)) return NcclOp::sum;
+  if (collective.op != ReduceOp::premul_sum) return op_of(collective.op);
+  NcclOp op = NcclOp::sum;
+  settle(gpu_.nccl().red_op_create_premul_sum(&op, collective.factor, elements_of(collective.in.dtype()).type, handle_),
+         "ncclRedOpCreatePreMulSum", stream);
+  return op;
+}
+
+Status NcclComm::enqueue(StreamHandle stream, const Collective& collective, NcclOp op) {
   const NcclTable& nccl = gpu_.nccl();
   const auto [type, per_element] = collective.kind == CollectiveKind::barrier ? Elements{NcclType::u8} : elements_of(collective.in.dtype());
   const std::size_t count = static_cast<std::size_t>(collective.in.numel()) * per_element;
   const std::byte* const in = collective.in.data();
   std::byte* const out = collective.out.data();
-  const bool premultiplies = reduces(collective.kind) && collective.op == ReduceOp::premul_sum;
-  NcclOp op = NcclOp::sum;
-  if (premultiplies) {
-    settle(nccl.red_op_create_premul_sum(&op, collective.factor, type, handle_), "ncclRedOpCreatePreMulSum", stream);
-  } else if (reduces(collective.kind)) {
-    op = op_of(collective.op);
-  }
   switch (collective.kind) {
-    case CollectiveKind::all_gather: settle(nccl.all_gather(in, out, count, type, handle_, stream), "ncclAllGather", stream); break;
-    case CollectiveKind::reduce_scatter:
-      settle(nccl.reduce_scatter(in, out, count / ranks_, type, op, handle_, stream), "ncclReduceScatter", stream);
-      break;
-    case CollectiveKind::all_reduce: settle(nccl.all_reduce(in, out, count, type, op, handle_, stream), "ncclAllReduce", stream); break;
-    case CollectiveKind::broadcast:
-      settle(nccl.broadcast(in, out, count, type, collective.root, handle_, stream), "ncclBroadcast", stream);
-      break;
+    case CollectiveKind::all_gather: return nccl.all_gather(in, out, count, type, handle_, stream);
+    case CollectiveKind::reduce_scatter: return nccl.reduce_scatter(in, out, count / ranks_, type, op, handle_, stream);
+    case CollectiveKind::all_reduce: return nccl.all_reduce(in, out, count, type, op, handle_, stream);
+    case CollectiveKind::broadcast: return nccl.broadcast(in, out, count, type, collective.root, handle_, stream);
     case CollectiveKind::all_to_all: {
       const std::size_t part = count / ranks_, bytes = collective.in.bytes() / ranks_;
       Status status = nccl.group_start();
-      for (std::size_t peer = 0; peer < ranks_ && status == 0; ++peer) {
+      for (std::size_t peer = 0; peer < ranks_ && is_fine(status); ++peer) {
         status = nccl.send(in + peer * bytes, part, type, static_cast<int>(peer), handle_, stream);
-        if (status == 0) status = nccl.recv(out + peer * bytes, part, type, static_cast<int>(peer), handle_, stream);
+        if (is_fine(status)) status = nccl.recv(out + peer * bytes, part, type, static_cast<int>(peer), handle_, stream);
       }
-      const Status ended = nccl.group_end();  // also after an error: a group that stays open swallows all that comes
-      settle(status, "ncclSend and ncclRecv", stream);
-      settle(ended, "ncclGroupEnd", stream);
-      break;
+      const Status ended = nccl.group_end();  // also after an error, as above
+      return is_fine(status) ? ended : status;
     }
-    case CollectiveKind::barrier:
-      settle(nccl.all_reduce(scratch_, scratch_, 1, NcclType::u8, NcclOp::sum, handle_, stream), "ncclAllReduce", stream);
-      break;
+    case CollectiveKind::barrier: return nccl.all_reduce(scratch_, scratch_, 1, NcclType::u8, NcclOp::sum, handle_, stream);
     case CollectiveKind::send_recv:
-    case CollectiveKind::coalesced: throw std::logic_error("check() refuses these");
+    case CollectiveKind::coalesced: break;
   }
-  if (premultiplies) settle(nccl.red_op_destroy(op, handle_), "ncclRedOpDestroy", stream);
-  if (reduces(collective.kind) && collective.op == ReduceOp::avg) {
-    gpu_.kernels().divide(stream, collective.out, collective.out, static_cast<double>(ranks_));
-  }
+  throw std::logic_error("check() refuses these");
 }
+
+void NcclComm::finish(StreamHandle stream, const Collective& collective, NcclOp op) {
+  if (!reduces(collective.kind)) return;
+  if (collective.op == ReduceOp::premul_sum) settle(gpu_.nccl().red_op_destroy(op, handle_), "ncclRedOpDestroy", stream);
+  if (collective.op == ReduceOp::avg) gpu_.kernels().divide(stream, collective.out, collective.out, static_cast<double>(ranks_));
+}
+
+bool NcclComm::is_fine(Status status) const { return status == 0 || status == gpu_.nccl().in_progress; }
 
 }  // namespace shardproof::cuda

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <memory>
 #include <source_location>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -27,6 +28,9 @@ class NcclComm {
   /// Issues the collective, which `check` (device.hpp) has nothing against, and returns its number in the group. std::invalid_argument for
   /// what NCCL itself cannot do; Mismatch when it is known by now that ranks ask for different things.
   std::uint64_t run(StreamHandle stream, const Collective& collective);
+  /// Issues what `check_coalesced` has nothing against. The call, and then each of its collectives, has a number in the group; returned is
+  /// that of the call.
+  std::uint64_t run_coalesced(StreamHandle stream, std::span<const Collective> collectives);
   std::uint64_t issued() const { return board_->posted(); }
 
   /// Throws Mismatch when ranks ask for different things.
@@ -48,7 +52,12 @@ class NcclComm {
               std::source_location location = std::source_location::current());
   [[noreturn]] void fail(Status status, std::string_view operation, StreamHandle stream, std::source_location location) const;
   Status state(std::string_view operation) const;
-  void issue(StreamHandle stream, const Collective& collective);
+  bool is_fine(Status status) const;
+  void require_runnable(const Collective& collective) const;
+  std::uint64_t post(const Descriptor& asked);
+  NcclOp make_op(StreamHandle stream, const Collective& collective);
+  Status enqueue(StreamHandle stream, const Collective& collective, NcclOp op);
+  void finish(StreamHandle stream, const Collective& collective, NcclOp op);
   void warm_up();
 
   Gpu& gpu_;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string_view>
 
 #include "harness/device/cuda/nccl_comm.hpp"
@@ -22,8 +23,11 @@ class NcclGroup {
   Group& hosts() const { return *hosts_; }
   bool is_gone() const { return comm_ != nullptr && comm_->is_gone(); }
 
-  /// See NcclComm::run.
+  /// See NcclComm.
   std::uint64_t run(StreamHandle stream, const Collective& collective) { return comm_->run(stream, collective); }
+  std::uint64_t run_coalesced(StreamHandle stream, std::span<const Collective> collectives) {
+    return comm_->run_coalesced(stream, collectives);
+  }
   /// As flight records name it. nullptr: a group of one rank.
   const std::shared_ptr<JoinedGroup>& joined() const { return joined_; }
   /// How many it has been asked for.

@@ -17,15 +17,17 @@ namespace shardproof::cuda {
 
 namespace {
 
-void set_times(Fact& fact, Nanoseconds start, Nanoseconds end) {
-  std::visit(
-      [&](auto& which) {
-        if constexpr (requires { which.start; }) {
-          which.start = start;
-          which.end = end;
-        }
-      },
-      fact);
+void set_times(Trace& trace, const TimedPiece& piece, Nanoseconds start, Nanoseconds end) {
+  for (std::size_t fact = piece.fact; fact < piece.fact + piece.facts; ++fact) {
+    std::visit(
+        [&](auto& which) {
+          if constexpr (requires { which.start; }) {
+            which.start = start;
+            which.end = end;
+          }
+        },
+        trace.facts[fact]);
+  }
 }
 
 [[noreturn]] void fail_incomplete(const Gpu& gpu, const Fact& fact, const TimedPiece& piece, const ActivitySpan& recorded) {
@@ -42,7 +44,9 @@ void set_times(Fact& fact, Nanoseconds start, Nanoseconds end) {
 
 Trace at_virtual_times(const Trace& trace, std::span<const TimedPiece> pieces, const CostModel& costs) {
   std::unordered_map<std::size_t, const TimedPiece*> by_fact;
-  for (const TimedPiece& piece : pieces) by_fact.emplace(piece.fact, &piece);
+  for (const TimedPiece& piece : pieces) {
+    for (std::size_t fact = piece.fact; fact < piece.fact + piece.facts; ++fact) by_fact.emplace(fact, &piece);
+  }
   // Imagined collectives have no group, and a resource of their own.
   const auto resource = [&](std::size_t fact) {
     const CollectiveKind kind = std::get<fact::Collective>(trace.facts[fact]).kind;
@@ -87,7 +91,7 @@ Trace PieceTimes::with_marks(Trace trace) const {
 Trace PieceTimes::by_events(Trace trace) const {
   for (const TimedPiece& piece : pieces_) {
     const Span span = by_events(piece);
-    set_times(trace.facts[piece.fact], span.start, span.end);
+    set_times(trace, piece, span.start, span.end);
   }
   return with_marks(std::move(trace));
 }
@@ -107,17 +111,16 @@ Trace PieceTimes::by_records(Trace trace, const ClockSign& sign, RecordedTimes& 
   about = {.alignment_error = (std::abs(slack) + 1) / 2};
 
   for (const TimedPiece& piece : pieces_) {
-    Fact& fact = trace.facts[piece.fact];
     const Span events = by_events(piece);
     const auto found = spans.find(piece.piece);
     const ActivitySpan recorded = found == spans.end() ? ActivitySpan{} : found->second;
-    if (recorded.records < piece.launches || recorded.untimed > 0) fail_incomplete(gpu_, fact, piece, recorded);
+    if (recorded.records < piece.launches || recorded.untimed > 0) fail_incomplete(gpu_, trace.facts[piece.fact], piece, recorded);
     if (recorded.records == 0) {
-      set_times(fact, events.start, events.end);
+      set_times(trace, piece, events.start, events.end);
       continue;
     }
     const Span span{recorded.start_ns + offset, recorded.end_ns + offset};
-    set_times(fact, span.start, span.end);
+    set_times(trace, piece, span.start, span.end);
     ++about.pieces;
     about.beyond_events = std::max({about.beyond_events, events.start - span.start, span.end - events.end});
   }

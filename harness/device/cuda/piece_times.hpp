@@ -14,9 +14,10 @@
 
 namespace shardproof::cuda {
 
-/// A fact whose times are to be told: by two events, and by CUPTI's records where there are any.
+/// A piece whose times are to be told: by two events, and by CUPTI's records where there are any.
 struct TimedPiece {
-  std::size_t fact;  ///< in the trace
+  std::size_t fact;  ///< in the trace: the first of the piece
+  std::size_t facts = 1;  ///< collectives of one call share their times
   EventHandle start, end;
   Nanoseconds cost;
   std::shared_ptr<const NcclGroup> group;  ///< of a collective that is not imagined

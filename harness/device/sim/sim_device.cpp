@@ -12,8 +12,11 @@
 #include <map>
 #include <memory>
 #include <new>
+#include <span>
 #include <stdexcept>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "harness/device/device_memory.hpp"
 #include "harness/device/facts.hpp"
@@ -57,6 +60,7 @@ class SimDevice::State : public std::enable_shared_from_this<State> {
   void host_access(std::string_view label, const std::vector<Tensor>& reads, const std::vector<Tensor>& writes);
   void mark(std::string_view text) { note(fact::Mark{std::string(text), clock_.end_of(Device::compute.id)}); }
   void run(Stream stream, const Collective& collective, Group& group, Resources& resources);
+  void run_coalesced(Stream stream, std::span<const Collective> collectives, Group& group, Resources& resources);
   std::shared_ptr<Resources> resources(const Group& group);
 
   const Trace& trace() const { return trace_; }
@@ -78,6 +82,10 @@ class SimDevice::State : public std::enable_shared_from_this<State> {
   Memory& own(const std::shared_ptr<Storage>& storage, std::string_view operation) const;
   std::shared_ptr<Storage> enter(std::shared_ptr<Memory> made, std::uint32_t timeline, MemoryClass memory);
   void give_back(std::uint32_t timeline, Memory& memory, bool to_cache);
+  std::string place(std::string_view kind, std::string_view tag, const Group& group) const;
+  static void require_peers(const Group& group, const std::string& where);
+  void issue(const std::string& where, std::uint32_t on, std::span<const Collective> collectives, const Group& group, Resources& resources,
+             const std::function<Receipt(std::span<const Call>)>& exchange);
   void compute(const Work& work) const;
   void run_alone(const Work& work) const;
 
@@ -128,6 +136,9 @@ class SimDevice::State::Channel final : public Communicator {
   std::span<const int> members() const override { return group_->members(); }
   const FabricCapabilities& capabilities() const override { return group_->capabilities(); }
   void run(Stream stream, const Collective& collective) override { state_->run(stream, collective, *group_, *resources_); }
+  void run_coalesced(Stream stream, std::span<const Collective> collectives) override {
+    state_->run_coalesced(stream, collectives, *group_, *resources_);
+  }
   std::unique_ptr<Communicator> split(int color, int key, std::string_view name) override {
     std::shared_ptr<Group> part = group_->split(color, key, name);
     return part ? std::make_unique<Channel>(state_, std::move(part)) : nullptr;
@@ -183,13 +194,13 @@ void SimDevice::State::submit(Stream stream, const Work& work) {
   clock_.advance_host(costs_.host_call);
   if (!work.stands_for) {
     const auto [start, end] = clock_.work(on, cost);
-    trace_.facts.push_back(fact_of(work, on, start, end));
+    shardproof::note(trace_, work, on, start, end);
     return;
   }
-  Nanoseconds& resource_free = imagined_.free_of(costs_, work.stands_for->collective.kind);
+  Nanoseconds& resource_free = imagined_.free_of(costs_, work.stands_for->collectives.front().kind);
   const auto [start, end] = clock_.collective(on, clock_.ready(on, resource_free), cost);
   resource_free = end;
-  trace_.facts.push_back(fact_of(work, on, start, end));
+  shardproof::note(trace_, work, on, start, end);
 }
 
 Event SimDevice::State::record(Stream stream) {
@@ -350,26 +361,48 @@ std::shared_ptr<Resources> SimDevice::State::resources(const Group& group) {
   return shared;
 }
 
-void SimDevice::State::run(Stream stream, const Collective& collective, Group& group, Resources& resources) {
-  const std::string where =
-      fmt::format("{} \"{}\" of group {} on rank {}", to_string(collective.kind), collective.tag, group.name(), trace_.rank);
-  const std::uint32_t on = timeline(stream, where);
-  if (group.size() == 1) throw std::logic_error(where + ": a group of one rank has nobody to talk to and must issue no collective");
-  check(collective, group.rank(), group.size(), where);
-  Call call = as_call(collective);
-  Nanoseconds& resource_free = resources.free_of(costs_, collective.kind);
-  const Nanoseconds issued = trace::later(clock_.host(), costs_.host_call);
-  call.descriptor.ready_ns = clock_.ready(on, std::max(resource_free, issued));
+std::string SimDevice::State::place(std::string_view kind, std::string_view tag, const Group& group) const {
+  return fmt::format("{} \"{}\" of group {} on rank {}", kind, tag, group.name(), trace_.rank);
+}
 
-  const Receipt receipt = group.run(call);
-  if (receipt.latest_ready_ns < call.descriptor.ready_ns) {
+void SimDevice::State::run(Stream stream, const Collective& collective, Group& group, Resources& resources) {
+  const std::string where = place(to_string(collective.kind), collective.tag, group);
+  const std::uint32_t on = timeline(stream, where);
+  require_peers(group, where);
+  check(collective, group.rank(), group.size(), where);
+  issue(where, on, {&collective, 1}, group, resources, [&](std::span<const Call> calls) { return group.run(calls.front()); });
+}
+
+void SimDevice::State::run_coalesced(Stream stream, std::span<const Collective> collectives, Group& group, Resources& resources) {
+  const std::string where = place("coalesced call", collectives.empty() ? "" : collectives.front().tag, group);
+  const std::uint32_t on = timeline(stream, where);
+  require_peers(group, where);
+  check_coalesced(collectives, group.rank(), group.size(), where);
+  issue(where, on, collectives, group, resources, [&](std::span<const Call> calls) { return group.run_coalesced(calls); });
+}
+
+void SimDevice::State::require_peers(const Group& group, const std::string& where) {
+  if (group.size() == 1) throw std::logic_error(where + ": a group of one rank has nobody to talk to and must issue no collective");
+}
+
+// The collectives of one call.
+void SimDevice::State::issue(const std::string& where, std::uint32_t on, std::span<const Collective> collectives, const Group& group,
+                             Resources& resources, const std::function<Receipt(std::span<const Call>)>& exchange) {
+  Nanoseconds& resource_free = resources.free_of(costs_, collectives.front().kind);
+  const Nanoseconds issued = trace::later(clock_.host(), costs_.host_call);
+  const Nanoseconds ready = clock_.ready(on, std::max(resource_free, issued));
+  std::vector<Call> calls;
+  for (const Collective& collective : collectives) calls.emplace_back(as_call(collective)).descriptor.ready_ns = ready;
+
+  const Receipt receipt = exchange(calls);
+  if (receipt.latest_ready_ns < ready) {
     throw std::logic_error(fmt::format("{}: the fabric says that all were ready at {} ns, but this rank only was at {} ns", where,
-                                       receipt.latest_ready_ns, call.descriptor.ready_ns));
+                                       receipt.latest_ready_ns, ready));
   }
   clock_.advance_host(costs_.host_call);  // it has issued it now
-  const auto [start, end] = clock_.collective(on, receipt.latest_ready_ns, cost_of(costs_, collective));
+  const auto [start, end] = clock_.collective(on, receipt.latest_ready_ns, cost_of(costs_, collectives));
   resource_free = end;
-  note(fact_of(collective, on, group.members(), receipt.sequence, start, end));
+  for (const Collective& collective : collectives) note(fact_of(collective, on, group.members(), receipt.sequence, start, end));
 }
 
 SimDevice::SimDevice(CostModel costs, int rank) : state_(std::make_shared<State>(std::move(costs), rank)) {}

@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <iterator>
 #include <optional>
 #include <stdexcept>
 #include <unordered_set>
 #include <utility>
+#include <vector>
 
 #include "harness/fabric/group.hpp"
 #include "harness/subject/abi/words.hpp"
@@ -232,15 +234,28 @@ const FabricCapabilities& BorrowedCommunicator::capabilities() const {
   return unknown;
 }
 
+shardproof_collective BorrowedCommunicator::given(const Collective& collective) const {
+  return {.kind = to_c(collective.kind),
+          .op = to_c(collective.op),
+          .factor = collective.factor,
+          .root = collective.root,
+          .in = device_.span(collective.in),
+          .out = device_.span(collective.out),
+          .tag = collective.tag.c_str()};
+}
+
 void BorrowedCommunicator::run(Stream stream, const Collective& collective) {
-  const shardproof_collective given{.kind = to_c(collective.kind),
-                                    .op = to_c(collective.op),
-                                    .factor = collective.factor,
-                                    .root = collective.root,
-                                    .in = device_.span(collective.in),
-                                    .out = device_.span(collective.out),
-                                    .tag = collective.tag.c_str()};
-  link_->check(link_->harness().run(group_, stream.id, &given));
+  const shardproof_collective call = given(collective);
+  link_->check(link_->harness().run(group_, stream.id, &call));
+}
+
+void BorrowedCommunicator::run_coalesced(Stream stream, std::span<const Collective> collectives) {
+  const shardproof_harness& harness = link_->harness();
+  // A harness may be older than this subject.
+  if (harness.size <= offsetof(shardproof_harness, run_coalesced)) return Communicator::run_coalesced(stream, collectives);
+  std::vector<shardproof_collective> calls;
+  for (const Collective& collective : collectives) calls.push_back(given(collective));
+  link_->check(harness.run_coalesced(group_, stream.id, calls.data(), calls.size()));
 }
 
 std::unique_ptr<Communicator> BorrowedCommunicator::split(int color, int key, std::string_view name) {

@@ -92,9 +92,12 @@ class BorrowedCommunicator final : public Communicator {
   std::span<const int> members() const override { return members_; }
   const FabricCapabilities& capabilities() const override;  ///< not known here: none
   void run(Stream stream, const Collective& collective) override;
+  void run_coalesced(Stream stream, std::span<const Collective> collectives) override;
   std::unique_ptr<Communicator> split(int color, int key, std::string_view name) override;
 
  private:
+  shardproof_collective given(const Collective& collective) const;
+
   const BorrowedDevice& device_;
   std::shared_ptr<Link> link_;
   shardproof_group* group_;

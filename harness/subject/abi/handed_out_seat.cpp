@@ -274,24 +274,39 @@ shardproof_group* HandedOutSeat::add(std::unique_ptr<Communicator> part) {
   return &groups_.emplace_back(shardproof_group{.seat = *this, .own = std::move(part), .communicator = communicator});
 }
 
-void HandedOutSeat::run(const shardproof_group* group, std::uint32_t id, const shardproof_collective& collective) {
-  const std::string what = fmt::format("run \"{}\"", text(collective.tag, "run: the tag"));
-  Communicator& ranks = communicator(group, what);
+Collective HandedOutSeat::take(const shardproof_collective& collective, int rank, const std::string& what) {
   Collective given{.kind = word(collective_from_c, collective.kind, what),
                    .op = word(op_from_c, collective.op, what),
                    .factor = collective.op == SHARDPROOF_OP_PREMUL_SUM ? collective.factor : 1.0,
                    .root = collective.kind == SHARDPROOF_BROADCAST ? collective.root : -1,
                    .tag = collective.tag};
-  if (given.kind != CollectiveKind::barrier) {
-    given.out = take(collective.out, what + ": out");
-    // Of no account where it is not the root: in place, then.
-    const bool is_absent = given.kind == CollectiveKind::broadcast && collective.in.buffer == nullptr && collective.root != ranks.rank();
-    given.in = is_absent ? given.out : take(collective.in, what + ": in");
-    if (collective.in.buffer != nullptr && collective.in.count > 0)
-      require_written_as(*collective.in.buffer, given.in.dtype(), what + ": in");
-    note_written(collective.out);
-  }
+  if (given.kind == CollectiveKind::barrier) return given;
+  given.out = take(collective.out, what + ": out");
+  // Of no account where it is not the root: in place, then.
+  const bool is_absent = given.kind == CollectiveKind::broadcast && collective.in.buffer == nullptr && collective.root != rank;
+  given.in = is_absent ? given.out : take(collective.in, what + ": in");
+  if (collective.in.buffer != nullptr && collective.in.count > 0)
+    require_written_as(*collective.in.buffer, given.in.dtype(), what + ": in");
+  note_written(collective.out);
+  return given;
+}
+
+void HandedOutSeat::run(const shardproof_group* group, std::uint32_t id, const shardproof_collective& collective) {
+  const std::string what = fmt::format("run \"{}\"", text(collective.tag, "run: the tag"));
+  Communicator& ranks = communicator(group, what);
+  const Collective given = take(collective, ranks.rank(), what);
   ranks.run(stream(id, what), given);
+}
+
+void HandedOutSeat::run_coalesced(const shardproof_group* group, std::uint32_t id, const shardproof_collective* collectives,
+                                  std::size_t count) {
+  const std::string call = "run_coalesced";
+  Communicator& ranks = communicator(group, call);
+  if (count > 0) there(collectives, call + ": the collectives");
+  std::vector<Collective> given;
+  for (std::size_t i = 0; i < count; ++i)
+    given.push_back(take(collectives[i], ranks.rank(), fmt::format("{} \"{}\"", call, text(collectives[i].tag, call + ": the tag"))));
+  ranks.run_coalesced(stream(id, call), given);
 }
 
 // -- The table ----------------------------------------------------------------------------------------------------------------------------
@@ -405,6 +420,10 @@ struct HandedOutSeat::Functions {
   static shardproof_status run(shardproof_group* group, std::uint32_t stream, const shardproof_collective* collective) {
     return at(group, [&](HandedOutSeat& seat) { seat.run(group, stream, there(collective, "run: the collective")); });
   }
+  static shardproof_status run_coalesced(shardproof_group* group, std::uint32_t stream, const shardproof_collective* collectives,
+                                         std::size_t count) {
+    return at(group, [&](HandedOutSeat& seat) { seat.run_coalesced(group, stream, collectives, count); });
+  }
   static shardproof_status split(shardproof_group* group, int color, int key, const char* name, shardproof_group** part) {
     return at(group, [&](HandedOutSeat& seat) {
       there(part, "split: where to say which group");
@@ -448,7 +467,8 @@ const shardproof_harness& HandedOutSeat::functions() {
                                             .group_members = Functions::group_members,
                                             .run = Functions::run,
                                             .split = Functions::split,
-                                            .drop_group = Functions::drop_group};
+                                            .drop_group = Functions::drop_group,
+                                            .run_coalesced = Functions::run_coalesced};
   return table;
 }
 

@@ -117,6 +117,8 @@ class HandedOutSeat {
   void forget(shardproof_buffer& handle);
   void forget_unless_needed(shardproof_buffer& handle);
   Tensor take(const shardproof_span& span, std::string_view what) const;
+  /// `rank`: within the group that runs it.
+  Collective take(const shardproof_collective& collective, int rank, const std::string& what);
   std::vector<Tensor> take(const shardproof_span* spans, std::size_t count, std::string_view what) const;
   static void note_written(const shardproof_span& span);
   Communicator& communicator(const shardproof_group* group, std::string_view what) const;
@@ -129,6 +131,7 @@ class HandedOutSeat {
   void describe(shardproof_buffer* buffer, shardproof_memory memory, std::string_view label);
   void let_go(shardproof_buffer* buffer);
   void run(const shardproof_group* group, std::uint32_t stream, const shardproof_collective& collective);
+  void run_coalesced(const shardproof_group* group, std::uint32_t stream, const shardproof_collective* collectives, std::size_t count);
 
   OwnThread thread_;
   Device& device_;

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <stdexcept>
+#include <vector>
 
 using namespace contract;
 
@@ -135,6 +137,44 @@ RANKED_TEST_CASE("contract/a_group_keeps_its_order_across_streams", ranks(2, 3))
     ++seen;
   }
   CHECK(seen == 20);
+}
+
+/// Each moves what it would move by itself, and all of a call share its number and its times.
+RANKED_TEST_CASE("contract/coalesced_collectives", ranks(2, 3, 4), each("dtype", "f64", "f32", "bf16", "f16", "i32")) {
+  const DType dtype = dtype_named(rank.param("dtype"));
+  const auto platform = rank.platform();
+  Device& device = platform->device();
+  Communicator& world = platform->world();
+  const Stream stream = device.create_stream(StreamRole::all_reduce, "all-reduce");
+  const ReduceOp ops[] = {ReduceOp::sum, ReduceOp::max, ReduceOp::premul_sum};
+  std::vector<Tensor> operands;
+  std::vector<Collective> collectives;
+  for (const ReduceOp op : ops) {
+    const Tensor operand_here =
+        operands.emplace_back(put(device, stream, operand(dtype, rank.index(), part + static_cast<std::int64_t>(operands.size()))));
+    const double factor = op == ReduceOp::premul_sum ? 2 : 1;
+    collectives.push_back(
+        {.kind = CollectiveKind::all_reduce, .op = op, .factor = factor, .in = operand_here, .out = operand_here, .tag = "reduce"});
+  }
+  for (int round = 0; round < 2; ++round) world.run_coalesced(stream, std::span(collectives).subspan(0, round == 0 ? 3 : 1));
+  for (std::size_t i = 1; i < operands.size(); ++i) {
+    INFO(to_string(ops[i]));
+    CHECK(get(device, operands[i]) == reduced(dtype, world.size(), ops[i], collectives[i].factor, 0, operands[i].numel()));
+  }
+  std::vector<fact::Collective> found;
+  const Trace trace = platform->take_recording().clocked();
+  for (const Fact& fact : trace.facts) {
+    if (const auto* const call = std::get_if<fact::Collective>(&fact)) found.push_back(*call);
+  }
+  REQUIRE(found.size() == 4);
+  for (std::size_t i = 0; i < 3; ++i) {
+    CHECK(are_of_one_call(found[0], found[i]));
+    CHECK(found[i].start == found[0].start);
+    CHECK(found[i].end == found[0].end);
+    CHECK(found[i].in_count == static_cast<std::uint64_t>(operands[i].numel()));
+  }
+  CHECK_FALSE(are_of_one_call(found[0], found[3]));
+  CHECK(found[3].start >= found[0].end);
 }
 
 RANKED_TEST_CASE("contract/parts_of_a_group", ranks(1, 2, 3, 4)) {

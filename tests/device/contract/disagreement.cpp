@@ -2,6 +2,9 @@
 #include "tests/device/contract/contract.hpp"
 
 #include <array>
+#include <span>
+#include <string_view>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -15,6 +18,19 @@ namespace {
 std::string told(Device& device, Communicator& group, const Collective& collective) {
   try {
     group.run(Device::compute, collective);
+    device.synchronize();
+  } catch (const Mismatch& mismatch) {
+    return mismatch.what();
+  }
+  return {};
+}
+
+/// The same for two collectives, in one call or one after the other.
+std::string told(Device& device, Communicator& group, std::span<const Collective> collectives, bool coalesces) {
+  try {
+    if (coalesces) group.run_coalesced(Device::compute, collectives);
+    else
+      for (const Collective& collective : collectives) group.run(Device::compute, collective);
     device.synchronize();
   } catch (const Mismatch& mismatch) {
     return mismatch.what();
@@ -64,4 +80,27 @@ RANKED_TEST_CASE("contract/disagreement", ranks(2, 3, 4), each("about", "count",
   again->world().run(Device::compute, {.kind = CollectiveKind::all_reduce, .op = ReduceOp::sum, .in = sum, .out = sum, .tag = "again"});
   const int size = rank.world().size();
   CHECK(get(device, sum).values<float>()[0] == static_cast<float>(size * (size - 1)) / 2);
+}
+
+/// One rank issues one by one what others issue in one call, or something else in its call.
+RANKED_TEST_CASE("contract/coalesced_disagreement", ranks(2, 3, 4), each("about", "call", "operand", "number")) {
+  const std::string& about = rank.param("about");
+  const bool is_other = rank.index() == rank.world().size() - 1;
+  const auto platform = rank.platform();
+  Device& device = platform->device();
+  std::vector<Collective> collectives;
+  for (const std::int64_t count : {4, about == "operand" && is_other ? 7 : 6}) {
+    const Tensor values = put(device, Device::compute, Tensor::host(DType::f32, {count}));
+    collectives.push_back({.kind = CollectiveKind::all_reduce, .op = ReduceOp::sum, .in = values, .out = values, .tag = "call"});
+  }
+  if (about == "number" && is_other) collectives.pop_back();
+  const std::string text = told(device, platform->world(), collectives, about != "call" || !is_other);
+  INFO(text);
+  CHECK(text.find(about == "operand" ? "rank 0 asks for all_reduce of 6 f32" : "rank 0 asks for coalesced of 2 calls") !=
+        std::string::npos);
+  const std::string_view theirs = about == "call"      ? "all_reduce of 4 f32"
+                                  : about == "operand" ? "all_reduce of 7 f32"
+                                                       : "coalesced of 1 calls";
+  CHECK(text.find(fmt::format("rank {} for {}", rank.world().size() - 1, theirs)) != std::string::npos);
+  CHECK(is_alike_everywhere(rank, text));
 }
