@@ -370,26 +370,6 @@ TEST_CASE("a backward that gives a parameter no gradient is an error that names 
   CHECK_THROWS_MATCHES(played(scenario, 2), std::exception, MessageMatches(ContainsSubstring("no gradient to \"way.right.weight\"")));
 }
 
-TEST_CASE("a backward that reaches no parameter reduces zeros, and leaves all gradients as they are") {
-  Scenario scenario = replicated({});
-  scenario.model.root.children = {holder(ModuleKind::choice, "way", {activation("none"), layer("some", 4, 4)})};
-  replicate(scenario.plan).unused_parameters = true;
-  scenario.script.input = {1, 4};
-  scenario.script.segments = {{2, {forward, backward, capture}}};
-  for (const Run& run : played(scenario, 2)) {
-    for (const CapturedParameter& parameter : run.captures().back().parameters) CHECK(!parameter.gradient.defined());
-    CHECK(started_buckets(run) == std::vector<Started>{{bucket_tag(0), 4}, {bucket_tag(1), 16}, {bucket_tag(0), 4}, {bucket_tag(1), 16}});
-  }
-}
-
-TEST_CASE("a pair of tensors is refused: buckets hold plain ones") {
-  Scenario scenario = replicated({});
-  scenario.model.root.children = {layer("pair", 4, 4)};
-  scenario.model.root.children[0].tensor = TensorKind::two_tensor;
-  scenario.script.input = {1, 4};
-  CHECK_THROWS_MATCHES(played(scenario, 2), std::exception, MessageMatches(ContainsSubstring("parameter \"pair.weight\" is a pair")));
-}
-
 TEST_CASE("what is generated for replicated engines trains as one process does, soundly") {
   const auto names = replicate_kind.feature_names();
   const Palette everything = palette("replicate", std::vector<std::string>(names.begin(), names.end()), {});
