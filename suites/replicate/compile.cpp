@@ -59,8 +59,8 @@ scenario::Scenario compiled_net(Rank& rank) {
   return scenario;
 }
 
-// Each parameter has one value in the forward, each gradient has one in the backward. Nodes write computed values and gradients alone, and
-// there are no other values than those that nodes use.
+// Each parameter has one value in the forward, each gradient has one in the backward. Nodes write computed values and gradients alone, a
+// computed one once, and there are no other values than those that nodes use.
 void check_values(const scenario::Model& model, const StepGraph& graph) {
   const bool is_forward = graph.pass == StepPass::forward;
   std::vector<std::string> found, expected;
@@ -71,12 +71,14 @@ void check_values(const scenario::Model& model, const StepGraph& graph) {
   std::ranges::sort(found);
   std::ranges::sort(expected);
   CHECK(found == expected);
-  std::vector<bool> is_used(graph.values.size());
+  std::vector<bool> is_used(graph.values.size()), is_written = is_used;
   for (const StepNode& node : graph.nodes) {
     for (const std::size_t input : node.inputs) is_used[input] = true;
     for (const std::size_t output : node.outputs) {
       CAPTURE(node.operation, node.label);
       is_used[output] = true;
+      if (graph.values[output].kind == StepValueKind::computed) CHECK_FALSE(is_written[output]);
+      is_written[output] = true;
       CHECK((graph.values[output].kind == StepValueKind::computed || graph.values[output].kind == StepValueKind::gradient));
     }
   }
@@ -197,21 +199,44 @@ RANKED_TEST_CASE("replicate/compiled_plan", clauses("REP-42"), ranks(2, 3, 4), e
   check_no_race(rank, run);
 }
 
+// A sum of what two uses contribute is a value of its own.
+RANKED_TEST_CASE("replicate/plan_of_shared_parameters", clauses("REP-42"), ranks(1, 2), each("region", "forward_backward", "backward"),
+                 needs(Feature::timeline, Feature::shared_parameters, Feature::module_groups, ReplicateFeature::compiled_step),
+                 tags("reference")) {
+  scenario::Scenario scenario = four_layers(3);
+  scenario.model.root.children.push_back({.name = "again", .kind = scenario::ModuleKind::use, .target = "fc2"});
+  scenario::replicate(scenario.plan).compile.emplace();
+  if (rank.param("region") == "backward") scenario::replicate(scenario.plan).compile->region = CompiledRegion::backward;
+  const scenario::Run run = play_accepted(rank, scenario);
+  for (const scenario::CompiledStep& step : run.compiled_steps()) {
+    CAPTURE(step.iteration);
+    for (const StepGraph& graph : *step.graphs) check_values(scenario.model, graph);
+  }
+  check_ran_as_planned(run);
+}
+
 // If no gradient exists, the result of a reduction becomes the gradient, in the memory of the reduction. Only `concat` needs more: its flat
-// tensor beside the gradients that go to it. Buckets are [1.weight], [1.bias 0.weight] and [0.bias].
+// tensor beside the gradients that go to it. There is a bucket for each layer. A
+// first backward without sync has a plan of its own, so the plans that reduce come later.
 RANKED_TEST_CASE("replicate/compiled_memory", clauses("REP-14"), ranks(1, 2, 3), each("fusion", "concat", "coalesce", "none"),
                  each("region", "forward_backward", "backward"), each("pass", "first", "second"),
-                 needs(Feature::timeline, ReplicateFeature::compiled_step)) {
+                 needs(Feature::timeline, Feature::gradient_accumulation, ReplicateFeature::compiled_step)) {
   const bool existed = rank.param("pass") == "second";
   scenario::Scenario scenario = exact_net(true, training());
   if (existed) scenario.script.segments.front().body.back().to_zero = true;
-  scenario::replicate(scenario.plan).compile = compile_plan(rank);
+  scenario.script.segments.insert(
+      scenario.script.segments.begin(),
+      {.body = {sync(false), {ActionKind::forward}, {ActionKind::backward}, {ActionKind::zero_grad}, sync(true)}});
+  scenario::ReplicatePlan& plan = scenario::replicate(scenario.plan);
+  plan.first_bucket_bytes = 72 + 12;
+  plan.bucket_bytes = 96 + 24;
+  plan.compile = compile_plan(rank);
   const scenario::Run run = play_accepted(rank, scenario);
-  const std::uint64_t all = 4 * trainable_elements(scenario.model), largest_bucket = 12 + 96;
+  const std::uint64_t all = 4 * trainable_elements(scenario.model), largest_bucket = 96 + 24;
   const bool is_flat = rank.param("fusion") == to_string(BucketFusion::concat) && rank.world().size() > 1;
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
-    const bool copies = existed && iteration.index() > 0;
+    const bool copies = existed && iteration.index() > 1;
     CHECK(iteration.peak(MemoryClass::reduce_input).bytes <= (copies ? all : 0));
     CHECK(iteration.peak(MemoryClass::gradient).bytes <= all + (is_flat && !copies ? largest_bucket : 0));
     CHECK(iteration.live_after(MemoryClass::gradient, ActionKind::backward).bytes == all);

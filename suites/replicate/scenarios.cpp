@@ -99,12 +99,17 @@ void draw_limits(scenario::Scenario& scenario, const std::vector<std::string>& r
     const auto gradient = std::ranges::find(gradients, name, &oracles::BucketedGradient::parameter);
     sums.push_back((sums.empty() ? 0 : sums.back()) + gradient->bytes);
   }
-  const auto limit = [&](std::int64_t most) {
-    return exact ? sums[static_cast<std::size_t>(pick(random, 0, std::ssize(sums) - 1))] + pick(random, 0, 1) : pick(random, 1, most);
-  };
   scenario::ReplicatePlan& plan = scenario::replicate(scenario.plan);
-  plan.first_bucket_bytes = limit(100);
-  plan.bucket_bytes = limit(200);
+  if (!exact) {
+    plan.first_bucket_bytes = pick(random, 1, 100);
+    plan.bucket_bytes = pick(random, 1, 200);
+    return;
+  }
+  const std::int64_t last = std::ssize(sums) - 1, first_closes = pick(random, 0, last / 2), first_misses = pick(random, 0, 1);
+  const std::int64_t begin = std::min(last, first_closes + first_misses + 1);
+  const auto sum_to = [&](std::int64_t at) { return sums[static_cast<std::size_t>(at)]; };
+  plan.first_bucket_bytes = sum_to(first_closes) + first_misses;
+  plan.bucket_bytes = sum_to(pick(random, begin, std::max(begin, last - 1))) - sum_to(begin - 1) + pick(random, 0, 1);
 }
 
 scenario::Scenario sleeping_layers(const std::vector<SleepingLayer>& layers, Nanoseconds all_reduce) {
@@ -147,6 +152,23 @@ std::uint64_t trainable_elements(const scenario::Model& model) {
     if (parameter.trainable) elements += static_cast<std::uint64_t>(numel(parameter.shape));
   }
   return elements;
+}
+
+void check_equal(const scenario::Run& run, const scenario::Run& other) {
+  REQUIRE_FALSE(other.captures().empty());
+  REQUIRE(run.captures().size() == other.captures().size());
+  for (std::size_t i = 0; i < other.captures().size(); ++i) {
+    const scenario::Capture &found = run.captures()[i], &expected = other.captures()[i];
+    CAPTURE(i, found.iteration);
+    CHECK(found.loss == expected.loss);
+    REQUIRE(found.parameters.size() == expected.parameters.size());
+    for (std::size_t p = 0; p < expected.parameters.size(); ++p) {
+      CAPTURE(expected.parameters[p].name);
+      CHECK(found.parameters[p].shard == expected.parameters[p].shard);
+      REQUIRE(found.parameters[p].gradient.defined() == expected.parameters[p].gradient.defined());
+      if (expected.parameters[p].gradient.defined()) CHECK(found.parameters[p].gradient == expected.parameters[p].gradient);
+    }
+  }
 }
 
 void check_memory_classes(const scenario::Run& run) {

@@ -34,8 +34,8 @@ scenario::Scenario four_layers(std::int64_t width);
 
 /// Two to five linear layers of one to six features, some without bias. Iterations of `gradients_only`.
 scenario::Scenario random_layers(std::mt19937_64& random);
-/// Draws the limits of buckets. `exact`: limits are sums of gradients that follow each other, or one byte more. So buckets often meet them
-/// exactly, or just miss them.
+/// Draws the limits of buckets. `exact`: limits are the sizes of gradients that follow each other, or one byte more. So the first two buckets
+/// meet them exactly, or just miss them.
 /// `ready`: the parameters in the order in which gradients become ready.
 void draw_limits(scenario::Scenario& scenario, const std::vector<std::string>& ready, bool exact, std::mt19937_64& random);
 
@@ -52,6 +52,9 @@ std::vector<fact::Collective> bucket_calls(const scenario::Iteration& iteration)
 std::vector<fact::Collective> calls_in_backward(const scenario::Iteration& iteration, int backward);
 /// Elements of all trainable parameters.
 std::uint64_t trainable_elements(const scenario::Model& model);
+
+/// Fails unless two runs have the same losses, parameters and gradients at every capture, bit by bit.
+void check_equal(const scenario::Run& run, const scenario::Run& other);
 
 /// Fails if there is memory for shards, gathered parameters, or anything else that copies of a model need not have with plain SGD.
 void check_memory_classes(const scenario::Run& run);

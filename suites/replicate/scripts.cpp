@@ -98,4 +98,35 @@ RANKED_TEST_CASE("replicate/meta_initialisation", clauses("REP-1", "REP-14"), ra
   check_sound(rank, run);
 }
 
+// While work runs, memory that it does not declare holds other values: so a work that reads or writes more than it says computes wrongly.
+RANKED_TEST_CASE("replicate/declared_memory", clauses("REP-4"), ranks(1, 2, 3),
+                 each("plan", "copies", "views", "unused_parameters", "concat", "coalesce"), each("hook", "none", "bf16_compress"),
+                 needs(Feature::timeline, Feature::hidden_memory, Feature::gradient_accumulation),
+                 needs_if("plan", "views", ReplicateFeature::gradient_views),
+                 needs_if("plan", "unused_parameters", ReplicateFeature::unused_parameters, Feature::module_groups),
+                 needs_if("plan", "concat", ReplicateFeature::compiled_step), needs_if("plan", "coalesce", ReplicateFeature::compiled_step),
+                 needs_if("hook", "bf16_compress", ReplicateFeature::compressing_hooks)) {
+  scenario::Scenario scenario = off_path("evaluation_syncs");
+  scenario::ReplicatePlan& plan = scenario::replicate(scenario.plan);
+  const std::string& what = rank.param("plan");
+  if (what == "views") plan.gradients = scenario::BucketGradients::views;
+  if (what == "concat") plan.compile.emplace();
+  if (what == "coalesce") plan.compile = {.fusion = scenario::BucketFusion::coalesce};
+  if (what == "unused_parameters") {
+    plan.unused_parameters = true;
+    const Module layer{.name = "unused", .kind = ModuleKind::linear, .in_features = 4, .out_features = 4};
+    scenario.model.root.children.push_back(
+        {.name = "way", .kind = ModuleKind::choice, .children = {{.name = "none", .kind = ModuleKind::relu}, layer}});
+  }
+  if (rank.param("hook") != "none")
+    scenario.script.segments.insert(
+        scenario.script.segments.begin(),
+        {.body = {{.kind = ActionKind::register_hook, .hook = scenario::Hook{.kind = scenario::HookKind::bf16_compress}}}});
+  const scenario::Run usual = play_accepted(rank, scenario);
+  scenario.costs.hide_undeclared_memory = true;
+  const scenario::Run hidden = play_accepted(rank, scenario);
+  check_equal(hidden, usual);
+  check_no_race(rank, hidden);
+}
+
 }  // namespace shardproof::replicate

@@ -93,11 +93,16 @@ RANKED_TEST_CASE("replicate/unused_after_no_sync", clauses("REP-7"), ranks(2, 3)
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_division_rounds(rank), Moves::some_parameter);
 }
 
-// Every rank leaves the same parameters out. Then the error comes in the first backward or in the next forward.
-RANKED_TEST_CASE("replicate/unused_refused", clauses("REP-8"), ranks(1, 2, 3), needs(Feature::module_groups)) {
+// Every rank leaves the same parameters out, from the beginning or later. Then the error comes in that backward or in the next forward.
+RANKED_TEST_CASE("replicate/unused_refused", clauses("REP-8"), ranks(1, 2, 3), each("backward", "first", "second"),
+                 needs(Feature::module_groups)) {
   scenario::Scenario scenario = three_ways({forward_by("y"), {ActionKind::backward}, {ActionKind::zero_grad}});
   scenario::replicate(scenario.plan).unused_parameters = false;
   std::ranges::reverse(scenario.model.root.children);
+  if (rank.param("backward") == "second")
+    scenario.script.segments.insert(
+        scenario.script.segments.begin(),
+        {.body = {forward_by("x"), forward_by("y"), forward_by("z"), {ActionKind::backward}, {ActionKind::zero_grad}}});
   const std::optional<scenario::SubjectError> refused = refusal(rank, scenario);
   REQUIRE(refused);
   CHECK((refused->call() == "backward" || refused->call() == "forward"));

@@ -1,0 +1,49 @@
+// What ranks say when their parameters differ.
+#include "fixtures/engines/replicate/parameter_agreement.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_exception.hpp>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+#include "harness/device/sim/sim_device.hpp"
+#include "tests/engines/thread_ranks.hpp"
+
+namespace shardproof::engines {
+
+namespace {
+
+// The last rank's parameters are changed.
+void check_says(const std::function<void(std::vector<Parameter>&)>& change, const std::string& text) {
+  constexpr int world = 3;
+  on_thread_ranks(world, [&](int rank, Group& group) {
+    SimDevice device({}, rank);
+    const std::unique_ptr<Communicator> communicator = device.communicator(group);
+    std::vector<Parameter> parameters(2);
+    parameters[0].name = "first";
+    parameters[0].shape = {3, 4};
+    parameters[1].name = "second";
+    parameters[1].shape = {3};
+    if (rank == world - 1) change(parameters);
+    const auto check = [&] { check_same_parameters(device, *communicator, parameters); };
+    if (text.empty()) return check();
+    CHECK_THROWS_MATCHES(check(), std::runtime_error,
+                         Catch::Matchers::Message("replicate: the model differs between ranks: rank 0 " + text));
+  });
+}
+
+}  // namespace
+
+TEST_CASE("ranks agree on parameters, or say in the same words which one differs, and how") {
+  check_says([](auto& /*parameters*/) {}, "");
+  check_says([](auto& parameters) { parameters.pop_back(); }, "has 2 parameters, and rank 2 has 1");
+  check_says([](auto& parameters) { parameters[1].shape = {5, 3}; }, "has f32 [3] as parameter 1, and rank 2 has f32 [5, 3]");
+  check_says([](auto& parameters) { parameters[0].shape = {3, 4, 1}; }, "has f32 [3, 4] as parameter 0, and rank 2 has f32 [3, 4, 1]");
+  check_says([](auto& parameters) { parameters[1].trainable = false; }, "has f32 [3] as parameter 1, and rank 2 has frozen f32 [3]");
+  check_says([](auto& parameters) { parameters[1].dtype = DType::bf16; }, "has f32 [3] as parameter 1, and rank 2 has bf16 [3]");
+  check_says([](auto& parameters) { parameters[1].name = "other"; }, "has f32 [3] as parameter 1, and rank 2 has f32 [3] of another name");
+}
+
+}  // namespace shardproof::engines
