@@ -158,6 +158,25 @@ RANKED_TEST_CASE("replicate/compressing_hook", clauses("REP-4", "REP-10"), ranks
   }
 }
 
+// A hook counts from its registration on, also between iterations.
+RANKED_TEST_CASE("replicate/late_hook", clauses("REP-10"), ranks(2, 3), each("step", "eager", "compiled"),
+                 needs(Feature::timeline, ReplicateFeature::compressing_hooks),
+                 needs_if("step", "compiled", ReplicateFeature::compiled_step)) {
+  scenario::Scenario scenario = exact_net(true, gradients_only());
+  if (rank.param("step") == "compiled") scenario::replicate(scenario.plan).compile.emplace();
+  std::vector<Action> then = gradients_only();
+  then.insert(then.begin(), registration(HookKind::bf16_compress));
+  scenario.script.segments.push_back({.body = std::move(then)});
+  scenario.script.segments.push_back({.iterations = 2, .body = gradients_only()});
+  const scenario::Run run = play_accepted(rank, scenario);
+  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+    CAPTURE(iteration.index());
+    const std::vector<fact::Collective> calls = bucket_calls(iteration);
+    CHECK_FALSE(calls.empty());
+    for (const fact::Collective& call : calls) CHECK(call.dtype == (iteration.index() < 3 ? DType::f32 : DType::bf16));
+  }
+}
+
 RANKED_TEST_CASE("replicate/second_hook", clauses("REP-11"), ranks(1, 2, 3), each("second", "doubled", "not_callable", "fp16_compress"),
                  needs(ReplicateFeature::gradient_hooks, ReplicateFeature::compressing_hooks)) {
   const std::string& second = rank.param("second");

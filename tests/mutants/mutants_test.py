@@ -37,9 +37,9 @@ exec "$SHARDPROOF_MUTANT_WORKER" "$@"
 WAIT_SECONDS = 20
 # The cases that notice most mutants, so they are played first.
 SCOUTS = ("overlap/collective_counts", "overlap/no_race", "overlap/values_exact", "overlap/live_buffers", "extensions/under_a_policy",
-          "extensions/precision_on_the_wire")
+          "extensions/precision_on_the_wire", "replicate/train_parity", "replicate/compile", "replicate/unused_parameters")
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-LATE = ("fixtures/engines/common/", "fixtures/engines/flat_shard/")
+LATE = ("fixtures/engines/common/", "fixtures/engines/flat_shard/", "fixtures/engines/replicate/")
 FORMS = {"always": {}, "late": {"SHARDPROOF_MUTANT_FROM": "2"}}
 BAD = ("failed", "error", "disagreed", "hung", "crashed")
 
