@@ -137,23 +137,6 @@ scenario::Scenario eager(scenario::Scenario scenario) {
   return scenario;
 }
 
-void check_equal(const scenario::Run& compiled, const scenario::Run& eager) {
-  REQUIRE_FALSE(eager.captures().empty());
-  REQUIRE(compiled.captures().size() == eager.captures().size());
-  for (std::size_t i = 0; i < eager.captures().size(); ++i) {
-    const scenario::Capture &found = compiled.captures()[i], &expected = eager.captures()[i];
-    CAPTURE(i, found.iteration);
-    CHECK(found.loss == expected.loss);
-    REQUIRE(found.parameters.size() == expected.parameters.size());
-    for (std::size_t p = 0; p < expected.parameters.size(); ++p) {
-      CAPTURE(expected.parameters[p].name);
-      CHECK(found.parameters[p].shard == expected.parameters[p].shard);
-      REQUIRE(found.parameters[p].gradient.defined() == expected.parameters[p].gradient.defined());
-      if (expected.parameters[p].gradient.defined()) CHECK(found.parameters[p].gradient == expected.parameters[p].gradient);
-    }
-  }
-}
-
 void check_ran_as_planned(const scenario::Run& run) {
   REQUIRE_FALSE(run.compiled_steps().empty());
   const std::vector<scenario::Iteration> all = run.iterations();

@@ -28,8 +28,6 @@ void check_ran_as_planned(const scenario::Run& run);
 
 /// The same scenario without a compiled step.
 scenario::Scenario eager(scenario::Scenario scenario);
-/// Losses, parameters and gradients, bit by bit.
-void check_equal(const scenario::Run& compiled, const scenario::Run& eager);
 /// Each backward of a run played the plan that the engine gave.
 void check_ran_as_planned(const scenario::Run& run);
 
