@@ -153,7 +153,7 @@ inline constexpr HelpText play_help{
         "                                                 on two engines, and what differs\n"
         "    shardproof play scenario.json --trace t.json\n"
         "                                                 write a trace for Perfetto\n"
-        "    shardproof play scenario.json --show-plan    also what the engine compiled\n",
+        "    shardproof play scenario.json --show-plan    also print the compiled step\n",
     .arguments = "SCENARIO",
     .footer =
         "Exit codes, the first that applies:\n"

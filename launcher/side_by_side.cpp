@@ -129,8 +129,9 @@ Json to_json(const SideBySide& both, const std::array<Contender, 2>& contenders)
 int play_on_two(const PlayOptions& options, const std::vector<std::string>& argv) {
   if (!options.trace.empty()) throw CommandError(usage, "--trace with two subjects: a trace is of one; play it on each alone");
   if (options.show_plan || !options.plan_dot.empty())
-    throw CommandError(usage, fmt::format("{} with two subjects: a compiled step is of one; play it on each alone",
-                                          options.show_plan ? "--show-plan" : "--plan-dot"));
+    throw CommandError(usage,
+                       fmt::format("{} with two subjects: --show-plan works with one subject: play the scenario on each subject alone",
+                                   options.show_plan ? "--show-plan" : "--plan-dot"));
   require_kept(options.scenario, options.out);
   SignalWatch signals;
   std::array<Contender, 2> contenders = find_contenders(options.plan, options.worker, signals);
