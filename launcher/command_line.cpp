@@ -292,7 +292,8 @@ void declare_play(CLI::App& app, PlayOptions& play, Texts& texts) {
   add_timeout(command, texts, "the scenario", "");
   add(command, output_group, "--trace", play.trace, "FILE", "Write a trace for Perfetto into this file.");
   add_flag(command, output_group, "--show-plan", play.show_plan,
-           "Print the compiled step of rank 0: its nodes, all-reduces and waits. Also prints each later step that differs from the step before it.");
+           "Print the compiled step of rank 0: its nodes, all-reduces and waits. Also prints each later step that differs from the step "
+           "before it.");
   add(command, output_group, "--plan-dot", play.plan_dot, "FILE", "Write the compiled step of rank 0 for Graphviz into this file.");
   add_out(command, play.out, keep_text);
   add_flag(command, terminal_group, "--json", play.json, "Print JSON, with all values.");
