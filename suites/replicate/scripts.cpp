@@ -60,6 +60,7 @@ RANKED_TEST_CASE("replicate/scripts", clauses("REP-1", "REP-2", "REP-4", "REP-6"
                  each("what", "frozen", "shared_parameters", "two_forwards", "evaluations", "evaluation_syncs", "failed_forward",
                       "failed_forward_syncs", "other_call_unsynced"),
                  needs(Feature::timeline), needs_if("step", "compiled", ReplicateFeature::compiled_step),
+                 needs_if("what", "frozen", Feature::module_groups),
                  needs_if("what", "shared_parameters", Feature::shared_parameters, Feature::module_groups),
                  needs_if("what", "evaluation_syncs", Feature::gradient_accumulation),
                  needs_if("what", "failed_forward", Feature::failed_forward),

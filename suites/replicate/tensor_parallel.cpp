@@ -385,7 +385,9 @@ Misfit misfit(const std::string& what) {
 RANKED_TEST_CASE("replicate/ddp_tp_refused", clauses("REP-35"), ranks(2, 4),
                  each("what", "row_of_whole", "row_of_input", "linear_of_part", "column_of_part", "scale_of_part", "loss_of_part",
                       "discarded", "residual", "choice"),
-                 needs(ReplicateFeature::tensor_parallel), needs_if("what", "choice", Feature::module_groups)) {
+                 needs(ReplicateFeature::tensor_parallel), needs_if("what", "choice", Feature::module_groups),
+                 needs_if("what", "discarded", Feature::module_groups), needs_if("what", "residual", Feature::module_groups),
+                 needs_if("what", "scale_of_part", Feature::module_groups)) {
   scenario::Scenario scenario;
   Misfit modules = misfit(rank.param("what"));
   scenario.model.root.children = std::move(modules.modules);

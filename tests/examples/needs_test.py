@@ -150,7 +150,8 @@ class NeedsTest(unittest.TestCase):
             engine = Path(folder) / "engine.py"
             engine.write_text(f"#!{sys.executable} -B" + REFUSING_ENGINE.format(claims={kind: sorted(of_kind) for kind, of_kind in claims.items()}))
             engine.chmod(0o755)
-            shardproof("run", *(case["id"] for case in played.values()), "--worker", str(engine), "--out", f"{folder}/run", "--quiet")
+            ids = [case["id"] for case in played.values()]
+            shardproof("run", "--profile", "full", *ids, "--worker", str(engine), "--out", f"{folder}/run", "--quiet")
             undeclared = {}
             for case in played.values():
                 name = case["id"].replace("/", ".")
