@@ -204,11 +204,11 @@ TEST_CASE("what is drawn for replicated engines is valid, the same for the same 
 }
 
 TEST_CASE("where parameters may not be unused, each forward that is drawn uses all of them") {
-  const Palette plain = palette("replicate", features_of("replicate"), std::vector<std::string>{"unused_parameters"});
+  const Palette usual_palette = palette("replicate", features_of("replicate"), std::vector<std::string>{"unused_parameters"});
   int repeated = 0;
   for (std::uint64_t seed = 0; seed < rounds(500U); ++seed) {
     CAPTURE(seed);
-    const Scenario scenario = generate("replicate", seed, sizes, plain).scenario;
+    const Scenario scenario = generate("replicate", seed, sizes, usual_palette).scenario;
     REQUIRE_FALSE(replicate(scenario.plan).unused_parameters);
     const auto leaves_out = [](const Module& module) {
       return module.kind == ModuleKind::discard || module.kind == ModuleKind::list || module.kind == ModuleKind::choice;
