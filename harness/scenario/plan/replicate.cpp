@@ -59,7 +59,7 @@ void validate_tensor_parallel(const ReplicatePlan& section, const Scenario& scen
   if (dimensions != 2)
     fail("plan.mesh", fmt::format("tensor_parallel is for a mesh of two dimensions, copies and parts; found {}", dimensions));
   visit(scenario.model.root, "", [&](const Module& module, const std::string& path) {
-    if (module.kind == ModuleKind::linear && section.tensor_parallel.contains(module.tied_to))
+    if (!module.tied_to.empty() && section.tensor_parallel.contains(module.tied_to))
       fail(member_place("plan.replicate.tensor_parallel", module.tied_to),
            fmt::format("a module with its own weight; \"{}\" shares the weight of \"{}\": leave both whole", path, module.tied_to));
   });
