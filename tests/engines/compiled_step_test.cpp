@@ -125,7 +125,7 @@ Words executed_reductions(const scenario::Iteration& of) {
   return words;
 }
 
-// What the compute stream does in a backward, the waits for all-reduces among it.
+// The steps of the compute stream in a backward. A wait for an all-reduce is one of them.
 Words planned_work(const StepGraph& graph) {
   Words words;
   for (const StepNode& node : graph.nodes) {
@@ -340,8 +340,8 @@ TEST_CASE("all-reduces overlap with the backward when waits are scheduled") {
   for (const std::vector<Action>& body : {iteration, accumulating}) {
     // 100 ms forward, 200 ms backward, and the last bucket.
     CHECK(times({.fusion = BucketFusion::concat}, body) == std::vector<Nanoseconds>(3, 310 * ms));
-    // Three operands are in the last bucket.
-    CHECK(times({.fusion = BucketFusion::coalesce}, body) == std::vector<Nanoseconds>(3, 330 * ms));
+    // One call reduces the operands of the last bucket.
+    CHECK(times({.fusion = BucketFusion::coalesce}, body) == std::vector<Nanoseconds>(3, 310 * ms));
     CHECK(times({.fusion = BucketFusion::none}, body) == std::vector<Nanoseconds>(3, 320 * ms));
     // A wait right after its all-reduce: nothing overlaps.
     CHECK(times({.fusion = BucketFusion::concat, .schedule_waits = false}, body) == std::vector<Nanoseconds>(3, 330 * ms));

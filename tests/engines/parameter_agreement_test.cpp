@@ -1,4 +1,4 @@
-// What ranks say when their parameters differ.
+// Ranks whose parameters differ name the parameter and the ranks.
 #include "fixtures/engines/replicate/parameter_agreement.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -29,8 +29,9 @@ void check_says(const std::function<void(std::vector<Parameter>&)>& change, cons
     if (rank == 1) change(parameters);
     const auto check = [&] { check_same_parameters(device, *communicator, parameters); };
     if (text.empty()) return check();
-    CHECK_THROWS_MATCHES(check(), std::runtime_error,
-                         Catch::Matchers::Message("replicate: the model differs between ranks: rank 0 " + text));
+    CHECK_THROWS_MATCHES(
+        check(), std::runtime_error,
+        Catch::Matchers::Message("replicate: the model differs between ranks: rank 0 " + text + ": build the same model on every rank"));
   });
 }
 

@@ -259,9 +259,12 @@ Reductions planned_in(const StepGraph& graph) {
   return found;
 }
 
+// In its first forward, an engine also broadcasts the values of parameters.
 Reductions run_in(const Iteration& iteration, ActionKind call) {
   Reductions found;
-  for (const fact::Collective& collective : iteration.collectives(call)) found.emplace_back(collective.tag, collective.group);
+  for (const fact::Collective& collective : iteration.collectives(call)) {
+    if (collective.tag != parameter_values_tag) found.emplace_back(collective.tag, collective.group);
+  }
   return found;
 }
 
