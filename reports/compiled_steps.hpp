@@ -32,8 +32,8 @@ struct CompiledStepsComparison {
   std::optional<PlayDifference> first;
 };
 
-/// Both plays have as many ranks. Engines name and cut their computation as they like. So what counts of a compiled pass is its communication: which
-/// all-reduces start with how many elements, and when the computation waits for which.
+/// Both plays have as many ranks. Engines name and cut their computation as they like. So only the communication of a compiled pass counts:
+/// which all-reduces start with how many elements, and when the computation waits for which.
 CompiledStepsComparison compare_compiled_steps(const std::vector<PlayResult>& first, const std::vector<PlayResult>& second);
 
 }  // namespace shardproof::reports

@@ -145,7 +145,7 @@ class Performance {
   // A hook of the engine's own comes with the call. Where a refusal is planned, the script goes on after it.
   void register_hook(const Action& action, const std::string& call) {
     const Hook& hook = *action.hook;
-    const bool is_own = hook.kind == HookKind::fp16_compress || hook.kind == HookKind::bf16_compress;
+    const bool is_own = registers_compression(action);
     const HookTarget target{.point = hook.point, .module = action.module, .direct = hook.direct};
     const Reply reply = is_own ? trainer_->perform(for_this_rank(action), {}) : trainer_->register_gradient_hook(target, hooks_.make(hook));
     if (!hook.refused) return check(reply, call);

@@ -122,6 +122,14 @@ std::string_view to_string(ExtensionForm form) { return form == ExtensionForm::m
 
 bool is_for(const Action& action, int rank) { return action.ranks.empty() || std::ranges::find(action.ranks, rank) != action.ranks.end(); }
 
+bool registers_compression(const Action& action) {
+  return action.hook && (action.hook->kind == HookKind::fp16_compress || action.hook->kind == HookKind::bf16_compress);
+}
+
+bool any_call(const Script& script, const std::function<bool(const Action&)>& is) {
+  return std::ranges::any_of(script.segments, [&](const Script::Segment& segment) { return std::ranges::any_of(segment.body, is); });
+}
+
 std::string child_path(const std::string& path, const std::string& name) { return path.empty() ? name : path + "." + name; }
 
 bool is_at_or_under(std::string_view path, std::string_view ancestor) {

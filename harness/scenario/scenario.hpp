@@ -190,6 +190,8 @@ struct Action {
 
 /// Whether this rank makes the call.
 bool is_for(const Action& action, int rank);
+/// Whether the call registers a hook of the engine's own, which reduces in a low precision.
+bool registers_compression(const Action& action);
 
 /// Inputs are by formula: iteration i on rank r gets `formula::tensor(1000 + 100 i + r, shape, input_divisor)`. A model that begins with an
 /// embedding gets tokens, `formula::tokens(5000 + 100 i + r, shape, vocabulary)`, and with a cross entropy the targets are
@@ -214,6 +216,9 @@ struct Script {
   bool enforce_tags = false;
   friend bool operator==(const Script&, const Script&) = default;
 };
+
+/// Whether any call of the script is one for which `is` holds.
+bool any_call(const Script& script, const std::function<bool(const Action&)>& is);
 
 struct Scenario {
   Model model;

@@ -168,7 +168,7 @@ class ScriptCheck {
   void validate_hook(const Action& action, const CallPlace& place) const {
     if (!action.hook) fail(place.whole(), "says no hook");
     const Hook& hook = *action.hook;
-    const bool is_own = hook.kind == HookKind::fp16_compress || hook.kind == HookKind::bf16_compress;
+    const bool is_own = registers_compression(action);
     if (hook.point != HookPoint::reduction && (is_own || hook.kind == HookKind::sum))
       fail(place.key("hook"), fmt::format("a {} is for the point reduction only", to_string(hook.kind)));
     if (hook.fails_on.empty()) return;

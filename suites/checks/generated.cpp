@@ -38,12 +38,8 @@ bool is_low(std::optional<DType> dtype) { return dtype && *dtype != DType::f32; 
 bool rounds_to_low_precision(const Scenario& scenario) {
   const scenario::MixedPrecision& mixed = scenario.plan.mixed_precision;
   if (is_low(mixed.param) || is_low(mixed.reduce) || is_low(mixed.output)) return true;
-  return std::ranges::any_of(scenario.script.segments, [](const scenario::Script::Segment& segment) {
-    return std::ranges::any_of(segment.body, [](const scenario::Action& action) {
-      const bool compresses =
-          action.hook && (action.hook->kind == scenario::HookKind::fp16_compress || action.hook->kind == scenario::HookKind::bf16_compress);
-      return compresses || (action.extension && action.extension->kind != scenario::ExtensionKind::components);
-    });
+  return any_call(scenario.script, [](const scenario::Action& action) {
+    return registers_compression(action) || (action.extension && action.extension->kind != scenario::ExtensionKind::components);
   });
 }
 

@@ -61,10 +61,6 @@ std::uint64_t bytes_of_parameters(const Scenario& scenario, bool trainable) {
   return bytes;
 }
 
-bool compresses(const scenario::Action& action) {
-  return action.hook && (action.hook->kind == scenario::HookKind::fp16_compress || action.hook->kind == scenario::HookKind::bf16_compress);
-}
-
 // Whether `oracles::ready_order` knows the model's order.
 bool has_known_order(const scenario::Model& model) {
   bool is_known = true;
@@ -75,9 +71,7 @@ bool has_known_order(const scenario::Model& model) {
 }
 
 bool is_for_all(const Scenario& scenario) {
-  return std::ranges::all_of(scenario.script.segments, [](const scenario::Script::Segment& segment) {
-    return std::ranges::all_of(segment.body, [](const scenario::Action& action) { return action.ranks.empty(); });
-  });
+  return !any_call(scenario.script, [](const scenario::Action& action) { return !action.ranks.empty(); });
 }
 
 // Of copies. Views of buckets are gradients.
@@ -155,7 +149,7 @@ class ReplicateChecks final : public Kind {
       for (int i = 0; i < segment.iterations; ++i, ++iteration) {
         int backwards = 0;
         for (const scenario::Action& action : segment.body) {
-          if (compresses(action) && !action.hook->refused) most_inputs = buckets + all / 2;
+          if (registers_compression(action) && !action.hook->refused) most_inputs = buckets + all / 2;
           if (action.kind == ActionKind::set_requires_gradient_sync) syncs = action.value;
           if (action.kind == ActionKind::forward && !action.fails_in) reduces = reduces || syncs;
           if (action.kind != ActionKind::backward) continue;

@@ -17,10 +17,7 @@ using scenario::Action;
 using scenario::ActionKind;
 
 bool takes_ways(const scenario::Scenario& scenario) {
-  return std::ranges::any_of(scenario.script.segments, [](const scenario::Script::Segment& segment) {
-    return std::ranges::any_of(segment.body,
-                               [](const Action& action) { return !action.paths.empty() || action.kind == ActionKind::evaluate; });
-  });
+  return any_call(scenario.script, [](const Action& action) { return !action.paths.empty() || action.kind == ActionKind::evaluate; });
 }
 
 // A rank that makes the forwards of its first iteration must not warn. An engine's iteration ends with a backward.

@@ -28,16 +28,16 @@ namespace {
 
 std::string seed_test(const std::string& compiled) { return "test_replicate_with_compiler.py::test_compile_" + compiled; }
 
-CompilePlan compile_plan(Rank& rank) {
-  CompilePlan compile;
-  if (rank.param("region") == to_string(CompiledRegion::backward)) compile.region = CompiledRegion::backward;
-  if (rank.param("fusion") == to_string(BucketFusion::coalesce)) compile.fusion = BucketFusion::coalesce;
-  if (rank.param("fusion") == to_string(BucketFusion::none)) compile.fusion = BucketFusion::none;
-  return compile;
+CompilePlan fused_by(Rank& rank) {
+  for (const BucketFusion fusion : {BucketFusion::coalesce, BucketFusion::none})
+    if (rank.param("fusion") == to_string(fusion)) return {.fusion = fusion};
+  return {.fusion = BucketFusion::concat};
 }
 
-CompilePlan fused_by(Rank& rank) {
-  return {.fusion = rank.param("fusion") == to_string(BucketFusion::concat) ? BucketFusion::concat : BucketFusion::coalesce};
+CompilePlan compile_plan(Rank& rank) {
+  CompilePlan compile = fused_by(rank);
+  if (rank.param("region") == to_string(CompiledRegion::backward)) compile.region = CompiledRegion::backward;
+  return compile;
 }
 
 // Without sync in the first backward of each iteration, if `sync` is false.
@@ -216,8 +216,8 @@ RANKED_TEST_CASE("replicate/plan_of_shared_parameters", clauses("REP-42"), ranks
 }
 
 // If no gradient exists, the result of a reduction becomes the gradient, in the memory of the reduction. Only `concat` needs more: its flat
-// tensor beside the gradients that go to it. There is a bucket for each layer. A
-// first backward without sync has a plan of its own, so the plans that reduce come later.
+// tensor, beside the gradients that go to it. There is a bucket for each layer. The first backward is without sync and has a plan of its
+// own, so the plans that reduce come later.
 RANKED_TEST_CASE("replicate/compiled_memory", clauses("REP-14"), ranks(1, 2, 3), each("fusion", "concat", "coalesce", "none"),
                  each("region", "forward_backward", "backward"), each("pass", "first", "second"),
                  needs(Feature::timeline, Feature::gradient_accumulation, ReplicateFeature::compiled_step)) {
@@ -246,7 +246,7 @@ RANKED_TEST_CASE("replicate/compiled_memory", clauses("REP-14"), ranks(1, 2, 3),
   CHECK(run.left_alive() == 0);
 }
 
-// All-reduces hide behind the backward, from the first iteration on. A bucket has two gradients: one all-reduce takes them in one call.
+// The backward hides all-reduces, from the first iteration on. A bucket has two gradients, and one call reduces both.
 RANKED_TEST_CASE("replicate/compiled_overlap", clauses("REP-41", "REP-43"), ranks(1, 2, 3, 4),
                  each("region", "forward_backward", "backward"), each("fusion", "concat", "coalesce"),
                  needs(Feature::timeline, ReplicateFeature::compiled_step)) {

@@ -28,8 +28,6 @@ void check_ran_as_planned(const scenario::Run& run);
 
 /// The same scenario without a compiled step.
 scenario::Scenario eager(scenario::Scenario scenario);
-/// Each backward of a run played the plan that the engine gave.
-void check_ran_as_planned(const scenario::Run& run);
 
 /// The backward of a compiled step. Fails if the step has none.
 const StepGraph& backward_of(const scenario::CompiledStep& step);

@@ -21,10 +21,6 @@ Module linear(std::string name, std::int64_t in, std::int64_t out) {
   return {.name = std::move(name), .kind = ModuleKind::linear, .in_features = in, .out_features = out};
 }
 
-std::int64_t pick(std::mt19937_64& random, std::int64_t least, std::int64_t most) {
-  return least + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(most - least + 1));
-}
-
 bool is_bucket(const fact::Collective& call) { return call.tag.starts_with("bucket "); }
 
 }  // namespace
@@ -47,7 +43,7 @@ scenario::Scenario with_last_step(scenario::Scenario scenario) {
 }
 
 suites::Tolerance exact_unless_division_rounds(Rank& rank) {
-  return suites::mean_rounds(rank) ? suites::Tolerance{.loss = 1, .gradient = 1, .parameter = 1} : suites::equal_values;
+  return suites::mean_rounds(rank) ? suites::Tolerance{.loss = 1e-2, .gradient = 1e-2, .parameter = 1e-2} : suites::equal_values;
 }
 
 scenario::Scenario exact_net(bool many, std::vector<Action> body) {
@@ -75,6 +71,10 @@ scenario::Scenario four_layers(std::int64_t width) {
   scenario.script.input_divisor = 1;
   scenario.script.segments = {{.iterations = iterations, .body = gradients_only()}};
   return scenario;
+}
+
+std::int64_t pick(std::mt19937_64& random, std::int64_t least, std::int64_t most) {
+  return least + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(most - least + 1));
 }
 
 scenario::Scenario random_layers(std::mt19937_64& random) {

@@ -32,11 +32,12 @@ scenario::Scenario exact_net(bool many, std::vector<scenario::Action> body);
 /// The four layers of the seed, `fc1` to `fc4`, of `width` features each, without activation. Iterations of `gradients_only`.
 scenario::Scenario four_layers(std::int64_t width);
 
+/// A number from `least` to `most`, both included.
+std::int64_t pick(std::mt19937_64& random, std::int64_t least, std::int64_t most);
 /// Two to five linear layers of one to six features, some without bias. Iterations of `gradients_only`.
 scenario::Scenario random_layers(std::mt19937_64& random);
 /// Draws the limits of buckets. `exact`: limits are the sizes of gradients that follow each other, or one byte more. So the first two buckets
-/// meet them exactly, or just miss them.
-/// `ready`: the parameters in the order in which gradients become ready.
+/// meet them exactly, or just miss them. `ready`: the parameters in the order in which gradients become ready.
 void draw_limits(scenario::Scenario& scenario, const std::vector<std::string>& ready, bool exact, std::mt19937_64& random);
 
 /// Layers that sleep, one after the other.
@@ -56,7 +57,7 @@ std::uint64_t trainable_elements(const scenario::Model& model);
 /// Fails unless two runs have the same losses, parameters and gradients at every capture, bit by bit.
 void check_equal(const scenario::Run& run, const scenario::Run& other);
 
-/// Fails if there is memory for shards, gathered parameters, or anything else that copies of a model need not have with plain SGD.
+/// Fails if there is memory for shards, gathered parameters, or anything else that copies of a model do without when they train by plain SGD.
 void check_memory_classes(const scenario::Run& run);
 
 /// Fails unless each iteration reduces each trainable element once, in f32, and communicates nothing else but agreements. One backward

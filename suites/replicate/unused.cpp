@@ -68,7 +68,7 @@ RANKED_TEST_CASE("replicate/unused_parameters", clauses("REP-1", "REP-3", "REP-4
   check_sound(rank, run);
   check_memory_classes(run);
   if (alone) CHECK(run.count(CollectiveKind::all_reduce) == 0);
-  // What no rank has used has no gradient.
+  // A parameter that no rank has used has no gradient.
   const std::vector<scenario::CapturedParameter>& first = run.captures().front().parameters;
   for (const scenario::CapturedParameter& parameter : first) {
     CAPTURE(parameter.name);

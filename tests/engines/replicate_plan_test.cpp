@@ -1,4 +1,4 @@
-// Plans for the engine that replicates parameters which no case of a suite has: other engines need not take them.
+// Plans of the engine that replicates parameters. No case of a suite has them, so other engines may refuse them.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>

@@ -389,7 +389,7 @@ TEST_CASE("what is generated for replicated engines trains as one process does, 
       continue;
     }
     check_replicated_run(staged.scenario, staged.ranks);
-    // The generator captures values that do not depend on the order of sums. What an evaluation computes in between is not captured.
+    // The generator captures values that do not depend on the order of sums. It does not capture the output of an evaluation.
     const std::string shows = oracles::train_serially(staged.scenario, staged.ranks, oracles::Arithmetic::f32).back().order_shows;
     if (shows.find("evaluate") == std::string::npos) CHECK(shows == "");
     ++compared;

@@ -1,4 +1,4 @@
-// The scenarios that the golden files of PyTorch's DistributedDataParallel stand for, and how far other arithmetic may be from them.
+// The scenarios of the golden files of PyTorch's DistributedDataParallel, and how much other arithmetic may differ from their values.
 #pragma once
 
 #include <algorithm>

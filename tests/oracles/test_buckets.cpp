@@ -121,7 +121,7 @@ TEST_CASE("gradients become ready from the last module to the first, biases firs
   const std::vector<std::string> compiled = ready_order(model, ModuleOrder::registered);
   CHECK(compiled.front() == "fc4.weight");
   CHECK(compiled.back() == "fc1.bias");
-  // What PyTorch's compiled step makes of this order, at width 2000: 3 buckets, of other members than those of an eager backward.
+  // PyTorch's compiled step makes 3 buckets of this order, at width 2000. An eager backward makes buckets of other members.
   CHECK(names_of_all(later_buckets(four_layers(2000), ready_order(four_layers(2000).model, ModuleOrder::registered))) ==
         Names{{"fc4.weight"}, {"fc4.bias", "fc3.weight", "fc3.bias", "fc2.weight"}, {"fc2.bias", "fc1.weight", "fc1.bias"}});
 

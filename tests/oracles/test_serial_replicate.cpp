@@ -42,7 +42,7 @@ Scenario copied_with_gradients(const std::vector<Values>& given) {
 
 constexpr double no_gradient = -1000;
 
-// Of one parameter, at each capture: the value of all ranks, or the value of each. Empty: no gradient.
+// The gradient of one parameter at each capture: one value for all ranks, or one for each rank. Empty: no gradient.
 std::vector<Values> gradients(const Scenario& scenario, int world, std::size_t parameter = 0) {
   std::vector<Values> all;
   for (const SerialIteration& iteration : train_serially(scenario, world, Arithmetic::f64)) {
@@ -168,7 +168,7 @@ TEST_CASE("each rank has its own gradient until a backward reduces, and that one
   scenario.script.segments = script(
       {{sync_of_all(false), forward, backward, capture}, {forward, backward, capture}, {sync_of_all(true), forward, backward, capture}});
   CHECK(gradients(scenario, 2) == std::vector<Values>{{1, 3}, {11, 53}, {432}});
-  // What was reduced before counts as each rank's own.
+  // A gradient that was reduced before counts as each rank's own.
   scenario.script.segments =
       script({{forward, backward, capture}, {forward, backward, capture}, {sync_of_all(false), forward, backward, capture}});
   CHECK(gradients(scenario, 2) == std::vector<Values>{{2}, {32}, {132, 732}});

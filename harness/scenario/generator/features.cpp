@@ -13,11 +13,6 @@ bool any_module(const Scenario& scenario, const std::function<bool(const Module&
   return found;
 }
 
-bool any_call(const Scenario& scenario, const std::function<bool(const Action&)>& is) {
-  return std::ranges::any_of(scenario.script.segments,
-                             [&](const Script::Segment& segment) { return std::ranges::any_of(segment.body, is); });
-}
-
 // Modules besides rows of linear layers, and what is done to a module besides training it.
 bool needs_modules(const Module& module) {
   switch (module.kind) {
@@ -47,13 +42,14 @@ std::vector<Feature> needed_features(const Scenario& scenario) {
   need(Feature::timeline, any_module(scenario, [](const Module& module) { return module.forward_sleep > 0 || module.backward_sleep > 0; }));
   need(Feature::serial, scenario.costs.single_stream);
   need(Feature::replicated_mesh, scenario.plan.mesh.shape.size() == 2);
-  need(Feature::clip_grad_norm, any_call(scenario, [](const Action& action) { return action.kind == ActionKind::clip_grad_norm; }));
+  need(Feature::clip_grad_norm, any_call(scenario.script, [](const Action& action) { return action.kind == ActionKind::clip_grad_norm; }));
   need(Feature::module_groups, !speaks_language(scenario) && any_module(scenario, needs_modules));
   need(Feature::shared_parameters, any_module(scenario, [](const Module& module) { return !module.tied_to.empty(); }));
   need(Feature::language_model, speaks_language(scenario));
-  need(Feature::failed_forward, any_call(scenario, [](const Action& action) { return action.fails_in.has_value(); }));
-  need(Feature::all_gather_extensions, any_module(scenario, [](const Module& module) { return module.tensor != TensorKind::plain; }) ||
-                                           any_call(scenario, [](const Action& action) { return action.kind == ActionKind::extend; }));
+  need(Feature::failed_forward, any_call(scenario.script, [](const Action& action) { return action.fails_in.has_value(); }));
+  need(Feature::all_gather_extensions,
+       any_module(scenario, [](const Module& module) { return module.tensor != TensorKind::plain; }) ||
+           any_call(scenario.script, [](const Action& action) { return action.kind == ActionKind::extend; }));
   need(Feature::mixed_precision, scenario.plan.mixed_precision != MixedPrecision());
   need(Feature::meta_initialisation, scenario.plan.initialisation == Initialisation::meta);
   need(Feature::hidden_memory, scenario.costs.hide_undeclared_memory);

@@ -27,19 +27,13 @@ class FlatShardGenerator final : public EngineGenerator {
     const auto need = [&](Feature feature, bool is_needed) {
       if (is_needed) needed.push_back(feature);
     };
-    const auto any_call = [&](const auto& is) {
-      return std::ranges::any_of(scenario.script.segments,
-                                 [&](const Script::Segment& segment) { return std::ranges::any_of(segment.body, is); });
-    };
-    const auto is_compressing = [](const Action& action) {
-      return action.hook->kind == HookKind::fp16_compress || action.hook->kind == HookKind::bf16_compress;
-    };
     const FlatShardPlan& section = flat_shard(scenario.plan);
     const FlatShardPlan usual;
     need(Feature::gradient_accumulation,
-         any_call([](const Action& action) { return action.kind == ActionKind::set_requires_gradient_sync; }));
-    need(FlatShardFeature::gradient_hooks, any_call([&](const Action& action) { return action.hook && !is_compressing(action); }));
-    need(FlatShardFeature::compressing_hooks, any_call([&](const Action& action) { return action.hook && is_compressing(action); }));
+         any_call(scenario.script, [](const Action& action) { return action.kind == ActionKind::set_requires_gradient_sync; }));
+    need(FlatShardFeature::gradient_hooks,
+         any_call(scenario.script, [](const Action& action) { return action.hook && !registers_compression(action); }));
+    need(FlatShardFeature::compressing_hooks, any_call(scenario.script, registers_compression));
     need(FlatShardFeature::order_validation, section.validate_order);
     need(FlatShardFeature::orig_params, section.use_orig_params);
     need(FlatShardFeature::prefetch_after, section.backward_prefetch != usual.backward_prefetch);

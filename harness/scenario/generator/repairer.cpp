@@ -95,9 +95,7 @@ class ScenarioRepairer {
   }
 
   bool extends() const {
-    return std::ranges::any_of(scenario_.script.segments, [](const Script::Segment& segment) {
-      return std::ranges::find(segment.body, ActionKind::extend, &Action::kind) != segment.body.end();
-    });
+    return any_call(scenario_.script, [](const Action& action) { return action.kind == ActionKind::extend; });
   }
 
   bool is_lost(const Action& action) const {

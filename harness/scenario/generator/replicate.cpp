@@ -27,18 +27,12 @@ class ReplicateGenerator final : public EngineGenerator {
     const auto need = [&](Feature feature, bool is_needed) {
       if (is_needed) needed.push_back(feature);
     };
-    const auto any_call = [&](const auto& is) {
-      return std::ranges::any_of(scenario.script.segments,
-                                 [&](const Script::Segment& segment) { return std::ranges::any_of(segment.body, is); });
-    };
-    const auto is_compressing = [](const Action& action) {
-      return action.hook->kind == HookKind::fp16_compress || action.hook->kind == HookKind::bf16_compress;
-    };
     const ReplicatePlan& section = replicate(scenario.plan);
     need(Feature::gradient_accumulation,
-         any_call([](const Action& action) { return action.kind == ActionKind::set_requires_gradient_sync; }));
-    need(ReplicateFeature::gradient_hooks, any_call([&](const Action& action) { return action.hook && !is_compressing(action); }));
-    need(ReplicateFeature::compressing_hooks, any_call([&](const Action& action) { return action.hook && is_compressing(action); }));
+         any_call(scenario.script, [](const Action& action) { return action.kind == ActionKind::set_requires_gradient_sync; }));
+    need(ReplicateFeature::gradient_hooks,
+         any_call(scenario.script, [](const Action& action) { return action.hook && !registers_compression(action); }));
+    need(ReplicateFeature::compressing_hooks, any_call(scenario.script, registers_compression));
     need(ReplicateFeature::gradient_views, section.gradients == BucketGradients::views);
     need(ReplicateFeature::unused_parameters, section.unused_parameters);
     need(ReplicateFeature::compiled_step, section.compile.has_value());

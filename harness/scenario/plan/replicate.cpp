@@ -80,8 +80,7 @@ void validate_tensor_parallel(const ReplicatePlan& section, const Scenario& scen
 std::string objection_to_call_on_parts(const Action& action) {
   const bool runs = action.kind == ActionKind::forward || action.kind == ActionKind::evaluate;
   if (runs && !action.module.empty()) return "with tensor_parallel the model runs as a whole: leave the module out";
-  const bool compresses = action.hook && (action.hook->kind == HookKind::fp16_compress || action.hook->kind == HookKind::bf16_compress);
-  if (action.kind == ActionKind::register_hook && !compresses && !action.hook->refused)
+  if (action.kind == ActionKind::register_hook && !registers_compression(action) && !action.hook->refused)
     return "with tensor_parallel ranks of the world have different gradients: use fp16_compress or bf16_compress, or no hook";
   return {};
 }
