@@ -63,7 +63,8 @@ struct Pace {
 };
 
 /// The same facts at the times that they would have at this pace, the host being infinitely quick: the max-plus optimum of their order, as
-/// nothing starts later than what it was told to wait for demands. Collectives of one call share their times. Waits for events that were never recorded are waits for nothing.
+/// nothing starts later than what it was told to wait for demands. Collectives of one call share their times. Waits for events that were
+/// never recorded are waits for nothing.
 Trace retimed(Trace trace, const Pace& pace);
 
 }  // namespace shardproof::trace

@@ -57,7 +57,7 @@ std::uint64_t trainable_elements(const scenario::Model& model);
 /// Fails unless two runs have the same losses, parameters and gradients at every capture, bit by bit.
 void check_equal(const scenario::Run& run, const scenario::Run& other);
 
-/// Fails if there is memory for shards, gathered parameters, or anything else that copies of a model do without when they train by plain SGD.
+/// Fails if there is memory for shards, gathered parameters, or anything else that copies do without when they train by plain SGD.
 void check_memory_classes(const scenario::Run& run);
 
 /// Fails unless each iteration reduces each trainable element once, in f32, and communicates nothing else but agreements. One backward

@@ -73,7 +73,8 @@ void give_inputs(scenario::Script& script, const Division& division) {
 }
 
 // A pair is a column module and a row module, each with a ReLU after it: without, all copies would have the same gradients of biases. Three
-// steps of one pair are exact. More pairs are exact until the first step, which then comes last. Each gradient has its own bucket from the second backward on.
+// steps of one pair are exact. More pairs are exact until the first step, which then comes last. From the second backward on, each gradient
+// has its own bucket.
 scenario::Scenario divided_pairs(const Division& division, int pairs) {
   scenario::Scenario scenario;
   scenario::ReplicatePlan& plan = scenario::replicate(scenario.plan);
