@@ -37,6 +37,16 @@ function(shardproof_test name)
   catch_discover_tests(test_${name} ${discovery} PROPERTIES TIMEOUT 300 LABELS ${TEST_SET} ${environment})
 endfunction()
 
+# Gives a test program the paths of programs and libraries that it plays, as strings, and builds them before it.
+# shardproof_test_plays(target MACRO=target …)
+function(shardproof_test_plays test)
+  foreach(played IN LISTS ARGN)
+    string(REGEX MATCH "^([^=]+)=(.+)$" matched "${played}")
+    target_compile_definitions(${test} PRIVATE "${CMAKE_MATCH_1}=\"$<TARGET_FILE:${CMAKE_MATCH_2}>\"")
+    add_dependencies(${test} ${CMAKE_MATCH_2})
+  endforeach()
+endfunction()
+
 # A test that is a command. The programs in it that are written `$<TARGET_FILE:program>` are built with its set.
 # shardproof_command_test(name [SET unit|system|long] [TIMEOUT seconds] [NEEDS target…] [PROPERTIES name value …] COMMAND …)
 function(shardproof_command_test name)
