@@ -81,16 +81,19 @@ std::uint64_t bytes_of_buckets(const Scenario& scenario) {
 
 class ReplicateChecks final : public Kind {
  public:
-  // One all-reduce for each bucket, by the engine or by a hook.
+  // One all-reduce for each bucket, by the engine or by a hook. A compiled step has one for each gradient, also if one call issues several.
   std::vector<Communication> planned(const Scenario& scenario, int world) const override {
     BucketCalls calls(scenario);
+    const std::vector<scenario::ParameterShape> parameters = scenario::parameters(scenario.model);
+    const auto trainable = static_cast<std::size_t>(std::ranges::count(parameters, true, &scenario::ParameterShape::trainable));
     std::vector<Communication> all;
     for (const scenario::Script::Segment& segment : scenario.script.segments) {
       for (int i = 0; i < segment.iterations; ++i) {
         Communication& communication = all.emplace_back();
         for (const scenario::Action& action : segment.body) {
           calls.make(action);
-          if (world > 1) communication.all_reduces += calls.reduced().size();
+          if (world == 1 || calls.reduced().empty()) continue;
+          communication.all_reduces += replicate(scenario.plan).compile ? trainable : calls.reduced().size();
         }
       }
     }
@@ -99,8 +102,10 @@ class ReplicateChecks final : public Kind {
 
   Plans plans(const Scenario& scenario, int /*world*/) const override {
     const ReplicatePlan& section = replicate(scenario.plan);
-    const bool is_known = section.unused_parameters || has_known_order(scenario.model);
-    return is_known && !section.compile && section.tensor_parallel.empty() ? Plans::exactly : Plans::nothing;
+    // Which gradients a compiled step puts into one tensor depends on the order of a compiler's graph.
+    const bool is_known = section.compile ? section.compile->fusion != scenario::BucketFusion::concat
+                                          : section.unused_parameters || has_known_order(scenario.model);
+    return is_known && section.tensor_parallel.empty() ? Plans::exactly : Plans::nothing;
   }
 
   bool is_agreement(const fact::Collective& call) const override {

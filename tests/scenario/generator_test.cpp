@@ -50,7 +50,7 @@ const std::vector<std::string>& never_drawn(const std::string& kind) {
   static const std::vector<std::string> fully{"thread_ranks", "reduction_hooks", "forward_methods"},
       flat{"thread_ranks", "clip_grad_norm", "ignored_parameters", "all_gather_extensions"},
       replicated{"thread_ranks",    "clip_grad_norm",  "ignored_parameters", "all_gather_extensions",
-                 "mixed_precision", "replicated_mesh", "compiled_step",      "tensor_parallel"};
+                 "mixed_precision", "replicated_mesh", "tensor_parallel"};
   return kind == "flat_shard" ? flat : kind == "replicate" ? replicated : fully;
 }
 
@@ -203,6 +203,31 @@ TEST_CASE("what is drawn for replicated engines is valid, the same for the same 
   CHECK(unused < seeds * 4 / 5);
 }
 
+TEST_CASE("compiled steps of each region and fusion are drawn, with nothing that they cannot have") {
+  const Palette everything = palette("replicate", features_of("replicate"), {});
+  std::map<std::pair<CompiledRegion, BucketFusion>, int> times;
+  int at_once = 0, compressing = 0;
+  for (std::uint64_t seed = 0; seed < seeds; ++seed) {
+    CAPTURE(seed);
+    const Scenario scenario = generate("replicate", seed, sizes, everything).scenario;
+    const ReplicatePlan& section = replicate(scenario.plan);
+    if (!section.compile) continue;
+    ++times[{section.compile->region, section.compile->fusion}];
+    at_once += section.compile->schedule_waits ? 0 : 1;
+    REQUIRE(section.gradients == BucketGradients::copies);
+    REQUIRE_FALSE(section.unused_parameters);
+    for (const Script::Segment& segment : scenario.script.segments) {
+      for (const Action& action : segment.body) {
+        if (!action.hook) continue;
+        REQUIRE((action.hook->kind == HookKind::fp16_compress || action.hook->kind == HookKind::bf16_compress));
+        ++compressing;
+      }
+    }
+  }
+  CHECK(times.size() == 6);
+  CHECK((at_once > 0 && compressing > 0));
+}
+
 TEST_CASE("where parameters may not be unused, each forward that is drawn uses all of them") {
   const Palette usual_palette = palette("replicate", features_of("replicate"), std::vector<std::string>{"unused_parameters"});
   int repeated = 0;
@@ -249,7 +274,9 @@ TEST_CASE("each pair of features is in some scenario", "[long]") {
       {"flat_shard",
        {"compressing_hooks gradient_hooks", "compressing_hooks replicated_mesh", "gradient_hooks replicated_mesh",
         "language_model module_groups"}},
-      {"replicate", {"compressing_hooks gradient_hooks", "language_model module_groups"}}};
+      {"replicate",
+       {"compiled_step gradient_hooks", "compiled_step gradient_views", "compiled_step unused_parameters",
+        "compressing_hooks gradient_hooks", "language_model module_groups"}}};
   for (const std::string kind : {"fully_shard", "flat_shard", "replicate"}) {
     const std::vector<std::string> names = features_of(kind);
     std::set<std::string> drawn, missing;

@@ -180,7 +180,7 @@ TEST_CASE("scenarios for replicated engines shrink to next to nothing as well, a
 }
 
 TEST_CASE("a failure that needs an option of replicated engines keeps it, and calls that go with it") {
-  int views = 0, hooks = 0, switches = 0;
+  int views = 0, compiled = 0, hooks = 0, switches = 0;
   for (std::uint64_t seed = 0; seed < rounds(60U); ++seed) {
     CAPTURE(seed);
     const Staged from = generated_replicated(seed);
@@ -198,11 +198,12 @@ TEST_CASE("a failure that needs an option of replicated engines keeps it, and ca
       };
     };
     keeps([](const Scenario& scenario) { return replicate(scenario.plan).gradients == BucketGradients::views; }, views);
+    keeps([](const Scenario& scenario) { return replicate(scenario.plan).compile.has_value(); }, compiled);
     // The calls survive the loss of modules, too.
     keeps(has_call(ActionKind::register_hook), hooks);
     keeps(has_call(ActionKind::set_requires_gradient_sync), switches);
   }
-  CHECK((views > 0 && hooks > 0 && switches > 0));
+  CHECK((views > 0 && compiled > 0 && hooks > 0 && switches > 0));
 }
 
 TEST_CASE("calls become plainer: for all ranks, on the first way, without a hook's details") {

@@ -13,11 +13,10 @@ class ReplicateGenerator final : public EngineGenerator {
  public:
   std::string_view kind() const override { return ReplicatePlan::name; }
 
-  // Compiled steps and tensor parallelism are not drawn.
+  // Tensor parallelism is not drawn.
   Palette fitted(Palette palette) const override {
-    for (const Feature feature :
-         {Feature::clip_grad_norm, Feature::ignored_parameters, Feature::all_gather_extensions, Feature::mixed_precision,
-          Feature::replicated_mesh, ReplicateFeature::compiled_step, ReplicateFeature::tensor_parallel})
+    for (const Feature feature : {Feature::clip_grad_norm, Feature::ignored_parameters, Feature::all_gather_extensions,
+                                  Feature::mixed_precision, Feature::replicated_mesh, ReplicateFeature::tensor_parallel})
       palette.features.erase(feature);
     return palette;
   }
@@ -52,9 +51,11 @@ class ReplicateGenerator final : public EngineGenerator {
   bool casts_whole_model(const Plan& /*plan*/) const override { return false; }
   bool casts_outputs() const override { return false; }
 
-  std::vector<Action> draw_registrations(const Scenario& /*scenario*/, Dice& dice, const Palette& palette) const override {
+  // A compiled step cannot call a user's hook.
+  std::vector<Action> draw_registrations(const Scenario& scenario, Dice& dice, const Palette& palette) const override {
     std::vector<HookKind> kinds;
-    if (palette.has(ReplicateFeature::gradient_hooks)) kinds = {HookKind::plain, HookKind::doubled, HookKind::sum};
+    if (palette.has(ReplicateFeature::gradient_hooks) && !replicate(scenario.plan).compile)
+      kinds = {HookKind::plain, HookKind::doubled, HookKind::sum};
     if (palette.has(ReplicateFeature::compressing_hooks)) kinds.insert(kinds.end(), {HookKind::fp16_compress, HookKind::bf16_compress});
     if (kinds.empty() || !dice.chance(25)) return {};
     return {{.kind = ActionKind::register_hook, .hook = Hook{.kind = dice.one_of(kinds), .state = dice.between(0, 3)}}};
@@ -81,6 +82,7 @@ class ReplicateGenerator final : public EngineGenerator {
     for (const auto& [path, way] : replicate(plan).tensor_parallel)
       offer([&lost = path](Plan& p) { replicate(p).tensor_parallel.erase(lost); });
     offer([](Plan& p) { replicate(p).compile.reset(); });
+    if (replicate(plan).compile) offer([](Plan& p) { replicate(p).compile = CompilePlan(); });
     offer([&](Plan& p) { replicate(p).gradients = usual.gradients; });
     offer([&](Plan& p) { replicate(p).unused_parameters = usual.unused_parameters; });
     // Without limits there is one bucket; with the smallest ones, each gradient has its own.

@@ -46,18 +46,25 @@ void use_all_parameters(Model& model) {
   }
 }
 
+CompilePlan compile_plan(Dice& dice) {
+  return {.region = dice.chance(30) ? CompiledRegion::backward : CompiledRegion::forward_backward,
+          .fusion = dice.one_of(std::vector{BucketFusion::concat, BucketFusion::coalesce, BucketFusion::none}),
+          .schedule_waits = !dice.chance(20)};
+}
+
 }  // namespace
 
 void draw_replicate_options(Scenario& scenario, Dice& dice, const Palette& palette) {
   ReplicatePlan& section = replicate(scenario.plan);
-  const bool may_be_unused = palette.has(ReplicateFeature::unused_parameters);
+  if (palette.has(ReplicateFeature::compiled_step) && dice.chance(30)) section.compile = compile_plan(dice);
+  const bool may_be_unused = palette.has(ReplicateFeature::unused_parameters) && !section.compile;
   if (!may_be_unused || dice.chance(30)) use_all_parameters(scenario.model);
   section.unused_parameters = may_leave_out_parameters(scenario.model) || (may_be_unused && dice.chance(15));
   const ReplicatePlan usual;
   const std::vector<std::int64_t> sizes = bytes_of_gradients(scenario.model);
   section.first_bucket_bytes = limit(sizes, usual.first_bucket_bytes, dice);
   section.bucket_bytes = limit(sizes, usual.bucket_bytes, dice);
-  if (palette.has(ReplicateFeature::gradient_views) && dice.chance(40)) section.gradients = BucketGradients::views;
+  if (palette.has(ReplicateFeature::gradient_views) && !section.compile && dice.chance(40)) section.gradients = BucketGradients::views;
 }
 
 }  // namespace shardproof::scenario
