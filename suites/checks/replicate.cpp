@@ -16,24 +16,25 @@ using scenario::ActionKind;
 using scenario::ReplicatePlan;
 using scenario::Scenario;
 
+void ReducingBackwards::make(const scenario::Action& action) {
+  reduces_ = false;
+  if (!is_for(action, 0)) return;
+  if (action.kind == ActionKind::set_requires_gradient_sync) syncs_ = action.value;
+  if (action.kind == ActionKind::forward && !action.fails_in) next_reduces_ = next_reduces_ || syncs_;
+  if (action.kind == ActionKind::backward) reduces_ = std::exchange(next_reduces_, false);
+}
+
 void BucketCalls::make(const scenario::Action& action) {
   reduced_.clear();
+  backwards_.make(action);
   if (!is_for(action, 0)) return;
-  switch (action.kind) {
-    case ActionKind::set_requires_gradient_sync: syncs_ = action.value; return;
-    case ActionKind::forward:
-      if (action.fails_in) return;
-      reduces_ = reduces_ || syncs_;
-      forwards_.push_back(action);
-      return;
-    case ActionKind::backward: return backward();
-    default: return;
-  }
+  if (action.kind == ActionKind::forward && !action.fails_in) forwards_.push_back(action);
+  if (action.kind == ActionKind::backward) backward();
 }
 
 void BucketCalls::backward() {
   const std::vector<scenario::Action> forwards = std::exchange(forwards_, {});
-  if (!std::exchange(reduces_, false)) return;
+  if (!backwards_.reduces()) return;
   const bool keeps_first = replicate(scenario_.plan).unused_parameters;
   if (!ready_ || keeps_first) {
     if (!keeps_first) ready_ = oracles::ready_order(scenario_.model, forwards);
@@ -83,17 +84,20 @@ class ReplicateChecks final : public Kind {
  public:
   // One all-reduce for each bucket, by the engine or by a hook. A compiled step has one for each gradient, also if one call issues several.
   std::vector<Communication> planned(const Scenario& scenario, int world) const override {
-    BucketCalls calls(scenario);
     const std::vector<scenario::ParameterShape> parameters = scenario::parameters(scenario.model);
     const auto trainable = static_cast<std::size_t>(std::ranges::count(parameters, true, &scenario::ParameterShape::trainable));
+    const bool compiles = replicate(scenario.plan).compile.has_value();
+    ReducingBackwards backwards;
+    BucketCalls buckets(scenario);
     std::vector<Communication> all;
     for (const scenario::Script::Segment& segment : scenario.script.segments) {
       for (int i = 0; i < segment.iterations; ++i) {
         Communication& communication = all.emplace_back();
         for (const scenario::Action& action : segment.body) {
-          calls.make(action);
-          if (world == 1 || calls.reduced().empty()) continue;
-          communication.all_reduces += replicate(scenario.plan).compile ? trainable : calls.reduced().size();
+          if (compiles) backwards.make(action);
+          else buckets.make(action);
+          const std::size_t compiled = backwards.reduces() ? trainable : 0;
+          if (world > 1) communication.all_reduces += compiles ? compiled : buckets.reduced().size();
         }
       }
     }
@@ -148,25 +152,23 @@ class ReplicateChecks final : public Kind {
     const std::uint64_t all = bytes_of_parameters(scenario, true);
     const std::uint64_t buckets = bytes_of_buckets(scenario);
     std::uint64_t most_inputs = buckets;
-    bool syncs = true, reduces = false;
+    ReducingBackwards calls;
     int iteration = 0;
     for (const scenario::Script::Segment& segment : scenario.script.segments) {
       for (int i = 0; i < segment.iterations; ++i, ++iteration) {
         int backwards = 0;
         for (const scenario::Action& action : segment.body) {
           if (registers_compression(action) && !action.hook->refused) most_inputs = buckets + all / 2;
-          if (action.kind == ActionKind::set_requires_gradient_sync) syncs = action.value;
-          if (action.kind == ActionKind::forward && !action.fails_in) reduces = reduces || syncs;
+          calls.make(action);
           if (action.kind != ActionKind::backward) continue;
           ++backwards;
-          const bool is_reducing = std::exchange(reduces, false);
           check_nothing_is_left(run, iteration, backwards);
           const std::string begin = scenario::mark(iteration, ActionKind::backward, false, backwards),
                             end = scenario::mark(iteration, ActionKind::backward, true, backwards);
           CAPTURE(end);
-          CHECK(trace::peak(run.trace(), MemoryClass::reduce_input, begin, end).bytes <= (is_reducing ? most_inputs : buckets));
+          CHECK(trace::peak(run.trace(), MemoryClass::reduce_input, begin, end).bytes <= (calls.reduces() ? most_inputs : buckets));
           // A bucket of views has room for a gradient that does not exist. It may come to be beside it, until the next reduction.
-          const bool may_have_room = makes_views && section.unused_parameters && !is_reducing;
+          const bool may_have_room = makes_views && section.unused_parameters && !calls.reduces();
           CHECK(trace::at(run.trace(), MemoryClass::gradient, end).bytes <= (may_have_room ? 2 * all : all));
         }
       }

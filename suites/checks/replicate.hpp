@@ -11,6 +11,20 @@
 
 namespace shardproof::suites {
 
+/// Follows a script call by call: which backwards reduce? Of calls for some ranks only, those of the first rank count.
+class ReducingBackwards {
+ public:
+  void make(const scenario::Action& action);
+
+  /// Whether the last call was a backward that reduces.
+  bool reduces() const { return reduces_; }
+
+ private:
+  bool syncs_ = true;
+  bool next_reduces_ = false;
+  bool reduces_ = false;
+};
+
 /// Follows a script call by call: which buckets does each backward reduce? For eager plans, and models whose order of gradients
 /// `oracles::ready_order` knows. Of calls for some ranks only, those of the first rank count: it decides on the order of gradients.
 class BucketCalls {
@@ -27,8 +41,7 @@ class BucketCalls {
   void backward();
 
   const scenario::Scenario& scenario_;
-  bool syncs_ = true;
-  bool reduces_ = false;  // in the next backward
+  ReducingBackwards backwards_;
   std::vector<scenario::Action> forwards_;  // that wait for it
   std::optional<std::vector<std::string>> ready_;  // the order of the first backward that reduced
   std::vector<oracles::Bucket> reduced_;
