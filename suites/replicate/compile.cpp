@@ -265,7 +265,7 @@ RANKED_TEST_CASE("replicate/compiled_overlap", clauses("REP-41", "REP-43"), rank
   check_no_race(rank, run);
 }
 
-// Iterations take ways whose layers have the same kinds and other shapes, and come back.
+// Layers of one kind and two shapes. Iterations run them in one order or the other.
 RANKED_TEST_CASE("replicate/compiled_shapes", clauses("REP-40", "REP-41"), ranks(1, 2, 3), each("fusion", "concat", "coalesce"),
                  needs(Feature::timeline, Feature::module_groups, ReplicateFeature::compiled_step)) {
   scenario::Scenario scenario = exact_net(true, {});
@@ -274,11 +274,14 @@ RANKED_TEST_CASE("replicate/compiled_shapes", clauses("REP-40", "REP-41"), ranks
                             .children = {{.name = "0", .kind = scenario::ModuleKind::linear, .in_features = 4, .out_features = between},
                                          {.name = "1", .kind = scenario::ModuleKind::linear, .in_features = between, .out_features = 3}}};
   };
-  scenario.model.root.children = {{.name = "way", .kind = scenario::ModuleKind::choice, .children = {way("narrow", 3), way("wide", 6)}}};
+  scenario.model.root.children = {{.name = "way", .kind = scenario::ModuleKind::choice, .children = {way("narrow", 2), way("wide", 4)}}};
+  scenario.plan.optimizer.rate = 1.0 / 4;
   scenario::replicate(scenario.plan).compile = fused_by(rank);
   scenario.script.segments.clear();
-  for (const char* const name : {"narrow", "wide", "narrow", "wide"})
-    scenario.script.segments.push_back({.body = {{.kind = ActionKind::forward, .paths = {{"way", name}}},
+  const auto forward = [](const char* name) { return Action{.kind = ActionKind::forward, .paths = {{"way", name}}}; };
+  for (const bool narrow_first : {true, false, true})
+    scenario.script.segments.push_back({.body = {forward(narrow_first ? "narrow" : "wide"),
+                                                 forward(narrow_first ? "wide" : "narrow"),
                                                  {ActionKind::backward},
                                                  {ActionKind::capture},
                                                  {ActionKind::step},

@@ -19,7 +19,7 @@ namespace {
 
 Module use(std::string name, std::string target) { return {.name = std::move(name), .kind = ModuleKind::use, .target = std::move(target)}; }
 
-// Layers `a` and `b` of different sizes. Rank 0 runs `a` and then `b`, the other ranks run `b` first.
+// Layers `a` and `b` of different sizes. Rank 0 runs `a` and then `b`, the other ranks run `b` first. After three iterations they change roles.
 scenario::Scenario two_orders(int world) {
   scenario::Scenario scenario = four_layers(4);
   Module a{.name = "a", .kind = ModuleKind::linear, .in_features = 4, .out_features = 4}, b = a;
@@ -32,19 +32,28 @@ scenario::Scenario two_orders(int world) {
                                                 {.name = "ba", .children = {use("0", "layers.b"), use("1", "layers.a")}}}}};
   scenario::ReplicatePlan& plan = scenario::replicate(scenario.plan);
   plan.first_bucket_bytes = plan.bucket_bytes = 64;  // of a weight
-  Action other{.kind = ActionKind::forward, .paths = {{"way", "ba"}}};
-  for (int each = 1; each < world; ++each) other.ranks.push_back(each);
-  std::vector<Action>& body = scenario.script.segments.front().body;
-  body.front().ranks = {0};
-  body.insert(body.begin() + 1, other);
+  std::vector<int> others;
+  for (int each = 1; each < world; ++each) others.push_back(each);
+  const auto forward = [](std::string way, std::vector<int> ranks) {
+    return Action{.kind = ActionKind::forward, .paths = {{"way", std::move(way)}}, .ranks = std::move(ranks)};
+  };
+  scenario::Script::Segment& first = scenario.script.segments.front();
+  scenario::Script::Segment later = first;
+  first.body.erase(first.body.begin());
+  first.body.insert(first.body.begin(), {forward("ab", {0}), forward("ba", others)});
+  later.body.erase(later.body.begin());
+  later.body.insert(later.body.begin(), {forward("ba", {0}), forward("ab", others)});
+  scenario.script.segments.push_back(std::move(later));
   return scenario;
 }
 
 }  // namespace
 
-RANKED_TEST_CASE("replicate/order_differs", clauses("REP-1", "REP-3", "REP-4"), ranks(2, 3, 4),
-                 needs(Feature::timeline, Feature::module_groups)) {
-  const scenario::Run run = play_accepted(rank, with_last_step(two_orders(rank.world().size())));
+RANKED_TEST_CASE("replicate/order_differs", clauses("REP-1", "REP-3", "REP-4"), ranks(2, 3, 4), each("step", "eager", "compiled"),
+                 needs(Feature::timeline, Feature::module_groups), needs_if("step", "compiled", ReplicateFeature::compiled_step)) {
+  scenario::Scenario scenario = with_last_step(two_orders(rank.world().size()));
+  if (rank.param("step") == "compiled") scenario::replicate(scenario.plan).compile.emplace();
+  const scenario::Run run = play_accepted(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_division_rounds(rank), Moves::some_parameter);
   check_reduced_once(rank, run);
   check_sound(rank, run);

@@ -134,6 +134,7 @@ std::vector<fact::Collective> bucket_calls(const scenario::Iteration& iteration)
 }
 
 std::vector<fact::Collective> calls_in_backward(const scenario::Iteration& iteration, int backward) {
+  const suites::Kind& kind = suites::replicate_checks();
   const std::string begin = scenario::mark(iteration.index(), ActionKind::backward, false, backward);
   const std::string end = scenario::mark(iteration.index(), ActionKind::backward, true, backward);
   std::vector<fact::Collective> calls;
@@ -141,7 +142,7 @@ std::vector<fact::Collective> calls_in_backward(const scenario::Iteration& itera
   for (const Fact& fact : iteration.facts()) {
     if (const auto* const mark = std::get_if<fact::Mark>(&fact)) is_in = mark->text == begin || (is_in && mark->text != end);
     const auto* const call = std::get_if<fact::Collective>(&fact);
-    if (is_in && call != nullptr && call->tag != scenario::used_parameters_tag) calls.push_back(*call);
+    if (is_in && call != nullptr && !kind.is_agreement(*call)) calls.push_back(*call);
   }
   return calls;
 }

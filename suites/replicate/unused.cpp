@@ -94,10 +94,13 @@ RANKED_TEST_CASE("replicate/unused_after_no_sync", clauses("REP-7"), ranks(2, 3)
 }
 
 // Every rank leaves the same parameters out, from the beginning or later. Then the error comes in that backward or in the next forward.
-RANKED_TEST_CASE("replicate/unused_refused", clauses("REP-8"), ranks(1, 2, 3), each("backward", "first", "second"),
-                 needs(Feature::module_groups)) {
+RANKED_TEST_CASE("replicate/unused_refused", clauses("REP-8"), ranks(1, 2, 3), each("step", "eager", "compiled"),
+                 each("backward", "first", "second"), needs(Feature::module_groups),
+                 needs_if("step", "compiled", ReplicateFeature::compiled_step)) {
   scenario::Scenario scenario = three_ways({forward_by("y"), {ActionKind::backward}, {ActionKind::zero_grad}});
-  scenario::replicate(scenario.plan).unused_parameters = false;
+  scenario::ReplicatePlan& plan = scenario::replicate(scenario.plan);
+  plan.unused_parameters = false;
+  if (rank.param("step") == "compiled") plan.compile.emplace();
   std::ranges::reverse(scenario.model.root.children);
   if (rank.param("backward") == "second")
     scenario.script.segments.insert(

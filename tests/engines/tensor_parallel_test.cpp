@@ -258,11 +258,11 @@ Reductions planned_in(const StepGraph& graph) {
   return found;
 }
 
-// In its first forward, an engine also broadcasts the values of parameters.
+// In its first passes, an engine also broadcasts values of parameters and the order of gradients.
 Reductions run_in(const Iteration& iteration, ActionKind call) {
   Reductions found;
   for (const fact::Collective& collective : iteration.collectives(call)) {
-    if (collective.tag != parameter_values_tag) found.emplace_back(collective.tag, collective.group);
+    if (collective.tag != parameter_values_tag && collective.tag != ready_order_tag) found.emplace_back(collective.tag, collective.group);
   }
   return found;
 }
