@@ -157,7 +157,7 @@ class Performance {
   }
 
   Batch batch() {
-    const auto seed = [this](int base) { return static_cast<std::uint32_t>(base + 100 * iteration_ + rank_); };
+    const auto seed = [this](int base) { return static_cast<std::uint32_t>(base + 100 * iteration_ + batch_of(scenario_, rank_)); };
     const Script& script = scenario_.script;
     const std::int64_t tokens = vocabulary(scenario_.model);
     Batch made;
@@ -177,7 +177,7 @@ class Performance {
   Tensor given() const {
     const Script& script = scenario_.script;
     const auto& ranks = script.given[static_cast<std::size_t>(iteration_) % script.given.size()];
-    const std::vector<double>& values = ranks[static_cast<std::size_t>(rank_) % ranks.size()];
+    const std::vector<double>& values = ranks[static_cast<std::size_t>(batch_of(scenario_, rank_)) % ranks.size()];
     const std::vector<float> narrowed(values.begin(), values.end());
     return Tensor::of<float>(script.input, narrowed);
   }

@@ -126,6 +126,11 @@ bool registers_compression(const Action& action) {
   return action.hook && (action.hook->kind == HookKind::fp16_compress || action.hook->kind == HookKind::bf16_compress);
 }
 
+int batch_of(const Scenario& scenario, int rank) {
+  const EngineSection* const section = scenario.plan.engine.get();
+  return section == nullptr ? rank : rank / section->ranks_per_copy(scenario.plan.mesh);
+}
+
 bool any_call(const Script& script, const std::function<bool(const Action&)>& is) {
   return std::ranges::any_of(script.segments, [&](const Script::Segment& segment) { return std::ranges::any_of(segment.body, is); });
 }

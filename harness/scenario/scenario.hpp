@@ -193,9 +193,9 @@ bool is_for(const Action& action, int rank);
 /// Whether the call registers a hook of the engine's own, which reduces in a low precision.
 bool registers_compression(const Action& action);
 
-/// Inputs are by formula: iteration i on rank r gets `formula::tensor(1000 + 100 i + r, shape, input_divisor)`. A model that begins with an
-/// embedding gets tokens, `formula::tokens(5000 + 100 i + r, shape, vocabulary)`, and with a cross entropy the targets are
-/// `formula::tokens(6000 + 100 i + r, shape, classes)`.
+/// Inputs are by formula: iteration i of batch b is `formula::tensor(1000 + 100 i + b, shape, input_divisor)`. A model that begins with an
+/// embedding gets tokens, `formula::tokens(5000 + 100 i + b, shape, vocabulary)`, and with a cross entropy the targets are
+/// `formula::tokens(6000 + 100 i + b, shape, classes)`. See `batch_of`.
 struct Script {
   /// Actions and for how many iterations they are repeated.
   struct Segment {
@@ -206,8 +206,7 @@ struct Script {
   std::vector<Segment> segments;
   Shape input;  ///< [batch, features], or [batch, positions] of tokens
   int input_divisor = 8;
-  /// Inputs that are given instead of by formula: iteration i on rank r gets given[i mod size][r mod its size], row-major, of `input`'s
-  /// shape.
+  /// Inputs that are given instead of by formula: iteration i of batch b is given[i mod size][b mod its size], row-major, of `input`'s shape.
   std::vector<std::vector<std::vector<double>>> given;
   /// The player keeps copies: of what every collective is given, and of the tensors that hooks of extensions contribute and are given. Each
   /// is taken on the stream of the collective or the hook, just before the one and within the other.
@@ -227,6 +226,9 @@ struct Scenario {
   CostModel costs;
   friend bool operator==(const Scenario&, const Scenario&) = default;
 };
+
+/// The number of the batch that a rank gets: that of its copy of the model. If no copy is divided among ranks, it is the rank's own number.
+int batch_of(const Scenario& scenario, int rank);
 
 /// The path of a child (or the name of a parameter) of the module at `path`.
 std::string child_path(const std::string& path, const std::string& name);

@@ -19,13 +19,15 @@ using scenario::ActionKind;
 namespace {
 
 // Which input a rank gets: docs/scenarios.md.
-std::vector<double> input(const scenario::Script& script, int rank_index, int iteration) {
+std::vector<double> input(const scenario::Scenario& scenario, int rank_index, int iteration) {
+  const scenario::Script& script = scenario.script;
+  const int batch = batch_of(scenario, rank_index);
   if (script.given.empty()) {
-    const auto seed = static_cast<std::uint32_t>(1000 + 100 * iteration + rank_index);
+    const auto seed = static_cast<std::uint32_t>(1000 + 100 * iteration + batch);
     return formula::tensor(seed, script.input, script.input_divisor).to_doubles();
   }
   const auto& of_ranks = script.given[static_cast<std::size_t>(iteration) % script.given.size()];
-  return of_ranks[static_cast<std::size_t>(rank_index) % of_ranks.size()];
+  return of_ranks[static_cast<std::size_t>(batch) % of_ranks.size()];
 }
 
 // The elements of the logical parameter that the rank holds.
@@ -40,7 +42,7 @@ std::span<const double> held_part(std::span<const double> whole, const scenario:
 std::vector<NamedGradient> own_gradients(const scenario::Scenario& scenario, int rank_index, int iteration) {
   scenario::Scenario alone{.model = scenario.model, .plan = plan_of_one_rank()};
   alone.script.input = scenario.script.input;
-  alone.script.given = {{input(scenario.script, rank_index, iteration)}};
+  alone.script.given = {{input(scenario, rank_index, iteration)}};
   alone.script.segments = {{.body = {{.kind = ActionKind::forward}, {.kind = ActionKind::backward}, {.kind = ActionKind::capture}}}};
   const auto computed = oracles::train_serially(alone, 1, oracles::Arithmetic::f64);
   std::vector<NamedGradient> gradients;

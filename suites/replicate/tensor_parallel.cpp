@@ -56,16 +56,15 @@ struct Division {
   int index, parts, copies;
 };
 
-// Each rank's batch repeats one row, once for each copy. So gradients are multiples of that number, and their mean does not round. The row is
-// that of the copy. Its numbers are small, so that values keep few bits: all are 1, or all -1, and one of them is three times that.
+// The batch of a copy repeats one row, once for each copy. So gradients are multiples of that number, and their mean does not round. The
+// row's numbers are small, so that values keep few bits: all are 1, or all -1, and one of them is three times that.
 void give_inputs(scenario::Script& script, const Division& division) {
   script.input = {division.copies, input_features};
   for (int iteration = 0; iteration < iterations; ++iteration) {
-    auto& by_rank = script.given.emplace_back();
-    for (int each = 0; each < division.copies * division.parts; ++each) {
-      const int copy = each / division.parts;
+    auto& by_copy = script.given.emplace_back();
+    for (int copy = 0; copy < division.copies; ++copy) {
       const int sign = formula::small_integer(static_cast<std::uint32_t>(100 * iteration + copy), 0) < 0 ? -1 : 1;
-      auto& values = by_rank.emplace_back();
+      auto& values = by_copy.emplace_back();
       for (std::int64_t i = 0; i < numel(script.input); ++i)
         values.push_back(i % input_features == (iteration + copy) % input_features ? 3 * sign : sign);
     }
@@ -107,15 +106,10 @@ scenario::Scenario divided_pairs(const Division& division, int pairs) {
   return scenario;
 }
 
-scenario::Scenario undivided(const scenario::Scenario& scenario, const Division& division) {
+scenario::Scenario undivided(const scenario::Scenario& scenario) {
   scenario::Scenario whole{.model = scenario.model, .script = scenario.script};
   whole.plan.optimizer = scenario.plan.optimizer;
   fully_shard(whole.plan).wrap = {{.modules = {""}}};
-  for (auto& by_rank : whole.script.given) {
-    std::vector<std::vector<double>> by_copy;
-    for (int copy = 0; copy < division.copies; ++copy) by_copy.push_back(by_rank[static_cast<std::size_t>(copy * division.parts)]);
-    by_rank = std::move(by_copy);
-  }
   return whole;
 }
 
@@ -133,7 +127,7 @@ void check_part(const scenario::Scenario& scenario, const Division& division, co
 }
 
 void check_as_undivided(Rank& rank, const scenario::Run& run, const Division& division) {
-  const scenario::Scenario whole = undivided(run.scenario(), division);
+  const scenario::Scenario whole = undivided(run.scenario());
   require_exact_sums(whole, division.copies);
   const auto expected = oracles::train_serially(whole, division.copies, oracles::Arithmetic::f32);
   REQUIRE(run.captures().size() == expected.size());

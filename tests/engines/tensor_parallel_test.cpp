@@ -54,17 +54,17 @@ Action sync(bool on) { return {.kind = ActionKind::set_requires_gradient_sync, .
 
 const std::vector<Action> reduced{forward, backward, capture, zero_grad}, trained{forward, backward, capture, step, capture, zero_grad};
 
-// Each rank's batch repeats one row, once for each copy of the model. So gradients are multiples of that number, and their mean does not
+// The batch of a copy of the model repeats one row, once for each copy. So gradients are multiples of that number, and their mean does not
 // round. The row's numbers are small, so that values keep few bits: all are 1, or all -1, and one of them is three times that.
 void give_inputs(Script& script, Sizes sizes) {
   constexpr int iterations = 4, features = 3;
   script.input = {sizes.copies, features};
   for (int iteration = 0; iteration < iterations; ++iteration) {
-    auto& by_rank = script.given.emplace_back();
-    for (int rank = 0; rank < sizes.world(); ++rank) {
-      const int copy = rank / sizes.parts, hot = (iteration + copy) % features;
+    auto& by_copy = script.given.emplace_back();
+    for (int copy = 0; copy < sizes.copies; ++copy) {
+      const int hot = (iteration + copy) % features;
       const int sign = formula::small_integer(static_cast<std::uint32_t>(100 * iteration + copy), 0) < 0 ? -1 : 1;
-      auto& values = by_rank.emplace_back();
+      auto& values = by_copy.emplace_back();
       for (int i = 0; i < sizes.copies * features; ++i) values.push_back(i % features == hot ? 3 * sign : sign);
     }
   }
@@ -111,18 +111,13 @@ void sleep_in_linear_modules(Module& module, Nanoseconds forward_sleep, Nanoseco
 
 // -- What the undivided model gives
 
-Scenario undivided(const Scenario& scenario, Sizes sizes) {
+Scenario undivided(const Scenario& scenario) {
   Scenario whole{.model = scenario.model, .script = scenario.script};
   whole.plan.optimizer = scenario.plan.optimizer;
   fully_shard(whole.plan).wrap = {{.modules = {""}}};
   for (Script::Segment& segment : whole.script.segments) {
     std::erase_if(segment.body, [](const Action& action) { return action.kind == ActionKind::register_hook; });
     if (segment.body.empty()) segment.body = {zero_grad};
-  }
-  for (auto& by_rank : whole.script.given) {
-    std::vector<std::vector<double>> by_copy;
-    for (int copy = 0; copy < sizes.copies; ++copy) by_copy.push_back(by_rank[static_cast<std::size_t>(copy * sizes.parts)]);
-    by_rank = std::move(by_copy);
   }
   return whole;
 }
@@ -131,7 +126,7 @@ using Play = std::function<std::vector<Run>(const Scenario&, int ranks)>;
 
 // Values of parameters, gradients and losses that differ from those of the undivided model.
 std::set<std::string> differences(const Scenario& scenario, Sizes sizes, const std::vector<Run>& runs) {
-  const auto expected = oracles::train_serially(undivided(scenario, sizes), sizes.copies, oracles::Arithmetic::f32);
+  const auto expected = oracles::train_serially(undivided(scenario), sizes.copies, oracles::Arithmetic::f32);
   std::set<std::string> different;
   for (int rank = 0; rank < sizes.world(); ++rank) {
     const std::vector<Capture>& captures = runs[static_cast<std::size_t>(rank)].captures();

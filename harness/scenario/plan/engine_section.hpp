@@ -17,6 +17,7 @@ namespace shardproof::scenario {
 
 class Node;
 struct Action;
+struct Mesh;
 struct Model;
 struct ParameterShape;
 struct Scenario;
@@ -46,6 +47,8 @@ class EngineSection {
   virtual bool compiles() const { return false; }
   /// Whether each rank keeps whole gradients. A backward that reduces then replaces all that earlier backwards have left in them.
   virtual bool keeps_whole_gradients() const { return false; }
+  /// How many consecutive ranks hold the parts of one copy of the model. They train on the same batch.
+  virtual int ranks_per_copy(const Mesh& /*mesh*/) const { return 1; }
   /// The engine divides the sum of the gradients of `ranks` ranks by this.
   virtual double gradient_divisor(int ranks) const { return ranks; }
 

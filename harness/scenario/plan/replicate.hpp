@@ -94,6 +94,7 @@ struct ReplicatePlan final : SectionOf<ReplicatePlan> {
   bool reduces(const std::string& /*parameter*/) const override { return true; }
   bool compiles() const override { return compile.has_value(); }
   bool keeps_whole_gradients() const override { return true; }
+  int ranks_per_copy(const Mesh& mesh) const override { return tensor_parallel.empty() ? 1 : mesh.shape.at(1); }
 
   friend bool operator==(const ReplicatePlan& a, const ReplicatePlan& b) {
     return a.first_bucket_bytes == b.first_bucket_bytes && a.bucket_bytes == b.bucket_bytes && a.gradients == b.gradients &&
