@@ -49,8 +49,7 @@ std::vector<std::string> features_of(const std::string& kind) {
 const std::vector<std::string>& never_drawn(const std::string& kind) {
   static const std::vector<std::string> fully{"thread_ranks", "reduction_hooks", "forward_methods"},
       flat{"thread_ranks", "clip_grad_norm", "ignored_parameters", "all_gather_extensions"},
-      replicated{"thread_ranks",    "clip_grad_norm",  "ignored_parameters", "all_gather_extensions",
-                 "mixed_precision", "replicated_mesh", "tensor_parallel"};
+      replicated{"thread_ranks", "clip_grad_norm", "ignored_parameters", "all_gather_extensions", "mixed_precision", "replicated_mesh"};
   return kind == "flat_shard" ? flat : kind == "replicate" ? replicated : fully;
 }
 
@@ -276,7 +275,8 @@ TEST_CASE("each pair of features is in some scenario", "[long]") {
         "language_model module_groups"}},
       {"replicate",
        {"compiled_step gradient_hooks", "compiled_step gradient_views", "compiled_step unused_parameters",
-        "compressing_hooks gradient_hooks", "language_model module_groups"}}};
+        "compressing_hooks gradient_hooks", "gradient_hooks tensor_parallel", "language_model module_groups",
+        "language_model tensor_parallel"}}};
   for (const std::string kind : {"fully_shard", "flat_shard", "replicate"}) {
     const std::vector<std::string> names = features_of(kind);
     std::set<std::string> drawn, missing;

@@ -41,7 +41,6 @@ std::vector<Feature> needed_features(const Scenario& scenario) {
   };
   need(Feature::timeline, any_module(scenario, [](const Module& module) { return module.forward_sleep > 0 || module.backward_sleep > 0; }));
   need(Feature::serial, scenario.costs.single_stream);
-  need(Feature::replicated_mesh, scenario.plan.mesh.shape.size() == 2);
   need(Feature::clip_grad_norm, any_call(scenario.script, [](const Action& action) { return action.kind == ActionKind::clip_grad_norm; }));
   need(Feature::module_groups, !speaks_language(scenario) && any_module(scenario, needs_modules));
   need(Feature::shared_parameters, any_module(scenario, [](const Module& module) { return !module.tied_to.empty(); }));

@@ -29,6 +29,7 @@ class FlatShardGenerator final : public EngineGenerator {
     };
     const FlatShardPlan& section = flat_shard(scenario.plan);
     const FlatShardPlan usual;
+    need(Feature::replicated_mesh, scenario.plan.mesh.shape.size() == 2);
     need(Feature::gradient_accumulation,
          any_call(scenario.script, [](const Action& action) { return action.kind == ActionKind::set_requires_gradient_sync; }));
     need(FlatShardFeature::gradient_hooks,

@@ -48,6 +48,7 @@ class FullyShardGenerator final : public EngineGenerator {
     const auto need = [&](Feature feature, bool is_needed) {
       if (is_needed) needed.push_back(feature);
     };
+    need(Feature::replicated_mesh, scenario.plan.mesh.shape.size() == 2);
     const auto any_group = [&](const auto& is) { return std::ranges::any_of(section.wrap, is); };
     need(Feature::module_groups, any_group([](const WrapGroup& group) { return group.modules.size() > 1; }));
     need(Feature::ignored_parameters, !section.ignored_parameters.empty());

@@ -1,6 +1,8 @@
 #include "harness/scenario/generator/replicate.hpp"
 
 #include <algorithm>
+#include <bit>
+#include <map>
 #include <utility>
 
 #include "harness/scenario/plan/replicate.hpp"
@@ -13,10 +15,9 @@ class ReplicateGenerator final : public EngineGenerator {
  public:
   std::string_view kind() const override { return ReplicatePlan::name; }
 
-  // Tensor parallelism is not drawn.
   Palette fitted(Palette palette) const override {
     for (const Feature feature : {Feature::clip_grad_norm, Feature::ignored_parameters, Feature::all_gather_extensions,
-                                  Feature::mixed_precision, Feature::replicated_mesh, ReplicateFeature::tensor_parallel})
+                                  Feature::mixed_precision, Feature::replicated_mesh})
       palette.features.erase(feature);
     return palette;
   }
@@ -44,19 +45,23 @@ class ReplicateGenerator final : public EngineGenerator {
   // There are no groups of modules.
   void draw_groups(Scenario& scenario, Dice& /*dice*/) const override { replicate(scenario.plan); }
 
-  void draw_options(Scenario& scenario, int /*shards*/, Dice& dice, const Palette& palette) const override {
-    draw_replicate_options(scenario, dice, palette);
+  void draw_options(Scenario& scenario, int shards, Dice& dice, const Palette& palette) const override {
+    draw_replicate_options(scenario, shards, dice, palette);
   }
 
   bool casts_whole_model(const Plan& /*plan*/) const override { return false; }
   bool casts_outputs() const override { return false; }
 
-  // A compiled step cannot call a user's hook.
+  // A compiled step cannot call a user's hook, and such a hook knows one group of ranks. In low precision, the sum of so many equal values that
+  // their number is no power of two rounds otherwise than the values do.
   std::vector<Action> draw_registrations(const Scenario& scenario, Dice& dice, const Palette& palette) const override {
+    const ReplicatePlan& section = replicate(scenario.plan);
     std::vector<HookKind> kinds;
-    if (palette.has(ReplicateFeature::gradient_hooks) && !replicate(scenario.plan).compile)
+    if (palette.has(ReplicateFeature::gradient_hooks) && !section.compile && section.tensor_parallel.empty())
       kinds = {HookKind::plain, HookKind::doubled, HookKind::sum};
-    if (palette.has(ReplicateFeature::compressing_hooks)) kinds.insert(kinds.end(), {HookKind::fp16_compress, HookKind::bf16_compress});
+    const auto parts = static_cast<unsigned>(section.ranks_per_copy(scenario.plan.mesh));
+    if (palette.has(ReplicateFeature::compressing_hooks) && std::has_single_bit(parts))
+      kinds.insert(kinds.end(), {HookKind::fp16_compress, HookKind::bf16_compress});
     if (kinds.empty() || !dice.chance(25)) return {};
     return {{.kind = ActionKind::register_hook, .hook = Hook{.kind = dice.one_of(kinds), .state = dice.between(0, 3)}}};
   }
@@ -79,6 +84,7 @@ class ReplicateGenerator final : public EngineGenerator {
 
   void offer_smaller_options(const Plan& plan, const Offer& offer) const override {
     const ReplicatePlan usual;
+    offer([](Plan& p) { replicate(p).tensor_parallel.clear(); });
     for (const auto& [path, way] : replicate(plan).tensor_parallel)
       offer([&lost = path](Plan& p) { replicate(p).tensor_parallel.erase(lost); });
     offer([](Plan& p) { replicate(p).compile.reset(); });
@@ -103,8 +109,21 @@ class ReplicateGenerator final : public EngineGenerator {
 
   void repair(Scenario& scenario, int /*shards*/) const override {
     ReplicatePlan& section = replicate(scenario.plan);
-    std::erase_if(section.tensor_parallel, [&](const auto& entry) { return find(scenario.model, entry.first) == nullptr; });
+    keep_divided_pairs(scenario);
     if (!section.compile && may_leave_out_parameters(scenario.model)) section.unused_parameters = true;
+  }
+
+  // A module is divided with its partner.
+  static void keep_divided_pairs(Scenario& scenario) {
+    std::map<std::string, TensorParallel>& parallel = replicate(scenario.plan).tensor_parallel;
+    const std::map<std::string, TensorParallel> before = std::exchange(parallel, {});
+    Mesh& mesh = scenario.plan.mesh;
+    for (const auto& [column, row] : divisible_pairs(scenario.model)) {
+      const bool is_divisible = mesh.shape.size() == 2 && find(scenario.model, column)->out_features % mesh.shape[1] == 0;
+      if (is_divisible && before.contains(column) && before.contains(row))
+        parallel.insert({{column, TensorParallel::column}, {row, TensorParallel::row}});
+    }
+    if (parallel.empty() && mesh.shape.size() == 2) mesh = {};
   }
 
   void rename(Plan& plan, const std::function<void(std::string&)>& change) const override {

@@ -1,15 +1,25 @@
 // The generator of plans and calls for engines of the kind `replicate`. Inner header.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "harness/scenario/generator/engine_generator.hpp"
 
 namespace shardproof::scenario {
 
 const EngineGenerator& replicate_generator();
 
-/// The part that draws the section; see EngineGenerator. Without `unused_parameters` in the palette, it removes from the model what could
+/// The part that draws the section, for so many ranks; see EngineGenerator. Without `unused_parameters` in the palette, it removes from the model what could
 /// leave a parameter without a gradient.
-void draw_replicate_options(Scenario& scenario, Dice& dice, const Palette& palette);
+void draw_replicate_options(Scenario& scenario, int ranks, Dice& dice, const Palette& palette);
+
+/// Two linear modules, by path, with nothing but ReLUs between them, and of which no part is used elsewhere. So the first can be divided by
+/// columns and the second by rows. No module is in two pairs.
+struct DivisiblePair {
+  std::string column, row;
+};
+std::vector<DivisiblePair> divisible_pairs(const Model& model);
 
 /// Whether a forward of the model may leave out parameters.
 bool may_leave_out_parameters(const Model& model);

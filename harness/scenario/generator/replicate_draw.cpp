@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "harness/scenario/generator/alterations.hpp"
+#include "harness/scenario/generator/factors.hpp"
 #include "harness/scenario/generator/replicate.hpp"
 #include "harness/scenario/plan/replicate.hpp"
 
@@ -52,14 +53,59 @@ CompilePlan compile_plan(Dice& dice) {
           .schedule_waits = !dice.chance(20)};
 }
 
+bool is_divisible(const Model& model, const Module& module, const std::string& path) {
+  if (module.kind != ModuleKind::linear || !module.tied_to.empty()) return false;
+  bool is_used_elsewhere = false;
+  visit(model.root, "", [&](const Module& other, const std::string&) {
+    is_used_elsewhere = is_used_elsewhere || other.tied_to == path || (other.kind == ModuleKind::use && other.target == path);
+  });
+  return !is_used_elsewhere;
+}
+
+// The features between the modules of a pair become a multiple of the number of parts.
+void divide_modules(Scenario& scenario, int ranks, Dice& dice) {
+  ReplicatePlan& section = replicate(scenario.plan);
+  const int parts = dice.one_of(factors(ranks));
+  for (const auto& [column, row] : divisible_pairs(scenario.model)) {
+    if (!dice.chance(70)) continue;
+    section.tensor_parallel[column] = TensorParallel::column;
+    section.tensor_parallel[row] = TensorParallel::row;
+    const std::int64_t between = std::int64_t{parts} * dice.between(1, 2);
+    change_modules_at(scenario.model.root, [&](Module& module, const std::string& path) {
+      if (path == column) module.out_features = between;
+      if (path == row) module.in_features = between;
+    });
+  }
+  if (!section.tensor_parallel.empty()) scenario.plan.mesh = {.shape = {ranks / parts, parts}, .names = {"copies", "parts"}};
+}
+
 }  // namespace
 
-void draw_replicate_options(Scenario& scenario, Dice& dice, const Palette& palette) {
+std::vector<DivisiblePair> divisible_pairs(const Model& model) {
+  std::vector<DivisiblePair> pairs;
+  visit(model.root, "", [&](const Module& container, const std::string& path) {
+    if (container.kind != ModuleKind::sequential && container.kind != ModuleKind::residual) return;
+    std::string column;
+    for (const Module& child : container.children) {
+      const std::string at = child_path(path, child.name);
+      if (child.kind == ModuleKind::relu) continue;
+      const bool can_be_divided = is_divisible(model, child, at);
+      const bool is_row = can_be_divided && !column.empty();
+      if (is_row) pairs.push_back({column, at});
+      column = can_be_divided && !is_row ? at : "";
+    }
+  });
+  return pairs;
+}
+
+void draw_replicate_options(Scenario& scenario, int ranks, Dice& dice, const Palette& palette) {
   ReplicatePlan& section = replicate(scenario.plan);
   if (palette.has(ReplicateFeature::compiled_step) && dice.chance(30)) section.compile = compile_plan(dice);
   const bool may_be_unused = palette.has(ReplicateFeature::unused_parameters) && !section.compile;
   if (!may_be_unused || dice.chance(30)) use_all_parameters(scenario.model);
   section.unused_parameters = may_leave_out_parameters(scenario.model) || (may_be_unused && dice.chance(15));
+  const bool can_divide = palette.has(ReplicateFeature::tensor_parallel) && ranks > 1 && scenario.costs.imagined_ranks == 0;
+  if (can_divide && dice.chance(30)) divide_modules(scenario, ranks, dice);
   const ReplicatePlan usual;
   const std::vector<std::int64_t> sizes = bytes_of_gradients(scenario.model);
   section.first_bucket_bytes = limit(sizes, usual.first_bucket_bytes, dice);
