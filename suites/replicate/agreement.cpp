@@ -1,7 +1,12 @@
 // What ranks agree on before they train: that they have the same model, and the same values.
 #include <shardproof.hpp>
 
+#include <algorithm>
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "harness/scenario/formula.hpp"
 #include "suites/checks/comparison.hpp"
@@ -15,8 +20,32 @@ using namespace suites;
 
 using scenario::Module;
 
-RANKED_TEST_CASE("replicate/model_differs", clauses("REP-12"), ranks(2, 3, 4), each("in", "count", "shape", "order", "trainability"),
-                 each("culprit", "first", "last"), needs_if("in", "trainability", Feature::module_groups)) {
+namespace {
+
+/// What a text says about a rank: from its name to that of another rank.
+std::string about(const std::string& text, int rank) {
+  const std::string name = "rank " + std::to_string(rank);
+  const std::size_t begin = std::min(text.find(name), text.size());
+  return text.substr(begin, text.find("rank ", begin + name.size()) - begin);
+}
+
+bool has_any(const std::string& text, const std::vector<std::string>& words) {
+  return std::ranges::any_of(words, [&](const std::string& word) { return text.find(word) != std::string::npos; });
+}
+
+// Each engine has its own spelling.
+std::vector<std::string> spellings(std::int64_t rows, std::int64_t columns) {
+  const std::string a = std::to_string(rows), b = std::to_string(columns);
+  return {"[" + a + ", " + b + "]", "(" + a + ", " + b + ")", a + "x" + b, a + " x " + b};
+}
+const std::vector<std::string> spellings_of_frozen{"frozen", "not trainable", "requires_grad=False", "without gradient"};
+
+}  // namespace
+
+// The layers `fc1` and `fc4` are twins, which change places: only their names differ.
+RANKED_TEST_CASE("replicate/model_differs", clauses("REP-12"), ranks(2, 3, 4),
+                 each("in", "count", "shape", "order", "twins", "trainability"), each("culprit", "first", "last"),
+                 needs_if("in", "trainability", Feature::module_groups)) {
   const int world = rank.world().size();
   const bool is_first = rank.param("culprit") == "first";
   const int culprit = is_first ? 1 : world - 1;
@@ -24,14 +53,25 @@ RANKED_TEST_CASE("replicate/model_differs", clauses("REP-12"), ranks(2, 3, 4), e
   std::vector<Module>& layers = scenario.model.root.children;
   layers[1].out_features = layers[2].in_features = 5;
   layers[0].bias = false;
+  const std::string& what = rank.param("in");
+  if (what == "twins") layers[3].bias = false;
   if (rank.index() == culprit) {
-    const std::string& what = rank.param("in");
     if (what == "count") layers[3].bias = false;
     if (what == "shape") layers[1].out_features = layers[2].in_features = 6;
     if (what == "order") layers[0].out_features = layers[1].in_features = 5, layers[1].out_features = layers[2].in_features = 4;
+    if (what == "twins") std::swap(layers[0].name, layers[3].name);
     if (what == "trainability") layers[0].frozen = true;  // only the first parameter differs
   }
   check_refused(rank, scenario, "create", {"rank 0", "rank " + std::to_string(culprit)});
+  const std::optional<scenario::SubjectError> refused = refusal(rank, scenario);
+  REQUIRE(refused);
+  CAPTURE(refused->reason());
+  const std::string first = about(refused->reason(), 0), other = about(refused->reason(), culprit);
+  if (what == "count") CHECK((has_any(first, {"7"}) && has_any(other, {"6"})));
+  if (what == "shape") CHECK((has_any(first, spellings(5, 4)) && has_any(other, spellings(6, 4))));
+  if (what == "order") CHECK((has_any(first, spellings(4, 4)) && has_any(other, spellings(5, 4))));
+  if (what == "twins") CHECK((has_any(first, {"fc1"}) && has_any(other, {"fc4"})));
+  if (what == "trainability") CHECK((!has_any(first, spellings_of_frozen) && has_any(other, spellings_of_frozen)));
 }
 
 // Each rank comes with its own values.

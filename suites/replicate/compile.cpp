@@ -68,6 +68,10 @@ void check_values(const scenario::Model& model, const StepGraph& graph) {
     if (value.kind == (is_forward ? StepValueKind::parameter : StepValueKind::gradient)) found.push_back(value.name);
   }
   for (const scenario::ParameterShape& parameter : scenario::parameters(model)) expected.push_back(parameter.name);
+  for (const StepValue& value : graph.values) {
+    CAPTURE(value.name);
+    if (value.kind == StepValueKind::parameter) CHECK(std::ranges::find(expected, value.name) != expected.end());
+  }
   std::ranges::sort(found);
   std::ranges::sort(expected);
   CHECK(found == expected);

@@ -158,14 +158,14 @@ RANKED_TEST_CASE("replicate/compressing_hook", clauses("REP-4", "REP-10"), ranks
   }
 }
 
+namespace {
+
 // A hook counts from its registration on, also between iterations.
-RANKED_TEST_CASE("replicate/late_hook", clauses("REP-10"), ranks(2, 3), each("step", "eager", "compiled"),
-                 needs(Feature::timeline, ReplicateFeature::compressing_hooks),
-                 needs_if("step", "compiled", ReplicateFeature::compiled_step)) {
+void check_late_hook(Rank& rank, HookKind kind, DType low) {
   scenario::Scenario scenario = exact_net(true, gradients_only());
   if (rank.param("step") == "compiled") scenario::replicate(scenario.plan).compile.emplace();
   std::vector<Action> then = gradients_only();
-  then.insert(then.begin(), registration(HookKind::bf16_compress));
+  then.insert(then.begin(), registration(kind));
   scenario.script.segments.push_back({.body = std::move(then)});
   scenario.script.segments.push_back({.iterations = 2, .body = gradients_only()});
   const scenario::Run run = play_accepted(rank, scenario);
@@ -173,7 +173,36 @@ RANKED_TEST_CASE("replicate/late_hook", clauses("REP-10"), ranks(2, 3), each("st
     CAPTURE(iteration.index());
     const std::vector<fact::Collective> calls = bucket_calls(iteration);
     CHECK_FALSE(calls.empty());
-    for (const fact::Collective& call : calls) CHECK(call.dtype == (iteration.index() < 3 ? DType::f32 : DType::bf16));
+    for (const fact::Collective& call : calls) CHECK(call.dtype == (iteration.index() < 3 ? DType::f32 : low));
+  }
+}
+
+}  // namespace
+
+RANKED_TEST_CASE("replicate/late_hook", clauses("REP-10"), ranks(2, 3), each("step", "eager", "compiled"),
+                 needs(Feature::timeline, ReplicateFeature::compressing_hooks),
+                 needs_if("step", "compiled", ReplicateFeature::compiled_step)) {
+  check_late_hook(rank, HookKind::bf16_compress, DType::bf16);
+}
+
+RANKED_TEST_CASE("replicate/late_fp16_hook", clauses("REP-10"), ranks(2), each("step", "eager", "compiled"),
+                 needs(Feature::timeline, ReplicateFeature::compressing_hooks),
+                 needs_if("step", "compiled", ReplicateFeature::compiled_step)) {
+  check_late_hook(rank, HookKind::fp16_compress, DType::f16);
+}
+
+// After two iterations the engine takes a hook, and refuses another one, as before the first.
+RANKED_TEST_CASE("replicate/late_user_hook", clauses("REP-9", "REP-11"), ranks(1, 2, 3), needs(ReplicateFeature::gradient_hooks)) {
+  scenario::Scenario scenario = exact_net(true, gradients_only());
+  scenario.script.segments = {{.iterations = 2, .body = {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::zero_grad}}},
+                              {.body = {registration(HookKind::doubled), registration(HookKind::plain, true)}},
+                              {.iterations = 3, .body = gradients_only()}};
+  const scenario::Run run = play_accepted(rank, scenario);
+  CHECK(run.refusals().size() == 1);
+  check_gradients(rank, run, [](std::span<const double> by_rank) { return 2 * mean(by_rank); });
+  for (int iteration = 0; iteration < 5; ++iteration) {
+    CAPTURE(iteration);
+    CHECK(hook_calls(run, iteration).empty() == (iteration < 2));
   }
 }
 

@@ -34,7 +34,7 @@ std::vector<Action> script_of(const std::string& what) {
     body = {only,    sync(false), {ActionKind::forward}, {ActionKind::backward}, {ActionKind::capture}, sync(true), body[0], body[1],
             body[2], body[3]};
   }
-  if (what == "other_call_unsynced") body = {body[0], sync(false), evaluation, failing, body[1], sync(true), body[2], body[3]};
+  if (what == "other_call_unsynced") body = {body[0], sync(false), evaluation, failing, evaluation, body[1], sync(true), body[2], body[3]};
   return body;
 }
 

@@ -113,6 +113,15 @@ RANKED_TEST_CASE("replicate/failed_forward", clauses("REP-15"), ranks(1, 2, 3), 
   check_sound(rank, run);
 }
 
+namespace {
+
+std::size_t agreements(const scenario::Iteration& iteration, const Kind& kind) {
+  const std::vector<fact::Collective> calls = iteration.collectives();
+  return static_cast<std::size_t>(std::ranges::count_if(calls, [&](const auto& call) { return kind.is_agreement(call); }));
+}
+
+}  // namespace
+
 // The host goes on while reductions run. It waits where ranks agree: when the trainer is made, and when buckets are made anew.
 RANKED_TEST_CASE("replicate/host_waits", clauses("REP-16"), ranks(2, 3), each("gradients", "copies", "views"), needs(Feature::timeline),
                  needs_if("gradients", "views", ReplicateFeature::gradient_views)) {
@@ -120,11 +129,31 @@ RANKED_TEST_CASE("replicate/host_waits", clauses("REP-16"), ranks(2, 3), each("g
   const Kind& kind = kind_of(run.scenario().plan);
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
-    const std::vector<fact::Collective> calls = iteration.collectives();
-    const auto agreements =
-        static_cast<std::size_t>(std::ranges::count_if(calls, [&](const auto& call) { return kind.is_agreement(call); }));
-    CHECK(host_waits(iteration) <= agreements);
+    CHECK(host_waits(iteration) <= agreements(iteration, kind));
   }
+}
+
+// The graphs of the first iteration are those of all.
+RANKED_TEST_CASE("replicate/compiled_host_waits", clauses("REP-16"), ranks(2, 3),
+                 needs(Feature::timeline, ReplicateFeature::compiled_step)) {
+  scenario::Scenario scenario = exact_net(true, training());
+  scenario::replicate(scenario.plan).compile.emplace();
+  const scenario::Run run = play_accepted(rank, scenario);
+  const Kind& kind = kind_of(scenario.plan);
+  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+    CAPTURE(iteration.index());
+    CHECK(host_waits(iteration) <= agreements(iteration, kind));
+    if (iteration.index() > 0) CHECK(agreements(iteration, kind) == 0);
+  }
+}
+
+// An engine that cannot reduce a pair of tensors says so.
+RANKED_TEST_CASE("replicate/pair_of_tensors", clauses("REP-18"), ranks(1, 2, 3)) {
+  scenario::Scenario scenario = exact_net(true, training());
+  scenario.model.root.children.back().tensor = scenario::TensorKind::two_tensor;
+  if (refusal(rank, scenario)) return check_refused_or_unsupported(rank, scenario, "create", {"1.weight"});
+  const scenario::Run run = play_accepted(rank, scenario);
+  check_training(rank, run, oracles::Arithmetic::f32, exact_unless_division_rounds(rank), Moves::some_parameter);
 }
 
 }  // namespace shardproof::replicate

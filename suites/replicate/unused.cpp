@@ -77,6 +77,27 @@ RANKED_TEST_CASE("replicate/unused_parameters", clauses("REP-1", "REP-3", "REP-4
   }
 }
 
+// The backward of some ranks reaches no parameter, and then that of all ranks.
+RANKED_TEST_CASE("replicate/no_parameter_reached", clauses("REP-1", "REP-7"), ranks(1, 2, 3),
+                 needs(Feature::module_groups, ReplicateFeature::unused_parameters)) {
+  const bool alone = rank.world().size() == 1;
+  std::vector<Action> body{forward_by("x", {0}),   {ActionKind::backward}, {ActionKind::capture},  forward_by("none"),
+                           {ActionKind::backward}, {ActionKind::capture},  {ActionKind::zero_grad}};
+  if (!alone) body.insert(body.begin() + 1, forward_by("none", all_but_first(rank.world().size())));
+  scenario::Scenario scenario = three_ways(std::move(body));
+  std::vector<Module>& modules = scenario.model.root.children;
+  modules.erase(modules.begin());
+  modules.front().children.push_back({.name = "none", .kind = ModuleKind::relu});
+  const scenario::Run run = play_accepted(rank, with_last_step(scenario));
+  check_training(rank, run, oracles::Arithmetic::f32, exact_unless_division_rounds(rank), Moves::some_parameter);
+  for (const scenario::Capture& capture : run.captures()) {
+    for (const scenario::CapturedParameter& parameter : capture.parameters) {
+      CAPTURE(capture.iteration, parameter.name);
+      CHECK(parameter.gradient.defined() == parameter.name.starts_with("way.x"));
+    }
+  }
+}
+
 // A use in a backward without sync counts for the next reduction.
 RANKED_TEST_CASE("replicate/unused_after_no_sync", clauses("REP-7"), ranks(2, 3),
                  needs(Feature::module_groups, Feature::gradient_accumulation, ReplicateFeature::unused_parameters)) {
