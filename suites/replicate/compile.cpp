@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "fixtures/oracles/buckets.hpp"
 #include "suites/checks/comparison.hpp"
 #include "suites/checks/refusal.hpp"
 #include "suites/checks/soundness.hpp"
@@ -180,9 +179,8 @@ RANKED_TEST_CASE("replicate/compiled_plan", clauses("REP-42"), ranks(2, 3, 4), e
                  needs(Feature::timeline, ReplicateFeature::compiled_step), tags("reference")) {
   std::mt19937_64 random(rank.seed());
   scenario::Scenario scenario = random_layers(random);
-  const auto ready = oracles::ready_order(scenario.model, oracles::ModuleOrder::registered);
-  draw_limits(scenario, ready, rank.param<int>("set") % 2 == 0, random);
   scenario::replicate(scenario.plan).compile = compile_plan(rank);
+  draw_limits(scenario, compiled_ready_order(scenario), rank.param<int>("set") % 2 == 0, random);
   // The first backward of an iteration makes gradients, the second one adds to them.
   scenario.script.segments = {
       {.iterations = 3,

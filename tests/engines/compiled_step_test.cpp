@@ -151,6 +151,15 @@ Words executed_work(const scenario::Iteration& of) {
   return words;
 }
 
+TEST_CASE("only a compiled forward puts a weight before its bias") {
+  const auto started_with = [](scenario::CompiledRegion region) {
+    scenario::CompilePlan how{.region = region, .fusion = scenario::BucketFusion::none};
+    return planned_reductions(plans(played(four_linears(how, two_halves, 1), 2).front()).front().back()).front();
+  };
+  CHECK(started_with(scenario::CompiledRegion::forward_backward) == "bucket 0: 16 f32 sum of 0,1");
+  CHECK(started_with(scenario::CompiledRegion::backward) == "bucket 0: 4 f32 sum of 0,1");
+}
+
 TEST_CASE("the plan of four equal layers has three buckets, a weight before its bias") {
   const std::vector<scenario::Run> ranks = played(four_linears({}, two_halves, 2), 2);
   const Words forward{"forward fc1: input, fc1.weight, fc1.bias -> fc1",
