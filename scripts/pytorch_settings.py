@@ -73,7 +73,7 @@ class Plays:
         """By case, and whether the run ended as it should. Two ranks: kernels do not depend on their number."""
         out = self.folder / "run"
         shutil.rmtree(out, ignore_errors=True)
-        command = [self.root / "build/bin/shardproof", "run", "--subject", "pytorch", "--quiet", "--ranks", "1,2",
+        command = [self.root / "build/bin/shardproof", "run", "--subject", "pytorch", "--quiet", "--ranks", "1,2", "--profile", "eager",
                    "--waivers", self.root / "fixtures/pytorch/waivers.json", "--out", out]
         # There, lest the user's link shardproof-out/latest leads to a run that is deleted.
         done = subprocess.run(command, env=variables, cwd=self.folder, text=True, capture_output=True)

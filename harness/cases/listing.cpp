@@ -85,7 +85,8 @@ std::vector<ProfileInfo> parse_profiles(std::string_view text) {
   }
   if (!json.is_array()) refuse("profiles", "an array of profiles", json);
   for (const auto& element : json) {
-    Fields(element, "profile").expect_only({"name", "text", "least_ranks", "most_ranks", "tags", "without_tags", "required_only"});
+    Fields(element, "profile")
+        .expect_only({"name", "text", "least_ranks", "most_ranks", "tags", "without_tags", "needs", "without_needs", "required_only"});
     auto profile = element.get<ProfileInfo>();
     if (std::ranges::find(profiles, profile.name, &ProfileInfo::name) != profiles.end())
       throw std::invalid_argument(fmt::format("profile {} is defined twice", profile.name));

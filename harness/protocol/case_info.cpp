@@ -122,6 +122,8 @@ void to_json(ordered_json& json, const ProfileInfo& info) {
                       {"tags", info.tags},
                       {"without_tags", info.without_tags},
                       {"required_only", info.required_only}};
+  if (!info.needs.empty()) json["needs"] = info.needs;
+  if (!info.without_needs.empty()) json["without_needs"] = info.without_needs;
 }
 
 void from_json(const ordered_json& json, ProfileInfo& info) {
@@ -134,6 +136,8 @@ void from_json(const ordered_json& json, ProfileInfo& info) {
   info.tags = fields.texts("tags");
   info.without_tags = fields.texts("without_tags");
   info.required_only = fields.boolean("required_only");
+  if (fields.has("needs")) info.needs = fields.texts("needs");
+  if (fields.has("without_needs")) info.without_needs = fields.texts("without_needs");
 }
 
 void to_json(ordered_json& json, const SeedInfo& info) { json = ordered_json{{"seed", info.seed}, {"cases", info.cases}}; }
@@ -177,15 +181,19 @@ void from_json(const ordered_json& json, Listing& listing) {
 }
 
 bool is_in(const ProfileInfo& profile, const CaseInfo& info, const Listing& listing) {
-  const auto has_any = [&](const std::vector<std::string>& tags) {
-    return std::ranges::any_of(info.tags, [&](const std::string& tag) { return std::ranges::find(tags, tag) != tags.end(); });
+  const auto share_one = [](const std::vector<std::string>& some, const std::vector<std::string>& others) {
+    return std::ranges::find_first_of(some, others) != some.end();
+  };
+  const auto is_among = [&](const std::vector<std::string>& wanted, const std::vector<std::string>& unwanted,
+                            const std::vector<std::string>& has) {
+    return (wanted.empty() || share_one(has, wanted)) && !share_one(has, unwanted);
   };
   const auto is_reference = [&](const std::string& id) {
     const auto clause = std::ranges::find(listing.clauses, id, &ClauseInfo::id);
     return clause != listing.clauses.end() && !clause->required;
   };
   return info.world_size >= profile.least_ranks && info.world_size <= profile.most_ranks.value_or(info.world_size) &&
-         (profile.tags.empty() || has_any(profile.tags)) && !has_any(profile.without_tags) &&
+         is_among(profile.tags, profile.without_tags, info.tags) && is_among(profile.needs, profile.without_needs, info.needs) &&
          !(profile.required_only && std::ranges::any_of(info.clauses, is_reference));
 }
 

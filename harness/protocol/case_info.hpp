@@ -81,6 +81,8 @@ struct ProfileInfo {
   std::optional<int> most_ranks;    ///< none: any number
   std::vector<std::string> tags;    ///< a case has one of these; empty: no matter which it has
   std::vector<std::string> without_tags;  ///< and none of these
+  std::vector<std::string> needs;          ///< a case needs one of these features; empty: no matter which it needs
+  std::vector<std::string> without_needs;  ///< and none of these
   bool required_only = false;       ///< no case with a clause that only the model engine must meet
   friend bool operator==(const ProfileInfo&, const ProfileInfo&) = default;
 };

@@ -168,7 +168,7 @@ class ReplicateChecks final : public Kind {
           CAPTURE(end);
           CHECK(trace::peak(run.trace(), MemoryClass::reduce_input, begin, end).bytes <= (calls.reduces() ? most_inputs : buckets));
           // A bucket of views has room for a gradient that does not exist. It may come to be beside it, until the next reduction.
-          const bool may_have_room = makes_views && section.unused_parameters && !calls.reduces();
+          const bool may_have_room = makes_views && !calls.reduces();
           CHECK(trace::at(run.trace(), MemoryClass::gradient, end).bytes <= (may_have_room ? 2 * all : all));
         }
       }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "fixtures/oracles/buckets.hpp"
 #include "suites/replicate/scenarios.hpp"
@@ -51,6 +52,21 @@ std::string reduction(std::string_view tag, std::int64_t elements, DType dtype) 
   return fmt::format("{}: {} {}", tag, elements, to_string(dtype));
 }
 
+bool is_result(std::string_view line) { return line.starts_with("wait ") || line.starts_with("split ") || line.starts_with("copy "); }
+
+// Where nothing is computed between results, their order costs nothing, and no clause speaks of it: waits, then splits, then copies.
+PlanLines with_ordered_results(PlanLines lines) {
+  const auto is_before = [](const std::string& a, const std::string& b) {
+    return std::pair(b.substr(0, b.find(' ')), a) < std::pair(a.substr(0, a.find(' ')), b);
+  };
+  for (auto begin = lines.begin(); (begin = std::find_if(begin, lines.end(), is_result)) != lines.end();) {
+    const auto end = std::find_if_not(begin, lines.end(), is_result);
+    std::sort(begin, end, is_before);
+    begin = end;
+  }
+  return lines;
+}
+
 bool is_part_of_reduction(const StepNode& node) {
   constexpr std::array operations{"divide", "concat", "split", "cast"};
   return node.kind != StepNodeKind::compute || std::ranges::find(operations, node.operation) != operations.end();
@@ -72,7 +88,12 @@ PlanLines reduction_plan(const StepGraph& backward) {
     if (node.kind == StepNodeKind::all_reduce) line += fmt::format(" ({} of {})", to_string(node.op), fmt::join(node.group, ","));
     lines.push_back(std::move(line));
   }
-  return lines;
+  return with_ordered_results(std::move(lines));
+}
+
+std::vector<std::string> compiled_ready_order(const scenario::Scenario& scenario) {
+  const bool is_whole = scenario::replicate(scenario.plan).compile.value().region == scenario::CompiledRegion::forward_backward;
+  return oracles::ready_order(scenario.model, is_whole ? oracles::ModuleOrder::registered : oracles::ModuleOrder::reversed);
 }
 
 PlanLines expected_plan(const scenario::Scenario& scenario, int world, bool existed) {
@@ -80,7 +101,7 @@ PlanLines expected_plan(const scenario::Scenario& scenario, int world, bool exis
   const scenario::BucketFusion fusion = plan.compile.value().fusion;
   const auto all = oracles::trainable_gradients(scenario.model);
   std::vector<oracles::BucketedGradient> ready;
-  for (const std::string& name : oracles::ready_order(scenario.model, oracles::ModuleOrder::registered))
+  for (const std::string& name : compiled_ready_order(scenario))
     ready.push_back(*std::ranges::find(all, name, &oracles::BucketedGradient::parameter));
   // One rank has no all-reduces to fuse.
   const bool fuses = fusion != scenario::BucketFusion::none && world > 1;
@@ -112,7 +133,7 @@ PlanLines expected_plan(const scenario::Scenario& scenario, int world, bool exis
     }
   }
   lines.insert(lines.end(), results.begin(), results.end());
-  return lines;
+  return with_ordered_results(std::move(lines));
 }
 
 PlanLines planned_reductions(const StepGraph& backward) {

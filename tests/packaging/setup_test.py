@@ -291,7 +291,7 @@ has_pytorch() { [[ -e $root/build/pytorch/bin/python ]]; }
                 said = self.said("run", *arguments)
                 self.assertIn("pytorch yes", said)
                 self.assertEqual(said[-2], "build shardproof_package")
-                self.assertEqual(said[-1], " ".join(("shardproof run", *arguments)))
+                self.assertEqual(said[-1], " ".join(("shardproof run", *arguments, "--profile eager")))
         self.assertIn("pytorch no", self.said("run", "--no-install", "--subject", "pytorch"))
 
     def test_help_is_printed_before_anything_is_installed_or_built(self):
@@ -316,12 +316,14 @@ has_pytorch() { [[ -e $root/build/pytorch/bin/python ]]; }
             with self.subTest(arguments):
                 said = self.said("run", "--subject", "pytorch", "--", *arguments)
                 self.assertIn("pytorch yes", said)
-                self.assertEqual(said[-1], f"shardproof run --subject pytorch --waivers {self.waivers} -- {' '.join(arguments)}")
+                self.assertEqual(said[-1], f"shardproof run --subject pytorch --waivers {self.waivers} --profile eager -- {' '.join(arguments)}")
 
     def test_known_deviations_are_waived_where_nothing_else_is_said(self):
         self.put("fixtures/pytorch/waivers.json", "{}")
-        self.assertEqual(self.said("run", "--subject", "pytorch")[-1], f"shardproof run --subject pytorch --waivers {self.waivers}")
-        for arguments in (("--subject", "pytorch", "--waivers", "mine"), ("--waivers=mine", "--subject", "pytorch"), ("--subject", "reference")):
+        waived = f"shardproof run --subject pytorch --waivers {self.waivers} --profile eager"
+        self.assertEqual(self.said("run", "--subject", "pytorch")[-1], waived)
+        for arguments in (("--subject", "pytorch", "--waivers", "mine", "--profile=full"), ("--subject", "reference"),
+                          ("--waivers=mine", "--profile", "core", "--subject", "pytorch")):
             self.assertEqual(self.said("run", *arguments)[-1], " ".join(("shardproof run", *arguments)))
 
     def test_tests_of_pytorch_are_one_line_where_it_is_not_installed(self):
@@ -337,12 +339,14 @@ has_pytorch() { [[ -e $root/build/pytorch/bin/python ]]; }
         said = self.said("scripts/test-pytorch", "--no-install")
         self.assertEqual(said[:2], ["pytorch no", "python -m unittest discover --quiet in tests"])
         compared = f"python -B {self.tree}/scripts/pytorch_settings.py {self.tree}"
-        self.assertEqual([line.partition(" in ")[0] for line in said[-2:]], ["shardproof run --subject pytorch --quiet", compared])
+        self.assertEqual([line.partition(" in ")[0] for line in said[-2:]], ["shardproof run --subject pytorch --quiet --profile eager", compared])
+        compiled, replicated = ([line for line in said if each in line] for each in ("--profile compiled", "replicate-worker"))
+        self.assertEqual((len(compiled), len(replicated)), (1, 1))
         self.assertIn(f"{compared} --all in ", "".join(self.said("scripts/test-pytorch", "--settings")))
         self.put("build/pytorch/bin/python", "#!/bin/sh\nexit 1\n")
         failed = subprocess.run([self.tree / "scripts/test-pytorch"], text=True, capture_output=True)
         self.assertEqual(failed.returncode, 1)
-        self.assertEqual(failed.stdout.splitlines()[-1], "shardproof run --subject pytorch --quiet")
+        self.assertEqual(failed.stdout.splitlines()[-1], "shardproof run --subject pytorch --quiet --profile eager")
 
     def test_deviations_are_played_as_their_page_says(self):
         self.put("build/pytorch/bin/python", "#!/bin/sh\n")

@@ -26,7 +26,7 @@ Listing listing() {
   all.faults = {{"drop", {"A-1"}, "drops a wait"}};
   all.clauses = {{"A-1", false, "text"}};
   all.seeds = {{"test_x.py::test_y", {"a/b[W=2]"}}};
-  all.profiles = {{"core", "what everybody meets", 1, 2, {"quick"}, {"slow"}, true}};
+  all.profiles = {{"core", "what everybody meets", 1, 2, {"quick"}, {"slow"}, {}, {}, true}};
   return all;
 }
 
@@ -171,7 +171,7 @@ TEST_CASE("a spoiled listing is refused") {
   CHECK_THROWS_WITH(nobody.get<Listing>(), ContainsSubstring("at least 1"));
 }
 
-TEST_CASE("a profile takes cases by world size, tags and the kind of their clauses") {
+TEST_CASE("a profile takes cases by world size, tags, needs and the kind of their clauses") {
   auto all = listing();
   all.clauses = {{"A-1", true, "any"}, {"A-2", false, "the model engine"}};
   auto info = all.cases[0];  // two ranks, A-1, [slow]
@@ -193,6 +193,18 @@ TEST_CASE("a profile takes cases by world size, tags and the kind of their claus
   profile.without_tags = {"other", "slow"};
   CHECK_FALSE(is_in(profile, info, all));
   profile.without_tags = {"other"};
+  info.needs = {"timeline", "compiled_step"};
+  profile.needs = {"compiled_step"};
+  CHECK(is_in(profile, info, all));
+  profile.needs = {"tensor_parallel"};
+  CHECK_FALSE(is_in(profile, info, all));
+  profile.needs.clear();
+  profile.without_needs = {"compiled_step"};
+  CHECK_FALSE(is_in(profile, info, all));
+  profile.needs = {"timeline"};
+  CHECK(ordered_json(profile).get<ProfileInfo>() == profile);
+  profile.needs.clear();
+  profile.without_needs = {"tensor_parallel"};
   profile.required_only = true;
   CHECK(is_in(profile, info, all));
   info.clauses = {"A-1", "A-2"};

@@ -101,15 +101,16 @@ class Catalogue(unittest.TestCase):
             return {case["id"]: case for case in json.loads(shardproof("list", "--json", *arguments))}
 
         profiles = {profile["name"]: profile for profile in json.loads(shardproof("list", "--profiles", "--json"))}
-        self.assertEqual(set(profiles), {"pytorch-compatible", "core", "multi", "timing", "full"})
+        self.assertEqual(set(profiles), {"pytorch-compatible", "eager", "compiled", "core", "multi", "timing", "full"})
         self.assertEqual([name for name, profile in profiles.items() if profile["default"]], ["pytorch-compatible"])
         everything = {case["id"]: case for case in self.every_case}
         timing = {id for id, case in everything.items() if "timing" in case["tags"]}
         required = {id for id, case in everything.items() if all(self.kinds[clause] == "required" for clause in case["clauses"])}
         alone = {id for id, case in everything.items() if case["world_size"] == 1}
         usual = {id for id, case in everything.items() if "large" not in case["tags"]} - timing
-        expected = {"full": set(everything), "pytorch-compatible": usual, "timing": timing, "core": required & alone & usual,
-                    "multi": (required - alone) & usual}
+        compiled = {id for id, case in everything.items() if "compiled_step" in case["needs"]} & usual
+        expected = {"full": set(everything), "pytorch-compatible": usual, "eager": usual - compiled, "compiled": compiled, "timing": timing,
+                    "core": required & alone & usual, "multi": (required - alone) & usual}
         for name, ids in expected.items():
             with self.subTest(profile=name):
                 self.assertEqual(profiles[name]["cases"], len(ids))
