@@ -52,7 +52,7 @@ RANKED_TEST_CASE("replicate/overlap_times", clauses("REP-21"), ranks(2, 3, 4), e
     layers.push_back({.forward = pick(1, 60) * 1'000'000, .backward = pick(1, 60) * 1'000'000});
   scenario::Scenario scenario = sleeping_layers(layers, pick(1, 80) * 1'000'000);
   scenario::ReplicatePlan& plan = scenario::replicate(scenario.plan);
-  plan.first_bucket_bytes = pick(1, 2 * layer_bytes);
+  plan.first_bucket_bytes = pick(1, layer_bytes);  // so there are several buckets
   plan.bucket_bytes = pick(1, 3 * layer_bytes);
   const scenario::Run run = play_accepted(rank, scenario);
   const std::vector<oracles::Bucket> later = oracles::later_buckets(scenario, oracles::ready_order(scenario.model));
