@@ -9,7 +9,7 @@
 #include <set>
 
 #include "harness/protocol/rank_list.hpp"
-#include "harness/protocol/step_graph_text.hpp"
+#include "reports/step_graph_text.hpp"
 #include "reports/terminal.hpp"
 
 namespace shardproof::reports {

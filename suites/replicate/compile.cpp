@@ -249,6 +249,41 @@ RANKED_TEST_CASE("replicate/compiled_memory", clauses("REP-14"), ranks(1, 2, 3),
   CHECK(run.left_alive() == 0);
 }
 
+// Before the backward that reduces, one layer of two has a gradient. Its result is copied; that of the other one stays where it was reduced.
+RANKED_TEST_CASE("replicate/compiled_memory_of_some", clauses("REP-1", "REP-14"), ranks(1, 2, 3), each("existing", "a", "b"),
+                 each("fusion", "concat", "coalesce"),
+                 needs(Feature::timeline, Feature::module_groups, Feature::gradient_accumulation, ReplicateFeature::compiled_step)) {
+  scenario::Scenario scenario = exact_net(false, {});
+  const auto layer = [](const char* name) {
+    return scenario::Module{.name = name, .kind = scenario::ModuleKind::linear, .in_features = 4, .out_features = 3};
+  };
+  scenario.model.root.children = {{.name = "way", .kind = scenario::ModuleKind::choice, .children = {layer("a"), layer("b")}}};
+  scenario::replicate(scenario.plan).compile = fused_by(rank);
+  const auto forward = [](const std::string& way) { return Action{.kind = ActionKind::forward, .paths = {{"way", way}}}; };
+  scenario.script.segments = {{.iterations = 3,
+                               .body = {sync(false),
+                                        forward(rank.param("existing")),
+                                        {ActionKind::backward},
+                                        sync(true),
+                                        forward("a"),
+                                        forward("b"),
+                                        {ActionKind::backward},
+                                        {ActionKind::capture},
+                                        {ActionKind::step},
+                                        {ActionKind::zero_grad}}}};
+  const scenario::Run run = play_accepted(rank, scenario);
+  check_training(rank, run, oracles::Arithmetic::f32, exact_unless_division_rounds(rank), Moves::some_parameter);
+  const std::uint64_t all = 4 * trainable_elements(scenario.model);
+  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+    CAPTURE(iteration.index());
+    const std::string end = scenario::mark(iteration.index(), ActionKind::backward, true, 2);
+    CHECK(trace::at(run.trace(), MemoryClass::gradient, end).bytes <= all + all / 2);
+    CHECK(trace::at(run.trace(), MemoryClass::reduce_input, end).bytes == 0);
+  }
+  check_no_race(rank, run);
+  CHECK(run.left_alive() == 0);
+}
+
 // The backward hides all-reduces, from the first iteration on. A bucket has two gradients, and one call reduces both.
 RANKED_TEST_CASE("replicate/compiled_overlap", clauses("REP-41", "REP-43"), ranks(1, 2, 3, 4),
                  each("region", "forward_backward", "backward"), each("fusion", "concat", "coalesce"),

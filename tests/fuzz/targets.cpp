@@ -20,7 +20,7 @@
 #include "harness/protocol/nccl_faults.hpp"
 #include "harness/protocol/nccl_record.hpp"
 #include "harness/protocol/step_graph_json.hpp"
-#include "harness/protocol/step_graph_text.hpp"
+#include "reports/step_graph_text.hpp"
 #include "harness/rendezvous/rendezvous_directory.hpp"
 #include "harness/rendezvous/value_file.hpp"
 #include "harness/scenario/scenario_json.hpp"
@@ -333,9 +333,9 @@ void compiled_plan(std::string_view input) {
   require(read_compiled_plan(write_compiled_plan(plan)) == plan, "a written compiled plan reads as it was written");
   for (const StepGraph& graph : plan) {
     objection_to(graph);
-    require(!to_text(graph).empty(), "a compiled pass has a text");
-    const TitledStepGraph titled{"", &graph};
-    require(!to_dot({&titled, 1}).empty(), "a compiled pass has a drawing");
+    require(!reports::to_text(graph).empty(), "a compiled pass has a text");
+    const reports::TitledStepGraph titled{"", &graph};
+    require(!reports::to_dot({&titled, 1}).empty(), "a compiled pass has a drawing");
   }
 }
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "harness/protocol/step_graph_json.hpp"
-#include "harness/protocol/step_graph_text.hpp"
+#include "reports/step_graph_text.hpp"
 #include "reports/terminal.hpp"
 #include "tests/launcher/command.hpp"
 #include "tests/launcher/temporary.hpp"
@@ -52,8 +52,9 @@ TEST_CASE("a compiled step is printed, and again where it is another one") {
   CHECK(said.end == code(0));
   StepGraph other = sample_backward();
   other.nodes[2].op = ReduceOp::avg;
-  CHECK_THAT(said.out, EndsWith("rank 0: compiled step of iterations 0 to 1\n" + reports::indented(to_text(sample_backward()), "  ") +
-                                "\nrank 0: compiled step of iterations 2 to 3\n" + reports::indented(to_text(other), "  ")));
+  CHECK_THAT(said.out,
+             EndsWith("rank 0: compiled step of iterations 0 to 1\n" + reports::indented(reports::to_text(sample_backward()), "  ") +
+                      "\nrank 0: compiled step of iterations 2 to 3\n" + reports::indented(reports::to_text(other), "  ")));
   CHECK_THAT(play({}).out, !ContainsSubstring("compiled"));
 }
 

@@ -2,6 +2,9 @@
 // bucket is reduced.
 #pragma once
 
+#include <utility>
+#include <vector>
+
 #include "harness/protocol/step_graph.hpp"
 
 namespace shardproof::testing {
@@ -42,6 +45,32 @@ inline StepGraph sample_backward() {
       {.kind = StepNodeKind::wait, .label = "bucket 1", .inputs = {10}, .outputs = {12}},
       {.kind = StepNodeKind::copy, .label = "fc1.weight", .inputs = {12}, .outputs = {2}},
   };
+  return graph;
+}
+
+/// Its two gradients are reduced in one call, as those of a coalesced bucket are.
+inline StepGraph sample_coalesced() {
+  StepGraph graph = sample_backward();
+  graph.nodes.at(5).inputs = {9, 6};
+  graph.nodes.at(5).outputs = {10, 7};
+  graph.nodes.erase(graph.nodes.begin() + 2);
+  return graph;
+}
+
+/// Both layers have one weight. Nodes accumulate its gradient, reduce it and wait for it in place.
+inline StepGraph sample_in_place() {
+  StepGraph graph = sample_backward();
+  std::vector<StepNode>& nodes = graph.nodes;
+  nodes.at(3).inputs = {4, 5};
+  nodes.at(3).outputs = {8, 5};
+  std::swap(nodes[1], nodes[3]);
+  nodes[4].operation = "add";
+  nodes[4].divisor = 1;
+  nodes.at(5).outputs = {9};
+  nodes.at(8).inputs = {9};
+  nodes.at(8).outputs = {9};
+  nodes.at(9).inputs = {9};
+  std::swap(nodes[2], nodes[3]);
   return graph;
 }
 

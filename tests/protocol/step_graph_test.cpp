@@ -1,5 +1,4 @@
-// Compiled passes as data: which are well formed, their JSON, and how a reader sees them.
-#include <array>
+// Compiled passes as data: which are well formed, and their JSON.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
@@ -11,13 +10,14 @@
 #include <string>
 
 #include "harness/protocol/step_graph_json.hpp"
-#include "harness/protocol/step_graph_text.hpp"
 #include "tests/protocol/sample_step.hpp"
 
 using namespace shardproof;
 using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::Message;
 using shardproof::testing::sample_backward;
+using shardproof::testing::sample_coalesced;
+using shardproof::testing::sample_in_place;
 using Json = nlohmann::ordered_json;
 
 namespace {
@@ -29,20 +29,11 @@ struct Flaw {
 
 StepNode& node(StepGraph& graph, std::size_t index) { return graph.nodes.at(index); }
 
-/// Two tensors in one call, as a coalesced bucket has them.
-StepGraph coalesced() {
-  StepGraph graph = sample_backward();
-  node(graph, 5).inputs = {9, 6};
-  node(graph, 5).outputs = {10, 7};
-  graph.nodes.erase(graph.nodes.begin() + 2);
-  return graph;
-}
-
 }  // namespace
 
 TEST_CASE("a compiled pass is well formed, or the objection names the node") {
   CHECK(objection_to(sample_backward()).empty());
-  CHECK(objection_to(coalesced()).empty());
+  CHECK(objection_to(sample_coalesced()).empty());
   CHECK(objection_to({}).empty());
   const Flaw flaw = GENERATE_COPY(
       Flaw{[](StepGraph& g) { node(g, 1).inputs = {13}; }, "node 1 (compute fc2.weight): it has value 13 of 13 values"},
@@ -94,26 +85,14 @@ TEST_CASE("an all-reduce into a gradient needs no wait, and a gradient may be re
 }
 
 TEST_CASE("nodes may work in place: they accumulate a gradient, reduce it and wait for it") {
-  StepGraph graph = sample_backward();
-  node(graph, 3).inputs = {4, 5};
-  node(graph, 3).outputs = {8, 5};  // both layers have one weight
-  std::swap(graph.nodes[1], graph.nodes[3]);
-  graph.nodes[4].operation = "add";
-  graph.nodes[4].divisor = 1;
-  node(graph, 5).outputs = {9};
-  node(graph, 8).inputs = {9};
-  node(graph, 8).outputs = {9};
-  node(graph, 9).inputs = {9};
-  std::swap(graph.nodes[2], graph.nodes[3]);
+  StepGraph graph = sample_in_place();
   CHECK(objection_to(graph).empty());
-  CHECK_THAT(to_text(graph), ContainsSubstring("%8, %5 = backward (%4, %5)") &&
-                                 ContainsSubstring("┌  %9 = all_reduce sum over ranks 0 1 (%9)") && ContainsSubstring("└  %9 = wait (%9)"));
   graph.nodes.insert(graph.nodes.begin() + 8, {.operation = "add", .label = "early", .inputs = {9}, .outputs = {}});
   CHECK_THAT(objection_to(graph), ContainsSubstring("node 8 (compute early): it reads value 9, the output of node 5"));
 }
 
 TEST_CASE("a compiled plan reads as it was written, and each key counts") {
-  std::vector<StepGraph> plan{sample_backward(), coalesced()};
+  std::vector<StepGraph> plan{sample_backward(), sample_coalesced()};
   plan[0].pass = StepPass::forward;
   const std::string text = write_compiled_plan(plan);
   CHECK(read_compiled_plan(text) == plan);
@@ -152,54 +131,4 @@ TEST_CASE("a compiled plan that cannot be read is refused with the place") {
   CHECK_THAT(refusal([](Json& plan) { plan[0]["nodes"][2]["divsor"] = 2; }), ContainsSubstring("divsor"));
   CHECK_THROWS_WITH(read_compiled_plan("[{"), ContainsSubstring("compiled plan: not JSON: "));
   CHECK_THROWS_AS(read_compiled_plan(std::string(1000, '[')), std::invalid_argument);
-}
-
-TEST_CASE("a compiled pass is one line for each node, and a line connects each all-reduce with its wait") {
-  CHECK(to_text(sample_backward()) ==
-        "backward: 10 nodes, 2 all-reduces, 2 waits\n"
-        "    %4, %5 = backward (loss slope, fc2.weight)  # fc2, slope 2 x 4 x f32, fc2.weight 4 x 4 x f32\n"
-        "    %6 = divide by 2 (%5)                       # fc2.weight, 4 x 4 x f32\n"
-        "┌   %7 = all_reduce sum over ranks 0 1 (%6)     # bucket 0, 4 x 4 x f32\n"
-        "│   %8 = backward (%4)                          # fc1, fc1.weight 4 x 4 x f32\n"
-        "│   %9 = divide by 2 (%8)                       # fc1.weight, 4 x 4 x f32\n"
-        "│┌  %10 = all_reduce sum over ranks 0 1 (%9)    # bucket 1, 4 x 4 x f32\n"
-        "└│  %11 = wait (%7)                             # all_reduce of bucket 0, 4 x 4 x f32\n"
-        " │  fc2.weight gradient = copy (%11)            # fc2.weight, 4 x 4 x f32\n"
-        " └  %12 = wait (%10)                            # all_reduce of bucket 1, 4 x 4 x f32\n"
-        "    fc1.weight gradient = copy (%12)            # fc1.weight, 4 x 4 x f32\n");
-}
-
-TEST_CASE("several waits of one all-reduce are connected, and values of one name have their numbers") {
-  StepGraph graph = coalesced();
-  graph.values[0].name = graph.values[1].name;
-  const std::string text = to_text(graph);
-  CHECK_THAT(text, ContainsSubstring("%4, %5 = backward (fc2.weight %0, fc2.weight %1)"));
-  CHECK_THAT(text, ContainsSubstring("\n┌  %10, %7 = all_reduce sum over ranks 0 1 (%9, %6)"));
-  CHECK_THAT(text, ContainsSubstring("\n├  %11 = wait (%7)") && ContainsSubstring("\n│  fc2.weight gradient = copy") &&
-                       ContainsSubstring("\n└  %12 = wait (%10)"));
-}
-
-TEST_CASE("a pass that is not well formed still has a text and a drawing") {
-  StepGraph graph = sample_backward();
-  graph.nodes[1].inputs = {99};
-  graph.nodes[6].inputs = {};
-  graph.nodes[7].outputs = {99};
-  graph.nodes[8].inputs = {5};
-  CHECK_THAT(to_text(graph), ContainsSubstring("%6 = divide by 2 (%99)") && ContainsSubstring("%99 = copy (%11)"));
-  CHECK_THAT(to_dot(std::array{TitledStepGraph{"odd", &graph}}), ContainsSubstring("divide by 2"));
-}
-
-TEST_CASE("a drawing has a vertex for each node and an edge for each value, and all-reduces and waits are coloured") {
-  StepGraph graph = sample_backward();
-  graph.nodes[0].label = "say \"fc2\"";
-  const std::string dot = to_dot(std::array{TitledStepGraph{"iteration 0: backward", &graph}, TitledStepGraph{"other", &graph}});
-  CHECK_THAT(dot, ContainsSubstring("subgraph cluster_0 {\n    label=\"iteration 0: backward\";"));
-  CHECK_THAT(dot, ContainsSubstring("n0_0 [label=\"backward\\nsay \\\"fc2\\\"\"];"));
-  CHECK_THAT(dot, ContainsSubstring("n0_2 [label=\"all_reduce sum over ranks 0 1\\nbucket 0\", style=filled, fillcolor=\"#f4b183\"];"));
-  CHECK_THAT(dot, ContainsSubstring("n0_6 [label=\"wait\\nbucket 0\", style=filled, fillcolor=\"#ffe699\"];"));
-  CHECK_THAT(dot, ContainsSubstring("v0_1 [label=\"fc2.weight\\n4 x 4 x f32\", shape=ellipse];"));
-  CHECK_THAT(dot, ContainsSubstring("v0_1 -> n0_0 [label=\"4 x 4 x f32\"];"));
-  CHECK_THAT(dot, ContainsSubstring("n0_2 -> n0_6 [label=\"4 x 4 x f32\"];"));
-  CHECK_THAT(dot, ContainsSubstring("n0_7 -> v0_3;"));
-  CHECK_THAT(dot, ContainsSubstring("subgraph cluster_1 {\n    label=\"other\";"));
 }

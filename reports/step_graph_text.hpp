@@ -6,7 +6,7 @@
 
 #include "harness/protocol/step_graph.hpp"
 
-namespace shardproof {
+namespace shardproof::reports {
 
 /// A headline, then one line for each node:
 ///
@@ -27,4 +27,4 @@ struct TitledStepGraph {
 /// A directed graph for Graphviz, with a cluster for each pass. All-reduces and waits are coloured.
 std::string to_dot(std::span<const TitledStepGraph> graphs);
 
-}  // namespace shardproof
+}  // namespace shardproof::reports

@@ -1,4 +1,4 @@
-#include "harness/protocol/step_graph_text.hpp"
+#include "reports/step_graph_text.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -9,7 +9,7 @@
 #include <string_view>
 #include <utility>
 
-namespace shardproof {
+namespace shardproof::reports {
 
 namespace {
 
@@ -233,4 +233,4 @@ std::string to_dot(std::span<const TitledStepGraph> graphs) {
   return text + "}\n";
 }
 
-}  // namespace shardproof
+}  // namespace shardproof::reports
