@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "harness/protocol/step_graph_json.hpp"
-#include "reports/step_graph_text.hpp"
 #include "reports/play.hpp"
+#include "reports/step_graph_text.hpp"
 #include "reports/terminal.hpp"
 #include "tests/protocol/sample_step.hpp"
 
