@@ -1,6 +1,7 @@
 // What may stand between an engine and what it runs on: each passes everything on, and whoever derives overrides what interests it.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -148,11 +149,18 @@ class CommunicatorWrapper : public Communicator {
   Communicator& inner_;
 };
 
-/// For wrappers that alter each collective: `run` also gets the collectives of coalesced calls, one after the other.
+/// For wrappers that alter collectives: `run` also gets those of a coalesced call, one after the other, if the wrapper alters any of them.
 class CollectiveWrapper : public CommunicatorWrapper {
  public:
   using CommunicatorWrapper::CommunicatorWrapper;
-  void run_coalesced(Stream stream, std::span<const Collective> collectives) final { Communicator::run_coalesced(stream, collectives); }
+  void run_coalesced(Stream stream, std::span<const Collective> collectives) final {
+    const bool alters_any = std::ranges::any_of(collectives, [this](const Collective& each) { return alters(each); });
+    if (alters_any) Communicator::run_coalesced(stream, collectives);
+    else inner_.run_coalesced(stream, collectives);
+  }
+
+ protected:
+  virtual bool alters(const Collective& /*collective*/) const { return true; }
 };
 
 }  // namespace shardproof

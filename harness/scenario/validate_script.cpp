@@ -220,6 +220,14 @@ class ScriptCheck {
   bool is_reducing_ = false;   // after a backward that was not the last
 };
 
+// The ranks of a divided copy get the same input.
+void require_inputs_of_copies(const Plan& plan, std::size_t inputs, const std::string& place) {
+  const int parts = plan.engine.get()->ranks_per_copy(plan.mesh);
+  if (parts == 1) return;
+  const auto copies = static_cast<std::size_t>(plan.mesh.shape.front());
+  if (inputs > copies) fail(place, fmt::format("{} inputs for {} copies of the model: give one for each copy", inputs, copies));
+}
+
 void validate_given(const Scenario& scenario) {
   const Script& script = scenario.script;
   if (!script.given.empty() && vocabulary(scenario.model) > 0)
@@ -229,6 +237,7 @@ void validate_given(const Scenario& scenario) {
     const auto& ranks = script.given[iteration];
     const std::string place = fmt::format("script.given[{}]", iteration);
     if (ranks.empty()) fail(place, "the input of at least one rank");
+    require_inputs_of_copies(scenario.plan, ranks.size(), place);
     for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
       if (ranks[rank].size() != numbers)
         fail(fmt::format("{}[{}]", place, rank), fmt::format("expected {} numbers for an input {}, found {}", numbers,
@@ -250,6 +259,20 @@ void each_action(const Script& script, Each&& each) {
       each(action, place_of_call(s, call, action));
     }
   }
+}
+
+// The parts of one copy compute together, so a call for one of them alone finds no partner, or the wrong one.
+void require_whole_copies(const Scenario& scenario) {
+  const int parts = scenario.plan.engine.get()->ranks_per_copy(scenario.plan.mesh);
+  each_action(scenario.script, [&](const Action& action, const CallPlace& place) {
+    for (const int rank : action.ranks) {
+      for (int other = rank / parts * parts, end = other + parts; other < end; ++other) {
+        if (std::ranges::find(action.ranks, other) == action.ranks.end())
+          fail(place.key("ranks"),
+               fmt::format("ranks {} and {} have parts of one copy, so they make the same calls: name both, or neither", rank, other));
+      }
+    }
+  });
 }
 
 std::set<int> named_ranks(const Script& script) {
@@ -278,6 +301,7 @@ void validate_script(const Scenario& scenario) {
       fail(fmt::format("script.segments[{}].iterations", s),
            fmt::format("expected an integer of at least 1, found {}", segments[s].iterations));
   }
+  require_whole_copies(scenario);
   Forwards forwards(scenario);
   std::set<int> ranks = named_ranks(scenario.script);
   const bool differ = !ranks.empty();

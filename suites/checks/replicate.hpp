@@ -11,7 +11,7 @@
 
 namespace shardproof::suites {
 
-/// Follows a script call by call: which backwards reduce? Of calls for some ranks only, those of the first rank count.
+/// Finds the backwards that reduce, from the calls that rank 0 makes.
 class ReducingBackwards {
  public:
   void make(const scenario::Action& action);

@@ -249,7 +249,7 @@ RANKED_TEST_CASE("replicate/compiled_memory", clauses("REP-14"), ranks(1, 2, 3),
   CHECK(run.left_alive() == 0);
 }
 
-// Before the backward that reduces, one layer of two has a gradient. Its result is copied; that of the other one stays where it was reduced.
+// Before the backward that reduces, one layer of two has a gradient. Its result is copied. The other layer's result becomes its gradient without a copy.
 RANKED_TEST_CASE("replicate/compiled_memory_of_some", clauses("REP-1", "REP-14"), ranks(1, 2, 3), each("existing", "a", "b"),
                  each("fusion", "concat", "coalesce"),
                  needs(Feature::timeline, Feature::module_groups, Feature::gradient_accumulation, ReplicateFeature::compiled_step)) {
@@ -303,7 +303,7 @@ RANKED_TEST_CASE("replicate/compiled_overlap", clauses("REP-41", "REP-43"), rank
   check_no_race(rank, run);
 }
 
-// Layers of one kind and two shapes. Iterations run them in one order or the other.
+// Layers of one kind and two shapes. Iterations alternate their order.
 RANKED_TEST_CASE("replicate/compiled_shapes", clauses("REP-40", "REP-41"), ranks(1, 2, 3), each("fusion", "concat", "coalesce"),
                  needs(Feature::timeline, Feature::module_groups, ReplicateFeature::compiled_step)) {
   scenario::Scenario scenario = exact_net(true, {});

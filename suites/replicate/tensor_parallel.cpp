@@ -57,7 +57,7 @@ struct Division {
 };
 
 // The batch of a copy repeats one row, once for each copy. So gradients are multiples of that number, and their mean does not round. The
-// row's numbers are small, so that values keep few bits: all are 1, or all -1, and one of them is three times that.
+// row's numbers are small, so that values keep few bits: all are 1 or all -1, but for one that is 3 or -3.
 void give_inputs(scenario::Script& script, const Division& division) {
   script.input = {division.copies, input_features};
   for (int iteration = 0; iteration < iterations; ++iteration) {

@@ -486,7 +486,7 @@ TEST_CASE("places in a plan for replicate are in the document") {
   CHECK(refusal_of_section({{"compile", {{"region", "forward"}}}}).starts_with("scenario: plan.replicate.compile.region: "));
   CHECK(refusal_of_section({{"compile", {{"wait", true}}}}).starts_with("scenario: plan.replicate.compile.wait: no such key"));
   CHECK(refusal_of_section({{"compile", Json::object()}, {"unused_parameters", true}}) ==
-        "scenario: plan.replicate.unused_parameters: a compiled step knows the parameters that it uses: leave the key out");
+        "scenario: plan.replicate.unused_parameters: a compiled step needs a gradient of each parameter: leave out this key or compile");
   CHECK(refusal_of_section({{"compile", Json::object()}, {"gradients", "views"}}) ==
         "scenario: plan.replicate.gradients: a compiled step has no gradients in buckets: leave the key out");
   Json json = replicated();
@@ -498,19 +498,20 @@ TEST_CASE("places in a plan for replicate are in the document") {
 
 TEST_CASE("tensor parallelism is for linear modules whose features divide, on a mesh of two dimensions") {
   const Json parallel{{"tensor_parallel", {{"layer", "row"}}}};
-  CHECK(refusal_of_section(parallel) == "scenario: plan.mesh: tensor_parallel is for a mesh of two dimensions, copies and parts; found 1");
+  CHECK(refusal_of_section(parallel) ==
+        "scenario: plan.mesh: tensor_parallel needs two dimensions, copies and parts, as in {\"shape\": [2, 2]}; found 1");
   Json json = replicated();
   json["plan"]["mesh"] = {{"shape", {2, 2}}, {"names", {"copies", "parts"}}};
-  CHECK(refusal(json) == "scenario: plan.mesh: a mesh of one dimension, unless tensor_parallel divides modules; found 2 dimensions");
+  CHECK(refusal(json) == "scenario: plan.mesh: 2 dimensions need tensor_parallel: divide modules, or give the mesh one dimension");
   const auto of = [&](const char* module, const char* way) {
     json["plan"]["replicate"] = {{"tensor_parallel", {{module, way}}}};
     return refusal(json);
   };
   CHECK(of("layer", "row") == "none");
   CHECK(of("layer", "column") ==
-        "scenario: plan.replicate.tensor_parallel.layer: \"layer\" has 3 features to divide among 2 ranks: choose a multiple");
+        "scenario: plan.replicate.tensor_parallel.layer: \"layer\" has 3 output features for 2 ranks: choose a multiple of 2");
   CHECK(of("lair", "row") == "scenario: plan.replicate.tensor_parallel.lair: the model has no module \"lair\"; closest is \"layer\"");
-  CHECK(of("relu", "row") == "scenario: plan.replicate.tensor_parallel.relu: a linear module; \"relu\" is a relu");
+  CHECK(of("relu", "row") == "scenario: plan.replicate.tensor_parallel.relu: expected a linear module, found \"relu\", of kind relu");
   CHECK(of("layer", "rows").starts_with("scenario: plan.replicate.tensor_parallel.layer: "));
   Json& children = json["model"]["root"]["children"];
   children.push_back({{"name", "back"}, {"kind", "linear"}, {"in_features", 3}, {"out_features", 4}});

@@ -53,26 +53,29 @@ void validate_tensor_parallel(const ReplicatePlan& section, const Scenario& scen
   const std::size_t dimensions = std::max<std::size_t>(1, scenario.plan.mesh.shape.size());
   if (section.tensor_parallel.empty()) {
     if (dimensions != 1)
-      fail("plan.mesh", fmt::format("a mesh of one dimension, unless tensor_parallel divides modules; found {} dimensions", dimensions));
+      fail("plan.mesh", fmt::format("{} dimensions need tensor_parallel: divide modules, or give the mesh one dimension", dimensions));
     return;
   }
   if (dimensions != 2)
-    fail("plan.mesh", fmt::format("tensor_parallel is for a mesh of two dimensions, copies and parts; found {}", dimensions));
+    fail("plan.mesh",
+         fmt::format("tensor_parallel needs two dimensions, copies and parts, as in {{\"shape\": [2, 2]}}; found {}", dimensions));
   visit(scenario.model.root, "", [&](const Module& module, const std::string& path) {
     if (!module.tied_to.empty() && section.tensor_parallel.contains(module.tied_to))
       fail(member_place("plan.replicate.tensor_parallel", module.tied_to),
-           fmt::format("a module with its own weight; \"{}\" shares the weight of \"{}\": leave both whole", path, module.tied_to));
+           fmt::format("\"{}\" shares the weight of \"{}\": divide neither", path, module.tied_to));
   });
   const int parts = scenario.plan.mesh.shape[1];
   for (const auto& [path, way] : section.tensor_parallel) {
     const std::string place = member_place("plan.replicate.tensor_parallel", path);
     require_module(scenario.model, path, place);
     const Module& module = *find(scenario.model, path);
-    if (module.kind != ModuleKind::linear) fail(place, fmt::format("a linear module; \"{}\" is a {}", path, to_string(module.kind)));
-    if (!module.tied_to.empty()) fail(place, fmt::format("\"{}\" shares the weight of \"{}\": leave both whole", path, module.tied_to));
+    if (module.kind != ModuleKind::linear)
+      fail(place, fmt::format("expected a linear module, found \"{}\", of kind {}", path, to_string(module.kind)));
+    if (!module.tied_to.empty()) fail(place, fmt::format("\"{}\" shares the weight of \"{}\": divide neither", path, module.tied_to));
     const std::int64_t divided = way == TensorParallel::column ? module.out_features : module.in_features;
     if (divided % parts != 0)
-      fail(place, fmt::format("\"{}\" has {} features to divide among {} ranks: choose a multiple", path, divided, parts));
+      fail(place, fmt::format("\"{}\" has {} {} features for {} ranks: choose a multiple of {}", path, divided,
+                              way == TensorParallel::column ? "output" : "input", parts, parts));
   }
 }
 
@@ -123,7 +126,7 @@ void ReplicatePlan::validate(const Scenario& scenario) const {
     fail("plan.mixed_precision", "replicate has no mixed precision: leave the key out, or register a hook that compresses gradients");
   validate_tensor_parallel(*this, scenario);
   if (compile && unused_parameters)
-    fail("plan.replicate.unused_parameters", "a compiled step knows the parameters that it uses: leave the key out");
+    fail("plan.replicate.unused_parameters", "a compiled step needs a gradient of each parameter: leave out this key or compile");
   if (compile && gradients != BucketGradients::copies)
     fail("plan.replicate.gradients", "a compiled step has no gradients in buckets: leave the key out");
 }
