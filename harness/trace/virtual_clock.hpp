@@ -62,8 +62,8 @@ struct Pace {
   std::function<Nanoseconds(std::size_t fact, Nanoseconds ready)> all_ready;
 };
 
-/// The same facts at the times that they would have at this pace, the host being infinitely quick: the max-plus optimum of their order, as
-/// nothing starts later than what it was told to wait for demands. Collectives of one call share their times. Waits for events that were
+/// The same facts at the times that they would have at this pace, the host being infinitely quick: the max-plus optimum of their order.
+/// Each fact starts as soon as what it waits for has ended. Collectives of one call share their times. Waits for events that were
 /// never recorded are waits for nothing.
 Trace retimed(Trace trace, const Pace& pace);
 

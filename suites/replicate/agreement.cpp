@@ -22,7 +22,7 @@ using scenario::Module;
 
 namespace {
 
-/// What a text says about a rank: from its name to that of another rank.
+/// Returns what a text says about a rank: the part from the rank's name to the next rank.
 std::string about(const std::string& text, int rank) {
   const std::string name = "rank " + std::to_string(rank);
   const std::size_t begin = std::min(text.find(name), text.size());
@@ -33,7 +33,7 @@ bool has_any(const std::string& text, const std::vector<std::string>& words) {
   return std::ranges::any_of(words, [&](const std::string& word) { return text.find(word) != std::string::npos; });
 }
 
-// Each engine has its own spelling.
+// Engines spell shapes differently.
 std::vector<std::string> spellings(std::int64_t rows, std::int64_t columns) {
   const std::string a = std::to_string(rows), b = std::to_string(columns);
   return {"[" + a + ", " + b + "]", "(" + a + ", " + b + ")", a + "x" + b, a + " x " + b};

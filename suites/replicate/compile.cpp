@@ -249,7 +249,8 @@ RANKED_TEST_CASE("replicate/compiled_memory", clauses("REP-14"), ranks(1, 2, 3),
   CHECK(run.left_alive() == 0);
 }
 
-// Before the backward that reduces, one layer of two has a gradient. Its result is copied. The other layer's result becomes its gradient without a copy.
+// Before the backward that reduces, one layer of two has a gradient. Its result is copied. The other layer's result becomes its gradient
+// without a copy.
 RANKED_TEST_CASE("replicate/compiled_memory_of_some", clauses("REP-1", "REP-14"), ranks(1, 2, 3), each("existing", "a", "b"),
                  each("fusion", "concat", "coalesce"),
                  needs(Feature::timeline, Feature::module_groups, Feature::gradient_accumulation, ReplicateFeature::compiled_step)) {

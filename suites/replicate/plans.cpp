@@ -54,7 +54,7 @@ std::string reduction(std::string_view tag, std::int64_t elements, DType dtype) 
 
 bool is_result(std::string_view line) { return line.starts_with("wait ") || line.starts_with("split ") || line.starts_with("copy "); }
 
-// Where nothing is computed between results, their order costs nothing, and no clause speaks of it: waits, then splits, then copies.
+// No clause fixes the order of results that nothing is computed between. So they are sorted: waits, then splits, then copies.
 PlanLines with_ordered_results(PlanLines lines) {
   const auto is_before = [](const std::string& a, const std::string& b) {
     return std::pair(b.substr(0, b.find(' ')), a) < std::pair(a.substr(0, a.find(' ')), b);

@@ -18,7 +18,8 @@ using PlanLines = std::vector<std::string>;
 PlanLines reduction_plan(const StepGraph& backward);
 /// The order in which the gradients of chains of linear modules become ready in a compiled backward.
 std::vector<std::string> compiled_ready_order(const scenario::Scenario& scenario);
-/// The part that reduces gradients by the rule of PyTorch's compiler for chains of linear modules. `existed`: gradients exist already, so results are copied.
+/// The part that reduces gradients by the rule of PyTorch's compiler for chains of linear modules. `existed`: gradients exist already, so
+/// results are copied.
 PlanLines expected_plan(const scenario::Scenario& scenario, int world, bool existed);
 
 /// The all-reduces that a plan asks for: `bucket 0: 20 f32`, one for each operand.

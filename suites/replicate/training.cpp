@@ -121,7 +121,7 @@ std::size_t agreements(const scenario::Iteration& iteration, const Kind& kind) {
   return static_cast<std::size_t>(std::ranges::count_if(calls, [&](const auto& call) { return kind.is_agreement(call); }));
 }
 
-// In an agreement, the host may wait for what each rank says.
+// In an agreement, the host may wait once for each rank.
 std::size_t most_waits(Rank& rank, const scenario::Iteration& iteration, const Kind& kind) {
   return agreements(iteration, kind) * static_cast<std::size_t>(rank.world().size());
 }
@@ -139,7 +139,7 @@ RANKED_TEST_CASE("replicate/host_waits", clauses("REP-16"), ranks(2, 3), each("g
   }
 }
 
-// The graphs of the first iteration are those of all.
+// All later iterations run the graphs of the first one.
 RANKED_TEST_CASE("replicate/compiled_host_waits", clauses("REP-16"), ranks(2, 3),
                  needs(Feature::timeline, ReplicateFeature::compiled_step)) {
   scenario::Scenario scenario = exact_net(true, training());

@@ -200,7 +200,7 @@ TEST_CASE("what alters the world's collectives alters those of every group split
   CHECK(calls == issued);
 }
 
-TEST_CASE("a wrapper of collectives gets those of a coalesced call, and another wrapper passes the call on") {
+TEST_CASE("a wrapper of collectives gets those of a coalesced call that it alters, and passes other calls on whole") {
   struct Calls final : Communicator {
     int rank() const override { return 0; }
     std::span<const int> members() const override { return ranks; }
@@ -221,9 +221,13 @@ TEST_CASE("a wrapper of collectives gets those of a coalesced call, and another 
       renamed.tag += "'";
       CollectiveWrapper::run(stream, renamed);
     }
+
+   protected:
+    bool alters(const Collective& collective) const override { return collective.tag != "c"; }
   };
-  const std::vector<Collective> two{{.tag = "a"}, {.tag = "b"}};
+  const std::vector<Collective> two{{.tag = "a"}, {.tag = "b"}}, others{{.tag = "c"}, {.tag = "c"}, {.tag = "c"}};
   CommunicatorWrapper(calls).run_coalesced(Device::compute, two);
   Renaming(calls).run_coalesced(Device::compute, two);
-  CHECK(calls.calls == std::vector<std::string>{"2 in one", "a'", "b'"});
+  Renaming(calls).run_coalesced(Device::compute, others);
+  CHECK(calls.calls == std::vector<std::string>{"2 in one", "a'", "b'", "3 in one"});
 }

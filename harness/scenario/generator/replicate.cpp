@@ -52,8 +52,8 @@ class ReplicateGenerator final : public EngineGenerator {
   bool casts_whole_model(const Plan& /*plan*/) const override { return false; }
   bool casts_outputs() const override { return false; }
 
-  // A compiled step cannot call a user's hook, and such a hook knows one group of ranks. In low precision, a sum of n equal
-  // values rounds differently unless n is a power of two.
+  // A compiled step cannot call a user's hook, and such a hook knows one group of ranks. In low precision, a sum of n
+  // equal values rounds differently unless n is a power of two.
   std::vector<Action> draw_registrations(const Scenario& scenario, Dice& dice, const Palette& palette) const override {
     const ReplicatePlan& section = replicate(scenario.plan);
     std::vector<HookKind> kinds;
