@@ -111,6 +111,7 @@ struct ParameterReach {
   ParameterShape shape;
   bool is_reduced = false;  // among ranks
   Reach first, second;      // of a pair both
+  DType kept = DType::f32;  // of what ranks keep
   std::optional<ExtensionKind> extension;
   std::optional<Reach> average;  // of gradients, that a momentum keeps
 };
@@ -160,10 +161,11 @@ class Follower {
     const auto& given = scenario.script.given;
     input_ = given.empty() ? by_formula(scenario.script.input_divisor) : of_numbers(given);
     for (ParameterShape& shape : parameters(scenario.model)) {
-      const Reach initial = by_formula(scenario.model.init_divisor);
       const bool is_reduced = scenario.plan.engine.get()->reduces(shape.name);
+      const DType kept = scenario.plan.engine.get()->dtype_of(shape.name);
+      const Reach initial = in_dtype(by_formula(scenario.model.init_divisor), kept);
       std::string name = shape.name;
-      parameters_[name] = {.shape = std::move(shape), .is_reduced = is_reduced, .first = initial, .second = initial};
+      parameters_[name] = {.shape = std::move(shape), .is_reduced = is_reduced, .first = initial, .second = initial, .kept = kept};
     }
   }
 
@@ -276,9 +278,9 @@ class Follower {
   }
 
   std::size_t run(Pass& pass, const Module& module, const std::string& path, std::size_t in) {
-    const Reach x = in_computing_dtype(pass.variables[in]);
+    const Reach x = in_computing_dtype(pass.variables[in], path);
     const auto keep = [&](Reach value, std::optional<std::size_t> beside = std::nullopt) {
-      pass.variables.push_back(in_computing_dtype(value));
+      pass.variables.push_back(in_computing_dtype(value, path));
       const std::size_t out = pass.variables.size() - 1;
       pass.operations.push_back({.module = &module, .path = path, .in = in, .out = out, .beside = beside});
       return out;
@@ -321,7 +323,11 @@ class Follower {
     return in;
   }
 
-  Reach in_computing_dtype(const Reach& value) const { return in_dtype(value, scenario_.plan.mixed_precision.param); }
+  // Of the module at this path.
+  Reach in_computing_dtype(const Reach& value, const std::string& path) const {
+    const DType own = scenario_.plan.engine.get()->dtype_of(child_path(path, "weight"));
+    return in_dtype(value, is_low(own) ? own : scenario_.plan.mixed_precision.param);
+  }
 
   const ParameterReach& at(const std::string& path, const std::string& name) const { return parameters_.at(child_path(path, name)); }
   const ParameterReach& weight_of(const Module& module, const std::string& path) const {
@@ -349,9 +355,12 @@ class Follower {
     int terms = 0;
   };
 
-  void join(Gathered& gathered, const Reach& value) const {
+  void join(Gathered& gathered, const Reach& value, DType kept = DType::f32) const {
     gathered.sum = gathered.terms == 0 ? value : joined(gathered.sum, value);
-    if (++gathered.terms > 2 && is_low(scenario_.plan.mixed_precision.param)) gathered.sum.sure = false;
+    if (++gathered.terms > 2 && (is_low(scenario_.plan.mixed_precision.param) || is_low(kept))) gathered.sum.sure = false;
+  }
+  void join(std::map<std::string, Gathered>& contributions, const ParameterReach& parameter, const Reach& value) const {
+    join(contributions[parameter.shape.name], in_dtype(value, parameter.kept), parameter.kept);
   }
 
   void backward(RankReach& state) {
@@ -360,11 +369,12 @@ class Follower {
     for (const auto& [name, contributed] : contributions) {
       const ParameterReach& parameter = parameters_.at(name);
       if (!parameter.shape.trainable) continue;
-      Reach gradient = parameter.is_reduced ? in_computing_dtype(contributed.sum) : contributed.sum;
+      Reach gradient = in_dtype(contributed.sum, parameter.kept);
+      if (parameter.is_reduced) gradient = in_dtype(gradient, scenario_.plan.mixed_precision.param);
       // Of a module that runs twice an engine may reduce each part by itself.
       if (parameter.is_reduced && contributed.terms > 1 && rounds_reductions()) gradient.sure = false;
       const auto [at, is_first] = state.gradients.try_emplace(name, gradient);
-      if (!is_first) at->second = joined(at->second, gradient);
+      if (!is_first) at->second = in_dtype(joined(at->second, gradient), parameter.kept);
     }
   }
 
@@ -374,34 +384,34 @@ class Follower {
     for (auto operation = pass.operations.rbegin(); operation != pass.operations.rend(); ++operation) {
       const auto found = gradients.find(operation->out);
       if (found == gradients.end()) continue;  // takes no part in the loss
-      const Reach gradient = in_computing_dtype(found->second.sum);
+      const Reach gradient = in_computing_dtype(found->second.sum, operation->path);
       if (operation->beside) join(gradients[*operation->beside], gradient);
-      join(gradients[operation->in], through(pass, *operation, gradient, contributions));
+      join(gradients[operation->in], in_computing_dtype(through(pass, *operation, gradient, contributions), operation->path));
     }
   }
 
   // What the operation passes on to its input.
   Reach through(const Pass& pass, const Operation& operation, const Reach& gradient, std::map<std::string, Gathered>& contributions) {
     const Module& module = *operation.module;
-    const Reach& x = pass.variables[operation.in];
+    const Reach x = in_computing_dtype(pass.variables[operation.in], operation.path);
     const std::int64_t rows = scenario_.script.input[0];
     switch (module.kind) {
       case ModuleKind::linear: {
         const ParameterReach& weight = weight_of(module, operation.path);
-        join(contributions[weight.shape.name], summed(rows, product(x, gradient)));
-        if (module.bias) join(contributions[child_path(operation.path, "bias")], summed(rows, gradient));
+        join(contributions, weight, summed(rows, product(x, gradient)));
+        if (module.bias) join(contributions, at(operation.path, "bias"), summed(rows, gradient));
         return summed(module.out_features, product(gradient, whole(weight)));
       }
       case ModuleKind::scale: {
         const ParameterReach& factor = at(operation.path, "factor");
-        join(contributions[factor.shape.name], summed(rows * features_of_output(operation.path), product(x, gradient)));
+        join(contributions, factor, summed(rows * features_of_output(operation.path), product(x, gradient)));
         return rounded_once(product(gradient, whole(factor)));
       }
       case ModuleKind::embedding:
       case ModuleKind::layer_norm:
       case ModuleKind::attention:
         for (const auto& [name, parameter] : parameters_) {
-          if (is_at_or_under(name, operation.path)) join(contributions[name], unsure(gradient));
+          if (is_at_or_under(name, operation.path)) join(contributions, parameter, unsure(gradient));
         }
         return unsure(gradient);
       default: return gradient;
@@ -431,19 +441,19 @@ class Follower {
       if (own == state.gradients.end() || (is_meant && !is_reduced_late(parameter) && !is_meant(state.rank))) continue;
       any = any ? either(*any, own->second) : own->second;
     }
-    return any && is_reduced_late(parameter) ? after_reduction(*any) : any;
+    return any && is_reduced_late(parameter) ? after_reduction(*any, parameter) : any;
   }
 
   // Gradients are followed as if they were reduced when they are needed, unless the backward replaces them.
   bool is_reduced_late(const ParameterReach& parameter) const { return parameter.is_reduced && !keeps_whole_; }
 
-  Reach after_reduction(Reach gradient) const {
+  Reach after_reduction(Reach gradient, const ParameterReach& parameter) const {
     if (has_odd_hooks_) gradient.sure = false;
     gradient = in_dtype(gradient, reduction_dtype());
     gradient.most *= ranks_;
-    gradient = divided(rounded_once(gradient), gradient_divisor());
+    gradient = divided(rounded_once(in_dtype(gradient, parameter.kept)), gradient_divisor());
     if (is_low(reduction_dtype())) gradient.unit = finest;
-    return gradient;
+    return in_dtype(gradient, parameter.kept);
   }
 
   // After a backward that reduces or does not: either is possible. An engine may divide each summand, or multiply it by an inverse.
@@ -451,7 +461,7 @@ class Follower {
     for (const auto& [name, parameter] : parameters_) {
       const std::optional<Reach> any = reduced(parameter);
       if (!any || !parameter.is_reduced) continue;
-      Reach mean = after_reduction(*any);
+      Reach mean = after_reduction(*any, parameter);
       if (!hook_ && !exponent_of(gradient_divisor())) mean.sure = false;
       for (RankReach& state : states_) state.gradients[name] = either(mean, *any);
     }
@@ -472,8 +482,8 @@ class Follower {
         // It divides by a root, and in few places do all arithmetics round the same.
         change = {.most = 2 * optimizer.rate + parameter.first.most, .unit = finest, .sure = false};
       }
-      parameter.first = added(parameter.first, change);
-      parameter.second = added(parameter.second, change);
+      parameter.first = in_dtype(added(parameter.first, change), parameter.kept);
+      parameter.second = in_dtype(added(parameter.second, change), parameter.kept);
     }
   }
 
@@ -484,7 +494,7 @@ class Follower {
     Reach left = divided(*parameter.average, 1 / momentum);
     left.sure = left.sure && exponent_of(momentum).has_value();  // the product may be rounded, or not before it is added to
     // Some ranks may take their first step now.
-    parameter.average = either(added(left, gradient), gradient);
+    parameter.average = either(in_dtype(added(in_dtype(left, parameter.kept), gradient), parameter.kept), gradient);
     return *parameter.average;
   }
 

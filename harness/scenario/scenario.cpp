@@ -44,6 +44,24 @@ bool is_container(ModuleKind kind) {
   return false;
 }
 
+bool has_parameters(ModuleKind kind) {
+  switch (kind) {
+    case ModuleKind::linear:
+    case ModuleKind::scale:
+    case ModuleKind::embedding:
+    case ModuleKind::layer_norm:
+    case ModuleKind::attention: return true;
+    case ModuleKind::sequential:
+    case ModuleKind::relu:
+    case ModuleKind::residual:
+    case ModuleKind::discard:
+    case ModuleKind::list:
+    case ModuleKind::choice:
+    case ModuleKind::use: return false;
+  }
+  return false;
+}
+
 void visit(const Module& module, const std::string& path, const std::function<void(const Module&, const std::string&)>& each) {
   each(module, path);
   for (const Module& child : module.children) visit(child, child_path(path, child.name), each);

@@ -33,6 +33,8 @@ enum class ModuleKind : std::uint8_t {
 
 /// Whether modules of this kind have children.
 bool is_container(ModuleKind kind);
+/// Whether modules of this kind have parameters of their own.
+bool has_parameters(ModuleKind kind);
 
 /// What a parameter's tensor is made of.
 enum class TensorKind : std::uint8_t {

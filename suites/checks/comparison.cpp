@@ -9,6 +9,7 @@
 #include "fixtures/oracles/difference.hpp"
 #include "harness/scenario/formula.hpp"
 #include "harness/subject/subject.hpp"
+#include "harness/tensor/kernels.hpp"
 #include "suites/checks/kind.hpp"
 #include "suites/checks/soundness.hpp"
 
@@ -32,7 +33,18 @@ Tensor part(const Tensor& whole, const scenario::CapturedParameter& held) {
   return mine;
 }
 
+Tensor in_dtype(DType dtype, const Tensor& values) {
+  if (!values.defined() || values.dtype() == dtype) return values;
+  const Tensor result = Tensor::host(dtype, values.shape());
+  cpu_kernels().copy(nullptr, result, values);
+  return result;
+}
+
 namespace {
+
+DType kept_dtype(const scenario::Scenario& scenario, const std::string& parameter) {
+  return scenario.plan.engine.get()->dtype_of(parameter);
+}
 
 // The parameter that is expected, and a part that it has: what is compared afterwards is comparable.
 void require_part_of(const oracles::NamedValues& expected, const scenario::CapturedParameter& held) {
@@ -82,7 +94,8 @@ void check_dealt(Rank& rank, const scenario::CapturedParameter& held, int holder
 // Before any step.
 scenario::CapturedParameter at_first(const scenario::Scenario& scenario, std::size_t parameter, const scenario::CapturedParameter& held) {
   const auto initial = [&](std::size_t seed) {
-    return part(formula::tensor(static_cast<std::uint32_t>(seed), held.shape, scenario.model.init_divisor), held);
+    const Tensor whole = formula::tensor(static_cast<std::uint32_t>(seed), held.shape, scenario.model.init_divisor);
+    return part(in_dtype(kept_dtype(scenario, held.name), whole), held);
   };
   return {.name = held.name, .shard = initial(1 + parameter), .second = held.second.defined() ? initial(501 + parameter) : Tensor{}};
 }
@@ -249,11 +262,13 @@ void check_training(Rank& rank, const scenario::Run& run, oracles::Arithmetic ar
       if (i == 0) check_dealt(rank, held, holders_of(world, scenario, held.name));
       if (i > 0) REQUIRE((held.dim == before[p].dim && held.start == before[p].start && held.shard.shape() == before[p].shard.shape()));
       if (i == 0) before.push_back(at_first(scenario, p, held));
+      const auto whole = [&](const std::vector<oracles::NamedValues>& values) {
+        return in_dtype(kept_dtype(scenario, held.name), values[p].tensor(rank.index()));
+      };
       bool is_right = loss_difference <= loss_tolerance;
-      is_right &= check_close("shard", held.shard, part(expected[i].parameters[p].tensor(rank.index()), held), tolerance.parameter,
-                              tolerance.zeros);
-      is_right &= check_second(held, expected[i].seconds[p].tensor(rank.index()), tolerance);
-      const Tensor gradient = expected[i].gradients[p].tensor(rank.index());
+      is_right &= check_close("shard", held.shard, part(whole(expected[i].parameters), held), tolerance.parameter, tolerance.zeros);
+      is_right &= check_second(held, whole(expected[i].seconds), tolerance);
+      const Tensor gradient = whole(expected[i].gradients);
       if (gradient.defined()) ++gradients;
       is_right &= check_gradient(held, gradient, tolerance);
       findings.note(p, before[p], held, is_right);

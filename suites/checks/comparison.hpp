@@ -12,6 +12,9 @@ namespace shardproof::suites {
 /// The part of a whole tensor that the rank holds: of a parameter, or of its gradient.
 Tensor part(const Tensor& whole, const scenario::CapturedParameter& held);
 
+/// The same values in another dtype, each rounded once; on the host. Undefined, if that is what they are.
+Tensor in_dtype(DType dtype, const Tensor& values);
+
 /// Where bits are compared.
 enum class Zeros : std::uint8_t {
   have_signs,

@@ -38,6 +38,9 @@ bool is_low(std::optional<DType> dtype) { return dtype && *dtype != DType::f32; 
 bool rounds_to_low_precision(const Scenario& scenario) {
   const scenario::MixedPrecision& mixed = scenario.plan.mixed_precision;
   if (is_low(mixed.param) || is_low(mixed.reduce) || is_low(mixed.output)) return true;
+  for (const scenario::ParameterShape& parameter : scenario::parameters(scenario.model)) {
+    if (is_low(scenario.plan.engine.get()->dtype_of(parameter.name))) return true;
+  }
   return any_call(scenario.script, [](const scenario::Action& action) {
     return registers_compression(action) || (action.extension && action.extension->kind != scenario::ExtensionKind::components);
   });

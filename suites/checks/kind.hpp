@@ -24,6 +24,9 @@ enum class Plans : std::uint8_t {
   nothing,  ///< the scenario has calls or modules that it cannot count
 };
 
+/// A plan by which one rank alone can train any model, in f32.
+scenario::Plan plan_of_one_rank();
+
 class Kind {
  public:
   virtual ~Kind() = default;
@@ -35,6 +38,8 @@ class Kind {
   virtual bool is_agreement(const fact::Collective& call) const = 0;
   /// How many ranks hold each element of a parameter that ranks reduce.
   virtual int holders(const scenario::Plan& plan, const std::string& parameter, int world) const = 0;
+  /// A plan by which one rank alone computes what each rank computes by this plan.
+  virtual scenario::Plan of_one_rank(const scenario::Plan& /*plan*/) const { return plan_of_one_rank(); }
   virtual void check_nothing_gathered_twice(const scenario::Run& run) const = 0;
   virtual void check_nothing_is_left(const scenario::Run& run, int iteration, int backward) const = 0;
   /// Checks after each call what is whole, as far as this is known for the scenario.
@@ -47,9 +52,6 @@ Communication issued(const Kind& kind, const scenario::Run& run);
 
 /// The kind of the plan's engine section. Throws std::invalid_argument for a kind without checks.
 const Kind& kind_of(const scenario::Plan& plan);
-
-/// A plan by which one rank alone can train any model.
-scenario::Plan plan_of_one_rank();
 
 // One for each kind.
 const Kind& fully_shard_checks();

@@ -9,6 +9,7 @@
 #include "fixtures/oracles/serial_model.hpp"
 #include "harness/scenario/formula.hpp"
 #include "harness/subject/subject.hpp"
+#include "suites/checks/comparison.hpp"
 #include "suites/checks/kind.hpp"
 #include "suites/checks/sum_over_ranks.hpp"
 
@@ -40,7 +41,7 @@ std::span<const double> held_part(std::span<const double> whole, const scenario:
 }  // namespace
 
 std::vector<NamedGradient> own_gradients(const scenario::Scenario& scenario, int rank_index, int iteration) {
-  scenario::Scenario alone{.model = scenario.model, .plan = plan_of_one_rank()};
+  scenario::Scenario alone{.model = scenario.model, .plan = kind_of(scenario.plan).of_one_rank(scenario.plan)};
   alone.script.input = scenario.script.input;
   alone.script.given = {{input(scenario, rank_index, iteration)}};
   alone.script.segments = {{.body = {{.kind = ActionKind::forward}, {.kind = ActionKind::backward}, {.kind = ActionKind::capture}}}};
@@ -73,7 +74,8 @@ void check_gradients(Rank& rank, const scenario::Run& run, const Combine& combin
       const std::int64_t count = held[p].shard.numel();
       if (count == 0) continue;
       REQUIRE(held[p].gradient.defined());
-      CHECK(held[p].gradient.dtype() == DType::f32);
+      const DType dtype = run.scenario().plan.engine.get()->dtype_of(held[p].name);
+      CHECK(held[p].gradient.dtype() == dtype);
       std::vector<float> expected;
       for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
         std::vector<double> elements;
@@ -82,7 +84,7 @@ void check_gradients(Rank& rank, const scenario::Run& run, const Combine& combin
         const double own = elements[static_cast<std::size_t>(rank.index())];
         if (own != static_cast<double>(expected.back())) ++differing;
       }
-      CHECK(first_difference(held[p].gradient, Tensor::of<float>(held[p].gradient.shape(), expected)) == "");
+      CHECK(first_difference(held[p].gradient, in_dtype(dtype, Tensor::of<float>(held[p].gradient.shape(), expected))) == "");
       compared += count;
     }
   }

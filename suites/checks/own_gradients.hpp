@@ -27,7 +27,7 @@ double mean(std::span<const double> by_rank);
 double sum(std::span<const double> by_rank);
 
 /// For a script whose parameters stay, with one backward before each capture of an iteration. Checks the gradients that this rank has
-/// in each capture, of parameters at or under a path: each element, bit by bit, and the dtype f32. Checks that the ranks' own gradients
+/// in each capture, of parameters at or under a path: each element, bit by bit, and the dtype. Checks that the ranks' own gradients
 /// differ from the result, so that an engine that reduces nothing fails.
 void check_gradients(Rank& rank, const scenario::Run& run, const Combine& combine, const std::string& path = "");
 

@@ -44,6 +44,14 @@ void BucketCalls::backward() {
   }
 }
 
+std::uint64_t trainable_elements(const scenario::Model& model) {
+  std::uint64_t elements = 0;
+  for (const scenario::ParameterShape& parameter : scenario::parameters(model)) {
+    if (parameter.trainable) elements += static_cast<std::uint64_t>(numel(parameter.shape));
+  }
+  return elements;
+}
+
 std::optional<int> divided_dimension(const ReplicatePlan& plan, const std::string& parameter) {
   const std::size_t dot = parameter.rfind('.');
   const auto module = plan.tensor_parallel.find(parameter.substr(0, dot));
@@ -57,7 +65,8 @@ namespace {
 std::uint64_t bytes_of_parameters(const Scenario& scenario, bool trainable) {
   std::uint64_t bytes = 0;
   for (const scenario::ParameterShape& parameter : scenario::parameters(scenario.model)) {
-    if (parameter.trainable || !trainable) bytes += static_cast<std::uint64_t>(numel(parameter.shape)) * sizeof(float);
+    const std::size_t width = size_of(replicate(scenario.plan).dtype_of(parameter.name));
+    if (parameter.trainable || !trainable) bytes += static_cast<std::uint64_t>(numel(parameter.shape)) * width;
   }
   return bytes;
 }
@@ -122,6 +131,14 @@ class ReplicateChecks final : public Kind {
     return divided_dimension(replicate(plan), parameter) ? world / plan.mesh.shape.at(1) : world;
   }
 
+  scenario::Plan of_one_rank(const scenario::Plan& plan) const override {
+    if (replicate(plan).parameter_dtypes.empty()) return plan_of_one_rank();
+    scenario::Plan alone;
+    replicate(alone).parameter_dtypes = replicate(plan).parameter_dtypes;
+    replicate(alone).unused_parameters = true;
+    return alone;
+  }
+
   // Nothing is gathered at all: all is whole.
   void check_nothing_gathered_twice(const scenario::Run& run) const override {
     if (!replicate(run.scenario().plan).tensor_parallel.empty()) return;
@@ -150,7 +167,7 @@ class ReplicateChecks final : public Kind {
     if (section.compile || !section.tensor_parallel.empty() || !is_for_all(scenario)) return;
     const bool makes_views = section.gradients == scenario::BucketGradients::views;
     const std::uint64_t all = bytes_of_parameters(scenario, true);
-    const std::uint64_t buckets = bytes_of_buckets(scenario);
+    const std::uint64_t buckets = bytes_of_buckets(scenario), compressed = 2 * trainable_elements(scenario.model);
     std::uint64_t most_inputs = buckets;
     ReducingBackwards calls;
     int iteration = 0;
@@ -158,7 +175,7 @@ class ReplicateChecks final : public Kind {
       for (int i = 0; i < segment.iterations; ++i, ++iteration) {
         int backwards = 0;
         for (const scenario::Action& action : segment.body) {
-          if (registers_compression(action) && !action.hook->refused) most_inputs = buckets + all / 2;
+          if (registers_compression(action) && !action.hook->refused) most_inputs = buckets + compressed;
           calls.make(action);
           if (action.kind != ActionKind::backward) continue;
           ++backwards;

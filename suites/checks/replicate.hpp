@@ -47,6 +47,9 @@ class BucketCalls {
   std::vector<oracles::Bucket> reduced_;
 };
 
+/// Elements of all trainable parameters.
+std::uint64_t trainable_elements(const scenario::Model& model);
+
 /// Along which dimension a parameter is divided among ranks. None: it is whole on each rank.
 std::optional<int> divided_dimension(const scenario::ReplicatePlan& plan, const std::string& parameter);
 

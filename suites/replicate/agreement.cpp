@@ -38,14 +38,15 @@ std::vector<std::string> spellings(std::int64_t rows, std::int64_t columns) {
   const std::string a = std::to_string(rows), b = std::to_string(columns);
   return {"[" + a + ", " + b + "]", "(" + a + ", " + b + ")", a + "x" + b, a + " x " + b};
 }
+const std::vector<std::string> spellings_of_bf16{"bf16", "bfloat16", "BFloat16"};
 const std::vector<std::string> spellings_of_frozen{"frozen", "not trainable", "requires_grad=False", "without gradient"};
 
 }  // namespace
 
 // The layers `fc1` and `fc4` are twins, which change places: only their names differ.
 RANKED_TEST_CASE("replicate/model_differs", clauses("REP-12"), ranks(2, 3, 4),
-                 each("in", "count", "shape", "order", "twins", "trainability"), each("culprit", "first", "last"),
-                 needs_if("in", "trainability", Feature::module_groups)) {
+                 each("in", "count", "shape", "order", "twins", "trainability", "dtype"), each("culprit", "first", "last"),
+                 needs_if("in", "trainability", Feature::module_groups), needs_if("in", "dtype", ReplicateFeature::parameter_dtypes)) {
   const int world = rank.world().size();
   const bool is_first = rank.param("culprit") == "first";
   const int culprit = is_first ? 1 : world - 1;
@@ -61,6 +62,7 @@ RANKED_TEST_CASE("replicate/model_differs", clauses("REP-12"), ranks(2, 3, 4),
     if (what == "order") layers[0].out_features = layers[1].in_features = 5, layers[1].out_features = layers[2].in_features = 4;
     if (what == "twins") std::swap(layers[0].name, layers[3].name);
     if (what == "trainability") layers[0].frozen = true;  // only the first parameter differs
+    if (what == "dtype") scenario::replicate(scenario.plan).parameter_dtypes["fc1"] = DType::bf16;
   }
   check_refused(rank, scenario, "create", {"rank 0", "rank " + std::to_string(culprit)});
   const std::optional<scenario::SubjectError> refused = refusal(rank, scenario);
@@ -71,6 +73,7 @@ RANKED_TEST_CASE("replicate/model_differs", clauses("REP-12"), ranks(2, 3, 4),
   if (what == "shape") CHECK((has_any(first, spellings(5, 4)) && has_any(other, spellings(6, 4))));
   if (what == "order") CHECK((has_any(first, spellings(4, 4)) && has_any(other, spellings(5, 4))));
   if (what == "twins") CHECK((has_any(first, {"fc1"}) && has_any(other, {"fc4"})));
+  if (what == "dtype") CHECK((!has_any(first, spellings_of_bf16) && has_any(other, spellings_of_bf16)));
   if (what == "trainability") CHECK((!has_any(first, spellings_of_frozen) && has_any(other, spellings_of_frozen)));
 }
 

@@ -27,18 +27,6 @@ namespace {
 
 std::string seed_test(const std::string& compiled) { return "test_replicate_with_compiler.py::test_compile_" + compiled; }
 
-CompilePlan fused_by(Rank& rank) {
-  for (const BucketFusion fusion : {BucketFusion::coalesce, BucketFusion::none})
-    if (rank.param("fusion") == to_string(fusion)) return {.fusion = fusion};
-  return {.fusion = BucketFusion::concat};
-}
-
-CompilePlan compile_plan(Rank& rank) {
-  CompilePlan compile = fused_by(rank);
-  if (rank.param("region") == to_string(CompiledRegion::backward)) compile.region = CompiledRegion::backward;
-  return compile;
-}
-
 // Without sync in the first backward of each iteration, if `sync` is false.
 scenario::Scenario compiled_net(Rank& rank) {
   std::vector<Action> body = training();

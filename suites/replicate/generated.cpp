@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "fixtures/oracles/buckets.hpp"
 #include "suites/checks/generated.hpp"
 #include "suites/replicate/scenarios.hpp"
 
@@ -13,8 +14,7 @@ namespace {
 // Some bucket closes before the last gradient.
 bool has_buckets(const scenario::Scenario& scenario) {
   const scenario::ReplicatePlan& plan = scenario::replicate(scenario.plan);
-  const auto bytes = static_cast<std::int64_t>(4 * trainable_elements(scenario.model));
-  return plan.first_bucket_bytes < bytes;
+  return plan.first_bucket_bytes < oracles::bytes_of(oracles::trainable_gradients(scenario));
 }
 
 }  // namespace

@@ -74,6 +74,18 @@ bool is_part_of_reduction(const StepNode& node) {
 
 }  // namespace
 
+scenario::CompilePlan fused_by(Rank& rank) {
+  for (const scenario::BucketFusion fusion : {scenario::BucketFusion::coalesce, scenario::BucketFusion::none})
+    if (rank.param("fusion") == to_string(fusion)) return {.fusion = fusion};
+  return {.fusion = scenario::BucketFusion::concat};
+}
+
+scenario::CompilePlan compile_plan(Rank& rank) {
+  scenario::CompilePlan compile = fused_by(rank);
+  if (rank.param("region") == to_string(scenario::CompiledRegion::backward)) compile.region = scenario::CompiledRegion::backward;
+  return compile;
+}
+
 PlanLines reduction_plan(const StepGraph& backward) {
   const GradientsOfValues gradients(backward);
   PlanLines lines;
@@ -99,14 +111,16 @@ std::vector<std::string> compiled_ready_order(const scenario::Scenario& scenario
 PlanLines expected_plan(const scenario::Scenario& scenario, int world, bool existed) {
   const scenario::ReplicatePlan& plan = scenario::replicate(scenario.plan);
   const scenario::BucketFusion fusion = plan.compile.value().fusion;
-  const auto all = oracles::trainable_gradients(scenario.model);
+  const auto all = oracles::trainable_gradients(scenario);
   std::vector<oracles::BucketedGradient> ready;
   for (const std::string& name : compiled_ready_order(scenario))
     ready.push_back(*std::ranges::find(all, name, &oracles::BucketedGradient::parameter));
   // One rank has no all-reduces to fuse.
   const bool fuses = fusion != scenario::BucketFusion::none && world > 1;
-  const auto buckets =
-      fuses ? oracles::filled_buckets(ready, plan.first_bucket_bytes, plan.bucket_bytes) : oracles::filled_buckets(ready, 1, 1);
+  auto buckets = fuses ? oracles::filled_buckets(ready, plan.first_bucket_bytes, plan.bucket_bytes) : oracles::filled_buckets(ready, 1, 1);
+  // Each starts with its last gradient.
+  std::ranges::stable_sort(buckets, {},
+                           [&](const oracles::Bucket& bucket) { return std::ranges::find(ready, bucket.back()) - ready.begin(); });
   std::vector<int> ranks(static_cast<std::size_t>(world));
   std::iota(ranks.begin(), ranks.end(), 0);
   PlanLines lines, results;

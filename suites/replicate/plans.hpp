@@ -22,6 +22,10 @@ std::vector<std::string> compiled_ready_order(const scenario::Scenario& scenario
 /// results are copied.
 PlanLines expected_plan(const scenario::Scenario& scenario, int world, bool existed);
 
+/// The plan of a compiled step that the case's parameters say: `fusion` alone, or `fusion` and `region`.
+scenario::CompilePlan fused_by(Rank& rank);
+scenario::CompilePlan compile_plan(Rank& rank);
+
 /// The all-reduces that a plan asks for: `bucket 0: 20 f32`, one for each operand.
 PlanLines planned_reductions(const StepGraph& backward);
 /// The all-reduces that ran in a backward of an iteration.

@@ -1,10 +1,12 @@
 #include "suites/replicate/scenarios.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <map>
 #include <string_view>
 #include <utility>
 
-#include "fixtures/oracles/buckets.hpp"
 #include "suites/checks/exact_inputs.hpp"
 #include "suites/checks/soundness.hpp"
 
@@ -93,7 +95,7 @@ scenario::Scenario random_layers(std::mt19937_64& random) {
 }
 
 void draw_limits(scenario::Scenario& scenario, const std::vector<std::string>& ready, bool exact, std::mt19937_64& random) {
-  const auto gradients = oracles::trainable_gradients(scenario.model);
+  const auto gradients = oracles::trainable_gradients(scenario);
   std::vector<std::int64_t> sums;
   for (const std::string& name : ready) {
     const auto gradient = std::ranges::find(gradients, name, &oracles::BucketedGradient::parameter);
@@ -147,14 +149,6 @@ std::vector<fact::Collective> calls_in_backward(const scenario::Iteration& itera
   return calls;
 }
 
-std::uint64_t trainable_elements(const scenario::Model& model) {
-  std::uint64_t elements = 0;
-  for (const scenario::ParameterShape& parameter : scenario::parameters(model)) {
-    if (parameter.trainable) elements += static_cast<std::uint64_t>(numel(parameter.shape));
-  }
-  return elements;
-}
-
 void check_equal(const scenario::Run& run, const scenario::Run& other) {
   REQUIRE_FALSE(other.captures().empty());
   REQUIRE(run.captures().size() == other.captures().size());
@@ -181,21 +175,41 @@ void check_memory_classes(const scenario::Run& run) {
 }
 
 void check_reduced_once(Rank& rank, const scenario::Run& run) {
-  const std::uint64_t expected = rank.world().size() > 1 ? trainable_elements(run.scenario().model) : 0;
+  std::map<DType, std::uint64_t> expected;  // elements
+  for (const scenario::ParameterShape& parameter : scenario::parameters(run.scenario().model)) {
+    if (parameter.trainable && rank.world().size() > 1)
+      expected[run.scenario().plan.engine.get()->dtype_of(parameter.name)] += static_cast<std::uint64_t>(numel(parameter.shape));
+  }
   const suites::Kind& kind = suites::kind_of(run.scenario().plan);
   for (const scenario::Iteration& iteration : suites::steady_iterations(run)) {
     CAPTURE(iteration.index());
-    std::uint64_t reduced = 0;
+    std::map<DType, std::uint64_t> reduced;
     std::size_t started = 0;
     for (const fact::Collective& call : iteration.collectives()) {
       if (kind.is_agreement(call)) continue;
       CAPTURE(call.tag);
       CHECK(call.tag == scenario::bucket_tag(started++));
       CHECK(call.kind == CollectiveKind::all_reduce);
-      CHECK(call.dtype == DType::f32);
-      reduced += call.in_count;
+      reduced[call.dtype] += call.in_count;
     }
     CHECK(reduced == expected);
+  }
+}
+
+std::vector<oracles::Bucket> expected_buckets(const scenario::Scenario& scenario, int iteration) {
+  return iteration == 0 ? oracles::first_buckets(scenario) : oracles::later_buckets(scenario, oracles::ready_order(scenario.model));
+}
+
+void check_bucket_sizes(Rank& rank, const scenario::Run& run) {
+  const auto in_words = [](std::uint64_t bytes, DType dtype) { return fmt::format("{} bytes of {}", bytes, to_string(dtype)); };
+  for (const scenario::Iteration& iteration : suites::steady_iterations(run)) {
+    CAPTURE(iteration.index());
+    std::vector<std::string> reduced, expected;
+    for (const fact::Collective& call : bucket_calls(iteration))
+      reduced.push_back(in_words(call.in_count * size_of(call.dtype), call.dtype));
+    for (const oracles::Bucket& bucket : expected_buckets(run.scenario(), iteration.index()))
+      expected.push_back(in_words(static_cast<std::uint64_t>(oracles::bytes_of(bucket)), bucket.front().dtype));
+    CHECK(reduced == (rank.world().size() > 1 ? expected : std::vector<std::string>{}));
   }
 }
 

@@ -6,9 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "fixtures/oracles/buckets.hpp"
 #include "harness/scenario/plan/replicate.hpp"
 #include "harness/shardproof.hpp"
 #include "suites/checks/comparison.hpp"
+#include "suites/checks/replicate.hpp"
 
 namespace shardproof::replicate {
 
@@ -51,8 +53,6 @@ scenario::Scenario sleeping_layers(const std::vector<SleepingLayer>& layers, Nan
 std::vector<fact::Collective> bucket_calls(const scenario::Iteration& iteration);
 /// The collectives in one backward of an iteration, from 1, without agreements.
 std::vector<fact::Collective> calls_in_backward(const scenario::Iteration& iteration, int backward);
-/// Elements of all trainable parameters.
-std::uint64_t trainable_elements(const scenario::Model& model);
 
 /// Fails unless two runs have the same losses, parameters and gradients at every capture, bit by bit.
 void check_equal(const scenario::Run& run, const scenario::Run& other);
@@ -60,8 +60,15 @@ void check_equal(const scenario::Run& run, const scenario::Run& other);
 /// Fails if there is memory for shards, gathered parameters, or anything else that copies do without when they train by plain SGD.
 void check_memory_classes(const scenario::Run& run);
 
-/// Fails unless each iteration reduces each trainable element once, in f32, and communicates nothing else but agreements. One backward
+/// Fails unless each iteration reduces each trainable element once, in the dtype of its parameter, and communicates nothing else but agreements. One backward
 /// with sync in each iteration.
 void check_reduced_once(Rank& rank, const scenario::Run& run);
+
+/// The buckets of an iteration of a plan without unused parameters: those of the first backward in iteration 0, later those in ready order.
+/// With unused parameters, always those of the construction.
+std::vector<oracles::Bucket> expected_buckets(const scenario::Scenario& scenario, int iteration);
+
+/// Fails unless each iteration reduces these buckets, by their bytes and dtypes, and in this order.
+void check_bucket_sizes(Rank& rank, const scenario::Run& run);
 
 }  // namespace shardproof::replicate

@@ -191,8 +191,10 @@ std::vector<Started> planned_buckets(const Scenario& scenario) {
     for (int i = 0; i < segment.iterations; ++i) {
       for (const Action& action : segment.body) {
         calls.make(action);
-        for (std::size_t index = 0; index < calls.reduced().size(); ++index)
-          all.push_back({bucket_tag(index), static_cast<std::uint64_t>(oracles::bytes_of(calls.reduced()[index])) / sizeof(float)});
+        for (std::size_t index = 0; index < calls.reduced().size(); ++index) {
+          const oracles::Bucket& bucket = calls.reduced()[index];
+          all.push_back({bucket_tag(index), static_cast<std::uint64_t>(oracles::bytes_of(bucket)) / size_of(bucket.front().dtype)});
+        }
       }
     }
   }

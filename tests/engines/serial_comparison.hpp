@@ -49,6 +49,11 @@ inline Tensor part_of(const oracles::NamedValues& values, const scenario::Captur
   return Tensor::of<float>(part, taken);
 }
 
+inline Tensor in_f32(const Tensor& values) {
+  const std::vector<double> wide = values.to_doubles();
+  return Tensor::of<float>(values.shape(), std::vector<float>(wide.begin(), wide.end()));
+}
+
 /// By rank, what was captured. Every rank with a part of a parameter has a gradient of it if the serial model does. The ranks hold each element
 /// of each parameter. With `first`, the later captures are not compared.
 inline void check_exact(const scenario::Scenario& scenario, const std::vector<scenario::Run>& runs, oracles::Arithmetic arithmetic,
@@ -78,11 +83,14 @@ inline void check_exact(const scenario::Scenario& scenario, const std::vector<sc
         REQUIRE(parameter.shard.defined());
         compared[capture] += parameter.shard.numel();
         if (parameter.shard.numel() == 0) continue;
-        CHECK(parameter.shard == part_of(expected[capture].parameters[i], parameter, rank));
+        CHECK(parameter.shard.dtype() == scenario.plan.engine.get()->dtype_of(parameter.name));
+        CHECK(in_f32(parameter.shard) == part_of(expected[capture].parameters[i], parameter, rank));
         if (parameter.second.defined()) CHECK(parameter.second == part_of(expected[capture].seconds[i], parameter, rank));
         const oracles::NamedValues& gradient = expected[capture].gradients[i];
         CHECK(parameter.gradient.defined() == gradient.defined());
-        if (parameter.gradient.defined() && gradient.defined()) CHECK(parameter.gradient == part_of(gradient, parameter, rank));
+        if (!parameter.gradient.defined() || !gradient.defined()) continue;
+        CHECK(parameter.gradient.dtype() == parameter.shard.dtype());
+        CHECK(in_f32(parameter.gradient) == part_of(gradient, parameter, rank));
       }
     }
   }

@@ -167,7 +167,7 @@ TEST_CASE("a parameter is one of the model's, and what is given of it fits") {
              view.start = 1;
            },
            it + ": its shard of 16 elements from 1 on is no part of the 16 elements of [4, 4]"},
-      Flaw{[](auto&, auto& view) { view.shard.view.dtype = {kDLInt, 32, 1}; }, it + ": its shard is i32; shards stay f32"},
+      Flaw{[](auto&, auto& view) { view.shard.view.dtype = {kDLInt, 32, 1}; }, it + ": its shard is i32, and the plan keeps it in f32"},
       Flaw{[](auto&, auto& view) { view.shard.view.data = nullptr; }, it + ", shard, f32 [4, 4]: it has elements and no data"},
       Flaw{[&](auto& self, auto& view) { view.gradient = of(self, other); }, it + ": its gradient is f32 [4, 3], its shard f32 [4, 4]"},
       Flaw{[&](auto& self, auto& view) {

@@ -37,6 +37,7 @@ class ReplicateGenerator final : public EngineGenerator {
     need(ReplicateFeature::unused_parameters, section.unused_parameters);
     need(ReplicateFeature::compiled_step, section.compile.has_value());
     need(ReplicateFeature::tensor_parallel, !section.tensor_parallel.empty());
+    need(ReplicateFeature::parameter_dtypes, !section.parameter_dtypes.empty());
     return needed;
   }
 
@@ -87,6 +88,9 @@ class ReplicateGenerator final : public EngineGenerator {
     offer([](Plan& p) { replicate(p).tensor_parallel.clear(); });
     for (const auto& [path, way] : replicate(plan).tensor_parallel)
       offer([&lost = path](Plan& p) { replicate(p).tensor_parallel.erase(lost); });
+    offer([](Plan& p) { replicate(p).parameter_dtypes.clear(); });
+    for (const auto& [path, dtype] : replicate(plan).parameter_dtypes)
+      offer([&lost = path](Plan& p) { replicate(p).parameter_dtypes.erase(lost); });
     offer([](Plan& p) { replicate(p).compile.reset(); });
     if (replicate(plan).compile) offer([](Plan& p) { replicate(p).compile = CompilePlan(); });
     offer([&](Plan& p) { replicate(p).gradients = usual.gradients; });
@@ -110,6 +114,7 @@ class ReplicateGenerator final : public EngineGenerator {
   void repair(Scenario& scenario, int /*shards*/) const override {
     ReplicatePlan& section = replicate(scenario.plan);
     keep_divided_pairs(scenario);
+    keep_parameter_dtypes(scenario);
     if (!section.compile && may_leave_out_parameters(scenario.model)) section.unused_parameters = true;
   }
 
@@ -126,12 +131,24 @@ class ReplicateGenerator final : public EngineGenerator {
     if (parallel.empty() && mesh.shape.size() == 2) mesh = {};
   }
 
+  static void keep_parameter_dtypes(Scenario& scenario) {
+    std::erase_if(replicate(scenario.plan).parameter_dtypes, [&](const auto& entry) {
+      const Module* const module = find(scenario.model, entry.first);
+      return module == nullptr || !has_parameters(module->kind);
+    });
+    share_parameter_dtypes(scenario);
+  }
+
   void rename(Plan& plan, const std::function<void(std::string&)>& change) const override {
-    std::map<std::string, TensorParallel>& parallel = replicate(plan).tensor_parallel;
-    for (auto& [path, way] : std::exchange(parallel, {})) {
+    rename_paths(replicate(plan).tensor_parallel, change);
+    rename_paths(replicate(plan).parameter_dtypes, change);
+  }
+
+  template <class Way> static void rename_paths(std::map<std::string, Way>& ways, const std::function<void(std::string&)>& change) {
+    for (auto& [path, way] : std::exchange(ways, {})) {
       std::string renamed = path;
       change(renamed);
-      parallel.emplace(std::move(renamed), way);
+      ways.emplace(std::move(renamed), way);
     }
   }
 };

@@ -21,6 +21,9 @@ struct DivisiblePair {
 };
 std::vector<DivisiblePair> divisible_pairs(const Model& model);
 
+/// Gives modules that share a weight the dtype of its owner.
+void share_parameter_dtypes(Scenario& scenario);
+
 /// Whether a forward of the model may leave out parameters.
 bool may_leave_out_parameters(const Model& model);
 

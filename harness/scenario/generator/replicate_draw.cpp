@@ -1,5 +1,7 @@
 // Draws the section of a plan for `replicate`.
 #include <cstdint>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "harness/scenario/generator/alterations.hpp"
@@ -11,10 +13,11 @@ namespace shardproof::scenario {
 
 namespace {
 
-std::vector<std::int64_t> bytes_of_gradients(const Model& model) {
+std::vector<std::int64_t> bytes_of_gradients(const Scenario& scenario) {
   std::vector<std::int64_t> sizes;
-  for (const ParameterShape& parameter : parameters(model)) {
-    if (parameter.trainable) sizes.push_back(numel(parameter.shape) * static_cast<std::int64_t>(sizeof(float)));
+  for (const ParameterShape& parameter : parameters(scenario.model)) {
+    const auto width = static_cast<std::int64_t>(size_of(replicate(scenario.plan).dtype_of(parameter.name)));
+    if (parameter.trainable) sizes.push_back(numel(parameter.shape) * width);
   }
   return sizes;
 }
@@ -79,7 +82,26 @@ void divide_modules(Scenario& scenario, int ranks, Dice& dice) {
   if (!section.tensor_parallel.empty()) scenario.plan.mesh = {.shape = {ranks / parts, parts}, .names = {"copies", "parts"}};
 }
 
+// Modules that share a weight have the dtype of its owner.
+void draw_parameter_dtypes(Scenario& scenario, Dice& dice) {
+  ReplicatePlan& section = replicate(scenario.plan);
+  visit(scenario.model.root, "", [&](const Module& module, const std::string& path) {
+    if (!has_parameters(module.kind) || !module.tied_to.empty() || section.tensor_parallel.contains(path) || !dice.chance(50)) return;
+    section.parameter_dtypes[path] = dice.one_of(std::vector{DType::bf16, DType::bf16, DType::f16});
+  });
+  share_parameter_dtypes(scenario);
+}
+
 }  // namespace
+
+void share_parameter_dtypes(Scenario& scenario) {
+  std::map<std::string, DType>& dtypes = replicate(scenario.plan).parameter_dtypes;
+  visit(scenario.model.root, "", [&](const Module& module, const std::string& path) {
+    if (module.tied_to.empty()) return;
+    dtypes.erase(path);
+    if (const auto owner = dtypes.find(module.tied_to); owner != dtypes.end()) dtypes[path] = owner->second;
+  });
+}
 
 std::vector<DivisiblePair> divisible_pairs(const Model& model) {
   std::vector<DivisiblePair> pairs;
@@ -106,8 +128,9 @@ void draw_replicate_options(Scenario& scenario, int ranks, Dice& dice, const Pal
   section.unused_parameters = may_leave_out_parameters(scenario.model) || (may_be_unused && dice.chance(15));
   const bool can_divide = palette.has(ReplicateFeature::tensor_parallel) && ranks > 1 && scenario.costs.imagined_ranks == 0;
   if (can_divide && dice.chance(30)) divide_modules(scenario, ranks, dice);
+  if (palette.has(ReplicateFeature::parameter_dtypes) && dice.chance(25)) draw_parameter_dtypes(scenario, dice);
   const ReplicatePlan usual;
-  const std::vector<std::int64_t> sizes = bytes_of_gradients(scenario.model);
+  const std::vector<std::int64_t> sizes = bytes_of_gradients(scenario);
   section.first_bucket_bytes = limit(sizes, usual.first_bucket_bytes, dice);
   section.bucket_bytes = limit(sizes, usual.bucket_bytes, dice);
   if (palette.has(ReplicateFeature::gradient_views) && !section.compile && dice.chance(40)) section.gradients = BucketGradients::views;

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "harness/protocol/collective.hpp"
 #include "harness/subject/feature.hpp"
 
 namespace shardproof::scenario {
@@ -43,6 +44,9 @@ class EngineSection {
   virtual std::string objection_to_extension(const ParameterShape& parameter) const = 0;
   /// Whether ranks reduce the gradient of this parameter of the model.
   virtual bool reduces(const std::string& parameter) const = 0;
+  /// The dtype in which each rank keeps this parameter of the model, its gradient, and what the optimizer keeps of it. The parameter's module
+  /// computes in the dtype, unless the plan has mixed precision.
+  virtual DType dtype_of(const std::string& /*parameter*/) const { return DType::f32; }
   /// Whether the engine compiles its step. Then `Trainer::compiled_plan` says what it played.
   virtual bool compiles() const { return false; }
   /// Whether each rank keeps whole gradients. A backward that reduces then replaces all that earlier backwards have left in them.

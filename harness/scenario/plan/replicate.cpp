@@ -26,8 +26,16 @@ CompilePlan read_compile(const Node& node) {
   return compile;
 }
 
+DType read_low_dtype(const Node& node) {
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    if (node.is_text() && node.text() == to_string(dtype)) return dtype;
+  }
+  node.fail("\"bf16\" or \"f16\"");
+}
+
 std::unique_ptr<EngineSection> read_replicate(const Node& node) {
-  node.expect_keys({"first_bucket_bytes", "bucket_bytes", "gradients", "unused_parameters", "compile", "tensor_parallel"});
+  node.expect_keys(
+      {"first_bucket_bytes", "bucket_bytes", "gradients", "unused_parameters", "compile", "tensor_parallel", "parameter_dtypes"});
   auto section = std::make_unique<ReplicatePlan>();
   if (const auto limit = node.find("first_bucket_bytes")) section->first_bucket_bytes = limit->integer(1, most_bytes);
   if (const auto limit = node.find("bucket_bytes")) section->bucket_bytes = limit->integer(1, most_bytes);
@@ -36,6 +44,9 @@ std::unique_ptr<EngineSection> read_replicate(const Node& node) {
   if (const auto compile = node.find("compile")) section->compile = read_compile(*compile);
   if (const auto parallel = node.find("tensor_parallel")) {
     for (const auto& [path, way] : parallel->members()) section->tensor_parallel[path] = way.choice(TensorParallel::row);
+  }
+  if (const auto dtypes = node.find("parameter_dtypes")) {
+    for (const auto& [path, dtype] : dtypes->members()) section->parameter_dtypes[path] = read_low_dtype(dtype);
   }
   return section;
 }
@@ -79,6 +90,31 @@ void validate_tensor_parallel(const ReplicatePlan& section, const Scenario& scen
   }
 }
 
+void validate_parameter_dtypes(const ReplicatePlan& section, const Scenario& scenario) {
+  if (section.parameter_dtypes.empty()) return;
+  const auto place_of = [](const std::string& path) { return member_place("plan.replicate.parameter_dtypes", path); };
+  for (const auto& [path, dtype] : section.parameter_dtypes) {
+    require_module(scenario.model, path, place_of(path));
+    const ModuleKind kind = find(scenario.model, path)->kind;
+    if (!has_parameters(kind))
+      fail(place_of(path), fmt::format("expected a module that has parameters, found \"{}\", of kind {}", path, to_string(kind)));
+    if (section.tensor_parallel.contains(path))
+      fail(place_of(path), fmt::format("\"{}\" is divided, and sums over parts round in {}: do one of the two", path, to_string(dtype)));
+  }
+  visit(scenario.model.root, "", [&](const Module& module, const std::string& path) {
+    if (module.tied_to.empty()) return;
+    const DType own = section.dtype_of(child_path(path, "weight")), shared = section.dtype_of(child_path(module.tied_to, "weight"));
+    if (own == shared) return;
+    fail(place_of(own == DType::f32 ? module.tied_to : path),
+         fmt::format("\"{}\" shares the weight of \"{}\", but one is {} and the other {}: give both the same dtype", path, module.tied_to,
+                     to_string(own), to_string(shared)));
+  });
+  if (scenario.plan.optimizer.kind != OptimizerKind::sgd)
+    fail("plan.optimizer.kind",
+         fmt::format("parameter_dtypes needs sgd, because the averages of {} lose their value in low precision; found {}",
+                     to_string(scenario.plan.optimizer.kind), to_string(scenario.plan.optimizer.kind)));
+}
+
 // What a divided module takes and gives has a meaning inside the model only. A hook of the script reduces over the whole world.
 std::string objection_to_call_on_parts(const Action& action) {
   const bool runs = action.kind == ActionKind::forward || action.kind == ActionKind::evaluate;
@@ -118,6 +154,7 @@ Json ReplicatePlan::to_json() const {
   if (unused_parameters != usual.unused_parameters) json["unused_parameters"] = unused_parameters;
   if (compile) json["compile"] = write(*compile);
   for (const auto& [path, way] : tensor_parallel) json["tensor_parallel"][path] = to_string(way);
+  for (const auto& [path, dtype] : parameter_dtypes) json["parameter_dtypes"][path] = to_string(dtype);
   return json;
 }
 
@@ -125,10 +162,17 @@ void ReplicatePlan::validate(const Scenario& scenario) const {
   if (scenario.plan.mixed_precision != MixedPrecision())
     fail("plan.mixed_precision", "replicate has no mixed precision: leave the key out, or register a hook that compresses gradients");
   validate_tensor_parallel(*this, scenario);
+  validate_parameter_dtypes(*this, scenario);
   if (compile && unused_parameters)
     fail("plan.replicate.unused_parameters", "a compiled step needs a gradient of each parameter: leave out this key or compile");
   if (compile && gradients != BucketGradients::copies)
     fail("plan.replicate.gradients", "a compiled step has no gradients in buckets: leave the key out");
+}
+
+DType ReplicatePlan::dtype_of(const std::string& parameter) const {
+  const std::size_t dot = parameter.rfind('.');
+  const auto found = parameter_dtypes.find(dot == std::string::npos ? "" : parameter.substr(0, dot));
+  return found == parameter_dtypes.end() ? DType::f32 : found->second;
 }
 
 std::vector<std::string> ReplicatePlan::groups(const Model& model) const {

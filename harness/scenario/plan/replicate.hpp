@@ -22,8 +22,10 @@ struct ReplicateFeature {
   static constexpr Feature compressing_hooks{"compressing_hooks"};  ///< fp16_compress, bf16_compress
   static constexpr Feature compiled_step{"compiled_step"};          ///< `compile`
   static constexpr Feature tensor_parallel{"tensor_parallel"};      ///< `tensor_parallel`
+  static constexpr Feature parameter_dtypes{"parameter_dtypes"};    ///< `parameter_dtypes`
 
-  static constexpr std::array all{gradient_views, unused_parameters, gradient_hooks, compressing_hooks, compiled_step, tensor_parallel};
+  static constexpr std::array all{gradient_views, unused_parameters, gradient_hooks,  compressing_hooks,
+                                  compiled_step,  tensor_parallel,   parameter_dtypes};
 };
 
 }  // namespace shardproof
@@ -81,6 +83,9 @@ struct ReplicatePlan final : SectionOf<ReplicatePlan> {
   std::optional<CompilePlan> compile;
   /// By path of a linear module. The mesh has two dimensions: copies along the first, parts along the second.
   std::map<std::string, TensorParallel> tensor_parallel;
+  /// By path of a module that has parameters: bf16 or f16. Its parameters, their gradients and what the optimizer keeps have this dtype, and
+  /// the module computes in it. Its input is cast to the dtype, and its output to f32.
+  std::map<std::string, DType> parameter_dtypes;
 
   std::string_view kind() const override { return name; }
   nlohmann::ordered_json to_json() const override;
@@ -92,13 +97,15 @@ struct ReplicatePlan final : SectionOf<ReplicatePlan> {
   std::string objection_to_call(const Action& action) const override;
   std::string objection_to_extension(const ParameterShape& parameter) const override;
   bool reduces(const std::string& /*parameter*/) const override { return true; }
+  DType dtype_of(const std::string& parameter) const override;
   bool compiles() const override { return compile.has_value(); }
   bool keeps_whole_gradients() const override { return true; }
   int ranks_per_copy(const Mesh& mesh) const override { return tensor_parallel.empty() ? 1 : mesh.shape.at(1); }
 
   friend bool operator==(const ReplicatePlan& a, const ReplicatePlan& b) {
     return a.first_bucket_bytes == b.first_bucket_bytes && a.bucket_bytes == b.bucket_bytes && a.gradients == b.gradients &&
-           a.unused_parameters == b.unused_parameters && a.compile == b.compile && a.tensor_parallel == b.tensor_parallel;
+           a.unused_parameters == b.unused_parameters && a.compile == b.compile && a.tensor_parallel == b.tensor_parallel &&
+           a.parameter_dtypes == b.parameter_dtypes;
   }
 };
 

@@ -57,10 +57,8 @@ std::string objection_to_part(const Shape& shard, const Shape& whole, int dim, s
 
 class TableTrainer final : public Trainer {
  public:
-  TableTrainer(const shardproof_subject& table, const scenario::Model& model, const Seat& seat, std::shared_ptr<Left> left)
-      : table_(table), seat_(seat), left_(std::move(left)) {
-    for (const scenario::ParameterShape& parameter : scenario::parameters(model)) shapes_[parameter.name] = parameter.shape;
-  }
+  TableTrainer(const shardproof_subject& table, const Seat& seat, std::shared_ptr<Left> left)
+      : table_(table), seat_(seat), left_(std::move(left)) {}
 
   ~TableTrainer() override {
     if (trainer_ != nullptr) {
@@ -72,6 +70,8 @@ class TableTrainer final : public Trainer {
   }
 
   Reply create(const scenario::Model& model, const scenario::Plan& plan) {
+    for (const scenario::ParameterShape& parameter : scenario::parameters(model))
+      parameters_[parameter.name] = {.shape = parameter.shape, .dtype = plan.engine.get()->dtype_of(parameter.name)};
     const std::string model_text = scenario::write_model(model).dump(), plan_text = scenario::write_plan(plan).dump();
     shardproof_trainer* made = nullptr;
     Reply reply = call_subject(&seat_, [&](shardproof_reply* answered) {
@@ -150,6 +150,10 @@ class TableTrainer final : public Trainer {
   }
 
  private:
+  struct Expected {
+    Shape shape;  ///< logical
+    DType dtype = DType::f32;
+  };
   void end_loan(const Batch& batch) {
     seat_.end_loan(batch.input);
     seat_.end_loan(batch.targets);
@@ -172,24 +176,26 @@ class TableTrainer final : public Trainer {
     if (given.name == nullptr) throw std::invalid_argument(fmt::format("parameter {} of those it has is without a name", index));
     const auto where = fmt::format("parameter \"{}\"", given.name);
     const auto refuse = [&](const std::string& why) { throw std::invalid_argument(fmt::format("{}: {}", where, why)); };
-    const auto known = shapes_.find(given.name);
-    if (known == shapes_.end()) refuse("the model has none of this name");
+    const auto known = parameters_.find(given.name);
+    if (known == parameters_.end()) refuse("the model has none of this name");
     abi::require_dimensions(given.ndim, given.shape, where);
     ParameterView view{.name = given.name, .shape = Shape(given.shape, given.shape + given.ndim), .dim = given.dim, .start = given.start};
-    if (view.shape != known->second)
-      refuse(fmt::format("its logical shape is {}, that of the model {}", to_string(view.shape), to_string(known->second)));
+    if (view.shape != known->second.shape)
+      refuse(fmt::format("its logical shape is {}, that of the model {}", to_string(view.shape), to_string(known->second.shape)));
     view.shard = seat_.take(given.shard, where + ", shard");
     view.second = seat_.take(given.second, where + ", second");
     view.gradient = seat_.take(given.gradient, where + ", gradient");
     if (!view.shard.defined()) return view;  // meta
 
-    if (view.shard.dtype() != DType::f32) refuse(fmt::format("its shard is {}; shards stay f32", to_string(view.shard.dtype())));
+    const DType dtype = known->second.dtype;
+    if (view.shard.dtype() != dtype)
+      refuse(fmt::format("its shard is {}, and the plan keeps it in {}", to_string(view.shard.dtype()), to_string(dtype)));
     const Shape& shard = view.shard.shape();
     if (const std::string why = objection_to_part(shard, view.shape, view.dim, view.start); !why.empty()) refuse(why);
     const auto require_like_shard = [&](const Tensor& tensor, const char* what) {
-      if (tensor.defined() && (tensor.shape() != shard || tensor.dtype() != DType::f32))
-        refuse(
-            fmt::format("its {} is {} {}, its shard f32 {}", what, to_string(tensor.dtype()), to_string(tensor.shape()), to_string(shard)));
+      if (tensor.defined() && (tensor.shape() != shard || tensor.dtype() != dtype))
+        refuse(fmt::format("its {} is {} {}, its shard {} {}", what, to_string(tensor.dtype()), to_string(tensor.shape()), to_string(dtype),
+                           to_string(shard)));
     };
     require_like_shard(view.second, "second tensor");
     require_like_shard(view.gradient, "gradient");
@@ -199,7 +205,7 @@ class TableTrainer final : public Trainer {
   const shardproof_subject& table_;
   abi::HandedOutSeat seat_;
   std::shared_ptr<Left> left_;
-  std::map<std::string, Shape> shapes_;  // of the model's parameters
+  std::map<std::string, Expected> parameters_;  // of the model, by name
   std::deque<abi::HandedOutExtension> extensions_;
   std::deque<abi::HandedOutGradientHook> gradient_hooks_;
   std::vector<Batch> forwards_;  // those that have succeeded, until the first one after their backward has
@@ -233,7 +239,7 @@ class TableSubject final : public Subject {
 
   Reply create(const scenario::Model& model, const scenario::Plan& plan, const Seat& seat, std::unique_ptr<Trainer>& out) override {
     left_->alive.clear();
-    auto trainer = std::make_unique<TableTrainer>(table_, model, seat, left_);
+    auto trainer = std::make_unique<TableTrainer>(table_, seat, left_);
     Reply reply = trainer->create(model, plan);
     if (reply.ok()) out = std::move(trainer);
     return reply;
