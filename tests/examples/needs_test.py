@@ -48,6 +48,7 @@ FEATURES_OF_REPLICATED_PLANS = {
     "unused_parameters": "unused_parameters",
     "compile": "compiled_step",
     "tensor_parallel": "tensor_parallel",
+    "parameter_dtypes": "parameter_dtypes",
 }
 
 

@@ -111,6 +111,12 @@ TEST_CASE("in the first backward all gradients are in one bucket, unless paramet
   CHECK(names_of_all(first_buckets(scenario)) == Names{{"d.weight", "d.bias"}, {"a.bias", "b.weight"}, {"a.weight"}});
   CHECK(later_buckets(scenario, ready) == first_buckets(scenario));
 
+  replicate(scenario.plan).parameter_dtypes = {{"b", DType::bf16}, {"d", DType::bf16}};
+  CHECK(names_of_all(first_buckets(scenario)) == Names{{"b.weight", "d.weight"}, {"a.bias"}, {"a.weight"}});
+  replicate(scenario.plan).unused_parameters = false;
+  CHECK(names_of_all(first_buckets(scenario)) == Names{{"b.weight", "d.weight", "d.bias"}, {"a.weight", "a.bias"}});
+  CHECK(bytes_of(trainable_gradients(scenario)) == 4 + 4 + 2 + 2 + 2);
+
   scenario.model.root.children = {frozen(linear("c", 1, 1))};
   CHECK(first_buckets(scenario).empty());
   CHECK_THROWS_MATCHES(later_buckets(four_layers(2), {"fc9.bias"}), std::invalid_argument, MessageMatches(ContainsSubstring("fc9.bias")));

@@ -284,6 +284,33 @@ TEST_CASE("copies of a divided model train as the model does on one rank for eac
   }
 }
 
+TEST_CASE("a module of low precision computes, waits, reduces and steps in it, beside others in f32") {
+  Scenario scenario = copied({linear("low", 1, 1, false), linear("wide", 1, 1, false)});
+  replicate(scenario.plan).parameter_dtypes = {{"low", DType::bf16}};
+  scenario.plan.optimizer = {.rate = 1.0 / 512, .momentum = 0.5};
+  scenario.model.init_divisor = 1;
+  scenario.script.given = {{{257}, {261}}};
+  scenario.script.segments = script({{sync_of_all(false), forward, backward, capture, sync_of_all(true), forward, backward, capture, step,
+                                      capture, forward, backward, step, capture}});
+  const auto in_bf16 = [](double value) { return rounded_to(DType::bf16, value); };
+  const std::vector<SerialIteration> found = train_serially(scenario, 2, Arithmetic::f32);
+  const double low = formula::tensor(1, {1}, 1).to_doubles().front(), wide = formula::tensor(2, {1}, 1).to_doubles().front();
+  // 257 and 261 have nine bits, and bf16 has eight.
+  const Values input{256, 260}, once{in_bf16(input[0] * wide), in_bf16(input[1] * wide)};
+  CHECK(found[0].gradients[0].local == std::vector<Values>{{once[0]}, {once[1]}});
+  CHECK(found[0].losses == Values{in_bf16(input[0] * low) * wide, in_bf16(input[1] * low) * wide});
+  const double mean = in_bf16(in_bf16(in_bf16(2 * once[0]) / 2) + in_bf16(in_bf16(2 * once[1]) / 2));
+  CHECK(found[1].gradients[0].values == Values{mean});
+  const double stepped = in_bf16(low - mean / 512);
+  CHECK(found[2].parameters[0].values == Values{stepped});
+  // Without zero_grad each rank adds to the mean. The weight of the other module has stepped, too.
+  const double next = found[2].parameters[1].values.front();
+  const auto added = [&](double x) { return in_bf16(in_bf16(mean + in_bf16(x * in_bf16(next))) / 2); };
+  const double second = in_bf16(added(input[0]) + added(input[1]));
+  const double momentum = in_bf16(in_bf16(mean / 2) + second);
+  CHECK(found[3].parameters[0].values == Values{in_bf16(stepped - momentum / 512)});
+}
+
 TEST_CASE("hooks of the script, which average over all ranks, are not modelled for a divided model") {
   Scenario divided = copied({linear("up", 1, 2), linear("down", 2, 1)});
   divided.plan.mesh = {.shape = {1, 2}, .names = {"dp", "tp"}};

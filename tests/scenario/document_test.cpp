@@ -460,6 +460,12 @@ TEST_CASE("a plan for replicate is read whole, and what is usual is not written"
   const auto parallel = json.get<Scenario>();
   CHECK(replicate(parallel.plan).tensor_parallel == std::map<std::string, TensorParallel>{{"layer", TensorParallel::row}});
   CHECK(Json(parallel)["plan"]["replicate"] == json["plan"]["replicate"]);
+
+  json["plan"] = {{"replicate", {{"parameter_dtypes", {{"layer", "f16"}}}}}};
+  const auto low = json.get<Scenario>();
+  CHECK(replicate(low.plan).parameter_dtypes == std::map<std::string, DType>{{"layer", DType::f16}});
+  CHECK((replicate(low.plan).dtype_of("layer.bias") == DType::f16 && replicate(low.plan).dtype_of("other.weight") == DType::f32));
+  CHECK(Json(low)["plan"]["replicate"] == json["plan"]["replicate"]);
 }
 
 TEST_CASE("groups of replicate are the buckets that there can be, and only they and agreements are tags") {
@@ -494,6 +500,43 @@ TEST_CASE("places in a plan for replicate are in the document") {
   CHECK(
       refusal(json) ==
       "scenario: plan.mixed_precision: replicate has no mixed precision: leave the key out, or register a hook that compresses gradients");
+}
+
+TEST_CASE("dtypes are for modules that have parameters, alike where these are shared, and for sgd") {
+  Json json = replicated();
+  const auto of = [&](const Json& dtypes) {
+    json["plan"]["replicate"]["parameter_dtypes"] = dtypes;
+    return refusal(json);
+  };
+  const std::string place = "scenario: plan.replicate.parameter_dtypes.";
+  CHECK(of({{"layer", "bf16"}}) == "none");
+  CHECK(of({{"layer", "f32"}}) == place + "layer: expected \"bf16\" or \"f16\", found \"f32\"");
+  CHECK(of({{"lair", "bf16"}}) == place + "lair: the model has no module \"lair\"; closest is \"layer\"");
+  CHECK(of({{"relu", "bf16"}}) == place + "relu: expected a module that has parameters, found \"relu\", of kind relu");
+  CHECK(of({{"", "bf16"}}) == place + "\"\": expected a module that has parameters, found \"\", of kind sequential");
+
+  json["plan"]["optimizer"] = {{"kind", "adam"}};
+  CHECK(of({{"layer", "bf16"}}) ==
+        "scenario: plan.optimizer.kind: expected sgd, because the averages of adam lose too much in a low dtype of parameter_dtypes, found "
+        "adam");
+  json["plan"].erase("optimizer");
+
+  Json& children = json["model"]["root"]["children"];
+  children.push_back({{"name", "back"}, {"kind", "linear"}, {"in_features", 3}, {"out_features", 4}});
+  children.push_back({{"name", "head"}, {"kind", "linear"}, {"in_features", 4}, {"out_features", 3}, {"tied_to", "layer"}});
+  CHECK(of({{"layer", "bf16"}, {"head", "bf16"}}) == "none");
+  CHECK(of({{"layer", "bf16"}}) ==
+        place + "layer: \"head\" shares the weight of \"layer\", but one is f32 and the other bf16: give both the same dtype");
+  CHECK(of({{"layer", "bf16"}, {"head", "f16"}}) ==
+        place + "head: \"head\" shares the weight of \"layer\", but one is f16 and the other bf16: give both the same dtype");
+
+  json["plan"]["mesh"] = {{"shape", {2, 2}}, {"names", {"copies", "parts"}}};
+  json["plan"]["replicate"]["tensor_parallel"] = {{"back", "row"}};
+  children.erase(children.end() - 1);
+  json["model"]["root"]["children"].back()["in_features"] = 4;
+  json["model"]["root"]["children"].insert(children.end() - 1,
+                                           {{"name", "before"}, {"kind", "linear"}, {"in_features", 3}, {"out_features", 4}});
+  CHECK(of({{"back", "bf16"}}) == place + "back: \"back\" is divided, and sums over parts would round in bf16: do one of the two");
 }
 
 TEST_CASE("tensor parallelism is for linear modules whose features divide, on a mesh of two dimensions") {

@@ -161,6 +161,20 @@ TEST_CASE("low precision rounds in the same places; sums are in f32 all the same
               }).front());
 }
 
+TEST_CASE("what a module keeps in low precision is rounded in the same places, and outgrows half precision sooner") {
+  const auto low = [](DType dtype, double input) {
+    return changed([&](Scenario& s) {
+             s.plan.engine = {};
+             replicate(s.plan).parameter_dtypes = {{"0", dtype}};
+             s.script.given = {{{input, 1}}};
+           })
+        .front();
+  };
+  CHECK(low(DType::bf16, 60000));
+  CHECK(low(DType::f16, 1000));
+  CHECK_FALSE(low(DType::f16, 60000));
+}
+
 TEST_CASE("an evaluation leaves its loss, and nothing to the backward that follows") {
   CHECK(changed([](Scenario& s) {
           auto& body = s.script.segments.front().body;

@@ -118,13 +118,14 @@ def replicated(document):
         return [{**document, "plan": {"replicate": section}} for section in sections]
 
     for key, rights in (("first_bucket_bytes", [1, 2**40]), ("bucket_bytes", [2**40, 1]), ("gradients", ["views", "copies"]),
-                        ("unused_parameters", [True]), ("compile", [{}]), ("tensor_parallel", [{}])):
+                        ("unused_parameters", [True]), ("compile", [{}]), ("tensor_parallel", [{}]),
+                        ("parameter_dtypes", [{}])):
         for right in rights:
             yield of({key: value} for value in [right, *VALUES])
     for key, rights in (("region", ["backward", "forward_backward"]), ("fusion", ["concat", "coalesce", "none"]), ("schedule_waits", [False])):
         for right in rights:
             yield of({"compile": {key: value}} for value in [right, *VALUES])
-    yield of([{}, {"surplus": 1}, {"compile": {"surplus": 1}}, {"tensor_parallel": {"x": "rows"}}, {"bucket_bytes": 2**40 + 1}])
+    yield of([{}, {"surplus": 1}, {"compile": {"surplus": 1}}, {"tensor_parallel": {"x": "rows"}}, {"parameter_dtypes": {"x": "f32"}}, {"bucket_bytes": 2**40 + 1}])
 
 
 def linears(module):
