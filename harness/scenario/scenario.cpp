@@ -246,6 +246,12 @@ std::vector<ParameterShape> parameters(const Model& model) {
   return all;
 }
 
+bool keeps_low_precision(const Scenario& scenario) {
+  const std::vector<ParameterShape> all = parameters(scenario.model);
+  return std::ranges::any_of(
+      all, [&](const ParameterShape& parameter) { return scenario.plan.engine.get()->dtype_of(parameter.name) != DType::f32; });
+}
+
 std::int64_t vocabulary(const Model& model) {
   const Module* embedding = first_embedding(model.root);
   return embedding != nullptr ? embedding->vocabulary : 0;

@@ -260,6 +260,9 @@ struct ParameterShape {
 };
 std::vector<ParameterShape> parameters(const Model& model);
 
+/// Whether ranks keep some parameter in another dtype than f32.
+bool keeps_low_precision(const Scenario& scenario);
+
 /// The tag of the all-reduce that clip_grad_norm makes. All others but those of `extension_sizes_tag` are tagged with the first module of
 /// their group.
 inline constexpr std::string_view gradient_norm_tag = "gradient norm";

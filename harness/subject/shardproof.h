@@ -242,7 +242,7 @@ typedef struct shardproof_parameter {
   int ndim;
   int dim;
   int64_t start;
-  shardproof_tensor shard;    /* float of 32 bits; may have no rows; undefined while the parameter is meta */
+  shardproof_tensor shard;    /* f32, or what `parameter_dtypes` of the plan says; may have no rows; undefined while the parameter is meta */
   shardproof_tensor second;   /* of a pair: its second tensor, of the shard's shape; else undefined */
   shardproof_tensor gradient; /* of the shard's shape and dtype; undefined where there is none */
 } shardproof_parameter;

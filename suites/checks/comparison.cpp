@@ -263,7 +263,9 @@ void check_training(Rank& rank, const scenario::Run& run, oracles::Arithmetic ar
       if (i > 0) REQUIRE((held.dim == before[p].dim && held.start == before[p].start && held.shard.shape() == before[p].shard.shape()));
       if (i == 0) before.push_back(at_first(scenario, p, held));
       const auto whole = [&](const std::vector<oracles::NamedValues>& values) {
-        return in_dtype(kept_dtype(scenario, held.name), values[p].tensor(rank.index()));
+        const Tensor computed = values[p].tensor(rank.index()), kept = in_dtype(kept_dtype(scenario, held.name), computed);
+        if (arithmetic == oracles::Arithmetic::f32 && computed.defined()) REQUIRE(oracles::largest_difference(computed, kept) == 0);
+        return kept;
       };
       bool is_right = loss_difference <= loss_tolerance;
       is_right &= check_close("shard", held.shard, part(whole(expected[i].parameters), held), tolerance.parameter, tolerance.zeros);

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <numeric>
 
+#include "fixtures/oracles/rounding.hpp"
 #include "fixtures/oracles/serial_model.hpp"
 #include "harness/scenario/formula.hpp"
 #include "harness/subject/subject.hpp"
@@ -80,7 +81,7 @@ void check_gradients(Rank& rank, const scenario::Run& run, const Combine& combin
       for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
         std::vector<double> elements;
         for (const std::vector<NamedGradient>& own : by_rank) elements.push_back(held_part(own[p].values, held[p])[i]);
-        expected.push_back(static_cast<float>(combine(elements)));
+        expected.push_back(static_cast<float>(oracles::rounded_to(dtype, combine(elements))));
         const double own = elements[static_cast<std::size_t>(rank.index())];
         if (own != static_cast<double>(expected.back())) ++differing;
       }

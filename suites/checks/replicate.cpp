@@ -89,6 +89,17 @@ std::uint64_t bytes_of_buckets(const Scenario& scenario) {
   return replicate(scenario.plan).gradients == scenario::BucketGradients::views ? 0 : bytes_of_parameters(scenario, true);
 }
 
+// Of copies that a hook compresses: a bucket that has its dtype already needs none.
+std::uint64_t bytes_compressed(const Scenario& scenario, scenario::HookKind hook) {
+  const DType dtype = hook == scenario::HookKind::fp16_compress ? DType::f16 : DType::bf16;
+  std::uint64_t bytes = 0;
+  for (const scenario::ParameterShape& parameter : scenario::parameters(scenario.model)) {
+    if (parameter.trainable && replicate(scenario.plan).dtype_of(parameter.name) != dtype)
+      bytes += static_cast<std::uint64_t>(numel(parameter.shape)) * size_of(dtype);
+  }
+  return bytes;
+}
+
 class ReplicateChecks final : public Kind {
  public:
   // One all-reduce for each bucket, by the engine or by a hook. A compiled step has one for each gradient, also if one call issues several.
@@ -135,7 +146,7 @@ class ReplicateChecks final : public Kind {
     if (replicate(plan).parameter_dtypes.empty()) return plan_of_one_rank();
     scenario::Plan alone;
     replicate(alone).parameter_dtypes = replicate(plan).parameter_dtypes;
-    replicate(alone).unused_parameters = true;
+    replicate(alone).unused_parameters = true;  // a part of the model may run alone
     return alone;
   }
 
@@ -167,7 +178,7 @@ class ReplicateChecks final : public Kind {
     if (section.compile || !section.tensor_parallel.empty() || !is_for_all(scenario)) return;
     const bool makes_views = section.gradients == scenario::BucketGradients::views;
     const std::uint64_t all = bytes_of_parameters(scenario, true);
-    const std::uint64_t buckets = bytes_of_buckets(scenario), compressed = 2 * trainable_elements(scenario.model);
+    const std::uint64_t buckets = bytes_of_buckets(scenario);
     std::uint64_t most_inputs = buckets;
     ReducingBackwards calls;
     int iteration = 0;
@@ -175,7 +186,7 @@ class ReplicateChecks final : public Kind {
       for (int i = 0; i < segment.iterations; ++i, ++iteration) {
         int backwards = 0;
         for (const scenario::Action& action : segment.body) {
-          if (registers_compression(action) && !action.hook->refused) most_inputs = buckets + compressed;
+          if (registers_compression(action) && !action.hook->refused) most_inputs = buckets + bytes_compressed(scenario, action.hook->kind);
           calls.make(action);
           if (action.kind != ActionKind::backward) continue;
           ++backwards;

@@ -16,41 +16,6 @@ namespace shardproof::replicate {
 
 using namespace suites;
 
-namespace {
-
-// Empty if all values are equal. No engine promises the sign of a zero.
-std::string difference_of_values(const Tensor& a, const Tensor& b) {
-  const bool equal = a.dtype() == b.dtype() && a.shape() == b.shape() && oracles::largest_difference(a, b) == 0;
-  return equal ? std::string() : first_difference(a, b);
-}
-
-// Each all-reduce is given the rank's gradients, divided by the number of ranks, in the order of the bucket.
-void check_bucket_members(Rank& rank, const scenario::Run& run) {
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
-    CAPTURE(iteration.index());
-    const std::vector<NamedGradient> own = own_gradients(run.scenario(), rank.index(), iteration.index());
-    std::vector<Tensor> operands;
-    for (const scenario::Operand& operand : run.operands()) {
-      if (operand.iteration == iteration.index() && operand.tag.starts_with("bucket ")) operands.push_back(operand.in);
-    }
-    const std::vector<oracles::Bucket> buckets = expected_buckets(run.scenario(), iteration.index());
-    REQUIRE(operands.size() == buckets.size());
-    for (std::size_t b = 0; b < buckets.size(); ++b) {
-      CAPTURE(b);
-      std::vector<float> expected;
-      for (const std::string& name : oracles::names_of(buckets[b])) {
-        const auto gradient = std::ranges::find(own, name, &NamedGradient::name);
-        REQUIRE(gradient != own.end());
-        for (const double value : gradient->values) expected.push_back(static_cast<float>(value / rank.world().size()));
-      }
-      const Tensor in_f32 = Tensor::of<float>({std::ssize(expected)}, expected);
-      CHECK(difference_of_values(operands[b].flatten(), in_dtype(buckets[b].front().dtype, in_f32)) == "");
-    }
-  }
-}
-
-}  // namespace
-
 // The four layers of the seed, with the limits of PyTorch: 16.008, 32.016 and 16.008 MB.
 RANKED_TEST_CASE("replicate/bucketing_eager", clauses("REP-20"), ranks(2), needs(Feature::timeline), tags("reference")) {
   scenario::Scenario scenario = four_layers(2000);

@@ -47,7 +47,7 @@ scenario::Scenario compiled_net(Rank& rank) {
 }
 
 // Each parameter has one value in the forward, each gradient has one in the backward. Nodes write computed values and gradients alone, a
-// computed one once, and there are no other values than those that nodes use.
+// computed one once, and there are no other values than those that nodes use. What a backward computes is read, or is a gradient.
 void check_values(const scenario::Model& model, const StepGraph& graph) {
   const bool is_forward = graph.pass == StepPass::forward;
   std::vector<std::string> found, expected;
@@ -62,9 +62,9 @@ void check_values(const scenario::Model& model, const StepGraph& graph) {
   std::ranges::sort(found);
   std::ranges::sort(expected);
   CHECK(found == expected);
-  std::vector<bool> is_used(graph.values.size()), is_written = is_used;
+  std::vector<bool> is_used(graph.values.size()), is_written = is_used, is_read = is_used;
   for (const StepNode& node : graph.nodes) {
-    for (const std::size_t input : node.inputs) is_used[input] = true;
+    for (const std::size_t input : node.inputs) is_used[input] = is_read[input] = true;
     for (const std::size_t output : node.outputs) {
       CAPTURE(node.operation, node.label);
       is_used[output] = true;
@@ -74,11 +74,15 @@ void check_values(const scenario::Model& model, const StepGraph& graph) {
     }
   }
   CHECK(std::ranges::count(is_used, false) == 0);
+  for (std::size_t value = 0; value < graph.values.size() && !is_forward; ++value) {
+    CAPTURE(graph.values[value].name);
+    CHECK((is_read[value] || graph.values[value].kind == StepValueKind::gradient));
+  }
 }
 
 }  // namespace
 
-RANKED_TEST_CASE("replicate/compile", clauses("REP-40", "REP-41"), ranks(1, 2, 4), each("hook", "none", "bf16", "fp16"),
+RANKED_TEST_CASE("replicate/compile", clauses("REP-3", "REP-4", "REP-40", "REP-41"), ranks(1, 2, 4), each("hook", "none", "bf16", "fp16"),
                  each("region", "forward_backward", "backward"), each("fusion", "concat", "coalesce", "none"), each("sync", true, false),
                  needs(Feature::timeline, ReplicateFeature::compiled_step), needs_if("sync", false, Feature::gradient_accumulation),
                  needs_if("hook", "bf16", ReplicateFeature::compressing_hooks),
@@ -90,8 +94,7 @@ RANKED_TEST_CASE("replicate/compile", clauses("REP-40", "REP-41"), ranks(1, 2, 4
                  seed_where(seed_test("fp16"), each("hook", "fp16"), each("sync", true), each("region", "forward_backward")),
                  seed_where(seed_test("backward_only"), each("hook", "none"), each("sync", true), each("region", "backward"))) {
   const bool compresses = rank.param("hook") != "none", syncs = rank.param<bool>("sync");
-  if (compresses && !rank.world().capabilities().rank_ordered && rank.world().size() > 2)
-    rank.skip("the fabric does not promise to add in the order of ranks");
+  if (compresses) skip_unless_sums_have_an_order(rank);
   const scenario::Scenario scenario = compiled_net(rank);
   const scenario::Run run = play_accepted(rank, scenario);
   check_equal(run, play_accepted(rank, eager(scenario)));
@@ -133,13 +136,19 @@ RANKED_TEST_CASE("replicate/bucketing", clauses("REP-42"), ranks(2), each("fusio
     const StepGraph& backward = backward_of(step);
     const PlanLines planned = reduction_plan(backward);
     CHECK(planned == expected_plan(scenario, 2, existed && step.iteration > 0));
-    CHECK(std::ranges::count(backward.nodes, StepNodeKind::all_reduce, &StepNode::kind) == 3);
+    std::vector<std::int64_t> elements;
+    for (const StepNode& node : backward.nodes) {
+      if (node.kind != StepNodeKind::all_reduce) continue;
+      elements.push_back(0);
+      for (const std::size_t input : node.inputs) elements.back() += numel(backward.values[input].shape);
+    }
+    CHECK(elements == std::vector<std::int64_t>{4'000'000, 8'004'000, 4'004'000});
   }
   check_ran_as_planned(run);
 }
 
 // The same layers with their values, which take some hundred megabytes.
-RANKED_TEST_CASE("replicate/bucketing_values", clauses("REP-40", "REP-41"), ranks(2), each("fusion", "concat", "coalesce"),
+RANKED_TEST_CASE("replicate/bucketing_values", clauses("REP-4", "REP-40", "REP-41"), ranks(2), each("fusion", "concat", "coalesce"),
                  needs(Feature::timeline, ReplicateFeature::compiled_step), tags("large"), timeout(120s)) {
   scenario::Scenario scenario = four_layers(2000);
   scenario::replicate(scenario.plan).compile = fused_by(rank);
@@ -274,7 +283,7 @@ RANKED_TEST_CASE("replicate/compiled_memory_of_some", clauses("REP-1", "REP-14")
 }
 
 // The backward hides all-reduces, from the first iteration on. A bucket has two gradients, and one call reduces both.
-RANKED_TEST_CASE("replicate/compiled_overlap", clauses("REP-41", "REP-43"), ranks(1, 2, 3, 4),
+RANKED_TEST_CASE("replicate/compiled_overlap", clauses("REP-4", "REP-41", "REP-43"), ranks(1, 2, 3, 4),
                  each("region", "forward_backward", "backward"), each("fusion", "concat", "coalesce"),
                  needs(Feature::timeline, ReplicateFeature::compiled_step)) {
   scenario::Scenario scenario = sleeping_layers({4, {.forward = 25'000'000, .backward = 50'000'000}}, 10'000'000);
@@ -293,7 +302,7 @@ RANKED_TEST_CASE("replicate/compiled_overlap", clauses("REP-41", "REP-43"), rank
 }
 
 // Layers of one kind and two shapes. Iterations alternate their order.
-RANKED_TEST_CASE("replicate/compiled_shapes", clauses("REP-40", "REP-41"), ranks(1, 2, 3), each("fusion", "concat", "coalesce"),
+RANKED_TEST_CASE("replicate/compiled_shapes", clauses("REP-4", "REP-40", "REP-41"), ranks(1, 2, 3), each("fusion", "concat", "coalesce"),
                  needs(Feature::timeline, Feature::module_groups, ReplicateFeature::compiled_step)) {
   scenario::Scenario scenario = exact_net(true, {});
   const auto way = [](const std::string& name, std::int64_t between) {

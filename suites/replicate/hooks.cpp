@@ -43,21 +43,6 @@ std::vector<const scenario::Callback*> hook_calls(const scenario::Run& run, int 
   return run.callbacks({.kind = scenario::CallbackKind::gradient_hook, .iteration = iteration + 1});
 }
 
-// Takes from `left` the parameters whose gradients follow each other in `flat`. An order of parameters is not asked for.
-void take_parameters(const Tensor& flat, std::vector<NamedGradient>& left) {
-  const std::vector<double> values = flat.to_doubles();
-  for (auto at = values.begin(); at != values.end();) {
-    const auto found = std::ranges::find_if(left, [&](const NamedGradient& gradient) {
-      return static_cast<std::size_t>(values.end() - at) >= gradient.values.size() &&
-             std::equal(gradient.values.begin(), gradient.values.end(), at);
-    });
-    INFO("at element " << at - values.begin() << " no gradient of this rank begins that no other bucket has");
-    REQUIRE(found != left.end());
-    at += std::ssize(found->values);
-    left.erase(found);
-  }
-}
-
 }  // namespace
 
 RANKED_TEST_CASE("replicate/hook_operands", clauses("REP-3", "REP-4", "REP-9"), ranks(1, 2, 3, 4),
@@ -129,8 +114,7 @@ RANKED_TEST_CASE("replicate/hook_without_sync", clauses("REP-6", "REP-9"), ranks
 RANKED_TEST_CASE("replicate/compressing_hook", clauses("REP-4", "REP-10"), ranks(1, 2, 3, 4), each("dtype", "f16", "bf16"),
                  each("gradients", "copies", "views"), needs(Feature::timeline, ReplicateFeature::compressing_hooks),
                  needs_if("gradients", "views", ReplicateFeature::gradient_views)) {
-  if (!rank.world().capabilities().rank_ordered && rank.world().size() > 2)
-    rank.skip("the fabric does not promise to add in the order of ranks");
+  skip_unless_sums_have_an_order(rank);
   const DType low = rank.param("dtype") == "f16" ? DType::f16 : DType::bf16;
   scenario::Scenario scenario = hooked({registration(low == DType::f16 ? HookKind::fp16_compress : HookKind::bf16_compress)});
   // Gradients are fractions of large integers: in f32 they are exact, in the low precisions they are not.

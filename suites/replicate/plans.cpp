@@ -48,9 +48,11 @@ std::string in_words(const std::vector<Names>& operands) {
   return fmt::format("{}", fmt::join(tensors, ", "));
 }
 
-std::string reduction(std::string_view tag, std::int64_t elements, DType dtype) {
-  return fmt::format("{}: {} {}", tag, elements, to_string(dtype));
+std::string reduction(std::string_view tag, std::int64_t elements, DType dtype, ReduceOp op, const std::vector<int>& group) {
+  return fmt::format("{}: {} {} ({} of {})", tag, elements, to_string(dtype), to_string(op), fmt::join(group, ","));
 }
+
+std::string in_words(std::int64_t elements, DType dtype) { return fmt::format("{} {}", elements, to_string(dtype)); }
 
 bool is_result(std::string_view line) { return line.starts_with("wait ") || line.starts_with("split ") || line.starts_with("copy "); }
 
@@ -97,7 +99,12 @@ PlanLines reduction_plan(const StepGraph& backward) {
     if (node.kind == StepNodeKind::all_reduce || node.kind == StepNodeKind::wait) line += fmt::format(" {}:", node.label);
     line += " " + in_words(operands);
     if (node.operation == "divide") line += fmt::format(" by {}", node.divisor);
-    if (node.kind == StepNodeKind::all_reduce) line += fmt::format(" ({} of {})", to_string(node.op), fmt::join(node.group, ","));
+    if (node.kind == StepNodeKind::all_reduce) {
+      Names sizes;
+      for (const std::size_t input : node.inputs)
+        sizes.push_back(in_words(numel(backward.values[input].shape), backward.values[input].dtype));
+      line += fmt::format(" = {} ({} of {})", fmt::join(sizes, ", "), to_string(node.op), fmt::join(node.group, ","));
+    }
     lines.push_back(std::move(line));
   }
   return with_ordered_results(std::move(lines));
@@ -136,7 +143,13 @@ PlanLines expected_plan(const scenario::Scenario& scenario, int world, bool exis
     std::ranges::transform(members, std::back_inserter(each), [](const std::string& name) { return Names{name}; });
     if (is_flat) lines.push_back("concat " + in_words(each));
     lines.push_back(fmt::format("divide {} by {}", in_words(operands), world));
-    if (world > 1) lines.push_back(fmt::format("all_reduce {}: {} (sum of {})", tag, in_words(operands), fmt::join(ranks, ",")));
+    Names sizes;
+    const auto width = static_cast<std::int64_t>(size_of(bucket.front().dtype));
+    if (is_flat) sizes = {in_words(oracles::bytes_of(bucket) / width, bucket.front().dtype)};
+    else std::ranges::transform(bucket, std::back_inserter(sizes), [&](const auto& one) { return in_words(one.bytes / width, one.dtype); });
+    if (world > 1)
+      lines.push_back(
+          fmt::format("all_reduce {}: {} = {} (sum of {})", tag, in_words(operands), fmt::join(sizes, ", "), fmt::join(ranks, ",")));
     if (is_flat) {
       results.push_back(fmt::format("wait {}: {}", tag, in_words(operands)));
       results.push_back("split " + in_words(operands));
@@ -150,20 +163,20 @@ PlanLines expected_plan(const scenario::Scenario& scenario, int world, bool exis
   return with_ordered_results(std::move(lines));
 }
 
-PlanLines planned_reductions(const StepGraph& backward) {
+PlanLines planned_reductions(const StepGraph& graph) {
   PlanLines lines;
-  for (const StepNode& node : backward.nodes) {
+  for (const StepNode& node : graph.nodes) {
     if (node.kind != StepNodeKind::all_reduce) continue;
     for (const std::size_t input : node.inputs)
-      lines.push_back(reduction(node.label, numel(backward.values[input].shape), backward.values[input].dtype));
+      lines.push_back(reduction(node.label, numel(graph.values[input].shape), graph.values[input].dtype, node.op, node.group));
   }
   return lines;
 }
 
-PlanLines executed_reductions(const scenario::Iteration& iteration, int backward) {
+PlanLines executed_reductions(const std::vector<fact::Collective>& calls) {
   PlanLines lines;
-  for (const fact::Collective& call : calls_in_backward(iteration, backward))
-    lines.push_back(reduction(call.tag, static_cast<std::int64_t>(call.in_count), call.dtype));
+  for (const fact::Collective& call : calls)
+    lines.push_back(reduction(call.tag, static_cast<std::int64_t>(call.in_count), call.dtype, call.op, call.group));
   return lines;
 }
 
@@ -177,7 +190,14 @@ void check_ran_as_planned(const scenario::Run& run) {
   const std::vector<scenario::Iteration> all = run.iterations();
   for (const scenario::CompiledStep& step : run.compiled_steps()) {
     CAPTURE(step.iteration, step.backward);
-    CHECK(executed_reductions(all.at(static_cast<std::size_t>(step.iteration)), step.backward) == planned_reductions(backward_of(step)));
+    const scenario::Iteration& iteration = all.at(static_cast<std::size_t>(step.iteration));
+    CHECK(executed_reductions(calls_in_backward(iteration, step.backward)) == planned_reductions(backward_of(step)));
+    PlanLines forward;
+    for (const StepGraph& graph : *step.graphs) {
+      if (graph.pass == StepPass::forward) std::ranges::move(planned_reductions(graph), std::back_inserter(forward));
+    }
+    const bool is_planned = std::ranges::count(*step.graphs, StepPass::forward, &StepGraph::pass) > 0;
+    if (is_planned) CHECK(executed_reductions(calls_before_backward(iteration, step.backward)) == forward);
   }
 }
 

@@ -9,8 +9,8 @@
 
 namespace shardproof::replicate {
 
-/// One line for each step, for example `divide fc4.bias + fc4.weight by 2` or `wait bucket 0: fc4.bias`. `a + b` are in one tensor, `a, b`
-/// in one call.
+/// One line for each step, for example `divide fc4.bias + fc4.weight by 2`, `all_reduce bucket 0: fc4.bias + fc4.weight = 20 f32 (sum of 0,1)`
+/// or `wait bucket 0: fc4.bias`. `a + b` are in one tensor, `a, b` in one call.
 using PlanLines = std::vector<std::string>;
 
 /// The part of a compiled backward that reduces gradients: divisions, concatenations, all-reduces, waits, splits, casts and copies, in order.
@@ -26,11 +26,11 @@ PlanLines expected_plan(const scenario::Scenario& scenario, int world, bool exis
 scenario::CompilePlan fused_by(Rank& rank);
 scenario::CompilePlan compile_plan(Rank& rank);
 
-/// The all-reduces that a plan asks for: `bucket 0: 20 f32`, one for each operand.
-PlanLines planned_reductions(const StepGraph& backward);
-/// The all-reduces that ran in a backward of an iteration.
-PlanLines executed_reductions(const scenario::Iteration& iteration, int backward = 1);
-/// Fails unless each backward of a run played the plan that the engine gave.
+/// The all-reduces that a graph asks for: `bucket 0: 20 f32 (sum of 0,1)`, one for each operand.
+PlanLines planned_reductions(const StepGraph& graph);
+/// The same for all-reduces that ran.
+PlanLines executed_reductions(const std::vector<fact::Collective>& calls);
+/// Fails unless each backward of a run, and the forwards before it, if they were compiled, issued the all-reduces of the engine's plan.
 void check_ran_as_planned(const scenario::Run& run);
 
 /// The same scenario without a compiled step.

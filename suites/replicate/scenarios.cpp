@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <utility>
 
+#include "fixtures/oracles/difference.hpp"
+#include "fixtures/oracles/rounding.hpp"
 #include "suites/checks/exact_inputs.hpp"
 #include "suites/checks/soundness.hpp"
 
@@ -97,9 +100,12 @@ scenario::Scenario random_layers(std::mt19937_64& random) {
 
 void draw_limits(scenario::Scenario& scenario, const std::vector<std::string>& ready, bool exact, std::mt19937_64& random) {
   const auto gradients = oracles::trainable_gradients(scenario);
-  std::vector<std::int64_t> sums;
+  std::vector<std::int64_t> sums;  // of bytes, of gradients of the first one's dtype
+  std::optional<DType> dtype;
   for (const std::string& name : ready) {
     const auto gradient = std::ranges::find(gradients, name, &oracles::BucketedGradient::parameter);
+    if (!dtype) dtype = gradient->dtype;
+    if (gradient->dtype != *dtype) continue;
     sums.push_back((sums.empty() ? 0 : sums.back()) + gradient->bytes);
   }
   scenario::ReplicatePlan& plan = scenario::replicate(scenario.plan);
@@ -136,18 +142,34 @@ std::vector<fact::Collective> bucket_calls(const scenario::Iteration& iteration)
   return calls;
 }
 
-std::vector<fact::Collective> calls_in_backward(const scenario::Iteration& iteration, int backward) {
+namespace {
+
+// Between two marks, without agreements. No first mark: from the beginning.
+std::vector<fact::Collective> calls_between(const scenario::Iteration& iteration, const std::string& begin, const std::string& end) {
   const suites::Kind& kind = suites::replicate_checks();
-  const std::string begin = scenario::mark(iteration.index(), ActionKind::backward, false, backward);
-  const std::string end = scenario::mark(iteration.index(), ActionKind::backward, true, backward);
   std::vector<fact::Collective> calls;
-  bool is_in = false;
+  bool is_in = begin.empty();
   for (const Fact& fact : iteration.facts()) {
     if (const auto* const mark = std::get_if<fact::Mark>(&fact)) is_in = mark->text == begin || (is_in && mark->text != end);
     const auto* const call = std::get_if<fact::Collective>(&fact);
     if (is_in && call != nullptr && !kind.is_agreement(*call)) calls.push_back(*call);
   }
   return calls;
+}
+
+std::string mark_of_backward(const scenario::Iteration& iteration, int backward, bool end) {
+  return scenario::mark(iteration.index(), ActionKind::backward, end, backward);
+}
+
+}  // namespace
+
+std::vector<fact::Collective> calls_in_backward(const scenario::Iteration& iteration, int backward) {
+  return calls_between(iteration, mark_of_backward(iteration, backward, false), mark_of_backward(iteration, backward, true));
+}
+
+std::vector<fact::Collective> calls_before_backward(const scenario::Iteration& iteration, int backward) {
+  return calls_between(iteration, backward == 1 ? "" : mark_of_backward(iteration, backward - 1, true),
+                       mark_of_backward(iteration, backward, false));
 }
 
 void check_equal(const scenario::Run& run, const scenario::Run& other) {
@@ -234,6 +256,60 @@ void check_bucket_sizes(Rank& rank, const scenario::Run& run) {
     }
     CHECK(reduced == (rank.world().size() > 1 ? expected : std::vector<std::string>{}));
   }
+}
+
+namespace {
+
+// Empty if all values are equal. No engine promises the sign of a zero.
+std::string difference_of_values(const Tensor& a, const Tensor& b) {
+  const bool equal = a.dtype() == b.dtype() && a.shape() == b.shape() && oracles::largest_difference(a, b) == 0;
+  return equal ? std::string() : first_difference(a, b);
+}
+
+}  // namespace
+
+void check_bucket_members(Rank& rank, const scenario::Run& run) {
+  for (const scenario::Iteration& iteration : suites::steady_iterations(run)) {
+    CAPTURE(iteration.index());
+    const std::vector<suites::NamedGradient> own = suites::own_gradients(run.scenario(), rank.index(), iteration.index());
+    std::vector<Tensor> operands;
+    for (const scenario::Operand& operand : run.operands()) {
+      if (operand.iteration == iteration.index() && operand.tag.starts_with("bucket ")) operands.push_back(operand.in);
+    }
+    const std::vector<oracles::Bucket> buckets = expected_buckets(run.scenario(), iteration.index());
+    REQUIRE(operands.size() == buckets.size());
+    for (std::size_t b = 0; b < buckets.size(); ++b) {
+      CAPTURE(b);
+      std::vector<float> expected;
+      for (const std::string& name : oracles::names_of(buckets[b])) {
+        const auto gradient = std::ranges::find(own, name, &suites::NamedGradient::name);
+        REQUIRE(gradient != own.end());
+        for (const double value : gradient->values)
+          expected.push_back(static_cast<float>(oracles::rounded_to(buckets[b].front().dtype, value / rank.world().size())));
+      }
+      const Tensor in_f32 = Tensor::of<float>({std::ssize(expected)}, expected);
+      CHECK(difference_of_values(operands[b].flatten(), suites::in_dtype(buckets[b].front().dtype, in_f32)) == "");
+    }
+  }
+}
+
+void take_parameters(const Tensor& flat, std::vector<suites::NamedGradient>& left) {
+  const std::vector<double> values = flat.to_doubles();
+  for (auto at = values.begin(); at != values.end();) {
+    const auto found = std::ranges::find_if(left, [&](const suites::NamedGradient& gradient) {
+      return static_cast<std::size_t>(values.end() - at) >= gradient.values.size() &&
+             std::equal(gradient.values.begin(), gradient.values.end(), at);
+    });
+    INFO("at element " << at - values.begin() << " no gradient of this rank begins that no other bucket has");
+    REQUIRE(found != left.end());
+    at += std::ssize(found->values);
+    left.erase(found);
+  }
+}
+
+void skip_unless_sums_have_an_order(Rank& rank) {
+  if (!rank.world().capabilities().rank_ordered && rank.world().size() > 2)
+    rank.skip("the fabric does not promise to add in the order of ranks");
 }
 
 }  // namespace shardproof::replicate

@@ -10,6 +10,7 @@
 #include "harness/scenario/plan/replicate.hpp"
 #include "harness/shardproof.hpp"
 #include "suites/checks/comparison.hpp"
+#include "suites/checks/own_gradients.hpp"
 #include "suites/checks/replicate.hpp"
 
 namespace shardproof::replicate {
@@ -39,7 +40,7 @@ std::int64_t pick(std::mt19937_64& random, std::int64_t least, std::int64_t most
 /// Two to five linear layers of one to six features, some without bias. Iterations of `gradients_only`.
 scenario::Scenario random_layers(std::mt19937_64& random);
 /// Draws the limits of buckets. `exact`: limits are the sizes of gradients that follow each other, or one byte more. So the first two buckets
-/// meet them exactly, or just miss them. `ready`: the parameters in the order in which gradients become ready.
+/// meet them exactly, or just miss them. Of several dtypes, that holds for the first one. `ready`: the parameters in the order in which gradients become ready.
 void draw_limits(scenario::Scenario& scenario, const std::vector<std::string>& ready, bool exact, std::mt19937_64& random);
 
 /// Layers that sleep, one after the other.
@@ -53,6 +54,8 @@ scenario::Scenario sleeping_layers(const std::vector<SleepingLayer>& layers, Nan
 std::vector<fact::Collective> bucket_calls(const scenario::Iteration& iteration);
 /// The collectives in one backward of an iteration, from 1, without agreements.
 std::vector<fact::Collective> calls_in_backward(const scenario::Iteration& iteration, int backward);
+/// Those between the backward before it, or the beginning of the iteration, and this backward.
+std::vector<fact::Collective> calls_before_backward(const scenario::Iteration& iteration, int backward);
 
 /// Fails unless two runs have the same losses, parameters and gradients at every capture, bit by bit.
 void check_equal(const scenario::Run& run, const scenario::Run& other);
@@ -64,12 +67,21 @@ void check_memory_classes(const scenario::Run& run);
 /// with sync in each iteration.
 void check_reduced_once(Rank& rank, const scenario::Run& run);
 
-/// The buckets of an iteration of a plan without unused parameters: those of the first backward in iteration 0, later those in ready order.
-/// With unused parameters, always those of the construction.
+/// Those of the first backward in iteration 0, later those in ready order. With unused parameters, always those of the construction.
 std::vector<oracles::Bucket> expected_buckets(const scenario::Scenario& scenario, int iteration);
 
-/// Fails unless each iteration reduces these buckets, by their bytes and dtypes, and in this order. Buckets of several dtypes that no limit has
-/// closed may come in any order.
+/// Fails unless each iteration reduces these buckets, by their bytes and dtypes, and in this order. Buckets that no limit has closed may
+/// come in any order.
 void check_bucket_sizes(Rank& rank, const scenario::Run& run);
+
+/// Fails unless each all-reduce is given the rank's gradients, divided by the number of ranks, in the order of the bucket. For a script that
+/// keeps tensors, and whose parameters stay.
+void check_bucket_members(Rank& rank, const scenario::Run& run);
+
+/// Takes from `left` the parameters whose gradients follow each other in `flat`, in any order. Fails if there are others in it.
+void take_parameters(const Tensor& flat, std::vector<suites::NamedGradient>& left);
+
+/// For cases that compare sums of low precision: these depend on their order.
+void skip_unless_sums_have_an_order(Rank& rank);
 
 }  // namespace shardproof::replicate

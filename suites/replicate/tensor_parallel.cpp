@@ -279,21 +279,22 @@ void play_ddp_tp_memory(Rank& rank) {
 }  // namespace
 
 // Two copies that are whole, and one that is divided.
-RANKED_TEST_CASE("replicate/ddp_tp", clauses("REP-30", "REP-34"), ranks(2), each("step", "eager"), each("tp", 1, 2), each("pairs", 1, 2),
-                 needs(Feature::timeline, ReplicateFeature::tensor_parallel)) {
+RANKED_TEST_CASE("replicate/ddp_tp", clauses("REP-3", "REP-4", "REP-30", "REP-34"), ranks(2), each("step", "eager"), each("tp", 1, 2),
+                 each("pairs", 1, 2), needs(Feature::timeline, ReplicateFeature::tensor_parallel)) {
   play_ddp_tp(rank);
 }
 // Two copies as in the seed, and two parts.
-RANKED_TEST_CASE("replicate/ddp_tp", clauses("REP-30", "REP-34"), ranks(4), each("step", "eager"), each("tp", 2), each("pairs", 1, 2),
-                 needs(Feature::timeline, ReplicateFeature::tensor_parallel), seed("test_replicate_with_compiler.py::test_ddp_tp")) {
+RANKED_TEST_CASE("replicate/ddp_tp", clauses("REP-3", "REP-4", "REP-30", "REP-34"), ranks(4), each("step", "eager"), each("tp", 2),
+                 each("pairs", 1, 2), needs(Feature::timeline, ReplicateFeature::tensor_parallel),
+                 seed("test_replicate_with_compiler.py::test_ddp_tp")) {
   play_ddp_tp(rank);
 }
-RANKED_TEST_CASE("replicate/ddp_tp", clauses("REP-30", "REP-34"), ranks(6), each("step", "eager"), each("tp", 2, 3), each("pairs", 1, 2),
-                 needs(Feature::timeline, ReplicateFeature::tensor_parallel)) {
+RANKED_TEST_CASE("replicate/ddp_tp", clauses("REP-3", "REP-4", "REP-30", "REP-34"), ranks(6), each("step", "eager"), each("tp", 2, 3),
+                 each("pairs", 1, 2), needs(Feature::timeline, ReplicateFeature::tensor_parallel)) {
   play_ddp_tp(rank);
 }
-RANKED_TEST_CASE("replicate/ddp_tp", clauses("REP-30", "REP-34"), ranks(8), each("step", "eager"), each("tp", 2, 4), each("pairs", 1, 2),
-                 needs(Feature::timeline, ReplicateFeature::tensor_parallel)) {
+RANKED_TEST_CASE("replicate/ddp_tp", clauses("REP-3", "REP-4", "REP-30", "REP-34"), ranks(8), each("step", "eager"), each("tp", 2, 4),
+                 each("pairs", 1, 2), needs(Feature::timeline, ReplicateFeature::tensor_parallel)) {
   play_ddp_tp(rank);
 }
 
@@ -303,24 +304,24 @@ RANKED_TEST_CASE("replicate/ddp_tp_groups", clauses("REP-31", "REP-32"), ranks(2
   play_ddp_tp_groups(rank);
 }
 // Modules that are divided into one part are whole.
-RANKED_TEST_CASE("replicate/ddp_tp", clauses("REP-30", "REP-34", "REP-40", "REP-41"), ranks(2), each("step", "compiled"), each("tp", 1),
-                 each("pairs", 2), each("region", "forward_backward", "backward"),
+RANKED_TEST_CASE("replicate/ddp_tp", clauses("REP-3", "REP-4", "REP-30", "REP-34", "REP-40", "REP-41"), ranks(2), each("step", "compiled"),
+                 each("tp", 1), each("pairs", 2), each("region", "forward_backward", "backward"),
                  needs(Feature::timeline, ReplicateFeature::tensor_parallel, ReplicateFeature::compiled_step)) {
   play_compiled_ddp_tp(rank);
 }
-RANKED_TEST_CASE("replicate/ddp_tp", clauses("REP-30", "REP-34", "REP-40", "REP-41"), ranks(4), each("step", "compiled"), each("tp", 2),
-                 each("pairs", 1, 2), each("region", "forward_backward", "backward"),
+RANKED_TEST_CASE("replicate/ddp_tp", clauses("REP-3", "REP-4", "REP-30", "REP-34", "REP-40", "REP-41"), ranks(4), each("step", "compiled"),
+                 each("tp", 2), each("pairs", 1, 2), each("region", "forward_backward", "backward"),
                  needs(Feature::timeline, ReplicateFeature::tensor_parallel, ReplicateFeature::compiled_step),
                  seed("test_replicate_with_compiler.py::test_ddp_tp")) {
   play_compiled_ddp_tp(rank);
 }
-RANKED_TEST_CASE("replicate/ddp_tp", clauses("REP-30", "REP-34", "REP-40", "REP-41"), ranks(6), each("step", "compiled"), each("tp", 2, 3),
-                 each("pairs", 1, 2), each("region", "forward_backward", "backward"),
+RANKED_TEST_CASE("replicate/ddp_tp", clauses("REP-3", "REP-4", "REP-30", "REP-34", "REP-40", "REP-41"), ranks(6), each("step", "compiled"),
+                 each("tp", 2, 3), each("pairs", 1, 2), each("region", "forward_backward", "backward"),
                  needs(Feature::timeline, ReplicateFeature::tensor_parallel, ReplicateFeature::compiled_step)) {
   play_compiled_ddp_tp(rank);
 }
-RANKED_TEST_CASE("replicate/ddp_tp", clauses("REP-30", "REP-34", "REP-40", "REP-41"), ranks(8), each("step", "compiled"), each("tp", 2, 4),
-                 each("pairs", 1, 2), each("region", "forward_backward", "backward"),
+RANKED_TEST_CASE("replicate/ddp_tp", clauses("REP-3", "REP-4", "REP-30", "REP-34", "REP-40", "REP-41"), ranks(8), each("step", "compiled"),
+                 each("tp", 2, 4), each("pairs", 1, 2), each("region", "forward_backward", "backward"),
                  needs(Feature::timeline, ReplicateFeature::tensor_parallel, ReplicateFeature::compiled_step)) {
   play_compiled_ddp_tp(rank);
 }

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <optional>
 
 #include "harness/scenario/generator/engine_generator.hpp"
@@ -47,15 +46,9 @@ class PlanDraw {
       mixed.output = dice_.chance(50) ? DType::f32 : DType::bf16;
   }
 
-  bool keeps_low_precision() const {
-    const std::vector<ParameterShape> all = parameters(scenario_.model);
-    return std::ranges::any_of(all,
-                               [&](const ParameterShape& parameter) { return plan_.engine.get()->dtype_of(parameter.name) != DType::f32; });
-  }
-
   void optimizer() {
     Optimizer& optimizer = plan_.optimizer;
-    if (palette_.has(Ingredient::adam) && !keeps_low_precision() && dice_.chance(25)) {
+    if (palette_.has(Ingredient::adam) && !keeps_low_precision(scenario_) && dice_.chance(25)) {
       optimizer.kind = dice_.chance(50) ? OptimizerKind::adam : OptimizerKind::adamw;
       optimizer.rate = 0.015625;
       if (dice_.chance(40)) optimizer.weight_decay = 0.25;

@@ -1,7 +1,6 @@
 #include "harness/scenario/generator/replicate.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <map>
 #include <utility>
 
@@ -53,16 +52,13 @@ class ReplicateGenerator final : public EngineGenerator {
   bool casts_whole_model(const Plan& /*plan*/) const override { return false; }
   bool casts_outputs() const override { return false; }
 
-  // A compiled step cannot call a user's hook, and such a hook knows one group of ranks. In low precision, a sum of n
-  // equal values rounds differently unless n is a power of two.
+  // A compiled step cannot call a user's hook, and such a hook knows one group of ranks.
   std::vector<Action> draw_registrations(const Scenario& scenario, Dice& dice, const Palette& palette) const override {
     const ReplicatePlan& section = replicate(scenario.plan);
     std::vector<HookKind> kinds;
     if (palette.has(ReplicateFeature::gradient_hooks) && !section.compile && section.tensor_parallel.empty())
       kinds = {HookKind::plain, HookKind::doubled, HookKind::sum};
-    const auto parts = static_cast<unsigned>(section.ranks_per_copy(scenario.plan.mesh));
-    if (palette.has(ReplicateFeature::compressing_hooks) && std::has_single_bit(parts))
-      kinds.insert(kinds.end(), {HookKind::fp16_compress, HookKind::bf16_compress});
+    if (palette.has(ReplicateFeature::compressing_hooks)) kinds.insert(kinds.end(), {HookKind::fp16_compress, HookKind::bf16_compress});
     if (kinds.empty() || !dice.chance(25)) return {};
     return {{.kind = ActionKind::register_hook, .hook = Hook{.kind = dice.one_of(kinds), .state = dice.between(0, 3)}}};
   }

@@ -100,7 +100,7 @@ void validate_parameter_dtypes(const ReplicatePlan& section, const Scenario& sce
       fail(place_of(path), fmt::format("expected a module that has parameters, found \"{}\", of kind {}", path, to_string(kind)));
     if (section.tensor_parallel.contains(path))
       fail(place_of(path),
-           fmt::format("\"{}\" is divided, and sums over parts would round in {}: do one of the two", path, to_string(dtype)));
+           fmt::format("\"{}\" is divided, and sums over parts would round in {}: divide it, or give it a dtype", path, to_string(dtype)));
   }
   visit(scenario.model.root, "", [&](const Module& module, const std::string& path) {
     if (module.tied_to.empty()) return;
@@ -110,11 +110,9 @@ void validate_parameter_dtypes(const ReplicatePlan& section, const Scenario& sce
          fmt::format("\"{}\" shares the weight of \"{}\", but one is {} and the other {}: give both the same dtype", path, module.tied_to,
                      to_string(own), to_string(shared)));
   });
-  const std::string_view optimizer = to_string(scenario.plan.optimizer.kind);
   if (scenario.plan.optimizer.kind != OptimizerKind::sgd)
-    fail("plan.optimizer.kind",
-         fmt::format("expected sgd, because the averages of {} lose too much in a low dtype of parameter_dtypes, found {}", optimizer,
-                     optimizer));
+    fail("plan.optimizer.kind", fmt::format("parameter_dtypes need sgd, found {}: its averages lose too much in a low dtype",
+                                            to_string(scenario.plan.optimizer.kind)));
 }
 
 // What a divided module takes and gives has a meaning inside the model only. A hook of the script reduces over the whole world.

@@ -83,8 +83,8 @@ struct ReplicatePlan final : SectionOf<ReplicatePlan> {
   std::optional<CompilePlan> compile;
   /// By path of a linear module. The mesh has two dimensions: copies along the first, parts along the second.
   std::map<std::string, TensorParallel> tensor_parallel;
-  /// By path of a module that has parameters: bf16 or f16. Its parameters, their gradients and what the optimizer keeps have this dtype, and
-  /// the module computes in it. Its input is cast to the dtype, and its output to f32.
+  /// By path of a module that has parameters: bf16 or f16. Its parameters, their gradients and what the optimizer keeps have this
+  /// dtype, and the module computes in it. Its input is cast to the dtype, and its output to f32.
   std::map<std::string, DType> parameter_dtypes;
 
   std::string_view kind() const override { return name; }
