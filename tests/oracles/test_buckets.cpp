@@ -1,16 +1,21 @@
 // The rule of buckets against what PyTorch's DistributedDataParallel did, and by hand; and the times of backwards with buckets.
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+#include <iterator>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "fixtures/oracles/bucket_times.hpp"
 #include "fixtures/oracles/buckets.hpp"
 #include "fixtures/oracles/golden.hpp"
 #include "harness/scenario/plan/replicate.hpp"
+#include "tests/oracles/compiled_golden.hpp"
 #include "tests/oracles/scenarios.hpp"
 
 using namespace shardproof;
@@ -52,6 +57,22 @@ void check_buckets(const std::vector<Bucket>& buckets, const std::vector<golden:
   }
 }
 
+// The calls that reduce these buckets in a compiled backward.
+std::vector<golden::CompiledBackward::Call> compiled_calls(const Model& model, const std::vector<Bucket>& buckets, bool concatenates) {
+  std::map<std::string, Shape> shapes;
+  for (const ParameterShape& parameter : parameters(model)) shapes[parameter.name] = parameter.shape;
+  std::vector<golden::CompiledBackward::Call> calls, waits;
+  for (const Bucket& bucket : buckets) {
+    std::vector<Shape> operands;
+    for (const std::string& name : names_of(bucket)) operands.push_back(shapes.at(name));
+    if (concatenates && bucket.size() > 1) operands.assign(1, Shape{bytes_of(bucket) / 4});
+    for (const Shape& operand : operands) waits.push_back({wait_for_one, {operand}});
+    calls.push_back({operands.size() > 1 ? several_operands : one_operand, std::move(operands)});
+  }
+  calls.insert(calls.end(), waits.begin(), waits.end());
+  return calls;
+}
+
 // In bytes, all of f32: which are in each bucket.
 std::vector<std::vector<std::int64_t>> filled(const std::vector<std::int64_t>& sizes, std::int64_t first, std::int64_t others) {
   std::vector<BucketedGradient> gradients;
@@ -75,6 +96,21 @@ TEST_CASE("buckets are those of PyTorch, at each width and cap that was recorded
     if (!recorded.has_default_cap) section.first_bucket_bytes = recorded.cap_bytes;
     check_buckets(first_buckets(scenario), recorded.first);
     check_buckets(later_buckets(scenario, ready_order(scenario.model)), recorded.later);
+  }
+}
+
+TEST_CASE("buckets of a compiled backward are those of PyTorch, at the width that was recorded") {
+  constexpr std::int64_t mebibyte = 1 << 20;
+  for (const golden::CompiledBackward& recorded : golden::compiled_backwards()) {
+    CAPTURE(recorded.fusion);
+    const Scenario scenario = four_layers(recorded.width);
+    const std::vector<BucketedGradient> registered = trainable_gradients(scenario);
+    std::vector<BucketedGradient> ready;
+    for (const std::string& name : ready_order(scenario.model, ModuleOrder::registered))
+      ready.push_back(*std::ranges::find(registered, name, &BucketedGradient::parameter));
+    const std::vector<Bucket> buckets = filled_buckets(ready, mebibyte, 25 * mebibyte);
+    CHECK(std::ssize(buckets) == recorded.buckets);
+    CHECK(calls_in_words(compiled_calls(scenario.model, buckets, recorded.fusion == "concat")) == calls_in_words(recorded.calls));
   }
 }
 

@@ -91,7 +91,7 @@ TEST_CASE("every golden file is as the manifest says") {
     CHECK(is_as_listed(entry, golden::text(entry.name)));
   }
   CHECK(listed == golden::names());
-  CHECK(listed.size() == 68);
+  CHECK(listed.size() == 69);
 }
 
 TEST_CASE("one flipped bit in any golden file is noticed") {
@@ -292,6 +292,26 @@ TEST_CASE("chunks of rows follow the rule, at every world and size that was reco
     CHECK(dealt.padded_rows == chunk * dealt.world);
   }
   CHECK(distinct.size() == recorded.size());
+}
+
+TEST_CASE("compiled backwards: all-reduces and waits have each element of four layers once") {
+  const std::vector<golden::CompiledBackward> recorded = golden::compiled_backwards();
+  REQUIRE(recorded.size() == 2);
+  CHECK(recorded[0].fusion == "concat");
+  CHECK(recorded[1].fusion == "coalesce");
+  for (const golden::CompiledBackward& backward : recorded) {
+    INFO(backward.fusion);
+    std::int64_t reduced = 0, awaited = 0, starts = 0;
+    for (const golden::CompiledBackward::Call& call : backward.calls) {
+      const bool is_wait = call.kind == "wait";
+      starts += is_wait ? 0 : 1;
+      CHECK((call.operands.size() > 1) == (call.kind == "all_reduce_coalesced"));
+      for (const Shape& operand : call.operands) (is_wait ? awaited : reduced) += numel(operand);
+    }
+    CHECK(starts == backward.buckets);
+    CHECK(reduced == 4 * (backward.width * backward.width + backward.width));
+    CHECK(awaited == reduced);
+  }
 }
 
 TEST_CASE("flat layouts: parts cover each parameter once, and values are those of the formula or padding") {
