@@ -162,7 +162,7 @@ TEST_CASE("low precision rounds in the same places; sums are in f32 all the same
 }
 
 TEST_CASE("what a module keeps in low precision is rounded in the same places, and outgrows half precision sooner") {
-  const auto low = [](DType dtype, double input) {
+  const auto low = [](DType dtype, double input) -> bool {
     return changed([&](Scenario& s) {
              s.plan.engine = {};
              replicate(s.plan).parameter_dtypes = {{"0", dtype}};
