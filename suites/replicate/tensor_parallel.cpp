@@ -235,10 +235,9 @@ void play_compiled_ddp_tp(Rank& rank) {
   CHECK(run.left_alive() == 0);
 }
 
-void play_ddp_tp_groups(Rank& rank) {
-  const Division division(rank);
+void check_groups(Rank& rank, const Division& division, const scenario::Scenario& scenario) {
   const int pairs = rank.param<int>("pairs");
-  const scenario::Run run = play_accepted(rank, divided_pairs(division, pairs));
+  const scenario::Run run = play_accepted(rank, scenario);
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     std::uint64_t reduced = 0;
@@ -260,6 +259,11 @@ void play_ddp_tp_groups(Rank& rank) {
     check_sums_over_parts(among(iteration.collectives(ActionKind::backward), division.row()), in_backward,
                           std::vector<std::int64_t>(in_backward, division.copies * output_features));
   }
+}
+
+void play_ddp_tp_groups(Rank& rank) {
+  const Division division(rank);
+  check_groups(rank, division, divided_pairs(division, rank.param<int>("pairs")));
 }
 
 void play_ddp_tp_memory(Rank& rank) {
@@ -302,6 +306,14 @@ RANKED_TEST_CASE("replicate/ddp_tp", clauses("REP-3", "REP-4", "REP-30", "REP-34
 RANKED_TEST_CASE("replicate/ddp_tp_groups", clauses("REP-31", "REP-32"), ranks(2), each("tp", 1, 2), each("pairs", 1, 2),
                  needs(Feature::timeline, ReplicateFeature::tensor_parallel)) {
   play_ddp_tp_groups(rank);
+}
+RANKED_TEST_CASE("replicate/compiled_ddp_tp_groups", clauses("REP-31", "REP-32"), ranks(4), each("tp", 2), each("pairs", 1, 2),
+                 each("region", "forward_backward", "backward"), each("fusion", "concat", "coalesce"),
+                 needs(Feature::timeline, ReplicateFeature::tensor_parallel, ReplicateFeature::compiled_step)) {
+  const Division division(rank);
+  scenario::Scenario scenario = divided_pairs(division, rank.param<int>("pairs"));
+  scenario::replicate(scenario.plan).compile = compile_plan(rank);
+  check_groups(rank, division, scenario);
 }
 // Modules that are divided into one part are whole.
 RANKED_TEST_CASE("replicate/ddp_tp", clauses("REP-3", "REP-4", "REP-30", "REP-34", "REP-40", "REP-41"), ranks(2), each("step", "compiled"),

@@ -30,7 +30,7 @@ import unittest
 # `ulimit` ends a mutant that computes for ever. The fabric, or else the launcher, notices a mutant that waits for ever.
 FRONT = """#!/bin/sh
 if [ "$1" = --list-json ]; then exec cat "$SHARDPROOF_LISTING"; fi
-ulimit -t 3
+ulimit -t 6
 ulimit -c 0
 exec "$SHARDPROOF_MUTANT_WORKER" "$@"
 """
