@@ -294,7 +294,8 @@ TEST_CASE("what is generated for flat parameters trains as one process does, sou
   CHECK(hooked > seeds / 50);
 }
 
-// A generated case is named by its seed: the seed keeps its scenario. A change of these numbers is a new version of the generator.
+// A generated case is named by its seed: the seed keeps its scenario. From the first release on, a change of these numbers is a new version
+// of the generator.
 TEST_CASE("generated cases draw by version, seed and world alone, and keep what they have drawn") {
   REQUIRE(suites::generator_version == 1);
   const auto digest_of = [](std::string_view kind) {

@@ -212,6 +212,20 @@ std::vector<Started> started_buckets(const Run& run) {
   return all;
 }
 
+// Every other module is low. Modules that share a weight are alike.
+std::map<std::string, DType> low_modules(const Model& model) {
+  std::map<std::string, DType> dtypes;
+  std::size_t number = 0;
+  visit(model.root, "", [&](const Module& module, const std::string& path) {
+    if (has_parameters(module.kind) && module.tied_to.empty() && number++ % 2 == 1)
+      dtypes[path] = number % 4 == 0 ? DType::f16 : DType::bf16;
+  });
+  visit(model.root, "", [&](const Module& module, const std::string& path) {
+    if (const auto owner = dtypes.find(module.tied_to); owner != dtypes.end()) dtypes[path] = owner->second;
+  });
+  return dtypes;
+}
+
 /// No race, nothing alive at the end, the buckets of the closed form, and the values of the serial model. The result: how many captures were
 /// compared in double precision, too.
 std::size_t check_replicated_run(const Scenario& scenario, int ranks) {
@@ -252,11 +266,12 @@ void check_replicated_product(std::size_t stride) {
             scenario.script.segments = script.make(scenario.model, world);
             if (hook) add_hook(scenario, *hook);
             ReplicatePlan& section = replicate(scenario.plan);
+            if (number / stride % 3 == 0) section.parameter_dtypes = low_modules(scenario.model);
             section.gradients = gradients;
             section.first_bucket_bytes = limits[number / 3 % limits.size()];
             section.bucket_bytes = limits[number / 7 % limits.size()];
             CAPTURE(model.name, script.name, hook ? to_string(*hook) : "no hook", world, to_string(gradients), section.first_bucket_bytes,
-                    section.bucket_bytes);
+                    section.bucket_bytes, section.parameter_dtypes.size());
             ++plays;
             exact += check_replicated_run(scenario, world);
           }

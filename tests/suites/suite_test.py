@@ -68,14 +68,14 @@ class Catalogue(unittest.TestCase):
                 self.assertTrue(row["faults"])
 
     def test_every_fault_is_noticed_by_the_case_that_is_known_to_notice_it(self):
-        """One case per fault. Which other cases notice it, `KillMatrix` finds out."""
+        """In one run of these cases alone, which `KillMatrix` makes with all cases."""
         rows = json.loads(shardproof("list", "--clauses", "--json"))
         faults = {fault for row in rows for fault in row["faults"]}
         self.assertEqual(faults, set(NOTICED_BY), "tests/suites/noticed_by.json has one case for each fault")
         noticed_by = {fault["name"]: fault["by"] for fault in json.loads(shardproof("faults", "--json", *sorted(set(NOTICED_BY.values()))))}
         for fault, case in NOTICED_BY.items():
             with self.subTest(fault=fault):
-                self.assertIn(case, noticed_by[fault])
+                self.assertIn(case, noticed_by.get(fault, []))
 
     def test_every_suite_has_cases(self):
         self.assertEqual({case["suite"] for case in self.cases}, self.suites)
