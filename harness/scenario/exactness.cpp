@@ -323,7 +323,7 @@ class Follower {
     return in;
   }
 
-  // Of the module at this path.
+  // A module may have a dtype of its own.
   Reach in_computing_dtype(const Reach& value, const std::string& path) const {
     const DType own = scenario_.plan.engine.get()->dtype_of(child_path(path, "weight"));
     return in_dtype(value, is_low(own) ? own : scenario_.plan.mixed_precision.param);

@@ -89,7 +89,7 @@ std::uint64_t bytes_of_buckets(const Scenario& scenario) {
   return replicate(scenario.plan).gradients == scenario::BucketGradients::views ? 0 : bytes_of_parameters(scenario, true);
 }
 
-// Of copies that a hook compresses: a bucket that has its dtype already needs none.
+// A hook compresses copies of buckets. A bucket that has its dtype already needs no copy.
 std::uint64_t bytes_compressed(const Scenario& scenario, scenario::HookKind hook) {
   const DType dtype = hook == scenario::HookKind::fp16_compress ? DType::f16 : DType::bf16;
   std::uint64_t bytes = 0;

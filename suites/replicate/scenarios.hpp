@@ -40,7 +40,7 @@ std::int64_t pick(std::mt19937_64& random, std::int64_t least, std::int64_t most
 /// Two to five linear layers of one to six features, some without bias. Iterations of `gradients_only`.
 scenario::Scenario random_layers(std::mt19937_64& random);
 /// Draws the limits of buckets. `exact`: limits are the sizes of gradients that follow each other, or one byte more. So the first two buckets
-/// meet them exactly, or just miss them. Of several dtypes, that holds for the first one. `ready`: the parameters in the order in which gradients become ready.
+/// meet them exactly, or just miss them. If there are several dtypes, that holds for the first one. `ready`: the parameters in the order in which gradients become ready.
 void draw_limits(scenario::Scenario& scenario, const std::vector<std::string>& ready, bool exact, std::mt19937_64& random);
 
 /// Layers that sleep, one after the other.
