@@ -46,8 +46,9 @@ scenario::Scenario compiled_net(Rank& rank) {
   return scenario;
 }
 
-// Each parameter has one value in the forward, each gradient has one in the backward. Nodes write computed values and gradients alone, a
-// computed one once, and there are no other values than those that nodes use. A backward computes nothing but gradients and values that nodes read.
+// Each parameter has one value in the forward, each gradient has one in the backward. Nodes write computed values and gradients alone,
+// a computed one once, and there are no other values than those that nodes use. A backward computes nothing but gradients and values
+// that nodes read.
 void check_values(const scenario::Model& model, const StepGraph& graph) {
   const bool is_forward = graph.pass == StepPass::forward;
   std::vector<std::string> found, expected;

@@ -39,8 +39,9 @@ scenario::Scenario four_layers(std::int64_t width);
 std::int64_t pick(std::mt19937_64& random, std::int64_t least, std::int64_t most);
 /// Two to five linear layers of one to six features, some without bias. Iterations of `gradients_only`.
 scenario::Scenario random_layers(std::mt19937_64& random);
-/// Draws the limits of buckets. `exact`: limits are the sizes of gradients that follow each other, or one byte more. So the first two buckets
-/// meet them exactly, or just miss them. If there are several dtypes, that holds for the first one. `ready`: the parameters in the order in which gradients become ready.
+/// Draws the limits of buckets. `exact`: limits are the sizes of gradients that follow each other, or one byte more. So the first two
+/// buckets meet them exactly, or just miss them. If there are several dtypes, that holds for the first one. `ready`: the parameters in
+/// the order in which gradients become ready.
 void draw_limits(scenario::Scenario& scenario, const std::vector<std::string>& ready, bool exact, std::mt19937_64& random);
 
 /// Layers that sleep, one after the other.
@@ -63,8 +64,8 @@ void check_equal(const scenario::Run& run, const scenario::Run& other);
 /// Fails if there is memory for shards, gathered parameters, or anything else that copies do without when they train by plain SGD.
 void check_memory_classes(const scenario::Run& run);
 
-/// Fails unless each iteration reduces each trainable element once, in the dtype of its parameter, and communicates nothing else but agreements. One backward
-/// with sync in each iteration.
+/// Fails unless each iteration reduces each trainable element once, in the dtype of its parameter, and communicates nothing else but
+/// agreements. One backward with sync in each iteration.
 void check_reduced_once(Rank& rank, const scenario::Run& run);
 
 /// Those of the first backward in iteration 0, later those in ready order. With unused parameters, always those of the construction.
@@ -74,8 +75,8 @@ std::vector<oracles::Bucket> expected_buckets(const scenario::Scenario& scenario
 /// come in any order.
 void check_bucket_sizes(Rank& rank, const scenario::Run& run);
 
-/// Fails unless each all-reduce is given the rank's gradients, divided by the number of ranks, in the order of the bucket. For a script that
-/// keeps tensors, and whose parameters stay.
+/// Fails unless each all-reduce is given the rank's gradients, divided by the number of ranks, in the order of the bucket. For a script
+/// that keeps tensors, and whose parameters stay.
 void check_bucket_members(Rank& rank, const scenario::Run& run);
 
 /// Takes from `left` the parameters whose gradients follow each other in `flat`, in any order. Fails if there are others in it.
