@@ -254,6 +254,7 @@ RANKED_TEST_CASE("replicate/dtype_buckets", clauses("REP-20"), ranks(2, 4), each
   scenario.script.keep_tensors = true;
   const scenario::Run run = play_accepted(rank, scenario);
   check_bucket_sizes(rank, run);
+  check_bucket_members(rank, run);
   check_reduced_once(rank, run);
   check_no_race(rank, run);
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -219,16 +220,12 @@ void check_reduced_once(Rank& rank, const scenario::Run& run) {
   }
 }
 
-std::vector<oracles::Bucket> expected_buckets(const scenario::Scenario& scenario, int iteration) {
-  return iteration == 0 ? oracles::first_buckets(scenario) : oracles::later_buckets(scenario, oracles::ready_order(scenario.model));
-}
-
 namespace {
 
 // How many buckets at the end no limit has closed.
-std::size_t unclosed_buckets(const scenario::ReplicatePlan& plan, const std::vector<oracles::Bucket>& buckets) {
+std::ptrdiff_t unclosed_buckets(const scenario::ReplicatePlan& plan, const std::vector<oracles::Bucket>& buckets) {
   std::set<DType> begun;
-  std::size_t unclosed = 0;
+  std::ptrdiff_t unclosed = 0;
   for (const oracles::Bucket& bucket : buckets) {
     const bool is_first = begun.insert(bucket.front().dtype).second;
     unclosed = oracles::bytes_of(bucket) < (is_first ? plan.first_bucket_bytes : plan.bucket_bytes) ? unclosed + 1 : 0;
@@ -236,24 +233,36 @@ std::size_t unclosed_buckets(const scenario::ReplicatePlan& plan, const std::vec
   return unclosed;
 }
 
+// The buckets of the first backward in iteration 0, later those in ready order. Buckets that no limit has closed, one for each dtype, come in
+// the order in which the engine has them. With unused parameters, buckets are always those of the construction.
+std::vector<oracles::Bucket> expected_buckets(const scenario::Scenario& scenario, int iteration, const std::vector<DType>& found) {
+  const scenario::ReplicatePlan& plan = scenario::replicate(scenario.plan);
+  if (iteration == 0 || plan.unused_parameters) return oracles::first_buckets(scenario);
+  std::vector<oracles::Bucket> buckets = oracles::later_buckets(scenario, oracles::ready_order(scenario.model));
+  for (auto bucket = buckets.end() - unclosed_buckets(plan, buckets); bucket != buckets.end(); ++bucket) {
+    const std::ptrdiff_t place = bucket - buckets.begin();
+    if (place >= std::ssize(found)) break;
+    const auto same = std::find_if(
+        bucket, buckets.end(), [&](const oracles::Bucket& other) { return other.front().dtype == found[static_cast<std::size_t>(place)]; });
+    if (same != buckets.end()) std::iter_swap(bucket, same);
+  }
+  return buckets;
+}
+
 }  // namespace
 
 void check_bucket_sizes(Rank& rank, const scenario::Run& run) {
-  const scenario::ReplicatePlan& plan = scenario::replicate(run.scenario().plan);
   const auto in_words = [](std::uint64_t bytes, DType dtype) { return fmt::format("{} bytes of {}", bytes, to_string(dtype)); };
   for (const scenario::Iteration& iteration : suites::steady_iterations(run)) {
     CAPTURE(iteration.index());
     std::vector<std::string> reduced, expected;
-    for (const fact::Collective& call : bucket_calls(iteration))
+    std::vector<DType> dtypes;
+    for (const fact::Collective& call : bucket_calls(iteration)) {
       reduced.push_back(in_words(call.in_count * size_of(call.dtype), call.dtype));
-    const std::vector<oracles::Bucket> buckets = expected_buckets(run.scenario(), iteration.index());
-    for (const oracles::Bucket& bucket : buckets)
-      expected.push_back(in_words(static_cast<std::uint64_t>(oracles::bytes_of(bucket)), bucket.front().dtype));
-    if (iteration.index() > 0 && !plan.unused_parameters) {
-      const auto last = static_cast<std::ptrdiff_t>(unclosed_buckets(plan, buckets));
-      for (std::vector<std::string>* const words : {&reduced, &expected})
-        std::ranges::sort(words->end() - std::min(last, std::ssize(*words)), words->end());
+      dtypes.push_back(call.dtype);
     }
+    for (const oracles::Bucket& bucket : expected_buckets(run.scenario(), iteration.index(), dtypes))
+      expected.push_back(in_words(static_cast<std::uint64_t>(oracles::bytes_of(bucket)), bucket.front().dtype));
     CHECK(reduced == (rank.world().size() > 1 ? expected : std::vector<std::string>{}));
   }
 }
@@ -276,7 +285,9 @@ void check_bucket_members(Rank& rank, const scenario::Run& run) {
     for (const scenario::Operand& operand : run.operands()) {
       if (operand.iteration == iteration.index() && operand.tag.starts_with("bucket ")) operands.push_back(operand.in);
     }
-    const std::vector<oracles::Bucket> buckets = expected_buckets(run.scenario(), iteration.index());
+    std::vector<DType> dtypes;
+    std::ranges::transform(operands, std::back_inserter(dtypes), [](const Tensor& operand) { return operand.dtype(); });
+    const std::vector<oracles::Bucket> buckets = expected_buckets(run.scenario(), iteration.index(), dtypes);
     REQUIRE(operands.size() == buckets.size());
     for (std::size_t b = 0; b < buckets.size(); ++b) {
       CAPTURE(b);

@@ -68,11 +68,8 @@ void check_memory_classes(const scenario::Run& run);
 /// agreements. One backward with sync in each iteration.
 void check_reduced_once(Rank& rank, const scenario::Run& run);
 
-/// Those of the first backward in iteration 0, later those in ready order. With unused parameters, always those of the construction.
-std::vector<oracles::Bucket> expected_buckets(const scenario::Scenario& scenario, int iteration);
-
-/// Fails unless each iteration reduces these buckets, by their bytes and dtypes, and in this order. Buckets that no limit has closed may
-/// come in any order.
+/// Fails unless each iteration reduces the buckets of the closed form, by their bytes and dtypes, and in order. Buckets that no limit has closed
+/// may come in any order.
 void check_bucket_sizes(Rank& rank, const scenario::Run& run);
 
 /// Fails unless each all-reduce is given the rank's gradients, divided by the number of ranks, in the order of the bucket. For a script
