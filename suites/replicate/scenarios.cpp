@@ -117,7 +117,7 @@ void draw_limits(scenario::Scenario& scenario, const std::vector<std::string>& r
   }
   const std::int64_t last = std::ssize(sums) - 1, first_closes = pick(random, 0, last / 2), first_misses = pick(random, 0, 1);
   const std::int64_t begin = std::min(last, first_closes + first_misses + 1);
-  const auto sum_to = [&](std::int64_t at) { return sums[static_cast<std::size_t>(at)]; };
+  const auto sum_to = [&](std::int64_t at) { return at < 0 ? 0 : sums[static_cast<std::size_t>(at)]; };
   plan.first_bucket_bytes = sum_to(first_closes) + first_misses;
   plan.bucket_bytes = sum_to(pick(random, begin, std::max(begin, last - 1))) - sum_to(begin - 1) + pick(random, 0, 1);
 }
