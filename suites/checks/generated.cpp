@@ -149,8 +149,7 @@ scenario::Run check_generated(Rank& rank, const Subjects& subjects) {
   const auto seed = static_cast<std::uint64_t>(rank.param<int>("seed"));
   const Drawn drawn = suites::drawn(subjects, seed, rank.world().size());
   if (const std::string lacking = rank.lacking(scenario::needed_features(drawn.scenario)); !lacking.empty()) rank.skip(lacking);
-  if (rounds_to_low_precision(drawn.scenario) && rank.world().size() > 2 && !rank.world().capabilities().rank_ordered)
-    rank.skip("the fabric does not promise to add in the order of ranks");
+  if (rounds_to_low_precision(drawn.scenario)) skip_unless_sums_have_an_order(rank);
   INFO("the scenario is drawn from the seed " << seed << ", version " << generator_version << " of the generator");
   scenario::Run run = play_accepted(rank, drawn.scenario);
   check_sound(rank, run);

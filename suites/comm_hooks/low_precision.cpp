@@ -10,6 +10,7 @@
 
 #include "fixtures/oracles/rounding.hpp"
 #include "harness/scenario/formula.hpp"
+#include "suites/checks/comparison.hpp"
 #include "suites/checks/refusal.hpp"
 #include "suites/checks/soundness.hpp"
 #include "suites/checks/sum_over_ranks.hpp"
@@ -60,8 +61,7 @@ scenario::Scenario large_gradients(Rank& rank, int offset) {
 }
 
 void check_compresses(Rank& rank, HookKind hook, DType low) {
-  if (!rank.world().capabilities().rank_ordered && rank.world().size() > 2)
-    rank.skip("the fabric does not promise to add in the order of ranks");
+  skip_unless_sums_have_an_order(rank);
   const scenario::Run run = play_accepted(rank, rounded_net(rank, {registration(hook)}));
   check_all_elements(rank, run);
   std::int64_t rounded = 0;

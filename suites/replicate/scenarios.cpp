@@ -318,9 +318,4 @@ void take_parameters(const Tensor& flat, std::vector<suites::NamedGradient>& lef
   }
 }
 
-void skip_unless_sums_have_an_order(Rank& rank) {
-  if (!rank.world().capabilities().rank_ordered && rank.world().size() > 2)
-    rank.skip("the fabric does not promise to add in the order of ranks");
-}
-
 }  // namespace shardproof::replicate

@@ -68,8 +68,8 @@ void check_memory_classes(const scenario::Run& run);
 /// agreements. One backward with sync in each iteration.
 void check_reduced_once(Rank& rank, const scenario::Run& run);
 
-/// Fails unless each iteration reduces the buckets of the closed form, by their bytes and dtypes, and in order. Buckets that no limit has closed
-/// may come in any order.
+/// Fails unless each iteration reduces the buckets of the closed form, by their bytes and dtypes, and in order. Buckets that no limit has
+/// closed may come in any order.
 void check_bucket_sizes(Rank& rank, const scenario::Run& run);
 
 /// Fails unless each all-reduce is given the rank's gradients, divided by the number of ranks, in the order of the bucket. For a script
@@ -78,8 +78,5 @@ void check_bucket_members(Rank& rank, const scenario::Run& run);
 
 /// Takes from `left` the parameters whose gradients follow each other in `flat`, in any order. Fails if there are others in it.
 void take_parameters(const Tensor& flat, std::vector<suites::NamedGradient>& left);
-
-/// For cases that compare sums of low precision: these depend on their order.
-void skip_unless_sums_have_an_order(Rank& rank);
 
 }  // namespace shardproof::replicate

@@ -125,7 +125,8 @@ def replicated(document):
     for key, rights in (("region", ["backward", "forward_backward"]), ("fusion", ["concat", "coalesce", "none"]), ("schedule_waits", [False])):
         for right in rights:
             yield of({"compile": {key: value}} for value in [right, *VALUES])
-    yield of([{}, {"surplus": 1}, {"compile": {"surplus": 1}}, {"tensor_parallel": {"x": "rows"}}, {"parameter_dtypes": {"x": "f32"}}, {"bucket_bytes": 2**40 + 1}])
+    yield of([{}, {"surplus": 1}, {"compile": {"surplus": 1}}, {"tensor_parallel": {"x": "rows"}},
+              {"parameter_dtypes": {"x": "f32"}}, {"bucket_bytes": 2**40 + 1}])
 
 
 def linears(module):

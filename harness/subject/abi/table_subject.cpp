@@ -154,6 +154,7 @@ class TableTrainer final : public Trainer {
     Shape shape;  ///< logical
     DType dtype = DType::f32;
   };
+
   void end_loan(const Batch& batch) {
     seat_.end_loan(batch.input);
     seat_.end_loan(batch.targets);
