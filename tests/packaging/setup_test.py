@@ -340,8 +340,8 @@ has_pytorch() { [[ -e $root/build/pytorch/bin/python ]]; }
         self.assertEqual(said[:2], ["pytorch no", "python -m unittest discover --quiet in tests"])
         compared = f"python -B {self.tree}/scripts/pytorch_settings.py {self.tree}"
         self.assertEqual([line.partition(" in ")[0] for line in said[-2:]], ["shardproof run --subject pytorch --quiet --profile eager", compared])
-        compiled, replicated = ([line for line in said if each in line] for each in ("--profile compiled", "replicate-worker"))
-        self.assertEqual((len(compiled), len(replicated)), (1, 1))
+        compiled, composable = ([each in line for line in said] for each in ("--profile compiled", "replicate-worker"))
+        self.assertEqual((sum(compiled), sum(composable), sum(map(all, zip(compiled, composable)))), (2, 2, 1))
         self.assertIn(f"{compared} --all in ", "".join(self.said("scripts/test-pytorch", "--settings")))
         self.put("build/pytorch/bin/python", "#!/bin/sh\nexit 1\n")
         failed = subprocess.run([self.tree / "scripts/test-pytorch"], text=True, capture_output=True)

@@ -69,12 +69,15 @@ void run_two(const std::function<void(Side&, RankOfGpus&)>& body, const cuda::Ve
   }));
 }
 
-/// Both have one when this returns: whoever gives up then finds the other behind it.
+/// Both have a platform when this returns: whoever gives up then finds the other with one.
 std::unique_ptr<Platform> made_by_both(Side& side, RankOfGpus& rank) {
   auto platform = rank.world.make({});
-  side.world->barrier("both have one");
+  side.world->barrier("both have a platform");
   return platform;
 }
+
+/// Rank 1 gives up after rank 0 has begun what it then waits for. Called by both.
+void begun_by_rank_0(Side& side) { side.world->barrier("rank 0 has begun"); }
 
 void give_up(Side& side) {
   side.control.raise_abort(side.epoch.load(), {.culprit = side.rank, .reason = AbortReason::failed, .text = "it has had enough"});
@@ -86,8 +89,9 @@ TEST_CASE("a rank that waits for a collective of one that has failed is released
   run_two([](Side& side, RankOfGpus& rank) {
     const auto platform = made_by_both(side, rank);
     const Tensor operand = on_device(platform->device(), 3);
+    if (side.rank == 0) sum(*platform, operand);
+    begun_by_rank_0(side);
     if (side.rank == 1) return give_up(side);
-    sum(*platform, operand);
     const std::string text = thrown<Released>([&] { platform->device().synchronize(); });
     testing::expect(text.find("it has had enough") != std::string::npos, text);
   });
@@ -106,14 +110,17 @@ TEST_CASE("a rank that waits for a communicator to be made is released, and both
 TEST_CASE("a rank that has work behind a gate is released, and both go on") {
   run_two([](Side& side, RankOfGpus& rank) {
     const auto platform = made_by_both(side, rank);
-    if (side.rank == 1) return give_up(side);
     Device& device = platform->device();
     cuda::Gpu& gpu = rank.world.gpu();
     const std::uint32_t closed = 0;
     const std::int64_t a_minute = 60'000'000'000;
-    device.submit(Device::compute, {.label = "gate", .run = [&](const Kernels&, NativeStream stream) {
-                                      gpu.check(gpu.vendor().kernels->gate(&closed, a_minute, gpu.abort_flag(), stream), "gate");
-                                    }});
+    if (side.rank == 0) {
+      device.submit(Device::compute, {.label = "gate", .run = [&](const Kernels&, NativeStream stream) {
+                                        gpu.check(gpu.vendor().kernels->gate(&closed, a_minute, gpu.abort_flag(), stream), "gate");
+                                      }});
+    }
+    begun_by_rank_0(side);
+    if (side.rank == 1) return give_up(side);
     const std::string text = thrown<Released>([&] { device.synchronize(); });
     testing::expect(text.find("it has had enough") != std::string::npos, text);
   });
