@@ -228,11 +228,6 @@ void require_exact_sums(const scenario::Scenario& scenario, int world) {
 
 bool mean_rounds(Rank& rank) { return !std::has_single_bit(static_cast<unsigned>(rank.world().size())); }
 
-void skip_unless_sums_have_an_order(Rank& rank) {
-  if (!rank.world().capabilities().rank_ordered && rank.world().size() > 2)
-    rank.skip("the fabric does not promise to add in the order of ranks");
-}
-
 Tolerance exact_unless_mean_rounds(Rank& rank) { return mean_rounds(rank) ? exact_at_first : Tolerance{}; }
 
 void check_training(Rank& rank, const scenario::Run& run, oracles::Arithmetic arithmetic, const Tolerance& given, Moves moves) {

@@ -38,9 +38,6 @@ void require_exact_sums(const scenario::Scenario& scenario, int world);
 /// Whether a mean over all ranks rounds: their number is not a power of two.
 bool mean_rounds(Rank& rank);
 
-/// Skips the case unless sums over ranks have one result. In low precision it depends on their order, which a fabric need not promise.
-void skip_unless_sums_have_an_order(Rank& rank);
-
 /// Three steps of two layers on small integers are exact unless the mean rounds. Then only the first step is: a sum of integers, divided once.
 Tolerance exact_unless_mean_rounds(Rank& rank);
 /// For models of more layers, where only the first step is exact.

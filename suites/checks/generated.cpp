@@ -13,6 +13,7 @@
 #include "harness/protocol/digest.hpp"
 #include "harness/scenario/formula.hpp"
 #include "harness/scenario/generator/generator.hpp"
+#include "suites/checks/fabric.hpp"
 #include "suites/checks/kind.hpp"
 #include "suites/checks/refusal.hpp"
 #include "suites/checks/soundness.hpp"

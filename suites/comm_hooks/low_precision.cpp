@@ -11,6 +11,7 @@
 #include "fixtures/oracles/rounding.hpp"
 #include "harness/scenario/formula.hpp"
 #include "suites/checks/comparison.hpp"
+#include "suites/checks/fabric.hpp"
 #include "suites/checks/refusal.hpp"
 #include "suites/checks/soundness.hpp"
 #include "suites/checks/sum_over_ranks.hpp"

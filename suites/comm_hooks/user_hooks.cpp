@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "fixtures/oracles/rounding.hpp"
+#include "suites/checks/fabric.hpp"
 #include "suites/checks/refusal.hpp"
 #include "suites/checks/sum_over_ranks.hpp"
 #include "suites/comm_hooks/gradients.hpp"
@@ -201,6 +202,7 @@ RANKED_TEST_CASE("comm_hooks/unsynced", clauses("CMH-7"), ranks(1, 2, 3, 4), eac
 // ranks.
 RANKED_TEST_CASE("comm_hooks/failing_hook", clauses("CMH-15"), ranks(2, 3, 4), each("strategy", "no_shard", "full_shard", "shard_grad_op"),
                  needs(FlatShardFeature::gradient_hooks)) {
+  skip_unless_calls_are_compared(rank);
   const int failing = rank.world().size() - 1;
   scenario::Action failing_hook = registration(HookKind::plain);
   failing_hook.hook->fails_on = {failing};

@@ -8,6 +8,7 @@
 
 #include "fixtures/oracles/serial_model.hpp"
 #include "harness/scenario/player.hpp"
+#include "suites/checks/fabric.hpp"
 #include "suites/checks/refusal.hpp"
 #include "suites/checks/soundness.hpp"
 #include "suites/checks/sum_over_ranks.hpp"
@@ -89,6 +90,7 @@ RANKED_TEST_CASE("exec_order/enforced_tags_later", clauses("EXO-12"), ranks(2, 3
 
 RANKED_TEST_CASE("exec_order/absent_rank", clauses("EXO-9"), ranks(2, 3, 4), each("strategy", "full_shard", "shard_grad_op", "no_shard"),
                  needs(FlatShardFeature::order_validation)) {
+  skip_unless_calls_are_compared(rank);
   const int absent = rank.world().size() - 1;
   std::string text = mismatch(rank, Twins(rank, strategy(rank)).train_without_last_rank());
   if (rank.index() == absent) {

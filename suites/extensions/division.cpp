@@ -9,6 +9,7 @@
 #include "fixtures/oracles/rounding.hpp"
 #include "harness/scenario/plan/fully_shard.hpp"
 #include "suites/checks/comparison.hpp"
+#include "suites/checks/fabric.hpp"
 #include "suites/checks/soundness.hpp"
 #include "suites/extensions/precision_scenarios.hpp"
 

@@ -77,8 +77,6 @@ double gradient_of_one_layer(Rank& rank, const scenario::Run& run) {
   return mine.front();
 }
 
-bool adds_in_rank_order(Rank& rank) { return rank.platform()->world().capabilities().rank_ordered; }
-
 scenario::Mesh replicated(int replicas, int world) { return {.shape = {replicas, world / replicas}, .names = {"replicate", "shard"}}; }
 
 }  // namespace shardproof::extensions

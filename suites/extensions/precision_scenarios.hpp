@@ -36,9 +36,6 @@ scenario::Scenario one_layer(const OneLayer& how);
 /// precision, or the case fails. A rank without rows answers with that of the one process.
 double gradient_of_one_layer(Rank& rank, const scenario::Run& run);
 
-/// Whether three and more values that a collective rounds after each addition come out as in the order of ranks.
-bool adds_in_rank_order(Rank& rank);
-
 /// The world as a mesh of two dimensions.
 scenario::Mesh replicated(int replicas, int world);
 

@@ -4,6 +4,7 @@
 
 #include "fixtures/oracles/rounding.hpp"
 #include "suites/checks/comparison.hpp"
+#include "suites/checks/fabric.hpp"
 #include "suites/extensions/precision_scenarios.hpp"
 
 namespace shardproof::extensions {

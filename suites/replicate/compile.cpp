@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "suites/checks/comparison.hpp"
+#include "suites/checks/fabric.hpp"
 #include "suites/checks/refusal.hpp"
 #include "suites/checks/soundness.hpp"
 #include "suites/replicate/plans.hpp"

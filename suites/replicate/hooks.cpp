@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "fixtures/oracles/rounding.hpp"
+#include "suites/checks/fabric.hpp"
 #include "suites/checks/own_gradients.hpp"
 #include "suites/checks/refusal.hpp"
 #include "suites/checks/soundness.hpp"

@@ -12,6 +12,7 @@
 #include "fixtures/oracles/rounding.hpp"
 #include "fixtures/oracles/serial_model.hpp"
 #include "suites/checks/comparison.hpp"
+#include "suites/checks/fabric.hpp"
 #include "suites/checks/refusal.hpp"
 #include "suites/checks/soundness.hpp"
 #include "suites/checks/sum_over_ranks.hpp"

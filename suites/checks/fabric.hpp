@@ -1,0 +1,18 @@
+// What the collectives of engines promise on the device of this run. The harness's own collectives may promise more.
+#pragma once
+
+#include "harness/world/rank.hpp"
+
+namespace shardproof::suites {
+
+/// Whether three and more values that a collective rounds after each addition come out as in the order of ranks.
+bool adds_in_rank_order(Rank& rank);
+
+/// Skips the case unless sums over ranks have one result. In low precision it depends on their order, which a fabric need not promise.
+void skip_unless_sums_have_an_order(Rank& rank);
+
+/// Skips the case unless a rank that waits in a collective gets an error at once when another rank makes a different call. A GPU waits until
+/// the deadline.
+void skip_unless_calls_are_compared(Rank& rank);
+
+}  // namespace shardproof::suites
