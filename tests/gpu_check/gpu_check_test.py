@@ -19,7 +19,8 @@ ROOT, BUILD, CC = (pathlib.Path(argument) for argument in sys.argv[1:4])
 PROGRAMS = ("shardproof", "shardproof-worker", "device_contract", "bench-gpu_limits")
 STAND_IN = "lib/libshardproof_cpu_vendor.so"
 BACKEND = "lib/shardproof/libshardproof_cuda.so"
-STEPS = ["doctor", "contract_1_rank", "contract_2_ranks", "overlap_1_rank", "overlap_2_ranks", "timeline", "limits", "memcheck", "racecheck", "initcheck"]
+SANITIZERS = ("memcheck", "racecheck", "initcheck")
+STEPS = ["doctor", "contract_1_rank", "contract_2_ranks", "suites_1_rank", "timeline", "limits", *SANITIZERS, "overlap_1_rank", "suites_2_ranks", "overlap_2_ranks"]
 
 
 class GpuCheck(unittest.TestCase):
@@ -61,9 +62,9 @@ class GpuCheck(unittest.TestCase):
     def test_a_dry_run_runs_what_needs_no_gpu_and_packs_it(self):
         ended = self.gpu_check("--dry-run")
         self.assertEqual(ended.returncode, 0, ended.stderr)
-        self.assertEqual(self.results(), dict.fromkeys(STEPS[:7], "passed") | dict.fromkeys(STEPS[7:], "skipped"))
+        self.assertEqual(self.results(), {step: "skipped" if step in SANITIZERS else "passed" for step in STEPS})
         summary = (self.out / "summary.md").read_text()
-        self.assertIn("# gpu-check: 7 passed, 0 failed, 3 skipped", summary)
+        self.assertIn("# gpu-check: 9 passed, 0 failed, 3 skipped", summary)
         self.assertIn("Nothing here says anything of GPUs", summary)
         for line in ("measured_forward_backward_us: 245000.0 us", "expected_forward_us: 85000.0 us", "forward_margin: 1.0 x"):
             self.assertIn(f"    {line}\n", summary)
