@@ -5,10 +5,11 @@
 
 namespace shardproof::suites {
 
-/// Whether three and more values that a collective rounds after each addition come out as in the order of ranks.
+/// Whether a collective that rounds after each addition adds in the order of ranks.
 bool adds_in_rank_order(Rank& rank);
 
-/// Skips the case unless sums over ranks have one result. In low precision it depends on their order, which a fabric need not promise.
+/// Skips the case unless sums over ranks have one result. In low precision the result of three and more ranks depends on the order of
+/// additions, which a fabric need not promise.
 void skip_unless_sums_have_an_order(Rank& rank);
 
 /// Skips the case unless a rank that waits in a collective gets an error at once when another rank makes a different call. A GPU waits until

@@ -42,6 +42,24 @@ RANKED_TEST_CASE("replicate/bucket_of_exactly_the_limit", clauses("REP-20"), ran
   CHECK(bucket_calls(all.back()).size() == 2);
 }
 
+// The first backward that syncs gives the order, wherever it comes. A bucket has the gradients of one layer.
+RANKED_TEST_CASE("replicate/buckets_after_no_sync", clauses("REP-20"), ranks(2, 3),
+                 needs(Feature::timeline, Feature::gradient_accumulation), tags("reference")) {
+  scenario::Scenario scenario = four_layers(4);
+  scenario::ReplicatePlan& plan = scenario::replicate(scenario.plan);
+  plan.first_bucket_bytes = plan.bucket_bytes = 80;
+  scenario.script.segments.insert(scenario.script.segments.begin(), without_sync(scenario.script.segments.front()));
+  const scenario::Run run = play_accepted(rank, scenario);
+  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+    CAPTURE(iteration.index());
+    std::vector<std::uint64_t> elements;
+    for (const fact::Collective& call : bucket_calls(iteration)) elements.push_back(call.in_count);
+    CHECK(elements == (iteration.index() == 0   ? std::vector<std::uint64_t>{}
+                       : iteration.index() == 1 ? std::vector<std::uint64_t>{80}
+                                                : std::vector<std::uint64_t>(4, 20)));
+  }
+}
+
 // Any layers, and limits that some bucket often meets exactly.
 RANKED_TEST_CASE("replicate/bucket_rule", clauses("REP-20"), ranks(2, 4), each("set", 0, 1, 2, 3, 4, 5), needs(Feature::timeline),
                  tags("reference")) {

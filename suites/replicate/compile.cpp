@@ -28,6 +28,13 @@ namespace {
 
 std::string seed_test(const std::string& compiled) { return "test_replicate_with_compiler.py::test_compile_" + compiled; }
 
+// Registers a compressing hook in an iteration before all others.
+void compress(scenario::Scenario& scenario, const std::string& hook) {
+  const auto kind = hook == "fp16" ? scenario::HookKind::fp16_compress : scenario::HookKind::bf16_compress;
+  scenario.script.segments.insert(scenario.script.segments.begin(),
+                                  {.body = {{.kind = ActionKind::register_hook, .hook = scenario::Hook{.kind = kind}}}});
+}
+
 // Without sync in the first backward of each iteration, if `sync` is false.
 scenario::Scenario compiled_net(Rank& rank) {
   std::vector<Action> body = training();
@@ -40,9 +47,7 @@ scenario::Scenario compiled_net(Rank& rank) {
     // Gradients are fractions of large integers: in f32 they are exact, in the low precisions they are not.
     scenario.script.given.clear();
     scenario.model.loss = {.kind = scenario::LossKind::sum_of_squares, .divisor = 4096};
-    const auto kind = hook == "fp16" ? scenario::HookKind::fp16_compress : scenario::HookKind::bf16_compress;
-    scenario.script.segments.insert(scenario.script.segments.begin(),
-                                    {.body = {{.kind = ActionKind::register_hook, .hook = scenario::Hook{.kind = kind}}}});
+    compress(scenario, hook);
   }
   return scenario;
 }
@@ -200,14 +205,29 @@ RANKED_TEST_CASE("replicate/compiled_plan", clauses("REP-42"), ranks(2, 3, 4), e
   check_no_race(rank, run);
 }
 
+// A backward without sync has no reductions, and settles no order for later ones.
+RANKED_TEST_CASE("replicate/compiled_plan_after_no_sync", clauses("REP-42"), ranks(2), each("region", "forward_backward", "backward"),
+                 needs(Feature::timeline, Feature::gradient_accumulation, ReplicateFeature::compiled_step), tags("reference")) {
+  scenario::Scenario scenario = four_layers(3);
+  scenario::ReplicatePlan& plan = scenario::replicate(scenario.plan);
+  plan.first_bucket_bytes = plan.bucket_bytes = 48;  // of a layer
+  plan.compile.emplace().region = region_by(rank);
+  scenario.script.segments.insert(scenario.script.segments.begin(), without_sync(scenario.script.segments.front()));
+  const scenario::Run run = play_accepted(rank, scenario);
+  for (const scenario::CompiledStep& step : run.compiled_steps()) {
+    CAPTURE(step.iteration);
+    CHECK(reduction_plan(backward_of(step)) == (step.iteration == 0 ? PlanLines() : expected_plan(scenario, 2, false)));
+  }
+  check_ran_as_planned(run);
+}
+
 // A sum of what two uses contribute is a value of its own.
 RANKED_TEST_CASE("replicate/plan_of_shared_parameters", clauses("REP-42"), ranks(1, 2), each("region", "forward_backward", "backward"),
                  needs(Feature::timeline, Feature::shared_parameters, Feature::module_groups, ReplicateFeature::compiled_step),
                  tags("reference")) {
   scenario::Scenario scenario = four_layers(3);
   scenario.model.root.children.push_back({.name = "again", .kind = scenario::ModuleKind::use, .target = "fc2"});
-  scenario::replicate(scenario.plan).compile.emplace();
-  if (rank.param("region") == "backward") scenario::replicate(scenario.plan).compile->region = CompiledRegion::backward;
+  scenario::replicate(scenario.plan).compile.emplace().region = region_by(rank);
   const scenario::Run run = play_accepted(rank, scenario);
   for (const scenario::CompiledStep& step : run.compiled_steps()) {
     CAPTURE(step.iteration);
@@ -241,6 +261,7 @@ RANKED_TEST_CASE("replicate/compiled_memory", clauses("REP-14"), ranks(1, 2, 3),
     const std::uint64_t reductions = iteration.peak(MemoryClass::reduce_input).bytes,
                         gradients = iteration.peak(MemoryClass::gradient).bytes;
     CHECK(reductions + gradients <= all + flat + (copies ? all : 0));
+    if (copies) CHECK(gradients == all);
     CHECK(iteration.live_after(MemoryClass::gradient, ActionKind::backward).bytes == all);
     CHECK(iteration.live_after(MemoryClass::reduce_input, ActionKind::backward).bytes == 0);
   }
@@ -301,6 +322,24 @@ RANKED_TEST_CASE("replicate/compiled_overlap", clauses("REP-4", "REP-41", "REP-4
   }
   check_ran_as_planned(run);
   check_no_race(rank, run);
+}
+
+// With a compressing hook, a gradient is cast before its reduction, and its mean is cast back. Here a cast costs 2 ms if it packs gradients.
+// Each gradient has its own all-reduce. The backward hides them, except the last two and the last cast but one.
+RANKED_TEST_CASE("replicate/compiled_casts", clauses("REP-21"), ranks(2), each("hook", "fp16", "bf16"),
+                 each("region", "forward_backward", "backward"),
+                 needs(Feature::timeline, ReplicateFeature::compiled_step, ReplicateFeature::compressing_hooks), tags("reference")) {
+  scenario::Scenario scenario = sleeping_layers({3, {.forward = 25'000'000, .backward = 50'000'000}}, 10'000'000);
+  scenario.costs.work[WorkKind::reduce_copy_in] = 2'000'000;
+  scenario::replicate(scenario.plan).compile = {.region = region_by(rank), .fusion = BucketFusion::none};
+  compress(scenario, rank.param("hook"));
+  const scenario::Run run = play_accepted(rank, scenario);
+  std::vector<scenario::Iteration> played = steady_iterations(run);
+  played.erase(played.begin());  // that of the registration
+  for (const scenario::Iteration& iteration : played) {
+    CAPTURE(iteration.index());
+    CHECK(std::chrono::nanoseconds(iteration.forward_backward()) == 225ms + 4 * 2ms + 2ms + 2 * 10ms);
+  }
 }
 
 // Layers of one kind and two shapes. Iterations alternate their order.

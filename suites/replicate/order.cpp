@@ -59,6 +59,18 @@ RANKED_TEST_CASE("replicate/order_differs", clauses("REP-1", "REP-3", "REP-4"), 
   check_sound(rank, run);
 }
 
+// The first backward that syncs is not the first one.
+RANKED_TEST_CASE("replicate/order_differs_after_no_sync", clauses("REP-1", "REP-3", "REP-4"), ranks(2, 3),
+                 each("step", "eager", "compiled"), needs(Feature::timeline, Feature::module_groups, Feature::gradient_accumulation),
+                 needs_if("step", "compiled", ReplicateFeature::compiled_step)) {
+  scenario::Scenario scenario = with_last_step(two_orders(rank.world().size()));
+  scenario.script.segments.insert(scenario.script.segments.begin(), without_sync(scenario.script.segments.front()));
+  if (rank.param("step") == "compiled") scenario::replicate(scenario.plan).compile.emplace();
+  const scenario::Run run = play_accepted(rank, scenario);
+  check_training(rank, run, oracles::Arithmetic::f32, exact_unless_division_rounds(rank), Moves::some_parameter);
+  check_sound(rank, run);
+}
+
 // Rank 0's order: `b` has the last backward of its forward, so it is ready first.
 RANKED_TEST_CASE("replicate/order_of_rank_0", clauses("REP-20"), ranks(2, 3, 4), needs(Feature::timeline, Feature::module_groups),
                  tags("reference")) {

@@ -82,9 +82,14 @@ scenario::CompilePlan fused_by(Rank& rank) {
   return {.fusion = scenario::BucketFusion::concat};
 }
 
+scenario::CompiledRegion region_by(Rank& rank) {
+  using enum scenario::CompiledRegion;
+  return rank.param("region") == to_string(backward) ? backward : forward_backward;
+}
+
 scenario::CompilePlan compile_plan(Rank& rank) {
   scenario::CompilePlan compile = fused_by(rank);
-  if (rank.param("region") == to_string(scenario::CompiledRegion::backward)) compile.region = scenario::CompiledRegion::backward;
+  compile.region = region_by(rank);
   return compile;
 }
 

@@ -22,8 +22,9 @@ std::vector<std::string> compiled_ready_order(const scenario::Scenario& scenario
 /// results are copied.
 PlanLines expected_plan(const scenario::Scenario& scenario, int world, bool existed);
 
-/// The plan of a compiled step that the case's parameters say: `fusion` alone, or `fusion` and `region`.
+/// The `compile` section of a plan from the case's parameters: `fusion` alone, `region` alone, or both.
 scenario::CompilePlan fused_by(Rank& rank);
+scenario::CompiledRegion region_by(Rank& rank);
 scenario::CompilePlan compile_plan(Rank& rank);
 
 /// The all-reduces that a graph asks for: `bucket 0: 20 f32 (sum of 0,1)`, one for each operand.

@@ -43,6 +43,13 @@ std::vector<Action> gradients_only() {
 
 Action sync(bool on) { return {.kind = ActionKind::set_requires_gradient_sync, .value = on}; }
 
+scenario::Script::Segment without_sync(scenario::Script::Segment segment) {
+  segment.iterations = 1;
+  segment.body.insert(segment.body.begin(), sync(false));
+  segment.body.push_back(sync(true));
+  return segment;
+}
+
 scenario::Scenario with_last_step(scenario::Scenario scenario) {
   scenario.plan.optimizer = {.rate = 1.0 / 2};
   scenario.script.segments.push_back({.body = training()});

@@ -22,10 +22,12 @@ std::vector<scenario::Action> training();
 /// Forward, backward, capture and zero_grad. Parameters stay, so that all values of a deep network are exact.
 std::vector<scenario::Action> gradients_only();
 scenario::Action sync(bool on);
+/// One iteration of the segment without sync, and sync on again after it.
+scenario::Script::Segment without_sync(scenario::Script::Segment segment);
 /// Appends an iteration of `training` with a rate of 1/2: so parameters move once, and values of a deep network stay exact.
 scenario::Scenario with_last_step(scenario::Scenario scenario);
 
-/// The engine divides each rank's gradient before it adds. So values are exact unless the number of ranks is not a power of two.
+/// The engine divides each rank's gradient before it adds. So values are exact if the number of ranks is a power of two.
 suites::Tolerance exact_unless_division_rounds(Rank& rank);
 
 /// Layers of 4, 6 and 3 features with a ReLU between them, on small integers: three steps are exact. `many`: the plan's limits make three
