@@ -325,6 +325,7 @@ RANKED_TEST_CASE("replicate/compiled_overlap", clauses("REP-4", "REP-41", "REP-4
 }
 
 // With a compressing hook, a gradient is cast before its reduction, and its mean is cast back. Here a cast costs 2 ms if it packs gradients.
+// So the second all-reduce starts 2 ms after the first one: both gradients are of one layer.
 RANKED_TEST_CASE("replicate/compiled_casts", clauses("REP-21", "REP-42"), ranks(2), each("hook", "fp16", "bf16"),
                  each("region", "forward_backward", "backward"),
                  needs(Feature::timeline, ReplicateFeature::compiled_step, ReplicateFeature::compressing_hooks), tags("reference")) {
@@ -340,6 +341,9 @@ RANKED_TEST_CASE("replicate/compiled_casts", clauses("REP-21", "REP-42"), ranks(
   for (const scenario::Iteration& iteration : played) {
     CAPTURE(iteration.index());
     CHECK(std::chrono::nanoseconds(iteration.forward_backward()) == 225ms + gradients * 2ms);
+    const std::vector<fact::Collective> calls = bucket_calls(iteration);
+    REQUIRE(std::ssize(calls) == gradients);
+    CHECK(std::chrono::nanoseconds(calls[1].start - calls[0].start) == 2ms);
   }
 }
 
