@@ -157,7 +157,8 @@ constexpr char keep_text[] = "Keep streams, logs and reports in this new or empt
 
 void add_ranks(CLI::App& command, Texts& texts, const char* verb) {
   add_list(command, choice_group, "--ranks", texts.ranks, "N[,N...]",
-           fmt::format("{} cases of these world sizes, for example 2,4. The default is all sizes but those that cases run only on request.",
+           fmt::format("{} cases of these world sizes, for example 2,4. The default is all sizes; cases that are marked \"on request\" run "
+                       "only with it.",
                        verb));
 }
 

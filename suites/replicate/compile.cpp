@@ -126,6 +126,20 @@ RANKED_TEST_CASE("replicate/compile", clauses("REP-3", "REP-4", "REP-40", "REP-4
   }
 }
 
+// The seed's optimizer. Its state depends on each gradient, so equal bits need equal gradients in each step.
+RANKED_TEST_CASE("replicate/compiled_adam", clauses("REP-40"), ranks(2, 4), each("region", "forward_backward", "backward"),
+                 needs(ReplicateFeature::compiled_step)) {
+  scenario::Scenario scenario = exact_net(true, training());
+  scenario.model.init_divisor = 8;
+  scenario.script.input_divisor = 8;
+  scenario.script.given.clear();
+  scenario.plan.optimizer = {.kind = scenario::OptimizerKind::adam, .rate = 1.0 / 64};
+  scenario::replicate(scenario.plan).compile.emplace().region = region_by(rank);
+  const scenario::Run run = play_accepted(rank, scenario);
+  check_equal(run, play_accepted(rank, eager(scenario)));
+  check_training(rank, run, oracles::Arithmetic::f64, {.loss = 1e-3, .gradient = 1e-3, .parameter = 1e-3}, Moves::some_parameter);
+}
+
 // The four layers of the seed with the limits of PyTorch: [w4], [b4 w3 b3 w2] and [b2 w1 b1]. In the second pass gradients exist.
 RANKED_TEST_CASE("replicate/bucketing", clauses("REP-42"), ranks(2), each("fusion", "concat", "coalesce"), each("pass", "first", "second"),
                  needs(Feature::timeline, ReplicateFeature::compiled_step), tags("reference"),
