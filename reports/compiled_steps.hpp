@@ -15,7 +15,7 @@ namespace shardproof::reports {
 
 /// Why there is nothing to show, and what to do.
 inline constexpr std::string_view no_compiled_step =
-    "no compiled step: the plan compiles nothing, or no backward ran. Add \"compile\": {} to the plan's section replicate.";
+    "no compiled step: a compiled step needs \"compile\": {} in the plan's section replicate, and a backward in the script.";
 
 /// Whether the first rank has a compiled step.
 bool has_compiled_step(std::span<const PlayResult> ranks);

@@ -19,9 +19,14 @@ namespace shardproof::scenario {
 
 namespace {
 
+bool is_control(char character) { return static_cast<unsigned char>(character) < 0x20 || character == 0x7f; }
+
 void validate_names(const Model& model, const Module& module, const std::string& path) {
   std::set<std::string> names;
-  for (const Module& child : module.children) {
+  for (std::size_t i = 0; i < module.children.size(); ++i) {
+    const Module& child = module.children[i];
+    if (std::ranges::any_of(child.name, is_control))
+      fail(place_of(model, path), fmt::format("children[{}].name has a control character: use characters that can be printed", i));
     if (child.name.empty() || child.name.find('.') != std::string::npos)
       fail(place_of(model, path), fmt::format("a child is named \"{}\": a name must not be empty nor contain a dot", child.name));
     if (!names.insert(child.name).second) fail(place_of(model, path), fmt::format("two children are named \"{}\"", child.name));

@@ -42,7 +42,7 @@ struct Plays {
 };
 
 constexpr char nothing[] =
-    "no compiled step: the plan compiles nothing, or no backward ran. Add \"compile\": {} to the plan's section replicate.\n";
+    "no compiled step: a compiled step needs \"compile\": {} in the plan's section replicate, and a backward in the script.\n";
 
 }  // namespace
 

@@ -118,6 +118,10 @@ TEST_CASE("an error names the place in the document and what was expected there"
       {"scenario: model.root: two children are named \"0\"", [](Scenario& s) { s.model.root.children[1].name = "0"; }},
       {"scenario: model.root: a child is named \"a.b\": a name must not be empty nor contain a dot",
        [](Scenario& s) { s.model.root.children[1].name = "a.b"; }},
+      {"scenario: model.root: children[1].name has a control character: use characters that can be printed",
+       [](Scenario& s) { s.model.root.children[1].name = std::string("a\0b", 3); }},
+      {"scenario: model.root: children[0].name has a control character: use characters that can be printed",
+       [](Scenario& s) { s.model.root.children[0].name = "a\nb"; }},
       {"scenario: model.root.children[0].children[1] (\"0.relu\"): a relu module has no children",
        [](Scenario& s) { s.model.root.children[0].children[1].children.emplace_back(); }},
       {"scenario: plan.fully_shard.wrap[3].modules[0]: the model has no module \"2\"; there are \"\", \"0\", \"0.linear\", \"0.relu\", "
