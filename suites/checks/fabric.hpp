@@ -1,4 +1,4 @@
-// What the collectives of engines promise on the device of this run. The harness's own collectives may promise more.
+// Asks what the engines' collectives promise on the device of this run. The harness's own collectives may promise more.
 #pragma once
 
 #include "harness/world/rank.hpp"
@@ -9,7 +9,7 @@ namespace shardproof::suites {
 bool adds_in_rank_order(Rank& rank);
 
 /// Skips the case unless sums over ranks have one result. In low precision the result of three and more ranks depends on the order of
-/// additions, which a fabric need not promise.
+/// additions, which a fabric does not have to promise.
 void skip_unless_sums_have_an_order(Rank& rank);
 
 /// Skips the case unless a rank that waits in a collective gets an error at once when another rank makes a different call. A GPU waits until

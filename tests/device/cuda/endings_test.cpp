@@ -69,7 +69,7 @@ void run_two(const std::function<void(Side&, RankOfGpus&)>& body, const cuda::Ve
   }));
 }
 
-/// Both have a platform when this returns: whoever gives up then finds the other with one.
+/// Both have a platform when this returns. So the rank that gives up then finds the other rank with one.
 std::unique_ptr<Platform> made_by_both(Side& side, RankOfGpus& rank) {
   auto platform = rank.world.make({});
   side.world->barrier("both have a platform");
