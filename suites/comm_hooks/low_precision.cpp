@@ -10,7 +10,6 @@
 
 #include "fixtures/oracles/rounding.hpp"
 #include "harness/scenario/formula.hpp"
-#include "suites/checks/comparison.hpp"
 #include "suites/checks/fabric.hpp"
 #include "suites/checks/refusal.hpp"
 #include "suites/checks/soundness.hpp"

@@ -57,7 +57,9 @@ scenario::Scenario with_last_step(scenario::Scenario scenario) {
 }
 
 suites::Tolerance exact_unless_division_rounds(Rank& rank) {
-  return suites::mean_rounds(rank) ? suites::Tolerance{.loss = 0.4, .gradient = 1e-2, .parameter = 1e-2} : suites::equal_values;
+  if (!suites::mean_rounds(rank)) return suites::equal_values;
+  // On seven ranks rounding alone, with the room that a tolerance needs, takes 0.34.
+  return {.loss = rank.world().size() < 7 ? 0.2 : 0.4, .gradient = 1e-2, .parameter = 1e-2};
 }
 
 scenario::Scenario exact_net(bool many, std::vector<Action> body) {
