@@ -35,10 +35,23 @@ Durations durations_of(const Stack& stack, std::size_t pieces = 1) {
     const std::size_t count = stack.layers.size();
     if (kind == "all_gather") return stack.layers[order[nth % order.size()]].all_gather;
     if (kind == "reduce_scatter") return stack.layers[count - 1 - nth % count].reduce_scatter;
+    if (kind == "copy_in") return stack.packing;
     if (kind == "optim" || nth % pieces != 0) return 0;
     const StackLayer& layer = stack.layers[std::stoul(label)];
     return kind == "compute_fwd" ? layer.forward : layer.backward;
   };
+}
+
+/// The trace with the work that packs a rank's part, before each all-gather.
+Json with_copy_ins(const Json& entries) {
+  Json with = Json::array();
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const bool packs =
+        i + 1 < entries.size() && entries[i] == Json{"wait_stream", "ag", "ag_copy_in"} && entries[i + 1].at(0) == "all_gather";
+    if (packs) with.push_back({"copy_in", "ag_copy_in", ""});
+    with.push_back(entries[i]);
+  }
+  return with;
 }
 
 struct Random {
@@ -46,7 +59,7 @@ struct Random {
   Nanoseconds duration() { return std::uniform_int_distribution<Nanoseconds>(0, 9)(engine) * 7 + (flip() ? 0 : 40); }
   bool flip() { return std::uniform_int_distribution<int>(0, 1)(engine) != 0; }
   Stack stack(std::size_t layers) {
-    Stack stack{.layers = {}, .world = 2};
+    Stack stack{.layers = {}, .packing = flip() ? duration() : 0, .world = 2};
     for (std::size_t i = 0; i < layers; ++i) stack.layers.push_back({duration(), duration(), duration(), duration()});
     return stack;
   }
@@ -172,8 +185,8 @@ TEST_CASE("closed forms agree with the golden traces for random durations") {
       Stack stack = random.stack(3);
       stack.separate_resources = random.flip();
       for (StackLayer& layer : stack.layers) layer.reshard_after_forward = reshard;
-      const Simulated run =
-          simulate(json.at("trace"), durations_of(stack, pieces), stack.separate_resources ? Resources::separate : Resources::shared);
+      const Simulated run = simulate(with_copy_ins(json.at("trace")), durations_of(stack, pieces),
+                                     stack.separate_resources ? Resources::separate : Resources::shared);
       const StackTimes model = overlap_times(stack);
       REQUIRE(run.marks.at("iter 0 backward") == model.forward);
       REQUIRE(run.marks.at("iter 0 optim") == model.forward_backward);
@@ -192,16 +205,17 @@ TEST_CASE("closed forms agree with the simulated program for any depth, reshardi
     stack.backward_prefetch = random.flip();
     stack.separate_resources = random.flip();
     const Resources resources = stack.separate_resources ? Resources::separate : Resources::shared;
-    const Simulated run = simulate(stack_program(stack), durations_of(stack), resources);
+    const Json program = with_copy_ins(stack_program(stack));
+    const Simulated run = simulate(program, durations_of(stack), resources);
     const StackTimes model = overlap_times(stack);
     REQUIRE(run.marks.at("backward") == model.forward);
     REQUIRE(run.marks.at("end") == model.forward_backward);
     REQUIRE(run.end == model.forward_backward);
 
-    Json serial = stack_program(stack);
+    Json serial = program;
     for (Json& entry : serial) {
       const std::string kind = entry.at(0).get<std::string>();
-      if (kind == "all_gather" || kind == "reduce_scatter") entry.at(1) = "default";
+      if (kind == "all_gather" || kind == "reduce_scatter" || kind == "copy_in") entry.at(1) = "default";
     }
     const Simulated in_line = simulate(serial, durations_of(stack), resources);
     REQUIRE(in_line.marks.at("backward") == model.serial_forward);
@@ -324,11 +338,13 @@ TEST_CASE("a scenario's stack has its sleeps, its collectives' costs, its reshar
   scenario.costs.collectives[CollectiveKind::all_gather] = {.fixed = 100, .per_kib = 7};
   scenario.costs.tagged_collectives[{CollectiveKind::reduce_scatter, "b"}] = 11;
   scenario.costs.separate_resources = true;
+  scenario.costs.work[WorkKind::copy_in] = 13;
   fully_shard(scenario.plan).wrap[1].reshard_after_forward.kind = scenario::ReshardAfterForward::Kind::no;
   fully_shard(scenario.plan).backward_prefetch = scenario::BackwardPrefetch::none;
   const Stack stack = stack_of(scenario, 2);
   CHECK(stack.world == 2);
   CHECK(stack.separate_resources);
+  CHECK(stack.packing == 13);
   CHECK_FALSE(stack.backward_prefetch);
   REQUIRE(stack.layers.size() == 2);
   CHECK(stack.layers[0].forward == 3);
@@ -350,8 +366,8 @@ TEST_CASE("a scenario that is no such stack is refused with the reason") {
     CHECK_THROWS_MATCHES(stack_of(scenario, 2), std::invalid_argument, MessageMatches(ContainsSubstring(reason)));
   };
   refused([](auto& s) { s.costs.host_call = 1; }, "host calls");
-  refused([](auto& s) { s.costs.work[WorkKind::optimizer] = 1; }, "work costs time");
-  refused([](auto& s) { s.costs.labelled_work[{WorkKind::forward, "a"}] = 1; }, "work costs time");
+  refused([](auto& s) { s.costs.work[WorkKind::optimizer] = 1; }, "optimizer costs time");
+  refused([](auto& s) { s.costs.labelled_work[{WorkKind::forward, "a"}] = 1; }, "work costs time by label");
   refused([](auto& s) { fully_shard(s.plan).wrap.erase(fully_shard(s.plan).wrap.begin()); }, "\"a\" is not wrapped");
   refused([](auto& s) { fully_shard(s.plan).wrap[0].modules.push_back("b"); }, "2 modules");
   refused([](auto& s) { fully_shard(s.plan).wrap[0].modules[0] = "a.linear"; }, "no child of the root");
