@@ -63,6 +63,11 @@ SleepingStack& SleepingStack::reduce_scatter(std::chrono::nanoseconds each) {
   return *this;
 }
 
+SleepingStack& SleepingStack::copy_in(std::chrono::nanoseconds each) {
+  scenario_.costs.work[WorkKind::copy_in] = each.count();
+  return *this;
+}
+
 SleepingStack& SleepingStack::reshard_after_forward(bool reshard) {
   using Kind = ReshardAfterForward::Kind;
   for (WrapGroup& group : fully_shard(scenario_.plan).wrap) group.reshard_after_forward = {reshard ? Kind::yes : Kind::no};

@@ -21,6 +21,7 @@ class SleepingStack {
   SleepingStack& collectives(std::chrono::nanoseconds each);
   SleepingStack& all_gather(std::chrono::nanoseconds each);
   SleepingStack& reduce_scatter(std::chrono::nanoseconds each);
+  SleepingStack& copy_in(std::chrono::nanoseconds each);
   SleepingStack& reshard_after_forward(bool reshard);
   SleepingStack& prefetch(int forward, int backward);  ///< by lists, so many layers ahead; replaces the plan's policy
   SleepingStack& serial();                    ///< everything on the compute stream

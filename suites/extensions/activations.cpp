@@ -117,6 +117,21 @@ RANKED_TEST_CASE("extensions/casts_around_modules", clauses("EXT-23"), ranks(1, 
   }
 }
 
+// Around each module of a group inputs are cast to what it computes in, and outputs to what the policy says: also around the module that
+// runs second. A residual adds in f32, and its sum has a bit more than bf16.
+RANKED_TEST_CASE("extensions/casts_around_a_group", clauses("EXT-23", "EXT-24"), ranks(1, 2, 3, 4), each("first", "added", "last"),
+                 needs(Feature::timeline, Feature::mixed_precision, Feature::module_groups)) {
+  std::vector<std::string> group{"sum.added", "last"};
+  if (rank.param("first") == "last") std::ranges::reverse(group);
+  const Module sum{.name = "sum", .kind = ModuleKind::residual, .children = {square("added")}};
+  const Scenario scenario =
+      of_nine_bits({square("begin"), sum, square("last")}, {{.modules = {"begin"}}, {.modules = std::move(group)}, {.modules = {""}}},
+                   {.param = DType::bf16, .output = DType::f32}, rank.world().size());
+  const scenario::Run run = play_accepted(rank, scenario);
+  check_training(rank, run, oracles::Arithmetic::f32, {});
+  check_sound(rank, run);
+}
+
 RANKED_TEST_CASE("extensions/uncast_input", clauses("EXT-23"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8), needs(Feature::mixed_precision)) {
   // Inputs are f32, and nobody casts them to what the weights are in.
   const scenario::MixedPrecision policy{.param = DType::bf16, .cast_forward_inputs = false};

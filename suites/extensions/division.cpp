@@ -127,6 +127,18 @@ RANKED_TEST_CASE("extensions/division_on_a_mesh", clauses("EXT-21", "EXT-25"), r
   CHECK(all_reduced == 1);
 }
 
+// The factor names what the sum over all ranks is divided by, those that replicate included.
+RANKED_TEST_CASE("extensions/factor_on_a_mesh", clauses("EXT-25"), ranks(2, 4), each("factor", 3, 16), each("reduce", "f32", "bf16", "f16"),
+                 needs(Feature::mixed_precision, Feature::replicated_mesh, FullyShardFeature::gradient_divide_factor)) {
+  const int world = rank.world().size(), factor = rank.param<int>("factor");
+  std::vector<std::vector<double>> by_rank;
+  for (int r = 0; r < world; ++r) by_rank.push_back({48.0 * (r + 1)});
+  Scenario scenario = one_layer({.given = {by_rank}, .policy = {.reduce = dtype_named(rank.param("reduce"))}});
+  scenario.plan.mesh = replicated(2, world);
+  fully_shard(scenario.plan).gradient_divide_factor = factor;
+  CHECK(gradient_of_one_layer(rank, rank.play(scenario)) == 24.0 * world * (world + 1) / factor);
+}
+
 RANKED_TEST_CASE("extensions/division_as_in_pytorch", clauses("EXT-42"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8), each("factor", 0, 6),
                  each("reduce", "f32", "bf16", "f16"),
                  needs(Feature::timeline, Feature::mixed_precision, FullyShardFeature::gradient_divide_factor), tags("reference")) {

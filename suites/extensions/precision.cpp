@@ -198,4 +198,21 @@ RANKED_TEST_CASE("extensions/precision_with_adam", clauses("EXT-20", "EXT-22", "
   check_kept_in_single_precision(run);
 }
 
+// What is frozen computes in the policy's dtype like everything else, and is gathered in it.
+RANKED_TEST_CASE("extensions/frozen_under_a_policy", clauses("EXT-20", "EXT-24"), ranks(2, 3, 4), each("frozen", "l0", "l1"),
+                 each("param", "bf16", "f16"), needs(Feature::timeline, Feature::mixed_precision, Feature::module_groups)) {
+  const DType param = *dtype_named(rank.param("param"));
+  Scenario scenario = uneven_layers({.param = param, .reduce = DType::f32}, true, 3);
+  for (scenario::Module& module : scenario.model.root.children) module.frozen = module.name == rank.param("frozen");
+  const scenario::Run run = rank.play(scenario);
+  check_training(rank, run, oracles::Arithmetic::f32, {}, Moves::some_parameter);
+  check_sound(rank, run);
+  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+    CAPTURE(iteration.index());
+    for (const fact::Collective& call : iteration.collectives()) {
+      if (call.kind == CollectiveKind::all_gather) CHECK(call.dtype == param);
+    }
+  }
+}
+
 }  // namespace shardproof::extensions

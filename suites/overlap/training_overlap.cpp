@@ -159,6 +159,26 @@ RANKED_TEST_CASE("overlap/any_depth", clauses("OVL-21", "OVL-24"), ranks(1, 2, 3
   check_nothing_else_is_communicated(rank, run);
 }
 
+// While one group is gathered, the part of the next group is packed.
+RANKED_TEST_CASE("overlap/any_packing", clauses("OVL-21"), ranks(2, 3, 4), each("set", 0, 1, 2, 3), needs(Feature::timeline),
+                 tags("reference")) {
+  std::mt19937_64 random(rank.seed());
+  // Layers that gather for longer than they compute: packing is on the way to the next layer, unless it runs during a gather.
+  const auto all_gather = duration(random, 20, 40), packing = duration(random, 5, 15);
+  const scenario::Run run = rank.play(scenario::sleeping_stack(between(random, 3, 6))
+                                          .forward(duration(random, 1, 10))
+                                          .backward(duration(random, 1, 10))
+                                          .all_gather(all_gather)
+                                          .copy_in(packing)
+                                          .iterations(3));
+  const oracles::StackTimes expected = oracles::overlap_times(oracles::stack_of(run.scenario(), rank.world().size()));
+  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+    CAPTURE(iteration.index());
+    CHECK(iteration.forward() == expected.forward);
+    CHECK(iteration.forward_backward() == expected.forward_backward);
+  }
+}
+
 RANKED_TEST_CASE("overlap/any_costs", clauses("OVL-21", "OVL-24"), ranks(1, 2, 3, 4), each("set", 0, 1, 2, 3, 4, 5, 6, 7),
                  needs(Feature::timeline, Feature::serial), tags("reference")) {
   std::mt19937_64 random(rank.seed());
