@@ -19,57 +19,28 @@ import concurrent.futures
 import json
 import os
 import pathlib
-import shutil
 import subprocess
 import sys
 import tempfile
 import time
 import unittest
 
-# What the launcher takes for the worker. To list hundreds of cases takes longer than to play a few, so it is told of those few alone.
-# `ulimit` ends a mutant that computes for ever. The fabric, or else the launcher, notices a mutant that waits for ever.
-FRONT = """#!/bin/sh
-if [ "$1" = --list-json ]; then exec cat "$SHARDPROOF_LISTING"; fi
-ulimit -t 6
-ulimit -c 0
-exec "$SHARDPROOF_MUTANT_WORKER" "$@"
-"""
-WAIT_SECONDS = 20
+from player import BAD, WAIT_SECONDS, Player, name_of
+
 # The cases that notice most mutants, so they are played first.
 SCOUTS = ("overlap/collective_counts", "overlap/no_race", "overlap/values_exact", "overlap/live_buffers", "extensions/under_a_policy",
           "extensions/precision_on_the_wire", "replicate/train_parity", "replicate/compile", "replicate/unused_parameters")
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LATE = ("fixtures/engines/common/", "fixtures/engines/flat_shard/", "fixtures/engines/replicate/")
 FORMS = {"always": {}, "late": {"SHARDPROOF_MUTANT_FROM": "2"}}
-BAD = ("failed", "error", "disagreed", "hung", "crashed")
 
 
-class Player:
-    """Plays cases on one mutant of the engine, or on the engine as it is, and tells the first that does not pass."""
-
-    def __init__(self, scratch):
-        self.scratch = pathlib.Path(scratch)
-        self.listing = json.loads(subprocess.run([WORKER, "--list-json"], stdout=subprocess.PIPE, check=True, timeout=60).stdout)
-        self.listing["cases"] = played_by_default(self.listing)
-        self.front = self.scratch / "worker"
-        self.front.write_text(FRONT, encoding="utf-8")
-        self.front.chmod(0o700)
+class MutantPlayer(Player):
+    """Plays cases, and tells the first that does not pass."""
 
     def play(self, cases, **environment):
-        folder = pathlib.Path(tempfile.mkdtemp(dir=self.scratch))
-        listing, out = folder / "listing.json", folder / "out"
-        listing.write_text(json.dumps({**self.listing, "cases": cases}), encoding="utf-8")
-        environment.update(SHARDPROOF_LISTING=str(listing), SHARDPROOF_MUTANT_WORKER=WORKER)
-        command = [LAUNCHER, "run", "--worker", self.front, "--quiet", "--max-skips", "0", "--timeout", str(WAIT_SECONDS), "--out", out]
-        result = subprocess.run(command, env={**os.environ, **environment}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-                                errors="replace")
-        try:
-            if result.returncode == 0:
-                return None
-            report = json.loads((out / "report.json").read_text(encoding="utf-8"))
-            return first_noticing(report, result)
-        finally:
-            shutil.rmtree(folder)
+        report = self.report(cases, **environment)
+        return first_noticing(report) if report else None
 
     def reached(self, cases, form):
         """The mutants that any of the cases comes across while they can be active."""
@@ -80,22 +51,12 @@ class Player:
             return set(file.read().split())
 
 
-def played_by_default(listing):
-    """The cases of the profile that a run without options takes: the launcher refuses to play other cases alone."""
-    left_out = set(listing["profiles"][0]["without_tags"])
-    return [case for case in listing["cases"] if not left_out.intersection(case["tags"])]
-
-
-def first_noticing(report, result):
+def first_noticing(report):
     for verdicts in (BAD, ("skipped",)):
         for case in report["cases"]:
             if case["verdict"] in verdicts:
                 return {"verdict": case["verdict"], "case": case["id"], "clauses": case["clauses"]}
-    raise AssertionError(f"no case tells why the run ended with {result.returncode}:\n{result.stderr}")
-
-
-def name_of(case):
-    return case["id"].split("[")[0]
+    raise AssertionError("no case tells why a run did not pass")
 
 
 def stages(cases):
@@ -165,7 +126,7 @@ class Mutants(unittest.TestCase):
         left_to_unit_tests = [(group["noticed_by"], name) for group in cls.groups if "noticed_by" in group for name in group["mutants"]]
         memory = pathlib.Path("/dev/shm")
         with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None) as scratch:
-            player = Player(scratch)
+            player = MutantPlayer(LAUNCHER, WORKER, scratch)
             parts = stages(player.listing["cases"])
             by_name = collections.defaultdict(list)
             for case in player.listing["cases"]:
