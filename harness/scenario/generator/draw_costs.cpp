@@ -25,7 +25,7 @@ void draw_costs(Scenario& scenario, Dice& dice, const Palette& palette) {
     if (dice.chance(15)) costs.collectives[kind].per_kib = some(3);
     if (dice.chance(15) && !groups.empty()) costs.tagged_collectives[{kind, dice.one_of(groups)}] = some(10);
   }
-  if (palette.has(Ingredient::costs_of_work) && dice.chance(25)) {
+  if (draws(palette, Ingredient::costs_of_work, dice, 25)) {
     for (const WorkKind kind : {WorkKind::forward, WorkKind::backward, WorkKind::copy_in, WorkKind::copy_out, WorkKind::reduce_copy_in}) {
       if (dice.chance(40)) costs.work[kind] = some(3);
     }
@@ -35,8 +35,8 @@ void draw_costs(Scenario& scenario, Dice& dice, const Palette& palette) {
     }
   }
   costs.separate_resources = dice.chance(15);
-  costs.single_stream = palette.has(Feature::serial) && dice.chance(8);
-  costs.hide_undeclared_memory = palette.has(Feature::hidden_memory) && dice.chance(10);
+  costs.single_stream = draws(palette, Feature::serial, dice, 8);
+  costs.hide_undeclared_memory = draws(palette, Feature::hidden_memory, dice, 10);
 }
 
 }  // namespace shardproof::scenario

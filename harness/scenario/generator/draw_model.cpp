@@ -16,7 +16,7 @@ class ModelDraw {
   Model of_features(std::int64_t in) {
     Model model;
     std::int64_t width = in;
-    const int layers = dice_.between(0, 3);
+    const int layers = palette_.wanted.empty() ? dice_.between(0, 3) : dice_.between(2, 4);
     for (int i = 0; i < layers; ++i) model.root.children.push_back(layer(fmt::format("{}", i), fmt::format("{}", i), width, 0));
     // Whatever is frozen or unused before it, something is trained.
     Module head = linear("head", width, dice_.between(1, 4));
@@ -36,7 +36,7 @@ class ModelDraw {
                                    .features = features,
                                    .vocabulary = vocabulary,
                                    .positions = dice_.chance(50) ? positions : 0});
-    const int blocks = dice_.between(0, 2);
+    const int blocks = palette_.wanted.empty() ? dice_.between(0, 2) : dice_.between(1, 2);
     for (int i = 0; i < blocks; ++i) {
       Module block{.name = fmt::format("{}", i), .kind = dice_.chance(70) ? ModuleKind::residual : ModuleKind::sequential};
       if (dice_.chance(60)) block.children.push_back({.name = "norm", .kind = ModuleKind::layer_norm, .features = features});
@@ -44,9 +44,11 @@ class ModelDraw {
       else block.children.push_back(linear("linear", features, features));
       model.root.children.push_back(std::move(block));
     }
+    const int layers = palette_.wanted.empty() ? 0 : dice_.between(0, 3);
+    for (int i = 0; i < layers; ++i) add_layer_between(model.root, fmt::format("between{}", i), features);
     Module head{.name = "head", .kind = ModuleKind::linear, .in_features = features, .out_features = vocabulary};
     head.bias = dice_.chance(50);
-    if (palette_.has(Feature::shared_parameters) && dice_.chance(30)) head.tied_to = "embedding";
+    if (draws(palette_, Feature::shared_parameters, dice_, 30)) head.tied_to = "embedding";
     model.root.children.push_back(std::move(head));
     model.loss.kind = LossKind::cross_entropy;
     return model;
@@ -59,14 +61,21 @@ class ModelDraw {
     std::int64_t width = 0;
   };
 
+  // A layer of any kind, and where it needs one, a layer that leads back to as many features.
+  void add_layer_between(Module& root, const std::string& name, std::int64_t features) {
+    std::int64_t width = features;
+    root.children.push_back(layer(name, name, width, 0));
+    if (width != features) root.children.push_back(layer_back(name + "_back", "", width, features));
+  }
+
   Module linear(std::string name, std::int64_t in, std::int64_t out) {
     Module module{.name = std::move(name), .kind = ModuleKind::linear, .in_features = in, .out_features = out};
     module.bias = dice_.chance(70);
-    module.frozen = palette_.has(Ingredient::frozen_parameters) && dice_.chance(10);
+    module.frozen = draws(palette_, Ingredient::frozen_parameters, dice_, 10, 40);
     const bool may_sleep = palette_.has(Feature::timeline);
     if (may_sleep && dice_.chance(60)) module.forward_sleep = dice_.between(1, 5) * millisecond;
     if (may_sleep && dice_.chance(60)) module.backward_sleep = dice_.between(1, 10) * millisecond;
-    if (palette_.has(Feature::all_gather_extensions) && dice_.chance(8))
+    if (draws(palette_, Feature::all_gather_extensions, dice_, 8, 50))
       module.tensor = dice_.chance(60) ? TensorKind::two_tensor : TensorKind::low_precision;
     tie(module);
     return module;
@@ -76,7 +85,7 @@ class ModelDraw {
     const auto owner = std::ranges::find_if(
         owners_, [&](const Module& other) { return other.in_features == module.in_features && other.out_features == module.out_features; });
     const bool may = palette_.has(Feature::shared_parameters) && module.tensor == TensorKind::plain && owner != owners_.end();
-    if (may && dice_.chance(30)) module.tied_to = owner->name;
+    if (may && draws(palette_, Feature::shared_parameters, dice_, 30)) module.tied_to = owner->name;
   }
 
   // From here on others may be tied to it. Its name is its path here.
@@ -95,10 +104,20 @@ class ModelDraw {
     return module;
   }
 
+  // A number of 100 that `drawn` takes for a kind of layer.
+  int kind_of_layer() {
+    std::vector<int> wanted;
+    if (palette_.wants(Ingredient::scales)) wanted.push_back(14);
+    if (palette_.wants(Ingredient::residuals)) wanted.push_back(34);
+    if (palette_.wants(Ingredient::unused_modules)) wanted.push_back(42);
+    if (palette_.wants(Ingredient::repeated_modules)) wanted.push_back(47);
+    return !wanted.empty() && dice_.chance(60) ? dice_.one_of(wanted) : dice_.between(0, 99);
+  }
+
   Module drawn(const std::string& name, const std::string& path, std::int64_t& width, int depth) {
     const bool may_nest = depth < 2;
-    if (palette_.has(Ingredient::choices) && may_nest && dice_.chance(20)) return choice(name, width);
-    const int what = dice_.between(0, 99);
+    if (may_nest && draws(palette_, Ingredient::choices, dice_, 20, 50)) return choice(name, width);
+    const int what = kind_of_layer();
     if (what < 14) return {.name = name, .kind = ModuleKind::relu};
     if (what < 22 && palette_.has(Ingredient::scales)) return {.name = name, .kind = ModuleKind::scale};
     if (what < 34 && may_nest) return container(ModuleKind::sequential, name, path, width, depth);
@@ -116,7 +135,8 @@ class ModelDraw {
       const auto again = std::ranges::find(made_, width, &Made::width);
       if (again != made_.end()) return {.name = name, .kind = ModuleKind::use, .target = again->path};
     }
-    const std::int64_t out = dice_.chance(50) ? width : dice_.between(1, 5);
+    // Layers of one shape can share a weight.
+    const std::int64_t out = dice_.chance(palette_.wants(Feature::shared_parameters) ? 85 : 50) ? width : dice_.between(1, 5);
     Module module = linear(name, width, out);
     width = out;
     return module;
@@ -179,7 +199,7 @@ void draw_model(Scenario& scenario, Dice& dice, const Palette& palette) {
   ModelDraw draw(dice, palette);
   const std::vector<int> divisors{1, 1, 2, 8};
   const std::int64_t batch = dice.between(1, 3);
-  if (palette.has(Feature::language_model) && dice.chance(8)) {
+  if (draws(palette, Feature::language_model, dice, 8)) {
     const std::int64_t positions = dice.between(1, 4);
     scenario.model = draw.of_tokens(positions);
     scenario.script.input = {batch, positions};

@@ -17,8 +17,8 @@ class PlanDraw {
     engine_.draw_groups(scenario_, dice_);
     mesh();
     engine_.draw_options(scenario_, shards_, dice_, palette_);
-    if (palette_.has(Feature::mixed_precision) && dice_.chance(20)) mixed_precision();
-    if (palette_.has(Feature::meta_initialisation) && dice_.chance(12)) plan_.initialisation = Initialisation::meta;
+    if (draws(palette_, Feature::mixed_precision, dice_, 20)) mixed_precision();
+    if (draws(palette_, Feature::meta_initialisation, dice_, 12)) plan_.initialisation = Initialisation::meta;
     optimizer();
   }
 
@@ -29,7 +29,7 @@ class PlanDraw {
 
   void mesh() {
     if (dice_.chance(5)) plan_.mesh = {.shape = {ranks_}, .names = {"shard"}};
-    if (!palette_.has(Feature::replicated_mesh) || ranks_ == 1 || imagines() || !dice_.chance(25)) return;
+    if (ranks_ == 1 || imagines() || !draws(palette_, Feature::replicated_mesh, dice_, 25)) return;
     shards_ = dice_.one_of(factors(ranks_));
     plan_.mesh = {.shape = {ranks_ / shards_, shards_}, .names = {"replicate", "shard"}};
   }
@@ -37,10 +37,10 @@ class PlanDraw {
   // A module that computes in low precision has its input cast, and has no parameter of another dtype.
   void mixed_precision() {
     MixedPrecision& mixed = plan_.mixed_precision;
-    const std::vector<DType> low{DType::bf16, DType::bf16, DType::f16};
+    const DType low = draws(palette_, Ingredient::half_precision, dice_, 33) ? DType::f16 : DType::bf16;
     const bool may_compute = engine_.casts_whole_model(plan_) && !takes_tokens();
-    if (may_compute && dice_.chance(70)) mixed.param = dice_.one_of(low);
-    if (dice_.chance(50)) mixed.reduce = dice_.chance(50) ? DType::f32 : DType::bf16;
+    if (may_compute && dice_.chance(70)) mixed.param = low;
+    if (dice_.chance(50)) mixed.reduce = dice_.chance(palette_.wants(Ingredient::half_precision) ? 20 : 50) ? DType::f32 : low;
     // An output that is cast arrives nowhere but in the loss.
     if (may_compute && engine_.casts_outputs() && plan_.engine.get()->groups(scenario_.model).size() == 1 && dice_.chance(30))
       mixed.output = dice_.chance(50) ? DType::f32 : DType::bf16;
@@ -48,7 +48,7 @@ class PlanDraw {
 
   void optimizer() {
     Optimizer& optimizer = plan_.optimizer;
-    if (palette_.has(Ingredient::adam) && !keeps_low_precision(scenario_) && dice_.chance(25)) {
+    if (!keeps_low_precision(scenario_) && draws(palette_, Ingredient::adam, dice_, 25)) {
       optimizer.kind = dice_.chance(50) ? OptimizerKind::adam : OptimizerKind::adamw;
       optimizer.rate = 0.015625;
       if (dice_.chance(40)) optimizer.weight_decay = 0.25;

@@ -20,9 +20,9 @@ class ScriptDraw {
   void draw() {
     std::vector<Script::Segment>& segments = scenario_.script.segments;
     if (std::vector<Action> first = preparation(); !first.empty()) segments.push_back({.body = std::move(first)});
-    const int bodies = dice_.between(1, 2);
+    const int bodies = palette_.wanted.empty() ? dice_.between(1, 2) : 2;
     for (int i = 0; i < bodies; ++i) {
-      const bool is_accumulating = palette_.has(Feature::gradient_accumulation) && dice_.chance(25);
+      const bool is_accumulating = draws(palette_, Feature::gradient_accumulation, dice_, 25, 60);
       segments.push_back({.iterations = dice_.between(1, 3), .body = is_accumulating ? accumulation() : training()});
     }
     if (!palette_.captures_all) keep_exact_captures();
@@ -76,11 +76,11 @@ class ScriptDraw {
 
   std::vector<Action> training() {
     std::vector<Action> body;
-    if (palette_.has(Feature::failed_forward) && dice_.chance(8)) body.push_back(failing());
+    if (draws(palette_, Feature::failed_forward, dice_, 8)) body.push_back(failing());
     std::ranges::move(engine_.draw_before_forward(scenario_, dice_, palette_), std::back_inserter(body));
-    if (palette_.has(Ingredient::evaluation) && dice_.chance(15)) body.push_back(on_some_way(ActionKind::evaluate));
+    if (draws(palette_, Ingredient::evaluation, dice_, 15)) body.push_back(on_some_way(ActionKind::evaluate));
     body.push_back(on_some_way(ActionKind::forward));
-    if (palette_.has(Ingredient::several_forwards) && dice_.chance(12)) body.push_back(on_some_way(ActionKind::forward));
+    if (draws(palette_, Ingredient::several_forwards, dice_, 12)) body.push_back(on_some_way(ActionKind::forward));
     std::ranges::move(engine_.draw_after_forward(scenario_, dice_, palette_), std::back_inserter(body));
     body.push_back({ActionKind::backward});
     finish(body);
@@ -102,7 +102,7 @@ class ScriptDraw {
 
   // Behind the backward.
   void finish(std::vector<Action>& body) {
-    if (palette_.has(Feature::clip_grad_norm) && dice_.chance(12))
+    if (draws(palette_, Feature::clip_grad_norm, dice_, 12))
       body.push_back({.kind = ActionKind::clip_grad_norm, .max_norm = 1, .norm_type = dice_.chance(70) ? 2.0 : 1.0});
     // Behind a step of Adam nothing is exact, and a body is kept with all of its captures or with none.
     const bool is_adam = scenario_.plan.optimizer.kind != OptimizerKind::sgd;
@@ -112,8 +112,8 @@ class ScriptDraw {
       std::ranges::move(engine_.draw_after_step(dice_, palette_), std::back_inserter(body));
       if (dice_.chance(75) && (!is_adam || palette_.captures_all)) body.push_back({ActionKind::capture});
     }
-    if (!dice_.chance(85)) return;
-    const bool to_zero = palette_.has(Ingredient::zeroing) && dice_.chance(30);
+    if (draws(palette_, Ingredient::kept_gradients, dice_, 15, 60)) return;
+    const bool to_zero = draws(palette_, Ingredient::zeroing, dice_, 30);
     body.push_back({.kind = ActionKind::zero_grad, .to_zero = to_zero});
   }
 

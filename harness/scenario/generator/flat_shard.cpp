@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "harness/scenario/generator/draw_hook.hpp"
 #include "harness/scenario/generator/wrapping.hpp"
 #include "harness/scenario/plan/flat_shard.hpp"
 
@@ -17,9 +18,18 @@ class FlatShardGenerator final : public EngineGenerator {
   std::string_view kind() const override { return FlatShardPlan::name; }
 
   Palette fitted(Palette palette) const override {
-    for (const Feature feature : {Feature::clip_grad_norm, Feature::ignored_parameters, Feature::all_gather_extensions})
+    for (const Feature feature :
+         {Feature::clip_grad_norm, Feature::ignored_parameters, Feature::all_gather_extensions, Feature::thread_ranks})
       palette.features.erase(feature);
     return palette;
+  }
+
+  std::vector<std::pair<Trait, Trait>> excluded_pairs() const override {
+    // A language model brings its own kinds of modules.
+    return {{"compressing_hooks", "gradient_hooks"},
+            {"compressing_hooks", "replicated_mesh"},
+            {"gradient_hooks", "replicated_mesh"},
+            {"language_model", "module_groups"}};
   }
 
   std::vector<Feature> needed_features(const Scenario& scenario) const override {
@@ -60,11 +70,7 @@ class FlatShardGenerator final : public EngineGenerator {
   // Hooks are registered at a root. A hybrid strategy has none.
   std::vector<Action> draw_registrations(const Scenario& scenario, Dice& dice, const Palette& palette) const override {
     if (!is_root_wrapped(scenario.plan) || has_replicas(flat_shard(scenario.plan).strategy)) return {};
-    std::vector<HookKind> kinds;
-    if (palette.has(FlatShardFeature::gradient_hooks)) kinds = {HookKind::plain, HookKind::doubled, HookKind::sum};
-    if (palette.has(FlatShardFeature::compressing_hooks)) kinds.insert(kinds.end(), {HookKind::fp16_compress, HookKind::bf16_compress});
-    if (kinds.empty() || !dice.chance(25)) return {};
-    return {{.kind = ActionKind::register_hook, .hook = Hook{.kind = dice.one_of(kinds), .state = dice.between(0, 3)}}};
+    return draw_hook(palette, {.user = FlatShardFeature::gradient_hooks, .compressing = FlatShardFeature::compressing_hooks}, dice);
   }
 
   std::vector<Action> draw_before_forward(const Scenario& /*scenario*/, Dice& /*dice*/, const Palette& /*palette*/) const override {

@@ -4,6 +4,7 @@
 
 #include "harness/scenario/generator/alterations.hpp"
 #include "harness/scenario/generator/flat_shard.hpp"
+#include "harness/scenario/generator/parts.hpp"
 #include "harness/scenario/plan/flat_shard.hpp"
 
 namespace shardproof::scenario {
@@ -30,17 +31,17 @@ ShardStrategy strategy(const Scenario& scenario, Dice& dice) {
 void draw_flat_shard_options(Scenario& scenario, Dice& dice, const Palette& palette) {
   FlatShardPlan& section = flat_shard(scenario.plan);
   section.strategy = strategy(scenario, dice);
-  section.use_orig_params = palette.has(FlatShardFeature::orig_params) && dice.chance(40);
+  section.use_orig_params = draws(palette, FlatShardFeature::orig_params, dice, 40);
   if (!section.use_orig_params && mixes_frozen(scenario)) {
     // Such a unit keeps its parameters as such, or none of them is frozen.
     if (palette.has(FlatShardFeature::orig_params)) section.use_orig_params = true;
     else change_modules(scenario.model.root, [](Module& module) { module.frozen = false; });
   }
-  if (palette.has(FlatShardFeature::prefetch_after) && dice.chance(40))
+  if (draws(palette, FlatShardFeature::prefetch_after, dice, 40))
     section.backward_prefetch = dice.chance(50) ? FlatPrefetch::after : FlatPrefetch::none;
-  section.forward_prefetch = palette.has(FlatShardFeature::forward_prefetch) && dice.chance(30);
-  section.limit_all_gathers = !palette.has(FlatShardFeature::gather_limit) || dice.chance(70);
-  section.validate_order = palette.has(FlatShardFeature::order_validation) && dice.chance(30);
+  section.forward_prefetch = draws(palette, FlatShardFeature::forward_prefetch, dice, 30);
+  section.limit_all_gathers = !draws(palette, FlatShardFeature::gather_limit, dice, 30);
+  section.validate_order = draws(palette, FlatShardFeature::order_validation, dice, 30);
 }
 
 }  // namespace shardproof::scenario

@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "harness/scenario/generator/parts.hpp"
 #include "harness/scenario/plan/fully_shard.hpp"
 
 namespace shardproof::scenario {
@@ -31,10 +32,13 @@ class FullyShardGenerator final : public EngineGenerator {
   std::string_view kind() const override { return FullyShardPlan::name; }
 
   Palette fitted(Palette palette) const override {
-    for (const Ingredient ingredient : {Ingredient::choices, Ingredient::several_forwards, Ingredient::zeroing})
-      palette.ingredients.erase(ingredient);
+    for (const Feature feature :
+         {Feature(Feature::thread_ranks), Feature(FullyShardFeature::reduction_hooks), Feature(FullyShardFeature::forward_methods)})
+      palette.features.erase(feature);
     return palette;
   }
+
+  std::vector<std::pair<Trait, Trait>> excluded_pairs() const override { return {}; }
 
   std::vector<Feature> needed_features(const Scenario& scenario) const override {
     std::vector<Feature> needed;
@@ -82,7 +86,7 @@ class FullyShardGenerator final : public EngineGenerator {
   }
 
   std::vector<Action> draw_before_forward(const Scenario& scenario, Dice& dice, const Palette& palette) const override {
-    if (!palette.has(FullyShardFeature::manual_unshard) || !dice.chance(15)) return {};
+    if (!draws(palette, FullyShardFeature::manual_unshard, dice, 15)) return {};
     const std::string module = some_module(scenario.plan, dice);
     const bool is_async = dice.chance(50);
     std::vector<Action> calls{{.kind = ActionKind::unshard, .module = module, .async = is_async}};
@@ -91,12 +95,12 @@ class FullyShardGenerator final : public EngineGenerator {
   }
 
   std::vector<Action> draw_after_forward(const Scenario& scenario, Dice& dice, const Palette& palette) const override {
-    if (!palette.has(FullyShardFeature::manual_unshard) || !dice.chance(8)) return {};
+    if (!draws(palette, FullyShardFeature::manual_unshard, dice, 8, 30)) return {};
     return {{.kind = ActionKind::reshard, .module = some_module(scenario.plan, dice)}};
   }
 
   std::vector<Action> draw_after_step(Dice& dice, const Palette& palette) const override {
-    if (!palette.has(FullyShardFeature::post_optim_event) || !dice.chance(25)) return {};
+    if (!draws(palette, FullyShardFeature::post_optim_event, dice, 25)) return {};
     return {{ActionKind::post_optim_event}};
   }
 

@@ -5,6 +5,7 @@
 
 #include "harness/scenario/generator/factors.hpp"
 #include "harness/scenario/generator/fully_shard.hpp"
+#include "harness/scenario/generator/parts.hpp"
 #include "harness/scenario/generator/wrapping.hpp"
 #include "harness/scenario/plan/fully_shard.hpp"
 
@@ -25,13 +26,13 @@ class OptionsDraw {
       : scenario_(scenario), plan_(scenario.plan), dice_(dice), palette_(palette), shards_(shards) {}
 
   void draw() {
-    if (palette_.has(Feature::module_groups) && dice_.chance(20)) join_groups();
+    if (draws(palette_, Feature::module_groups, dice_, 20)) join_groups();
     reshard();
-    if (palette_.has(FullyShardFeature::prefetch_lists) && holds_root(plan_) && dice_.chance(25)) prefetch();
-    if (palette_.has(FullyShardFeature::prefetch_lists) && dice_.chance(12)) fully_shard(plan_).backward_prefetch = BackwardPrefetch::none;
-    if (palette_.has(Feature::ignored_parameters) && dice_.chance(10)) ignore();
-    if (palette_.has(FullyShardFeature::shard_dims) && dice_.chance(20)) shard_dims();
-    if (palette_.has(FullyShardFeature::gradient_divide_factor) && dice_.chance(10))
+    if (holds_root(plan_) && draws(palette_, FullyShardFeature::prefetch_lists, dice_, 25)) prefetch();
+    if (draws(palette_, FullyShardFeature::prefetch_lists, dice_, 12, 50)) fully_shard(plan_).backward_prefetch = BackwardPrefetch::none;
+    if (draws(palette_, Feature::ignored_parameters, dice_, 10)) ignore();
+    if (draws(palette_, FullyShardFeature::shard_dims, dice_, 20)) shard_dims();
+    if (draws(palette_, FullyShardFeature::gradient_divide_factor, dice_, 10))
       fully_shard(plan_).gradient_divide_factor = dice_.one_of(std::vector<double>{1, 2, 3, 4, 8});
   }
 
@@ -59,11 +60,12 @@ class OptionsDraw {
 
   void reshard() {
     for (WrapGroup& group : fully_shard(plan_).wrap) {
-      const int what = dice_.between(0, 99);
+      const bool has_size = palette_.has(FullyShardFeature::reshard_to_size) && !is_extended(group) && !imagines();
+      const bool wants_size = has_size && palette_.wants(FullyShardFeature::reshard_to_size) && dice_.chance(50);
+      const int what = wants_size ? 50 : dice_.between(0, 99);
       if (what < 25) group.reshard_after_forward.kind = Reshard::Kind::yes;
       else if (what < 50) group.reshard_after_forward.kind = Reshard::Kind::no;
-      else if (what < 65 && palette_.has(FullyShardFeature::reshard_to_size) && !is_extended(group) && !imagines())
-        group.reshard_after_forward = {.kind = Reshard::Kind::size, .size = dice_.one_of(factors(shards_))};
+      else if (what < 65 && has_size) group.reshard_after_forward = {.kind = Reshard::Kind::size, .size = dice_.one_of(factors(shards_))};
     }
   }
 

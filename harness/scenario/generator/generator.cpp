@@ -4,29 +4,17 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <iterator>
 #include <stdexcept>
 #include <utility>
 
 #include "harness/scenario/generator/engine_generator.hpp"
+#include "harness/scenario/generator/ingredients.hpp"
 #include "harness/scenario/generator/parts.hpp"
 
 namespace shardproof::scenario {
 
 namespace {
-
-constexpr std::array<std::pair<Ingredient, std::string_view>, 11> ingredients{{{Ingredient::residuals, "residuals"},
-                                                                               {Ingredient::scales, "scales"},
-                                                                               {Ingredient::frozen_parameters, "frozen_parameters"},
-                                                                               {Ingredient::unused_modules, "unused_modules"},
-                                                                               {Ingredient::repeated_modules, "repeated_modules"},
-                                                                               {Ingredient::evaluation, "evaluation"},
-                                                                               {Ingredient::adam, "adam"},
-                                                                               {Ingredient::costs_of_work, "costs_of_work"},
-                                                                               {Ingredient::choices, "choices"},
-                                                                               {Ingredient::several_forwards, "several_forwards"},
-                                                                               {Ingredient::zeroing, "zeroing"}}};
 
 // Whether only engines that claim `module_groups` know the ingredient.
 bool is_of_modules(Ingredient ingredient) {
@@ -41,16 +29,14 @@ bool is_of_modules(Ingredient ingredient) {
     case Ingredient::adam:
     case Ingredient::costs_of_work:
     case Ingredient::several_forwards:
-    case Ingredient::zeroing: return false;
+    case Ingredient::zeroing:
+    case Ingredient::kept_gradients:
+    case Ingredient::half_precision: return false;
   }
   return false;
 }
 
 }  // namespace
-
-std::string_view to_string(Ingredient ingredient) {
-  return std::ranges::find(ingredients, ingredient, [](const auto& entry) { return entry.first; })->second;
-}
 
 Palette palette(std::string_view engine, std::span<const std::string> features, std::span<const std::string> left_out) {
   Palette palette;
@@ -65,22 +51,46 @@ Palette palette(std::string_view engine, std::span<const std::string> features, 
     palette.features.insert(*feature);
   }
   const bool has_modules = palette.has(Feature::module_groups);
-  for (const auto& [ingredient, name] : ingredients) {
+  for (const Ingredient ingredient : all_ingredients) {
     if (has_modules || !is_of_modules(ingredient)) palette.ingredients.insert(ingredient);
   }
   palette = generator.fitted(std::move(palette));
   for (const std::string& name : left_out) {
     const auto feature = kind.find_feature(name);
-    const auto ingredient = std::ranges::find(ingredients, name, [](const auto& entry) { return entry.second; });
+    const auto ingredient = std::ranges::find(all_ingredients, name, [](Ingredient each) { return to_string(each); });
     if (feature) palette.features.erase(*feature);
-    else if (ingredient != ingredients.end()) palette.ingredients.erase(ingredient->first);
+    else if (ingredient != all_ingredients.end()) palette.ingredients.erase(*ingredient);
     else {
       std::vector<std::string_view> known = kind.feature_names();
-      std::ranges::transform(ingredients, std::back_inserter(known), [](const auto& entry) { return entry.second; });
+      std::ranges::transform(all_ingredients, std::back_inserter(known), [](Ingredient each) { return to_string(each); });
       throw unknown(name, known);
     }
   }
   return palette;
+}
+
+std::set<Trait> traits(const Scenario& scenario) {
+  std::set<Trait> all;
+  for (const Feature feature : needed_features(scenario)) all.insert(feature.name());
+  for (const Ingredient ingredient : all_ingredients) {
+    if (has(scenario, ingredient)) all.insert(to_string(ingredient));
+  }
+  return all;
+}
+
+std::vector<Trait> possible_traits(std::string_view kind, const Palette& palette) {
+  const Palette fitted = engine_generator(kind).fitted(palette);
+  std::set<Trait> all;
+  for (const Feature feature : fitted.features) all.insert(feature.name());
+  for (const Ingredient ingredient : fitted.ingredients) all.insert(to_string(ingredient));
+  return {all.begin(), all.end()};
+}
+
+bool exclude_each_other(std::string_view kind, Trait one, Trait other) {
+  const auto is_it = [&](const std::pair<Trait, Trait>& pair) {
+    return (pair.first == one && pair.second == other) || (pair.first == other && pair.second == one);
+  };
+  return std::ranges::any_of(engine_generator(kind).excluded_pairs(), is_it);
 }
 
 Staged generate(std::string_view kind, std::uint64_t seed, std::span<const int> ranks, const Palette& palette) {

@@ -27,16 +27,24 @@ enum class Ingredient : std::uint8_t {
   choices,  ///< modules of which a forward runs one
   several_forwards,  ///< before one backward
   zeroing,  ///< gradients that become zero, and are not removed
+  kept_gradients,  ///< gradients that stay after a step
+  half_precision,  ///< f16 in a policy or as the dtype of parameters
 };
 
 std::string_view to_string(Ingredient ingredient);
 
+/// The name of a feature or of an ingredient. Names live as long as the program.
+using Trait = std::string_view;
+
 struct Palette {
   std::set<Feature> features;
   std::set<Ingredient> ingredients;
+  std::set<Trait> wanted;  ///< drawn wherever the rest of a scenario permits it
   bool captures_all = false;  ///< also values that may be rounded, and so may differ between right engines in their last bits
   bool has(Feature feature) const { return features.contains(feature); }
   bool has(Ingredient ingredient) const { return ingredients.contains(ingredient); }
+  bool wants(Feature feature) const { return wanted.contains(feature.name()); }
+  bool wants(Ingredient ingredient) const { return wanted.contains(to_string(ingredient)); }
 };
 
 /// The kinds of engines for which scenarios can be drawn, the preferred one first.
@@ -59,5 +67,14 @@ Staged generate(std::string_view kind, std::uint64_t seed, std::span<const int> 
 /// The features that an engine must have to play the scenario, each once. Throws std::invalid_argument for a plan of a kind that cannot be
 /// drawn.
 std::vector<Feature> needed_features(const Scenario& scenario);
+
+/// What the scenario combines: the features that it needs, and its ingredients.
+std::set<Trait> traits(const Scenario& scenario);
+
+/// All that scenarios of this palette can have, sorted.
+std::vector<Trait> possible_traits(std::string_view kind, const Palette& palette);
+
+/// Whether no scenario for this kind of engine can have both.
+bool exclude_each_other(std::string_view kind, Trait one, Trait other);
 
 }  // namespace shardproof::scenario

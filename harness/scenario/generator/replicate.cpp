@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "harness/scenario/generator/draw_hook.hpp"
 #include "harness/scenario/plan/replicate.hpp"
 
 namespace shardproof::scenario {
@@ -16,9 +17,22 @@ class ReplicateGenerator final : public EngineGenerator {
 
   Palette fitted(Palette palette) const override {
     for (const Feature feature : {Feature::clip_grad_norm, Feature::ignored_parameters, Feature::all_gather_extensions,
-                                  Feature::mixed_precision, Feature::replicated_mesh})
+                                  Feature::mixed_precision, Feature::replicated_mesh, Feature::thread_ranks})
       palette.features.erase(feature);
     return palette;
+  }
+
+  std::vector<std::pair<Trait, Trait>> excluded_pairs() const override {
+    return {{"adam", "half_precision"},
+            {"adam", "parameter_dtypes"},
+            {"choices", "compiled_step"},
+            {"compiled_step", "gradient_hooks"},
+            {"compiled_step", "gradient_views"},
+            {"compiled_step", "unused_modules"},
+            {"compiled_step", "unused_parameters"},
+            {"compressing_hooks", "gradient_hooks"},
+            {"gradient_hooks", "tensor_parallel"},
+            {"language_model", "module_groups"}};  // a language model brings its own kinds of modules
   }
 
   std::vector<Feature> needed_features(const Scenario& scenario) const override {
@@ -55,12 +69,9 @@ class ReplicateGenerator final : public EngineGenerator {
   // A compiled step cannot call a user's hook, and such a hook knows one group of ranks.
   std::vector<Action> draw_registrations(const Scenario& scenario, Dice& dice, const Palette& palette) const override {
     const ReplicatePlan& section = replicate(scenario.plan);
-    std::vector<HookKind> kinds;
-    if (palette.has(ReplicateFeature::gradient_hooks) && !section.compile && section.tensor_parallel.empty())
-      kinds = {HookKind::plain, HookKind::doubled, HookKind::sum};
-    if (palette.has(ReplicateFeature::compressing_hooks)) kinds.insert(kinds.end(), {HookKind::fp16_compress, HookKind::bf16_compress});
-    if (kinds.empty() || !dice.chance(25)) return {};
-    return {{.kind = ActionKind::register_hook, .hook = Hook{.kind = dice.one_of(kinds), .state = dice.between(0, 3)}}};
+    Palette possible = palette;
+    if (section.compile || !section.tensor_parallel.empty()) possible.features.erase(ReplicateFeature::gradient_hooks);
+    return draw_hook(possible, {.user = ReplicateFeature::gradient_hooks, .compressing = ReplicateFeature::compressing_hooks}, dice);
   }
 
   std::vector<Action> draw_before_forward(const Scenario& /*scenario*/, Dice& /*dice*/, const Palette& /*palette*/) const override {

@@ -6,6 +6,7 @@
 
 #include "harness/scenario/generator/alterations.hpp"
 #include "harness/scenario/generator/factors.hpp"
+#include "harness/scenario/generator/parts.hpp"
 #include "harness/scenario/generator/replicate.hpp"
 #include "harness/scenario/plan/replicate.hpp"
 
@@ -83,11 +84,11 @@ void divide_modules(Scenario& scenario, int ranks, Dice& dice) {
 }
 
 // Modules that share a weight have the dtype of its owner.
-void draw_parameter_dtypes(Scenario& scenario, Dice& dice) {
+void draw_parameter_dtypes(Scenario& scenario, Dice& dice, const Palette& palette) {
   ReplicatePlan& section = replicate(scenario.plan);
   visit(scenario.model.root, "", [&](const Module& module, const std::string& path) {
     if (!has_parameters(module.kind) || !module.tied_to.empty() || section.tensor_parallel.contains(path) || !dice.chance(50)) return;
-    section.parameter_dtypes[path] = dice.one_of(std::vector{DType::bf16, DType::bf16, DType::f16});
+    section.parameter_dtypes[path] = draws(palette, Ingredient::half_precision, dice, 33, 60) ? DType::f16 : DType::bf16;
   });
   share_parameter_dtypes(scenario);
 }
@@ -122,18 +123,19 @@ std::vector<DivisiblePair> divisible_pairs(const Model& model) {
 
 void draw_replicate_options(Scenario& scenario, int ranks, Dice& dice, const Palette& palette) {
   ReplicatePlan& section = replicate(scenario.plan);
-  if (palette.has(ReplicateFeature::compiled_step) && dice.chance(30)) section.compile = compile_plan(dice);
+  if (draws(palette, ReplicateFeature::compiled_step, dice, 30)) section.compile = compile_plan(dice);
   const bool may_be_unused = palette.has(ReplicateFeature::unused_parameters) && !section.compile;
   if (!may_be_unused || dice.chance(30)) use_all_parameters(scenario.model);
-  section.unused_parameters = may_leave_out_parameters(scenario.model) || (may_be_unused && dice.chance(15));
+  section.unused_parameters =
+      may_leave_out_parameters(scenario.model) || (may_be_unused && draws(palette, ReplicateFeature::unused_parameters, dice, 15));
   const bool can_divide = palette.has(ReplicateFeature::tensor_parallel) && ranks > 1 && scenario.costs.imagined_ranks == 0;
-  if (can_divide && dice.chance(30)) divide_modules(scenario, ranks, dice);
-  if (palette.has(ReplicateFeature::parameter_dtypes) && dice.chance(25)) draw_parameter_dtypes(scenario, dice);
+  if (can_divide && draws(palette, ReplicateFeature::tensor_parallel, dice, 30)) divide_modules(scenario, ranks, dice);
+  if (draws(palette, ReplicateFeature::parameter_dtypes, dice, 25)) draw_parameter_dtypes(scenario, dice, palette);
   const ReplicatePlan usual;
   const std::vector<std::int64_t> sizes = bytes_of_gradients(scenario);
   section.first_bucket_bytes = limit(sizes, usual.first_bucket_bytes, dice);
   section.bucket_bytes = limit(sizes, usual.bucket_bytes, dice);
-  if (palette.has(ReplicateFeature::gradient_views) && !section.compile && dice.chance(40)) section.gradients = BucketGradients::views;
+  if (!section.compile && draws(palette, ReplicateFeature::gradient_views, dice, 40)) section.gradients = BucketGradients::views;
 }
 
 }  // namespace shardproof::scenario

@@ -28,12 +28,19 @@ class WrappingDraw {
     return found == wrapped_.end() ? nullptr : &*found;
   }
 
+  bool shares_weight(const Module& module, const std::string& path) const {
+    bool shares = !module.tied_to.empty();
+    visit(model_.root, "", [&](const Module& other, const std::string&) { shares = shares || other.tied_to == path; });
+    return shares;
+  }
+
   // Modules that run alone in some forward.
   void wrap() {
     visit_children_first(model_.root, "", [&](const Module& module, const std::string& path) {
       const bool has_forward = module.kind != ModuleKind::use && module.kind != ModuleKind::list;
       const bool is_small = module.kind == ModuleKind::relu || module.kind == ModuleKind::scale;
-      const int likely = path.empty() ? 85 : is_small ? 8 : 45;
+      // Modules that share a weight lose it if they are apart.
+      const int likely = path.empty() ? 85 : is_small || shares_weight(module, path) ? 8 : 45;
       if (has_forward && dice_.chance(likely)) wrapped_.push_back(path);
     });
     const auto trains = [&](const ParameterShape& parameter) { return parameter.trainable && holder(parameter.name) != nullptr; };
