@@ -1,10 +1,14 @@
 #include "suites/checks/generated.hpp"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <optional>
+#include <set>
+#include <span>
 #include <stdexcept>
 #include <string>
 
@@ -12,7 +16,8 @@
 #include "fixtures/oracles/serial_model.hpp"
 #include "harness/protocol/digest.hpp"
 #include "harness/scenario/formula.hpp"
-#include "harness/scenario/generator/generator.hpp"
+#include "harness/scenario/generator/pairwise.hpp"
+#include "harness/scenario/scenario_json.hpp"
 #include "suites/checks/fabric.hpp"
 #include "suites/checks/kind.hpp"
 #include "suites/checks/refusal.hpp"
@@ -26,12 +31,17 @@ using oracles::Arithmetic;
 using oracles::NamedValues;
 using oracles::SerialIteration;
 using scenario::Scenario;
+using scenario::Trait;
 
 constexpr int most_draws = 20'000;
-constexpr std::size_t least_features = 3;
+constexpr int draws_of_a_row = 100;  // then the scenario may lack the trait that most draws have lacked
+constexpr std::size_t most_traits = 8;
 // Far above rounding in single precision, and far below a gradient that is lost, counted twice or divided wrongly.
 constexpr Tolerance rounded_somewhere{.loss = 1e-3, .gradient = 1e-3, .parameter = 1e-3, .zeros = Zeros::are_equal};
 constexpr double largest_value = 256;
+// A few last bits in low precision, of values that are not large, and still far below half a gradient.
+constexpr Tolerance rounded_low{.loss = 0.5, .gradient = 0.25, .parameter = 0.0625, .zeros = Zeros::are_equal};
+constexpr double largest_low_value = 16;
 
 bool is_low(std::optional<DType> dtype) { return dtype && *dtype != DType::f32; }
 
@@ -56,6 +66,19 @@ double largest(const std::vector<NamedValues>& all) {
   return most;
 }
 
+bool are_finite(const std::vector<SerialIteration>& captures) {
+  const auto is_finite = [](double value) { return std::isfinite(value); };
+  const auto are = [&](const std::vector<NamedValues>& all) {
+    return std::ranges::all_of(all, [&](const NamedValues& values) {
+      return std::ranges::all_of(values.values, is_finite) &&
+             std::ranges::all_of(values.local, [&](const auto& own) { return std::ranges::all_of(own, is_finite); });
+    });
+  };
+  return std::ranges::all_of(captures, [&](const SerialIteration& capture) {
+    return std::ranges::all_of(capture.losses, is_finite) && are(capture.gradients) && are(capture.parameters) && are(capture.seconds);
+  });
+}
+
 // A pair of two equal tensors, or values that never move, would hide a mistake.
 bool shows_training(const Scenario& scenario, const std::vector<SerialIteration>& captures) {
   const auto shows_gradient = [](const SerialIteration& capture) { return largest(capture.gradients) > 0; };
@@ -72,14 +95,15 @@ bool shows_training(const Scenario& scenario, const std::vector<SerialIteration>
 }
 
 // How much less than the tolerance the values of two arithmetics differ.
-bool has_room(const std::vector<SerialIteration>& single, const std::vector<SerialIteration>& precise, int world) {
+bool has_room(const std::vector<SerialIteration>& single, const std::vector<SerialIteration>& precise, int world,
+              const Tolerance& tolerance, double most) {
   constexpr double room = 16;
-  const auto differ = [&](const std::vector<NamedValues>& all, const std::vector<NamedValues>& others, double tolerance) {
+  const auto differ = [&](const std::vector<NamedValues>& all, const std::vector<NamedValues>& others, double limit) {
     for (std::size_t i = 0; i < all.size(); ++i) {
       if (all[i].defined() != others[i].defined()) return true;
       for (int rank = 0; rank < world && all[i].defined(); ++rank) {
         const Tensor mine = all[i].tensor(rank), other = others[i].tensor(rank);
-        if (mine.defined() && !(room * oracles::largest_difference(mine, other) <= tolerance)) return true;
+        if (mine.defined() && !(room * oracles::largest_difference(mine, other) <= limit)) return true;
       }
     }
     return false;
@@ -87,12 +111,12 @@ bool has_room(const std::vector<SerialIteration>& single, const std::vector<Seri
   for (std::size_t i = 0; i < single.size(); ++i) {
     const SerialIteration &one = single[i], &other = precise[i];
     for (std::size_t rank = 0; rank < one.losses.size(); ++rank) {
-      if (!(room * std::abs(one.losses[rank] - other.losses[rank]) <= rounded_somewhere.loss)) return false;
+      if (!(room * std::abs(one.losses[rank] - other.losses[rank]) <= tolerance.loss)) return false;
     }
-    if (largest(other.gradients) > largest_value || largest(other.parameters) > largest_value) return false;
-    if (differ(one.gradients, other.gradients, rounded_somewhere.gradient)) return false;
-    if (differ(one.parameters, other.parameters, rounded_somewhere.parameter)) return false;
-    if (differ(one.seconds, other.seconds, rounded_somewhere.parameter)) return false;
+    if (largest(other.gradients) > most || largest(other.parameters) > most) return false;
+    if (differ(one.gradients, other.gradients, tolerance.gradient)) return false;
+    if (differ(one.parameters, other.parameters, tolerance.parameter)) return false;
+    if (differ(one.seconds, other.seconds, tolerance.parameter)) return false;
   }
   return true;
 }
@@ -100,11 +124,12 @@ bool has_room(const std::vector<SerialIteration>& single, const std::vector<Seri
 // None: the serial model cannot judge the values.
 std::optional<Tolerance> tolerance_of(const Scenario& scenario, int world) {
   const std::vector<SerialIteration> single = oracles::train_serially(scenario, world, Arithmetic::f32);
-  if (single.empty() || !shows_training(scenario, single)) return std::nullopt;
+  if (single.empty() || !are_finite(single) || !shows_training(scenario, single)) return std::nullopt;
   if (single.back().order_shows.empty()) return equal_values;
-  if (rounds_to_low_precision(scenario) || !has_room(single, oracles::train_serially(scenario, world, Arithmetic::f64), world))
-    return std::nullopt;
-  Tolerance tolerance = rounded_somewhere;
+  const bool is_low = rounds_to_low_precision(scenario);
+  Tolerance tolerance = is_low ? rounded_low : rounded_somewhere;
+  const std::vector<SerialIteration> precise = oracles::train_serially(scenario, world, Arithmetic::f64);
+  if (!has_room(single, precise, world, tolerance, is_low ? largest_low_value : largest_value)) return std::nullopt;
   tolerance.exact = static_cast<std::size_t>(std::ranges::count_if(single, &std::string::empty, &SerialIteration::order_shows));
   return tolerance;
 }
@@ -127,18 +152,77 @@ void check_communication(Rank& rank, const scenario::Run& run) {
   }
 }
 
+scenario::Palette palette_of(const Subjects& subjects) {
+  std::vector<std::string> names;
+  for (const std::string_view name : scenario::find_engine_kind(subjects.kind)->feature_names()) names.emplace_back(name);
+  return scenario::palette(subjects.kind, names, std::vector<std::string>(subjects.without.begin(), subjects.without.end()));
+}
+
+// The search takes longer than the play: one rank searches for all.
+Drawn drawn_by_first_rank(Rank& rank, const Subjects& subjects, std::uint64_t seed) {
+  const int world = rank.world().size();
+  std::optional<Drawn> mine;
+  std::string text;
+  if (rank.index() == 0) {
+    mine = drawn(subjects, seed, world);
+    text = nlohmann::ordered_json(mine->scenario).dump();
+  }
+  Tensor length = Tensor::host(DType::i64, {1});
+  length.values<std::int64_t>()[0] = static_cast<std::int64_t>(text.size());
+  length = rank.world().broadcast(length, 0);
+  const Tensor letters = Tensor::host(DType::u8, {length.values<std::int64_t>()[0]});
+  std::ranges::copy(std::as_bytes(std::span(text)), letters.values<std::byte>().begin());
+  const Tensor all = rank.world().broadcast(letters, 0);
+  if (mine) return *std::move(mine);
+  const std::span<std::byte> read = all.values<std::byte>();
+  text.assign(reinterpret_cast<const char*>(read.data()), read.size());
+  Scenario scenario = scenario::parse_scenario(text, world);
+  const auto tolerance = tolerance_of(scenario, world);
+  if (!tolerance) throw std::logic_error("the first rank has drawn a scenario that the serial model cannot judge");
+  return {.scenario = std::move(scenario), .tolerance = *tolerance};
+}
+
 }  // namespace
 
+std::vector<Trait> wanted_traits(const Subjects& subjects, std::uint64_t seed, int world) {
+  const scenario::Palette palette = palette_of(subjects);
+  const auto is_about = [&](Trait trait) {
+    return subjects.about.empty() || std::ranges::find(subjects.about, trait) != subjects.about.end();
+  };
+  const scenario::PairwiseRows all_rows(
+      scenario::possible_traits(subjects.kind, palette),
+      [&](Trait one, Trait other) { return !scenario::exclude_each_other(subjects.kind, one, other); },
+      [&](Trait one, Trait other) { return is_about(one) || is_about(other); });
+  scenario::PairwiseRows rows = all_rows;
+  for (std::uint64_t earlier = 1;; ++earlier) {
+    for (const int each : {4, 2, 3}) {
+      if (rows.is_complete()) rows = all_rows;  // once more, in other company
+      // A mesh of two or three ranks has one dimension that does nothing.
+      const auto is_allowed = [&](Trait trait) { return each == 4 || trait != Feature(Feature::replicated_mesh).name(); };
+      std::vector<Trait> traits = rows.next(most_traits, is_allowed, digest(fmt::format("{} {} {}", subjects.kind, earlier, each)));
+      if (earlier == seed && each == std::min(world, 4)) return traits;
+    }
+  }
+}
+
 Drawn drawn(const Subjects& subjects, std::uint64_t seed, int world) {
-  std::vector<std::string> names, without;
-  for (const std::string_view name : scenario::find_engine_kind(subjects.kind)->feature_names()) names.emplace_back(name);
-  for (const Feature feature : subjects.without) without.emplace_back(feature.name());
-  scenario::Palette palette = scenario::palette(subjects.kind, names, without);
+  scenario::Palette palette = palette_of(subjects);
+  const std::vector<Trait> row = wanted_traits(subjects, seed, world);
+  palette.wanted = {row.begin(), row.end()};
+  std::map<Trait, int> lacked;
   for (int draw = 0; draw < most_draws; ++draw) {
+    if (draw % draws_of_a_row == draws_of_a_row - 1 && !lacked.empty()) {
+      palette.wanted.erase(std::ranges::max_element(lacked, {}, &std::pair<const Trait, int>::second)->first);
+      lacked.clear();
+    }
     palette.captures_all = draw % 2 == 0;
     Scenario scenario = scenario::generate(subjects.kind, digest(fmt::format("{} {}", seed, draw)), std::vector{world}, palette).scenario;
-    if (!subjects.is_wanted(scenario, seed) || scenario::needed_features(scenario).size() < least_features) continue;
-    if (seed % 2 == 1 && kind_of(scenario.plan).plans(scenario, world) == Plans::nothing) continue;
+    const std::set<Trait> has = scenario::traits(scenario);
+    if (!std::ranges::includes(has, palette.wanted)) {
+      for (const Trait trait : palette.wanted) lacked[trait] += has.contains(trait) ? 0 : 1;
+      continue;
+    }
+    if (subjects.is_wanted && !subjects.is_wanted(scenario)) continue;
     if (const auto tolerance = tolerance_of(scenario, world)) return {.scenario = std::move(scenario), .tolerance = *tolerance};
   }
   throw std::logic_error(fmt::format("seed {} draws no scenario for {} that is wanted", seed, subjects.kind));
@@ -148,7 +232,7 @@ scenario::Run check_generated(Rank& rank, const Subjects& subjects) {
   if (rank.param<int>("generator") != generator_version)
     throw std::logic_error(fmt::format("this program has version {} of the generator", generator_version));
   const auto seed = static_cast<std::uint64_t>(rank.param<int>("seed"));
-  const Drawn drawn = suites::drawn(subjects, seed, rank.world().size());
+  const Drawn drawn = drawn_by_first_rank(rank, subjects, seed);
   if (const std::string lacking = rank.lacking(scenario::needed_features(drawn.scenario)); !lacking.empty()) rank.skip(lacking);
   if (rounds_to_low_precision(drawn.scenario)) skip_unless_sums_have_an_order(rank);
   INFO("the scenario is drawn from the seed " << seed << ", version " << generator_version << " of the generator");

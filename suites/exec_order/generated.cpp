@@ -42,11 +42,12 @@ void check_no_false_warning(const scenario::Run& run) {
 }  // namespace
 
 RANKED_TEST_CASE("exec_order/generated", clauses("EXO-15"), ranks(2, 3, 4), each("generator", suites::generator_version),
-                 each("seed", 1, 2, 3, 4), needs(Feature::timeline, FlatShardFeature::order_validation)) {
+                 each("seed", 1, 2, 3, 4, 5, 6, 7, 8, 9, 10), needs(FlatShardFeature::order_validation)) {
   const scenario::Run run =
       suites::check_generated(rank, {.kind = "flat_shard",
-                                     .without = {FlatShardFeature::gradient_hooks, FlatShardFeature::compressing_hooks},
-                                     .is_wanted = [](const scenario::Scenario& scenario, std::uint64_t) {
+                                     .without = {"gradient_hooks", "compressing_hooks"},
+                                     .about = {},
+                                     .is_wanted = [](const scenario::Scenario& scenario) {
                                        const scenario::FlatShardPlan& section = flat_shard(scenario.plan);
                                        return section.validate_order && section.wrap.size() > 1 && takes_ways(scenario);
                                      }});
