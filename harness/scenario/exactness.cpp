@@ -292,7 +292,8 @@ class Follower {
         return keep(added(x, pass.variables[made]), made);
       }
       case ModuleKind::discard: children(pass, module, path, in); return in;
-      case ModuleKind::linear: {
+      case ModuleKind::linear:
+      case ModuleKind::convolution: {
         Reach y = product(x, whole(weight_of(module, path)));
         y.most *= static_cast<double>(module.in_features);
         std::int64_t terms = module.in_features;
@@ -396,7 +397,8 @@ class Follower {
     const Reach x = in_computing_dtype(pass.variables[operation.in], operation.path);
     const std::int64_t rows = scenario_.script.input[0];
     switch (module.kind) {
-      case ModuleKind::linear: {
+      case ModuleKind::linear:
+      case ModuleKind::convolution: {
         const ParameterReach& weight = weight_of(module, operation.path);
         join(contributions, weight, summed(rows, product(x, gradient)));
         if (module.bias) join(contributions, at(operation.path, "bias"), summed(rows, gradient));

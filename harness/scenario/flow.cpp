@@ -39,7 +39,8 @@ Flow FlowCheck::through(const Module& module, const std::string& path, Flow in) 
         fail(place_of(model_, path), fmt::format("adds {} features to the {} that arrive", out.features, in.features));
       return out;
     }
-    case ModuleKind::linear: take(module.in_features, in, model_, path); return {module.out_features};
+    case ModuleKind::linear:
+    case ModuleKind::convolution: take(module.in_features, in, model_, path); return {module.out_features};
     case ModuleKind::layer_norm: take(module.features, in, model_, path); return in;
     case ModuleKind::attention:
       take(module.features, in, model_, path);

@@ -22,6 +22,13 @@ void write_own(const Module& module, Json& json) {
       if (module.forward_sleep != 0) json["forward_sleep"] = duration_text(module.forward_sleep);
       if (module.backward_sleep != 0) json["backward_sleep"] = duration_text(module.backward_sleep);
       break;
+    case ModuleKind::convolution:
+      json["channels"] = module.channels;
+      json["in_features"] = module.in_features;
+      json["out_features"] = module.out_features;
+      if (module.bias != usual.bias) json["bias"] = module.bias;
+      if (module.tensor != usual.tensor) json["tensor"] = to_string(module.tensor);
+      break;
     case ModuleKind::embedding:
       json["vocabulary"] = module.vocabulary;
       json["features"] = module.features;
@@ -66,11 +73,20 @@ void read_linear(const Node& node, Module& module) {
   if (const auto sleep = node.find("backward_sleep")) module.backward_sleep = sleep->duration();
 }
 
+void read_convolution(const Node& node, Module& module) {
+  module.channels = node.at("channels").integer(1, most_features);
+  module.in_features = node.at("in_features").integer(1, most_features);
+  module.out_features = node.at("out_features").integer(1, most_features);
+  if (const auto bias = node.find("bias")) module.bias = bias->boolean();
+  if (const auto tensor = node.find("tensor")) module.tensor = tensor->choice(TensorKind::low_precision);
+}
+
 Module read_module(const Node& node, bool is_root);
 
 void read_own(const Node& node, Module& module) {
   switch (module.kind) {
     case ModuleKind::linear: read_linear(node, module); break;
+    case ModuleKind::convolution: read_convolution(node, module); break;
     case ModuleKind::embedding:
       module.vocabulary = node.at("vocabulary").integer(1, most_features);
       module.features = node.at("features").integer(1, most_features);
@@ -97,6 +113,7 @@ std::vector<std::string_view> own_keys(ModuleKind kind) {
   switch (kind) {
     case ModuleKind::linear:
       return {"in_features", "out_features", "bias", "tied_to", "contiguous", "tensor", "forward_sleep", "backward_sleep", "frozen"};
+    case ModuleKind::convolution: return {"channels", "in_features", "out_features", "bias", "tensor", "frozen"};
     case ModuleKind::embedding: return {"vocabulary", "features", "positions", "frozen"};
     case ModuleKind::layer_norm:
     case ModuleKind::attention: return {"features", "frozen"};

@@ -34,6 +34,7 @@ bool is_container(ModuleKind kind) {
     case ModuleKind::list:
     case ModuleKind::choice: return true;
     case ModuleKind::linear:
+    case ModuleKind::convolution:
     case ModuleKind::relu:
     case ModuleKind::scale:
     case ModuleKind::embedding:
@@ -47,6 +48,7 @@ bool is_container(ModuleKind kind) {
 bool has_parameters(ModuleKind kind) {
   switch (kind) {
     case ModuleKind::linear:
+    case ModuleKind::convolution:
     case ModuleKind::scale:
     case ModuleKind::embedding:
     case ModuleKind::layer_norm:
@@ -62,6 +64,8 @@ bool has_parameters(ModuleKind kind) {
   return false;
 }
 
+bool is_linear_map(ModuleKind kind) { return kind == ModuleKind::linear || kind == ModuleKind::convolution; }
+
 void visit(const Module& module, const std::string& path, const std::function<void(const Module&, const std::string&)>& each) {
   each(module, path);
   for (const Module& child : module.children) visit(child, child_path(path, child.name), each);
@@ -71,6 +75,7 @@ std::string_view to_string(ModuleKind kind) {
   switch (kind) {
     case ModuleKind::sequential: return "sequential";
     case ModuleKind::linear: return "linear";
+    case ModuleKind::convolution: return "convolution";
     case ModuleKind::relu: return "relu";
     case ModuleKind::scale: return "scale";
     case ModuleKind::embedding: return "embedding";
@@ -201,6 +206,13 @@ std::vector<ParameterShape> own_parameters(const Module& module) {
                        .contiguous = module.contiguous,
                        .tensor = module.tensor,
                        .aliases = {}});
+      if (module.bias) own.push_back({.name = "bias", .shape = {module.out_features}, .aliases = {}});
+      break;
+    case ModuleKind::convolution:
+      own.push_back({.name = "weight",
+                     .shape = {module.out_features, module.channels, module.in_features / module.channels},
+                     .tensor = module.tensor,
+                     .aliases = {}});
       if (module.bias) own.push_back({.name = "bias", .shape = {module.out_features}, .aliases = {}});
       break;
     case ModuleKind::scale: own.push_back({.name = "factor", .shape = module.scalar ? Shape{} : Shape{1}, .aliases = {}}); break;

@@ -19,6 +19,7 @@ namespace shardproof::scenario {
 enum class ModuleKind : std::uint8_t {
   sequential,  ///< its children, one after the other
   linear,      ///< y = x Wᵀ + b
+  convolution,  ///< one window, as wide as the input: each output is a sum over all channels
   relu,
   scale,       ///< y = s x, one parameter
   embedding,   ///< tokens to features: y = W[token] (+ P[position])
@@ -35,6 +36,8 @@ enum class ModuleKind : std::uint8_t {
 bool is_container(ModuleKind kind);
 /// Whether modules of this kind have parameters of their own.
 bool has_parameters(ModuleKind kind);
+/// Whether modules of this kind compute x Wᵀ (+ b). A weight W of these kinds may be of other tensors than plain ones.
+bool is_linear_map(ModuleKind kind);
 
 /// What a parameter's tensor is made of.
 enum class TensorKind : std::uint8_t {
@@ -44,19 +47,21 @@ enum class TensorKind : std::uint8_t {
 };
 
 /// A module and, for containers, its children in the order in which they run. Its path joins names with dots; the root's path is empty.
-/// Parameters, in order of registration: linear `weight` [out, in] and `bias` [out]; scale `factor` [1]; embedding `positions` [positions,
-/// features] and `weight` [vocabulary, features]; layer_norm `weight` and `bias` [features]; attention `query`, `key`, `value`, `output`
+/// Parameters, in order of registration: linear `weight` [out, in] and `bias` [out]; convolution `weight` [out, channels,
+/// in / channels] and `bias` [out]; scale `factor` [1]; embedding `positions` [positions, features] and `weight`
+/// [vocabulary, features]; layer_norm `weight` and `bias` [features]; attention `query`, `key`, `value`, `output`
 /// [features, features].
 struct Module {
   std::string name;
   ModuleKind kind = ModuleKind::sequential;
-  std::int64_t in_features = 0, out_features = 0;     ///< linear
+  std::int64_t in_features = 0, out_features = 0;     ///< linear, convolution
+  std::int64_t channels = 0;                          ///< convolution: its input features are so many channels of one width
   std::int64_t features = 0;                          ///< embedding, layer_norm, attention
   std::int64_t vocabulary = 0, positions = 0;         ///< embedding; no positions: 0
-  bool bias = true;                                   ///< linear
+  bool bias = true;                                   ///< linear, convolution
   std::string tied_to;                                ///< linear: its weight is that of the module at this path; empty: its own
   bool contiguous = true;                             ///< linear: false for a weight that is stored transposed
-  TensorKind tensor = TensorKind::plain;              ///< linear: of its weight
+  TensorKind tensor = TensorKind::plain;              ///< linear, convolution: of its weight
   bool scalar = false;                                ///< scale: its parameter has no dimension, instead of one of size 1
   bool frozen = false;                                ///< its parameters, and those of modules under it, get no gradient
   std::string target;                                 ///< use: the path of the module that runs

@@ -42,9 +42,12 @@ void validate_module(const Model& model, const Module& module, const std::string
   if (module.kind == ModuleKind::choice && module.children.empty()) fail(place(), "a choice has at least one child");
   if (is_container(module.kind)) return validate_names(model, module, path);
   if (!module.children.empty()) fail(place(), fmt::format("a {} module has no children", to_string(module.kind)));
-  if (module.kind == ModuleKind::linear && (module.in_features < 1 || module.out_features < 1))
-    fail(place(),
-         fmt::format("a linear module has at least one feature on each side, not {} -> {}", module.in_features, module.out_features));
+  if (is_linear_map(module.kind) && (module.in_features < 1 || module.out_features < 1))
+    fail(place(), fmt::format("a {} module has at least one feature on each side, not {} -> {}", to_string(module.kind), module.in_features,
+                              module.out_features));
+  if (module.kind == ModuleKind::convolution && (module.channels < 1 || module.in_features % module.channels != 0))
+    fail(place(), fmt::format("{} channels do not divide its {} input features: choose a divisor of {}", module.channels,
+                              module.in_features, module.in_features));
   const bool has_features =
       module.kind == ModuleKind::embedding || module.kind == ModuleKind::layer_norm || module.kind == ModuleKind::attention;
   if (has_features && module.features < 1) fail(place(), fmt::format("at least one feature, not {}", module.features));
@@ -73,7 +76,7 @@ void validate_ties(const Model& model) {
 void validate_tensors(const Model& model) {
   visit(model.root, "", [&](const Module& module, const std::string& path) {
     if (module.tensor == TensorKind::plain) return;
-    if (module.kind != ModuleKind::linear) fail(place_of(model, path), "only the weight of a linear module is other than plain");
+    if (!is_linear_map(module.kind)) fail(place_of(model, path), "only the weight of a linear module or a convolution is other than plain");
     if (!module.tied_to.empty())
       fail(place_of(model, path), fmt::format("its weight is that of \"{}\", where it is said what it is made of", module.tied_to));
   });

@@ -29,6 +29,7 @@ class Feature {
   static const Feature ignored_parameters;
   static const Feature shared_parameters;
   static const Feature language_model;  ///< tokens, embedding, layer_norm, attention, cross entropy
+  static const Feature convolution;  ///< a weight of three dimensions
   static const Feature failed_forward;  ///< goes on after a module has thrown
   static const Feature all_gather_extensions;  ///< register_all_gather_extension; two-tensor and low-precision parameters
   static const Feature mixed_precision;
@@ -49,6 +50,7 @@ inline constexpr Feature Feature::module_groups("module_groups");
 inline constexpr Feature Feature::ignored_parameters("ignored_parameters");
 inline constexpr Feature Feature::shared_parameters("shared_parameters");
 inline constexpr Feature Feature::language_model("language_model");
+inline constexpr Feature Feature::convolution("convolution");
 inline constexpr Feature Feature::failed_forward("failed_forward");
 inline constexpr Feature Feature::all_gather_extensions("all_gather_extensions");
 inline constexpr Feature Feature::mixed_precision("mixed_precision");
@@ -57,20 +59,10 @@ inline constexpr Feature Feature::meta_initialisation("meta_initialisation");
 inline constexpr Feature Feature::hidden_memory("hidden_memory");
 
 /// All of the above.
-inline constexpr std::array common_features{Feature::timeline,
-                                            Feature::serial,
-                                            Feature::replicated_mesh,
-                                            Feature::gradient_accumulation,
-                                            Feature::clip_grad_norm,
-                                            Feature::module_groups,
-                                            Feature::ignored_parameters,
-                                            Feature::shared_parameters,
-                                            Feature::language_model,
-                                            Feature::failed_forward,
-                                            Feature::all_gather_extensions,
-                                            Feature::mixed_precision,
-                                            Feature::thread_ranks,
-                                            Feature::meta_initialisation,
-                                            Feature::hidden_memory};
+inline constexpr std::array common_features{
+    Feature::timeline,        Feature::serial,        Feature::replicated_mesh,     Feature::gradient_accumulation,
+    Feature::clip_grad_norm,  Feature::module_groups, Feature::ignored_parameters,  Feature::shared_parameters,
+    Feature::language_model,  Feature::convolution,   Feature::failed_forward,      Feature::all_gather_extensions,
+    Feature::mixed_precision, Feature::thread_ranks,  Feature::meta_initialisation, Feature::hidden_memory};
 
 }  // namespace shardproof

@@ -79,6 +79,16 @@ TEST_CASE("a factor has its gradient, be it a row of one or no row at all") {
   }
 }
 
+TEST_CASE("a convolution has the gradients of its loss, of the shape of its weight") {
+  for (const std::int64_t channels : {1, 2, 4}) {
+    Module convolution = convolution_module("c", channels, 4, 2);
+    convolution.bias = channels != 2;
+    const Model model = model_of({linear_module("a", 3, 4), convolution}, squares);
+    CHECK(scenario::parameters(model)[2].shape == Shape{2, channels, 4 / channels});
+    check_gradients(model, features());
+  }
+}
+
 TEST_CASE("embeddings have their gradients, with positions and without") {
   for (const std::int64_t positions : {0, 3}) {
     check_gradients(model_of({embedding("tokens", positions), linear_module("a", 4, 2)}, squares), tokens());

@@ -25,6 +25,10 @@ inline scenario::Module wide_module(scenario::ModuleKind kind, std::string name,
   return {.name = std::move(name), .kind = kind, .features = features};
 }
 
+inline scenario::Module convolution_module(std::string name, std::int64_t channels, std::int64_t in, std::int64_t out) {
+  return {.name = std::move(name), .kind = scenario::ModuleKind::convolution, .in_features = in, .out_features = out, .channels = channels};
+}
+
 inline scenario::Module use_of(std::string name, std::string target) {
   return {.name = std::move(name), .kind = scenario::ModuleKind::use, .target = std::move(target)};
 }

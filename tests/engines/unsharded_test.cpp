@@ -107,6 +107,9 @@ TEST_CASE("layers and the serial model, which share nothing, compute the same") 
   check_as_serially(
       model_of({embedding("tokens", 7, 4, 0), frozen, module_of(ModuleKind::scale, "factor"), linear_module("a", 4, 2)}, loss),
       formula::tokens(5000, {2, 3}, 7));
+  check_as_serially(
+      model_of({convolution_module("window", 3, 6, 4), module_of(ModuleKind::relu, "relu"), convolution_module("again", 2, 4, 5)}, loss),
+      formula::tensor(1000, {5, 6}, 8));
   Module tied = linear_module("c", 4, 4);
   tied.tied_to = "bank.1";
   check_as_serially(

@@ -65,6 +65,8 @@ def of_model(model: dict) -> Iterator[str]:
         yield "language_model"
     if kinds & {"use", "discard", "list", "scale"} or ("residual" in kinds and not is_language_model):
         yield "module_groups"
+    if "convolution" in kinds:
+        yield "convolution"
     for module in modules(model["root"]):
         if module.get("frozen"):
             yield "module_groups"

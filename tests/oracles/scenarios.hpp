@@ -19,6 +19,15 @@ inline scenario::Module linear(std::string name, std::int64_t in, std::int64_t o
       .name = std::move(name), .kind = scenario::ModuleKind::linear, .in_features = in, .out_features = out, .bias = bias, .children = {}};
 }
 
+inline scenario::Module convolution(std::string name, std::int64_t channels, std::int64_t in, std::int64_t out) {
+  return {.name = std::move(name),
+          .kind = scenario::ModuleKind::convolution,
+          .in_features = in,
+          .out_features = out,
+          .channels = channels,
+          .children = {}};
+}
+
 inline scenario::Module relu(std::string name) { return {.name = std::move(name), .kind = scenario::ModuleKind::relu, .children = {}}; }
 
 inline scenario::Module scale(std::string name) { return {.name = std::move(name), .kind = scenario::ModuleKind::scale, .children = {}}; }

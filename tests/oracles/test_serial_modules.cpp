@@ -78,6 +78,7 @@ TEST_CASE("serial gradients are the slopes of the loss, whatever the module") {
   check_all_move(with_input({linear("a", 3, 4), scale("factor")}, {5, 3}));
   check_all_move(with_input({linear("a", 3, 4), layer_norm("norm", 4)}, {5, 3}));
   check_all_move(with_input({linear("a", 3, 4)}, {5, 3}, entropy));
+  check_all_move(with_input({convolution("c", 2, 6, 4), relu("relu"), convolution("d", 4, 4, 2)}, {5, 6}));
   check_all_move(with_input({embedding("e", 5, 4, 0), linear("a", 4, 2)}, {2, 3}));
   check_all_move(with_input({embedding("e", 5, 4, 3), attention("mix", 4), linear("a", 4, 2)}, {2, 3}));
   check_all_move(with_input({linear("a", 3, 4), residual("add", {linear("b", 4, 4), relu("relu")}), linear("c", 4, 1)}, {5, 3}));
@@ -101,6 +102,29 @@ TEST_CASE("a factor multiplies") {
   Module scalar = scale("s");
   scalar.scalar = true;
   CHECK(once(with_input({scalar}, {1, 2})).parameters[0].shape.empty());
+}
+
+TEST_CASE("a convolution sums over channels and their places, with a weight of three dimensions") {
+  const SerialIteration trained = once(with_input({convolution("c", 2, 6, 2)}, {1, 6}, {.kind = LossKind::dot}));
+  CHECK(trained.parameters[0].shape == Shape{2, 2, 3});
+  CHECK(trained.parameters[1].shape == Shape{2});
+  double loss = 0;
+  Values slopes;
+  for (std::uint32_t out = 0; out < 2; ++out) {
+    const double slope = formula::small_integer(7, out);
+    double y = parameter(1, out);
+    for (std::uint32_t channel = 0; channel < 2; ++channel) {
+      for (std::uint32_t place = 0; place < 3; ++place) {
+        const double x = formula::small_integer(1000, channel * 3 + place) / 8.0;
+        y += parameter(0, (out * 2 + channel) * 3 + place) * x;
+        slopes.push_back(slope * x);
+      }
+    }
+    loss += slope * y;
+  }
+  CHECK(trained.losses[0] == loss);
+  CHECK(trained.gradients[0].values == slopes);
+  CHECK(trained.gradients[1].values == Values{1.0 * formula::small_integer(7, 0), 1.0 * formula::small_integer(7, 1)});
 }
 
 TEST_CASE("an embedding gives a token's row and a position's; its gradient counts how often each was met") {

@@ -73,7 +73,7 @@ struct Dice {
 
 Module random_module(Dice& dice, const std::string& name, int depth, std::int64_t& features) {
   Module module{.name = name};
-  const auto choice = dice.up_to(depth > 0 ? 3 : 2);
+  const auto choice = dice.up_to(depth > 0 ? 4 : 3);
   if (choice == 0) return {.name = name, .kind = ModuleKind::relu};
   if (choice == 1) {
     module.kind = ModuleKind::linear;
@@ -85,7 +85,16 @@ Module random_module(Dice& dice, const std::string& name, int depth, std::int64_
     module.backward_sleep = dice.time();
     return module;
   }
-  if (choice == 2) return {.name = name, .kind = ModuleKind::scale, .scalar = dice.toss(), .frozen = dice.toss()};
+  if (choice == 2) {
+    module.kind = ModuleKind::convolution;
+    module.in_features = features;
+    module.channels = dice.toss() ? features : 1;
+    module.out_features = features = 1 + dice.up_to(5);
+    module.bias = dice.toss();
+    module.tensor = static_cast<TensorKind>(dice.up_to(2));
+    return module;
+  }
+  if (choice == 3) return {.name = name, .kind = ModuleKind::scale, .scalar = dice.toss(), .frozen = dice.toss()};
   // A residual adds what arrives: the features must come out as they came in.
   const std::int64_t arriving = features;
   module.frozen = dice.toss();
@@ -683,12 +692,20 @@ TEST_CASE("an error names the place, what was expected there and what was found"
        "scenario: costs.colectives: no such key; there is work, collectives, host_call, separate_resources, imagined_ranks, single_stream, "
        "hide_undeclared_memory"},
       {"/model/root/kind", "conv",
-       R"(scenario: model.root.kind: expected one of "sequential", "linear", "relu", "scale", "embedding", "layer_norm", "attention", "residual", )"
+       R"(scenario: model.root.kind: expected one of "sequential", "linear", "convolution", "relu", "scale", "embedding", "layer_norm", "attention", "residual", )"
        R"("discard", "list", "choice", "use", found "conv")"},
       {"/model/root/children/0/in_features", 0,
        "scenario: model.root.children[0].in_features: expected an integer from 1 to 1048576, found 0"},
       {"/model/root/children/0/in_features", 4.0,
        "scenario: model.root.children[0].in_features: expected an integer from 1 to 1048576, found 4.0"},
+      {"/model/root/children/0", Json::object({{"name", "c"}, {"kind", "convolution"}, {"in_features", 4}, {"out_features", 4}}),
+       "scenario: model.root.children[0].channels: is missing"},
+      {"/model/root/children/0",
+       Json::object({{"name", "c"}, {"kind", "convolution"}, {"channels", 0}, {"in_features", 4}, {"out_features", 4}}),
+       "scenario: model.root.children[0].channels: expected an integer from 1 to 1048576, found 0"},
+      {"/model/root/children/0",
+       Json::object({{"name", "c"}, {"kind", "convolution"}, {"channels", 3}, {"in_features", 4}, {"out_features", 4}}),
+       R"(scenario: model.root.children[0] ("c"): 3 channels do not divide its 4 input features: choose a divisor of 4)"},
       {"/model/root/children/0/bias", "no", "scenario: model.root.children[0].bias: expected true or false, found \"no\""},
       {"/model/root/children/0/forward_sleep", "25 parsecs",
        "scenario: model.root.children[0].forward_sleep: expected a duration from 0 to a day: up to 86400000000000 nanoseconds, or a text "
@@ -698,7 +715,7 @@ TEST_CASE("an error names the place, what was expected there and what was found"
       {"/model/root/children/1/children", Json::array(), "scenario: model.root.children[1].children: no such key; there is name, kind"},
       {"/model/root/children/1", Json::object({{"kind", "relu"}}), "scenario: model.root.children[1].name: is missing"},
       {"/model/root/children/1", Json::object({{"name", "relu"}}),
-       R"(scenario: model.root.children[1].kind: is missing; one of "sequential", "linear", "relu", "scale", "embedding", "layer_norm", )"
+       R"(scenario: model.root.children[1].kind: is missing; one of "sequential", "linear", "convolution", "relu", "scale", "embedding", "layer_norm", )"
        R"("attention", "residual", "discard", "list", "choice", "use")"},
       {"/plan/fully_shard/wrap/0/reshard_after_forward", 2.5,
        "scenario: plan.fully_shard.wrap[0].reshard_after_forward: expected true, false, a number of ranks or \"automatic\", found 2.5"},

@@ -102,6 +102,18 @@ TEST_CASE("values are exact until they outgrow the 24 bits that all their sums m
   CHECK(exact_captures(alone, 2) == Exact(8, true));
 }
 
+TEST_CASE("a convolution is as exact as the linear layer with its weight as a matrix") {
+  for (const int ranks : {2, 3}) {
+    const Scenario linears = two_layers(8);
+    Scenario convolutions = linears;
+    for (Module& module : convolutions.model.root.children) {
+      module.kind = ModuleKind::convolution;
+      module.channels = 2;
+    }
+    CHECK(exact_captures(convolutions, ranks) == exact_captures(linears, ranks));
+  }
+}
+
 TEST_CASE("a mean over three ranks is rounded once: all agree on it, and on no sum over it") {
   CHECK(exact_captures(two_layers(2), 3) == Exact{true, false});
   CHECK(exact_captures(two_layers(2), 4) == Exact{true, true});

@@ -115,6 +115,7 @@ const std::map<std::string, Seen>& shown() {
       {"ignored_parameters", [](const Scenario& s) { return !fully_shard(s.plan).ignored_parameters.empty(); }},
       {"shared_parameters", [](const Scenario& s) { return any_module(s, [](const Module& m) { return !m.tied_to.empty(); }); }},
       {"language_model", [](const Scenario& s) { return s.model.loss.kind == LossKind::cross_entropy; }},
+      {"convolution", has_kind({Kind::convolution})},
       {"failed_forward",
        [](const Scenario& s) {
          return std::ranges::any_of(s.script.segments, [](const Script::Segment& segment) {
@@ -361,7 +362,7 @@ TEST_CASE("each feature and each ingredient is in some scenario, and in none tha
     }
     CHECK(with > 0);
   }
-  // No scenario shows a feature that all scenarios use, nor hooks after reductions and methods, which are not drawn.
+  // No scenario shows a feature that all scenarios use, nor what is not drawn.
   std::vector<std::string> rest = all_features();
   std::erase_if(rest, [](const std::string& name) { return shown().contains(name); });
   CHECK(rest == std::vector<std::string>{"timeline", "thread_ranks", "reduction_hooks", "forward_methods"});

@@ -320,7 +320,8 @@ TEST_CASE("an error names the place in the document and what was expected there"
          s.costs.imagined_ranks = 4;
          fully_shard(s.plan).wrap[0].reshard_after_forward = {ReshardAfterForward::Kind::size, 2};
        }},
-      {"scenario: model.root.children[0].children[1] (\"0.relu\"): only the weight of a linear module is other than plain",
+      {"scenario: model.root.children[0].children[1] (\"0.relu\"): only the weight of a linear module or a convolution is "
+       "other than plain",
        [](Scenario& s) { s.model.root.children[0].children[1].tensor = TensorKind::low_precision; }},
       {"scenario: model.root.children[1].children[0] (\"1.linear\"): its weight is that of \"0.linear\", where it is said what it is made "
        "of",
@@ -332,6 +333,24 @@ TEST_CASE("an error names the place in the document and what was expected there"
        [](Scenario& s) {
          s.model.root.children[1].children[0].tied_to = "0.linear";
          s.model.root.children[0].children[0].tensor = TensorKind::two_tensor;
+       }},
+      {"scenario: model.root.children[2] (\"2\"): a convolution module has at least one feature on each side, not 4 -> 0",
+       [](Scenario& s) {
+         s.model.root.children.push_back({.name = "2", .kind = ModuleKind::convolution, .in_features = 4, .channels = 2});
+       }},
+      {"scenario: model.root.children[2] (\"2\"): 3 channels do not divide its 4 input features: choose a divisor of 4",
+       [](Scenario& s) {
+         s.model.root.children.push_back(
+             {.name = "2", .kind = ModuleKind::convolution, .in_features = 4, .out_features = 4, .channels = 3});
+       }},
+      {"scenario: model.root.children[2] (\"2\"): 0 channels do not divide its 4 input features: choose a divisor of 4",
+       [](Scenario& s) {
+         s.model.root.children.push_back({.name = "2", .kind = ModuleKind::convolution, .in_features = 4, .out_features = 4});
+       }},
+      {"scenario: model.root.children[2] (\"2\"): takes 6 features, but 4 arrive",
+       [](Scenario& s) {
+         s.model.root.children.push_back(
+             {.name = "2", .kind = ModuleKind::convolution, .in_features = 6, .out_features = 4, .channels = 3});
        }},
       {"scenario: plan.mixed_precision.param: expected f32, bf16 or f16, found f64",
        [](Scenario& s) { s.plan.mixed_precision.param = DType::f64; }},

@@ -32,6 +32,8 @@ def everything():
                     {"name": "scale", "kind": "scale", "scalar": True}]},
                 {"name": "spare", "kind": "list", "children": [{"name": "relu", "kind": "relu"}]},
                 {"name": "aside", "kind": "discard", "children": [{"name": "again", "kind": "use", "module": "spare.relu"}]},
+                {"name": "window", "kind": "convolution", "channels": 1, "in_features": 2, "out_features": 2, "bias": True,
+                 "tensor": "plain", "frozen": False},
                 {"name": "head", "kind": "linear", "in_features": 2, "out_features": 4, "bias": False, "tied_to": "embedding",
                  "contiguous": True, "tensor": "plain", "forward_sleep": "25ms", "backward_sleep": 50}]},
             "loss": {"kind": "dot", "divisor": 2, "seed": 3}, "init_divisor": 4},

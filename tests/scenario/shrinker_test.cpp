@@ -243,6 +243,25 @@ TEST_CASE("calls become plainer: for all ranks, on the first way, without a hook
   }));
 }
 
+TEST_CASE("a convolution becomes a linear layer, or one of fewer channels that still divide its input") {
+  Scenario scenario;
+  scenario.model.root.children = {{.name = "c", .kind = ModuleKind::convolution, .in_features = 6, .out_features = 1, .channels = 3}};
+  fully_shard(scenario.plan);
+  scenario.script.input = {1, 6};
+  const std::vector<Staged> variants = smaller({.scenario = scenario, .ranks = 1});
+  const auto any = [&](const std::function<bool(const Model&, const Module&)>& is) {
+    return std::ranges::any_of(variants, [&](const Staged& variant) {
+      const Model& model = variant.scenario.model;
+      return !model.root.children.empty() && is(model, model.root.children.front());
+    });
+  };
+  CHECK(any([](const Model&, const Module& m) { return m.kind == ModuleKind::linear && m.in_features == 6 && m.channels == 0; }));
+  CHECK(any([](const Model&, const Module& m) { return m.kind == ModuleKind::convolution && m.in_features == 6 && m.channels == 1; }));
+  CHECK(any([](const Model&, const Module& m) { return m.in_features == 3 && m.channels == 3; }));
+  CHECK(any([](const Model&, const Module& m) { return m.in_features == 2 && m.channels == 1; }));
+  CHECK(any([](const Model&, const Module& m) { return m.kind == ModuleKind::convolution && !m.bias; }));
+}
+
 TEST_CASE("nothing becomes wider than the widest, also where sequences are longer than that") {
   Staged tokens{.scenario = {}, .ranks = 1};
   tokens.scenario.model.root.children = {{.name = "embedding", .kind = ModuleKind::embedding, .features = 1, .vocabulary = 1}};

@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
+#include "harness/scenario/generator/factors.hpp"
 #include "harness/scenario/generator/parts.hpp"
 
 namespace shardproof::scenario {
@@ -41,6 +43,8 @@ class ModelDraw {
       Module block{.name = fmt::format("{}", i), .kind = dice_.chance(70) ? ModuleKind::residual : ModuleKind::sequential};
       if (dice_.chance(60)) block.children.push_back({.name = "norm", .kind = ModuleKind::layer_norm, .features = features});
       if (dice_.chance(60)) block.children.push_back({.name = "attention", .kind = ModuleKind::attention, .features = features});
+      else if (palette_.has(Feature::convolution) && dice_.chance(20))
+        block.children.push_back(convolution("convolution", features, features));
       else block.children.push_back(linear("linear", features, features));
       model.root.children.push_back(std::move(block));
     }
@@ -75,11 +79,20 @@ class ModelDraw {
     const bool may_sleep = palette_.has(Feature::timeline);
     if (may_sleep && dice_.chance(60)) module.forward_sleep = dice_.between(1, 5) * millisecond;
     if (may_sleep && dice_.chance(60)) module.backward_sleep = dice_.between(1, 10) * millisecond;
-    if (draws(palette_, Feature::all_gather_extensions, dice_, 8, 50))
-      module.tensor = dice_.chance(60) ? TensorKind::two_tensor : TensorKind::low_precision;
+    if (draws(palette_, Feature::all_gather_extensions, dice_, 8, 50)) module.tensor = composed();
     tie(module);
     return module;
   }
+
+  Module convolution(std::string name, std::int64_t in, std::int64_t out) {
+    Module module{.name = std::move(name), .kind = ModuleKind::convolution, .in_features = in, .out_features = out};
+    module.channels = dice_.one_of(factors(static_cast<int>(in)));
+    module.bias = dice_.chance(70);
+    if (palette_.has(Feature::all_gather_extensions) && dice_.chance(8)) module.tensor = composed();
+    return module;
+  }
+
+  TensorKind composed() { return dice_.chance(60) ? TensorKind::two_tensor : TensorKind::low_precision; }
 
   void tie(Module& module) {
     const auto owner = std::ranges::find_if(
@@ -111,6 +124,7 @@ class ModelDraw {
     if (palette_.wants(Ingredient::residuals)) wanted.push_back(34);
     if (palette_.wants(Ingredient::unused_modules)) wanted.push_back(42);
     if (palette_.wants(Ingredient::repeated_modules)) wanted.push_back(47);
+    if (palette_.wants(Feature::convolution)) wanted.push_back(54);
     return !wanted.empty() && dice_.chance(60) ? dice_.one_of(wanted) : dice_.between(0, 99);
   }
 
@@ -135,9 +149,10 @@ class ModelDraw {
       const auto again = std::ranges::find(made_, width, &Made::width);
       if (again != made_.end()) return {.name = name, .kind = ModuleKind::use, .target = again->path};
     }
+    const bool convolves = what < 60 && palette_.has(Feature::convolution);
     // Layers of one shape can share a weight.
     const std::int64_t out = dice_.chance(palette_.wants(Feature::shared_parameters) ? 85 : 50) ? width : dice_.between(1, 5);
-    Module module = linear(name, width, out);
+    Module module = convolves ? convolution(name, width, out) : linear(name, width, out);
     width = out;
     return module;
   }

@@ -45,6 +45,7 @@ std::vector<Feature> needed_features(const Scenario& scenario) {
   need(Feature::module_groups, !speaks_language(scenario) && any_module(scenario, needs_modules));
   need(Feature::shared_parameters, any_module(scenario, [](const Module& module) { return !module.tied_to.empty(); }));
   need(Feature::language_model, speaks_language(scenario));
+  need(Feature::convolution, any_module(scenario, [](const Module& module) { return module.kind == ModuleKind::convolution; }));
   need(Feature::failed_forward, any_call(scenario.script, [](const Action& action) { return action.fails_in.has_value(); }));
   need(Feature::all_gather_extensions,
        any_module(scenario, [](const Module& module) { return module.tensor != TensorKind::plain; }) ||

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
@@ -112,6 +113,12 @@ class Variants {
     }
   }
 
+  static void become_linear(Module& module) {
+    if (module.kind != ModuleKind::convolution) return;
+    module.kind = ModuleKind::linear;
+    module.channels = 0;
+  }
+
   // What all have in common goes at once where it can, else one after the other.
   void each_module(const std::function<void(Module&)>& change) {
     offer([&](Scenario& s) { change_modules(s.model.root, change); });
@@ -138,6 +145,7 @@ class Variants {
           for (std::int64_t* features : {&module.in_features, &module.out_features, &module.features}) {
             if (*features > 0) *features = width;
           }
+          if (module.kind == ModuleKind::convolution) module.channels = std::gcd(module.channels, module.in_features);
           if (module.kind == ModuleKind::embedding) module.vocabulary = std::max<std::int64_t>(width, 1);
         });
         if (!takes_tokens) s.script.input[1] = width;
@@ -157,9 +165,11 @@ class Variants {
   void details() {
     each_module([](Module& module) { module.forward_sleep = module.backward_sleep = 0; });
     each_module([](Module& module) { module.frozen = false; });
+    each_module(become_linear);
+    each_module([](Module& module) { module.channels = std::min<std::int64_t>(module.channels, 1); });
     each_module([](Module& module) { module.tied_to.clear(); });
     each_module([](Module& module) { module.tensor = TensorKind::plain; });
-    each_module([](Module& module) { module.bias = module.kind != ModuleKind::linear; });
+    each_module([](Module& module) { module.bias = !is_linear_map(module.kind); });
     each_module([](Module& module) { module.positions = 0; });
     each_module([](Module& module) { module.contiguous = true; });
     each_module([](Module& module) { module.scalar = false; });
