@@ -129,6 +129,31 @@ RANKED_TEST_CASE("extensions/one_group", clauses("EXT-1", "EXT-2", "EXT-3", "EXT
             is_normal ? Tolerance{.loss = 1e-3, .gradient = 1e-3, .parameter = 1e-4} : exact_unless_mean_rounds(rank), 2);
 }
 
+// Hooks see all three dimensions of a weight, of which ranks share the first one: evenly, unevenly, and with a rank that has no row.
+RANKED_TEST_CASE("extensions/convolution", clauses("EXT-1", "EXT-2", "EXT-3", "EXT-7", "EXT-8", "EXT-9", "EXT-10", "EXT-11"),
+                 ranks(1, 2, 3, 4), each("form", "full", "minimal"), each("kind", "plain", "two_tensor"), each("reshard", false, true),
+                 needs(Feature::timeline, Feature::convolution, Feature::all_gather_extensions)) {
+  const bool is_pair = rank.param("kind") == "two_tensor";
+  Scenario scenario = layers({TensorKind::plain, is_pair ? TensorKind::two_tensor : TensorKind::plain}, reshard_of(rank));
+  scenario::Module& window = scenario.model.root.children.back();
+  window.kind = scenario::ModuleKind::convolution;
+  window.channels = 3;
+  scenario.model.loss.dot_seed = 169;  // gradients 1, -1 and 2
+  scenario.plan.optimizer.rate = 0.25;
+  give_one_hot_inputs(scenario.script);
+  train(scenario, 3,
+        {is_pair ? extend(TensorKind::two_tensor, ExtensionKind::components, form_of(rank))
+                 : extend("l1.weight", ExtensionKind::components, form_of(rank))});
+  const scenario::Run run = play_accepted(rank, scenario);
+  check_run(rank, run, exact_unless_mean_rounds(rank), 3);
+  CHECK(hooked_parameters(run) == std::vector<std::string>{"l1.weight"});
+  const std::int64_t rows = (3 + rank.world().size() - 1) / rank.world().size();
+  for (const scenario::Callback* call : run.callbacks({.kind = scenario::CallbackKind::pre_all_gather})) {
+    CHECK(call->tensors.size() == (is_pair ? 2U : 1U));
+    for (const Tensor& tensor : call->tensors) CHECK(tensor.shape() == Shape{rows, 3, 2});
+  }
+}
+
 RANKED_TEST_CASE("extensions/under_a_policy", clauses("EXT-1", "EXT-2", "EXT-3", "EXT-7", "EXT-8", "EXT-9", "EXT-11", "EXT-20", "EXT-22"),
                  ranks(1, 2, 3, 4), each("param", "bf16", "f16"), each("reshard", false, true),
                  needs(Feature::timeline, Feature::module_groups, FullyShardFeature::shard_dims, Feature::all_gather_extensions,

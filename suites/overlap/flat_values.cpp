@@ -41,6 +41,17 @@ RANKED_TEST_CASE("overlap/flat_values", clauses("OVL-10", "OVL-12", "OVL-15", "O
   check_nothing_else_is_communicated(rank, run);
 }
 
+// A weight of three dimensions is a range of elements like any other.
+RANKED_TEST_CASE("overlap/flat_convolution", clauses("OVL-10", "OVL-12", "OVL-15", "OVL-16"), ranks(1, 2, 3, 4), on_engines("flat_shard"),
+                 each("strategy", "full_shard"), each("orig", false, true), needs(Feature::timeline, Feature::convolution),
+                 needs_if("orig", true, FlatShardFeature::orig_params)) {
+  scenario::Scenario scenario = flat_mlp(rank);
+  scenario.model.root.children.back() = convolution("l1", 3, 6, 3);
+  const scenario::Run run = play_accepted(rank, std::move(scenario));
+  check_three_iterations(rank, run);
+  check_nothing_else_is_communicated(rank, run);
+}
+
 RANKED_TEST_CASE("overlap/flat_values_of_copies", clauses("OVL-10", "OVL-12", "OVL-15", "OVL-16"), ranks(4), on_engines("flat_shard"),
                  each("strategy", "hybrid", "hybrid_zero2"), each("orig", false, true), needs(Feature::timeline, Feature::replicated_mesh),
                  needs_if("orig", true, FlatShardFeature::orig_params)) {

@@ -174,6 +174,45 @@ RANKED_TEST_CASE("overlap/shard_dims", clauses("OVL-4", "OVL-6", "OVL-10", "OVL-
   }
 }
 
+RANKED_TEST_CASE("overlap/shard_dims_of_three", clauses("OVL-4", "OVL-6", "OVL-10", "OVL-15", "OVL-17", "OVL-18"), ranks(1, 2, 3, 4),
+                 each("dim", -3, -2, -1, 0, 1, 2), each("reshard", false, true),
+                 needs(Feature::timeline, Feature::convolution, FullyShardFeature::shard_dims)) {
+  // Ranks share the last two dimensions evenly, and not the first one.
+  const std::int64_t world = rank.world().size(), features = 2 * world * world;
+  const shardproof::Shape whole{5, 2 * world, world};
+  Scenario scenario = with({linear("l0", 4, features), relu("relu"), convolution("window", whole[1], features, whole[0])},
+                           {{{"l0"}}, {{"window"}}, {{""}}}, rank.param<bool>("reshard"));
+  fully_shard(scenario.plan).shard_dims = {{"window.weight", rank.param<int>("dim")}};
+  const scenario::Run run = rank.play(scenario);
+  check_training(rank, run, oracles::Arithmetic::f32, exact_at_first);
+  check_sound(rank, run);
+  check_plan_is_communicated(rank, run);
+
+  const auto dim = static_cast<std::size_t>((rank.param<int>("dim") + 3) % 3);
+  const auto padded = [world](std::int64_t rows) { return (rows + world - 1) / world * world; };
+  const std::int64_t elements = (dim == 0 ? padded(whole[0]) : whole[0]) * features + padded(whole[0]);
+  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+    CAPTURE(iteration.index());
+    CHECK(iteration.count(CollectiveKind::reduce_scatter) == (world == 1 ? 0 : 2));
+    for (const fact::Collective& call : iteration.collectives()) {
+      if (call.tag != "window") continue;
+      const bool gathers = call.kind == CollectiveKind::all_gather;
+      CHECK(call.in_count == static_cast<std::uint64_t>(gathers ? elements / world : elements));
+    }
+    check_nothing_is_left(run, iteration.index());
+  }
+  REQUIRE(run.captures().size() == 3);
+  for (const scenario::Capture& capture : run.captures()) {
+    const auto held = std::ranges::find(capture.parameters, "window.weight", &scenario::CapturedParameter::name);
+    REQUIRE(held != capture.parameters.end());
+    CHECK(held->shape == whole);
+    CHECK(held->dim == static_cast<int>(dim));
+    shardproof::Shape part = whole;
+    part[dim] = dim == 0 ? held->shard.shape()[0] : whole[dim] / world;
+    CHECK(held->shard.shape() == part);
+  }
+}
+
 RANKED_TEST_CASE("overlap/gradient_divide_factor", clauses("OVL-10"), ranks(1, 2, 3, 4), each("factor", 1, 4, 8),
                  needs(FullyShardFeature::gradient_divide_factor)) {
   Scenario scenario = small_mlp({.rate = 0.015625}, true, 1);

@@ -17,6 +17,10 @@ Module linear(std::string name, std::int64_t in, std::int64_t out) {
   return {.name = std::move(name), .kind = ModuleKind::linear, .in_features = in, .out_features = out};
 }
 
+Module convolution(std::string name, std::int64_t channels, std::int64_t in, std::int64_t out) {
+  return {.name = std::move(name), .kind = ModuleKind::convolution, .in_features = in, .out_features = out, .channels = channels};
+}
+
 Module relu(std::string name) { return {.name = std::move(name), .kind = ModuleKind::relu}; }
 
 scenario::SleepingStack seed_stack() {

@@ -16,6 +16,8 @@ namespace shardproof::overlap {
 using namespace std::chrono_literals;
 
 scenario::Module linear(std::string name, std::int64_t in, std::int64_t out);
+/// Its weight is [out, channels, in / channels].
+scenario::Module convolution(std::string name, std::int64_t channels, std::int64_t in, std::int64_t out);
 scenario::Module relu(std::string name);
 
 /// What the stack and much of the suite come from.

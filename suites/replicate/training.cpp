@@ -35,6 +35,21 @@ RANKED_TEST_CASE("replicate/train_parity", clauses("REP-1", "REP-2", "REP-4"), r
   CHECK(run.left_alive() == 0);
 }
 
+// A weight of three dimensions, whose gradient goes to a bucket like any other.
+RANKED_TEST_CASE("replicate/convolution", clauses("REP-1", "REP-2", "REP-4"), ranks(1, 2, 3, 4), each("step", "eager", "compiled"),
+                 needs(Feature::timeline, Feature::convolution), needs_if("step", "compiled", ReplicateFeature::compiled_step)) {
+  scenario::Scenario scenario = exact_net(true, training());
+  scenario::Module& layer = scenario.model.root.children.back();
+  layer.kind = scenario::ModuleKind::convolution;
+  layer.channels = 3;
+  if (rank.param("step") == "compiled") scenario::replicate(scenario.plan).compile.emplace();
+  const scenario::Run run = play_accepted(rank, scenario);
+  check_training(rank, run, oracles::Arithmetic::f32, exact_unless_division_rounds(rank), Moves::some_parameter);
+  check_reduced_once(rank, run);
+  check_sound(rank, run);
+  CHECK(run.left_alive() == 0);
+}
+
 RANKED_TEST_CASE("replicate/optimizers", clauses("REP-1"), ranks(2, 3), each("optimizer", "momentum", "adam", "adamw"),
                  each("many", false, true)) {
   scenario::Scenario scenario = exact_net(rank.param<bool>("many"), training());
