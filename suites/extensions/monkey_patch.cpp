@@ -7,6 +7,7 @@
 #include "fixtures/oracles/rounding.hpp"
 #include "fixtures/oracles/serial_model.hpp"
 #include "suites/checks/comparison.hpp"
+#include "suites/checks/exact_inputs.hpp"
 #include "suites/checks/refusal.hpp"
 #include "suites/checks/soundness.hpp"
 #include "suites/extensions/hooks.hpp"
@@ -41,9 +42,10 @@ void check_contributed_dtype(const scenario::Run& run, const std::string& parame
 }
 
 // Fails unless the first step makes a weight of l1 that the extension cannot represent: the second forward computes with another one.
-void check_rounding_shows(Rank& rank, const Scenario& scenario) {
+// `capture` is the one after that step.
+void check_rounding_shows(Rank& rank, const Scenario& scenario, std::size_t capture) {
   const auto expected = oracles::train_serially(scenario, rank.world().size(), oracles::Arithmetic::f32);
-  const std::vector<oracles::NamedValues>& parameters = expected.front().parameters;
+  const std::vector<oracles::NamedValues>& parameters = expected.at(capture).parameters;
   const auto patched = std::ranges::find(parameters, "l1.weight", &oracles::NamedValues::name);
   REQUIRE(patched != parameters.end());
   const bool is_int8 = rank.param("extension") == "int8";  // multiples of 1/16
@@ -52,12 +54,13 @@ void check_rounding_shows(Rank& rank, const Scenario& scenario) {
   }));
 }
 
+constexpr char monkey_patch_test[] = "test_fully_shard_extensions.py::test_all_gather_extensions_monkey_patch";
+
 }  // namespace
 
 RANKED_TEST_CASE("extensions/monkey_patch", clauses("EXT-1", "EXT-2", "EXT-3", "EXT-4", "EXT-5", "EXT-7"), ranks(1, 2, 3, 4),
                  each("extension", "bf16", "int8"), each("reshard", false, true),
-                 needs(Feature::all_gather_extensions, Feature::meta_initialisation),
-                 seed("test_fully_shard_extensions.py::test_all_gather_extensions_monkey_patch")) {
+                 needs(Feature::all_gather_extensions, Feature::meta_initialisation), seed(monkey_patch_test)) {
   Scenario scenario = layers({TensorKind::plain, TensorKind::plain}, reshard_of(rank));
   scenario.plan.initialisation = scenario::Initialisation::meta;
   // Steps so small that weights lose bits of them where an extension rounds, and nowhere else.
@@ -66,11 +69,45 @@ RANKED_TEST_CASE("extensions/monkey_patch", clauses("EXT-1", "EXT-2", "EXT-3", "
   train(scenario, 2, {{ActionKind::materialize}, {ActionKind::initialize}, extension_of(rank, "l1.weight")});
   const scenario::Run run = play_accepted(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_mean_rounds(rank));
-  check_rounding_shows(rank, scenario);
+  check_rounding_shows(rank, scenario, 0);
   CHECK(hooked_parameters(run) == std::vector<std::string>{"l1.weight"});
   check_contributed_dtype(run, "l1.weight", rank.param("extension") == "int8" ? DType::i8 : DType::bf16);
   // In both iterations once in forward, and where nothing stays whole once more; where there are all-gathers, as often as these.
   CHECK(run.count_callbacks({.kind = CallbackKind::pre_all_gather, .name = "l1.weight"}) >= (rank.param<bool>("reshard") ? 4U : 2U));
+  check_paired(run);
+  check_out(run);
+  check_contributions(rank, run);
+  check_same_order(rank, run);
+}
+
+// As in the seed: every weight is hooked, and three steps are those of Adam.
+RANKED_TEST_CASE("extensions/monkey_patch", clauses("EXT-1", "EXT-2", "EXT-3", "EXT-4", "EXT-5", "EXT-7"), ranks(1, 2, 3, 4),
+                 each("extension", "bf16", "int8"), each("optimizer", "adam"), each("reshard", false, true),
+                 needs(Feature::all_gather_extensions, Feature::meta_initialisation), seed(monkey_patch_test)) {
+  Scenario scenario = layers({TensorKind::plain, TensorKind::plain, TensorKind::plain}, reshard_of(rank));
+  scenario.plan.optimizer = {.kind = scenario::OptimizerKind::adam, .rate = 1e-2};
+  give_one_hot_inputs(scenario.script);
+  scenario.plan.initialisation = scenario::Initialisation::meta;
+  std::vector<Action> before{{ActionKind::materialize}, {ActionKind::initialize}};
+  std::vector<std::string> weights;
+  for (const scenario::ParameterShape& parameter : scenario::parameters(scenario.model)) {
+    weights.push_back(parameter.name);
+    before.push_back(extension_of(rank, parameter.name));
+  }
+  train(scenario, 3, before);
+  // No step comes before the first capture.
+  std::vector<Action>& first = scenario.script.segments.front().body;
+  first.insert(std::ranges::find(first, ActionKind::step, &Action::kind), {ActionKind::capture});
+  const scenario::Run run = play_accepted(rank, scenario);
+  check_training(rank, run, oracles::Arithmetic::f32, {.loss = 1e-3, .gradient = 1e-3, .parameter = 1e-3, .exact = 1},
+                 Moves::some_parameter);
+  check_rounding_shows(rank, scenario, 1);
+  CHECK(hooked_parameters(run) == weights);
+  const bool reshards = rank.param<bool>("reshard");
+  for (const std::string& parameter : weights) {
+    check_contributed_dtype(run, parameter, rank.param("extension") == "int8" ? DType::i8 : DType::bf16);
+    CHECK(run.count_callbacks({.kind = CallbackKind::pre_all_gather, .name = parameter}) >= (reshards ? 6U : 3U));
+  }
   check_paired(run);
   check_out(run);
   check_contributions(rank, run);
