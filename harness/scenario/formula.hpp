@@ -19,8 +19,14 @@ constexpr std::uint32_t bits(std::uint32_t seed, std::uint32_t index) {
 /// An integer in [-4, 4].
 constexpr int small_integer(std::uint32_t seed, std::uint32_t index) { return static_cast<int>(bits(seed, index) % 9) - 4; }
 
+/// An integer in [-4, 4]: its distribution is that of 16 coins, heads less 8, if results beyond two deviations do not count.
+int bell_integer(std::uint32_t seed, std::uint32_t index);
+
 /// f32 on the host; element i (row-major) is small_integer(seed, i) / divisor.
 Tensor tensor(std::uint32_t seed, const Shape& shape, int divisor);
+
+/// f32 on the host; element i (row-major) is bell_integer(seed, i) / divisor.
+Tensor truncated_normal(std::uint32_t seed, const Shape& shape, int divisor);
 
 /// i64 on the host; element i (row-major) is bits(seed, i) mod count.
 Tensor tokens(std::uint32_t seed, const Shape& shape, std::int64_t count);

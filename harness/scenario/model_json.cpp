@@ -171,17 +171,19 @@ Json write_model(const Model& model) {
   Json json{{"root", write(model.root, true)}};
   if (model.loss != Loss()) json["loss"] = write(model.loss);
   if (model.init_divisor != Model().init_divisor) json["init_divisor"] = model.init_divisor;
+  if (model.init != Model().init) json["init"] = to_string(model.init);
   return json;
 }
 
 int read_divisor(const Node& node) { return static_cast<int>(node.integer(1, std::numeric_limits<int>::max())); }
 
 Model read_model(const Node& node) {
-  node.expect_keys({"root", "loss", "init_divisor"});
+  node.expect_keys({"root", "loss", "init_divisor", "init"});
   Model model;
   model.root = read_module(node.at("root"), true);
   if (const auto loss = node.find("loss")) model.loss = read_loss(*loss);
   if (const auto divisor = node.find("init_divisor")) model.init_divisor = read_divisor(*divisor);
+  if (const auto init = node.find("init")) model.init = init->choice(Distribution::truncated_normal);
   return model;
 }
 

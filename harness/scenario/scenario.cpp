@@ -100,6 +100,10 @@ std::string_view to_string(LossKind kind) {
   return "unknown";
 }
 
+std::string_view to_string(Distribution distribution) {
+  return distribution == Distribution::truncated_normal ? "truncated_normal" : "uniform";
+}
+
 std::string_view to_string(TensorKind kind) {
   switch (kind) {
     case TensorKind::plain: return "plain";
@@ -256,6 +260,12 @@ std::vector<ParameterShape> parameters(const Model& model) {
     if (owner != all.end()) owner->aliases.push_back(child_path(path, "weight"));
   });
   return all;
+}
+
+Tensor initial_value(const Model& model, std::size_t parameter, std::size_t component, const Shape& shape) {
+  const auto seed = static_cast<std::uint32_t>(1 + 500 * component + parameter);
+  return model.init == Distribution::truncated_normal ? formula::truncated_normal(seed, shape, model.init_divisor)
+                                                      : formula::tensor(seed, shape, model.init_divisor);
 }
 
 bool keeps_low_precision(const Scenario& scenario) {

@@ -2,6 +2,7 @@
 // Everything here is data: it can be written as JSON, and an engine in another language can read it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -84,12 +85,18 @@ struct Loss {
   friend bool operator==(const Loss&, const Loss&) = default;
 };
 
-/// Parameters are initialised by formula: the j-th tensor in order of registration is `formula::tensor(1 + j, shape, init_divisor)`, the
-/// second one of a pair `formula::tensor(501 + j, shape, init_divisor)`.
+/// How often initial values are which integers over the divisor.
+enum class Distribution : std::uint8_t {
+  uniform,           ///< -4 to 4, each as often as the others
+  truncated_normal,  ///< the same integers, bell-shaped: the deviation is 2, and values beyond two deviations are cut off
+};
+
+/// Parameters are initialised by formula (`initial_value`).
 struct Model {
   Module root;
   Loss loss;
   int init_divisor = 8;
+  Distribution init = Distribution::uniform;
   friend bool operator==(const Model&, const Model&) = default;
 };
 
@@ -168,6 +175,7 @@ struct Hook {
 
 std::string_view to_string(ModuleKind kind);
 std::string_view to_string(LossKind kind);
+std::string_view to_string(Distribution distribution);
 std::string_view to_string(ActionKind kind);
 std::string_view to_string(TensorKind kind);
 std::string_view to_string(ExtensionKind kind);
@@ -264,6 +272,10 @@ struct ParameterShape {
   std::vector<std::string> aliases;  ///< what modules that are tied to it call it
 };
 std::vector<ParameterShape> parameters(const Model& model);
+
+/// What a parameter begins with, f32 on the host: by formula with seed 1 + `parameter`, which counts in order of registration.
+/// The second tensor of a pair is component 1, and has seed 501 + `parameter`.
+Tensor initial_value(const Model& model, std::size_t parameter, std::size_t component, const Shape& shape);
 
 /// Whether ranks keep some parameter in another dtype than f32.
 bool keeps_low_precision(const Scenario& scenario);

@@ -35,6 +35,7 @@ class Feature {
   static const Feature mixed_precision;
   static const Feature thread_ranks;  ///< several of its trainers may be in one process, on threads of their own
   static const Feature meta_initialisation;  ///< parameters without memory until `materialize`
+  static const Feature truncated_normal;  ///< the initialisation of parameters by this formula
   static const Feature hidden_memory;  ///< its work is done when the device runs it, so that memory can be hidden from it
 
  private:
@@ -56,6 +57,7 @@ inline constexpr Feature Feature::all_gather_extensions("all_gather_extensions")
 inline constexpr Feature Feature::mixed_precision("mixed_precision");
 inline constexpr Feature Feature::thread_ranks("thread_ranks");
 inline constexpr Feature Feature::meta_initialisation("meta_initialisation");
+inline constexpr Feature Feature::truncated_normal("truncated_normal");
 inline constexpr Feature Feature::hidden_memory("hidden_memory");
 
 /// All of the above.
@@ -63,6 +65,7 @@ inline constexpr std::array common_features{
     Feature::timeline,        Feature::serial,        Feature::replicated_mesh,     Feature::gradient_accumulation,
     Feature::clip_grad_norm,  Feature::module_groups, Feature::ignored_parameters,  Feature::shared_parameters,
     Feature::language_model,  Feature::convolution,   Feature::failed_forward,      Feature::all_gather_extensions,
-    Feature::mixed_precision, Feature::thread_ranks,  Feature::meta_initialisation, Feature::hidden_memory};
+    Feature::mixed_precision, Feature::thread_ranks,  Feature::meta_initialisation, Feature::truncated_normal,
+    Feature::hidden_memory};
 
 }  // namespace shardproof

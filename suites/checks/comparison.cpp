@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "fixtures/oracles/difference.hpp"
-#include "harness/scenario/formula.hpp"
 #include "harness/subject/subject.hpp"
 #include "harness/tensor/kernels.hpp"
 #include "suites/checks/kind.hpp"
@@ -93,11 +92,11 @@ void check_dealt(Rank& rank, const scenario::CapturedParameter& held, int holder
 
 // Before any step.
 scenario::CapturedParameter at_first(const scenario::Scenario& scenario, std::size_t parameter, const scenario::CapturedParameter& held) {
-  const auto initial = [&](std::size_t seed) {
-    const Tensor whole = formula::tensor(static_cast<std::uint32_t>(seed), held.shape, scenario.model.init_divisor);
+  const auto initial = [&](std::size_t component) {
+    const Tensor whole = initial_value(scenario.model, parameter, component, held.shape);
     return part(in_dtype(kept_dtype(scenario, held.name), whole), held);
   };
-  return {.name = held.name, .shard = initial(1 + parameter), .second = held.second.defined() ? initial(501 + parameter) : Tensor{}};
+  return {.name = held.name, .shard = initial(0), .second = held.second.defined() ? initial(1) : Tensor{}};
 }
 
 // What is asked of all parameters at a capture and has one answer for all ranks, as one may hold nothing at all: has a part moved, do the

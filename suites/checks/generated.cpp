@@ -15,7 +15,6 @@
 #include "fixtures/oracles/difference.hpp"
 #include "fixtures/oracles/serial_model.hpp"
 #include "harness/protocol/digest.hpp"
-#include "harness/scenario/formula.hpp"
 #include "harness/scenario/generator/pairwise.hpp"
 #include "harness/scenario/scenario_json.hpp"
 #include "suites/checks/fabric.hpp"
@@ -88,7 +87,7 @@ bool shows_training(const Scenario& scenario, const std::vector<SerialIteration>
     for (std::size_t p = 0; p < capture.parameters.size(); ++p) {
       const Tensor now = capture.parameters[p].tensor();
       if (now == capture.seconds[p].tensor()) return false;
-      moves = moves || now != formula::tensor(static_cast<std::uint32_t>(1 + p), now.shape(), scenario.model.init_divisor);
+      moves = moves || now != initial_value(scenario.model, p, 0, now.shape());
     }
   }
   return moves;

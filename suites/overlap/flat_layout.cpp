@@ -6,7 +6,6 @@
 
 #include "fixtures/oracles/divide_factors.hpp"
 #include "fixtures/oracles/rounding.hpp"
-#include "harness/scenario/formula.hpp"
 #include "suites/checks/flat_shard.hpp"
 #include "suites/checks/refusal.hpp"
 #include "suites/checks/soundness.hpp"
@@ -34,8 +33,7 @@ scenario::Scenario sending(Rank& rank) {
 Values initial_values(const scenario::Scenario& scenario) {
   Values values;
   for (const scenario::ParameterShape& parameter : scenario::parameters(scenario.model)) {
-    const auto seed = static_cast<std::uint32_t>(1 + values.size());
-    values.push_back(formula::tensor(seed, parameter.shape, scenario.model.init_divisor).to_doubles());
+    values.push_back(initial_value(scenario.model, values.size(), 0, parameter.shape).to_doubles());
   }
   return values;
 }

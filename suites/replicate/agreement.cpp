@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "harness/scenario/formula.hpp"
 #include "suites/checks/comparison.hpp"
 #include "suites/checks/refusal.hpp"
 #include "suites/checks/sum_over_ranks.hpp"
@@ -92,7 +91,7 @@ RANKED_TEST_CASE("replicate/starts_from_rank_0", clauses("REP-13"), ranks(2, 3, 
       CAPTURE(i, mine.name);
       CHECK(first_difference(mine.shard, same.shard) == "");
       CHECK(first_difference(mine.gradient, same.gradient) == "");
-      const Tensor own = formula::tensor(static_cast<std::uint32_t>(1 + p), mine.shape, scenario.model.init_divisor);
+      const Tensor own = initial_value(scenario.model, p, 0, mine.shape);
       if (mine.shard != own) ++differs_from_own;
     }
   }

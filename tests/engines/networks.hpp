@@ -59,7 +59,7 @@ inline void play_back(Tape& tape, const Variable& output, const Tensor& gradient
 inline std::vector<Tensor> initial_parameters(const scenario::Model& model) {
   std::vector<Tensor> values;
   for (const scenario::ParameterShape& parameter : scenario::parameters(model)) {
-    values.push_back(formula::tensor(static_cast<std::uint32_t>(values.size() + 1), parameter.shape, model.init_divisor));
+    values.push_back(initial_value(model, values.size(), 0, parameter.shape));
   }
   return values;
 }

@@ -67,6 +67,8 @@ def of_model(model: dict) -> Iterator[str]:
         yield "module_groups"
     if "convolution" in kinds:
         yield "convolution"
+    if model.get("init", "uniform") != "uniform":
+        yield "truncated_normal"
     for module in modules(model["root"]):
         if module.get("frozen"):
             yield "module_groups"

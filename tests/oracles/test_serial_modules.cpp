@@ -127,6 +127,17 @@ TEST_CASE("a convolution sums over channels and their places, with a weight of t
   CHECK(trained.gradients[1].values == Values{1.0 * formula::small_integer(7, 0), 1.0 * formula::small_integer(7, 1)});
 }
 
+TEST_CASE("parameters can begin with the values of a truncated normal distribution") {
+  Scenario scenario = with_input({convolution("c", 2, 40, 20)}, {1, 40});
+  scenario.model.init = Distribution::truncated_normal;
+  scenario.model.init_divisor = 2;
+  const SerialIteration trained = once(scenario);
+  for (std::size_t p = 0; p < 2; ++p) {
+    CHECK(trained.parameters[p].tensor() == initial_value(scenario.model, p, 0, trained.parameters[p].shape));
+    CHECK(trained.parameters[p].values != once(with_input({convolution("c", 2, 40, 20)}, {1, 40})).parameters[p].values);
+  }
+}
+
 TEST_CASE("an embedding gives a token's row and a position's; its gradient counts how often each was met") {
   const SerialIteration trained = once(with_input({embedding("e", 3, 1, 2)}, {2, 2}, {.kind = LossKind::sum}));
   CHECK(trained.parameters[0].name == "e.positions");

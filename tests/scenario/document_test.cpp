@@ -202,6 +202,7 @@ Scenario random_scenario(Dice& dice) {
   if (scenario.model.loss.kind != LossKind::sum) scenario.model.loss.divisor = static_cast<double>(1 + dice.up_to(4));
   if (scenario.model.loss.kind == LossKind::dot) scenario.model.loss.dot_seed = static_cast<std::uint32_t>(dice.up_to(1LL << 31));
   scenario.model.init_divisor = static_cast<int>(1 + dice.up_to(9));
+  scenario.model.init = static_cast<Distribution>(dice.up_to(1));
   const auto all = paths(scenario.model);
   for (auto path = all.rbegin(); path != all.rend(); ++path) {  // depth first from the end: children before parents
     if (!dice.toss()) continue;
@@ -698,6 +699,7 @@ TEST_CASE("an error names the place, what was expected there and what was found"
        "scenario: model.root.children[0].in_features: expected an integer from 1 to 1048576, found 0"},
       {"/model/root/children/0/in_features", 4.0,
        "scenario: model.root.children[0].in_features: expected an integer from 1 to 1048576, found 4.0"},
+      {"/model/init", "normal", R"(scenario: model.init: expected one of "uniform", "truncated_normal", found "normal")"},
       {"/model/root/children/0", Json::object({{"name", "c"}, {"kind", "convolution"}, {"in_features", 4}, {"out_features", 4}}),
        "scenario: model.root.children[0].channels: is missing"},
       {"/model/root/children/0",

@@ -47,9 +47,10 @@ std::vector<std::string> features_of(const std::string& kind) {
 
 // Features that no scenario shows, and features that no plan of the kind has.
 const std::vector<std::string>& never_drawn(const std::string& kind) {
-  static const std::vector<std::string> fully{"thread_ranks", "reduction_hooks", "forward_methods"},
-      flat{"thread_ranks", "clip_grad_norm", "ignored_parameters", "all_gather_extensions"},
-      replicated{"thread_ranks", "clip_grad_norm", "ignored_parameters", "all_gather_extensions", "mixed_precision", "replicated_mesh"};
+  static const std::vector<std::string> fully{"thread_ranks", "truncated_normal", "reduction_hooks", "forward_methods"},
+      flat{"thread_ranks", "truncated_normal", "clip_grad_norm", "ignored_parameters", "all_gather_extensions"},
+      replicated{"thread_ranks",          "truncated_normal", "clip_grad_norm", "ignored_parameters",
+                 "all_gather_extensions", "mixed_precision",  "replicated_mesh"};
   return kind == "flat_shard" ? flat : kind == "replicate" ? replicated : fully;
 }
 
@@ -365,7 +366,7 @@ TEST_CASE("each feature and each ingredient is in some scenario, and in none tha
   // No scenario shows a feature that all scenarios use, nor what is not drawn.
   std::vector<std::string> rest = all_features();
   std::erase_if(rest, [](const std::string& name) { return shown().contains(name); });
-  CHECK(rest == std::vector<std::string>{"timeline", "thread_ranks", "reduction_hooks", "forward_methods"});
+  CHECK(rest == std::vector<std::string>{"timeline", "thread_ranks", "truncated_normal", "reduction_hooks", "forward_methods"});
 }
 
 TEST_CASE("a subject that claims nothing besides is given the plainest scenarios") {

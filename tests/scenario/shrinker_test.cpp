@@ -246,6 +246,7 @@ TEST_CASE("calls become plainer: for all ranks, on the first way, without a hook
 TEST_CASE("a convolution becomes a linear layer, or one of fewer channels that still divide its input") {
   Scenario scenario;
   scenario.model.root.children = {{.name = "c", .kind = ModuleKind::convolution, .in_features = 6, .out_features = 1, .channels = 3}};
+  scenario.model.init = Distribution::truncated_normal;
   fully_shard(scenario.plan);
   scenario.script.input = {1, 6};
   const std::vector<Staged> variants = smaller({.scenario = scenario, .ranks = 1});
@@ -260,6 +261,7 @@ TEST_CASE("a convolution becomes a linear layer, or one of fewer channels that s
   CHECK(any([](const Model&, const Module& m) { return m.in_features == 3 && m.channels == 3; }));
   CHECK(any([](const Model&, const Module& m) { return m.in_features == 2 && m.channels == 1; }));
   CHECK(any([](const Model&, const Module& m) { return m.kind == ModuleKind::convolution && !m.bias; }));
+  CHECK(any([](const Model& model, const Module&) { return model.init == Distribution::uniform; }));
 }
 
 TEST_CASE("nothing becomes wider than the widest, also where sequences are longer than that") {

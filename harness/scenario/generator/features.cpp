@@ -52,6 +52,7 @@ std::vector<Feature> needed_features(const Scenario& scenario) {
            any_call(scenario.script, [](const Action& action) { return action.kind == ActionKind::extend; }));
   need(Feature::mixed_precision, scenario.plan.mixed_precision != MixedPrecision());
   need(Feature::meta_initialisation, scenario.plan.initialisation == Initialisation::meta);
+  need(Feature::truncated_normal, scenario.model.init == Distribution::truncated_normal);
   need(Feature::hidden_memory, scenario.costs.hide_undeclared_memory);
   for (const Feature feature : engine_generator(scenario.plan).needed_features(scenario)) {
     if (std::ranges::find(needed, feature) == needed.end()) needed.push_back(feature);

@@ -181,6 +181,7 @@ class Variants {
     offer([](Scenario& s) { s.model.loss = {}; });
     offer([](Scenario& s) { s.model.loss.divisor = 1; });
     offer([](Scenario& s) { s.model.init_divisor = Model().init_divisor; });
+    offer([](Scenario& s) { s.model.init = Model().init; });
     offer([](Scenario& s) { s.script.input_divisor = Script().input_divisor; });
     offer([](Scenario& s) { s.script.given.clear(); });
     offer([](Scenario& s) { s.script.keep_tensors = false; });
