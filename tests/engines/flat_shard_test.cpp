@@ -101,6 +101,13 @@ Scenario discarded_on_one_way() {
       {"a", "aside.x", ""});
 }
 
+// Weights of three dimensions.
+Scenario convolutions() {
+  Module window{.name = "b", .kind = ModuleKind::convolution, .in_features = 6, .out_features = 4, .channels = 3};
+  Module last{.name = "c", .kind = ModuleKind::convolution, .in_features = 4, .out_features = 2, .channels = 2, .bias = false};
+  return flat_scenario({layer("a", 3, 6), activation("relu"), std::move(window), std::move(last)}, {"a", "b", ""});
+}
+
 struct NamedModel {
   const char* name;
   Scenario (*make)();
@@ -117,7 +124,8 @@ constexpr std::array models{NamedModel{"nested", nested},
                             NamedModel{"two_roots", two_roots},
                             NamedModel{"chosen_in_one_unit", chosen_in_one_unit},
                             NamedModel{"discarded", discarded},
-                            NamedModel{"discarded_on_one_way", discarded_on_one_way}};
+                            NamedModel{"discarded_on_one_way", discarded_on_one_way},
+                            NamedModel{"convolutions", convolutions}};
 
 // -- Scripts
 

@@ -234,7 +234,8 @@ TEST_CASE("sums, products and slopes are tensors, and are rounded") {
 TEST_CASE("what a module gives is of the format it computes in") {
   std::uint32_t seed = 0;  // of a row that picks the first feature
   while (formula::small_integer(seed, 0) != 1 || formula::small_integer(seed, 1) != 0) ++seed;
-  for (const Module& module : {linear("m", 2, 2), layer_norm("m", 2), attention("m", 2), embedding("m", 16, 2, 1)}) {
+  for (const Module& module :
+       {linear("m", 2, 2), convolution("m", 2, 2, 2), layer_norm("m", 2), attention("m", 2), embedding("m", 16, 2, 1)}) {
     const bool takes_tokens = module.kind == ModuleKind::embedding;
     Scenario scenario = sharded({module});
     scenario.model.init_divisor = 3;
@@ -254,7 +255,7 @@ TEST_CASE("what a module gives is of the format it computes in") {
 
 TEST_CASE("a slope is rounded before anything is made of it") {
   // Of one row the bias before the module has the slope itself for a gradient, the weight its products with the input.
-  for (const Module& module : {linear("m", 4, 4), layer_norm("m", 4), attention("m", 4)}) {
+  for (const Module& module : {linear("m", 4, 4), convolution("m", 2, 4, 4), layer_norm("m", 4), attention("m", 4)}) {
     Scenario scenario = sharded({linear("before", 4, 4), module});
     scenario.model.init_divisor = 7;
     scenario.model.loss = {.kind = LossKind::dot, .divisor = 3, .dot_seed = 7};
@@ -349,7 +350,7 @@ TEST_CASE("a module whose input and parameters are of different dtypes is refuse
   scenario.plan.mixed_precision.output = DType::f32;
   CHECK_NOTHROW(train_serially(scenario, 1, Arithmetic::f32));
 
-  for (const Module& module : {linear("m", 2, 2), layer_norm("m", 2), attention("m", 2), scale("m")}) {
+  for (const Module& module : {linear("m", 2, 2), convolution("m", 2, 2, 2), layer_norm("m", 2), attention("m", 2), scale("m")}) {
     scenario = sharded({module});
     scenario.script.segments = script({one_backward});
     scenario.script.input = {1, 2};
