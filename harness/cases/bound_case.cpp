@@ -51,6 +51,21 @@ std::map<std::string, std::string> engines_of(std::span<const SuiteEngine> decla
   return engines;
 }
 
+/// By kind of engine. Appends the mistakes in declarations to `problems`.
+std::map<std::string, const EngineClauses*> by_engine(std::span<const EngineClauses> declared, std::vector<std::string>& problems) {
+  std::map<std::string, const EngineClauses*> clauses;
+  for (const EngineClauses& declaration : declared) {
+    if (declaration.engine.empty() || declaration.equal_collectives.empty() || declaration.freed_memory.empty())
+      problems.push_back(
+          fmt::format("{}: ENGINE_CLAUSES needs an engine kind, and the clauses equal_collectives and freed_memory", place(declaration)));
+    const auto [first, is_new] = clauses.emplace(declaration.engine, &declaration);
+    if (!is_new)
+      problems.push_back(fmt::format("{}: engine kind \"{}\" has ENGINE_CLAUSES already, at {}", place(declaration), declaration.engine,
+                                     place(*first->second)));
+  }
+  return clauses;
+}
+
 // All that the case can be played in: those for everybody first.
 std::vector<int> sizes_of(const CaseDeclaration& declaration) {
   std::vector<int> sizes = declaration.ranks;
@@ -198,9 +213,11 @@ std::vector<std::string> seeds_of(const CaseDeclaration& declaration, const std:
 
 }  // namespace
 
-BoundCases bind_cases(std::span<const CaseDeclaration> declarations, std::span<const SuiteEngine> suite_engines) {
+BoundCases bind_cases(std::span<const CaseDeclaration> declarations, std::span<const SuiteEngine> suite_engines,
+                      std::span<const EngineClauses> engine_clauses) {
   BoundCases bound;
   const std::map<std::string, std::string> engines = engines_of(suite_engines, declarations, bound.problems);
+  const std::map<std::string, const EngineClauses*> clauses = by_engine(engine_clauses, bound.problems);
   const std::size_t count = count_of(declarations);
   bound.cases.reserve(count);  // every rank does this as it starts; and the ids below stay where they are
   std::unordered_map<std::string_view, const CaseDeclaration*> owners(count);
@@ -211,9 +228,12 @@ BoundCases bind_cases(std::span<const CaseDeclaration> declarations, std::span<c
     }
     try {
       for (const Setting& in : settings_of(declaration, engines)) {
+        const auto found = clauses.find(in.engine);
+        const EngineClauses* const of_engine = found == clauses.end() ? nullptr : found->second;
         for_each_combination(declaration, [&](std::map<std::string, std::string> params) {
           std::vector<std::string> seeds = seeds_of(declaration, params);
-          const BoundCase& made = bound.cases.emplace_back(info_of(declaration, in, std::move(params)), declaration.body, std::move(seeds));
+          const BoundCase& made =
+              bound.cases.emplace_back(info_of(declaration, in, std::move(params)), declaration.body, std::move(seeds), of_engine);
           const auto [owner, is_new] = owners.emplace(made.info.id, &declaration);
           if (is_new) return;
           bound.problems.push_back(
@@ -226,6 +246,16 @@ BoundCases bind_cases(std::span<const CaseDeclaration> declarations, std::span<c
     }
   }
   return bound;
+}
+
+std::vector<std::string> clauses_outside_scopes(const BoundCase& bound) {
+  const std::vector<std::string>& cited = bound.info.clauses;
+  if (bound.engine_clauses == nullptr) return cited;
+  const std::vector<std::string>& in_scopes = bound.engine_clauses->in_scopes;
+  std::vector<std::string> others;
+  std::ranges::copy_if(cited, std::back_inserter(others),
+                       [&](const std::string& clause) { return std::ranges::find(in_scopes, clause) == in_scopes.end(); });
+  return others.empty() ? cited : others;
 }
 
 std::vector<std::string> problems_of_needs(std::span<const BoundCase> cases, std::span<const SuiteEngine> suite_engines,
@@ -247,7 +277,7 @@ std::vector<std::string> problems_of_needs(std::span<const BoundCase> cases, std
     if (!suite.engine.empty() && find_kind(suite.engine) == kinds.end())
       say(fmt::format("{}: SUITE_ENGINE gives suite \"{}\" the {}", place(suite), suite.suite, unknown(suite.engine)));
   }
-  for (const auto& [info, body, seeds] : cases) {
+  for (const auto& [info, body, seeds, engine_clauses] : cases) {
     const auto complain_of = [&](std::string_view what) {
       say(fmt::format("{}: case \"{}\" {}", place(info), info.id.substr(0, info.id.find('[')), what));
     };

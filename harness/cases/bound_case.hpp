@@ -12,6 +12,7 @@
 namespace shardproof {
 
 struct CaseDeclaration;
+struct EngineClauses;
 struct SuiteEngine;
 class Rank;
 
@@ -19,6 +20,7 @@ struct BoundCase {
   CaseInfo info;
   std::function<void(Rank&)> body;
   std::vector<std::string> seeds;  ///< tests that it descends from
+  const EngineClauses* engine_clauses = nullptr;  ///< of its kind of engine, where there are any
 };
 
 struct BoundCases {
@@ -26,7 +28,12 @@ struct BoundCases {
   std::vector<std::string> problems;  ///< each begins with `file:line: `; a program with any must not run
 };
 
-BoundCases bind_cases(std::span<const CaseDeclaration> declarations, std::span<const SuiteEngine> suite_engines);
+/// Cases refer to `engine_clauses`, which must outlive them.
+BoundCases bind_cases(std::span<const CaseDeclaration> declarations, std::span<const SuiteEngine> suite_engines,
+                      std::span<const EngineClauses> engine_clauses = {});
+
+/// The clauses that a failure of the case outside of all scopes breaks: those that no scope judges, or else all that the case cites.
+std::vector<std::string> clauses_outside_scopes(const BoundCase& bound);
 
 /// A kind of engine that cases may be for, and the features that they may need of it.
 struct KnownKind {

@@ -5,14 +5,17 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <stdexcept>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "harness/cases/case_end.hpp"
+#include "harness/cases/ranked_test_case.hpp"
 #include "harness/protocol/digest.hpp"
 #include "harness/protocol/events.hpp"
+#include "harness/protocol/failure_text.hpp"
 #include "harness/trace/memory.hpp"
 #include "harness/world/event_stream.hpp"
 
@@ -25,7 +28,7 @@ namespace {
 // counts for nothing.
 class Observer final : public BodyListener {
  public:
-  explicit Observer(World& world) : world_(world) {}
+  Observer(World& world, const BoundCase& bound) : world_(world), bound_(bound) {}
 
   void failed(event::AssertionFailed failure) override {
     stay_the_rank();
@@ -34,7 +37,7 @@ class Observer final : public BodyListener {
     const std::string what = failure.expression.empty() ? fmt::format("{}: {}", failure.macro, failure.expansion)
                                                         : fmt::format("{}({}) failed", failure.macro, failure.expression);
     last_failure_ = fmt::format("{} at {}:{}", what, failure.file, failure.line);
-    write(std::move(failure));
+    write(std::move(failure), clauses_here());
   }
 
   void left_by_assertion() override {
@@ -45,17 +48,25 @@ class Observer final : public BodyListener {
   void left_by_exception(const std::exception_ptr& exception, const std::string& text) override {
     stay_the_rank();
     if (was_released()) return;
+    const AbortReason reason = reason_of(exception);
+    if (reason == AbortReason::disagreed) {
+      ++failures_;
+      mismatch_ = text;
+      return world_.abort(reason, text);
+    }
     set_error(text.empty() ? "an exception without a text left the body" : text);
-    world_.abort(reason_of(exception), error_);
+    world_.abort(reason, error_);
   }
 
   void exception_reported(event::AssertionFailed failure) override {
     if (was_released()) return;
+    // The ranks' collectives differ: that is a finding of the harness, at no assertion of the body.
+    if (mismatch_) return write(of_harness(equal_collectives_check, *mismatch_, std::move(failure.messages)), equal_collectives());
     if (failure.file.empty()) {
-      failure.file = world_.notes().info->file;
-      failure.line = world_.notes().info->line;
+      failure.file = bound_.info.file;
+      failure.line = bound_.info.line;
     }
-    write(std::move(failure));
+    write(std::move(failure), clauses_outside_scopes(bound_));
   }
 
   void released() override { world_.notes().calls.released = true; }
@@ -91,9 +102,12 @@ class Observer final : public BodyListener {
     // What has failed comes before what that has left behind.
     if (error_.empty() && failures_ == 0 && !was_released() && !of_subject.ok())
       set_error("not quiet at its end: the subject's " + of_subject.error());
-    if (error_.empty() && failures_ == 0 && notes.left_alive > 0)
-      set_error(fmt::format("not quiet at its end: the subject left {} bytes of device memory alive, in {}", notes.left_alive,
-                            trace::describe(notes.left_buffers)));
+    if (error_.empty() && failures_ == 0 && notes.left_alive > 0) {
+      ++failures_;
+      write(of_harness(freed_memory_check, fmt::format("not quiet at its end: the subject left {} bytes of device memory alive, in {}",
+                                                       notes.left_alive, trace::describe(notes.left_buffers))),
+            freed_memory());
+    }
     if (error_.empty() && failures_ == 0 && !was_released() && !of_device.empty()) set_error("not quiet at its end: " + of_device);
     if (!error_.empty()) {
       end.own = Outcome::error;
@@ -115,8 +129,32 @@ class Observer final : public BodyListener {
     if (error_.empty()) error_ = std::move(text);
   }
 
-  void write(event::AssertionFailed failure) {
-    failure.clauses = world_.notes().info->clauses;
+  /// Of an assertion at this place of the body.
+  std::vector<std::string> clauses_here() const {
+    const auto& scopes = world_.notes().scopes;
+    return scopes.empty() ? clauses_outside_scopes(bound_) : scopes.back();
+  }
+  std::vector<std::string> equal_collectives() const {
+    return bound_.engine_clauses != nullptr ? std::vector{bound_.engine_clauses->equal_collectives} : bound_.info.clauses;
+  }
+  std::vector<std::string> freed_memory() const {
+    return bound_.engine_clauses != nullptr ? std::vector{bound_.engine_clauses->freed_memory} : bound_.info.clauses;
+  }
+
+  /// A failure that the harness has found in the case.
+  event::AssertionFailed of_harness(std::string_view check, std::string text, std::vector<std::string> messages = {}) const {
+    return {.file = bound_.info.file,
+            .line = bound_.info.line,
+            .macro = std::string(check),
+            .expression = {},
+            .expansion = std::move(text),
+            .messages = std::move(messages),
+            .clauses = {},
+            .monotonic_ns = monotonic_ns()};
+  }
+
+  void write(event::AssertionFailed failure, std::vector<std::string> clauses) {
+    failure.clauses = std::move(clauses);
     if (world_.notes().seed_used) failure.messages.push_back(fmt::format("rank.seed() = {}", world_.notes().seed));
     world_.stream().write(failure);
   }
@@ -134,10 +172,12 @@ class Observer final : public BodyListener {
   }
 
   World& world_;
+  const BoundCase& bound_;
   const pid_t process_ = ::getpid();
   std::uint64_t failures_ = 0;
   std::string last_failure_;
   std::string error_;
+  std::optional<std::string> mismatch_;
 };
 
 class Lockstep {
@@ -205,11 +245,11 @@ class Lockstep {
   }
 
   CaseEnd run_body(const BoundCase& bound, std::uint64_t& assertions) {
-    Observer observer(world_);
+    Observer observer(world_, bound);
     const std::uint64_t passed = runner_.run([&] { bound.body(world_.self()); }, observer);
     observer.stay_the_rank();
-    assertions = passed + observer.failures();
     const BodyEnd mine = observer.end();
+    assertions = passed + observer.failures();
     world_.body_ended();
     std::vector<BodyEnd> all;
     for (const auto& ballot : world_.agree(to_ballot(mine))) all.push_back(from_ballot(ballot));

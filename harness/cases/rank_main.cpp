@@ -203,7 +203,7 @@ int run(std::span<char*> argv, const Program& program) {
   if (line.mode == CommandLine::Mode::list_gpus) return answer_with_gpus(line.backend);
   if (line.mode == CommandLine::Mode::make_scenario) return answer_with_scenarios(line.asked);
   if (line.mode == CommandLine::Mode::shrink_scenario) return answer_with_smaller(line.scenario, line.asked.ranks.front());
-  BoundCases bound = bind_cases(declared_cases(), declared_suite_engines());
+  BoundCases bound = bind_cases(declared_cases(), declared_suite_engines(), declared_engine_clauses());
   std::ranges::move(scenario::problems_of_engine_kinds(), std::back_inserter(bound.problems));
   std::ranges::move(problems_of_needs(bound.cases, declared_suite_engines(), known_kinds()), std::back_inserter(bound.problems));
   if (const std::string plain = CatchRun::plain_test_case(); !plain.empty()) {

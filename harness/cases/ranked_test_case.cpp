@@ -21,6 +21,11 @@ std::vector<SuiteEngine>& suite_engines() {
   return engines;
 }
 
+std::vector<EngineClauses>& engine_clauses() {
+  static std::vector<EngineClauses> clauses;
+  return clauses;
+}
+
 // Translation units are initialised in an order that the linker chooses; a listing must not depend on it.
 template <class Declaration>
 void insert_in_order(std::vector<Declaration>& declarations, Declaration declaration) {
@@ -61,10 +66,16 @@ void Registration::add(CaseDeclaration declaration) { insert_in_order(registry()
 
 SuiteEngineRegistration::SuiteEngineRegistration(SuiteEngine declaration) { insert_in_order(suite_engines(), std::move(declaration)); }
 
+EngineClausesRegistration::EngineClausesRegistration(EngineClauses declaration) {
+  insert_in_order(engine_clauses(), std::move(declaration));
+}
+
 }  // namespace detail
 
 const std::vector<CaseDeclaration>& declared_cases() { return registry(); }
 
 const std::vector<SuiteEngine>& declared_suite_engines() { return suite_engines(); }
+
+const std::vector<EngineClauses>& declared_engine_clauses() { return engine_clauses(); }
 
 }  // namespace shardproof

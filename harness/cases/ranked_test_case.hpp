@@ -59,6 +59,18 @@ struct SuiteEngine {
   int line = 0;
 };
 
+/// The clauses by which each run on a kind of engine is judged, whatever case plays it.
+struct EngineClauses {
+  std::string engine;
+  std::string equal_collectives;  ///< the harness judges it: all ranks ask for the same collectives
+  std::string freed_memory;       ///< the harness judges it: a destroyed engine leaves no memory
+  /// Checks that many cases share judge these in scopes of their own (Rank::under). A failure outside of all scopes does not name them,
+  /// unless its case cites no other clause.
+  std::vector<std::string> in_scopes;
+  std::string file;
+  int line = 0;
+};
+
 namespace options {
 struct Ranks {
   std::vector<int> sizes;
@@ -154,6 +166,10 @@ struct Registration {
 struct SuiteEngineRegistration {
   explicit SuiteEngineRegistration(SuiteEngine declaration);
 };
+
+struct EngineClausesRegistration {
+  explicit EngineClausesRegistration(EngineClauses declaration);
+};
 }  // namespace detail
 
 template <class... Values> options::Each each(std::string key, Values... values) { return {std::move(key), {detail::spell(values)...}}; }
@@ -166,6 +182,8 @@ template <class Value, class... Features> options::NeedsIf needs_if(std::string 
 const std::vector<CaseDeclaration>& declared_cases();
 /// Likewise what SUITE_ENGINE declares.
 const std::vector<SuiteEngine>& declared_suite_engines();
+/// Likewise what ENGINE_CLAUSES declares.
+const std::vector<EngineClauses>& declared_engine_clauses();
 
 }  // namespace shardproof
 
@@ -189,3 +207,9 @@ const std::vector<SuiteEngine>& declared_suite_engines();
 #define SUITE_ENGINE(suite, engine)                                             \
   static const ::shardproof::detail::SuiteEngineRegistration SHARDPROOF_CONCAT( \
       suite_engine_, __COUNTER__)(::shardproof::SuiteEngine{suite, engine, __FILE__, __LINE__})
+
+/// Declares the clauses of a kind of engine, once for all suites:
+/// `ENGINE_CLAUSES(.engine = "fully_shard", .equal_collectives = "OVL-15", .freed_memory = "OVL-13", .in_scopes = {"OVL-4"});`
+#define ENGINE_CLAUSES(...)                                                       \
+  static const ::shardproof::detail::EngineClausesRegistration SHARDPROOF_CONCAT( \
+      engine_clauses_, __COUNTER__)(::shardproof::EngineClauses{__VA_ARGS__, .file = __FILE__, .line = __LINE__})

@@ -46,11 +46,11 @@ struct CaseStarted {
 struct AssertionFailed {
   std::string file;
   int line = 0;
-  std::string macro;  ///< CHECK, REQUIRE, …; empty for an unexpected exception
+  std::string macro;  ///< CHECK, REQUIRE, …, or a check of the harness (failure_text.hpp); empty for an unexpected exception
   std::string expression;  ///< as written
   std::string expansion;  ///< with values
   std::vector<std::string> messages;  ///< INFO and CAPTURE, oldest first
-  std::vector<std::string> clauses;  ///< of the case
+  std::vector<std::string> clauses;  ///< that the failure breaks: of the scope that it is in, else of the case
   std::int64_t monotonic_ns = 0;  ///< CLOCK_MONOTONIC: earliest over the ranks of a machine is the first cause
 };
 

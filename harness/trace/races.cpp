@@ -173,6 +173,8 @@ std::string describe(const Race& race, int rank) {
                      race.second.what, words.second, words.missing);
 }
 
+std::string missing(const Race& race) { return sentence(race).missing; }
+
 std::vector<std::string> describe(const std::vector<Race>& races, int rank) {
   constexpr std::size_t shown = 3;
   std::vector<std::string> texts;

@@ -36,6 +36,10 @@ std::vector<Race> find_races(const Trace& trace, std::size_t limit = 16);
 /// Two indented lines and the missing edge, as failures show it; no newline at the end. The rank is the trace's.
 std::string describe(const Race& race, int rank);
 
+/// The edge that would order the two: `stream compute waits for an event recorded on stream all_gather after the first`. Races that lack
+/// the same edge have one cause.
+std::string missing(const Race& race);
+
 /// The first three, and how many more there are: mostly those follow from the same edge.
 std::vector<std::string> describe(const std::vector<Race>& races, int rank);
 

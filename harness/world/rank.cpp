@@ -5,6 +5,7 @@
 #include <charconv>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "harness/world/event_stream.hpp"
 #include "harness/world/world.hpp"
@@ -24,6 +25,16 @@ T number(std::string_view name, const std::string& text, std::string_view kind) 
 }
 
 }  // namespace
+
+ClauseScope::ClauseScope(World& world, std::vector<std::string> clauses) : world_(&world) {
+  world_->notes().scopes.push_back(std::move(clauses));
+}
+
+ClauseScope::~ClauseScope() { world_->notes().scopes.pop_back(); }
+
+const std::vector<std::string>& Rank::clauses() const { return world_->notes().info->clauses; }
+
+ClauseScope Rank::under(std::vector<std::string> clauses) const { return {*world_, std::move(clauses)}; }
 
 int Rank::index() const { return world_->rank(); }
 

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "harness/device/platform.hpp"
 #include "harness/fabric/group.hpp"
@@ -17,6 +18,20 @@ namespace shardproof {
 
 class World;
 
+/// A scope of clauses: while it lives, a failed assertion of its rank names these clauses instead of the case's. Scopes nest, and the
+/// innermost one counts. An exception that leaves the body has left all scopes, and names the case's clauses.
+class [[nodiscard]] ClauseScope {
+ public:
+  ~ClauseScope();
+  ClauseScope(const ClauseScope&) = delete;
+  ClauseScope& operator=(const ClauseScope&) = delete;
+
+ private:
+  friend class Rank;
+  ClauseScope(World& world, std::vector<std::string> clauses);
+  World* world_;
+};
+
 class Rank {
  public:
   int index() const;
@@ -27,6 +42,14 @@ class Rank {
   template <class T> T param(std::string_view name) const;  ///< std::string, bool, int, double
   /// The kind of engine that the case plays on. Throws std::logic_error where the case names none.
   const std::string& engine() const;
+
+  /// The clauses that the case cites.
+  const std::vector<std::string>& clauses() const;
+  /// Judges what follows by these clauses, up to the end of the scope: `const auto judged = rank.under("OVL-15");`
+  template <class... Ids> ClauseScope under(const char* first, Ids... others) const {
+    return under(std::vector<std::string>{first, others...});
+  }
+  ClauseScope under(std::vector<std::string> clauses) const;
 
   /// A number that goes into the report, e.g. ("forward_ns", 85'000'000, "ns"). All ranks must say the same, or the case is one on which they
   /// disagree: what differs between them is to be reduced first. On a real device what a clock says is said in "us", "ms" or "s", and ratios of that in "x": these may differ between ranks, of which the

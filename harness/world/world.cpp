@@ -155,6 +155,7 @@ void World::begin(const CaseInfo& info, std::uint64_t position) {
   notes_.seed = seed_of(plan_.seed, info);
   notes_.seed_used = false;
   notes_.skip.reset();
+  notes_.scopes.clear();
   notes_.left_alive = 0;
   notes_.left_buffers.clear();
   notes_.played.clear();

@@ -76,6 +76,42 @@ TEST_CASE("A case plays on its suite's engine kind; another kind is in its id") 
   CHECK(ids(bind_cases(std::vector{declaration}, {})).front() == "s/c[W=1,a=x,engine=first]");
 }
 
+TEST_CASE("A failure outside of scopes names the clauses that no scope judges, or else all") {
+  const std::vector<SuiteEngine> engines{{"s", "first", "e.cpp", 3}};
+  const std::vector<EngineClauses> clauses{
+      {.engine = "first", .equal_collectives = "A-1", .freed_memory = "A-2", .in_scopes = {"A-1", "A-3"}}};
+  auto declaration = declared("s/c");
+  const auto outside = [&](std::vector<std::string> cited) {
+    declaration.clauses = std::move(cited);
+    const auto bound = bind_cases(std::vector{declaration}, engines, clauses);
+    CHECK(bound.problems.empty());
+    CHECK(bound.cases.at(0).engine_clauses == &clauses[0]);
+    return clauses_outside_scopes(bound.cases.at(0));
+  };
+  using Ids = std::vector<std::string>;
+  CHECK(outside({"A-1", "B-1", "A-3", "B-2"}) == Ids{"B-1", "B-2"});
+  CHECK(outside({"A-1", "A-3"}) == Ids{"A-1", "A-3"});
+  CHECK(outside({}).empty());
+
+  const auto unknown = bind_cases(std::vector{declaration}, {}, clauses);
+  CHECK(unknown.cases.at(0).engine_clauses == nullptr);
+}
+
+TEST_CASE("What is wrong with the clauses of an engine kind is said with its place") {
+  const auto problems = [](const std::vector<EngineClauses>& clauses) {
+    return bind_cases(std::vector{declared("s/c")}, {}, clauses).problems;
+  };
+  const EngineClauses right{
+      .engine = "first", .equal_collectives = "A-1", .freed_memory = "A-2", .in_scopes = {}, .file = "c.cpp", .line = 5};
+  EngineClauses again = right, empty = right;
+  again.line = 6;
+  empty.freed_memory.clear();
+  using Problems = std::vector<std::string>;
+  CHECK(problems({right}).empty());
+  CHECK(problems({right, again}) == Problems{"c.cpp:6: engine kind \"first\" has ENGINE_CLAUSES already, at c.cpp:5"});
+  CHECK(problems({empty}) == Problems{"c.cpp:5: ENGINE_CLAUSES needs an engine kind, and the clauses equal_collectives and freed_memory"});
+}
+
 TEST_CASE("What is wrong with a declaration of engine kinds is said with its place") {
   const auto problems = [](const CaseDeclaration& declaration, const std::vector<SuiteEngine>& engines) {
     return bind_cases(std::vector{declaration}, engines).problems;

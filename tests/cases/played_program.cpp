@@ -81,6 +81,21 @@ RANKED_TEST_CASE("play/of_no_kind", ranks(2), on_engines("fully_shard")) {
   CHECK(rank.play(scenario).races().empty());
 }
 
+ENGINE_CLAUSES(.engine = "fully_shard", .equal_collectives = "PLY-2", .freed_memory = "PLY-1", .in_scopes = {"PLY-3"});
+
+RANKED_TEST_CASE("play/judged", ranks(2), on_engines("fully_shard"), clauses("PLY-3", "PLY-4")) {
+  CHECK(rank.play(scenario::sleeping_stack(1)).left_alive() == 0);
+}
+
+RANKED_TEST_CASE("play/leaking", ranks(2), on_engines("fully_shard"), clauses("PLY-4")) {
+  CHECK(rank.play(scenario::sleeping_stack(1)).races().empty());
+}
+
+RANKED_TEST_CASE("play/unlike", ranks(2), on_engines("fully_shard"), clauses("PLY-4")) {
+  CHECK(rank.index() >= 0);
+  rank.world().all_gather(iota(0, 2 + rank.index()));
+}
+
 SUITE_ENGINE("kinds", "first");
 
 RANKED_TEST_CASE("kinds/own", ranks(2), needs(Feature::serial)) { CHECK(rank.engine() == "first"); }

@@ -79,19 +79,34 @@ TEST_CASE("A case plays plans of its own kind, and an engine gets to see plans t
 
 TEST_CASE("A subject that leaves memory behind has not ended quietly") {
   for (const auto& rank : play("play/idle[W=2]", "idle", "leak").ranks) {
-    CHECK(rank.only_case().outcome == Outcome::error);
-    CHECK_THAT(rank.only_case().reason,
+    CHECK(rank.only_case().outcome == Outcome::failed);
+    CHECK_THAT(rank.failures.at(0).expansion,
                ContainsSubstring("left 64 bytes of device memory alive, in 1 buffer: parameter \"kept\" of 64 bytes"));
+    CHECK(rank.failures.at(0).macro == "freed memory");
+    CHECK(rank.failures.at(0).clauses.empty());
     CHECK(rank.left);
   }
 }
 
 TEST_CASE("A case names the first of many buffers that its subject does not release") {
   for (const auto& rank : play("play/in_order[W=2]", "idle", "leak").ranks) {
-    CHECK_THAT(rank.only_case().reason,
+    CHECK_THAT(rank.failures.at(0).expansion,
                ContainsSubstring("left 256 bytes of device memory alive, in 4 buffers: parameter \"kept\" of 64 bytes, parameter \"kept\" "
                                  "of 64 bytes, parameter \"kept\" of 64 bytes and 1 more"));
   }
+}
+
+TEST_CASE("What the harness judges on a kind of engine has the clauses of the kind") {
+  const auto clauses_of = [](const std::string& id, const std::string& fault = {}) {
+    const auto world = play(id, "idle", fault);
+    REQUIRE(world.ranks.at(1).failures.size() == 1);
+    return world.ranks.at(1).failures.front().clauses;
+  };
+  using Clauses = std::vector<std::string>;
+  CHECK(clauses_of("play/leaking[W=2,engine=fully_shard]", "leak") == Clauses{"PLY-1"});
+  CHECK(clauses_of("play/unlike[W=2,engine=fully_shard]") == Clauses{"PLY-2"});
+  // Only scopes judge PLY-3.
+  CHECK(clauses_of("play/judged[W=2,engine=fully_shard]", "leak") == Clauses{"PLY-4"});
 }
 
 TEST_CASE("Unknown subjects and faults are named beside those that exist") {

@@ -34,6 +34,28 @@ RANKED_TEST_CASE("ends/failed_check", ranks(2), clauses("END-1")) {
   CHECK(rank.seed() != 0);
 }
 
+RANKED_TEST_CASE("ends/failed_in_scopes", ranks(2), clauses("END-1", "END-2")) {
+  CHECK(rank.index() != 1);
+  {
+    const auto judged = rank.under("END-3");
+    CHECK(rank.index() != 1);
+    {
+      // Rank 0 has other scopes than rank 1, at the same time.
+      const auto inner = rank.under(rank.index() == 1 ? "END-4" : "END-5", "END-6");
+      rank.world().barrier();
+      CHECK(rank.index() != 1);
+    }
+    CHECK(rank.index() != 1);
+  }
+  CHECK(rank.index() != 1);
+}
+
+RANKED_TEST_CASE("ends/thrown_in_scope", ranks(1), clauses("END-1")) {
+  const auto judged = rank.under("END-3");
+  CHECK(rank.clauses().size() == 1);
+  throw std::runtime_error("out of luck");
+}
+
 RANKED_TEST_CASE("ends/failed_require", ranks(3)) {
   REQUIRE(rank.index() != 1);
   rank.world().barrier();
@@ -115,7 +137,7 @@ RANKED_TEST_CASE("ends/different_call_counts", ranks(2)) {
   if (rank.index() == 0) rank.world().barrier();
 }
 
-RANKED_TEST_CASE("ends/mismatch", ranks(2)) {
+RANKED_TEST_CASE("ends/mismatch", ranks(2), clauses("END-7")) {
   CHECK(true);
   rank.world().all_gather(iota(0, 2 + rank.index()));
 }

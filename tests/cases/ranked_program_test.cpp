@@ -67,6 +67,20 @@ TEST_CASE("A failed CHECK is told with its values, and the body goes on") {
   CHECK(failure.monotonic_ns > 0);
 }
 
+TEST_CASE("A failure names the clauses of the innermost scope, and outside of scopes those of the case") {
+  using Clauses = std::vector<std::string>;
+  const auto world = run_case("ends/failed_in_scopes[W=2]", 2);
+  check_left_in_order(world);
+  CHECK(world.ranks[0].failures.empty());
+  std::vector<Clauses> named;
+  for (const auto& failure : world.ranks[1].failures) named.push_back(failure.clauses);
+  CHECK(named == std::vector<Clauses>{{"END-1", "END-2"}, {"END-3"}, {"END-4", "END-6"}, {"END-3"}, {"END-1", "END-2"}});
+
+  const auto thrown = run_case("ends/thrown_in_scope[W=1]", 1);
+  REQUIRE(thrown.ranks[0].failures.size() == 1);
+  CHECK(thrown.ranks[0].failures[0].clauses == Clauses{"END-1"});
+}
+
 TEST_CASE("A failed REQUIRE releases the peers that wait in a collective") {
   const auto world = run_case("ends/failed_require[W=3]", 3);
   check_left_in_order(world);
@@ -191,13 +205,22 @@ TEST_CASE("Ranks that make different numbers of calls are told so at once") {
   }
 }
 
-TEST_CASE("Ranks that ask for different things get the same error") {
+TEST_CASE("Ranks that ask for different things fail with the same text, which names both ranks and both collectives") {
   const auto world = run_case("ends/mismatch[W=2]", 2);
   check_left_in_order(world);
-  CHECK(world.ranks[0].only_case().outcome == Outcome::error);
-  CHECK(world.ranks[1].only_case().outcome == Outcome::error);
-  CHECK(world.ranks[0].only_case().reason == world.ranks[1].only_case().reason);
-  CHECK_FALSE(world.ranks[0].only_case().reason.empty());
+  for (const auto& rank : world.ranks) {
+    CHECK(rank.only_case().outcome == Outcome::failed);
+    CHECK(rank.only_case().assertions == 2);
+    REQUIRE(rank.failures.size() == 1);
+    const auto& failure = rank.failures.front();
+    CHECK(failure.macro == "equal collectives");
+    CHECK(failure.expression.empty());
+    CHECK_THAT(failure.expansion, ContainsSubstring("rank 0") && ContainsSubstring("all_gather of 2 f32") && ContainsSubstring("rank 1") &&
+                                      ContainsSubstring("all_gather of 3 f32"));
+    CHECK(failure.expansion == world.ranks[0].failures.at(0).expansion);
+    CHECK(failure.clauses == std::vector<std::string>{"END-7"});
+    CHECK_THAT(failure.file, ContainsSubstring("ranked_program.cpp"));
+  }
 }
 
 TEST_CASE("A rank that waits in vain names the one that did not come, and the world goes on") {
