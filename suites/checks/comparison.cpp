@@ -307,7 +307,7 @@ void check_same_training(Rank& rank, const scenario::Run& run, const scenario::R
 void check_three_iterations(Rank& rank, const scenario::Run& run) {
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_mean_rounds(rank));
   check_sound(rank, run);
-  for (const scenario::Iteration& iteration : steady_iterations(run)) check_nothing_is_left(run, iteration.index());
+  for (const scenario::Iteration& iteration : steady_iterations(run)) check_nothing_is_left(rank, run, iteration.index());
 }
 
 }  // namespace shardproof::suites

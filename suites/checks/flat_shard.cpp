@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "harness/trace/memory.hpp"
+#include "suites/checks/sharded_races.hpp"
 
 namespace shardproof::suites {
 
@@ -179,6 +180,12 @@ std::uint64_t parameters_of_no_unit(const Scenario& scenario) {
 
 class FlatShardChecks final : public Kind {
  public:
+  SoundnessClauses clauses() const override { return sharded_clauses; }
+
+  std::string_view ordering_clause(const scenario::Run& run, const trace::Race& race) const override {
+    return ordering_clause_of_sharded(run, race);
+  }
+
   std::vector<Communication> planned(const Scenario& scenario, int world) const override {
     UnitCalls calls(scenario, world);
     std::vector<Communication> all;
@@ -234,6 +241,9 @@ class FlatShardChecks final : public Kind {
 };
 
 }  // namespace
+
+ENGINE_CLAUSES(.engine = "flat_shard", .equal_collectives = std::string(sharded_clauses.same_order),
+               .freed_memory = std::string(sharded_clauses.freed_memory), .in_scopes = clauses_of_sharded_scopes());
 
 const Kind& flat_shard_checks() {
   static const FlatShardChecks checks;

@@ -7,6 +7,7 @@
 
 #include "harness/trace/memory.hpp"
 #include "suites/checks/kind.hpp"
+#include "suites/checks/sharded_races.hpp"
 
 namespace shardproof::suites {
 
@@ -82,6 +83,12 @@ bool trains_plainly(const scenario::Script& script) {
 
 class FullyShardChecks final : public Kind {
  public:
+  SoundnessClauses clauses() const override { return sharded_clauses; }
+
+  std::string_view ordering_clause(const scenario::Run& run, const trace::Race& race) const override {
+    return ordering_clause_of_sharded(run, race);
+  }
+
   Plans plans(const Scenario& scenario, int /*world*/) const override {
     const auto keeps_parts = [](const scenario::WrapGroup& group) {
       return group.reshard_after_forward.kind == scenario::ReshardAfterForward::Kind::size;
@@ -181,6 +188,9 @@ scenario::Plan plan_of_one_rank() {
   fully_shard(plan).wrap = {{.modules = {""}}};
   return plan;
 }
+
+ENGINE_CLAUSES(.engine = "fully_shard", .equal_collectives = std::string(sharded_clauses.same_order),
+               .freed_memory = std::string(sharded_clauses.freed_memory), .in_scopes = clauses_of_sharded_scopes());
 
 const Kind& fully_shard_checks() {
   static const FullyShardChecks checks;

@@ -238,8 +238,8 @@ scenario::Run check_generated(Rank& rank, const Subjects& subjects) {
   scenario::Run run = play_accepted(rank, drawn.scenario);
   check_sound(rank, run);
   check_communication(rank, run);
-  kind_of(run.scenario().plan).check_memory(run, rank.world().size());
-  CHECK(run.left_alive() == 0);
+  check_memory(rank, run);
+  check_freed_memory(rank, run);
   check_training(rank, run, Arithmetic::f32, drawn.tolerance, Moves::some_parameter);
   return run;
 }

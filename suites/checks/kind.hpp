@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "harness/shardproof.hpp"
@@ -24,6 +25,14 @@ enum class Plans : std::uint8_t {
   nothing,  ///< the scenario has calls or modules that it cannot count
 };
 
+/// The clauses by which every run on a kind of engine is judged, whatever case plays it.
+struct SoundnessClauses {
+  std::string_view same_order;  ///< ranks issue the same collectives in the same order
+  std::string_view nothing_twice;  ///< nothing is gathered that is there already
+  std::string_view nothing_left;  ///< nothing is alive that the plan does not keep
+  std::string_view freed_memory;  ///< a destroyed engine leaves no memory
+};
+
 /// A plan by which one rank alone can train any model, in f32.
 scenario::Plan plan_of_one_rank();
 
@@ -40,6 +49,9 @@ class Kind {
   virtual int holders(const scenario::Plan& plan, const std::string& parameter, int world) const = 0;
   /// A plan by which one rank alone computes what each rank computes by this plan.
   virtual scenario::Plan of_one_rank(const scenario::Plan& /*plan*/) const { return plan_of_one_rank(); }
+  virtual SoundnessClauses clauses() const = 0;
+  /// The clause that the race breaks.
+  virtual std::string_view ordering_clause(const scenario::Run& run, const trace::Race& race) const = 0;
   virtual void check_nothing_gathered_twice(const scenario::Run& run) const = 0;
   virtual void check_nothing_is_left(const scenario::Run& run, int iteration, int backward) const = 0;
   /// Checks after each call what is whole, as far as this is known for the scenario.

@@ -9,6 +9,7 @@
 
 #include "harness/scenario/plan/replicate.hpp"
 #include "harness/trace/memory.hpp"
+#include "suites/checks/race_parts.hpp"
 
 namespace shardproof::suites {
 
@@ -100,8 +101,24 @@ std::uint64_t bytes_compressed(const Scenario& scenario, scenario::HookKind hook
   return bytes;
 }
 
+constexpr SoundnessClauses replicate_clauses{
+    .same_order = "REP-3", .nothing_twice = "REP-2", .nothing_left = "REP-14", .freed_memory = "REP-14"};
+constexpr std::string_view gradients_in_order = "REP-4", sums_over_parts_in_order = "REP-34";
+
 class ReplicateChecks final : public Kind {
  public:
+  SoundnessClauses clauses() const override { return replicate_clauses; }
+
+  std::string_view ordering_clause(const scenario::Run& run, const trace::Race& race) const override {
+    if (is_about_release(race)) return gradients_in_order;
+    const auto& divided = replicate(run.scenario().plan).tensor_parallel;
+    const auto sums_over_parts = [&](const trace::Access& access) {
+      const auto* const call = std::get_if<fact::Collective>(&run.trace().facts.at(access.fact));
+      return call != nullptr && divided.contains(call->tag);
+    };
+    return sums_over_parts(race.first) || sums_over_parts(race.second) ? sums_over_parts_in_order : gradients_in_order;
+  }
+
   // One all-reduce for each bucket, by the engine or by a hook. A compiled step has one for each gradient, also if one call issues several.
   std::vector<Communication> planned(const Scenario& scenario, int world) const override {
     const std::vector<scenario::ParameterShape> parameters = scenario::parameters(scenario.model);
@@ -205,6 +222,10 @@ class ReplicateChecks final : public Kind {
 };
 
 }  // namespace
+
+ENGINE_CLAUSES(.engine = "replicate", .equal_collectives = std::string(replicate_clauses.same_order),
+               .freed_memory = std::string(replicate_clauses.freed_memory),
+               .in_scopes = {std::string(gradients_in_order), std::string(sums_over_parts_in_order)});
 
 const Kind& replicate_checks() {
   static const ReplicateChecks checks;

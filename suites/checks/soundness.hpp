@@ -1,5 +1,6 @@
 // What every right run owes, whatever it trains, on every kind of engine: what was communicated, in which order, without races, and that
-// nothing is left. No suite's own scenarios or clauses here.
+// nothing is left. Each check of soundness is judged by its own clause, which its kind of engine names (kind.hpp). No suite's own
+// scenarios here.
 #pragma once
 
 #include <cstddef>
@@ -30,18 +31,24 @@ std::vector<scenario::Iteration> steady_iterations(const scenario::Run& run);
 /// How often the host waited for an event or a stream in an iteration.
 std::size_t host_waits(const scenario::Iteration& iteration);
 
-/// Fails when there is a race, and says the first few in words.
+/// Fails when there is a race. Says one race for each clause that is broken and each wait that is missing.
 void check_no_race(const Rank& rank, const scenario::Run& run);
 
 /// Fails unless all ranks have issued the same collectives, for the same groups of parameters, in the same order.
 void check_same_order(Rank& rank, const scenario::Run& run);
 
 /// Fails when a group is gathered while its parameters are whole, or are being gathered already.
-void check_nothing_gathered_twice(const scenario::Run& run);
+void check_nothing_gathered_twice(const Rank& rank, const scenario::Run& run);
 
 /// Fails when a backward leaves a gathered buffer, a whole parameter of a group, a whole gradient or an operand of a reduction.
 /// `backward` counts those of the iteration, from 1.
-void check_nothing_is_left(const scenario::Run& run, int iteration, int backward = 1);
+void check_nothing_is_left(const Rank& rank, const scenario::Run& run, int iteration, int backward = 1);
+
+/// Checks after each call what is whole, as far as this is known for the scenario.
+void check_memory(Rank& rank, const scenario::Run& run);
+
+/// Fails when the engine has been destroyed and memory of it is left.
+void check_freed_memory(const Rank& rank, const scenario::Run& run);
 
 /// No race, one order, nothing twice: what a run of any scenario owes.
 void check_sound(Rank& rank, const scenario::Run& run);

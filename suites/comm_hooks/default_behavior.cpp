@@ -65,7 +65,7 @@ RANKED_TEST_CASE("comm_hooks/default_of_each_unit", clauses("CMH-1", "CMH-14", "
   CHECK(run.count_callbacks({.kind = scenario::CallbackKind::gradient_hook}) == 0);
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     for (const fact::Collective& call : iteration.collectives()) CHECK(call.dtype == DType::f32);
-    check_nothing_is_left(run, iteration.index());
+    check_nothing_is_left(rank, run, iteration.index());
   }
   check_same_order(rank, run);
   check_no_race(rank, run);

@@ -59,7 +59,7 @@ RANKED_TEST_CASE("comm_hooks/forward_method", clauses("CMH-23"), ranks(2, 3, 4),
     CHECK(run.captures()[i].loss == usual.captures()[i].loss);
     CHECK(run.captures()[i].loss != 0);
   }
-  CHECK(run.left_alive() == 0);
+  check_freed_memory(rank, run);
 }
 
 }  // namespace shardproof::comm_hooks

@@ -30,7 +30,7 @@ std::uint64_t state_of(const scenario::Callback& call) { return std::get<scenari
 void check_sound_iterations(Rank& rank, const scenario::Run& run) {
   suites::check_no_race(rank, run);
   suites::check_same_order(rank, run);
-  for (int iteration = 0; iteration < iterations; ++iteration) suites::check_nothing_is_left(run, iteration + 1);
+  for (int iteration = 0; iteration < iterations; ++iteration) suites::check_nothing_is_left(rank, run, iteration + 1);
 }
 
 void check_all_elements(Rank& rank, const scenario::Run& run) {

@@ -50,7 +50,7 @@ RANKED_TEST_CASE("exec_order/trains_on_two_forwards", clauses("EXO-13", "EXO-14"
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     CHECK(iteration.peak(MemoryClass::shard).bytes == iteration.live_before(MemoryClass::shard, scenario::ActionKind::forward).bytes);
-    check_nothing_is_left(run, iteration.index());
+    check_nothing_is_left(rank, run, iteration.index());
   }
 }
 
@@ -61,7 +61,7 @@ RANKED_TEST_CASE("exec_order/trains_as_without", clauses("EXO-13", "EXO-14"), ra
   const scenario::Run run = play_accepted(rank, twins.validate(rank.param<bool>("validates")).train(Way::first, 3));
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_mean_rounds(rank), Moves::some_parameter);
   check_sound(rank, run);
-  for (const scenario::Iteration& iteration : steady_iterations(run)) check_nothing_is_left(run, iteration.index());
+  for (const scenario::Iteration& iteration : steady_iterations(run)) check_nothing_is_left(rank, run, iteration.index());
 }
 
 }  // namespace shardproof::exec_order

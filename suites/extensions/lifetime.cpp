@@ -60,9 +60,9 @@ RANKED_TEST_CASE("extensions/resharded", clauses("EXT-9"), ranks(1, 2, 3, 4), ea
   check_nothing_whole(run, 0, ActionKind::evaluate);
   for (const int iteration : {0, 1}) {
     check_nothing_whole(run, iteration, ActionKind::forward);
-    check_nothing_is_left(run, iteration);
+    check_nothing_is_left(rank, run, iteration);
   }
-  CHECK(run.left_alive() == 0);
+  check_freed_memory(rank, run);
 }
 
 RANKED_TEST_CASE("extensions/padding", clauses("EXT-10"), ranks(2, 3, 4), each("kind", "plain", "two_tensor"),

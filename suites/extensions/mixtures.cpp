@@ -29,7 +29,7 @@ void check_run(Rank& rank, const scenario::Run& run, const Tolerance& tolerance,
   check_training(rank, run, oracles::Arithmetic::f32, tolerance, Moves::some_parameter);
   check_hooks(rank, run);
   check_sound(rank, run);
-  for (int i = 0; i < iterations; ++i) check_nothing_is_left(run, i, backwards);
+  for (int i = 0; i < iterations; ++i) check_nothing_is_left(rank, run, i, backwards);
 }
 
 // One group that has parameters of several sorts, so that one all-gather carries them all.
@@ -175,7 +175,7 @@ RANKED_TEST_CASE("extensions/under_a_policy", clauses("EXT-1", "EXT-2", "EXT-3",
     CHECK(alive(MemoryClass::gradient, iteration, ActionKind::forward, true).buffers == 0);
     CHECK(alive(MemoryClass::gradient, iteration, ActionKind::backward, true).buffers > 0);
     CHECK(alive(MemoryClass::sharded_gradient, iteration, ActionKind::backward, true).buffers == 0);
-    check_nothing_is_left(run, iteration, 3);
+    check_nothing_is_left(rank, run, iteration, 3);
   }
 }
 

@@ -160,7 +160,7 @@ RANKED_TEST_CASE("extensions/precision_on_the_wire", clauses("EXT-10", "EXT-20",
   const Wire wire(rank, run);
   for (int iteration = 0; iteration < iterations; ++iteration) {
     wire.check(iteration);
-    check_nothing_is_left(run, iteration);
+    check_nothing_is_left(rank, run, iteration);
   }
 }
 

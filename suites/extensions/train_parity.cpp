@@ -51,8 +51,8 @@ void play_blocks(Rank& rank) {
   check_hooks(rank, run);
   check_sound(rank, run);
   check_plan_is_communicated(rank, run);
-  for (int i = 0; i < iterations; ++i) check_nothing_is_left(run, i);
-  CHECK(run.left_alive() == 0);
+  for (int i = 0; i < iterations; ++i) check_nothing_is_left(rank, run, i);
+  check_freed_memory(rank, run);
 }
 
 // One linear layer and a loss that is linear in its output: gradients do not depend on weights, so that n steps are n times the first. What

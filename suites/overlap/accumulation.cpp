@@ -67,7 +67,7 @@ RANKED_TEST_CASE("overlap/accumulation", clauses("OVL-4", "OVL-6", "OVL-7", "OVL
     CAPTURE(first.index());
     CHECK(first.count(CollectiveKind::reduce_scatter, ActionKind::backward) == (alone || all ? 0 : 1));
     CHECK(second.count(CollectiveKind::reduce_scatter, ActionKind::backward) == (alone ? 0 : 2));
-    check_nothing_is_left(run, second.index());
+    check_nothing_is_left(rank, run, second.index());
   }
 }
 
@@ -83,7 +83,7 @@ RANKED_TEST_CASE("overlap/kept_after_backward", clauses("OVL-10", "OVL-15", "OVL
     CHECK(gathers(first, ActionKind::forward) == groups);
     CHECK(gathers(second, ActionKind::forward) == 0);
     CHECK(gathers(second, ActionKind::backward) == (reshard ? groups : 0));
-    check_nothing_is_left(run, second.index());
+    check_nothing_is_left(rank, run, second.index());
   }
 }
 
@@ -96,7 +96,7 @@ RANKED_TEST_CASE("overlap/not_the_last_backward", clauses("OVL-4", "OVL-6", "OVL
   }
   const scenario::Run run = rank.play(scenario);
   check_values(rank, run);
-  for (const auto& [first, second] : micro_batches(run)) check_nothing_is_left(run, second.index());
+  for (const auto& [first, second] : micro_batches(run)) check_nothing_is_left(rank, run, second.index());
 }
 
 RANKED_TEST_CASE("overlap/last_backward_waits", clauses("OVL-29"), ranks(2, 3, 4), each("reshard", false, true),
@@ -118,6 +118,8 @@ RANKED_TEST_CASE("overlap/last_backward_waits", clauses("OVL-29"), ranks(2, 3, 4
     for (const bool last : {false, true}) hurried.script.segments.push_back(micro_batch(last));
   }
   const scenario::Run waits = rank.play(plain), goes_on = rank.play(hurried);
+  check_no_race(rank, waits);
+  check_no_race(rank, goes_on);
   const std::vector<MicroBatches> hurrying = micro_batches(goes_on);
   for (const scenario::Iteration& waiting : steady_iterations(waits)) {
     CAPTURE(waiting.index());

@@ -155,7 +155,7 @@ void play_failing(Rank& rank, const std::string& when, const std::string& module
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     const int index = iteration.index();
     CAPTURE(index);
-    check_nothing_is_left(run, index, backward);
+    check_nothing_is_left(rank, run, index, backward);
     check_as_if_never_failed(run, expected, scenario::mark(index, next, false, when == "micro_batch" ? 2 : 1), index, gathers_again);
     check_nothing_is_held_after_failure(run, index);
   }

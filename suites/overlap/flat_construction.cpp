@@ -227,7 +227,7 @@ RANKED_TEST_CASE("overlap/flat_meta", clauses("OVL-10", "OVL-13"), ranks(1, 2, 3
   const scenario::Run run = play_accepted(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, ways_tolerance);
   check_sound(rank, run);
-  CHECK(run.left_alive() == 0);
+  check_freed_memory(rank, run);
 }
 
 }  // namespace shardproof::overlap

@@ -76,7 +76,7 @@ void play_failing_ways(Rank& rank, bool prefetches) {
     CAPTURE(index);
     const std::string failed = scenario::mark(index, "failing forward", true), end = scenario::mark(index, ActionKind::zero_grad, true);
     CHECK(trace::at(run.trace(), MemoryClass::parameter, failed).buffers == 0);
-    check_nothing_is_left(run, index);
+    check_nothing_is_left(rank, run, index);
     std::vector<std::string> done = issued_in(iteration, failed, end);
     std::vector<std::string> planned =
         issued_in(others[static_cast<std::size_t>(index)], scenario::mark(index, next, false, script.occurrence), end);

@@ -75,8 +75,8 @@ RANKED_TEST_CASE("overlap/flat_gathers_in_vain", clauses("OVL-4", "OVL-5", "OVL-
   check_no_race(rank, run);
   check_same_order(rank, run);
   check_training(rank, run, oracles::Arithmetic::f32, exact_at_first, Moves::some_parameter);
-  for (const scenario::Iteration& iteration : steady_iterations(run)) check_nothing_is_left(run, iteration.index());
-  CHECK(run.left_alive() == 0);
+  for (const scenario::Iteration& iteration : steady_iterations(run)) check_nothing_is_left(rank, run, iteration.index());
+  check_freed_memory(rank, run);
 }
 
 }  // namespace shardproof::overlap

@@ -45,7 +45,7 @@ void check_precision(Rank& rank) {
   }
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
-    check_nothing_is_left(run, iteration.index());
+    check_nothing_is_left(rank, run, iteration.index());
     for (const fact::Collective& call : iteration.collectives()) {
       CAPTURE(call.tag);
       CHECK(call.dtype == (call.kind == CollectiveKind::all_gather ? param : reduce));

@@ -279,7 +279,7 @@ RANKED_TEST_CASE("overlap/flat_unfinished_scripts", clauses("OVL-7", "OVL-13"), 
   if (end == "zero_grad") body.push_back({.kind = ActionKind::zero_grad});
   const scenario::Run run = play_accepted(rank, scenario);
   check_no_race(rank, run);
-  CHECK(run.left_alive() == 0);
+  check_freed_memory(rank, run);
   if (rank.world().size() > 1) CHECK(steady_iterations(run).back().count(CollectiveKind::all_gather) > 0);
 }
 

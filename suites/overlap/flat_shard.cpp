@@ -120,6 +120,7 @@ RANKED_TEST_CASE("overlap/training_overlap", clauses("OVL-1", "OVL-2", "OVL-3", 
   const std::chrono::nanoseconds first_gather = alone || stack.strategy == ShardStrategy::no_shard ? 0ms : 10ms;
   const std::chrono::nanoseconds last_reduction = alone ? 0ms : 10ms;
   const scenario::Run run = play_accepted(rank, scenario_of(stack));
+  check_no_race(rank, run);
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     CHECK(std::chrono::nanoseconds(iteration.forward()) <= 87ms);
@@ -128,7 +129,6 @@ RANKED_TEST_CASE("overlap/training_overlap", clauses("OVL-1", "OVL-2", "OVL-3", 
     CHECK(std::chrono::nanoseconds(iteration.forward_backward()) >= first_gather + 225ms + last_reduction);
   }
   check_plan_is_communicated(rank, run);
-  check_no_race(rank, run);
 }
 
 RANKED_TEST_CASE("overlap/flat_seed_times", clauses("OVL-32"), ranks(1, 2, 3, 4), on_engines("flat_shard"), needs(Feature::timeline),
@@ -136,6 +136,7 @@ RANKED_TEST_CASE("overlap/flat_seed_times", clauses("OVL-32"), ranks(1, 2, 3, 4)
   const bool alone = rank.world().size() == 1;
   const oracles::FlatStack stack = seed_of_flat_layers(rank);
   const scenario::Run run = play_accepted(rank, scenario_of(stack));
+  check_no_race(rank, run);
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     CHECK(std::chrono::nanoseconds(iteration.forward()) == (alone ? 75ms : 85ms));
@@ -163,9 +164,9 @@ RANKED_TEST_CASE("overlap/flat_times", clauses("OVL-32"), ranks(1, 2, 3, 4), on_
   stack.forward_prefetch = set % 2 == 1;
   stack.limit_all_gathers = pick(4) != 0;
   const scenario::Run run = play_accepted(rank, scenario_of(stack));
+  check_no_race(rank, run);
   check_times(run, stack);
   check_nothing_else_is_communicated(rank, run);
-  check_no_race(rank, run);
 }
 
 RANKED_TEST_CASE("overlap/flat_order", clauses("OVL-39"), ranks(2, 3), on_engines("flat_shard"),

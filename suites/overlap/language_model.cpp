@@ -19,7 +19,7 @@ RANKED_TEST_CASE("overlap/language_model", clauses("OVL-4", "OVL-5", "OVL-6", "O
   const scenario::Run run = rank.play(language_model(rank.param("wrap") == "blocks"));
   check_training(rank, run, oracles::Arithmetic::f64, of_f32_training);
   check_sound(rank, run);
-  for (const scenario::Iteration& iteration : steady_iterations(run)) check_nothing_is_left(run, iteration.index());
+  for (const scenario::Iteration& iteration : steady_iterations(run)) check_nothing_is_left(rank, run, iteration.index());
 }
 
 }  // namespace shardproof::overlap

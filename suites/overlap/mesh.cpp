@@ -59,7 +59,7 @@ void play_mesh(Rank& rank) {
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     CHECK((iteration.count(CollectiveKind::all_reduce) > 0) == (replicas > 1));
-    check_nothing_is_left(run, iteration.index());
+    check_nothing_is_left(rank, run, iteration.index());
   }
 }
 
@@ -155,7 +155,7 @@ RANKED_TEST_CASE("overlap/mesh_shard_dims", clauses("OVL-10", "OVL-15", "OVL-18"
   check_training(rank, run, oracles::Arithmetic::f32, {});
   check_sound(rank, run);
   check_groups(rank, run, 2);
-  for (const scenario::Iteration& iteration : steady_iterations(run)) check_nothing_is_left(run, iteration.index());
+  for (const scenario::Iteration& iteration : steady_iterations(run)) check_nothing_is_left(rank, run, iteration.index());
   REQUIRE(run.captures().size() == 3);
   for (const scenario::Capture& capture : run.captures()) {
     const auto& held = capture.parameters;

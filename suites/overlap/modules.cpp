@@ -96,7 +96,7 @@ RANKED_TEST_CASE("overlap/modules", clauses("OVL-4", "OVL-6", "OVL-7", "OVL-10",
         CHECK(iteration.live_after(MemoryClass::parameter, call).buffers == 0);
       }
     }
-    check_nothing_is_left(run, iteration.index());
+    check_nothing_is_left(rank, run, iteration.index());
     const std::size_t reductions = iteration.count(CollectiveKind::reduce_scatter);
     if (rank.world().size() == 1) {
       CHECK(reductions == 0);
@@ -150,7 +150,7 @@ RANKED_TEST_CASE("overlap/ignored_parameters", clauses("OVL-10", "OVL-15"), rank
   const scenario::Run run = rank.play(scenario);
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_mean_rounds(rank));
   check_sound(rank, run);
-  for (const scenario::Iteration& iteration : steady_iterations(run)) check_nothing_is_left(run, iteration.index());
+  for (const scenario::Iteration& iteration : steady_iterations(run)) check_nothing_is_left(rank, run, iteration.index());
 }
 
 RANKED_TEST_CASE("overlap/shard_dims", clauses("OVL-4", "OVL-6", "OVL-10", "OVL-15", "OVL-18"), ranks(1, 2, 3, 4),

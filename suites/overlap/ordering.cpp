@@ -101,6 +101,7 @@ RANKED_TEST_CASE("overlap/event_serves_once", clauses("OVL-3", "OVL-4", "OVL-5",
 RANKED_TEST_CASE("overlap/unpacking_holds_up_nothing", clauses("OVL-25"), ranks(2, 3, 4), each("layers", 2, 3, 6),
                  needs(Feature::timeline)) {
   const scenario::Run run = rank.play(even_stack(rank.param<int>("layers"), true));
+  check_no_race(rank, run);
   const trace::HappensBefore order(run.trace());
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
@@ -136,7 +137,7 @@ RANKED_TEST_CASE("overlap/live_buffers", clauses("OVL-9", "OVL-11", "OVL-12", "O
     CAPTURE(iteration.index());
     check_live_buffers(rank, iteration, static_cast<std::uint64_t>(layers), reshard);
   }
-  CHECK(run.left_alive() == 0);
+  check_freed_memory(rank, run);
 }
 
 }  // namespace shardproof::overlap

@@ -40,14 +40,15 @@ void check_bounds_of_iterations(const scenario::Run& run, const PostOptim& how, 
 void play_within_bounds(Rank& rank, bool event) {
   const PostOptim how{.event = event};
   const scenario::Run run = rank.play(post_optim(how));
+  check_no_race(rank, run);
   rank.measure_ns("five_iterations_ns", run.total());
   check_plan_is_communicated(rank, run);
   check_bounds_of_iterations(run, how, rank.world().size() == 1 ? Exposed::none : event ? Exposed::first : Exposed::all);
-  check_no_race(rank, run);
 }
 
 void check_post_optim_times(Rank& rank, const PostOptim& how) {
   const scenario::Run run = rank.play(post_optim(how));
+  check_no_race(rank, run);
   const std::vector<Nanoseconds> expected = expected_times(how, rank.world().size());
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
@@ -58,6 +59,7 @@ void check_post_optim_times(Rank& rank, const PostOptim& how) {
 
 void play_seed_times(Rank& rank, bool event) {
   const scenario::Run run = rank.play(post_optim({.event = event}));
+  check_no_race(rank, run);
   const bool alone = rank.world().size() == 1;
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
@@ -123,10 +125,10 @@ RANKED_TEST_CASE("overlap/event_before_training", clauses("OVL-5", "OVL-8"), ran
   scenario.script.segments.front().iterations = how.iterations - 1;
   scenario.script.segments.insert(scenario.script.segments.begin(), first);
   const scenario::Run run = rank.play(scenario);
+  check_no_race(rank, run);
   check_bounds_of_iterations(run, how, Exposed::none);
   CHECK(std::chrono::nanoseconds(run.total()) <= how.iterations * (how.sleep_forward + how.sleep_backward) + 4ms);
   check_plan_is_communicated(rank, run);
-  check_no_race(rank, run);
 }
 
 }  // namespace shardproof::overlap

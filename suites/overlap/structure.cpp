@@ -77,7 +77,8 @@ trace::Structure window(const trace::Structure& whole, int first, int iterations
 using Keep = bool (*)(WorkKind kind, std::string_view label);
 
 // Where the script repeats every `period` iterations, those of the log may begin at each of them.
-void check_same(const trace::Structure& golden, const scenario::Run& run, Keep keep = is_linear, int period = 1) {
+void check_same(Rank& rank, const trace::Structure& golden, const scenario::Run& run, Keep keep = is_linear, int period = 1) {
+  check_no_race(rank, run);
   REQUIRE(golden.steps.size() > 10);
   const trace::Structure actual = trace::structure(run.trace(), keep);
   const int recorded = iterations_of(golden), played = static_cast<int>(steady_iterations(run).size());
@@ -120,8 +121,9 @@ scenario::Scenario on_mesh() {
   return scenario;
 }
 
-void check_post_optim(const scenario::Run& run, const char* member) {
-  check_same(with_step_named(with_layers_named(oracles::golden::structure("h_overlap_virtual_clock", member)), last_update_of_post_optim),
+void check_post_optim(Rank& rank, const scenario::Run& run, const char* member) {
+  check_same(rank,
+             with_step_named(with_layers_named(oracles::golden::structure("h_overlap_virtual_clock", member)), last_update_of_post_optim),
              run, is_linear_or_last_update);
 }
 
@@ -132,49 +134,49 @@ RANKED_TEST_CASE("overlap/structure_of_blocks", clauses("OVL-23"), ranks(2), eac
   const std::string& given = rank.param("reshard");
   const Reshard reshard = given == "None" ? Reshard::automatic : given == "True" ? Reshard::yes : Reshard::no;
   const scenario::Run run = rank.play(traced_blocks({reshard}, false));
-  check_same(oracles::golden::structure("h_fsdp2_reshard_" + given + "_W2"), run);
+  check_same(rank, oracles::golden::structure("h_fsdp2_reshard_" + given + "_W2"), run);
 }
 
 RANKED_TEST_CASE("overlap/structure_with_root_parameters", clauses("OVL-23"), ranks(2), each("reshard", "None", "True"),
                  needs(Feature::timeline), tags("reference")) {
   const std::string& given = rank.param("reshard");
   const scenario::Run run = rank.play(with_root_parameters(given == "None" ? Reshard::automatic : Reshard::yes));
-  check_same(oracles::golden::structure("h_fsdp2_rootparam_reshard_" + given + "_W2"), run);
+  check_same(rank, oracles::golden::structure("h_fsdp2_rootparam_reshard_" + given + "_W2"), run);
 }
 
 RANKED_TEST_CASE("overlap/structure_with_lists", clauses("OVL-23"), ranks(2), needs(Feature::timeline, FullyShardFeature::prefetch_lists),
                  tags("reference")) {
   const scenario::Run run = rank.play(with_lists());
-  check_same(oracles::golden::structure("h_fsdp2_explicit_prefetch_W2"), run);
+  check_same(rank, oracles::golden::structure("h_fsdp2_explicit_prefetch_W2"), run);
 }
 
 RANKED_TEST_CASE("overlap/structure_with_accumulation", clauses("OVL-23"), ranks(2),
                  needs(Feature::timeline, Feature::gradient_accumulation), tags("reference")) {
   const scenario::Run run = rank.play(with_accumulation());
-  check_same(oracles::golden::structure("h_fsdp2_accum_W2"), run, is_linear, 2);
+  check_same(rank, oracles::golden::structure("h_fsdp2_accum_W2"), run, is_linear, 2);
 }
 
 RANKED_TEST_CASE("overlap/structure_on_mesh", clauses("OVL-23"), ranks(4), needs(Feature::timeline, Feature::replicated_mesh),
                  tags("reference")) {
   const scenario::Run run = rank.play(on_mesh());
-  check_same(oracles::golden::structure("h_fsdp2_hsdp_2x2", rank.index()), run);
+  check_same(rank, oracles::golden::structure("h_fsdp2_hsdp_2x2", rank.index()), run);
 }
 
 RANKED_TEST_CASE("overlap/structure_to_size", clauses("OVL-23"), ranks(4), needs(Feature::timeline, FullyShardFeature::reshard_to_size),
                  tags("reference")) {
   const scenario::Run run = rank.play(traced_blocks({.kind = Reshard::size, .size = 2}, false));
-  check_same(oracles::golden::structure("h_fsdp2_reshard_int2_W4", rank.index()), run);
+  check_same(rank, oracles::golden::structure("h_fsdp2_reshard_int2_W4", rank.index()), run);
 }
 
 RANKED_TEST_CASE("overlap/structure_of_one_rank", clauses("OVL-23"), ranks(1), needs(Feature::timeline), tags("reference")) {
   const scenario::Run run = rank.play(traced_blocks({Reshard::yes}, false));
-  check_same(oracles::golden::structure("h_fsdp2_reshard_True_W1"), run);
+  check_same(rank, oracles::golden::structure("h_fsdp2_reshard_True_W1"), run);
 }
 
 RANKED_TEST_CASE("overlap/structure_with_event", clauses("OVL-23"), ranks(2), needs(Feature::timeline, FullyShardFeature::post_optim_event),
                  tags("reference")) {
   const scenario::Run run = rank.play(traced_blocks({Reshard::yes}, true));
-  check_same(oracles::golden::structure("h_fsdp2_post_optim_W2"), run);
+  check_same(rank, oracles::golden::structure("h_fsdp2_post_optim_W2"), run);
 }
 
 RANKED_TEST_CASE("overlap/structure_of_stack", clauses("OVL-23"), ranks(2), needs(Feature::timeline), tags("reference")) {
@@ -182,17 +184,18 @@ RANKED_TEST_CASE("overlap/structure_of_stack", clauses("OVL-23"), ranks(2), need
   for (scenario::Module& block : scenario.model.root.children) block.children.front().bias = true;  // the recorded layers have one
   scenario.script.segments.front().body.push_back({scenario::ActionKind::step});
   const scenario::Run run = rank.play(scenario);
-  check_same(with_step_named(oracles::golden::structure("h_overlap_virtual_clock"), last_update_of_stack), run, is_linear_or_last_update);
+  check_same(rank, with_step_named(oracles::golden::structure("h_overlap_virtual_clock"), last_update_of_stack), run,
+             is_linear_or_last_update);
 }
 
 RANKED_TEST_CASE("overlap/structure_of_post_optim", clauses("OVL-23"), ranks(2), each("event", false), needs(Feature::timeline),
                  tags("reference")) {
-  check_post_optim(rank.play(post_optim({.event = false})), "post_optim_stream");
+  check_post_optim(rank, rank.play(post_optim({.event = false})), "post_optim_stream");
 }
 
 RANKED_TEST_CASE("overlap/structure_of_post_optim", clauses("OVL-23"), ranks(2), each("event", true),
                  needs(Feature::timeline, FullyShardFeature::post_optim_event), tags("reference")) {
-  check_post_optim(rank.play(post_optim({.event = true})), "post_optim_event");
+  check_post_optim(rank, rank.play(post_optim({.event = true})), "post_optim_event");
 }
 
 }  // namespace shardproof::overlap

@@ -79,7 +79,7 @@ RANKED_TEST_CASE("overlap/unfinished_scripts", clauses("OVL-7", "OVL-13"), ranks
   }
   const scenario::Run run = rank.play(scenario);
   check_no_race(rank, run);
-  CHECK(run.left_alive() == 0);
+  check_freed_memory(rank, run);
   if (rank.world().size() > 1) CHECK(steady_iterations(run).back().count(CollectiveKind::all_gather) > 0);
 }
 

@@ -109,7 +109,7 @@ RANKED_TEST_CASE("replicate/compile", clauses("REP-3", "REP-4", "REP-40", "REP-4
   check_ran_as_planned(run);
   check_no_race(rank, run);
   check_same_order(rank, run);
-  CHECK(run.left_alive() == 0);
+  check_freed_memory(rank, run);
   // Whether ranks communicated does not show in values: averages are linear.
   const bool alone = rank.world().size() == 1;
   for (const scenario::Iteration& iteration : run.iterations()) {
@@ -280,7 +280,7 @@ RANKED_TEST_CASE("replicate/compiled_memory", clauses("REP-14"), ranks(1, 2, 3),
     CHECK(iteration.live_after(MemoryClass::reduce_input, ActionKind::backward).bytes == 0);
   }
   check_memory_classes(run);
-  CHECK(run.left_alive() == 0);
+  check_freed_memory(rank, run);
 }
 
 // Before the backward that reduces, one layer of two has a gradient. Its result is copied. The other layer's result becomes its gradient
@@ -316,7 +316,7 @@ RANKED_TEST_CASE("replicate/compiled_memory_of_some", clauses("REP-1", "REP-14")
     CHECK(trace::at(run.trace(), MemoryClass::reduce_input, end).bytes == 0);
   }
   check_no_race(rank, run);
-  CHECK(run.left_alive() == 0);
+  check_freed_memory(rank, run);
 }
 
 // The backward hides all-reduces, from the first iteration on. A bucket has two gradients, and one call reduces both.

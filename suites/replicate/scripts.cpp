@@ -78,7 +78,7 @@ RANKED_TEST_CASE("replicate/scripts", clauses("REP-1", "REP-2", "REP-4", "REP-6"
   }
   if (compiles) check_ran_as_planned(run);
   check_sound(rank, run);
-  CHECK(run.left_alive() == 0);
+  check_freed_memory(rank, run);
 }
 
 // Memory comes with materialize, values with initialize, in any order of modules.

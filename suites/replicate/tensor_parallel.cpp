@@ -192,7 +192,7 @@ void play_ddp_tp(Rank& rank) {
   check_as_undivided(rank, run, division);
   check_no_race(rank, run);
   check_same_order(rank, run);
-  CHECK(run.left_alive() == 0);
+  check_freed_memory(rank, run);
 }
 
 // In the plan, gradients are reduced among the ranks with the same part of each copy, and a module's values among those with parts of one copy.
@@ -232,7 +232,7 @@ void play_compiled_ddp_tp(Rank& rank) {
   }
   check_no_race(rank, run);
   check_same_order(rank, run);
-  CHECK(run.left_alive() == 0);
+  check_freed_memory(rank, run);
 }
 
 void check_groups(Rank& rank, const Division& division, const scenario::Scenario& scenario) {
@@ -277,7 +277,7 @@ void play_ddp_tp_memory(Rank& rank) {
     CHECK(iteration.peak(MemoryClass::gradient).bytes <= held);
     CHECK(iteration.peak(MemoryClass::reduce_input).bytes <= held);
   }
-  CHECK(run.left_alive() == 0);
+  check_freed_memory(rank, run);
 }
 
 }  // namespace

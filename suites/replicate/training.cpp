@@ -32,7 +32,7 @@ RANKED_TEST_CASE("replicate/train_parity", clauses("REP-1", "REP-2", "REP-4"), r
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_division_rounds(rank), Moves::some_parameter);
   check_reduced_once(rank, run);
   check_sound(rank, run);
-  CHECK(run.left_alive() == 0);
+  check_freed_memory(rank, run);
 }
 
 // A weight of three dimensions, whose gradient goes to a bucket like any other.
@@ -114,7 +114,7 @@ RANKED_TEST_CASE("replicate/memory", clauses("REP-14"), ranks(1, 2, 3), each("gr
     CHECK(iteration.live_after(MemoryClass::gradient, ActionKind::backward).bytes == all);
   }
   check_memory_classes(run);
-  CHECK(run.left_alive() == 0);
+  check_freed_memory(rank, run);
 }
 
 RANKED_TEST_CASE("replicate/failed_forward", clauses("REP-15"), ranks(1, 2, 3), needs(Feature::timeline, Feature::failed_forward)) {

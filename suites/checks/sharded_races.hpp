@@ -1,0 +1,21 @@
+// The clauses of soundness for engines that shard parameters: `fully_shard` and `flat_shard`.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "suites/checks/kind.hpp"
+
+namespace shardproof::suites {
+
+inline constexpr SoundnessClauses sharded_clauses{
+    .same_order = "OVL-15", .nothing_twice = "OVL-16", .nothing_left = "OVL-12", .freed_memory = "OVL-13"};
+
+/// The clause that the race breaks: by the memory that it is about, and by the work that meets there.
+std::string_view ordering_clause_of_sharded(const scenario::Run& run, const trace::Race& race);
+
+/// The clauses that only the checks of this folder judge.
+std::vector<std::string> clauses_of_sharded_scopes();
+
+}  // namespace shardproof::suites
