@@ -34,14 +34,25 @@ std::set<std::string> waived_cases(const reports::Report& report) {
   return result;
 }
 
-Cell judge(const std::string& id, const std::map<std::string, Verdict>& clean, const std::map<std::string, Verdict>& faulty) {
+/// The clauses that failures of a case name, by case.
+std::map<std::string, std::set<std::string>> named_clauses(const reports::Report& report) {
+  std::map<std::string, std::set<std::string>> named;
+  for (const reports::CaseResult& one : report.cases) {
+    for (const reports::Failure& failure : one.failures)
+      named[one.info.id].insert(failure.assertion.clauses.begin(), failure.assertion.clauses.end());
+  }
+  return named;
+}
+
+/// `names`: a failure of the case names a clause that the fault breaks.
+Cell judge(const std::string& id, const std::map<std::string, Verdict>& clean, const std::map<std::string, Verdict>& faulty, bool names) {
   const auto without = clean.find(id), with = faulty.find(id);
   const bool is_skipped = without != clean.end() && without->second == Verdict::skipped;
   if (is_skipped && with != faulty.end() && with->second == Verdict::skipped) return Cell::skipped;
   if (without == clean.end() || without->second != Verdict::passed || with == faulty.end()) return Cell::unknown;
   switch (with->second) {
     case Verdict::passed: return Cell::survived;
-    case Verdict::failed: return Cell::killed;
+    case Verdict::failed: return names ? Cell::killed : Cell::elsewhere;
     case Verdict::skipped:
     case Verdict::not_run: return Cell::unknown;
     case Verdict::error:
@@ -66,6 +77,7 @@ const char* mark(Cell cell) {
     case Cell::unknown: return "?";
     case Cell::survived: return ".";
     case Cell::derailed: return "!";
+    case Cell::elsewhere: return "o";
     case Cell::killed: return "x";
   }
   return " ";
@@ -102,15 +114,25 @@ KillMatrix kill_matrix(const std::vector<FaultInfo>& faults, const std::vector<C
   const auto without = verdicts(clean);
   const std::set<std::string> waived = waived_cases(clean);
   for (std::size_t i = 0; i < faults.size(); ++i) {
-    FaultRow row{.fault = faults[i], .cells = {}, .by = {}};
+    FaultRow row{.fault = faults[i], .cells = {}, .by = {}, .named = {}};
     const auto with = verdicts(faulty[i]);
+    const auto named = named_clauses(faulty[i]);
+    std::set<std::string> named_of_fault;
     for (const CaseInfo* info : columns) {
+      std::vector<std::string> here;  // clauses of the fault that failures of the case name
+      if (const auto found = named.find(info->id); found != named.end()) {
+        std::ranges::copy_if(faults[i].clauses, std::back_inserter(here),
+                             [&](const std::string& clause) { return found->second.contains(clause); });
+      }
       const Cell cell = !shares(info->clauses, faults[i].clauses) ? Cell::unrelated
                         : waived.contains(info->id)               ? Cell::waived
-                                                                  : judge(info->id, without, with);
+                                                                  : judge(info->id, without, with, !here.empty());
       row.cells.push_back(cell);
-      if (cell == Cell::killed) row.by.push_back(info->id);
+      if (cell != Cell::killed) continue;
+      row.by.push_back(info->id);
+      named_of_fault.insert(here.begin(), here.end());
     }
+    row.named.assign(named_of_fault.begin(), named_of_fault.end());
     matrix.rows.push_back(std::move(row));
   }
   return matrix;
@@ -124,7 +146,8 @@ nlohmann::ordered_json to_json(const KillMatrix& matrix) {
                     {"what", row.fault.what},
                     {"judged", row.judged()},
                     {"killed", row.killed()},
-                    {"by", row.by}});
+                    {"by", row.by},
+                    {"named", row.named}});
   }
   return json;
 }
@@ -133,6 +156,7 @@ std::string to_text(const KillMatrix& matrix, bool color) {
   const auto paint = [&](const char* code, const std::string& text) { return color ? fmt::format("\x1b[{}m{}\x1b[0m", code, text) : text; };
   std::string text =
       "fault x case: x killed, . survived, ! ended by the fault itself (error, disagreement, hang or crash), not by an assertion,\n"
+      "o failed, but under no clause that the fault breaks,\n"
       "? not judged (skipped, not run, or not passing without the fault either), blank where the case checks no clause that the fault "
       "breaks;\n"
       "the letters over the columns are those of the list below\n\n";

@@ -18,13 +18,15 @@ enum class Cell : std::uint8_t {
   unknown,    ///< skipped with the fault alone, not run, or it does not pass without the fault either
   survived,
   derailed,   ///< an error, a disagreement, a hang or a crash: the fault ended the case, no assertion noticed it
-  killed,     ///< an assertion failed
+  elsewhere,  ///< assertions failed, all of them under clauses that the fault does not break
+  killed,     ///< an assertion failed under a clause that the fault breaks
 };
 
 struct FaultRow {
   FaultInfo fault;
   std::vector<Cell> cells;  ///< one for every case of the matrix
   std::vector<std::string> by;
+  std::vector<std::string> named;  ///< clauses of the fault that the failures of these cases name, sorted
   bool killed() const { return !by.empty(); }
   /// False where all cases that look for it are skipped here, with the fault and without it, or waived.
   bool judged() const;
@@ -39,12 +41,12 @@ struct KillMatrix {
 /// The cases that must notice the fault if any does: those with a clause that it breaks.
 std::vector<CaseInfo> related_cases(const FaultInfo& fault, const std::vector<CaseInfo>& cases);
 
-/// `faulty` stands in the order of `faults`. A case kills when it passes in `clean` and an assertion of it fails with the fault:
-/// a fault that merely makes the subject throw would end every case, whatever that case looks at.
+/// `faulty` stands in the order of `faults`. A case kills when it passes in `clean`, and with the fault an assertion fails under a
+/// clause that the fault breaks. A fault that merely makes the subject throw would end every case, whatever that case looks at.
 KillMatrix kill_matrix(const std::vector<FaultInfo>& faults, const std::vector<CaseInfo>& cases, const reports::Report& clean,
                        const std::vector<reports::Report>& faulty);
 
-/// `[{name, clauses, what, judged, killed, by}]`.
+/// `[{name, clauses, what, judged, killed, by, named}]`.
 nlohmann::ordered_json to_json(const KillMatrix& matrix);
 std::string to_text(const KillMatrix& matrix, bool color);
 

@@ -1,4 +1,5 @@
 // When does a case count as having noticed a fault?
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <nlohmann/json.hpp>
@@ -19,19 +20,25 @@ CaseInfo make_case(const std::string& id, std::vector<std::string> clauses) {
   return info;
 }
 
+const std::vector<CaseInfo> cases{make_case("s/one", {"A-1"}), make_case("s/two", {"A-1", "B-1"}), make_case("s/none", {}),
+                                  make_case("s/other", {"C-1"})};
+
+// A case that failed has one failure, which names all clauses of the case.
 reports::Report make_report(const std::vector<std::pair<std::string, Verdict>>& verdicts) {
   reports::Report report;
   for (const auto& [id, verdict] : verdicts) {
     reports::CaseResult result;
     result.info.id = id;
     result.verdict = verdict;
+    if (verdict == Verdict::failed) {
+      reports::Failure& failure = result.failures.emplace_back();
+      failure.assertion.clauses = std::ranges::find(cases, id, &CaseInfo::id)->clauses;
+    }
     report.cases.push_back(std::move(result));
   }
   return report;
 }
 
-const std::vector<CaseInfo> cases{make_case("s/one", {"A-1"}), make_case("s/two", {"A-1", "B-1"}), make_case("s/none", {}),
-                                  make_case("s/other", {"C-1"})};
 const FaultInfo breaks_a{.name = "late", .clauses = {"A-1"}, .what = "comes late"};
 const FaultInfo breaks_b{.name = "never", .clauses = {"B-1"}, .what = "never comes"};
 const FaultInfo breaks_z{.name = "lost", .clauses = {"Z-9"}, .what = "is lost"};
@@ -73,13 +80,25 @@ TEST_CASE("only cases with a clause that the fault breaks can kill it") {
   CHECK_FALSE(matrix.all_killed());
 
   CHECK(to_json(matrix).dump() ==
-        R"([{"name":"late","clauses":["A-1"],"what":"comes late","judged":true,"killed":true,"by":["s/one","s/two"]},)"
-        R"({"name":"never","clauses":["B-1"],"what":"never comes","judged":true,"killed":true,"by":["s/two"]},)"
-        R"({"name":"lost","clauses":["Z-9"],"what":"is lost","judged":true,"killed":false,"by":[]}])");
+        R"([{"name":"late","clauses":["A-1"],"what":"comes late","judged":true,"killed":true,"by":["s/one","s/two"],"named":["A-1"]},)"
+        R"({"name":"never","clauses":["B-1"],"what":"never comes","judged":true,"killed":true,"by":["s/two"],"named":["B-1"]},)"
+        R"({"name":"lost","clauses":["Z-9"],"what":"is lost","judged":true,"killed":false,"by":[],"named":[]}])");
   const std::string text = to_text(matrix, false);
   CHECK_THAT(text, ContainsSubstring("\n       A  B  C\n") && ContainsSubstring("\ns/one  x\n") && ContainsSubstring("\ns/two  x  x\n"));
   CHECK_THAT(text, ContainsSubstring("C  ALIVE   lost (Z-9): is lost [no selected case has one of its clauses]"));
   CHECK_THAT(text, ContainsSubstring("2 of 3 faults killed"));
+}
+
+TEST_CASE("a case that fails under other clauses than the fault breaks has not noticed it") {
+  const auto clean = make_report({{"s/one", Verdict::passed}, {"s/two", Verdict::passed}});
+  auto misled = make_report({{"s/two", Verdict::failed}});
+  misled.cases.front().failures.front().assertion.clauses = {"A-1"};
+  const KillMatrix matrix = kill_matrix({breaks_a, breaks_b}, cases, clean, {misled, misled});
+  CHECK(matrix.rows[0].by == std::vector<std::string>{"s/two"});
+  CHECK(matrix.rows[1].cells == std::vector<Cell>{Cell::unrelated, Cell::elsewhere});
+  CHECK_FALSE(matrix.rows[1].killed());
+  CHECK(matrix.rows[1].named.empty());
+  CHECK_THAT(to_text(matrix, false), ContainsSubstring("\ns/two  x  o\n"));
 }
 
 TEST_CASE("a fault that only ends cases is alive") {
