@@ -23,6 +23,7 @@
 #include "launcher/trace_files.hpp"
 #include "launcher/warm_process.hpp"
 #include "launcher/world.hpp"
+#include "reports/causes.hpp"
 #include "reports/merger.hpp"
 
 namespace shardproof::launcher {
@@ -251,7 +252,10 @@ class Run {
       ++ended;
       if (!reports::is_bad(result.verdict) || result.verdict == reports::Verdict::not_run) continue;
       ++(result.waiver >= 0 ? waived : failed);
-      if (reports::is_worth_telling(result, terminal_.style())) failures += reports::failure_line(result, terminal_.style());
+      // Of one cause the first: the summary counts the others.
+      if (reports::is_worth_telling(result, terminal_.style()) &&
+          (causes_.insert(reports::cause_of(result)).second || terminal_.style().verbose))
+        failures += reports::failure_line(result, terminal_.style());
       if (result.attempt < persistence_.retries) pending_.push_back(another_attempt(plan, result.info.id));
     }
     tracker_.world_ended(plan, plan.attempt == 0 ? ended : 0, failed, waived);
@@ -262,7 +266,7 @@ class Run {
     if (plan.trace) {
       for (const std::string& defect : merge_traces(directory)) terminal_.print("warning: " + defect);
     }
-    // The summary shows all failures in full; a reader should not have to wait long for the names of those that are known.
+    // The summary shows each cause in full; a reader should not have to wait long for the names of those that are known.
     const bool waits = !over_ && !pending_.empty() && std::chrono::steady_clock::now() - started_ > short_run;
     if (shows_failures_ && waits && !failures.empty()) terminal_.print(failures);
   }
@@ -348,6 +352,7 @@ class Run {
   Leftovers leftovers_{worker_.started};
   int begun_ = 0;
   int lost_ = 0;
+  std::set<std::string> causes_;  // of failures that have been shown
   bool over_ = false;
   std::string why_over_;
   std::deque<WorldPlan> pending_;

@@ -1,16 +1,22 @@
 #include "reports/summary.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <initializer_list>
+#include <iterator>
 #include <numeric>
+#include <set>
 #include <span>
 #include <tuple>
 
 #include "harness/protocol/failure_text.hpp"
 #include "harness/protocol/rank_list.hpp"
 #include "harness/protocol/utf8.hpp"
+#include "reports/case_failures.hpp"
+#include "reports/causes.hpp"
 #include "reports/command_line_words.hpp"
 #include "reports/findings.hpp"
 #include "reports/terminal.hpp"
@@ -35,49 +41,6 @@ std::string_view headline(Verdict verdict) {
 
 Hue hue_of(Verdict verdict) { return is_bad(verdict) ? Hue::red : verdict == Verdict::skipped ? Hue::yellow : Hue::green; }
 
-/// The same failure on one or several ranks, ascending.
-struct Shared {
-  std::vector<int> ranks;
-  const event::AssertionFailed* failure;
-};
-
-bool look_alike(const event::AssertionFailed& a, const event::AssertionFailed& b) {
-  return a.line == b.line && a.file == b.file && a.macro == b.macro && a.expression == b.expression && a.expansion == b.expansion &&
-         a.messages == b.messages;
-}
-
-std::vector<Shared> share(const std::vector<Failure>& failures) {
-  std::vector<Shared> shared;
-  for (const auto& failure : failures) {
-    const auto found = std::find_if(shared.begin(), shared.end(), [&](const Shared& other) {
-      return look_alike(*other.failure, failure.assertion) &&
-             std::find(other.ranks.begin(), other.ranks.end(), failure.rank) == other.ranks.end();
-    });
-    if (found == shared.end()) {
-      shared.push_back({{failure.rank}, &failure.assertion});
-    } else {
-      found->ranks.insert(std::upper_bound(found->ranks.begin(), found->ranks.end(), failure.rank), failure.rank);
-    }
-  }
-  return shared;
-}
-
-std::string text_of(const event::AssertionFailed& failure) {
-  const bool says_only = !failure.macro.empty() && failure.expression.empty();  // FAIL and FAIL_CHECK
-  const bool says_first = says_only && failure.expansion.empty() && !failure.messages.empty();
-  std::string text = failure.macro.empty() ? std::string("exception outside an assertion\n")
-                     : says_first          ? failure.messages.front() + "\n"
-                     : says_only           ? failure.expansion + "\n"
-                                           : fmt::format("{}( {} )\n", failure.macro, failure.expression);
-  if (!says_only && !failure.expansion.empty() && failure.expansion != failure.expression) text += indented(failure.expansion, "  ");
-  for (auto i = says_first ? std::size_t{1} : 0; i < failure.messages.size(); ++i) text += indented(failure.messages[i], "  ");
-  // Of an exception it is known which assertion it came after.
-  const char* const where = failure.macro.empty() ? "after" : "at";
-  if (!failure.file.empty())
-    text += fmt::format("  {} {}{}\n", where, failure.file, failure.line > 0 ? fmt::format(":{}", failure.line) : "");
-  return indented(printable(text), "  ");
-}
-
 /// Whether the failure has this reason, or comes from an exception with it. Released ranks have the beginning of a long reason.
 bool has_reason(const event::AssertionFailed& failure, std::string_view reason) {
   const std::string exception = unexpected_exception(reason);
@@ -90,7 +53,7 @@ bool has_reason(const event::AssertionFailed& failure, std::string_view reason) 
 
 /// The ranks' outcomes and their reasons: equal sentences once, and no reason that a shown failure has. The guilty ranks come first: they
 /// explain what the other ranks say.
-std::string reasons_text(const CaseResult& result, std::span<const Shared> shown, std::string_view explanation) {
+std::string reasons_text(const CaseResult& result, std::span<const event::AssertionFailed* const> shown, std::string_view explanation) {
   struct Said {
     Outcome outcome;
     std::string_view reason;
@@ -117,7 +80,7 @@ std::string reasons_text(const CaseResult& result, std::span<const Shared> shown
   std::stable_sort(said.begin(), said.end(), [&](const Said& a, const Said& b) { return guilt(a) < guilt(b); });
   std::string text;
   for (const auto& s : said) {
-    const bool is_shown = std::ranges::any_of(shown, [&](const Shared& failure) { return has_reason(*failure.failure, s.reason); });
+    const bool is_shown = std::ranges::any_of(shown, [&](const event::AssertionFailed* failure) { return has_reason(*failure, s.reason); });
     if (is_shown && s.outcome == Outcome::error) continue;
     const auto who = fmt::format("{} {}", rank_list(s.ranks), to_string(s.outcome));
     text += indented(is_shown ? who : printable(fmt::format("{}: {}", who, s.reason)), "  ");
@@ -485,14 +448,8 @@ std::string last_line(const Report& report, const Paint& paint) {
   return text + "\n";
 }
 
-}  // namespace
-
-bool is_worth_telling(const CaseResult& result, const TextStyle& style) {
-  return is_bad(result.verdict) && result.verdict != Verdict::not_run && (result.waiver < 0 || style.verbose);
-}
-
-std::string cause_text(const CaseResult& result, const Report& report, const TextStyle& style) {
-  const Paint paint(style.color);
+/// What made the case bad, first cause first. `told`: see CaseFailures::text.
+std::string cause_text(const CaseResult& result, const Report& report, const TextStyle& style, std::set<std::string>* told) {
   // A death explains the rest; a failed assertion explains releases and disagreement.
   const bool reasons_first = is_end_of_process(result.verdict);
   std::string text;
@@ -501,19 +458,105 @@ std::string cause_text(const CaseResult& result, const Report& report, const Tex
   if (reasons_first && !explanation.empty()) text += indented(printable(explanation), "  ");
   if (reasons_first) text += reasons_text(result, {}, explanation) + last_words_text(result, report, style);
 
-  const auto total = result.failures.size() + result.failures_left_out;
-  constexpr std::size_t limit = 10;
-  const auto shared = share(result.failures);
-  const auto shown = style.verbose ? shared.size() : std::min(shared.size(), limit);
-  std::size_t told = 0;
-  for (std::size_t i = 0; i < shown; ++i) {
-    if (shared.size() > 1 || shared[i].ranks.size() > 1) text += fmt::format("  {}\n", paint(Hue::faint, rank_list(shared[i].ranks)));
-    text += text_of(*shared[i].failure);
-    told += shared[i].ranks.size();
-  }
-  if (told < total) text += fmt::format("  and {} more\n", total - told);
-  if (!reasons_first) text += reasons_text(result, std::span(shared).first(shown), {});
+  const CaseFailures failures(result, style.verbose);
+  text += failures.text(style, told);
+  if (!reasons_first) text += reasons_text(result, failures.shown(), {});
   return text;
+}
+
+/// How often other cases show the same: `14 cases of overlap: any_costs, mesh and 3 more`, a line for each suite.
+std::string others_text(const CaseResult& shown, const std::vector<const CaseResult*>& others) {
+  constexpr std::size_t named = 3;
+  struct Suite {
+    std::set<std::string_view> ids;
+    std::vector<std::string_view> names;  // of cases, without their suite and their parameters
+  };
+  std::map<std::string_view, Suite> suites;
+  std::size_t again = 0;
+  for (const CaseResult* const other : others) {
+    const std::string_view id = other->info.id;
+    if (id == shown.info.id) {
+      ++again;
+      continue;
+    }
+    Suite& suite = suites[other->info.suite];
+    suite.ids.insert(id);
+    std::string_view name = id.substr(0, id.find('['));
+    name.remove_prefix(std::min(name.find('/') + 1, name.size()));
+    if (std::ranges::find(suite.names, name) == suite.names.end()) suite.names.push_back(name);
+  }
+  std::string text;
+  const auto say = [&text](const std::string& line) { text += fmt::format("  {} {}\n", text.empty() ? "also in:" : "        ", line); };
+  if (again > 0) say(fmt::format("{} more {} of this case", again, again == 1 ? "run" : "runs"));
+  for (const auto& [name, suite] : suites) {
+    const std::span few = std::span(suite.names).first(std::min(named, suite.names.size()));
+    std::string line =
+        fmt::format("{} {} of {}: {}", suite.ids.size(), suite.ids.size() == 1 ? "case" : "cases", name, fmt::join(few, ", "));
+    if (few.size() < suite.names.size()) line += fmt::format(" and {} more", suite.names.size() - few.size());
+    say(printable(line));
+  }
+  return text;
+}
+
+/// What else the other cases break: `they also break OVL-20 (3 cases), OVL-21 (48 cases)`. A second defect must not hide behind the first.
+std::string also_broken_text(const CaseResult& shown, const std::vector<const CaseResult*>& others) {
+  const auto clauses_of = [](const CaseResult& result) {
+    std::set<std::string_view> clauses;
+    for (const Failure& failure : result.failures) clauses.insert(failure.assertion.clauses.begin(), failure.assertion.clauses.end());
+    return clauses;
+  };
+  const std::set<std::string_view> known = clauses_of(shown);
+  std::map<std::string_view, std::size_t> cases;  // by clause
+  for (const CaseResult* const other : others) {
+    for (const std::string_view clause : clauses_of(*other)) {
+      if (!known.contains(clause)) ++cases[clause];
+    }
+  }
+  std::vector<std::string> texts;
+  for (const auto& [clause, count] : cases) texts.push_back(fmt::format("{} ({} {})", clause, count, count == 1 ? "case" : "cases"));
+  return texts.empty() ? std::string() : printable(fmt::format("  they also break {}", fmt::join(texts, ", "))) + "\n";
+}
+
+/// One bad case, and other cases that show the same.
+std::string failure_text(const CaseResult& result, const Report& report, const TextStyle& style,
+                         const std::vector<const CaseResult*>& others, std::set<std::string>& told) {
+  std::string text = failure_line(result, style);
+  if (result.waiver >= 0) text += waiver_text(result, report);
+  text += cause_text(result, report, style, &told);
+  if (is_end_of_process(result.verdict) && !report.worlds.at(static_cast<std::size_t>(result.world)).explanation.empty())
+    text += style.is_kept ? fmt::format("  evidence: {}worlds/{}/evidence\n", printable(style.place), number_of(result, report))
+                          : "  evidence: deleted with the run; --out DIRECTORY keeps it\n";
+  if (style.is_kept) text += stacks_text(result, report, style);
+  text += others_text(result, others) + also_broken_text(result, others);
+  return text + fmt::format("  again: {}\n", again(result, report)) + scenarios_text(result, report, style);
+}
+
+/// Each cause once, in the order of the report; in a verbose text each case.
+std::string failures_text(const Report& report, const TextStyle& style) {
+  std::vector<const CaseResult*> bad;
+  for (const CaseResult& result : report.cases) {
+    if (is_worth_telling(result, style)) bad.push_back(&result);
+  }
+  std::vector<CauseGroup> groups;
+  if (!style.verbose) groups = by_cause(bad);
+  else
+    std::ranges::transform(bad, std::back_inserter(groups),
+                           [](const CaseResult* result) { return CauseGroup{.shown = result, .others = {}}; });
+  std::string text;
+  std::set<std::string> told;
+  for (const CauseGroup& group : groups)
+    text += fmt::format("{}{}", text.empty() ? "" : "\n", failure_text(*group.shown, report, style, group.others, told));
+  return text;
+}
+
+}  // namespace
+
+bool is_worth_telling(const CaseResult& result, const TextStyle& style) {
+  return is_bad(result.verdict) && result.verdict != Verdict::not_run && (result.waiver < 0 || style.verbose);
+}
+
+std::string cause_text(const CaseResult& result, const Report& report, const TextStyle& style) {
+  return cause_text(result, report, style, nullptr);
 }
 
 std::string failure_line(const CaseResult& result, const TextStyle& style) {
@@ -530,29 +573,16 @@ std::string failure_line(const CaseResult& result, const TextStyle& style) {
 }
 
 std::string failure_text(const CaseResult& result, const Report& report, const TextStyle& style) {
-  std::string text = failure_line(result, style);
-  if (result.waiver >= 0) text += waiver_text(result, report);
-  text += cause_text(result, report, style);
-  if (result.info.clauses.size() > 1) text += "  the clauses of this case:\n";
-  for (const auto& clause : result.info.clauses) {
-    const auto known = style.clauses.find(clause);
-    text += known == style.clauses.end() ? fmt::format("  {}\n", printable(clause))
-                                         : fmt::format("  {}  {}\n", printable(clause), printable(known->second));
-  }
-  if (is_end_of_process(result.verdict) && !report.worlds.at(static_cast<std::size_t>(result.world)).explanation.empty())
-    text += style.is_kept ? fmt::format("  evidence: {}worlds/{}/evidence\n", printable(style.place), number_of(result, report))
-                          : "  evidence: deleted with the run; --out DIRECTORY keeps it\n";
-  if (style.is_kept) text += stacks_text(result, report, style);
-  return text + fmt::format("  again: {}\n", again(result, report)) + scenarios_text(result, report, style);
+  std::set<std::string> told;
+  return failure_text(result, report, style, {}, told);
 }
 
 std::string summary(const Report& report, const TextStyle& style) {
   const Paint paint(style.color);
   std::string text;
   if (style.verbose && !style.quiet) text += all_cases_text(report, paint);
-  for (const auto& result : report.cases) {
-    if (is_worth_telling(result, style)) text += fmt::format("{}{}", text.empty() ? "" : "\n", failure_text(result, report, style));
-  }
+  if (const std::string failures = failures_text(report, style); !failures.empty())
+    text += fmt::format("{}{}", text.empty() ? "" : "\n", failures);
   std::string rest = defects_text(report, style, paint) + interruptions_text(report, paint) + nccl_text(report, style, paint) +
                      not_run_text(report, style, paint) + findings_text(report, paint);
   if (!style.quiet) {

@@ -13,6 +13,9 @@ inline constexpr std::size_t abort_text_limit = 512;
 /// The expansion of a failure that an exception made. The exception's text is also the reason of the rank's error.
 inline std::string unexpected_exception(std::string_view text) { return std::string("unexpected exception: ").append(text); }
 
+/// How the line of a race begins that says which wait is missing. Races that lack the same wait have one cause.
+inline constexpr std::string_view missing_wait = "missing: ";
+
 /// What the harness checks in each case. The names are in the place of a macro.
 inline constexpr std::string_view equal_collectives_check = "equal collectives", freed_memory_check = "freed memory";
 

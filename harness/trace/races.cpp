@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "harness/protocol/failure_text.hpp"
 #include "harness/trace/byte_history.hpp"
 #include "harness/trace/vector_clocks.hpp"
 #include "harness/trace/words.hpp"
@@ -169,8 +170,8 @@ std::vector<Race> find_races(const Trace& trace, std::size_t limit) { return Sea
 
 std::string describe(const Race& race, int rank) {
   const Sentence words = sentence(race);
-  return fmt::format("  rank {}: {} {} {}\n  then    {} {}\n  missing: {}", rank, race.first.what, words.first, place(race),
-                     race.second.what, words.second, words.missing);
+  return fmt::format("  rank {}: {} {} {}\n  then    {} {}\n  {}{}", rank, race.first.what, words.first, place(race), race.second.what,
+                     words.second, missing_wait, words.missing);
 }
 
 std::string missing(const Race& race) { return sentence(race).missing; }

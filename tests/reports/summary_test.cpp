@@ -33,14 +33,78 @@ TEST_CASE("a failure: first cause first, what several ranks share said once, and
         "    forward\n"
         "    gather := 10 ms\n"
         "    at suites/a/cases.cpp:42\n"
+        "  OVL-1\n"
+        "  OVL-5  a group's parameters are read only after its all-gather\n"
         "  rank 0\n"
         "  CHECK( run.races().empty() )\n"
         "    false\n"
         "    at suites/a/cases.cpp:42\n"
-        "  the clauses of this case:\n"
-        "  OVL-1\n"
-        "  OVL-5  a group's parameters are read only after its all-gather\n"
         "  again: shardproof run 'mine/failed[W=2]' --seed 18446744073709551615 --worker './my tests'\n");
+}
+
+// Each case fails on rank 0: first by two races of one missing wait, then by its time.
+Report one_missing_wait() {
+  const std::vector<std::string> names{"a/one", "a/two", "a/three", "a/four", "b/one"};
+  WorldOnPaper world(2, names);
+  for (int rank = 0; rank < 2; ++rank) world.begin(rank);
+  for (std::uint64_t i = 0; i < names.size(); ++i) {
+    for (int rank = 0; rank < 2; ++rank) world.start(rank, i);
+    auto race = check_failed({}, "all_gather \"" + names[i] + "\" writes bytes 0.." + std::to_string(160 + i), 500);
+    race.macro = "FAIL_CHECK";
+    race.clauses = {"OVL-4"};
+    world.of(0).add(race);
+    race.expansion += "0";
+    world.of(0).add(race);
+    auto late = check_failed("time == 85ms", std::to_string(i) + " ms == 85 ms", 600);
+    late.clauses = {i < 2 ? "OVL-4" : "OVL-20"};
+    world.of(0).add(late);
+    world.end(0, i, Outcome::failed);
+    world.end(1, i, Outcome::passed);
+  }
+  for (int rank = 0; rank < 2; ++rank) world.finish(rank);
+  return world.merged();
+}
+
+TEST_CASE("a cause that many cases show is one paragraph, with the clause of each failure and the other cases") {
+  TextStyle style;
+  style.clauses = {{"OVL-4", "a group's parameters are read only after its all-gather"}};
+  const Report report = one_missing_wait();
+  CHECK(summary(report, style) ==
+        "FAIL a/four[W=2]      rank 0, 12 ms, first of 3 failures\n"
+        "  rank 0\n"
+        "  all_gather \"a/four\" writes bytes 0..163\n"
+        "    at suites/a/cases.cpp:42\n"
+        "    and 1 more like it\n"
+        "  OVL-4  a group's parameters are read only after its all-gather\n"
+        "  rank 0\n"
+        "  CHECK( time == 85ms )\n"
+        "    3 ms == 85 ms\n"
+        "    at suites/a/cases.cpp:42\n"
+        "  OVL-20\n"
+        "  also in: 3 cases of a: one, three, two\n"
+        "           1 case of b: one\n"
+        "  again: shardproof run 'a/four[W=2]' --seed 0\n"
+        "\n"
+        "world 0: 2 ranks of shm on sim, 5 cases: 5 failed\n"
+        "5 cases in 1 world: 5 failed\n");
+}
+
+TEST_CASE("what the other cases of a cause break besides is said too") {
+  Report report = one_missing_wait();
+  std::erase_if(report.cases, [](const CaseResult& result) { return result.info.id.starts_with("a/four"); });
+  CHECK_THAT(summary(report, {}), ContainsSubstring("FAIL a/one[W=2]") && ContainsSubstring("also in: 2 cases of a: three, two\n") &&
+                                      ContainsSubstring("  they also break OVL-20 (2 cases)\n"));
+}
+
+TEST_CASE("a verbose summary has each case in full") {
+  TextStyle style;
+  style.verbose = true;
+  const std::string text = summary(one_missing_wait(), style);
+  for (const char* name : {"a/one", "a/two", "a/three", "a/four", "b/one"}) {
+    CHECK_THAT(text, ContainsSubstring("all_gather \"" + std::string(name) + "\" writes bytes") &&
+                         ContainsSubstring("again: shardproof run '" + std::string(name)));
+  }
+  CHECK_THAT(text, !ContainsSubstring("also in") && !ContainsSubstring("more like it"));
 }
 
 TEST_CASE("a crash: the guilty rank first") {
