@@ -52,7 +52,7 @@ std::vector<fact::Collective> collectives(const Trace& trace, std::string_view f
 
 std::string to_string(const Step& step) {
   std::string text = step.kind;
-  if (!step.label.empty()) text += fmt::format(" \"{}\"", step.label);
+  if (const std::string& name = step.tag.empty() ? step.label : step.tag; !name.empty()) text += fmt::format(" \"{}\"", name);
   text += fmt::format(" on {}", to_string(step.role));
   if (!step.group.empty()) {
     text += fmt::format(", {} -> {} {}", step.in_count, step.out_count, to_string(step.dtype));
@@ -93,7 +93,8 @@ Structure structure(const Trace& trace, bool (*keep)(WorkKind kind, std::string_
                               .dtype = collective->dtype,
                               .op = collective->op,
                               .group = collective->group,
-                              .phase = phase});
+                              .phase = phase,
+                              .tag = collective->tag});
       facts.push_back(index);
     }
   }
@@ -122,7 +123,12 @@ std::string difference(const Structure& expected, const Structure& actual) {
   const std::size_t common = std::min(expected.steps.size(), actual.steps.size());
   for (std::size_t i = 0; i < common; ++i) {
     if (expected.steps[i] == actual.steps[i]) continue;
-    return fmt::format("step {}: expected {}\n        but found {}", i, to_string(expected.steps[i]), to_string(actual.steps[i]));
+    std::string text =
+        fmt::format("step {}: expected {}\n        but found {}", i, to_string(expected.steps[i]), to_string(actual.steps[i]));
+    // Records of collectives have no names. What comes before and after says which ones they are.
+    if (i > 0) text += fmt::format("\n        after {}", to_string(actual.steps[i - 1]));
+    if (i + 1 < expected.steps.size()) text += fmt::format("\n        and before {}", to_string(expected.steps[i + 1]));
+    return text;
   }
   if (expected.steps.size() > common) {
     return fmt::format("step {} is missing, {} of {}: {}", common, expected.steps.size() - common, expected.steps.size(),
@@ -133,8 +139,8 @@ std::string difference(const Structure& expected, const Structure& actual) {
   }
   if (const auto edge = different_edge(expected, actual)) {
     return fmt::format("step {} {} come before step {}: {}\n  {}\n  {}", edge->from, edge->is_expected ? "must" : "need not", edge->to,
-                       edge->is_expected ? "nothing orders them" : "yet something makes it wait", to_string(expected.steps[edge->from]),
-                       to_string(expected.steps[edge->to]));
+                       edge->is_expected ? "nothing orders them" : "yet something makes it wait", to_string(actual.steps[edge->from]),
+                       to_string(actual.steps[edge->to]));
   }
   return {};
 }

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "harness/protocol/trace.hpp"
@@ -44,7 +45,13 @@ struct Step {
   ReduceOp op = ReduceOp::none;
   std::vector<int> group;
   std::string phase;  ///< the last mark before it
-  friend bool operator==(const Step&, const Step&) = default;
+  std::string tag;  ///< of a collective: its parameter group. Records of other engines have none, so it is not compared
+  friend bool operator==(const Step& a, const Step& b) {
+    const auto compared = [](const Step& s) {
+      return std::tie(s.kind, s.role, s.label, s.in_count, s.out_count, s.dtype, s.op, s.group, s.phase);
+    };
+    return compared(a) == compared(b);
+  }
 };
 
 std::string to_string(const Step& step);

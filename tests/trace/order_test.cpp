@@ -59,7 +59,7 @@ TEST_CASE("order follows streams, events and host waits, and passes on") {
 TEST_CASE("a structure keeps collectives and compute steps, with stream roles and phases, and no times") {
   const trace::Structure made = structure(layer(), any);
   REQUIRE(made.steps.size() == 2);
-  CHECK(to_string(made.steps[0]) == "all_gather on all_gather, 10 -> 20 f32, group [0, 1], in \"iter 0 forward\"");
+  CHECK(to_string(made.steps[0]) == "all_gather \"0\" on all_gather, 10 -> 20 f32, group [0, 1], in \"iter 0 forward\"");
   CHECK(to_string(made.steps[1]) == "forward \"0\" on compute, in \"iter 0 forward\"");
   CHECK(made.before == std::vector<bool>{false, true, false, false});
   CHECK(difference(made, structure(layer(true, 3 * ms), any)).empty());
@@ -94,11 +94,11 @@ TEST_CASE("the first difference is told in words") {
 
   CHECK(difference(expected, structure(layer(false), any)) ==
         "step 0 must come before step 1: nothing orders them\n"
-        "  all_gather on all_gather, 10 -> 20 f32, group [0, 1], in \"iter 0 forward\"\n"
+        "  all_gather \"0\" on all_gather, 10 -> 20 f32, group [0, 1], in \"iter 0 forward\"\n"
         "  forward \"0\" on compute, in \"iter 0 forward\"");
   CHECK(difference(structure(layer(false), any), expected) ==
         "step 0 need not come before step 1: yet something makes it wait\n"
-        "  all_gather on all_gather, 10 -> 20 f32, group [0, 1], in \"iter 0 forward\"\n"
+        "  all_gather \"0\" on all_gather, 10 -> 20 f32, group [0, 1], in \"iter 0 forward\"\n"
         "  forward \"0\" on compute, in \"iter 0 forward\"");
 
   auto longer = layer();
@@ -111,5 +111,16 @@ TEST_CASE("the first difference is told in words") {
   other.steps[1].label = "7";
   CHECK(difference(expected, other) ==
         "step 1: expected forward \"0\" on compute, in \"iter 0 forward\"\n"
-        "        but found forward \"7\" on compute, in \"iter 0 forward\"");
+        "        but found forward \"7\" on compute, in \"iter 0 forward\"\n"
+        "        after all_gather \"0\" on all_gather, 10 -> 20 f32, group [0, 1], in \"iter 0 forward\"");
+  other.steps[0].kind = "reduce_scatter";
+  other.steps[0].tag = "layers.1";
+  CHECK(difference(expected, other) ==
+        "step 0: expected all_gather \"0\" on all_gather, 10 -> 20 f32, group [0, 1], in \"iter 0 forward\"\n"
+        "        but found reduce_scatter \"layers.1\" on all_gather, 10 -> 20 f32, group [0, 1], in \"iter 0 forward\"\n"
+        "        and before forward \"0\" on compute, in \"iter 0 forward\"");
+  // Only one side knows the groups.
+  other = expected;
+  other.steps[0].tag = "layers.1";
+  CHECK(difference(expected, other).empty());
 }
