@@ -17,6 +17,11 @@ namespace {
 
 bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 
+/// A point between digits.
+bool is_fraction(std::string_view text, std::size_t point) {
+  return text[point] == '.' && point + 1 < text.size() && is_digit(text[point + 1]);
+}
+
 /// What remains of a text without what differs from case to case: numbers, quoted names, and remarks in parentheses.
 std::string shape_of(std::string_view text) {
   std::string shape;
@@ -28,7 +33,7 @@ std::string shape_of(std::string_view text) {
       i = end;
     } else if (is_digit(text[i])) {
       shape += '#';
-      while (i + 1 < text.size() && is_digit(text[i + 1])) ++i;
+      while (i + 1 < text.size() && (is_digit(text[i + 1]) || is_fraction(text, i + 1))) ++i;
     } else {
       shape += text[i];
     }

@@ -1,11 +1,16 @@
 #include "suites/checks/flat_shard.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <stdexcept>
 #include <utility>
 
 #include "harness/trace/memory.hpp"
+#include "suites/checks/alive.hpp"
+#include "suites/checks/said.hpp"
 #include "suites/checks/sharded_races.hpp"
+#include "suites/checks/times.hpp"
 
 namespace shardproof::suites {
 
@@ -223,9 +228,11 @@ class FlatShardChecks final : public Kind {
       if (const auto* gone = std::get_if<fact::Released>(&fact)) whole.erase(gone->buffer);
       const auto* const call = std::get_if<fact::Collective>(&fact);
       if (call == nullptr || call->kind != CollectiveKind::all_gather || is_agreement(*call)) continue;
-      CAPTURE(call->tag, call->start);
-      CHECK(scenario::has_group(run.scenario(), call->tag));
-      CHECK(std::ranges::none_of(whole, [&](const auto& buffer) { return buffer.second == call->tag; }));
+      check_said(scenario::has_group(run.scenario(), call->tag),
+                 fmt::format("an all-gather at {} has the tag \"{}\", which no unit of the plan has", in_ms(call->start), call->tag));
+      check_said(std::ranges::none_of(whole, [&](const auto& buffer) { return buffer.second == call->tag; }),
+                 fmt::format("unit \"{}\" is gathered at {}, while its parameters are whole or are being gathered already", call->tag,
+                             in_ms(call->start)));
       REQUIRE_FALSE(call->writes.empty());
       whole[call->writes.front().buffer] = call->tag;
     }
@@ -234,9 +241,9 @@ class FlatShardChecks final : public Kind {
   void check_nothing_is_left(const scenario::Run& run, int iteration, int backward) const override {
     const std::string end = scenario::mark(iteration, ActionKind::backward, true, backward);
     const std::uint64_t unclaimed = parameters_of_no_unit(run.scenario());
-    CHECK(trace::at(run.trace(), MemoryClass::reduce_input, end).buffers == 0);
-    CHECK(trace::at(run.trace(), MemoryClass::parameter, end).buffers == unclaimed);
-    CHECK(trace::at(run.trace(), MemoryClass::gradient, end).buffers <= unclaimed);
+    check_alive(run.trace(), MemoryClass::reduce_input, end, Alive::exactly, 0);
+    check_alive(run.trace(), MemoryClass::parameter, end, Alive::exactly, unclaimed);
+    check_alive(run.trace(), MemoryClass::gradient, end, Alive::at_most, unclaimed);
   }
 };
 

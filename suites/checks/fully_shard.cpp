@@ -1,13 +1,18 @@
 // What checks must know of plans for `fully_shard`.
 #include "harness/scenario/plan/fully_shard.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <set>
 
 #include "harness/trace/memory.hpp"
+#include "suites/checks/alive.hpp"
 #include "suites/checks/kind.hpp"
+#include "suites/checks/said.hpp"
 #include "suites/checks/sharded_races.hpp"
+#include "suites/checks/times.hpp"
 
 namespace shardproof::suites {
 
@@ -156,9 +161,11 @@ class FullyShardChecks final : public Kind {
         there.erase(gone->buffer);
       } else if (const auto* call = std::get_if<fact::Collective>(&fact); call != nullptr && call->kind == CollectiveKind::all_gather) {
         if (is_agreement(*call)) continue;
-        CAPTURE(call->tag, call->start);
-        CHECK(std::ranges::any_of(tag_of, [&](const auto& parameter) { return parameter.second == call->tag; }));
-        CHECK(std::ranges::none_of(there, [&](const auto& buffer) { return buffer.second == call->tag; }));
+        check_said(std::ranges::any_of(tag_of, [&](const auto& parameter) { return parameter.second == call->tag; }),
+                   fmt::format("an all-gather at {} has the tag \"{}\", which no group of the plan has", in_ms(call->start), call->tag));
+        check_said(std::ranges::none_of(there, [&](const auto& buffer) { return buffer.second == call->tag; }),
+                   fmt::format("group \"{}\" is gathered at {}, while its parameters are whole or are being gathered already", call->tag,
+                               in_ms(call->start)));
         if (!call->writes.empty() && gathered.contains(call->writes.front().buffer)) there[call->writes.front().buffer] = call->tag;
       } else if (const auto* work = std::get_if<fact::Work>(&fact); work != nullptr && work->kind == WorkKind::copy_out) {
         for (const ByteRange& read : work->reads) there.erase(read.buffer);
@@ -168,16 +175,14 @@ class FullyShardChecks final : public Kind {
 
   void check_nothing_is_left(const scenario::Run& run, int iteration, int backward) const override {
     const std::string end = scenario::mark(iteration, ActionKind::backward, true, backward);
-    for (const MemoryClass memory : {MemoryClass::gathered, MemoryClass::reduce_input}) {
-      CAPTURE(to_string(memory));
-      CHECK(trace::at(run.trace(), memory, end).buffers == 0);
-    }
+    for (const MemoryClass memory : {MemoryClass::gathered, MemoryClass::reduce_input})
+      check_alive(run.trace(), memory, end, Alive::exactly, 0);
     // What no group claims is whole for ever, and so is its gradient.
     const auto all = scenario::parameters(run.scenario().model);
     const auto unclaimed = static_cast<std::uint64_t>(std::ranges::count_if(
         all, [&](const auto& parameter) { return fully_shard(run.scenario().plan).group_of(parameter.name) == nullptr; }));
-    CHECK(trace::at(run.trace(), MemoryClass::parameter, end).buffers == unclaimed);
-    CHECK(trace::at(run.trace(), MemoryClass::gradient, end).buffers <= unclaimed);
+    check_alive(run.trace(), MemoryClass::parameter, end, Alive::exactly, unclaimed);
+    check_alive(run.trace(), MemoryClass::gradient, end, Alive::at_most, unclaimed);
   }
 };
 

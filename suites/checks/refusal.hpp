@@ -13,8 +13,8 @@ namespace shardproof::suites {
 /// What the subject says against a scenario; nothing when it plays it.
 std::optional<scenario::SubjectError> refusal(Rank& rank, const scenario::Scenario& scenario);
 
-/// Plays what every right subject plays. A refusal, and collectives that differ between ranks, fail the case: they are findings, not
-/// errors.
+/// Plays what every right subject plays. A refusal fails the case: it is a finding, and no error. So are collectives that differ between
+/// ranks, for which the harness has a clause.
 scenario::Run play_accepted(Rank& rank, const scenario::Scenario& scenario);
 
 /// Fails unless the subject refuses the scenario in this call, with a text that contains each of `culprits` and is the same on every rank.

@@ -38,9 +38,10 @@ std::string_view ordering_clause_of_sharded(const scenario::Run& run, const trac
     if (any(reduces)) return reduced_after_gradients;
     return steps ? stepped_before_gather : gathered_before_use;
   };
-  // A hook's work is of no kind that the engine's own has.
+  // A hook's work is of no kind that the engine's own has. What a hook gets is copied for the case, where the hook runs.
   const bool has_hooks = any_call(run.scenario().script, [](const scenario::Action& action) { return action.extension.has_value(); });
-  const bool is_of_hook = has_hooks && any([](const Fact& fact) { return is_work(fact, WorkKind::other); });
+  const bool is_of_hook =
+      has_hooks && any([](const Fact& fact) { return is_work(fact, WorkKind::other) || is_work(fact, WorkKind::snapshot); });
   switch (memory_of(trace, race.bytes.buffer)) {
     case MemoryClass::gradient:
     case MemoryClass::sharded_gradient:

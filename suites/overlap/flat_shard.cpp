@@ -13,6 +13,7 @@
 #include "suites/checks/flat_shard.hpp"
 #include "suites/checks/refusal.hpp"
 #include "suites/checks/soundness.hpp"
+#include "suites/checks/times.hpp"
 #include "suites/overlap/scenarios.hpp"
 
 namespace shardproof::overlap {
@@ -67,8 +68,9 @@ void check_times(const scenario::Run& run, const oracles::FlatStack& stack) {
   const std::vector<oracles::FlatIteration> expected = oracles::flat_iterations(stack, stack_iterations);
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
-    CHECK(iteration.forward() == expected.at(static_cast<std::size_t>(iteration.index())).forward);
-    CHECK(iteration.forward_backward() == expected.at(static_cast<std::size_t>(iteration.index())).forward_backward);
+    check_time(iteration, "forward", iteration.forward(), Limit::exactly, expected.at(static_cast<std::size_t>(iteration.index())).forward);
+    check_time(iteration, "forward and backward", iteration.forward_backward(), Limit::exactly,
+               expected.at(static_cast<std::size_t>(iteration.index())).forward_backward);
   }
 }
 
@@ -123,11 +125,19 @@ RANKED_TEST_CASE("overlap/training_overlap", clauses("OVL-1", "OVL-2", "OVL-3", 
   check_no_race(rank, run);
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
-    CHECK(std::chrono::nanoseconds(iteration.forward()) <= 87ms);
-    CHECK(std::chrono::nanoseconds(iteration.forward_backward()) <= 261ms);
-    CHECK(std::chrono::nanoseconds(iteration.forward()) >= first_gather + 75ms);
-    CHECK(std::chrono::nanoseconds(iteration.forward_backward()) >= first_gather + 225ms + last_reduction);
+    {
+      const auto judged = rank.under("OVL-1");
+      check_time(iteration, "forward", iteration.forward(), Limit::at_most, 87ms);
+    }
+    {
+      const auto judged = rank.under("OVL-2");
+      check_time(iteration, "forward and backward", iteration.forward_backward(), Limit::at_most, 261ms);
+    }
+    const auto judged = rank.under("OVL-3");
+    check_time(iteration, "forward", iteration.forward(), Limit::at_least, first_gather + 75ms);
+    check_time(iteration, "forward and backward", iteration.forward_backward(), Limit::at_least, first_gather + 225ms + last_reduction);
   }
+  const auto judged = rank.under("OVL-3");
   check_plan_is_communicated(rank, run);
 }
 
@@ -139,8 +149,8 @@ RANKED_TEST_CASE("overlap/flat_seed_times", clauses("OVL-32"), ranks(1, 2, 3, 4)
   check_no_race(rank, run);
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
-    CHECK(std::chrono::nanoseconds(iteration.forward()) == (alone ? 75ms : 85ms));
-    CHECK(std::chrono::nanoseconds(iteration.forward_backward()) == (alone ? 225ms : 245ms));
+    check_time(iteration, "forward", iteration.forward(), Limit::exactly, alone ? 75ms : 85ms);
+    check_time(iteration, "forward and backward", iteration.forward_backward(), Limit::exactly, alone ? 225ms : 245ms);
   }
   check_times(run, stack);
 }

@@ -4,6 +4,7 @@
 
 #include "fixtures/oracles/overlap_times.hpp"
 #include "suites/checks/soundness.hpp"
+#include "suites/checks/times.hpp"
 #include "suites/overlap/scenarios.hpp"
 
 namespace shardproof::overlap {
@@ -30,10 +31,9 @@ void check_bounds_of_iterations(const scenario::Run& run, const PostOptim& how, 
   const std::chrono::nanoseconds computation = how.sleep_forward + how.sleep_backward;
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
-    const std::chrono::nanoseconds time(iteration.time());
-    CHECK(time >= computation);
+    check_time(iteration, "it", iteration.time(), Limit::at_least, computation);
     const bool waits = exposed == Exposed::all || (exposed == Exposed::first && iteration.index() == 0);
-    CHECK(time <= computation + (waits ? how.all_gather : 0ns) + 4ms);
+    check_time(iteration, "it", iteration.time(), Limit::at_most, computation + (waits ? how.all_gather : 0ns) + 4ms);
   }
 }
 
@@ -52,7 +52,7 @@ void check_post_optim_times(Rank& rank, const PostOptim& how) {
   const std::vector<Nanoseconds> expected = expected_times(how, rank.world().size());
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
-    CHECK(iteration.time() == expected.at(static_cast<std::size_t>(iteration.index())));
+    check_time(iteration, "it", iteration.time(), Limit::exactly, expected.at(static_cast<std::size_t>(iteration.index())));
   }
   check_nothing_else_is_communicated(rank, run);
 }
@@ -64,7 +64,7 @@ void play_seed_times(Rank& rank, bool event) {
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     const bool exposed = !alone && (iteration.index() == 0 || !event);
-    CHECK(std::chrono::nanoseconds(iteration.time()) == (exposed ? 85ms : 75ms));
+    check_time(iteration, "it", iteration.time(), Limit::exactly, exposed ? 85ms : 75ms);
   }
   CHECK(std::chrono::nanoseconds(run.total()) == (alone ? 375ms : event ? 385ms : 425ms));
   check_nothing_else_is_communicated(rank, run);

@@ -5,6 +5,7 @@
 
 #include "fixtures/oracles/overlap_times.hpp"
 #include "suites/checks/soundness.hpp"
+#include "suites/checks/times.hpp"
 #include "suites/overlap/scenarios.hpp"
 
 namespace shardproof::overlap {
@@ -69,11 +70,19 @@ void check_within_bounds(Rank& rank, const scenario::Run& run) {
   REQUIRE(upper.has_value());
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
-    CHECK(iteration.forward() <= upper->forward);
-    CHECK(iteration.forward_backward() <= upper->forward_backward);
-    CHECK(iteration.forward() >= lower.forward);
-    CHECK(iteration.forward_backward() >= lower.forward_backward);
+    {
+      const auto judged = rank.under("OVL-1");
+      check_time(iteration, "forward", iteration.forward(), Limit::at_most, upper->forward);
+    }
+    {
+      const auto judged = rank.under("OVL-2");
+      check_time(iteration, "forward and backward", iteration.forward_backward(), Limit::at_most, upper->forward_backward);
+    }
+    const auto judged = rank.under("OVL-3");
+    check_time(iteration, "forward", iteration.forward(), Limit::at_least, lower.forward);
+    check_time(iteration, "forward and backward", iteration.forward_backward(), Limit::at_least, lower.forward_backward);
   }
+  const auto judged = rank.under("OVL-3");
   check_plan_is_communicated(rank, run);
 }
 
@@ -106,8 +115,13 @@ RANKED_TEST_CASE("overlap/training_overlap", clauses("OVL-1", "OVL-2", "OVL-3", 
   const std::vector<scenario::Iteration> overlapped = steady_iterations(run), one_after_the_other = steady_iterations(serial);
   for (std::size_t i = 0; i < overlapped.size(); ++i) {
     CAPTURE(i);
-    CHECK(overlapped[i].forward() < one_after_the_other[i].forward());
-    CHECK(overlapped[i].forward_backward() < one_after_the_other[i].forward_backward());
+    {
+      const auto judged = rank.under("OVL-1");
+      check_time(overlapped[i], "forward", overlapped[i].forward(), Limit::less_than, one_after_the_other[i].forward());
+    }
+    const auto judged = rank.under("OVL-2");
+    check_time(overlapped[i], "forward and backward", overlapped[i].forward_backward(), Limit::less_than,
+               one_after_the_other[i].forward_backward());
   }
 }
 
@@ -118,17 +132,17 @@ RANKED_TEST_CASE("overlap/training_times", clauses("OVL-20", "OVL-24"), ranks(1,
   check_no_race(rank, run);
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
-    CHECK(std::chrono::nanoseconds(iteration.forward()) == (alone ? 75ms : 85ms));
-    CHECK(std::chrono::nanoseconds(iteration.forward_backward()) == (alone ? 225ms : 245ms));
-    CHECK(std::chrono::nanoseconds(iteration.exposed()) == (alone ? 0ms : 20ms));
+    check_time(iteration, "forward", iteration.forward(), Limit::exactly, alone ? 75ms : 85ms);
+    check_time(iteration, "forward and backward", iteration.forward_backward(), Limit::exactly, alone ? 225ms : 245ms);
+    check_time(iteration, "communication that is exposed", iteration.exposed(), Limit::exactly, alone ? 0ms : 20ms);
   }
   check_nothing_else_is_communicated(rank, run);
 
   const scenario::Run serial = rank.play(seed_stack().serial());
   for (const scenario::Iteration& iteration : steady_iterations(serial)) {
     CAPTURE(iteration.index());
-    CHECK(std::chrono::nanoseconds(iteration.forward()) == (alone ? 75ms : 105ms));
-    CHECK(std::chrono::nanoseconds(iteration.forward_backward()) == (alone ? 225ms : 315ms));
+    check_time(iteration, "forward", iteration.forward(), Limit::exactly, alone ? 75ms : 105ms);
+    check_time(iteration, "forward and backward", iteration.forward_backward(), Limit::exactly, alone ? 225ms : 315ms);
   }
 }
 
@@ -153,10 +167,10 @@ RANKED_TEST_CASE("overlap/any_depth", clauses("OVL-21", "OVL-24"), ranks(1, 2, 3
   measure(rank, run);
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
-    CHECK(iteration.forward() == expected.forward);
-    CHECK(iteration.forward_backward() == expected.forward_backward);
-    CHECK(iteration.forward() >= lower.forward);
-    CHECK(iteration.forward_backward() >= lower.forward_backward);
+    check_time(iteration, "forward", iteration.forward(), Limit::exactly, expected.forward);
+    check_time(iteration, "forward and backward", iteration.forward_backward(), Limit::exactly, expected.forward_backward);
+    check_time(iteration, "forward", iteration.forward(), Limit::at_least, lower.forward);
+    check_time(iteration, "forward and backward", iteration.forward_backward(), Limit::at_least, lower.forward_backward);
   }
   check_nothing_else_is_communicated(rank, run);
 }
@@ -191,17 +205,17 @@ RANKED_TEST_CASE("overlap/any_costs", clauses("OVL-21", "OVL-24"), ranks(1, 2, 3
   measure(rank, run);
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
-    CHECK(iteration.forward() == expected.forward);
-    CHECK(iteration.forward_backward() == expected.forward_backward);
-    CHECK(iteration.exposed() == expected.exposed);
+    check_time(iteration, "forward", iteration.forward(), Limit::exactly, expected.forward);
+    check_time(iteration, "forward and backward", iteration.forward_backward(), Limit::exactly, expected.forward_backward);
+    check_time(iteration, "communication that is exposed", iteration.exposed(), Limit::exactly, expected.exposed);
   }
   check_nothing_else_is_communicated(rank, run);
 
   const scenario::Run serial = rank.play(scenario.serial());
   for (const scenario::Iteration& iteration : steady_iterations(serial)) {
     CAPTURE(iteration.index());
-    CHECK(iteration.forward() == expected.serial_forward);
-    CHECK(iteration.forward_backward() == expected.serial_forward_backward);
+    check_time(iteration, "forward", iteration.forward(), Limit::exactly, expected.serial_forward);
+    check_time(iteration, "forward and backward", iteration.forward_backward(), Limit::exactly, expected.serial_forward_backward);
   }
 }
 

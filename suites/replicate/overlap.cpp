@@ -8,6 +8,7 @@
 #include "fixtures/oracles/bucket_times.hpp"
 #include "suites/checks/refusal.hpp"
 #include "suites/checks/soundness.hpp"
+#include "suites/checks/times.hpp"
 #include "suites/replicate/scenarios.hpp"
 
 namespace shardproof::replicate {
@@ -35,9 +36,9 @@ RANKED_TEST_CASE("replicate/overlap", clauses("REP-2", "REP-4", "REP-5"), ranks(
   const scenario::Run run = play_accepted(rank, scenario);
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
-    CHECK(std::chrono::nanoseconds(iteration.forward()) >= 100ms);
-    CHECK(std::chrono::nanoseconds(iteration.forward_backward()) >= 310ms);
-    if (iteration.index() > 0) CHECK(std::chrono::nanoseconds(iteration.forward_backward()) <= 312ms);
+    check_time(iteration, "forward", iteration.forward(), Limit::at_least, 100ms);
+    check_time(iteration, "forward and backward", iteration.forward_backward(), Limit::at_least, 310ms);
+    if (iteration.index() > 0) check_time(iteration, "forward and backward", iteration.forward_backward(), Limit::at_most, 312ms);
   }
   check_reduced_once(rank, run);
   check_no_race(rank, run);
@@ -61,8 +62,9 @@ RANKED_TEST_CASE("replicate/overlap_times", clauses("REP-21"), ranks(2, 3, 4), e
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     const auto& buckets = iteration.index() == 0 ? oracles::first_buckets(scenario) : later;
-    CHECK(iteration.forward() == forward);
-    CHECK(iteration.forward_backward() == forward + oracles::bucket_times(scenario, buckets, rank.world().size()).backward);
+    check_time(iteration, "forward", iteration.forward(), Limit::exactly, forward);
+    check_time(iteration, "forward and backward", iteration.forward_backward(), Limit::exactly,
+               forward + oracles::bucket_times(scenario, buckets, rank.world().size()).backward);
   }
   check_no_race(rank, run);
 }

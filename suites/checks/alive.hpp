@@ -1,0 +1,16 @@
+// Checks of what is alive. A failure names the buffers.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "harness/shardproof.hpp"
+
+namespace shardproof::suites {
+
+enum class Alive : std::uint8_t { exactly, at_most };
+
+/// One assertion: so many buffers of this class are alive at the mark.
+void check_alive(const Trace& trace, MemoryClass memory, std::string_view mark, Alive how, std::uint64_t expected);
+
+}  // namespace shardproof::suites

@@ -1,0 +1,33 @@
+// Checks of times. A failure says the times in milliseconds, and which collectives no computation hides.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "harness/shardproof.hpp"
+
+namespace shardproof::suites {
+
+/// A duration, of whatever type it is written in.
+struct Time {
+  Time(Nanoseconds time) : ns(time) {}  // NOLINT(google-explicit-constructor)
+  template <class Rep, class Period>
+  Time(std::chrono::duration<Rep, Period> time)  // NOLINT(google-explicit-constructor)
+      : ns(std::chrono::duration_cast<std::chrono::nanoseconds>(time).count()) {}
+  Nanoseconds ns;
+};
+
+/// `85 ms`, `2.5 ms`
+std::string in_ms(Time time);
+
+enum class Limit : std::uint8_t { at_most, less_than, at_least, exactly };
+
+/// One assertion: `what` of the iteration takes this time. `check_time(iteration, "forward", iteration.forward(), Limit::at_most, 87ms);`
+void check_time(const scenario::Iteration& iteration, std::string_view what, Time time, Limit limit, Time expected);
+
+/// The collectives of an iteration that computation does not hide, longest first: `all_gather "layers.1" (10 ms), …`. Empty for none.
+std::string exposed_collectives(const scenario::Iteration& iteration);
+
+}  // namespace shardproof::suites
