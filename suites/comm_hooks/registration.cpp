@@ -45,7 +45,6 @@ RANKED_TEST_CASE("comm_hooks/initialization", clauses("CMH-2", "CMH-3", "CMH-9",
   const scenario::Run run = play_accepted(
       rank,
       with_calls_first(hooked_net(strategy(rank), wrapping), {registration(HookKind::plain), refused(registration(HookKind::doubled))}));
-  CHECK(run.refusals().size() == 1);
   check_called(run, units(wrapping));
   check_gradients(rank, run, mean);
 }
@@ -56,7 +55,6 @@ RANKED_TEST_CASE("comm_hooks/registering_hook_non_root", clauses("CMH-8", "CMH-1
                       each("strategy", "no_shard", "full_shard", "shard_grad_op"))) {
   const scenario::Run run =
       play_accepted(rank, with_calls_first(hooked_net(strategy(rank), true), {refused(registration(HookKind::doubled, "net"))}));
-  CHECK(run.refusals().size() == 1);
   check_called(run, {});
   check_gradients(rank, run, mean);
 }
@@ -69,7 +67,6 @@ RANKED_TEST_CASE("comm_hooks/registering_hook_submodules", clauses("CMH-9", "CMH
   const scenario::Run run =
       play_accepted(rank, with_calls_first(hooked_net(strategy(rank), true),
                                            {direct(registration(HookKind::doubled, "net")), refused(registration(HookKind::sum))}));
-  CHECK(run.refusals().size() == 1);
   check_called(run, {"net"});
   check_gradients(rank, run, [](std::span<const double> by_rank) { return 2 * mean(by_rank); }, "net");
   check_gradients(rank, run, mean, "out");
@@ -111,7 +108,6 @@ RANKED_TEST_CASE("comm_hooks/registering_hook_hybrid", clauses("CMH-10", "CMH-12
   scenario::Scenario scenario = hooked_net(strategy(rank), true);
   scenario.plan.mesh = {.shape = {rank.world().size() / 2, 2}, .names = {"copies", "parts"}};
   const scenario::Run run = play_accepted(rank, with_calls_first(scenario, {refused(registration(HookKind::doubled))}));
-  CHECK(run.refusals().size() == 1);
   check_called(run, {});
   check_gradients(rank, run, mean);
 }
@@ -122,7 +118,6 @@ RANKED_TEST_CASE("comm_hooks/not_callable", clauses("CMH-11", "CMH-12"), ranks(1
   const scenario::Run run = play_accepted(
       rank,
       with_calls_first(hooked_net(strategy(rank), true), {refused(registration(HookKind::not_callable)), registration(HookKind::doubled)}));
-  CHECK(run.refusals().size() == 1);
   check_called(run, units(true));
   check_gradients(rank, run, [](std::span<const double> by_rank) { return 2 * mean(by_rank); });
 }

@@ -110,7 +110,6 @@ RANKED_TEST_CASE("extensions/casts_around_modules", clauses("EXT-23"), ranks(1, 
   check_training(rank, run, oracles::Arithmetic::f32, {});
   check_sound(rank, run);
   const auto all = scenario::parameters(run.scenario().model);
-  CHECK(all.size() == 8);
   for (const scenario::ParameterShape& parameter : all) {
     const bool low = nested || parameter.name.starts_with("inner");
     check_computed_in(low ? DType::bf16 : DType::f32, run, parameter, rank.world().size());

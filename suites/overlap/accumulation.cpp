@@ -65,6 +65,7 @@ RANKED_TEST_CASE("overlap/accumulation", clauses("OVL-4", "OVL-6", "OVL-7", "OVL
   const bool alone = rank.world().size() == 1;
   for (const auto& [first, second] : micro_batches(run)) {
     CAPTURE(first.index());
+    const auto judged = rank.under("OVL-17");
     CHECK(first.count(CollectiveKind::reduce_scatter, ActionKind::backward) == (alone || all ? 0 : 1));
     CHECK(second.count(CollectiveKind::reduce_scatter, ActionKind::backward) == (alone ? 0 : 2));
     check_nothing_is_left(rank, run, second.index());
@@ -80,6 +81,7 @@ RANKED_TEST_CASE("overlap/kept_after_backward", clauses("OVL-10", "OVL-15", "OVL
   const std::size_t groups = alone ? 0 : 2;
   for (const auto& [first, second] : micro_batches(run)) {
     CAPTURE(first.index());
+    const auto judged = rank.under("OVL-18");
     CHECK(gathers(first, ActionKind::forward) == groups);
     CHECK(gathers(second, ActionKind::forward) == 0);
     CHECK(gathers(second, ActionKind::backward) == (reshard ? groups : 0));

@@ -23,6 +23,7 @@ RANKED_TEST_CASE("overlap/unshard_by_hand", clauses("OVL-4", "OVL-5", "OVL-7", "
   check_three_iterations(rank, run);
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
+    const auto judged = rank.under("OVL-16");
     // Once by hand; forward finds everything there.
     CHECK(gathers(iteration, ActionKind::unshard) == (several ? 2 : 0));
     CHECK(gathers(iteration, ActionKind::forward) == 0);
@@ -38,6 +39,7 @@ RANKED_TEST_CASE("overlap/waited_by_hand", clauses("OVL-4", "OVL-5", "OVL-7", "O
   check_three_iterations(rank, run);
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
+    const auto judged = rank.under("OVL-16");
     CHECK(gathers(iteration, ActionKind::forward) == (rank.world().size() > 1 ? 1 : 0));
     // Two parameters, whole when the wait is over and not before.
     CHECK(iteration.live_after(MemoryClass::parameter, ActionKind::unshard).buffers == 0);

@@ -77,6 +77,7 @@ void check_gathers(Rank& rank, const scenario::Run& run, const std::vector<FlatU
     const FlatUnit& unit = unit_of(units, wire);
     const auto member = static_cast<std::size_t>(std::ranges::find(wire.call.group, rank.index()) - wire.call.group.begin());
     gathered.insert(unit.name);
+    REQUIRE(std::cmp_equal(wire.call.group.size(), unit.ranks));
     CHECK(wire.call.dtype == dtype);
     CHECK(wire.call.in_count == unit.part());
     CHECK(wire.call.out_count == unit.elements.size());
@@ -162,7 +163,6 @@ void check_reducing_work(const scenario::Run& run, const std::vector<FlatUnit>& 
 void check_layout(Rank& rank) {
   const scenario::Run run = play_accepted(rank, sending(rank));
   const std::vector<FlatUnit> units = oracles::flat_units(run.scenario(), rank.world().size());
-  CHECK(units.size() == 4);
   check_creation(run);
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     check_gathers(rank, run, units, iteration.index());
