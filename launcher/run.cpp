@@ -252,7 +252,7 @@ class Run {
       ++ended;
       if (!reports::is_bad(result.verdict) || result.verdict == reports::Verdict::not_run) continue;
       ++(result.waiver >= 0 ? waived : failed);
-      // Of one cause the first: the summary counts the others.
+      // The first case of a cause: the summary counts the others.
       if (reports::is_worth_telling(result, terminal_.style()) &&
           (causes_.insert(reports::cause_of(result)).second || terminal_.style().verbose))
         failures += reports::failure_line(result, terminal_.style());

@@ -57,8 +57,12 @@ CaseFailures::CaseFailures(const CaseResult& result, bool all) : left_out_(resul
     else found->ranks.insert(std::ranges::upper_bound(found->ranks, failure.rank), failure.rank);
   }
   is_alone_ = shared.size() == 1 && shared.front().ranks.size() == 1;
-  if (all) shown_ = std::move(shared);
-  else fold(shared);
+  if (!all) {
+    fold(shared);
+    return;
+  }
+  for (const Shown& one : shared) covered_.push_back(one.failure);
+  shown_ = std::move(shared);
 }
 
 void CaseFailures::fold(const std::vector<Shown>& shared) {
@@ -66,16 +70,16 @@ void CaseFailures::fold(const std::vector<Shown>& shared) {
   std::map<std::string, std::size_t> place_of;  // by cause: in shown_
   for (const Shown& one : shared) {
     const auto [place, is_new] = place_of.try_emplace(cause_of(*one.failure), shown_.size());
-    if (is_new && shown_.size() < limit) shown_.push_back(one);
-    else if (place->second < shown_.size()) shown_[place->second].alike += one.ranks.size();
-    else left_out_ += one.ranks.size();
+    if (is_new && shown_.size() < limit) {
+      shown_.push_back(one);
+    } else if (place->second < shown_.size()) {
+      shown_[place->second].alike += one.ranks.size();
+    } else {
+      left_out_ += one.ranks.size();
+      continue;
+    }
+    covered_.push_back(one.failure);
   }
-}
-
-std::vector<const event::AssertionFailed*> CaseFailures::shown() const {
-  std::vector<const event::AssertionFailed*> all;
-  for (const Shown& one : shown_) all.push_back(one.failure);
-  return all;
 }
 
 std::string CaseFailures::text(const TextStyle& style, std::set<std::string>* told) const {

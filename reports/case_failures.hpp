@@ -19,8 +19,8 @@ class CaseFailures {
   /// `told`: the clauses whose texts a reader has seen already; those of this text are added. nullptr: no clauses.
   std::string text(const TextStyle& style, std::set<std::string>* told) const;
 
-  /// What `text` shows, first cause first.
-  std::vector<const event::AssertionFailed*> shown() const;
+  /// The failures that `text` shows, and those that it counts as alike. First cause first.
+  const std::vector<const event::AssertionFailed*>& covered() const { return covered_; }
 
  private:
   struct Shown {
@@ -31,6 +31,7 @@ class CaseFailures {
   void fold(const std::vector<Shown>& shared);
 
   std::vector<Shown> shown_;
+  std::vector<const event::AssertionFailed*> covered_;
   std::uint64_t left_out_ = 0;
   bool is_alone_ = true;  ///< one failure, of one rank
 };

@@ -22,7 +22,7 @@ bool is_fraction(std::string_view text, std::size_t point) {
   return text[point] == '.' && point + 1 < text.size() && is_digit(text[point + 1]);
 }
 
-/// What remains of a text without what differs from case to case: numbers, quoted names, and remarks in parentheses.
+/// The text without numbers, quoted names and remarks in parentheses, which differ from case to case.
 std::string shape_of(std::string_view text) {
   std::string shape;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -47,7 +47,7 @@ std::string_view reason_in(std::string_view text) {
   return found == std::string_view::npos ? text : text.substr(found);
 }
 
-/// Of a check of the harness, and of an exception, the place is that of the case or of an assertion before it.
+/// Checks of the harness and exceptions have the place of the case, or of an assertion before them.
 bool has_own_place(const event::AssertionFailed& failure) {
   return !failure.macro.empty() && failure.macro != equal_collectives_check && failure.macro != freed_memory_check;
 }

@@ -448,7 +448,7 @@ std::string last_line(const Report& report, const Paint& paint) {
   return text + "\n";
 }
 
-/// What made the case bad, first cause first. `told`: see CaseFailures::text.
+/// The causes that made the case bad, the first one first. `told`: see CaseFailures::text.
 std::string cause_text(const CaseResult& result, const Report& report, const TextStyle& style, std::set<std::string>* told) {
   // A death explains the rest; a failed assertion explains releases and disagreement.
   const bool reasons_first = is_end_of_process(result.verdict);
@@ -460,7 +460,7 @@ std::string cause_text(const CaseResult& result, const Report& report, const Tex
 
   const CaseFailures failures(result, style.verbose);
   text += failures.text(style, told);
-  if (!reasons_first) text += reasons_text(result, failures.shown(), {});
+  if (!reasons_first) text += reasons_text(result, failures.covered(), {});
   return text;
 }
 
@@ -498,7 +498,7 @@ std::string others_text(const CaseResult& shown, const std::vector<const CaseRes
   return text;
 }
 
-/// What else the other cases break: `they also break OVL-20 (3 cases), OVL-21 (48 cases)`. A second defect must not hide behind the first.
+/// The clauses that only the other cases break: `they also break OVL-20 (3 cases), OVL-21 (48 cases)`. The first defect must not hide another.
 std::string also_broken_text(const CaseResult& shown, const std::vector<const CaseResult*>& others) {
   const auto clauses_of = [](const CaseResult& result) {
     std::set<std::string_view> clauses;

@@ -129,7 +129,7 @@ class Observer final : public BodyListener {
     if (error_.empty()) error_ = std::move(text);
   }
 
-  /// Of an assertion at this place of the body.
+  /// The clauses that an assertion at this place of the body names.
   std::vector<std::string> clauses_here() const {
     const auto& scopes = world_.notes().scopes;
     return scopes.empty() ? clauses_outside_scopes(bound_) : scopes.back();

@@ -16,7 +16,7 @@ inline std::string unexpected_exception(std::string_view text) { return std::str
 /// How the line of a race begins that says which wait is missing. Races that lack the same wait have one cause.
 inline constexpr std::string_view missing_wait = "missing: ";
 
-/// What the harness checks in each case. The names are in the place of a macro.
+/// The harness checks these in each case. A failure has their names in the place of a macro.
 inline constexpr std::string_view equal_collectives_check = "equal collectives", freed_memory_check = "freed memory";
 
 }  // namespace shardproof

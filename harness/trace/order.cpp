@@ -125,7 +125,7 @@ std::string difference(const Structure& expected, const Structure& actual) {
     if (expected.steps[i] == actual.steps[i]) continue;
     std::string text =
         fmt::format("step {}: expected {}\n        but found {}", i, to_string(expected.steps[i]), to_string(actual.steps[i]));
-    // Records of collectives have no names. What comes before and after says which ones they are.
+    // A record of a collective has no name. The steps before and after it show which one it is.
     if (i > 0) text += fmt::format("\n        after {}", to_string(actual.steps[i - 1]));
     if (i + 1 < expected.steps.size()) text += fmt::format("\n        and before {}", to_string(expected.steps[i + 1]));
     return text;

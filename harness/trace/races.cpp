@@ -168,11 +168,13 @@ Sentence sentence(const Race& race) {
 
 std::vector<Race> find_races(const Trace& trace, std::size_t limit) { return Search(trace).run(limit); }
 
-std::string describe(const Race& race, int rank) {
+std::string describe(const Race& race) {
   const Sentence words = sentence(race);
-  return fmt::format("  rank {}: {} {} {}\n  then    {} {}\n  {}{}", rank, race.first.what, words.first, place(race), race.second.what,
-                     words.second, missing_wait, words.missing);
+  return fmt::format("{} {} {}\n  then    {} {}\n  {}{}", race.first.what, words.first, place(race), race.second.what, words.second,
+                     missing_wait, words.missing);
 }
+
+std::string describe(const Race& race, int rank) { return fmt::format("  rank {}: {}", rank, describe(race)); }
 
 std::string missing(const Race& race) { return sentence(race).missing; }
 

@@ -33,7 +33,9 @@ struct Race {
 /// Cost grows with facts and open ranges, not with their product: 100 000 pieces of work take less than half a second.
 std::vector<Race> find_races(const Trace& trace, std::size_t limit = 16);
 
-/// Two indented lines and the missing edge, as failures show it; no newline at the end. The rank is the trace's.
+/// The two accesses and the missing edge, a line each; no newline at the end.
+std::string describe(const Race& race);
+/// The same, indented, with the trace's rank.
 std::string describe(const Race& race, int rank);
 
 /// The edge that would order the two: `stream compute waits for an event recorded on stream all_gather after the first`. Races that lack

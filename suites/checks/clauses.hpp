@@ -9,7 +9,7 @@
 
 namespace shardproof::suites {
 
-/// What a check of soundness finds.
+/// The findings of checks of soundness.
 enum class Unsound : std::uint8_t {
   race,        ///< nothing orders two uses of the same bytes
   order,       ///< ranks issue different collectives

@@ -19,6 +19,8 @@ MemoryClass memory_of(const Trace& trace, std::uint64_t buffer) {
   return MemoryClass::other;
 }
 
+bool is_after_fill(const Trace& trace, const trace::Race& race) { return is_work(trace.facts.at(race.first.fact), WorkKind::fill); }
+
 bool is_about_release(const trace::Race& race) {
   return race.first.releases || race.second.releases || race.first.takes || race.second.takes;
 }

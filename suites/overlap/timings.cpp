@@ -47,7 +47,7 @@ Phases shortest(const std::vector<Trace>& traces, const scenario::Scenario& scen
   return least;
 }
 
-// Of a piece that runs several times.
+// Two choices among the times of a piece that runs several times.
 Nanoseconds shorter_time(Nanoseconds a, Nanoseconds b) { return std::min(a, b); }
 Nanoseconds longer_time(Nanoseconds a, Nanoseconds b) { return std::max(a, b); }
 

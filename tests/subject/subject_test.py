@@ -105,7 +105,7 @@ class Tables(Subject):
 
     def test_what_is_left_alive_is_told(self):
         _, case = self.run_one("leaks")
-        self.assertEqual(case["verdict"], "error")
+        self.assertEqual(case["verdict"], "failed")
         self.assertIn("not quiet at its end: the subject left 100 bytes of device memory alive", json.dumps(case))
 
     def test_a_trainer_that_fails_when_it_is_destroyed_is_told(self):
