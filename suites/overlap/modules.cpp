@@ -199,7 +199,7 @@ RANKED_TEST_CASE("overlap/shard_dims_of_three", clauses("OVL-4", "OVL-6", "OVL-1
       const bool gathers = call.kind == CollectiveKind::all_gather;
       CHECK(call.in_count == static_cast<std::uint64_t>(gathers ? elements / world : elements));
     }
-    check_nothing_is_left(run, iteration.index());
+    check_nothing_is_left(rank, run, iteration.index());
   }
   REQUIRE(run.captures().size() == 3);
   for (const scenario::Capture& capture : run.captures()) {

@@ -88,7 +88,7 @@ class ModelDraw {
     Module module{.name = std::move(name), .kind = ModuleKind::convolution, .in_features = in, .out_features = out};
     module.channels = dice_.one_of(factors(static_cast<int>(in)));
     module.bias = dice_.chance(70);
-    if (palette_.has(Feature::all_gather_extensions) && dice_.chance(8)) module.tensor = composed();
+    if (draws(palette_, Feature::all_gather_extensions, dice_, 8, 50)) module.tensor = composed();
     return module;
   }
 
@@ -224,6 +224,7 @@ void draw_model(Scenario& scenario, Dice& dice, const Palette& palette) {
     scenario.script.input = {batch, features};
   }
   scenario.model.init_divisor = dice.one_of(divisors);
+  if (draws(palette, Feature::truncated_normal, dice, 10)) scenario.model.init = Distribution::truncated_normal;
   scenario.script.input_divisor = dice.one_of(divisors);
 }
 
