@@ -17,7 +17,8 @@ class PlanDraw {
     engine_.draw_groups(scenario_, dice_);
     mesh();
     engine_.draw_options(scenario_, shards_, dice_, palette_);
-    if (draws(palette_, Feature::mixed_precision, dice_, 20)) mixed_precision();
+    const bool wants_half = palette_.wants(Ingredient::half_precision);
+    if (draws(palette_, Feature::mixed_precision, dice_, wants_half ? 100 : 20)) mixed_precision();
     if (draws(palette_, Feature::meta_initialisation, dice_, 12)) plan_.initialisation = Initialisation::meta;
     optimizer();
   }
@@ -40,7 +41,8 @@ class PlanDraw {
     const DType low = draws(palette_, Ingredient::half_precision, dice_, 33) ? DType::f16 : DType::bf16;
     const bool may_compute = engine_.casts_whole_model(plan_) && !takes_tokens();
     if (may_compute && dice_.chance(70)) mixed.param = low;
-    if (dice_.chance(50)) mixed.reduce = dice_.chance(palette_.wants(Ingredient::half_precision) ? 20 : 50) ? DType::f32 : low;
+    const bool wants_half = palette_.wants(Ingredient::half_precision);
+    if (dice_.chance(wants_half && !mixed.param ? 100 : 50)) mixed.reduce = dice_.chance(wants_half ? 20 : 50) ? DType::f32 : low;
     // An output that is cast arrives nowhere but in the loss.
     if (may_compute && engine_.casts_outputs() && plan_.engine.get()->groups(scenario_.model).size() == 1 && dice_.chance(30))
       mixed.output = dice_.chance(50) ? DType::f32 : DType::bf16;
