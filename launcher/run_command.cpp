@@ -13,6 +13,7 @@
 #include "launcher/commands.hpp"
 #include "launcher/demands.hpp"
 #include "launcher/launcher.hpp"
+#include "launcher/feature_pairs.hpp"
 #include "launcher/machine.hpp"
 #include "launcher/profile.hpp"
 #include "launcher/report_file.hpp"
@@ -188,6 +189,7 @@ int run_command(RunOptions options, std::vector<std::string> argv) {
       run_plan(worker, std::move(selected), directory, std::move(head), signals, terminal, options.persistence, options.attention);
 
   terminal.print(reports::summary(result.report, terminal.style()));
+  if (const std::string text = text_of(feature_pairs(result.report, worker.listing.combinable)); !text.empty()) terminal.note(text);
   if (result.is_written) terminal.note(fmt::format("report: {}", directory.report().string()));
   terminal.finish();  // what follows goes elsewhere
   for (const std::string& error : {result.output_error, result.infrastructure_error}) {

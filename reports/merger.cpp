@@ -265,6 +265,7 @@ void Merger::take_case(StreamedCase& streamed, int rank, std::size_t position) {
   set(rank, position, outcome, std::move(reason));
   result.ranks[static_cast<std::size_t>(rank)].assertions = ended.assertions;
   result.assertions += ended.assertions;
+  if (result.combined.empty()) result.combined = ended.combined;
   result.duration_ns = std::max(result.duration_ns, ended.duration_ns);
 }
 

@@ -72,7 +72,9 @@ class Assembly {
       throw std::invalid_argument(fmt::format("\"{}\" at position {} ends inside \"{}\" at position {}", e.id, e.position,
                                               current.started.id, current.started.position));
     }
-    keep(e.id.size() + e.reason.size());
+    std::size_t bytes = e.id.size() + e.reason.size();
+    for (const std::string& feature : e.combined) bytes += sizeof(feature) + feature.size();
+    keep(bytes);
     current.ended = std::move(e);
     open_ = false;
   }

@@ -89,6 +89,7 @@ struct CaseResult {
   std::map<int, std::string> reasons;  ///< by rank, where there is one: of a skip, an error, a release, an end of the process
   int skipped_by = -1;  ///< the rank that asked to skip it; -1: nobody, or all of them at once, for a missing feature
   bool unclaimed = false;  ///< skipped, because the subject does not claim what the case needs
+  std::vector<std::string> combined;  ///< features and ingredients that it played together; of the first rank that says so
   int waiver = -1;  ///< index into the head's waivers of the one that excuses its verdict; -1: none
   std::vector<std::string> notes;  ///< what the verdict has from comparing ranks
   std::vector<Failure> failures;  ///< first cause first; released ranks add none

@@ -98,6 +98,7 @@ ordered_json json_of(const CaseResult& result, bool flaky) {
   if (result.superseded) json["superseded"] = true;
   if (result.skipped_by >= 0) json["skipped_by"] = result.skipped_by;
   if (result.unclaimed) json["unclaimed"] = true;
+  if (!result.combined.empty()) json["combined"] = result.combined;
   if (result.waiver >= 0) json["waiver"] = result.waiver;
   return json;
 }
@@ -161,6 +162,7 @@ CaseResult read_case(const ordered_json& json) {
   result.duration_ns = fields.integer<std::int64_t>("duration_ns");
   result.skipped_by = read_index_if_given(fields, "skipped_by");
   result.unclaimed = fields.has("unclaimed") && fields.boolean("unclaimed");
+  if (fields.has("combined")) result.combined = fields.texts("combined");
   result.waiver = read_index_if_given(fields, "waiver");
   return result;
 }

@@ -95,6 +95,20 @@ std::vector<ProfileInfo> parse_profiles(std::string_view text) {
   return profiles;
 }
 
+Combinable combinable(std::string_view kind) {
+  std::vector<std::string> names;
+  for (const std::string_view name : scenario::find_engine_kind(kind)->feature_names()) names.emplace_back(name);
+  Combinable info{.engine = std::string(kind)};
+  const std::vector<scenario::Trait> traits = scenario::possible_traits(kind, scenario::palette(kind, names, {}));
+  for (const scenario::Trait one : traits) {
+    info.features.emplace_back(one);
+    for (const scenario::Trait other : traits) {
+      if (one < other && scenario::exclude_each_other(kind, one, other)) info.excluded.emplace_back(one, other);
+    }
+  }
+  return info;
+}
+
 }  // namespace
 
 std::vector<ClauseInfo> parse_clauses(std::string_view markdown) {
@@ -144,7 +158,10 @@ Listing make_listing(const Program& program, std::span<const BoundCase> cases) {
   listing.suite_version = program.suite_version;
   listing.build = build_id();
   for (const scenario::EngineKind& kind : scenario::engine_kinds()) listing.engine_kinds.emplace_back(kind.name);
-  for (const std::string_view kind : scenario::drawn_kinds()) listing.drawn_kinds.emplace_back(kind);
+  for (const std::string_view kind : scenario::drawn_kinds()) {
+    listing.drawn_kinds.emplace_back(kind);
+    listing.combinable.push_back(combinable(kind));
+  }
   for (const auto& make : program.subjects) {
     const auto subject = make();
     SubjectInfo& info = listing.subjects.emplace_back();

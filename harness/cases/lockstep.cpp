@@ -217,6 +217,7 @@ class Lockstep {
     }
     try {
       const CaseEnd end = run_body(bound, ended.assertions);
+      ended.combined = world_.notes().combined;
       write_end(end);
       if (end.outcome == Outcome::failed || end.outcome == Outcome::error) {
         world_.keep_scenarios();

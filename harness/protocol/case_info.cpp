@@ -148,6 +148,21 @@ void from_json(const ordered_json& json, SeedInfo& info) {
   info.cases = fields.texts("cases");
 }
 
+void to_json(ordered_json& json, const Combinable& info) {
+  json = ordered_json{{"engine", info.engine}, {"features", info.features}, {"excluded", info.excluded}};
+}
+
+void from_json(const ordered_json& json, Combinable& info) {
+  const Fields fields(json, "combinable");
+  info.engine = fields.text("engine");
+  info.features = fields.texts("features");
+  for (const ordered_json& entry : fields.array("excluded")) {
+    if (!entry.is_array() || entry.size() != 2 || !entry[0].is_string() || !entry[1].is_string())
+      refuse(fields.where("excluded"), "pairs of texts", entry);
+    info.excluded.emplace_back(entry[0].get<std::string>(), entry[1].get<std::string>());
+  }
+}
+
 void to_json(ordered_json& json, const Listing& listing) {
   json = ordered_json{{"protocol", listing.protocol}, {"suite_version", listing.suite_version},
                       {"build", listing.build},       {"subjects", listing.subjects},
@@ -156,6 +171,7 @@ void to_json(ordered_json& json, const Listing& listing) {
                       {"profiles", listing.profiles}};
   if (!listing.engine_kinds.empty()) json["engine_kinds"] = listing.engine_kinds;
   if (!listing.drawn_kinds.empty()) json["drawn_kinds"] = listing.drawn_kinds;
+  if (!listing.combinable.empty()) json["combinable"] = listing.combinable;
   if (!listing.why_no_threads.empty()) json["why_no_threads"] = listing.why_no_threads;
 }
 
@@ -177,6 +193,7 @@ void from_json(const ordered_json& json, Listing& listing) {
   listing.profiles = fields.list<ProfileInfo>("profiles");
   if (fields.has("engine_kinds")) listing.engine_kinds = fields.texts("engine_kinds");
   if (fields.has("drawn_kinds")) listing.drawn_kinds = fields.texts("drawn_kinds");
+  if (fields.has("combinable")) listing.combinable = fields.list<Combinable>("combinable");
   if (fields.has("why_no_threads")) listing.why_no_threads = fields.text("why_no_threads");
 }
 

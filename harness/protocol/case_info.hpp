@@ -100,6 +100,17 @@ struct SeedInfo {
 void to_json(nlohmann::ordered_json& json, const SeedInfo& info);
 void from_json(const nlohmann::ordered_json& json, SeedInfo& info);
 
+/// What random scenarios for a kind of engine can combine.
+struct Combinable {
+  std::string engine;
+  std::vector<std::string> features;  ///< and ingredients, sorted
+  std::vector<std::pair<std::string, std::string>> excluded;  ///< pairs that no scenario has, each sorted
+  friend bool operator==(const Combinable&, const Combinable&) = default;
+};
+
+void to_json(nlohmann::ordered_json& json, const Combinable& info);
+void from_json(const nlohmann::ordered_json& json, Combinable& info);
+
 /// The whole answer of `worker --list-json`. `protocol` and `suite_version` tell a launcher whether the worker is one of ours.
 struct Listing {
   static constexpr int current_protocol = 2;
@@ -108,6 +119,7 @@ struct Listing {
   std::string build;  ///< build id of the worker binary: equal on all ranks of a world
   std::vector<std::string> engine_kinds;  ///< whose sections of plans it reads; empty: it does not say
   std::vector<std::string> drawn_kinds;  ///< kinds of engines for which it makes random scenarios, the preferred one first
+  std::vector<Combinable> combinable;  ///< for each of these kinds
   std::vector<SubjectInfo> subjects;  ///< the first is the default; a program of plain multi-rank tests has none
   std::vector<CaseInfo> cases;
   std::vector<FaultInfo> faults;

@@ -74,6 +74,7 @@ ordered_json json_of(const event::CaseEnded& e) {
                     {"assertions", e.assertions}, {"reason", cut(e.reason)},
                     {"culprit", e.culprit},       {"duration_ns", e.duration_ns}};
   if (e.unclaimed) json["unclaimed"] = true;
+  if (!e.combined.empty()) json["combined"] = e.combined;
   return json;
 }
 
@@ -126,7 +127,8 @@ event::CaseEnded case_ended(const Fields& fields) {
           .reason = fields.text("reason"),
           .culprit = fields.integer<int>("culprit"),
           .duration_ns = fields.integer<std::int64_t>("duration_ns"),
-          .unclaimed = fields.has("unclaimed") && fields.boolean("unclaimed")};
+          .unclaimed = fields.has("unclaimed") && fields.boolean("unclaimed"),
+          .combined = fields.has("combined") ? fields.texts("combined") : std::vector<std::string>()};
 }
 
 event::RankEnded rank_ended(const Fields& fields) {

@@ -70,6 +70,7 @@ struct CaseEnded {
   int culprit = -1;  ///< the rank that skipped, failed or died and so released this one; -1 for none
   std::int64_t duration_ns = 0;
   bool unclaimed = false;  ///< of a skip: the subject does not claim what the case needs
+  std::vector<std::string> combined;  ///< features and ingredients that the case played together, where it says so
 };
 
 /// The rank left its world in order.

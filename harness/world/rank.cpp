@@ -82,6 +82,8 @@ void Rank::measure(std::string_view name, double value, std::string_view unit) {
   world_->stream().write(event::Measured{.name = std::string(name), .value = value, .unit = std::string(unit)});
 }
 
+void Rank::combines(std::vector<std::string> features) { world_->notes().combined = std::move(features); }
+
 void Rank::skip(std::string_view reason) {
   world_->notes().skip = std::string(reason);
   world_->abort(AbortReason::skipped, reason);

@@ -58,6 +58,9 @@ class Rank {
   /// Virtual time, which is exact on every device.
   void measure_ns(std::string_view name, Nanoseconds value) { measure(name, static_cast<double>(value), "ns"); }
 
+  /// Says which features and ingredients of a scenario the case plays together. A report counts the pairs.
+  void combines(std::vector<std::string> features);
+
   /// Why the subject cannot play what needs these features, besides those of the case: it does not claim some of them. Empty: it can. For
   /// cases that learn only when they run what they need.
   std::string lacking(std::span<const Feature> needs) const;

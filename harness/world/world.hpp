@@ -54,6 +54,7 @@ struct CaseNotes {
   bool seed_used = false;
   std::optional<std::string> skip;  ///< this rank asked for it
   std::vector<std::vector<std::string>> scopes;  ///< clauses of each open ClauseScope, the innermost last
+  std::vector<std::string> combined;  ///< features and ingredients that the case says it plays together
   std::size_t left_alive = 0;  ///< bytes that played scenarios left behind
   std::vector<fact::Allocated> left_buffers;  ///< in which those bytes are
   std::vector<scenario::Scenario> played;

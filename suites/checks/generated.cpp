@@ -235,6 +235,8 @@ scenario::Run check_generated(Rank& rank, const Subjects& subjects) {
   if (const std::string lacking = rank.lacking(scenario::needed_features(drawn.scenario)); !lacking.empty()) rank.skip(lacking);
   if (rounds_to_low_precision(drawn.scenario)) skip_unless_sums_have_an_order(rank);
   INFO("the scenario is drawn from the seed " << seed << ", version " << generator_version << " of the generator");
+  const std::set<Trait> combined = scenario::traits(drawn.scenario);
+  rank.combines({combined.begin(), combined.end()});
   scenario::Run run = play_accepted(rank, drawn.scenario);
   check_sound(rank, run);
   check_communication(rank, run);

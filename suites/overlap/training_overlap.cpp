@@ -188,6 +188,7 @@ RANKED_TEST_CASE("overlap/any_packing", clauses("OVL-21"), ranks(2, 3, 4), each(
                                           .copy_in(packing)
                                           .iterations(3));
   const oracles::StackTimes expected = oracles::overlap_times(oracles::stack_of(run.scenario(), rank.world().size()));
+  check_no_race(rank, run);
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     CHECK(iteration.forward() == expected.forward);

@@ -3,6 +3,7 @@
 
     suite_test.py LAUNCHER ROOT [unittest arguments]
 """
+import itertools
 import json
 import pathlib
 import re
@@ -297,6 +298,17 @@ class Reports(Runs):
             for event in ("true", "false"):
                 expected = 375 if alone else 385 if event == "true" else 425
                 self.assertEqual(value(f"overlap/post_optim_event[W={world},event={event}]", "five_iterations_ns"), expected * MS)
+
+    def test_generated_cases_play_each_pair_of_features_that_some_scenario_can_have(self):
+        combinable = json.loads(subprocess.run([pathlib.Path(LAUNCHER).with_name("shardproof-worker"), "--list-json"], stdout=subprocess.PIPE, check=True, timeout=60).stdout)["combinable"]
+        self.assertEqual({kind["engine"] for kind in combinable}, {"fully_shard", "flat_shard", "replicate"})
+        for kind in combinable:
+            with self.subTest(engine=kind["engine"]):
+                played = {pair for case in self.default_report["cases"] if case.get("engine") == kind["engine"]
+                          for pair in itertools.combinations(sorted(case.get("combined", [])), 2)}
+                possible = set(itertools.combinations(kind["features"], 2)).difference(map(tuple, kind["excluded"]))
+                self.assertGreater(len(possible), 400)
+                self.assertEqual(possible.difference(played), set())
 
     def test_the_stable_part_is_the_one_in_the_tree(self):
         kept = (ROOT / "tests/suites/default_report.json").read_text(encoding="utf-8")
