@@ -93,6 +93,17 @@ bool shows_training(const Scenario& scenario, const std::vector<SerialIteration>
   return moves;
 }
 
+// Whether a gradient that is lost or halved, and a step that is made twice, are beyond the tolerance.
+bool shows_beyond(const std::vector<SerialIteration>& captures, const Tolerance& tolerance) {
+  double gradient = 0, step = 0;
+  for (std::size_t i = 0; i < captures.size(); ++i) {
+    gradient = std::max(gradient, largest(captures[i].gradients));
+    for (std::size_t p = 0; i > 0 && p < captures[i].parameters.size(); ++p)
+      step = std::max(step, oracles::largest_difference(captures[i].parameters[p].tensor(), captures[i - 1].parameters[p].tensor()));
+  }
+  return gradient >= 4 * tolerance.gradient && step >= 2 * tolerance.parameter;
+}
+
 // How much less than the tolerance the values of two arithmetics differ.
 bool has_room(const std::vector<SerialIteration>& single, const std::vector<SerialIteration>& precise, int world,
               const Tolerance& tolerance, double most) {
@@ -127,6 +138,10 @@ std::optional<Tolerance> tolerance_of(const Scenario& scenario, int world) {
   if (single.back().order_shows.empty()) return equal_values;
   const bool is_low = rounds_to_low_precision(scenario);
   Tolerance tolerance = is_low ? rounded_low : rounded_somewhere;
+  // A step of Adam moves each parameter by the rate, whatever the gradient.
+  const scenario::Optimizer& optimizer = scenario.plan.optimizer;
+  if (is_low && optimizer.kind != scenario::OptimizerKind::sgd) tolerance.parameter = optimizer.rate / 4;
+  if (!shows_beyond(single, tolerance)) return std::nullopt;
   const std::vector<SerialIteration> precise = oracles::train_serially(scenario, world, Arithmetic::f64);
   if (!has_room(single, precise, world, tolerance, is_low ? largest_low_value : largest_value)) return std::nullopt;
   tolerance.exact = static_cast<std::size_t>(std::ranges::count_if(single, &std::string::empty, &SerialIteration::order_shows));

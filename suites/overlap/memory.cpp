@@ -87,16 +87,18 @@ RANKED_TEST_CASE("overlap/peak_bytes", clauses("OVL-51"), ranks(1, 2, 3, 4), mor
     CHECK(peak(MemoryClass::parameter) >= root.whole + smallest(groups, &GroupBytes::whole));
     CHECK(peak(MemoryClass::gradient) >= smallest(groups, &GroupBytes::gradients));
     CHECK(peak(MemoryClass::parameter) <=
-          (rank.param<bool>("reshard") ? root.whole + largest_pair(groups, &GroupBytes::whole) : all_of(groups, &GroupBytes::whole)));
+          (rank.param<bool>("reshard") ? root.padded + largest_pair(groups, &GroupBytes::padded) : all_of(groups, &GroupBytes::padded)));
     CHECK(peak(MemoryClass::gradient) <= root.gradients + largest_pair(groups, &GroupBytes::gradients));
-    CHECK((peak(MemoryClass::gathered) > 0) == !is_alone);
-    CHECK((peak(MemoryClass::reduce_input) > 0) == !is_alone);
-    CHECK(peak(MemoryClass::gathered) <= largest_pair(groups, &GroupBytes::gathered));
+    if (!is_alone) {
+      CHECK(peak(MemoryClass::gathered) > 0);
+      CHECK(peak(MemoryClass::reduce_input) > 0);
+    }
+    CHECK(peak(MemoryClass::gathered) <= (is_alone ? 0 : largest_pair(groups, &GroupBytes::padded)));
     CHECK(peak(MemoryClass::reduce_input) <= largest_pair(groups, &GroupBytes::operand));
   }
 }
 
-RANKED_TEST_CASE("overlap/peak_bytes_of_pytorch", clauses("OVL-53"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8), each("reshard", false, true),
+RANKED_TEST_CASE("overlap/peak_bytes_of_pytorch", clauses("OVL-53"), ranks(2, 3, 4), more_ranks(5, 7, 8), each("reshard", false, true),
                  each("policy", "f32", "bf16"), needs(Feature::timeline), needs_if("policy", "bf16", Feature::mixed_precision),
                  tags("reference")) {
   const scenario::Run run = play_accepted(rank, groups_of_sizes(rank));
@@ -104,12 +106,13 @@ RANKED_TEST_CASE("overlap/peak_bytes_of_pytorch", clauses("OVL-53"), ranks(1, 2,
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     const auto peak = [&](MemoryClass memory) { return iteration.peak(memory).bytes; };
-    CHECK(peak(MemoryClass::parameter) == expected.parameter);
+    CHECK(peak(MemoryClass::parameter) >= expected.parameter);
+    CHECK(peak(MemoryClass::parameter) <= expected.padded_parameter);
     CHECK(peak(MemoryClass::gathered) == expected.gathered);
     CHECK(peak(MemoryClass::gradient) == expected.gradient);
     CHECK(peak(MemoryClass::reduce_input) == expected.reduce_input);
   }
-  if (rank.world().size() > 1) check_freed_before_packing(run);
+  check_freed_before_packing(run);
 }
 
 namespace {

@@ -88,7 +88,7 @@ class Shrinking(Exploring):
     def test_a_planted_difference_is_found_made_small_and_found_again(self):
         said, explored = self.explore("no_backward_prefetch", "--ranks", "2")
         (found,) = explored["differences"]
-        self.assertEqual((found["kept"], found["smallest"], found["steady"], found["ranks"], found["folder"]), ("counts", True, True, 2, "differences/1"))
+        self.assertEqual((found["kept"], found["smallest"], found["steady"], found["ranks"], found["folder"]), ("order", True, True, 2, "differences/1"))
         folder = self.folder / "out/differences/1"
         smallest = json.loads((folder / "scenario.json").read_text(encoding="utf-8"))
         # Two groups, of which backward would gather the one ahead; one forward and one backward.

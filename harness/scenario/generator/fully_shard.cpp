@@ -16,10 +16,13 @@ std::string some_module(const Plan& plan, Dice& dice) {
   return dice.chance(50) ? std::string() : dice.one_of(fully_shard(plan).wrapped_modules());
 }
 
-bool repeats_modules(const Model& model) {
-  bool repeats = false;
-  visit(model.root, "", [&](const Module& module, const std::string&) { repeats = repeats || module.kind == ModuleKind::use; });
-  return repeats;
+// Whether two backwards may give a group gradients of other parameters.
+bool varies_gradients(const Model& model) {
+  bool varies = false;
+  visit(model.root, "", [&](const Module& module, const std::string&) {
+    varies = varies || module.kind == ModuleKind::use || module.kind == ModuleKind::choice;
+  });
+  return varies;
 }
 
 bool is_wrapped(const FullyShardPlan& section, const std::string& path) {
@@ -107,8 +110,8 @@ class FullyShardGenerator final : public EngineGenerator {
   Action draw_accumulation_switch(const Scenario& scenario, Dice& dice) const override {
     std::vector<ActionKind> switches{ActionKind::set_requires_gradient_sync, ActionKind::set_reshard_after_backward,
                                      ActionKind::set_is_last_backward};
-    // A module that runs twice is reduced in several parts, which may not wait for the replicas.
-    if (scenario.plan.mesh.shape.size() == 2 && !repeats_modules(scenario.model)) switches.push_back(ActionKind::set_requires_all_reduce);
+    // Sums that wait for the replicas must be of the same parameters.
+    if (scenario.plan.mesh.shape.size() == 2 && !varies_gradients(scenario.model)) switches.push_back(ActionKind::set_requires_all_reduce);
     const ActionKind which = dice.one_of(switches);
     return {.kind = which, .module = which == ActionKind::set_is_last_backward ? "" : some_module(scenario.plan, dice)};
   }
