@@ -100,7 +100,7 @@ struct SeedInfo {
 void to_json(nlohmann::ordered_json& json, const SeedInfo& info);
 void from_json(const nlohmann::ordered_json& json, SeedInfo& info);
 
-/// What random scenarios for a kind of engine can combine.
+/// The features that random scenarios for a kind of engine can combine.
 struct Combinable {
   std::string engine;
   std::vector<std::string> features;  ///< and ingredients, sorted

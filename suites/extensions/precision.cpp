@@ -198,7 +198,7 @@ RANKED_TEST_CASE("extensions/precision_with_adam", clauses("EXT-20", "EXT-22", "
   check_kept_in_single_precision(run);
 }
 
-// What is frozen computes in the policy's dtype like everything else, and is gathered in it.
+// Frozen parameters are gathered in the policy's dtype, and layers compute with them in it.
 RANKED_TEST_CASE("extensions/frozen_under_a_policy", clauses("EXT-20", "EXT-24"), ranks(2, 3, 4), each("frozen", "l0", "l1"),
                  each("param", "bf16", "f16"), needs(Feature::timeline, Feature::mixed_precision, Feature::module_groups)) {
   const DType param = *dtype_named(rank.param("param"));

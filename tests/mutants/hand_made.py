@@ -12,6 +12,8 @@ import hashlib
 import json
 import pathlib
 
+from mutate import write_if_new
+
 
 def identifier(name):
     return hashlib.sha256(name.encode()).hexdigest()[:8]
@@ -29,13 +31,6 @@ def edited(name, text, defects):
     return text
 
 
-def write_if_new(file, text):
-    """A copy that stays as it was need not be compiled again."""
-    if not file.exists() or file.read_text(encoding="utf-8") != text:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text, encoding="utf-8")
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for option in ("--root", "--out", "--defects"):
@@ -47,6 +42,7 @@ def main():
         raise SystemExit(f"{file}: a defect edits it, and it is no source of the engines")
     for name in asked.sources:
         text = (asked.root / name).read_text(encoding="utf-8")
+        (asked.out / name).parent.mkdir(parents=True, exist_ok=True)
         write_if_new(asked.out / name, f'#include "tests/mutants/active.hpp"\n#line 1 "{name}"\n{edited(name, text, defects)}')
     (asked.out / "stamp").write_text("", encoding="utf-8")
 

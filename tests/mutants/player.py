@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import tempfile
 
-# What the launcher takes for the worker. To list hundreds of cases takes longer than to play a few, so the launcher gets those few alone.
+# The launcher takes this for the worker. To list hundreds of cases takes longer than to play a few, so the launcher gets those few alone.
 # `ulimit` ends a defect that computes for ever. The fabric, or else the launcher, notices a defect that waits for ever.
 FRONT = """#!/bin/sh
 if [ "$1" = --list-json ]; then exec cat "$SHARDPROOF_LISTING"; fi

@@ -68,10 +68,10 @@ Staged generate(std::string_view kind, std::uint64_t seed, std::span<const int> 
 /// drawn.
 std::vector<Feature> needed_features(const Scenario& scenario);
 
-/// What the scenario combines: the features that it needs, and its ingredients.
+/// The features that the scenario needs, and its ingredients.
 std::set<Trait> traits(const Scenario& scenario);
 
-/// All that scenarios of this palette can have, sorted.
+/// All traits that scenarios of this palette can have, sorted.
 std::vector<Trait> possible_traits(std::string_view kind, const Palette& palette);
 
 /// Whether no scenario for this kind of engine can have both.

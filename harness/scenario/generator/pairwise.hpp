@@ -14,7 +14,7 @@ class PairwiseRows {
  public:
   using OfPair = std::function<bool(Trait, Trait)>;
 
-  /// Of 64 traits at most. `fit` says whether a row can have two traits, and `is_asked` whether some row must have both. Both are symmetric.
+  /// There may be 64 traits. `fit` says whether a row can have two traits, and `is_asked` whether some row must have both. Both are symmetric.
   /// Throws std::invalid_argument for too many traits.
   PairwiseRows(std::vector<Trait> traits, const OfPair& fit, const OfPair& is_asked);
 
