@@ -71,7 +71,7 @@ class EngineTest(unittest.TestCase):
             "overlap/values_exact[W=2,*]",
         )
         cases = json.loads((self.folder / "out/report.json").read_text())["cases"]
-        self.assertEqual([case["verdict"] for case in cases], ["error", "error"], ended.stdout + ended.stderr)
+        self.assertEqual([case["verdict"] for case in cases], ["failed", "failed"], ended.stdout + ended.stderr)
         for case in cases:
             self.assertIn('bytes of device memory alive, in ', json.dumps(case))
         logs = "".join(log.read_text() for log in self.folder.glob("out/worlds/0/logs/*"))
