@@ -151,15 +151,7 @@ std::vector<ControlPage::Ballot> World::agree(const ControlPage::Ballot& mine) {
 }
 
 void World::begin(const CaseInfo& info, std::uint64_t position) {
-  notes_.info = &info;
-  notes_.seed = seed_of(plan_.seed, info);
-  notes_.seed_used = false;
-  notes_.skip.reset();
-  notes_.scopes.clear();
-  notes_.left_alive = 0;
-  notes_.left_buffers.clear();
-  notes_.played.clear();
-  notes_.calls = {};
+  notes_ = {.info = &info, .seed = seed_of(plan_.seed, info)};
   epoch_ = static_cast<std::uint32_t>(position + 1);
   if (premises_.scheduler) premises_.scheduler->begin(epoch_, info.id, notes_.seed);
   progress_.position = static_cast<std::int64_t>(position);

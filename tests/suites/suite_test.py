@@ -301,6 +301,8 @@ class Reports(Runs):
 
     def test_generated_cases_play_each_pair_of_features_that_some_scenario_can_have(self):
         combinable = json.loads(subprocess.run([pathlib.Path(LAUNCHER).with_name("shardproof-worker"), "--list-json"], stdout=subprocess.PIPE, check=True, timeout=60).stdout)["combinable"]
+        said = {case["id"] for case in self.default_report["cases"] if "combined" in case}
+        self.assertEqual(said, {case["id"] for case in self.default_report["cases"] if "/generated[" in case["id"]})
         self.assertEqual({kind["engine"] for kind in combinable}, {"fully_shard", "flat_shard", "replicate"})
         for kind in combinable:
             with self.subTest(engine=kind["engine"]):
