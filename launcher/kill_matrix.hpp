@@ -41,7 +41,7 @@ struct KillMatrix {
 /// The cases that must notice the fault if any does: those with a clause that it breaks.
 std::vector<CaseInfo> related_cases(const FaultInfo& fault, const std::vector<CaseInfo>& cases);
 
-/// `faulty` stands in the order of `faults`. A case kills when it passes in `clean`, and with the fault an assertion fails under a
+/// `faulty` has one report for each of `faults`, in the same order. A case kills when it passes in `clean`, and with the fault an assertion fails under a
 /// clause that the fault breaks. A fault that merely makes the subject throw would end every case, whatever that case looks at.
 KillMatrix kill_matrix(const std::vector<FaultInfo>& faults, const std::vector<CaseInfo>& cases, const reports::Report& clean,
                        const std::vector<reports::Report>& faulty);

@@ -27,7 +27,7 @@ std::string text_of(const event::AssertionFailed& failure) {
                                            : fmt::format("{}( {} )\n", failure.macro, failure.expression);
   if (!says_only && !failure.expansion.empty() && failure.expansion != failure.expression) text += indented(failure.expansion, "  ");
   for (auto i = says_first ? std::size_t{1} : 0; i < failure.messages.size(); ++i) text += indented(failure.messages[i], "  ");
-  // Of an exception it is known which assertion it came after.
+  // An exception has no place. The report knows the last assertion before it.
   const char* const where = failure.macro.empty() ? "after" : "at";
   if (!failure.file.empty())
     text += fmt::format("  {} {}{}\n", where, failure.file, failure.line > 0 ? fmt::format(":{}", failure.line) : "");

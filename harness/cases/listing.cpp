@@ -96,10 +96,8 @@ std::vector<ProfileInfo> parse_profiles(std::string_view text) {
 }
 
 Combinable combinable(std::string_view kind) {
-  std::vector<std::string> names;
-  for (const std::string_view name : scenario::find_engine_kind(kind)->feature_names()) names.emplace_back(name);
   Combinable info{.engine = std::string(kind)};
-  const std::vector<scenario::Trait> traits = scenario::possible_traits(kind, scenario::palette(kind, names, {}));
+  const std::vector<scenario::Trait> traits = scenario::possible_traits(kind, scenario::full_palette(kind));
   for (const scenario::Trait one : traits) {
     info.features.emplace_back(one);
     for (const scenario::Trait other : traits) {

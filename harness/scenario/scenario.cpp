@@ -162,6 +162,12 @@ bool any_call(const Script& script, const std::function<bool(const Action&)>& is
   return std::ranges::any_of(script.segments, [&](const Script::Segment& segment) { return std::ranges::any_of(segment.body, is); });
 }
 
+bool any_module(const Scenario& scenario, const std::function<bool(const Module&)>& is) {
+  bool found = false;
+  visit(scenario.model.root, "", [&](const Module& module, const std::string&) { found = found || is(module); });
+  return found;
+}
+
 std::string child_path(const std::string& path, const std::string& name) { return path.empty() ? name : path + "." + name; }
 
 bool is_at_or_under(std::string_view path, std::string_view ancestor) {

@@ -251,6 +251,8 @@ std::string child_path(const std::string& path, const std::string& name);
 bool is_at_or_under(std::string_view path, std::string_view ancestor);
 /// Calls `each` with every module and its path, the root first, depth first.
 void visit(const Module& module, const std::string& path, const std::function<void(const Module&, const std::string&)>& each);
+/// Whether some module of the scenario is such a module.
+bool any_module(const Scenario& scenario, const std::function<bool(const Module&)>& is);
 /// The paths of all modules, in that order.
 std::vector<std::string> paths(const Model& model);
 /// The module at a path, or nullptr.

@@ -159,17 +159,12 @@ void check_communication(Rank& rank, const scenario::Run& run) {
   check_plan_is_communicated(rank, run);
   const std::vector<Communication> asked = kind.planned(run.scenario(), world);
   for (const scenario::Iteration& iteration : run.iterations()) {
-    CAPTURE(iteration.index());
-    const Communication done = issued(kind, iteration);
-    CHECK(done.reduce_scatters == asked.at(static_cast<std::size_t>(iteration.index())).reduce_scatters);
-    CHECK(done.all_reduces == asked.at(static_cast<std::size_t>(iteration.index())).all_reduces);
+    check_reductions(iteration, issued(kind, iteration), asked.at(static_cast<std::size_t>(iteration.index())));
   }
 }
 
 scenario::Palette palette_of(const Subjects& subjects) {
-  std::vector<std::string> names;
-  for (const std::string_view name : scenario::find_engine_kind(subjects.kind)->feature_names()) names.emplace_back(name);
-  return scenario::palette(subjects.kind, names, std::vector<std::string>(subjects.without.begin(), subjects.without.end()));
+  return scenario::full_palette(subjects.kind, std::vector<std::string>(subjects.without.begin(), subjects.without.end()));
 }
 
 // The search takes longer than the play: one rank searches for all.

@@ -27,6 +27,11 @@ std::array<Count, 3> counts(const Communication& done, const Communication& aske
           Count{"all-reduces", done.all_reduces, asked.all_reduces}};
 }
 
+void check_equal(const scenario::Iteration& iteration, const Count& count) {
+  check_said(count.done == count.asked,
+             fmt::format("iteration {} issues {} {}, and the plan asks for {}", iteration.index(), count.done, count.what, count.asked));
+}
+
 }  // namespace
 
 std::vector<Communication> planned(const scenario::Scenario& scenario, int world) {
@@ -54,9 +59,7 @@ void check_nothing_else_is_communicated(Rank& rank, const scenario::Run& run) {
   for (const scenario::Iteration& iteration : run.iterations()) {
     const Communication asked = plan.at(static_cast<std::size_t>(iteration.index()));
     const Communication done = issued(kind, iteration);
-    for (const Count& count : counts(done, asked))
-      check_said(count.done == count.asked, fmt::format("iteration {} issues {} {}, and the plan asks for {}", iteration.index(),
-                                                        count.done, count.what, count.asked));
+    for (const Count& count : counts(done, asked)) check_equal(iteration, count);
     inside.all_gathers += done.all_gathers;
     inside.reduce_scatters += done.reduce_scatters;
     inside.all_reduces += done.all_reduces;
@@ -64,6 +67,12 @@ void check_nothing_else_is_communicated(Rank& rank, const scenario::Run& run) {
   for (const Count& count : counts(issued(kind, run), inside))
     check_said(count.done == count.asked, fmt::format("{} {} come before, between or after the iterations, which issue {}",
                                                       count.done - count.asked, count.what, count.asked));
+}
+
+void check_reductions(const scenario::Iteration& iteration, const Communication& done, const Communication& asked) {
+  const auto [gathers, scatters, sums] = counts(done, asked);
+  check_equal(iteration, scatters);
+  check_equal(iteration, sums);
 }
 
 void check_all_in_iterations(const scenario::Run& run, CollectiveKind kind) {

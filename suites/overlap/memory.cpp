@@ -1,13 +1,17 @@
 // How many bytes does an engine hold that shards groups of parameters, and how often does its host wait?
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
 #include "fixtures/oracles/group_memory.hpp"
 #include "suites/checks/refusal.hpp"
+#include "suites/checks/said.hpp"
 #include "suites/checks/soundness.hpp"
 #include "suites/overlap/scenarios.hpp"
 
@@ -19,6 +23,9 @@ using scenario::Action;
 using scenario::ActionKind;
 
 namespace {
+
+// The group whose backward comes first in groups_of_sizes.
+constexpr std::string_view first_in_backward = "d";
 
 // Groups of different sizes, uneven for most worlds. The root has parameters that run last.
 scenario::Scenario groups_of_sizes(Rank& rank) {
@@ -57,7 +64,6 @@ std::uint64_t all_of(const std::vector<oracles::GroupBytes>& groups, std::uint64
 void check_freed_before_packing(const scenario::Run& run) {
   std::map<std::uint64_t, std::string> whole;  // by buffer: the parameter's name
   std::size_t packings = 0;
-  const std::string first_in_backward = "d";
   for (const Fact& fact : run.trace().facts) {
     if (const auto* gone = std::get_if<fact::Released>(&fact)) whole.erase(gone->buffer);
     const auto* const made = std::get_if<fact::Allocated>(&fact);
@@ -65,10 +71,9 @@ void check_freed_before_packing(const scenario::Run& run) {
     if (made->memory == MemoryClass::parameter) whole[made->buffer] = made->label;
     if (made->memory != MemoryClass::reduce_input || made->label == first_in_backward) continue;
     ++packings;
-    for (const auto& [buffer, parameter] : whole) {
-      INFO("whole parameter \"" << parameter << "\" when the gradients of group \"" << made->label << "\" are packed");
-      CHECK(fully_shard(run.scenario().plan).group_of(parameter)->modules.front() != made->label);
-    }
+    for (const auto& [buffer, parameter] : whole)
+      check_said(fully_shard(run.scenario().plan).group_of(parameter)->modules.front() != made->label,
+                 fmt::format("parameter \"{}\" is whole while the gradients of its group \"{}\" are packed", parameter, made->label));
   }
   CHECK(packings > 0);
 }

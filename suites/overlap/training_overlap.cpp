@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "fixtures/oracles/overlap_times.hpp"
+#include "suites/checks/race_parts.hpp"
 #include "suites/checks/soundness.hpp"
 #include "suites/checks/times.hpp"
 #include "suites/overlap/scenarios.hpp"
@@ -85,11 +86,6 @@ void check_within_bounds(Rank& rank, const scenario::Run& run) {
   }
   const auto judged = rank.under("OVL-3");
   check_plan_is_communicated(rank, run);
-}
-
-bool is_copy_in(const Fact& fact) {
-  const auto* const work = std::get_if<fact::Work>(&fact);
-  return work != nullptr && work->kind == WorkKind::copy_in;
 }
 
 // The time of the slowest iteration.
@@ -194,13 +190,14 @@ RANKED_TEST_CASE("overlap/any_packing", clauses("OVL-21"), ranks(2, 3, 4), each(
                                           .copy_in(packing)
                                           .iterations(3));
   oracles::Stack stack = oracles::stack_of(run.scenario(), rank.world().size());
-  if (std::ranges::none_of(run.trace().facts, is_copy_in)) stack.packing = 0;  // it gathers shards from where they lie
+  if (std::ranges::none_of(run.trace().facts, [](const Fact& fact) { return is_work(fact, WorkKind::copy_in); }))
+    stack.packing = 0;  // it gathers shards from where they lie
   const oracles::StackTimes expected = oracles::overlap_times(stack);
   check_no_race(rank, run);
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
-    CHECK(iteration.forward() == expected.forward);
-    CHECK(iteration.forward_backward() == expected.forward_backward);
+    check_time(iteration, "forward", iteration.forward(), Limit::exactly, expected.forward);
+    check_time(iteration, "forward and backward", iteration.forward_backward(), Limit::exactly, expected.forward_backward);
   }
 }
 

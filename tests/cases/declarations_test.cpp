@@ -97,7 +97,7 @@ TEST_CASE("A failure outside of scopes names the clauses that no scope judges, o
   CHECK(unknown.cases.at(0).engine_clauses == nullptr);
 }
 
-TEST_CASE("What is wrong with the clauses of an engine kind is said with its place") {
+TEST_CASE("A problem names the place of the engine kind's clauses") {
   const auto problems = [](const std::vector<EngineClauses>& clauses) {
     return bind_cases(std::vector{declared("s/c")}, {}, clauses).problems;
   };

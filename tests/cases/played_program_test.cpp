@@ -96,7 +96,7 @@ TEST_CASE("A case names the first of many buffers that its subject does not rele
   }
 }
 
-TEST_CASE("What the harness judges on a kind of engine has the clauses of the kind") {
+TEST_CASE("The harness judges a run by the clauses of its engine kind") {
   const auto clauses_of = [](const std::string& id, const std::string& fault = {}) {
     const auto world = play(id, "idle", fault);
     REQUIRE(world.ranks.at(1).failures.size() == 1);

@@ -275,8 +275,7 @@ TEST_CASE("flat parameters train as one process does, soundly, at each strategy,
 }
 
 TEST_CASE("what is generated for flat parameters trains as one process does, soundly, with hooks as well") {
-  const auto names = flat_shard_kind.feature_names();
-  const Palette everything = palette("flat_shard", std::vector<std::string>(names.begin(), names.end()), {});
+  const Palette everything = full_palette("flat_shard");
   // More of them by the environment: SHARDPROOF_SEEDS=100000.
   const char* const asked = std::getenv("SHARDPROOF_SEEDS");
   const std::uint64_t seeds = asked != nullptr ? std::strtoull(asked, nullptr, 10) : rounds(250U);

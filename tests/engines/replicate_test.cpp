@@ -392,8 +392,7 @@ TEST_CASE("a backward that gives a parameter no gradient is an error that names 
 }
 
 TEST_CASE("what is generated for replicated engines trains as one process does, soundly") {
-  const auto names = replicate_kind.feature_names();
-  const Palette everything = palette("replicate", std::vector<std::string>(names.begin(), names.end()), {});
+  const Palette everything = full_palette("replicate");
   // More of them by the environment: SHARDPROOF_SEEDS=100000.
   const char* const asked = std::getenv("SHARDPROOF_SEEDS");
   const std::uint64_t seeds = asked != nullptr ? std::strtoull(asked, nullptr, 10) : rounds(250U);

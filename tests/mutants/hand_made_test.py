@@ -32,7 +32,10 @@ class HandMade(unittest.TestCase):
         memory = pathlib.Path("/dev/shm")
         with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None) as scratch:
             player = Player(LAUNCHER, WORKER, scratch)
-            citing = lambda clauses: [case for case in player.listing["cases"] if clauses.intersection(case["clauses"])]
+
+            def citing(clauses):
+                return [case for case in player.listing["cases"] if clauses.intersection(case["clauses"])]
+
             cls.unchanged = player.report(citing({clause for defect in cls.defects for clause in defect["clauses"]}))
 
             def play(defect):

@@ -30,16 +30,6 @@ namespace {
 constexpr int seeds = rounds(3000);
 const std::vector<int> sizes{1, 2, 3, 4};
 
-std::vector<std::string> all_features() {
-  const auto names = fully_shard_kind.feature_names();
-  return {names.begin(), names.end()};
-}
-
-std::vector<std::string> all_flat_features() {
-  const auto names = flat_shard_kind.feature_names();
-  return {names.begin(), names.end()};
-}
-
 std::vector<std::string> features_of(const std::string& kind) {
   const auto names = find_engine_kind(kind)->feature_names();
   return {names.begin(), names.end()};
@@ -54,19 +44,13 @@ const std::vector<std::string>& never_drawn(const std::string& kind) {
 }
 
 std::uint64_t digest_of_flat(std::uint64_t count) {
-  const Palette palette = scenario::palette("flat_shard", all_flat_features(), {});
+  const Palette palette = full_palette("flat_shard");
   std::uint64_t texts = digest("");
   for (std::uint64_t seed = 0; seed < count; ++seed) {
     const Staged made = generate("flat_shard", seed, sizes, palette);
     texts = digest(std::to_string(made.ranks) + nlohmann::ordered_json(made.scenario).dump(), texts);
   }
   return texts;
-}
-
-bool any_module(const Scenario& scenario, const std::function<bool(const Module&)>& is) {
-  bool found = false;
-  visit(scenario.model.root, "", [&](const Module& module, const std::string&) { found = found || is(module); });
-  return found;
 }
 
 bool any_call(const Scenario& scenario, std::initializer_list<ActionKind> kinds) {
@@ -143,7 +127,7 @@ const std::map<std::string, Seen>& shown() {
 }  // namespace
 
 TEST_CASE("what is generated is valid, and the same for the same seed, also as a document") {
-  const Palette everything = palette("fully_shard", all_features(), {});
+  const Palette everything = full_palette("fully_shard");
   int captures = 0, without = 0;
   for (std::uint64_t seed = 0; seed < seeds; ++seed) {
     CAPTURE(seed);
@@ -164,7 +148,7 @@ TEST_CASE("what is generated is valid, and the same for the same seed, also as a
 }
 
 TEST_CASE("what is drawn for engines with flat parameters is valid, and the same for the same seed, also as a document") {
-  const Palette everything = palette("flat_shard", all_flat_features(), {});
+  const Palette everything = full_palette("flat_shard");
   for (std::uint64_t seed = 0; seed < seeds; ++seed) {
     CAPTURE(seed);
     const Staged made = generate("flat_shard", seed, sizes, everything);
@@ -178,7 +162,7 @@ TEST_CASE("what is drawn for engines with flat parameters is valid, and the same
 }
 
 TEST_CASE("what is drawn for replicated engines is valid, the same for the same seed, and has several buckets of many sizes") {
-  const Palette everything = palette("replicate", features_of("replicate"), {});
+  const Palette everything = full_palette("replicate");
   int filled = 0, first_differs = 0, whole = 0, unused = 0;
   for (std::uint64_t seed = 0; seed < seeds; ++seed) {
     CAPTURE(seed);
@@ -204,7 +188,7 @@ TEST_CASE("what is drawn for replicated engines is valid, the same for the same 
 }
 
 TEST_CASE("compiled steps of each region and fusion are drawn, with nothing that they cannot have") {
-  const Palette everything = palette("replicate", features_of("replicate"), {});
+  const Palette everything = full_palette("replicate");
   std::map<std::pair<CompiledRegion, BucketFusion>, int> times;
   int at_once = 0, compressing = 0;
   for (std::uint64_t seed = 0; seed < seeds; ++seed) {
@@ -229,7 +213,7 @@ TEST_CASE("compiled steps of each region and fusion are drawn, with nothing that
 }
 
 TEST_CASE("where parameters may not be unused, each forward that is drawn uses all of them") {
-  const Palette usual_palette = palette("replicate", features_of("replicate"), std::vector<std::string>{"unused_parameters"});
+  const Palette usual_palette = full_palette("replicate", std::vector<std::string>{"unused_parameters"});
   int repeated = 0;
   for (std::uint64_t seed = 0; seed < rounds(500U); ++seed) {
     CAPTURE(seed);
@@ -246,20 +230,20 @@ TEST_CASE("where parameters may not be unused, each forward that is drawn uses a
 
 TEST_CASE("a scenario needs the features that it was drawn with, and no feature that was left out") {
   for (const std::string kind : {"fully_shard", "flat_shard", "replicate"}) {
-    const std::vector<std::string> names = features_of(kind);
+    const Palette everything = full_palette(kind);
     std::map<std::string, int> times;
     for (std::uint64_t seed = 0; seed < 400; ++seed) {
-      for (const Feature feature : needed_features(generate(kind, seed, sizes, palette(kind, names, {})).scenario))
-        ++times[std::string(feature.name())];
+      for (const Feature feature : needed_features(generate(kind, seed, sizes, everything).scenario)) ++times[std::string(feature.name())];
     }
-    for (const std::string& name : names) {
+    for (const std::string& name : features_of(kind)) {
       CAPTURE(kind, name);
       const bool is_drawn = std::ranges::find(never_drawn(kind), name) == never_drawn(kind).end();
       CHECK((times[name] > 0) == is_drawn);
       if (name == "module_groups") continue;  // its ingredients are left out one by one
+      const Palette rest = full_palette(kind, std::vector{name});
       for (std::uint64_t seed = 0; seed < rounds(60U); ++seed) {
         CAPTURE(seed);
-        const auto needed = needed_features(generate(kind, seed, sizes, palette(kind, names, std::vector{name})).scenario);
+        const auto needed = needed_features(generate(kind, seed, sizes, rest).scenario);
         REQUIRE(std::ranges::find(needed, name, &Feature::name) == needed.end());
       }
     }
@@ -269,7 +253,7 @@ TEST_CASE("a scenario needs the features that it was drawn with, and no feature 
 // Faults hide in products of features.
 TEST_CASE("each two features and ingredients that do not exclude each other are in some scenario", "[long]") {
   for (const std::string kind : {"fully_shard", "flat_shard", "replicate"}) {
-    const Palette everything = palette(kind, features_of(kind), {});
+    const Palette everything = full_palette(kind);
     const std::vector<Trait> all = possible_traits(kind, everything);
     CHECK(all.size() > 25);
     for (const Trait one : all) {
@@ -291,11 +275,10 @@ TEST_CASE("each two features and ingredients that do not exclude each other are 
 
 TEST_CASE("a palette that wants nothing draws each trait now and then, and one that leaves a trait out never does") {
   for (const std::string kind : {"fully_shard", "flat_shard", "replicate"}) {
-    const std::vector<std::string> names = features_of(kind);
-    for (const Trait trait : possible_traits(kind, palette(kind, names, {}))) {
+    for (const Trait trait : possible_traits(kind, full_palette(kind))) {
       if (trait == "module_groups") continue;  // its ingredients are left out one by one
       CAPTURE(kind, trait);
-      const Palette rest = palette(kind, names, std::vector{std::string(trait)});
+      const Palette rest = full_palette(kind, std::vector{std::string(trait)});
       for (std::uint64_t seed = 0; seed < rounds(30U); ++seed)
         REQUIRE_FALSE(traits(generate(kind, seed, sizes, rest).scenario).contains(trait));
     }
@@ -303,7 +286,7 @@ TEST_CASE("a palette that wants nothing draws each trait now and then, and one t
 }
 
 TEST_CASE("ways through the model, several forwards and zeroed gradients are drawn") {
-  const Palette flat = palette("flat_shard", all_flat_features(), {}), fully = palette("fully_shard", all_features(), {});
+  const Palette flat = full_palette("flat_shard"), fully = full_palette("fully_shard");
   const std::map<std::string, Seen> all{
       {"choices", [](const Scenario& s) { return any_module(s, [](const Module& m) { return m.kind == ModuleKind::choice; }); }},
       {"several_forwards",
@@ -323,7 +306,7 @@ TEST_CASE("ways through the model, several forwards and zeroed gradients are dra
   for (const auto& [name, is_in] : all) {
     CAPTURE(name);
     int with = 0, with_fully = 0;
-    const Palette rest = palette("flat_shard", all_flat_features(), std::vector{name});
+    const Palette rest = full_palette("flat_shard", std::vector{name});
     for (std::uint64_t seed = 0; seed < rounds(300U); ++seed) {
       with += is_in(generate("flat_shard", seed, sizes, flat).scenario) ? 1 : 0;
       REQUIRE_FALSE(is_in(generate("flat_shard", seed, sizes, rest).scenario));
@@ -336,7 +319,7 @@ TEST_CASE("ways through the model, several forwards and zeroed gradients are dra
 
 // Users quote seeds: a seed keeps its scenario. New draws change all of them, so a change of these numbers is a decision.
 TEST_CASE("the same seeds give the documents that they gave before") {
-  const Palette everything = palette("fully_shard", all_features(), {}), plainest = palette("fully_shard", {}, {});
+  const Palette everything = full_palette("fully_shard"), plainest = palette("fully_shard", {}, {});
   const auto digest_of = [](std::uint64_t count, const Palette& palette) {
     std::uint64_t texts = digest("");
     for (std::uint64_t seed = 0; seed < count; ++seed) {
@@ -351,11 +334,11 @@ TEST_CASE("the same seeds give the documents that they gave before") {
 }
 
 TEST_CASE("each feature and each ingredient is in some scenario, and in none that leaves it out", "[long]") {
-  const Palette everything = palette("fully_shard", all_features(), {});
+  const Palette everything = full_palette("fully_shard");
   for (const auto& [name, is_in] : shown()) {
     CAPTURE(name);
     int with = 0;
-    const Palette rest = palette("fully_shard", all_features(), std::vector{name});
+    const Palette rest = full_palette("fully_shard", std::vector{name});
     for (std::uint64_t seed = 0; seed < 300 && (with == 0 || seed < rounds(300U)); ++seed) {
       with += is_in(generate("fully_shard", seed, sizes, everything).scenario) ? 1 : 0;
       REQUIRE_FALSE(is_in(generate("fully_shard", seed, sizes, rest).scenario));
@@ -363,7 +346,7 @@ TEST_CASE("each feature and each ingredient is in some scenario, and in none tha
     CHECK(with > 0);
   }
   // No scenario shows a feature that all scenarios use, nor what is not drawn.
-  std::vector<std::string> rest = all_features();
+  std::vector<std::string> rest = features_of("fully_shard");
   std::erase_if(rest, [](const std::string& name) { return shown().contains(name); });
   CHECK(rest == std::vector<std::string>{"timeline", "thread_ranks", "truncated_normal", "reduction_hooks", "forward_methods"});
 }
@@ -372,7 +355,7 @@ TEST_CASE("a subject that claims nothing besides is given the plainest scenarios
   const Palette plainest = palette("fully_shard", std::vector<std::string>{"timeline"}, {});
   for (std::uint64_t seed = 0; seed < rounds(300U); ++seed) {
     const Staged made = generate("fully_shard", seed, sizes, plainest);
-    for (const std::string& name : all_features()) {
+    for (const std::string& name : features_of("fully_shard")) {
       CAPTURE(seed, name);
       if (shown().contains(name)) REQUIRE_FALSE(shown().at(name)(made.scenario));
     }
@@ -394,7 +377,7 @@ TEST_CASE("no module sleeps for a subject without a timeline") {
 }
 
 TEST_CASE("the seed chooses the number of ranks, too") {
-  const Palette everything = palette("fully_shard", all_features(), {});
+  const Palette everything = full_palette("fully_shard");
   std::map<int, int> times;
   for (std::uint64_t seed = 0; seed < rounds(300U); ++seed) ++times[generate("fully_shard", seed, sizes, everything).ranks];
   for (const int size : sizes) CHECK(times[size] > rounds(40));

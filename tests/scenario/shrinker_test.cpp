@@ -24,24 +24,13 @@ using shardproof::testing::rounds;
 
 namespace {
 
-Palette everything() {
-  const auto names = fully_shard_kind.feature_names();
-  return palette("fully_shard", std::vector<std::string>(names.begin(), names.end()), {});
-}
+Palette everything() { return full_palette("fully_shard"); }
 
 Staged generated(std::uint64_t seed) { return generate("fully_shard", seed, std::vector{1, 2, 3, 4}, everything()); }
 
-Staged generated_flat(std::uint64_t seed) {
-  const auto names = flat_shard_kind.feature_names();
-  return generate("flat_shard", seed, std::vector{1, 2, 3, 4},
-                  palette("flat_shard", std::vector<std::string>(names.begin(), names.end()), {}));
-}
+Staged generated_flat(std::uint64_t seed) { return generate("flat_shard", seed, std::vector{1, 2, 3, 4}, full_palette("flat_shard")); }
 
-Staged generated_replicated(std::uint64_t seed) {
-  const auto names = replicate_kind.feature_names();
-  return generate("replicate", seed, std::vector{1, 2, 3, 4},
-                  palette("replicate", std::vector<std::string>(names.begin(), names.end()), {}));
-}
+Staged generated_replicated(std::uint64_t seed) { return generate("replicate", seed, std::vector{1, 2, 3, 4}, full_palette("replicate")); }
 
 std::string text(const Staged& staged) { return std::to_string(staged.ranks) + " " + nlohmann::ordered_json(staged.scenario).dump(); }
 

@@ -24,7 +24,7 @@ class EngineGenerator {
   virtual std::string_view kind() const = 0;
   /// The palette without what no scenario for this kind has.
   virtual Palette fitted(Palette palette) const = 0;
-  /// Pairs of traits that no scenario for this kind has, besides those of all kinds.
+  /// Pairs of traits that no scenario for this kind has.
   virtual std::vector<std::pair<Trait, Trait>> excluded_pairs() const = 0;
   /// What the section and the calls of this kind need. It may name common features, too.
   virtual std::vector<Feature> needed_features(const Scenario& scenario) const = 0;

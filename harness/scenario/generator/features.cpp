@@ -7,12 +7,6 @@ namespace shardproof::scenario {
 
 namespace {
 
-bool any_module(const Scenario& scenario, const std::function<bool(const Module&)>& is) {
-  bool found = false;
-  visit(scenario.model.root, "", [&](const Module& module, const std::string&) { found = found || is(module); });
-  return found;
-}
-
 // Modules besides rows of linear layers, and what is done to a module besides training it.
 bool needs_modules(const Module& module) {
   switch (module.kind) {

@@ -69,6 +69,11 @@ Palette palette(std::string_view engine, std::span<const std::string> features, 
   return palette;
 }
 
+Palette full_palette(std::string_view kind, std::span<const std::string> left_out) {
+  const std::vector<std::string_view> names = find_engine_kind(engine_generator(kind).kind())->feature_names();
+  return palette(kind, std::vector<std::string>(names.begin(), names.end()), left_out);
+}
+
 std::set<Trait> traits(const Scenario& scenario) {
   std::set<Trait> all;
   for (const Feature feature : needed_features(scenario)) all.insert(feature.name());

@@ -54,6 +54,9 @@ std::vector<std::string_view> drawn_kinds();
 /// those of this kind of engine. Throws std::invalid_argument for an unknown name. The error lists the known names.
 Palette palette(std::string_view kind, std::span<const std::string> features, std::span<const std::string> left_out);
 
+/// The palette of all features of the kind.
+Palette full_palette(std::string_view kind, std::span<const std::string> left_out = {});
+
 /// A scenario, and the number of ranks that play it.
 struct Staged {
   Scenario scenario;

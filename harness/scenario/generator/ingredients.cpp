@@ -6,12 +6,6 @@ namespace shardproof::scenario {
 
 namespace {
 
-template <class Is> bool any_module(const Scenario& scenario, Is is) {
-  bool found = false;
-  visit(scenario.model.root, "", [&](const Module& module, const std::string&) { found = found || is(module); });
-  return found;
-}
-
 bool has_kind(const Scenario& scenario, ModuleKind kind) {
   return any_module(scenario, [kind](const Module& module) { return module.kind == kind; });
 }

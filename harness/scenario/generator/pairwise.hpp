@@ -14,8 +14,8 @@ class PairwiseRows {
  public:
   using OfPair = std::function<bool(Trait, Trait)>;
 
-  /// There may be 64 traits. `fit` says whether a row can have two traits, and `is_asked` whether some row must have both. Both are symmetric.
-  /// Throws std::invalid_argument for too many traits.
+  /// At most 64 traits. `fit` says whether a row can have two traits, and `is_asked` whether some row must have both. Both are symmetric.
+  /// Throws std::invalid_argument for more traits.
   PairwiseRows(std::vector<Trait> traits, const OfPair& fit, const OfPair& is_asked);
 
   /// The next row, of `most` traits at most: it has as many pairs as it can hold that are asked for and that no row had before. The seed
