@@ -27,7 +27,7 @@ namespace {
 struct Texts {
   std::string order = "listed", shard = "1/1", color = "auto", repeat = "1", jobs = "1", retries = "0", max_hangs = "5";
   std::optional<std::string> device, fabric, backend, scheduler, gpus, times, seed, max_skips, max_waivers, timeout, debug, nccl_faults,
-      ulps, rounds, time, max_differences;
+      ulps, rounds, time, max_differences, generated;
   bool nccl_tap = false;
   std::vector<std::string> output;
   std::vector<std::string> ranks, require, left_out;
@@ -184,6 +184,11 @@ void declare_run(CLI::App& app, RunOptions& run, Texts& texts) {
   CLI::App& command = add_command(app, run_help);
   add_profile(command, run.profile, "the worker's first profile");
   add_plan(command, run.plan, texts);
+  add(command, choice_group, "--generated", texts.generated, "N",
+      "Play the selected cases that draw a scenario for each seed from 1 to N. The default is the listed seeds. The run makes the scenario "
+      "of a failed case smaller, and prints a command that plays it (docs/generated-cases.md).");
+  add(command, choice_group, "--scenario", run.plan.scenario, "FILE",
+      "Let the one selected case play this scenario instead of what its seed draws, and judge it likewise.");
   add(command, choice_group, "--shard", texts.shard, "I/N", "Run part I of N of the selected cases. I counts from 1.");
   add(command, choice_group, "--rerun-failed", run.rerun_failed, "REPORT",
       "Run the selected cases that failed in this report. The seed, worker, subject, device, timeout, waivers and faults are those of "
@@ -468,6 +473,9 @@ void convert_run(const CLI::App& command, const Texts& texts, RunOptions& run) {
   run.plan.repeat = static_cast<int>(whole_number("--repeat", texts.repeat, 1, 1'000'000));
   run.plan.jobs = static_cast<int>(whole_number("--jobs", texts.jobs, 1, 1'000));
   run.plan.shard = parse_shard(texts.shard);
+  if (texts.generated) run.plan.generated = static_cast<int>(whole_number("--generated", *texts.generated, 0, 1'000'000));
+  if (texts.generated && !run.plan.scenario.empty())
+    throw CommandError(usage, "--generated with --scenario: a case plays what it draws, or what is given; use one of the two");
   run.persistence.retries = static_cast<int>(whole_number("--retries", texts.retries, 0, 1'000));
   run.persistence.max_hangs = static_cast<int>(whole_number("--max-hangs", texts.max_hangs, 0, 1'000'000));
   if (texts.debug) run.attention.debug = static_cast<int>(whole_number("--debug", *texts.debug, 0, 1023));

@@ -11,6 +11,7 @@
 #include "harness/rendezvous/rendezvous_directory.hpp"
 #include "launcher/launcher.hpp"
 #include "launcher/output.hpp"
+#include "launcher/shrinking.hpp"
 
 namespace shardproof::launcher {
 namespace {
@@ -90,7 +91,25 @@ void Exploration::take(const Candidate& candidate) {
   FoundDifference difference{.seed = candidate.scenario.seed};
   const Kept kept = kept_of(candidate.both);
   difference.kept = to_string(kept.aspect);
-  const Candidate smallest = shrunk(candidate, kept, difference);
+  Candidate smallest = candidate;
+  const auto shows = [&](std::span<const MadeScenario> scenarios) {
+    std::vector<SideBySide> plays = play(scenarios);
+    std::vector<bool> shown;
+    for (const SideBySide& both : plays) shown.push_back(!both.comparison.alike() && kept_of(both) == kept);
+    // The search goes on with the first that shows it.
+    if (const auto first = std::ranges::find(shown, true); first != shown.end())
+      smallest.both = std::move(plays[static_cast<std::size_t>(first - shown.begin())]);
+    return shown;
+  };
+  Shrunk shrunk = shrink(contenders_[0].worker, candidate.scenario, shows, signals_, [&](const Shrunk& found) {
+    show_progress(fmt::format("seed {}: {} steps smaller, {} variants", difference.seed, found.steps, found.plays));
+  });
+  smallest.scenario = std::move(shrunk.scenario);
+  difference.steps = shrunk.steps;
+  difference.plays = shrunk.plays;
+  difference.is_smallest = shrunk.is_smallest;
+  difference.is_steady = shrunk.is_steady;
+  if (shrunk.ended_by) result_.ended_by = shrunk.ended_by;
   const std::string known = fmt::format("{} {} {}", difference.kept, smallest.scenario.ranks, smallest.scenario.document);
   if (difference.is_smallest && !known_.insert(known).second) {
     ++result_.seen_again;
@@ -99,47 +118,6 @@ void Exploration::take(const Candidate& candidate) {
   write(candidate, smallest, difference);
   tell_(difference);
   result_.differences.push_back(std::move(difference));
-}
-
-Exploration::Candidate Exploration::shrunk(Candidate candidate, const Kept& kept, FoundDifference& found) {
-  // What did not help once seldom does at once again: the search goes on behind the variant that did, and ends where a whole round of them
-  // has shown nothing.
-  std::size_t from = 0;
-  try {
-    for (;;) {
-      const RendezvousDirectory scratch = RendezvousDirectory::make(1);
-      const std::filesystem::path document = scratch.path() / "candidate.json";
-      write_file(document, candidate.scenario.document);
-      std::vector<MadeScenario> variants = smaller_scenarios(contenders_[0].worker, document, candidate.scenario.ranks, signals_);
-      from = variants.empty() ? 0 : from % variants.size();
-      std::ranges::rotate(variants, variants.begin() + static_cast<std::ptrdiff_t>(from));
-      bool is_smaller = false;
-      // Few at first, while most variants show it still; all that are left when it is nearly the smallest.
-      for (std::size_t begin = 0, most = 2; begin < variants.size() && !is_smaller; begin += most, most *= 2) {
-        const std::size_t count = std::min(most, variants.size() - begin);
-        show_progress(fmt::format("seed {}: {} steps smaller, {} variants", found.seed, found.steps, found.plays));
-        std::vector<SideBySide> plays = play(std::span(variants).subspan(begin, count));
-        found.plays += count;
-        for (std::size_t i = 0; i < count && !is_smaller; ++i) {
-          if (plays[i].comparison.alike() || kept_of(plays[i]) != kept) continue;
-          is_smaller = true;
-          ++found.steps;
-          from += begin + i;
-          candidate = {std::move(variants[begin + i]), std::move(plays[i])};
-        }
-      }
-      if (is_smaller) continue;
-      // What shows only now and then can hardly be made smaller, and is told apart from what cannot be.
-      const SideBySide once_more = std::move(play({&candidate.scenario, 1}).front());
-      found.is_steady = !once_more.comparison.alike() && kept_of(once_more) == kept;
-      return candidate;
-    }
-  } catch (const CommandError& error) {
-    // Whatever ends the search: what it has come to is kept.
-    result_.ended_by = error;
-    found.is_smallest = false;
-    return candidate;
-  }
 }
 
 void Exploration::write(const Candidate& found, const Candidate& smallest, FoundDifference& difference) {

@@ -78,8 +78,6 @@ class Exploration {
   bool is_over() const;
   void play_batch();
   void take(const Candidate& candidate);
-  /// The smallest that shows the same; the plays and steps that it took go into `found`.
-  Candidate shrunk(Candidate candidate, const Kept& kept, FoundDifference& found);
   std::vector<SideBySide> play(std::span<const MadeScenario> scenarios);
   void write(const Candidate& found, const Candidate& smallest, FoundDifference& difference);
   void show_progress(const std::string& doing);

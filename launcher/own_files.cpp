@@ -22,6 +22,8 @@ constexpr std::array folder_patterns{"cache",
                                      "worlds/[0-9]*/nccl",
                                      "worlds/[0-9]*/play",
                                      "worlds/[0-9]*/play/*",
+                                     "smallest",
+                                     "smallest/[0-9]*",
                                      "differences",
                                      "differences/[0-9]*"};
 
@@ -32,6 +34,8 @@ constexpr std::array file_patterns{
     "worlds/[0-9]*/evidence/rank-[0-9]*.stacks", "worlds/[0-9]*/evidence/*.scenario.json",
     "worlds/[0-9]*/evidence/*.scenario.json.rank-[0-9]*", "worlds/[0-9]*/traces/*.trace.json", "worlds/[0-9]*/traces/*.rank-[0-9]*.json",
     "worlds/[0-9]*/nccl/rank-[0-9]*.tap", "worlds/[0-9]*/nccl/rank-[0-9]*.tap.[0-9]*", "worlds/[0-9]*/play/*/rank-[0-9]*.json",
+                           // of generated cases that failed
+    "smallest/[0-9]*/scenario.json", "smallest/[0-9]*/as_drawn.json",
                            // of play and explore with two subjects
     "[12]-*.warm.log", "explored.json", "differences/[0-9]*/scenario.json", "differences/[0-9]*/as_found.json",
     "differences/[0-9]*/difference.txt", "differences/[0-9]*/difference.json",

@@ -114,17 +114,59 @@ Shard parse_shard(std::string_view text) {
 
 std::vector<CaseInfo> matching_cases(const Listing& listing, std::span<const std::string> filters) {
   if (listing.cases.empty()) throw CommandError(usage, "the worker has no cases");
+  std::vector<CaseInfo> cases = listing.cases;
   for (const std::string& filter : filters) {
-    const bool any = std::any_of(listing.cases.begin(), listing.cases.end(), [&](const CaseInfo& info) { return matches(info, filter); });
-    if (any) continue;
+    if (std::ranges::any_of(cases, [&](const CaseInfo& info) { return matches(info, filter); })) continue;
+    const auto like = std::ranges::find_if(cases, [&](const CaseInfo& info) { return drawn_number(info, filter).has_value(); });
+    if (like != cases.end()) {
+      cases.push_back(drawn_case(*like, *drawn_number(*like, filter)));
+      continue;
+    }
     std::set<std::string> suites;
     for (const CaseInfo& info : listing.cases) suites.insert(info.suite);
     const std::string near = closest_name(listing.cases, filter);
     throw CommandError(usage, fmt::format("no case matches '{}'; {}suites are {} (`shardproof list` shows all cases)", filter,
                                           near.empty() ? "" : fmt::format("closest is '{}', ", near), join(suites)));
   }
-  return select(listing.cases, filters);
+  return select(cases, filters);
 }
+
+namespace {
+
+/// Of the cases that draw what they play, those of the numbers from 1 to `most`, and all other cases. Throws CommandError (usage) if no case
+/// draws.
+void keep_drawn(std::vector<CaseInfo>& cases, int most) {
+  std::vector<CaseInfo> more;
+  int drawing = 0;
+  const auto number = [](const CaseInfo& info) { return info.drawn_by.empty() ? 0 : drawn_number(info, info.id).value_or(0); };
+  std::map<std::string, int> listed;  // the greatest number of each family, by the id of its first case
+  for (const CaseInfo& info : cases) {
+    if (info.drawn_by.empty()) continue;
+    ++drawing;
+    int& greatest = listed[drawn_case(info, 1).id];
+    greatest = std::max(greatest, number(info));
+  }
+  if (drawing == 0) throw CommandError(usage, fmt::format("--generated {}: no selected case draws what it plays", most));
+  for (const CaseInfo& info : cases) {
+    if (number(info) != 1) continue;
+    for (int next = listed.at(info.id) + 1; next <= most; ++next) more.push_back(drawn_case(info, next));
+  }
+  std::erase_if(cases, [&](const CaseInfo& info) { return number(info) > most; });
+  cases.insert(cases.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+  if (cases.empty()) throw CommandError(usage, fmt::format("--generated {}: no other case is selected", most));
+}
+
+/// Throws CommandError (usage) unless the scenario is for one case, which draws otherwise.
+void require_one_drawn(const std::vector<CaseInfo>& cases, const std::filesystem::path& scenario) {
+  if (cases.size() == 1 && !cases.front().drawn_by.empty()) return;
+  throw CommandError(usage, fmt::format("--scenario {}: {}; select one case that draws what it plays, such as "
+                                        "'overlap/generated[W=2,generator=2,seed=1]' (`shardproof list --json` names them \"drawn_by\")",
+                                        scenario.string(),
+                                        cases.size() == 1 ? fmt::format("{} draws nothing", cases.front().id)
+                                                          : fmt::format("{} cases are selected", cases.size())));
+}
+
+}  // namespace
 
 void keep_sizes(std::vector<CaseInfo>& cases, const std::vector<int>& wanted) {
   std::set<int> sizes;
@@ -140,13 +182,14 @@ void keep_sizes(std::vector<CaseInfo>& cases, const std::vector<int>& wanted) {
 
 std::vector<CaseInfo> select_cases(const Listing& listing, const PlanOptions& options) {
   std::vector<CaseInfo> cases = matching_cases(listing, options.filters);
-  if (!options.ranks.empty()) {
-    keep_sizes(cases, options.ranks);
-    return cases;
-  }
+  if (!options.ranks.empty()) keep_sizes(cases, options.ranks);
+  if (options.generated) keep_drawn(cases, *options.generated);
+  if (!options.ranks.empty()) return cases;
   const std::string first = cases.front().id;
-  std::erase_if(
-      cases, [&](const CaseInfo& info) { return info.on_request && std::ranges::find(options.filters, info.id) == options.filters.end(); });
+  const auto is_asked = [&](const CaseInfo& info) {
+    return (options.generated && !info.drawn_by.empty()) || std::ranges::find(options.filters, info.id) != options.filters.end();
+  };
+  std::erase_if(cases, [&](const CaseInfo& info) { return info.on_request && !is_asked(info); });
   if (cases.empty())
     throw CommandError(
         usage, fmt::format("only cases are selected that run on request, as {}: --ranks asks for the sizes of their worlds", first));
@@ -225,6 +268,7 @@ Plan plan(const Listing& listing, const PlanOptions& options) {
   std::vector<CaseInfo> cases = select_cases(listing, options);
   require_room(cases, options.fabric);
   require_gpus(cases, options);
+  if (!options.scenario.empty()) require_one_drawn(cases, options.scenario);
   std::stable_sort(cases.begin(), cases.end(), [](const CaseInfo& a, const CaseInfo& b) { return a.world_size < b.world_size; });
   keep_shard(cases, options.shard);
 
@@ -259,6 +303,7 @@ Plan plan(const Listing& listing, const PlanOptions& options) {
     }
     world.planned = static_cast<int>(result.worlds.size()) - 1;
     world.cases = std::move(ids);
+    if (!options.scenario.empty()) world.given.assign(world.cases.size(), std::filesystem::absolute(options.scenario));
   };
   for (auto& [kind, ids] : by_world) {
     const auto [size, apart] = kind;
@@ -280,7 +325,9 @@ Plan plan(const Listing& listing, const PlanOptions& options) {
 WorldPlan continuation(const WorldPlan& lost, int number, std::size_t from) {
   WorldPlan fresh = lost;
   fresh.continues = Continuation{.world = number, .from = from};
-  fresh.cases.erase(fresh.cases.begin(), fresh.cases.begin() + static_cast<std::ptrdiff_t>(from));
+  const auto cut = static_cast<std::ptrdiff_t>(from);
+  fresh.cases.erase(fresh.cases.begin(), fresh.cases.begin() + cut);
+  if (!fresh.given.empty()) fresh.given.erase(fresh.given.begin(), fresh.given.begin() + cut);
   return fresh;
 }
 
@@ -289,6 +336,7 @@ WorldPlan another_attempt(const WorldPlan& plan, const std::string& id) {
   again.planned = -1;
   again.continues.reset();
   again.cases = {id};
+  if (!again.given.empty()) again.given.resize(1);  // one scenario is given to all cases of a run
   ++again.attempt;
   return again;
 }

@@ -32,6 +32,8 @@ enum class Order : std::uint8_t { listed, random };
 struct PlanOptions {
   std::vector<std::string> filters;
   std::vector<int> ranks;  ///< world sizes to keep; empty for all
+  std::optional<int> generated;  ///< cases that draw what they play are those of the numbers from 1 to this; none: the listed ones
+  std::filesystem::path scenario;  ///< that the one selected case plays instead of what it draws; empty: it draws
   std::string subject;     ///< empty for the worker's first
   std::filesystem::path subject_library;  ///< the shared object that the subject is in; empty: the worker itself
   std::string device = sim_device;
@@ -82,7 +84,7 @@ WorldPlan continuation(const WorldPlan& lost, int number, std::size_t from);
 /// The world in which a case of `plan` that ended badly is tried again, alone: nothing that ran before it may be to blame for it then.
 WorldPlan another_attempt(const WorldPlan& plan, const std::string& id);
 
-/// The cases that the filters mean, those on request among them. Throws CommandError naming the first filter that matches nothing, and what
+/// The cases that the filters mean, those on request among them. A filter may be the id of a drawn case that is not listed. Throws CommandError naming the first filter that matches nothing, and what
 /// comes closest to it.
 std::vector<CaseInfo> matching_cases(const Listing& listing, std::span<const std::string> filters);
 /// Leaves only cases of these world sizes. Throws CommandError (usage) for a size that none of them has.

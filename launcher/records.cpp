@@ -51,13 +51,18 @@ CaseIndex::CaseIndex(const std::vector<CaseInfo>& cases) {
   for (const CaseInfo& info : cases) cases_.emplace(info.id, info);
 }
 
+CaseInfo CaseIndex::find_one(const std::string& id) const {
+  if (const auto known = cases_.find(id); known != cases_.end()) return known->second;
+  const auto is_like = [&](const auto& entry) { return drawn_number(entry.second, id).has_value(); };
+  if (const auto like = std::ranges::find_if(cases_, is_like); like != cases_.end())
+    return drawn_case(like->second, *drawn_number(like->second, id));
+  return parse_case_id(id, 0);
+}
+
 std::vector<CaseInfo> CaseIndex::find(const std::vector<std::string>& ids) const {
   std::vector<CaseInfo> result;
   result.reserve(ids.size());
-  for (const std::string& id : ids) {
-    const auto known = cases_.find(id);
-    result.push_back(known != cases_.end() ? known->second : parse_case_id(id, 0));
-  }
+  for (const std::string& id : ids) result.push_back(find_one(id));
   return result;
 }
 

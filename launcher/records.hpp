@@ -21,10 +21,12 @@ class CaseIndex {
  public:
   CaseIndex() = default;
   explicit CaseIndex(const std::vector<CaseInfo>& cases);
-  /// One for every id. An unknown id yields what the id itself says: suite, parameters, world size.
+  /// One for every id. A drawn case need not be listed. An unknown id yields what the id itself says: suite, parameters, world size.
   std::vector<CaseInfo> find(const std::vector<std::string>& ids) const;
 
  private:
+  CaseInfo find_one(const std::string& id) const;
+
   std::map<std::string, CaseInfo> cases_;
 };
 

@@ -18,6 +18,7 @@
 #include "launcher/profile.hpp"
 #include "launcher/report_file.hpp"
 #include "launcher/run.hpp"
+#include "launcher/smallest_failures.hpp"
 #include "launcher/standard_streams.hpp"
 #include "launcher/subject.hpp"
 #include "launcher/warm_process.hpp"
@@ -165,6 +166,7 @@ int run_command(RunOptions options, std::vector<std::string> argv) {
   if (options.plan.tap) find_tap(*options.plan.tap, worker.program);
   find_gpus(worker, options.plan, signals);
   Plan selected = bounded_plan(worker.listing, options.plan);
+  if (!options.plan.scenario.empty()) check_scenario(worker, options.plan.scenario, selected.worlds.front().size, signals);
   if (options.attention.debug >= 0) require_rank(selected, "--debug", options.attention.debug);
   for (const int rank : options.attention.output_of) require_rank(selected, "--output", rank);
   const ClaimedDirectory claimed(options.out);
@@ -190,6 +192,8 @@ int run_command(RunOptions options, std::vector<std::string> argv) {
 
   terminal.print(reports::summary(result.report, terminal.style()));
   if (const std::string text = text_of(feature_pairs(result.report, worker.listing.combinable)); !text.empty()) terminal.note(text);
+  if (options.plan.generated && result.interrupted_by == 0)
+    terminal.print(text_of(find_smallest_failures(worker, options.plan, result.report, directory, signals, terminal)));
   if (result.is_written) terminal.note(fmt::format("report: {}", directory.report().string()));
   terminal.finish();  // what follows goes elsewhere
   for (const std::string& error : {result.output_error, result.infrastructure_error}) {

@@ -148,16 +148,20 @@ std::string with_options(std::string command, const std::vector<std::string>& ar
 
 std::string program(const std::vector<std::string>& argv) { return argv.empty() ? "shardproof" : shell_word(argv.front()); }
 
-std::string again(const CaseResult& result, const Report& report, bool with_waivers = true) {
+}  // namespace
+
+std::string again(const CaseResult& result, const Report& report, bool with_waivers) {
   const auto& argv = report.head.argv;
   if (argv.size() > 1 && argv[1] == "play") return play_again(argv);
-  std::vector<std::string_view> options{"--worker", "--subject", "--fabric", "--fault", "--timeout", "--nccl-faults"};
+  std::vector<std::string_view> options{"--worker", "--subject", "--fabric", "--fault", "--timeout", "--nccl-faults", "--scenario"};
   if (with_waivers) options.emplace_back("--waivers");
   // It may have been given for other cases of the run.
   if (report.worlds.at(static_cast<std::size_t>(result.world)).fabric == thread_fabric) options.emplace_back("--scheduler");
   return with_options(fmt::format("{} run {} --seed {}", program(argv), shell_word(result.info.id), report.head.seed), argv,
                       std::move(options), {"--nccl-tap"});
 }
+
+namespace {
 
 /// How what the case played is played alone.
 std::string scenarios_text(const CaseResult& result, const Report& report, const TextStyle& style) {

@@ -20,5 +20,7 @@ std::string failure_text(const CaseResult& result, const Report& report, const T
 /// Of that, what made it bad, first cause first.
 std::string cause_text(const CaseResult& result, const Report& report, const TextStyle& style);
 std::string summary(const Report& report, const TextStyle& style);
+/// The command that runs the case again, alone, with the settings that matter for it. `with_waivers` keeps --waivers.
+std::string again(const CaseResult& result, const Report& report, bool with_waivers = true);
 
 }  // namespace shardproof::reports

@@ -190,6 +190,7 @@ CaseInfo info_of(const CaseDeclaration& declaration, const Setting& in, std::map
   info.timeout_ms = declaration.timeout.count();
   info.on_request = in.on_request;
   info.on_threads = declaration.on_threads;
+  info.drawn_by = declaration.drawn_by;
   info.file = declaration.file;
   info.line = declaration.line;
   return info;
@@ -246,6 +247,22 @@ BoundCases bind_cases(std::span<const CaseDeclaration> declarations, std::span<c
     }
   }
   return bound;
+}
+
+std::vector<BoundCase> drawn_cases(std::span<const BoundCase> cases, std::span<const std::string> ids) {
+  std::vector<BoundCase> drawn;
+  for (const std::string& id : ids) {
+    const auto is_this = [&](const BoundCase& bound) { return bound.info.id == id; };
+    if (std::ranges::any_of(cases, is_this) || std::ranges::any_of(drawn, is_this)) continue;
+    for (const BoundCase& like : cases) {
+      const auto number = drawn_number(like.info, id);
+      if (!number) continue;
+      BoundCase& made = drawn.emplace_back(like);
+      made.info = drawn_case(like.info, *number);
+      break;
+    }
+  }
+  return drawn;
 }
 
 std::vector<std::string> clauses_outside_scopes(const BoundCase& bound) {

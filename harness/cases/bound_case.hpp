@@ -32,6 +32,9 @@ struct BoundCases {
 BoundCases bind_cases(std::span<const CaseDeclaration> declarations, std::span<const SuiteEngine> suite_engines,
                       std::span<const EngineClauses> engine_clauses = {});
 
+/// The cases with these ids that are not listed, and that are like a listed case but for the number that draws what they play. Each once.
+std::vector<BoundCase> drawn_cases(std::span<const BoundCase> cases, std::span<const std::string> ids);
+
 /// The clauses that a failure of the case outside of all scopes breaks: those that no scope judges, or else all that the case cites.
 std::vector<std::string> clauses_outside_scopes(const BoundCase& bound);
 

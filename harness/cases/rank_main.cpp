@@ -153,6 +153,10 @@ int run_ranks_of_ours(const std::string& plan_file, const Program& own, std::spa
   if (!plan.scenarios.empty()) {
     played = play_cases(plan);
     cases = played;
+  } else if (std::vector<BoundCase> drawn = drawn_cases(cases, plan.cases); !drawn.empty()) {
+    played.assign(cases.begin(), cases.end());
+    std::ranges::move(drawn, std::back_inserter(played));
+    cases = played;
   }
   if (plan.fabric == thread_fabric) {
     take_every_part(plan, program, cases);

@@ -52,6 +52,12 @@ void apply(CaseDeclaration& declaration, options::Engines option) { declaration.
 void apply(CaseDeclaration& declaration, options::Each option) {
   declaration.params.emplace_back(std::move(option.key), std::move(option.values));
 }
+void apply(CaseDeclaration& declaration, options::DrawnBy option) {
+  declaration.drawn_by = option.key;
+  std::vector<std::string> numbers;
+  for (int number = 1; number <= option.usual; ++number) numbers.push_back(spell(number));
+  declaration.params.emplace_back(std::move(option.key), std::move(numbers));
+}
 void apply(CaseDeclaration& declaration, options::Seed option) { declaration.seeds.push_back(std::move(option.test)); }
 void apply(CaseDeclaration& declaration, options::Timeout option) { declaration.timeout = option.time; }
 void apply(CaseDeclaration& declaration, options::OnThreads) { declaration.on_threads = true; }

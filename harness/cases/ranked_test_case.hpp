@@ -40,6 +40,7 @@ struct CaseDeclaration {
   void (*body)(Rank&) = nullptr;
   std::vector<int> ranks{2};
   std::vector<std::pair<std::string, std::vector<std::string>>> params;
+  std::string drawn_by;  ///< one of the parameters; empty: the case draws nothing
   std::vector<std::string> clauses;
   std::vector<std::string> tags;
   std::vector<Feature> needs;
@@ -97,6 +98,10 @@ struct Each {
   std::string key;
   std::vector<std::string> values;
 };
+struct DrawnBy {
+  std::string key;
+  int usual;
+};
 struct Seed {
   SeedTest test;
 };
@@ -119,6 +124,10 @@ template <class Value, class... Features> options::NeedsIf needs_if(std::string 
 template <class... Kinds> options::Engines on_engines(Kinds... kinds) { return {{std::string(kinds)...}}; }
 /// A case for every value: `each("event", false, true)`. Values are texts, integers, numbers or true and false.
 template <class... Values> options::Each each(std::string key, Values... values);
+/// A case for each number from 1 to `usual`: `drawn_by("seed", 8)`. The number draws what the case plays. Greater numbers are cases, too, in
+/// runs that ask for them by --generated or by the whole id. Such a case plays a given scenario instead (Rank::given_scenario) if a run has
+/// --scenario.
+inline options::DrawnBy drawn_by(std::string key, int usual) { return {std::move(key), usual}; }
 /// The seed test that the case descends from: `file::test`. `each("strategy", "full_shard")` after it names a parameter of the seed test, with
 /// the values that the seed test has; a case with another value descends from none.
 template <class... Params> options::Seed seed(std::string test, Params... params) {
@@ -142,6 +151,7 @@ void apply(CaseDeclaration& declaration, options::Needs option);
 void apply(CaseDeclaration& declaration, options::NeedsIf option);
 void apply(CaseDeclaration& declaration, options::Engines option);
 void apply(CaseDeclaration& declaration, options::Each option);
+void apply(CaseDeclaration& declaration, options::DrawnBy option);
 void apply(CaseDeclaration& declaration, options::Seed option);
 void apply(CaseDeclaration& declaration, options::Timeout option);
 void apply(CaseDeclaration& declaration, options::OnThreads option);

@@ -1,6 +1,7 @@
 #include "harness/protocol/case_info.hpp"
 
 #include <algorithm>
+#include <charconv>
 
 #include "harness/protocol/json_fields.hpp"
 #include "harness/protocol/utf8.hpp"
@@ -43,6 +44,31 @@ std::string case_id(const std::string& name, const std::map<std::string, std::st
   return id;
 }
 
+CaseInfo drawn_case(const CaseInfo& like, int number) {
+  CaseInfo info = like;
+  info.params.at(like.drawn_by) = std::to_string(number);
+  info.id = case_id(like.id.substr(0, like.id.find('[')), info.params);
+  info.on_request = true;
+  return info;
+}
+
+std::optional<int> drawn_number(const CaseInfo& like, std::string_view id) {
+  if (like.drawn_by.empty()) return std::nullopt;
+  const std::string& own = like.params.at(like.drawn_by);
+  // `seed=`, and not the end of another key. What comes before is the same in both ids.
+  std::size_t begin = like.id.find(like.drawn_by + "=" + own, like.id.find('['));
+  while (like.id[begin - 1] != '[' && like.id[begin - 1] != ',') begin = like.id.find(like.drawn_by + "=" + own, begin + 1);
+  begin += like.drawn_by.size() + 1;
+  const std::string_view before = std::string_view(like.id).substr(0, begin), after = std::string_view(like.id).substr(begin + own.size());
+  if (id.size() <= before.size() + after.size() || !id.starts_with(before) || !id.ends_with(after)) return std::nullopt;
+  const std::string_view digits = id.substr(begin, id.size() - before.size() - after.size());
+  int number = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  const bool is_whole = error == std::errc() && end == digits.data() + digits.size();
+  // `007` would be a second id of the case.
+  return is_whole && number >= 1 && digits.front() != '0' ? std::optional(number) : std::nullopt;
+}
+
 void to_json(ordered_json& json, const CaseInfo& info) {
   json = ordered_json{{"id", info.id},           {"suite", info.suite}, {"params", info.params}, {"world_size", info.world_size},
                       {"clauses", info.clauses}, {"tags", info.tags},   {"needs", info.needs},   {"file", info.file},
@@ -51,6 +77,7 @@ void to_json(ordered_json& json, const CaseInfo& info) {
   if (info.timeout_ms > 0) json["timeout_ms"] = info.timeout_ms;
   if (info.on_request) json["on_request"] = true;
   if (info.on_threads) json["on_threads"] = true;
+  if (!info.drawn_by.empty()) json["drawn_by"] = info.drawn_by;
 }
 
 void from_json(const ordered_json& json, CaseInfo& info) {
@@ -72,6 +99,10 @@ void from_json(const ordered_json& json, CaseInfo& info) {
   }
   info.on_request = fields.has("on_request") && fields.boolean("on_request");
   info.on_threads = fields.has("on_threads") && fields.boolean("on_threads");
+  if (fields.has("drawn_by")) {
+    info.drawn_by = fields.text("drawn_by");
+    if (!info.params.contains(info.drawn_by)) refuse(fields.where("drawn_by"), "a parameter of the case", json["drawn_by"]);
+  }
 }
 
 void to_json(ordered_json& json, const SubjectInfo& info) {

@@ -6,6 +6,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace shardproof {
@@ -24,11 +25,18 @@ struct CaseInfo {
   bool on_request = false;           ///< it is played where its world size, or its id, is asked for, and in no other run
   bool on_threads = false;           ///< its ranks are to be threads of one process: in any other world it is skipped
   std::string engine;                ///< kind of engine that it plays on; empty: it names none
+  /// The parameter whose number draws what the case plays. Each number from 1 on is a case, listed or not. Empty: the case draws nothing.
+  std::string drawn_by;
   friend bool operator==(const CaseInfo&, const CaseInfo&) = default;
 };
 
 /// `suite/name[W=2,event=true]` from its parts.
 std::string case_id(const std::string& name, const std::map<std::string, std::string>& params);
+
+/// The case that another number draws, in place of the number of `like`. It runs on request. `like` must draw what it plays.
+CaseInfo drawn_case(const CaseInfo& like, int number);
+/// The number in the id of a case that is like this one but for its number; none for any other id.
+std::optional<int> drawn_number(const CaseInfo& like, std::string_view id);
 
 void to_json(nlohmann::ordered_json& json, const CaseInfo& info);
 void from_json(const nlohmann::ordered_json& json, CaseInfo& info);
@@ -76,14 +84,14 @@ void from_json(const nlohmann::ordered_json& json, ClauseInfo& info);
 /// A part of the cases that somebody claims to pass, by what it needs and what it demands.
 struct ProfileInfo {
   std::string name;
-  std::string text;                 ///< whom it is for
+  std::string text;  ///< whom it is for
   int least_ranks = 1;
-  std::optional<int> most_ranks;    ///< none: any number
-  std::vector<std::string> tags;    ///< a case has one of these; empty: no matter which it has
+  std::optional<int> most_ranks;  ///< none: any number
+  std::vector<std::string> tags;  ///< a case has one of these; empty: no matter which it has
   std::vector<std::string> without_tags;  ///< and none of these
-  std::vector<std::string> needs;          ///< a case needs one of these features; empty: no matter which it needs
+  std::vector<std::string> needs;  ///< a case needs one of these features; empty: no matter which it needs
   std::vector<std::string> without_needs;  ///< and none of these
-  bool required_only = false;       ///< no case with a clause that only the model engine must meet
+  bool required_only = false;  ///< no case with a clause that only the model engine must meet
   friend bool operator==(const ProfileInfo&, const ProfileInfo&) = default;
 };
 
@@ -126,7 +134,7 @@ struct Listing {
   std::vector<ClauseInfo> clauses;
   std::vector<SeedInfo> seeds;
   std::vector<ProfileInfo> profiles;  ///< the first is the default; a program of plain multi-rank tests has none
-  std::string why_no_threads;         ///< why ranks of this program cannot be threads; empty: they can
+  std::string why_no_threads;  ///< why ranks of this program cannot be threads; empty: they can
 };
 
 void to_json(nlohmann::ordered_json& json, const Listing& listing);

@@ -53,6 +53,7 @@ void to_json(nlohmann::ordered_json& json, const WorldPlan& plan) {
   if (plan.times != event_times) json["times"] = plan.times;
   if (plan.fabric == thread_fabric) json["scheduler"] = to_string(plan.scheduler);
   for (const std::filesystem::path& scenario : plan.scenarios) json["scenarios"].push_back(scenario.string());
+  for (const std::filesystem::path& scenario : plan.given) json["given"].push_back(scenario.string());
 }
 
 void from_json(const nlohmann::ordered_json& json, WorldPlan& plan) {
@@ -98,6 +99,10 @@ void from_json(const nlohmann::ordered_json& json, WorldPlan& plan) {
   if (fields.has("scheduler")) plan.scheduler = read_enum(fields, "scheduler", Scheduler::free);
   if (fields.has("scenarios")) {
     for (const std::string& scenario : fields.texts("scenarios")) plan.scenarios.emplace_back(scenario);
+  }
+  if (fields.has("given")) {
+    for (const std::string& scenario : fields.texts("given")) plan.given.emplace_back(scenario);
+    if (plan.given.size() != plan.cases.size()) refuse(fields.where("given"), "a document for each of the cases", json["given"]);
   }
 }
 

@@ -73,6 +73,8 @@ struct WorldPlan {
   std::optional<Continuation> continues;
   int attempt = 0;                    ///< how often its cases have ended badly before
   std::vector<std::filesystem::path> scenarios;  ///< documents, each to be played as a case of its own; none: the program's cases run
+  /// Documents, one for each of `cases`, that the cases play instead of what they draw; none: the cases draw.
+  std::vector<std::filesystem::path> given;
 
   /// How long the case at this place may take.
   std::chrono::milliseconds time_for(std::uint64_t position) const;

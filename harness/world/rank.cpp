@@ -84,6 +84,11 @@ void Rank::measure(std::string_view name, double value, std::string_view unit) {
 
 void Rank::combines(std::vector<std::string> features) { world_->notes().combined = std::move(features); }
 
+std::filesystem::path Rank::given_scenario() const {
+  const std::vector<std::filesystem::path>& given = world_->plan().given;
+  return given.empty() ? std::filesystem::path() : given.at(world_->position());
+}
+
 void Rank::skip(std::string_view reason) {
   world_->notes().skip = std::string(reason);
   world_->abort(AbortReason::skipped, reason);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
@@ -51,9 +52,9 @@ class Rank {
   }
   ClauseScope under(std::vector<std::string> clauses) const;
 
-  /// A number that goes into the report, e.g. ("forward_ns", 85'000'000, "ns"). All ranks must say the same, or the case is one on which they
-  /// disagree: what differs between them is to be reduced first. On a real device what a clock says is said in "us", "ms" or "s", and ratios of that in "x": these may differ between ranks, of which the
-  /// slowest counts, and between runs.
+  /// Puts a number into the report, e.g. ("forward_ns", 85'000'000, "ns"). All ranks must give the same number, or the case counts as one
+  /// on which ranks disagree. Only clock times on a real device ("us", "ms", "s") and their ratios ("x") may differ between ranks and between
+  /// runs. The report has that of the slowest rank.
   void measure(std::string_view name, double value, std::string_view unit);
   /// Virtual time, which is exact on every device.
   void measure_ns(std::string_view name, Nanoseconds value) { measure(name, static_cast<double>(value), "ns"); }
@@ -64,6 +65,9 @@ class Rank {
   /// Why the subject cannot play what needs these features, besides those of the case: it does not claim some of them. Empty: it can. For
   /// cases that learn only when they run what they need.
   std::string lacking(std::span<const Feature> needs) const;
+
+  /// The document that the case is to play instead of what it draws; empty: the case draws.
+  std::filesystem::path given_scenario() const;
 
   /// Ends the case for every rank as skipped.
   [[noreturn]] void skip(std::string_view reason);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <set>
@@ -14,6 +15,7 @@
 
 #include "fixtures/oracles/difference.hpp"
 #include "fixtures/oracles/serial_model.hpp"
+#include "harness/cases/play_case.hpp"
 #include "harness/protocol/digest.hpp"
 #include "harness/scenario/generator/pairwise.hpp"
 #include "harness/scenario/scenario_json.hpp"
@@ -35,6 +37,7 @@ using scenario::Trait;
 constexpr int most_draws = 20'000;
 constexpr int draws_of_a_row = 100;  // then the scenario may lack the trait that most draws have lacked
 constexpr std::size_t most_traits = 8;
+constexpr std::uint64_t seeds_of_a_block = 32;
 // Far above rounding in single precision, and far below a gradient that is lost, counted twice or divided wrongly.
 constexpr Tolerance rounded_somewhere{.loss = 1e-3, .gradient = 1e-3, .parameter = 1e-3, .zeros = Zeros::are_equal};
 constexpr double largest_value = 256;
@@ -167,6 +170,16 @@ scenario::Palette palette_of(const Subjects& subjects) {
   return scenario::full_palette(subjects.kind, std::vector<std::string>(subjects.without.begin(), subjects.without.end()));
 }
 
+// The scenario that the run gives to the case, if it gives one. Skips the case if the serial model cannot judge the values.
+Drawn given(Rank& rank, const Subjects& subjects, const std::filesystem::path& document) {
+  Scenario scenario = read_scenario(document, rank.world().size());
+  if (const std::string_view kind = scenario.plan.engine.get()->kind(); kind != subjects.kind)
+    rank.skip(fmt::format("{} is for the engine kind {}, and the case is for {}", document.string(), kind, subjects.kind));
+  const auto tolerance = tolerance_of(scenario, rank.world().size());
+  if (!tolerance) rank.skip(fmt::format("the serial model cannot judge the values of {}", document.string()));
+  return {.scenario = std::move(scenario), .tolerance = *tolerance};
+}
+
 // The search takes longer than the play: one rank searches for all.
 Drawn drawn_by_first_rank(Rank& rank, const Subjects& subjects, std::uint64_t seed) {
   const int world = rank.world().size();
@@ -203,7 +216,8 @@ std::vector<Trait> wanted_traits(const Subjects& subjects, std::uint64_t seed, i
       [&](Trait one, Trait other) { return !scenario::exclude_each_other(subjects.kind, one, other); },
       [&](Trait one, Trait other) { return is_about(one) || is_about(other); });
   scenario::PairwiseRows rows = all_rows;
-  for (std::uint64_t earlier = 1;; ++earlier) {
+  // Each block of seeds begins anew, so that a great seed does not go through the rows of all seeds before it.
+  for (std::uint64_t earlier = seed - (seed - 1) % seeds_of_a_block;; ++earlier) {
     for (const int each : {4, 2, 3}) {
       if (rows.is_complete()) rows = all_rows;  // once more, in other company
       // A mesh of two or three ranks has one dimension that does nothing.
@@ -241,10 +255,12 @@ scenario::Run check_generated(Rank& rank, const Subjects& subjects) {
   if (rank.param<int>("generator") != generator_version)
     throw std::logic_error(fmt::format("this program has version {} of the generator", generator_version));
   const auto seed = static_cast<std::uint64_t>(rank.param<int>("seed"));
-  const Drawn drawn = drawn_by_first_rank(rank, subjects, seed);
+  const std::filesystem::path document = rank.given_scenario();
+  const Drawn drawn = document.empty() ? drawn_by_first_rank(rank, subjects, seed) : given(rank, subjects, document);
   if (const std::string lacking = rank.lacking(scenario::needed_features(drawn.scenario)); !lacking.empty()) rank.skip(lacking);
   if (rounds_to_low_precision(drawn.scenario)) skip_unless_sums_have_an_order(rank);
-  INFO("the scenario is drawn from the seed " << seed << ", version " << generator_version << " of the generator");
+  INFO((document.empty() ? fmt::format("the scenario is drawn from the seed {}, version {} of the generator", seed, generator_version)
+                         : fmt::format("the scenario is {}", document.string())));
   const std::set<Trait> combined = scenario::traits(drawn.scenario);
   rank.combines({combined.begin(), combined.end()});
   scenario::Run run = play_accepted(rank, drawn.scenario);

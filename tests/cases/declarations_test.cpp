@@ -44,6 +44,21 @@ TEST_CASE("Every combination of world size and parameters is a case; without ran
   CHECK(bound.cases[4].info.line == 7);
 }
 
+TEST_CASE("A case that draws what it plays is bound for the usual numbers, and for any other number on request") {
+  auto declaration = declared("s/c");
+  detail::apply(declaration, drawn_by("seed", 2));
+  const auto bound = bind_cases(std::vector{declaration}, {});
+  CHECK(ids(bound) == std::vector<std::string>{"s/c[W=2,seed=1]", "s/c[W=2,seed=2]"});
+  CHECK(bound.cases.at(0).info.drawn_by == "seed");
+  const auto drawn =
+      drawn_cases(bound.cases, std::vector<std::string>{"s/c[W=2,seed=2]", "s/c[W=2,seed=9]", "s/c[W=2,seed=9]", "s/d[W=2]"});
+  REQUIRE(drawn.size() == 1);
+  CHECK(drawn.at(0).info.id == "s/c[W=2,seed=9]");
+  auto none = declared("s/c");
+  detail::apply(none, drawn_by("seed", 0));
+  CHECK_THAT(bind_cases(std::vector{none}, {}).problems.at(0), ContainsSubstring("\"seed\" has no values"));
+}
+
 TEST_CASE("A case may ask for ranks that are threads") {
   auto declaration = declared("s/c");
   CHECK_FALSE(bind_cases(std::vector{declaration}, {}).cases.at(0).info.on_threads);

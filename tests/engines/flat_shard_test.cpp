@@ -308,19 +308,17 @@ TEST_CASE("generated cases draw by version, seed and world alone, and keep what 
   const auto digest_of = [](std::string_view kind) {
     const suites::Subjects subjects{.kind = kind, .without = {}, .about = {}, .is_wanted = {}};
     std::uint64_t texts = digest("");
-    for (const int world : {2, 3, 4}) {
-      for (std::uint64_t seed = 1; seed <= 4; ++seed) {
-        const suites::Drawn drawn = suites::drawn(subjects, seed, world);
-        CHECK(drawn.scenario == suites::drawn(subjects, seed, world).scenario);
-        CHECK(traits(drawn.scenario).size() > 4);
-        texts = digest(nlohmann::ordered_json(drawn.scenario).dump(), texts);
-      }
+    // A few draws, because each takes long. The last seed is not among the first seeds of its block.
+    for (const auto& [seed, world] : std::initializer_list<std::pair<std::uint64_t, int>>{{1, 4}, {2, 2}, {3, 3}, {1000, 2}}) {
+      const suites::Drawn drawn = suites::drawn(subjects, seed, world);
+      CHECK(traits(drawn.scenario).size() > 4);
+      texts = digest(nlohmann::ordered_json(drawn.scenario).dump(), texts);
     }
     return texts;
   };
-  CHECK(digest_of("fully_shard") == 0xb49752b9a211c070);
-  CHECK(digest_of("flat_shard") == 0xd38975c7027850ed);
-  CHECK(digest_of("replicate") == 0x574fe0eb1ba28fde);
+  CHECK(digest_of("fully_shard") == 0x8211a6b970bd8a54);
+  CHECK(digest_of("flat_shard") == 0xbc51c3b2233491d2);
+  CHECK(digest_of("replicate") == 0x139227dd779340ad);
   const suites::Subjects impossible{.kind = "flat_shard", .without = {}, .about = {}, .is_wanted = [](const Scenario&) { return false; }};
   CHECK_THROWS_AS(suites::drawn(impossible, 1, 2), std::logic_error);
 }

@@ -110,6 +110,44 @@ TEST_CASE("cases on request are played where their size or their id is asked for
   CHECK_THAT(refusal(with([](auto& o) { o.ranks = {16}; }), more), ContainsSubstring("there are cases for 1, 2, 4, 8"));
 }
 
+TEST_CASE("cases of other seeds are played on request, and a case plays a given scenario") {
+  Listing drawing = listing();
+  for (const char* const id : {"ring/drawn[W=2,seed=1]", "ring/drawn[W=2,seed=2]"}) {
+    CaseInfo info = make_case("ring/drawn", 2);
+    info.id = id;
+    info.params["seed"] = id[std::string_view(id).size() - 2];
+    info.drawn_by = "seed";
+    drawing.cases.push_back(info);
+  }
+  const auto planned = [&](auto change) { return plan(drawing, with(change)); };
+  const auto ids = [&](auto change) { return all_ids(planned(change)); };
+
+  CHECK(ids([](auto& o) { o.filters = {"ring/drawn[W=2,seed=70]"}; }) == std::vector<std::string>{"ring/drawn[W=2,seed=70]"});
+  CHECK(ids([](auto& o) { o.filters = {"ring/drawn"}, o.generated = 3; }) ==
+        std::vector<std::string>{"ring/drawn[W=2,seed=1]", "ring/drawn[W=2,seed=2]", "ring/drawn[W=2,seed=3]"});
+  CHECK(ids([](auto& o) { o.filters = {"ring/drawn"}, o.ranks = {2}, o.generated = 1; }) ==
+        std::vector<std::string>{"ring/drawn[W=2,seed=1]"});
+  CHECK(ids([](auto& o) { o.generated = 0; }) == all_ids(plan(listing(), {})));
+  CHECK_FALSE(planned([](auto& o) { o.generated = 3; }).partial);
+  CHECK(planned([](auto& o) { o.generated = 1; }).partial);
+  const auto refused = [&](auto change) { return refusal(with(change), drawing); };
+  CHECK(refused([](auto& o) { o.filters = {"ring/left"}, o.generated = 9; }) == "--generated 9: no selected case draws what it plays");
+  CHECK(refused([](auto& o) { o.filters = {"ring/drawn"}, o.generated = 0; }) == "--generated 0: no other case is selected");
+  for (const char* const filter :
+       {"ring/drawn[W=2,seed=0]", "ring/drawn[W=2,seed=03]", "ring/drawn[W=2,seed=-1]", "ring/drawn[W=3,seed=3]"})
+    CHECK_THAT(refused([&](auto& o) { o.filters = {filter}; }), ContainsSubstring("no case matches"));
+
+  Plan given = planned([](auto& o) { o.filters = {"ring/drawn[W=2,seed=2]"}, o.scenario = "/s.json", o.repeat = 3; });
+  CHECK(given.worlds.at(0).given == std::vector<std::filesystem::path>(3, "/s.json"));
+  CHECK(continuation(given.worlds[0], 0, 2).given.size() == 1);
+  CHECK(another_attempt(given.worlds[0], "ring/drawn[W=2,seed=2]").given.size() == 1);
+  CHECK(planned([](auto&) {}).worlds.at(0).given.empty());
+  CHECK_THAT(refused([](auto& o) { o.filters = {"ring/drawn"}, o.scenario = "s.json"; }),
+             Catch::Matchers::StartsWith("--scenario s.json: 2 cases are selected; select one case that draws"));
+  CHECK_THAT(refused([](auto& o) { o.filters = {"ring/left[W=2]"}, o.scenario = "s.json"; }),
+             ContainsSubstring("ring/left[W=2] draws nothing"));
+}
+
 TEST_CASE("filters and sizes select, and make a run partial") {
   PlanOptions options;
   options.filters = {"ring"};

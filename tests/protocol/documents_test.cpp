@@ -115,6 +115,32 @@ TEST_CASE("a listing says on which kind of engine a case plays, where it names o
   CHECK_THROWS_WITH(json.get<Listing>(), ContainsSubstring("\"engine\""));
 }
 
+TEST_CASE("a listing says by which parameter a case draws what it plays, and each number is a case") {
+  Listing all = listing();
+  CaseInfo& drawn = all.cases[0];
+  drawn.params = {{"W", "2"}, {"reseed", "1"}, {"seed", "1"}, {"z", "0"}};
+  drawn.id = "a/b[W=2,reseed=1,seed=1,z=0]";
+  CHECK_FALSE(drawn_number(drawn, drawn.id));
+  drawn.drawn_by = "seed";
+  ordered_json json = all;
+  CHECK(json["cases"][0]["drawn_by"] == "seed");
+  CHECK(json.get<Listing>().cases == all.cases);
+  json["cases"][0]["drawn_by"] = "none";
+  CHECK_THROWS_WITH(json.get<Listing>(), ContainsSubstring("\"drawn_by\""));
+
+  const CaseInfo other = drawn_case(drawn, 250);
+  CHECK(other.id == "a/b[W=2,reseed=1,seed=250,z=0]");
+  CHECK(other.params.at("seed") == "250");
+  CHECK(other.on_request);
+  CHECK(drawn_number(drawn, other.id) == 250);
+  CHECK(drawn_number(other, drawn.id) == 1);
+  for (const char* const id : {"a/b[W=2,reseed=1,seed=0,z=0]", "a/b[W=2,reseed=1,seed=,z=0]", "a/b[W=2,reseed=1,seed=7,z=1]",
+                               "a/b[W=2,reseed=7,seed=1,z=0]", "a/b[W=2,reseed=1,seed=99999999999,z=0]", "a/b[W=2,reseed=1,seed=7", ""}) {
+    CAPTURE(id);
+    CHECK_FALSE(drawn_number(drawn, id));
+  }
+}
+
 TEST_CASE("a listing says which cases are for threads, and why there can be none, where there is something to say") {
   Listing all = listing();
   all.cases[0].on_threads = true;
