@@ -316,7 +316,7 @@ TEST_CASE("replicated parameters train as PyTorch's, with hooks that compress an
   }
 }
 
-TEST_CASE("replicated parameters train as one process does, soundly") { check_replicated_product(13); }
+TEST_CASE("replicated parameters train as one process does, soundly") { check_replicated_product(37); }
 
 TEST_CASE("replicated parameters train as one process does, soundly, with each model, script, hook, world size", "[long]") {
   check_replicated_product(1);

@@ -81,7 +81,7 @@ def dead_links(document):
 
 def main(root, program):
     failures, ran = [], 0
-    for document in (root / "README.md", *(root / "docs" / page for page in ("scenarios.md", "side-by-side.md", "flat_shard.md", "replicate.md", "seeds.md"))):
+    for document in (root / "README.md", *(root / "docs" / page for page in ("scenarios.md", "side-by-side.md", "generated-cases.md", "flat_shard.md", "replicate.md", "seeds.md"))):
         untrue, count = untrue_commands(root, program, document)
         failures += untrue
         ran += count

@@ -105,14 +105,14 @@ TEST_CASE("variants are valid, unlike what they are made of, and as exact") {
 TEST_CASE("the variants of the same scenarios are the same, in the same order") {
   std::uint64_t texts = digest("");
   std::size_t variants = 0;
-  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
     for (const Staged& variant : smaller(generated(seed))) {
       texts = digest(text(variant), texts);
       ++variants;
     }
   }
-  CHECK(variants == 4368);
-  CHECK(texts == 0x040e1f577aae3241);
+  CHECK(variants == 1477);
+  CHECK(texts == 0xc58e160b6bd27e91);
 }
 
 TEST_CASE("what shows anyhow shrinks to next to nothing, and never comes round", "[long]") {
