@@ -141,6 +141,12 @@ void ClaimedDirectory::note_file(const std::string& name) {
     throw unusable_output(path_ / marker_name, fmt::format("cannot write it: {}", std::generic_category().message(errno)));
 }
 
+std::filesystem::path from_here(const std::filesystem::path& file) {
+  std::error_code ignored;
+  const auto near = std::filesystem::proximate(file, ignored);
+  return near.empty() || *near.begin() == ".." ? file : near;
+}
+
 void require_kept(const fs::path& input, const OutputOptions& output) {
   if (!output.overwrite) return;
   if (path_in(output.directory, input))

@@ -30,6 +30,9 @@ class ClaimedDirectory {
 /// The path of `file` relative to the directory, `.` for the directory itself; none: it is not in the directory. Neither has to exist.
 std::optional<std::filesystem::path> path_in(const std::filesystem::path& directory, const std::filesystem::path& file);
 
+/// The path of `file` relative to the current directory if it is below that, else `file`: for texts.
+std::filesystem::path from_here(const std::filesystem::path& file);
+
 /// Throws CommandError (usage) when the output would replace a run that `input` is a part of.
 void require_kept(const std::filesystem::path& input, const OutputOptions& output);
 

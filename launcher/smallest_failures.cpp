@@ -104,7 +104,7 @@ SmallestFailures find_smallest_failures(const Worker& worker, const PlanOptions&
         });
     const std::filesystem::path folder = run.root / "smallest" / std::to_string(failures.found.size());
     make_directory(folder);
-    smallest.file = folder / "scenario.json";
+    smallest.file = from_here(folder / "scenario.json");
     write_file(smallest.file, smallest.shrunk.scenario.document);
     write_file(folder / "as_drawn.json", drawn.document);
     smallest.command = fmt::format("{} --scenario {}", reports::again(failed, report), reports::shell_word(smallest.file.string()));

@@ -1,4 +1,5 @@
 #include "launcher/terminal.hpp"
+#include "launcher/claimed_directory.hpp"
 
 #include <fmt/format.h>
 #include <stdlib.h>
@@ -36,13 +37,6 @@ std::string shortened(const std::string& text, std::size_t width) {
   const std::string_view head = beginning_within(text, (width - 2) / 2);
   const std::string_view rest = std::string_view(text).substr(head.size());
   return fmt::format("{}..{}", head, rest.substr(length_within(rest, rest.size() - (width - 2 - head.size()))));
-}
-
-/// What is below the current directory, as seen from there.
-std::filesystem::path from_here(const std::filesystem::path& file) {
-  std::error_code ignored;
-  const auto near = std::filesystem::proximate(file, ignored);
-  return near.empty() || *near.begin() == ".." ? file : near;
 }
 
 }  // namespace
