@@ -67,6 +67,11 @@ Shape shape_named(const std::string& name) {
         block(ModuleKind::discard, "late", {linear("c", 4, 4)}), l0, act, l1},
        {{{"late.c", "aside"}}, {{"l0"}}, {{"l1"}}, {{""}}},
        3},
+      // The group's last module leads nowhere, and its first one needs its weight in the backward.
+      {"several_then_aside",
+       {l0, act, l1, block(ModuleKind::discard, "aside", {linear("c", 3, 3)})},
+       {{{"l0"}}, {{"l1", "aside.c"}}, {{""}}},
+       2},
       {"without_parameters", {l0, act, l1}, {{{"l0"}}, {{"relu"}}, {{"l1"}}, {{""}}}, 2},
       {"scaled", {l0, act, {.name = "scale", .kind = ModuleKind::scale}, l1}, {{{"scale"}}, {{""}}}, 2}};
   return *std::ranges::find(all, name, [](const Shape& shape) { return std::string(shape.name); });
@@ -76,7 +81,8 @@ Shape shape_named(const std::string& name) {
 
 RANKED_TEST_CASE("overlap/modules", clauses("OVL-4", "OVL-6", "OVL-7", "OVL-10", "OVL-12", "OVL-15", "OVL-16"), ranks(1, 2, 3, 4),
                  each("shape", "nested", "several", "unused", "not_in_loss", "twice", "residual", "frozen_group", "frozen_in_group",
-                      "frozen_last", "scaled", "several_one_unused", "several_then_one", "used_beside", "without_parameters"),
+                      "frozen_last", "scaled", "several_one_unused", "several_then_one", "several_then_aside", "used_beside",
+                      "without_parameters"),
                  each("reshard", false, true), needs(Feature::timeline, Feature::module_groups)) {
   const Shape shape = shape_named(rank.param("shape"));
   // An evaluation first: what a module that takes no part would leave open shows in the forward after it.
