@@ -231,6 +231,22 @@ TEST_CASE("sums, products and slopes are tensors, and are rounded") {
   }
 }
 
+TEST_CASE("slopes by one tensor may be added in any order, also where a group of its own adds some of them") {
+  Scenario scenario = sharded({scale("first"), residual("outer", {residual("inner", {scale("x")}), scale("y")}), scale("last")});
+  scenario.script.segments = script({one_backward});
+  scenario.script.given = {{{1}}};
+  scenario.plan.mixed_precision.param = DType::bf16;
+  const auto shows = [&](int divisor) {
+    scenario.model.init_divisor = divisor;
+    return train_serially(scenario, 1, Arithmetic::f32).at(0).order_shows;
+  };
+  CHECK(shows(1).empty());
+  CHECK(shows(97).find("three slopes") != std::string::npos);
+  fully_shard(scenario.plan).wrap.push_back({{"outer.inner"}, {}});
+  CHECK(shows(1).empty());
+  CHECK(shows(97).find("three slopes") != std::string::npos);
+}
+
 TEST_CASE("what a module gives is of the format it computes in") {
   std::uint32_t seed = 0;  // of a row that picks the first feature
   while (formula::small_integer(seed, 0) != 1 || formula::small_integer(seed, 1) != 0) ++seed;
