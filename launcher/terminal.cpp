@@ -1,5 +1,4 @@
 #include "launcher/terminal.hpp"
-#include "launcher/claimed_directory.hpp"
 
 #include <fmt/format.h>
 #include <stdlib.h>
@@ -10,6 +9,7 @@
 #include <utility>
 
 #include "harness/protocol/utf8.hpp"
+#include "launcher/claimed_directory.hpp"
 #include "launcher/small_file.hpp"
 #include "launcher/standard_streams.hpp"
 

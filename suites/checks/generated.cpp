@@ -18,6 +18,7 @@
 #include "harness/cases/play_case.hpp"
 #include "harness/protocol/digest.hpp"
 #include "harness/scenario/generator/pairwise.hpp"
+#include "harness/scenario/plan/fully_shard.hpp"
 #include "harness/scenario/scenario_json.hpp"
 #include "suites/checks/fabric.hpp"
 #include "suites/checks/kind.hpp"
@@ -55,6 +56,22 @@ bool rounds_to_low_precision(const Scenario& scenario) {
   return any_call(scenario.script, [](const scenario::Action& action) {
     return registers_compression(action) || (action.extension && action.extension->kind != scenario::ExtensionKind::components);
   });
+}
+
+// A backward that stops before its last work, by a switch, leaves work to a later backward. A root that the later backward does not reach
+// keeps that work for ever: the script is wrong, and no engine is.
+bool may_leave_work(const Scenario& scenario) {
+  if (scenario.plan.engine.get()->kind() != scenario::fully_shard_kind.name) return false;
+  const bool is_one_root = std::ranges::any_of(scenario::fully_shard(scenario.plan).wrap, [](const scenario::WrapGroup& group) {
+    return std::ranges::find(group.modules, "") != group.modules.end();
+  });
+  const auto takes_ways = [](const scenario::Action& action) { return !action.paths.empty(); };
+  const auto leaves = [](const scenario::Action& action) {
+    using Kind = scenario::ActionKind;
+    return action.kind == Kind::set_requires_gradient_sync || action.kind == Kind::set_is_last_backward ||
+           action.kind == Kind::set_requires_all_reduce;
+  };
+  return !is_one_root && any_call(scenario.script, takes_ways) && any_call(scenario.script, leaves);
 }
 
 double largest(const std::vector<NamedValues>& all) {
@@ -245,7 +262,7 @@ Drawn drawn(const Subjects& subjects, std::uint64_t seed, int world) {
       for (const Trait trait : palette.wanted) lacked[trait] += has.contains(trait) ? 0 : 1;
       continue;
     }
-    if (subjects.is_wanted && !subjects.is_wanted(scenario)) continue;
+    if (may_leave_work(scenario) || (subjects.is_wanted && !subjects.is_wanted(scenario))) continue;
     if (const auto tolerance = tolerance_of(scenario, world)) return {.scenario = std::move(scenario), .tolerance = *tolerance};
   }
   throw std::logic_error(fmt::format("seed {} draws no scenario for {} that is wanted", seed, subjects.kind));
