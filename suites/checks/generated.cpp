@@ -18,10 +18,10 @@
 #include "harness/cases/play_case.hpp"
 #include "harness/protocol/digest.hpp"
 #include "harness/scenario/generator/pairwise.hpp"
-#include "harness/scenario/plan/fully_shard.hpp"
 #include "harness/scenario/scenario_json.hpp"
 #include "suites/checks/fabric.hpp"
 #include "suites/checks/kind.hpp"
+#include "suites/checks/playable.hpp"
 #include "suites/checks/refusal.hpp"
 #include "suites/checks/soundness.hpp"
 
@@ -42,6 +42,7 @@ constexpr std::uint64_t seeds_of_a_block = 32;
 // Far above rounding in single precision, and far below a gradient that is lost, counted twice or divided wrongly.
 constexpr Tolerance rounded_somewhere{.loss = 1e-3, .gradient = 1e-3, .parameter = 1e-3, .zeros = Zeros::are_equal};
 constexpr double largest_value = 256;
+constexpr double rounded_somewhere_by_adam = 1e-2;
 // A few last bits in low precision, of values that are not large, and still far below half a gradient.
 constexpr Tolerance rounded_low{.loss = 0.5, .gradient = 0.25, .parameter = 0.0625, .zeros = Zeros::are_equal};
 constexpr double largest_low_value = 16;
@@ -56,22 +57,6 @@ bool rounds_to_low_precision(const Scenario& scenario) {
   return any_call(scenario.script, [](const scenario::Action& action) {
     return registers_compression(action) || (action.extension && action.extension->kind != scenario::ExtensionKind::components);
   });
-}
-
-// A backward that stops before its last work, by a switch, leaves work to a later backward. A root that the later backward does not reach
-// keeps that work for ever: the script is wrong, and no engine is.
-bool may_leave_work(const Scenario& scenario) {
-  if (scenario.plan.engine.get()->kind() != scenario::fully_shard_kind.name) return false;
-  const bool is_one_root = std::ranges::any_of(scenario::fully_shard(scenario.plan).wrap, [](const scenario::WrapGroup& group) {
-    return std::ranges::find(group.modules, "") != group.modules.end();
-  });
-  const auto takes_ways = [](const scenario::Action& action) { return !action.paths.empty(); };
-  const auto leaves = [](const scenario::Action& action) {
-    using Kind = scenario::ActionKind;
-    return action.kind == Kind::set_requires_gradient_sync || action.kind == Kind::set_is_last_backward ||
-           action.kind == Kind::set_requires_all_reduce;
-  };
-  return !is_one_root && any_call(scenario.script, takes_ways) && any_call(scenario.script, leaves);
 }
 
 double largest(const std::vector<NamedValues>& all) {
@@ -158,9 +143,13 @@ std::optional<Tolerance> tolerance_of(const Scenario& scenario, int world) {
   if (single.back().order_shows.empty()) return equal_values;
   const bool is_low = rounds_to_low_precision(scenario);
   Tolerance tolerance = is_low ? rounded_low : rounded_somewhere;
-  // A step of Adam moves each parameter by the rate, whatever the gradient.
+  // A step of Adam moves each parameter by the rate, also where the gradient is nothing but roundings that differ between engines.
   const scenario::Optimizer& optimizer = scenario.plan.optimizer;
-  if (is_low && optimizer.kind != scenario::OptimizerKind::sgd) tolerance.parameter = optimizer.rate / 4;
+  if (optimizer.kind != scenario::OptimizerKind::sgd) {
+    tolerance.gradient = std::max(tolerance.gradient, rounded_somewhere_by_adam);
+    tolerance.loss = std::max(tolerance.loss, rounded_somewhere_by_adam);
+    tolerance.parameter = optimizer.rate / 4;
+  }
   if (!shows_beyond(single, tolerance)) return std::nullopt;
   const std::vector<SerialIteration> precise = oracles::train_serially(scenario, world, Arithmetic::f64);
   if (!has_room(single, precise, world, tolerance, is_low ? largest_low_value : largest_value)) return std::nullopt;
@@ -262,7 +251,7 @@ Drawn drawn(const Subjects& subjects, std::uint64_t seed, int world) {
       for (const Trait trait : palette.wanted) lacked[trait] += has.contains(trait) ? 0 : 1;
       continue;
     }
-    if (may_leave_work(scenario) || (subjects.is_wanted && !subjects.is_wanted(scenario))) continue;
+    if (!is_playable(scenario) || (subjects.is_wanted && !subjects.is_wanted(scenario))) continue;
     if (const auto tolerance = tolerance_of(scenario, world)) return {.scenario = std::move(scenario), .tolerance = *tolerance};
   }
   throw std::logic_error(fmt::format("seed {} draws no scenario for {} that is wanted", seed, subjects.kind));
