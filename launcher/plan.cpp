@@ -133,7 +133,7 @@ std::vector<CaseInfo> matching_cases(const Listing& listing, std::span<const std
 
 namespace {
 
-/// Of the cases that draw what they play, those of the numbers from 1 to `most`, and all other cases. Throws CommandError (usage) if no case
+/// Keeps cases that draw nothing. The cases that draw become those of the numbers from 1 to `most`. Throws CommandError (usage) if no case
 /// draws.
 void keep_drawn(std::vector<CaseInfo>& cases, int most) {
   std::vector<CaseInfo> more;

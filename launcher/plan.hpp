@@ -32,8 +32,10 @@ enum class Order : std::uint8_t { listed, random };
 struct PlanOptions {
   std::vector<std::string> filters;
   std::vector<int> ranks;  ///< world sizes to keep; empty for all
-  std::optional<int> generated;  ///< cases that draw what they play are those of the numbers from 1 to this; none: the listed ones
-  std::filesystem::path scenario;  ///< that the one selected case plays instead of what it draws; empty: it draws
+  /// Cases that draw what they play have the numbers from 1 to this one. None: the listed numbers.
+  std::optional<int> generated;
+  /// The one selected case plays this scenario instead of what it draws. Empty: the case draws.
+  std::filesystem::path scenario;
   std::string subject;     ///< empty for the worker's first
   std::filesystem::path subject_library;  ///< the shared object that the subject is in; empty: the worker itself
   std::string device = sim_device;

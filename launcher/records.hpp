@@ -21,7 +21,7 @@ class CaseIndex {
  public:
   CaseIndex() = default;
   explicit CaseIndex(const std::vector<CaseInfo>& cases);
-  /// One for every id. A drawn case need not be listed. An unknown id yields what the id itself says: suite, parameters, world size.
+  /// One for every id. A drawn case does not have to be listed. An unknown id yields what the id itself says: suite, parameters, world size.
   std::vector<CaseInfo> find(const std::vector<std::string>& ids) const;
 
  private:
@@ -44,15 +44,15 @@ std::vector<WorldPlan> read_planned_worlds(const RunDirectory& run);
 
 /// What the launcher knows of a world that its ranks' streams do not tell.
 struct Remains {
-  std::vector<Ending> endings;           ///< in rank order
+  std::vector<Ending> endings;  ///< in rank order
   std::optional<FlightSnapshot> flight;  ///< what ranks were in the middle of when the world ended early
-  std::vector<std::string> defects;      ///< sentences: what is there and cannot be read
+  std::vector<std::string> defects;  ///< sentences: what is there and cannot be read
 };
 
 /// What ranks left that ran under the tap.
 struct NcclRecords {
   std::vector<nccl_tap::TapRecord> records;  ///< by rank
-  std::vector<std::string> defects;          ///< why one cannot be read; a sentence each
+  std::vector<std::string> defects;  ///< why one cannot be read; a sentence each
   std::vector<std::filesystem::path> damaged;  ///< those files
 };
 

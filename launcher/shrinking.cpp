@@ -39,7 +39,7 @@ Shrunk shrink(const Worker& worker, MadeScenario from, const Shows& shows, Signa
         found.scenario = std::move(variants[place]);
       }
       if (is_smaller) continue;
-      // What shows only now and then can hardly be made smaller.
+      // A failure that shows only now and then can hardly be made smaller.
       found.is_steady = shows({&found.scenario, 1}).front();
       return found;
     }

@@ -55,7 +55,7 @@ CaseInfo drawn_case(const CaseInfo& like, int number) {
 std::optional<int> drawn_number(const CaseInfo& like, std::string_view id) {
   if (like.drawn_by.empty()) return std::nullopt;
   const std::string& own = like.params.at(like.drawn_by);
-  // `seed=`, and not the end of another key. What comes before is the same in both ids.
+  // `seed=`, and not the end of another key. Both ids begin alike.
   std::size_t begin = like.id.find(like.drawn_by + "=" + own, like.id.find('['));
   while (like.id[begin - 1] != '[' && like.id[begin - 1] != ',') begin = like.id.find(like.drawn_by + "=" + own, begin + 1);
   begin += like.drawn_by.size() + 1;

@@ -21,7 +21,7 @@ void check_plan_is_communicated(Rank& rank, const scenario::Run& run);
 /// Fails unless every iteration communicates exactly what the plan asks for, as the model engine does.
 void check_nothing_else_is_communicated(Rank& rank, const scenario::Run& run);
 
-/// Fails unless the iteration reduces as often as was asked. Its all-gathers may be more or fewer.
+/// Fails if the numbers of reductions differ from the plan. The all-gathers may be more or fewer.
 void check_reductions(const scenario::Iteration& iteration, const Communication& done, const Communication& asked);
 
 /// Fails when collectives of a kind are issued before, between or after iterations. For cases that count them by iteration.

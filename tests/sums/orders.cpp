@@ -20,7 +20,8 @@ Choice read_choice() {
   if (word == "descending") choice.order = Order::descending;
   else if (word == "pairwise") choice.order = Order::pairwise;
   else if (word != "ascending") {
-    std::fprintf(stderr, "SHARDPROOF_SUMS is \"%s\": ascending, descending or pairwise is expected, with _fused behind it or not\n",
+    std::fprintf(stderr,
+                 "SHARDPROOF_SUMS is \"%s\": ascending, descending or pairwise is expected, or one of them with _fused at its end\n",
                  given == nullptr ? "" : given);
     std::abort();
   }

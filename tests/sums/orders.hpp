@@ -14,8 +14,8 @@ struct Choice {
   bool fused = false;  ///< a product is added without being rounded first
 };
 
-/// What SHARDPROOF_SUMS says: `ascending`, `descending` or `pairwise`, with `_fused` behind it or not. Ends the process for any other word, and
-/// if the variable is missing: a test that chooses nothing would prove nothing.
+/// Reads SHARDPROOF_SUMS: `ascending`, `descending` or `pairwise`, or one of them with `_fused` at its end. Ends the process for any other
+/// word, and if the variable is missing: a test that chooses nothing would prove nothing.
 const Choice& choice();
 
 /// The place of the term that comes as number `i` of `count`, in a loop that adds to several sums at once.
