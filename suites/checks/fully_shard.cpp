@@ -88,6 +88,19 @@ bool trains_plainly(const scenario::Script& script) {
 
 class FullyShardChecks final : public Kind {
  public:
+  // A root that a later backward does not reach keeps its work for ever.
+  bool may_leave_work(const scenario::Scenario& scenario) const override {
+    const bool is_one_root = std::ranges::any_of(fully_shard(scenario.plan).wrap, [](const scenario::WrapGroup& group) {
+      return std::ranges::find(group.modules, "") != group.modules.end();
+    });
+    const auto takes_ways = [](const scenario::Action& action) { return !action.paths.empty(); };
+    const auto leaves = [](const scenario::Action& action) {
+      return action.kind == ActionKind::set_requires_gradient_sync || action.kind == ActionKind::set_is_last_backward ||
+             action.kind == ActionKind::set_requires_all_reduce;
+    };
+    return !is_one_root && any_call(scenario.script, takes_ways) && any_call(scenario.script, leaves);
+  }
+
   SoundnessClauses clauses() const override { return sharded_clauses; }
 
   std::string_view ordering_clause(const scenario::Run& run, const trace::Race& race) const override {

@@ -49,6 +49,9 @@ class Kind {
   virtual int holders(const scenario::Plan& plan, const std::string& parameter, int world) const = 0;
   /// A plan by which one rank alone computes what each rank computes by this plan.
   virtual scenario::Plan of_one_rank(const scenario::Plan& /*plan*/) const { return plan_of_one_rank(); }
+  /// Whether a switch may leave work to a backward that does not reach all that the work is about. Then the script is wrong, and no engine
+  /// is.
+  virtual bool may_leave_work(const scenario::Scenario& /*scenario*/) const { return false; }
   virtual SoundnessClauses clauses() const = 0;
   /// The clause that the race breaks.
   virtual std::string_view ordering_clause(const scenario::Run& run, const trace::Race& race) const = 0;

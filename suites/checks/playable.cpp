@@ -5,28 +5,13 @@
 #include <string>
 #include <vector>
 
-#include "harness/scenario/plan/fully_shard.hpp"
+#include "suites/checks/kind.hpp"
 
 namespace shardproof::suites {
 
 namespace {
 
 using namespace scenario;
-
-// A backward that stops before its last work, by a switch, leaves work to a later backward. A root that the later backward does not reach
-// keeps that work for ever: the script is wrong, and no engine is.
-bool may_leave_work(const Scenario& scenario) {
-  if (scenario.plan.engine.get()->kind() != fully_shard_kind.name) return false;
-  const bool is_one_root = std::ranges::any_of(
-      fully_shard(scenario.plan).wrap, [](const WrapGroup& group) { return std::ranges::find(group.modules, "") != group.modules.end(); });
-  const auto takes_ways = [](const Action& action) { return !action.paths.empty(); };
-  const auto leaves = [](const Action& action) {
-    using Kind = ActionKind;
-    return action.kind == Kind::set_requires_gradient_sync || action.kind == Kind::set_is_last_backward ||
-           action.kind == Kind::set_requires_all_reduce;
-  };
-  return !is_one_root && any_call(scenario.script, takes_ways) && any_call(scenario.script, leaves);
-}
 
 // Whether a forward on these ways runs a module whose gradient leads to a parameter that is trained.
 class Trained {
@@ -71,6 +56,6 @@ bool may_reach_nothing(const Scenario& scenario) {
 
 }  // namespace
 
-bool is_playable(const Scenario& scenario) { return !may_leave_work(scenario) && !may_reach_nothing(scenario); }
+bool is_playable(const Scenario& scenario) { return !kind_of(scenario.plan).may_leave_work(scenario) && !may_reach_nothing(scenario); }
 
 }  // namespace shardproof::suites
