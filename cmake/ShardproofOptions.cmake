@@ -105,12 +105,14 @@ function(shardproof_room name)
   target_precompile_headers(shardproof_${name} REUSE_FROM shardproof_headers)
 endfunction()
 
-# Of a target that sanitized tests spend most of their time in: optimized also where nothing else is. shardproof_is_hot(target)
+# A target that tests spend much of their time in: the compiler optimizes it more than the rest of the build. shardproof_is_hot(target)
 function(shardproof_is_hot target)
   if(SHARDPROOF_SANITIZE)
     target_compile_options(${target} PRIVATE -O1)
-    set_target_properties(${target} PROPERTIES DISABLE_PRECOMPILE_HEADERS ON)  # they fit one level of optimization only
+  else()
+    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O3>)
   endif()
+  set_target_properties(${target} PROPERTIES DISABLE_PRECOMPILE_HEADERS ON)  # precompiled headers fit one level of optimization only
 endfunction()
 
 # A library or program in processes that have no sanitizer: built without one. shardproof_goes_into_others(target)

@@ -40,7 +40,8 @@ void CpuKernels::copy(NativeStream, const Tensor& out, const Tensor& in) const {
   visit_pair(out, in, [&](auto to, auto from) {
     using To = typename decltype(to)::type;
     using From = typename decltype(from)::type;
-    std::ranges::transform(in.values<From>(), out.values<To>().begin(), convert<To, From>);
+    if constexpr (std::is_same_v<To, From>) std::ranges::copy(in.values<From>(), out.values<To>().begin());
+    else std::ranges::transform(in.values<From>(), out.values<To>().begin(), [](From value) { return convert<To>(value); });
   });
 }
 
