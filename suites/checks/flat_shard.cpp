@@ -9,6 +9,7 @@
 #include "harness/trace/memory.hpp"
 #include "suites/checks/alive.hpp"
 #include "suites/checks/said.hpp"
+#include "suites/checks/script_walk.hpp"
 #include "suites/checks/sharded_races.hpp"
 #include "suites/checks/times.hpp"
 
@@ -38,89 +39,42 @@ scenario::FlatPrefetch backward_prefetch(Rank& rank) {
   throw std::invalid_argument("no prefetch is named " + name);
 }
 
-// One forward, module by module. What a failing module has begun is dropped by the caller.
-class UnitCalls::Forward {
+// What a failing forward has begun is dropped by the caller.
+class UnitCalls::Forward final : public ForwardWalk {
  public:
-  Forward(UnitCalls& calls, const scenario::Action& action) : calls_(calls), action_(action), trains_(action.kind == ActionKind::forward) {}
+  Forward(UnitCalls& calls, const scenario::Action& action) : ForwardWalk(calls.scenario_, calls.parameters_of_, action), calls_(calls) {}
 
-  /// False: it fails on its way.
-  bool run() {
-    run_at(action_.module, false, true);
-    return !has_failed_;
-  }
   const Pending& pending() const { return pending_; }
 
  private:
-  bool run_at(const std::string& path, bool needs_gradient, bool is_used) {
-    return run(*scenario::find(calls_.scenario_.model, path), path, needs_gradient, is_used);
+  void before(const std::string& path) override {
+    if (calls_.units_.contains(path)) calls_.gather(path);
   }
 
-  // `needs_gradient`: whether the input does. `is_used`: whether the loss depends on the output. The result: whether the output needs one.
-  bool run(const Module& module, const std::string& path, bool needs_gradient, bool is_used) {
-    if (has_failed_ || module.kind == ModuleKind::list) return needs_gradient;
-    const bool is_unit = module.kind != ModuleKind::use && calls_.units_.contains(path);
-    if (is_unit) calls_.gather(path);
-    has_failed_ = path == action_.fails_in;
-    if (has_failed_) return needs_gradient;
-    const bool output_needs = computed(module, path, needs_gradient, is_used);
-    if (has_failed_) return output_needs;
-    const bool is_wrapped = module.kind != ModuleKind::use && calls_.root_of_.contains(path);
-    if (is_wrapped && trains_ && output_needs && is_used) pending_.roots.insert(calls_.root_of_.at(path));
-    if (!is_unit) return output_needs;
-    if (frees_after_forward(flat_shard(calls_.scenario_.plan).strategy) && calls_.root_of_.at(path) != path) calls_.whole_.erase(path);
-    if (trains_ && output_needs && is_used) pending_.reached.insert(path);
-    return output_needs;
+  void after(const std::string& path, bool is_reached) override {
+    const auto root = calls_.root_of_.find(path);
+    if (root == calls_.root_of_.end()) return;
+    if (is_reached) pending_.roots.insert(root->second);
+    if (!calls_.units_.contains(path)) return;
+    if (frees_after_forward(flat_shard(calls_.scenario_.plan).strategy) && root->second != path) calls_.whole_.erase(path);
+    if (is_reached) pending_.reached.insert(path);
   }
 
-  bool computed(const Module& module, const std::string& path, bool needs_gradient, bool is_used) {
-    switch (module.kind) {
-      case ModuleKind::sequential: return children(module, path, needs_gradient, is_used);
-      case ModuleKind::residual: return children(module, path, needs_gradient, is_used) || needs_gradient;
-      case ModuleKind::discard: children(module, path, needs_gradient, false); return needs_gradient;
-      case ModuleKind::use: return run_at(module.target, needs_gradient, is_used);
-      case ModuleKind::choice: {
-        const Module& child = scenario::chosen_child(module, path, action_.paths);
-        return run(child, scenario::child_path(path, child.name), needs_gradient, is_used);
-      }
-      default: break;
-    }
-    const auto used = calls_.parameters_of_.find(path);
-    if (used == calls_.parameters_of_.end()) return needs_gradient;
-    for (const UsedParameter& parameter : used->second) {
-      if (!parameter.trainable) continue;
-      needs_gradient = true;
-      if (trains_ && is_used && parameter.unit) pending_.parameters.insert(parameter.name);
-    }
-    return needs_gradient;
-  }
-
-  bool children(const Module& module, const std::string& path, bool needs_gradient, bool is_used) {
-    for (const Module& child : module.children)
-      needs_gradient = run(child, scenario::child_path(path, child.name), needs_gradient, is_used);
-    return needs_gradient;
+  void gets_gradient(const std::string& parameter) override {
+    if (flat_shard(calls_.scenario_.plan).unit_of(parameter) != nullptr) pending_.parameters.insert(parameter);
   }
 
   UnitCalls& calls_;
-  const scenario::Action& action_;
-  bool trains_, has_failed_ = false;
   Pending pending_;
 };
 
-UnitCalls::UnitCalls(const Scenario& scenario, int world) : scenario_(scenario) {
+UnitCalls::UnitCalls(const Scenario& scenario, int world) : scenario_(scenario), parameters_of_(parameters_by_module(scenario.model)) {
   const scenario::FlatShardPlan& section = flat_shard(scenario.plan);
   const std::vector<int>& mesh = scenario.plan.mesh.shape;
   shards_ = mesh.size() == 2 ? mesh[1] : world;
   replicas_ = world / shards_;
   for (const scenario::ParameterShape& parameter : scenario::parameters(scenario.model)) {
-    const std::string* const unit = section.unit_of(parameter.name);
-    if (unit != nullptr) units_.insert(*unit);
-    std::vector<std::string> names = parameter.aliases;
-    names.push_back(parameter.name);
-    for (const std::string& name : names) {
-      const std::size_t dot = name.rfind('.');
-      parameters_of_[dot == std::string::npos ? "" : name.substr(0, dot)].push_back(
-          {parameter.name, unit != nullptr ? std::optional(*unit) : std::nullopt, parameter.trainable});
-    }
+    if (const std::string* const unit = section.unit_of(parameter.name)) units_.insert(*unit);
   }
   for (const std::string& wrapped : section.wrap)
     root_of_[wrapped] = *std::ranges::find_if(section.wrap.rbegin(), section.wrap.rend(),
@@ -193,18 +147,8 @@ class FlatShardChecks final : public Kind {
 
   std::vector<Communication> planned(const Scenario& scenario, int world) const override {
     UnitCalls calls(scenario, world);
-    std::vector<Communication> all;
-    for (const scenario::Script::Segment& segment : scenario.script.segments) {
-      for (int i = 0; i < segment.iterations; ++i) {
-        const Communication before = calls.communication();
-        for (const scenario::Action& action : segment.body) calls.make(action);
-        const Communication& after = calls.communication();
-        all.push_back({.all_gathers = after.all_gathers - before.all_gathers,
-                       .reduce_scatters = after.reduce_scatters - before.reduce_scatters,
-                       .all_reduces = after.all_reduces - before.all_reduces});
-      }
-    }
-    return all;
+    return communication_by_iteration(
+        scenario, [&](const scenario::Action& action) { calls.make(action); }, [&] { return calls.communication(); });
   }
 
   Plans plans(const Scenario& scenario, int /*world*/) const override {
@@ -271,26 +215,16 @@ bool may_gather_in_vain(const Scenario& scenario) {
 void check_whole_units(const scenario::Run& run, int world) {
   const std::uint64_t unclaimed = parameters_of_no_unit(run.scenario());
   UnitCalls calls(run.scenario(), world);
-  int iteration = 0;
-  for (const scenario::Script::Segment& segment : run.scenario().script.segments) {
-    for (int i = 0; i < segment.iterations; ++i, ++iteration) {
-      std::map<std::string, int> occurrences;
-      for (const scenario::Action& action : segment.body) {
-        calls.make(action);
-        const bool runs = action.kind == ActionKind::forward || action.kind == ActionKind::evaluate;
-        if (!runs && action.kind != ActionKind::backward) continue;
-        const std::string call = (action.fails_in ? "failing " : "") + std::string(to_string(action.kind));
-        const std::string end = scenario::mark(iteration, call, true, ++occurrences[call]);
-        CAPTURE(end);
-        const std::uint64_t whole = trace::at(run.trace(), MemoryClass::parameter, end).buffers;
-        CHECK(whole >= unclaimed + calls.whole());
-        if ((action.kind == ActionKind::backward && calls.whole() == 0) || !may_gather_in_vain(run.scenario()))
-          CHECK(whole == unclaimed + calls.whole());
-        CHECK(trace::at(run.trace(), MemoryClass::gradient, end).buffers <= unclaimed + calls.waiting_gradients());
-        CHECK(trace::at(run.trace(), MemoryClass::reduce_input, end).buffers == 0);
-      }
-    }
-  }
+  const auto make = [&](const scenario::Action& action) { calls.make(action); };
+  follow_script(run.scenario(), make, [&](const scenario::Action& action, const std::string& end) {
+    CAPTURE(end);
+    const std::uint64_t whole = trace::at(run.trace(), MemoryClass::parameter, end).buffers;
+    CHECK(whole >= unclaimed + calls.whole());
+    if ((action.kind == ActionKind::backward && calls.whole() == 0) || !may_gather_in_vain(run.scenario()))
+      CHECK(whole == unclaimed + calls.whole());
+    CHECK(trace::at(run.trace(), MemoryClass::gradient, end).buffers <= unclaimed + calls.waiting_gradients());
+    CHECK(trace::at(run.trace(), MemoryClass::reduce_input, end).buffers == 0);
+  });
 }
 
 }  // namespace shardproof::suites

@@ -3,12 +3,11 @@
 
 #include <cstddef>
 #include <map>
-#include <optional>
 #include <set>
 #include <string>
-#include <vector>
 
 #include "harness/scenario/plan/flat_shard.hpp"
+#include "suites/checks/forward_walk.hpp"
 #include "suites/checks/kind.hpp"
 
 namespace shardproof::suites {
@@ -42,11 +41,6 @@ class UnitCalls {
     std::set<std::string> roots;  ///< of wrapped modules, with parameters or without, that it comes to
     std::set<std::string> parameters;  ///< that get a gradient
   };
-  struct UsedParameter {
-    std::string name;
-    std::optional<std::string> unit;
-    bool trainable = true;
-  };
   class Forward;
 
   void forward(const scenario::Action& action);
@@ -58,7 +52,7 @@ class UnitCalls {
 
   const scenario::Scenario& scenario_;
   int shards_ = 1, replicas_ = 1;
-  std::map<std::string, std::vector<UsedParameter>> parameters_of_;  // by path of the module that computes with them
+  ParametersByModule parameters_of_;
   std::set<std::string> units_;  // with parameters
   std::map<std::string, std::string> root_of_;  // by wrapped module: the one that holds it, and that no other one holds
   std::set<std::string> whole_, waiting_;

@@ -5,12 +5,13 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 
 #include "harness/trace/memory.hpp"
 #include "suites/checks/alive.hpp"
+#include "suites/checks/fully_shard_calls.hpp"
 #include "suites/checks/kind.hpp"
 #include "suites/checks/said.hpp"
+#include "suites/checks/script_walk.hpp"
 #include "suites/checks/sharded_races.hpp"
 #include "suites/checks/times.hpp"
 
@@ -21,69 +22,10 @@ using scenario::Scenario;
 
 namespace {
 
-std::vector<scenario::WrapGroup> groups_with_parameters(const Scenario& scenario) {
-  std::set<const scenario::WrapGroup*> claiming;
-  for (const scenario::ParameterShape& parameter : scenario::parameters(scenario.model))
-    claiming.insert(fully_shard(scenario.plan).group_of(parameter.name));
-  std::vector<scenario::WrapGroup> groups;
-  for (const scenario::WrapGroup& group : fully_shard(scenario.plan).wrap) {
-    if (claiming.contains(&group)) groups.push_back(group);
-  }
-  return groups;
-}
-
-// Whether no other wrapped module holds its modules. A model may have several roots.
-bool is_root(const scenario::FullyShardPlan& section, const scenario::WrapGroup& group) {
-  const std::vector<std::string> wrapped = section.wrapped_modules();
-  return std::ranges::any_of(group.modules, [&](const std::string& path) {
-    return std::ranges::none_of(wrapped, [&](const std::string& above) { return above != path && scenario::is_at_or_under(path, above); });
-  });
-}
-
-bool is_freed_after_forward(const scenario::FullyShardPlan& section, const scenario::WrapGroup& group) {
-  using Reshard = scenario::ReshardAfterForward::Kind;
-  const Reshard kind = group.reshard_after_forward.kind;
-  return kind == Reshard::yes || (kind == Reshard::automatic && !is_root(section, group));
-}
-
-bool has_replicas(const scenario::Plan& plan) { return plan.mesh.shape.size() == 2 && plan.mesh.shape[0] > 1; }
-
-// Whether each module runs once in each forward, and takes part in the loss; and each group has something to train.
-bool runs_plainly(const Scenario& scenario) {
-  bool is_plain = true;
-  visit(scenario.model.root, "", [&](const scenario::Module& module, const std::string&) {
-    using Kind = scenario::ModuleKind;
-    const bool is_odd =
-        module.kind == Kind::use || module.kind == Kind::discard || module.kind == Kind::list || module.kind == Kind::choice;
-    is_plain = is_plain && !is_odd && !module.frozen;
-  });
-  return is_plain;
-}
-
-// Whether a script only trains: each forward is followed by its backward, which reduces.
-bool trains_plainly(const scenario::Script& script) {
-  for (const scenario::Script::Segment& segment : script.segments) {
-    bool is_between = false;
-    for (const scenario::Action& action : segment.body) {
-      switch (action.kind) {
-        case ActionKind::forward:
-          if (is_between || action.fails_in || !action.module.empty()) return false;
-          is_between = true;
-          break;
-        case ActionKind::backward: is_between = false; break;
-        case ActionKind::step:
-        case ActionKind::zero_grad:
-        case ActionKind::post_optim_event:
-        case ActionKind::capture:
-        case ActionKind::clip_grad_norm:
-        case ActionKind::extend:
-        case ActionKind::materialize:
-        case ActionKind::initialize: break;
-        default: return false;
-      }
-    }
-  }
-  return true;
+std::uint64_t unclaimed_parameters(const Scenario& scenario) {
+  const auto all = scenario::parameters(scenario.model);
+  return static_cast<std::uint64_t>(
+      std::ranges::count_if(all, [&](const auto& parameter) { return fully_shard(scenario.plan).group_of(parameter.name) == nullptr; }));
 }
 
 class FullyShardChecks final : public Kind {
@@ -107,46 +49,38 @@ class FullyShardChecks final : public Kind {
     return ordering_clause_of_sharded(run, race);
   }
 
-  Plans plans(const Scenario& scenario, int /*world*/) const override {
-    const auto keeps_parts = [](const scenario::WrapGroup& group) {
-      return group.reshard_after_forward.kind == scenario::ReshardAfterForward::Kind::size;
-    };
-    const std::vector<int>& mesh = scenario.plan.mesh.shape;
-    const bool shards = mesh.size() != 2 || mesh[1] > 1;
-    const bool is_known = shards && runs_plainly(scenario) && trains_plainly(scenario.script) &&
-                          std::ranges::none_of(fully_shard(scenario.plan).wrap, keeps_parts);
-    return is_known ? Plans::exactly : Plans::nothing;
+  Plans plans(const Scenario& scenario, int world) const override {
+    if (!can_follow_groups(scenario)) return Plans::nothing;
+    GroupCalls calls(scenario, world);
+    for (const scenario::Script::Segment& segment : scenario.script.segments) {
+      for (int i = 0; i < segment.iterations; ++i) std::ranges::for_each(segment.body, [&](const auto& action) { calls.make(action); });
+    }
+    return calls.may_have_gathered_in_vain() ? Plans::least : Plans::exactly;
+  }
+
+  std::vector<Communication> planned(const Scenario& scenario, int world) const override {
+    GroupCalls calls(scenario, world);
+    return communication_by_iteration(
+        scenario, [&](const scenario::Action& action) { calls.make(action); }, [&] { return calls.communication(); });
   }
 
   void check_memory(const scenario::Run& run, int world) const override {
-    if (plans(run.scenario(), world) != Plans::exactly) return;
-    int iteration = 0;
-    for (const scenario::Script::Segment& segment : run.scenario().script.segments) {
-      const auto backwards = std::ranges::count(segment.body, ActionKind::backward, &scenario::Action::kind);
-      for (int i = 0; i < segment.iterations; ++i, ++iteration) {
-        for (int backward = 1; backward <= backwards; ++backward) check_nothing_is_left(run, iteration, backward);
-      }
-    }
-  }
-
-  // Each forward gathers each group, and each backward reduces it. A backward gathers a group again if its parameters were freed in between.
-  std::vector<Communication> planned(const Scenario& scenario, int world) const override {
-    const auto groups = world > 1 ? groups_with_parameters(scenario) : std::vector<scenario::WrapGroup>{};
-    const auto freed = static_cast<std::size_t>(std::ranges::count_if(
-        groups, [&](const scenario::WrapGroup& group) { return is_freed_after_forward(fully_shard(scenario.plan), group); }));
-    std::vector<Communication> all;
-    for (const scenario::Script::Segment& segment : scenario.script.segments) {
-      Communication communication;
-      for (const scenario::Action& action : segment.body) {
-        if (action.kind == ActionKind::forward) communication.all_gathers += groups.size();
-        if (action.kind != ActionKind::backward) continue;
-        communication.all_gathers += freed;
-        communication.reduce_scatters += groups.size();
-        if (has_replicas(scenario.plan)) communication.all_reduces += groups.size();
-      }
-      all.insert(all.end(), static_cast<std::size_t>(segment.iterations), communication);
-    }
-    return all;
+    if (plans(run.scenario(), world) == Plans::nothing) return;
+    const std::uint64_t unclaimed = unclaimed_parameters(run.scenario());
+    // A whole parameter that an extension has made may keep what the extension gathered.
+    const bool is_extended =
+        any_call(run.scenario().script, [](const scenario::Action& action) { return action.kind == ActionKind::extend; }) ||
+        any_module(run.scenario(), [](const scenario::Module& module) { return module.tensor != scenario::TensorKind::plain; });
+    GroupCalls calls(run.scenario(), world);
+    const auto make = [&](const scenario::Action& action) { calls.make(action); };
+    follow_script(run.scenario(), make, [&](const scenario::Action& action, const std::string& end) {
+      if (!calls.may_be_whole_in_vain() && (calls.whole_parameters() == 0 || !is_extended))
+        check_alive(run.trace(), MemoryClass::parameter, end, Alive::exactly, unclaimed + calls.whole_parameters());
+      if (action.kind != ActionKind::backward || calls.goes_on()) return;
+      if (!calls.is_gathering()) check_alive(run.trace(), MemoryClass::gathered, end, Alive::exactly, 0);
+      check_alive(run.trace(), MemoryClass::reduce_input, end, Alive::exactly, 0);
+      check_alive(run.trace(), MemoryClass::gradient, end, Alive::at_most, unclaimed + calls.waiting_gradients());
+    });
   }
 
   // On sizes, before the first gathers by extensions; and on the norm of all gradients.
@@ -191,9 +125,7 @@ class FullyShardChecks final : public Kind {
     for (const MemoryClass memory : {MemoryClass::gathered, MemoryClass::reduce_input})
       check_alive(run.trace(), memory, end, Alive::exactly, 0);
     // What no group claims is whole for ever, and so is its gradient.
-    const auto all = scenario::parameters(run.scenario().model);
-    const auto unclaimed = static_cast<std::uint64_t>(std::ranges::count_if(
-        all, [&](const auto& parameter) { return fully_shard(run.scenario().plan).group_of(parameter.name) == nullptr; }));
+    const std::uint64_t unclaimed = unclaimed_parameters(run.scenario());
     check_alive(run.trace(), MemoryClass::parameter, end, Alive::exactly, unclaimed);
     check_alive(run.trace(), MemoryClass::gradient, end, Alive::at_most, unclaimed);
   }

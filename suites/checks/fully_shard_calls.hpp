@@ -1,0 +1,92 @@
+// When groups of `fully_shard` are whole, and what the calls of a script communicate.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "harness/scenario/plan/fully_shard.hpp"
+#include "suites/checks/forward_walk.hpp"
+#include "suites/checks/kind.hpp"
+
+namespace shardproof::suites {
+
+/// Whether `GroupCalls` can follow the scenario. It cannot where modules run twice before a backward, or share parameters: an engine may
+/// reduce their group once or several times.
+bool can_follow_groups(const scenario::Scenario& scenario);
+
+/// Follows a script call by call, for scripts in which every rank makes every call. A group is gathered when its parameters are needed and
+/// are not whole. An engine that gathers ahead gathers as often, except for groups that it gathers in vain.
+class GroupCalls {
+ public:
+  /// The plan is for `fully_shard`. The scenario must outlive it.
+  GroupCalls(const scenario::Scenario& scenario, int world);
+
+  void make(const scenario::Action& action);
+
+  /// Of all calls so far.
+  const Communication& communication() const { return communication_; }
+  /// The number of parameters that are whole because their group is.
+  std::size_t whole_parameters() const;
+  /// The number of parameters whose whole gradients wait for a reduction.
+  std::size_t waiting_gradients() const { return waiting_.size(); }
+  /// Whether an asynchronous unshard has begun that nothing has waited for.
+  bool is_gathering() const;
+  /// Whether the last backward was said not to be the last of its iteration: then an engine may keep work for the next.
+  bool goes_on() const { return !is_last_backward_; }
+  /// Whether some call so far may have gathered a group ahead that then was not needed.
+  bool may_have_gathered_in_vain() const { return may_gather_in_vain_; }
+  /// Whether such a group may be whole.
+  bool may_be_whole_in_vain() const { return may_be_whole_in_vain_; }
+
+ private:
+  struct Group;
+  /// A wrapped module that ran first, and the groups at or under it.
+  struct Root {
+    std::vector<Group*> groups;  ///< its own first
+    std::string running;  ///< the module whose forward is the root's forward, while it runs
+    bool is_running = false;
+  };
+  struct Group {
+    const scenario::WrapGroup* plan = nullptr;
+    std::set<std::string> parameters;
+    Root* root = nullptr;
+    std::set<std::string> running;  ///< its modules that have not run yet, while some have
+    bool is_whole = false, is_gathering = false;
+    bool reduces = true, all_reduces = true, frees_after_backward = true, gathers_in_backward = true;
+    bool was_forward = false;  ///< since the last backward that ended an iteration
+  };
+  /// What the next backward comes to.
+  struct Pending {
+    std::set<Group*> groups;
+    std::set<Group*> incomplete;  ///< some of their modules have not run
+    std::set<Root*> roots;
+    std::set<std::string> parameters;
+  };
+  class Forward;
+
+  void forward(const scenario::Action& action);
+  void backward();
+  void reduce(Group& group);
+  void gather(Group& group);
+  void finish(Group& group);
+  Root& root_of(Group& group);
+  std::vector<Group*> at_or_under(const std::string& path);
+
+  const scenario::Scenario& scenario_;
+  const scenario::FullyShardPlan& plan_;
+  int shards_ = 1, replicas_ = 1;
+  ParametersByModule parameters_of_;
+  std::deque<Group> groups_;  // in the order of the plan; roots point to them
+  std::map<std::string, Group*> group_of_;  // by path of a wrapped module
+  std::deque<Root> roots_;
+  std::set<std::string> waiting_;
+  Pending pending_;
+  bool is_last_backward_ = true, may_gather_in_vain_ = false, may_be_whole_in_vain_ = false;
+  Communication communication_;
+};
+
+}  // namespace shardproof::suites

@@ -1,0 +1,43 @@
+#include "suites/checks/script_walk.hpp"
+
+#include <map>
+
+namespace shardproof::suites {
+
+using scenario::ActionKind;
+
+void follow_script(const scenario::Scenario& scenario, const std::function<void(const scenario::Action&)>& make,
+                   const std::function<void(const scenario::Action&, const std::string& mark)>& look) {
+  int iteration = 0;
+  for (const scenario::Script::Segment& segment : scenario.script.segments) {
+    for (int i = 0; i < segment.iterations; ++i, ++iteration) {
+      std::map<std::string, int> occurrences;
+      for (const scenario::Action& action : segment.body) {
+        make(action);
+        const bool runs = action.kind == ActionKind::forward || action.kind == ActionKind::evaluate;
+        if (!runs && action.kind != ActionKind::backward) continue;
+        const std::string call = (action.fails_in ? "failing " : "") + std::string(to_string(action.kind));
+        look(action, scenario::mark(iteration, call, true, ++occurrences[call]));
+      }
+    }
+  }
+}
+
+std::vector<Communication> communication_by_iteration(const scenario::Scenario& scenario,
+                                                      const std::function<void(const scenario::Action&)>& make,
+                                                      const std::function<Communication()>& so_far) {
+  std::vector<Communication> all;
+  for (const scenario::Script::Segment& segment : scenario.script.segments) {
+    for (int i = 0; i < segment.iterations; ++i) {
+      const Communication before = so_far();
+      for (const scenario::Action& action : segment.body) make(action);
+      const Communication after = so_far();
+      all.push_back({.all_gathers = after.all_gathers - before.all_gathers,
+                     .reduce_scatters = after.reduce_scatters - before.reduce_scatters,
+                     .all_reduces = after.all_reduces - before.all_reduces});
+    }
+  }
+  return all;
+}
+
+}  // namespace shardproof::suites

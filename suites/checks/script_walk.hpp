@@ -1,0 +1,23 @@
+// Follows the calls of a script that every rank makes. Pure.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "harness/shardproof.hpp"
+#include "suites/checks/kind.hpp"
+
+namespace shardproof::suites {
+
+/// Calls `make` for each action, in order. After a forward, an evaluation or a backward it calls `look`, with the name of the mark at the
+/// call's end.
+void follow_script(const scenario::Scenario& scenario, const std::function<void(const scenario::Action&)>& make,
+                   const std::function<void(const scenario::Action&, const std::string& mark)>& look);
+
+/// What each iteration communicates. `so_far` gives the communication of all actions that `make` got.
+std::vector<Communication> communication_by_iteration(const scenario::Scenario& scenario,
+                                                      const std::function<void(const scenario::Action&)>& make,
+                                                      const std::function<Communication()>& so_far);
+
+}  // namespace shardproof::suites
