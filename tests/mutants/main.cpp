@@ -1,8 +1,11 @@
-// The worker whose engines are mutated. Its trainers count their passes, for mutants that begin late.
+// The worker whose engines are mutated. It says which traits and passes its trainers have had, for mutants that hide.
+#include <algorithm>
 #include <memory>
+#include <set>
 #include <utility>
 
 #include "harness/faults/wrappers.hpp"
+#include "harness/scenario/generator/generator.hpp"
 #include "tests/mutants/active.hpp"
 #include "worker/program.hpp"
 
@@ -10,28 +13,59 @@ namespace shardproof {
 
 namespace {
 
-class CountingTrainer final : public TrainerWrapper {
+// What the trainer of this thread has been asked for so far, as a scenario.
+thread_local scenario::Scenario so_far;
+
+// No scenario is drawn for some plans: those that an engine must refuse.
+void publish_traits() {
+  const bool is_drawn = std::ranges::count(scenario::drawn_kinds(), so_far.plan.engine.get()->kind()) > 0;
+  mutants::set_traits(is_drawn ? scenario::traits(so_far) : std::set<scenario::Trait>());
+}
+
+void add(scenario::Action action) {
+  so_far.script.segments.resize(1);
+  so_far.script.segments.front().body.push_back(std::move(action));
+  publish_traits();
+}
+
+class WatchedTrainer final : public TrainerWrapper {
  public:
   using TrainerWrapper::TrainerWrapper;
-  ~CountingTrainer() override {
+  ~WatchedTrainer() override {
     inner_.reset();
     mutants::end_trainer();
+    so_far = {};
   }
 
   Reply perform(const scenario::Action& action, const Batch& batch) override {
+    add(action);
     if (action.kind == scenario::ActionKind::forward) mutants::begin_pass();
     return TrainerWrapper::perform(action, batch);
   }
+  Reply register_all_gather_extension(const ExtensionTarget& target, AllGatherExtension extension) override {
+    add({.kind = scenario::ActionKind::extend});
+    return TrainerWrapper::register_all_gather_extension(target, std::move(extension));
+  }
+  Reply register_gradient_hook(const HookTarget& target, GradientHook hook) override {
+    add({.kind = scenario::ActionKind::register_hook, .hook = scenario::Hook()});
+    return TrainerWrapper::register_gradient_hook(target, std::move(hook));
+  }
 };
 
-std::unique_ptr<Subject> counting(std::unique_ptr<Subject> subject) {
+std::unique_ptr<Subject> watched(std::unique_ptr<Subject> subject) {
   return altered(std::move(subject),
-                 {.trainer = [](std::unique_ptr<Trainer> trainer) { return std::make_unique<CountingTrainer>(std::move(trainer)); }});
+                 {.model = [](const scenario::Model& model) { so_far = {.model = model}; },
+                  .plan =
+                      [](const scenario::Plan& plan) {
+                        so_far.plan = plan;
+                        publish_traits();
+                      },
+                  .trainer = [](std::unique_ptr<Trainer> trainer) { return std::make_unique<WatchedTrainer>(std::move(trainer)); }});
 }
 
 Program mutant_program() {
   Program program = worker_program();
-  for (auto& make : program.subjects) make = [make] { return counting(make()); };
+  for (auto& make : program.subjects) make = [make] { return watched(make()); };
   return program;
 }
 
