@@ -39,7 +39,7 @@ scenario::FlatPrefetch backward_prefetch(Rank& rank) {
   throw std::invalid_argument("no prefetch is named " + name);
 }
 
-// What a failing forward has begun is dropped by the caller.
+// The caller drops what a failing forward has begun.
 class UnitCalls::Forward final : public ForwardWalk {
  public:
   Forward(UnitCalls& calls, const scenario::Action& action) : ForwardWalk(calls.scenario_, calls.parameters_of_, action), calls_(calls) {}

@@ -38,7 +38,7 @@ bool can_follow_groups(const scenario::Scenario& scenario) {
   return !repeats && !shares && alternates(scenario.script);
 }
 
-// What a failing forward has begun is dropped by the caller.
+// The caller drops what a failing forward has begun.
 class GroupCalls::Forward final : public ForwardWalk {
  public:
   Forward(GroupCalls& calls, const scenario::Action& action) : ForwardWalk(calls.scenario_, calls.parameters_of_, action), calls_(calls) {}
@@ -127,7 +127,7 @@ void GroupCalls::make(const scenario::Action& action) {
     case ActionKind::forward:
     case ActionKind::evaluate: return forward(action);
     case ActionKind::backward: return backward();
-    // What is whole is older than the shards.
+    // Whole parameters are older than the shards now.
     case ActionKind::step:
       for (Group& group : groups_) group.is_whole = group.is_gathering = false;
       return;

@@ -27,7 +27,7 @@ class GroupCalls {
 
   void make(const scenario::Action& action);
 
-  /// Of all calls so far.
+  /// The collectives of all calls so far.
   const Communication& communication() const { return communication_; }
   /// The number of parameters that are whole because their group is.
   std::size_t whole_parameters() const;
@@ -59,7 +59,7 @@ class GroupCalls {
     bool reduces = true, all_reduces = true, frees_after_backward = true, gathers_in_backward = true;
     bool was_forward = false;  ///< since the last backward that ended an iteration
   };
-  /// What the next backward comes to.
+  /// The groups, roots and parameters that the next backward comes to.
   struct Pending {
     std::set<Group*> groups;
     std::set<Group*> incomplete;  ///< some of their modules have not run

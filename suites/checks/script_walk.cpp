@@ -6,6 +6,22 @@ namespace shardproof::suites {
 
 using scenario::ActionKind;
 
+namespace {
+
+bool may_free_or_gather(ActionKind kind) {
+  switch (kind) {
+    case ActionKind::forward:
+    case ActionKind::evaluate:
+    case ActionKind::backward:
+    case ActionKind::unshard:
+    case ActionKind::wait_for_unshard:
+    case ActionKind::reshard: return true;
+    default: return false;
+  }
+}
+
+}  // namespace
+
 void follow_script(const scenario::Scenario& scenario, const std::function<void(const scenario::Action&)>& make,
                    const std::function<void(const scenario::Action&, const std::string& mark)>& look) {
   int iteration = 0;
@@ -14,8 +30,7 @@ void follow_script(const scenario::Scenario& scenario, const std::function<void(
       std::map<std::string, int> occurrences;
       for (const scenario::Action& action : segment.body) {
         make(action);
-        const bool runs = action.kind == ActionKind::forward || action.kind == ActionKind::evaluate;
-        if (!runs && action.kind != ActionKind::backward) continue;
+        if (!may_free_or_gather(action.kind)) continue;
         const std::string call = (action.fails_in ? "failing " : "") + std::string(to_string(action.kind));
         look(action, scenario::mark(iteration, call, true, ++occurrences[call]));
       }

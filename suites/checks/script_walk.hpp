@@ -10,12 +10,12 @@
 
 namespace shardproof::suites {
 
-/// Calls `make` for each action, in order. After a forward, an evaluation or a backward it calls `look`, with the name of the mark at the
-/// call's end.
+/// Calls `make` for each action, in order. After each action that may gather or free parameters it calls `look`, with the name of the mark
+/// at the action's end.
 void follow_script(const scenario::Scenario& scenario, const std::function<void(const scenario::Action&)>& make,
                    const std::function<void(const scenario::Action&, const std::string& mark)>& look);
 
-/// What each iteration communicates. `so_far` gives the communication of all actions that `make` got.
+/// The collectives of each iteration. `so_far` gives the communication of all actions that `make` got.
 std::vector<Communication> communication_by_iteration(const scenario::Scenario& scenario,
                                                       const std::function<void(const scenario::Action&)>& make,
                                                       const std::function<Communication()>& so_far);

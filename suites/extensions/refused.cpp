@@ -25,6 +25,25 @@ Scenario trained_pair(const Action& extension) {
   return scenario;
 }
 
+// The pair is in a root that the first two iterations skip.
+Scenario later_pair(const Action& extension, std::int64_t rows) {
+  Scenario scenario = layers({TensorKind::plain}, {});
+  scenario.model.root.children.push_back(
+      {.name = "way",
+       .kind = scenario::ModuleKind::choice,
+       .children = {weight("pair", 6, rows, TensorKind::two_tensor), weight("other", 6, rows, TensorKind::plain)}});
+  fully_shard(scenario.plan).wrap = {{.modules = {"l0"}}, {.modules = {"way.pair"}}, {.modules = {"way.other"}}};
+  train(scenario, 2, {extension});
+  std::vector<scenario::Script::Segment>& segments = scenario.script.segments;
+  for (scenario::Script::Segment& segment : segments) {
+    for (Action& action : segment.body) {
+      if (action.kind == ActionKind::forward) action.paths = {{"way", "other"}};
+    }
+  }
+  segments.push_back({.body = {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::step}, {ActionKind::capture}}});
+  return scenario;
+}
+
 // The scenario that is right, after one that was refused.
 void check_world_lives_on(Rank& rank) {
   check_training(rank, play_accepted(rank, trained_pair(extend(TensorKind::two_tensor, ExtensionKind::components))),
@@ -88,6 +107,18 @@ RANKED_TEST_CASE("extensions/refused_sizes", clauses("EXT-6"), ranks(1, 2, 3, 4)
   const std::string found = full ? " 8" : fmt::format("[{}, 4]", 2 * world), expected = full ? " 12" : fmt::format("[{}, 4]", 3 * world);
   check_refused(rank, scenario, "forward", {"l0.weight", found, expected});
   check_world_lives_on(rank);
+}
+
+RANKED_TEST_CASE("extensions/refused_sizes_later", clauses("EXT-6"), ranks(2, 3, 4), each("extension", "unpadded", "truncated"),
+                 each("form", "minimal", "full"), needs(Feature::all_gather_extensions, Feature::module_groups, Feature::replicated_mesh)) {
+  const std::int64_t rows = 2 * rank.world().size() - 1;
+  const auto pair = [&](ExtensionKind extension) { return later_pair(extend(TensorKind::two_tensor, extension, form_of(rank)), rows); };
+  const bool is_unpadded = rank.param("extension") == "unpadded";
+  check_refused(rank, pair(is_unpadded ? ExtensionKind::unpadded : ExtensionKind::truncated), "forward", {"way.pair.weight"});
+  Scenario right = pair(ExtensionKind::components);
+  check_training(rank, play_accepted(rank, right), oracles::Arithmetic::f32, exact_unless_mean_rounds(rank), Moves::some_parameter);
+  right.plan.mesh = {.shape = {rank.world().size(), 1}, .names = {"replicate", "shard"}};
+  check_training(rank, play_accepted(rank, right), oracles::Arithmetic::f32, exact_unless_mean_rounds(rank), Moves::some_parameter);
 }
 
 RANKED_TEST_CASE("extensions/parts_over_fewer_ranks", clauses("EXT-12"), ranks(4),

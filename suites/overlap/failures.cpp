@@ -78,6 +78,14 @@ const std::vector<Mistake>& mistakes() {
          s.script.given.clear();
        }},
       {"root_of_several", "l1", [](Scenario& s, int) { fully_shard(s.plan).wrap = {{.modules = {"l0", "l1"}}}; }, "forward"},
+      {"later_root_of_several", "l1",
+       [](Scenario& s, int) {
+         s.model.root.children.insert(s.model.root.children.begin(), linear("first", 4, 4));
+         fully_shard(s.plan).wrap = {{.modules = {"first"}}, {.modules = {"l0", "l1"}}};
+         s.script.segments.insert(s.script.segments.begin(),
+                                  {.body = {{.kind = ActionKind::forward, .module = "first"}, {.kind = ActionKind::backward}}});
+       },
+       "forward"},
       {"second_root", "l0",
        [](Scenario& s, int) {
          s.script.segments.insert(s.script.segments.begin(), {.body = {{.kind = ActionKind::evaluate, .module = "l0"}}});
@@ -169,7 +177,8 @@ RANKED_TEST_CASE("overlap/refused_plan", clauses("OVL-42"), ranks(2, 3, 4),
 }
 
 RANKED_TEST_CASE("overlap/refused_plan", clauses("OVL-42"), ranks(2, 3, 4),
-                 each("mistake", "list", "root_of_several", "scalar", "second_root"), needs(Feature::module_groups)) {
+                 each("mistake", "list", "root_of_several", "later_root_of_several", "scalar", "second_root"),
+                 needs(Feature::module_groups)) {
   check_refused_plan(rank);
 }
 

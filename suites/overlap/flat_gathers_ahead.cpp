@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "harness/scenario/plan/flat_shard.hpp"
+#include "suites/checks/alive.hpp"
 #include "suites/checks/comparison.hpp"
 #include "suites/checks/exact_inputs.hpp"
 #include "suites/checks/flat_shard.hpp"
@@ -66,6 +67,26 @@ scenario::Scenario ways(scenario::ShardStrategy strategy, bool evaluates) {
   return scenario;
 }
 
+// Two roots. In the first root, a module that may be skipped follows a frozen layer. If it is skipped, the backward of the second root does
+// not come to the first root.
+scenario::Scenario frozen_root_before(scenario::ShardStrategy strategy) {
+  scenario::Scenario scenario = ways(strategy, false);
+  Module& root = scenario.model.root;
+  Module frozen = root.children[0], way = root.children[1], last = root.children[2];
+  frozen.frozen = true;
+  way.children.pop_back();
+  root.children = {{.name = "front", .kind = ModuleKind::sequential, .children = {frozen, way}}, last};
+  flat_shard(scenario.plan).wrap = {"front.way.taken", "front", "last"};
+  scenario.script.segments.clear();
+  for (const bool is_skipped : {false, true, true, false}) {
+    Action forward{.kind = ActionKind::forward};
+    if (is_skipped) forward.paths = {{"front.way", "skipped"}};
+    scenario.script.segments.push_back(
+        {.body = {forward, {.kind = ActionKind::backward}, {.kind = ActionKind::step}, {.kind = ActionKind::capture}}});
+  }
+  return scenario;
+}
+
 }  // namespace
 
 RANKED_TEST_CASE("overlap/flat_gathers_in_vain", clauses("OVL-4", "OVL-5", "OVL-7", "OVL-10", "OVL-12", "OVL-15"), ranks(2, 3, 4),
@@ -76,6 +97,22 @@ RANKED_TEST_CASE("overlap/flat_gathers_in_vain", clauses("OVL-4", "OVL-5", "OVL-
   check_same_order(rank, run);
   check_training(rank, run, oracles::Arithmetic::f32, exact_at_first, Moves::some_parameter);
   for (const scenario::Iteration& iteration : steady_iterations(run)) check_nothing_is_left(rank, run, iteration.index());
+  check_freed_memory(rank, run);
+}
+
+RANKED_TEST_CASE("overlap/flat_root_not_reached", clauses("OVL-4", "OVL-5", "OVL-7", "OVL-10", "OVL-12", "OVL-15"), ranks(2, 3),
+                 on_engines("flat_shard"), each("strategy", "full_shard", "shard_grad_op"),
+                 needs(Feature::timeline, Feature::module_groups, FlatShardFeature::forward_prefetch)) {
+  const scenario::Run run = play_accepted(rank, frozen_root_before(strategy(rank)));
+  check_no_race(rank, run);
+  check_same_order(rank, run);
+  check_training(rank, run, oracles::Arithmetic::f32, exact_at_first, Moves::some_parameter);
+  // A backward frees what it comes to. The unit of the first root may stay whole until the step.
+  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+    const std::string end = scenario::mark(iteration.index(), ActionKind::backward, true);
+    check_alive(run.trace(), MemoryClass::parameter, end, Alive::at_most, 1);
+    check_alive(run.trace(), MemoryClass::reduce_input, end, Alive::exactly, 0);
+  }
   check_freed_memory(rank, run);
 }
 

@@ -51,7 +51,7 @@ void check_bytes(const scenario::Iteration& iteration, MemoryClass memory, const
   CHECK(iteration.live_after(memory, ActionKind::zero_grad).bytes == expected.after_zero_grad);
 }
 
-void check_memory(Rank& rank, const scenario::Run& run) {
+void check_flat_memory(Rank& rank, const scenario::Run& run) {
   const int world = rank.world().size();
   const oracles::FlatMemory expected = oracles::flat_memory(run.scenario(), world);
   const std::vector<scenario::Iteration> iterations = steady_iterations(run);
@@ -77,14 +77,14 @@ RANKED_TEST_CASE("overlap/flat_memory", clauses("OVL-36"), ranks(1, 2, 3), more_
                  each("strategy", "full_shard", "shard_grad_op", "no_shard"), each("with", "nothing", "bf16", "bf16_reductions"),
                  needs(Feature::timeline, FlatShardFeature::gather_limit), needs_if("with", "bf16", Feature::mixed_precision),
                  needs_if("with", "bf16_reductions", Feature::mixed_precision), tags("reference")) {
-  check_memory(rank, play_accepted(rank, changed(rank)));
+  check_flat_memory(rank, play_accepted(rank, changed(rank)));
 }
 
 RANKED_TEST_CASE("overlap/flat_memory_of_copies", clauses("OVL-36"), ranks(4), on_engines("flat_shard"),
                  each("strategy", "hybrid", "hybrid_zero2"), each("with", "nothing", "bf16"),
                  needs(Feature::timeline, Feature::replicated_mesh, FlatShardFeature::gather_limit),
                  needs_if("with", "bf16", Feature::mixed_precision), tags("reference")) {
-  check_memory(rank, play_accepted(rank, changed(rank)));
+  check_flat_memory(rank, play_accepted(rank, changed(rank)));
 }
 
 namespace {
