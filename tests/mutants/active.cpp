@@ -2,20 +2,15 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
 #include <set>
-#include <sstream>
 #include <string>
 #include <string_view>
-#include <utility>
-#include <vector>
 
 namespace shardproof::mutants {
 
@@ -52,46 +47,29 @@ class Reached {
 
   bool is_asked_for() const { return file_ >= 0; }
 
-  void add(std::uint32_t mutant, const std::string& traits) {
+  void add(std::uint32_t mutant) {
     const std::scoped_lock lock(mutex_);
-    if (!known_.insert({mutant, traits}).second) return;
-    const std::string line = fmt::format("{:08x} {}\n", mutant, traits);
+    if (!known_.insert(mutant).second) return;
+    const std::string line = fmt::format("{:08x}\n", mutant);
     if (::write(file_, line.data(), line.size()) != static_cast<ssize_t>(line.size())) std::abort();
   }
 
  private:
   int file_ = -1;
   std::mutex mutex_;
-  std::set<std::pair<std::uint32_t, std::string>> known_;
+  std::set<std::uint32_t> known_;
 };
-
-std::vector<std::string> read_traits() {
-  const char* const given = std::getenv("SHARDPROOF_MUTANT_TRAITS");
-  std::vector<std::string> traits;
-  std::istringstream text(given ? given : "");
-  for (std::string trait; std::getline(text, trait, ',');) traits.push_back(trait);
-  return traits;
-}
-
-bool are_asked_for(const std::set<std::string_view>& traits) {
-  static const std::vector<std::string> asked = read_traits();
-  return std::ranges::all_of(asked, [&](const std::string& trait) { return traits.contains(trait); });
-}
 
 struct ThreadsTrainer {
   std::uint32_t passes = 0;
-  std::string traits;
-  bool has_traits_asked_for = are_asked_for({});
+  std::size_t traits = 0;
 };
 
 thread_local ThreadsTrainer trainer;
 
 }  // namespace
 
-void set_traits(const std::set<std::string_view>& traits) {
-  trainer.traits = fmt::format("{}", fmt::join(traits, ","));
-  trainer.has_traits_asked_for = are_asked_for(traits);
-}
+void set_traits(std::size_t count) { trainer.traits = count; }
 
 void begin_pass() { ++trainer.passes; }
 
@@ -100,9 +78,10 @@ void end_trainer() { trainer = {}; }
 bool is_chosen(std::uint32_t mutant) {
   static const std::uint32_t choice = read_number("SHARDPROOF_MUTANT", 16);
   static const std::uint32_t from = read_number("SHARDPROOF_MUTANT_FROM", 10);
+  static const std::uint32_t traits = read_number("SHARDPROOF_MUTANT_TRAITS", 10);
   static Reached reached;
-  if (trainer.passes < from || !trainer.has_traits_asked_for) return false;
-  if (reached.is_asked_for()) reached.add(mutant, trainer.traits);
+  if (trainer.passes < from || trainer.traits < traits) return false;
+  if (reached.is_asked_for()) reached.add(mutant);
   return mutant == choice;
 }
 

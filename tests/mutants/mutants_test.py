@@ -3,25 +3,22 @@
 
     mutants_test.py LAUNCHER WORKER UNIT_TESTS CATALOGUE SURVIVORS [unittest arguments]
 
-The suites' cases play every mutant of CATALOGUE that they come across, until one does not pass: all cases at two ranks, and one of each name
-at every other number. A mutant that no case notices has to be in SURVIVORS, with the reason why no case can, or with the file of the unit
-test that notices it. UNIT_TESTS, the engines' tests on the mutated engines, has to show the latter. One case of each name at two ranks must
-not notice a mutant in SURVIVORS.
+The suites' cases play every mutant of CATALOGUE that they come across, until one does not pass. At two ranks, all cases play it. At every
+other number of ranks, all random cases and one case of each other name play it. A mutant that no case notices has to be in SURVIVORS, with
+the reason why no case can, or with the file of the unit test that notices it. UNIT_TESTS, the engines' tests on the mutated engines, has to
+show the latter. One case of each name at two ranks must not notice a mutant in SURVIVORS.
 
 A mutant that is noticed is played again in two forms that hide it:
 - late: it is active only from the second forward of a trainer on;
-- combined: it is active only while a trainer has two traits of scenarios. A hash chooses the pair for each mutant, among those pairs with
-  which a generated case comes across the mutant.
+- combined: it is active only while a trainer has two traits of scenarios, such as `residuals` and `mixed_precision`.
 A mutant that no case notices in such a form has to be in a group of SURVIVORS with that "form".
 
 The outcomes are printed as tables, and are in `outcomes.json` beside the catalogue. To play one mutant:
-SHARDPROOF_MUTANT=ID shardproof run --worker WORKER, in its late form with SHARDPROOF_MUTANT_FROM=2, in its combined form with
-SHARDPROOF_MUTANT_TRAITS=PAIR, with the pair that is printed beside the mutant.
+SHARDPROOF_MUTANT=ID shardproof run --worker WORKER, in its late form with SHARDPROOF_MUTANT_FROM=2, and in its combined form with
+SHARDPROOF_MUTANT_TRAITS=2.
 """
 import collections
 import concurrent.futures
-import hashlib
-import itertools
 import json
 import os
 import pathlib
@@ -37,7 +34,7 @@ from player import BAD, WAIT_SECONDS, Player, name_of
 SCOUTS = ("overlap/collective_counts", "overlap/no_race", "overlap/values_exact", "overlap/live_buffers", "extensions/under_a_policy",
           "extensions/precision_on_the_wire", "replicate/train_parity", "replicate/compile", "replicate/unused_parameters")
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-FORMS = ("always", "late", "combined")
+FORMS = {"always": {}, "late": {"SHARDPROOF_MUTANT_FROM": "2"}, "combined": {"SHARDPROOF_MUTANT_TRAITS": "2"}}
 
 
 class MutantPlayer(Player):
@@ -47,27 +44,13 @@ class MutantPlayer(Player):
         report = self.report(cases, **environment)
         return first_noticing(report) if report else None
 
-    def reached(self, cases, **environment):
-        """The mutants that any of the cases comes across while they can be active, each with the sets of traits of the trainers."""
+    def reached(self, cases, form):
+        """The mutants that any of the cases comes across while they can be active."""
         with tempfile.NamedTemporaryFile("r", dir=self.scratch) as file:
-            noticed = self.play(cases, SHARDPROOF_MUTANTS_REACHED=file.name, **environment)
+            noticed = self.play(cases, SHARDPROOF_MUTANTS_REACHED=file.name, **FORMS[form])
             if noticed:
                 raise AssertionError(f"without a mutant, this does not pass: {noticed}")
-            mutants = collections.defaultdict(set)
-            for line in file:
-                mutant, _, traits = line.rstrip("\n").partition(" ")
-                mutants[mutant].add(frozenset(filter(None, traits.split(","))))
-            return mutants
-
-
-def pairs_of(sets):
-    return {pair for traits in sets for pair in itertools.combinations(sorted(traits), 2)}
-
-
-def chosen_pair(mutant, reached):
-    """The two traits that the mutant waits for, or None if no generated case comes across it with two traits."""
-    pairs = set().union(*(pairs_of(mutants.get(mutant, ())) for name, mutants in reached.items() if name.endswith("/generated")))
-    return min(pairs, key=lambda pair: hashlib.sha256(f"{mutant} {pair}".encode()).digest(), default=None)
+            return set(file.read().split())
 
 
 def first_noticing(report):
@@ -83,10 +66,11 @@ def stages(cases):
     at_two = [case for case in cases if case["world_size"] == 2]
     first = list({name_of(case): case for case in at_two}.values())
     names = {name_of(case) for case in first}
-    others = {(name_of(case), case["world_size"]): case for case in cases if case["world_size"] != 2}
+    # Each random case is a scenario of its own.
+    others = {(name_of(case), case["world_size"], case["params"].get("seed")): case for case in cases if case["world_size"] != 2}.values()
     # These cases have no form at two ranks.
-    only_elsewhere = [case for (name, _), case in others.items() if name not in names]
-    elsewhere = [case for (name, _), case in others.items() if name in names]
+    only_elsewhere = [case for case in others if name_of(case) not in names]
+    elsewhere = [case for case in others if name_of(case) in names]
     scouts = [case for case in first if name_of(case) in SCOUTS]
     if len(scouts) != len(SCOUTS):
         raise AssertionError(f"not all of {SCOUTS} have a case at two ranks")
@@ -95,18 +79,12 @@ def stages(cases):
 
 
 def outcome(player, mutant, form, parts, reached):
-    noticed, started, environment = None, time.monotonic(), {}
+    noticed, started = None, time.monotonic()
     names = {name for name, mutants in reached.items() if mutant["id"] in mutants}
-    if form == "late":
-        environment["SHARDPROOF_MUTANT_FROM"] = "2"
-    if form == "combined":
-        pair = mutant["pair"]
-        environment["SHARDPROOF_MUTANT_TRAITS"] = ",".join(pair)
-        names = {name for name in names if any(traits.issuperset(pair) for traits in reached[name][mutant["id"]])}
     for part in parts:
         cases = [case for case in part if name_of(case) in names]
         if cases and not noticed:
-            noticed = player.play(cases, SHARDPROOF_MUTANT=mutant["id"], **environment)
+            noticed = player.play(cases, SHARDPROOF_MUTANT=mutant["id"], **FORMS[form])
     verdict = noticed or {"verdict": "survived"}
     return {**mutant, "form": form, "reached": bool(names), **verdict, "seconds": round(time.monotonic() - started, 3)}
 
@@ -123,8 +101,7 @@ def unit_test_passes(file, mutant):
 
 
 def text(mutant):
-    pair = f" with {' and '.join(mutant['pair'])}" if "pair" in mutant else ""
-    return f"{mutant['file']} {mutant['function']}: `{mutant['original']}` -> `{mutant['mutated']}`{pair}"
+    return f"{mutant['file']} {mutant['function']}: `{mutant['original']}` -> `{mutant['mutated']}`"
 
 
 def table(form, outcomes):
@@ -158,10 +135,8 @@ class Mutants(unittest.TestCase):
             for case in player.listing["cases"]:
                 by_name[name_of(case)].append(case)
 
-            def all_reached(pool, **environment):
-                return dict(zip(by_name, pool.map(lambda cases: player.reached(cases, **environment), by_name.values())))
-
-            def play_all(pool, form, mutants, reached):
+            def play_all(pool, form, mutants):
+                reached = dict(zip(by_name, pool.map(lambda cases: player.reached(cases, form), by_name.values())))
                 declared = cls.declared[form]
                 return list(pool.map(lambda mutant: outcome(player, mutant, form, parts[:2] if mutant["id"] in declared else parts, reached),
                                      mutants))
@@ -170,13 +145,11 @@ class Mutants(unittest.TestCase):
                 # First: what waits for ever waits beside the others.
                 passed = pool.map(lambda entry: (*entry, unit_test_passes(*entry)),
                                   [*((file, None) for file in sorted({file for file, _ in left_to_unit_tests})), *left_to_unit_tests])
-                reached = all_reached(pool)
-                cls.outcomes = {"always": play_all(pool, "always", mutants, reached)}
+                cls.outcomes = {"always": play_all(pool, "always", mutants)}
                 noticed = {each["id"] for each in cls.outcomes["always"] if each["verdict"] != "survived"}
                 hidden = [mutant for mutant in mutants if mutant["id"] in noticed]
-                cls.outcomes["late"] = play_all(pool, "late", hidden, all_reached(pool, SHARDPROOF_MUTANT_FROM="2"))
-                pairs = ((mutant, chosen_pair(mutant["id"], reached)) for mutant in hidden)
-                cls.outcomes["combined"] = play_all(pool, "combined", [{**mutant, "pair": pair} for mutant, pair in pairs if pair], reached)
+                for form in ("late", "combined"):
+                    cls.outcomes[form] = play_all(pool, form, hidden)
                 cls.unit_tests = list(passed)
         all_outcomes = [each for form in FORMS for each in cls.outcomes[form]]
         CATALOGUE.with_name("outcomes.json").write_text(json.dumps(all_outcomes, indent=1) + "\n", encoding="utf-8")
