@@ -16,6 +16,7 @@
 #include "reports/causes.hpp"
 #include "reports/command_line_words.hpp"
 #include "reports/summary.hpp"
+#include "reports/terminal.hpp"
 
 namespace shardproof::launcher {
 namespace {

@@ -1,5 +1,7 @@
 #include "harness/protocol/case_info.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 

@@ -1,5 +1,7 @@
 #include "harness/protocol/events.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <charconv>

@@ -1,5 +1,7 @@
 #include "harness/protocol/gpu_listing.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <set>

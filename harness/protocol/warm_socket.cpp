@@ -1,5 +1,7 @@
 #include "harness/protocol/warm_socket.hpp"
 
+#include <fmt/format.h>
+
 #include <sys/mman.h>
 #include <sys/socket.h>
 

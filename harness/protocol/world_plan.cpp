@@ -1,5 +1,7 @@
 #include "harness/protocol/world_plan.hpp"
 
+#include <fmt/format.h>
+
 #include "harness/protocol/case_info.hpp"
 #include "harness/protocol/json_fields.hpp"
 

@@ -1,6 +1,7 @@
 #include "suites/checks/soundness.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -30,6 +31,16 @@ std::array<Count, 3> counts(const Communication& done, const Communication& aske
 void check_equal(const scenario::Iteration& iteration, const Count& count) {
   check_said(count.done == count.asked,
              fmt::format("iteration {} issues {} {}, and the plan asks for {}", iteration.index(), count.done, count.what, count.asked));
+}
+
+void check_count(const std::string& where, const std::vector<fact::Collective>& all, CollectiveKind kind, std::size_t expected) {
+  std::vector<std::string> groups;
+  for (const fact::Collective& collective : all) {
+    if (collective.kind == kind) groups.push_back(fmt::format("\"{}\"", collective.tag));
+  }
+  const std::string of = groups.empty() ? "" : fmt::format(", of {}", fmt::join(groups, ", "));
+  check_said(groups.size() == expected,
+             fmt::format("{}: {} collectives of the kind {}{}; {} expected", where, groups.size(), to_string(kind), of, expected));
 }
 
 }  // namespace
@@ -78,8 +89,16 @@ void check_reductions(const scenario::Iteration& iteration, const Communication&
 void check_all_in_iterations(const scenario::Run& run, CollectiveKind kind) {
   std::size_t inside = 0;
   for (const scenario::Iteration& iteration : run.iterations()) inside += iteration.count(kind);
-  INFO("no " << to_string(kind) << " comes before, between or after the iterations");
-  CHECK(run.count(kind) == inside);
+  check_said(run.count(kind) == inside, fmt::format("{} collectives of the kind {} come before, between or after the iterations",
+                                                    run.count(kind) - inside, to_string(kind)));
+}
+
+void check_count(const scenario::Iteration& iteration, CollectiveKind kind, std::size_t expected) {
+  check_count(fmt::format("iteration {}", iteration.index()), iteration.collectives(), kind, expected);
+}
+
+void check_count(const scenario::Iteration& iteration, CollectiveKind kind, scenario::ActionKind call, std::size_t expected) {
+  check_count(fmt::format("{} of iteration {}", to_string(call), iteration.index()), iteration.collectives(call), kind, expected);
 }
 
 std::vector<scenario::Iteration> steady_iterations(const scenario::Run& run) {

@@ -27,6 +27,10 @@ void check_reductions(const scenario::Iteration& iteration, const Communication&
 /// Fails when collectives of a kind are issued before, between or after iterations. For cases that count them by iteration.
 void check_all_in_iterations(const scenario::Run& run, CollectiveKind kind);
 
+/// One assertion: an iteration, or the first such call in it, issues so many collectives of this kind. A failure names their groups.
+void check_count(const scenario::Iteration& iteration, CollectiveKind kind, std::size_t expected);
+void check_count(const scenario::Iteration& iteration, CollectiveKind kind, scenario::ActionKind call, std::size_t expected);
+
 /// All iterations of a run. Fails unless there are three or more: an engine may be right once and wrong later, so a case that checks times,
 /// orders, counts or memory checks each of them.
 std::vector<scenario::Iteration> steady_iterations(const scenario::Run& run);

@@ -38,8 +38,8 @@ RANKED_TEST_CASE("overlap/unshard_by_hand", clauses("OVL-4", "OVL-5", "OVL-7", "
     CAPTURE(iteration.index());
     const auto judged = rank.under("OVL-16");
     // Once by hand; forward finds everything there.
-    CHECK(gathers(iteration, ActionKind::unshard) == (several ? 2 : 0));
-    CHECK(gathers(iteration, ActionKind::forward) == 0);
+    check_count(iteration, CollectiveKind::all_gather, ActionKind::unshard, several ? 2 : 0);
+    check_count(iteration, CollectiveKind::all_gather, ActionKind::forward, 0);
     // Without `async`, parameters are whole when the call returns: two parameters in each of two layers.
     if (!rank.param<bool>("async")) CHECK(iteration.live_after(MemoryClass::parameter, ActionKind::unshard).buffers == 4);
   }
@@ -53,7 +53,7 @@ RANKED_TEST_CASE("overlap/waited_by_hand", clauses("OVL-4", "OVL-5", "OVL-7", "O
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     const auto judged = rank.under("OVL-16");
-    CHECK(gathers(iteration, ActionKind::forward) == (rank.world().size() > 1 ? 1 : 0));
+    check_count(iteration, CollectiveKind::all_gather, ActionKind::forward, rank.world().size() > 1 ? 1 : 0);
     // Two parameters, whole when the wait is over and not before.
     CHECK(iteration.live_after(MemoryClass::parameter, ActionKind::unshard).buffers == 0);
     CHECK(iteration.live_after(MemoryClass::parameter, ActionKind::wait_for_unshard).buffers == 2);
@@ -76,7 +76,7 @@ RANKED_TEST_CASE("overlap/unshard_beside_compute", clauses("OVL-26"), ranks(2, 3
     const std::chrono::nanoseconds time(trace::between(run.trace(), scenario::mark(iteration.index(), ActionKind::unshard),
                                                        scenario::mark(iteration.index(), ActionKind::evaluate, true)));
     CHECK(time == (async ? 25ms : 35ms));
-    CHECK(gathers(iteration, ActionKind::forward) == 0);
+    check_count(iteration, CollectiveKind::all_gather, ActionKind::forward, 0);
   }
   check_sound(rank, run);
 }
@@ -106,7 +106,7 @@ RANKED_TEST_CASE("overlap/reshard_by_hand", clauses("OVL-4", "OVL-7", "OVL-10", 
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     // Kept by the plan, freed by hand: one of the two is gathered again.
-    CHECK(gathers(iteration, ActionKind::backward) == (rank.world().size() > 1 ? 1 : 0));
+    check_count(iteration, CollectiveKind::all_gather, ActionKind::backward, rank.world().size() > 1 ? 1 : 0);
   }
 }
 
@@ -119,7 +119,7 @@ RANKED_TEST_CASE("overlap/no_unshard_in_backward", clauses("OVL-6", "OVL-7", "OV
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     const std::size_t groups = iteration.index() < plain_iterations ? 2 : 1;
-    CHECK(gathers(iteration, ActionKind::backward) == (rank.world().size() > 1 ? groups : 0));
+    check_count(iteration, CollectiveKind::all_gather, ActionKind::backward, rank.world().size() > 1 ? groups : 0);
   }
 }
 

@@ -54,7 +54,7 @@ RANKED_TEST_CASE("overlap/clip_grad_norm", clauses("OVL-10", "OVL-15", "OVL-41")
   for (const scenario::Capture& captured : run.captures()) CHECK(std::abs(norm_of(rank, captured, type) - max_norm) < 1e-3);
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
-    CHECK(iteration.count(CollectiveKind::all_reduce) == (rank.world().size() > 1 ? 1 : 0));
+    check_count(iteration, CollectiveKind::all_reduce, rank.world().size() > 1 ? 1 : 0);
   }
   check_all_in_iterations(run, CollectiveKind::all_reduce);
 }
@@ -68,7 +68,7 @@ RANKED_TEST_CASE("overlap/clip_grad_norm_mesh", clauses("OVL-10", "OVL-15", "OVL
   check_sound(rank, run);
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
-    CHECK(iteration.count(CollectiveKind::all_reduce, ActionKind::clip_grad_norm) == 1);
+    check_count(iteration, CollectiveKind::all_reduce, ActionKind::clip_grad_norm, 1);
   }
 }
 

@@ -90,8 +90,8 @@ void play_partial(Rank& rank, bool dropped) {
     CAPTURE(iteration.index());
     const std::size_t groups = 2;
     const bool is_last = iteration.index() % micro_batches_of_step == micro_batches_of_step - 1;
-    CHECK(iteration.count(CollectiveKind::reduce_scatter, ActionKind::backward) == (world > replicas ? groups : 0));
-    CHECK(iteration.count(CollectiveKind::all_reduce, ActionKind::backward) == (replicas > 1 && is_last ? groups : 0));
+    check_count(iteration, CollectiveKind::reduce_scatter, ActionKind::backward, world > replicas ? groups : 0);
+    check_count(iteration, CollectiveKind::all_reduce, ActionKind::backward, replicas > 1 && is_last ? groups : 0);
   }
 }
 
@@ -138,7 +138,7 @@ RANKED_TEST_CASE("overlap/mesh_reductions_of_two_kinds", clauses("OVL-6", "OVL-7
   check_sound(rank, run);
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
-    CHECK(iteration.count(CollectiveKind::all_reduce) == 2);
+    check_count(iteration, CollectiveKind::all_reduce, 2);
   }
   check_all_in_iterations(run, CollectiveKind::all_reduce);
 }

@@ -200,7 +200,7 @@ RANKED_TEST_CASE("overlap/shard_dims_of_three", clauses("OVL-4", "OVL-6", "OVL-1
   const std::int64_t elements = (dim == 0 ? padded(whole[0]) : whole[0]) * features + padded(whole[0]);
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
-    CHECK(iteration.count(CollectiveKind::reduce_scatter) == (world == 1 ? 0 : 2));
+    check_count(iteration, CollectiveKind::reduce_scatter, world == 1 ? 0 : 2);
     for (const fact::Collective& call : iteration.collectives()) {
       if (call.tag != "window") continue;
       const bool gathers = call.kind == CollectiveKind::all_gather;

@@ -126,8 +126,8 @@ RANKED_TEST_CASE("overlap/collective_counts", clauses("OVL-24"), ranks(2, 3, 4),
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     // Two groups.
-    CHECK(iteration.count(CollectiveKind::all_gather) == (reshard ? 4 : 2));
-    CHECK(iteration.count(CollectiveKind::reduce_scatter) == 2);
+    check_count(iteration, CollectiveKind::all_gather, reshard ? 4 : 2);
+    check_count(iteration, CollectiveKind::reduce_scatter, 2);
   }
   check_nothing_else_is_communicated(rank, run);
 }

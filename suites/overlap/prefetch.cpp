@@ -99,7 +99,7 @@ RANKED_TEST_CASE("overlap/prefetch_without_backward", clauses("OVL-10", "OVL-15"
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     CHECK(gathers_until(iteration, ActionKind::forward, WorkKind::forward, 0) == std::vector<std::string>{"l0", "aside"});
-    CHECK(gathers(iteration, ActionKind::backward) == 2);
+    check_count(iteration, CollectiveKind::all_gather, ActionKind::backward, 2);
   }
 }
 

@@ -31,7 +31,7 @@ RANKED_TEST_CASE("overlap/reshard_to_size", clauses("OVL-4", "OVL-5", "OVL-7", "
     for (const fact::Collective& collective : iteration.collectives(ActionKind::backward)) {
       if (collective.kind == CollectiveKind::all_gather) CHECK(collective.group == few);
     }
-    CHECK(gathers(iteration, ActionKind::backward) == (world > 1 && size > 1 ? 2 : 0));
+    check_count(iteration, CollectiveKind::all_gather, ActionKind::backward, world > 1 && size > 1 ? 2 : 0);
     CHECK(iteration.live_after(MemoryClass::gathered, ActionKind::forward).buffers == 0);
     // Over all ranks there is nothing to keep but the shards.
     if (size == world && size > 1) {
@@ -86,7 +86,7 @@ RANKED_TEST_CASE("overlap/parts_freed_by_hand", clauses("OVL-7", "OVL-10", "OVL-
     for (const fact::Collective& collective : iteration.collectives(ActionKind::backward)) CHECK(collective.group.size() == 4);
     CHECK(iteration.live_after(MemoryClass::shard, ActionKind::reshard) == iteration.live_before(MemoryClass::shard, ActionKind::forward));
     // Each group once.
-    CHECK(gathers(iteration, ActionKind::backward) == 2);
+    check_count(iteration, CollectiveKind::all_gather, ActionKind::backward, 2);
   }
 }
 

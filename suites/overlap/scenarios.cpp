@@ -92,8 +92,6 @@ Scenario three_iterations(const std::vector<scenario::Action>& before, const std
   return scenario;
 }
 
-std::size_t gathers(const scenario::Iteration& iteration, ActionKind call) { return iteration.count(CollectiveKind::all_gather, call); }
-
 Scenario language_model(bool wrap_blocks) {
   Module head = linear("head", 8, 16);
   head.bias = false;

@@ -49,9 +49,6 @@ scenario::Scenario traced_blocks(scenario::ReshardAfterForward reshard, bool pos
 scenario::Scenario three_iterations(const std::vector<scenario::Action>& before, const std::vector<scenario::Action>& between,
                                     bool reshard);
 
-/// The all-gathers that a call of an iteration issues.
-std::size_t gathers(const scenario::Iteration& iteration, scenario::ActionKind call);
-
 /// A transformer of one block over 16 tokens, whose head shares the embedding's weight; as a group of the root's, or with groups of its own
 /// for the block's two halves.
 scenario::Scenario language_model(bool wrap_blocks);

@@ -31,7 +31,7 @@ RANKED_TEST_CASE("overlap/evaluation_between", clauses("OVL-4", "OVL-5", "OVL-7"
     CHECK(iteration.live_after(MemoryClass::gathered, ActionKind::evaluate).buffers == 0);
     if (reshard) CHECK(iteration.live_after(MemoryClass::parameter, ActionKind::evaluate).buffers == 0);
     const bool alone = rank.world().size() == 1;
-    CHECK(gathers(iteration, ActionKind::backward) == (reshard && !alone ? 2 : 0));
+    check_count(iteration, CollectiveKind::all_gather, ActionKind::backward, reshard && !alone ? 2 : 0);
   }
 }
 

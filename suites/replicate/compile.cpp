@@ -1,6 +1,7 @@
 // Does a compiled step compute what an eager step computes, and does it run what it planned?
 #include <shardproof.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <random>
 #include <string>

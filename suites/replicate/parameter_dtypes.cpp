@@ -1,6 +1,7 @@
 // Modules whose parameters have a low precision, beside others in f32.
 #include <shardproof.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <random>

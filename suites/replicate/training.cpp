@@ -1,6 +1,8 @@
 // Do ranks train as one process does, with each way to keep gradients, and with little memory?
 #include <shardproof.hpp>
 
+#include <algorithm>
+
 #include "suites/checks/comparison.hpp"
 #include "suites/checks/refusal.hpp"
 #include "suites/checks/soundness.hpp"
