@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <optional>
+#include <ranges>
 #include <stdexcept>
 #include <unordered_map>
 #include <utility>
@@ -131,8 +132,10 @@ class Observer final : public BodyListener {
 
   /// The clauses that an assertion at this place of the body names.
   std::vector<std::string> clauses_here() const {
-    const auto& scopes = world_.notes().scopes;
-    return scopes.empty() ? clauses_outside_scopes(bound_) : scopes.back();
+    for (const std::vector<std::string>& scope : world_.notes().scopes | std::views::reverse) {
+      if (!scope.empty()) return scope;
+    }
+    return clauses_outside_scopes(bound_);
   }
   std::vector<std::string> equal_collectives() const {
     return bound_.engine_clauses != nullptr ? std::vector{bound_.engine_clauses->equal_collectives} : bound_.info.clauses;

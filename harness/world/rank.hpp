@@ -46,7 +46,8 @@ class Rank {
 
   /// The clauses that the case cites.
   const std::vector<std::string>& clauses() const;
-  /// Judges what follows by these clauses, up to the end of the scope: `const auto judged = rank.under("OVL-15");`
+  /// Judges what follows by these clauses, up to the end of the scope: `const auto judged = rank.under("OVL-15");` An empty list changes
+  /// nothing.
   template <class... Ids> ClauseScope under(const char* first, Ids... others) const {
     return under(std::vector<std::string>{first, others...});
   }

@@ -2,48 +2,90 @@
 
 #include <algorithm>
 #include <array>
-#include <vector>
+#include <initializer_list>
+#include <iterator>
+#include <utility>
 
 namespace shardproof::suites {
 
 namespace {
 
-// A clause that asks more than one thing of any scenario, and soundness among them.
-struct WideClause {
-  std::string_view id;
-  bool races, order, repetition, memory;
-
-  bool demands(Unsound finding) const {
-    switch (finding) {
-      case Unsound::race: return races;
-      case Unsound::order: return order;
-      case Unsound::repetition: return repetition;
-      case Unsound::memory: return memory;
-    }
-    return false;
+// What a clause asks about. Clauses that one check alone judges are not here: its case or the check names them.
+class Asked {
+ public:
+  constexpr Asked(std::string_view clause, std::initializer_list<Finding> findings) : clause_(clause) {
+    for (const Finding finding : findings) findings_ |= bit(finding);
   }
+
+  constexpr std::string_view clause() const { return clause_; }
+  constexpr bool about(Finding finding) const { return (findings_ & bit(finding)) != 0; }
+
+ private:
+  static constexpr unsigned bit(Finding finding) { return 1U << static_cast<unsigned>(finding); }
+
+  std::string_view clause_;
+  unsigned findings_ = 0;
 };
 
-constexpr std::array wide_clauses{
-    WideClause{.id = "OVL-50", .races = true, .order = true, .repetition = true, .memory = true},
-    WideClause{.id = "EXT-50", .races = true, .order = true, .repetition = true, .memory = true},
-    WideClause{.id = "EXT-9", .races = false, .order = false, .repetition = false, .memory = true},
-    WideClause{.id = "EXO-13", .races = false, .order = true, .repetition = false, .memory = false},
-    WideClause{.id = "EXO-15", .races = true, .order = true, .repetition = true, .memory = true},
-    WideClause{.id = "CMH-16", .races = true, .order = true, .repetition = false, .memory = true},
-    WideClause{.id = "CMH-17", .races = true, .order = true, .repetition = true, .memory = true},
-    WideClause{.id = "REP-17", .races = true, .order = true, .repetition = true, .memory = false},
+using enum Finding;
+
+constexpr std::array all_asked{
+    Asked("OVL-10", {values}),
+    Asked("OVL-17", {communication, values}),
+    Asked("OVL-18", {communication}),
+    Asked("OVL-19", {values}),
+    Asked("OVL-24", {communication}),
+    Asked("OVL-40", {communication}),
+    Asked("OVL-41", {values}),
+    Asked("OVL-50", {race, order, repetition, memory, communication, values}),
+    Asked("EXT-7", {values}),
+    Asked("EXT-9", {memory}),
+    Asked("EXT-23", {values}),
+    Asked("EXT-24", {values}),
+    Asked("EXT-25", {values}),
+    Asked("EXT-30", {values}),
+    Asked("EXT-50", {race, order, repetition, memory, communication, values}),
+    Asked("EXO-13", {order}),
+    Asked("EXO-14", {values}),
+    Asked("EXO-15", {race, order, repetition, memory, communication, values}),
+    Asked("CMH-1", {values}),
+    Asked("CMH-2", {values}),
+    Asked("CMH-5", {values}),
+    Asked("CMH-6", {communication, values}),
+    Asked("CMH-12", {values}),
+    Asked("CMH-13", {values}),
+    Asked("CMH-16", {race, order, memory}),
+    Asked("CMH-17", {race, order, repetition, memory, communication, values}),
+    Asked("CMH-22", {values}),
+    Asked("REP-1", {values}),
+    Asked("REP-2", {communication}),
+    Asked("REP-6", {communication, values}),
+    Asked("REP-7", {values}),
+    Asked("REP-9", {values}),
+    Asked("REP-10", {values}),
+    Asked("REP-15", {values}),
+    Asked("REP-17", {race, order, repetition, communication, values}),
+    Asked("REP-19", {values}),
+    Asked("REP-30", {values}),
+    Asked("REP-40", {values}),
 };
 
 }  // namespace
 
-ClauseScope judging(const Rank& rank, std::string_view clause, Unsound finding) {
-  std::vector<std::string> clauses{std::string(clause)};
-  for (const WideClause& wide : wide_clauses) {
-    const bool is_cited = std::ranges::find(rank.clauses(), wide.id) != rank.clauses().end();
-    if (is_cited && wide.demands(finding)) clauses.emplace_back(wide.id);
-  }
+std::vector<std::string> asking_about(const Rank& rank, Finding finding) {
+  std::vector<std::string> clauses;
+  std::ranges::copy_if(rank.clauses(), std::back_inserter(clauses), [&](const std::string& clause) {
+    return std::ranges::any_of(all_asked, [&](const Asked& each) { return each.clause() == clause && each.about(finding); });
+  });
+  return clauses;
+}
+
+ClauseScope judging(const Rank& rank, std::string_view clause, Finding finding) {
+  std::vector<std::string> clauses = asking_about(rank, finding);
+  clauses.insert(clauses.begin(), std::string(clause));
   return rank.under(std::move(clauses));
 }
+
+ClauseScope judging(const Rank& rank, Finding finding) { return rank.under(asking_about(rank, finding)); }
 
 }  // namespace shardproof::suites

@@ -1,23 +1,33 @@
-// Which clauses a check of soundness judges by. A race, a lost order or memory that stays is a failure of its own clause, whatever case
-// ran into it. The clauses are those of the kind of engine (kind.hpp).
+// Which clauses a shared check judges by. A race, a lost order or memory that stays is a failure of its own clause, whatever case ran into
+// it. The clauses are those of the kind of engine (kind.hpp). Wrong values are a failure of the case's clauses that ask about values.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "harness/shardproof.hpp"
 
 namespace shardproof::suites {
 
-/// The findings of checks of soundness.
-enum class Unsound : std::uint8_t {
-  race,        ///< nothing orders two uses of the same bytes
-  order,       ///< ranks issue different collectives
-  repetition,  ///< a group is gathered that is there already
-  memory,      ///< something is alive that the plan does not keep
+/// What a check may find.
+enum class Finding : std::uint8_t {
+  race,           ///< nothing orders two uses of the same bytes
+  order,          ///< ranks issue different collectives
+  repetition,     ///< a group is gathered that is there already
+  memory,         ///< something is alive that the plan does not keep
+  communication,  ///< more or fewer collectives than the plan asks for
+  values,         ///< losses, gradients or parameters are wrong
 };
 
-/// Judges what follows by this clause, and by each clause of the case that demands the same of any scenario.
-ClauseScope judging(const Rank& rank, std::string_view clause, Unsound finding);
+/// The clauses of the case that ask about this.
+std::vector<std::string> asking_about(const Rank& rank, Finding finding);
+
+/// Judges what follows by this clause, and by each clause of the case that asks about the same.
+ClauseScope judging(const Rank& rank, std::string_view clause, Finding finding);
+
+/// Judges what follows by the clauses of the case that ask about this. If none does, nothing changes.
+ClauseScope judging(const Rank& rank, Finding finding);
 
 }  // namespace shardproof::suites

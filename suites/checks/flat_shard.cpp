@@ -155,7 +155,22 @@ class FlatShardChecks final : public Kind {
     return may_gather_in_vain(scenario) ? Plans::least : Plans::exactly;
   }
 
-  void check_memory(const scenario::Run& run, int world) const override { check_whole_units(run, world); }
+  // At the end of each forward, evaluate and backward as many units are whole as the strategy says, no other gradients wait than those that no
+  // backward has reduced, and no operand of a reduction is left. Units that were gathered in vain may be whole after a forward.
+  void check_memory(const scenario::Run& run, int world) const override {
+    const std::uint64_t unclaimed = parameters_of_no_unit(run.scenario());
+    UnitCalls calls(run.scenario(), world);
+    const auto make = [&](const scenario::Action& action) { calls.make(action); };
+    follow_script(run.scenario(), make, [&](const scenario::Action& action, const std::string& end) {
+      CAPTURE(end);
+      const std::uint64_t whole = trace::at(run.trace(), MemoryClass::parameter, end).buffers;
+      CHECK(whole >= unclaimed + calls.whole());
+      if ((action.kind == ActionKind::backward && calls.whole() == 0) || !may_gather_in_vain(run.scenario()))
+        CHECK(whole == unclaimed + calls.whole());
+      CHECK(trace::at(run.trace(), MemoryClass::gradient, end).buffers <= unclaimed + calls.waiting_gradients());
+      CHECK(trace::at(run.trace(), MemoryClass::reduce_input, end).buffers == 0);
+    });
+  }
 
   // On the order of forwards.
   bool is_agreement(const fact::Collective& call) const override { return call.tag == scenario::execution_order_tag; }
@@ -210,21 +225,6 @@ bool may_gather_in_vain(const Scenario& scenario) {
   visit(scenario.model.root, "",
         [&](const Module& module, const std::string&) { discards = discards || module.kind == ModuleKind::discard; });
   return (section.forward_prefetch && varies) || (section.backward_prefetch != scenario::FlatPrefetch::none && discards);
-}
-
-void check_whole_units(const scenario::Run& run, int world) {
-  const std::uint64_t unclaimed = parameters_of_no_unit(run.scenario());
-  UnitCalls calls(run.scenario(), world);
-  const auto make = [&](const scenario::Action& action) { calls.make(action); };
-  follow_script(run.scenario(), make, [&](const scenario::Action& action, const std::string& end) {
-    CAPTURE(end);
-    const std::uint64_t whole = trace::at(run.trace(), MemoryClass::parameter, end).buffers;
-    CHECK(whole >= unclaimed + calls.whole());
-    if ((action.kind == ActionKind::backward && calls.whole() == 0) || !may_gather_in_vain(run.scenario()))
-      CHECK(whole == unclaimed + calls.whole());
-    CHECK(trace::at(run.trace(), MemoryClass::gradient, end).buffers <= unclaimed + calls.waiting_gradients());
-    CHECK(trace::at(run.trace(), MemoryClass::reduce_input, end).buffers == 0);
-  });
 }
 
 }  // namespace shardproof::suites

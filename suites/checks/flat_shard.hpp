@@ -64,8 +64,4 @@ class UnitCalls {
 /// Whether a plan that gathers ahead may gather a unit that then does not run.
 bool may_gather_in_vain(const scenario::Scenario& scenario);
 
-/// Fails unless as many units are whole at the end of each forward, evaluate and backward as the strategy says, no other gradients wait than
-/// those that no backward has reduced, and no operand of a reduction is left. Units that were gathered in vain may be whole after a forward.
-void check_whole_units(const scenario::Run& run, int world);
-
 }  // namespace shardproof::suites

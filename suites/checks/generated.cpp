@@ -162,18 +162,13 @@ std::optional<Tolerance> tolerance_of(const Scenario& scenario, int world) {
 }
 
 void check_communication(Rank& rank, const scenario::Run& run) {
-  const int world = rank.world().size();
-  const Kind& kind = kind_of(run.scenario().plan);
-  switch (kind.plans(run.scenario(), world)) {
+  switch (kind_of(run.scenario().plan).plans(run.scenario(), rank.world().size())) {
     case Plans::exactly: return check_nothing_else_is_communicated(rank, run);
     case Plans::nothing: return;
     case Plans::least: break;
   }
   check_plan_is_communicated(rank, run);
-  const std::vector<Communication> asked = kind.planned(run.scenario(), world);
-  for (const scenario::Iteration& iteration : run.iterations()) {
-    check_reductions(iteration, issued(kind, iteration), asked.at(static_cast<std::size_t>(iteration.index())));
-  }
+  check_reductions(rank, run);
 }
 
 scenario::Palette palette_of(const Subjects& subjects) {

@@ -31,6 +31,8 @@ struct SoundnessClauses {
   std::string_view nothing_twice;  ///< nothing is gathered that is there already
   std::string_view nothing_left;  ///< nothing is alive that the plan does not keep
   std::string_view freed_memory;  ///< a destroyed engine leaves no memory
+  std::string_view communicates;  ///< what the plan asks for is gathered and reduced
+  std::string_view no_other_reduction;  ///< nothing is reduced that the plan excludes
 };
 
 /// A plan by which one rank alone can train any model, in f32.

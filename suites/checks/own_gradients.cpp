@@ -10,6 +10,7 @@
 #include "fixtures/oracles/serial_model.hpp"
 #include "harness/scenario/formula.hpp"
 #include "harness/subject/subject.hpp"
+#include "suites/checks/clauses.hpp"
 #include "suites/checks/comparison.hpp"
 #include "suites/checks/kind.hpp"
 #include "suites/checks/sum_over_ranks.hpp"
@@ -58,6 +59,7 @@ double mean(std::span<const double> by_rank) { return sum(by_rank) / static_cast
 double sum(std::span<const double> by_rank) { return std::accumulate(by_rank.begin(), by_rank.end(), 0.0); }
 
 void check_gradients(Rank& rank, const scenario::Run& run, const Combine& combine, const std::string& path) {
+  const auto judged = judging(rank, Finding::values);
   const int world = rank.world().size();
   REQUIRE_FALSE(run.captures().empty());
   std::int64_t compared = 0, differing = 0;

@@ -101,8 +101,12 @@ std::uint64_t bytes_compressed(const Scenario& scenario, scenario::HookKind hook
   return bytes;
 }
 
-constexpr SoundnessClauses replicate_clauses{
-    .same_order = "REP-3", .nothing_twice = "REP-2", .nothing_left = "REP-14", .freed_memory = "REP-14"};
+constexpr SoundnessClauses replicate_clauses{.same_order = "REP-3",
+                                             .nothing_twice = "REP-2",
+                                             .nothing_left = "REP-14",
+                                             .freed_memory = "REP-14",
+                                             .communicates = "REP-2",
+                                             .no_other_reduction = "REP-2"};
 constexpr std::string_view gradients_in_order = "REP-4", sums_over_parts_in_order = "REP-34";
 
 class ReplicateChecks final : public Kind {

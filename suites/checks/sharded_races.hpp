@@ -9,8 +9,12 @@
 
 namespace shardproof::suites {
 
-inline constexpr SoundnessClauses sharded_clauses{
-    .same_order = "OVL-15", .nothing_twice = "OVL-16", .nothing_left = "OVL-12", .freed_memory = "OVL-13"};
+inline constexpr SoundnessClauses sharded_clauses{.same_order = "OVL-15",
+                                                  .nothing_twice = "OVL-16",
+                                                  .nothing_left = "OVL-12",
+                                                  .freed_memory = "OVL-13",
+                                                  .communicates = "OVL-3",
+                                                  .no_other_reduction = "OVL-17"};
 
 /// The clause that the race breaks: by the memory that it is about, and by the work that meets there.
 std::string_view ordering_clause_of_sharded(const scenario::Run& run, const trace::Race& race);

@@ -19,16 +19,31 @@ namespace shardproof::suites {
 namespace {
 
 struct Count {
+  CollectiveKind kind;
   std::string_view what;
   std::size_t done, asked;
 };
 
 std::array<Count, 3> counts(const Communication& done, const Communication& asked) {
-  return {Count{"all-gathers", done.all_gathers, asked.all_gathers}, Count{"reduce-scatters", done.reduce_scatters, asked.reduce_scatters},
-          Count{"all-reduces", done.all_reduces, asked.all_reduces}};
+  using enum CollectiveKind;
+  return {Count{all_gather, "all-gathers", done.all_gathers, asked.all_gathers},
+          Count{reduce_scatter, "reduce-scatters", done.reduce_scatters, asked.reduce_scatters},
+          Count{all_reduce, "all-reduces", done.all_reduces, asked.all_reduces}};
 }
 
-void check_equal(const scenario::Iteration& iteration, const Count& count) {
+// By the case's clauses about communication, or by the clause that such a difference breaks in any case.
+ClauseScope judging_count(const Rank& rank, const Kind& kind, const Count& count) {
+  std::vector<std::string> clauses = asking_about(rank, Finding::communication);
+  if (clauses.empty()) {
+    const SoundnessClauses of_kind = kind.clauses();
+    const bool is_gather = count.kind == CollectiveKind::all_gather;
+    clauses.emplace_back(count.done < count.asked ? of_kind.communicates : is_gather ? of_kind.nothing_twice : of_kind.no_other_reduction);
+  }
+  return rank.under(std::move(clauses));
+}
+
+void check_equal(const Rank& rank, const Kind& kind, const scenario::Iteration& iteration, const Count& count) {
+  const auto judged = judging_count(rank, kind, count);
   check_said(count.done == count.asked,
              fmt::format("iteration {} issues {} {}, and the plan asks for {}", iteration.index(), count.done, count.what, count.asked));
 }
@@ -51,12 +66,13 @@ std::vector<Communication> planned(const scenario::Scenario& scenario, int world
 
 void check_plan_is_communicated(Rank& rank, const scenario::Run& run) {
   const std::vector<Communication> least = planned(run.scenario(), rank.world().size());
+  const Kind& kind = kind_of(run.scenario().plan);
   for (const scenario::Iteration& iteration : run.iterations()) {
     const Communication asked = least.at(static_cast<std::size_t>(iteration.index()));
-    const Communication done = issued(kind_of(run.scenario().plan), iteration);
-    for (const Count& count : counts(done, asked)) {
+    for (const Count& count : counts(issued(kind, iteration), asked)) {
       // The plan asks for none of these: any number would do.
       if (count.asked == 0) continue;
+      const auto judged = judging_count(rank, kind, count);
       check_said(count.done >= count.asked, fmt::format("iteration {} issues {} {}, and the plan asks for at least {}", iteration.index(),
                                                         count.done, count.what, count.asked));
     }
@@ -70,20 +86,25 @@ void check_nothing_else_is_communicated(Rank& rank, const scenario::Run& run) {
   for (const scenario::Iteration& iteration : run.iterations()) {
     const Communication asked = plan.at(static_cast<std::size_t>(iteration.index()));
     const Communication done = issued(kind, iteration);
-    for (const Count& count : counts(done, asked)) check_equal(iteration, count);
+    for (const Count& count : counts(done, asked)) check_equal(rank, kind, iteration, count);
     inside.all_gathers += done.all_gathers;
     inside.reduce_scatters += done.reduce_scatters;
     inside.all_reduces += done.all_reduces;
   }
-  for (const Count& count : counts(issued(kind, run), inside))
+  for (const Count& count : counts(issued(kind, run), inside)) {
+    const auto judged = judging_count(rank, kind, count);
     check_said(count.done == count.asked, fmt::format("{} {} come before, between or after the iterations, which issue {}",
                                                       count.done - count.asked, count.what, count.asked));
+  }
 }
 
-void check_reductions(const scenario::Iteration& iteration, const Communication& done, const Communication& asked) {
-  const auto [gathers, scatters, sums] = counts(done, asked);
-  check_equal(iteration, scatters);
-  check_equal(iteration, sums);
+void check_reductions(Rank& rank, const scenario::Run& run) {
+  const std::vector<Communication> plan = planned(run.scenario(), rank.world().size());
+  const Kind& kind = kind_of(run.scenario().plan);
+  for (const scenario::Iteration& iteration : run.iterations()) {
+    for (const Count& count : counts(issued(kind, iteration), plan.at(static_cast<std::size_t>(iteration.index()))))
+      if (count.kind != CollectiveKind::all_gather) check_equal(rank, kind, iteration, count);
+  }
 }
 
 void check_all_in_iterations(const scenario::Run& run, CollectiveKind kind) {
@@ -108,7 +129,7 @@ std::vector<scenario::Iteration> steady_iterations(const scenario::Run& run) {
 }
 
 void check_same_order(Rank& rank, const scenario::Run& run) {
-  const auto judged = judging(rank, kind_of(run.scenario().plan).clauses().same_order, Unsound::order);
+  const auto judged = judging(rank, kind_of(run.scenario().plan).clauses().same_order, Finding::order);
   std::uint64_t so_far = digest("");
   for (const Fact& fact : run.trace().facts) {
     const auto* collective = std::get_if<fact::Collective>(&fact);
@@ -129,24 +150,24 @@ void check_same_order(Rank& rank, const scenario::Run& run) {
 
 void check_nothing_gathered_twice(const Rank& rank, const scenario::Run& run) {
   const Kind& kind = kind_of(run.scenario().plan);
-  const auto judged = judging(rank, kind.clauses().nothing_twice, Unsound::repetition);
+  const auto judged = judging(rank, kind.clauses().nothing_twice, Finding::repetition);
   kind.check_nothing_gathered_twice(run);
 }
 
 void check_nothing_is_left(const Rank& rank, const scenario::Run& run, int iteration, int backward) {
   const Kind& kind = kind_of(run.scenario().plan);
-  const auto judged = judging(rank, kind.clauses().nothing_left, Unsound::memory);
+  const auto judged = judging(rank, kind.clauses().nothing_left, Finding::memory);
   kind.check_nothing_is_left(run, iteration, backward);
 }
 
 void check_memory(Rank& rank, const scenario::Run& run) {
   const Kind& kind = kind_of(run.scenario().plan);
-  const auto judged = judging(rank, kind.clauses().nothing_left, Unsound::memory);
+  const auto judged = judging(rank, kind.clauses().nothing_left, Finding::memory);
   kind.check_memory(run, rank.world().size());
 }
 
 void check_freed_memory(const Rank& rank, const scenario::Run& run) {
-  const auto judged = judging(rank, kind_of(run.scenario().plan).clauses().freed_memory, Unsound::memory);
+  const auto judged = judging(rank, kind_of(run.scenario().plan).clauses().freed_memory, Finding::memory);
   CHECK(run.left_alive() == 0);
 }
 
@@ -188,7 +209,7 @@ void check_no_race(const Rank& rank, const scenario::Run& run) {
   // Memory is often given back without a wait because of a wait that work lacks.
   std::ranges::stable_partition(causes, [](const Cause& cause) { return !is_about_release(*cause.first); });
   for (const Cause& cause : causes) {
-    const auto judged = judging(rank, cause.clause, Unsound::race);
+    const auto judged = judging(rank, cause.clause, Finding::race);
     INFO("races that this wait would order: " << cause.races);
     FAIL_CHECK(trace::describe(*cause.first));
   }

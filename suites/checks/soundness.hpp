@@ -1,6 +1,6 @@
 // What every right run owes, whatever it trains, on every kind of engine: what was communicated, in which order, without races, and that
-// nothing is left. Each check of soundness is judged by its own clause, which its kind of engine names (kind.hpp). No suite's own
-// scenarios here.
+// nothing is left. Each check is judged by its own clause, which its kind of engine names (kind.hpp), or by a clause of the case that asks
+// about the same (clauses.hpp). No suite's own scenarios here.
 #pragma once
 
 #include <cstddef>
@@ -21,13 +21,14 @@ void check_plan_is_communicated(Rank& rank, const scenario::Run& run);
 /// Fails unless every iteration communicates exactly what the plan asks for, as the model engine does.
 void check_nothing_else_is_communicated(Rank& rank, const scenario::Run& run);
 
-/// Fails if the numbers of reductions differ from the plan. The all-gathers may be more or fewer.
-void check_reductions(const scenario::Iteration& iteration, const Communication& done, const Communication& asked);
+/// Fails if the reductions of an iteration are not those of the plan. The all-gathers may be more or fewer.
+void check_reductions(Rank& rank, const scenario::Run& run);
 
 /// Fails when collectives of a kind are issued before, between or after iterations. For cases that count them by iteration.
 void check_all_in_iterations(const scenario::Run& run, CollectiveKind kind);
 
-/// One assertion: an iteration, or the first such call in it, issues so many collectives of this kind. A failure names their groups.
+/// One assertion: an iteration, or the first such call in it, issues so many collectives of this kind. A failure names their groups. The
+/// case says by which clause it is judged.
 void check_count(const scenario::Iteration& iteration, CollectiveKind kind, std::size_t expected);
 void check_count(const scenario::Iteration& iteration, CollectiveKind kind, scenario::ActionKind call, std::size_t expected);
 

@@ -62,7 +62,9 @@ RANKED_TEST_CASE("comm_hooks/default_of_each_unit", clauses("CMH-1", "CMH-14", "
   const scenario::Run run = play_accepted(rank, hooked_net(strategy(rank), rank.param<bool>("wrapping")));
   check_all_elements(rank, run);
   check_gradients(rank, run, mean);
+  const auto judged = rank.under("CMH-1");
   CHECK(run.count_callbacks({.kind = scenario::CallbackKind::gradient_hook}) == 0);
+  const auto judged_dtypes = rank.under("CMH-14");
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     for (const fact::Collective& call : iteration.collectives()) CHECK(call.dtype == DType::f32);
     check_nothing_is_left(rank, run, iteration.index());

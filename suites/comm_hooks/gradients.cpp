@@ -4,6 +4,7 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include "harness/subject/subject.hpp"
+#include "suites/checks/clauses.hpp"
 #include "suites/checks/soundness.hpp"
 #include "suites/checks/sum_over_ranks.hpp"
 
@@ -17,6 +18,7 @@ Division division(int ranks) {
 }
 
 void check_gradients(Rank& rank, const scenario::Run& run, const Combine& combine, const std::string& path) {
+  const auto judged = suites::judging(rank, suites::Finding::values);
   REQUIRE(run.captures().size() == static_cast<std::size_t>(iterations));
   suites::check_gradients(rank, run, combine, path);
 }
@@ -34,6 +36,7 @@ void check_sound_iterations(Rank& rank, const scenario::Run& run) {
 }
 
 void check_all_elements(Rank& rank, const scenario::Run& run) {
+  const auto judged = suites::judging(rank, suites::Finding::values);
   REQUIRE_FALSE(run.captures().empty());
   std::int64_t mine = 0, whole = 0;
   for (const scenario::CapturedParameter& held : run.captures().front().parameters) {

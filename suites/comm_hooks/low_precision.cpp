@@ -70,7 +70,9 @@ void check_compresses(Rank& rank, HookKind hook, DType low) {
     if (value != mean(by_rank)) ++rounded;
     return value;
   });
+  const auto judged = rank.under("CMH-13");
   CHECK(sum_over_ranks(rank, rounded) > 0);
+  const auto judged_dtypes = rank.under("CMH-14");
   std::size_t reductions = 0;
   for (int iteration = 0; iteration < iterations; ++iteration) {
     const std::vector<scenario::Iteration> all = run.iterations();

@@ -58,11 +58,13 @@ RANKED_TEST_CASE("comm_hooks/operands", clauses("CMH-3", "CMH-4", "CMH-16"), ran
   flat_shard(scenario.plan).use_orig_params = orig;
   const scenario::Run run = play_accepted(rank, scenario);
   const bool keeps_all = strategy(rank) == scenario::ShardStrategy::no_shard || world == 1;
+  const auto judged = rank.under("CMH-3");
   for (int iteration = 0; iteration < iterations; ++iteration) {
     CAPTURE(iteration);
     const auto gradients = local_gradients(run.scenario(), rank.index(), iteration);
     const auto calls = hook_calls(run, iteration);
     check_names(calls, units(wrapping));
+    const auto judged_operands = rank.under("CMH-4");
     for (const scenario::Callback* call : calls) {
       CAPTURE(call->name);
       const std::size_t divides = keeps_all && !orig ? 1 : world;
@@ -88,6 +90,7 @@ RANKED_TEST_CASE("comm_hooks/operands_in_low_precision", clauses("CMH-4", "CMH-5
   const bool keeps_all = strategy(rank) == scenario::ShardStrategy::no_shard || rank.world().size() == 1;
   const auto divides = static_cast<std::size_t>(keeps_all ? 1 : rank.world().size());
   std::int64_t rounded = 0;
+  const auto judged = rank.under("CMH-4");
   for (int iteration = 0; iteration < iterations; ++iteration) {
     CAPTURE(iteration);
     const auto gradients = local_gradients(run.scenario(), rank.index(), iteration);
@@ -103,6 +106,7 @@ RANKED_TEST_CASE("comm_hooks/operands_in_low_precision", clauses("CMH-4", "CMH-5
       CHECK(call->tensors.at(0).dtype() == low);
       CHECK(call->tensors.at(0).to_doubles() == expected);
     }
+    const auto judged_result = rank.under("CMH-5");
     for (const scenario::CapturedParameter& parameter : run.captures().at(static_cast<std::size_t>(iteration)).parameters) {
       if (parameter.shard.numel() > 0) CHECK(parameter.gradient.dtype() == DType::f32);
     }
@@ -120,6 +124,7 @@ RANKED_TEST_CASE("comm_hooks/result_used", clauses("CMH-5", "CMH-6"), ranks(1, 2
   check_all_elements(rank, run);
   check_gradients(rank, run, [doubles](std::span<const double> by_rank) { return doubles ? 2 * mean(by_rank) : sum(by_rank); });
   // The hook alone communicates: one reduction for each unit.
+  const auto judged = rank.under("CMH-6");
   for (int iteration = 0; iteration < iterations; ++iteration) {
     CAPTURE(iteration);
     const std::vector<scenario::Iteration> all = run.iterations();

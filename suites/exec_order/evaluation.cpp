@@ -18,7 +18,11 @@ RANKED_TEST_CASE("exec_order/train_eval", clauses("EXO-3", "EXO-10"), ranks(2, 3
   Twins twins(rank, strategy(rank), rank.param<bool>("orig"));
   for (int epoch = 0; epoch < 2; ++epoch) twins.train(Way::first, 3).evaluate(Way::first, 3);
   const scenario::Run run = play_accepted(rank, twins);
-  check_silent(run, 0, 12);
+  {
+    const auto judged = rank.under("EXO-3");
+    check_silent(run, 0, 12);
+  }
+  const auto judged = rank.under("EXO-10");
   CHECK(validating_gathers(run, 0) > 0);
   for (int iteration = 1; iteration < 12; ++iteration) {
     CAPTURE(iteration);
@@ -48,8 +52,12 @@ RANKED_TEST_CASE("exec_order/eval_first", clauses("EXO-8", "EXO-10"), ranks(2, 3
   Twins twins(rank, strategy(rank));
   twins.evaluate(Way::all_second, 2).train(Way::first, 3).train(Way::all_second);
   const scenario::Run run = play_accepted(rank, twins);
-  for (const int evaluation : {0, 1}) CHECK(validating_gathers(run, evaluation) == 0);
-  CHECK(validating_gathers(run, 2) > 0);
+  {
+    const auto judged = rank.under("EXO-10");
+    for (const int evaluation : {0, 1}) CHECK(validating_gathers(run, evaluation) == 0);
+    CHECK(validating_gathers(run, 2) > 0);
+  }
+  const auto judged = rank.under("EXO-8");
   check_silent(run, 0, 5);
   check_warned(run, 5, rank.index(), {first_way, second_way});
 }

@@ -16,9 +16,13 @@ RANKED_TEST_CASE("exec_order/frozen_units", clauses("EXO-2", "EXO-10"), ranks(2,
   Twins twins(rank, strategy(rank));
   twins.way_is_frozen().train(Way::first, 3).train(Way::all_second);
   const scenario::Run run = play_accepted(rank, twins);
-  check_silent(run, 0, 3);
-  // The root is `way`: an engine may name modules from there on.
-  check_warned(run, 3, rank.index(), {"first", "second"});
+  {
+    const auto judged = rank.under("EXO-2");
+    check_silent(run, 0, 3);
+    // The root is `way`: an engine may name modules from there on.
+    check_warned(run, 3, rank.index(), {"first", "second"});
+  }
+  const auto judged = rank.under("EXO-10");
   CHECK(validating_gathers(run, 0) > 0);
   for (int iteration = 1; iteration < 4; ++iteration) {
     CAPTURE(iteration);

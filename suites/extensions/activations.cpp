@@ -163,6 +163,7 @@ RANKED_TEST_CASE("extensions/precision_of_language_model", clauses("EXT-20", "EX
   const scenario::Run run = rank.play(scenario);
   check_training(rank, run, oracles::Arithmetic::f32, {.loss = 1e-3, .gradient = 1e-3, .parameter = 1.25e-4}, Moves::some_parameter);
   check_sound(rank, run);
+  const auto judged = rank.under("EXT-20");
   for (const char* parameter : {"emb.weight", "emb.positions", "attend.ln.weight", "attend.mix.query"}) {
     const auto all = scenario::parameters(run.scenario().model);
     const auto named = std::ranges::find(all, parameter, &scenario::ParameterShape::name);

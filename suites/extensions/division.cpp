@@ -111,6 +111,7 @@ RANKED_TEST_CASE("extensions/division_on_a_mesh", clauses("EXT-21", "EXT-25"), r
   Scenario scenario = divided(given, reduce);
   scenario.plan.mesh = replicated(2, world);
   const scenario::Run run = rank.play(scenario);
+  const auto judged = rank.under("EXT-25");
   CHECK(gradient_of_one_layer(rank, run) == given.mean);
   // Of two ranks none shards. Of four, 0 and 1 shard, and 2 and 3; 0 and 2 hold the same rows, and 1 and 3.
   const int column = rank.index() % shards, first = rank.index() - column;
@@ -120,7 +121,10 @@ RANKED_TEST_CASE("extensions/division_on_a_mesh", clauses("EXT-21", "EXT-25"), r
     CAPTURE(to_string(call.kind));
     const bool among_replicas = call.kind == CollectiveKind::all_reduce;
     (among_replicas ? all_reduced : scattered) += 1;
-    CHECK(call.dtype == reduce);
+    {
+      const auto judged_dtype = rank.under("EXT-21");
+      CHECK(call.dtype == reduce);
+    }
     CHECK(call.group == (among_replicas ? std::vector{column, column + shards} : std::vector{first, first + 1}));
   }
   CHECK(scattered == shards - 1);

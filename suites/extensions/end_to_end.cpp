@@ -32,8 +32,9 @@ scenario::Run play_end_to_end(Rank& rank, const Blocks& how, scenario::Distribut
   const scenario::Run run = play_accepted(rank, scenario);
   // Which way a sum in single precision ends may change a last bit in bf16; a step that is missed is ten times as far off.
   check_training(rank, run, oracles::Arithmetic::f32, {.loss = 1e-2, .gradient = 1e-2, .parameter = 1e-3});
-  check_materialized_by(run, ActionKind::materialize);
-  check_paired(run);
+  check_materialized_by(rank, run, ActionKind::materialize);
+  check_paired(rank, run);
+  const auto judged = rank.under("EXT-2");
   for (const Callback* call : run.callbacks({.kind = CallbackKind::post_all_gather}))
     CHECK(std::get<scenario::PostAllGather>(call->detail).param_dtype == DType::bf16);
   CHECK(std::ssize(hooked_parameters(run)) == 2 * how.count);
@@ -48,7 +49,7 @@ RANKED_TEST_CASE("extensions/end_to_end", clauses("EXT-1", "EXT-2", "EXT-3", "EX
                  each("reshard", false, true),
                  needs(Feature::all_gather_extensions, Feature::mixed_precision, Feature::meta_initialisation), seed(end_to_end_test)) {
   const scenario::Run run = play_end_to_end(rank, {.rows = 8, .reshard = reshard_of(rank)});
-  check_out(run);
+  check_out(rank, run);
   check_contributions(rank, run);
 }
 
@@ -58,7 +59,7 @@ RANKED_TEST_CASE("extensions/end_to_end", clauses("EXT-1", "EXT-2", "EXT-3", "EX
                  needs(Feature::all_gather_extensions, Feature::mixed_precision, Feature::meta_initialisation, Feature::truncated_normal),
                  seed(end_to_end_test)) {
   const scenario::Run run = play_end_to_end(rank, {.rows = 8, .reshard = reshard_of(rank)}, scenario::Distribution::truncated_normal);
-  check_out(run);
+  check_out(rank, run);
   check_contributions(rank, run);
 }
 

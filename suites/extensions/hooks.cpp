@@ -106,6 +106,7 @@ std::vector<int> shard_members(Rank& rank, const Run& run) {
 }
 
 void check_contributions(Rank& rank, const Run& run) {
+  const auto judged = rank.under("EXT-1");
   const Contributed contributed(rank, run);
   REQUIRE(contributed.alike());
   const std::vector<int> members = shard_members(rank, run);
@@ -127,7 +128,8 @@ void check_contributions(Rank& rank, const Run& run) {
   CHECK(compared > 0);
 }
 
-void check_paired(const Run& run) {
+void check_paired(const Rank& rank, const Run& run) {
+  const auto judged = rank.under("EXT-2");
   CHECK_FALSE(hooked_parameters(run).empty());
   std::map<std::string, std::uint64_t> last;  // ticket of the pre call, by parameter
   std::map<std::string, std::int64_t> ahead;  // pre calls without a post call
@@ -158,7 +160,8 @@ void check_paired(const Run& run) {
   }
 }
 
-void check_out(const Run& run) {
+void check_out(const Rank& rank, const Run& run) {
+  const auto judged = rank.under("EXT-3");
   for (const std::string& parameter : hooked_parameters(run)) {
     CAPTURE(parameter);
     std::vector<const void*> outs;
@@ -174,6 +177,7 @@ void check_out(const Run& run) {
 }
 
 void check_padding(Rank& rank, const Run& run) {
+  const auto judged = rank.under("EXT-10");
   const auto shapes = scenario::parameters(run.scenario().model);
   const std::vector<int> members = shard_members(rank, run);
   std::size_t looked_at = 0;
@@ -193,6 +197,7 @@ void check_padding(Rank& rank, const Run& run) {
 }
 
 void check_context(Rank& rank, const Run& run) {
+  const auto judged = rank.under("EXT-11");
   const auto shapes = scenario::parameters(run.scenario().model);
   std::map<std::string, scenario::ExtensionForm> of_parameter, of_kind;
   for (const scenario::Script::Segment& segment : run.scenario().script.segments) {
@@ -222,8 +227,8 @@ void check_context(Rank& rank, const Run& run) {
 }
 
 void check_hooks(Rank& rank, const Run& run) {
-  check_paired(run);
-  check_out(run);
+  check_paired(rank, run);
+  check_out(rank, run);
   check_contributions(rank, run);
   check_padding(rank, run);
   check_context(rank, run);

@@ -1,4 +1,5 @@
-// What hooks of all-gather extensions were given and gave, on all ranks: what every run owes that gathers by them.
+// What hooks of all-gather extensions were given and gave, on all ranks: what every run owes that gathers by them. Each check is judged by
+// its own clause.
 #pragma once
 
 #include <string>
@@ -21,10 +22,10 @@ std::vector<int> shard_members(Rank& rank, const scenario::Run& run);
 void check_contributions(Rank& rank, const scenario::Run& run);
 
 /// EXT-2: a pre hook for every gather, and a post hook for every one that was unpacked, each with the metadata of its own gather.
-void check_paired(const scenario::Run& run);
+void check_paired(const Rank& rank, const scenario::Run& run);
 
 /// EXT-3: the first post hook of a parameter makes it, all later ones are given what that made.
-void check_out(const scenario::Run& run);
+void check_out(const Rank& rank, const scenario::Run& run);
 
 /// EXT-10: the rows of a rank's shards that are padding are zero when hooks are given them. Of contributions that have the shard's rows.
 void check_padding(Rank& rank, const scenario::Run& run);

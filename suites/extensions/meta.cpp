@@ -53,7 +53,8 @@ std::vector<Action> making(const std::string& how) {
 
 }  // namespace
 
-void check_materialized_by(const scenario::Run& run, ActionKind call) {
+void check_materialized_by(const Rank& rank, const scenario::Run& run, ActionKind call) {
+  const auto judged = rank.under("EXT-30");
   for (const MemoryClass memory : {MemoryClass::shard, MemoryClass::parameter}) {
     CAPTURE(to_string(memory));
     CHECK(trace::at(run.trace(), memory, scenario::mark(0, call)).bytes == 0);
@@ -100,7 +101,7 @@ RANKED_TEST_CASE("extensions/meta", clauses("EXT-30"), ranks(1, 2, 3, 4), each("
   before.insert(before.begin(), extension.begin(), extension.end());
   train(meta, iterations, before);
   const scenario::Run run = play_accepted(rank, meta), expected = play_accepted(rank, direct);
-  check_materialized_by(run, ActionKind::materialize);
+  check_materialized_by(rank, run, ActionKind::materialize);
   check_training(rank, run, oracles::Arithmetic::f32, {});
   check_same_training(rank, run, expected);
 }

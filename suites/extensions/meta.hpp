@@ -6,6 +6,6 @@
 namespace shardproof::extensions {
 
 /// Nothing of any parameter is in memory when this call of the first iteration begins, and shards are when it has ended.
-void check_materialized_by(const scenario::Run& run, scenario::ActionKind call);
+void check_materialized_by(const Rank& rank, const scenario::Run& run, scenario::ActionKind call);
 
 }  // namespace shardproof::extensions

@@ -111,6 +111,7 @@ void check_bytes_gathered(Rank& rank, const scenario::Run& run, DType dtype) {
     else
       for (const Tensor& tensor : calls.front()->tensors) expected += tensor.bytes();
   }
+  const auto judged = rank.under("EXT-20");
   const auto gathers = parameter_gathers(run);
   for (const fact::Collective& call : gathers) {
     REQUIRE_FALSE(call.reads.empty());
@@ -146,8 +147,10 @@ RANKED_TEST_CASE("extensions/convolution", clauses("EXT-1", "EXT-2", "EXT-3", "E
                  : extend("l1.weight", ExtensionKind::components, form_of(rank))});
   const scenario::Run run = play_accepted(rank, scenario);
   check_run(rank, run, exact_unless_mean_rounds(rank), 3);
+  const auto judged = rank.under("EXT-2");
   CHECK(hooked_parameters(run) == std::vector<std::string>{"l1.weight"});
   const std::int64_t rows = (3 + rank.world().size() - 1) / rank.world().size();
+  const auto judged_shards = rank.under("EXT-10");
   for (const scenario::Callback* call : run.callbacks({.kind = scenario::CallbackKind::pre_all_gather})) {
     CHECK(call->tensors.size() == (is_pair ? 2U : 1U));
     for (const Tensor& tensor : call->tensors) CHECK(tensor.shape() == Shape{rows, 3, 2});
@@ -160,6 +163,7 @@ RANKED_TEST_CASE("extensions/under_a_policy", clauses("EXT-1", "EXT-2", "EXT-3",
                        Feature::mixed_precision, Feature::gradient_accumulation)) {
   const DType param = *dtype_named(rank.param("param"));
   const scenario::Run run = play_accepted(rank, under_a_policy({.param = param}, reshard_of(rank)));
+  check_kept_in_single_precision(rank, run);
   check_training(rank, run, oracles::Arithmetic::f32, {}, Moves::some_parameter);
   check_hooks(rank, run);
   check_sound(rank, run);
@@ -167,6 +171,7 @@ RANKED_TEST_CASE("extensions/under_a_policy", clauses("EXT-1", "EXT-2", "EXT-3",
   const auto alive = [&run](MemoryClass memory, int iteration, ActionKind call, bool end) {
     return trace::at(run.trace(), memory, scenario::mark(iteration, call, end));
   };
+  const auto judged = rank.under("EXT-9");
   CHECK(run.peak(MemoryClass::shard) == alive(MemoryClass::shard, 1, ActionKind::forward, false));
   for (const int iteration : {1, 2}) {
     CAPTURE(iteration);

@@ -6,6 +6,7 @@
 
 #include "fixtures/oracles/rounding.hpp"
 #include "fixtures/oracles/serial_model.hpp"
+#include "suites/checks/clauses.hpp"
 #include "suites/checks/comparison.hpp"
 #include "suites/checks/exact_inputs.hpp"
 #include "suites/checks/refusal.hpp"
@@ -34,9 +35,10 @@ Action extension_of(const Rank& rank, std::string parameter) {
 }
 
 // What all pre hooks of a parameter contribute first.
-void check_contributed_dtype(const scenario::Run& run, const std::string& parameter, DType dtype) {
+void check_contributed_dtype(const Rank& rank, const scenario::Run& run, const std::string& parameter, DType dtype) {
   const auto calls = run.callbacks({.kind = CallbackKind::pre_all_gather, .name = parameter});
   CAPTURE(parameter);
+  const auto judged = rank.under("EXT-5");
   CHECK_FALSE(calls.empty());
   for (const Callback* call : calls) CHECK(call->tensors.at(0).dtype() == dtype);
 }
@@ -44,6 +46,7 @@ void check_contributed_dtype(const scenario::Run& run, const std::string& parame
 // Fails unless the first step makes a weight of l1 that the extension cannot represent: the second forward computes with another one.
 // `capture` is the one after that step.
 void check_rounding_shows(Rank& rank, const Scenario& scenario, std::size_t capture) {
+  const auto judged = judging(rank, Finding::values);
   const auto expected = oracles::train_serially(scenario, rank.world().size(), oracles::Arithmetic::f32);
   const std::vector<oracles::NamedValues>& parameters = expected.at(capture).parameters;
   const auto patched = std::ranges::find(parameters, "l1.weight", &oracles::NamedValues::name);
@@ -70,12 +73,14 @@ RANKED_TEST_CASE("extensions/monkey_patch", clauses("EXT-1", "EXT-2", "EXT-3", "
   const scenario::Run run = play_accepted(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_mean_rounds(rank));
   check_rounding_shows(rank, scenario, 0);
+  const auto judged = rank.under("EXT-4");
   CHECK(hooked_parameters(run) == std::vector<std::string>{"l1.weight"});
-  check_contributed_dtype(run, "l1.weight", rank.param("extension") == "int8" ? DType::i8 : DType::bf16);
+  check_contributed_dtype(rank, run, "l1.weight", rank.param("extension") == "int8" ? DType::i8 : DType::bf16);
+  const auto judged_calls = rank.under("EXT-2");
   // In both iterations once in forward, and where nothing stays whole once more; where there are all-gathers, as often as these.
   CHECK(run.count_callbacks({.kind = CallbackKind::pre_all_gather, .name = "l1.weight"}) >= (rank.param<bool>("reshard") ? 4U : 2U));
-  check_paired(run);
-  check_out(run);
+  check_paired(rank, run);
+  check_out(rank, run);
   check_contributions(rank, run);
   check_same_order(rank, run);
 }
@@ -102,14 +107,16 @@ RANKED_TEST_CASE("extensions/monkey_patch", clauses("EXT-1", "EXT-2", "EXT-3", "
   check_training(rank, run, oracles::Arithmetic::f32, {.loss = 1e-3, .gradient = 1e-3, .parameter = 1e-3, .exact = 1},
                  Moves::some_parameter);
   check_rounding_shows(rank, scenario, 1);
+  const auto judged = rank.under("EXT-4");
   CHECK(hooked_parameters(run) == weights);
   const bool reshards = rank.param<bool>("reshard");
   for (const std::string& parameter : weights) {
-    check_contributed_dtype(run, parameter, rank.param("extension") == "int8" ? DType::i8 : DType::bf16);
+    check_contributed_dtype(rank, run, parameter, rank.param("extension") == "int8" ? DType::i8 : DType::bf16);
+    const auto judged_calls = rank.under("EXT-2");
     CHECK(run.count_callbacks({.kind = CallbackKind::pre_all_gather, .name = parameter}) >= (reshards ? 6U : 3U));
   }
-  check_paired(run);
-  check_out(run);
+  check_paired(rank, run);
+  check_out(rank, run);
   check_contributions(rank, run);
   check_same_order(rank, run);
 }
@@ -123,8 +130,8 @@ RANKED_TEST_CASE("extensions/instance_before_kind", clauses("EXT-5"), ranks(1, 2
   train(scenario, 1, extensions);
   const scenario::Run run = play_accepted(rank, scenario);
   CHECK(hooked_parameters(run) == std::vector<std::string>{"l0.weight", "l1.weight"});
-  check_contributed_dtype(run, "l0.weight", DType::i8);
-  check_contributed_dtype(run, "l1.weight", DType::bf16);
+  check_contributed_dtype(rank, run, "l0.weight", DType::i8);
+  check_contributed_dtype(rank, run, "l1.weight", DType::bf16);
   check_training(rank, run, oracles::Arithmetic::f32, {});
 }
 

@@ -5,6 +5,7 @@
 #include "fixtures/oracles/serial_model.hpp"
 #include "harness/fabric/group.hpp"
 #include "harness/scenario/plan/fully_shard.hpp"
+#include "suites/checks/clauses.hpp"
 #include "suites/checks/comparison.hpp"
 
 namespace shardproof::extensions {
@@ -64,6 +65,7 @@ Scenario one_layer(const OneLayer& how) {
 }
 
 double gradient_of_one_layer(Rank& rank, const scenario::Run& run) {
+  const auto judged = suites::judging(rank, suites::Finding::values);
   const auto expected = oracles::train_serially(run.scenario(), rank.world().size(), oracles::Arithmetic::f32);
   REQUIRE(run.captures().size() == expected.size());
   suites::require_exact_sums(run.scenario(), rank.world().size());
@@ -75,6 +77,18 @@ double gradient_of_one_layer(Rank& rank, const scenario::Run& run) {
   const std::vector<double> mine = held.gradient.to_doubles();
   for (const double value : mine) CHECK(value == whole.values.front());
   return mine.front();
+}
+
+void check_kept_in_single_precision(const Rank& rank, const scenario::Run& run) {
+  const auto judged = rank.under("EXT-22");
+  REQUIRE_FALSE(run.captures().empty());
+  for (const scenario::Capture& captured : run.captures()) {
+    for (const scenario::CapturedParameter& held : captured.parameters) {
+      CAPTURE(held.name);
+      CHECK(held.shard.dtype() == DType::f32);
+      if (held.gradient.defined()) CHECK(held.gradient.dtype() == DType::f32);
+    }
+  }
 }
 
 scenario::Mesh replicated(int replicas, int world) { return {.shape = {replicas, world / replicas}, .names = {"replicate", "shard"}}; }

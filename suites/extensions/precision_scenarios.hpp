@@ -36,6 +36,9 @@ scenario::Scenario one_layer(const OneLayer& how);
 /// precision, or the case fails. A rank without rows answers with that of the one process.
 double gradient_of_one_layer(Rank& rank, const scenario::Run& run);
 
+/// Fails unless shards and gradients are f32 at each capture.
+void check_kept_in_single_precision(const Rank& rank, const scenario::Run& run);
+
 /// The world as a mesh of two dimensions.
 scenario::Mesh replicated(int replicas, int world);
 

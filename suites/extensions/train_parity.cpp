@@ -159,6 +159,7 @@ RANKED_TEST_CASE("extensions/exact_parity", clauses("EXT-1", "EXT-2", "EXT-7"), 
   const LinearModel model(rank, rank.world().size());
   require_exact_sums(model.scenario, rank.world().size());
   const scenario::Run run = play_accepted(rank, model.scenario);
+  const auto judged = rank.under("EXT-7");
   REQUIRE(run.captures().size() == 2 * iterations);
   for (std::size_t i = 0; i < run.captures().size(); ++i) {
     CAPTURE(i);
@@ -174,7 +175,7 @@ RANKED_TEST_CASE("extensions/exact_parity", clauses("EXT-1", "EXT-2", "EXT-7"), 
     if (held.shard.numel() == 0) continue;
     check_elements(held.gradient, held.start, [&](std::int64_t row, std::int64_t column) { return model.gradient(row, column); });
   }
-  check_paired(run);
+  check_paired(rank, run);
   check_contributions(rank, run);
 }
 

@@ -105,6 +105,7 @@ RANKED_TEST_CASE("overlap/reshard_by_hand", clauses("OVL-4", "OVL-7", "OVL-10", 
   check_three_iterations(rank, run);
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
+    const auto judged = rank.under("OVL-16");
     // Kept by the plan, freed by hand: one of the two is gathered again.
     check_count(iteration, CollectiveKind::all_gather, ActionKind::backward, rank.world().size() > 1 ? 1 : 0);
   }
@@ -118,6 +119,7 @@ RANKED_TEST_CASE("overlap/no_unshard_in_backward", clauses("OVL-6", "OVL-7", "OV
   check_three_iterations(rank, run);
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
+    const auto judged = rank.under("OVL-18");
     const std::size_t groups = iteration.index() < plain_iterations ? 2 : 1;
     check_count(iteration, CollectiveKind::all_gather, ActionKind::backward, rank.world().size() > 1 ? groups : 0);
   }

@@ -64,7 +64,7 @@ void play_failing_ways(Rank& rank, bool prefetches) {
   const scenario::Run run = play_accepted(rank, failing), expected = play_accepted(rank, undisturbed);
   check_training(rank, run, oracles::Arithmetic::f32, ways_tolerance, Moves::some_parameter);
   check_sound(rank, run);
-  check_whole_units(run, rank.world().size());
+  check_memory(rank, run);
   if (!prefetches) check_nothing_else_is_communicated(rank, run);
   // The engine also frees what an earlier forward or an evaluation keeps, and gathers it again.
   const bool keeps = strategy(rank) == scenario::ShardStrategy::shard_grad_op;
@@ -75,8 +75,9 @@ void play_failing_ways(Rank& rank, bool prefetches) {
     const int index = iteration.index();
     CAPTURE(index);
     const std::string failed = scenario::mark(index, "failing forward", true), end = scenario::mark(index, ActionKind::zero_grad, true);
-    CHECK(trace::at(run.trace(), MemoryClass::parameter, failed).buffers == 0);
     check_nothing_is_left(rank, run, index);
+    const auto judged = rank.under("OVL-19");
+    CHECK(trace::at(run.trace(), MemoryClass::parameter, failed).buffers == 0);
     std::vector<std::string> done = issued_in(iteration, failed, end);
     std::vector<std::string> planned =
         issued_in(others[static_cast<std::size_t>(index)], scenario::mark(index, next, false, script.occurrence), end);

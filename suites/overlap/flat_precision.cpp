@@ -35,6 +35,7 @@ void check_precision(Rank& rank) {
   check_training(rank, run, oracles::Arithmetic::f32, {}, Moves::some_parameter);
   check_sound(rank, run);
   check_nothing_else_is_communicated(rank, run);
+  const auto judged = rank.under("OVL-43");
   for (const scenario::Capture& captured : run.captures()) {
     for (const scenario::CapturedParameter& held : captured.parameters) {
       CAPTURE(held.name);

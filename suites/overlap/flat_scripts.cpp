@@ -40,7 +40,7 @@ Scenario with_iterations(Scenario scenario, int iterations, std::vector<Action> 
 void check_script(Rank& rank, const scenario::Run& run, const Tolerance& tolerance = ways_tolerance) {
   check_training(rank, run, oracles::Arithmetic::f32, tolerance, Moves::some_parameter);
   check_sound(rank, run);
-  check_whole_units(run, rank.world().size());
+  check_memory(rank, run);
   if (may_gather_in_vain(run.scenario())) check_plan_is_communicated(rank, run);
   else check_nothing_else_is_communicated(rank, run);
 }
@@ -53,8 +53,9 @@ Scenario used_twice(ShardStrategy strategy) {
 }
 
 // `first` is issued, and then `second`.
-void check_issued_in_order(const std::vector<std::string>& issued, const std::string& first, const std::string& second) {
+void check_issued_in_order(const Rank& rank, const std::vector<std::string>& issued, const std::string& first, const std::string& second) {
   CAPTURE(first, second);
+  const auto judged = rank.under("OVL-38");
   const auto earlier = std::ranges::find(issued, first), later = std::ranges::find(issued, second);
   REQUIRE(earlier != issued.end());
   REQUIRE(later != issued.end());
@@ -150,6 +151,7 @@ RANKED_TEST_CASE("overlap/flat_ways_in_turn", clauses("OVL-10", "OVL-15", "OVL-1
   const scenario::Run first_alone = play_accepted(rank, with_iterations(flat_ways(ShardStrategy::full_shard), 1, body(other)));
   const scenario::Run second_alone = play_accepted(rank, with_iterations(flat_ways(ShardStrategy::full_shard), 1, body("one")));
   const std::vector<std::string> first = issued_in(first_alone.iterations().front()), second = issued_in(second_alone.iterations().front());
+  const auto judged = rank.under("OVL-38");
   CHECK(first != second);
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
@@ -190,7 +192,7 @@ RANKED_TEST_CASE("overlap/flat_forward_prefetch", clauses("OVL-10", "OVL-15", "O
     const std::vector<std::string> issued = issued_in(iteration);
     const bool takes_one = std::ranges::find(issued, "forward " + unit_of_ways("a")) != issued.end();
     if (iteration.index() <= first || !takes_one) continue;
-    check_issued_in_order(issued, "all_gather " + unit_of_ways("b"), "forward " + unit_of_ways("a"));
+    check_issued_in_order(rank, issued, "all_gather " + unit_of_ways("b"), "forward " + unit_of_ways("a"));
   }
 }
 
@@ -212,7 +214,7 @@ RANKED_TEST_CASE("overlap/flat_second_root", clauses("OVL-4", "OVL-6", "OVL-7", 
   const scenario::Run run = play_accepted(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, ways_tolerance, Moves::some_parameter);
   check_sound(rank, run);
-  check_whole_units(run, rank.world().size());
+  check_memory(rank, run);
   check_nothing_else_is_communicated(rank, run);
 }
 
@@ -237,15 +239,18 @@ RANKED_TEST_CASE("overlap/flat_frozen_unit", clauses("OVL-10", "OVL-15", "OVL-16
     CAPTURE(iteration.index());
     // The third unit reads what the second one gives: an engine may gather the second one first, and then free the third.
     const std::uint64_t most = (prefetch == FlatPrefetch::before ? 2 : 1) + (frozen == "third" ? 1 : 0);
-    CHECK(iteration.peak(MemoryClass::parameter).buffers >= 1);
-    CHECK(iteration.peak(MemoryClass::parameter).buffers <= most);
+    {
+      const auto judged = rank.under("OVL-37");
+      CHECK(iteration.peak(MemoryClass::parameter).buffers >= 1);
+      CHECK(iteration.peak(MemoryClass::parameter).buffers <= most);
+    }
     // Frozen, and its input needs no gradient: no backward comes to it.
     if (frozen == "first") continue;
     const std::string end = scenario::mark(iteration.index(), ActionKind::backward, true);
     const std::vector<std::string> issued = issued_in(iteration, scenario::mark(iteration.index(), ActionKind::backward), end);
     const std::string gather = "all_gather first", own = "backward second", next = "backward relu";
-    check_issued_in_order(issued, prefetch == FlatPrefetch::before ? gather : own, prefetch == FlatPrefetch::before ? own : gather);
-    check_issued_in_order(issued, prefetch == FlatPrefetch::none ? next : gather, prefetch == FlatPrefetch::none ? gather : next);
+    check_issued_in_order(rank, issued, prefetch == FlatPrefetch::before ? gather : own, prefetch == FlatPrefetch::before ? own : gather);
+    check_issued_in_order(rank, issued, prefetch == FlatPrefetch::none ? next : gather, prefetch == FlatPrefetch::none ? gather : next);
   }
 }
 

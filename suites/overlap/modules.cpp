@@ -143,6 +143,7 @@ RANKED_TEST_CASE("overlap/frozen_is_not_reduced", clauses("OVL-10", "OVL-17"), r
   const auto padded = [world](std::uint64_t rows) { return (rows + world - 1) / world * world; };
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
+    const auto judged = rank.under("OVL-17");
     const auto all = iteration.collectives(scenario::ActionKind::backward);
     const auto reduction = std::ranges::find(all, CollectiveKind::reduce_scatter, &fact::Collective::kind);
     REQUIRE(reduction != all.end());
@@ -172,6 +173,7 @@ RANKED_TEST_CASE("overlap/shard_dims", clauses("OVL-4", "OVL-6", "OVL-10", "OVL-
   const scenario::Run run = rank.play(scenario);
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_mean_rounds(rank));
   check_sound(rank, run);
+  const auto judged = rank.under("OVL-18");
   REQUIRE(run.captures().size() == 3);
   for (const scenario::Capture& capture : run.captures()) {
     const auto held = std::ranges::find(capture.parameters, "l1.weight", &scenario::CapturedParameter::name);
@@ -200,7 +202,11 @@ RANKED_TEST_CASE("overlap/shard_dims_of_three", clauses("OVL-4", "OVL-6", "OVL-1
   const std::int64_t elements = (dim == 0 ? padded(whole[0]) : whole[0]) * features + padded(whole[0]);
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
-    check_count(iteration, CollectiveKind::reduce_scatter, world == 1 ? 0 : 2);
+    {
+      const auto judged = rank.under("OVL-17");
+      check_count(iteration, CollectiveKind::reduce_scatter, world == 1 ? 0 : 2);
+    }
+    const auto judged = rank.under("OVL-18");
     for (const fact::Collective& call : iteration.collectives()) {
       if (call.tag != "window") continue;
       const bool gathers = call.kind == CollectiveKind::all_gather;
@@ -208,6 +214,7 @@ RANKED_TEST_CASE("overlap/shard_dims_of_three", clauses("OVL-4", "OVL-6", "OVL-1
     }
     check_nothing_is_left(rank, run, iteration.index());
   }
+  const auto judged = rank.under("OVL-18");
   REQUIRE(run.captures().size() == 3);
   for (const scenario::Capture& capture : run.captures()) {
     const auto held = std::ranges::find(capture.parameters, "window.weight", &scenario::CapturedParameter::name);

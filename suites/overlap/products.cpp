@@ -56,6 +56,7 @@ RANKED_TEST_CASE("overlap/columns_reduced_twice", clauses("OVL-10", "OVL-18"), r
   check_sound(rank, run);
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
+    const auto judged = rank.under("OVL-18");
     check_count(iteration, CollectiveKind::reduce_scatter, rank.world().size() > 1 ? 4 : 0);
   }
 }
@@ -101,7 +102,9 @@ RANKED_TEST_CASE("overlap/sync_on_mesh", clauses("OVL-10", "OVL-17", "OVL-40"), 
   const std::size_t groups = 2, reductions = all ? groups : groups + 1;  // the other group reduces twice
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
+    const auto judged = rank.under("OVL-17");
     check_count(iteration, CollectiveKind::reduce_scatter, world > 2 ? reductions : 0);
+    const auto judged_among_copies = rank.under("OVL-17", "OVL-40");
     check_count(iteration, CollectiveKind::all_reduce, reductions);
   }
 }

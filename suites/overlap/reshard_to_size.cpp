@@ -26,6 +26,7 @@ RANKED_TEST_CASE("overlap/reshard_to_size", clauses("OVL-4", "OVL-5", "OVL-7", "
   // Over one rank nothing is gathered again; over some, among those alone.
   std::vector<int> few;
   for (int i = 0; i < size; ++i) few.push_back(rank.index() / size * size + i);
+  const auto judged = rank.under("OVL-18");
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     for (const fact::Collective& collective : iteration.collectives(ActionKind::backward)) {
@@ -64,6 +65,7 @@ RANKED_TEST_CASE("overlap/parts_nobody_needs", clauses("OVL-7", "OVL-10", "OVL-1
   const scenario::Run run = rank.play(scenario);
   check_training(rank, run, oracles::Arithmetic::f32, {}, Moves::some_parameter);
   check_sound(rank, run);
+  const auto judged = rank.under("OVL-18");
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     CHECK(iteration.live_after(MemoryClass::shard, ActionKind::backward) == iteration.live_before(MemoryClass::shard, ActionKind::forward));
@@ -80,6 +82,7 @@ RANKED_TEST_CASE("overlap/parts_freed_by_hand", clauses("OVL-7", "OVL-10", "OVL-
   }
   const scenario::Run run = rank.play(scenario);
   check_three_iterations(rank, run);
+  const auto judged = rank.under("OVL-18");
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     // Gathered again among all: the larger parts are gone.

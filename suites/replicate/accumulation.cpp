@@ -52,6 +52,7 @@ RANKED_TEST_CASE("replicate/no_sync", clauses("REP-1", "REP-4", "REP-6"), ranks(
   accumulating_ones.pop_back();  // that of the step
   for (const scenario::Iteration& iteration : accumulating_ones) {
     CAPTURE(iteration.index());
+    const auto judged = rank.under("REP-6");
     CHECK(buckets_of_backward(iteration, 1) == 0);
     CHECK(buckets_of_backward(iteration, 2) == 0);
     CHECK((buckets_of_backward(iteration, 3) > 0) == !alone);

@@ -106,13 +106,14 @@ RANKED_TEST_CASE("replicate/compile", clauses("REP-3", "REP-4", "REP-40", "REP-4
   if (compresses) skip_unless_sums_have_an_order(rank);
   const scenario::Scenario scenario = compiled_net(rank);
   const scenario::Run run = play_accepted(rank, scenario);
-  check_equal(run, play_accepted(rank, eager(scenario)));
+  check_equal(rank, run, play_accepted(rank, eager(scenario)));
   if (!compresses) check_training(rank, run, oracles::Arithmetic::f32, equal_values, Moves::some_parameter);
-  check_ran_as_planned(run);
+  check_ran_as_planned(rank, run);
   check_no_race(rank, run);
   check_same_order(rank, run);
   check_freed_memory(rank, run);
   // Whether ranks communicated does not show in values: averages are linear.
+  const auto judged = rank.under("REP-41");
   const bool alone = rank.world().size() == 1;
   for (const scenario::Iteration& iteration : run.iterations()) {
     if (compresses && iteration.index() == 0) continue;  // that registers the hook
@@ -138,7 +139,7 @@ RANKED_TEST_CASE("replicate/compiled_adam", clauses("REP-40"), ranks(2, 4), each
   scenario.plan.optimizer = {.kind = scenario::OptimizerKind::adam, .rate = 1.0 / 64};
   scenario::replicate(scenario.plan).compile.emplace().region = region_by(rank);
   const scenario::Run run = play_accepted(rank, scenario);
-  check_equal(run, play_accepted(rank, eager(scenario)));
+  check_equal(rank, run, play_accepted(rank, eager(scenario)));
   check_training(rank, run, oracles::Arithmetic::f64, {.loss = 1e-3, .gradient = 1e-3, .parameter = 1e-3}, Moves::some_parameter);
 }
 
@@ -167,7 +168,7 @@ RANKED_TEST_CASE("replicate/bucketing", clauses("REP-42"), ranks(2), each("fusio
     }
     CHECK(elements == std::vector<std::int64_t>{4'000'000, 8'004'000, 4'004'000});
   }
-  check_ran_as_planned(run);
+  check_ran_as_planned(rank, run);
 }
 
 // The same layers with their values, which take some hundred megabytes.
@@ -186,8 +187,8 @@ RANKED_TEST_CASE("replicate/bucketing_values", clauses("REP-4", "REP-40", "REP-4
                                         {ActionKind::capture},
                                         {ActionKind::zero_grad}}}};
   const scenario::Run run = play_accepted(rank, scenario);
-  check_equal(run, play_accepted(rank, eager(scenario)));
-  check_ran_as_planned(run);
+  check_equal(rank, run, play_accepted(rank, eager(scenario)));
+  check_ran_as_planned(rank, run);
   check_no_race(rank, run);
   const std::vector<scenario::CapturedParameter>&before = run.captures().front().parameters, &after = run.captures().back().parameters;
   for (std::size_t p = 0; p < before.size(); ++p) {
@@ -217,7 +218,7 @@ RANKED_TEST_CASE("replicate/compiled_plan", clauses("REP-42"), ranks(2, 3, 4), e
     for (const StepGraph& graph : *step.graphs) check_values(scenario.model, graph);
     CHECK(step.graphs->size() == (scenario::replicate(scenario.plan).compile->region == CompiledRegion::backward ? 1U : 2U));
   }
-  check_ran_as_planned(run);
+  check_ran_as_planned(rank, run);
   check_no_race(rank, run);
 }
 
@@ -234,7 +235,7 @@ RANKED_TEST_CASE("replicate/compiled_plan_after_no_sync", clauses("REP-42"), ran
     CAPTURE(step.iteration);
     CHECK(reduction_plan(backward_of(step)) == (step.iteration == 0 ? PlanLines() : expected_plan(scenario, 2, false)));
   }
-  check_ran_as_planned(run);
+  check_ran_as_planned(rank, run);
 }
 
 // A sum of what two uses contribute is a value of its own.
@@ -249,7 +250,7 @@ RANKED_TEST_CASE("replicate/plan_of_shared_parameters", clauses("REP-42"), ranks
     CAPTURE(step.iteration);
     for (const StepGraph& graph : *step.graphs) check_values(scenario.model, graph);
   }
-  check_ran_as_planned(run);
+  check_ran_as_planned(rank, run);
 }
 
 // If no gradient exists, the result of a reduction becomes the gradient, in the memory of the reduction. Only `concat` needs more: its flat
@@ -281,7 +282,7 @@ RANKED_TEST_CASE("replicate/compiled_memory", clauses("REP-14"), ranks(1, 2, 3),
     CHECK(iteration.live_after(MemoryClass::gradient, ActionKind::backward).bytes == all);
     CHECK(iteration.live_after(MemoryClass::reduce_input, ActionKind::backward).bytes == 0);
   }
-  check_memory_classes(run);
+  check_memory_classes(rank, run);
   check_freed_memory(rank, run);
 }
 
@@ -313,6 +314,7 @@ RANKED_TEST_CASE("replicate/compiled_memory_of_some", clauses("REP-1", "REP-14")
   const std::uint64_t all = 4 * trainable_elements(scenario.model);
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
+    const auto judged = rank.under("REP-14");
     const std::string end = scenario::mark(iteration.index(), ActionKind::backward, true, 2);
     CHECK(trace::at(run.trace(), MemoryClass::gradient, end).bytes <= all + all / 2);
     CHECK(trace::at(run.trace(), MemoryClass::reduce_input, end).bytes == 0);
@@ -333,10 +335,11 @@ RANKED_TEST_CASE("replicate/compiled_overlap", clauses("REP-4", "REP-41", "REP-4
   const scenario::Run run = play_accepted(rank, scenario);
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
+    const auto judged = rank.under("REP-43");
     check_time(iteration, "forward and backward", iteration.forward_backward(), Limit::at_least, 300ms + all_reduce);
     check_time(iteration, "forward and backward", iteration.forward_backward(), Limit::at_most, 300ms + all_reduce + 2ms);
   }
-  check_ran_as_planned(run);
+  check_ran_as_planned(rank, run);
   check_no_race(rank, run);
 }
 
@@ -355,9 +358,13 @@ RANKED_TEST_CASE("replicate/compiled_casts", clauses("REP-21", "REP-42"), ranks(
   played.erase(played.begin());  // that of the registration
   for (const scenario::Iteration& iteration : played) {
     CAPTURE(iteration.index());
-    check_time(iteration, "forward and backward", iteration.forward_backward(), Limit::exactly, 225ms + gradients * 2ms);
     const std::vector<fact::Collective> calls = bucket_calls(iteration);
-    REQUIRE(std::ssize(calls) == gradients);
+    {
+      const auto judged = rank.under("REP-42");
+      REQUIRE(std::ssize(calls) == gradients);
+    }
+    const auto judged = rank.under("REP-21");
+    check_time(iteration, "forward and backward", iteration.forward_backward(), Limit::exactly, 225ms + gradients * 2ms);
     CHECK(std::chrono::nanoseconds(calls[1].start - calls[0].start) == 2ms);
   }
 }
@@ -386,7 +393,7 @@ RANKED_TEST_CASE("replicate/compiled_shapes", clauses("REP-4", "REP-40", "REP-41
                                                  {ActionKind::zero_grad}}});
   const scenario::Run run = play_accepted(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_division_rounds(rank), Moves::some_parameter);
-  check_ran_as_planned(run);
+  check_ran_as_planned(rank, run);
   check_no_race(rank, run);
 }
 

@@ -53,6 +53,7 @@ RANKED_TEST_CASE("replicate/hook_operands", clauses("REP-3", "REP-4", "REP-9"), 
     CAPTURE(iteration);
     std::vector<NamedGradient> left = own_gradients(run.scenario(), rank.index(), iteration + 1);
     const auto calls = hook_calls(run, iteration);
+    const auto judged = rank.under("REP-9");
     REQUIRE_FALSE(calls.empty());
     for (const scenario::Callback* call : calls) {
       CAPTURE(call->name);
@@ -103,6 +104,7 @@ RANKED_TEST_CASE("replicate/hook_without_sync", clauses("REP-6", "REP-9"), ranks
   const scenario::Run run = play_accepted(rank, scenario);
   for (int iteration = 0; iteration < 3; ++iteration) {
     CAPTURE(iteration);
+    const auto judged = rank.under("REP-6", "REP-9");
     // Both forwards have the same input.
     std::vector<NamedGradient> left = own_gradients(run.scenario(), rank.index(), iteration + 1);
     for (NamedGradient& gradient : left)
@@ -135,7 +137,7 @@ RANKED_TEST_CASE("replicate/compressing_hook", clauses("REP-4", "REP-10"), ranks
   });
   CHECK(sum_over_ranks(rank, rounded) > 0);
   check_no_race(rank, run);
-  check_memory_classes(run);
+  check_memory_classes(rank, run);
   for (const scenario::Iteration& iteration : run.iterations()) {
     CAPTURE(iteration.index());
     for (const fact::Collective& call : bucket_calls(iteration)) CHECK(call.dtype == low);
@@ -186,6 +188,7 @@ RANKED_TEST_CASE("replicate/late_user_hook", clauses("REP-9", "REP-11"), ranks(1
   check_gradients(rank, run, [](std::span<const double> by_rank) { return 2 * mean(by_rank); });
   for (int iteration = 0; iteration < 5; ++iteration) {
     CAPTURE(iteration);
+    const auto judged = rank.under("REP-9");
     CHECK(hook_calls(run, iteration).empty() == (iteration < 2));
   }
 }

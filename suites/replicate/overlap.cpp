@@ -36,6 +36,7 @@ RANKED_TEST_CASE("replicate/overlap", clauses("REP-2", "REP-4", "REP-5"), ranks(
   const scenario::Run run = play_accepted(rank, scenario);
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
+    const auto judged = rank.under("REP-5");
     check_time(iteration, "forward", iteration.forward(), Limit::at_least, 100ms);
     check_time(iteration, "forward and backward", iteration.forward_backward(), Limit::at_least, 310ms);
     if (iteration.index() > 0) check_time(iteration, "forward and backward", iteration.forward_backward(), Limit::at_most, 312ms);

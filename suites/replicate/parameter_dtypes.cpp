@@ -145,6 +145,7 @@ RANKED_TEST_CASE("replicate/low_precision", clauses("REP-2", "REP-4", "REP-14", 
   check_sound(rank, run);
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
+    const auto judged = rank.under("REP-14");
     CHECK(iteration.live_after(MemoryClass::gradient, ActionKind::backward).bytes == bytes_of_gradients(scenario));
     CHECK(iteration.peak(MemoryClass::reduce_input).bytes <= bytes_of_gradients(scenario));
   }
@@ -189,6 +190,7 @@ RANKED_TEST_CASE("replicate/low_precision_no_sync", clauses("REP-4", "REP-6", "R
   all.pop_back();  // that of the step
   for (const scenario::Iteration& iteration : all) {
     CAPTURE(iteration.index());
+    const auto judged = rank.under("REP-6");
     const bool reduces = iteration.index() % 3 == 2 && rank.world().size() > 1;
     CHECK(calls_in_backward(iteration, 1).empty() == !reduces);
   }
@@ -210,6 +212,7 @@ RANKED_TEST_CASE("replicate/low_precision_hook", clauses("REP-4", "REP-9", "REP-
   for (const scenario::Iteration& iteration : run.iterations()) {
     if (iteration.index() == 0) continue;  // that registers the hook
     CAPTURE(iteration.index());
+    const auto judged = rank.under("REP-9");
     std::vector<NamedGradient> left = own_gradients(scenario, rank.index(), iteration.index());
     for (const scenario::Callback* call : run.callbacks({.kind = scenario::CallbackKind::gradient_hook, .iteration = iteration.index()})) {
       std::vector<NamedGradient> of_dtype = left;
@@ -243,10 +246,11 @@ RANKED_TEST_CASE("replicate/low_precision_compressed", clauses("REP-4", "REP-10"
   check_no_race(rank, run);
   for (const scenario::Iteration& iteration : run.iterations()) {
     CAPTURE(iteration.index());
+    const auto judged = rank.under("REP-10");
     for (const fact::Collective& call : bucket_calls(iteration)) CHECK(call.dtype == hook);
     if (iteration.index() > 0 && rank.world().size() > 1) CHECK_FALSE(bucket_calls(iteration).empty());
   }
-  if (!compiles) replicate_checks().check_memory(run, rank.world().size());
+  if (!compiles) check_memory(rank, run);
 }
 
 // A bucket counts the bytes of its own dtype alone.
@@ -281,9 +285,9 @@ RANKED_TEST_CASE("replicate/low_precision_compiled", clauses("REP-3", "REP-4", "
   scenario::replicate(scenario.plan).compile = compile_plan(rank);
   require_rounding(scenario, rank.world().size());
   const scenario::Run run = play_accepted(rank, scenario);
-  check_equal(run, play_accepted(rank, eager(scenario)));
+  check_equal(rank, run, play_accepted(rank, eager(scenario)));
   check_training(rank, run, oracles::Arithmetic::f32, equal_values, Moves::some_parameter);
-  check_ran_as_planned(run);
+  check_ran_as_planned(rank, run);
   check_no_race(rank, run);
   check_same_order(rank, run);
   check_freed_memory(rank, run);
@@ -299,7 +303,7 @@ RANKED_TEST_CASE("replicate/dtype_plan", clauses("REP-42"), ranks(2, 4), each("f
     CAPTURE(step.iteration);
     CHECK(reduction_plan(backward_of(step)) == expected_plan(scenario, rank.world().size(), false));
   }
-  check_ran_as_planned(run);
+  check_ran_as_planned(rank, run);
   check_no_race(rank, run);
 }
 

@@ -32,7 +32,7 @@ PlanLines planned_reductions(const StepGraph& graph);
 /// The same for all-reduces that ran.
 PlanLines executed_reductions(const std::vector<fact::Collective>& calls);
 /// Fails unless each backward of a run, and the forwards before it, if they were compiled, issued the all-reduces of the engine's plan.
-void check_ran_as_planned(const scenario::Run& run);
+void check_ran_as_planned(const Rank& rank, const scenario::Run& run);
 
 /// The same scenario without a compiled step.
 scenario::Scenario eager(scenario::Scenario scenario);

@@ -12,6 +12,7 @@
 
 #include "fixtures/oracles/difference.hpp"
 #include "fixtures/oracles/rounding.hpp"
+#include "suites/checks/clauses.hpp"
 #include "suites/checks/exact_inputs.hpp"
 #include "suites/checks/soundness.hpp"
 
@@ -182,7 +183,8 @@ std::vector<fact::Collective> calls_before_backward(const scenario::Iteration& i
                        mark_of_backward(iteration, backward, false));
 }
 
-void check_equal(const scenario::Run& run, const scenario::Run& other) {
+void check_equal(const Rank& rank, const scenario::Run& run, const scenario::Run& other) {
+  const auto judged = suites::judging(rank, suites::Finding::values);
   REQUIRE_FALSE(other.captures().empty());
   REQUIRE(run.captures().size() == other.captures().size());
   for (std::size_t i = 0; i < other.captures().size(); ++i) {
@@ -199,7 +201,8 @@ void check_equal(const scenario::Run& run, const scenario::Run& other) {
   }
 }
 
-void check_memory_classes(const scenario::Run& run) {
+void check_memory_classes(const Rank& rank, const scenario::Run& run) {
+  const auto judged = rank.under("REP-14");
   for (const MemoryClass memory :
        {MemoryClass::shard, MemoryClass::gathered, MemoryClass::sharded_gradient, MemoryClass::optimizer_state}) {
     CAPTURE(to_string(memory));
@@ -208,6 +211,7 @@ void check_memory_classes(const scenario::Run& run) {
 }
 
 void check_reduced_once(Rank& rank, const scenario::Run& run) {
+  const auto judged = suites::judging(rank, "REP-2", suites::Finding::communication);
   std::map<DType, std::uint64_t> expected;  // elements
   for (const scenario::ParameterShape& parameter : scenario::parameters(run.scenario().model)) {
     if (parameter.trainable && rank.world().size() > 1)

@@ -61,10 +61,10 @@ std::vector<fact::Collective> calls_in_backward(const scenario::Iteration& itera
 std::vector<fact::Collective> calls_before_backward(const scenario::Iteration& iteration, int backward);
 
 /// Fails unless two runs have the same losses, parameters and gradients at every capture, bit by bit.
-void check_equal(const scenario::Run& run, const scenario::Run& other);
+void check_equal(const Rank& rank, const scenario::Run& run, const scenario::Run& other);
 
 /// Fails if there is memory for shards, gathered parameters, or anything else that copies do without when they train by plain SGD.
-void check_memory_classes(const scenario::Run& run);
+void check_memory_classes(const Rank& rank, const scenario::Run& run);
 
 /// Fails unless each iteration reduces each trainable element once, in the dtype of its parameter, and communicates nothing else but
 /// agreements. One backward with sync in each iteration.

@@ -73,10 +73,11 @@ RANKED_TEST_CASE("replicate/scripts", clauses("REP-1", "REP-2", "REP-4", "REP-6"
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_division_rounds(rank), Moves::some_parameter);
   check_reduced_once(rank, run);
   if (rank.param("what").ends_with("_syncs")) {
+    const auto judged = rank.under("REP-6");
     const std::vector<scenario::Iteration> all = run.iterations();
     for (std::size_t i = 0; i + 1 < all.size(); ++i) CHECK(calls_in_backward(all[i], 1).empty());
   }
-  if (compiles) check_ran_as_planned(run);
+  if (compiles) check_ran_as_planned(rank, run);
   check_sound(rank, run);
   check_freed_memory(rank, run);
 }
@@ -92,6 +93,7 @@ RANKED_TEST_CASE("replicate/meta_initialisation", clauses("REP-1", "REP-14"), ra
                                                                               {.kind = ActionKind::initialize, .module = "1"},
                                                                               {.kind = ActionKind::initialize, .module = "0"}}});
   const scenario::Run run = play_accepted(rank, scenario);
+  const auto judged = rank.under("REP-14");
   CHECK(trace::at(run.trace(), MemoryClass::parameter, scenario::mark(0, ActionKind::materialize)).bytes == 0);
   CHECK(trace::at(run.trace(), MemoryClass::parameter, scenario::mark(0, ActionKind::materialize, true)).bytes == 4 * (18 + 3));
   CHECK(run.peak(MemoryClass::parameter).bytes == 4 * trainable_elements(scenario.model));
@@ -126,7 +128,7 @@ RANKED_TEST_CASE("replicate/declared_memory", clauses("REP-4"), ranks(1, 2, 3),
   const scenario::Run usual = play_accepted(rank, scenario);
   scenario.costs.hide_undeclared_memory = true;
   const scenario::Run hidden = play_accepted(rank, scenario);
-  check_equal(hidden, usual);
+  check_equal(rank, hidden, usual);
   check_no_race(rank, hidden);
 }
 

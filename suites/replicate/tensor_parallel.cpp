@@ -127,6 +127,7 @@ void check_part(const scenario::Scenario& scenario, const Division& division, co
 }
 
 void check_as_undivided(Rank& rank, const scenario::Run& run, const Division& division) {
+  const auto judged = rank.under("REP-30");
   const scenario::Scenario whole = undivided(run.scenario());
   require_exact_sums(whole, division.copies);
   const auto expected = oracles::train_serially(whole, division.copies, oracles::Arithmetic::f32);
@@ -165,7 +166,9 @@ std::vector<fact::Collective> among(const std::vector<fact::Collective>& calls, 
 }
 
 // In forward each row module sums its outputs, in backward each column module the gradient of its input, unless that is the model's input.
-void check_sums_over_parts(const std::vector<fact::Collective>& calls, std::size_t count, const std::vector<std::int64_t>& elements) {
+void check_sums_over_parts(const Rank& rank, const std::vector<fact::Collective>& calls, std::size_t count,
+                           const std::vector<std::int64_t>& elements) {
+  const auto judged = rank.under("REP-32");
   CHECK(calls.size() == count);
   std::vector<std::int64_t> found;
   for (const fact::Collective& call : calls) {
@@ -221,11 +224,12 @@ void play_compiled_ddp_tp(Rank& rank) {
   if (!is_whole) plan.compile->region = scenario::CompiledRegion::backward;
   const scenario::Run run = play_accepted(rank, scenario);
   check_as_undivided(rank, run, division);
-  check_equal(run, play_accepted(rank, eager(scenario)));
-  check_ran_as_planned(run);
+  check_equal(rank, run, play_accepted(rank, eager(scenario)));
+  check_ran_as_planned(rank, run);
   const auto pairs = static_cast<std::size_t>(rank.param<int>("pairs"));
   for (const scenario::CompiledStep& step : run.compiled_steps()) {
     CAPTURE(step.iteration);
+    const auto judged = rank.under("REP-41");
     CHECK(step.graphs->size() == (is_whole ? 2U : 1U));
     for (const StepGraph& graph : *step.graphs)
       check_planned_groups(graph, scenario, division, graph.pass == StepPass::forward ? pairs : pairs - 1);
@@ -240,6 +244,7 @@ void check_groups(Rank& rank, const Division& division, const scenario::Scenario
   const scenario::Run run = play_accepted(rank, scenario);
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
+    const auto judged = rank.under("REP-31");
     std::uint64_t reduced = 0;
     for (const fact::Collective& call : iteration.collectives()) {
       CAPTURE(call.tag);
@@ -254,9 +259,9 @@ void check_groups(Rank& rank, const Division& division, const scenario::Scenario
     CHECK(reduced == (division.copies > 1 ? elements_held(run.scenario(), division) : 0));
     const auto in_forward = static_cast<std::size_t>(division.parts > 1 ? pairs : 0);
     const auto in_backward = static_cast<std::size_t>(division.parts > 1 ? pairs - 1 : 0);
-    check_sums_over_parts(among(iteration.collectives(ActionKind::forward), division.row()), in_forward,
+    check_sums_over_parts(rank, among(iteration.collectives(ActionKind::forward), division.row()), in_forward,
                           std::vector<std::int64_t>(in_forward, division.copies * output_features));
-    check_sums_over_parts(among(iteration.collectives(ActionKind::backward), division.row()), in_backward,
+    check_sums_over_parts(rank, among(iteration.collectives(ActionKind::backward), division.row()), in_backward,
                           std::vector<std::int64_t>(in_backward, division.copies * output_features));
   }
 }

@@ -49,7 +49,7 @@ RANKED_TEST_CASE("replicate/convolution", clauses("REP-1", "REP-2", "REP-4"), ra
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_division_rounds(rank), Moves::some_parameter);
   check_reduced_once(rank, run);
   check_sound(rank, run);
-  CHECK(run.left_alive() == 0);
+  check_freed_memory(rank, run);
 }
 
 RANKED_TEST_CASE("replicate/optimizers", clauses("REP-1"), ranks(2, 3), each("optimizer", "momentum", "adam", "adamw"),
@@ -115,7 +115,7 @@ RANKED_TEST_CASE("replicate/memory", clauses("REP-14"), ranks(1, 2, 3), each("gr
     CHECK(iteration.peak(MemoryClass::gradient).bytes <= all + (views ? more : 0));
     CHECK(iteration.live_after(MemoryClass::gradient, ActionKind::backward).bytes == all);
   }
-  check_memory_classes(run);
+  check_memory_classes(rank, run);
   check_freed_memory(rank, run);
 }
 

@@ -66,7 +66,8 @@ RANKED_TEST_CASE("replicate/unused_parameters", clauses("REP-1", "REP-3", "REP-4
   const scenario::Run run = play_accepted(rank, with_last_step(scenario));
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_division_rounds(rank), Moves::some_parameter);
   check_sound(rank, run);
-  check_memory_classes(run);
+  check_memory_classes(rank, run);
+  const auto judged = rank.under("REP-7");
   if (alone) CHECK(run.count(CollectiveKind::all_reduce) == 0);
   // A parameter that no rank has used has no gradient.
   const std::vector<scenario::CapturedParameter>& first = run.captures().front().parameters;
@@ -93,6 +94,7 @@ RANKED_TEST_CASE("replicate/no_parameter_reached", clauses("REP-1", "REP-7"), ra
   for (const scenario::Capture& capture : run.captures()) {
     for (const scenario::CapturedParameter& parameter : capture.parameters) {
       CAPTURE(capture.iteration, parameter.name);
+      const auto judged = rank.under("REP-7");
       CHECK(parameter.gradient.defined() == parameter.name.starts_with("way.x"));
     }
   }
