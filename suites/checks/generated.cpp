@@ -1,16 +1,15 @@
 #include "suites/checks/generated.hpp"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <optional>
 #include <set>
-#include <span>
 #include <stdexcept>
 #include <string>
 
@@ -185,29 +184,74 @@ Drawn given(Rank& rank, const Subjects& subjects, const std::filesystem::path& d
   return {.scenario = std::move(scenario), .tolerance = *tolerance};
 }
 
-// The search takes longer than the play: one rank searches for all.
-Drawn drawn_by_first_rank(Rank& rank, const Subjects& subjects, std::uint64_t seed) {
-  const int world = rank.world().size();
-  std::optional<Drawn> mine;
-  std::string text;
-  if (rank.index() == 0) {
-    mine = drawn(subjects, seed, world);
-    text = nlohmann::ordered_json(mine->scenario).dump();
+// Draws until a scenario is good. A draw depends on its number alone, and the first good one counts. Ranks of a world search together, as
+// that takes longer than the play.
+class Search {
+ public:
+  /// `group`: all ranks that search, or nullptr for one alone.
+  Search(const Subjects& subjects, std::uint64_t seed, int world, Group* group)
+      : subjects_(subjects), seed_(seed), world_(world), group_(group), palette_(palette_of(subjects)) {
+    const std::vector<Trait> row = wanted_traits(subjects, seed, world);
+    palette_.wanted = {row.begin(), row.end()};
   }
-  Tensor length = Tensor::host(DType::i64, {1});
-  length.values<std::int64_t>()[0] = static_cast<std::int64_t>(text.size());
-  length = rank.world().broadcast(length, 0);
-  const Tensor letters = Tensor::host(DType::u8, {length.values<std::int64_t>()[0]});
-  std::ranges::copy(std::as_bytes(std::span(text)), letters.values<std::byte>().begin());
-  const Tensor all = rank.world().broadcast(letters, 0);
-  if (mine) return *std::move(mine);
-  const std::span<std::byte> read = all.values<std::byte>();
-  text.assign(reinterpret_cast<const char*>(read.data()), read.size());
-  Scenario scenario = scenario::parse_scenario(text, world);
-  const auto tolerance = tolerance_of(scenario, world);
-  if (!tolerance) throw std::logic_error("the first rank has drawn a scenario that the serial model cannot judge");
-  return {.scenario = std::move(scenario), .tolerance = *tolerance};
-}
+
+  Drawn run() {
+    const int ranks = group_ != nullptr ? group_->size() : 1, index = group_ != nullptr ? group_->rank() : 0;
+    for (int begin = 0, end = draws_of_a_row - 1; begin < most_draws; begin = end, end += draws_of_a_row) {
+      lacked_.clear();
+      for (int first = begin; first < end; first += ranks) {
+        const int mine = first + index;
+        std::optional<Drawn> found = mine < end ? draw(mine) : std::nullopt;
+        const int good = least_of_all(found ? mine : most_draws);
+        if (good < most_draws) return good == mine ? *std::move(found) : draw(good).value();
+      }
+      give_up_a_trait();
+    }
+    throw std::logic_error(fmt::format("seed {} draws no scenario for {} that is wanted", seed_, subjects_.kind));
+  }
+
+ private:
+  std::optional<Drawn> draw(int number) {
+    palette_.captures_all = number % 2 == 0;
+    const std::uint64_t of_draw = digest(fmt::format("{} {}", seed_, number));
+    Scenario scenario = scenario::generate(subjects_.kind, of_draw, std::vector{world_}, palette_).scenario;
+    const std::set<Trait> has = scenario::traits(scenario);
+    if (!std::ranges::includes(has, palette_.wanted)) {
+      for (const Trait trait : palette_.wanted) lacked_[trait] += has.contains(trait) ? 0 : 1;
+      return std::nullopt;
+    }
+    if (!is_playable(scenario) || (subjects_.is_wanted && !subjects_.is_wanted(scenario))) return std::nullopt;
+    const std::optional<Tolerance> tolerance = tolerance_of(scenario, world_);
+    if (!tolerance) return std::nullopt;
+    return Drawn{.scenario = std::move(scenario), .tolerance = *tolerance};
+  }
+
+  // From now on scenarios may lack the trait that most draws of the row have lacked.
+  void give_up_a_trait() {
+    std::vector<std::int64_t> counts;
+    for (const Trait trait : palette_.wanted) counts.push_back(lacked_[trait]);
+    if (counts.empty()) return;
+    if (group_ != nullptr) {
+      const Tensor all = group_->all_reduce(Tensor::of<std::int64_t>({std::ssize(counts)}, counts));
+      std::ranges::copy(all.values<std::int64_t>(), counts.begin());
+    }
+    const auto most = std::ranges::max_element(counts);
+    if (*most > 0) palette_.wanted.erase(std::next(palette_.wanted.begin(), most - counts.begin()));
+  }
+
+  int least_of_all(int mine) const {
+    if (group_ == nullptr) return mine;
+    const Tensor all = group_->all_reduce(Tensor::of<std::int64_t>({1}, std::vector<std::int64_t>{mine}), ReduceOp::min);
+    return static_cast<int>(all.values<std::int64_t>()[0]);
+  }
+
+  const Subjects& subjects_;
+  std::uint64_t seed_;
+  int world_;
+  Group* group_;
+  scenario::Palette palette_;
+  std::map<Trait, std::int64_t> lacked_;  // of the draws of a row, on how many
+};
 
 }  // namespace
 
@@ -233,35 +277,14 @@ std::vector<Trait> wanted_traits(const Subjects& subjects, std::uint64_t seed, i
   }
 }
 
-Drawn drawn(const Subjects& subjects, std::uint64_t seed, int world) {
-  scenario::Palette palette = palette_of(subjects);
-  const std::vector<Trait> row = wanted_traits(subjects, seed, world);
-  palette.wanted = {row.begin(), row.end()};
-  std::map<Trait, int> lacked;
-  for (int draw = 0; draw < most_draws; ++draw) {
-    if (draw % draws_of_a_row == draws_of_a_row - 1 && !lacked.empty()) {
-      palette.wanted.erase(std::ranges::max_element(lacked, {}, &std::pair<const Trait, int>::second)->first);
-      lacked.clear();
-    }
-    palette.captures_all = draw % 2 == 0;
-    Scenario scenario = scenario::generate(subjects.kind, digest(fmt::format("{} {}", seed, draw)), std::vector{world}, palette).scenario;
-    const std::set<Trait> has = scenario::traits(scenario);
-    if (!std::ranges::includes(has, palette.wanted)) {
-      for (const Trait trait : palette.wanted) lacked[trait] += has.contains(trait) ? 0 : 1;
-      continue;
-    }
-    if (!is_playable(scenario) || (subjects.is_wanted && !subjects.is_wanted(scenario))) continue;
-    if (const auto tolerance = tolerance_of(scenario, world)) return {.scenario = std::move(scenario), .tolerance = *tolerance};
-  }
-  throw std::logic_error(fmt::format("seed {} draws no scenario for {} that is wanted", seed, subjects.kind));
-}
+Drawn drawn(const Subjects& subjects, std::uint64_t seed, int world) { return Search(subjects, seed, world, nullptr).run(); }
 
 scenario::Run check_generated(Rank& rank, const Subjects& subjects) {
   if (rank.param<int>("generator") != generator_version)
     throw std::logic_error(fmt::format("this program has version {} of the generator", generator_version));
   const auto seed = static_cast<std::uint64_t>(rank.param<int>("seed"));
   const std::filesystem::path document = rank.given_scenario();
-  const Drawn drawn = document.empty() ? drawn_by_first_rank(rank, subjects, seed) : given(rank, subjects, document);
+  const Drawn drawn = document.empty() ? Search(subjects, seed, rank.world().size(), &rank.world()).run() : given(rank, subjects, document);
   if (const std::string lacking = rank.lacking(scenario::needed_features(drawn.scenario)); !lacking.empty()) rank.skip(lacking);
   if (rounds_to_low_precision(drawn.scenario)) skip_unless_sums_have_an_order(rank);
   INFO((document.empty() ? fmt::format("the scenario is drawn from the seed {}, version {} of the generator", seed, generator_version)
