@@ -11,7 +11,7 @@
 
 namespace shardproof::suites {
 
-/// What a check may find.
+/// A defect that a check may find.
 enum class Finding : std::uint8_t {
   race,           ///< nothing orders two uses of the same bytes
   order,          ///< ranks issue different collectives

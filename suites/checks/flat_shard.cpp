@@ -155,8 +155,8 @@ class FlatShardChecks final : public Kind {
     return may_gather_in_vain(scenario) ? Plans::least : Plans::exactly;
   }
 
-  // At the end of each forward, evaluate and backward as many units are whole as the strategy says, no other gradients wait than those that no
-  // backward has reduced, and no operand of a reduction is left. Units that were gathered in vain may be whole after a forward.
+  // At the end of each forward, evaluate and backward, as many units are whole as the strategy says. Only gradients that no backward has
+  // reduced wait, and no operand of a reduction is left. Units that were gathered in vain may be whole after a forward.
   void check_memory(const scenario::Run& run, int world) const override {
     const std::uint64_t unclaimed = parameters_of_no_unit(run.scenario());
     UnitCalls calls(run.scenario(), world);

@@ -1,5 +1,5 @@
-// What hooks of all-gather extensions were given and gave, on all ranks: what every run owes that gathers by them. Each check is judged by
-// its own clause.
+// Checks of what hooks of all-gather extensions were given and gave, on all ranks. They hold for every run that gathers by hooks. Each check
+// is judged by its own clause.
 #pragma once
 
 #include <string>
