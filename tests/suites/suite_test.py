@@ -158,7 +158,7 @@ class Attribution(unittest.TestCase):
 
     def failed_cases(self, fault, *filters):
         out = self.out / fault
-        text = shardproof("run", *filters, "--ranks", "2", "--fault", fault, "--out", out, expect=1)
+        text = shardproof("run", *filters, "--ranks", "2", "--fault", fault, "--out", out, "--overwrite", expect=1)
         report = json.loads((out / "report.json").read_text(encoding="utf-8"))
         return [case for case in report["cases"] if case["verdict"] != "passed"], text
 
@@ -184,6 +184,20 @@ class Attribution(unittest.TestCase):
                 cases, _ = self.failed_cases(fault, case)
                 self.assertTrue(cases)
                 self.assertEqual([case["id"] for case in cases if clause not in self.named(case)], [])
+
+    def test_of_several_clauses_a_failure_names_those_that_it_is_about(self):
+        parity = "extensions/train_parity[W=2,form=full,optimizer=sgd,reshard=true,rows=uneven]"
+        for fault, case, clauses in (
+            ("later_steps_twice", parity, {"EXT-7"}),
+            ("pre_hook_called_twice", parity, {"EXT-2"}),
+            ("later_steps_twice", "overlap/mesh[W=2,replicas=2,reshard=true]", {"OVL-10"}),
+            ("later_steps_twice", "replicate/train_parity[W=2,gradients=copies,many=true]", {"REP-1"}),
+            ("gradients_kept_narrow", "extensions/under_a_policy[W=2,param=bf16,reshard=true]", {"EXT-7", "EXT-22"}),
+            ("recomputes", "overlap/post_optim_event[W=2,event=false]", {"OVL-14"}),
+        ):
+            with self.subTest(fault=fault, case=case):
+                cases, _ = self.failed_cases(fault, case)
+                self.assertEqual([self.named(each) for each in cases], [clauses])
 
     def test_a_time_is_in_milliseconds_and_names_the_collectives_that_nothing_hides(self):
         cases, text = self.failed_cases("one_stream", "overlap/training_overlap[W=2]")
