@@ -15,7 +15,7 @@ struct Measured {
   std::size_t cases = 0;
 };
 
-Measured measured(Bench& bench, std::vector<std::string> selection) {
+Measured measured(Bench& bench, const std::vector<std::string>& selection) {
   std::vector<double> runs;
   std::size_t cases = 0;
   for (int round = 0; round < rounds; ++round) {

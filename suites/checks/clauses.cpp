@@ -29,42 +29,46 @@ class Asked {
 
 using enum Finding;
 
+// What a clause asks about that lets any features come together.
+constexpr std::initializer_list<Finding> everything{race,         order,           repetition, memory, missing_collective,
+                                                    extra_gather, extra_reduction, values};
+
 constexpr std::array all_asked{
     Asked("OVL-10", {values}),
-    Asked("OVL-17", {communication, values}),
-    Asked("OVL-18", {communication}),
+    Asked("OVL-17", {extra_reduction, values}),
+    Asked("OVL-18", {extra_gather}),
     Asked("OVL-19", {values}),
-    Asked("OVL-24", {communication}),
-    Asked("OVL-40", {communication}),
+    Asked("OVL-24", {missing_collective, extra_gather, extra_reduction}),
     Asked("OVL-41", {values}),
-    Asked("OVL-50", {race, order, repetition, memory, communication, values}),
+    Asked("OVL-50", everything),
     Asked("EXT-7", {values}),
     Asked("EXT-9", {memory}),
     Asked("EXT-23", {values}),
     Asked("EXT-24", {values}),
     Asked("EXT-25", {values}),
     Asked("EXT-30", {values}),
-    Asked("EXT-50", {race, order, repetition, memory, communication, values}),
+    Asked("EXT-50", everything),
     Asked("EXO-13", {order}),
     Asked("EXO-14", {values}),
-    Asked("EXO-15", {race, order, repetition, memory, communication, values}),
+    Asked("EXO-15", everything),
     Asked("CMH-1", {values}),
     Asked("CMH-2", {values}),
     Asked("CMH-5", {values}),
-    Asked("CMH-6", {communication, values}),
+    Asked("CMH-6", {extra_reduction, values}),
     Asked("CMH-12", {values}),
     Asked("CMH-13", {values}),
     Asked("CMH-16", {race, order, memory}),
-    Asked("CMH-17", {race, order, repetition, memory, communication, values}),
+    Asked("CMH-17", everything),
     Asked("CMH-22", {values}),
     Asked("REP-1", {values}),
-    Asked("REP-2", {communication}),
-    Asked("REP-6", {communication, values}),
+    Asked("REP-2", {missing_collective, extra_gather, extra_reduction}),
+    Asked("REP-6", {extra_reduction, values}),
     Asked("REP-7", {values}),
     Asked("REP-9", {values}),
     Asked("REP-10", {values}),
+    Asked("REP-11", {values}),
     Asked("REP-15", {values}),
-    Asked("REP-17", {race, order, repetition, communication, values}),
+    Asked("REP-17", {race, order, repetition, missing_collective, extra_gather, extra_reduction, values}),
     Asked("REP-19", {values}),
     Asked("REP-30", {values}),
     Asked("REP-40", {values}),
@@ -82,6 +86,7 @@ std::vector<std::string> asking_about(const Rank& rank, Finding finding) {
 
 ClauseScope judging(const Rank& rank, std::string_view clause, Finding finding) {
   std::vector<std::string> clauses = asking_about(rank, finding);
+  std::erase(clauses, clause);
   clauses.insert(clauses.begin(), std::string(clause));
   return rank.under(std::move(clauses));
 }

@@ -13,12 +13,14 @@ namespace shardproof::suites {
 
 /// A defect that a check may find.
 enum class Finding : std::uint8_t {
-  race,           ///< nothing orders two uses of the same bytes
-  order,          ///< ranks issue different collectives
-  repetition,     ///< a group is gathered that is there already
-  memory,         ///< something is alive that the plan does not keep
-  communication,  ///< more or fewer collectives than the plan asks for
-  values,         ///< losses, gradients or parameters are wrong
+  race,                ///< nothing orders two uses of the same bytes
+  order,               ///< ranks issue different collectives
+  repetition,          ///< a group is gathered that is there already
+  memory,              ///< something is alive that the plan does not keep
+  missing_collective,  ///< the plan asks for more gathers, or more reductions
+  extra_gather,        ///< the plan asks for fewer gathers
+  extra_reduction,     ///< the plan asks for fewer reductions
+  values,              ///< losses, gradients or parameters are wrong
 };
 
 /// The clauses of the case that ask about this.

@@ -102,9 +102,9 @@ scenario::CapturedParameter at_first(const scenario::Scenario& scenario, std::si
 
 // What is asked of all parameters at a capture and has one answer for all ranks, as one may hold nothing at all: has a part moved, do the
 // two tensors of a pair differ, and is all as it should be?
-class Findings {
+class ParameterNotes {
  public:
-  explicit Findings(std::size_t parameters) : found_(Tensor::host(DType::i64, {static_cast<std::int64_t>(parameters), 4})) {}
+  explicit ParameterNotes(std::size_t parameters) : found_(Tensor::host(DType::i64, {static_cast<std::int64_t>(parameters), 4})) {}
 
   void note(std::size_t parameter, const scenario::CapturedParameter& before, const scenario::CapturedParameter& now, bool is_right) const {
     const auto found = found_.row(static_cast<std::int64_t>(parameter)).values<std::int64_t>();
@@ -256,7 +256,7 @@ void check_training(Rank& rank, const scenario::Run& run, oracles::Arithmetic ar
     REQUIRE(captured.parameters.size() == expected[i].parameters.size());
     REQUIRE(expected[i].gradients.size() == expected[i].parameters.size());
     REQUIRE(expected[i].seconds.size() == expected[i].parameters.size());
-    const Findings findings(captured.parameters.size());
+    const ParameterNotes notes(captured.parameters.size());
     for (std::size_t p = 0; p < captured.parameters.size(); ++p) {
       const scenario::CapturedParameter& held = captured.parameters[p];
       INFO("parameter \"" << held.name << '"');
@@ -275,9 +275,9 @@ void check_training(Rank& rank, const scenario::Run& run, oracles::Arithmetic ar
       const Tensor gradient = whole(expected[i].gradients);
       if (gradient.defined()) ++gradients;
       is_right &= check_gradient(held, gradient, tolerance);
-      findings.note(p, before[p], held, is_right);
+      notes.note(p, before[p], held, is_right);
     }
-    const Findings::Answers answers = findings.check(rank, captured.parameters, moves);
+    const ParameterNotes::Answers answers = notes.check(rank, captured.parameters, moves);
     all_moves += answers.moves;
     right = answers.right;
     before = captured.parameters;

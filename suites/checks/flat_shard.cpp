@@ -157,15 +157,16 @@ class FlatShardChecks final : public Kind {
 
   // At the end of each forward, evaluate and backward, as many units are whole as the strategy says. Only gradients that no backward has
   // reduced wait, and no operand of a reduction is left. Units that were gathered in vain may be whole after a forward.
-  void check_memory(const scenario::Run& run, int world) const override {
+  void check_memory(const scenario::Run& run, int world, After after) const override {
     const std::uint64_t unclaimed = parameters_of_no_unit(run.scenario());
     UnitCalls calls(run.scenario(), world);
     const auto make = [&](const scenario::Action& action) { calls.make(action); };
     follow_script(run.scenario(), make, [&](const scenario::Action& action, const std::string& end) {
+      if ((action.kind == ActionKind::backward) != (after == After::backwards)) return;
       CAPTURE(end);
       const std::uint64_t whole = trace::at(run.trace(), MemoryClass::parameter, end).buffers;
       CHECK(whole >= unclaimed + calls.whole());
-      if ((action.kind == ActionKind::backward && calls.whole() == 0) || !may_gather_in_vain(run.scenario()))
+      if ((after == After::backwards && calls.whole() == 0) || !may_gather_in_vain(run.scenario()))
         CHECK(whole == unclaimed + calls.whole());
       CHECK(trace::at(run.trace(), MemoryClass::gradient, end).buffers <= unclaimed + calls.waiting_gradients());
       CHECK(trace::at(run.trace(), MemoryClass::reduce_input, end).buffers == 0);

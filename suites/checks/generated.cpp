@@ -184,8 +184,8 @@ Drawn given(Rank& rank, const Subjects& subjects, const std::filesystem::path& d
   return {.scenario = std::move(scenario), .tolerance = *tolerance};
 }
 
-// Draws until a scenario is good. A draw depends on its number alone, and the first good one counts. Ranks of a world search together, as
-// that takes longer than the play.
+// Draws until a scenario is good. A draw depends on its number alone, and the first good one counts. The search takes longer than the play, so
+// all ranks share it.
 class Search {
  public:
   /// `group`: all ranks that search, or nullptr for one alone.
@@ -197,13 +197,16 @@ class Search {
 
   Drawn run() {
     const int ranks = group_ != nullptr ? group_->size() : 1, index = group_ != nullptr ? group_->rank() : 0;
-    for (int begin = 0, end = draws_of_a_row - 1; begin < most_draws; begin = end, end += draws_of_a_row) {
+    for (int begin = 0, end = draws_of_a_row - 1; begin < most_draws; begin = end, end = std::min(end + draws_of_a_row, most_draws)) {
       lacked_.clear();
       for (int first = begin; first < end; first += ranks) {
         const int mine = first + index;
         std::optional<Drawn> found = mine < end ? draw(mine) : std::nullopt;
         const int good = least_of_all(found ? mine : most_draws);
-        if (good < most_draws) return good == mine ? *std::move(found) : draw(good).value();
+        if (good == most_draws) continue;
+        if (good != mine) found = draw(good);
+        if (!found) throw std::logic_error(fmt::format("rank {} finds no scenario in draw {}, and another rank does", index, good));
+        return *std::move(found);
       }
       give_up_a_trait();
     }

@@ -25,13 +25,18 @@ enum class Plans : std::uint8_t {
   nothing,  ///< the scenario has calls or modules that it cannot count
 };
 
+/// Calls after which memory is checked.
+enum class After : std::uint8_t { backwards, other_calls };
+
 /// The clauses by which every run on a kind of engine is judged, whatever case plays it.
 struct SoundnessClauses {
   std::string_view same_order;  ///< ranks issue the same collectives in the same order
   std::string_view nothing_twice;  ///< nothing is gathered that is there already
   std::string_view nothing_left;  ///< nothing is alive that the plan does not keep
   std::string_view freed_memory;  ///< a destroyed engine leaves no memory
+  std::string_view whole_after_forward;  ///< after a forward, what the plan keeps is whole, and nothing else
   std::string_view communicates;  ///< what the plan asks for is gathered and reduced
+  std::string_view no_other_gather;  ///< nothing is gathered that nobody needs
   std::string_view no_other_reduction;  ///< nothing is reduced that the plan excludes
 };
 
@@ -59,8 +64,8 @@ class Kind {
   virtual std::string_view ordering_clause(const scenario::Run& run, const trace::Race& race) const = 0;
   virtual void check_nothing_gathered_twice(const scenario::Run& run) const = 0;
   virtual void check_nothing_is_left(const scenario::Run& run, int iteration, int backward) const = 0;
-  /// Checks after each call what is whole, as far as this is known for the scenario.
-  virtual void check_memory(const scenario::Run& run, int world) const = 0;
+  /// Checks what is alive after each of these calls, as far as this is known for the scenario.
+  virtual void check_memory(const scenario::Run& run, int world, After calls) const = 0;
 };
 
 /// The collectives of an iteration, or of all of a run, without agreements.

@@ -105,7 +105,9 @@ constexpr SoundnessClauses replicate_clauses{.same_order = "REP-3",
                                              .nothing_twice = "REP-2",
                                              .nothing_left = "REP-14",
                                              .freed_memory = "REP-14",
+                                             .whole_after_forward = "REP-14",
                                              .communicates = "REP-2",
+                                             .no_other_gather = "REP-2",
                                              .no_other_reduction = "REP-2"};
 constexpr std::string_view gradients_in_order = "REP-4", sums_over_parts_in_order = "REP-34";
 
@@ -193,7 +195,8 @@ class ReplicateChecks final : public Kind {
   }
 
   // Buckets have as many bytes as their gradients. Views of buckets need no memory beside them.
-  void check_memory(const scenario::Run& run, int /*world*/) const override {
+  void check_memory(const scenario::Run& run, int /*world*/, After after) const override {
+    if (after != After::backwards) return;
     const Scenario& scenario = run.scenario();
     const ReplicatePlan& section = replicate(scenario.plan);
     if (section.compile || !section.tensor_parallel.empty() || !is_for_all(scenario)) return;

@@ -13,7 +13,9 @@ inline constexpr SoundnessClauses sharded_clauses{.same_order = "OVL-15",
                                                   .nothing_twice = "OVL-16",
                                                   .nothing_left = "OVL-12",
                                                   .freed_memory = "OVL-13",
+                                                  .whole_after_forward = "OVL-11",
                                                   .communicates = "OVL-3",
+                                                  .no_other_gather = "OVL-18",
                                                   .no_other_reduction = "OVL-17"};
 
 /// The clause that the race breaks: by the memory that it is about, and by the work that meets there.

@@ -31,14 +31,22 @@ std::array<Count, 3> counts(const Communication& done, const Communication& aske
           Count{all_reduce, "all-reduces", done.all_reduces, asked.all_reduces}};
 }
 
-// By the case's clauses about communication, or by the clause that such a difference breaks in any case.
+struct CountJudge {
+  Finding finding;
+  std::string_view clause;  ///< that such a difference breaks in any case
+};
+
+CountJudge judge_of(const SoundnessClauses& clauses, const Count& count) {
+  if (count.done < count.asked) return {Finding::missing_collective, clauses.communicates};
+  if (count.kind == CollectiveKind::all_gather) return {Finding::extra_gather, clauses.no_other_gather};
+  return {Finding::extra_reduction, clauses.no_other_reduction};
+}
+
+// By the case's clauses about such a difference, or by that of the kind.
 ClauseScope judging_count(const Rank& rank, const Kind& kind, const Count& count) {
-  std::vector<std::string> clauses = asking_about(rank, Finding::communication);
-  if (clauses.empty()) {
-    const SoundnessClauses of_kind = kind.clauses();
-    const bool is_gather = count.kind == CollectiveKind::all_gather;
-    clauses.emplace_back(count.done < count.asked ? of_kind.communicates : is_gather ? of_kind.nothing_twice : of_kind.no_other_reduction);
-  }
+  const CountJudge judge = judge_of(kind.clauses(), count);
+  std::vector<std::string> clauses = asking_about(rank, judge.finding);
+  if (clauses.empty()) clauses.emplace_back(judge.clause);
   return rank.under(std::move(clauses));
 }
 
@@ -162,8 +170,12 @@ void check_nothing_is_left(const Rank& rank, const scenario::Run& run, int itera
 
 void check_memory(Rank& rank, const scenario::Run& run) {
   const Kind& kind = kind_of(run.scenario().plan);
-  const auto judged = judging(rank, kind.clauses().nothing_left, Finding::memory);
-  kind.check_memory(run, rank.world().size());
+  {
+    const auto judged = judging(rank, kind.clauses().nothing_left, Finding::memory);
+    kind.check_memory(run, rank.world().size(), After::backwards);
+  }
+  const auto judged = judging(rank, kind.clauses().whole_after_forward, Finding::memory);
+  kind.check_memory(run, rank.world().size(), After::other_calls);
 }
 
 void check_freed_memory(const Rank& rank, const scenario::Run& run) {

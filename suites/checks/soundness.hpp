@@ -21,7 +21,7 @@ void check_plan_is_communicated(Rank& rank, const scenario::Run& run);
 /// Fails unless every iteration communicates exactly what the plan asks for, as the model engine does.
 void check_nothing_else_is_communicated(Rank& rank, const scenario::Run& run);
 
-/// Fails if the reductions of an iteration are not those of the plan. The all-gathers may be more or fewer.
+/// Fails if an iteration issues more or fewer reductions than the plan asks for. The all-gathers may be more or fewer.
 void check_reductions(Rank& rank, const scenario::Run& run);
 
 /// Fails when collectives of a kind are issued before, between or after iterations. For cases that count them by iteration.

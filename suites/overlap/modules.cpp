@@ -99,11 +99,13 @@ RANKED_TEST_CASE("overlap/modules", clauses("OVL-4", "OVL-6", "OVL-7", "OVL-10",
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     if (rank.param<bool>("reshard")) {
+      const auto judged = rank.under("OVL-11");
       for (const scenario::ActionKind call : {scenario::ActionKind::evaluate, scenario::ActionKind::forward}) {
         CHECK(iteration.live_after(MemoryClass::parameter, call).buffers == 0);
       }
     }
     check_nothing_is_left(rank, run, iteration.index());
+    const auto judged = rank.under("OVL-17");
     const std::size_t reductions = iteration.count(CollectiveKind::reduce_scatter);
     if (rank.world().size() == 1) {
       CHECK(reductions == 0);
@@ -112,6 +114,7 @@ RANKED_TEST_CASE("overlap/modules", clauses("OVL-4", "OVL-6", "OVL-7", "OVL-10",
       CHECK(reductions <= shape.reductions + shape.more);
     }
   }
+  const auto judged = rank.under("OVL-17");
   check_all_in_iterations(run, CollectiveKind::reduce_scatter);
 }
 

@@ -98,8 +98,11 @@ RANKED_TEST_CASE("overlap/prefetch_without_backward", clauses("OVL-10", "OVL-15"
   if (rank.world().size() == 1) return;
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
+    {
+      const auto judged = rank.under("OVL-38");
+      CHECK(gathers_until(iteration, ActionKind::forward, WorkKind::forward, 0) == std::vector<std::string>{"l0", "aside"});
+    }
     const auto judged = rank.under("OVL-18");
-    CHECK(gathers_until(iteration, ActionKind::forward, WorkKind::forward, 0) == std::vector<std::string>{"l0", "aside"});
     check_count(iteration, CollectiveKind::all_gather, ActionKind::backward, 2);
   }
 }

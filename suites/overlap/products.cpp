@@ -56,7 +56,7 @@ RANKED_TEST_CASE("overlap/columns_reduced_twice", clauses("OVL-10", "OVL-18"), r
   check_sound(rank, run);
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
-    const auto judged = rank.under("OVL-18");
+    const auto judged = rank.under("OVL-17");
     check_count(iteration, CollectiveKind::reduce_scatter, rank.world().size() > 1 ? 4 : 0);
   }
 }

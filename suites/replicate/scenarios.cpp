@@ -211,7 +211,7 @@ void check_memory_classes(const Rank& rank, const scenario::Run& run) {
 }
 
 void check_reduced_once(Rank& rank, const scenario::Run& run) {
-  const auto judged = suites::judging(rank, "REP-2", suites::Finding::communication);
+  const auto judged = suites::judging(rank, "REP-2", suites::Finding::extra_reduction);
   std::map<DType, std::uint64_t> expected;  // elements
   for (const scenario::ParameterShape& parameter : scenario::parameters(run.scenario().model)) {
     if (parameter.trainable && rank.world().size() > 1)
