@@ -29,7 +29,7 @@ class Asked {
 
 using enum Finding;
 
-// What a clause asks about that lets any features come together.
+// The findings that a clause about any combination of features asks about.
 constexpr std::initializer_list<Finding> everything{race,         order,           repetition, memory, missing_collective,
                                                     extra_gather, extra_reduction, values};
 
