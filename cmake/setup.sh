@@ -15,7 +15,7 @@ package_group() {
     # Python is for tests, but CMake wants to see it when it configures them.
     build)
       printf '%s\n' g++ cmake ninja-build ccache catch2 libcli11-dev nlohmann-json3-dev libfmt-dev libeigen3-dev libdlpack-dev \
-        python3-minimal
+        libmimalloc-dev python3-minimal
       ;;
     check)
       printf '%s\n' clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev lld-19 shellcheck python3 python3-jsonschema libcjson-dev
