@@ -83,12 +83,21 @@ bool holds(const scenario::CapturedParameter& held, std::int64_t element) {
   return at >= held.start && at < held.start + held.shard.shape()[dim];
 }
 
-// Every element is held by as many ranks as the plan says.
-void check_dealt(Rank& rank, const scenario::CapturedParameter& held, int holders) {
-  const Tensor mine = Tensor::host(DType::i64, held.shape), expected = mine.clone();
-  for (std::int64_t& count : expected.values<std::int64_t>()) count = holders;
-  for (std::int64_t i = 0; i < mine.numel(); ++i) mine.values<std::int64_t>()[static_cast<std::size_t>(i)] = holds(held, i) ? 1 : 0;
-  CHECK(rank.world().all_reduce(mine) == expected);
+// Every element of every parameter is held by as many ranks as the plan says. One call for all of them: the ranks meet once.
+void check_dealt(Rank& rank, const scenario::Scenario& scenario, const std::vector<scenario::CapturedParameter>& parameters) {
+  std::vector<std::int64_t> mine;
+  for (const scenario::CapturedParameter& held : parameters) {
+    for (std::int64_t i = 0; i < numel(held.shape); ++i) mine.push_back(holds(held, i) ? 1 : 0);
+  }
+  const Tensor all = rank.world().all_reduce(Tensor::of<std::int64_t>({std::ssize(mine)}, mine));
+  auto counts = all.values<std::int64_t>();
+  for (const scenario::CapturedParameter& held : parameters) {
+    INFO("parameter \"" << held.name << "\": how many ranks hold an element of it");
+    const auto elements = static_cast<std::size_t>(numel(held.shape));
+    const std::vector<std::int64_t> own(counts.begin(), counts.begin() + static_cast<std::ptrdiff_t>(elements));
+    CHECK(own == std::vector<std::int64_t>(elements, holders_of(rank.world().size(), scenario, held.name)));
+    counts = counts.subspan(elements);
+  }
 }
 
 // Before any step.
@@ -197,21 +206,23 @@ double largest_difference(const std::vector<oracles::NamedValues>& all, const st
 }
 
 // A tolerance is for what kernels may choose: orders of sums, fused products, roots and exponentials. The serial model shows how much that
-// is: its results in single and in double precision differ by rounding alone. The difference must be far below the tolerance.
-void require_room(Rank& rank, const scenario::Scenario& scenario, const Tolerance& tolerance) {
+// is: its results in single and in double precision differ by rounding alone. The difference must be far below the tolerance. `expected`: in
+// one of the two.
+void require_room(Rank& rank, const scenario::Scenario& scenario, const std::vector<oracles::SerialIteration>& expected,
+                  oracles::Arithmetic arithmetic, const Tolerance& tolerance) {
   if (rank.index() != 0) return;  // all would compute the same
   constexpr double room = 8;
   const int world = rank.world().size();
-  const auto in_single = oracles::train_serially(scenario, world, oracles::Arithmetic::f32);
-  const auto in_double = oracles::train_serially(scenario, world, oracles::Arithmetic::f64);
+  const bool in_single = arithmetic == oracles::Arithmetic::f32;
+  const auto others = oracles::train_serially(scenario, world, in_single ? oracles::Arithmetic::f64 : oracles::Arithmetic::f32);
   double loss = 0, gradient = 0, parameter = 0;
-  for (std::size_t i = 0; i < in_single.size(); ++i) {
-    for (std::size_t r = 0; r < in_single[i].losses.size(); ++r) {
-      loss = std::max(loss, std::abs(in_single[i].losses[r] - in_double[i].losses[r]));
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    for (std::size_t r = 0; r < expected[i].losses.size(); ++r) {
+      loss = std::max(loss, std::abs(expected[i].losses[r] - others[i].losses[r]));
     }
-    gradient = std::max(gradient, largest_difference(in_single[i].gradients, in_double[i].gradients, world));
-    parameter = std::max(parameter, largest_difference(in_single[i].parameters, in_double[i].parameters, world));
-    parameter = std::max(parameter, largest_difference(in_single[i].seconds, in_double[i].seconds, world));
+    gradient = std::max(gradient, largest_difference(expected[i].gradients, others[i].gradients, world));
+    parameter = std::max(parameter, largest_difference(expected[i].parameters, others[i].parameters, world));
+    parameter = std::max(parameter, largest_difference(expected[i].seconds, others[i].seconds, world));
   }
   INFO("rounding alone comes near the tolerance: values of another processor may be beyond it. Choose smaller values or fewer iterations");
   if (tolerance.loss > 0) CHECK(room * loss <= tolerance.loss);
@@ -233,14 +244,19 @@ Tolerance exact_unless_mean_rounds(Rank& rank) { return mean_rounds(rank) ? exac
 
 void check_training(Rank& rank, const scenario::Run& run, oracles::Arithmetic arithmetic, const Tolerance& given, Moves moves) {
   const auto judged = judging(rank, Finding::values);
+  const auto expected = oracles::train_serially(run.scenario(), rank.world().size(), arithmetic);
+  if (given.loss > 0 || given.gradient > 0 || given.parameter > 0) require_room(rank, run.scenario(), expected, arithmetic, given);
+  check_training(rank, run, arithmetic, expected, given, moves);
+}
+
+void check_training(Rank& rank, const scenario::Run& run, oracles::Arithmetic arithmetic,
+                    const std::vector<oracles::SerialIteration>& expected, const Tolerance& given, Moves moves) {
+  const auto judged = judging(rank, Finding::values);
   const scenario::Scenario& scenario = run.scenario();
-  const int world = rank.world().size();
-  const auto expected = oracles::train_serially(scenario, world, arithmetic);
   REQUIRE_FALSE(expected.empty());
   REQUIRE(run.captures().size() == expected.size());
   const bool all_exact = given.loss == 0 || given.gradient == 0 || given.parameter == 0;
   if (all_exact || given.exact > 0) require_exact_sums(expected, all_exact ? expected.size() : given.exact);
-  if (given.loss > 0 || given.gradient > 0 || given.parameter > 0) require_room(rank, scenario, given);
   std::vector<scenario::CapturedParameter> before;  // what was held at the capture before
   std::int64_t all_moves = 0, gradients = 0;
   bool right = true;
@@ -261,7 +277,6 @@ void check_training(Rank& rank, const scenario::Run& run, oracles::Arithmetic ar
       const scenario::CapturedParameter& held = captured.parameters[p];
       INFO("parameter \"" << held.name << '"');
       require_part_of(expected[i].parameters[p], held);
-      if (i == 0) check_dealt(rank, held, holders_of(world, scenario, held.name));
       if (i > 0) REQUIRE((held.dim == before[p].dim && held.start == before[p].start && held.shard.shape() == before[p].shard.shape()));
       if (i == 0) before.push_back(at_first(scenario, p, held));
       const auto whole = [&](const std::vector<oracles::NamedValues>& values) {
@@ -277,6 +292,7 @@ void check_training(Rank& rank, const scenario::Run& run, oracles::Arithmetic ar
       is_right &= check_gradient(held, gradient, tolerance);
       notes.note(p, before[p], held, is_right);
     }
+    if (i == 0) check_dealt(rank, scenario, captured.parameters);
     const ParameterNotes::Answers answers = notes.check(rank, captured.parameters, moves);
     all_moves += answers.moves;
     right = answers.right;

@@ -52,6 +52,9 @@ enum class Moves : std::uint8_t {
 /// plan says; and that steps move what they should.
 void check_training(Rank& rank, const scenario::Run& run, oracles::Arithmetic arithmetic, const Tolerance& tolerance,
                     Moves moves = Moves::every_parameter);
+/// The same where the caller has trained the run's scenario serially, and knows that rounding alone stays far below the tolerance.
+void check_training(Rank& rank, const scenario::Run& run, oracles::Arithmetic arithmetic,
+                    const std::vector<oracles::SerialIteration>& expected, const Tolerance& tolerance, Moves moves);
 
 /// Fails unless two runs have the same parameters and gradients at every capture, bit by bit. Losses may differ as sums in another order.
 void check_same_training(Rank& rank, const scenario::Run& run, const scenario::Run& other);

@@ -47,6 +47,10 @@ constexpr double rounded_somewhere_by_adam = 1e-2;
 constexpr Tolerance rounded_low{.loss = 0.5, .gradient = 0.25, .parameter = 0.0625, .zeros = Zeros::are_equal};
 constexpr double largest_low_value = 16;
 
+bool captures_values(const Scenario& scenario) {
+  return any_call(scenario.script, [](const scenario::Action& action) { return action.kind == scenario::ActionKind::capture; });
+}
+
 bool is_low(std::optional<DType> dtype) { return dtype && *dtype != DType::f32; }
 
 // In low precision a last bit is large, and may change where an order of sums does.
@@ -136,9 +140,8 @@ bool has_room(const std::vector<SerialIteration>& single, const std::vector<Seri
   return true;
 }
 
-// None: the serial model cannot judge the values.
-std::optional<Tolerance> tolerance_of(const Scenario& scenario, int world) {
-  const std::vector<SerialIteration> single = oracles::train_serially(scenario, world, Arithmetic::f32);
+// Of captures by the serial model in f32. None: they cannot judge the values.
+std::optional<Tolerance> tolerance_of(const Scenario& scenario, int world, const std::vector<SerialIteration>& single) {
   if (single.empty() || !are_finite(single) || !shows_training(scenario, single)) return std::nullopt;
   if (single.back().order_shows.empty()) return equal_values;
   const bool is_low = rounds_to_low_precision(scenario);
@@ -160,6 +163,14 @@ std::optional<Tolerance> tolerance_of(const Scenario& scenario, int world) {
   return tolerance;
 }
 
+// None: the serial model cannot judge the values.
+std::optional<Drawn> judged(Scenario scenario, int world) {
+  std::vector<SerialIteration> expected = oracles::train_serially(scenario, world, Arithmetic::f32);
+  const std::optional<Tolerance> tolerance = tolerance_of(scenario, world, expected);
+  if (!tolerance) return std::nullopt;
+  return Drawn{.scenario = std::move(scenario), .expected = std::move(expected), .tolerance = *tolerance};
+}
+
 void check_communication(Rank& rank, const scenario::Run& run) {
   switch (kind_of(run.scenario().plan).plans(run.scenario(), rank.world().size())) {
     case Plans::exactly: return check_nothing_else_is_communicated(rank, run);
@@ -179,9 +190,9 @@ Drawn given(Rank& rank, const Subjects& subjects, const std::filesystem::path& d
   Scenario scenario = read_scenario(document, rank.world().size());
   if (const std::string_view kind = scenario.plan.engine.get()->kind(); kind != subjects.kind)
     rank.skip(fmt::format("{} is for the engine kind {}, and the case is for {}", document.string(), kind, subjects.kind));
-  const auto tolerance = tolerance_of(scenario, rank.world().size());
-  if (!tolerance) rank.skip(fmt::format("the serial model cannot judge the values of {}", document.string()));
-  return {.scenario = std::move(scenario), .tolerance = *tolerance};
+  std::optional<Drawn> drawn = judged(std::move(scenario), rank.world().size());
+  if (!drawn) rank.skip(fmt::format("the serial model cannot judge the values of {}", document.string()));
+  return *std::move(drawn);
 }
 
 // Draws until a scenario is good. A draw depends on its number alone, and the first good one counts. The search takes longer than the play, so
@@ -217,16 +228,16 @@ class Search {
   std::optional<Drawn> draw(int number) {
     palette_.captures_all = number % 2 == 0;
     const std::uint64_t of_draw = digest(fmt::format("{} {}", seed_, number));
-    Scenario scenario = scenario::generate(subjects_.kind, of_draw, std::vector{world_}, palette_).scenario;
+    Scenario scenario = scenario::draw(subjects_.kind, of_draw, std::vector{world_}, palette_).scenario;
     const std::set<Trait> has = scenario::traits(scenario);
     if (!std::ranges::includes(has, palette_.wanted)) {
       for (const Trait trait : palette_.wanted) lacked_[trait] += has.contains(trait) ? 0 : 1;
       return std::nullopt;
     }
-    if (!is_playable(scenario) || (subjects_.is_wanted && !subjects_.is_wanted(scenario))) return std::nullopt;
-    const std::optional<Tolerance> tolerance = tolerance_of(scenario, world_);
-    if (!tolerance) return std::nullopt;
-    return Drawn{.scenario = std::move(scenario), .tolerance = *tolerance};
+    if (!captures_values(scenario) || !is_playable(scenario)) return std::nullopt;
+    if (subjects_.is_wanted && !subjects_.is_wanted(scenario)) return std::nullopt;
+    validate(scenario);
+    return judged(std::move(scenario), world_);
   }
 
   // From now on scenarios may lack the trait that most draws of the row have lacked.
@@ -299,7 +310,7 @@ scenario::Run check_generated(Rank& rank, const Subjects& subjects) {
   check_communication(rank, run);
   check_memory(rank, run);
   check_freed_memory(rank, run);
-  check_training(rank, run, Arithmetic::f32, drawn.tolerance, Moves::some_parameter);
+  check_training(rank, run, Arithmetic::f32, drawn.expected, drawn.tolerance, Moves::some_parameter);
   return run;
 }
 

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "fixtures/oracles/serial_model.hpp"
 #include "harness/scenario/generator/generator.hpp"
 #include "harness/shardproof.hpp"
 #include "suites/checks/comparison.hpp"
@@ -27,10 +28,11 @@ struct Subjects {
   std::function<bool(const scenario::Scenario&)> is_wanted;
 };
 
-/// A scenario, and how far values may be from the serial model.
+/// A scenario, and what judges its values.
 struct Drawn {
   scenario::Scenario scenario;
-  Tolerance tolerance;
+  std::vector<oracles::SerialIteration> expected;  ///< by the serial model in f32, by capture
+  Tolerance tolerance;  ///< how far values may be from `expected`
 };
 
 /// The traits that the scenario of the case has, at least. Over the seeds from 1 on, and the worlds of 2, 3 and 4 ranks, they are together

@@ -98,7 +98,7 @@ bool exclude_each_other(std::string_view kind, Trait one, Trait other) {
   return std::ranges::any_of(engine_generator(kind).excluded_pairs(), is_it);
 }
 
-Staged generate(std::string_view kind, std::uint64_t seed, std::span<const int> ranks, const Palette& palette) {
+Staged draw(std::string_view kind, std::uint64_t seed, std::span<const int> ranks, const Palette& palette) {
   Dice dice(seed);
   Staged staged{.scenario = {}, .ranks = dice.one_of(std::vector<int>(ranks.begin(), ranks.end()))};
   if (staged.ranks == 1 && dice.chance(15)) staged.scenario.costs.imagined_ranks = dice.between(2, 4);
@@ -106,6 +106,11 @@ Staged generate(std::string_view kind, std::uint64_t seed, std::span<const int> 
   draw_plan(staged.scenario, engine_generator(kind), std::max(staged.ranks, staged.scenario.costs.imagined_ranks), dice, palette);
   draw_costs(staged.scenario, dice, palette);
   draw_script(staged.scenario, staged.ranks, dice, palette);
+  return staged;
+}
+
+Staged generate(std::string_view kind, std::uint64_t seed, std::span<const int> ranks, const Palette& palette) {
+  Staged staged = draw(kind, seed, ranks, palette);
   validate(staged.scenario);
   return staged;
 }
