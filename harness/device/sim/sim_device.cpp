@@ -116,6 +116,7 @@ class SimDevice::State::Memory final : public DeviceMemory {
   }
 
   bool is_adopted() const { return origin_ == Origin::adopted; }
+  // Tensors of it may still be held, and are not to be read.
   void retire() {
     set_released();
     if (origin_ == Origin::allocated) fill();
@@ -287,7 +288,9 @@ SimDevice::State::Memory& SimDevice::State::own(const std::shared_ptr<Storage>& 
 
 void SimDevice::State::release(Stream stream, const std::shared_ptr<Storage>& storage) {
   const std::uint32_t on = timeline(stream, "release");
-  give_back(on, own(storage, "release"), false);
+  Memory& memory = own(storage, "release");
+  give_back(on, memory, false);
+  memory.retire();
 }
 
 void SimDevice::State::release_to_cache(Stream stream, const std::shared_ptr<Storage>& storage) {
@@ -298,6 +301,7 @@ void SimDevice::State::release_to_cache(Stream stream, const std::shared_ptr<Sto
                                             trace_.rank, memory.buffer(), memory.label()));
   }
   give_back(on, memory, true);
+  memory.retire();
 }
 
 void SimDevice::State::describe(const std::shared_ptr<Storage>& storage, MemoryClass memory, std::string_view label) {
@@ -347,7 +351,6 @@ void SimDevice::State::give_back(std::uint32_t timeline, Memory& memory, bool to
   alive_.erase(memory.buffer());
   note(fact::Released{timeline, memory.buffer(), to_cache});
   live_bytes_ -= memory.bytes();
-  memory.retire();
 }
 
 void SimDevice::State::host_access(std::string_view label, const std::vector<Tensor>& reads, const std::vector<Tensor>& writes) {
