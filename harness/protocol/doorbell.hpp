@@ -22,8 +22,7 @@ class DeadlineExceeded : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Something costly that mostly helps: done as long as it helps, and otherwise left out for one wait, then for twice as many each time, at
-/// most 16. With longer pauses, ranks that compute for a while now and then slept for most of their waits: suites took half as long again.
+/// Something dear that mostly helps: done as long as it does, and otherwise left out for 32 waits, then for twice as many each time.
 class Attempt {
  public:
   bool due() {
@@ -39,7 +38,7 @@ class Attempt {
   }
 
  private:
-  static constexpr int shortest = 1, longest = 16;
+  static constexpr int shortest = 32, longest = 1024;
 
   std::atomic<int> left_{0};  ///< waits still to come without it
   std::atomic<int> pause_{shortest};
@@ -104,7 +103,7 @@ class Patience {
 
   static constexpr int short_turns = 50, long_turns = 10'000;  // about 1 us, 250 us
   static constexpr int most_yields = 8;
-  static constexpr std::chrono::microseconds long_away{300};
+  static constexpr std::chrono::microseconds long_away{150};
 
   const bool enough_cores_;
   Attempt attempt_;
