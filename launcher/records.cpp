@@ -48,14 +48,17 @@ CaseInfo parse_case_id(const std::string& id, int world_size) {
 }
 
 CaseIndex::CaseIndex(const std::vector<CaseInfo>& cases) {
-  for (const CaseInfo& info : cases) cases_.emplace(info.id, info);
+  for (const CaseInfo& info : cases) {
+    cases_.emplace(info.id, info);
+    if (!info.drawn_by.empty()) that_draw_.push_back(info);
+  }
 }
 
 CaseInfo CaseIndex::find_one(const std::string& id) const {
   if (const auto known = cases_.find(id); known != cases_.end()) return known->second;
-  const auto is_like = [&](const auto& entry) { return drawn_number(entry.second, id).has_value(); };
-  if (const auto like = std::ranges::find_if(cases_, is_like); like != cases_.end())
-    return drawn_case(like->second, *drawn_number(like->second, id));
+  for (const CaseInfo& like : that_draw_) {
+    if (const auto number = drawn_number(like, id)) return drawn_case(like, *number);
+  }
   return parse_case_id(id, 0);
 }
 

@@ -192,8 +192,12 @@ int run_command(RunOptions options, std::vector<std::string> argv) {
 
   terminal.print(reports::summary(result.report, terminal.style()));
   if (const std::string text = text_of(feature_pairs(result.report, worker.listing.combinable)); !text.empty()) terminal.note(text);
-  if (options.plan.generated && result.interrupted_by == 0)
-    terminal.print(text_of(find_smallest_failures(worker, options.plan, result.report, directory, signals, terminal)));
+  std::optional<CommandError> search_ended_by;
+  if (options.plan.generated && result.interrupted_by == 0) {
+    const SmallestFailures smallest = find_smallest_failures(worker, options.plan, result.report, directory, signals, terminal);
+    terminal.print(text_of(smallest));
+    if (!smallest.found.empty()) search_ended_by = smallest.found.back().shrunk.ended_by;
+  }
   if (result.is_written) terminal.note(fmt::format("report: {}", directory.report().string()));
   terminal.finish();  // what follows goes elsewhere
   for (const std::string& error : {result.output_error, result.infrastructure_error}) {
@@ -203,6 +207,10 @@ int run_command(RunOptions options, std::vector<std::string> argv) {
     complain(result.is_written ? "interrupted; the report holds what was done until then" : "interrupted; there is no report");
   } else {
     require_said(terminal.finish());
+  }
+  if (search_ended_by) {
+    complain(fmt::format("{}; the report is complete, and some scenarios of failures could be smaller", search_ended_by->what()));
+    return search_ended_by->code();
   }
   return exit_code(result);
 }

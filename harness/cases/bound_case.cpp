@@ -250,15 +250,20 @@ BoundCases bind_cases(std::span<const CaseDeclaration> declarations, std::span<c
 }
 
 std::vector<BoundCase> drawn_cases(std::span<const BoundCase> cases, std::span<const std::string> ids) {
+  std::set<std::string_view> known;
+  std::vector<const BoundCase*> that_draw;
+  for (const BoundCase& bound : cases) {
+    known.insert(bound.info.id);
+    if (!bound.info.drawn_by.empty()) that_draw.push_back(&bound);
+  }
   std::vector<BoundCase> drawn;
   for (const std::string& id : ids) {
-    const auto is_this = [&](const BoundCase& bound) { return bound.info.id == id; };
-    if (std::ranges::any_of(cases, is_this) || std::ranges::any_of(drawn, is_this)) continue;
-    for (const BoundCase& like : cases) {
-      const auto number = drawn_number(like.info, id);
+    if (!known.insert(id).second) continue;
+    for (const BoundCase* const like : that_draw) {
+      const auto number = drawn_number(like->info, id);
       if (!number) continue;
-      BoundCase& made = drawn.emplace_back(like);
-      made.info = drawn_case(like.info, *number);
+      BoundCase& made = drawn.emplace_back(*like);
+      made.info = drawn_case(like->info, *number);
       break;
     }
   }

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <stdexcept>
@@ -78,10 +79,12 @@ Membership membership(const Program& program, const WorldPlan& plan, std::span<c
 std::uint32_t catch_seed(const WorldPlan& plan) { return static_cast<std::uint32_t>(plan.seed); }
 
 void check_plan(const WorldPlan& plan, std::span<const BoundCase> cases) {
+  std::map<std::string_view, int> world_sizes;
+  for (const BoundCase& bound : cases) world_sizes.emplace(bound.info.id, bound.info.world_size);
   for (const std::string& id : plan.cases) {
-    const auto found = std::ranges::find(cases, id, [](const BoundCase& bound) -> const std::string& { return bound.info.id; });
-    if (found == cases.end()) throw UsageError(fmt::format("the plan names case {}, which this program does not declare", id));
-    if (found->info.world_size != plan.size) throw UsageError(fmt::format("case {} does not belong in a world of {} ranks", id, plan.size));
+    const auto found = world_sizes.find(id);
+    if (found == world_sizes.end()) throw UsageError(fmt::format("the plan names case {}, which this program does not declare", id));
+    if (found->second != plan.size) throw UsageError(fmt::format("case {} does not belong in a world of {} ranks", id, plan.size));
   }
 }
 
