@@ -24,6 +24,34 @@ bool alternates(const scenario::Script& script) {
   return true;
 }
 
+// Whether the output is the very tensor that the input is.
+bool hands_on(const scenario::Module& module) {
+  switch (module.kind) {
+    case scenario::ModuleKind::discard: return true;
+    case scenario::ModuleKind::sequential: return std::ranges::all_of(module.children, hands_on);
+    case scenario::ModuleKind::choice: return std::ranges::any_of(module.children, hands_on);
+    default: return false;
+  }
+}
+
+// Whether the output of a wrapped module is discarded, and is the input, which the model uses elsewhere: then a backward comes to it. A group
+// with parameters gives its modules a tensor of their own instead.
+bool is_reached_by_its_input(const scenario::Scenario& scenario) {
+  const scenario::FullyShardPlan& plan = fully_shard(scenario.plan);
+  const auto all = scenario::parameters(scenario.model);
+  const auto is_within_discard = [&](const std::string& path) {
+    for (std::size_t dot = path.find('.'); dot != std::string::npos; dot = path.find('.', dot + 1)) {
+      if (scenario::find(scenario.model, path.substr(0, dot))->kind == scenario::ModuleKind::discard) return true;
+    }
+    return false;
+  };
+  return std::ranges::any_of(plan.wrap, [&](const scenario::WrapGroup& group) {
+    if (std::ranges::any_of(all, [&](const auto& parameter) { return plan.group_of(parameter.name) == &group; })) return false;
+    return std::ranges::any_of(
+        group.modules, [&](const std::string& path) { return hands_on(*scenario::find(scenario.model, path)) && is_within_discard(path); });
+  });
+}
+
 bool gathers_by_lists(const scenario::FullyShardPlan& plan) {
   return std::ranges::any_of(
       plan.wrap, [](const scenario::WrapGroup& group) { return !group.forward_prefetch.empty() || !group.backward_prefetch.empty(); });
@@ -35,7 +63,7 @@ bool can_follow_groups(const scenario::Scenario& scenario) {
   const bool repeats = any_module(scenario, [](const scenario::Module& module) { return module.kind == scenario::ModuleKind::use; });
   const auto all = scenario::parameters(scenario.model);
   const bool shares = std::ranges::any_of(all, [](const scenario::ParameterShape& parameter) { return !parameter.aliases.empty(); });
-  return !repeats && !shares && alternates(scenario.script);
+  return !repeats && !shares && alternates(scenario.script) && !is_reached_by_its_input(scenario);
 }
 
 // The caller drops what a failing forward has begun.

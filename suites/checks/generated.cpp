@@ -140,7 +140,7 @@ bool has_room(const std::vector<SerialIteration>& single, const std::vector<Seri
   return true;
 }
 
-// Of captures by the serial model in f32. None: they cannot judge the values.
+// `single` has the captures of the serial model in f32. None: they cannot judge the values.
 std::optional<Tolerance> tolerance_of(const Scenario& scenario, int world, const std::vector<SerialIteration>& single) {
   if (single.empty() || !are_finite(single) || !shows_training(scenario, single)) return std::nullopt;
   if (single.back().order_shows.empty()) return equal_values;

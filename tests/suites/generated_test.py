@@ -6,9 +6,11 @@
 import json
 import pathlib
 import shlex
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 CASE = "overlap/generated[W=3,generator=2,seed=1]"
@@ -40,6 +42,21 @@ class Generated(unittest.TestCase):
         (self.folder / "one/report.json").unlink()
         self.shardproof("merge", "one")
         self.assertEqual([(case["id"], case["clauses"]) for case in self.report("one")["cases"]], [("replicate/generated[W=2,generator=2,seed=500]", ["REP-17"])])
+
+    def test_a_backward_may_come_to_a_module_by_its_input(self):
+        # A wrapped module hands on its input, its output is discarded, and a kept group under it is gathered once for each forward.
+        self.shardproof("run", "overlap/generated[W=2,generator=2,seed=4023]", "--out", "out")
+
+    def test_an_interrupt_ends_the_search_for_a_small_scenario(self):
+        command = [LAUNCHER, "run", "overlap/generated", "--ranks", "3", "--fault", FAULT, "--generated", "3", "--out", "out"]
+        with subprocess.Popen(command, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            while process.poll() is None and not (self.folder / "out/report.json").exists():
+                time.sleep(0.01)
+            process.send_signal(signal.SIGINT)
+            said, complaint = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 130, said + complaint)
+        self.assertIn("the report is complete", complaint)
+        self.assertEqual({case["verdict"] for case in self.report("out")["cases"]}, {"passed", "failed"})
 
     def test_a_failure_gets_a_small_scenario_and_a_command_that_plays_it(self):
         said = self.shardproof("run", "overlap/generated", "--ranks", 3, "--fault", FAULT, "--generated", 2, "--out", "out", expect=1).stdout
