@@ -28,7 +28,7 @@ class CaseIndex {
   CaseInfo find_one(const std::string& id) const;
 
   std::map<std::string, CaseInfo> cases_;
-  std::vector<CaseInfo> that_draw_;  // one for each number that is listed
+  std::vector<CaseInfo> that_draw_;  // of the listed cases
 };
 
 /// Suite, parameters and world size from `suite/name[key=value,…]`; the world size falls back to `world_size`.

@@ -206,8 +206,8 @@ double largest_difference(const std::vector<oracles::NamedValues>& all, const st
 }
 
 // A tolerance is for what kernels may choose: orders of sums, fused products, roots and exponentials. The serial model shows how much that
-// is: its results in single and in double precision differ by rounding alone. The difference must be far below the tolerance. `expected`: in
-// one of the two.
+// is: its results in single and in double precision differ by rounding alone. The difference must be far below the tolerance. `expected` has
+// the results of this arithmetic.
 void require_room(Rank& rank, const scenario::Scenario& scenario, const std::vector<oracles::SerialIteration>& expected,
                   oracles::Arithmetic arithmetic, const Tolerance& tolerance) {
   if (rank.index() != 0) return;  // all would compute the same

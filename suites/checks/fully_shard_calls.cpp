@@ -34,8 +34,8 @@ bool hands_on(const scenario::Module& module) {
   }
 }
 
-// Whether the output of a wrapped module is discarded, and is the input, which the model uses elsewhere: then a backward comes to it. A group
-// with parameters gives its modules a tensor of their own instead.
+// Whether a wrapped module without parameters hands on its input, and its output is discarded. A backward that comes to the input comes to
+// the module, too. A group with parameters gives its modules a tensor of their own, so there this does not happen.
 bool is_reached_by_its_input(const scenario::Scenario& scenario) {
   const scenario::FullyShardPlan& plan = fully_shard(scenario.plan);
   const auto all = scenario::parameters(scenario.model);

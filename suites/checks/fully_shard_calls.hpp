@@ -14,11 +14,11 @@
 
 namespace shardproof::suites {
 
-/// Whether `GroupCalls` can follow the scenario. It cannot:
+/// Whether `GroupCalls` can follow the scenario. It cannot where modules run twice before a backward, or share parameters: an engine may
+/// reduce their group once or several times.
 ///
-/// * where modules run twice before a backward, or share parameters: an engine may reduce their group once or several times;
-/// * where a wrapped module without parameters hands on its input, and its output is discarded. A backward that comes to the input then
-///   comes to the module, too.
+/// It cannot either where the output of a wrapped module without parameters is discarded, and is the input itself. A backward that comes
+/// to the input then comes to the module, too.
 bool can_follow_groups(const scenario::Scenario& scenario);
 
 /// Follows a script call by call, for scripts in which every rank makes every call. A group is gathered when its parameters are needed and

@@ -44,7 +44,7 @@ class Generated(unittest.TestCase):
         self.assertEqual([(case["id"], case["clauses"]) for case in self.report("one")["cases"]], [("replicate/generated[W=2,generator=2,seed=500]", ["REP-17"])])
 
     def test_a_backward_may_come_to_a_module_by_its_input(self):
-        # A wrapped module hands on its input, its output is discarded, and a kept group under it is gathered once for each forward.
+        # The output of a wrapped module is its input, and is discarded. The judge once took it for unreached, and failed a right engine.
         self.shardproof("run", "overlap/generated[W=2,generator=2,seed=4023]", "--out", "out")
 
     def test_an_interrupt_ends_the_search_for_a_small_scenario(self):

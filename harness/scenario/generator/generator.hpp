@@ -67,7 +67,7 @@ struct Staged {
 /// The result depends on the arguments alone. Throws std::invalid_argument for a kind that cannot be drawn.
 Staged generate(std::string_view kind, std::uint64_t seed, std::span<const int> ranks, const Palette& palette);
 
-/// The same without the check that the scenario is valid, which takes a third of the time. For callers that keep few of many.
+/// The same without the check that the scenario is valid, which takes more than a third of the time. For callers that keep few of many.
 Staged draw(std::string_view kind, std::uint64_t seed, std::span<const int> ranks, const Palette& palette);
 
 /// The features that an engine must have to play the scenario, each once. Throws std::invalid_argument for a plan of a kind that cannot be
