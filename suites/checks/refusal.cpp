@@ -5,6 +5,7 @@
 
 #include "harness/fabric/group.hpp"
 #include "harness/protocol/digest.hpp"
+#include "suites/checks/with_discard.hpp"
 
 namespace shardproof::suites {
 
@@ -46,20 +47,22 @@ namespace {
 
 void check_refused_with(Rank& rank, const scenario::Scenario& scenario, const std::string& call, const std::vector<std::string>& culprits,
                         const std::vector<CallStatus>& statuses) {
-  std::optional<scenario::SubjectError> refused;
-  try {
-    refused = refusal(rank, scenario);
-  } catch (const Mismatch& mismatch) {
-    FAIL("instead of a refusal, collectives that differ: " << mismatch.what());
-  }
-  REQUIRE(refused);
-  CAPTURE(refused->reason());
-  const std::string reason = said(*refused);
-  CHECK(refused->call() == call);
-  if (std::ranges::find(statuses, refused->status()) == statuses.end())
-    FAIL_CHECK("a refusal has another status than \"" << to_string(refused->status()) << "\"");
-  for (const std::string& culprit : culprits) CHECK_THAT(reason, Catch::Matchers::ContainsSubstring(culprit));
-  check_said_by_all(rank, reason);
+  also_with_discard(rank, scenario, [&](const scenario::Scenario& each) {
+    std::optional<scenario::SubjectError> refused;
+    try {
+      refused = refusal(rank, each);
+    } catch (const Mismatch& mismatch) {
+      FAIL("instead of a refusal, collectives that differ: " << mismatch.what());
+    }
+    REQUIRE(refused);
+    CAPTURE(refused->reason());
+    const std::string reason = said(*refused);
+    CHECK(refused->call() == call);
+    if (std::ranges::find(statuses, refused->status()) == statuses.end())
+      FAIL_CHECK("a refusal has another status than \"" << to_string(refused->status()) << "\"");
+    for (const std::string& culprit : culprits) CHECK_THAT(reason, Catch::Matchers::ContainsSubstring(culprit));
+    check_said_by_all(rank, reason);
+  });
 }
 
 }  // namespace

@@ -18,7 +18,8 @@ std::optional<scenario::SubjectError> refusal(Rank& rank, const scenario::Scenar
 scenario::Run play_accepted(Rank& rank, const scenario::Scenario& scenario);
 
 /// Fails unless the subject refuses the scenario in this call, with a text that contains each of `culprits` and is the same on every rank.
-/// The status of the reply is `failed`: an `unsupported` reply is no refusal, but shows that the engine lacks what it claims.
+/// The status of the reply is `failed`: an `unsupported` reply is no refusal, but shows that the engine lacks what it claims. The scenario is
+/// also played with one more module, which changes nothing of this.
 void check_refused(Rank& rank, const scenario::Scenario& scenario, const std::string& call, const std::vector<std::string>& culprits);
 
 /// The same for a plan that no engine has to know: the reply may also be `unsupported`.

@@ -8,6 +8,7 @@
 #include "suites/checks/comparison.hpp"
 #include "suites/checks/refusal.hpp"
 #include "suites/checks/soundness.hpp"
+#include "suites/checks/with_discard.hpp"
 #include "suites/overlap/scenarios.hpp"
 
 namespace shardproof::overlap {
@@ -150,24 +151,27 @@ void play_failing(Rank& rank, const std::string& when, const std::string& module
     body.insert(body.end(), {{ActionKind::forward}, {ActionKind::backward}});
     at = 2;
   }
-  const Scenario undisturbed = scenario;
-  body.insert(body.begin() + static_cast<std::ptrdiff_t>(at), {.kind = ActionKind::forward, .fails_in = module});
-  if (when == "by_hand") body.insert(body.begin(), {.kind = ActionKind::unshard, .module = "l1", .async = true});
+  also_with_discard(rank, scenario, [&](const Scenario& undisturbed) {
+    Scenario failing = undisturbed;
+    std::vector<Action>& calls = failing.script.segments.front().body;
+    calls.insert(calls.begin() + static_cast<std::ptrdiff_t>(at), {.kind = ActionKind::forward, .fails_in = module});
+    if (when == "by_hand") calls.insert(calls.begin(), {.kind = ActionKind::unshard, .module = "l1", .async = true});
 
-  const scenario::Run run = rank.play(scenario), expected = rank.play(undisturbed);
-  check_training(rank, run, oracles::Arithmetic::f32, exact_unless_mean_rounds(rank));
-  check_sound(rank, run);
-  const ActionKind next = undisturbed.script.segments.front().body.at(at).kind;
-  // What an earlier forward has kept for its backward goes as well, and is gathered again.
-  const bool gathers_again = when == "before_backward" && !reshard;
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
-    const int index = iteration.index();
-    CAPTURE(index);
-    check_nothing_is_left(rank, run, index, backward);
-    const auto judged = rank.under("OVL-19");
-    check_as_if_never_failed(run, expected, scenario::mark(index, next, false, when == "micro_batch" ? 2 : 1), index, gathers_again);
-    check_nothing_is_held_after_failure(run, index);
-  }
+    const scenario::Run run = rank.play(failing), expected = rank.play(undisturbed);
+    check_training(rank, run, oracles::Arithmetic::f32, exact_unless_mean_rounds(rank));
+    check_sound(rank, run);
+    const ActionKind next = undisturbed.script.segments.front().body.at(at).kind;
+    // What an earlier forward has kept for its backward goes as well, and is gathered again.
+    const bool gathers_again = when == "before_backward" && !reshard;
+    for (const scenario::Iteration& iteration : steady_iterations(run)) {
+      const int index = iteration.index();
+      CAPTURE(index);
+      check_nothing_is_left(rank, run, index, backward);
+      const auto judged = rank.under("OVL-19");
+      check_as_if_never_failed(run, expected, scenario::mark(index, next, false, when == "micro_batch" ? 2 : 1), index, gathers_again);
+      check_nothing_is_held_after_failure(run, index);
+    }
+  });
 }
 
 }  // namespace

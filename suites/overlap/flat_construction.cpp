@@ -12,6 +12,7 @@
 #include "suites/checks/flat_shard.hpp"
 #include "suites/checks/refusal.hpp"
 #include "suites/checks/soundness.hpp"
+#include "suites/checks/with_discard.hpp"
 #include "suites/overlap/flat_ways.hpp"
 #include "suites/overlap/scenarios.hpp"
 
@@ -117,13 +118,17 @@ void check_taken_flat_plan(Rank& rank) {
   check_sound(rank, run);
 }
 
-// Whether the construction has warned that the plan acts as another strategy.
+// Whether the construction warns that the plan acts as another strategy.
 bool says_no_shard(const scenario::Run& run) {
   return std::ranges::any_of(run.warnings(), [](const scenario::Warning& warning) {
     std::string text = warning.text;
     std::ranges::transform(text, text.begin(), [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
     return warning.call == "create" && text.find(to_string(ShardStrategy::no_shard)) != std::string::npos;
   });
+}
+
+void check_says_no_shard(Rank& rank, const Scenario& scenario, bool expected) {
+  also_with_discard(rank, scenario, [&](const Scenario& each) { CHECK(says_no_shard(play_accepted(rank, each)) == expected); });
 }
 
 scenario::Mesh copies_of(int parts, int world, bool names) {
@@ -174,13 +179,13 @@ RANKED_TEST_CASE("overlap/flat_alone", clauses("OVL-42"), ranks(1, 2, 3, 4), on_
                  each("strategy", "full_shard", "shard_grad_op")) {
   Scenario scenario = block_and_layer();
   flat_shard(scenario.plan).strategy = strategy(rank);
-  CHECK(says_no_shard(play_accepted(rank, scenario)) == (rank.world().size() == 1));
+  check_says_no_shard(rank, scenario, rank.world().size() == 1);
 }
 
 RANKED_TEST_CASE("overlap/flat_alone", clauses("OVL-42"), ranks(1), on_engines("flat_shard"), each("strategy", "no_shard")) {
   Scenario scenario = block_and_layer();
   flat_shard(scenario.plan).strategy = strategy(rank);
-  CHECK_FALSE(says_no_shard(play_accepted(rank, scenario)));
+  check_says_no_shard(rank, scenario, false);
 }
 
 RANKED_TEST_CASE("overlap/flat_alone", clauses("OVL-42"), ranks(2, 4), on_engines("flat_shard"), each("strategy", "hybrid", "hybrid_zero2"),
@@ -189,7 +194,7 @@ RANKED_TEST_CASE("overlap/flat_alone", clauses("OVL-42"), ranks(2, 4), on_engine
   flat_shard(scenario.plan).strategy = strategy(rank);
   const int parts = rank.param<int>("parts");
   scenario.plan.mesh = copies_of(parts, rank.world().size(), true);
-  CHECK(says_no_shard(play_accepted(rank, scenario)) == (parts == 1));
+  check_says_no_shard(rank, scenario, parts == 1);
 }
 
 RANKED_TEST_CASE("overlap/flat_mesh", clauses("OVL-10", "OVL-15", "OVL-40"), ranks(2, 4), on_engines("flat_shard"),
@@ -199,18 +204,20 @@ RANKED_TEST_CASE("overlap/flat_mesh", clauses("OVL-10", "OVL-15", "OVL-40"), ran
   flat_shard(scenario.plan).strategy = strategy(rank);
   const int world = rank.world().size(), parts = rank.param<int>("parts");
   scenario.plan.mesh = copies_of(parts, world, rank.param<bool>("names"));
-  const scenario::Run run = play_accepted(rank, scenario);
-  check_training(rank, run, oracles::Arithmetic::f32, ways_tolerance);
-  check_sound(rank, run);
-  check_nothing_else_is_communicated(rank, run);
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
-    CAPTURE(iteration.index());
-    const auto judged = rank.under("OVL-40");
-    for (const fact::Collective& call : iteration.collectives()) {
-      CAPTURE(to_string(call.kind));
-      CHECK(call.group.size() == static_cast<std::size_t>(call.kind == CollectiveKind::all_reduce ? world / parts : parts));
+  also_with_discard(rank, scenario, [&](const Scenario& each) {
+    const scenario::Run run = play_accepted(rank, each);
+    check_training(rank, run, oracles::Arithmetic::f32, ways_tolerance);
+    check_sound(rank, run);
+    check_nothing_else_is_communicated(rank, run);
+    for (const scenario::Iteration& iteration : steady_iterations(run)) {
+      CAPTURE(iteration.index());
+      const auto judged = rank.under("OVL-40");
+      for (const fact::Collective& call : iteration.collectives()) {
+        CAPTURE(to_string(call.kind));
+        CHECK(call.group.size() == static_cast<std::size_t>(call.kind == CollectiveKind::all_reduce ? world / parts : parts));
+      }
     }
-  }
+  });
 }
 
 // Module by module within one unit: what gives memory to the second layer keeps the values of the first one.

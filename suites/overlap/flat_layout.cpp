@@ -9,6 +9,7 @@
 #include "suites/checks/flat_shard.hpp"
 #include "suites/checks/refusal.hpp"
 #include "suites/checks/soundness.hpp"
+#include "suites/checks/with_discard.hpp"
 #include "suites/overlap/flat_chain.hpp"
 
 namespace shardproof::overlap {
@@ -161,16 +162,18 @@ void check_reducing_work(const scenario::Run& run, const std::vector<FlatUnit>& 
 }
 
 void check_layout(Rank& rank) {
-  const scenario::Run run = play_accepted(rank, sending(rank));
-  const std::vector<FlatUnit> units = oracles::flat_units(run.scenario(), rank.world().size());
-  check_creation(run);
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
-    check_gathers(rank, run, units, iteration.index());
-    // Without a dtype of its own a reduction has that of the parameters.
-    check_reductions(rank, run, units, iteration.index(), run.scenario().plan.mixed_precision.param.value_or(DType::f32));
-    check_casts(run, iteration);
-    check_reducing_work(run, units, iteration);
-  }
+  also_with_discard(rank, sending(rank), [&](const scenario::Scenario& scenario) {
+    const scenario::Run run = play_accepted(rank, scenario);
+    const std::vector<FlatUnit> units = oracles::flat_units(run.scenario(), rank.world().size());
+    check_creation(run);
+    for (const scenario::Iteration& iteration : steady_iterations(run)) {
+      check_gathers(rank, run, units, iteration.index());
+      // Without a dtype of its own a reduction has that of the parameters.
+      check_reductions(rank, run, units, iteration.index(), run.scenario().plan.mixed_precision.param.value_or(DType::f32));
+      check_casts(run, iteration);
+      check_reducing_work(run, units, iteration);
+    }
+  });
 }
 
 }  // namespace

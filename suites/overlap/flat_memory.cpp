@@ -10,6 +10,7 @@
 #include "suites/checks/flat_shard.hpp"
 #include "suites/checks/refusal.hpp"
 #include "suites/checks/soundness.hpp"
+#include "suites/checks/with_discard.hpp"
 #include "suites/overlap/flat_chain.hpp"
 
 namespace shardproof::overlap {
@@ -51,7 +52,8 @@ void check_bytes(const scenario::Iteration& iteration, MemoryClass memory, const
   CHECK(iteration.live_after(memory, ActionKind::zero_grad).bytes == expected.after_zero_grad);
 }
 
-void check_flat_memory(Rank& rank, const scenario::Run& run) {
+void check_flat_memory(Rank& rank, const scenario::Scenario& scenario) {
+  const scenario::Run run = play_accepted(rank, scenario);
   const int world = rank.world().size();
   const oracles::FlatMemory expected = oracles::flat_memory(run.scenario(), world);
   const std::vector<scenario::Iteration> iterations = steady_iterations(run);
@@ -77,14 +79,14 @@ RANKED_TEST_CASE("overlap/flat_memory", clauses("OVL-36"), ranks(1, 2, 3), more_
                  each("strategy", "full_shard", "shard_grad_op", "no_shard"), each("with", "nothing", "bf16", "bf16_reductions"),
                  needs(Feature::timeline, FlatShardFeature::gather_limit), needs_if("with", "bf16", Feature::mixed_precision),
                  needs_if("with", "bf16_reductions", Feature::mixed_precision), tags("reference")) {
-  check_flat_memory(rank, play_accepted(rank, changed(rank)));
+  also_with_discard(rank, changed(rank), [&](const scenario::Scenario& scenario) { check_flat_memory(rank, scenario); });
 }
 
 RANKED_TEST_CASE("overlap/flat_memory_of_copies", clauses("OVL-36"), ranks(4), on_engines("flat_shard"),
                  each("strategy", "hybrid", "hybrid_zero2"), each("with", "nothing", "bf16"),
                  needs(Feature::timeline, Feature::replicated_mesh, FlatShardFeature::gather_limit),
                  needs_if("with", "bf16", Feature::mixed_precision), tags("reference")) {
-  check_flat_memory(rank, play_accepted(rank, changed(rank)));
+  also_with_discard(rank, changed(rank), [&](const scenario::Scenario& scenario) { check_flat_memory(rank, scenario); });
 }
 
 namespace {
@@ -125,7 +127,8 @@ std::vector<scenario::Iteration> trained_iterations(const scenario::Run& run) {
   return all;
 }
 
-void check_bounds(Rank& rank, const scenario::Run& run) {
+void check_bounds(Rank& rank, const scenario::Scenario& scenario) {
+  const scenario::Run run = play_accepted(rank, scenario);
   const scenario::FlatShardPlan& section = flat_shard(run.scenario().plan);
   const auto world = static_cast<std::uint64_t>(rank.world().size());
   const bool shards = world > 1 && section.strategy != scenario::ShardStrategy::no_shard;
@@ -173,14 +176,14 @@ RANKED_TEST_CASE("overlap/flat_bounds", clauses("OVL-35"), ranks(1, 2, 3), more_
                  needs(Feature::timeline, FlatShardFeature::gather_limit), needs_if("with", "orig_params", FlatShardFeature::orig_params),
                  needs_if("with", "bf16", Feature::mixed_precision), needs_if("with", "bf16_reductions", Feature::mixed_precision),
                  needs_if("with", "validation", FlatShardFeature::order_validation)) {
-  check_bounds(rank, play_accepted(rank, changed(rank)));
+  also_with_discard(rank, changed(rank), [&](const scenario::Scenario& scenario) { check_bounds(rank, scenario); });
 }
 
 RANKED_TEST_CASE("overlap/flat_bounds_of_hooks", clauses("OVL-35"), ranks(1, 2, 3), more_ranks(4, 5, 7, 8), on_engines("flat_shard"),
                  each("strategy", "full_shard", "no_shard"), each("with", "hook", "compression"), needs(Feature::timeline),
                  needs_if("with", "hook", FlatShardFeature::gradient_hooks),
                  needs_if("with", "compression", FlatShardFeature::compressing_hooks)) {
-  check_bounds(rank, play_accepted(rank, changed(rank)));
+  also_with_discard(rank, changed(rank), [&](const scenario::Scenario& scenario) { check_bounds(rank, scenario); });
 }
 
 }  // namespace shardproof::overlap

@@ -5,6 +5,7 @@
 #include "harness/scenario/plan/fully_shard.hpp"
 #include "suites/checks/comparison.hpp"
 #include "suites/checks/soundness.hpp"
+#include "suites/checks/with_discard.hpp"
 #include "suites/overlap/scenarios.hpp"
 
 namespace shardproof::overlap {
@@ -21,25 +22,27 @@ RANKED_TEST_CASE("overlap/evaluation_between", clauses("OVL-4", "OVL-5", "OVL-7"
   Scenario scenario = three_iterations({{ActionKind::evaluate}}, {}, rank.param<bool>("reshard"));
   std::vector<Action>& body = scenario.script.segments.front().body;
   body.insert(body.begin() + 3, Action{ActionKind::evaluate});
-  const scenario::Run run = rank.play(scenario);
-  check_training(rank, run, oracles::Arithmetic::f32, exact_unless_mean_rounds(rank));
-  check_sound(rank, run);
-  // No backward follows an evaluation: it leaves nothing to it, be it parameters or a place in the order of forwards.
-  const bool reshard = rank.param<bool>("reshard");
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
-    CAPTURE(iteration.index());
-    {
-      const auto judged = rank.under("OVL-12");
-      CHECK(iteration.live_after(MemoryClass::gathered, ActionKind::evaluate).buffers == 0);
+  also_with_discard(rank, scenario, [&](const Scenario& each) {
+    const scenario::Run run = rank.play(each);
+    check_training(rank, run, oracles::Arithmetic::f32, exact_unless_mean_rounds(rank));
+    check_sound(rank, run);
+    // No backward follows an evaluation: it leaves nothing to it, be it parameters or a place in the order of forwards.
+    const bool reshard = rank.param<bool>("reshard");
+    for (const scenario::Iteration& iteration : steady_iterations(run)) {
+      CAPTURE(iteration.index());
+      {
+        const auto judged = rank.under("OVL-12");
+        CHECK(iteration.live_after(MemoryClass::gathered, ActionKind::evaluate).buffers == 0);
+      }
+      if (reshard) {
+        const auto judged = rank.under("OVL-11");
+        CHECK(iteration.live_after(MemoryClass::parameter, ActionKind::evaluate).buffers == 0);
+      }
+      const auto judged = rank.under("OVL-18");
+      const bool alone = rank.world().size() == 1;
+      check_count(iteration, CollectiveKind::all_gather, ActionKind::backward, reshard && !alone ? 2 : 0);
     }
-    if (reshard) {
-      const auto judged = rank.under("OVL-11");
-      CHECK(iteration.live_after(MemoryClass::parameter, ActionKind::evaluate).buffers == 0);
-    }
-    const auto judged = rank.under("OVL-18");
-    const bool alone = rank.world().size() == 1;
-    check_count(iteration, CollectiveKind::all_gather, ActionKind::backward, reshard && !alone ? 2 : 0);
-  }
+  });
 }
 
 RANKED_TEST_CASE("overlap/gathered_before_step", clauses("OVL-4", "OVL-5", "OVL-7", "OVL-10", "OVL-15"), ranks(1, 2, 3, 4),
@@ -61,9 +64,11 @@ RANKED_TEST_CASE("overlap/gathered_before_step", clauses("OVL-4", "OVL-5", "OVL-
   }
   const bool between = how == "prefetched_and_by_hand";  // the forward that has just ended gathered it ahead
   body.insert(body.begin() + (between ? 1 : 2), before_step.begin(), before_step.end());
-  const scenario::Run run = rank.play(scenario);
-  check_training(rank, run, oracles::Arithmetic::f32, exact_unless_mean_rounds(rank));
-  check_sound(rank, run);
+  also_with_discard(rank, scenario, [&](const Scenario& each) {
+    const scenario::Run run = rank.play(each);
+    check_training(rank, run, oracles::Arithmetic::f32, exact_unless_mean_rounds(rank));
+    check_sound(rank, run);
+  });
 }
 
 RANKED_TEST_CASE("overlap/unfinished_scripts", clauses("OVL-7", "OVL-13"), ranks(1, 2, 3, 4),
@@ -84,10 +89,12 @@ RANKED_TEST_CASE("overlap/unfinished_scripts", clauses("OVL-7", "OVL-13"), ranks
     fully_shard(scenario.plan).wrap[1].forward_prefetch = {"l0"};
     body = {{ActionKind::evaluate}, {ActionKind::forward}};
   }
-  const scenario::Run run = rank.play(scenario);
-  check_no_race(rank, run);
-  check_freed_memory(rank, run);
-  if (rank.world().size() > 1) CHECK(steady_iterations(run).back().count(CollectiveKind::all_gather) > 0);
+  also_with_discard(rank, scenario, [&](const Scenario& each) {
+    const scenario::Run run = rank.play(each);
+    check_no_race(rank, run);
+    check_freed_memory(rank, run);
+    if (rank.world().size() > 1) CHECK(steady_iterations(run).back().count(CollectiveKind::all_gather) > 0);
+  });
 }
 
 }  // namespace shardproof::overlap

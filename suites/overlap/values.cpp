@@ -5,6 +5,7 @@
 #include "suites/checks/comparison.hpp"
 #include "suites/checks/refusal.hpp"
 #include "suites/checks/soundness.hpp"
+#include "suites/checks/with_discard.hpp"
 #include "suites/overlap/scenarios.hpp"
 
 namespace shardproof::overlap {
@@ -66,7 +67,8 @@ RANKED_TEST_CASE("overlap/declared_memory_of_parts", clauses("OVL-28"), ranks(4)
   for (scenario::WrapGroup& group : fully_shard(scenario.plan).wrap) {
     group.reshard_after_forward = {.kind = scenario::ReshardAfterForward::Kind::size, .size = 2};
   }
-  check_training(rank, play_closely(rank, std::move(scenario)), oracles::Arithmetic::f32, {});
+  also_with_discard(rank, scenario,
+                    [&](const scenario::Scenario& each) { check_training(rank, play_closely(rank, each), oracles::Arithmetic::f32, {}); });
 }
 
 }  // namespace shardproof::overlap

@@ -12,6 +12,7 @@
 #include "suites/checks/refusal.hpp"
 #include "suites/checks/soundness.hpp"
 #include "suites/checks/times.hpp"
+#include "suites/checks/with_discard.hpp"
 #include "suites/replicate/plans.hpp"
 #include "suites/replicate/scenarios.hpp"
 
@@ -210,16 +211,18 @@ RANKED_TEST_CASE("replicate/compiled_plan", clauses("REP-42"), ranks(2, 3, 4), e
   scenario.script.segments = {
       {.iterations = 3,
        .body = {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::forward}, {ActionKind::backward}, {ActionKind::zero_grad}}}};
-  const scenario::Run run = play_accepted(rank, scenario);
-  REQUIRE(run.compiled_steps().size() == 6);
-  for (const scenario::CompiledStep& step : run.compiled_steps()) {
-    CAPTURE(step.iteration, step.backward);
-    CHECK(reduction_plan(backward_of(step)) == expected_plan(scenario, rank.world().size(), step.backward == 2));
-    for (const StepGraph& graph : *step.graphs) check_values(scenario.model, graph);
-    CHECK(step.graphs->size() == (scenario::replicate(scenario.plan).compile->region == CompiledRegion::backward ? 1U : 2U));
-  }
-  check_ran_as_planned(rank, run);
-  check_no_race(rank, run);
+  also_with_discard(rank, scenario, [&](const scenario::Scenario& each) {
+    const scenario::Run run = play_accepted(rank, each);
+    REQUIRE(run.compiled_steps().size() == 6);
+    for (const scenario::CompiledStep& step : run.compiled_steps()) {
+      CAPTURE(step.iteration, step.backward);
+      CHECK(reduction_plan(backward_of(step)) == expected_plan(scenario, rank.world().size(), step.backward == 2));
+      for (const StepGraph& graph : *step.graphs) check_values(scenario.model, graph);
+      CHECK(step.graphs->size() == (scenario::replicate(scenario.plan).compile->region == CompiledRegion::backward ? 1U : 2U));
+    }
+    check_ran_as_planned(rank, run);
+    check_no_race(rank, run);
+  });
 }
 
 // A backward without sync has no reductions, and settles no order for later ones.
