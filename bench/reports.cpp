@@ -5,9 +5,9 @@
 
 #include "bench/measure.hpp"
 #include "bench/worlds.hpp"
+#include "harness/base/json_text.hpp"
 #include "harness/protocol/ending.hpp"
 #include "harness/protocol/events.hpp"
-#include "harness/protocol/json_text.hpp"
 #include "harness/protocol/run_directory.hpp"
 #include "harness/protocol/world_plan.hpp"
 

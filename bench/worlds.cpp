@@ -13,7 +13,7 @@
 
 #include "bench/measure.hpp"
 #include "harness/protocol/run_directory.hpp"
-#include "launcher/world.hpp"
+#include "launcher/run/world.hpp"
 #include "tests/launcher/one_world.hpp"
 
 namespace shardproof::bench {

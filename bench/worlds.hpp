@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "launcher/process.hpp"
-#include "launcher/signal_watch.hpp"
-#include "launcher/worker.hpp"
+#include "launcher/process/process.hpp"
+#include "launcher/process/signal_watch.hpp"
+#include "launcher/worker_client/worker.hpp"
 
 namespace shardproof::bench {
 

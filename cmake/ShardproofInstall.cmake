@@ -6,9 +6,9 @@ include(GNUInstallDirs)
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/shardproof")
 
 # The libraries that run inside a rank. CMake fails when one is missing here, because another library links it.
-set(rooms shardproof_options shardproof_fmt shardproof_protocol shardproof_rendezvous shardproof_tensor shardproof_fabric shardproof_device
-  shardproof_trace shardproof_scenario shardproof_subject shardproof_subject_header shardproof_subject_abi shardproof_faults shardproof_world
-  shardproof_cases shardproof_main)
+set(rooms shardproof_options shardproof_fmt shardproof_base shardproof_protocol shardproof_control shardproof_rendezvous shardproof_tensor
+  shardproof_trace shardproof_fabric shardproof_device shardproof_scenario shardproof_subject shardproof_subject_header shardproof_subject_abi
+  shardproof_player shardproof_faults shardproof_world shardproof_cases shardproof_runner shardproof_main)
 set(programs shardproof shardproof-worker shardproof-nccl-tap)
 # Shared objects that the launcher loads or passes to ranks, if this build has them. The launcher looks for them in ../lib/ and
 # ../lib/shardproof/ of its own folder.

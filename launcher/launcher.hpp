@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "reports/exit_code.hpp"
+#include "reports/model/exit_code.hpp"
 
 namespace shardproof::launcher {
 

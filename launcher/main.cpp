@@ -7,10 +7,10 @@
 #include <type_traits>
 #include <vector>
 
-#include "launcher/command_line.hpp"
-#include "launcher/commands.hpp"
+#include "launcher/commands/command_line.hpp"
+#include "launcher/commands/commands.hpp"
 #include "launcher/launcher.hpp"
-#include "launcher/standard_streams.hpp"
+#include "launcher/terminal/standard_streams.hpp"
 
 namespace {
 

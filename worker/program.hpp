@@ -2,7 +2,7 @@
 // faults.
 #pragma once
 
-#include "harness/cases/rank_main.hpp"
+#include "harness/runner/rank_main.hpp"
 
 namespace shardproof {
 

@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "harness/cases/ranked_test_case.hpp"
-#include "harness/protocol/control_page.hpp"
+#include "harness/control/control_page.hpp"
 #include "harness/protocol/world_plan.hpp"
 
 namespace shardproof {

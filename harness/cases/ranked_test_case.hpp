@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "harness/cases/spelled.hpp"
-#include "harness/subject/feature.hpp"
+#include "harness/protocol/feature.hpp"
 #include "harness/world/rank.hpp"
 
 namespace shardproof {

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "harness/protocol/doorbell.hpp"  // Deadline
-#include "harness/protocol/page_words.hpp"
+#include "harness/base/page_words.hpp"
+#include "harness/control/doorbell.hpp"  // Deadline
 
 namespace shardproof {
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <charconv>
 
-#include "harness/protocol/json_fields.hpp"
-#include "harness/protocol/utf8.hpp"
+#include "harness/base/json_fields.hpp"
+#include "harness/base/utf8.hpp"
 
 namespace shardproof {
 

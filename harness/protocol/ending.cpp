@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "harness/protocol/json_fields.hpp"
+#include "harness/base/json_fields.hpp"
 
 namespace shardproof {
 

@@ -9,9 +9,9 @@
 #include <optional>
 #include <utility>
 
-#include "harness/protocol/json_fields.hpp"
-#include "harness/protocol/json_parse.hpp"
-#include "harness/protocol/utf8.hpp"
+#include "harness/base/json_fields.hpp"
+#include "harness/base/json_parse.hpp"
+#include "harness/base/utf8.hpp"
 
 namespace shardproof {
 

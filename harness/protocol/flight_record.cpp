@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "harness/protocol/json_fields.hpp"
+#include "harness/base/json_fields.hpp"
 
 namespace shardproof {
 

@@ -7,7 +7,7 @@
 #include <set>
 #include <string_view>
 
-#include "harness/protocol/json_fields.hpp"
+#include "harness/base/json_fields.hpp"
 
 namespace shardproof {
 

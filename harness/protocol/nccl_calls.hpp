@@ -1,5 +1,5 @@
 // The words for what an engine asks of NCCL: kinds of calls, element types, reductions, results, and one call with all that the tap keeps
-// of it (harness/fabric/nccl_tap, a shared object that stands between any engine and its NCCL). They know nothing of NCCL's header and are
+// of it (harness/nccl_tap, a shared object that stands between any engine and its NCCL). They know nothing of NCCL's header and are
 // built everywhere; numbers of types, reductions and results are NCCL's own, so that ones of a later NCCL survive.
 #pragma once
 

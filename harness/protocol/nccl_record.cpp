@@ -13,9 +13,9 @@
 #include <system_error>
 #include <utility>
 
-#include "harness/protocol/file_descriptor.hpp"
-#include "harness/protocol/shared_memory.hpp"
-#include "harness/protocol/utf8.hpp"
+#include "harness/base/file_descriptor.hpp"
+#include "harness/base/shared_memory.hpp"
+#include "harness/base/utf8.hpp"
 
 namespace shardproof::nccl_tap {
 

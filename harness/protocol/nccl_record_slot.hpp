@@ -11,7 +11,7 @@
 #include <thread>
 #include <type_traits>
 
-#include "harness/protocol/page_words.hpp"
+#include "harness/base/page_words.hpp"
 
 namespace shardproof::nccl_tap {
 

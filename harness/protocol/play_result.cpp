@@ -6,7 +6,7 @@
 #include <charconv>
 #include <system_error>
 
-#include "harness/protocol/json_fields.hpp"
+#include "harness/base/json_fields.hpp"
 #include "harness/protocol/step_graph_json.hpp"
 #include "harness/protocol/trace_json.hpp"
 

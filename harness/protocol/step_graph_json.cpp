@@ -6,9 +6,9 @@
 #include <stdexcept>
 #include <utility>
 
-#include "harness/protocol/json_fields.hpp"
-#include "harness/protocol/json_parse.hpp"
-#include "harness/protocol/json_text.hpp"
+#include "harness/base/json_fields.hpp"
+#include "harness/base/json_parse.hpp"
+#include "harness/base/json_text.hpp"
 
 namespace shardproof {
 

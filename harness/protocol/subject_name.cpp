@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "harness/protocol/utf8.hpp"
+#include "harness/base/utf8.hpp"
 
 namespace shardproof {
 

@@ -6,7 +6,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "harness/protocol/json_fields.hpp"
+#include "harness/base/json_fields.hpp"
 
 namespace shardproof {
 

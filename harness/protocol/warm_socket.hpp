@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "harness/protocol/file_descriptor.hpp"
+#include "harness/base/file_descriptor.hpp"
 
 namespace shardproof {
 

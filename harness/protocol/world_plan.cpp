@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "harness/base/json_fields.hpp"
 #include "harness/protocol/case_info.hpp"
-#include "harness/protocol/json_fields.hpp"
 
 namespace shardproof {
 

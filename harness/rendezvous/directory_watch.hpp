@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <utility>
 
-#include "harness/protocol/doorbell.hpp"  // Deadline
-#include "harness/protocol/file_descriptor.hpp"
+#include "harness/base/file_descriptor.hpp"
+#include "harness/control/doorbell.hpp"  // Deadline
 
 namespace shardproof::rendezvous {
 

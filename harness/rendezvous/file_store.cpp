@@ -12,7 +12,7 @@
 
 #include <fmt/format.h>
 
-#include "harness/protocol/file_descriptor.hpp"
+#include "harness/base/file_descriptor.hpp"
 #include "harness/rendezvous/directory_watch.hpp"
 #include "harness/rendezvous/value_file.hpp"
 

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "harness/protocol/doorbell.hpp"  // Deadline
+#include "harness/control/doorbell.hpp"  // Deadline
 
 namespace shardproof {
 

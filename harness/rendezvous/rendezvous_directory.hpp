@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 
-#include "harness/protocol/file_descriptor.hpp"
+#include "harness/base/file_descriptor.hpp"
 
 namespace shardproof {
 

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "harness/protocol/digest.hpp"
+#include "harness/base/digest.hpp"
 
 namespace shardproof::rendezvous {
 

@@ -10,7 +10,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "harness/protocol/json_fields.hpp"
+#include "harness/base/json_fields.hpp"
 #include "harness/scenario/refusal.hpp"
 
 namespace shardproof::scenario {

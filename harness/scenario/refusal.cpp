@@ -7,8 +7,8 @@
 #include <set>
 #include <stdexcept>
 
-#include "harness/protocol/closest.hpp"
-#include "harness/protocol/json_fields.hpp"
+#include "harness/base/closest.hpp"
+#include "harness/base/json_fields.hpp"
 
 namespace shardproof::scenario {
 

@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "harness/protocol/closest.hpp"
+#include "harness/base/closest.hpp"
 #include "harness/scenario/formula.hpp"
 
 namespace shardproof::scenario {

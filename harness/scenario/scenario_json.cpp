@@ -6,8 +6,8 @@
 #include <string_view>
 #include <utility>
 
-#include "harness/protocol/json_parse.hpp"
-#include "harness/protocol/unique_keys.hpp"
+#include "harness/base/json_parse.hpp"
+#include "harness/base/unique_keys.hpp"
 #include "harness/scenario/parts_json.hpp"
 #include "harness/scenario/validate_script.hpp"
 

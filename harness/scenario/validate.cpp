@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "harness/protocol/closest.hpp"
+#include "harness/base/closest.hpp"
 #include "harness/scenario/document.hpp"
 #include "harness/scenario/flow.hpp"
 #include "harness/scenario/refusal.hpp"

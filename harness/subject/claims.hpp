@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "harness/subject/feature.hpp"
+#include "harness/protocol/feature.hpp"
 
 namespace shardproof {
 

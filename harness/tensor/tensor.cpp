@@ -9,7 +9,7 @@
 
 #include <fmt/format.h>
 
-#include "harness/protocol/digest.hpp"
+#include "harness/base/digest.hpp"
 #include "harness/tensor/elements.hpp"
 
 namespace shardproof {

@@ -4,8 +4,8 @@
 
 #include <filesystem>
 
+#include "harness/base/file_descriptor.hpp"
 #include "harness/protocol/events.hpp"
-#include "harness/protocol/file_descriptor.hpp"
 
 namespace shardproof {
 

@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "harness/protocol/control_page.hpp"
+#include "harness/control/control_page.hpp"
 
 namespace shardproof {
 

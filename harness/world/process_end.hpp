@@ -3,7 +3,7 @@
 
 #include <sys/types.h>
 
-#include "harness/protocol/file_descriptor.hpp"
+#include "harness/base/file_descriptor.hpp"
 
 namespace shardproof {
 

@@ -11,9 +11,9 @@
 
 #include "harness/device/platform.hpp"
 #include "harness/fabric/group.hpp"
-#include "harness/scenario/holding.hpp"
-#include "harness/scenario/run.hpp"
-#include "harness/subject/feature.hpp"
+#include "harness/player/holding.hpp"
+#include "harness/player/run.hpp"
+#include "harness/protocol/feature.hpp"
 
 namespace shardproof {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "harness/protocol/random.hpp"
+#include "harness/base/random.hpp"
 
 namespace shardproof {
 

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "harness/protocol/waiting.hpp"
+#include "harness/control/waiting.hpp"
 
 namespace shardproof {
 

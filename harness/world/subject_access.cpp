@@ -12,14 +12,14 @@
 #include <system_error>
 #include <vector>
 
+#include "harness/base/json_text.hpp"
 #include "harness/device/cuda/cuda_world.hpp"
 #include "harness/device/cuda/vendor_module.hpp"
 #include "harness/device/sim/sim_platform.hpp"
 #include "harness/fabric/shm/region.hpp"
-#include "harness/protocol/json_text.hpp"
+#include "harness/player/player.hpp"
 #include "harness/protocol/run_directory.hpp"
 #include "harness/protocol/trace_json.hpp"
-#include "harness/scenario/player.hpp"
 #include "harness/scenario/scenario_json.hpp"
 #include "harness/subject/subject.hpp"
 #include "harness/trace/memory.hpp"

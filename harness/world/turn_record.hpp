@@ -6,8 +6,8 @@
 #include <optional>
 #include <string_view>
 
-#include "harness/protocol/control_page.hpp"
-#include "harness/protocol/file_descriptor.hpp"
+#include "harness/base/file_descriptor.hpp"
+#include "harness/control/control_page.hpp"
 #include "harness/world/seeded_scheduler.hpp"
 
 namespace shardproof {

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "harness/protocol/control_page.hpp"
+#include "harness/control/control_page.hpp"
 
 namespace shardproof {
 

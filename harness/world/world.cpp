@@ -12,14 +12,14 @@
 #include <thread>
 #include <utility>
 
+#include "harness/base/digest.hpp"
+#include "harness/base/json_parse.hpp"
+#include "harness/base/json_text.hpp"
+#include "harness/base/random.hpp"
+#include "harness/control/flight_ring.hpp"
 #include "harness/device/platform.hpp"
 #include "harness/fabric/shm/shm_fabric.hpp"
-#include "harness/protocol/digest.hpp"
 #include "harness/protocol/environment.hpp"
-#include "harness/protocol/flight_ring.hpp"
-#include "harness/protocol/json_parse.hpp"
-#include "harness/protocol/json_text.hpp"
-#include "harness/protocol/random.hpp"
 #include "harness/protocol/run_directory.hpp"
 #include "harness/world/event_stream.hpp"
 #include "harness/world/seeded_scheduler.hpp"

@@ -13,8 +13,8 @@
 #include <string_view>
 #include <vector>
 
+#include "harness/control/control_page.hpp"
 #include "harness/protocol/case_info.hpp"
-#include "harness/protocol/control_page.hpp"
 #include "harness/protocol/trace.hpp"
 #include "harness/protocol/world_plan.hpp"
 #include "harness/rendezvous/file_store.hpp"

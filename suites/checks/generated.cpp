@@ -15,8 +15,8 @@
 
 #include "fixtures/oracles/difference.hpp"
 #include "fixtures/oracles/serial_model.hpp"
-#include "harness/cases/play_case.hpp"
-#include "harness/protocol/digest.hpp"
+#include "harness/base/digest.hpp"
+#include "harness/runner/play_case.hpp"
 #include "harness/scenario/generator/pairwise.hpp"
 #include "harness/scenario/scenario_json.hpp"
 #include "suites/checks/fabric.hpp"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/scenario/run.hpp"
+#include "harness/player/run.hpp"
 #include "harness/scenario/scenario.hpp"
 #include "harness/world/rank.hpp"
 

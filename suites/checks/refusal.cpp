@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include "harness/base/digest.hpp"
 #include "harness/fabric/group.hpp"
-#include "harness/protocol/digest.hpp"
 #include "suites/checks/with_discard.hpp"
 
 namespace shardproof::suites {

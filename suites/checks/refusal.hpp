@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/scenario/player.hpp"
+#include "harness/player/player.hpp"
 #include "harness/shardproof.hpp"
 
 namespace shardproof::suites {

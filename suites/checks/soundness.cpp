@@ -9,7 +9,7 @@
 #include <string_view>
 #include <utility>
 
-#include "harness/protocol/digest.hpp"
+#include "harness/base/digest.hpp"
 #include "suites/checks/clauses.hpp"
 #include "suites/checks/race_parts.hpp"
 #include "suites/checks/said.hpp"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/scenario/run.hpp"
+#include "harness/player/run.hpp"
 #include "suites/comm_hooks/scenarios.hpp"
 
 namespace shardproof::comm_hooks {

@@ -3,7 +3,7 @@
 
 #include <cstddef>
 
-#include "harness/scenario/run.hpp"
+#include "harness/player/run.hpp"
 
 namespace shardproof::exec_order {
 

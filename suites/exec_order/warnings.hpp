@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/scenario/run.hpp"
+#include "harness/player/run.hpp"
 
 namespace shardproof::exec_order {
 

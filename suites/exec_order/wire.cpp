@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "fixtures/oracles/serial_model.hpp"
-#include "harness/scenario/player.hpp"
+#include "harness/player/player.hpp"
 #include "suites/checks/fabric.hpp"
 #include "suites/checks/refusal.hpp"
 #include "suites/checks/soundness.hpp"

@@ -5,8 +5,8 @@
 #include <stdexcept>
 
 #include "harness/cases/bound_case.hpp"
-#include "harness/cases/listing.hpp"
 #include "harness/cases/ranked_test_case.hpp"
+#include "harness/runner/listing.hpp"
 
 using namespace shardproof;
 using Catch::Matchers::ContainsSubstring;

@@ -11,7 +11,7 @@
 #include "harness/scenario/plan/fully_shard.hpp"
 #include "tests/engines/networks.hpp"
 #include "tests/engines/thread_ranks.hpp"
-#include "tests/scenario/simulated.hpp"
+#include "tests/player/simulated.hpp"
 
 using namespace shardproof;
 using namespace shardproof::engines;

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "fixtures/oracles/serial_model.hpp"
-#include "harness/protocol/input_file.hpp"
+#include "harness/base/input_file.hpp"
 #include "harness/scenario/exactness.hpp"
 #include "harness/scenario/plan/fully_shard.hpp"
 #include "harness/scenario/scenario_json.hpp"

@@ -6,7 +6,7 @@
 #include <optional>
 #include <stdexcept>
 
-#include "harness/protocol/digest.hpp"
+#include "harness/base/digest.hpp"
 #include "harness/scenario/generator/generator.hpp"
 #include "harness/scenario/scenario_json.hpp"
 #include "suites/checks/generated.hpp"

@@ -11,9 +11,9 @@
 #include "fixtures/oracles/golden.hpp"
 #include "fixtures/oracles/serial_model.hpp"
 #include "harness/device/sim/sim_platform.hpp"
+#include "harness/player/player.hpp"
 #include "harness/scenario/formula.hpp"
 #include "harness/scenario/plan/fully_shard.hpp"
-#include "harness/scenario/player.hpp"
 #include "tests/engines/guarded_device.hpp"
 #include "tests/engines/thread_ranks.hpp"
 

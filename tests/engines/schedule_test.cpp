@@ -6,7 +6,7 @@
 #include "harness/scenario/builder.hpp"
 #include "harness/scenario/plan/fully_shard.hpp"
 #include "tests/engines/thread_ranks.hpp"
-#include "tests/scenario/simulated.hpp"
+#include "tests/player/simulated.hpp"
 
 using namespace shardproof;
 using namespace shardproof::scenario;

@@ -13,9 +13,9 @@
 
 #include "fixtures/engines/reference.hpp"
 #include "fixtures/oracles/serial_model.hpp"
-#include "harness/scenario/player.hpp"
+#include "harness/player/player.hpp"
 #include "tests/engines/thread_ranks.hpp"
-#include "tests/scenario/simulated.hpp"
+#include "tests/player/simulated.hpp"
 
 namespace shardproof::testing {
 

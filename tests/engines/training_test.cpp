@@ -6,10 +6,10 @@
 #include "fixtures/engines/reference.hpp"
 #include "fixtures/oracles/difference.hpp"
 #include "fixtures/oracles/golden.hpp"
+#include "harness/player/player.hpp"
 #include "harness/scenario/plan/fully_shard.hpp"
-#include "harness/scenario/player.hpp"
 #include "tests/engines/thread_ranks.hpp"
-#include "tests/scenario/simulated.hpp"
+#include "tests/player/simulated.hpp"
 
 using namespace shardproof;
 namespace golden = shardproof::oracles::golden;

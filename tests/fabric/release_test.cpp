@@ -8,7 +8,7 @@
 
 #include <sys/time.h>
 
-#include "harness/protocol/flight_ring.hpp"
+#include "harness/control/flight_ring.hpp"
 #include "harness/tensor/tensor.hpp"
 #include "tests/fabric/worlds.hpp"
 

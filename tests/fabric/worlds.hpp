@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "harness/control/control_page.hpp"
 #include "harness/fabric/group.hpp"
-#include "harness/protocol/control_page.hpp"
 
 namespace shardproof::testing {
 

@@ -9,12 +9,12 @@
 #include "harness/device/sim/sim_platform.hpp"
 #include "harness/fabric/shm/shm_fabric.hpp"
 #include "harness/faults/wrappers.hpp"
+#include "harness/player/player.hpp"
 #include "harness/scenario/builder.hpp"
 #include "harness/scenario/plan/flat_shard.hpp"
 #include "harness/scenario/plan/foreign_section.hpp"
 #include "harness/scenario/plan/fully_shard.hpp"
-#include "harness/scenario/player.hpp"
-#include "tests/scenario/simulated.hpp"
+#include "tests/player/simulated.hpp"
 
 using namespace shardproof;
 

@@ -12,11 +12,11 @@
 #include <string>
 #include <vector>
 
+#include "harness/base/json_parse.hpp"
 #include "harness/protocol/case_filter.hpp"
 #include "harness/protocol/events.hpp"
 #include "harness/protocol/flight_record.hpp"
 #include "harness/protocol/gpu_listing.hpp"
-#include "harness/protocol/json_parse.hpp"
 #include "harness/protocol/nccl_faults.hpp"
 #include "harness/protocol/nccl_record.hpp"
 #include "harness/protocol/step_graph_json.hpp"
@@ -24,15 +24,15 @@
 #include "harness/rendezvous/value_file.hpp"
 #include "harness/scenario/scenario_json.hpp"
 #include "harness/trace/nccl_listing.hpp"
-#include "launcher/gpus.hpp"
-#include "reports/diff.hpp"
-#include "reports/explanation.hpp"
-#include "reports/nccl_calls.hpp"
-#include "reports/report.hpp"
-#include "reports/step_graph_text.hpp"
-#include "reports/summary.hpp"
-#include "reports/waiver.hpp"
-#include "reports/waivers.hpp"
+#include "launcher/process/gpus.hpp"
+#include "reports/diff/diff.hpp"
+#include "reports/explain/explanation.hpp"
+#include "reports/explain/nccl_calls.hpp"
+#include "reports/export/summary.hpp"
+#include "reports/model/report.hpp"
+#include "reports/model/waiver.hpp"
+#include "reports/model/waivers.hpp"
+#include "reports/play/step_graph_text.hpp"
 #include "tests/reports/world_record.hpp"
 
 namespace shardproof::fuzz {

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/log_tail.hpp"
+#include "launcher/terminal/log_tail.hpp"
 #include "tests/launcher/command.hpp"
 
 using namespace shardproof;

@@ -1,5 +1,5 @@
 // Of ranks that do not get on: who holds up whom.
-#include "launcher/blame.hpp"
+#include "launcher/run/blame.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 

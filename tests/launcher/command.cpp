@@ -8,7 +8,7 @@
 #include <chrono>
 #include <stdexcept>
 
-#include "harness/protocol/file_descriptor.hpp"
+#include "harness/base/file_descriptor.hpp"
 
 namespace shardproof::launcher::testing {
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/process.hpp"
+#include "launcher/process/process.hpp"
 #include "tests/launcher/temporary.hpp"
 
 namespace shardproof::launcher {

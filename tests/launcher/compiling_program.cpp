@@ -2,9 +2,9 @@
 #include <memory>
 #include <vector>
 
-#include "harness/cases/rank_main.hpp"
+#include "harness/runner/rank_main.hpp"
+#include "tests/player/compiling_subject.hpp"
 #include "tests/protocol/sample_step.hpp"
-#include "tests/scenario/compiling_subject.hpp"
 
 using namespace shardproof;
 

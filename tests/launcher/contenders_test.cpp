@@ -1,13 +1,13 @@
-#include "launcher/contenders.hpp"
+#include "launcher/explore/contenders.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "harness/protocol/json_text.hpp"
+#include "harness/base/json_text.hpp"
 #include "harness/protocol/play_result.hpp"
-#include "launcher/side_by_side.hpp"
+#include "launcher/explore/side_by_side.hpp"
 #include "tests/launcher/refusal.hpp"
 #include "tests/launcher/temporary.hpp"
 

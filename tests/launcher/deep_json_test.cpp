@@ -3,7 +3,7 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <sstream>
 
-#include "harness/protocol/json_parse.hpp"
+#include "harness/base/json_parse.hpp"
 #include "tests/launcher/command.hpp"
 
 using namespace shardproof;

@@ -1,4 +1,4 @@
-#include "launcher/doctor.hpp"
+#include "launcher/process/doctor.hpp"
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "harness/cases/rank_main.hpp"
+#include "harness/runner/rank_main.hpp"
 
 using namespace shardproof;
 

@@ -1,7 +1,7 @@
 // Which pairs of features were played together, and how a run says it.
 #include <catch2/catch_test_macros.hpp>
 
-#include "launcher/feature_pairs.hpp"
+#include "launcher/run/feature_pairs.hpp"
 
 using namespace shardproof;
 using namespace shardproof::launcher;

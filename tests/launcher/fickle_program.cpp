@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-#include "harness/cases/rank_main.hpp"
+#include "harness/runner/rank_main.hpp"
 
 using namespace shardproof;
 

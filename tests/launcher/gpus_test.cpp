@@ -1,5 +1,5 @@
 // Which GPUs a run may have, which of them a world gets, and what its ranks are told.
-#include "launcher/gpus.hpp"
+#include "launcher/process/gpus.hpp"
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "launcher/launcher.hpp"
-#include "launcher/plan.hpp"
-#include "launcher/worker.hpp"
+#include "launcher/run/plan.hpp"
+#include "launcher/worker_client/worker.hpp"
 #include "tests/launcher/refusal.hpp"
 #include "tests/launcher/temporary.hpp"
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "launcher/evidence.hpp"
-#include "launcher/world.hpp"
+#include "launcher/run/evidence.hpp"
+#include "launcher/run/world.hpp"
 #include "tests/launcher/command.hpp"
 #include "tests/launcher/one_world.hpp"
 

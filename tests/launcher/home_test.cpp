@@ -1,5 +1,5 @@
 // The launcher's message if a part that it needs is not built or not installed.
-#include "launcher/home.hpp"
+#include "launcher/process/home.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 

@@ -4,7 +4,7 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <nlohmann/json.hpp>
 
-#include "launcher/kill_matrix.hpp"
+#include "launcher/commands/kill_matrix.hpp"
 
 using namespace shardproof;
 using namespace shardproof::launcher;

@@ -4,8 +4,8 @@
 #include <optional>
 #include <utility>
 
-#include "launcher/poller.hpp"
-#include "launcher/world.hpp"
+#include "launcher/process/poller.hpp"
+#include "launcher/run/world.hpp"
 
 namespace shardproof::launcher::testing {
 

@@ -2,7 +2,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <string>
 
-#include "launcher/option_values.hpp"
+#include "launcher/commands/option_values.hpp"
 #include "tests/launcher/refusal.hpp"
 
 using namespace shardproof::launcher;

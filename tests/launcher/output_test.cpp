@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "launcher/launcher.hpp"
-#include "launcher/machine.hpp"
-#include "launcher/output.hpp"
+#include "launcher/process/machine.hpp"
+#include "launcher/run/output.hpp"
 #include "tests/launcher/refusal.hpp"
 #include "tests/launcher/temporary.hpp"
 

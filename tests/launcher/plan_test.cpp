@@ -8,7 +8,7 @@
 #include <set>
 
 #include "launcher/launcher.hpp"
-#include "launcher/plan.hpp"
+#include "launcher/run/plan.hpp"
 
 using namespace shardproof;
 using namespace shardproof::launcher;

@@ -11,10 +11,10 @@
 #include <optional>
 #include <system_error>
 
-#include "launcher/leftovers.hpp"
-#include "launcher/poller.hpp"
-#include "launcher/process.hpp"
-#include "launcher/signal_watch.hpp"
+#include "launcher/process/leftovers.hpp"
+#include "launcher/process/poller.hpp"
+#include "launcher/process/process.hpp"
+#include "launcher/process/signal_watch.hpp"
 #include "tests/launcher/temporary.hpp"
 
 using namespace shardproof;

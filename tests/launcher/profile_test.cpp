@@ -1,5 +1,5 @@
 // Which cases a command is about, by profile.
-#include "launcher/profile.hpp"
+#include "launcher/worker_client/profile.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <string>

@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "harness/protocol/trace_json.hpp"
-#include "launcher/records.hpp"
-#include "launcher/trace_files.hpp"
+#include "launcher/run/records.hpp"
+#include "launcher/run/trace_files.hpp"
 #include "tests/launcher/temporary.hpp"
 
 using namespace shardproof;

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "harness/protocol/step_graph_json.hpp"
-#include "reports/step_graph_text.hpp"
-#include "reports/terminal.hpp"
+#include "reports/export/terminal.hpp"
+#include "reports/play/step_graph_text.hpp"
 #include "tests/launcher/command.hpp"
 #include "tests/launcher/temporary.hpp"
 #include "tests/protocol/sample_step.hpp"

@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "launcher/subject.hpp"
+#include "launcher/worker_client/subject.hpp"
 #include "tests/launcher/command.hpp"
 #include "tests/launcher/refusal.hpp"
 

@@ -5,7 +5,7 @@
 
 #include "harness/protocol/nccl_record.hpp"
 #include "launcher/launcher.hpp"
-#include "launcher/nccl_tap.hpp"
+#include "launcher/run/nccl_tap.hpp"
 #include "tests/launcher/command.hpp"
 
 using namespace shardproof;

@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "launcher/terminal.hpp"
+#include "launcher/terminal/terminal.hpp"
 #include "tests/launcher/temporary.hpp"
 
 using namespace shardproof;

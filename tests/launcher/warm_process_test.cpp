@@ -2,9 +2,9 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include "launcher/explore/side_by_side.hpp"
 #include "launcher/launcher.hpp"
-#include "launcher/side_by_side.hpp"
-#include "launcher/warm_process.hpp"
+#include "launcher/process/warm_process.hpp"
 #include "tests/launcher/temporary.hpp"
 
 using namespace shardproof::launcher;

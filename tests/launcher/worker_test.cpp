@@ -9,7 +9,7 @@
 #include <stdexcept>
 
 #include "launcher/launcher.hpp"
-#include "launcher/worker.hpp"
+#include "launcher/worker_client/worker.hpp"
 #include "tests/launcher/temporary.hpp"
 
 using namespace shardproof;

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "launcher/launcher.hpp"
-#include "launcher/world.hpp"
+#include "launcher/run/world.hpp"
 #include "tests/launcher/command.hpp"
 #include "tests/launcher/one_world.hpp"
 

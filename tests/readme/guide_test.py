@@ -129,7 +129,7 @@ def stable(text):
 
 def untold_features(root, page):
     """Features that the page's table has not, or has without there being any."""
-    declarations = [root / "harness/subject/feature.hpp", *(root / "harness/scenario/plan").glob("*.hpp")]
+    declarations = [root / "harness/protocol/feature.hpp", *(root / "harness/scenario/plan").glob("*.hpp")]
     features = [name for file in declarations for name in re.findall(r'constexpr Feature [\w:]+[({]\s*"(\w+)"', file.read_text(encoding="utf-8"))]
     rows = re.findall(r"^\| (`.*?) \|", page[page.index("\n| feature |") :], re.M)
     told = re.findall(r"`(\w+)`", " ".join(rows))

@@ -1,5 +1,5 @@
 // Which failures have one cause, and which have not?
-#include "reports/causes.hpp"
+#include "reports/explain/causes.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 

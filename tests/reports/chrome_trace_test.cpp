@@ -1,4 +1,4 @@
-#include "reports/chrome_trace.hpp"
+#include "reports/export/chrome_trace.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <nlohmann/json.hpp>

@@ -1,5 +1,5 @@
 // Compiled steps of a play: how they are shown, and where those of two subjects differ.
-#include "reports/compiled_steps.hpp"
+#include "reports/play/compiled_steps.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "harness/protocol/step_graph_json.hpp"
-#include "reports/play.hpp"
-#include "reports/step_graph_text.hpp"
-#include "reports/terminal.hpp"
+#include "reports/export/terminal.hpp"
+#include "reports/play/play.hpp"
+#include "reports/play/step_graph_text.hpp"
 #include "tests/protocol/sample_step.hpp"
 
 using namespace shardproof;

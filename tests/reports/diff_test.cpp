@@ -1,4 +1,4 @@
-#include "reports/diff.hpp"
+#include "reports/diff/diff.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>

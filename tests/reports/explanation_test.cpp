@@ -1,5 +1,5 @@
 // One sentence for every way in which a world can end early, from what its ranks were in the middle of.
-#include "reports/explanation.hpp"
+#include "reports/explain/explanation.hpp"
 
 #include <array>
 #include <catch2/catch_test_macros.hpp>
@@ -7,8 +7,8 @@
 #include <csignal>
 #include <numeric>
 
-#include "harness/protocol/control_page.hpp"
-#include "harness/protocol/flight_ring.hpp"
+#include "harness/control/control_page.hpp"
+#include "harness/control/flight_ring.hpp"
 
 namespace shardproof::reports {
 namespace {

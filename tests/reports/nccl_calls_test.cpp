@@ -1,8 +1,8 @@
-#include "reports/nccl_calls.hpp"
+#include "reports/explain/nccl_calls.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
-#include "tests/fabric/nccl_tap/calls.hpp"
+#include "tests/nccl_tap/calls.hpp"
 
 using namespace shardproof;
 using namespace shardproof::reports;

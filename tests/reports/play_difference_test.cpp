@@ -1,4 +1,4 @@
-#include "reports/play_difference.hpp"
+#include "reports/play/play_difference.hpp"
 
 #include <fmt/format.h>
 
@@ -329,7 +329,7 @@ TEST_CASE("of what Python raised its end is shown, and not how the harness came 
       "    raise ValueError(\"no\")\n"
       "ValueError: no\n"
       "\n"
-      "  at harness/cases/play_case.cpp:135";
+      "  at harness/runner/play_case.cpp:135";
   CHECK(to_text(compare(one, other)) ==
         "verdict  differ: only one of them plays it to its end\n"
         "         one: passed\n"
@@ -342,7 +342,7 @@ TEST_CASE("of what Python raised its end is shown, and not how the harness came 
         "               raise ValueError(\"no\")\n"
         "           ValueError: no\n"
         "           \n"
-        "             at harness/cases/play_case.cpp:135\n");
+        "             at harness/runner/play_case.cpp:135\n");
   CHECK(to_json(compare(one, other)).at("differences").at(0).at("values").at(1) == "failed\n" + other.why);
 }
 

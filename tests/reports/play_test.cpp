@@ -1,4 +1,4 @@
-#include "reports/play.hpp"
+#include "reports/play/play.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>

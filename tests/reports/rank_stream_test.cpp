@@ -1,4 +1,4 @@
-#include "reports/rank_stream.hpp"
+#include "reports/merge/rank_stream.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>

@@ -3,7 +3,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "reports/waiver.hpp"
+#include "reports/model/waiver.hpp"
 
 int main() {
   for (std::string line; std::getline(std::cin, line);) {

@@ -1,5 +1,5 @@
 // Compiled passes as readers see them: as text and as a drawing.
-#include "reports/step_graph_text.hpp"
+#include "reports/play/step_graph_text.hpp"
 
 #include <array>
 #include <catch2/catch_test_macros.hpp>

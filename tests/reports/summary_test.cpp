@@ -1,10 +1,10 @@
-#include "reports/summary.hpp"
+#include "reports/export/summary.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <csignal>
 
-#include "reports/terminal.hpp"
+#include "reports/export/terminal.hpp"
 #include "tests/reports/sample_report.hpp"
 
 namespace shardproof::reports {

@@ -1,5 +1,5 @@
 // What is left for people of a traceback of Python's.
-#include "reports/traceback.hpp"
+#include "reports/export/traceback.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 

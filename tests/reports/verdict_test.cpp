@@ -1,4 +1,4 @@
-#include "reports/verdict.hpp"
+#include "reports/model/verdict.hpp"
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>

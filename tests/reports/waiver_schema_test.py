@@ -48,7 +48,7 @@ def changed(document):
 
 def main():
     root = pathlib.Path(sys.argv[2])
-    schema = json.loads((root / "reports/schema/waivers.schema.json").read_text(encoding="utf-8"))
+    schema = json.loads((root / "reports/model/schema/waivers.schema.json").read_text(encoding="utf-8"))
     jsonschema.Draft202012Validator.check_schema(schema)
     validator = jsonschema.Draft202012Validator(schema, format_checker=jsonschema.FormatChecker())
     shown = [json.loads((root / path).read_text(encoding="utf-8"))

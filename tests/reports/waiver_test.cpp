@@ -1,5 +1,5 @@
 // The file of waivers: what is one, and how a mistake in it is said.
-#include "reports/waiver.hpp"
+#include "reports/model/waiver.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>

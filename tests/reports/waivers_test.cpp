@@ -1,5 +1,5 @@
 // What waivers excuse, what they never do, and what is found out about them.
-#include "reports/waivers.hpp"
+#include "reports/model/waivers.hpp"
 
 #include <catch2/catch_get_random_seed.hpp>
 #include <catch2/catch_test_macros.hpp>
@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "reports/findings.hpp"
-#include "reports/summary.hpp"
+#include "reports/export/summary.hpp"
+#include "reports/model/findings.hpp"
 #include "tests/reports/streams.hpp"
 #include "tests/rounds.hpp"
 

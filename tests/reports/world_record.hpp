@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "reports/merger.hpp"
+#include "reports/merge/merger.hpp"
 
 namespace shardproof::reports::testing {
 

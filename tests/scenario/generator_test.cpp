@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/protocol/digest.hpp"
+#include "harness/base/digest.hpp"
 #include "harness/scenario/exactness.hpp"
 #include "harness/scenario/plan/flat_shard.hpp"
 #include "harness/scenario/plan/fully_shard.hpp"

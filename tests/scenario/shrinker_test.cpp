@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "harness/protocol/digest.hpp"
-#include "harness/protocol/random.hpp"
+#include "harness/base/digest.hpp"
+#include "harness/base/random.hpp"
 #include "harness/scenario/exactness.hpp"
 #include "harness/scenario/plan/flat_shard.hpp"
 #include "harness/scenario/plan/fully_shard.hpp"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "tests/engines/thread_ranks.hpp"
-#include "tests/scenario/simulated.hpp"
+#include "tests/player/simulated.hpp"
 #include "tests/subject/alone.hpp"
 
 using namespace shardproof;

@@ -11,15 +11,15 @@
 #include <vector>
 
 #include "fixtures/engines/reference.hpp"
+#include "harness/player/player.hpp"
 #include "harness/protocol/subject_name.hpp"
 #include "harness/scenario/builder.hpp"
 #include "harness/scenario/plan/flat_shard.hpp"
 #include "harness/scenario/plan/fully_shard.hpp"
-#include "harness/scenario/player.hpp"
 #include "harness/subject/abi/exported_subject.hpp"
 #include "harness/subject/abi/table_subject.hpp"
 #include "tests/engines/thread_ranks.hpp"
-#include "tests/scenario/simulated.hpp"
+#include "tests/player/simulated.hpp"
 
 using namespace shardproof;
 using namespace shardproof::scenario;

@@ -1,7 +1,7 @@
 // A program with wrong engine kinds, and with cases that no subject could ever play: no case of it may run.
 #include <shardproof.hpp>
 
-#include "harness/cases/rank_main.hpp"
+#include "harness/runner/rank_main.hpp"
 #include "harness/scenario/plan/engine_section.hpp"
 #include "harness/scenario/plan/fully_shard.hpp"
 

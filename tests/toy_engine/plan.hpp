@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "harness/protocol/feature.hpp"
 #include "harness/scenario/plan/engine_section.hpp"
-#include "harness/subject/feature.hpp"
 
 namespace shardproof::toy {
 

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "fixtures/engines/reference.hpp"
-#include "harness/cases/rank_main.hpp"
+#include "harness/runner/rank_main.hpp"
 #include "tests/toy_engine/engine.hpp"
 
 using namespace shardproof;

@@ -14,8 +14,8 @@
 #include <thread>
 #include <vector>
 
+#include "harness/control/control_page.hpp"
 #include "harness/fabric/shm/shm_fabric.hpp"
-#include "harness/protocol/control_page.hpp"
 #include "harness/world/seeded_scheduler.hpp"
 
 using namespace shardproof;

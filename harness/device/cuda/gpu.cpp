@@ -11,11 +11,11 @@
 #include <thread>
 #include <utility>
 
+#include "harness/control/flight_ring.hpp"
 #include "harness/device/cuda/cuda_kernels.hpp"
 #include "harness/device/cuda/kernels/table.hpp"
 #include "harness/device/cuda/nccl_comm.hpp"
 #include "harness/device/cuda/staging.hpp"
-#include "harness/protocol/flight_ring.hpp"
 
 namespace shardproof::cuda {
 

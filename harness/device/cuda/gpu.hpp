@@ -15,10 +15,10 @@
 #include <utility>
 #include <vector>
 
+#include "harness/control/doorbell.hpp"  // Deadline
 #include "harness/device/cuda/activity_log.hpp"
 #include "harness/device/cuda/vendor_error.hpp"
 #include "harness/protocol/collective.hpp"
-#include "harness/protocol/doorbell.hpp"  // Deadline
 #include "harness/protocol/flight_record.hpp"
 
 namespace shardproof {

@@ -7,7 +7,7 @@
 #include <span>
 #include <utility>
 
-#include "harness/protocol/digest.hpp"
+#include "harness/base/digest.hpp"
 
 namespace shardproof::cuda {
 

@@ -15,8 +15,8 @@
 
 #include <fmt/format.h>
 
-#include "harness/protocol/file_descriptor.hpp"
-#include "harness/protocol/shared_memory.hpp"
+#include "harness/base/file_descriptor.hpp"
+#include "harness/base/shared_memory.hpp"
 
 namespace shardproof::shm {
 

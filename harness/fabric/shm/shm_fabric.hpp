@@ -18,8 +18,8 @@
 #include <memory>
 #include <vector>
 
+#include "harness/control/control_page.hpp"
 #include "harness/fabric/group.hpp"
-#include "harness/protocol/control_page.hpp"
 #include "harness/rendezvous/file_store.hpp"
 
 namespace shardproof {

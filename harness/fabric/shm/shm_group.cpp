@@ -9,12 +9,12 @@
 
 #include <fmt/format.h>
 
+#include "harness/base/digest.hpp"
+#include "harness/base/utf8.hpp"
+#include "harness/control/flight_ring.hpp"
 #include "harness/fabric/objection.hpp"
 #include "harness/fabric/shm/fold.hpp"
 #include "harness/fabric/shm/transfer.hpp"
-#include "harness/protocol/digest.hpp"
-#include "harness/protocol/flight_ring.hpp"
-#include "harness/protocol/utf8.hpp"
 
 namespace shardproof::shm {
 

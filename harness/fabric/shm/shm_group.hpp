@@ -12,10 +12,10 @@
 #include <string_view>
 #include <vector>
 
+#include "harness/control/control_page.hpp"
 #include "harness/fabric/group.hpp"
 #include "harness/fabric/shm/meeting.hpp"
 #include "harness/fabric/shm/region.hpp"
-#include "harness/protocol/control_page.hpp"
 
 namespace shardproof::shm {
 

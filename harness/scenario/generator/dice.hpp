@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "harness/protocol/random.hpp"
+#include "harness/base/random.hpp"
 
 namespace shardproof::scenario {
 

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "harness/protocol/feature.hpp"
 #include "harness/scenario/scenario.hpp"
-#include "harness/subject/feature.hpp"
 
 namespace shardproof::scenario {
 

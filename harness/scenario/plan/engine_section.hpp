@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "harness/protocol/collective.hpp"
-#include "harness/subject/feature.hpp"
+#include "harness/protocol/feature.hpp"
 
 namespace shardproof::scenario {
 

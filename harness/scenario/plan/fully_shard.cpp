@@ -6,7 +6,7 @@
 #include <memory>
 #include <set>
 
-#include "harness/protocol/closest.hpp"
+#include "harness/base/closest.hpp"
 #include "harness/scenario/calls.hpp"
 #include "harness/scenario/document.hpp"
 #include "harness/scenario/refusal.hpp"

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "harness/protocol/closest.hpp"
+#include "harness/base/closest.hpp"
 #include "harness/scenario/parts_json.hpp"
 #include "harness/scenario/refusal.hpp"
 

@@ -3,7 +3,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "harness/protocol/json_parse.hpp"
+#include "harness/base/json_parse.hpp"
 #include "harness/protocol/step_graph_json.hpp"
 #include "harness/scenario/parts_json.hpp"
 #include "harness/subject/abi/borrowed_extension.hpp"

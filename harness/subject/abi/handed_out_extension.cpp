@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "harness/protocol/json_parse.hpp"
+#include "harness/base/json_parse.hpp"
 #include "harness/scenario/parts_json.hpp"
 #include "harness/subject/abi/demands.hpp"
 #include "harness/subject/abi/words.hpp"

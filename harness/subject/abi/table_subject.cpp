@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "harness/protocol/json_fields.hpp"
+#include "harness/base/json_fields.hpp"
 #include "harness/protocol/step_graph_json.hpp"
 #include "harness/protocol/subject_name.hpp"
 #include "harness/scenario/parts_json.hpp"

@@ -2,7 +2,7 @@
 
 #include <stdexcept>
 
-#include "harness/cases/rank_main.hpp"
+#include "harness/runner/rank_main.hpp"
 
 namespace contract {
 

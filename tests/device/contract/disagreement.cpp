@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "harness/protocol/digest.hpp"
+#include "harness/base/digest.hpp"
 
 using namespace contract;
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "fixtures/engines/reference.hpp"
+#include "harness/player/player.hpp"
 #include "harness/scenario/builder.hpp"
-#include "harness/scenario/player.hpp"
 #include "tests/device/cuda/cpu_runtime.hpp"
 #include "tests/device/cuda/cpu_vendor.hpp"
 #include "tests/device/cuda/planted.hpp"

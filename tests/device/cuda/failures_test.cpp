@@ -6,8 +6,8 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include "fixtures/engines/reference.hpp"
+#include "harness/player/player.hpp"
 #include "harness/scenario/builder.hpp"
-#include "harness/scenario/player.hpp"
 #include "tests/device/cuda/planted.hpp"
 #include "tests/device/cuda/rank_of_gpus.hpp"
 

@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <string>
 
+#include "harness/control/control_page.hpp"
+#include "harness/control/flight_ring.hpp"
 #include "harness/device/cuda/gpu.hpp"
-#include "harness/protocol/control_page.hpp"
-#include "harness/protocol/flight_ring.hpp"
 #include "tests/device/cuda/cpu_vendor.hpp"
 
 using namespace shardproof;

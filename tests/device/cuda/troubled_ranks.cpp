@@ -5,7 +5,7 @@
 #include <csignal>
 #include <thread>
 
-#include "harness/cases/rank_main.hpp"
+#include "harness/runner/rank_main.hpp"
 
 using namespace shardproof;
 

@@ -16,7 +16,7 @@
 #include <string_view>
 #include <vector>
 
-#include "harness/cases/rank_main.hpp"
+#include "harness/runner/rank_main.hpp"
 #include "harness/scenario/builder.hpp"
 #include "harness/subject/subject.hpp"
 #include "tests/launcher/trouble/trouble.hpp"

@@ -13,7 +13,7 @@
 #include <string>
 #include <thread>
 
-#include "harness/protocol/file_descriptor.hpp"
+#include "harness/base/file_descriptor.hpp"
 
 namespace trouble {
 

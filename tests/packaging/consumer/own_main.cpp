@@ -1,4 +1,4 @@
-#include <harness/cases/rank_main.hpp>
+#include <harness/runner/rank_main.hpp>
 
 int main(int argc, char** argv) {
   shardproof::Program program;

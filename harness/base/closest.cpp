@@ -1,0 +1,55 @@
+#include "harness/base/closest.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <numeric>
+#include <vector>
+
+namespace shardproof {
+namespace {
+
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({replaced, row[j - 1] + 1, row[j] + 1});
+    }
+  }
+  return row.back();
+}
+
+}  // namespace
+
+std::string closest(const std::set<std::string>& candidates, std::string_view asked) {
+  std::string best;
+  std::size_t least = asked.size() / 2 + 1;
+  for (const std::string& candidate : candidates) {
+    const std::size_t distance = edit_distance(candidate, asked);
+    if (distance >= least) continue;
+    least = distance;
+    best = candidate;
+  }
+  return best;
+}
+
+std::string closest_or_all(const std::set<std::string>& candidates, std::string_view asked) {
+  constexpr std::size_t most = 12;
+  if (candidates.empty()) return "there is none";
+  if (const std::string near = closest(candidates, asked); !near.empty()) return fmt::format("closest is \"{}\"", near);
+  std::string names;
+  std::size_t said = 0;
+  for (const std::string& candidate : candidates) {
+    if (said++ < most) names += fmt::format("{}\"{}\"", names.empty() ? "" : ", ", candidate);
+  }
+  const std::size_t more = candidates.size() - std::min(candidates.size(), most);
+  return fmt::format("there {} {}{}", candidates.size() == 1 ? "is" : "are", names, more > 0 ? fmt::format(" and {} more", more) : "");
+}
+
+}  // namespace shardproof

@@ -1,3 +1,0 @@
-#include "harness/cases/rank_main.hpp"
-
-int main(int argc, char** argv) { return shardproof::rank_main(argc, argv); }

@@ -1,0 +1,40 @@
+#include "harness/control/doorbell.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <ctime>
+#include <system_error>
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace shardproof {
+
+static_assert(std::atomic<std::uint32_t>::is_always_lock_free && sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t),
+              "the kernel compares the word itself");
+
+// Without FUTEX_PRIVATE_FLAG: the same word is slept on by other processes. FUTEX_WAIT_BITSET takes an absolute time of CLOCK_MONOTONIC,
+// which is the clock behind std::chrono::steady_clock.
+
+void Doorbell::ring() {
+  rings_.fetch_add(1);
+  if (sleepers_.load() == 0) return;
+  ::syscall(SYS_futex, &rings_, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+bool Doorbell::sleep(std::uint32_t heard, Deadline deadline) {
+  using namespace std::chrono;
+  const auto since_boot = std::max(nanoseconds(0), duration_cast<nanoseconds>(deadline.time_since_epoch()));
+  const auto whole = duration_cast<seconds>(since_boot);
+  timespec until{};
+  until.tv_sec = static_cast<std::time_t>(whole.count());
+  until.tv_nsec = static_cast<long>((since_boot - whole).count());
+  if (::syscall(SYS_futex, &rings_, FUTEX_WAIT_BITSET, heard, &until, nullptr, FUTEX_BITSET_MATCH_ANY) == 0) return true;
+  if (errno == EAGAIN || errno == EINTR) return true;
+  if (errno == ETIMEDOUT) return false;
+  throw std::system_error(errno, std::generic_category(), "futex wait on a doorbell of the world");
+}
+
+}  // namespace shardproof

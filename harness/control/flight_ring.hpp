@@ -1,0 +1,71 @@
+// A rank's flight record in the control page: a ring of the last things that it did, the case that it is in, and the groups that it belongs
+// to. One writer, the rank, whom it costs no system call. Whoever maps the page reads it at any time, also long after the rank was killed
+// between two stores: an entry that was being written then is left out.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "harness/base/page_words.hpp"
+#include "harness/control/doorbell.hpp"  // Deadline
+#include "harness/protocol/collective.hpp"
+#include "harness/protocol/flight_record.hpp"
+
+namespace shardproof {
+
+class FlightRing {
+ public:
+  static constexpr std::size_t entries_kept = 32, groups_kept = 16;
+  static constexpr std::size_t max_world_size = 1024;
+
+  // -- Writing: the rank itself, from one thread --------------------------------------------------------------------------------------------
+
+  /// The rank belongs to this group from now on. `id` is the same on all members, and unlike that of any other group of the world. The first
+  /// one, the world, is kept for ever, of the others the last ones: returns its place, which another group may take later. Who is about to
+  /// enter a call of it asks, and joins again where one has.
+  std::size_t join_group(std::uint64_t id, std::string_view name, std::span<const int> members);
+  bool knows_group(std::size_t place, std::uint64_t id) const { return groups_[place].id.load(std::memory_order_relaxed) == id; }
+
+  /// Begins an entry. What it is about: see FlightEntry.
+  void enter_call(std::uint64_t group, std::uint32_t epoch, const Descriptor& call);
+  void enter(FlightEntry::What what, std::uint64_t place, Deadline now);
+
+  // Of the entry begun last:
+  void meet() { newest().meetings.fetch_add(1, std::memory_order_release); }  ///< before others can see that the rank has come
+  void wait(Deadline now);  ///< the others have not all come; the first time counts
+  void end(FlightEntry::State how) { newest().state.store(static_cast<std::uint64_t>(how), std::memory_order_release); }
+
+  // -- Reading ------------------------------------------------------------------------------------------------------------------------------
+
+  FlightRecord read() const;
+
+ private:
+  struct Entry {
+    std::atomic<std::uint64_t> number;  ///< from 1; 0: being written
+    std::atomic<std::uint64_t> what, state, group, place, meetings;
+    std::atomic<std::int64_t> since_ns;
+    page::Bytes<sizeof(Descriptor)> call;
+  };
+  struct Group {
+    std::atomic<std::uint64_t> id;  ///< 0: none, or being written
+    page::Text<40> name;
+    std::array<std::atomic<std::uint64_t>, max_world_size / 64> members;
+  };
+
+  Entry& newest() { return entries_[written_.load(std::memory_order_relaxed) % entries_kept]; }
+  Entry& begin(FlightEntry::What what, std::uint64_t group, std::uint64_t place);
+  void publish(Entry& entry);
+
+  std::atomic<std::uint64_t> written_;  ///< number of the newest entry
+  std::atomic<std::uint64_t> begun_;  ///< one more than written while an entry is being written
+  std::atomic<std::uint64_t> joined_;
+  std::atomic<std::uint64_t> case_begun_;  ///< place of the case begun last, plus one; 0: none. Its entry falls out behind many calls
+  std::array<Entry, entries_kept> entries_;
+  std::array<Group, groups_kept> groups_;
+};
+
+}  // namespace shardproof

@@ -1,0 +1,85 @@
+// What lies where in the control page. Everything is an atomic word or zero bytes, so that any rank may die between any two stores.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "harness/base/page_words.hpp"
+#include "harness/control/doorbell.hpp"
+#include "harness/control/flight_ring.hpp"
+#include "harness/protocol/failure_text.hpp"
+
+namespace shardproof::page {
+
+inline constexpr std::uint64_t magic = 0x6761702d70726873;  // "shrp-pag"
+inline constexpr std::uint32_t version = 6;
+
+struct Header {
+  std::atomic<std::uint64_t> magic;  ///< set last
+  std::uint32_t version;
+  std::uint32_t world_size;
+  std::uint64_t bytes;
+  std::uint64_t nonce_length;
+  char nonce[96];
+};
+
+struct State {
+  // Read in every look of every wait, written once in a case's life.
+  alignas(64) std::atomic<std::uint64_t> abort;
+  std::atomic<std::uint64_t> doom;
+  alignas(64) std::atomic<std::uint32_t> abort_tickets;
+  std::atomic<std::uint32_t> doom_tickets;
+  alignas(64) std::atomic<std::uint64_t> votes;    ///< cast in all rounds together
+  alignas(64) std::atomic<std::uint64_t> decided;  ///< rounds in which all have voted
+  Doorbell agreement;
+  alignas(64) std::atomic<std::int64_t> waiting;   ///< ranks that wait in a call for a rank that has not come
+  std::atomic<std::uint32_t> waiting_epoch;
+  std::atomic<std::uint32_t> turn;  ///< of the rank one below; 0: nobody's
+};
+
+struct Vote {
+  std::atomic<std::uint64_t> value;
+  std::atomic<std::uint64_t> has_text;
+};
+
+struct ProgressRecord {
+  std::int64_t pid;
+  std::uint64_t cases_ended;
+  std::uint64_t cases_failed;
+  std::int64_t position;
+  std::int64_t case_started_ns;
+  std::uint64_t left;
+};
+
+struct alignas(64) RankArea {
+  Doorbell bell;
+  std::atomic<std::uint64_t> rounds;  ///< agreements entered; single writer
+  Published<ProgressRecord> progress;
+  FlightRing flight;
+  std::array<Text<256>, 2> ballot_texts;
+};
+
+using AbortText = Text<abort_text_limit>;
+
+/// Offsets in a page for `world_size` ranks.
+struct Layout {
+  explicit constexpr Layout(int world_size)
+      : ranks(static_cast<std::size_t>(world_size)),
+        // Whoever finds no abort standing writes its text before it tries to be the first: at most every rank and the launcher, and the
+        // text that stands is left alone.
+        abort_slots(ranks + 2),
+        state(align(sizeof(Header))),
+        areas(align(state + sizeof(State))),
+        votes(align(areas + ranks * sizeof(RankArea))),
+        abort_texts(align(votes + 2 * ranks * sizeof(Vote))),
+        doom_texts(align(abort_texts + abort_slots * sizeof(AbortText))),
+        bytes(align(doom_texts + abort_slots * sizeof(AbortText))) {}
+
+  std::size_t ranks, abort_slots, state, areas, votes, abort_texts, doom_texts, bytes;
+
+ private:
+  static constexpr std::size_t align(std::size_t offset) { return (offset + 63) / 64 * 64; }
+};
+
+}  // namespace shardproof::page

@@ -1,0 +1,152 @@
+// The tap of this process: what becomes of a call of NCCL between the engine that makes it and the NCCL that it is for. One mutex guards all that
+// it knows; it is not held while a call is under way or a fault waits. Nothing that goes wrong here reaches the engine: a call that cannot be
+// recorded is passed on all the same.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "harness/nccl_tap/communicators.hpp"
+#include "harness/nccl_tap/functions.hpp"
+#include "harness/protocol/nccl_faults.hpp"
+#include "harness/protocol/nccl_record.hpp"
+
+namespace shardproof::nccl_tap {
+
+/// What the engine asks for. Communicator, stream and place are found out.
+struct Asked {
+  CallKind kind = CallKind::all_gather;
+  std::uint64_t count = 0;
+  ElementType dtype = ElementType::none;
+  Reduction op = Reduction::none;
+  int root = -1;  ///< see Call
+  double factor = 0;
+  ncclComm_t comm = nullptr;
+  std::optional<cudaStream_t> stream;
+};
+
+/// Of a call that is to make communicators.
+struct Making {
+  ncclComm_t* where = nullptr;
+  int made = 1;  ///< that many in a row
+  int size = -1, rank = -1;
+  std::uint64_t key = 0;
+  const ncclConfig_t* config = nullptr;
+};
+
+class Tap {
+ public:
+  /// The one of this process, which a first call starts; nullptr: nothing is to be recorded, or cannot be. Also within NCCL itself, where
+  /// one of its functions calls another.
+  static Tap* active();
+
+  /// Records the call, and has `issue` pass it on unless a fault wants otherwise. `issue` may be kept.
+  template <class Issue>
+  ncclResult_t call(const Asked& asked, const Making* making, Issue issue) {
+    const ncclResult_t before = holds_.load(std::memory_order_acquire) == 0 ? ncclSuccess : issue_held_before(asked);
+    Begun begun = begin(asked, making);
+    ncclResult_t result = ncclSuccess;
+    if (begun.fate == Fate::held && hold(begun, issue)) return worse(before, ncclSuccess);
+    if (begun.fate == Fate::failed) result = begun.status;
+    if (begun.fate == Fate::untouched) result = within_nccl(issue);
+    finish(begun, result);
+    const bool has_passed = begun.fate == Fate::untouched && moves_data(asked.kind);
+    const ncclResult_t after = has_passed && holds_.load(std::memory_order_acquire) != 0 ? issue_held_after(asked.comm) : ncclSuccess;
+    return worse(worse(before, result), after);
+  }
+
+  /// ncclCommGetAsyncError has told this of the communicator.
+  void notice_state(ncclComm_t comm, ncclResult_t state) noexcept;
+  /// ncclRedOpCreatePreMulSum has made an operation, or ncclRedOpDestroy is about to end one (no factor).
+  void notice_operation(ncclComm_t comm, ncclRedOp_t op, std::optional<double> factor) noexcept;
+
+ private:
+  struct Begun {
+    Call call;
+    bool is_recorded = false;
+    Fate fate = Fate::untouched;
+    ncclResult_t status = ncclSuccess;  ///< of one that is to fail
+    std::chrono::nanoseconds stall{0};  ///< that its stream is to have in front of it
+    ncclComm_t comm = nullptr;
+    ncclComm_t* where = nullptr;
+    int made = 0;
+  };
+  struct Held {
+    Begun begun;
+    std::function<ncclResult_t()> issue;
+  };
+  /// A communicator that may not be there yet although the call that makes it has returned.
+  struct Coming {
+    int id = 0;
+    ncclComm_t* where = nullptr;
+    std::uint32_t group_of = 0;  ///< the thread in whose group it comes; 0: NCCL makes it in the background
+  };
+
+  Tap();
+  static Tap* start();
+  void open_record();
+
+  template <class Issue>
+  static ncclResult_t within_nccl(const Issue& issue) {
+    const NcclScope scope;
+    return issue();
+  }
+  /// While it lives, calls of this thread are NCCL's own.
+  class NcclScope {
+   public:
+    NcclScope();
+    NcclScope(const NcclScope&) = delete;
+    NcclScope& operator=(const NcclScope&) = delete;
+    ~NcclScope();
+  };
+
+  static ncclResult_t worse(ncclResult_t first, ncclResult_t second) { return first != ncclSuccess ? first : second; }
+
+  Begun begin(const Asked& asked, const Making* making) noexcept;
+  void finish(Begun& begun, ncclResult_t result) noexcept;
+  /// False where there is no memory to: it is to be passed on then.
+  bool hold(Begun& begun, std::function<ncclResult_t()> issue) noexcept;
+  /// Calls that were held back and cannot wait longer: the group that they belong to ends, or something else happens to their communicator.
+  ncclResult_t issue_held_before(const Asked& asked) noexcept;
+  ncclResult_t issue_held_after(ncclComm_t comm) noexcept;
+  template <class Chosen>
+  ncclResult_t issue_held(Chosen chosen) noexcept;
+
+  // Under the mutex:
+  void decide_fate(Begun& begun, const Asked& asked, const Communicator* communicator);
+  void make_communicators(Begun& begun, const Making& making);
+  void finish_making(const Begun& begun, ncclResult_t result);
+  void end_group(ncclResult_t result);
+  void arrive(const Coming& coming, ncclComm_t comm);
+  void learn_size(Communicator& communicator, ncclComm_t handle);
+  void fail(int id);
+  void forget_coming(int id);
+  int stream_index(cudaStream_t stream);
+  bool is_held(ncclComm_t comm) const;
+
+  TapProcess process_;
+  std::vector<CallFault> faults_;
+  std::optional<TapWriter> writer_;
+  std::atomic<int> holds_ = 0;
+
+  std::mutex mutex_;
+  Communicators communicators_;
+  std::array<std::uint64_t, static_cast<std::size_t>(last_call_kind) + 1> of_kind_{};
+  std::map<cudaStream_t, int> streams_;
+  std::map<std::pair<ncclComm_t, int>, double> factors_;
+  std::vector<Held> held_;
+  std::vector<Coming> coming_;
+  std::atomic<int> comes_ = 0;  ///< how many those are
+  std::set<int> told_errors_;  ///< communicators whose asynchronous error is in the record
+};
+
+}  // namespace shardproof::nccl_tap

@@ -1,0 +1,91 @@
+#include "harness/runner/case_end.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace shardproof {
+
+namespace {
+
+constexpr unsigned outcome_bits = 8;
+constexpr std::uint64_t defective = 1U << outcome_bits;
+
+bool went_wrong(const BodyEnd& end) { return end.own == Outcome::failed || end.own == Outcome::error; }
+
+// The first rank whose end satisfies the predicate; -1 for none.
+template <class Predicate>
+int first(std::span<const BodyEnd> all, Predicate predicate) {
+  const auto found = std::ranges::find_if(all, predicate);
+  return found == all.end() ? -1 : static_cast<int>(found - all.begin());
+}
+
+std::string unequal_calls(std::span<const BodyEnd> all) {
+  const int other = first(all, [&](const BodyEnd& end) { return end.world_calls != all.front().world_calls; });
+  if (other < 0) return {};
+  return fmt::format("the ranks made different numbers of calls on the world group: rank 0 made {}, rank {} made {}",
+                     all.front().world_calls, other, all[static_cast<std::size_t>(other)].world_calls);
+}
+
+}  // namespace
+
+ControlPage::Ballot to_ballot(const BodyEnd& end) {
+  const std::uint64_t flag = end.defect.empty() ? 0 : defective;
+  return {.value = end.world_calls << (outcome_bits + 1) | flag | static_cast<std::uint64_t>(end.own),
+          .text = end.defect.empty() ? end.reason : end.defect};
+}
+
+BodyEnd from_ballot(const ControlPage::Ballot& ballot) {
+  return {.own = static_cast<Outcome>(ballot.value & ((1U << outcome_bits) - 1)),
+          .reason = ballot.text,
+          .world_calls = ballot.value >> (outcome_bits + 1),
+          .defect = (ballot.value & defective) != 0 ? ballot.text : std::string()};
+}
+
+namespace {
+
+CaseEnd without_defect(int rank, const BodyEnd& mine, std::uint64_t assertions, std::span<const BodyEnd> all,
+                       const std::optional<Abort>& aborted) {
+  if (went_wrong(mine)) return {.outcome = mine.own, .reason = mine.reason};
+
+  const int wrong = first(all, went_wrong);
+  const int asker = first(all, [](const BodyEnd& end) { return end.own == Outcome::skipped; });
+  if (asker >= 0 && wrong < 0) {
+    const std::string& reason = asker == rank ? mine.reason : all[static_cast<std::size_t>(asker)].reason;
+    return {.outcome = Outcome::skipped, .reason = reason, .culprit = asker};
+  }
+  if (asker >= 0 || (aborted && aborted->reason == AbortReason::skipped)) {
+    // Whoever asked may itself have gone wrong, and then says that instead.
+    return {.outcome = Outcome::released,
+            .reason = fmt::format("rank {} asked to skip the case, but rank {} went wrong", asker >= 0 ? asker : aborted->culprit, wrong),
+            .culprit = wrong};
+  }
+
+  const std::string unequal = unequal_calls(all);
+  if (aborted && aborted->reason != AbortReason::deadlock && aborted->reason != AbortReason::disagreed) {
+    return {.outcome = Outcome::released, .reason = aborted->text, .culprit = aborted->culprit};
+  }
+  // Nobody did it alone: that the ranks do not fit together is every rank's error, whichever of them noticed first.
+  if (aborted) return {.outcome = Outcome::error, .reason = unequal.empty() ? aborted->text : unequal + "; " + aborted->text};
+  if (!unequal.empty()) return {.outcome = Outcome::error, .reason = unequal};
+  if (assertions == 0) return {.outcome = Outcome::error, .reason = "no assertion: a case that checks nothing proves nothing"};
+  return {};
+}
+
+}  // namespace
+
+CaseEnd conclude(int rank, const BodyEnd& mine, std::uint64_t assertions, std::span<const BodyEnd> all,
+                 const std::optional<Abort>& aborted) {
+  CaseEnd end = without_defect(rank, mine, assertions, all, aborted);
+  if (mine.defect.empty()) return end;
+  if (end.outcome == Outcome::passed || end.outcome == Outcome::skipped) end = {.outcome = Outcome::error};
+  end.reason += fmt::format("{}cannot go on: {}", end.reason.empty() ? "" : "; ", mine.defect);
+  return end;
+}
+
+std::string reason_to_end_world(std::span<const BodyEnd> all) {
+  const int rank = first(all, [](const BodyEnd& end) { return !end.defect.empty(); });
+  return rank < 0 ? std::string() : fmt::format("rank {} cannot go on: {}", rank, all[static_cast<std::size_t>(rank)].defect);
+}
+
+}  // namespace shardproof

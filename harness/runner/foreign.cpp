@@ -1,0 +1,105 @@
+#include "harness/runner/foreign.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <stdexcept>
+#include <system_error>
+
+#include "harness/base/json_parse.hpp"
+#include "harness/base/json_text.hpp"
+#include "harness/control/control_page.hpp"
+#include "harness/protocol/case_filter.hpp"
+#include "harness/protocol/run_directory.hpp"
+#include "harness/rendezvous/file_store.hpp"
+
+namespace shardproof {
+
+namespace {
+
+// Ranks find the plan here before they know of any world; not inside `worlds/0`, which rank 0 makes exclusively.
+std::filesystem::path meeting_place(const RunDirectory& run) { return run.root / "meeting"; }
+
+std::string random_nonce() {
+  std::random_device device;
+  return fmt::format("{:08x}{:08x}{:08x}{:08x}", device(), device(), device(), device());
+}
+
+std::vector<std::string> selected_ids(const std::vector<CaseInfo>& cases, int world_size, const std::vector<std::string>& filters) {
+  std::vector<CaseInfo> of_size;
+  std::ranges::copy_if(cases, std::back_inserter(of_size), [&](const CaseInfo& info) { return info.world_size == world_size; });
+  if (of_size.empty()) throw UsageError(fmt::format("this program has no case for {} ranks", world_size));
+  std::vector<std::string> ids;
+  try {
+    for (CaseInfo& info : select(of_size, filters)) ids.push_back(std::move(info.id));
+  } catch (const std::invalid_argument& error) {
+    throw UsageError(fmt::format("of the cases for {} ranks: {}", world_size, error.what()));
+  }
+  return ids;
+}
+
+void write_whole(const std::filesystem::path& file, const std::string& text) {
+  std::ofstream out(file, std::ios::trunc);
+  out << text << '\n';
+  out.close();
+  if (!out) throw std::system_error(errno, std::generic_category(), "write " + file.string());
+}
+
+}  // namespace
+
+ForeignWorld::ForeignWorld(const Identity& identity, const CommandLine& line, const Listing& listing) {
+  // Ranks may start in different directories.
+  const RunDirectory run{std::filesystem::absolute(line.run_directory)};
+  plan_.size = identity.world_size;
+  plan_.directory = run.world(0).root;
+  plan_.seed = line.seed;
+  // Before anything is made or waited for: every rank sees for itself that it was started wrongly.
+  plan_.cases = selected_ids(listing.cases, plan_.size, line.filters);
+  FileStore meeting(meeting_place(run), fmt::format("foreign launcher, {} ranks", identity.world_size), identity.rank);
+  if (identity.rank == 0) {
+    try {
+      make(line, listing);
+      meeting.put("host", host_name());
+      meeting.put("plan", dump_line(plan_));
+    } catch (const std::exception& error) {
+      meeting.poison(error.what());  // the others wait for the plan
+      throw;
+    }
+    return;
+  }
+  const auto deadline = std::chrono::steady_clock::now() + 2 * joining_limit;
+  plan_ = parse_json(meeting.wait("plan", deadline)).get<WorldPlan>();
+  if (std::filesystem::exists(run.world(0).rank_stream(identity.rank))) {
+    throw std::runtime_error(fmt::format("{} holds an earlier run: give every run a fresh --run-dir", run.root.string()));
+  }
+  const std::string host_of_first = meeting.wait("host", deadline);
+  if (!std::filesystem::exists(plan_.rendezvous)) {
+    throw std::runtime_error(
+        fmt::format("rank {} on {} cannot see {}, which rank 0 made on {}: the fabric '{}' joins ranks of one machine; or "
+                    "{} holds an earlier run",
+                    identity.rank, host_name(), plan_.rendezvous.string(), host_of_first, plan_.fabric, run.root.string()));
+  }
+}
+
+void ForeignWorld::make(const CommandLine& line, const Listing& listing) {
+  plan_.subject_library = line.subject_library;
+  plan_.subject = !line.subject.empty() || listing.subjects.empty() ? line.subject : listing.subjects.front().name;
+  plan_.nonce = random_nonce();
+  std::filesystem::create_directories(plan_.directory.parent_path());
+  if (!std::filesystem::create_directory(plan_.directory)) {
+    throw std::runtime_error(fmt::format("{} exists: give every run a fresh --run-dir", plan_.directory.string()));
+  }
+  rendezvous_.emplace(RendezvousDirectory::make(plan_.size));
+  plan_.rendezvous = rendezvous_->path();
+  ControlPage::create(plan_.rendezvous / "control", plan_.size, plan_.nonce);
+  write_whole(RunDirectory{line.run_directory}.root / "listing.json", dump_line(listing));
+  write_whole(WorldDirectory{plan_.directory}.plan(), dump_document(plan_));
+}
+
+}  // namespace shardproof

@@ -1,0 +1,276 @@
+#include "harness/runner/lockstep.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <ranges>
+#include <stdexcept>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "harness/base/digest.hpp"
+#include "harness/cases/ranked_test_case.hpp"
+#include "harness/protocol/events.hpp"
+#include "harness/protocol/failure_text.hpp"
+#include "harness/runner/case_end.hpp"
+#include "harness/trace/memory.hpp"
+#include "harness/world/event_stream.hpp"
+
+namespace shardproof {
+
+namespace {
+
+// Follows one body: writes its failures to the stream as they happen, raises the abort word when the body is left abnormally, and knows at
+// the end how it ended by its own doing. What happens on this rank after a wait was released is a consequence of what another rank did and
+// counts for nothing.
+class Observer final : public BodyListener {
+ public:
+  Observer(World& world, const BoundCase& bound) : world_(world), bound_(bound) {}
+
+  void failed(event::AssertionFailed failure) override {
+    stay_the_rank();
+    if (was_released()) return;
+    ++failures_;
+    const std::string what = failure.expression.empty() ? fmt::format("{}: {}", failure.macro, failure.expansion)
+                                                        : fmt::format("{}({}) failed", failure.macro, failure.expression);
+    last_failure_ = fmt::format("{} at {}:{}", what, failure.file, failure.line);
+    write(std::move(failure), clauses_here());
+  }
+
+  void left_by_assertion() override {
+    stay_the_rank();
+    if (!was_released()) world_.abort(AbortReason::failed, last_failure_);
+  }
+
+  void left_by_exception(const std::exception_ptr& exception, const std::string& text) override {
+    stay_the_rank();
+    if (was_released()) return;
+    const AbortReason reason = reason_of(exception);
+    if (reason == AbortReason::disagreed) {
+      ++failures_;
+      mismatch_ = text;
+      return world_.abort(reason, text);
+    }
+    set_error(text.empty() ? "an exception without a text left the body" : text);
+    world_.abort(reason, error_);
+  }
+
+  void exception_reported(event::AssertionFailed failure) override {
+    if (was_released()) return;
+    // The ranks' collectives differ: that is a finding of the harness, at no assertion of the body.
+    if (mismatch_) return write(of_harness(equal_collectives_check, *mismatch_, std::move(failure.messages)), equal_collectives());
+    if (failure.file.empty()) {
+      failure.file = bound_.info.file;
+      failure.line = bound_.info.line;
+    }
+    write(std::move(failure), clauses_outside_scopes(bound_));
+  }
+
+  void released() override { world_.notes().calls.released = true; }
+
+  void skip(std::string reason) override {
+    stay_the_rank();
+    world_.notes().skip = reason;
+    world_.abort(AbortReason::skipped, reason);
+  }
+
+  void refused(std::string what) override {
+    set_error(what + ": a ranked case runs its body once, from top to bottom; parameters are cases: use each(\"key\", values…)");
+    world_.abort(AbortReason::error, error_);
+  }
+
+  /// A body that forks has two ends. Only one of the two processes is the rank, whatever the other has to say.
+  void stay_the_rank() const {
+    if (::getpid() == process_) return;
+    fmt::print(stderr, "shardproof: process {} was forked by rank {} in {} and goes on as if it were the rank: it has to leave by _exit\n",
+               ::getpid(), world_.rank(), world_.notes().info->id);
+    ::_exit(1);
+  }
+
+  /// Of the body's failed assertions, those that are its own.
+  std::uint64_t failures() const { return failures_; }
+
+  BodyEnd end() {
+    const CaseNotes& notes = world_.notes();
+    BodyEnd end{.own = Outcome::passed, .reason = {}, .world_calls = notes.calls.world_calls, .defect = world_.defect()};
+    // Taken in any case, so that they are not the next one's.
+    const Reply of_subject = world_.take_teardown_failure();
+    const std::string of_device = world_.device_complaint();
+    // What has failed comes before what that has left behind.
+    if (error_.empty() && failures_ == 0 && !was_released() && !of_subject.ok())
+      set_error("not quiet at its end: the subject's " + of_subject.error());
+    if (error_.empty() && failures_ == 0 && notes.left_alive > 0) {
+      ++failures_;
+      write(of_harness(freed_memory_check, fmt::format("not quiet at its end: the subject left {} bytes of device memory alive, in {}",
+                                                       notes.left_alive, trace::describe(notes.left_buffers))),
+            freed_memory());
+    }
+    if (error_.empty() && failures_ == 0 && !was_released() && !of_device.empty()) set_error("not quiet at its end: " + of_device);
+    if (!error_.empty()) {
+      end.own = Outcome::error;
+      end.reason = error_;
+    } else if (failures_ > 0) {
+      end.own = Outcome::failed;
+    } else if (notes.skip) {
+      end.own = Outcome::skipped;
+      end.reason = *notes.skip;
+    }
+    return end;
+  }
+
+ private:
+  bool was_released() const { return world_.notes().calls.released; }
+
+  // The first one counts.
+  void set_error(std::string text) {
+    if (error_.empty()) error_ = std::move(text);
+  }
+
+  /// The clauses that an assertion at this place of the body names.
+  std::vector<std::string> clauses_here() const {
+    for (const std::vector<std::string>& scope : world_.notes().scopes | std::views::reverse) {
+      if (!scope.empty()) return scope;
+    }
+    return clauses_outside_scopes(bound_);
+  }
+  std::vector<std::string> equal_collectives() const {
+    return bound_.engine_clauses != nullptr ? std::vector{bound_.engine_clauses->equal_collectives} : bound_.info.clauses;
+  }
+  std::vector<std::string> freed_memory() const {
+    return bound_.engine_clauses != nullptr ? std::vector{bound_.engine_clauses->freed_memory} : bound_.info.clauses;
+  }
+
+  /// A failure that the harness has found in the case.
+  event::AssertionFailed of_harness(std::string_view check, std::string text, std::vector<std::string> messages = {}) const {
+    return {.file = bound_.info.file,
+            .line = bound_.info.line,
+            .macro = std::string(check),
+            .expression = {},
+            .expansion = std::move(text),
+            .messages = std::move(messages),
+            .clauses = {},
+            .monotonic_ns = monotonic_ns()};
+  }
+
+  void write(event::AssertionFailed failure, std::vector<std::string> clauses) {
+    failure.clauses = std::move(clauses);
+    if (world_.notes().seed_used) failure.messages.push_back(fmt::format("rank.seed() = {}", world_.notes().seed));
+    world_.stream().write(failure);
+  }
+
+  static AbortReason reason_of(const std::exception_ptr& exception) {
+    try {
+      std::rethrow_exception(exception);
+    } catch (const Mismatch&) {
+      return AbortReason::disagreed;
+    } catch (const DeadlineExceeded&) {
+      return AbortReason::deadline;
+    } catch (...) {
+      return AbortReason::error;
+    }
+  }
+
+  World& world_;
+  const BoundCase& bound_;
+  const pid_t process_ = ::getpid();
+  std::uint64_t failures_ = 0;
+  std::string last_failure_;
+  std::string error_;
+  std::optional<std::string> mismatch_;
+};
+
+class Lockstep {
+ public:
+  Lockstep(World& world, std::span<const BoundCase> cases, BodyRunner& runner) : world_(world), runner_(runner) {
+    for (const BoundCase& bound : cases) cases_.emplace(bound.info.id, &bound);
+  }
+
+  std::string run() {
+    const auto& plan = world_.plan().cases;
+    for (std::uint64_t position = 0; position < plan.size(); ++position) {
+      run(*cases_.at(plan[position]), position);
+      if (!cut_short_.empty()) break;
+    }
+    return cut_short_;
+  }
+
+ private:
+  void run(const BoundCase& bound, std::uint64_t position) {
+    const std::string skip = agree_to_start(bound.info, position);
+    world_.begin(bound.info, position);
+    world_.stream().write(event::CaseStarted{.id = bound.info.id, .position = position, .monotonic_ns = monotonic_ns()});
+    event::CaseEnded ended{.id = bound.info.id, .position = position};
+    const auto started = std::chrono::steady_clock::now();
+    const auto write_end = [&](const CaseEnd& end) {
+      ended.outcome = end.outcome;
+      ended.reason = end.reason;
+      ended.culprit = end.culprit;
+      ended.duration_ns = std::chrono::nanoseconds(std::chrono::steady_clock::now() - started).count();
+      world_.stream().write(ended);
+    };
+    if (!skip.empty()) {
+      ended.unclaimed = !world_.lacks_threads(bound.info);
+      write_end({.outcome = Outcome::skipped, .reason = skip});
+      world_.body_ended();
+      return;
+    }
+    try {
+      const CaseEnd end = run_body(bound, ended.assertions);
+      ended.combined = world_.notes().combined;
+      write_end(end);
+      if (end.outcome == Outcome::failed || end.outcome == Outcome::error) {
+        world_.keep_scenarios();
+        world_.case_failed();
+      }
+    } catch (const Released& released) {
+      // Only the end of the world comes out of an agreement.
+      write_end({.outcome = Outcome::released, .reason = released.abort().text, .culprit = released.abort().culprit});
+      throw;
+    }
+  }
+
+  // Why the case is not run; empty to run it.
+  std::string agree_to_start(const CaseInfo& info, std::uint64_t position) {
+    const ControlPage::Ballot mine{.value = digest(info.id) + position, .text = world_.missing(info)};
+    const auto ballots = world_.agree(mine);
+    std::string skip;
+    for (std::size_t rank = 0; rank < ballots.size(); ++rank) {
+      if (ballots[rank].value != mine.value) {
+        throw WorldMismatch(fmt::format("rank {} is about to start {} as case {}; rank {} is about to start another", world_.rank(),
+                                        info.id, position, rank));
+      }
+      if (skip.empty()) skip = ballots[rank].text;
+    }
+    return skip;
+  }
+
+  CaseEnd run_body(const BoundCase& bound, std::uint64_t& assertions) {
+    Observer observer(world_, bound);
+    const std::uint64_t passed = runner_.run([&] { bound.body(world_.self()); }, observer);
+    observer.stay_the_rank();
+    const BodyEnd mine = observer.end();
+    assertions = passed + observer.failures();
+    world_.body_ended();
+    std::vector<BodyEnd> all;
+    for (const auto& ballot : world_.agree(to_ballot(mine))) all.push_back(from_ballot(ballot));
+    cut_short_ = reason_to_end_world(all);
+    return conclude(world_.rank(), mine, assertions, all, world_.aborted());
+  }
+
+  World& world_;
+  BodyRunner& runner_;
+  std::unordered_map<std::string, const BoundCase*> cases_;
+  std::string cut_short_;  ///< why there can be no case after this one
+};
+
+}  // namespace
+
+std::string run_in_lockstep(World& world, std::span<const BoundCase> cases, BodyRunner& runner) {
+  return Lockstep(world, cases, runner).run();
+}
+
+}  // namespace shardproof

@@ -1,0 +1,267 @@
+#include "harness/runner/rank_main.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <stdexcept>
+#include <utility>
+
+#include "harness/base/digest.hpp"
+#include "harness/base/json_parse.hpp"
+#include "harness/base/json_text.hpp"
+#include "harness/cases/bound_case.hpp"
+#include "harness/cases/ranked_test_case.hpp"
+#include "harness/protocol/ending.hpp"
+#include "harness/protocol/environment.hpp"
+#include "harness/runner/answers.hpp"
+#include "harness/runner/catch_run.hpp"
+#include "harness/runner/command_line.hpp"
+#include "harness/runner/complaint.hpp"
+#include "harness/runner/debugger.hpp"
+#include "harness/runner/foreign.hpp"
+#include "harness/runner/listing.hpp"
+#include "harness/runner/lockstep.hpp"
+#include "harness/runner/play_case.hpp"
+#include "harness/runner/rank_threads.hpp"
+#include "harness/runner/subject_choice.hpp"
+#include "harness/runner/thread_runs.hpp"
+#include "harness/runner/warm.hpp"
+#include "harness/scenario/plan/engine_section.hpp"
+#include "harness/subject/abi/table_subject.hpp"
+#include "harness/world/lifeline.hpp"
+#include "harness/world/world.hpp"
+
+namespace shardproof {
+
+namespace {
+
+/// What ended a rank that had been in a case: a world's end, and no refusal of it.
+class CouldNotGoOn : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// The subject that the plan asks for, with the plan's fault applied; nullptr where the program brings none and none is asked for.
+std::unique_ptr<Subject> make_subject(const Program& program, const WorldPlan& plan) {
+  if (plan.subject.empty() && plan.fault.empty()) return nullptr;
+  std::unique_ptr<Subject> subject = subject_named(program, plan.subject, plan.subject_library);
+  if (plan.fault.empty()) return subject;
+  const auto fault =
+      std::ranges::find(program.faults, plan.fault, [](const Fault& candidate) -> const std::string& { return candidate.info.name; });
+  if (fault == program.faults.end()) {
+    std::vector<std::string> names;
+    for (const Fault& known : program.faults) names.push_back(known.info.name);
+    throw UsageError(fmt::format("there is no fault '{}'; there is: {}", plan.fault,
+                                 names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
+  }
+  return fault->apply(std::move(subject));
+}
+
+Membership membership(const Program& program, const WorldPlan& plan, std::span<const BoundCase> cases) {
+  std::string ids;
+  for (const BoundCase& bound : cases) ids += bound.info.id + '\n';
+  return {.suite_version = program.suite_version,
+          .build = build_id(),
+          .cases = fmt::format("{} ({:016x})", cases.size(), digest(ids)),
+          .subject = make_subject(program, plan)};
+}
+
+// What Catch2 draws at random is the same on all ranks.
+std::uint32_t catch_seed(const WorldPlan& plan) { return static_cast<std::uint32_t>(plan.seed); }
+
+void check_plan(const WorldPlan& plan, std::span<const BoundCase> cases) {
+  std::map<std::string_view, int> world_sizes;
+  for (const BoundCase& bound : cases) world_sizes.emplace(bound.info.id, bound.info.world_size);
+  for (const std::string& id : plan.cases) {
+    const auto found = world_sizes.find(id);
+    if (found == world_sizes.end()) throw UsageError(fmt::format("the plan names case {}, which this program does not declare", id));
+    if (found->second != plan.size) throw UsageError(fmt::format("case {} does not belong in a world of {} ranks", id, plan.size));
+  }
+}
+
+/// Returns why no case could follow the last one, where it is not that there is none.
+std::string run_to_the_end(World& world, std::span<const BoundCase> cases, BodyRunner& runner) {
+  try {
+    std::string cut_short = run_in_lockstep(world, cases, runner);
+    world.leave(cut_short);
+    return cut_short;
+  } catch (const Released&) {
+    throw;
+  } catch (const std::exception& error) {
+    // The others would wait for this rank at the next case.
+    world.doom(AbortReason::error, error.what());
+    if (world.has_begun()) throw CouldNotGoOn(error.what());
+    throw;
+  }
+}
+
+void take_part(const WorldPlan& plan, int rank, const Program& program, std::span<const BoundCase> cases) {
+  if (rank >= plan.size) throw UsageError(fmt::format("rank {} is not in a world of {} ranks", rank, plan.size));
+  check_plan(plan, cases);
+  World world(plan, rank, membership(program, plan, cases));
+  wait_for_debugger_if_asked();
+  CatchRun runner(catch_seed(plan));
+  const std::string cut_short = run_to_the_end(world, cases, runner);
+  if (cut_short.empty()) return;
+  complain(fmt::format("rank {} leaves its world: {}", rank, cut_short));
+  // At once: what was told to end, and did not, may still be at it in threads of the vendors' libraries, whose exit handlers would wait for
+  // it; and so would the other ranks' for their peer.
+  std::fflush(nullptr);
+  std::_Exit(rank_left);
+}
+
+void take_every_part(const WorldPlan& plan, const Program& program, std::span<const BoundCase> cases) {
+  if (plan.size > max_threads) throw UsageError(fmt::format("{} ranks in one process: it may have {}", plan.size, max_threads));
+  check_plan(plan, cases);
+  // A program's factories need not be made for several threads.
+  std::vector<Membership> members;
+  for (int rank = 0; rank < plan.size; ++rank) members.push_back(membership(program, plan, cases));
+  const Premises premises = premises_of_threads(plan);
+  wait_for_debugger_if_asked();
+  ThreadRuns runs(catch_seed(plan));
+  run_rank_threads(plan, premises, [&](int rank) {
+    const auto runner = runs.for_rank();
+    World world(plan, rank, std::move(members[static_cast<std::size_t>(rank)]), 2 * joining_limit, premises);
+    run_to_the_end(world, cases, *runner);
+  });
+}
+
+// Of a launcher of ours, which names itself; others do not.
+void tie_life_to_launcher() {
+  const char* const text = std::getenv(environment::parent);
+  if (text == nullptr) return;
+  const std::string_view digits = text;
+  std::int64_t parent = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), parent);
+  if (error != std::errc() || end != digits.data() + digits.size())
+    throw UsageError(fmt::format("{}={} is no process id", environment::parent, text));
+  tie_life_to(parent);
+}
+
+int run_ranks_of_ours(const std::string& plan_file, const Program& own, std::span<const BoundCase> cases) {
+  std::ifstream file(plan_file);
+  if (!file) throw std::runtime_error(fmt::format("cannot read the plan {}", plan_file));
+  const auto plan = parse_json(file).get<WorldPlan>();
+  const Program program = with_library(own, plan.subject_library);
+  std::vector<BoundCase> played;
+  if (!plan.scenarios.empty()) {
+    played = play_cases(plan);
+    cases = played;
+  } else if (std::vector<BoundCase> drawn = drawn_cases(cases, plan.cases); !drawn.empty()) {
+    played.assign(cases.begin(), cases.end());
+    std::ranges::move(drawn, std::back_inserter(played));
+    cases = played;
+  }
+  if (plan.fabric == thread_fabric) {
+    take_every_part(plan, program, cases);
+    return rank_left;
+  }
+  const auto identity = shardproof::identity([](const char* name) { return std::getenv(name); });
+  if (!identity || identity->launcher != "shardproof") {
+    throw UsageError(fmt::format("{} is set but {} is not: a launcher sets both", environment::plan, environment::rank));
+  }
+  take_part(plan, identity->rank, program, cases);
+  return rank_left;
+}
+
+int run_as_rank_of_others(const CommandLine& line, const Program& own, std::span<const BoundCase> cases) {
+  const auto identity = shardproof::identity([](const char* name) { return std::getenv(name); });
+  if (!identity || identity->world_size == 0) {
+    throw UsageError(
+        "--run-dir is for a rank under torchrun, mpirun or srun, but the environment names no rank and size "
+        "(RANK and WORLD_SIZE, OMPI_COMM_WORLD_*, PMI_*, SLURM_PROCID and SLURM_NTASKS)");
+  }
+  const Program program = with_library(own, line.subject_library);
+  const ForeignWorld world(*identity, line, make_listing(program, cases));
+  take_part(world.plan(), identity->rank, program, cases);
+  return rank_left;
+}
+
+// Nothing in a rank that this process has become.
+std::optional<int> serve(const CommandLine& line, const Program& own) {
+  const Program program = with_library(own, line.subject_library);
+  return stay_warm(*subject_named(program, line.subject, line.subject_library));
+}
+
+std::vector<KnownKind> known_kinds() {
+  std::vector<KnownKind> kinds;
+  for (const scenario::EngineKind& kind : scenario::engine_kinds()) kinds.push_back({.name = kind.name, .features = kind.feature_names()});
+  return kinds;
+}
+
+int run(std::span<char*> argv, const Program& program) {
+  const std::vector<std::string_view> arguments(argv.begin() + std::min<std::ptrdiff_t>(1, std::ssize(argv)), argv.end());
+  const std::string name = argv.empty() ? "program" : argv[0];
+  const CommandLine line = parse_command_line(arguments, name);
+  if (line.mode == CommandLine::Mode::help) {
+    fmt::print("{}", usage(name));
+    return rank_left;
+  }
+  if (line.mode != CommandLine::Mode::foreign) tie_life_to_launcher();
+  if (line.mode == CommandLine::Mode::list_gpus) return answer_with_gpus(line.backend);
+  if (line.mode == CommandLine::Mode::make_scenario) return answer_with_scenarios(line.asked);
+  if (line.mode == CommandLine::Mode::shrink_scenario) return answer_with_smaller(line.scenario, line.asked.ranks.front());
+  BoundCases bound = bind_cases(declared_cases(), declared_suite_engines(), declared_engine_clauses());
+  std::ranges::move(scenario::problems_of_engine_kinds(), std::back_inserter(bound.problems));
+  std::ranges::move(problems_of_needs(bound.cases, declared_suite_engines(), known_kinds()), std::back_inserter(bound.problems));
+  if (const std::string plain = CatchRun::plain_test_case(); !plain.empty()) {
+    bound.problems.push_back(plain +
+                             ": a plain TEST_CASE would never run in a program of ranked cases; make it a RANKED_TEST_CASE with ranks(1)");
+  }
+  if (!bound.problems.empty()) {
+    for (const std::string& problem : bound.problems) complain(problem);
+    return line.mode == CommandLine::Mode::list ? answer_with_problems(bound.problems) : rank_usage;
+  }
+  switch (line.mode) {
+    case CommandLine::Mode::check_scenario:
+      return answer_about(line.scenario, line.asked.ranks.empty() ? std::nullopt : std::optional(line.asked.ranks.front()));
+    case CommandLine::Mode::list: return answer_with_cases(program, line.subject_library, bound.cases);
+    case CommandLine::Mode::warm:
+      if (const auto code = serve(line, program)) return *code;
+      tie_life_to_launcher();  // of a rank that this process has become
+      break;
+    case CommandLine::Mode::foreign: return run_as_rank_of_others(line, program, bound.cases);
+    default: break;
+  }
+  if (const char* plan = std::getenv(environment::plan)) return run_ranks_of_ours(plan, program, bound.cases);
+  fmt::print(stderr, "{}", usage(name));
+  return rank_usage;
+}
+
+}  // namespace
+
+int rank_main(int argc, char** argv, const Program& program) {
+  const std::string name = argc > 0 ? argv[0] : "program";
+  try {
+    return run({argv, static_cast<std::size_t>(argc)}, program);
+  } catch (const UsageError& error) {
+    complain(fmt::format("{}: {}", name, error.what()));
+    return rank_usage;
+  } catch (const SubjectRefused& error) {
+    complain(fmt::format("{}: {}", name, error.what()));
+    return rank_usage;
+  } catch (const Released& released) {
+    complain(fmt::format("{}: {}", name, released.what()));
+    return rank_released;
+  } catch (const CouldNotGoOn& error) {
+    complain(fmt::format("{}: {}", name, error.what()));
+    return rank_could_not_go_on;
+  } catch (const std::exception& error) {
+    complain(fmt::format("{}: {}", name, error.what()));
+    return rank_could_not_join;
+  } catch (...) {
+    complain(fmt::format("{}: an exception that is no std::exception", name));
+    return rank_could_not_join;
+  }
+}
+
+}  // namespace shardproof

@@ -1,0 +1,199 @@
+#include "harness/runner/warm.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstdio>
+#include <stdexcept>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "harness/protocol/ending.hpp"
+#include "harness/protocol/warm_socket.hpp"
+#include "harness/runner/running_threads.hpp"
+#include "harness/world/process_end.hpp"
+
+namespace shardproof {
+
+namespace {
+
+[[noreturn]] void fail(const char* what) { throw std::system_error(errno, std::generic_category(), what); }
+
+/// Without an error it is prepared.
+CopyAnswer prepare(Subject& subject) {
+  try {
+    const Reply reply = subject.prepare();
+    for (const std::string& warning : reply.warnings) fmt::print(stderr, "warning: {}\n", warning);
+    CopyAnswer prepared{.warnings = reply.warnings};
+    if (!reply.ok()) prepared.error = reply.error();
+    return prepared;
+  } catch (const std::exception& error) {
+    return {.error = Reply::failed(error.what()).error()};
+  }
+}
+
+/// Why copies of this process would lack something; empty: they would not. `usual`: how many threads it has besides this one whatever the
+/// subject does.
+std::string objection_to_threads(std::size_t usual) {
+  const std::vector<std::string> left = other_threads();
+  if (left.size() <= usual) return {};
+  return fmt::format(
+      "it has left {} running beside its own, which no copy of the process has: \"{}\"; they have to end, or to begin in create",
+      left.size() == 1 ? "a thread" : fmt::format("{} threads", left.size()), fmt::join(left, "\", \""));
+}
+
+/// Connects this process with the copies that one request makes. The rank sends its process id and shuts its direction. Then it waits for a
+/// byte, which this process sends after the answer to the launcher.
+struct Link {
+  FileDescriptor ours, theirs;
+};
+
+Link make_link() {
+  std::array<int, 2> ends{};
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) fail("socketpair for a copy");
+  return {.ours = FileDescriptor(ends[0]), .theirs = FileDescriptor(ends[1])};
+}
+
+/// Reads until the other end is closed or shut.
+std::string all_of(const FileDescriptor& link) {
+  std::string text;
+  std::array<char, 4096> part{};
+  for (;;) {
+    const ssize_t count = ::read(link.get(), part.data(), part.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return text;
+    text.append(part.data(), static_cast<std::size_t>(count));
+  }
+}
+
+/// The text fits into an empty socket. The other end may be gone, which must not raise SIGPIPE.
+void say(const FileDescriptor& link, const std::string& text) {
+  while (::send(link.get(), text.data(), text.size(), MSG_NOSIGNAL) < 0 && errno == EINTR) {
+  }
+}
+
+struct Copy {
+  pid_t process = -1;  ///< 0 in the copy itself
+  std::string failure;  ///< why there is none
+};
+
+Copy copy(Subject& subject, std::size_t usual_threads) noexcept {
+  const pid_t before = ::getpid();
+  Copy made;
+  int error = 0;
+  std::string said;
+  try {
+    if (const std::string why = objection_to_threads(usual_threads); !why.empty()) throw std::runtime_error("prepare or fork: " + why);
+    errno = 0;
+    made.process = subject.fork();
+    error = errno;
+    if (made.process < 0 && error != 0) said = std::generic_category().message(error);
+    if (made.process == 0 && ::getpid() == before) {
+      made.process = -1;
+      said = "fork has returned 0, as in a copy, and has made none";
+    }
+  } catch (const std::exception& thrown) {
+    said = thrown.what();
+  } catch (...) {
+    said = "fork has thrown, and no std::exception";
+  }
+  if (::getpid() != before && made.process != 0) ::_exit(rank_could_not_join);  // a copy that does not know that it is one
+  if (made.process < 0)
+    made.failure = fmt::format("the warm process cannot be copied{}{}{}", hint_for_no_process(error), said.empty() ? "" : ": ", said);
+  return made;
+}
+
+/// Until `parent` has ended, and whoever inherits this process from it has done so.
+void outlive(pid_t parent) {
+  const FileDescriptor process = open_process(parent);
+  if (!process || ::getppid() != parent) return;  // it has ended already
+  has_ended(process, -1);
+}
+
+/// In a copy whose parent ends at once.
+void become_rank(const CopyRequest& request, pid_t parent) {
+  ::close(warm_socket);
+  outlive(parent);
+  if (::setpgid(0, 0) != 0) fail("setpgid");
+  if (::dup2(request.standard_output.get(), STDOUT_FILENO) < 0 || ::dup2(request.standard_error.get(), STDERR_FILENO) < 0) fail("dup2");
+  ::clearenv();
+  for (const std::string& variable : request.environment) {
+    const std::size_t equals = variable.find('=');
+    if (equals == std::string::npos) continue;
+    if (::setenv(variable.substr(0, equals).c_str(), variable.c_str() + equals + 1, 1) != 0) fail("setenv");
+  }
+}
+
+/// In a copy, which copies itself again and ends at once, so that the rank becomes a child of the launcher, which takes in orphans. Returns
+/// in the rank, once the launcher can know its process id. A rank that ran earlier could kill this process before the answer: its launcher
+/// would report a rank that was not started, and drop the rank's results.
+void continue_as_rank(Subject& subject, std::size_t usual_threads, const CopyRequest& request, const FileDescriptor& link) {
+  const pid_t parent = ::getpid();
+  const Copy rank = copy(subject, usual_threads);
+  if (rank.process < 0) say(link, to_text({.error = rank.failure}));
+  if (rank.process != 0) ::_exit(0);
+  try {
+    become_rank(request, parent);
+  } catch (const std::exception& trouble) {
+    say(link, to_text({.error = trouble.what()}));
+    ::_exit(rank_could_not_join);
+  } catch (...) {
+    say(link, to_text({.error = "an exception that is no std::exception"}));
+    ::_exit(rank_could_not_join);
+  }
+  say(link, to_text({.process = ::getpid()}));
+  ::shutdown(link.get(), SHUT_WR);
+  if (all_of(link).empty()) {
+    fmt::print(stderr, "the process that this rank is a copy of ended before the rank began\n");
+    ::_exit(rank_could_not_join);
+  }
+}
+
+/// Answers the request. False in the rank.
+bool make_rank(Subject& subject, std::size_t usual_threads, const CopyRequest& request) {
+  std::fflush(nullptr);  // else what is in there would be written by the copies as well
+  Link link = make_link();
+  Copy between = copy(subject, usual_threads);
+  if (between.process < 0) {
+    send_answer(warm_socket, {.error = std::move(between.failure)});
+    return true;
+  }
+  if (between.process == 0) {
+    link.ours = FileDescriptor();  // else the rank would hold open what it waits on
+    continue_as_rank(subject, usual_threads, request, link.theirs);
+    return false;
+  }
+  link.theirs = FileDescriptor();
+  const std::string said = all_of(link.ours);
+  while (::waitpid(between.process, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  send_answer(warm_socket, said.empty() ? CopyAnswer{.error = "a copy of the warm process ended before it was a rank"} : read_answer(said));
+  say(link.ours, "!");
+  return true;
+}
+
+}  // namespace
+
+std::optional<int> stay_warm(Subject& subject) {
+  const std::size_t usual_threads = other_threads().size();  // a sanitizer's own
+  CopyAnswer prepared = prepare(subject);
+  if (std::string why = prepared.error ? "" : objection_to_threads(usual_threads); !why.empty()) prepared.error = std::move(why);
+  send_answer(warm_socket, prepared);
+  if (prepared.error) return rank_could_not_join;
+  while (const auto request = receive_request(warm_socket)) {
+    if (!make_rank(subject, usual_threads, *request)) return std::nullopt;
+  }
+  return rank_left;
+}
+
+}  // namespace shardproof

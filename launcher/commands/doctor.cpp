@@ -1,0 +1,52 @@
+// `shardproof doctor`: what of this machine will hurt a run, and how to mend it.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "launcher/commands/commands.hpp"
+#include "launcher/launcher.hpp"
+#include "launcher/process/doctor.hpp"
+#include "launcher/terminal/standard_streams.hpp"
+#include "launcher/terminal/terminal.hpp"
+#include "launcher/worker_client/backend.hpp"
+#include "reports/export/terminal.hpp"
+
+namespace shardproof::launcher {
+namespace {
+
+/// As a run would, where it could.
+void ask_for_gpus(MachineState& machine, const DoctorOptions& options) {
+  machine.needs_gpus = !options.backend.empty();
+  const auto backend = machine.needs_gpus ? named_backend(options.backend) : built_backend();
+  if (!machine.needs_gpus && !std::filesystem::exists(backend)) return;
+  SignalWatch signals;
+  try {
+    machine.gpu_listing = ask_gpus(find_worker(options.worker), backend, signals);
+  } catch (const CommandError& error) {
+    if (error.code() != infrastructure) throw;
+    machine.gpu_trouble = error.what();
+  }
+}
+
+}  // namespace
+
+int doctor_command(const DoctorOptions& options) {
+  const reports::Paint paint(use_color(options.color, stdout));
+  MachineState machine = look_at_machine(std::filesystem::current_path());
+  ask_for_gpus(machine, options);
+  const std::vector<Finding> findings = diagnose(machine);
+  std::string text;
+  for (const Finding& finding : findings) {
+    const auto word = finding.weight == Finding::Weight::fine    ? paint(reports::Hue::green, "fine    ")
+                      : finding.weight == Finding::Weight::note  ? "note    "
+                      : finding.weight == Finding::Weight::hurts ? paint(reports::Hue::yellow, "hurts   ")
+                                                                 : paint(reports::Hue::red, "prevents");
+    text += fmt::format("{}  {}\n", word, reports::printable(finding.what));
+    if (!finding.why.empty()) text += reports::indented(finding.why, "          ");
+  }
+  say(text);
+  const auto prevents = [](const Finding& finding) { return finding.weight == Finding::Weight::prevents; };
+  return std::ranges::any_of(findings, prevents) ? infrastructure : all_passed;
+}
+
+}  // namespace shardproof::launcher

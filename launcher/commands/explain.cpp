@@ -1,0 +1,89 @@
+// `shardproof explain`: why worlds of a run ended early, from what is kept of them.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "launcher/commands/commands.hpp"
+#include "launcher/launcher.hpp"
+#include "launcher/run/records.hpp"
+#include "launcher/terminal/standard_streams.hpp"
+#include "reports/explain/explanation.hpp"
+#include "reports/export/terminal.hpp"
+#include "reports/merge/rank_stream.hpp"
+
+namespace shardproof::launcher {
+namespace {
+
+/// The worlds that `asked` means: those of a run, or the one whose folder or evidence it is.
+std::vector<WorldDirectory> worlds_of(const std::filesystem::path& asked) {
+  const std::filesystem::path directory = std::filesystem::absolute(asked / "").lexically_normal().parent_path();
+  if (!std::filesystem::is_directory(directory)) throw CommandError(usage, fmt::format("{} is no directory", asked.string()));
+  for (const WorldDirectory& world : {WorldDirectory{directory}, WorldDirectory{directory.parent_path()}}) {
+    const bool is_meant = world.root == directory ? std::filesystem::is_directory(world.ranks()) : world.evidence() == directory;
+    if (is_meant && std::filesystem::exists(world.plan())) return {world};
+  }
+  std::vector<WorldDirectory> worlds;
+  for (const auto& [number, world] : find_worlds({directory})) worlds.push_back(world);
+  if (worlds.empty())
+    throw CommandError(usage, fmt::format("{}: neither a run directory nor one of its worlds (RUN/worlds/K)", asked.string()));
+  return worlds;
+}
+
+/// What is told of worlds, and whether all of what was kept could be read.
+struct Told {
+  std::string text;
+  bool somebody_ended = false;  ///< a world before its time
+  bool is_known = true;
+  std::vector<std::string> damage;  ///< of evidence; a sentence each
+};
+
+/// What its ranks asked of NCCL, where they ran under the tap.
+void tell_nccl(Told& told, const WorldDirectory& world, int world_size) {
+  const std::optional<NcclRecords> kept = read_nccl_records(world);
+  if (!kept) return;
+  for (const std::string& sentence : tell(*kept, world, world_size))
+    told.text += fmt::format("world {}, NCCL: {}\n", world.root.filename().string(), reports::printable(sentence));
+  told.is_known = told.is_known && kept->defects.empty();
+}
+
+void tell_world(Told& told, const WorldDirectory& world) {
+  const WorldPlan plan = read_plan(world);
+  const Remains remains = read_remains(world, plan.size);
+  told.damage.insert(told.damage.end(), remains.defects.begin(), remains.defects.end());
+  std::string explanation = reports::explain(plan, remains.endings, remains.flight ? &*remains.flight : nullptr);
+  // Of ranks that left together, each says why.
+  if (explanation.empty()) explanation = reports::read_rank_stream(world.rank_stream(0)).cut_short;
+  const auto was_seen = [](const Ending& ending) { return ending.how != Ending::How::foreign; };
+  if (std::ranges::none_of(remains.endings, was_seen)) {
+    told.is_known = false;
+    told.somebody_ended = true;  // for all that anybody knows
+    told.text += fmt::format("world {}: no process saw how its ranks ended; `shardproof merge` reports what they left\n",
+                             world.root.filename().string());
+  }
+  told.somebody_ended = told.somebody_ended || !explanation.empty();
+  if (!explanation.empty()) told.text += fmt::format("world {}: {}\n", world.root.filename().string(), reports::printable(explanation));
+  tell_nccl(told, world, plan.size);
+}
+
+}  // namespace
+
+int explain_command(const ExplainOptions& options) {
+  Told told;
+  for (const WorldDirectory& world : worlds_of(options.directory)) {
+    if (!std::filesystem::exists(world.plan())) continue;  // planned, and never begun
+    try {
+      tell_world(told, world);
+    } catch (const std::exception& error) {
+      told.damage.emplace_back(error.what());  // the other worlds are told all the same
+      told.somebody_ended = true;  // for all that anybody knows
+    }
+  }
+  say((told.somebody_ended ? "" : "no world ended early\n") + told.text);
+  if (!told.damage.empty()) throw CommandError(evidence_unusable, fmt::format("{}", fmt::join(told.damage, "\n")));
+  return told.is_known ? all_passed : evidence_unusable;
+}
+
+}  // namespace shardproof::launcher

@@ -1,0 +1,190 @@
+// `shardproof faults`: is every deliberate defect noticed by a case whose clause it breaks?
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "harness/base/json_text.hpp"
+#include "harness/rendezvous/rendezvous_directory.hpp"
+#include "launcher/commands/commands.hpp"
+#include "launcher/commands/kill_matrix.hpp"
+#include "launcher/launcher.hpp"
+#include "launcher/process/machine.hpp"
+#include "launcher/process/warm_process.hpp"
+#include "launcher/run/claimed_directory.hpp"
+#include "launcher/run/demands.hpp"
+#include "launcher/run/run.hpp"
+#include "launcher/terminal/standard_streams.hpp"
+#include "launcher/worker_client/backend.hpp"
+#include "launcher/worker_client/profile.hpp"
+#include "launcher/worker_client/subject.hpp"
+
+namespace shardproof::launcher {
+namespace {
+
+/// Runs of the same worker, one after the other, each with a directory of its own below one place.
+class FaultRuns {
+ public:
+  FaultRuns(const Worker& worker, ChosenProfile profile, std::filesystem::path place, const std::vector<std::string>& argv,
+            SignalWatch& signals)
+      : worker_(worker),
+        profile_(std::move(profile)),
+        place_(std::move(place)),
+        argv_(argv),
+        signals_(signals),
+        silent_(stderr, {.quiet = true}) {}
+
+  struct Result {
+    reports::Report report;
+    std::optional<CommandError> ended_by;  ///< it could not be begun, ranks could not do their work, or the user ended it: it is of a part
+  };
+
+  Result run(const PlanOptions& options, const std::string& name, std::vector<reports::Waiver> waivers = {}) try {
+    Plan selected = plan(worker_.listing, options);
+    const ClaimedDirectory claimed({.directory = place_ / name});
+    const RunDirectory directory = claimed.run();
+    reports::RunHead head = make_head(worker_, selected, options, argv_);
+    head.profile = profile_.name;
+    head.outside_profile = profile_.outside;
+    head.waivers = std::move(waivers);
+    RunResult result = run_plan(worker_, std::move(selected), directory, std::move(head), signals_, silent_);
+    return {.report = std::move(result.report), .ended_by = why_ended(result, name)};
+  } catch (const CommandError& error) {
+    return {.report = {}, .ended_by = error};
+  }
+
+ private:
+  static std::optional<CommandError> why_ended(const RunResult& result, const std::string& name) {
+    if (!result.output_error.empty()) return CommandError(usage, result.output_error);
+    if (!result.infrastructure_error.empty()) return CommandError(infrastructure, fmt::format("{}: {}", name, result.infrastructure_error));
+    if (result.interrupted_by != 0) return CommandError(static_cast<ExitCode>(128 + result.interrupted_by), "interrupted");
+    return std::nullopt;
+  }
+
+  const Worker& worker_;
+  ChosenProfile profile_;
+  std::filesystem::path place_;
+  const std::vector<std::string>& argv_;
+  SignalWatch& signals_;
+  Terminal silent_;
+};
+
+/// The run of all cases on the subject as it is.
+constexpr char without_fault[] = "clean";
+
+std::vector<std::string> ids(const std::vector<CaseInfo>& cases) {
+  std::vector<std::string> result;
+  for (const CaseInfo& info : cases) result.push_back(info.id);
+  return result;
+}
+
+std::string cases_text(std::size_t count) { return fmt::format("{} case{}", count, count == 1 ? "" : "s"); }
+
+/// The first few, unless all are asked for.
+std::string names_text(const std::vector<std::string>& names, bool all) {
+  constexpr std::size_t shown = 3;
+  if (all || names.size() <= shown + 1) return fmt::format("{}", fmt::join(names, ", "));
+  return fmt::format("{} and {} more (--verbose names them)", fmt::join(names.begin(), names.begin() + shown, ", "), names.size() - shown);
+}
+
+std::vector<CaseInfo> selected_cases(const Listing& listing, const PlanOptions& options) {
+  std::vector<CaseInfo> cases = select_cases(listing, options);
+  plan(listing, options);  // says what else is wrong with the options, if anything
+  std::erase_if(cases, [&](const CaseInfo& info) { return options.supply && !why_too_large(*options.supply, info.world_size).empty(); });
+  return cases;
+}
+
+/// Faults that a selection has no case for are not judged by it. All cases together judge all faults: one that none of them checks lives.
+struct Judged {
+  std::vector<FaultInfo> faults;
+  std::vector<std::string> left_out;
+};
+
+Judged judged_by(const std::vector<CaseInfo>& cases, const Listing& listing) {
+  Judged judged;
+  for (const FaultInfo& fault : listing.faults) {
+    if (lacks_usual_cases(cases, listing) && related_cases(fault, cases).empty()) {
+      judged.left_out.push_back(fault.name);
+    } else {
+      judged.faults.push_back(fault);
+    }
+  }
+  return judged;
+}
+
+}  // namespace
+
+int faults_command(FaultsOptions options, const std::vector<std::string>& argv) {
+  SignalWatch signals;
+  Worker worker = find_subject(options.plan, options.worker, signals);
+  if (worker.listing.faults.empty()) throw CommandError(usage, "the worker has no faults");
+  reports::RunHead asked;
+  put_demands(asked, {.waivers = options.waivers}, &worker.listing);
+  const ChosenProfile profile = keep_profile(worker.listing, options.profile, options.plan.filters);
+  find_gpus(worker, options.plan, signals);
+  const std::vector<CaseInfo> cases = selected_cases(worker.listing, options.plan);
+  const Judged judged = judged_by(cases, worker.listing);
+  if (judged.faults.empty())
+    throw CommandError(usage, "no selected case checks a clause that a fault breaks (`shardproof list --clauses`)");
+  options.plan.ranks.clear();
+  options.plan.cores = usable_cores();
+
+  Terminal terminal(options.json ? stderr : stdout, options.terminal);
+  const bool keep = !options.out.directory.empty();
+  const RendezvousDirectory scratch = RendezvousDirectory::make(1);
+  const ClaimedDirectory claimed(keep ? options.out : OutputOptions{.directory = scratch.path() / "runs"});
+  const RunDirectory place = claimed.run();
+  warm_up(worker, options.plan, place.warm_log(), signals);
+  FaultRuns runs(worker, profile, place.root, argv, signals);
+
+  PlanOptions one = options.plan;
+  one.filters = ids(cases);
+  terminal.note(fmt::format("without a fault: {}; the table has those that check a clause of a fault", cases_text(cases.size())));
+  const FaultRuns::Result clean = runs.run(one, without_fault, asked.waivers);
+  const int clean_code = reports::exit_code(clean.report);
+  if (keep) terminal.look_in({place.root / without_fault});
+  else terminal.keep_nothing();
+  if (clean.ended_by || clean_code != all_passed) terminal.print(reports::summary(clean.report, terminal.style()));
+
+  std::optional<CommandError> ended_by = clean.ended_by;
+  std::vector<FaultInfo> tried;
+  std::vector<reports::Report> faulty;
+  for (auto fault = judged.faults.begin(); fault != judged.faults.end() && !ended_by; ++fault) {
+    const std::vector<CaseInfo> related = related_cases(*fault, cases);
+    terminal.note(fmt::format("{}: {} with {}", fault->name, cases_text(related.size()), fmt::join(fault->clauses, " or ")));
+    one.filters = ids(related);
+    one.fault = fault->name;
+    FaultRuns::Result result = related.empty() ? FaultRuns::Result() : runs.run(one, fault->name);
+    ended_by = std::move(result.ended_by);
+    if (ended_by) break;  // what its other cases would have said, nobody knows
+    tried.push_back(*fault);
+    faulty.push_back(std::move(result.report));
+  }
+
+  const KillMatrix matrix = kill_matrix(tried, cases, clean.report, faulty);
+  if (options.json) {
+    say(dump_document(to_json(matrix)) + "\n");
+  } else {
+    if (!ended_by || !tried.empty()) terminal.print(to_text(matrix, terminal.color()));
+    if (!matrix.all_killed() && cases.size() < worker.listing.cases.size())
+      terminal.print("only some of the cases were selected: a fault that is alive here may be killed by cases that were not selected");
+    if (!judged.left_out.empty())
+      terminal.print("not checked, as no selected case has a clause of theirs: " + names_text(judged.left_out, options.terminal.verbose));
+  }
+  if (keep) terminal.note(fmt::format("reports: {}", std::filesystem::absolute(options.out.directory).string()));
+  if (ended_by) {
+    terminal.finish();
+    complain(fmt::format("{}; tried until then: {} of {} fault{}", ended_by->what(), tried.size(), judged.faults.size(),
+                         judged.faults.size() == 1 ? "" : "s"));
+    return ended_by->code();
+  }
+  if (!options.json) require_said(terminal.finish());
+  // What the cases say of the subject itself comes first: on a broken one, no fault can be judged.
+  if (clean_code != all_passed) return clean_code;
+  return matrix.all_killed() ? all_passed : case_failed;
+}
+
+}  // namespace shardproof::launcher

@@ -1,0 +1,157 @@
+// `shardproof list`: what a worker has, as a table or as JSON.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "harness/base/json_text.hpp"
+#include "launcher/commands/commands.hpp"
+#include "launcher/launcher.hpp"
+#include "launcher/run/plan.hpp"
+#include "launcher/terminal/standard_streams.hpp"
+#include "launcher/worker_client/profile.hpp"
+#include "launcher/worker_client/subject.hpp"
+#include "reports/export/terminal.hpp"
+
+namespace shardproof::launcher {
+namespace {
+
+using nlohmann::ordered_json;
+
+struct ClauseRow {
+  ClauseInfo clause;
+  std::vector<std::string> cases;
+  std::vector<FaultInfo> faults;
+};
+
+bool cites(const auto& item, const std::string& clause) { return std::ranges::find(item.clauses, clause) != item.clauses.end(); }
+
+/// The clauses that the selected cases check. If all cases are selected, every clause: one without a case is a gap.
+std::vector<ClauseRow> clause_rows(const Listing& listing, const std::vector<CaseInfo>& cases, std::size_t all_cases) {
+  std::vector<ClauseRow> rows;
+  for (const ClauseInfo& clause : listing.clauses) {
+    ClauseRow row{.clause = clause, .cases = {}, .faults = {}};
+    for (const CaseInfo& info : cases) {
+      if (cites(info, clause.id)) row.cases.push_back(info.id);
+    }
+    if (row.cases.empty() && cases.size() < all_cases) continue;
+    std::ranges::copy_if(listing.faults, std::back_inserter(row.faults), [&](const FaultInfo& fault) { return cites(fault, clause.id); });
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+std::string case_count_text(std::size_t count) { return fmt::format("{} case{}", count, count == 1 ? "" : "s"); }
+
+/// Without their parameters, each once.
+std::vector<std::string_view> names_of(const std::vector<std::string>& ids) {
+  std::vector<std::string_view> names;
+  for (const std::string_view id : ids) {
+    const std::string_view name = id.substr(0, id.find('['));
+    if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+  }
+  return names;
+}
+
+std::string document(const ordered_json& json) { return dump_document(json) + "\n"; }
+
+std::string clauses_text(const Listing& listing, const std::vector<CaseInfo>& cases, std::size_t all_cases, bool json) {
+  const std::vector<ClauseRow> rows = clause_rows(listing, cases, all_cases);
+  if (json) {
+    ordered_json all = ordered_json::array();
+    for (const ClauseRow& row : rows) {
+      ordered_json entry = row.clause;
+      entry["cases"] = row.cases;
+      entry["faults"] = ordered_json::array();
+      for (const FaultInfo& fault : row.faults) entry["faults"].push_back(fault.name);
+      all.push_back(std::move(entry));
+    }
+    return document(all);
+  }
+  if (rows.empty()) return listing.clauses.empty() ? "the worker describes no clause\n" : "the selected cases check no clause\n";
+  std::string text;
+  for (const ClauseRow& row : rows) {
+    text += fmt::format("{} ({}): {}\n", row.clause.id, row.clause.required ? "required" : "reference", row.clause.text);
+    text +=
+        fmt::format("  {}{}\n", case_count_text(row.cases.size()), row.cases.empty() ? "" : " of " + reports::few_of(names_of(row.cases)));
+    text += fmt::format("  {} fault{}\n", row.faults.size(), row.faults.size() == 1 ? "" : "s");
+    for (const FaultInfo& fault : row.faults) text += fmt::format("    {}: {}\n", fault.name, fault.what);
+  }
+  return text;
+}
+
+std::string profiles_text(const Listing& listing, const std::vector<CaseInfo>& cases, bool json) {
+  ordered_json all = ordered_json::array();
+  std::string text;
+  for (const ProfileInfo& profile : listing.profiles) {
+    const auto count =
+        static_cast<std::size_t>(std::ranges::count_if(cases, [&](const CaseInfo& info) { return is_in(profile, info, listing); }));
+    const bool is_default = &profile == &listing.profiles.front();
+    ordered_json entry = profile;
+    entry["default"] = is_default;
+    entry["cases"] = count;
+    all.push_back(std::move(entry));
+    text += fmt::format("{}{}: {}, {}\n", profile.name, is_default ? " (default)" : "", profile.text, case_count_text(count));
+  }
+  if (json) return document(all);
+  return text.empty() ? "the worker has no profile\n" : text;
+}
+
+/// With filters, the seeds that have a part in the selected cases; `all_cases`: how many the worker has.
+std::string seeds_text(const Listing& listing, const std::vector<CaseInfo>& cases, std::size_t all_cases, bool json) {
+  std::set<std::string> selected;
+  for (const CaseInfo& info : cases) selected.insert(info.id);
+  std::vector<SeedInfo> seeds;
+  for (const SeedInfo& seed : listing.seeds) {
+    SeedInfo kept{.seed = seed.seed, .cases = {}};
+    for (const std::string& id : seed.cases) {
+      if (selected.contains(id)) kept.cases.push_back(id);
+    }
+    if (!kept.cases.empty() || cases.size() == all_cases) seeds.push_back(std::move(kept));
+  }
+  if (json) return document(seeds);
+  if (seeds.empty()) return "no case restates a seed test\n";
+  std::string text;
+  for (const SeedInfo& seed : seeds) {
+    text += seed.seed + "\n";
+    for (const std::string& id : seed.cases) text += fmt::format("  {}\n", id);
+  }
+  return text;
+}
+
+std::string table_text(const std::vector<CaseInfo>& cases, bool json) {
+  if (json) return document(cases);
+  std::size_t width = 0;
+  std::string text;
+  for (const CaseInfo& info : cases) width = std::max(width, info.id.size());
+  for (const CaseInfo& info : cases) {
+    std::string line = fmt::format("{:<{}}  {}", info.id, width, fmt::join(info.clauses, ","));
+    for (const std::string& tag : info.tags) line += fmt::format(" [{}]", tag);
+    if (info.on_request) line += " on request";
+    if (info.on_threads) line += " on threads";
+    text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+  }
+  return text + case_count_text(cases.size()) + "\n";
+}
+
+}  // namespace
+
+int list_command(const ListOptions& options) {
+  SignalWatch signals;
+  Worker worker = choose_subject(options.subject, options.worker, signals).worker;
+  const std::size_t all_cases = worker.listing.cases.size();
+  if (!options.profile.empty()) keep_profile(worker.listing, options.profile, options.filters);
+  std::vector<CaseInfo> cases = matching_cases(worker.listing, options.filters);
+  if (!options.ranks.empty()) keep_sizes(cases, options.ranks);
+  const std::string text = options.seeds      ? seeds_text(worker.listing, cases, all_cases, options.json)
+                           : options.clauses  ? clauses_text(worker.listing, cases, all_cases, options.json)
+                           : options.profiles ? profiles_text(worker.listing, cases, options.json)
+                                              : table_text(cases, options.json);
+  say(options.json ? text : reports::printable(text));
+  return all_passed;
+}
+
+}  // namespace shardproof::launcher

@@ -1,0 +1,204 @@
+// `shardproof merge`: the report of ranks that another launcher started, or of a run whose own launcher did not live to write it.
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <ctime>
+#include <functional>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "harness/base/input_file.hpp"
+#include "harness/base/json_parse.hpp"
+#include "launcher/commands/commands.hpp"
+#include "launcher/launcher.hpp"
+#include "launcher/process/machine.hpp"
+#include "launcher/run/demands.hpp"
+#include "launcher/run/earlier_run.hpp"
+#include "launcher/run/output.hpp"
+#include "launcher/run/records.hpp"
+#include "launcher/run/trace_files.hpp"
+#include "launcher/terminal/standard_streams.hpp"
+#include "launcher/terminal/terminal.hpp"
+#include "launcher/worker_client/worker.hpp"
+
+namespace shardproof::launcher {
+namespace {
+
+/// What the run itself recorded, else what the worker says now. Neither: the ids speak for themselves.
+std::optional<Listing> known_listing(const RunDirectory& run, const std::filesystem::path& worker) {
+  if (!worker.empty()) {
+    SignalWatch signals;
+    return ask_worker(worker, signals).listing;
+  }
+  if (!std::filesystem::exists(listing_file(run))) return std::nullopt;
+  return parse_listing(read_input(listing_file(run)));
+}
+
+/// The worlds of a run as they are on disk: those that began, with the plans that they had.
+struct KeptWorld {
+  WorldDirectory directory;
+  WorldPlan plan;
+  std::size_t answers_for = 0;  ///< so many of its first cases: what a rank's end kept it from went to another world
+};
+
+/// When the first rank of a run that another launcher started wrote down what it is to do.
+std::string start_of(const std::map<int, KeptWorld>& worlds) {
+  std::optional<std::time_t> first;
+  for (const auto& [number, world] : worlds) {
+    struct stat status{};
+    if (::stat(world.directory.plan().c_str(), &status) == 0 && (!first || status.st_mtime < *first)) first = status.st_mtime;
+  }
+  return first ? utc_text(*first) : std::string();
+}
+
+/// A foreign launcher writes no head. Where this merge runs is not where the ranks ran, so the machine stays unknown.
+reports::RunHead head_of(const RunDirectory& run, const WorldPlan& plan, const std::map<int, KeptWorld>& worlds) {
+  if (std::filesystem::exists(run.run())) return parse_json(read_input(run.run())).get<reports::RunHead>();
+  reports::RunHead head;
+  head.run_id = std::filesystem::canonical(run.root).filename().string();
+  head.started = start_of(worlds);
+  head.partial = true;
+  head.seed = plan.seed;
+  head.subject = plan.subject;
+  head.fault = plan.fault;
+  return head;
+}
+
+struct Merged {
+  reports::Report report;
+  std::vector<std::string> defects;
+  bool misses_plans = false;  ///< worlds of which nobody knows any more what they were
+};
+
+class Merge {
+ public:
+  Merge(const RunDirectory& run, const DemandOptions& demands) : run_(run), demands_(demands), planned_(read_planned_worlds(run)) {
+    for (const auto& [number, directory] : find_worlds(run)) {
+      try {
+        if (std::filesystem::exists(directory.plan())) keep(number, directory);
+      } catch (const std::runtime_error& error) {
+        merged_.misses_plans = true;
+        merged_.defects.push_back(error.what());
+      }
+    }
+    share_out();
+  }
+
+  bool is_empty() const { return worlds_.empty() && planned_.empty() && merged_.defects.empty(); }
+
+  /// `listing`: what is known of the cases and clauses. Throws CommandError for demands that cannot be.
+  Merged merge(const std::optional<Listing>& listing) {
+    const CaseIndex index = listing ? CaseIndex(listing->cases) : CaseIndex();
+    std::optional<reports::Merger> merger;
+    const auto open = [&](const WorldPlan& plan) -> reports::Merger& {
+      if (merger) return *merger;
+      reports::RunHead head = head_of(run_, plan, worlds_);
+      put_demands(head, demands_, listing ? &*listing : nullptr);
+      return merger.emplace(std::move(head));
+    };
+    for (const auto& [number, world] : worlds_) {
+      for (std::string& defect : merge_traces(world.directory)) merged_.defects.push_back(std::move(defect));
+      reports::Merger& into = open(world.plan);
+      try {
+        add_world(into, world.plan, index, remains_of(world), world.directory);
+        into.keep(world.answers_for);
+      } catch (const CommandError&) {
+        throw;
+      } catch (const std::runtime_error& error) {
+        merged_.defects.push_back(error.what());
+      }
+    }
+    for (std::size_t number = 0; number < planned_.size(); ++number) {
+      WorldPlan lost = planned_[number];
+      const auto first = begun_.find(static_cast<int>(number));
+      if (first != begun_.end()) lost.cases.resize(first->second);
+      if (!lost.skipped.empty()) add_skipped(open(lost), lost, index);
+      else if (!lost.cases.empty()) add_not_started(open(lost), lost, index, "it was planned, and nothing of it can be read");
+    }
+    if (merger) merged_.report = merger->finish();
+    return std::move(merged_);
+  }
+
+ private:
+  static Remains remains_of(const KeptWorld& world) {
+    try {
+      return read_remains(world.directory, world.plan.size);
+    } catch (const std::runtime_error& error) {
+      return without_endings(world.plan.size, error.what());
+    }
+  }
+
+  /// The world's plan must be the one that the run made for it, or the end of that, else its results are those of other cases.
+  void keep(int number, const WorldDirectory& directory) {
+    KeptWorld world{.directory = directory, .plan = read_plan(directory)};
+    world.answers_for = world.plan.cases.size();
+    if (world.plan.attempt == 0 && is_planned(world.plan)) {
+      const auto& planned = planned_[static_cast<std::size_t>(world.plan.planned)].cases;
+      const auto& cases = world.plan.cases;
+      const bool is_end = cases.size() <= planned.size() && std::equal(cases.rbegin(), cases.rend(), planned.rbegin());
+      if (!is_end || (!world.plan.continues && cases.size() != planned.size()))
+        throw std::runtime_error(fmt::format("{} has other cases than {} says", directory.plan().string(), run_.plan().string()));
+    }
+    worlds_.emplace(number, std::move(world));
+  }
+
+  bool is_planned(const WorldPlan& plan) const { return plan.planned >= 0 && std::cmp_less(plan.planned, planned_.size()); }
+
+  /// A world whose rank ended before its last case has left the cases from there on to another one, which runs the end of the same plan: each
+  /// answers for its cases up to those of the next.
+  void share_out() {
+    std::map<int, std::vector<KeptWorld*>> by_plan;
+    for (auto& [number, world] : worlds_) {
+      if (world.plan.attempt == 0 && world.plan.planned >= 0) by_plan[world.plan.planned].push_back(&world);
+    }
+    for (auto& [planned, worlds] : by_plan) {
+      std::ranges::stable_sort(worlds, std::greater{}, [](const KeptWorld* world) { return world->plan.cases.size(); });
+      for (std::size_t i = 0; i + 1 < worlds.size(); ++i)
+        worlds[i]->answers_for = worlds[i]->plan.cases.size() - worlds[i + 1]->plan.cases.size();
+      if (is_planned(worlds.front()->plan))
+        begun_[planned] = planned_[static_cast<std::size_t>(planned)].cases.size() - worlds.front()->plan.cases.size();
+    }
+  }
+
+  const RunDirectory& run_;
+  const DemandOptions& demands_;
+  std::vector<WorldPlan> planned_;
+  std::map<int, KeptWorld> worlds_;
+  std::map<int, std::size_t> begun_;  ///< of those planned: how many of its first cases no world can answer for
+  Merged merged_;
+};
+
+}  // namespace
+
+int merge_command(const MergeOptions& options) {
+  const RunDirectory run{options.directory};
+  const FileDescriptor lock = lock_run(run.root);
+  Merged merged;
+  try {
+    Merge merge(run, options.demands);
+    if (merge.is_empty()) throw CommandError(usage, fmt::format("{}: no world to merge in {}", run.root.string(), run.worlds().string()));
+    merged = merge.merge(known_listing(run, options.worker));
+  } catch (const CommandError&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw CommandError(evidence_unusable, fmt::format("{}: {}", run.root.string(), error.what()));
+  }
+  for (const std::string& defect : merged.defects) complain(defect);
+  if (merged.report.worlds.empty()) return evidence_unusable;
+
+  Terminal terminal(stdout, options.terminal);
+  terminal.look_in(run);
+  terminal.print(reports::summary(merged.report, terminal.style()));
+  write_file(run.report(), [&](std::ostream& out) { reports::write_report(out, merged.report); });
+  terminal.note(fmt::format("report: {}", run.report().string()));
+  require_said(terminal.finish());
+  const int code = reports::exit_code(merged.report);
+  // Evidence that cannot be read comes before cases that failed, and after ranks that crashed.
+  const bool is_stronger = code == crashed_or_hung || (code == infrastructure && !merged.misses_plans);
+  return merged.defects.empty() || is_stronger ? code : evidence_unusable;
+}
+
+}  // namespace shardproof::launcher

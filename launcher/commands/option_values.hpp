@@ -1,0 +1,40 @@
+// What the texts of options mean: numbers in decimal and in range, words that exist. Pure. All throw CommandError (usage) that repeats the
+// option as it was written and says what it takes.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launcher/commands/options.hpp"
+
+namespace shardproof::launcher {
+
+std::uint64_t whole_number(std::string_view option, std::string_view text, std::uint64_t least, std::uint64_t most);
+
+/// `2,4` and `2` and `4`, each from one --ranks.
+std::vector<int> world_sizes(std::span<const std::string> texts);
+
+/// `OVL-1,OVL-2` and `OVL-1` and `OVL-2`, each from one `option`.
+std::vector<std::string> listed(std::string_view option, std::span<const std::string> texts);
+
+/// `0,2` and `0` and `2`, each from one use of the option.
+std::vector<int> ranks(std::string_view option, std::span<const std::string> texts);
+
+/// Seconds. A day and more is a mistake in the unit, and so is no time at all.
+std::chrono::milliseconds timeout(std::string_view text);
+
+/// `90s`, `10min`, `2h`, or a number of seconds. Throws like the others, with the option's name.
+std::chrono::milliseconds span_of_time(std::string_view option, std::string_view text);
+
+/// `4`, the first four; `0,2` and `GPU-8a1f,GPU-77`, those; `2,`, that one.
+GpuChoice gpu_choice(std::string_view text);
+
+Order order(std::string_view text);
+Scheduler scheduler(std::string_view text);
+ColorWhen color_when(std::string_view text);
+
+}  // namespace shardproof::launcher

@@ -1,0 +1,19 @@
+#include "launcher/commands/report_file.hpp"
+
+#include "harness/protocol/run_directory.hpp"
+
+namespace shardproof::launcher {
+
+std::filesystem::path report_path(const std::filesystem::path& named) {
+  return std::filesystem::is_directory(named) ? RunDirectory{named}.report() : named;
+}
+
+std::unique_ptr<std::istream> open_report(const std::filesystem::path& file) {
+  try {
+    return open_input(file);
+  } catch (const UnreadableFile& error) {
+    throw CommandError(usage, error.what());
+  }
+}
+
+}  // namespace shardproof::launcher

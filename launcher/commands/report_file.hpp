@@ -1,0 +1,34 @@
+// Opening a report that a user named.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <istream>
+#include <memory>
+#include <stdexcept>
+
+#include "harness/base/input_file.hpp"
+#include "launcher/launcher.hpp"
+
+namespace shardproof::launcher {
+
+/// A report, or that of the run directory that was named instead.
+std::filesystem::path report_path(const std::filesystem::path& named);
+
+/// CommandError (usage) naming the file when it cannot be read.
+std::unique_ptr<std::istream> open_report(const std::filesystem::path& file);
+
+/// What `read` makes of it; whatever it throws becomes a CommandError (usage) that names the file.
+template <class Read>
+auto read_report_file(const std::filesystem::path& named, const Read& read) {
+  const std::filesystem::path file = report_path(named);
+  const std::unique_ptr<std::istream> in = open_report(file);
+  try {
+    return read(*in);
+  } catch (const std::exception& error) {
+    throw CommandError(usage, fmt::format("{} is no report: {}", file.string(), error.what()));
+  }
+}
+
+}  // namespace shardproof::launcher

@@ -1,0 +1,180 @@
+#include "launcher/explore/contenders.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <stdexcept>
+#include <system_error>
+#include <utility>
+
+#include "harness/base/input_file.hpp"
+#include "harness/base/json_parse.hpp"
+#include "harness/protocol/play_result.hpp"
+#include "harness/protocol/subject_name.hpp"
+#include "launcher/launcher.hpp"
+#include "launcher/process/machine.hpp"
+#include "launcher/run/records.hpp"
+#include "launcher/worker_client/backend.hpp"
+#include "reports/export/summary.hpp"
+
+namespace shardproof::launcher {
+namespace {
+
+bool has_comma(std::string_view text) { return text.find(',') != std::string_view::npos; }
+
+bool is_file(std::string_view subject) {
+  std::error_code unknown;
+  return is_shared_object(subject) && std::filesystem::is_regular_file(subject, unknown);
+}
+
+/// One file can have two paths.
+bool is_one_library(const std::filesystem::path& one, const std::filesystem::path& other) {
+  std::error_code unknown;
+  return one == other || (!one.empty() && !other.empty() && std::filesystem::equivalent(one, other, unknown));
+}
+
+/// An engine that is compared with itself by mistake would be alike. To compare it with itself, a user names it twice in the same words.
+void refuse_one_twice(const std::string& asked, const Contender& one, const Contender& other) {
+  const bool is_one = one.worker.program == other.worker.program && one.subject.name == other.subject.name &&
+                      is_one_library(one.plan.subject_library, other.plan.subject_library);
+  if (!is_one || one.asked == other.asked || one.plan.fault != other.plan.fault) return;
+  throw CommandError(usage, fmt::format("--subject {0}: {1} and {2} are the same engine: name another engine, or write {1},{1} to see "
+                                        "whether it does the same twice",
+                                        asked, one.asked, other.asked));
+}
+
+}  // namespace
+
+PlayPlan plan_of(const Contender& contender, std::span<const Document> documents) {
+  PlayPlan result;
+  std::map<int, std::vector<std::filesystem::path>> by_size;
+  std::vector<std::size_t> places;
+  for (const Document& document : documents) {
+    auto& files = by_size[document.ranks];
+    places.push_back(files.size());
+    files.push_back(std::filesystem::absolute(document.file));
+  }
+  for (auto& [size, files] : by_size) {
+    WorldPlan& world = result.plan.worlds.emplace_back(world_of(contender.worker.listing, contender.plan, size));
+    if (!world.skipped.empty()) throw CommandError(usage, fmt::format("--ranks {}: {}", size, world.skipped));
+    world.planned = static_cast<int>(result.plan.worlds.size()) - 1;
+    world.scenarios = std::move(files);
+    world.cases = play_case_ids(world);
+  }
+  for (std::size_t i = 0; i < documents.size(); ++i) {
+    const auto world = std::ranges::find(result.plan.worlds, documents[i].ranks, &WorldPlan::size);
+    result.ids.push_back(world->cases[places[i]]);
+  }
+  result.plan.selected = documents.size();
+  result.plan.supply = contender.plan.supply;
+  return result;
+}
+
+namespace {
+
+/// Without a margin of its own; nothing of one that passed.
+std::string why(const reports::CaseResult& result, const reports::Report& report) {
+  if (!reports::is_bad(result.verdict)) return {};
+  constexpr std::string_view margin = "  ";
+  std::istringstream lines(reports::cause_text(result, report, {}));
+  std::string text;
+  for (std::string line; std::getline(lines, line);)
+    text += fmt::format("{}{}", text.empty() ? "" : "\n", std::string_view(line).substr(line.starts_with(margin) ? margin.size() : 0));
+  return text;
+}
+
+}  // namespace
+
+bool names_two(std::string_view asked) { return has_comma(asked) && !is_file(asked); }
+
+std::array<NamedSubject, 2> two_subjects(std::string_view asked) {
+  const auto is_one = [](const NamedSubject& one) { return !one.subject.empty() && (!has_comma(one.subject) || is_file(one.subject)); };
+  std::vector<std::array<NamedSubject, 2>> found;
+  if (is_file(asked))
+    throw CommandError(usage, fmt::format("--subject {}: that is one subject, as there is such a file; two are given as A,B", asked));
+  for (std::size_t comma = asked.find(','); comma != std::string_view::npos; comma = asked.find(',', comma + 1)) {
+    std::array<NamedSubject, 2> two{named_subject(asked.substr(0, comma)), named_subject(asked.substr(comma + 1))};
+    if (std::ranges::all_of(two, is_one)) found.push_back(std::move(two));
+  }
+  if (found.size() == 1) return std::move(found.front());
+  throw CommandError(
+      usage, fmt::format("--subject {}: two subjects are given as A,B, each with a fault behind it as A+FAULT or without{}",
+                         asked.empty() ? "''" : asked, found.empty() ? "" : "; which comma is the one between them cannot be told"));
+}
+
+Contender find_contender(const NamedSubject& named, const PlanOptions& settings, const std::filesystem::path& worker,
+                         SignalWatch& signals) {
+  Contender found{.asked = named.subject + (named.fault.empty() ? "" : "+" + named.fault), .worker = {}, .plan = settings, .subject = {}};
+  found.plan.subject = named.subject;
+  found.plan.fault = named.fault;
+  found.worker = find_subject(found.plan, worker, signals);
+  const std::vector<SubjectInfo>& subjects = found.worker.listing.subjects;
+  if (subjects.empty()) throw CommandError(usage, "the worker has no subject that could play a scenario");
+  found.subject = *std::ranges::find(subjects, found.plan.subject, &SubjectInfo::name);
+  found.plan.cores = usable_cores();
+  world_of(found.worker.listing, found.plan, 1);  // says what is wrong with the settings, if anything
+  find_gpus(found.worker, found.plan, signals);
+  return found;
+}
+
+std::array<Contender, 2> find_contenders(const PlanOptions& settings, const std::filesystem::path& worker, SignalWatch& signals) {
+  if (!settings.fault.empty())
+    throw CommandError(usage, fmt::format("--fault {0}: with two subjects, name the broken one: write A+{0} in --subject", settings.fault));
+  const auto [first, second] = two_subjects(settings.subject);
+  std::array<Contender, 2> both{find_contender(first, settings, worker, signals), find_contender(second, settings, worker, signals)};
+  refuse_one_twice(settings.subject, both[0], both[1]);
+  return both;
+}
+
+std::vector<PlayResult> play_results(const WorldDirectory& directory, const std::string& id, int ranks) {
+  std::vector<PlayResult> all;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const auto file = directory.play_result(id, rank);
+    if (!std::filesystem::exists(file)) return {};  // the report says why
+    try {
+      all.push_back(parse_json(read_input(file)).get<PlayResult>());
+    } catch (const UnreadableFile&) {
+      return {};
+    } catch (const std::invalid_argument&) {
+      return {};
+    } catch (const nlohmann::json::exception&) {
+      return {};
+    }
+  }
+  return all;
+}
+
+std::vector<DocumentPlay> play_documents(const Contender& contender, std::span<const Document> documents, const RunDirectory& directory,
+                                         const std::vector<std::string>& argv, SignalWatch& signals) {
+  PlayPlan play = plan_of(contender, documents);
+  reports::RunHead head = make_head(contender.worker, play.plan, contender.plan, argv);
+  Terminal silent(stderr, {.quiet = true});
+  // Documents have nothing to do with each other: that some hang says nothing of the rest.
+  const Persistence persistence{.retries = 0, .max_hangs = std::numeric_limits<int>::max()};
+  const RunResult run = run_plan(contender.worker, std::move(play.plan), directory, std::move(head), signals, silent, persistence);
+  if (run.interrupted_by != 0) throw CommandError(static_cast<ExitCode>(128 + run.interrupted_by), "interrupted");
+  if (!run.output_error.empty()) throw CommandError(usage, run.output_error);
+  if (!run.infrastructure_error.empty())
+    throw CommandError(infrastructure, fmt::format("{}: {}", contender.asked, run.infrastructure_error));
+
+  std::vector<DocumentPlay> plays;
+  for (std::size_t i = 0; i < documents.size(); ++i) {
+    const auto result = std::ranges::find(run.report.cases, play.ids[i], [](const auto& one) -> const std::string& { return one.info.id; });
+    if (result == run.report.cases.end())
+      throw CommandError(infrastructure, fmt::format("{}: no rank tells of {}", contender.asked, play.ids[i]));
+    DocumentPlay& played = plays.emplace_back();
+    played.world = run.report.worlds.at(static_cast<std::size_t>(result->world));
+    played.play = {.subject = contender.asked,
+                   .verdict = result->verdict,
+                   .why = why(*result, run.report),
+                   .ranks = play_results(directory.world(played.world.number), result->info.id, documents[i].ranks)};
+    if (result->verdict == reports::Verdict::skipped) played.skipped = reports::skip_reason(*result);
+  }
+  return plays;
+}
+
+}  // namespace shardproof::launcher

@@ -1,0 +1,174 @@
+#include "launcher/process/gpus.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <string_view>
+#include <utility>
+
+#include "launcher/launcher.hpp"
+
+namespace shardproof::launcher {
+namespace {
+
+std::string gpus_text(std::size_t count) { return fmt::format("{} GPU{}", count, count == 1 ? "" : "s"); }
+
+/// The whole of `name` as an index.
+std::optional<int> index_of(std::string_view name) {
+  int index = 0;
+  const auto [rest, error] = std::from_chars(name.data(), name.data() + name.size(), index);
+  return error == std::errc{} && rest == name.data() + name.size() ? std::optional(index) : std::nullopt;
+}
+
+std::string known_text(const std::vector<GpuInfo>& all) {
+  std::vector<std::string> known;
+  for (const GpuInfo& gpu : all) known.push_back(fmt::format("{} ({})", gpu.index, gpu.uuid));
+  return fmt::format("{}", fmt::join(known, ", "));
+}
+
+const GpuInfo& named_gpu(const std::vector<GpuInfo>& all, const std::string& name) {
+  const std::optional<int> index = index_of(name);
+  const auto is_meant = [&](const GpuInfo& gpu) { return index ? gpu.index == *index : gpu.uuid.starts_with(name); };
+  const auto found = std::ranges::find_if(all, is_meant);
+  if (found == all.end()) throw CommandError(usage, fmt::format("--gpus {}: there is no such GPU; there is {}", name, known_text(all)));
+  if (std::ranges::count_if(all, is_meant) > 1)
+    throw CommandError(usage, fmt::format("--gpus {}: several GPUs begin like this; there is {}", name, known_text(all)));
+  return *found;
+}
+
+/// From here on, NCCL itself allows several ranks on one GPU.
+constexpr int nccl_that_shares = 23'000;
+
+/// For every rank on a GPU: kernels that spin must not keep others from being loaded, and streams must not wait for each other.
+constexpr std::array<std::pair<const char*, const char*>, 2> for_all{
+    {{"CUDA_MODULE_LOADING", "EAGER"}, {"CUDA_DEVICE_MAX_CONNECTIONS", "32"}}};
+
+/// For ranks that share one: NCCL takes them for machines of their own, which meet by sockets, and its kernels leave each other room.
+constexpr std::array<std::pair<const char*, const char*>, 13> for_sharing{{{"NCCL_SOCKET_IFNAME", "lo"},
+                                                                           {"NCCL_NET", "Socket"},
+                                                                           {"NCCL_NET_PLUGIN", "none"},
+                                                                           {"NCCL_IB_DISABLE", "1"},
+                                                                           {"NCCL_MNNVL_ENABLE", "0"},
+                                                                           {"NCCL_NVLS_ENABLE", "0"},
+                                                                           {"NCCL_RAS_ENABLE", "0"},
+                                                                           {"NCCL_MAX_CTAS", "2"},
+                                                                           {"NCCL_CGA_CLUSTER_SIZE", "0"},
+                                                                           {"NCCL_PROTO", "Simple"},
+                                                                           {"NCCL_ALGO", "Ring"},
+                                                                           {"NCCL_BUFFSIZE", "1048576"},
+                                                                           {"NCCL_LAUNCH_ORDER_IMPLICIT", "1"}}};
+
+bool is_set(std::span<const std::string> environment, std::string_view name) {
+  return std::ranges::any_of(environment, [name](std::string_view entry) { return entry.substr(0, entry.find('=')) == name; });
+}
+
+}  // namespace
+
+namespace {
+
+std::vector<GpuInfo> chosen_gpus(const std::vector<GpuInfo>& all, const GpuChoice& choice) {
+  std::vector<GpuInfo> chosen;
+  if (choice.count) {
+    const auto count = static_cast<std::size_t>(*choice.count);
+    if (count > all.size())
+      throw CommandError(usage, fmt::format("--gpus {}: there {} {}", count, all.size() == 1 ? "is" : "are", gpus_text(all.size())));
+    chosen.assign(all.begin(), all.begin() + *choice.count);
+    return chosen;
+  }
+  for (const std::string& name : choice.names) {
+    const GpuInfo& gpu = named_gpu(all, name);
+    if (std::ranges::find(chosen, gpu) != chosen.end())
+      throw CommandError(usage, fmt::format("--gpus {}: GPU {} ({}) is named twice", name, gpu.index, gpu.uuid));
+    chosen.push_back(gpu);
+  }
+  return choice.names.empty() ? all : chosen;
+}
+
+}  // namespace
+
+std::vector<GpuInfo> choose_gpus(const std::vector<GpuInfo>& all, const GpuChoice& choice) {
+  std::vector<GpuInfo> chosen = chosen_gpus(all, choice);
+  const auto is_left_out = [&](const GpuPeer& peer) { return std::ranges::find(chosen, peer.uuid, &GpuInfo::uuid) == chosen.end(); };
+  for (GpuInfo& gpu : chosen) std::erase_if(gpu.peers, is_left_out);
+  return chosen;
+}
+
+std::string why_too_large(const GpuSupply& supply, int world_size) {
+  if (supply.shared || world_size <= supply.count()) return {};
+  return fmt::format("a world of {} ranks needs {} GPUs, one for each, and may use {} (--share-gpus puts several ranks on one)", world_size,
+                     world_size, supply.count());
+}
+
+std::string why_unfit_for_timing(const GpuSupply& supply, int world_size) {
+  if (world_size <= supply.count()) return {};
+  return fmt::format("{} ranks share {}", world_size, gpus_text(supply.listing.gpus.size()));
+}
+
+GpuPool::GpuPool(const GpuSupply& supply) {
+  for (const GpuInfo& gpu : supply.listing.gpus) all_.push_back(gpu.uuid);
+}
+
+std::optional<std::vector<std::string>> GpuPool::take(int world_size) {
+  const std::size_t size = static_cast<std::size_t>(world_size), wanted = std::min(size, all_.size());
+  std::vector<std::string> free;
+  std::ranges::copy_if(all_, std::back_inserter(free), [this](const std::string& uuid) { return !taken_.contains(uuid); });
+  if (wanted == 0 || free.size() < wanted) return std::nullopt;
+  std::vector<std::string> lent;
+  for (std::size_t rank = 0; rank < size; ++rank) lent.push_back(free[rank % wanted]);
+  taken_.insert(lent.begin(), lent.end());
+  return lent;
+}
+
+void GpuPool::give_back(const std::vector<std::string>& uuids) {
+  for (const std::string& uuid : uuids) taken_.erase(uuid);
+}
+
+std::vector<Environment> gpu_environment(const std::vector<std::string>& uuids, int nccl, const std::string& world,
+                                         std::span<const std::string> environment) {
+  const bool is_shared = std::set<std::string>(uuids.begin(), uuids.end()).size() < uuids.size();
+  Environment common;
+  const auto propose = [&](const auto& variables) {
+    for (const auto& [name, value] : variables) {
+      if (!is_set(environment, name)) common[name] = value;
+    }
+  };
+  propose(for_all);
+  if (is_shared) propose(for_sharing);
+  if (is_shared && nccl >= nccl_that_shares) propose(Environment{{"NCCL_MULTI_RANK_GPU_ENABLE", "1"}});
+  std::vector<Environment> ranks;
+  for (std::size_t rank = 0; rank < uuids.size(); ++rank) {
+    Environment& own = ranks.emplace_back(common);
+    own["CUDA_VISIBLE_DEVICES"] = uuids[rank];
+    if (is_shared && nccl < nccl_that_shares) own["NCCL_HOSTID"] = fmt::format("shardproof-{}-rank-{}", world, rank);
+  }
+  return ranks;
+}
+
+std::map<std::string, std::string> gpu_facts(const GpuListing& listing) {
+  std::map<std::string, std::string> facts;
+  if (!listing.backend.empty()) facts["backend"] = listing.backend;
+  if (listing.driver > 0) facts["cuda_driver"] = cuda_version_text(listing.driver);
+  if (listing.runtime > 0) facts["cuda_runtime"] = cuda_version_text(listing.runtime);
+  if (listing.nccl > 0) facts["nccl"] = nccl_version_text(listing.nccl);
+  return facts;
+}
+
+std::string models_text(const std::vector<GpuInfo>& gpus) {
+  std::vector<std::pair<std::string, std::size_t>> models;
+  for (const GpuInfo& gpu : gpus) {
+    const auto known = std::ranges::find(models, gpu.name, &std::pair<std::string, std::size_t>::first);
+    if (known == models.end()) {
+      models.emplace_back(gpu.name, 1);
+    } else {
+      ++known->second;
+    }
+  }
+  std::vector<std::string> texts;
+  for (const auto& [name, count] : models) texts.push_back(fmt::format("{} x {}", count, name));
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+}  // namespace shardproof::launcher

@@ -1,0 +1,147 @@
+#include "launcher/process/rank_processes.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "harness/protocol/environment.hpp"
+#include "launcher/launcher.hpp"
+#include "launcher/process/leftovers.hpp"
+#include "launcher/process/warm_process.hpp"
+#include "launcher/run/output.hpp"
+
+namespace shardproof::launcher {
+
+void allow_descriptors(int ranks, std::size_t worlds) {
+  constexpr rlim_t of_a_world = 8, of_our_own = 56;
+  const rlim_t needed = static_cast<rlim_t>(ranks) + worlds * of_a_world + of_our_own;
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return;
+  limit.rlim_cur = std::min(needed, limit.rlim_max);
+  if (setrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur < needed) {
+    throw CommandError(infrastructure, fmt::format("{} ranks need {} open files, the limit is {}: raise it with `ulimit -n {}`", ranks,
+                                                   needed, limit.rlim_max, needed));
+  }
+}
+
+RankProcesses::RankProcesses(const WorldPlan& plan, const WorldDirectory& directory, const WorldLaunch& launch, Poller& poller)
+    : plan_(plan), directory_(directory), launch_(launch), poller_(poller), processes_(static_cast<std::size_t>(plan.size)) {}
+
+std::optional<RankProcesses::Failure> RankProcesses::start() {
+  for (int rank = 0; rank < plan_.size; ++rank) {
+    try {
+      if (are_one() && rank > 0) {
+        move_in(rank);
+      } else {
+        auto started = std::make_shared<Process>(spawn(rank));
+        poller_.add(started->descriptor(), static_cast<std::uint64_t>(rank));
+        process(rank) = std::move(started);
+      }
+    } catch (const std::system_error& error) {
+      return Failure{.rank = rank, .why = error.what()};
+    } catch (const WarmProcess::NoCopy& error) {
+      return Failure{.rank = rank, .why = error.what()};
+    }
+    ++alive_;
+    if (is_debugged(rank)) tell_debugger(rank);
+  }
+  return std::nullopt;
+}
+
+Process RankProcesses::spawn(int rank) {
+  const FileDescriptor out = open_log(directory_.standard_output(rank)), err = open_log(directory_.standard_error(rank));
+  Command command{.program = launch_.worker,
+                  .arguments = {},
+                  .environment = launch_.environment,
+                  .standard_output = out.get(),
+                  .standard_error = err.get()};
+  if (!plan_.environment.empty()) {
+    const auto& own = plan_.environment.at(static_cast<std::size_t>(rank));
+    std::erase_if(command.environment, [&](const std::string& entry) { return own.contains(entry.substr(0, entry.find('='))); });
+    for (const auto& [name, value] : own) command.environment.push_back(fmt::format("{}={}", name, value));
+  }
+  const auto set = [&](std::string_view name, const auto& value) { command.environment.push_back(fmt::format("{}={}", name, value)); };
+  set(environment::plan, directory_.plan().string());
+  set(environment::parent, getpid());
+  set(environment::rank, are_one() ? std::string(all_ranks) : std::to_string(rank));
+  if (is_debugged(rank)) set(environment::debug, 1);
+  return launch_.warm != nullptr ? launch_.warm->copy(command) : Process::spawn(command);
+}
+
+/// With rank 0, whose process is that of all. What it says is everybody's.
+void RankProcesses::move_in(int rank) {
+  process(rank) = process(0);
+  for (const auto& log : {&WorldDirectory::standard_output, &WorldDirectory::standard_error}) {
+    std::error_code ignored;  // there is the log of rank 0
+    std::filesystem::create_symlink((directory_.*log)(0).filename(), (directory_.*log)(rank), ignored);
+  }
+}
+
+bool RankProcesses::is_debugged(int rank) const {
+  return launch_.debug >= 0 && launch_.debug < plan_.size && rank == (are_one() ? 0 : launch_.debug);
+}
+
+void RankProcesses::tell_debugger(int rank) const {
+  if (!launch_.print) return;
+  launch_.print(fmt::format(
+      "{} in process {}, waiting for a debugger before its first case: gdb -p {}, `continue`, set breakpoints where it stops, and "
+      "`continue` again",
+      are_one() ? std::string("all ranks are") : fmt::format("rank {} is", rank), pid(rank), pid(rank)));
+}
+
+std::vector<int> RankProcesses::alive() const {
+  std::vector<int> ranks;
+  for (int rank = 0; rank < plan_.size; ++rank) {
+    if (is_alive(rank)) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+std::vector<RankProcesses::Ended> RankProcesses::collect(const std::vector<std::uint64_t>& ready) {
+  std::vector<Ended> ended;
+  for (const std::uint64_t key : ready) {
+    if (key >= processes_.size()) continue;
+    const int rank = static_cast<int>(key);
+    if (const auto end = process(rank)->collect()) ended.push_back({rank, *end});
+  }
+  for (const Ended& one : ended) {
+    poller_.remove(process(one.rank)->descriptor());
+    process(one.rank).reset();
+    --alive_;
+  }
+  if (are_one() && !ended.empty()) {
+    std::ranges::fill(processes_, nullptr);
+    alive_ = 0;
+  }
+  std::ranges::stable_partition(ended, [](const Ended& one) { return one.end.signalled; });
+  return ended;
+}
+
+void RankProcesses::signal_all(int number) noexcept {
+  for (const auto& process : processes_) {
+    if (process) process->signal_group(number);
+  }
+}
+
+std::vector<RankProcesses::Abandoned> RankProcesses::leave_behind() {
+  std::vector<Abandoned> abandoned;
+  for (const int rank : alive()) {
+    abandoned.push_back({rank, pid(rank)});
+    if (process(rank).use_count() == 1) {
+      poller_.remove(process(rank)->descriptor());
+      process(rank)->leave_behind();
+    }
+    process(rank).reset();
+    --alive_;
+  }
+  return abandoned;
+}
+
+}  // namespace shardproof::launcher

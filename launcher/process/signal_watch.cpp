@@ -1,0 +1,41 @@
+#include "launcher/process/signal_watch.hpp"
+
+#include <sys/signalfd.h>
+
+#include <cerrno>
+#include <system_error>
+
+namespace shardproof::launcher {
+
+SignalWatch::SignalWatch() {
+  sigset_t watched;
+  sigemptyset(&watched);
+  // All that would end us and say nothing of an error of our own, but for the timers of profilers.
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU, SIGUSR1, SIGUSR2, SIGALRM, SIGIO, SIGPWR, SIGSTKFLT}) {
+    struct sigaction current{};
+    sigaction(number, nullptr, &current);
+    if (current.sa_handler != SIG_IGN) sigaddset(&watched, number);
+  }
+  descriptor_ = FileDescriptor(signalfd(-1, &watched, SFD_NONBLOCK | SFD_CLOEXEC));
+  if (!descriptor_) throw std::system_error(errno, std::generic_category(), "signalfd");
+  sigprocmask(SIG_BLOCK, &watched, &before_);
+  struct sigaction ignore{};
+  ignore.sa_handler = SIG_IGN;
+  sigaction(SIGPIPE, &ignore, &pipe_before_);
+}
+
+SignalWatch::~SignalWatch() {
+  // What nobody took must not end the process now, after all is done.
+  while (take()) {
+  }
+  sigaction(SIGPIPE, &pipe_before_, nullptr);
+  sigprocmask(SIG_SETMASK, &before_, nullptr);
+}
+
+std::optional<int> SignalWatch::take() {
+  signalfd_siginfo info{};
+  if (::read(descriptor_.get(), &info, sizeof info) != static_cast<ssize_t>(sizeof info)) return std::nullopt;
+  return static_cast<int>(info.ssi_signo);
+}
+
+}  // namespace shardproof::launcher

@@ -1,0 +1,143 @@
+#include "launcher/process/warm_process.hpp"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <memory>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "harness/protocol/environment.hpp"
+#include "launcher/launcher.hpp"
+#include "launcher/process/poller.hpp"
+#include "launcher/process/small_file.hpp"
+#include "launcher/run/output.hpp"
+#include "launcher/terminal/standard_streams.hpp"
+
+namespace shardproof::launcher {
+namespace {
+
+constexpr std::uint64_t socket_key = 0, process_key = 1, signal_key = 2;
+
+/// A copy takes milliseconds, where the machine is not out of order.
+constexpr std::chrono::seconds copying_limit{60};
+
+/// From the end of a process's socket to its own.
+constexpr std::chrono::seconds ending_limit{1};
+
+Process start(const Worker& worker, const std::string& subject, const std::filesystem::path& log, FileDescriptor& socket) {
+  auto [ours, theirs] = make_warm_sockets();
+  const FileDescriptor output = open_log(log);
+  Command command{.program = worker.program,
+                  .arguments = {"--warm", "--subject", subject},
+                  .environment = worker.environment,
+                  .standard_output = output.get(),
+                  .standard_error = output.get(),
+                  .third = theirs.get()};
+  command.environment.push_back(fmt::format("{}={}", environment::parent, getpid()));
+  socket = std::move(ours);
+  return Process::spawn(command);
+}
+
+/// What comes behind an error that is in a log, too.
+std::string see(const std::filesystem::path& log) { return fmt::format("\n(its output: {})", log.string()); }
+
+}  // namespace
+
+WarmProcess::WarmProcess(const Worker& worker, const std::string& subject, const std::filesystem::path& log, SignalWatch& signals,
+                         std::chrono::milliseconds patience)
+    : signals_(signals), subject_(subject), log_(log), leftovers_(worker.started), process_(start(worker, subject, log, socket_)) {
+  const auto refusal = [&](const std::string& why) {
+    return CommandError(infrastructure, fmt::format("subject {} of {} cannot be prepared: {}", subject, worker.program.string(), why));
+  };
+  CopyAnswer answer;
+  try {
+    answer = wait_for_answer(std::chrono::steady_clock::now() + patience);
+  } catch (const NoCopy& error) {
+    if (const auto number = signals_.take()) throw CommandError(static_cast<ExitCode>(128 + *number), "interrupted");
+    throw refusal(error.what());
+  }
+  for (const std::string& warning : answer.warnings)
+    complain(fmt::format("warning: subject {}, while it was prepared: {}", subject, warning));
+  if (answer.error) throw refusal(*answer.error + see(log_));
+  warnings_ = std::move(answer.warnings);
+}
+
+WarmProcess::~WarmProcess() {
+  try {
+    process_.signal_group(SIGKILL);
+    process_.wait(std::chrono::steady_clock::now() + Process::unkillable_after);
+    for (const Leftover& leftover : leftovers_.end())
+      complain(fmt::format("warning: the process that prepared subject {} left {}", subject_, describe(leftover)));
+  } catch (const std::exception&) {
+    // Nobody can be told; the members do the rest.
+  }
+}
+
+Process WarmProcess::copy(const Command& command) {
+  if (!useless_.empty()) throw NoCopy(useless_);
+  try {
+    send_request(socket_.get(), command.environment, command.standard_output, command.standard_error);
+  } catch (const std::system_error& error) {
+    if (error.code().value() == EPIPE || error.code().value() == ECONNRESET) tell_end();
+    throw NoCopy(error.what());
+  }
+  const CopyAnswer answer = wait_for_answer(std::chrono::steady_clock::now() + copying_limit);
+  if (answer.error) throw NoCopy(*answer.error + see(log_));
+  try {
+    return Process::adopt(answer.process);
+  } catch (const std::system_error& error) {
+    give_up(fmt::format("it names process {} as a copy: {}", answer.process, error.what()));
+  }
+}
+
+CopyAnswer WarmProcess::wait_for_answer(Deadline deadline) {
+  Poller poller;
+  poller.add(socket_.get(), socket_key);
+  poller.add(process_.descriptor(), process_key);
+  poller.add(signals_.descriptor(), signal_key);
+  const std::vector<std::uint64_t> ready = poller.wait(deadline);
+  const auto is_ready = [&](std::uint64_t key) { return std::ranges::find(ready, key) != ready.end(); };
+  if (is_ready(socket_key)) {
+    try {
+      if (auto answer = receive_answer(socket_.get())) return std::move(*answer);
+    } catch (const std::invalid_argument& error) {
+      give_up(fmt::format("it gave a malformed answer: {}", error.what()));
+    }
+    tell_end();
+  }
+  if (is_ready(process_key)) tell_end();
+  if (is_ready(signal_key)) give_up("it was interrupted");
+  give_up("it did not answer in time");
+}
+
+void WarmProcess::give_up(const std::string& why) {
+  process_.signal_group(SIGKILL);
+  // An answer may still come: to a request that nobody waits for any more.
+  useless_ = fmt::format("process {}, of which ranks are copies, is of no use: {}{}", pid(), why, see(log_));
+  throw NoCopy(useless_);
+}
+
+void WarmProcess::tell_end() {
+  const auto end = process_.wait(std::chrono::steady_clock::now() + ending_limit);
+  if (!end) give_up("it has closed its socket");
+  const std::string words = last_words(log_);
+  throw NoCopy(fmt::format("process {}, of which ranks are copies, ended with {}{}{}{}", pid(), describe(*end), words.empty() ? "" : ":\n",
+                           words, see(log_)));
+}
+
+void warm_up(Worker& worker, const PlanOptions& options, const std::filesystem::path& log, SignalWatch& signals) {
+  if (!worker.cache_variable.empty())
+    worker.environment.push_back(fmt::format("{}={}", worker.cache_variable, (log.parent_path() / "cache").string()));
+  const auto subject = std::ranges::find(worker.listing.subjects, options.subject, &SubjectInfo::name);
+  if (subject == worker.listing.subjects.end() || !subject->warm || options.tap) return;
+  const std::string named = options.subject_library.empty() ? options.subject : options.subject_library.string();
+  worker.warm = std::make_shared<WarmProcess>(worker, named, log, signals);
+  worker.started.push_back(worker.warm->pid());
+}
+
+}  // namespace shardproof::launcher

@@ -1,0 +1,79 @@
+#include "launcher/run/case_clock.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace shardproof::launcher {
+
+std::string seconds_text(std::chrono::milliseconds time) { return fmt::format("{} s", static_cast<double>(time.count()) / 1000.0); }
+
+CaseClock::CaseClock(const WorldPlan& plan, const ControlPage& page, std::chrono::milliseconds joining)
+    : plan_(plan),
+      page_(page),
+      joining_(joining),
+      shortest_(plan.case_timeout),
+      seen_(static_cast<std::size_t>(plan.size)),
+      told_(plan.cases.size()) {
+  for (const auto& [id, time] : plan.timeouts) shortest_ = std::min(shortest_, time);
+}
+
+void CaseClock::start(Deadline now) {
+  for (Seen& seen : seen_) seen.at = now;
+}
+
+CaseClock::Look CaseClock::look(const std::function<bool(int rank)>& is_alive, Deadline now) {
+  // What begins after this look takes at least half of the shortest time to be told as slow.
+  Look look{.overdue = {}, .slow = std::nullopt, .next = now + std::min(joining_, shortest_ / 2)};
+  for (int rank = 0; rank < plan_.size; ++rank) {
+    if (!is_alive(rank)) continue;
+    const Progress progress = page_.progress(rank);
+    const Deadline due_at = due(rank, progress, now);
+    if (due_at <= now) {
+      look.overdue.push_back(rank);
+      continue;
+    }
+    look.next = std::min(look.next, due_at);
+    const auto position = static_cast<std::size_t>(progress.position);
+    if (progress.position < 0 || position >= told_.size() || told_[position]) continue;
+    const Deadline slow_at = due_at - limit(progress) / 2;
+    if (slow_at <= now) {
+      told_[position] = true;
+      look.slow = position;
+    } else {
+      look.next = std::min(look.next, slow_at);
+    }
+  }
+  return look;
+}
+
+/// Who waits for others at the end of a case may do so as long as they may take for it, and then it is the others' turn to be overdue.
+std::chrono::milliseconds CaseClock::limit(const Progress& progress) const {
+  if (progress.position >= 0) return plan_.time_for(static_cast<std::uint64_t>(progress.position));
+  if (progress.cases_ended == 0 || progress.left) return joining_;
+  return std::max(plan_.time_for(progress.cases_ended - 1), plan_.time_for(progress.cases_ended));
+}
+
+Deadline CaseClock::due(int rank, const Progress& progress, Deadline now) {
+  Seen& seen = seen_[static_cast<std::size_t>(rank)];
+  if (progress.cases_ended != seen.progress.cases_ended || progress.left != seen.progress.left) seen.at = now;
+  seen.progress = progress;
+  const Deadline begun = progress.position >= 0 ? Deadline(std::chrono::nanoseconds(progress.case_started_ns)) : seen.at;
+  return begun + limit(progress);
+}
+
+std::string CaseClock::overrun_text(int rank) const {
+  const Progress progress = page_.progress(rank);
+  if (progress.pid == 0) return fmt::format("did not join its world within {}", seconds_text(joining_));
+  return fmt::format("has been {} for more than {}{}", place(rank), progress.position >= 0 ? "its " : "", seconds_text(limit(progress)));
+}
+
+std::string CaseClock::place(int rank) const {
+  const Progress progress = page_.progress(rank);
+  if (progress.position >= 0 && static_cast<std::size_t>(progress.position) < plan_.cases.size())
+    return "in " + plan_.cases[static_cast<std::size_t>(progress.position)];
+  if (progress.cases_ended == 0) return "before its first case";
+  return progress.cases_ended < plan_.cases.size() ? "between two cases" : "after its last case";
+}
+
+}  // namespace shardproof::launcher

@@ -1,0 +1,42 @@
+// The directory that a command writes into. One command at a time has it, and a later command recognises it by its marker (own_files.hpp).
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "harness/base/file_descriptor.hpp"
+#include "harness/protocol/run_directory.hpp"
+#include "launcher/commands/options.hpp"
+
+namespace shardproof::launcher {
+
+class ClaimedDirectory {
+ public:
+  /// Makes the directory that the user asked for, or else a new one under `shardproof-out/` of the current directory. An existing directory
+  /// has to be empty, unless --overwrite replaces an earlier run (earlier_run.hpp). Throws CommandError (usage).
+  explicit ClaimedDirectory(const OutputOptions& asked);
+
+  const std::filesystem::path& path() const { return path_; }
+  RunDirectory run() const { return {path_}; }
+  /// Notes a file that the user has put into this directory by an option: a later replacement deletes it, too.
+  void note_file(const std::string& name);
+
+ private:
+  std::filesystem::path path_;
+  FileDescriptor marker_;  ///< locked as long as this lives
+};
+
+/// The path of `file` relative to the directory, `.` for the directory itself; none: it is not in the directory. Neither has to exist.
+std::optional<std::filesystem::path> path_in(const std::filesystem::path& directory, const std::filesystem::path& file);
+
+/// The path of `file` relative to the current directory if it is below that, else `file`: for texts.
+std::filesystem::path from_here(const std::filesystem::path& file);
+
+/// Throws CommandError (usage) when the output would replace a run that `input` is a part of.
+void require_kept(const std::filesystem::path& input, const OutputOptions& output);
+
+/// Makes the link `latest` in `shardproof-out/` of the current directory lead to the run, where that folder exists. Returns the reason if it cannot.
+std::optional<std::string> point_latest_to(const RunDirectory& run);
+
+}  // namespace shardproof::launcher

@@ -1,0 +1,161 @@
+#include "launcher/run/evidence.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "harness/base/file_descriptor.hpp"
+#include "launcher/process/small_file.hpp"
+
+namespace shardproof::launcher {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// So many looks at once: enough to be quick, and few enough not to be what the machine hangs on.
+constexpr std::size_t most_at_once = 4;
+
+/// `State:\tT (stopped)` by a signal, before anybody of ours looked at it.
+bool is_stopped(const std::filesystem::path& process) { return whole_text(process / "status").find("State:\tT") != std::string::npos; }
+
+std::string status_of(const std::filesystem::path& process) {
+  std::string text = whole_text(process / "status");
+  if (text.empty()) return fmt::format("{} is gone\n", process.string());
+  std::error_code error;
+  for (const auto& thread : std::filesystem::directory_iterator(process / "task", error)) {
+    const auto line = [&](const char* name) {
+      const std::string value = first_line(thread.path() / name);
+      return value.empty() ? std::string("-") : value;
+    };
+    text += fmt::format("thread {} \"{}\": wchan {}, syscall {}\n", thread.path().filename().string(), line("comm"), line("wchan"),
+                        line("syscall"));
+  }
+  return text;
+}
+
+/// Evidence that cannot be written is missed by whoever looks for it; the run goes on.
+void write(const std::filesystem::path& file, std::string_view text) { std::ofstream(file, std::ios::app) << text; }
+
+std::optional<std::filesystem::path> find_in(const char* path, const char* program) {
+  std::istringstream folders(path == nullptr ? "" : path);
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    const std::filesystem::path candidate = std::filesystem::path(folder) / program;
+    if (::access(candidate.c_str(), X_OK) == 0) return candidate;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<StackTool> find_stack_tool(const char* path) {
+  if (const auto program = find_in(path, "eu-stack")) {
+    return StackTool{.program = *program,
+                     .arguments = [](pid_t process) { return std::vector<std::string>{"-p", std::to_string(process)}; }};
+  }
+  if (const auto program = find_in(path, "gdb")) {
+    return StackTool{.program = *program, .arguments = [](pid_t process) {
+                       return std::vector<std::string>{"-batch", "-nx", "-ex", "thread apply all bt", "-p", std::to_string(process)};
+                     }};
+  }
+  return std::nullopt;
+}
+
+Evidence::Evidence(const WorldDirectory& directory, const std::vector<Suspect>& suspects, const std::optional<StackTool>& tool,
+                   Poller& poller, std::uint64_t first_key)
+    : directory_(directory), tool_(tool), poller_(poller), next_key_(first_key), until_(Clock::now() + patience) {
+  for (const Suspect& suspect : suspects) {
+    const std::filesystem::path process = fmt::format("/proc/{}", suspect.process);
+    write(directory_.evidence() / fmt::format("rank-{}.status", suspect.rank), status_of(process));
+    if (!is_stopped(process)) ran_.push_back(suspect.process);
+    if (tool_) {
+      waiting_.push_back(suspect);
+    } else {
+      write(directory_.stacks(suspect.rank), "no stacks: neither eu-stack (package elfutils) nor gdb is installed\n");
+    }
+  }
+  start_some(Clock::now());
+}
+
+Evidence::~Evidence() {
+  const bool was_cut_short = !running_.empty();
+  while (!running_.empty()) end(running_.begin()->first, "no stacks: there was no time for them\n");
+  for (const Suspect& suspect : waiting_) write(directory_.stacks(suspect.rank), "no stacks: there was no time for them\n");
+  // A process that is traced by one that dies stays stopped.
+  if (was_cut_short) std::ranges::for_each(ran_, [this](pid_t process) { let_go_on(process); });
+}
+
+/// Who had been stopped before anybody looked stays so.
+void Evidence::let_go_on(pid_t process) const {
+  if (std::ranges::find(ran_, process) != ran_.end()) ::kill(process, SIGCONT);
+}
+
+/// Divides the rest of `patience` by the number of rounds that the remaining processes need.
+Clock::duration Evidence::share(Deadline now) const {
+  const auto rounds = (waiting_.size() + running_.size() + most_at_once - 1) / most_at_once;
+  return (until_ - now) / static_cast<Clock::rep>(std::max<std::size_t>(rounds, 1));
+}
+
+void Evidence::start_some(Deadline now) {
+  while (running_.size() < most_at_once && !waiting_.empty()) {
+    const Deadline until = now + share(now);
+    const Suspect suspect = waiting_.front();
+    waiting_.pop_front();
+    const FileDescriptor out(::open(directory_.stacks(suspect.rank).c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+    if (!out) continue;
+    try {
+      Process process = Process::spawn({.program = tool_->program,
+                                        .arguments = tool_->arguments(suspect.process),
+                                        .environment = {"PATH=/usr/bin:/bin", "LC_ALL=C", "HOME=/", "DEBUGINFOD_URLS="},
+                                        .standard_output = out.get(),
+                                        .standard_error = out.get()});
+      poller_.add(process.descriptor(), next_key_);
+      running_.emplace(next_key_++, Look{.suspect = suspect, .process = std::move(process), .until = until});
+    } catch (const std::system_error& error) {
+      write(directory_.stacks(suspect.rank), fmt::format("no stacks: {}\n", error.what()));
+    }
+  }
+}
+
+void Evidence::end(std::uint64_t key, const std::string& note) {
+  const auto found = running_.find(key);
+  poller_.remove(found->second.process.descriptor());
+  if (!note.empty()) write(directory_.stacks(found->second.suspect.rank), note);
+  running_.erase(found);
+}
+
+void Evidence::look(const std::vector<std::uint64_t>& ready, Deadline now) {
+  for (const std::uint64_t key : ready) {
+    if (running_.contains(key)) end(key, "");
+  }
+  std::vector<std::uint64_t> late;
+  for (const auto& [key, look] : running_) {
+    if (now >= std::min(look.until, until_)) late.push_back(key);
+  }
+  for (const std::uint64_t key : late) {
+    let_go_on(running_.at(key).suspect.process);
+    end(key, fmt::format("no stacks: {} took too long\n", tool_->program.string()));
+  }
+  if (now < until_) {
+    start_some(now);
+  } else {
+    for (const Suspect& suspect : waiting_) write(directory_.stacks(suspect.rank), "no stacks: there was no time for them\n");
+    waiting_.clear();
+  }
+}
+
+Deadline Evidence::deadline() const {
+  Deadline next = until_;
+  for (const auto& [key, look] : running_) next = std::min(next, look.until);
+  return next;
+}
+
+}  // namespace shardproof::launcher

@@ -1,0 +1,76 @@
+// What can be seen of ranks that hang while their processes still live: what the kernel says of them, and the stacks of their threads where
+// a tool for that is installed. It is looked at beside everything else that happens to the launcher, and never for longer than `patience`.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/protocol/run_directory.hpp"
+#include "launcher/process/poller.hpp"
+#include "launcher/process/process.hpp"
+
+namespace shardproof::launcher {
+
+/// A program that prints the stacks of all threads of a process.
+struct StackTool {
+  std::filesystem::path program;
+  std::function<std::vector<std::string>(pid_t)> arguments;
+};
+
+/// The first that this machine has: eu-stack (elfutils), which takes some 10 ms, or gdb, which takes 300.
+/// `path`: folders as in $PATH; nullptr: none.
+std::optional<StackTool> find_stack_tool(const char* path);
+
+class Evidence {
+ public:
+  static constexpr std::chrono::seconds patience{10};
+
+  struct Suspect {
+    int rank = 0;
+    pid_t process = 0;
+  };
+
+  /// Writes `rank-N.status` for every suspect at once and begins with their stacks, in this order. The poller's keys from `first_key` on are
+  /// this object's. What cannot be had is said in the files and stops nobody.
+  Evidence(const WorldDirectory& directory, const std::vector<Suspect>& suspects, const std::optional<StackTool>& tool, Poller& poller,
+           std::uint64_t first_key);
+  /// Ends what still runs, and lets go on whom a tool that was ended has left stopped.
+  ~Evidence();
+  Evidence(const Evidence&) = delete;
+  Evidence& operator=(const Evidence&) = delete;
+
+  /// A descriptor with this key is readable, or `deadline()` has passed.
+  void look(const std::vector<std::uint64_t>& ready, Deadline now);
+  bool done() const { return running_.empty() && waiting_.empty(); }
+  Deadline deadline() const;
+
+ private:
+  struct Look {
+    Suspect suspect;
+    Process process;
+    Deadline until;
+  };
+
+  std::chrono::steady_clock::duration share(Deadline now) const;
+  void start_some(Deadline now);
+  void let_go_on(pid_t process) const;
+  void end(std::uint64_t key, const std::string& note);
+
+  const WorldDirectory directory_;
+  const std::optional<StackTool> tool_;
+  Poller& poller_;
+  std::uint64_t next_key_;
+  Deadline until_;
+  std::deque<Suspect> waiting_;
+  std::map<std::uint64_t, Look> running_;
+  std::vector<pid_t> ran_;  ///< were not stopped when this began
+};
+
+}  // namespace shardproof::launcher

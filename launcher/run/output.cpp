@@ -1,0 +1,109 @@
+#include "launcher/run/output.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <fstream>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <system_error>
+
+#include "launcher/terminal/standard_streams.hpp"
+
+namespace shardproof::launcher {
+namespace {
+
+/// A stream keeps no reason of its own; the system call below it does.
+std::error_code last_error() { return {errno != 0 ? errno : EIO, std::generic_category()}; }
+
+std::FILE* open_pipe(const std::filesystem::path& file) {
+  const int descriptor = ::open(file.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+  std::FILE* const pipe = descriptor < 0 ? nullptr : ::fdopen(descriptor, "w");
+  if (pipe != nullptr) return pipe;
+  if (errno == ENXIO) throw unusable_output(file, "no program reads from this pipe: start its reader first, or name a file");
+  throw unusable_output(file, "open", last_error());
+}
+
+/// A signal ends the wait for a slow reader. It would not end the wait for the first reader, so that reader has to be there.
+void write_pipe(const std::filesystem::path& file, std::string_view text) {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> pipe(open_pipe(file), std::fclose);
+  if (const std::error_code error = write_through(pipe.get(), text)) throw unusable_output(file, "write", error);
+}
+
+}  // namespace
+
+CommandError unusable_output(const std::filesystem::path& path, const std::string& why) {
+  return {usage, fmt::format("output unusable: {}: {}", path.string(), why)};
+}
+
+CommandError unusable_output(const std::filesystem::path& path, const char* operation, const std::error_code& why) {
+  return {usage, fmt::format("output unusable: {} {}: {}", operation, path.string(), why.message())};
+}
+
+void make_directory(const std::filesystem::path& directory) {
+  std::error_code error;
+  std::filesystem::create_directories(directory, error);
+  if (error) throw unusable_output(directory, "make directory", error);
+}
+
+void write_file(const std::filesystem::path& file, std::string_view text) {
+  write_file(file, [&](std::ostream& out) { out.write(text.data(), static_cast<std::streamsize>(text.size())); });
+}
+
+void write_file(const std::filesystem::path& file, const std::function<void(std::ostream&)>& write) {
+  std::error_code no_pipe;
+  if (std::filesystem::is_fifo(file, no_pipe)) {
+    std::ostringstream text;
+    write(text);
+    return write_pipe(file, text.view());
+  }
+  // What is no plain file, a device or a pipe, is written to; a plain one is replaced by one that is whole.
+  std::error_code unknown;  // where a path cannot be looked at, opening it says why
+  const bool exists = std::filesystem::exists(file, unknown), is_plain = std::filesystem::is_regular_file(file, unknown);
+  const bool replaces = !exists || is_plain;
+  const std::filesystem::path target = is_plain ? std::filesystem::canonical(file, unknown) : file;  // a link to a file stays one
+  const std::filesystem::path fresh = replaces ? target.string() + ".new" : target.string();
+  errno = 0;
+  std::ofstream out(fresh, std::ios::binary | std::ios::trunc);
+  if (!out) throw unusable_output(file, "open", last_error());
+  write(out);
+  out.close();
+  const bool done = !out.fail() && (!replaces || ::rename(fresh.c_str(), target.c_str()) == 0);
+  if (done) return;
+  const std::error_code why = last_error();
+  if (replaces) ::unlink(fresh.c_str());
+  throw unusable_output(file, "write", why);
+}
+
+FileDescriptor open_log(const std::filesystem::path& file) {
+  FileDescriptor log(::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666));
+  if (!log) throw unusable_output(file, "open", last_error());
+  return log;
+}
+
+void require_new_file(const std::filesystem::path& file) {
+  std::error_code unknown;
+  const auto there = std::filesystem::status(file, unknown).type();
+  if (there == std::filesystem::file_type::directory) throw unusable_output(file, "open", std::make_error_code(std::errc::is_a_directory));
+  // A link that leads nowhere would be replaced.
+  if (there == std::filesystem::file_type::regular ||
+      (!std::filesystem::exists(file, unknown) && std::filesystem::is_symlink(file, unknown)))
+    throw CommandError(
+        usage, fmt::format("output unusable: {} is there already, and nothing is ever overwritten: name a new file", file.string()));
+  if (std::filesystem::exists(file, unknown)) return;
+  const std::filesystem::path folder = std::filesystem::absolute(file).parent_path();
+  errno = 0;
+  if (::access((folder / "").c_str(), W_OK | X_OK) != 0) throw unusable_output(file, "open", last_error());
+}
+
+void require_writable(const std::filesystem::path& directory) {
+  const std::filesystem::path probe = directory / ".probe";
+  write_file(probe, std::string(4096, ' '));
+  ::unlink(probe.c_str());
+}
+
+}  // namespace shardproof::launcher

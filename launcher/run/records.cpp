@@ -1,0 +1,198 @@
+#include "launcher/run/records.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <iterator>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <sstream>
+#include <stdexcept>
+
+#include "harness/base/input_file.hpp"
+#include "harness/base/json_parse.hpp"
+#include "harness/base/json_text.hpp"
+#include "harness/control/control_page.hpp"
+#include "launcher/run/output.hpp"
+#include "reports/explain/nccl_calls.hpp"
+
+namespace shardproof::launcher {
+namespace {
+
+/// The whole of `text` as a number that is not negative.
+std::optional<int> whole_number(std::string_view text) {
+  int number = 0;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || rest != text.data() + text.size() || number < 0) return std::nullopt;
+  return number;
+}
+
+}  // namespace
+
+CaseInfo parse_case_id(const std::string& id, int world_size) {
+  CaseInfo info;
+  info.id = id;
+  info.suite = id.substr(0, id.find('/'));
+  info.world_size = world_size;
+  const std::size_t open = id.find('[');
+  if (open == std::string::npos || id.back() != ']') return info;
+  std::istringstream params(id.substr(open + 1, id.size() - open - 2));
+  for (std::string param; std::getline(params, param, ',');) {
+    if (const std::size_t equals = param.find('='); equals != std::string::npos)
+      info.params[param.substr(0, equals)] = param.substr(equals + 1);
+  }
+  if (const auto size = info.params.find("W"); size != info.params.end()) info.world_size = whole_number(size->second).value_or(world_size);
+  return info;
+}
+
+CaseIndex::CaseIndex(const std::vector<CaseInfo>& cases) {
+  for (const CaseInfo& info : cases) {
+    cases_.emplace(info.id, info);
+    if (!info.drawn_by.empty()) that_draw_.push_back(info);
+  }
+}
+
+CaseInfo CaseIndex::find_one(const std::string& id) const {
+  if (const auto known = cases_.find(id); known != cases_.end()) return known->second;
+  for (const CaseInfo& like : that_draw_) {
+    if (const auto number = drawn_number(like, id)) return drawn_case(like, *number);
+  }
+  return parse_case_id(id, 0);
+}
+
+std::vector<CaseInfo> CaseIndex::find(const std::vector<std::string>& ids) const {
+  std::vector<CaseInfo> result;
+  result.reserve(ids.size());
+  for (const std::string& id : ids) result.push_back(find_one(id));
+  return result;
+}
+
+std::filesystem::path listing_file(const RunDirectory& run) { return run.root / "listing.json"; }
+
+WorldPlan read_plan(const WorldDirectory& directory) {
+  try {
+    WorldPlan plan = parse_json(read_input(directory.plan())).get<WorldPlan>();
+    if (plan.size > ControlPage::max_world_size)
+      throw std::runtime_error(fmt::format("{} ranks, the limit is {}", plan.size, ControlPage::max_world_size));
+    return plan;
+  } catch (const std::exception& error) {
+    throw std::runtime_error(
+        fmt::format("the plan of {}, {}: {}", directory.root.string(), directory.plan().filename().string(), error.what()));
+  }
+}
+
+std::vector<WorldPlan> read_planned_worlds(const RunDirectory& run) {
+  if (!std::filesystem::exists(run.plan())) return {};
+  try {
+    return parse_json(read_input(run.plan())).get<std::vector<WorldPlan>>();
+  } catch (const std::exception& error) {
+    throw std::runtime_error(fmt::format("{}: {}", run.plan().string(), error.what()));
+  }
+}
+
+namespace {
+
+Remains with_unknown_endings(int world_size) {
+  Remains remains;
+  for (int rank = 0; rank < world_size; ++rank) remains.endings.push_back({.rank = rank});
+  return remains;
+}
+
+}  // namespace
+
+Remains without_endings(int world_size, std::string defect) {
+  Remains remains = with_unknown_endings(world_size);
+  remains.defects.push_back(std::move(defect));
+  return remains;
+}
+
+Remains read_remains(const WorldDirectory& directory, int world_size) {
+  Remains remains = with_unknown_endings(world_size);
+  try {
+    if (std::filesystem::exists(directory.endings())) {
+      for (Ending& ending : parse_json(read_input(directory.endings())).get<std::vector<Ending>>()) {
+        if (ending.rank >= 0 && ending.rank < world_size) remains.endings[static_cast<std::size_t>(ending.rank)] = std::move(ending);
+      }
+    }
+  } catch (const std::exception& error) {
+    throw std::runtime_error(
+        fmt::format("what is left of {}, {}: {}", directory.root.string(), directory.endings().filename().string(), error.what()));
+  }
+  try {
+    if (std::filesystem::exists(directory.flight())) remains.flight = parse_json(read_input(directory.flight())).get<FlightSnapshot>();
+  } catch (const std::exception& error) {
+    // It explains how ranks ended; that they did is known without it.
+    remains.defects.push_back(fmt::format("its flight record {} cannot be read: {}", directory.flight().string(), error.what()));
+  }
+  return remains;
+}
+
+std::optional<NcclRecords> read_nccl_records(const WorldDirectory& directory) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(directory.nccl(), ignored)) return std::nullopt;
+  NcclRecords found;
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(directory.nccl(), ignored)) files.push_back(entry.path());
+  std::ranges::sort(files);
+  for (const std::filesystem::path& file : files) {
+    try {
+      found.records.push_back(nccl_tap::read_tap(file));
+    } catch (const nccl_tap::RecordError& error) {
+      found.defects.emplace_back(error.what());
+      found.damaged.push_back(file);
+    }
+  }
+  std::ranges::stable_sort(found.records, {}, [](const nccl_tap::TapRecord& record) { return record.process.rank; });
+  return found;
+}
+
+std::vector<std::string> tell(const NcclRecords& kept, const WorldDirectory& directory, int world_size) {
+  std::vector<std::string> sentences = kept.defects;
+  std::vector<int> damaged;
+  for (int rank = 0; rank < world_size; ++rank) {
+    if (std::ranges::find(kept.damaged, directory.nccl_record(rank)) != kept.damaged.end()) damaged.push_back(rank);
+  }
+  std::ranges::move(reports::nccl_sentences(kept.records, world_size, damaged), std::back_inserter(sentences));
+  return sentences;
+}
+
+void write_remains(const WorldDirectory& directory, const Remains& remains) {
+  write_file(directory.endings(), dump_line(remains.endings) + "\n");
+  if (remains.flight) write_file(directory.flight(), dump_line(*remains.flight) + "\n");
+}
+
+void add_world(reports::Merger& merger, const WorldPlan& plan, const CaseIndex& index, const Remains& remains,
+               const WorldDirectory& directory) {
+  merger.open_world(plan, index.find(plan.cases), remains.endings, whole_number(directory.root.filename().string()));
+  if (remains.flight) merger.explain(*remains.flight);
+  for (const std::string& defect : remains.defects) merger.add_defect(defect);
+  if (const auto kept = read_nccl_records(directory)) merger.tell_nccl(tell(*kept, directory, plan.size));
+  for (int rank = 0; rank < plan.size; ++rank) {
+    merger.add(reports::read_rank_stream(directory.rank_stream(rank)));
+  }
+}
+
+void add_not_started(reports::Merger& merger, const WorldPlan& plan, const CaseIndex& index, const std::string& why) {
+  std::vector<Ending> endings;
+  for (int rank = 0; rank < plan.size; ++rank) {
+    endings.push_back({.rank = rank, .how = Ending::How::not_started, .code = 0, .position = -1, .text = why});
+  }
+  merger.open_world(plan, index.find(plan.cases), std::move(endings));
+}
+
+void add_skipped(reports::Merger& merger, const WorldPlan& plan, const CaseIndex& index) {
+  merger.skip_world(plan, index.find(plan.cases));
+}
+
+std::map<int, WorldDirectory> find_worlds(const RunDirectory& run) {
+  std::map<int, WorldDirectory> worlds;
+  if (!std::filesystem::is_directory(run.worlds())) return worlds;
+  for (const auto& entry : std::filesystem::directory_iterator(run.worlds())) {
+    if (const auto number = whole_number(entry.path().filename().string())) worlds.emplace(*number, WorldDirectory{entry.path()});
+  }
+  return worlds;
+}
+
+}  // namespace shardproof::launcher

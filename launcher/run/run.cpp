@@ -1,0 +1,422 @@
+#include "launcher/run/run.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <deque>
+#include <filesystem>
+#include <list>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <set>
+
+#include "harness/base/json_text.hpp"
+#include "launcher/launcher.hpp"
+#include "launcher/process/leftovers.hpp"
+#include "launcher/process/machine.hpp"
+#include "launcher/process/poller.hpp"
+#include "launcher/process/rank_processes.hpp"
+#include "launcher/process/warm_process.hpp"
+#include "launcher/run/output.hpp"
+#include "launcher/run/records.hpp"
+#include "launcher/run/trace_files.hpp"
+#include "launcher/run/world.hpp"
+#include "reports/explain/causes.hpp"
+#include "reports/merge/merger.hpp"
+
+namespace shardproof::launcher {
+namespace {
+
+std::size_t total_cases(const std::vector<WorldPlan>& worlds) {
+  std::size_t total = 0;
+  for (const WorldPlan& world : worlds) total += world.skipped.empty() ? world.cases.size() : 0;
+  return total;
+}
+
+class Run {
+ public:
+  Run(const Worker& worker, Plan plan, const RunDirectory& directory, reports::RunHead head, SignalWatch& signals, Terminal& terminal,
+      const Persistence& persistence, const Attention& attention)
+      : worker_(worker),
+        directory_(directory),
+        head_(std::move(head)),
+        merger_(head_),
+        signals_(signals),
+        terminal_(terminal),
+        persistence_(persistence),
+        shows_failures_(attention.failures),
+        index_(worker.listing.cases),
+        launch_{.worker = worker.program,
+                .environment = worker.environment,
+                .warm = worker.warm.get(),
+                .joining = attention.debug >= 0 ? std::chrono::hours(24) : joining_limit,
+                .debug = attention.debug,
+                .output_of = attention.output_of,
+                .names_world = plan.jobs > 1,
+                .print = [&terminal](const std::string& text) { terminal.print(text); },
+                .notice = [&terminal](const std::string& line) { terminal.note(line); }},
+        jobs_(static_cast<std::size_t>(plan.jobs)),
+        supply_(std::move(plan.supply)),
+        tap_(std::move(plan.tap)),
+        tracker_(total_cases(plan.worlds), !head_.waivers.empty()),
+        pending_(std::make_move_iterator(plan.worlds.begin()), std::make_move_iterator(plan.worlds.end())) {}
+
+  RunResult run() {
+    try {
+      write_file(directory_.run(), dump_document(head_) + "\n");
+      write_file(listing_file(directory_), worker_.listing_text);
+      // A merge has to know of worlds that this run does not live to begin.
+      write_file(directory_.plan(), dump_line(std::vector<WorldPlan>(pending_.begin(), pending_.end())) + "\n");
+      run_worlds();
+    } catch (const CommandError& error) {
+      // What was done until now is not lost with it.
+      (error.code() == infrastructure ? result_.infrastructure_error : result_.output_error) = error.what();
+    } catch (const std::exception& error) {
+      result_.infrastructure_error = error.what();
+    }
+    if (begun_ > 0) end_leftovers(begun_ - 1, {});  // of a world whose end could not be written down
+    const std::string why = fmt::format("the run ended before this world: {}", reason_of_end());
+    for (const WorldPlan& plan : pending_) {
+      // Of a case that was to be tried again, the last attempt stands.
+      if (plan.attempt == 0 && plan.skipped.empty()) add_not_started(merger_, plan, index_, why);
+      if (!plan.skipped.empty()) skipped_.push_back(plan);
+    }
+    for (const WorldPlan& plan : skipped_) add_skipped(merger_, plan, index_);
+
+    result_.report = merger_.finish();
+    try {
+      write_file(directory_.report(), [&](std::ostream& out) { reports::write_report(out, result_.report); });
+      result_.is_written = true;
+    } catch (const CommandError& error) {
+      result_.output_error += fmt::format("{}{}", result_.output_error.empty() ? "" : "\n", error.what());
+    }
+    return std::move(result_);
+  }
+
+ private:
+  /// A world on its way.
+  struct Active {
+    WorldPlan plan;
+    int number = 0;
+    WorldDirectory directory;
+    std::vector<std::string> gpus;  ///< that it has been lent
+    std::unique_ptr<RunningWorld> world;
+  };
+
+  void run_worlds() {
+    poller_.add(signals_.descriptor(), signal_key);
+    try {
+      for (begin_worlds(); !active_.empty(); begin_worlds()) look_at_worlds();
+    } catch (const std::exception& error) {
+      end_worlds(error.what());
+      throw;
+    }
+  }
+
+  /// As many as may run side by side, in the order of the plan: on GPUs, those that none of the others has.
+  void begin_worlds() {
+    while (!over_ && active_.size() < jobs_ && !pending_.empty()) {
+      if (!pending_.front().skipped.empty()) {
+        skipped_.push_back(std::move(pending_.front()));
+        pending_.pop_front();
+        continue;
+      }
+      std::vector<std::string> gpus;
+      if (pool_) {
+        auto lent = pool_->take(pending_.front().size);
+        if (!lent) return;
+        gpus = std::move(*lent);
+      }
+      begin_world(std::move(gpus));
+    }
+  }
+
+  void begin_world(std::vector<std::string> gpus) {
+    const int number = begun_++;
+    Active& one = active_.emplace_back(
+        Active{.plan = std::move(pending_.front()), .number = number, .directory = directory_.world(number), .gpus = std::move(gpus)});
+    pending_.pop_front();
+    if (supply_) one.plan.environment = gpu_environment(one.gpus, supply_->listing.nccl, std::to_string(number), launch_.environment);
+    try {
+      if (tap_) {
+        put_under_tap(one.plan, *tap_, one.directory, launch_.environment);
+        make_directory(one.directory.nccl());
+      }
+      const auto more = [](int ranks, const Active& other) { return ranks + other.plan.size; };
+      allow_descriptors(std::accumulate(active_.begin(), active_.end(), 0, more), active_.size());
+      one.world = start_world(one.plan, one.directory, launch_, terminal_.view(tracker_, one.plan));
+      poller_.add(one.world->descriptor(), static_cast<std::uint64_t>(number));
+    } catch (const std::exception& error) {
+      add_not_started(merger_, one.plan, index_, error.what());
+      active_.pop_back();
+      throw;
+    }
+  }
+
+  /// Waits until something happens in one of them, lets it look, and takes what is over.
+  void look_at_worlds() {
+    const auto first = std::ranges::min_element(active_, {}, [](const Active& one) { return one.world->deadline(); });
+    const bool is_over = std::ranges::any_of(active_, [](const Active& one) { return one.world->is_over(); });
+    const std::vector<std::uint64_t> ready = poller_.wait(is_over ? std::chrono::steady_clock::now() : first->world->deadline());
+    const auto now = std::chrono::steady_clock::now();
+    for (auto one = active_.begin(); one != active_.end();) {
+      const auto next = std::next(one);
+      const bool is_ready = std::ranges::find(ready, static_cast<std::uint64_t>(one->number)) != ready.end();
+      if (is_ready || one->world->deadline() <= now) look_at(one);
+      one = next;
+    }
+    if (std::ranges::find(ready, signal_key) != ready.end()) note_signals();
+    while (true) {
+      const auto ended = std::ranges::find_if(active_, [](const Active& one) { return one.world->is_over(); });
+      if (ended == active_.end()) return;
+      finish(ended);
+    }
+  }
+
+  void look_at(std::list<Active>::iterator one) {
+    try {
+      one->world->look();
+    } catch (const std::exception& error) {
+      poller_.remove(one->world->descriptor());
+      add_not_started(merger_, one->plan, index_, error.what());
+      active_.erase(one);
+      throw;
+    }
+  }
+
+  void finish(std::list<Active>::iterator ended) {
+    std::list<Active> done;
+    done.splice(done.begin(), active_, ended);
+    Active& one = done.front();
+    poller_.remove(one.world->descriptor());
+    WorldOutcome outcome = one.world->outcome();
+    one.world.reset();
+    if (pool_) pool_->give_back(one.gpus);
+    take(one.plan, one.number, one.directory, std::move(outcome));
+  }
+
+  /// Of the user or of a batch system: all worlds end, and no other begins.
+  void note_signals() {
+    while (const auto number = signals_.take()) {
+      if (result_.interrupted_by == 0) result_.interrupted_by = *number;
+      give_up("it was interrupted");
+      const std::string why = fmt::format("the launcher was interrupted by {}", describe(Exit{.signalled = true, .code = *number}));
+      for (Active& one : active_) {
+        if (!one.world->is_over()) one.world->interrupt(why);
+      }
+    }
+  }
+
+  /// What they have done until now is kept, as far as that is possible after an error.
+  void end_worlds(const std::string& why) {
+    give_up(why);
+    try {
+      for (Active& one : active_) {
+        if (!one.world->is_over()) one.world->interrupt(why);
+      }
+    } catch (const std::exception&) {  // the first error is the one that is told
+    }
+    // One that cannot be taken is gone from the list: the others still are there to be.
+    while (!active_.empty()) {
+      const std::size_t before = active_.size();
+      try {
+        look_at_worlds();
+      } catch (const std::exception&) {
+        if (active_.size() < before) continue;
+        for (Active& one : active_) add_not_started(merger_, one.plan, index_, why);
+        active_.clear();
+      }
+    }
+  }
+
+  void take(const WorldPlan& plan, int number, const WorldDirectory& directory, WorldOutcome outcome) {
+    if (result_.infrastructure_error.empty()) result_.infrastructure_error = outcome.infrastructure_error;
+    add_world(merger_, plan, index_, outcome.remains, directory);
+    const bool was_left = outcome.complete && !merger_.cut_short().empty();
+    // A world that leaves before its first case has ended would do so again.
+    const std::size_t answered = merger_.answered();
+    if (outcome.complete && !merger_.cut_short().empty() && answered > 0 && answered < plan.cases.size()) {
+      outcome.complete = false;
+      outcome.cut_short = merger_.cut_short();
+    }
+    // Before a fresh world says from where on it runs this one's cases.
+    write_remains(directory, outcome.remains);
+    const bool is_last = is_one_too_many(outcome, was_left);
+    if (!outcome.complete && !is_last) go_on(plan, number, outcome);
+
+    std::size_t ended = 0, failed = 0, waived = 0;
+    std::string failures;
+    for (const reports::CaseResult& result : merger_.close_world()) {
+      ++ended;
+      if (!reports::is_bad(result.verdict) || result.verdict == reports::Verdict::not_run) continue;
+      ++(result.waiver >= 0 ? waived : failed);
+      // The first case of a cause: the summary counts the others.
+      if (reports::is_worth_telling(result, terminal_.style()) &&
+          (causes_.insert(reports::cause_of(result)).second || terminal_.style().verbose))
+        failures += reports::failure_line(result, terminal_.style());
+      if (result.attempt < persistence_.retries) pending_.push_back(another_attempt(plan, result.info.id));
+    }
+    tracker_.world_ended(plan, plan.attempt == 0 ? ended : 0, failed, waived);
+    terminal_.log(world_line(plan, number, outcome, ended, failed, waived));
+    end_leftovers(number, directory.plan());
+    // Ranks that run out of disk cannot say so in a log on that disk.
+    if (!outcome.complete) require_writable(directory.logs());
+    if (plan.trace) {
+      for (const std::string& defect : merge_traces(directory)) terminal_.print("warning: " + defect);
+    }
+    // The summary shows each cause in full; a reader should not have to wait long for the names of those that are known.
+    const bool waits = !over_ && !pending_.empty() && std::chrono::steady_clock::now() - started_ > short_run;
+    if (shows_failures_ && waits && !failures.empty()) terminal_.print(failures);
+  }
+
+  /// Of world `number`, whose ranks were told this plan; where no other runs, of any.
+  void end_leftovers(int number, const std::filesystem::path& plan) {
+    const auto tell = [this](const std::string& whose, const std::vector<Leftover>& leftovers) {
+      for (const Leftover& leftover : leftovers) terminal_.print(fmt::format("warning: {} left {}", whose, describe(leftover)));
+    };
+    const std::string world = fmt::format("world {}", number);
+    if (jobs_ > 1 && !plan.empty()) tell(world, leftovers_.end_of(plan));
+    if (active_.empty()) tell(jobs_ > 1 ? "some world" : world, leftovers_.end());
+  }
+
+  /// Worlds that a sick machine has cost: by a deadline, or because a rank could run no further case. Ends the run when there are too many.
+  bool is_one_too_many(const WorldOutcome& outcome, bool was_left) {
+    lost_ += outcome.overran || was_left ? 1 : 0;
+    if (lost_ <= persistence_.max_hangs || over_ || outcome.interrupted || !outcome.infrastructure_error.empty()) return false;
+    give_up(fmt::format("{} {} been lost to a deadline or to a rank that could not go on (--max-hangs)", lost_,
+                        lost_ == 1 ? "world has" : "worlds have"));
+    terminal_.print("the run ends here: " + why_over_);
+    return true;
+  }
+
+  /// A rank has ended its world, or all have left it together because one can run no further case: what the plan still holds behind the case
+  /// that this happened in makes a fresh one, unless that would end as soon.
+  void go_on(const WorldPlan& plan, int number, const WorldOutcome& outcome) {
+    if (outcome.interrupted) {
+      // Nothing goes on.
+    } else if (!outcome.infrastructure_error.empty()) {
+      give_up(outcome.infrastructure_error.substr(0, outcome.infrastructure_error.find('\n')));
+    } else if (outcome.began) {
+      const std::size_t answered = merger_.answered();
+      merger_.keep(answered);
+      if (answered < plan.cases.size()) pending_.push_front(continuation(plan, number, answered));
+    }
+  }
+
+  void give_up(const std::string& why) {
+    if (over_) return;
+    over_ = true;
+    why_over_ = why;
+  }
+
+  static std::string world_line(const WorldPlan& plan, int number, const WorldOutcome& outcome, std::size_t cases, std::size_t failed,
+                                std::size_t waived) {
+    std::string line = fmt::format("world {}: {} rank{}{}, {} case{}", number, plan.size, plan.size == 1 ? "" : "s",
+                                   plan.fabric == thread_fabric ? " on threads" : "", cases, cases == 1 ? "" : "s");
+    if (plan.attempt > 0) line += fmt::format(", attempt {}", plan.attempt + 1);
+    if (waived > 0) line += fmt::format(", {} waived", waived);
+    if (failed > 0) line += fmt::format(", {} failed", failed);
+    if (!outcome.complete) line += ", ended early: " + outcome.cut_short;
+    return line + fmt::format(" ({:.2f} s)", std::chrono::duration<double>(outcome.duration).count());
+  }
+
+  std::string reason_of_end() const {
+    if (!result_.output_error.empty()) return result_.output_error;
+    if (!why_over_.empty()) return why_over_;
+    return result_.infrastructure_error.substr(0, result_.infrastructure_error.find('\n'));
+  }
+
+  static constexpr std::chrono::seconds short_run{5};
+  /// Of the signals' descriptor; worlds have their numbers.
+  static constexpr std::uint64_t signal_key = ~std::uint64_t{0};
+
+  const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
+  const Worker& worker_;
+  const RunDirectory& directory_;
+  reports::RunHead head_;
+  reports::Merger merger_;
+  SignalWatch& signals_;
+  Terminal& terminal_;
+  const Persistence persistence_;
+  const bool shows_failures_;
+  CaseIndex index_;
+  const WorldLaunch launch_;
+  const std::size_t jobs_;  ///< worlds that may run side by side
+  const std::optional<GpuSupply> supply_;
+  const std::optional<NcclTap> tap_;
+  std::optional<GpuPool> pool_ = supply_ ? std::optional<GpuPool>(*supply_) : std::nullopt;
+  Poller poller_;
+  ProgressTracker tracker_;
+  Leftovers leftovers_{worker_.started};
+  int begun_ = 0;
+  int lost_ = 0;
+  std::set<std::string> causes_;  // of failures that have been shown
+  bool over_ = false;
+  std::string why_over_;
+  std::deque<WorldPlan> pending_;
+  std::vector<WorldPlan> skipped_;
+  std::list<Active> active_;
+  RunResult result_;
+};
+
+}  // namespace
+
+RunResult run_plan(const Worker& worker, Plan plan, const RunDirectory& directory, reports::RunHead head, SignalWatch& signals,
+                   Terminal& terminal, const Persistence& persistence, const Attention& attention) {
+  head.run_id = directory.root.filename().string();
+  return Run(worker, std::move(plan), directory, std::move(head), signals, terminal, persistence, attention).run();
+}
+
+int exit_code(const RunResult& result) {
+  if (result.interrupted_by != 0) return 128 + result.interrupted_by;
+  if (!result.output_error.empty()) return usage;
+  if (!result.infrastructure_error.empty()) return infrastructure;
+  return reports::exit_code(result.report);
+}
+
+namespace {
+
+// A kind that the worker has cases for is known to it, although it reads no document of the kind.
+std::vector<std::string> unknown_kinds(const SubjectInfo& subject, const Listing& listing) {
+  if (listing.engine_kinds.empty()) return {};  // an older worker does not say
+  std::set<std::string> known(listing.engine_kinds.begin(), listing.engine_kinds.end());
+  for (const CaseInfo& info : listing.cases) known.insert(info.engine);
+  std::vector<std::string> unknown;
+  for (const ClaimInfo& claim : subject.claims) {
+    if (!known.contains(claim.engine)) unknown.push_back(claim.engine);
+  }
+  return unknown;
+}
+
+}  // namespace
+
+reports::RunHead make_head(const Worker& worker, const Plan& plan, const PlanOptions& options, const std::vector<std::string>& argv) {
+  reports::RunHead head;
+  head.started = utc_text(std::chrono::system_clock::to_time_t(std::chrono::system_clock::now()));
+  head.argv = argv;
+  head.seed = options.seed;
+  head.suite_version = worker.listing.suite_version;
+  head.git_commit = git_commit(std::filesystem::current_path());
+  head.subject = plan.worlds.empty() ? options.subject : plan.worlds.front().subject;
+  const auto subject = std::ranges::find(worker.listing.subjects, head.subject, &SubjectInfo::name);
+  if (subject != worker.listing.subjects.end()) {
+    head.subject_version = subject->version;
+    head.unknown_kinds = unknown_kinds(*subject, worker.listing);
+  }
+  head.fault = options.fault;
+  if (worker.warm) head.warnings = worker.warm->warnings();
+  head.partial = plan.partial;
+  head.machine = machine_facts();
+  if (plan.supply) {
+    head.machine.merge(gpu_facts(plan.supply->listing));
+    if (std::string driver = driver_version(); !driver.empty()) head.machine["driver"] = std::move(driver);
+    head.gpus = plan.supply->listing.gpus;
+  }
+  head.environment = recorded_environment(worker.environment);
+  head.repeat = options.repeat;
+  return head;
+}
+
+}  // namespace shardproof::launcher

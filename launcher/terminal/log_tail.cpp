@@ -1,0 +1,64 @@
+#include "launcher/terminal/log_tail.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
+
+namespace shardproof::launcher {
+namespace {
+
+/// A flood is told in pieces: the launcher has other things to look at.
+constexpr std::size_t bytes_at_once = std::size_t{1} << 20;
+
+}  // namespace
+
+LogTail::LogTail(const WorldDirectory& directory, const std::vector<int>& ranks, int size, bool together, bool names_world) {
+  const std::string world = names_world ? fmt::format("world {}, ", directory.root.filename().string()) : "";
+  const auto follow = [&](int rank, const std::string& prefix) {
+    logs_.push_back({directory.standard_output(rank), prefix, 0, ""});
+    logs_.push_back({directory.standard_error(rank), prefix, 0, ""});
+  };
+  if (together) {
+    if (!ranks.empty()) follow(0, fmt::format("[{}all ranks] ", world));
+    return;
+  }
+  for (const int rank : ranks) {
+    if (rank < size) follow(rank, fmt::format("[{}rank {}] ", world, rank));
+  }
+}
+
+std::string LogTail::more(bool is_over) {
+  std::string text;
+  for (Log& log : logs_) take(log, is_over, text);
+  return text;
+}
+
+void LogTail::take(Log& log, bool is_over, std::string& into) {
+  std::error_code unknown;
+  std::ifstream in;
+  if (std::filesystem::is_regular_file(log.file, unknown)) in.open(log.file, std::ios::binary);  // a pipe in its place would be waited for
+  in.seekg(static_cast<std::streamoff>(log.read));
+  std::array<char, 65536> buffer{};
+  const std::size_t before = log.read;
+  while (in && (is_over || log.read - before < bytes_at_once)) {
+    in.read(buffer.data(), buffer.size());
+    const auto count = static_cast<std::size_t>(in.gcount());
+    log.rest.append(buffer.data(), count);
+    log.read += count;
+  }
+  std::size_t begin = 0;
+  for (std::size_t end = log.rest.find('\n'); end != std::string::npos; end = log.rest.find('\n', begin)) {
+    into += log.prefix;
+    into.append(log.rest, begin, end + 1 - begin);
+    begin = end + 1;
+  }
+  log.rest.erase(0, begin);
+  if (log.rest.empty() || (!is_over && log.rest.size() < bytes_at_once)) return;  // a very long line without an end is reported in pieces
+  into += log.prefix + log.rest + "\n";
+  log.rest.clear();
+}
+
+}  // namespace shardproof::launcher

@@ -1,0 +1,212 @@
+#include "launcher/terminal/terminal.hpp"
+
+#include <fmt/format.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "harness/base/utf8.hpp"
+#include "launcher/process/small_file.hpp"
+#include "launcher/run/claimed_directory.hpp"
+#include "launcher/terminal/standard_streams.hpp"
+
+namespace shardproof::launcher {
+namespace {
+
+using std::chrono::nanoseconds;
+
+bool is_terminal(std::FILE* out) {
+  const char* const kind = getenv("TERM");
+  return isatty(fileno(out)) == 1 && (kind == nullptr || std::string_view(kind) != "dumb");
+}
+
+std::size_t terminal_width(std::FILE* out) {
+  winsize size{};
+  return ioctl(fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+std::string seconds(nanoseconds time) { return fmt::format("{:.1f} s", std::chrono::duration<double>(time).count()); }
+
+/// Cut in the middle: an id tells itself apart by its suite and by its parameters.
+std::string shortened(const std::string& text, std::size_t width) {
+  if (text.size() <= width) return text;
+  if (width <= 3) return std::string();
+  const std::string_view head = beginning_within(text, (width - 2) / 2);
+  const std::string_view rest = std::string_view(text).substr(head.size());
+  return fmt::format("{}..{}", head, rest.substr(length_within(rest, rest.size() - (width - 2 - head.size()))));
+}
+
+}  // namespace
+
+bool use_color(ColorWhen asked, std::FILE* out) {
+  if (asked != ColorWhen::automatic) return asked == ColorWhen::always;
+  const char* const refused = getenv("NO_COLOR");
+  return is_terminal(out) && (refused == nullptr || *refused == '\0');
+}
+
+std::string progress_line(const RunProgress& progress, std::size_t width) {
+  std::string line = fmt::format("{}/{} cases", progress.done, progress.total);
+  const auto count = [&](std::size_t cases, std::string_view how) {
+    if (cases > 0) line += fmt::format(", {} {}", cases, how);
+  };
+  count(progress.failed, "failed");
+  count(progress.waived, "waived");
+  count(progress.failed_or_waived, "failed or waived");
+  const auto add = [&](std::string_view what, const std::string& id, nanoseconds time) {
+    if (id.empty()) return;
+    const std::string head = fmt::format(" | {}", what);
+    const std::string end = fmt::format(" {}", seconds(time));
+    const std::size_t taken = line.size() + head.size() + end.size();
+    // Less of an id than this says nothing.
+    constexpr std::size_t least = 24;
+    if (taken + std::min(least, id.size()) > width) return;
+    line += head + shortened(id, width - taken) + end;
+  };
+  // What runs now comes first; the other is told where there is room, and where it says something: most cases take no time at all.
+  add("", progress.running, progress.running_for);
+  if (progress.slowest_time >= std::chrono::seconds(1)) add("slowest ", progress.slowest, progress.slowest_time);
+  return line.substr(0, width);
+}
+
+const RunProgress& ProgressTracker::look(const WorldPlan& plan, const ControlPage& page) {
+  Seen& world = worlds_[&plan];
+  world = Seen{.ended = plan.cases.size()};
+  std::int64_t position = -1;
+  for (int rank = 0; rank < plan.size; ++rank) {
+    const Progress seen = page.progress(rank);
+    world.ended = std::min(world.ended, seen.cases_ended);
+    world.failed = std::max(world.failed, seen.cases_failed);
+    if (seen.position >= 0 && (position < 0 || seen.case_started_ns < world.since_ns)) {
+      position = seen.position;
+      world.since_ns = seen.case_started_ns;
+    }
+  }
+  if (position >= 0 && static_cast<std::size_t>(position) < plan.cases.size())
+    world.running = plan.cases[static_cast<std::size_t>(position)];
+
+  progress_.done = done_before_;
+  progress_.failed = failed_before_;
+  progress_.failed_or_waived = 0;
+  progress_.running.clear();
+  std::int64_t first = 0;  // of several that run, the one that has run for longest
+  for (const auto& [of, seen] : worlds_) {
+    progress_.done += seen.ended;
+    (has_waivers_ ? progress_.failed_or_waived : progress_.failed) += seen.failed;
+    if (seen.running.empty() || (!progress_.running.empty() && seen.since_ns >= first)) continue;
+    progress_.running = seen.running;
+    first = seen.since_ns;
+  }
+  if (!progress_.running.empty()) {
+    progress_.running_for = std::chrono::steady_clock::now().time_since_epoch() - nanoseconds(first);
+    if (progress_.running_for > progress_.slowest_time) {
+      progress_.slowest = progress_.running;
+      progress_.slowest_time = progress_.running_for;
+    }
+  }
+  return progress_;
+}
+
+void ProgressTracker::world_ended(const WorldPlan& plan, std::size_t done, std::size_t failed, std::size_t waived) {
+  worlds_.erase(&plan);
+  done_before_ += done;
+  failed_before_ += failed;
+  progress_.waived += waived;
+}
+
+Terminal::Terminal(std::FILE* out, const TerminalOptions& options) : out_(out), live_(is_terminal(out) && !options.quiet) {
+  style_.color = use_color(options.color, out);
+  style_.verbose = options.verbose;
+  style_.quiet = options.quiet;
+}
+
+Terminal::~Terminal() {
+  clear();
+  finish();
+}
+
+void Terminal::explain(const std::vector<ClauseInfo>& clauses) {
+  for (const ClauseInfo& clause : clauses) style_.clauses[clause.id] = clause.text;
+}
+
+void Terminal::look_in(const RunDirectory& run) {
+  style_.place = (from_here(run.root) / "").string();
+  style_.scenarios = [run](const reports::CaseResult& result, int world) {
+    std::vector<std::string> files;
+    for (int play = 1;; ++play) {
+      const auto file = run.world(world).scenario(result.info.id, play);
+      std::error_code ignored;  // then it is not there
+      if (!std::filesystem::exists(file, ignored)) return files;
+      files.push_back(from_here(file).string());
+    }
+  };
+  style_.stacks = [run](int world, int rank) {
+    const auto file = run.world(world).stacks(rank);
+    const std::string line = first_line(file);
+    if (line.starts_with("no stacks: ")) return line;
+    std::error_code ignored;  // then it is not there
+    return std::filesystem::exists(file, ignored) ? "stacks: " + from_here(file).string() : std::string();
+  };
+}
+
+std::optional<LiveView> Terminal::view(ProgressTracker& tracker, const WorldPlan& plan) {
+  if (style_.quiet) return std::nullopt;
+  // Nobody watches a log grow; a line every half minute tells that the run is alive, and where it is.
+  const std::chrono::milliseconds interval = live_ ? std::chrono::milliseconds(100) : std::chrono::milliseconds(30'000);
+  return LiveView{.interval = interval, .show = [this, &tracker, &plan](const ControlPage& page) { show(tracker.look(plan, page)); }};
+}
+
+void Terminal::show(const RunProgress& progress) {
+  if (live_) show_live(progress_line(progress, terminal_width(out_) - 1));
+  else print(progress_line(progress, 200));
+}
+
+void Terminal::show_live(std::string_view line) {
+  if (!live_) return;
+  flush();
+  if (!waiting_.empty()) return;  // a terminal that is stopped shows nothing
+  // Carriage return, the line, and whatever stood longer before is erased; no wrap, so the last column stays free.
+  write(fmt::format("\r{}\x1b[K", line.substr(0, terminal_width(out_) - 1)));
+  line_stands_ = true;
+}
+
+void Terminal::clear() {
+  if (!line_stands_) return;
+  write("\r\x1b[K");
+  line_stands_ = false;
+}
+
+void Terminal::print(std::string_view text) {
+  if (text.empty()) return flush();
+  clear();
+  std::string whole(text);
+  if (whole.back() != '\n') whole += '\n';
+  write(whole);
+}
+
+void Terminal::write(std::string_view text) {
+  flush();
+  if (waiting_.empty()) note_lost(write_ready(out_, text));
+  if (waiting_.size() + text.size() > most_waiting) return note_lost(std::make_error_code(std::errc::no_buffer_space));
+  waiting_ += text;
+}
+
+void Terminal::flush() {
+  std::string_view rest = waiting_;
+  note_lost(write_ready(out_, rest));
+  waiting_.erase(0, waiting_.size() - rest.size());
+}
+
+const std::error_code& Terminal::finish() {
+  note_lost(write_through(out_, std::exchange(waiting_, {})));
+  return lost_;
+}
+
+void Terminal::note_lost(const std::error_code& error) {
+  // A terminal that has been closed is a reader that has left.
+  if (error && !(live_ && error == std::errc::io_error) && !lost_) lost_ = error;
+}
+
+}  // namespace shardproof::launcher

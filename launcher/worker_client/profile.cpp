@@ -1,0 +1,48 @@
+#include "launcher/worker_client/profile.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <iterator>
+#include <vector>
+
+#include "harness/protocol/case_filter.hpp"
+#include "launcher/launcher.hpp"
+
+namespace shardproof::launcher {
+namespace {
+
+const ProfileInfo& find_profile(const Listing& listing, const std::string& asked) {
+  if (asked.empty()) return listing.profiles.front();
+  const auto found = std::ranges::find(listing.profiles, asked, &ProfileInfo::name);
+  if (found != listing.profiles.end()) return *found;
+  if (listing.profiles.empty()) throw CommandError(usage, fmt::format("unknown profile '{}': this worker has no profile", asked));
+  std::vector<std::string> known;
+  std::ranges::transform(listing.profiles, std::back_inserter(known), &ProfileInfo::name);
+  throw CommandError(usage, fmt::format("unknown profile '{}'; known: {}", asked, fmt::join(known, ", ")));
+}
+
+bool any_matches(const std::vector<CaseInfo>& cases, const std::string& filter) {
+  return std::ranges::any_of(cases, [&](const CaseInfo& info) { return matches(info, filter); });
+}
+
+}  // namespace
+
+ChosenProfile keep_profile(Listing& listing, const std::string& asked, std::span<const std::string> filters) {
+  if (asked.empty() && listing.profiles.empty()) return {};
+  const ProfileInfo profile = find_profile(listing, asked);
+  std::vector<CaseInfo> inside, outside;
+  for (CaseInfo& info : listing.cases) (is_in(profile, info, listing) ? inside : outside).push_back(std::move(info));
+  if (inside.empty() && !outside.empty())
+    throw CommandError(usage, fmt::format("profile '{}' has no case of this worker (`shardproof list --profiles`)", profile.name));
+  for (const std::string& filter : filters) {
+    if (any_matches(outside, filter) && !any_matches(inside, filter))
+      throw CommandError(usage, fmt::format("'{}' matches no case of profile '{}', but some outside of it (`shardproof list --profiles`)",
+                                            filter, profile.name));
+  }
+  listing.cases = std::move(inside);
+  return {.name = profile.name, .outside = outside.size()};
+}
+
+}  // namespace shardproof::launcher

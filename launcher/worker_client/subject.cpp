@@ -1,0 +1,172 @@
+#include "launcher/worker_client/subject.hpp"
+
+#include <elf.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <fstream>
+#include <set>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "harness/base/closest.hpp"
+#include "harness/protocol/subject_name.hpp"
+#include "launcher/launcher.hpp"
+#include "launcher/process/home.hpp"
+
+namespace shardproof::launcher {
+namespace {
+
+constexpr char pytorch_variable[] = "SHARDPROOF_PYTORCH";
+/// Where a worker that is not linked to the harness finds it.
+constexpr char library_variable[] = "SHARDPROOF_WORKER_LIBRARY";
+/// Where PyTorch keeps what it compiles; it makes that folder in any case, and leaves it, by default among temporary files.
+constexpr char cache_variable[] = "TORCHINDUCTOR_CACHE_DIR";
+
+/// Where somebody's Python program may have been meant.
+std::string python_hint(const std::string& asked) {
+  return asked.ends_with(".py") ? fmt::format("; an engine in Python brings a worker of its own: --worker {}", asked) : std::string();
+}
+
+/// An identifier of C++.
+bool may_be_fault(std::string_view text) {
+  const auto is_plain = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; };
+  return !text.empty() && std::ranges::all_of(text, is_plain);
+}
+
+/// The option that a single subject takes its fault by.
+std::string fault_advice(const NamedSubject& named) {
+  return fmt::format("--subject {0}+{1}: a single subject takes its fault by --fault: `--subject {0} --fault {1}`", named.subject,
+                     named.fault);
+}
+
+/// Empty: it is one, as far as its beginning tells. What is no file, as a pipe, would hold up the worker that opens it.
+std::string why_no_shared_object(const std::filesystem::path& file) {
+  std::error_code unknown;
+  const auto there = std::filesystem::status(file, unknown).type();
+  if (there == std::filesystem::file_type::directory) return fmt::format("{} is a directory, not a shared object", file.string());
+  if (unknown) return fmt::format("there is no shared object {}: {}", file.string(), unknown.message());
+  if (there != std::filesystem::file_type::regular)
+    return fmt::format("{} cannot be loaded: it is a pipe, a socket or a device", file.string());
+  constexpr std::string_view magic(ELFMAG, SELFMAG);
+  std::string beginning(magic.size(), '\0');
+  std::ifstream in(file, std::ios::binary);
+  if (!in) return fmt::format("cannot read {}: {}", file.string(), std::generic_category().message(errno));
+  in.read(beginning.data(), static_cast<std::streamsize>(beginning.size()));
+  if (beginning == magic) return {};
+  return fmt::format("{} is not a shared object: it does not begin like an ELF file", file.string());
+}
+
+std::filesystem::path found_library(const std::string& asked) {
+  std::error_code unknown;
+  const std::filesystem::path whole = std::filesystem::absolute(asked);
+  // Not by the path's text alone, which does not know where a link's `..` leads; the file keeps the name that it was asked for by.
+  const std::filesystem::path folder = std::filesystem::weakly_canonical(whole.parent_path(), unknown);
+  const std::filesystem::path file = unknown ? whole : folder / whole.filename();
+  const std::string why = why_no_shared_object(file);
+  if (why.empty()) return file;
+  if (const NamedSubject named = named_subject(asked);
+      !named.fault.empty() && why_no_shared_object(std::filesystem::absolute(named.subject)).empty())
+    throw CommandError(usage, fault_advice(named));
+  throw CommandError(usage, fmt::format("--subject {}: {}{}", asked, why, python_hint(asked)));
+}
+
+Worker find_pytorch() {
+  const std::filesystem::path program = pytorch_worker();
+  std::error_code unknown;
+  if (!std::filesystem::exists(program, unknown)) {
+    const bool is_told = names_pytorch();
+    throw CommandError(infrastructure,
+                       fmt::format("--subject {}: PyTorch is not installed for it: there is no {}. {}", pytorch_subject, program.string(),
+                                   is_told ? fmt::format("{} names that folder; without it `./run --subject {}` installs PyTorch into a "
+                                                         "private environment",
+                                                         pytorch_variable, pytorch_subject)
+                                           : fmt::format("In the project's own tree `./run --subject {}` installs it into a private "
+                                                         "environment; {} names the folder of another one",
+                                                         pytorch_subject, pytorch_variable)));
+  }
+  Worker worker = find_worker(program);
+  const auto says = [](std::string_view name) {
+    return [=](std::string_view variable) { return variable.substr(0, variable.find('=')) == name; };
+  };
+  // They come before what the private environment has installed: a torch of somebody else's would be tested.
+  for (const std::string_view name : {"PYTHONPATH", "PYTHONHOME"}) std::erase_if(worker.environment, says(name));
+  if (std::ranges::none_of(worker.environment, says(cache_variable))) worker.cache_variable = cache_variable;
+  if (std::ranges::none_of(worker.environment, says(library_variable))) {
+    worker.environment.push_back(fmt::format("{}={}", library_variable, (launcher_home() / "lib/libshardproof-worker.so").string()));
+  }
+  return worker;
+}
+
+}  // namespace
+
+NamedSubject named_subject(std::string_view asked) {
+  const std::size_t plus = asked.rfind('+');
+  if (plus == std::string_view::npos || !may_be_fault(asked.substr(plus + 1))) return {std::string(asked), {}};
+  return {std::string(asked.substr(0, plus)), std::string(asked.substr(plus + 1))};
+}
+
+bool names_pytorch() {
+  const char* const folder = std::getenv(pytorch_variable);
+  return folder != nullptr && *folder != '\0';
+}
+
+std::filesystem::path pytorch_worker() {
+  const std::filesystem::path program = std::filesystem::path("bin") / pytorch_worker_program;
+  if (names_pytorch()) return std::filesystem::absolute(std::getenv(pytorch_variable)) / program;
+  const std::filesystem::path built = launcher_home() / pytorch_subject / program;
+  const std::filesystem::path installed = launcher_home() / "lib/shardproof" / pytorch_subject / program;
+  std::error_code unknown;
+  return std::filesystem::exists(installed, unknown) ? installed : built;
+}
+
+std::string subject_name(const Listing& listing, const std::string& asked) {
+  std::vector<std::string> names;
+  for (const SubjectInfo& subject : listing.subjects) names.push_back(subject.name);
+  if (asked.empty() && names.empty()) return {};  // a program of plain multi-rank tests
+  if (names.empty())
+    throw CommandError(usage, fmt::format("unknown subject '{}': this worker has no subject{}", asked, python_hint(asked)));
+  const auto has = [&](std::string_view name) { return std::ranges::find(names, name) != names.end(); };
+  if (asked.empty()) return names.front();
+  if (has(asked)) return asked;
+  if (asked == reference_subject)
+    throw CommandError(usage, fmt::format("this worker has no engine '{}'; it has: {}", reference_subject, fmt::join(names, ", ")));
+  if (const NamedSubject named = named_subject(asked);
+      !named.fault.empty() && (has(named.subject) || named.subject == pytorch_subject || is_shared_object(named.subject)))
+    throw CommandError(usage, fault_advice(named));
+  const bool has_reference = has(reference_subject);
+  const bool is_former = asked == former_reference_subject && has_reference;
+  std::set<std::string> candidates(names.begin(), names.end());
+  candidates.insert(std::string(pytorch_subject));
+  const std::string near = is_former ? std::string() : closest(candidates, asked);
+  std::erase_if(names, [](const std::string& name) { return name == reference_subject || name == pytorch_subject; });
+  if (has_reference) names.emplace_back(reference_subject);
+  names.emplace_back(pytorch_subject);
+  throw CommandError(usage, fmt::format("unknown subject '{}'; {}there are {}, and shared objects by their paths{}", asked,
+                                        is_former      ? fmt::format("it is called '{}' now; ", reference_subject)
+                                        : near.empty() ? ""
+                                                       : fmt::format("closest is '{}'; ", near),
+                                        fmt::join(names, ", "), python_hint(asked)));
+}
+
+ChosenSubject choose_subject(const std::string& asked, const std::filesystem::path& worker, SignalWatch& signals) {
+  ChosenSubject chosen;
+  if (is_shared_object(asked)) chosen.library = found_library(asked);
+  chosen.worker = asked == pytorch_subject && worker.empty() ? find_pytorch() : find_worker(worker);
+  ask_for_cases(chosen.worker, chosen.library, signals);
+  chosen.name = subject_name(chosen.worker.listing, chosen.library.empty() ? asked : std::string());
+  return chosen;
+}
+
+Worker find_subject(PlanOptions& options, const std::filesystem::path& worker, SignalWatch& signals) {
+  ChosenSubject chosen = choose_subject(options.subject, worker, signals);
+  options.subject = std::move(chosen.name);
+  options.subject_library = std::move(chosen.library);
+  return std::move(chosen.worker);
+}
+
+}  // namespace shardproof::launcher

@@ -1,0 +1,353 @@
+#include "launcher/worker_client/worker.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <stdexcept>
+#include <string_view>
+#include <system_error>
+
+#include "harness/base/json_fields.hpp"
+#include "harness/base/json_parse.hpp"
+#include "harness/base/json_text.hpp"
+#include "harness/base/utf8.hpp"
+#include "harness/protocol/ending.hpp"
+#include "harness/protocol/environment.hpp"
+#include "launcher/launcher.hpp"
+#include "launcher/process/leftovers.hpp"
+#include "launcher/process/poller.hpp"
+#include "launcher/process/process.hpp"
+#include "launcher/run/case_clock.hpp"
+#include "launcher/terminal/standard_streams.hpp"
+#include "reports/export/terminal.hpp"
+
+namespace shardproof::launcher {
+namespace {
+
+/// Output of a program that nobody knows yet, kept in memory and never more than `capacity`: what exceeds it is an error of its writer.
+class BoundedOutput {
+ public:
+  explicit BoundedOutput(off_t capacity) : file_(memfd_create("shardproof-listing", MFD_CLOEXEC | MFD_ALLOW_SEALING)) {
+    // A limit on the length of files (ulimit -f) holds in memory too.
+    if (rlimit limit{}; getrlimit(RLIMIT_FSIZE, &limit) == 0)
+      capacity = static_cast<off_t>(std::min<rlim_t>(static_cast<rlim_t>(capacity), limit.rlim_cur));
+    if (!file_ || ftruncate(file_.get(), capacity) != 0 || fcntl(file_.get(), F_ADD_SEALS, F_SEAL_GROW) != 0) {
+      throw std::system_error(errno, std::generic_category(), "memfd_create for the worker's list of cases");
+    }
+  }
+
+  int descriptor() const { return file_.get(); }
+
+  std::string text() const {
+    // The child shares this open file's position: it stands behind the last byte written.
+    const off_t written = lseek(file_.get(), 0, SEEK_CUR);
+    std::string result(static_cast<std::size_t>(written), '\0');
+    std::size_t read = 0;
+    while (read < result.size()) {
+      const ssize_t count = pread(file_.get(), result.data() + read, result.size() - read, static_cast<off_t>(read));
+      if (count <= 0) break;
+      read += static_cast<std::size_t>(count);
+    }
+    result.resize(read);
+    return result;
+  }
+
+ private:
+  FileDescriptor file_;
+};
+
+constexpr off_t longest_listing = off_t{256} << 20;
+constexpr off_t longest_complaint = off_t{1} << 20;
+
+/// Who a rank is, is said by us alone: what an enclosing launcher said of the launcher process must not reach it.
+bool names_a_rank(std::string_view variable) {
+  static constexpr std::array<std::string_view, 8> names{
+      "SHARDPROOF_RANK", "SHARDPROOF_PLAN", "SHARDPROOF_PARENT", "SHARDPROOF_DEBUG", "RANK",
+      "WORLD_SIZE",      "LOCAL_RANK",      "LOCAL_WORLD_SIZE"};
+  static constexpr std::array<std::string_view, 4> prefixes{"OMPI_COMM_WORLD_", "PMI_", "PMIX_", "SLURM_PROCID"};
+  const std::string_view name = variable.substr(0, variable.find('='));
+  for (const std::string_view known : names) {
+    if (name == known) return true;
+  }
+  for (const std::string_view prefix : prefixes) {
+    if (name.starts_with(prefix)) return true;
+  }
+  return false;
+}
+
+std::vector<std::string> worker_environment() {
+  std::vector<std::string> result;
+  for (char** entry = environ; *entry; ++entry) {
+    if (!names_a_rank(*entry)) result.emplace_back(*entry);
+  }
+  return result;
+}
+
+std::filesystem::path beside_this_executable() {
+  return std::filesystem::read_symlink("/proc/self/exe").parent_path() / "shardproof-worker";
+}
+
+/// How the process ended, if it did in time. It is in a group of its own, where a terminal's Ctrl-C does not reach it: a signal to us ends it.
+std::optional<Exit> end_of(Process& process, SignalWatch& signals, Deadline deadline) {
+  Poller poller;
+  poller.add(process.descriptor(), 0);
+  poller.add(signals.descriptor(), 1);
+  for (;;) {
+    const bool in_time = !poller.wait(deadline).empty();
+    if (const auto number = signals.take()) throw CommandError(static_cast<ExitCode>(128 + *number), "interrupted");
+    if (const auto end = process.collect()) return end;
+    if (!in_time) return std::nullopt;
+  }
+}
+
+/// What a program said when it was asked with arguments, and how it ended; no end: it did not in time.
+struct Answer {
+  std::optional<Exit> end;
+  std::string text, complaint;
+};
+
+Answer ask(const Worker& worker, std::vector<std::string> arguments, SignalWatch& signals, std::chrono::milliseconds patience) {
+  Leftovers leftovers(worker.started);
+  const BoundedOutput text(longest_listing);
+  const BoundedOutput complaint(longest_complaint);
+  try {
+    Command command{.program = worker.program,
+                    .arguments = std::move(arguments),
+                    .environment = worker.environment,
+                    .standard_output = text.descriptor(),
+                    .standard_error = complaint.descriptor()};
+    // A launcher that is killed takes it along: nobody else would.
+    command.environment.push_back(fmt::format("{}={}", environment::parent, getpid()));
+    Process process = Process::spawn(command);
+    const std::optional<Exit> end = end_of(process, signals, std::chrono::steady_clock::now() + patience);
+    if (end) {
+      for (const Leftover& leftover : leftovers.end())
+        complain(fmt::format("warning: the worker that was asked left {}", describe(leftover)));
+    }
+    return {end, text.text(), complaint.text()};
+  } catch (const std::system_error& error) {
+    throw CommandError(infrastructure, fmt::format("worker: {}", error.what()));
+  }
+}
+
+std::string within(std::string_view text, std::size_t most) {
+  const std::string_view part = beginning_within(text, most);
+  return reports::printable(part) + (part.size() < text.size() ? "…" : "");
+}
+
+/// The first line of what a program said, for a message of one line. An exception's text would end at its first NUL.
+std::string first_line_of(std::string_view text) { return within(text.substr(0, text.find('\n')), 200); }
+
+/// What a program complained of: the first line, or the last of a traceback of Python's, where the exception stands.
+std::string complaint_of(std::string_view text) {
+  constexpr std::size_t most = 4000;
+  if (text.find("Traceback (most recent call last):") == std::string_view::npos) return within(text.substr(0, text.find('\n')), most);
+  while (text.ends_with('\n')) text.remove_suffix(1);
+  return within(text.substr(text.rfind('\n') + 1), most);
+}
+
+/// What a worker of ours that refuses to list its cases says is wrong with their declarations, line by line; empty for any other program.
+std::string declared_wrongly(const std::string& answer) {
+  try {
+    const nlohmann::ordered_json json = parse_json(answer);
+    const Fields fields(json, "answer");
+    if (fields.integer<int>("protocol") != Listing::current_protocol) return {};
+    std::string lines;
+    for (const std::string& problem : fields.texts("problems")) lines += reports::printable(problem) + "\n";
+    return lines;
+  } catch (const std::exception&) {
+    return {};
+  }
+}
+
+}  // namespace
+
+Listing parse_listing(const std::string& text) {
+  nlohmann::ordered_json json;
+  try {
+    json = parse_json(text);
+  } catch (const std::invalid_argument& error) {
+    throw std::invalid_argument(fmt::format("its answer is malformed: {}", error.what()));
+  } catch (const nlohmann::json::exception&) {
+    throw std::invalid_argument(text.empty() ? "its answer is empty" : fmt::format("its answer is no JSON: '{}'", first_line_of(text)));
+  }
+  // Before all else: whatever else is different is explained by this.
+  if (!json.is_object() || !json.contains("protocol") || !json["protocol"].is_number_integer()) {
+    throw std::invalid_argument("its answer names no protocol");
+  }
+  if (const int protocol = json["protocol"]; protocol != Listing::current_protocol) {
+    throw std::invalid_argument(
+        fmt::format("it speaks protocol {}, this launcher {}: build both from one version", protocol, Listing::current_protocol));
+  }
+  try {
+    return json.get<Listing>();
+  } catch (const std::exception& error) {
+    throw std::invalid_argument(fmt::format("its answer is malformed: {}", error.what()));
+  }
+}
+
+Worker find_worker(const std::filesystem::path& asked) {
+  Worker worker;
+  worker.program = asked.empty() ? beside_this_executable() : std::filesystem::absolute(asked);
+  worker.environment = worker_environment();
+  // What somebody has named and is not there is a slip of theirs, as any other name that there is not.
+  std::error_code unknown;
+  const std::filesystem::file_status there = std::filesystem::status(worker.program, unknown);
+  const ExitCode code = asked.empty() ? infrastructure : usage;
+  if (!std::filesystem::exists(there))
+    throw CommandError(code, fmt::format("there is no worker {}: {}", worker.program.string(), unknown.message()));
+  if (std::filesystem::is_directory(there)) throw CommandError(code, fmt::format("worker {} is a directory", worker.program.string()));
+  return worker;
+}
+
+Worker ask_worker(const std::filesystem::path& asked, SignalWatch& signals, std::chrono::milliseconds patience) {
+  Worker worker = find_worker(asked);
+  ask_for_cases(worker, {}, signals, patience);
+  return worker;
+}
+
+namespace {
+
+/// Why an answer to --list-json holds no cases; nothing: it does.
+struct NoCases {
+  std::string why;
+  bool is_worker = true;  ///< it may be, at least: no other program's answer would be this one
+};
+
+std::optional<NoCases> take_cases(Worker& worker, const Answer& answer, std::chrono::milliseconds patience) {
+  if (!answer.end) return NoCases{fmt::format("it did not answer within {}", seconds_text(patience))};
+  if (answer.end->signalled) return NoCases{fmt::format("it ended with {}", describe(*answer.end))};
+  worker.listing_text = answer.text;
+  if (*answer.end != Exit{}) return NoCases{fmt::format("it ended with {}", describe(*answer.end)), false};
+  try {
+    worker.listing = parse_listing(worker.listing_text);
+  } catch (const std::invalid_argument& error) {
+    return NoCases{error.what(), false};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+void ask_for_cases(Worker& worker, const std::filesystem::path& subject_library, SignalWatch& signals, std::chrono::milliseconds patience) {
+  const std::string name = worker.program.string();
+  const std::string library = subject_library.string();
+  const std::vector<std::string> alone{"--list-json"};
+  std::vector<std::string> arguments = alone;
+  if (!library.empty()) arguments.insert(arguments.end(), {"--subject", library});
+  const Answer answer = ask(worker, std::move(arguments), signals, patience);
+  const auto refused = take_cases(worker, answer, patience);
+  if (!refused) return;
+  if (answer.end && !answer.end->signalled && answer.end->code == rank_usage) {
+    if (const std::string problems = declared_wrongly(answer.text); !problems.empty())
+      throw CommandError(infrastructure, fmt::format("{}(no case of {} can run {})", problems, name,
+                                                     library.empty() ? "until its declarations are right" : "with this subject"));
+  }
+  const std::string said = answer.complaint.empty() ? "" : fmt::format(" (standard error: {})", complaint_of(answer.complaint));
+  // What a worker does that says its cases without a shared object is the shared object's doing.
+  if (Worker same = worker; !library.empty() && !take_cases(same, ask(worker, alone, signals, patience), patience))
+    throw CommandError(infrastructure, fmt::format("--subject {}: with it loaded, worker {} does not say its cases: {}{}", library, name,
+                                                   refused->why, said));
+  throw CommandError(infrastructure, fmt::format("{} {}: asked with --list-json{}, {}{}", name,
+                                                 refused->is_worker ? "does not say its cases" : "is not a shardproof worker",
+                                                 library.empty() ? "" : fmt::format(" and --subject {}", library), refused->why, said));
+}
+
+GpuListing ask_gpus(const Worker& worker, const std::filesystem::path& backend, SignalWatch& signals, std::chrono::milliseconds patience) {
+  Worker asked = worker;
+  const auto says = [&](std::string_view name) {
+    return std::ranges::any_of(asked.environment, [name](std::string_view entry) { return entry.substr(0, entry.find('=')) == name; });
+  };
+  // As nvidia-smi numbers them; a choice of the user's may have been made in another order.
+  if (!says("CUDA_VISIBLE_DEVICES") && !says("CUDA_DEVICE_ORDER")) asked.environment.emplace_back("CUDA_DEVICE_ORDER=PCI_BUS_ID");
+  const Answer answer = ask(asked, {"--list-gpus", std::filesystem::absolute(backend).string()}, signals, patience);
+  const auto refusal = [&](const std::string& why) {
+    return CommandError(
+        infrastructure,
+        fmt::format("the GPUs of backend {} are unknown: {}, asked with --list-gpus, {}{}", backend.string(), worker.program.string(), why,
+                    answer.complaint.empty() ? "" : fmt::format(" (standard error: {})", complaint_of(answer.complaint))));
+  };
+  if (!answer.end) throw refusal(fmt::format("did not answer within {}: look at the driver (nvidia-smi)", seconds_text(patience)));
+  if (*answer.end != Exit{}) throw refusal(fmt::format("ended with {}", describe(*answer.end)));
+  try {
+    auto listing = parse_json(answer.text).get<GpuListing>();
+    for (std::string* why : {&listing.why_none, &listing.why_no_records})
+      *why = reports::printable(beginning_within(std::string_view(*why).substr(0, why->find('\n')), 1000));
+    return listing;
+  } catch (const std::invalid_argument& error) {
+    throw refusal(fmt::format("gave a malformed answer: {}", reports::printable(error.what())));
+  } catch (const nlohmann::json::exception&) {
+    throw refusal(answer.text.empty() ? std::string("said nothing")
+                                      : fmt::format("gave an answer that is no JSON: '{}'", first_line_of(answer.text)));
+  }
+}
+
+namespace {
+
+/// A line for each.
+std::vector<MadeScenario> read_scenarios(const Worker& worker, const Answer& answer, const std::string& asked_with) {
+  const std::string said = answer.complaint.empty() ? "it says nothing" : complaint_of(answer.complaint);
+  const auto refusal = [&](const std::string& why) {
+    return CommandError(infrastructure, fmt::format("{} makes no scenarios: asked with {}, {}", worker.program.string(), asked_with, why));
+  };
+  if (answer.end && !answer.end->signalled && answer.end->code == rank_usage) throw CommandError(usage, said);
+  if (!answer.end) throw refusal("it did not answer in time");
+  if (*answer.end != Exit{}) throw refusal(fmt::format("it ended with {}: {}", describe(*answer.end), said));
+  std::vector<MadeScenario> scenarios;
+  std::istringstream lines(answer.text);
+  for (std::string line; std::getline(lines, line);) {
+    try {
+      const nlohmann::ordered_json json = parse_json(line);
+      const Fields fields(json, "scenario");
+      scenarios.push_back({.seed = fields.has("seed") ? fields.integer<std::uint64_t>("seed") : 0,
+                           .ranks = fields.integer<int>("ranks"),
+                           .document = dump_document(fields.object("scenario")) + "\n"});
+    } catch (const std::exception& error) {
+      throw refusal(fmt::format("its answer is malformed: {}", reports::printable(error.what())));
+    }
+  }
+  return scenarios;
+}
+
+}  // namespace
+
+std::vector<MadeScenario> make_scenarios(const Worker& worker, const ScenarioSource& source, std::uint64_t first_seed, std::uint64_t count,
+                                         SignalWatch& signals) {
+  const std::vector<std::string> arguments{"--make-scenario", fmt::format("{}", first_seed),
+                                           "--count",         fmt::format("{}", count),
+                                           "--engine",        source.engine,
+                                           "--ranks",         fmt::format("{}", fmt::join(source.ranks, ",")),
+                                           "--features",      fmt::format("{}", fmt::join(source.features, ",")),
+                                           "--without",       fmt::format("{}", fmt::join(source.left_out, ","))};
+  std::vector<MadeScenario> made = read_scenarios(worker, ask(worker, arguments, signals, worker_patience), arguments.front());
+  if (made.size() == count) return made;
+  throw CommandError(infrastructure, fmt::format("{} was asked for {} scenarios and made {}", worker.program.string(), count, made.size()));
+}
+
+std::vector<MadeScenario> smaller_scenarios(const Worker& worker, const std::filesystem::path& document, int ranks, SignalWatch& signals) {
+  const std::vector<std::string> arguments{"--shrink-scenario", std::filesystem::absolute(document).string(), "--ranks",
+                                           fmt::format("{}", ranks)};
+  return read_scenarios(worker, ask(worker, arguments, signals, worker_patience), arguments.front());
+}
+
+void check_scenario(const Worker& worker, const std::filesystem::path& document, int ranks, SignalWatch& signals) {
+  const std::vector<std::string> arguments{"--check-scenario", std::filesystem::absolute(document).string(), "--ranks",
+                                           std::to_string(ranks)};
+  const Answer answer = ask(worker, arguments, signals, worker_patience);
+  if (answer.end == Exit{}) return;
+  const std::string said = answer.complaint.empty() ? "it says nothing" : complaint_of(answer.complaint);
+  if (answer.end && !answer.end->signalled && answer.end->code == rank_usage) throw CommandError(usage, said);
+  throw CommandError(infrastructure,
+                     fmt::format("{} cannot say whether it can play {}: {}", worker.program.string(), document.string(), said));
+}
+
+}  // namespace shardproof::launcher

@@ -1,0 +1,238 @@
+#include "reports/diff/diff.hpp"
+
+#include <fmt/format.h>
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "reports/export/terminal.hpp"
+
+namespace shardproof::reports {
+
+namespace {
+
+constexpr std::array<std::string_view, all_changes.size()> change_names{
+    "new_failure", "fixed", "still_failing", "status_changed", "new_case", "removed_case", "newly_skipped", "newly_waived", "unchanged"};
+
+/// A case over all its repetitions.
+struct Merged {
+  std::string device;
+  Verdict verdict = Verdict::passed;
+  bool bad = false;     ///< in a run that nothing excuses
+  bool waived = false;  ///< in some run
+  std::map<std::string, std::set<std::string>> measurements;  ///< exact ones, by name, as text
+  std::set<std::string> inexact;  ///< names of the others
+};
+
+std::map<std::string, Merged> by_id(const Report& report) {
+  std::map<std::string, Merged> merged;
+  for (const auto& result : report.cases) {
+    if (result.superseded) continue;
+    auto& entry = merged[result.info.id];
+    entry.verdict = std::max(entry.verdict, result.verdict);
+    entry.bad = entry.bad || (is_bad(result.verdict) && result.waiver < 0);
+    entry.waived = entry.waived || result.waiver >= 0;
+    const auto& device = entry.device = report.worlds.at(static_cast<std::size_t>(result.world)).device;
+    for (const auto& [name, measurement] : result.measurements) {
+      if (is_exact(device, measurement.unit)) entry.measurements[name].insert(to_text(measurement));
+      else entry.inexact.insert(name);
+    }
+  }
+  return merged;
+}
+
+enum class Standing : std::uint8_t { absent, passed, skipped, waived, bad };
+
+Standing standing_of(const Merged* merged) {
+  if (!merged) return Standing::absent;
+  if (merged->bad) return Standing::bad;
+  if (merged->waived) return Standing::waived;
+  return merged->verdict == Verdict::skipped ? Standing::skipped : Standing::passed;
+}
+
+Change classify(const Merged* before, const Merged* after) {
+  const auto was = standing_of(before);
+  const auto is = standing_of(after);
+  const auto same_verdict = [&] { return before->verdict == after->verdict ? Change::still_failing : Change::status_changed; };
+  switch (is) {
+    case Standing::absent: return Change::removed_case;
+    case Standing::bad: return was == Standing::bad ? same_verdict() : Change::new_failure;
+    case Standing::waived: return was == Standing::waived ? same_verdict() : Change::newly_waived;
+    case Standing::passed:
+    case Standing::skipped: break;
+  }
+  if (was == Standing::absent) return Change::new_case;
+  if (was == is) return Change::unchanged;
+  if (is == Standing::skipped) return Change::newly_skipped;
+  return was == Standing::skipped ? Change::status_changed : Change::fixed;
+}
+
+std::vector<std::string> changed_measurements(const Merged& before, const Merged& after) {
+  std::vector<std::string> changed;
+  for (const auto& [name, values] : before.measurements) {
+    const auto found = after.measurements.find(name);
+    if (found != after.measurements.end() && found->second == values) continue;
+    if (before.inexact.contains(name) || after.inexact.contains(name)) continue;  // virtual time and real time are not of one kind
+    if (found == after.measurements.end() && before.device != after.device) continue;  // not every device has the same to measure
+    const auto now = found == after.measurements.end() ? std::string("none") : fmt::format("{}", fmt::join(found->second, ", "));
+    changed.push_back(fmt::format("{}: {} -> {}", name, fmt::join(values, ", "), now));
+  }
+  return changed;
+}
+
+CaseChange change_of(const std::string& id, const Merged* before, const Merged* after) {
+  CaseChange change;
+  change.id = id;
+  change.change = classify(before, after);
+  if (before) change.before = before->verdict;
+  if (after) change.after = after->verdict;
+  change.waived_before = standing_of(before) == Standing::waived;
+  change.waived_after = standing_of(after) == Standing::waived;
+  if (change.before == Verdict::passed && change.after == Verdict::passed) change.measurements = changed_measurements(*before, *after);
+  return change;
+}
+
+std::string word(const std::optional<Verdict>& verdict, bool waived) {
+  return fmt::format("{}{}", verdict ? to_string(*verdict) : "none", waived ? " (waived)" : "");
+}
+
+/// Of the machine; what it does not say is none.
+std::string fact_of(const RunHead& head, const std::string& name) {
+  const auto found = head.machine.find(name);
+  return found == head.machine.end() ? "none" : found->second;
+}
+
+/// Whichever of them they are: another one of the same kind makes no difference.
+std::string models_of(const RunHead& head) {
+  std::set<std::string> models;
+  for (const GpuInfo& gpu : head.gpus) models.insert(gpu.name);
+  return models.empty() ? "none" : fmt::format("{}", fmt::join(models, ", "));
+}
+
+/// What is said of its worlds, each thing once.
+std::string of_worlds(const Report& report, std::string WorldResult::* what) {
+  std::set<std::string> all;
+  for (const WorldResult& world : report.worlds) {
+    if (!(world.*what).empty()) all.insert(world.*what);
+  }
+  return all.empty() ? "none" : fmt::format("{}", fmt::join(all, ", "));
+}
+
+/// Where the times of its worlds on GPUs come from; empty: none ran on any.
+std::string times_of(const Report& report) {
+  std::set<std::string> all;
+  for (const WorldResult& world : report.worlds) {
+    if (world.device == cuda_device) all.insert(world.times);
+  }
+  return fmt::format("{}", fmt::join(all, ", "));
+}
+
+bool is_regression(const CaseChange& change) {
+  return change.change == Change::new_failure || change.change == Change::removed_case || change.change == Change::newly_skipped ||
+         change.change == Change::newly_waived || !change.measurements.empty();
+}
+
+}  // namespace
+
+std::string_view to_string(Change change) {
+  const auto index = static_cast<std::size_t>(change);
+  return index < change_names.size() ? change_names[index] : "unknown";
+}
+
+bool Diff::regression() const { return std::any_of(changes.begin(), changes.end(), is_regression); }
+
+Diff diff(const Report& before, const Report& after) {
+  Diff result;
+  const auto compare = [&](std::string_view what, const auto& a, const auto& b) {
+    if (a != b) result.context.push_back(fmt::format("{}: {} -> {}", what, a, b));
+  };
+  compare("suite version", before.head.suite_version, after.head.suite_version);
+  compare("subject", before.head.subject, after.head.subject);
+  compare("subject version", before.head.subject_version, after.head.subject_version);
+  compare("fault", before.head.fault.empty() ? "none" : before.head.fault, after.head.fault.empty() ? "none" : after.head.fault);
+  compare("profile", before.head.profile.empty() ? "none" : before.head.profile, after.head.profile.empty() ? "none" : after.head.profile);
+  compare("seed", before.head.seed, after.head.seed);
+  for (const char* fact : {"backend", "cuda_driver", "cuda_runtime", "nccl"})
+    compare(fact, fact_of(before.head, fact), fact_of(after.head, fact));
+  compare("GPUs", models_of(before.head), models_of(after.head));
+  compare("fabric", of_worlds(before, &WorldResult::fabric), of_worlds(after, &WorldResult::fabric));
+  const std::size_t in_common = result.context.size();
+  compare("device", of_worlds(before, &WorldResult::device), of_worlds(after, &WorldResult::device));
+  compare("unfit for timing", of_worlds(before, &WorldResult::unfit_for_timing), of_worlds(after, &WorldResult::unfit_for_timing));
+  const std::string times_before = times_of(before), times_after = times_of(after);
+  if (!times_before.empty() && !times_after.empty()) compare("times from", times_before, times_after);
+  for (std::size_t i = in_common; i < result.context.size(); ++i) result.context[i] += "; times by a clock are not compared";
+  compare("partial run", before.head.partial, after.head.partial);
+
+  const auto old_cases = by_id(before);
+  const auto new_cases = by_id(after);
+  auto a = old_cases.begin();
+  auto b = new_cases.begin();
+  while (a != old_cases.end() || b != new_cases.end()) {
+    if (b == new_cases.end() || (a != old_cases.end() && a->first < b->first)) {
+      result.changes.push_back(change_of(a->first, &a->second, nullptr));
+      ++a;
+    } else if (a == old_cases.end() || b->first < a->first) {
+      result.changes.push_back(change_of(b->first, nullptr, &b->second));
+      ++b;
+    } else {
+      result.changes.push_back(change_of(a->first, &a->second, &b->second));
+      ++a;
+      ++b;
+    }
+  }
+  return result;
+}
+
+nlohmann::ordered_json to_json(const Diff& diff) {
+  using nlohmann::ordered_json;
+  ordered_json counts = ordered_json::object();
+  for (const auto change : all_changes) counts[std::string(to_string(change))] = 0;
+  ordered_json changes = ordered_json::array();
+  std::size_t measured = 0;
+  for (const auto& change : diff.changes) {
+    auto& count = counts[std::string(to_string(change.change))];
+    count = count.get<std::size_t>() + 1;
+    measured += change.measurements.empty() ? 0U : 1U;
+    changes.push_back({{"id", change.id},
+                       {"change", to_string(change.change)},
+                       {"before", change.before ? ordered_json(to_string(*change.before)) : ordered_json(nullptr)},
+                       {"after", change.after ? ordered_json(to_string(*change.after)) : ordered_json(nullptr)},
+                       {"waived_before", change.waived_before},
+                       {"waived_after", change.waived_after},
+                       {"measurements", change.measurements}});
+  }
+  counts["measurements_changed"] = measured;
+  return {{"regression", diff.regression()}, {"counts", std::move(counts)}, {"context", diff.context}, {"changes", std::move(changes)}};
+}
+
+std::string to_text(const Diff& diff, bool color) {
+  const Paint paint(color);
+  std::string text;
+  for (const auto& line : diff.context) text += fmt::format("context: {}\n", printable(line));
+  std::map<Change, std::size_t> counts;
+  for (const auto& change : diff.changes) {
+    ++counts[change.change];
+    if (change.change == Change::unchanged && change.measurements.empty()) continue;
+    const auto hue = is_regression(change) ? Hue::red : change.change == Change::fixed ? Hue::green : Hue::yellow;
+    const auto name = change.change == Change::unchanged ? std::string_view("measured") : to_string(change.change);
+    text += fmt::format("{} {}", paint(hue, fmt::format("{:<14}", name)), printable(change.id));
+    const auto was = word(change.before, change.waived_before);
+    const auto is = word(change.after, change.waived_after);
+    if (was != is) text += fmt::format("  {} -> {}", was, is);
+    text += '\n';
+    for (const auto& line : change.measurements) text += fmt::format("{:15}{}\n", "", printable(line));
+  }
+  text += fmt::format("{} case{}:", diff.changes.size(), diff.changes.size() == 1 ? "" : "s");
+  const char* separator = " ";
+  for (const auto change : all_changes) {
+    if (counts[change] == 0) continue;
+    text += fmt::format("{}{} {}", separator, counts[change], to_string(change));
+    separator = ", ";
+  }
+  if (diff.changes.empty()) text += " none in either report";
+  return text + fmt::format("; {}\n", diff.regression() ? paint(Hue::red, "regression") : paint(Hue::green, "no regression"));
+}
+
+}  // namespace shardproof::reports

@@ -1,0 +1,510 @@
+#include "reports/merge/merger.hpp"
+
+#include <fmt/format.h>
+#include <algorithm>
+#include <initializer_list>
+#include <numeric>
+#include <span>
+#include <stdexcept>
+#include <tuple>
+#include <utility>
+
+#include "reports/explain/explanation.hpp"
+#include "reports/model/waivers.hpp"
+
+namespace shardproof::reports {
+
+namespace {
+
+std::string describe(const Ending& ending) {
+  if (ending.how == Ending::How::overran && !ending.text.empty()) return ending.text;
+  std::string sentence;
+  switch (ending.how) {
+    case Ending::How::exited: sentence = fmt::format("exited with code {}", ending.code); break;
+    case Ending::How::signalled: sentence = "was killed by " + signal_text(ending.code); break;
+    case Ending::How::overran: sentence = "overran its deadline"; break;
+    case Ending::How::stopped: sentence = "was stopped by its launcher"; break;
+    case Ending::How::interrupted: sentence = "was interrupted"; break;
+    case Ending::How::not_started: sentence = "was not started"; break;
+    case Ending::How::foreign: sentence = "ended unobserved"; break;
+  }
+  // Of an exit or a signal the launcher's text says the same again, and it stands in the world's endings anyway.
+  const bool is_said = ending.how == Ending::How::exited || ending.how == Ending::How::signalled;
+  if (!is_said && !ending.text.empty()) sentence += ": " + ending.text;
+  return sentence;
+}
+
+bool died_by_itself(const Ending& ending) {
+  return ending.how == Ending::How::signalled || ending.how == Ending::How::overran || ending.how == Ending::How::not_started ||
+         (ending.how == Ending::How::exited && (ending.position >= 0 || (ending.is_cause && !is_refusal(ending))));
+}
+
+/// What a run leaves of a case when it is told to end in the middle of it: nothing that would say anything about the case.
+bool is_cut_short(std::span<const RankOutcome> ranks) {
+  const auto has = [&](std::initializer_list<Outcome> any_of) {
+    return std::any_of(ranks.begin(), ranks.end(),
+                       [&](const RankOutcome& rank) { return std::ranges::find(any_of, rank.outcome) != any_of.end(); });
+  };
+  return has({Outcome::released, Outcome::missing}) && !has({Outcome::failed, Outcome::error, Outcome::crashed, Outcome::hung});
+}
+
+bool earlier(const Failure& a, const Failure& b) {
+  return std::pair(a.assertion.monotonic_ns, a.rank) < std::pair(b.assertion.monotonic_ns, b.rank);
+}
+
+std::string join_ranks(const std::vector<int>& ranks) {
+  constexpr std::size_t shown = 8;
+  const auto some =
+      fmt::format("{}", fmt::join(ranks.begin(), ranks.begin() + static_cast<std::ptrdiff_t>(std::min(shown, ranks.size())), ", "));
+  const auto* noun = ranks.size() == 1 ? "rank" : "ranks";
+  return ranks.size() <= shown ? fmt::format("{} {}", noun, some) : fmt::format("{} {} and {} more", noun, some, ranks.size() - shown);
+}
+
+}  // namespace
+
+Merger::Merger(RunHead head) { report_.head = std::move(head); }
+
+void Merger::open_world(const WorldPlan& plan, std::vector<CaseInfo> cases, std::vector<Ending> endings, std::optional<int> number) {
+  close_world();
+  is_open_ = true;
+  plan_ = plan;
+  next_rank_ = 0;
+  identity_.reset();
+  cut_short_.clear();
+  first_case_ = report_.cases.size();
+  positions_.assign(cases.size(), {});
+
+  const auto size = static_cast<std::size_t>(std::max(plan.size, 0));
+  auto& world = report_.worlds.emplace_back();
+  world.number = number.value_or(0);  // who has no folder is numbered behind those who have
+  const bool is_planned = plan.planned >= 0 && plan.attempt == 0;
+  places_.push_back({.attempt = plan.attempt,
+                     .planned = is_planned ? plan.planned : -1,
+                     .left = is_planned ? plan.cases.size() : 0,
+                     .first_case = plan.attempt > 0 && !plan.cases.empty() ? plan.cases.front() : std::string(),
+                     .has_folder = number.has_value()});
+  world.size = plan.size;
+  world.fabric = plan.fabric;
+  world.device = plan.device;
+  world.environment = plan.environment;
+  world.unfit_for_timing = plan.unfit_for_timing;
+  world.times = plan.times;
+  for (auto& info : cases) {
+    auto& result = report_.cases.emplace_back();
+    result.info = std::move(info);
+    result.world = static_cast<int>(report_.worlds.size() - 1);
+    result.ranks.resize(size);
+    result.attempt = plan.attempt;
+  }
+  // A plan that is not what the launcher answers for is no evidence of anything.
+  const auto planned = std::min(plan.cases.size(), positions_.size());
+  for (std::size_t i = 0; i < positions_.size(); ++i) {
+    if (i < planned && plan.cases[i] == at(i).info.id) continue;
+    world.defects.push_back(
+        fmt::format("position {} of the plan is {}, not \"{}\"", i, i < planned ? "\"" + plan.cases[i] + "\"" : "missing", at(i).info.id));
+    positions_[i].different_case = true;
+  }
+
+  endings_.assign(size, std::nullopt);
+  for (auto& ending : endings) {
+    const auto rank = static_cast<std::size_t>(ending.rank);
+    if (ending.rank < 0 || rank >= size) {
+      world.defects.push_back(fmt::format("an ending is recorded for rank {} in a world of {}", ending.rank, plan.size));
+    } else if (endings_[rank]) {
+      defect(ending.rank, "has two recorded endings");
+    } else {
+      endings_[rank] = std::move(ending);
+    }
+  }
+  somebody_died_ = std::any_of(endings_.begin(), endings_.end(), [](const auto& ending) { return ending && died_by_itself(*ending); });
+  interrupted_ = !somebody_died_ && std::any_of(endings_.begin(), endings_.end(),
+                                                [](const auto& ending) { return ending && ending->how == Ending::How::interrupted; });
+  never_began_ = !endings_.empty() && std::all_of(endings_.begin(), endings_.end(), [&](const auto& ending) {
+    return ending && ending->how == Ending::How::not_started && ending->text == endings_.front()->text;
+  });
+  if (never_began_) world.defects.push_back("none of its ranks was started: " + endings_.front()->text);
+  const auto is_foreign = [](const auto& ending) { return ending && ending->how == Ending::How::foreign; };
+  const bool foreign_world = std::all_of(endings_.begin(), endings_.end(), is_foreign);
+  for (auto& ending : endings_) {
+    if (ending) world.endings.push_back(*ending);
+    // Who started one rank of a world started all of them and saw how they ended.
+    if (is_foreign(ending) && !foreign_world) ending.reset();
+  }
+  world.explanation = reports::explain(plan_, world.endings, nullptr);
+}
+
+void Merger::skip_world(const WorldPlan& plan, std::vector<CaseInfo> cases) {
+  open_world(plan, std::move(cases), {});
+  for (std::size_t position = 0; position < positions_.size(); ++position) {
+    for (int rank = 0; rank < plan.size; ++rank) set(rank, position, Outcome::skipped, plan.skipped);
+  }
+  next_rank_ = plan.size;  // nobody has evidence of what was not to be
+  close_world();
+}
+
+void Merger::explain(const FlightSnapshot& flight) {
+  if (!is_open_) throw std::logic_error("Merger::explain: no world is open");
+  WorldResult& world = report_.worlds.back();
+  world.explanation = reports::explain(plan_, world.endings, &flight);
+}
+
+void Merger::tell_nccl(std::vector<std::string> sentences) {
+  if (!is_open_) throw std::logic_error("Merger::tell_nccl: no world is open");
+  report_.worlds.back().nccl = std::move(sentences);
+}
+
+void Merger::add_defect(std::string defect) {
+  if (!is_open_) throw std::logic_error("Merger::add_defect: no world is open");
+  report_.worlds.back().defects.push_back(std::move(defect));
+}
+
+void Merger::add(RankStream stream) {
+  if (!is_open_ || next_rank_ >= plan_.size) throw std::logic_error("Merger::add: no world is open or all its ranks have been added");
+  const int rank = next_rank_++;
+  const auto& ending = endings_[static_cast<std::size_t>(rank)];
+
+  // A rank with a stream ran, even if its launcher recorded that it was not started.
+  const bool never_was = ending && ending->how == Ending::How::not_started && stream.absent;
+  const auto distrust = never_was ? std::string("was not started") : why_untrusted(stream, rank);
+  if (!distrust.empty()) {
+    // A rank that died or was stopped before its first line has no stream to be missed.
+    const bool excused =
+        stream.absent && ending &&
+        (ending->how == Ending::How::signalled || ending->how == Ending::How::overran || ending->how == Ending::How::stopped);
+    if (!never_was && !excused) defect(rank, distrust);
+    const RankStream nothing;
+    return apply_ending(nothing, rank, 0, false);
+  }
+  if (!stream.defect.empty()) defect(rank, "has a corrupt stream: " + stream.defect);
+
+  std::size_t next = 0;
+  bool is_inside = false;
+  for (auto& streamed : stream.cases) {
+    const auto position = streamed.started.position;
+    if (position >= positions_.size()) {
+      defect(rank, fmt::format("ran \"{}\" at position {}, but the plan has {}", streamed.started.id, position, positions_.size()));
+      break;
+    }
+    if (position < next) {
+      defect(rank, fmt::format("ran position {} again", position));
+      set(rank, position, Outcome::missing, "ran it twice");
+      break;
+    }
+    take_case(streamed, rank, position);
+    is_inside = !streamed.ended;
+    next = is_inside ? position : position + 1;
+  }
+  if (!stream.cut_short.empty()) {
+    cut_short_ = stream.cut_short;
+    std::string& explanation = report_.worlds.back().explanation;
+    if (explanation.empty()) explanation = cut_short_;
+    next = positions_.size();  // whatever its process came to afterwards, no case did
+  }
+  // A corrupt stream does not say where the rank was at its end, only where its evidence stops.
+  apply_ending(stream, rank, next, is_inside && stream.defect.empty());
+}
+
+std::string Merger::why_untrusted(const RankStream& stream, int rank) {
+  if (!stream.start) {
+    if (!stream.defect.empty()) return "has no stream to trust: " + stream.defect;
+    return stream.truncated ? "has a stream that is cut off in its first line" : "has an empty stream";
+  }
+  const auto& start = *stream.start;
+  if (start.nonce != plan_.nonce) return fmt::format("has a stream of another world (nonce \"{}\", not \"{}\")", start.nonce, plan_.nonce);
+  if (start.rank != rank) return fmt::format("has the stream of rank {}", start.rank);
+  if (start.world_size != plan_.size) return fmt::format("has a stream of a world of {} ranks, not {}", start.world_size, plan_.size);
+  if (start.protocol != Listing::current_protocol) {
+    return fmt::format("has a stream of protocol {}; this merge reads {}", start.protocol, Listing::current_protocol);
+  }
+  if (!identity_) identity_ = Identity{rank, start.suite_version, start.build};
+  if (start.suite_version != identity_->suite_version || start.build != identity_->build) {
+    return fmt::format("ran suite {}, build {}; rank {} ran suite {}, build {}", start.suite_version, start.build, identity_->rank,
+                       identity_->suite_version, identity_->build);
+  }
+  return {};
+}
+
+void Merger::take_case(StreamedCase& streamed, int rank, std::size_t position) {
+  auto& result = at(position);
+  auto& place = positions_[position];
+  if (streamed.started.id != result.info.id) {
+    place.different_case = true;
+    set(rank, position, Outcome::missing, fmt::format("ran \"{}\" instead", streamed.started.id));
+    return;
+  }
+  const bool has_failed = streamed.failures_left_out > 0 || std::any_of(streamed.failures.begin(), streamed.failures.end(),
+                                                                        [](const auto& failure) { return !failure.macro.empty(); });
+  const bool has_thrown = !has_failed && !streamed.failures.empty();
+  const bool was_released = streamed.ended && streamed.ended->outcome == Outcome::released;
+  take_failures(result, streamed, rank, was_released);
+  if (!streamed.ended) {
+    take_measurements(result, place, streamed, rank, false);
+    return set(rank, position, Outcome::missing, "its stream stops inside this case");
+  }
+
+  auto& ended = *streamed.ended;
+  auto outcome = ended.outcome;
+  auto reason = std::move(ended.reason);
+  const bool claims_innocence = outcome == Outcome::passed || outcome == Outcome::skipped || outcome == Outcome::released;
+  if (claims_innocence && has_failed) outcome = Outcome::failed;
+  // The release itself travels as an exception through the body.
+  if (claims_innocence && has_thrown && !was_released) outcome = Outcome::error;
+  if (outcome == Outcome::released && reason.empty() && ended.culprit >= 0) reason = fmt::format("left because of rank {}", ended.culprit);
+
+  auto names = streamed.measurements;
+  std::sort(names.begin(), names.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+  const auto twice = std::adjacent_find(names.begin(), names.end(), [](const auto& a, const auto& b) { return a.name == b.name; });
+  if (twice != names.end() && outcome == Outcome::passed) {
+    outcome = Outcome::error;
+    reason = fmt::format("measured \"{}\" twice", twice->name);
+  }
+  take_measurements(result, place, streamed, rank, outcome == Outcome::passed);
+
+  if (outcome == Outcome::skipped && result.skipped_by < 0 && ended.culprit < plan_.size) result.skipped_by = std::max(ended.culprit, -1);
+  if (outcome == Outcome::skipped) result.unclaimed = result.unclaimed || ended.unclaimed;
+  set(rank, position, outcome, std::move(reason));
+  result.ranks[static_cast<std::size_t>(rank)].assertions = ended.assertions;
+  result.assertions += ended.assertions;
+  if (result.combined.empty()) result.combined = ended.combined;
+  result.duration_ns = std::max(result.duration_ns, ended.duration_ns);
+}
+
+void Merger::take_failures(CaseResult& result, StreamedCase& streamed, int rank, bool released) {
+  result.failures_left_out += streamed.failures_left_out;
+  for (auto& failure : streamed.failures) {
+    if (released && failure.macro.empty()) continue;
+    result.failures.push_back({rank, std::move(failure)});
+  }
+  // Twice as many at most, so that a thousand failing ranks cost one sort for every few of them.
+  if (result.failures.size() > 2 * failures_kept) {
+    std::stable_sort(result.failures.begin(), result.failures.end(), earlier);
+    result.failures_left_out += result.failures.size() - failures_kept;
+    result.failures.resize(failures_kept);
+  }
+}
+
+void Merger::take_measurements(CaseResult& result, Position& position, const StreamedCase& streamed, int rank, bool passed) {
+  if (!passed || position.measured_by < 0) {
+    if (passed) {
+      position.measured_by = rank;
+      result.measurements.clear();
+    } else if (position.measured_by >= 0) {
+      return;
+    }
+    for (const auto& measured : streamed.measurements)
+      result.measurements.try_emplace(measured.name, Measurement{measured.value, measured.unit});
+    return;
+  }
+  const auto differs = [&](const std::string& name, const std::string& here, const std::string& there) {
+    position.different_case = true;
+    result.notes.push_back(fmt::format("measurement {}: {} on rank {}, {} on rank {}; every rank must measure the same", name, there,
+                                       position.measured_by, here, rank));
+  };
+  for (const auto& measured : streamed.measurements) {
+    const Measurement here{measured.value, measured.unit};
+    const auto there = result.measurements.find(measured.name);
+    if (there == result.measurements.end()) {
+      differs(measured.name, to_text(here), "none");
+    } else if (!is_exact(plan_.device, measured.unit) && there->second.unit == here.unit) {
+      there->second.value = std::max(there->second.value, here.value);  // the slowest rank is what a user waits for
+    } else if (!(there->second == here)) {
+      differs(measured.name, to_text(here), to_text(there->second));
+    }
+  }
+  if (streamed.measurements.size() < result.measurements.size()) {
+    for (const auto& [name, there] : result.measurements) {
+      const auto same = [&wanted = name](const event::Measured& measured) { return measured.name == wanted; };
+      if (std::none_of(streamed.measurements.begin(), streamed.measurements.end(), same)) differs(name, "none", to_text(there));
+    }
+  }
+}
+
+void Merger::apply_ending(const RankStream& stream, int rank, std::size_t first_unended, bool is_inside) {
+  const auto& recorded = endings_[static_cast<std::size_t>(rank)];
+  const bool is_last = first_unended >= positions_.size();
+  if (!recorded) return defect(rank, "has no recorded ending");
+  const auto& ending = *recorded;
+  switch (ending.how) {
+    case Ending::How::not_started:
+      if (!never_began_) defect(rank, describe(ending));
+      return;
+    case Ending::How::foreign:
+      if (stream.start && !stream.complete && stream.defect.empty())
+        defect(rank, "has a stream without an end, and nobody saw how its process ended");
+      return;
+    case Ending::How::interrupted: return;
+    case Ending::How::stopped: {
+      if (!somebody_died_) defect(rank, describe(ending) + ", but none of its world died");
+      const auto position = ending.position >= 0 ? static_cast<std::size_t>(ending.position) : first_unended;
+      if (position >= positions_.size()) return;
+      if (is_inside || ending.position >= 0) {
+        set(rank, position, Outcome::released, describe(ending));
+      } else {
+        positions_[position].waiting.push_back(rank);
+      }
+      return;
+    }
+    case Ending::How::exited:
+      // A process that left in order flushed its lines: one that is cut off tells of a full disk, not of an exit inside the case.
+      if (ending.code == 0 && (!is_inside || stream.truncated) && ending.position < 0 && !ending.is_cause) {
+        if (stream.start && stream.defect.empty() && !stream.complete) defect(rank, "exited with code 0, but its stream has no end");
+        if (stream.complete && !is_last && !somebody_died_) {
+          defect(rank, fmt::format("left after {} of {} cases", first_unended, positions_.size()));
+        }
+        return;
+      }
+      break;
+    case Ending::How::signalled:
+    case Ending::How::overran: break;
+  }
+  apply_death(ending, rank, first_unended, is_inside);
+}
+
+void Merger::apply_death(const Ending& ending, int rank, std::size_t first_unended, bool is_inside) {
+  const bool is_exit = ending.how == Ending::How::exited;
+  const auto named = static_cast<std::size_t>(std::max<std::int64_t>(ending.position, 0));
+  const bool is_named_open = ending.position >= 0 && named >= first_unended;
+  if (is_exit && !is_inside && !is_named_open) {
+    // Left because of another rank; its launcher's word on where it was may be older than its stream.
+    if (somebody_died_ && !ending.is_cause &&
+        (ending.position < 0 || named >= positions_.size() || outcome_of(rank, named).outcome == Outcome::released))
+      return;
+    if (is_refusal(ending)) {
+      if (first_unended < positions_.size()) set(rank, first_unended, Outcome::missing, describe(ending));
+      return defect(rank, "could not join or stay in its world: " + describe(ending));
+    }
+  }
+  const auto outcome = ending.how == Ending::How::overran ? Outcome::hung : Outcome::crashed;
+  const auto position = ending.position >= 0 ? named : first_unended;
+  // The launcher's word on who is late says where.
+  const bool says_where = ending.how == Ending::How::overran && !ending.text.empty();
+  if (is_inside) set(rank, first_unended, outcome, describe(ending) + (says_where ? "" : " inside this case"));
+  if (position >= positions_.size()) {
+    if (!is_inside) defect(rank, describe(ending) + (says_where ? "" : " after its last case"));
+    return;
+  }
+  if (is_inside && position == first_unended) return;
+  set(rank, position, outcome, describe(ending) + (says_where ? "" : ending.position >= 0 ? " inside this case" : " before this case"));
+}
+
+void Merger::set(int rank, std::size_t position, Outcome outcome, std::string reason) {
+  outcome_of(rank, position).outcome = outcome;
+  auto& reasons = at(position).reasons;
+  if (reason.empty()) {
+    reasons.erase(rank);
+  } else {
+    reasons[rank] = std::move(reason);
+  }
+}
+
+void Merger::defect(int rank, std::string_view sentence) {
+  report_.worlds.back().defects.push_back(fmt::format("rank {} {}", rank, sentence));
+}
+
+std::size_t Merger::answered() const {
+  std::size_t count = positions_.size();
+  const auto says_nothing = [&](std::size_t i) {
+    const auto& ranks = report_.cases[first_case_ + i].ranks;
+    return !positions_[i].different_case &&
+           std::ranges::all_of(ranks, [](const RankOutcome& rank) { return rank.outcome == Outcome::missing; });
+  };
+  while (count > 0 && says_nothing(count - 1)) --count;
+  return count;
+}
+
+void Merger::keep(std::size_t first) {
+  if (!is_open_ || first > positions_.size()) throw std::logic_error("Merger::keep: no world is open, or it has fewer cases");
+  report_.cases.resize(first_case_ + first);
+  positions_.resize(first);
+}
+
+std::span<const CaseResult> Merger::close_world() {
+  if (!is_open_) return {};
+  while (next_rank_ < plan_.size) {
+    RankStream none;
+    none.defect = "there is none";
+    none.absent = true;
+    add(std::move(none));
+  }
+  if (const std::size_t begun = answered(); !cut_short_.empty() && begun < positions_.size())
+    add_defect(
+        fmt::format("its ranks left after {} of {} cases, and no other world has run the rest: {}", begun, positions_.size(), cut_short_));
+  for (std::size_t i = 0; i < positions_.size(); ++i) {
+    auto& result = at(i);
+    auto& place = positions_[i];
+    const auto begun = [](const RankOutcome& rank) { return rank.outcome != Outcome::missing && rank.outcome != Outcome::skipped; };
+    if (std::any_of(result.ranks.begin(), result.ranks.end(), begun)) {
+      for (const int rank : place.waiting) set(rank, i, Outcome::released, describe(*endings_[static_cast<std::size_t>(rank)]));
+    }
+    result.verdict = interrupted_ && is_cut_short(result.ranks) ? Verdict::not_run : decide(result.ranks);
+    if (place.different_case) result.verdict = std::max(result.verdict, Verdict::disagreed);
+    if (result.verdict == Verdict::disagreed) {
+      std::vector<int> silent;
+      for (std::size_t rank = 0; rank < result.ranks.size(); ++rank) {
+        if (result.ranks[rank].outcome == Outcome::missing) silent.push_back(static_cast<int>(rank));
+      }
+      if (!silent.empty()) result.notes.push_back("no evidence from " + join_ranks(silent));
+    }
+    std::stable_sort(result.failures.begin(), result.failures.end(), earlier);
+    if (result.failures.size() > failures_kept) {
+      result.failures_left_out += result.failures.size() - failures_kept;
+      result.failures.resize(failures_kept);
+    }
+  }
+  is_open_ = false;
+  const auto own = std::span(report_.cases).subspan(first_case_);
+  if (std::ranges::none_of(own, is_bad, &CaseResult::verdict)) report_.worlds.back().nccl.clear();
+  apply_waivers(own, report_);
+  return own;
+}
+
+void Merger::put_in_order() {
+  std::vector<std::size_t> order(places_.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, [this](std::size_t a, std::size_t b) {
+    const Place &first = places_[a], &second = places_[b];
+    // Of the worlds of one plan, the one with more cases left comes first.
+    return std::tie(first.attempt, first.planned, second.left, first.first_case) <
+           std::tie(second.attempt, second.planned, first.left, second.first_case);
+  });
+  int next = 0;  // number without a folder
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    if (places_[i].has_folder) next = std::max(next, report_.worlds[i].number + 1);
+  }
+  std::vector<WorldResult> worlds;
+  std::vector<int> place_of(order.size());
+  for (const std::size_t old : order) {
+    place_of[old] = static_cast<int>(worlds.size());
+    worlds.push_back(std::move(report_.worlds[old]));
+    if (!places_[old].has_folder) worlds.back().number = next++;
+  }
+  report_.worlds = std::move(worlds);
+  for (CaseResult& result : report_.cases) result.world = place_of[static_cast<std::size_t>(result.world)];
+  places_.clear();
+  std::ranges::stable_sort(report_.cases, {}, &CaseResult::world);
+}
+
+Report Merger::finish() {
+  close_world();
+  put_in_order();
+  // Stable: repetitions and attempts stay in the order in which worlds and plans have them.
+  std::stable_sort(report_.cases.begin(), report_.cases.end(), [](const auto& a, const auto& b) { return a.info.id < b.info.id; });
+  std::size_t counts = 0;  // of the case that is looked at, the attempt that does
+  for (std::size_t i = 1; i < report_.cases.size(); ++i) {
+    CaseResult& before = report_.cases[i - 1];
+    CaseResult& result = report_.cases[i];
+    if (result.info.id != before.info.id) {
+      counts = i;
+    } else if (result.attempt > 0) {
+      // An attempt that did not come about says nothing: the one before still counts.
+      const bool came_about = result.verdict != Verdict::not_run;
+      (came_about ? report_.cases[counts] : result).superseded = true;
+      if (came_about) counts = i;
+    } else {
+      result.repetition = before.repetition + 1;
+    }
+  }
+  return std::exchange(report_, {});
+}
+
+}  // namespace shardproof::reports

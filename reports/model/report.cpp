@@ -1,0 +1,144 @@
+#include "reports/model/report.hpp"
+
+#include <fmt/format.h>
+#include <algorithm>
+#include <set>
+
+#include "reports/model/findings.hpp"
+
+namespace shardproof::reports {
+
+std::string to_text(const Measurement& measurement) {
+  return measurement.unit.empty() ? fmt::format("{}", measurement.value) : fmt::format("{} {}", measurement.value, measurement.unit);
+}
+
+bool is_exact(std::string_view device, std::string_view unit) {
+  return device == "sim" || (unit != "us" && unit != "ms" && unit != "s" && unit != "x");
+}
+
+std::map<Verdict, std::size_t> Report::counts() const {
+  std::map<Verdict, std::size_t> counts;
+  for (const auto verdict : all_verdicts) counts[verdict] = 0;
+  for (const auto& result : cases) counts[result.verdict] += result.superseded ? 0 : 1;
+  return counts;
+}
+
+std::size_t Report::counted() const { return static_cast<std::size_t>(std::ranges::count(cases, false, &CaseResult::superseded)); }
+
+std::vector<std::string> Report::flaky() const {
+  std::vector<std::string> ids;
+  for (std::span<const CaseResult> rest = cases; !rest.empty();) {
+    const auto runs = repetitions(rest);
+    rest = rest.subspan(runs.size());
+    const bool passed = std::ranges::any_of(runs, [](const CaseResult& result) { return result.verdict == Verdict::passed; });
+    const bool bad =
+        std::ranges::any_of(runs, [](const CaseResult& result) { return is_bad(result.verdict) && result.verdict != Verdict::not_run; });
+    if (passed && bad) ids.push_back(runs.front().info.id);
+  }
+  return ids;
+}
+
+std::size_t Report::waived() const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(cases, [](const CaseResult& result) { return result.waiver >= 0 && !result.superseded; }));
+}
+
+std::span<const CaseResult> repetitions(std::span<const CaseResult> cases) {
+  const auto last = std::ranges::find_if(cases, [&](const CaseResult& other) { return other.info.id != cases.front().info.id; });
+  return cases.first(static_cast<std::size_t>(last - cases.begin()));
+}
+
+std::string skip_reason(const CaseResult& result) {
+  for (const auto& [rank, reason] : result.reasons) {
+    if (result.ranks.at(static_cast<std::size_t>(rank)).outcome == Outcome::skipped) return reason;
+  }
+  return {};
+}
+
+namespace {
+
+using Ranks = std::set<int>;
+
+/// By world: the ranks whose death belongs to a case that is waived.
+std::map<int, Ranks> waived_deaths(const Report& report) {
+  std::map<int, Ranks> worlds;
+  for (const auto& result : report.cases) {
+    if (result.waiver < 0) continue;
+    for (std::size_t rank = 0; rank < result.ranks.size(); ++rank) {
+      const auto outcome = result.ranks[rank].outcome;
+      if (outcome == Outcome::crashed || outcome == Outcome::hung) worlds[result.world].insert(static_cast<int>(rank));
+    }
+  }
+  return worlds;
+}
+
+/// What happened in a world, from how its processes ended: the cause outranks what the other ranks did because of it.
+struct WorldEnd {
+  bool died = false;
+  bool excused = true;  ///< each rank that died did so in a waived case, or was released because of one that did
+  bool could_not_take_part = false;
+  bool never_began = true;  ///< not one of its ranks
+};
+
+/// Whether the worlds' deaths are those of cases that have been tried again: then those decide.
+std::vector<bool> superseded_worlds(const Report& report) {
+  std::vector<bool> any(report.worlds.size()), all(report.worlds.size(), true);
+  for (const auto& result : report.cases) {
+    if (result.verdict != Verdict::crashed && result.verdict != Verdict::hung) continue;
+    const auto world = static_cast<std::size_t>(result.world);
+    any.at(world) = true;
+    all.at(world) = all.at(world) && result.superseded;
+  }
+  for (std::size_t world = 0; world < any.size(); ++world) all[world] = all[world] && any[world];
+  return all;
+}
+
+WorldEnd end_of(const WorldResult& world, const Ranks& waived) {
+  WorldEnd end;
+  bool left = false;
+  for (const auto& ending : world.endings) {
+    // One that ended before it had left its world broke it, whatever its code.
+    const bool failed = ending.how == Ending::How::exited && (ending.code != 0 || ending.is_cause) && !is_refusal(ending);
+    if (failed || ending.how == Ending::How::signalled || ending.how == Ending::How::overran) {
+      end.died = true;
+      const bool released = failed && ending.code == rank_released && !ending.is_cause;
+      end.excused = end.excused && (waived.contains(ending.rank) || (!waived.empty() && released));
+    }
+    end.never_began = end.never_began && ending.how == Ending::How::not_started;
+    left = left || is_refusal(ending) || ending.how == Ending::How::not_started;
+  }
+  end.could_not_take_part = left && !end.died;
+  return end;
+}
+
+}  // namespace
+
+ExitCode exit_code(const Report& report) {
+  std::map<Verdict, std::size_t> counts;
+  bool died = false, began = false;
+  for (const auto& result : report.cases) {
+    if (result.superseded) continue;
+    died = died || result.verdict == Verdict::crashed || result.verdict == Verdict::hung;
+    if (result.waiver < 0) ++counts[result.verdict];
+  }
+  auto waived = waived_deaths(report);
+  const std::vector<bool> superseded = superseded_worlds(report);
+  bool has_unexcused_death = counts[Verdict::crashed] + counts[Verdict::hung] > 0;
+  bool defective = counts[Verdict::disagreed] + counts[Verdict::not_run] > 0 || report.cases.empty();
+  for (std::size_t i = 0; i < report.worlds.size(); ++i) {
+    defective = defective || !report.worlds[i].defects.empty();
+    if (superseded[i]) continue;
+    const auto end = end_of(report.worlds[i], waived[static_cast<int>(i)]);
+    // What comes after a world that died, or whose launcher did, may not be tried at all.
+    if (end.could_not_take_part && !(end.never_began && (died || began))) return infrastructure;
+    began = began || !end.never_began;
+    died = died || end.died;
+    has_unexcused_death = has_unexcused_death || (end.died && !end.excused);
+  }
+  if (has_unexcused_death) return crashed_or_hung;
+  if (defective) return evidence_unusable;
+  if (counts[Verdict::failed] + counts[Verdict::error] > 0) return case_failed;
+  return findings(report).empty() ? all_passed : over_budget;
+}
+
+}  // namespace shardproof::reports

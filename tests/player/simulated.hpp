@@ -1,0 +1,14 @@
+// Playing a scenario on the simulated device of a rank, over any group.
+#pragma once
+
+#include "harness/device/sim/sim_platform.hpp"
+#include "harness/player/player.hpp"
+
+namespace shardproof::testing {
+
+inline scenario::Run play_simulated(const scenario::Scenario& scenario, Subject& subject, Group& world, int rank) {
+  SimPlatform platform(scenario.costs, world, rank);
+  return scenario::play(scenario, subject, platform, rank);
+}
+
+}  // namespace shardproof::testing

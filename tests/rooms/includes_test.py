@@ -1,0 +1,65 @@
+"""The rooms of the harness have one linear order: a file includes files of its own room, and of rooms before it. harness/CMakeLists.txt has the
+order. ALLOWED says what the other folders may include."""
+
+import pathlib
+import re
+import sys
+import unittest
+
+ROOT = pathlib.Path(sys.argv.pop(1))
+ORDER = [folder for folder in re.findall(r"^add_subdirectory\((.+)\)$", (ROOT / "harness/CMakeLists.txt").read_text(encoding="utf-8"), re.M)
+         if "/" not in folder]
+# No suite includes an engine or a fault. Only `worker` sees everything.
+ALLOWED = {
+    "reports": ["reports", *(f"harness/{room}" for room in ("base", "protocol", "trace"))],
+    "launcher": ["launcher", "reports", *(f"harness/{room}" for room in ("base", "protocol", "control", "rendezvous"))],
+    "fixtures/engines": ["fixtures/engines", *(f"harness/{room}" for room in ORDER[:ORDER.index("player")])],
+    "fixtures/faults": ["fixtures/faults", *(f"harness/{room}" for room in ORDER[:ORDER.index("world")])],
+    "fixtures/oracles": ["fixtures/oracles", *(f"harness/{room}" for room in ORDER[:ORDER.index("subject")])],
+    "suites": ["suites", "fixtures/oracles", "harness"],
+    "worker": ["worker", "suites", "fixtures", "harness"],
+}
+SOURCES = (".cpp", ".hpp", ".h", ".cu")
+
+
+def allowed(file):
+    """The folders that a file may include from."""
+    folder, room, *rest = file.split("/")
+    if folder != "harness":
+        return ALLOWED[folder if folder in ALLOWED else f"{folder}/{room}"]
+    if not rest:  # harness/shardproof.hpp
+        return ["harness"]
+    return [f"harness/{each}" for each in ORDER[:ORDER.index(room) + 1]]
+
+
+def forbidden(file, text):
+    """The includes of a file that its room may not have."""
+    return [path for path in re.findall(r'^\s*#\s*include "([^"]+/[^"]+)"', text, re.M)
+            if not any(path.startswith(f"{folder}/") for folder in allowed(file))]
+
+
+class Includes(unittest.TestCase):
+    def test_an_include_of_a_later_room_is_found(self):
+        self.assertEqual(forbidden("harness/fabric/group.cpp", '#include "harness/base/utf8.hpp"\n  #  include "harness/world/rank.hpp"\n'),
+                         ["harness/world/rank.hpp"])
+        self.assertEqual(forbidden("harness/base/utf8.hpp", '#include "harness/protocol/events.hpp"'), ["harness/protocol/events.hpp"])
+        self.assertEqual(forbidden("harness/cases/case.hpp", '#include "suites/checks/kind.hpp"'), ["suites/checks/kind.hpp"])
+        self.assertEqual(forbidden("suites/overlap/mesh.cpp", '#include "fixtures/engines/reference.hpp"'), ["fixtures/engines/reference.hpp"])
+        self.assertEqual(forbidden("reports/diff/diff.cpp", '#include "launcher/run/run.hpp"'), ["launcher/run/run.hpp"])
+        self.assertEqual(forbidden("worker/main.cpp", '#include "launcher/run/run.hpp"\n#include "fixtures/engines/reference.hpp"'), ["launcher/run/run.hpp"])
+
+    def test_every_room_has_a_place_in_the_order(self):
+        rooms = sorted(folder.name for folder in (ROOT / "harness").iterdir() if folder.is_dir())
+        self.assertEqual(sorted(ORDER), rooms)
+
+    def test_no_file_includes_what_its_room_may_not(self):
+        files = [file for folder in ("harness", *ALLOWED) for file in sorted((ROOT / folder).rglob("*")) if file.suffix in SOURCES]
+        self.assertGreater(len(files), 500)
+        for file in files:
+            path = file.relative_to(ROOT).as_posix()
+            with self.subTest(file=path):
+                self.assertEqual(forbidden(path, file.read_text(encoding="utf-8")), [])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,159 @@
+// What a program of ranked cases says when it is not run as a rank of ours.
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "harness/protocol/case_info.hpp"
+#include "harness/protocol/run_directory.hpp"
+#include "tests/runner/world_driver.hpp"
+
+using namespace shardproof;
+using namespace shardproof::test;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+const std::string ranked_program = SHARDPROOF_RANKED_PROGRAM;
+
+ProgramEnd run_one(const std::string& path, std::vector<std::string> arguments) { return run_program(path, std::move(arguments)).front(); }
+
+std::function<std::map<std::string, std::string>(int)> torchrun(int size) {
+  return
+      [size](int rank) { return std::map<std::string, std::string>{{"RANK", std::to_string(rank)}, {"WORLD_SIZE", std::to_string(size)}}; };
+}
+
+}  // namespace
+
+TEST_CASE("A program lists its cases for a launcher") {
+  const auto end = run_one(ranked_program, {"--list-json"});
+  REQUIRE(end.exit_code == 0);
+  const auto listing = nlohmann::ordered_json::parse(end.output).get<Listing>();
+  CHECK(listing.protocol == Listing::current_protocol);
+  CHECK(listing.suite_version == "0");
+  CHECK(listing.build.size() == 40);
+  CHECK(listing.subjects.empty());
+  const auto find = [&](const std::string& id) { return std::ranges::find(listing.cases, id, &CaseInfo::id); };
+  const auto measured = find("says/measured[W=2,event=true,n=1]");
+  REQUIRE(measured != listing.cases.end());
+  CHECK(measured->suite == "says");
+  CHECK(measured->params == std::map<std::string, std::string>{{"W", "2"}, {"event", "true"}, {"n", "1"}});
+  CHECK(measured->world_size == 2);
+  CHECK(measured->tags == std::vector<std::string>{"slow"});
+  CHECK(measured->line > 0);
+  // No path of the machine that built it.
+  CHECK_FALSE(measured->file.starts_with("/"));
+  CHECK_THAT(measured->file, ContainsSubstring("ranked_program.cpp"));
+  CHECK(find("ends/needs[W=2]")->needs == std::vector<std::string>{"timeline"});
+  CHECK(find("threads/asked[W=2]")->on_threads);
+  CHECK_FALSE(measured->on_threads);
+  CHECK(listing.why_no_threads.empty());
+  REQUIRE(listing.seeds.size() == 1);
+  CHECK(listing.seeds[0].seed == "test_x.py::test_y");
+  CHECK(listing.seeds[0].cases.size() == 4);
+}
+
+TEST_CASE("A program started by hand says what it is and how to run it") {
+  const auto end = run_one(ranked_program, {});
+  CHECK(end.exit_code == 2);
+  CHECK_THAT(end.errors, ContainsSubstring("shardproof run --worker " + ranked_program));
+  CHECK(run_one(ranked_program, {"--help"}).exit_code == 0);
+  CHECK_THAT(run_one(ranked_program, {"--help"}).output, ContainsSubstring("--run-dir DIR"));
+}
+
+TEST_CASE("Arguments that mean nothing are refused") {
+  CHECK(run_one(ranked_program, {"--frobnicate"}).exit_code == 2);
+  CHECK_THAT(run_one(ranked_program, {"--frobnicate"}).errors, ContainsSubstring("unknown option --frobnicate"));
+  CHECK_THAT(run_one(ranked_program, {"[quick]", "--seed", "3"}).errors,
+             ContainsSubstring("shardproof run --worker '" + ranked_program + "' '[quick]' '--seed' '3' does"));
+  CHECK_THAT(run_one(ranked_program, {"--run-dir", "x"}).errors, ContainsSubstring("the environment names no rank and size"));
+}
+
+TEST_CASE("Wrong declarations are named with file and line, all of them, and nothing is run") {
+  const auto end = run_one(SHARDPROOF_MISNAMED_PROGRAM, {"--list-json"});
+  CHECK(end.exit_code == 2);
+  const auto answer = nlohmann::ordered_json::parse(end.output);
+  CHECK(answer.at("protocol") == Listing::current_protocol);
+  REQUIRE(answer.at("problems").size() == 2);
+  CHECK_THAT(answer.at("problems").at(0).get<std::string>(), ContainsSubstring("misnamed_program.cpp:4: a case is named"));
+  CHECK(run_one(SHARDPROOF_MISNAMED_PROGRAM, {"--run-dir", "x"}).output.empty());
+  CHECK_THAT(end.errors, ContainsSubstring("misnamed_program.cpp:4: a case is named suite/name; \"no_slash\" is not"));
+  CHECK_THAT(end.errors, ContainsSubstring("misnamed_program.cpp:6: case twice/declared[W=2] exists already, declared at"));
+  CHECK_THAT(end.errors, ContainsSubstring("misnamed_program.cpp:5\n"));
+}
+
+TEST_CASE("A plain TEST_CASE beside ranked ones is refused: it would never run") {
+  const auto end = run_one(SHARDPROOF_PLAIN_PROGRAM, {"--list-json"});
+  CHECK(end.exit_code == 2);
+  CHECK_THAT(end.errors, ContainsSubstring("left behind"));
+  CHECK_THAT(end.errors, ContainsSubstring("plain_program.cpp:5"));
+}
+
+TEST_CASE("Under somebody else's launcher ranks are processes, and a case that asks for threads is skipped") {
+  const TemporaryDirectory directory;
+  const auto run = directory.path() / "run";
+  const auto ends = run_program(ranked_program, {"--run-dir", run.string(), "threads/asked", "ends/passed"}, 2, torchrun(2));
+  for (std::size_t rank = 0; rank < ends.size(); ++rank) {
+    INFO(ends[rank].errors);
+    CHECK(ends[rank].exit_code == 0);
+    RankRemains remains;
+    read_stream(RunDirectory{run}.world(0).rank_stream(static_cast<int>(rank)), remains);
+    REQUIRE(remains.cases.size() == 2);
+    const auto& asked = remains.cases[remains.cases[0].id == "threads/asked[W=2]" ? 0 : 1];
+    CHECK(asked.id == "threads/asked[W=2]");
+    CHECK(asked.outcome == Outcome::skipped);
+    CHECK(asked.reason == "its ranks are to be threads of one process, and here they are processes");
+  }
+}
+
+TEST_CASE("Under somebody else's launcher the ranks make the world themselves") {
+  const TemporaryDirectory directory;
+  const auto run = directory.path() / "run";
+  const auto ends = run_program(ranked_program, {"--run-dir", run.string(), "--seed", "7", "ends/passed", "ends/thrown"}, 2, torchrun(2));
+  const WorldDirectory world = RunDirectory{run}.world(0);
+  for (std::size_t rank = 0; rank < ends.size(); ++rank) {
+    INFO(ends[rank].errors);
+    CHECK(ends[rank].exit_code == 0);
+    RankRemains remains;
+    read_stream(world.rank_stream(static_cast<int>(rank)), remains);
+    CHECK(remains.ended);
+    REQUIRE(remains.cases.size() == 2);
+    CHECK(remains.cases[0].outcome == Outcome::passed);
+    CHECK(remains.cases[1].outcome == (rank == 1 ? Outcome::error : Outcome::released));
+  }
+  std::ifstream file(world.plan());
+  const auto plan = nlohmann::ordered_json::parse(file).get<WorldPlan>();
+  CHECK(plan.seed == 7);
+  CHECK(plan.cases == std::vector<std::string>{"ends/passed[W=2]", "ends/thrown[W=2]"});
+  CHECK_FALSE(std::filesystem::exists(plan.rendezvous));
+  CHECK(std::filesystem::exists(run / "listing.json"));
+
+  SECTION("a run directory serves once") {
+    for (const auto& end : run_program(ranked_program, {"--run-dir", run.string(), "ends/passed"}, 2, torchrun(2))) {
+      CHECK(end.exit_code == 3);
+      CHECK_THAT(end.errors, ContainsSubstring("a fresh --run-dir"));
+    }
+  }
+}
+
+TEST_CASE("Under somebody else's launcher a filter that selects nothing is every rank's error at once, and uses nothing up") {
+  const TemporaryDirectory directory;
+  const auto run = directory.path() / "run";
+  for (const auto& end : run_program(ranked_program, {"--run-dir", run.string(), "nothing/*"}, 2, torchrun(2))) {
+    CHECK(end.exit_code == 2);
+    CHECK_THAT(end.errors, ContainsSubstring("\"nothing/*\" matches none"));
+  }
+  for (const auto& end : run_program(ranked_program, {"--run-dir", run.string(), "ends/passed"}, 2, torchrun(2))) CHECK(end.exit_code == 0);
+}
+
+TEST_CASE("Under somebody else's launcher every rank hears at once why rank 0 could make no world") {
+  const TemporaryDirectory directory;
+  const auto run = directory.path() / "run";
+  std::filesystem::create_directories(RunDirectory{run}.world(0).root);
+  for (const auto& end : run_program(ranked_program, {"--run-dir", run.string(), "ends/passed"}, 2, torchrun(2))) {
+    CHECK(end.exit_code == 3);
+    CHECK_THAT(end.errors, ContainsSubstring("exists: give every run a fresh --run-dir"));
+  }
+}

@@ -1,0 +1,88 @@
+// Ranks as threads of this process: what becomes of the others when one of them cannot go on?
+#include "harness/runner/rank_threads.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers.hpp>
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <stdexcept>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include "harness/world/seeded_scheduler.hpp"
+
+using namespace shardproof;
+
+namespace {
+
+class Nobody final : public TurnObserver {
+ public:
+  void began(std::string_view) override {}
+  void given(std::optional<int>) override {}
+};
+
+const Deadline far = std::chrono::steady_clock::now() + std::chrono::hours(1);
+
+Premises premises(int ranks, std::shared_ptr<SeededScheduler> scheduler) {
+  Premises shared;
+  shared.control = std::make_shared<ControlPage>(ControlPage::anonymous(ranks));
+  shared.scheduler = std::move(scheduler);
+  if (shared.scheduler) shared.control->wait_by(shared.scheduler);
+  return shared;
+}
+
+WorldPlan plan_for(int ranks) {
+  WorldPlan plan;
+  plan.size = ranks;
+  return plan;
+}
+
+}  // namespace
+
+TEST_CASE("every rank has a thread of its own") {
+  std::mutex mutex;
+  std::set<int> ranks;
+  std::set<std::thread::id> threads;
+  run_rank_threads(plan_for(5), premises(5, nullptr), [&](int rank) {
+    const std::lock_guard lock(mutex);
+    ranks.insert(rank);
+    threads.insert(std::this_thread::get_id());
+  });
+  CHECK(ranks == std::set<int>{0, 1, 2, 3, 4});
+  CHECK(threads.size() == 5);
+  CHECK_FALSE(threads.contains(std::this_thread::get_id()));
+}
+
+TEST_CASE("a rank that cannot go on dooms the world of the others, and is the one that is heard") {
+  Nobody nobody;
+  for (const bool by_turns : {false, true}) {
+    INFO("by turns: " << by_turns);
+    const Premises shared = premises(3, by_turns ? std::make_shared<SeededScheduler>(3, 1, nobody) : nullptr);
+    int released = 0;
+    std::mutex mutex;
+    const auto take_part = [&](int rank) {
+      if (rank == 1) throw std::runtime_error("no room for rank 1");
+      try {
+        shared.control->agree(rank, {}, far);
+      } catch (const Released&) {
+        const std::lock_guard lock(mutex);
+        ++released;
+        throw;
+      }
+    };
+    CHECK_THROWS_WITH(run_rank_threads(plan_for(3), shared, take_part), "no room for rank 1");
+    CHECK(released == 2);
+    REQUIRE(shared.control->doomed());
+    CHECK(shared.control->doomed()->culprit == 1);
+  }
+}
+
+TEST_CASE("where all ranks were released, that is what is said") {
+  const Premises shared = premises(2, nullptr);
+  shared.control->doom({-1, AbortReason::interrupted, "by hand"});
+  CHECK_THROWS_AS(run_rank_threads(plan_for(2), shared, [&](int rank) { shared.control->agree(rank, {}, far); }), Released);
+}
