@@ -128,7 +128,10 @@ void for_each_combination(const CaseDeclaration& declaration, F visit) {
   std::vector<std::size_t> at(declaration.params.size(), 0);
   while (true) {
     std::map<std::string, std::string> params;
-    for (std::size_t i = 0; i < at.size(); ++i) params[declaration.params[i].first] = declaration.params[i].second[at[i]];
+    for (std::size_t i = 0; i < at.size(); ++i) {
+      const auto& [key, values] = declaration.params[i];
+      if (!values[at[i]].empty()) params[key] = values[at[i]];
+    }
     visit(std::move(params));
     std::size_t i = at.size();
     while (i > 0 && ++at[i - 1] == declaration.params[i - 1].second.size()) at[--i] = 0;
@@ -180,11 +183,13 @@ CaseInfo info_of(const CaseDeclaration& declaration, const Setting& in, std::map
   info.clauses = declaration.clauses;
   info.tags = declaration.tags;
   const auto add_needs = [&](const std::vector<Feature>& features) {
-    for (const Feature& feature : features) info.needs.emplace_back(feature.name());
+    for (const Feature& feature : features) {
+      if (std::ranges::find(info.needs, feature.name()) == info.needs.end()) info.needs.emplace_back(feature.name());
+    }
   };
   add_needs(declaration.needs);
   for (const ConditionalNeeds& needs : declaration.conditional_needs) {
-    if (params.at(needs.key) == needs.value) add_needs(needs.features);
+    if (const auto param = params.find(needs.key); param != params.end() && param->second == needs.value) add_needs(needs.features);
   }
   info.params = std::move(params);
   info.timeout_ms = declaration.timeout.count();

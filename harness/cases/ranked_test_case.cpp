@@ -52,6 +52,12 @@ void apply(CaseDeclaration& declaration, options::Engines option) { declaration.
 void apply(CaseDeclaration& declaration, options::Each option) {
   declaration.params.emplace_back(std::move(option.key), std::move(option.values));
 }
+void apply(CaseDeclaration& declaration, options::Also option) {
+  for (const std::string& value : option.param.values)
+    declaration.conditional_needs.push_back({.key = option.param.key, .value = value, .features = option.needs});
+  option.param.values.insert(option.param.values.begin(), std::string());
+  apply(declaration, std::move(option.param));
+}
 void apply(CaseDeclaration& declaration, options::DrawnBy option) {
   declaration.drawn_by = option.key;
   std::vector<std::string> numbers;

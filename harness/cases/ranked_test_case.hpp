@@ -39,7 +39,7 @@ struct CaseDeclaration {
   int line = 0;
   void (*body)(Rank&) = nullptr;
   std::vector<int> ranks{2};
-  std::vector<std::pair<std::string, std::vector<std::string>>> params;
+  std::vector<std::pair<std::string, std::vector<std::string>>> params;  ///< an empty value: a case without the parameter
   std::string drawn_by;  ///< one of the parameters; empty: the case draws nothing
   std::vector<std::string> clauses;
   std::vector<std::string> tags;
@@ -98,6 +98,10 @@ struct Each {
   std::string key;
   std::vector<std::string> values;
 };
+struct Also {
+  Each param;
+  std::vector<Feature> needs;
+};
 struct DrawnBy {
   std::string key;
   int usual;
@@ -124,6 +128,9 @@ template <class Value, class... Features> options::NeedsIf needs_if(std::string 
 template <class... Kinds> options::Engines on_engines(Kinds... kinds) { return {{std::string(kinds)...}}; }
 /// A case for every value: `each("event", false, true)`. Values are texts, integers, numbers or true and false.
 template <class... Values> options::Each each(std::string key, Values... values);
+/// One more case with this parameter, besides those without it: `also("last_module", "discarded", Feature::module_groups)`. The features are
+/// needed by the cases that have the parameter. `rank.find_param` tells the body whether its case has it.
+template <class Value, class... Features> options::Also also(std::string key, Value value, Features... features);
 /// A case for each number from 1 to `usual`: `drawn_by("seed", 8)`. The number draws what the case plays. Greater numbers are cases, too, in
 /// runs that ask for them by --generated or by the whole id. Such a case plays a given scenario instead (Rank::given_scenario) if a run has
 /// --scenario.
@@ -151,6 +158,7 @@ void apply(CaseDeclaration& declaration, options::Needs option);
 void apply(CaseDeclaration& declaration, options::NeedsIf option);
 void apply(CaseDeclaration& declaration, options::Engines option);
 void apply(CaseDeclaration& declaration, options::Each option);
+void apply(CaseDeclaration& declaration, options::Also option);
 void apply(CaseDeclaration& declaration, options::DrawnBy option);
 void apply(CaseDeclaration& declaration, options::Seed option);
 void apply(CaseDeclaration& declaration, options::Timeout option);
@@ -186,6 +194,10 @@ template <class... Values> options::Each each(std::string key, Values... values)
 
 template <class Value, class... Features> options::NeedsIf needs_if(std::string key, Value value, Features... features) {
   return {{std::move(key), detail::spell(value), {features...}}};
+}
+
+template <class Value, class... Features> options::Also also(std::string key, Value value, Features... features) {
+  return {each(std::move(key), value), {features...}};
 }
 
 /// All declarations of the program, in order of file and line.

@@ -40,11 +40,16 @@ int Rank::index() const { return world_->rank(); }
 
 Group& Rank::world() { return *world_->group_; }
 
-const std::string& Rank::param(std::string_view name) const {
+const std::string* Rank::find_param(std::string_view name) const {
   const CaseInfo& info = *world_->notes().info;
   const auto found = info.params.find(std::string(name));
-  if (found == info.params.end()) throw std::out_of_range(fmt::format("case {} has no parameter '{}'", info.id, name));
-  return found->second;
+  return found == info.params.end() ? nullptr : &found->second;
+}
+
+const std::string& Rank::param(std::string_view name) const {
+  const std::string* const value = find_param(name);
+  if (value == nullptr) throw std::out_of_range(fmt::format("case {} has no parameter '{}'", world_->notes().info->id, name));
+  return *value;
 }
 
 const std::string& Rank::engine() const {

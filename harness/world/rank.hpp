@@ -41,6 +41,8 @@ class Rank {
   /// A parameter of the case, as bound in its id. Throws std::out_of_range naming it.
   const std::string& param(std::string_view name) const;
   template <class T> T param(std::string_view name) const;  ///< std::string, bool, int, double
+  /// A parameter that not every case of a declaration has; nullptr: this case does not have it.
+  const std::string* find_param(std::string_view name) const;
   /// The kind of engine that the case plays on. Throws std::logic_error where the case names none.
   const std::string& engine() const;
 

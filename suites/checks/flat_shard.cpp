@@ -152,22 +152,27 @@ class FlatShardChecks final : public Kind {
   }
 
   Plans plans(const Scenario& scenario, int /*world*/) const override {
+    if (!is_for_all_ranks(scenario.script)) return Plans::nothing;
     return may_gather_in_vain(scenario) ? Plans::least : Plans::exactly;
   }
 
   // At the end of each forward, evaluate and backward, as many units are whole as the strategy says. Only gradients that no backward has
   // reduced wait, and no operand of a reduction is left. Units that were gathered in vain may be whole after a forward.
-  void check_memory(const scenario::Run& run, int world, After after) const override {
+  void check_memory(const scenario::Run& run, int world, MemoryCheck check) const override {
+    if (plans(run.scenario(), world) == Plans::nothing) return;
+    const bool counts_gathers = !may_gather_in_vain(run.scenario());
     const std::uint64_t unclaimed = parameters_of_no_unit(run.scenario());
     UnitCalls calls(run.scenario(), world);
     const auto make = [&](const scenario::Action& action) { calls.make(action); };
     follow_script(run.scenario(), make, [&](const scenario::Action& action, const std::string& end) {
-      if ((action.kind == ActionKind::backward) != (after == After::backwards)) return;
       CAPTURE(end);
-      const std::uint64_t whole = trace::at(run.trace(), MemoryClass::parameter, end).buffers;
-      CHECK(whole >= unclaimed + calls.whole());
-      if ((after == After::backwards && calls.whole() == 0) || !may_gather_in_vain(run.scenario()))
-        CHECK(whole == unclaimed + calls.whole());
+      const bool is_backward = action.kind == ActionKind::backward;
+      if (is_backward == (check == MemoryCheck::nothing_left)) {
+        const std::uint64_t whole = trace::at(run.trace(), MemoryClass::parameter, end).buffers;
+        CHECK(whole >= unclaimed + calls.whole());
+        if ((is_backward && calls.whole() == 0) || counts_gathers) CHECK(whole == unclaimed + calls.whole());
+      }
+      if (check != MemoryCheck::nothing_left) return;
       CHECK(trace::at(run.trace(), MemoryClass::gradient, end).buffers <= unclaimed + calls.waiting_gradients());
       CHECK(trace::at(run.trace(), MemoryClass::reduce_input, end).buffers == 0);
     });

@@ -64,7 +64,7 @@ class FullyShardChecks final : public Kind {
         scenario, [&](const scenario::Action& action) { calls.make(action); }, [&] { return calls.communication(); });
   }
 
-  void check_memory(const scenario::Run& run, int world, After after) const override {
+  void check_memory(const scenario::Run& run, int world, MemoryCheck check) const override {
     if (plans(run.scenario(), world) == Plans::nothing) return;
     const std::uint64_t unclaimed = unclaimed_parameters(run.scenario());
     // A whole parameter that an extension has made may keep what the extension gathered.
@@ -74,10 +74,10 @@ class FullyShardChecks final : public Kind {
     GroupCalls calls(run.scenario(), world);
     const auto make = [&](const scenario::Action& action) { calls.make(action); };
     follow_script(run.scenario(), make, [&](const scenario::Action& action, const std::string& end) {
-      if ((action.kind == ActionKind::backward) != (after == After::backwards)) return;
+      if ((action.kind == ActionKind::backward) != (check == MemoryCheck::nothing_left)) return;
       if (!calls.may_be_whole_in_vain() && (calls.whole_parameters() == 0 || !is_extended))
         check_alive(run.trace(), MemoryClass::parameter, end, Alive::exactly, unclaimed + calls.whole_parameters());
-      if (after != After::backwards || calls.goes_on()) return;
+      if (check != MemoryCheck::nothing_left || calls.goes_on()) return;
       if (!calls.is_gathering()) check_alive(run.trace(), MemoryClass::gathered, end, Alive::exactly, 0);
       check_alive(run.trace(), MemoryClass::reduce_input, end, Alive::exactly, 0);
       check_alive(run.trace(), MemoryClass::gradient, end, Alive::at_most, unclaimed + calls.waiting_gradients());

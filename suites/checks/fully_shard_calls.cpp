@@ -1,4 +1,5 @@
 #include "suites/checks/fully_shard_calls.hpp"
+#include "suites/checks/script_walk.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -63,7 +64,7 @@ bool can_follow_groups(const scenario::Scenario& scenario) {
   const bool repeats = any_module(scenario, [](const scenario::Module& module) { return module.kind == scenario::ModuleKind::use; });
   const auto all = scenario::parameters(scenario.model);
   const bool shares = std::ranges::any_of(all, [](const scenario::ParameterShape& parameter) { return !parameter.aliases.empty(); });
-  return !repeats && !shares && alternates(scenario.script) && !is_reached_by_its_input(scenario);
+  return !repeats && !shares && is_for_all_ranks(scenario.script) && alternates(scenario.script) && !is_reached_by_its_input(scenario);
 }
 
 // The caller drops what a failing forward has begun.

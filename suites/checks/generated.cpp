@@ -190,6 +190,10 @@ Drawn given(Rank& rank, const Subjects& subjects, const std::filesystem::path& d
   Scenario scenario = read_scenario(document, rank.world().size());
   if (const std::string_view kind = scenario.plan.engine.get()->kind(); kind != subjects.kind)
     rank.skip(fmt::format("{} is for the engine kind {}, and the case is for {}", document.string(), kind, subjects.kind));
+  if (!is_playable(scenario))
+    rank.skip(
+        fmt::format("no engine can be judged on {}: one of its backwards reaches no trained parameter, or leaves work to a later backward",
+                    document.string()));
   std::optional<Drawn> drawn = judged(std::move(scenario), rank.world().size());
   if (!drawn) rank.skip(fmt::format("the serial model cannot judge the values of {}", document.string()));
   return *std::move(drawn);

@@ -25,8 +25,11 @@ enum class Plans : std::uint8_t {
   nothing,  ///< the scenario has calls or modules that it cannot count
 };
 
-/// Calls after which memory is checked.
-enum class After : std::uint8_t { backwards, other_calls };
+/// What a check of memory judges.
+enum class MemoryCheck : std::uint8_t {
+  nothing_left,  ///< all memory after backwards, and after other calls all but whole parameters
+  whole_after_forward,  ///< whole parameters after calls that are no backwards
+};
 
 /// The clauses by which every run on a kind of engine is judged, whatever case plays it.
 struct SoundnessClauses {
@@ -64,8 +67,8 @@ class Kind {
   virtual std::string_view ordering_clause(const scenario::Run& run, const trace::Race& race) const = 0;
   virtual void check_nothing_gathered_twice(const scenario::Run& run) const = 0;
   virtual void check_nothing_is_left(const scenario::Run& run, int iteration, int backward) const = 0;
-  /// Checks what is alive after each of these calls, as far as this is known for the scenario.
-  virtual void check_memory(const scenario::Run& run, int world, After calls) const = 0;
+  /// Checks what is alive after each call, as far as this is known for the scenario.
+  virtual void check_memory(const scenario::Run& run, int world, MemoryCheck check) const = 0;
 };
 
 /// The collectives of an iteration, or of all of a run, without agreements.

@@ -5,7 +5,7 @@
 
 #include "harness/base/digest.hpp"
 #include "harness/fabric/group.hpp"
-#include "suites/checks/with_discard.hpp"
+#include "suites/checks/last_module.hpp"
 
 namespace shardproof::suites {
 
@@ -27,7 +27,7 @@ std::string said(const scenario::SubjectError& refused) {
 
 std::optional<scenario::SubjectError> refusal(Rank& rank, const scenario::Scenario& scenario) {
   try {
-    rank.play(scenario);
+    rank.play(with_last_module(rank, scenario));
   } catch (const scenario::SubjectError& error) {
     return error;
   }
@@ -36,7 +36,7 @@ std::optional<scenario::SubjectError> refusal(Rank& rank, const scenario::Scenar
 
 scenario::Run play_accepted(Rank& rank, const scenario::Scenario& scenario) {
   try {
-    return rank.play(scenario);
+    return rank.play(with_last_module(rank, scenario));
   } catch (const scenario::SubjectError& error) {
     FAIL("the engine must take this scenario: " << error.on_any_rank());
     throw;
@@ -47,22 +47,20 @@ namespace {
 
 void check_refused_with(Rank& rank, const scenario::Scenario& scenario, const std::string& call, const std::vector<std::string>& culprits,
                         const std::vector<CallStatus>& statuses) {
-  also_with_discard(rank, scenario, [&](const scenario::Scenario& each) {
-    std::optional<scenario::SubjectError> refused;
-    try {
-      refused = refusal(rank, each);
-    } catch (const Mismatch& mismatch) {
-      FAIL("instead of a refusal, collectives that differ: " << mismatch.what());
-    }
-    REQUIRE(refused);
-    CAPTURE(refused->reason());
-    const std::string reason = said(*refused);
-    CHECK(refused->call() == call);
-    if (std::ranges::find(statuses, refused->status()) == statuses.end())
-      FAIL_CHECK("a refusal has another status than \"" << to_string(refused->status()) << "\"");
-    for (const std::string& culprit : culprits) CHECK_THAT(reason, Catch::Matchers::ContainsSubstring(culprit));
-    check_said_by_all(rank, reason);
-  });
+  std::optional<scenario::SubjectError> refused;
+  try {
+    refused = refusal(rank, scenario);
+  } catch (const Mismatch& mismatch) {
+    FAIL("instead of a refusal, collectives that differ: " << mismatch.what());
+  }
+  REQUIRE(refused);
+  CAPTURE(refused->reason());
+  const std::string reason = said(*refused);
+  CHECK(refused->call() == call);
+  if (std::ranges::find(statuses, refused->status()) == statuses.end())
+    FAIL_CHECK("a refusal has another status than \"" << to_string(refused->status()) << "\"");
+  for (const std::string& culprit : culprits) CHECK_THAT(reason, Catch::Matchers::ContainsSubstring(culprit));
+  check_said_by_all(rank, reason);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "harness/scenario/plan/replicate.hpp"
 #include "harness/trace/memory.hpp"
 #include "suites/checks/race_parts.hpp"
+#include "suites/checks/script_walk.hpp"
 
 namespace shardproof::suites {
 
@@ -79,10 +80,6 @@ bool has_known_order(const scenario::Model& model) {
     is_known = is_known && module.kind != scenario::ModuleKind::embedding && module.kind != scenario::ModuleKind::attention;
   });
   return is_known;
-}
-
-bool is_for_all(const Scenario& scenario) {
-  return !any_call(scenario.script, [](const scenario::Action& action) { return !action.ranks.empty(); });
 }
 
 // Of copies. Views of buckets are gradients.
@@ -195,11 +192,11 @@ class ReplicateChecks final : public Kind {
   }
 
   // Buckets have as many bytes as their gradients. Views of buckets need no memory beside them.
-  void check_memory(const scenario::Run& run, int /*world*/, After after) const override {
-    if (after != After::backwards) return;
+  void check_memory(const scenario::Run& run, int /*world*/, MemoryCheck check) const override {
+    if (check != MemoryCheck::nothing_left) return;
     const Scenario& scenario = run.scenario();
     const ReplicatePlan& section = replicate(scenario.plan);
-    if (section.compile || !section.tensor_parallel.empty() || !is_for_all(scenario)) return;
+    if (section.compile || !section.tensor_parallel.empty() || !is_for_all_ranks(scenario.script)) return;
     const bool makes_views = section.gradients == scenario::BucketGradients::views;
     const std::uint64_t all = bytes_of_parameters(scenario, true);
     const std::uint64_t buckets = bytes_of_buckets(scenario);

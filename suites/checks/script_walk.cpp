@@ -22,6 +22,10 @@ bool may_free_or_gather(ActionKind kind) {
 
 }  // namespace
 
+bool is_for_all_ranks(const scenario::Script& script) {
+  return !any_call(script, [](const scenario::Action& action) { return !action.ranks.empty(); });
+}
+
 void follow_script(const scenario::Scenario& scenario, const std::function<void(const scenario::Action&)>& make,
                    const std::function<void(const scenario::Action&, const std::string& mark)>& look) {
   int iteration = 0;

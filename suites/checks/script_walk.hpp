@@ -10,6 +10,9 @@
 
 namespace shardproof::suites {
 
+/// Whether every rank makes each call.
+bool is_for_all_ranks(const scenario::Script& script);
+
 /// Calls `make` for each action, in order. After each action that may gather or free parameters it calls `look`, with the name of the mark
 /// at the action's end.
 void follow_script(const scenario::Scenario& scenario, const std::function<void(const scenario::Action&)>& make,

@@ -172,10 +172,10 @@ void check_memory(Rank& rank, const scenario::Run& run) {
   const Kind& kind = kind_of(run.scenario().plan);
   {
     const auto judged = judging(rank, kind.clauses().nothing_left, Finding::memory);
-    kind.check_memory(run, rank.world().size(), After::backwards);
+    kind.check_memory(run, rank.world().size(), MemoryCheck::nothing_left);
   }
   const auto judged = judging(rank, kind.clauses().whole_after_forward, Finding::memory);
-  kind.check_memory(run, rank.world().size(), After::other_calls);
+  kind.check_memory(run, rank.world().size(), MemoryCheck::whole_after_forward);
 }
 
 void check_freed_memory(const Rank& rank, const scenario::Run& run) {

@@ -7,9 +7,9 @@
 
 #include "fixtures/oracles/rounding.hpp"
 #include "harness/scenario/plan/fully_shard.hpp"
+#include "suites/checks/last_module.hpp"
 #include "suites/checks/refusal.hpp"
 #include "suites/checks/soundness.hpp"
-#include "suites/checks/with_discard.hpp"
 #include "suites/comm_hooks/gradients.hpp"
 #include "suites/comm_hooks/scenarios.hpp"
 
@@ -112,33 +112,32 @@ RANKED_TEST_CASE("comm_hooks/after_reduction_on_a_mesh", clauses("CMH-20", "CMH-
   check_no_race(rank, run);
 }
 
-RANKED_TEST_CASE("comm_hooks/after_accumulation", clauses("CMH-21", "CMH-22", "CMH-16"), ranks(1, 2, 3, 4), on_engines("fully_shard"),
-                 each("hook", "plain", "doubled"), needs(Feature::timeline, FullyShardFeature::reduction_hooks)) {
+RANKED_TEST_CASE("comm_hooks/after_accumulation", clauses("CMH-21", "CMH-22", "CMH-16"), ranks(1, 2, 3, 4), also_with_discarded_module(),
+                 on_engines("fully_shard"), each("hook", "plain", "doubled"),
+                 needs(Feature::timeline, FullyShardFeature::reduction_hooks)) {
   const bool doubles = rank.param("hook") == "doubled";
-  const HookKind kind = doubles ? HookKind::doubled : HookKind::plain;
-  also_with_discard(rank, hooked_groups(rank, HookPoint::after_accumulation, kind, false), [&](const scenario::Scenario& scenario) {
-    const scenario::Run run = play_accepted(rank, scenario);
-    check_gradients(rank, run, doubles ? Combine(doubled_mean) : Combine(mean));
-    const auto judged = rank.under("CMH-21");
-    for (int iteration = 0; iteration < iterations; ++iteration) {
-      CAPTURE(iteration);
-      const auto calls = hook_calls(run, iteration);
-      const scenario::Capture& capture = run.captures().at(static_cast<std::size_t>(iteration));
-      CHECK(calls.size() == capture.parameters.size());
-      for (const scenario::CapturedParameter& parameter : capture.parameters) {
-        CAPTURE(parameter.name);
-        const auto call = std::ranges::find(calls, parameter.name, [](const scenario::Callback* each) { return each->name; });
-        REQUIRE(call != calls.end());
-        CHECK(state_of(**call) == static_cast<std::uint64_t>(state));
-        CHECK((*call)->during == "backward");
-        const Tensor left = std::get<scenario::GradientHookCall>((*call)->detail).result;
-        REQUIRE(left.defined());
-        const auto judged_result = rank.under("CMH-21", "CMH-22");
-        CHECK(left.flatten() == parameter.gradient.flatten());
-      }
+  const scenario::Run run =
+      play_accepted(rank, hooked_groups(rank, HookPoint::after_accumulation, doubles ? HookKind::doubled : HookKind::plain, false));
+  check_gradients(rank, run, doubles ? Combine(doubled_mean) : Combine(mean));
+  const auto judged = rank.under("CMH-21");
+  for (int iteration = 0; iteration < iterations; ++iteration) {
+    CAPTURE(iteration);
+    const auto calls = hook_calls(run, iteration);
+    const scenario::Capture& capture = run.captures().at(static_cast<std::size_t>(iteration));
+    CHECK(calls.size() == capture.parameters.size());
+    for (const scenario::CapturedParameter& parameter : capture.parameters) {
+      CAPTURE(parameter.name);
+      const auto call = std::ranges::find(calls, parameter.name, [](const scenario::Callback* each) { return each->name; });
+      REQUIRE(call != calls.end());
+      CHECK(state_of(**call) == static_cast<std::uint64_t>(state));
+      CHECK((*call)->during == "backward");
+      const Tensor left = std::get<scenario::GradientHookCall>((*call)->detail).result;
+      REQUIRE(left.defined());
+      const auto judged_result = rank.under("CMH-21", "CMH-22");
+      CHECK(left.flatten() == parameter.gradient.flatten());
     }
-    check_sound_iterations(rank, run);
-  });
+  }
+  check_sound_iterations(rank, run);
 }
 
 }  // namespace shardproof::comm_hooks

@@ -39,7 +39,7 @@ RANKED_TEST_CASE("exec_order/invalid_second_forward", clauses("EXO-1"), ranks(2,
   check_refused(rank, Twins(rank, strategy(rank)).train_on_two(Way::others_second), "forward", {"rank 0", "rank 1", first_way, second_way});
 }
 
-RANKED_TEST_CASE("exec_order/trains_on_two_forwards", clauses("EXO-13", "EXO-14"), ranks(2),
+RANKED_TEST_CASE("exec_order/trains_on_two_forwards", clauses("EXO-13", "EXO-14", "OVL-35"), ranks(2),
                  each("strategy", "full_shard", "shard_grad_op", "no_shard"),
                  needs(Feature::timeline, FlatShardFeature::order_validation, Feature::gradient_accumulation)) {
   const scenario::Run run = play_accepted(rank, Twins(rank, strategy(rank)).train_on_two(Way::all_second, 3));

@@ -6,6 +6,7 @@
 #include "harness/trace/memory.hpp"
 #include "suites/checks/comparison.hpp"
 #include "suites/checks/exact_inputs.hpp"
+#include "suites/checks/last_module.hpp"
 #include "suites/checks/refusal.hpp"
 #include "suites/checks/soundness.hpp"
 #include "suites/extensions/meta.hpp"
@@ -106,7 +107,7 @@ RANKED_TEST_CASE("extensions/meta", clauses("EXT-30"), ranks(1, 2, 3, 4), each("
   check_same_training(rank, run, expected);
 }
 
-RANKED_TEST_CASE("extensions/still_meta", clauses("EXT-31"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8),
+RANKED_TEST_CASE("extensions/still_meta", clauses("EXT-31"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8), also_with_discarded_module(),
                  each("what", "all", "wrapped", "unwrapped"), needs(Feature::meta_initialisation)) {
   const std::string& what = rank.param("what");
   std::vector<Action> before;

@@ -81,14 +81,17 @@ double gradient_of_one_layer(Rank& rank, const scenario::Run& run) {
 
 void check_kept_in_single_precision(const Rank& rank, const scenario::Run& run) {
   const auto judged = rank.under("EXT-22");
-  REQUIRE_FALSE(run.captures().empty());
+  std::size_t gradients = 0;
   for (const scenario::Capture& captured : run.captures()) {
     for (const scenario::CapturedParameter& held : captured.parameters) {
       CAPTURE(held.name);
       CHECK(held.shard.dtype() == DType::f32);
-      if (held.gradient.defined()) CHECK(held.gradient.dtype() == DType::f32);
+      if (!held.gradient.defined()) continue;
+      CHECK(held.gradient.dtype() == DType::f32);
+      ++gradients;
     }
   }
+  CHECK(gradients > 0);
 }
 
 scenario::Mesh replicated(int replicas, int world) { return {.shape = {replicas, world / replicas}, .names = {"replicate", "shard"}}; }

@@ -3,6 +3,7 @@
 
 #include "harness/scenario/plan/fully_shard.hpp"
 #include "suites/checks/comparison.hpp"
+#include "suites/checks/last_module.hpp"
 #include "suites/checks/refusal.hpp"
 #include "suites/extensions/scenarios.hpp"
 
@@ -52,8 +53,9 @@ void check_world_lives_on(Rank& rank) {
 
 }  // namespace
 
-RANKED_TEST_CASE("extensions/refused_registration", clauses("EXT-4"), ranks(1, 2, 3, 4), each("target", "parameter", "kind"),
-                 each("mistake", "no_post", "no_pre", "no_hook", "late"), needs(Feature::all_gather_extensions)) {
+RANKED_TEST_CASE("extensions/refused_registration", clauses("EXT-4"), ranks(1, 2, 3, 4), also_with_discarded_module(),
+                 each("target", "parameter", "kind"), each("mistake", "no_post", "no_pre", "no_hook", "late"),
+                 needs(Feature::all_gather_extensions)) {
   const std::string& mistake = rank.param("mistake");
   const bool is_one = rank.param("target") == "parameter";
   Action wrong = is_one ? extend("l0.weight", ExtensionKind::components) : extend(TensorKind::two_tensor, ExtensionKind::components);
@@ -73,7 +75,7 @@ RANKED_TEST_CASE("extensions/refused_registration", clauses("EXT-4"), ranks(1, 2
   check_world_lives_on(rank);
 }
 
-RANKED_TEST_CASE("extensions/refused_pair", clauses("EXT-5"), ranks(1, 2, 3, 4),
+RANKED_TEST_CASE("extensions/refused_pair", clauses("EXT-5"), ranks(1, 2, 3, 4), also_with_discarded_module(),
                  needs(Feature::ignored_parameters, Feature::all_gather_extensions)) {
   // An extension of another parameter is none of this one.
   check_refused(rank, trained_pair(extend("l1.weight", ExtensionKind::components)), "forward", {"l0.weight"});

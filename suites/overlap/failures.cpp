@@ -6,9 +6,9 @@
 #include "harness/trace/memory.hpp"
 #include "harness/trace/order.hpp"
 #include "suites/checks/comparison.hpp"
+#include "suites/checks/last_module.hpp"
 #include "suites/checks/refusal.hpp"
 #include "suites/checks/soundness.hpp"
-#include "suites/checks/with_discard.hpp"
 #include "suites/overlap/scenarios.hpp"
 
 namespace shardproof::overlap {
@@ -151,63 +151,60 @@ void play_failing(Rank& rank, const std::string& when, const std::string& module
     body.insert(body.end(), {{ActionKind::forward}, {ActionKind::backward}});
     at = 2;
   }
-  also_with_discard(rank, scenario, [&](const Scenario& undisturbed) {
-    Scenario failing = undisturbed;
-    std::vector<Action>& calls = failing.script.segments.front().body;
-    calls.insert(calls.begin() + static_cast<std::ptrdiff_t>(at), {.kind = ActionKind::forward, .fails_in = module});
-    if (when == "by_hand") calls.insert(calls.begin(), {.kind = ActionKind::unshard, .module = "l1", .async = true});
+  const Scenario undisturbed = scenario;
+  body.insert(body.begin() + static_cast<std::ptrdiff_t>(at), {.kind = ActionKind::forward, .fails_in = module});
+  if (when == "by_hand") body.insert(body.begin(), {.kind = ActionKind::unshard, .module = "l1", .async = true});
 
-    const scenario::Run run = rank.play(failing), expected = rank.play(undisturbed);
-    check_training(rank, run, oracles::Arithmetic::f32, exact_unless_mean_rounds(rank));
-    check_sound(rank, run);
-    const ActionKind next = undisturbed.script.segments.front().body.at(at).kind;
-    // What an earlier forward has kept for its backward goes as well, and is gathered again.
-    const bool gathers_again = when == "before_backward" && !reshard;
-    for (const scenario::Iteration& iteration : steady_iterations(run)) {
-      const int index = iteration.index();
-      CAPTURE(index);
-      check_nothing_is_left(rank, run, index, backward);
-      const auto judged = rank.under("OVL-19");
-      check_as_if_never_failed(run, expected, scenario::mark(index, next, false, when == "micro_batch" ? 2 : 1), index, gathers_again);
-      check_nothing_is_held_after_failure(run, index);
-    }
-  });
+  const scenario::Run run = play_accepted(rank, scenario), expected = play_accepted(rank, undisturbed);
+  check_training(rank, run, oracles::Arithmetic::f32, exact_unless_mean_rounds(rank));
+  check_sound(rank, run);
+  const ActionKind next = undisturbed.script.segments.front().body.at(at).kind;
+  // What an earlier forward has kept for its backward goes as well, and is gathered again.
+  const bool gathers_again = when == "before_backward" && !reshard;
+  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+    const int index = iteration.index();
+    CAPTURE(index);
+    check_nothing_is_left(rank, run, index, backward);
+    const auto judged = rank.under("OVL-19");
+    check_as_if_never_failed(run, expected, scenario::mark(index, next, false, when == "micro_batch" ? 2 : 1), index, gathers_again);
+    check_nothing_is_held_after_failure(run, index);
+  }
 }
 
 }  // namespace
 
-RANKED_TEST_CASE("overlap/refused_plan", clauses("OVL-42"), ranks(2, 3, 4),
+RANKED_TEST_CASE("overlap/refused_plan", clauses("OVL-42"), ranks(2, 3, 4), also_with_discarded_module(),
                  each("mistake", "mesh_of_other_size", "not_contiguous", "other_engine", "twice")) {
   check_refused_plan(rank);
 }
 
-RANKED_TEST_CASE("overlap/refused_plan", clauses("OVL-42"), ranks(2, 3, 4),
+RANKED_TEST_CASE("overlap/refused_plan", clauses("OVL-42"), ranks(2, 3, 4), also_with_discarded_module(),
                  each("mistake", "list", "root_of_several", "later_root_of_several", "scalar", "second_root"),
                  needs(Feature::module_groups)) {
   check_refused_plan(rank);
 }
 
-RANKED_TEST_CASE("overlap/refused_plan", clauses("OVL-42"), ranks(2, 3, 4), each("mistake", "mesh_of_three", "mesh_without_names"),
-                 needs(Feature::replicated_mesh)) {
+RANKED_TEST_CASE("overlap/refused_plan", clauses("OVL-42"), ranks(2, 3, 4), also_with_discarded_module(),
+                 each("mistake", "mesh_of_three", "mesh_without_names"), needs(Feature::replicated_mesh)) {
   check_refused_plan(rank);
 }
 
-RANKED_TEST_CASE("overlap/refused_plan", clauses("OVL-42"), ranks(2, 3, 4), each("mistake", "negative_dim", "no_such_dim", "uneven_dim"),
-                 needs(FullyShardFeature::shard_dims)) {
+RANKED_TEST_CASE("overlap/refused_plan", clauses("OVL-42"), ranks(2, 3, 4), also_with_discarded_module(),
+                 each("mistake", "negative_dim", "no_such_dim", "uneven_dim"), needs(FullyShardFeature::shard_dims)) {
   check_refused_plan(rank);
 }
 
-RANKED_TEST_CASE("overlap/refused_plan", clauses("OVL-42"), ranks(2, 3, 4), each("mistake", "reshard_to_no_factor", "reshard_to_none"),
-                 needs(FullyShardFeature::reshard_to_size)) {
+RANKED_TEST_CASE("overlap/refused_plan", clauses("OVL-42"), ranks(2, 3, 4), also_with_discarded_module(),
+                 each("mistake", "reshard_to_no_factor", "reshard_to_none"), needs(FullyShardFeature::reshard_to_size)) {
   check_refused_plan(rank);
 }
 
-RANKED_TEST_CASE("overlap/refused_plan", clauses("OVL-42"), ranks(2, 3, 4), each("mistake", "shared_across_groups", "shared_with_none"),
-                 needs(Feature::shared_parameters)) {
+RANKED_TEST_CASE("overlap/refused_plan", clauses("OVL-42"), ranks(2, 3, 4), also_with_discarded_module(),
+                 each("mistake", "shared_across_groups", "shared_with_none"), needs(Feature::shared_parameters)) {
   check_refused_plan(rank);
 }
 
-RANKED_TEST_CASE("overlap/refused_on_a_mesh", clauses("OVL-42"), ranks(4),
+RANKED_TEST_CASE("overlap/refused_on_a_mesh", clauses("OVL-42"), ranks(4), also_with_discarded_module(),
                  needs(Feature::replicated_mesh, FullyShardFeature::reshard_to_size)) {
   // A factor of the world, but not of the ranks that shard.
   Scenario scenario = small_mlp({}, true, 1);
@@ -233,12 +230,14 @@ RANKED_TEST_CASE("overlap/unsharded_scalar", clauses("OVL-10"), ranks(1, 2, 3, 4
 }
 
 RANKED_TEST_CASE("overlap/failed_forward", clauses("OVL-4", "OVL-5", "OVL-7", "OVL-10", "OVL-15", "OVL-19"), ranks(1, 2, 3, 4),
-                 each("in", "root", "l0", "relu", "l1"), each("reshard", false, true), needs(Feature::timeline, Feature::failed_forward)) {
+                 also_with_discarded_module(), each("in", "root", "l0", "relu", "l1"), each("reshard", false, true),
+                 needs(Feature::timeline, Feature::failed_forward)) {
   play_failing(rank, "first", rank.param("in") == "root" ? "" : rank.param("in"));
 }
 
 RANKED_TEST_CASE("overlap/failed_forward_amid", clauses("OVL-4", "OVL-5", "OVL-7", "OVL-10", "OVL-15", "OVL-19"), ranks(1, 2, 3, 4),
-                 each("when", "micro_batch", "ahead", "by_hand", "before_backward", "before_step"), each("reshard", false, true),
+                 also_with_discarded_module(), each("when", "micro_batch", "ahead", "by_hand", "before_backward", "before_step"),
+                 each("reshard", false, true),
                  needs(Feature::timeline, Feature::failed_forward, Feature::gradient_accumulation, FullyShardFeature::manual_unshard,
                        FullyShardFeature::prefetch_lists)) {
   // What is gathered ahead, or by hand, is still under way when the first layer fails.

@@ -10,9 +10,9 @@
 #include "harness/scenario/plan/flat_shard.hpp"
 #include "suites/checks/comparison.hpp"
 #include "suites/checks/flat_shard.hpp"
+#include "suites/checks/last_module.hpp"
 #include "suites/checks/refusal.hpp"
 #include "suites/checks/soundness.hpp"
-#include "suites/checks/with_discard.hpp"
 #include "suites/overlap/flat_ways.hpp"
 #include "suites/overlap/scenarios.hpp"
 
@@ -118,7 +118,7 @@ void check_taken_flat_plan(Rank& rank) {
   check_sound(rank, run);
 }
 
-// Whether the construction warns that the plan acts as another strategy.
+// Whether the construction has warned that the plan acts as another strategy.
 bool says_no_shard(const scenario::Run& run) {
   return std::ranges::any_of(run.warnings(), [](const scenario::Warning& warning) {
     std::string text = warning.text;
@@ -127,34 +127,30 @@ bool says_no_shard(const scenario::Run& run) {
   });
 }
 
-void check_says_no_shard(Rank& rank, const Scenario& scenario, bool expected) {
-  also_with_discard(rank, scenario, [&](const Scenario& each) { CHECK(says_no_shard(play_accepted(rank, each)) == expected); });
-}
-
 scenario::Mesh copies_of(int parts, int world, bool names) {
   return {.shape = {world / parts, parts}, .names = names ? std::vector<std::string>{"copies", "parts"} : std::vector<std::string>{}};
 }
 
 }  // namespace
 
-RANKED_TEST_CASE("overlap/flat_refused_plan", clauses("OVL-42"), ranks(1, 2, 3), on_engines("flat_shard"),
+RANKED_TEST_CASE("overlap/flat_refused_plan", clauses("OVL-42"), ranks(1, 2, 3), also_with_discarded_module(), on_engines("flat_shard"),
                  each("mistake", "pair", "scalar", "partly_frozen"), needs_if("mistake", "scalar", Feature::module_groups),
                  needs_if("mistake", "partly_frozen", Feature::module_groups)) {
   check_refused_flat_plan(rank);
 }
 
-RANKED_TEST_CASE("overlap/flat_refused_plan", clauses("OVL-42"), ranks(1, 2, 3), on_engines("flat_shard"),
+RANKED_TEST_CASE("overlap/flat_refused_plan", clauses("OVL-42"), ranks(1, 2, 3), also_with_discarded_module(), on_engines("flat_shard"),
                  each("mistake", "mesh_of_other_size"), needs(Feature::replicated_mesh)) {
   check_refused_flat_plan(rank);
 }
 
-RANKED_TEST_CASE("overlap/flat_refused_plan", clauses("OVL-42"), ranks(1, 2, 3), on_engines("flat_shard"),
+RANKED_TEST_CASE("overlap/flat_refused_plan", clauses("OVL-42"), ranks(1, 2, 3), also_with_discarded_module(), on_engines("flat_shard"),
                  each("mistake", "tied_units", "tied_to_a_unit", "unit_tied_to_none"), needs(Feature::shared_parameters)) {
   check_refused_flat_plan(rank);
 }
 
-RANKED_TEST_CASE("overlap/flat_refused_plan", clauses("OVL-42"), ranks(1, 2, 3), on_engines("flat_shard"), each("mistake", "use_outside"),
-                 needs(Feature::module_groups)) {
+RANKED_TEST_CASE("overlap/flat_refused_plan", clauses("OVL-42"), ranks(1, 2, 3), also_with_discarded_module(), on_engines("flat_shard"),
+                 each("mistake", "use_outside"), needs(Feature::module_groups)) {
   check_refused_flat_plan(rank);
 }
 
@@ -175,49 +171,48 @@ RANKED_TEST_CASE("overlap/flat_taken_plan", clauses("OVL-4", "OVL-10", "OVL-15",
 }
 
 // One rank alone cannot shard. An engine that goes on as with `no_shard` says so.
-RANKED_TEST_CASE("overlap/flat_alone", clauses("OVL-42"), ranks(1, 2, 3, 4), on_engines("flat_shard"),
+RANKED_TEST_CASE("overlap/flat_alone", clauses("OVL-42"), ranks(1, 2, 3, 4), also_with_discarded_module(), on_engines("flat_shard"),
                  each("strategy", "full_shard", "shard_grad_op")) {
   Scenario scenario = block_and_layer();
   flat_shard(scenario.plan).strategy = strategy(rank);
-  check_says_no_shard(rank, scenario, rank.world().size() == 1);
+  CHECK(says_no_shard(play_accepted(rank, scenario)) == (rank.world().size() == 1));
 }
 
-RANKED_TEST_CASE("overlap/flat_alone", clauses("OVL-42"), ranks(1), on_engines("flat_shard"), each("strategy", "no_shard")) {
+RANKED_TEST_CASE("overlap/flat_alone", clauses("OVL-42"), ranks(1), also_with_discarded_module(), on_engines("flat_shard"),
+                 each("strategy", "no_shard")) {
   Scenario scenario = block_and_layer();
   flat_shard(scenario.plan).strategy = strategy(rank);
-  check_says_no_shard(rank, scenario, false);
+  CHECK_FALSE(says_no_shard(play_accepted(rank, scenario)));
 }
 
-RANKED_TEST_CASE("overlap/flat_alone", clauses("OVL-42"), ranks(2, 4), on_engines("flat_shard"), each("strategy", "hybrid", "hybrid_zero2"),
-                 each("parts", 1, 2), needs(Feature::replicated_mesh)) {
+RANKED_TEST_CASE("overlap/flat_alone", clauses("OVL-42"), ranks(2, 4), also_with_discarded_module(), on_engines("flat_shard"),
+                 each("strategy", "hybrid", "hybrid_zero2"), each("parts", 1, 2), needs(Feature::replicated_mesh)) {
   Scenario scenario = block_and_layer();
   flat_shard(scenario.plan).strategy = strategy(rank);
   const int parts = rank.param<int>("parts");
   scenario.plan.mesh = copies_of(parts, rank.world().size(), true);
-  check_says_no_shard(rank, scenario, parts == 1);
+  CHECK(says_no_shard(play_accepted(rank, scenario)) == (parts == 1));
 }
 
-RANKED_TEST_CASE("overlap/flat_mesh", clauses("OVL-10", "OVL-15", "OVL-40"), ranks(2, 4), on_engines("flat_shard"),
-                 each("strategy", "hybrid", "hybrid_zero2"), each("parts", 1, 2), each("names", false, true),
+RANKED_TEST_CASE("overlap/flat_mesh", clauses("OVL-10", "OVL-15", "OVL-40"), ranks(2, 4), also_with_discarded_module(),
+                 on_engines("flat_shard"), each("strategy", "hybrid", "hybrid_zero2"), each("parts", 1, 2), each("names", false, true),
                  needs(Feature::timeline, Feature::replicated_mesh)) {
   Scenario scenario = block_and_layer();
   flat_shard(scenario.plan).strategy = strategy(rank);
   const int world = rank.world().size(), parts = rank.param<int>("parts");
   scenario.plan.mesh = copies_of(parts, world, rank.param<bool>("names"));
-  also_with_discard(rank, scenario, [&](const Scenario& each) {
-    const scenario::Run run = play_accepted(rank, each);
-    check_training(rank, run, oracles::Arithmetic::f32, ways_tolerance);
-    check_sound(rank, run);
-    check_nothing_else_is_communicated(rank, run);
-    for (const scenario::Iteration& iteration : steady_iterations(run)) {
-      CAPTURE(iteration.index());
-      const auto judged = rank.under("OVL-40");
-      for (const fact::Collective& call : iteration.collectives()) {
-        CAPTURE(to_string(call.kind));
-        CHECK(call.group.size() == static_cast<std::size_t>(call.kind == CollectiveKind::all_reduce ? world / parts : parts));
-      }
+  const scenario::Run run = play_accepted(rank, scenario);
+  check_training(rank, run, oracles::Arithmetic::f32, ways_tolerance);
+  check_sound(rank, run);
+  check_nothing_else_is_communicated(rank, run);
+  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+    CAPTURE(iteration.index());
+    const auto judged = rank.under("OVL-40");
+    for (const fact::Collective& call : iteration.collectives()) {
+      CAPTURE(to_string(call.kind));
+      CHECK(call.group.size() == static_cast<std::size_t>(call.kind == CollectiveKind::all_reduce ? world / parts : parts));
     }
-  });
+  }
 }
 
 // Module by module within one unit: what gives memory to the second layer keeps the values of the first one.

@@ -7,9 +7,9 @@
 #include "fixtures/oracles/divide_factors.hpp"
 #include "fixtures/oracles/rounding.hpp"
 #include "suites/checks/flat_shard.hpp"
+#include "suites/checks/last_module.hpp"
 #include "suites/checks/refusal.hpp"
 #include "suites/checks/soundness.hpp"
-#include "suites/checks/with_discard.hpp"
 #include "suites/overlap/flat_chain.hpp"
 
 namespace shardproof::overlap {
@@ -162,31 +162,29 @@ void check_reducing_work(const scenario::Run& run, const std::vector<FlatUnit>& 
 }
 
 void check_layout(Rank& rank) {
-  also_with_discard(rank, sending(rank), [&](const scenario::Scenario& scenario) {
-    const scenario::Run run = play_accepted(rank, scenario);
-    const std::vector<FlatUnit> units = oracles::flat_units(run.scenario(), rank.world().size());
-    check_creation(run);
-    for (const scenario::Iteration& iteration : steady_iterations(run)) {
-      check_gathers(rank, run, units, iteration.index());
-      // Without a dtype of its own a reduction has that of the parameters.
-      check_reductions(rank, run, units, iteration.index(), run.scenario().plan.mixed_precision.param.value_or(DType::f32));
-      check_casts(run, iteration);
-      check_reducing_work(run, units, iteration);
-    }
-  });
+  const scenario::Run run = play_accepted(rank, sending(rank));
+  const std::vector<FlatUnit> units = oracles::flat_units(run.scenario(), rank.world().size());
+  check_creation(run);
+  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+    check_gathers(rank, run, units, iteration.index());
+    // Without a dtype of its own a reduction has that of the parameters.
+    check_reductions(rank, run, units, iteration.index(), run.scenario().plan.mixed_precision.param.value_or(DType::f32));
+    check_casts(run, iteration);
+    check_reducing_work(run, units, iteration);
+  }
 }
 
 }  // namespace
 
-RANKED_TEST_CASE("overlap/flat_layout", clauses("OVL-34"), ranks(2, 3, 4), more_ranks(5, 7, 8), on_engines("flat_shard"),
-                 each("strategy", "full_shard", "no_shard"), each("orig", false, true), each("param", "f32", "bf16"),
-                 needs(Feature::timeline, Feature::mixed_precision), needs_if("orig", true, FlatShardFeature::orig_params),
-                 tags("reference")) {
+RANKED_TEST_CASE("overlap/flat_layout", clauses("OVL-34"), ranks(2, 3, 4), more_ranks(5, 7, 8), also_with_discarded_module(),
+                 on_engines("flat_shard"), each("strategy", "full_shard", "no_shard"), each("orig", false, true),
+                 each("param", "f32", "bf16"), needs(Feature::timeline, Feature::mixed_precision),
+                 needs_if("orig", true, FlatShardFeature::orig_params), tags("reference")) {
   check_layout(rank);
 }
 
-RANKED_TEST_CASE("overlap/flat_layout_of_copies", clauses("OVL-34"), ranks(4), on_engines("flat_shard"), each("strategy", "hybrid"),
-                 each("orig", false, true), each("param", "f32"),
+RANKED_TEST_CASE("overlap/flat_layout_of_copies", clauses("OVL-34"), ranks(4), also_with_discarded_module(), on_engines("flat_shard"),
+                 each("strategy", "hybrid"), each("orig", false, true), each("param", "f32"),
                  needs(Feature::timeline, Feature::replicated_mesh, Feature::mixed_precision),
                  needs_if("orig", true, FlatShardFeature::orig_params), tags("reference")) {
   check_layout(rank);

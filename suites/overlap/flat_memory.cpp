@@ -8,9 +8,9 @@
 #include "fixtures/oracles/flat_memory.hpp"
 #include "harness/scenario/plan/flat_shard.hpp"
 #include "suites/checks/flat_shard.hpp"
+#include "suites/checks/last_module.hpp"
 #include "suites/checks/refusal.hpp"
 #include "suites/checks/soundness.hpp"
-#include "suites/checks/with_discard.hpp"
 #include "suites/overlap/flat_chain.hpp"
 
 namespace shardproof::overlap {
@@ -52,8 +52,7 @@ void check_bytes(const scenario::Iteration& iteration, MemoryClass memory, const
   CHECK(iteration.live_after(memory, ActionKind::zero_grad).bytes == expected.after_zero_grad);
 }
 
-void check_flat_memory(Rank& rank, const scenario::Scenario& scenario) {
-  const scenario::Run run = play_accepted(rank, scenario);
+void check_flat_memory(Rank& rank, const scenario::Run& run) {
   const int world = rank.world().size();
   const oracles::FlatMemory expected = oracles::flat_memory(run.scenario(), world);
   const std::vector<scenario::Iteration> iterations = steady_iterations(run);
@@ -75,18 +74,19 @@ void check_flat_memory(Rank& rank, const scenario::Scenario& scenario) {
 
 }  // namespace
 
-RANKED_TEST_CASE("overlap/flat_memory", clauses("OVL-36"), ranks(1, 2, 3), more_ranks(4, 5, 7, 8), on_engines("flat_shard"),
-                 each("strategy", "full_shard", "shard_grad_op", "no_shard"), each("with", "nothing", "bf16", "bf16_reductions"),
-                 needs(Feature::timeline, FlatShardFeature::gather_limit), needs_if("with", "bf16", Feature::mixed_precision),
-                 needs_if("with", "bf16_reductions", Feature::mixed_precision), tags("reference")) {
-  also_with_discard(rank, changed(rank), [&](const scenario::Scenario& scenario) { check_flat_memory(rank, scenario); });
+RANKED_TEST_CASE("overlap/flat_memory", clauses("OVL-36"), ranks(1, 2, 3), more_ranks(4, 5, 7, 8), also_with_discarded_module(),
+                 on_engines("flat_shard"), each("strategy", "full_shard", "shard_grad_op", "no_shard"),
+                 each("with", "nothing", "bf16", "bf16_reductions"), needs(Feature::timeline, FlatShardFeature::gather_limit),
+                 needs_if("with", "bf16", Feature::mixed_precision), needs_if("with", "bf16_reductions", Feature::mixed_precision),
+                 tags("reference")) {
+  check_flat_memory(rank, play_accepted(rank, changed(rank)));
 }
 
-RANKED_TEST_CASE("overlap/flat_memory_of_copies", clauses("OVL-36"), ranks(4), on_engines("flat_shard"),
+RANKED_TEST_CASE("overlap/flat_memory_of_copies", clauses("OVL-36"), ranks(4), also_with_discarded_module(), on_engines("flat_shard"),
                  each("strategy", "hybrid", "hybrid_zero2"), each("with", "nothing", "bf16"),
                  needs(Feature::timeline, Feature::replicated_mesh, FlatShardFeature::gather_limit),
                  needs_if("with", "bf16", Feature::mixed_precision), tags("reference")) {
-  also_with_discard(rank, changed(rank), [&](const scenario::Scenario& scenario) { check_flat_memory(rank, scenario); });
+  check_flat_memory(rank, play_accepted(rank, changed(rank)));
 }
 
 namespace {
@@ -127,8 +127,7 @@ std::vector<scenario::Iteration> trained_iterations(const scenario::Run& run) {
   return all;
 }
 
-void check_bounds(Rank& rank, const scenario::Scenario& scenario) {
-  const scenario::Run run = play_accepted(rank, scenario);
+void check_bounds(Rank& rank, const scenario::Run& run) {
   const scenario::FlatShardPlan& section = flat_shard(run.scenario().plan);
   const auto world = static_cast<std::uint64_t>(rank.world().size());
   const bool shards = world > 1 && section.strategy != scenario::ShardStrategy::no_shard;
@@ -170,20 +169,20 @@ void check_bounds(Rank& rank, const scenario::Scenario& scenario) {
 
 }  // namespace
 
-RANKED_TEST_CASE("overlap/flat_bounds", clauses("OVL-35"), ranks(1, 2, 3), more_ranks(4, 5, 7, 8), on_engines("flat_shard"),
-                 each("strategy", "full_shard", "shard_grad_op", "no_shard"),
+RANKED_TEST_CASE("overlap/flat_bounds", clauses("OVL-35"), ranks(1, 2, 3), more_ranks(4, 5, 7, 8), also_with_discarded_module(),
+                 on_engines("flat_shard"), each("strategy", "full_shard", "shard_grad_op", "no_shard"),
                  each("with", "no_limit", "orig_params", "bf16", "bf16_reductions", "validation"),
                  needs(Feature::timeline, FlatShardFeature::gather_limit), needs_if("with", "orig_params", FlatShardFeature::orig_params),
                  needs_if("with", "bf16", Feature::mixed_precision), needs_if("with", "bf16_reductions", Feature::mixed_precision),
                  needs_if("with", "validation", FlatShardFeature::order_validation)) {
-  also_with_discard(rank, changed(rank), [&](const scenario::Scenario& scenario) { check_bounds(rank, scenario); });
+  check_bounds(rank, play_accepted(rank, changed(rank)));
 }
 
-RANKED_TEST_CASE("overlap/flat_bounds_of_hooks", clauses("OVL-35"), ranks(1, 2, 3), more_ranks(4, 5, 7, 8), on_engines("flat_shard"),
-                 each("strategy", "full_shard", "no_shard"), each("with", "hook", "compression"), needs(Feature::timeline),
-                 needs_if("with", "hook", FlatShardFeature::gradient_hooks),
+RANKED_TEST_CASE("overlap/flat_bounds_of_hooks", clauses("OVL-35"), ranks(1, 2, 3), more_ranks(4, 5, 7, 8), also_with_discarded_module(),
+                 on_engines("flat_shard"), each("strategy", "full_shard", "no_shard"), each("with", "hook", "compression"),
+                 needs(Feature::timeline), needs_if("with", "hook", FlatShardFeature::gradient_hooks),
                  needs_if("with", "compression", FlatShardFeature::compressing_hooks)) {
-  also_with_discard(rank, changed(rank), [&](const scenario::Scenario& scenario) { check_bounds(rank, scenario); });
+  check_bounds(rank, play_accepted(rank, changed(rank)));
 }
 
 }  // namespace shardproof::overlap

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "fixtures/oracles/group_memory.hpp"
+#include "suites/checks/last_module.hpp"
 #include "suites/checks/refusal.hpp"
 #include "suites/checks/said.hpp"
 #include "suites/checks/soundness.hpp"
-#include "suites/checks/with_discard.hpp"
 #include "suites/overlap/scenarios.hpp"
 
 namespace shardproof::overlap {
@@ -81,49 +81,46 @@ void check_freed_before_packing(const scenario::Run& run) {
 
 }  // namespace
 
-RANKED_TEST_CASE("overlap/peak_bytes", clauses("OVL-51"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8), each("reshard", false, true),
-                 each("policy", "f32", "bf16"), needs(Feature::timeline), needs_if("policy", "bf16", Feature::mixed_precision)) {
+RANKED_TEST_CASE("overlap/peak_bytes", clauses("OVL-51"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8), also_with_discarded_module(),
+                 each("reshard", false, true), each("policy", "f32", "bf16"), needs(Feature::timeline),
+                 needs_if("policy", "bf16", Feature::mixed_precision)) {
   using oracles::GroupBytes;
-  also_with_discard(rank, groups_of_sizes(rank), [&](const scenario::Scenario& scenario) {
-    const scenario::Run run = play_accepted(rank, scenario);
-    const std::vector<GroupBytes> groups = oracles::group_bytes(run.scenario(), rank.world().size());
-    const GroupBytes& root = groups.front();
-    const bool is_alone = rank.world().size() == 1;
-    for (const scenario::Iteration& iteration : steady_iterations(run)) {
-      CAPTURE(iteration.index());
-      const auto peak = [&](MemoryClass memory) { return iteration.peak(memory).bytes; };
-      CHECK(peak(MemoryClass::parameter) >= root.whole + smallest(groups, &GroupBytes::whole));
-      CHECK(peak(MemoryClass::gradient) >= smallest(groups, &GroupBytes::gradients));
-      CHECK(peak(MemoryClass::parameter) <=
-            (rank.param<bool>("reshard") ? root.padded + largest_pair(groups, &GroupBytes::padded) : all_of(groups, &GroupBytes::padded)));
-      CHECK(peak(MemoryClass::gradient) <= root.gradients + largest_pair(groups, &GroupBytes::gradients));
-      if (!is_alone) {
-        CHECK(peak(MemoryClass::gathered) > 0);
-        CHECK(peak(MemoryClass::reduce_input) > 0);
-      }
-      CHECK(peak(MemoryClass::gathered) <= (is_alone ? 0 : largest_pair(groups, &GroupBytes::padded)));
-      CHECK(peak(MemoryClass::reduce_input) <= largest_pair(groups, &GroupBytes::operand));
+  const scenario::Run run = play_accepted(rank, groups_of_sizes(rank));
+  const std::vector<GroupBytes> groups = oracles::group_bytes(run.scenario(), rank.world().size());
+  const GroupBytes& root = groups.front();
+  const bool is_alone = rank.world().size() == 1;
+  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+    CAPTURE(iteration.index());
+    const auto peak = [&](MemoryClass memory) { return iteration.peak(memory).bytes; };
+    CHECK(peak(MemoryClass::parameter) >= root.whole + smallest(groups, &GroupBytes::whole));
+    CHECK(peak(MemoryClass::gradient) >= smallest(groups, &GroupBytes::gradients));
+    CHECK(peak(MemoryClass::parameter) <=
+          (rank.param<bool>("reshard") ? root.padded + largest_pair(groups, &GroupBytes::padded) : all_of(groups, &GroupBytes::padded)));
+    CHECK(peak(MemoryClass::gradient) <= root.gradients + largest_pair(groups, &GroupBytes::gradients));
+    if (!is_alone) {
+      CHECK(peak(MemoryClass::gathered) > 0);
+      CHECK(peak(MemoryClass::reduce_input) > 0);
     }
-  });
+    CHECK(peak(MemoryClass::gathered) <= (is_alone ? 0 : largest_pair(groups, &GroupBytes::padded)));
+    CHECK(peak(MemoryClass::reduce_input) <= largest_pair(groups, &GroupBytes::operand));
+  }
 }
 
-RANKED_TEST_CASE("overlap/peak_bytes_of_pytorch", clauses("OVL-53"), ranks(2, 3, 4), more_ranks(5, 7, 8), each("reshard", false, true),
-                 each("policy", "f32", "bf16"), needs(Feature::timeline), needs_if("policy", "bf16", Feature::mixed_precision),
-                 tags("reference")) {
-  also_with_discard(rank, groups_of_sizes(rank), [&](const scenario::Scenario& scenario) {
-    const scenario::Run run = play_accepted(rank, scenario);
-    const oracles::GroupMemory expected = oracles::group_memory(run.scenario(), rank.world().size());
-    for (const scenario::Iteration& iteration : steady_iterations(run)) {
-      CAPTURE(iteration.index());
-      const auto peak = [&](MemoryClass memory) { return iteration.peak(memory).bytes; };
-      CHECK(peak(MemoryClass::parameter) >= expected.parameter);
-      CHECK(peak(MemoryClass::parameter) <= expected.padded_parameter);
-      CHECK(peak(MemoryClass::gathered) == expected.gathered);
-      CHECK(peak(MemoryClass::gradient) == expected.gradient);
-      CHECK(peak(MemoryClass::reduce_input) == expected.reduce_input);
-    }
-    check_freed_before_packing(run);
-  });
+RANKED_TEST_CASE("overlap/peak_bytes_of_pytorch", clauses("OVL-53"), ranks(2, 3, 4), more_ranks(5, 7, 8), also_with_discarded_module(),
+                 each("reshard", false, true), each("policy", "f32", "bf16"), needs(Feature::timeline),
+                 needs_if("policy", "bf16", Feature::mixed_precision), tags("reference")) {
+  const scenario::Run run = play_accepted(rank, groups_of_sizes(rank));
+  const oracles::GroupMemory expected = oracles::group_memory(run.scenario(), rank.world().size());
+  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+    CAPTURE(iteration.index());
+    const auto peak = [&](MemoryClass memory) { return iteration.peak(memory).bytes; };
+    CHECK(peak(MemoryClass::parameter) >= expected.parameter);
+    CHECK(peak(MemoryClass::parameter) <= expected.padded_parameter);
+    CHECK(peak(MemoryClass::gathered) == expected.gathered);
+    CHECK(peak(MemoryClass::gradient) == expected.gradient);
+    CHECK(peak(MemoryClass::reduce_input) == expected.reduce_input);
+  }
+  check_freed_before_packing(run);
 }
 
 namespace {

@@ -2,8 +2,9 @@
 #include <vector>
 
 #include "harness/trace/order.hpp"
+#include "suites/checks/last_module.hpp"
+#include "suites/checks/refusal.hpp"
 #include "suites/checks/soundness.hpp"
-#include "suites/checks/with_discard.hpp"
 #include "suites/overlap/scenarios.hpp"
 
 namespace shardproof::overlap {
@@ -102,23 +103,21 @@ RANKED_TEST_CASE("overlap/event_serves_once", clauses("OVL-3", "OVL-4", "OVL-5",
   check_no_race(rank, run);
 }
 
-RANKED_TEST_CASE("overlap/unpacking_holds_up_nothing", clauses("OVL-25"), ranks(2, 3, 4), each("layers", 2, 3, 6),
-                 needs(Feature::timeline)) {
-  also_with_discard(rank, even_stack(rank.param<int>("layers"), true), [&](const scenario::Scenario& scenario) {
-    const scenario::Run run = rank.play(scenario);
-    check_no_race(rank, run);
-    const trace::HappensBefore order(run.trace());
-    for (const scenario::Iteration& iteration : steady_iterations(run)) {
-      CAPTURE(iteration.index());
-      const auto [gathered, unpacked] = gathers_in_forward(run, iteration);
-      REQUIRE(gathered.size() >= 2);
-      REQUIRE(unpacked.size() == gathered.size());
-      for (std::size_t i = 0; i < gathered.size(); ++i) {
-        CHECK(order.before(gathered[i], unpacked[i]));
-        if (i > 0) CHECK_FALSE(order.before(unpacked[i - 1], gathered[i]));
-      }
+RANKED_TEST_CASE("overlap/unpacking_holds_up_nothing", clauses("OVL-25"), ranks(2, 3, 4), also_with_discarded_module(),
+                 each("layers", 2, 3, 6), needs(Feature::timeline)) {
+  const scenario::Run run = play_accepted(rank, even_stack(rank.param<int>("layers"), true));
+  check_no_race(rank, run);
+  const trace::HappensBefore order(run.trace());
+  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+    CAPTURE(iteration.index());
+    const auto [gathered, unpacked] = gathers_in_forward(run, iteration);
+    REQUIRE(gathered.size() >= 2);
+    REQUIRE(unpacked.size() == gathered.size());
+    for (std::size_t i = 0; i < gathered.size(); ++i) {
+      CHECK(order.before(gathered[i], unpacked[i]));
+      if (i > 0) CHECK_FALSE(order.before(unpacked[i - 1], gathered[i]));
     }
-  });
+  }
 }
 
 RANKED_TEST_CASE("overlap/collective_counts", clauses("OVL-24"), ranks(2, 3, 4), each("reshard", false, true), needs(Feature::timeline),

@@ -81,7 +81,7 @@ RANKED_TEST_CASE("overlap/prefetch_lists", clauses("OVL-4", "OVL-5", "OVL-7", "O
   }
 }
 
-RANKED_TEST_CASE("overlap/prefetch_without_backward", clauses("OVL-10", "OVL-15", "OVL-18"), ranks(1, 2, 3, 4),
+RANKED_TEST_CASE("overlap/prefetch_without_backward", clauses("OVL-10", "OVL-15", "OVL-18", "OVL-38"), ranks(1, 2, 3, 4),
                  needs(Feature::timeline, Feature::module_groups, FullyShardFeature::prefetch_lists, FullyShardFeature::manual_unshard)) {
   // A layer that takes no part in the loss is gathered ahead of its forward, and for backward not at all, also where a list names it.
   Scenario scenario = three_iterations({{.kind = ActionKind::set_unshard_in_backward, .module = "aside", .value = false}}, {}, true);

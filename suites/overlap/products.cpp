@@ -46,7 +46,7 @@ RANKED_TEST_CASE("overlap/factor_on_mesh", clauses("OVL-10"), ranks(2, 4), each(
   check_sound(rank, run);
 }
 
-RANKED_TEST_CASE("overlap/columns_reduced_twice", clauses("OVL-10", "OVL-18"), ranks(1, 2), each("reshard", false, true),
+RANKED_TEST_CASE("overlap/columns_reduced_twice", clauses("OVL-10", "OVL-17"), ranks(1, 2), each("reshard", false, true),
                  needs(Feature::timeline, FullyShardFeature::shard_dims)) {
   Scenario scenario = small_mlp({.rate = 0.25}, rank.param<bool>("reshard"), 3);
   shard_columns(scenario);

@@ -3,8 +3,9 @@
 
 #include "harness/scenario/plan/fully_shard.hpp"
 #include "suites/checks/comparison.hpp"
+#include "suites/checks/last_module.hpp"
+#include "suites/checks/refusal.hpp"
 #include "suites/checks/soundness.hpp"
-#include "suites/checks/with_discard.hpp"
 #include "suites/overlap/scenarios.hpp"
 
 namespace shardproof::overlap {
@@ -16,36 +17,34 @@ using scenario::ActionKind;
 using scenario::Scenario;
 
 RANKED_TEST_CASE("overlap/reshard_to_size", clauses("OVL-4", "OVL-5", "OVL-7", "OVL-10", "OVL-12", "OVL-15", "OVL-18"), ranks(1, 2, 3, 4),
-                 each("size", 1, 2), needs(Feature::timeline, FullyShardFeature::reshard_to_size)) {
+                 also_with_discarded_module(), each("size", 1, 2), needs(Feature::timeline, FullyShardFeature::reshard_to_size)) {
   const int world = rank.world().size(), size = world % rank.param<int>("size") == 0 ? rank.param<int>("size") : world;
   Scenario scenario = three_iterations({}, {}, true);
   for (scenario::WrapGroup& group : fully_shard(scenario.plan).wrap) {
     group.reshard_after_forward = {.kind = scenario::ReshardAfterForward::Kind::size, .size = size};
   }
-  also_with_discard(rank, scenario, [&](const Scenario& each) {
-    const scenario::Run run = rank.play(each);
-    check_three_iterations(rank, run);
-    // Over one rank nothing is gathered again; over some, among those alone.
-    std::vector<int> few;
-    for (int i = 0; i < size; ++i) few.push_back(rank.index() / size * size + i);
-    const auto judged = rank.under("OVL-18");
-    for (const scenario::Iteration& iteration : steady_iterations(run)) {
-      CAPTURE(iteration.index());
-      for (const fact::Collective& collective : iteration.collectives(ActionKind::backward)) {
-        if (collective.kind == CollectiveKind::all_gather) CHECK(collective.group == few);
-      }
-      check_count(iteration, CollectiveKind::all_gather, ActionKind::backward, world > 1 && size > 1 ? 2 : 0);
-      {
-        const auto judged_buffers = rank.under("OVL-12");
-        CHECK(iteration.live_after(MemoryClass::gathered, ActionKind::forward).buffers == 0);
-      }
-      // Over all ranks there is nothing to keep but the shards.
-      if (size == world && size > 1) {
-        CHECK(iteration.live_after(MemoryClass::shard, ActionKind::forward) ==
-              iteration.live_before(MemoryClass::shard, ActionKind::forward));
-      }
+  const scenario::Run run = play_accepted(rank, scenario);
+  check_three_iterations(rank, run);
+  // Over one rank nothing is gathered again; over some, among those alone.
+  std::vector<int> few;
+  for (int i = 0; i < size; ++i) few.push_back(rank.index() / size * size + i);
+  const auto judged = rank.under("OVL-18");
+  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+    CAPTURE(iteration.index());
+    for (const fact::Collective& collective : iteration.collectives(ActionKind::backward)) {
+      if (collective.kind == CollectiveKind::all_gather) CHECK(collective.group == few);
     }
-  });
+    check_count(iteration, CollectiveKind::all_gather, ActionKind::backward, world > 1 && size > 1 ? 2 : 0);
+    {
+      const auto judged_buffers = rank.under("OVL-12");
+      CHECK(iteration.live_after(MemoryClass::gathered, ActionKind::forward).buffers == 0);
+    }
+    // Over all ranks there is nothing to keep but the shards.
+    if (size == world && size > 1) {
+      CHECK(iteration.live_after(MemoryClass::shard, ActionKind::forward) ==
+            iteration.live_before(MemoryClass::shard, ActionKind::forward));
+    }
+  }
 }
 
 RANKED_TEST_CASE("overlap/narrow_parts", clauses("OVL-10"), ranks(4), needs(FullyShardFeature::reshard_to_size)) {

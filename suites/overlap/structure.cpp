@@ -7,9 +7,10 @@
 #include "fixtures/oracles/golden.hpp"
 #include "harness/scenario/plan/fully_shard.hpp"
 #include "harness/trace/order.hpp"
+#include "suites/checks/last_module.hpp"
+#include "suites/checks/refusal.hpp"
 #include "suites/checks/said.hpp"
 #include "suites/checks/soundness.hpp"
-#include "suites/checks/with_discard.hpp"
 #include "suites/overlap/scenarios.hpp"
 
 namespace shardproof::overlap {
@@ -25,7 +26,7 @@ using Reshard = scenario::ReshardAfterForward::Kind;
 constexpr std::string_view last_update_of_stack = "2.linear.bias", last_update_of_post_optim = "tiny.linear.bias";
 
 bool is_linear(WorkKind kind, std::string_view label) {
-  return (kind == WorkKind::forward || kind == WorkKind::backward) && !label.ends_with("relu");
+  return (kind == WorkKind::forward || kind == WorkKind::backward) && !label.ends_with("relu") && !label.ends_with("residual");
 }
 
 bool is_linear_or_last_update(WorkKind kind, std::string_view label) {
@@ -165,11 +166,10 @@ RANKED_TEST_CASE("overlap/structure_on_mesh", clauses("OVL-23"), ranks(4), needs
   check_same(rank, oracles::golden::structure("h_fsdp2_hsdp_2x2", rank.index()), run);
 }
 
-RANKED_TEST_CASE("overlap/structure_to_size", clauses("OVL-23"), ranks(4), needs(Feature::timeline, FullyShardFeature::reshard_to_size),
-                 tags("reference")) {
-  also_with_discard(rank, traced_blocks({.kind = Reshard::size, .size = 2}, false), [&](const scenario::Scenario& scenario) {
-    check_same(rank, oracles::golden::structure("h_fsdp2_reshard_int2_W4", rank.index()), rank.play(scenario));
-  });
+RANKED_TEST_CASE("overlap/structure_to_size", clauses("OVL-23"), ranks(4), also_with_discarded_module(),
+                 needs(Feature::timeline, FullyShardFeature::reshard_to_size), tags("reference")) {
+  const scenario::Run run = play_accepted(rank, traced_blocks({.kind = Reshard::size, .size = 2}, false));
+  check_same(rank, oracles::golden::structure("h_fsdp2_reshard_int2_W4", rank.index()), run);
 }
 
 RANKED_TEST_CASE("overlap/structure_of_one_rank", clauses("OVL-23"), ranks(1), needs(Feature::timeline), tags("reference")) {

@@ -4,8 +4,9 @@
 
 #include "harness/scenario/plan/fully_shard.hpp"
 #include "suites/checks/comparison.hpp"
+#include "suites/checks/last_module.hpp"
+#include "suites/checks/refusal.hpp"
 #include "suites/checks/soundness.hpp"
-#include "suites/checks/with_discard.hpp"
 #include "suites/overlap/scenarios.hpp"
 
 namespace shardproof::overlap {
@@ -16,37 +17,35 @@ using scenario::Action;
 using scenario::ActionKind;
 using scenario::Scenario;
 
-RANKED_TEST_CASE("overlap/evaluation_between", clauses("OVL-4", "OVL-5", "OVL-7", "OVL-10", "OVL-15"), ranks(1, 2, 3, 4),
-                 each("reshard", false, true), needs(Feature::timeline)) {
+RANKED_TEST_CASE("overlap/evaluation_between", clauses("OVL-4", "OVL-5", "OVL-7", "OVL-10", "OVL-15", "OVL-11", "OVL-12", "OVL-18"),
+                 ranks(1, 2, 3, 4), also_with_discarded_module(), each("reshard", false, true), needs(Feature::timeline)) {
   // Before the step and behind it: what an evaluation gathers must not outlive the step.
   Scenario scenario = three_iterations({{ActionKind::evaluate}}, {}, rank.param<bool>("reshard"));
   std::vector<Action>& body = scenario.script.segments.front().body;
   body.insert(body.begin() + 3, Action{ActionKind::evaluate});
-  also_with_discard(rank, scenario, [&](const Scenario& each) {
-    const scenario::Run run = rank.play(each);
-    check_training(rank, run, oracles::Arithmetic::f32, exact_unless_mean_rounds(rank));
-    check_sound(rank, run);
-    // No backward follows an evaluation: it leaves nothing to it, be it parameters or a place in the order of forwards.
-    const bool reshard = rank.param<bool>("reshard");
-    for (const scenario::Iteration& iteration : steady_iterations(run)) {
-      CAPTURE(iteration.index());
-      {
-        const auto judged = rank.under("OVL-12");
-        CHECK(iteration.live_after(MemoryClass::gathered, ActionKind::evaluate).buffers == 0);
-      }
-      if (reshard) {
-        const auto judged = rank.under("OVL-11");
-        CHECK(iteration.live_after(MemoryClass::parameter, ActionKind::evaluate).buffers == 0);
-      }
-      const auto judged = rank.under("OVL-18");
-      const bool alone = rank.world().size() == 1;
-      check_count(iteration, CollectiveKind::all_gather, ActionKind::backward, reshard && !alone ? 2 : 0);
+  const scenario::Run run = play_accepted(rank, scenario);
+  check_training(rank, run, oracles::Arithmetic::f32, exact_unless_mean_rounds(rank));
+  check_sound(rank, run);
+  // No backward follows an evaluation: it leaves nothing to it, be it parameters or a place in the order of forwards.
+  const bool reshard = rank.param<bool>("reshard");
+  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+    CAPTURE(iteration.index());
+    {
+      const auto judged = rank.under("OVL-12");
+      CHECK(iteration.live_after(MemoryClass::gathered, ActionKind::evaluate).buffers == 0);
     }
-  });
+    if (reshard) {
+      const auto judged = rank.under("OVL-11");
+      CHECK(iteration.live_after(MemoryClass::parameter, ActionKind::evaluate).buffers == 0);
+    }
+    const auto judged = rank.under("OVL-18");
+    const bool alone = rank.world().size() == 1;
+    check_count(iteration, CollectiveKind::all_gather, ActionKind::backward, reshard && !alone ? 2 : 0);
+  }
 }
 
 RANKED_TEST_CASE("overlap/gathered_before_step", clauses("OVL-4", "OVL-5", "OVL-7", "OVL-10", "OVL-15"), ranks(1, 2, 3, 4),
-                 each("how", "by_hand", "ahead", "prefetched_and_by_hand", "parts"),
+                 also_with_discarded_module(), each("how", "by_hand", "ahead", "prefetched_and_by_hand", "parts"),
                  needs(Feature::timeline, FullyShardFeature::manual_unshard, FullyShardFeature::prefetch_lists,
                        FullyShardFeature::reshard_to_size)) {
   // A step makes an all-gather stale that has been issued or finished before it.
@@ -64,14 +63,12 @@ RANKED_TEST_CASE("overlap/gathered_before_step", clauses("OVL-4", "OVL-5", "OVL-
   }
   const bool between = how == "prefetched_and_by_hand";  // the forward that has just ended gathered it ahead
   body.insert(body.begin() + (between ? 1 : 2), before_step.begin(), before_step.end());
-  also_with_discard(rank, scenario, [&](const Scenario& each) {
-    const scenario::Run run = rank.play(each);
-    check_training(rank, run, oracles::Arithmetic::f32, exact_unless_mean_rounds(rank));
-    check_sound(rank, run);
-  });
+  const scenario::Run run = play_accepted(rank, scenario);
+  check_training(rank, run, oracles::Arithmetic::f32, exact_unless_mean_rounds(rank));
+  check_sound(rank, run);
 }
 
-RANKED_TEST_CASE("overlap/unfinished_scripts", clauses("OVL-7", "OVL-13"), ranks(1, 2, 3, 4),
+RANKED_TEST_CASE("overlap/unfinished_scripts", clauses("OVL-7", "OVL-13"), ranks(1, 2, 3, 4), also_with_discarded_module(),
                  each("ends_with", "unshard", "forward", "not_last", "prefetch", "zero_grad"),
                  needs(Feature::timeline, FullyShardFeature::manual_unshard, FullyShardFeature::prefetch_lists,
                        Feature::gradient_accumulation)) {
@@ -89,12 +86,10 @@ RANKED_TEST_CASE("overlap/unfinished_scripts", clauses("OVL-7", "OVL-13"), ranks
     fully_shard(scenario.plan).wrap[1].forward_prefetch = {"l0"};
     body = {{ActionKind::evaluate}, {ActionKind::forward}};
   }
-  also_with_discard(rank, scenario, [&](const Scenario& each) {
-    const scenario::Run run = rank.play(each);
-    check_no_race(rank, run);
-    check_freed_memory(rank, run);
-    if (rank.world().size() > 1) CHECK(steady_iterations(run).back().count(CollectiveKind::all_gather) > 0);
-  });
+  const scenario::Run run = play_accepted(rank, scenario);
+  check_no_race(rank, run);
+  check_freed_memory(rank, run);
+  if (rank.world().size() > 1) CHECK(steady_iterations(run).back().count(CollectiveKind::all_gather) > 0);
 }
 
 }  // namespace shardproof::overlap

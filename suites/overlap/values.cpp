@@ -3,9 +3,9 @@
 
 #include "harness/scenario/plan/fully_shard.hpp"
 #include "suites/checks/comparison.hpp"
+#include "suites/checks/last_module.hpp"
 #include "suites/checks/refusal.hpp"
 #include "suites/checks/soundness.hpp"
-#include "suites/checks/with_discard.hpp"
 #include "suites/overlap/scenarios.hpp"
 
 namespace shardproof::overlap {
@@ -61,14 +61,13 @@ RANKED_TEST_CASE("overlap/declared_memory", clauses("OVL-28"), ranks(1, 2, 3, 4)
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_mean_rounds(rank));
 }
 
-RANKED_TEST_CASE("overlap/declared_memory_of_parts", clauses("OVL-28"), ranks(4),
+RANKED_TEST_CASE("overlap/declared_memory_of_parts", clauses("OVL-28"), ranks(4), also_with_discarded_module(),
                  needs(Feature::timeline, FullyShardFeature::reshard_to_size, Feature::hidden_memory)) {
   scenario::Scenario scenario = three_iterations({}, {}, true);
   for (scenario::WrapGroup& group : fully_shard(scenario.plan).wrap) {
     group.reshard_after_forward = {.kind = scenario::ReshardAfterForward::Kind::size, .size = 2};
   }
-  also_with_discard(rank, scenario,
-                    [&](const scenario::Scenario& each) { check_training(rank, play_closely(rank, each), oracles::Arithmetic::f32, {}); });
+  check_training(rank, play_closely(rank, std::move(scenario)), oracles::Arithmetic::f32, {});
 }
 
 }  // namespace shardproof::overlap

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "suites/checks/comparison.hpp"
+#include "suites/checks/last_module.hpp"
 #include "suites/checks/refusal.hpp"
 #include "suites/checks/sum_over_ranks.hpp"
-#include "suites/checks/with_discard.hpp"
 #include "suites/replicate/scenarios.hpp"
 
 namespace shardproof::replicate {
@@ -44,7 +44,7 @@ const std::vector<std::string> spellings_of_frozen{"frozen", "not trainable", "r
 }  // namespace
 
 // The layers `fc1` and `fc4` are twins, which change places: only their names differ.
-RANKED_TEST_CASE("replicate/model_differs", clauses("REP-12"), ranks(2, 3, 4),
+RANKED_TEST_CASE("replicate/model_differs", clauses("REP-12"), ranks(2, 3, 4), also_with_discarded_module(),
                  each("in", "count", "shape", "order", "twins", "trainability", "dtype"), each("culprit", "first", "last"),
                  needs_if("in", "trainability", Feature::module_groups), needs_if("in", "dtype", ReplicateFeature::parameter_dtypes)) {
   const int world = rank.world().size();
@@ -65,40 +65,38 @@ RANKED_TEST_CASE("replicate/model_differs", clauses("REP-12"), ranks(2, 3, 4),
     if (what == "dtype") scenario::replicate(scenario.plan).parameter_dtypes["fc1"] = DType::bf16;
   }
   check_refused(rank, scenario, "create", {"rank 0", "rank " + std::to_string(culprit)});
-  also_with_discard(rank, scenario, [&](const scenario::Scenario& each) {
-    const std::optional<scenario::SubjectError> refused = refusal(rank, each);
-    REQUIRE(refused);
-    CAPTURE(refused->reason());
-    const std::string first = about(refused->reason(), 0), other = about(refused->reason(), culprit);
-    if (what == "count") CHECK((has_any(first, {"7"}) && has_any(other, {"6"})));
-    if (what == "shape") CHECK((has_any(first, spellings(5, 4)) && has_any(other, spellings(6, 4))));
-    if (what == "order") CHECK((has_any(first, spellings(4, 4)) && has_any(other, spellings(5, 4))));
-    if (what == "twins") CHECK((has_any(first, {"fc1"}) && has_any(other, {"fc4"})));
-    if (what == "dtype") CHECK((!has_any(first, spellings_of_bf16) && has_any(other, spellings_of_bf16)));
-    if (what == "trainability") CHECK((!has_any(first, spellings_of_frozen) && has_any(other, spellings_of_frozen)));
-  });
+  const std::optional<scenario::SubjectError> refused = refusal(rank, scenario);
+  REQUIRE(refused);
+  CAPTURE(refused->reason());
+  const std::string first = about(refused->reason(), 0), other = about(refused->reason(), culprit);
+  if (what == "count") CHECK((has_any(first, {"7"}) && has_any(other, {"6"})));
+  if (what == "shape") CHECK((has_any(first, spellings(5, 4)) && has_any(other, spellings(6, 4))));
+  if (what == "order") CHECK((has_any(first, spellings(4, 4)) && has_any(other, spellings(5, 4))));
+  if (what == "twins") CHECK((has_any(first, {"fc1"}) && has_any(other, {"fc4"})));
+  if (what == "dtype") CHECK((!has_any(first, spellings_of_bf16) && has_any(other, spellings_of_bf16)));
+  if (what == "trainability") CHECK((!has_any(first, spellings_of_frozen) && has_any(other, spellings_of_frozen)));
 }
 
 // Each rank comes with its own values.
-RANKED_TEST_CASE("replicate/starts_from_rank_0", clauses("REP-13"), ranks(2, 3, 4)) {
-  also_with_discard(rank, exact_net(true, gradients_only()), [&](scenario::Scenario scenario) {
-    const scenario::Run expected = play_accepted(rank, scenario);
-    if (rank.index() != 0) scenario.model.init_divisor *= 2;
-    const scenario::Run run = play_accepted(rank, scenario);
-    REQUIRE_FALSE(run.captures().empty());
-    std::int64_t differs_from_own = 0;
-    for (std::size_t i = 0; i < run.captures().size(); ++i) {
-      for (std::size_t p = 0; p < run.captures()[i].parameters.size(); ++p) {
-        const scenario::CapturedParameter &mine = run.captures()[i].parameters[p], &same = expected.captures()[i].parameters[p];
-        CAPTURE(i, mine.name);
-        CHECK(first_difference(mine.shard, same.shard) == "");
-        CHECK(first_difference(mine.gradient, same.gradient) == "");
-        const Tensor own = initial_value(scenario.model, p, 0, mine.shape);
-        if (mine.shard != own) ++differs_from_own;
-      }
+RANKED_TEST_CASE("replicate/starts_from_rank_0", clauses("REP-13"), ranks(2, 3, 4), also_with_discarded_module()) {
+  scenario::Scenario scenario = exact_net(true, gradients_only());
+  const int usual = scenario.model.init_divisor;
+  scenario.model.init_divisor = rank.index() == 0 ? usual : 2 * usual;
+  const scenario::Run run = play_accepted(rank, scenario);
+  const scenario::Run expected = play_accepted(rank, exact_net(true, gradients_only()));
+  REQUIRE_FALSE(run.captures().empty());
+  std::int64_t differs_from_own = 0;
+  for (std::size_t i = 0; i < run.captures().size(); ++i) {
+    for (std::size_t p = 0; p < run.captures()[i].parameters.size(); ++p) {
+      const scenario::CapturedParameter &mine = run.captures()[i].parameters[p], &same = expected.captures()[i].parameters[p];
+      CAPTURE(i, mine.name);
+      CHECK(first_difference(mine.shard, same.shard) == "");
+      CHECK(first_difference(mine.gradient, same.gradient) == "");
+      const Tensor own = initial_value(scenario.model, p, 0, mine.shape);
+      if (mine.shard != own) ++differs_from_own;
     }
-    CHECK(sum_over_ranks(rank, differs_from_own) > 0);
-  });
+  }
+  CHECK(sum_over_ranks(rank, differs_from_own) > 0);
 }
 
 }  // namespace shardproof::replicate

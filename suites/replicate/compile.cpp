@@ -9,10 +9,10 @@
 
 #include "suites/checks/comparison.hpp"
 #include "suites/checks/fabric.hpp"
+#include "suites/checks/last_module.hpp"
 #include "suites/checks/refusal.hpp"
 #include "suites/checks/soundness.hpp"
 #include "suites/checks/times.hpp"
-#include "suites/checks/with_discard.hpp"
 #include "suites/replicate/plans.hpp"
 #include "suites/replicate/scenarios.hpp"
 
@@ -200,8 +200,8 @@ RANKED_TEST_CASE("replicate/bucketing_values", clauses("REP-4", "REP-40", "REP-4
 }
 
 // Any layers and limits.
-RANKED_TEST_CASE("replicate/compiled_plan", clauses("REP-42"), ranks(2, 3, 4), each("fusion", "concat", "coalesce", "none"),
-                 each("region", "forward_backward", "backward"), each("set", 0, 1, 2, 3),
+RANKED_TEST_CASE("replicate/compiled_plan", clauses("REP-42"), ranks(2, 3, 4), also_with_discarded_module(),
+                 each("fusion", "concat", "coalesce", "none"), each("region", "forward_backward", "backward"), each("set", 0, 1, 2, 3),
                  needs(Feature::timeline, ReplicateFeature::compiled_step), tags("reference")) {
   std::mt19937_64 random(rank.seed());
   scenario::Scenario scenario = random_layers(random);
@@ -211,18 +211,16 @@ RANKED_TEST_CASE("replicate/compiled_plan", clauses("REP-42"), ranks(2, 3, 4), e
   scenario.script.segments = {
       {.iterations = 3,
        .body = {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::forward}, {ActionKind::backward}, {ActionKind::zero_grad}}}};
-  also_with_discard(rank, scenario, [&](const scenario::Scenario& each) {
-    const scenario::Run run = play_accepted(rank, each);
-    REQUIRE(run.compiled_steps().size() == 6);
-    for (const scenario::CompiledStep& step : run.compiled_steps()) {
-      CAPTURE(step.iteration, step.backward);
-      CHECK(reduction_plan(backward_of(step)) == expected_plan(scenario, rank.world().size(), step.backward == 2));
-      for (const StepGraph& graph : *step.graphs) check_values(scenario.model, graph);
-      CHECK(step.graphs->size() == (scenario::replicate(scenario.plan).compile->region == CompiledRegion::backward ? 1U : 2U));
-    }
-    check_ran_as_planned(rank, run);
-    check_no_race(rank, run);
-  });
+  const scenario::Run run = play_accepted(rank, scenario);
+  REQUIRE(run.compiled_steps().size() == 6);
+  for (const scenario::CompiledStep& step : run.compiled_steps()) {
+    CAPTURE(step.iteration, step.backward);
+    CHECK(reduction_plan(backward_of(step)) == expected_plan(scenario, rank.world().size(), step.backward == 2));
+    for (const StepGraph& graph : *step.graphs) check_values(scenario.model, graph);
+    CHECK(step.graphs->size() == (scenario::replicate(scenario.plan).compile->region == CompiledRegion::backward ? 1U : 2U));
+  }
+  check_ran_as_planned(rank, run);
+  check_no_race(rank, run);
 }
 
 // A backward without sync has no reductions, and settles no order for later ones.

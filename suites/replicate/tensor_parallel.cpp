@@ -15,6 +15,7 @@
 #include "harness/scenario/formula.hpp"
 #include "harness/scenario/plan/fully_shard.hpp"
 #include "suites/checks/comparison.hpp"
+#include "suites/checks/last_module.hpp"
 #include "suites/checks/own_gradients.hpp"
 #include "suites/checks/refusal.hpp"
 #include "suites/checks/replicate.hpp"
@@ -401,7 +402,7 @@ Misfit misfit(const std::string& what) {
 
 }  // namespace
 
-RANKED_TEST_CASE("replicate/ddp_tp_refused", clauses("REP-35"), ranks(2, 4),
+RANKED_TEST_CASE("replicate/ddp_tp_refused", clauses("REP-35"), ranks(2, 4), also_with_discarded_module(),
                  each("what", "row_of_whole", "row_of_input", "linear_of_part", "column_of_part", "scale_of_part", "loss_of_part",
                       "discarded", "residual", "choice"),
                  needs(ReplicateFeature::tensor_parallel), needs_if("what", "choice", Feature::module_groups),

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "suites/checks/comparison.hpp"
+#include "suites/checks/last_module.hpp"
 #include "suites/checks/refusal.hpp"
 #include "suites/checks/soundness.hpp"
 #include "suites/replicate/scenarios.hpp"
@@ -171,7 +172,7 @@ RANKED_TEST_CASE("replicate/compiled_host_waits", clauses("REP-16"), ranks(2, 3)
 }
 
 // An engine that cannot reduce a pair of tensors says so.
-RANKED_TEST_CASE("replicate/pair_of_tensors", clauses("REP-18"), ranks(1, 2, 3)) {
+RANKED_TEST_CASE("replicate/pair_of_tensors", clauses("REP-18"), ranks(1, 2, 3), also_with_discarded_module()) {
   scenario::Scenario scenario = exact_net(true, training());
   scenario.model.root.children.back().tensor = scenario::TensorKind::two_tensor;
   if (refusal(rank, scenario)) return check_refused_or_unsupported(rank, scenario, "create", {"1.weight"});

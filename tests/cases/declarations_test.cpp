@@ -44,6 +44,17 @@ TEST_CASE("Every combination of world size and parameters is a case; without ran
   CHECK(bound.cases[4].info.line == 7);
 }
 
+TEST_CASE("A parameter of also() is in one more case, which needs its features") {
+  auto declaration = declared("s/c");
+  declaration.params = {{"a", {"x", "y"}}};
+  detail::apply(declaration, also("module", "spare", Feature::module_groups));
+  const auto bound = bind_cases(std::vector{declaration}, {});
+  CHECK(ids(bound) == std::vector<std::string>{"s/c[W=2,a=x]", "s/c[W=2,a=x,module=spare]", "s/c[W=2,a=y]", "s/c[W=2,a=y,module=spare]"});
+  CHECK(bound.cases[0].info.needs.empty());
+  CHECK(bound.cases[1].info.needs == std::vector<std::string>{"module_groups"});
+  CHECK_FALSE(bound.cases[0].info.params.contains("module"));
+}
+
 TEST_CASE("A case that draws what it plays is bound for the usual numbers, and for any other number on request") {
   auto declaration = declared("s/c");
   detail::apply(declaration, drawn_by("seed", 2));

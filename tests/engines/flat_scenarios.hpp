@@ -52,8 +52,8 @@ inline std::size_t check_flat_run(const scenario::Scenario& scenario, int ranks)
     for (const trace::Race& race : run.races()) FAIL_CHECK(trace::describe(race, rank));
     CHECK(run.left_alive() == 0);
     suites::flat_shard_checks().check_nothing_gathered_twice(run);
-    for (const suites::After calls : {suites::After::backwards, suites::After::other_calls})
-      suites::flat_shard_checks().check_memory(run, ranks, calls);
+    for (const suites::MemoryCheck check : {suites::MemoryCheck::nothing_left, suites::MemoryCheck::whole_after_forward})
+      suites::flat_shard_checks().check_memory(run, ranks, check);
     for (const scenario::Iteration& iteration : run.iterations()) {
       CAPTURE(iteration.index());
       const suites::Communication& asked = planned.at(static_cast<std::size_t>(iteration.index()));

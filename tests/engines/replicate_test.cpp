@@ -237,7 +237,7 @@ std::size_t check_replicated_run(const Scenario& scenario, int ranks) {
     for (const trace::Race& race : run.races()) FAIL_CHECK(trace::describe(race, rank));
     CHECK(run.left_alive() == 0);
     suites::replicate_checks().check_nothing_gathered_twice(run);
-    suites::replicate_checks().check_memory(run, ranks, suites::After::backwards);
+    suites::replicate_checks().check_memory(run, ranks, suites::MemoryCheck::nothing_left);
     if (ranks > 1 && !replicate(scenario.plan).compile && suites::replicate_checks().plans(scenario, ranks) == suites::Plans::exactly)
       CHECK(started_buckets(run) == planned_buckets(scenario));
   }

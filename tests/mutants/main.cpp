@@ -1,10 +1,12 @@
 // The worker whose engines are mutated. It says which traits and passes its trainers have had, for mutants that hide.
 #include <algorithm>
 #include <memory>
+#include <set>
 #include <utility>
 
 #include "harness/faults/wrappers.hpp"
 #include "harness/scenario/generator/generator.hpp"
+#include "harness/scenario/generator/ingredients.hpp"
 #include "tests/mutants/active.hpp"
 #include "worker/program.hpp"
 
@@ -15,10 +17,18 @@ namespace {
 // The model, the plan and the calls so far of this thread's trainer.
 thread_local scenario::Scenario so_far;
 
+// Some ingredients need a feature, and are one trait together with it: residuals are a kind of module_groups.
+std::size_t count_traits() {
+  std::set<scenario::Trait> all = scenario::traits(so_far);
+  all.erase(Feature(Feature::module_groups).name());
+  all.erase(to_string(scenario::Ingredient::half_precision));
+  return all.size();
+}
+
 // No scenario is drawn for some plans: those that an engine must refuse.
 void publish_traits() {
   const bool is_drawn = std::ranges::count(scenario::drawn_kinds(), so_far.plan.engine.get()->kind()) > 0;
-  mutants::set_traits(is_drawn ? scenario::traits(so_far).size() : 0);
+  mutants::set_traits(is_drawn ? count_traits() : 0);
 }
 
 void add(scenario::Action action) {

@@ -230,6 +230,17 @@ class Attribution(unittest.TestCase):
         self.assertGreater(len(cited), 100)
         self.assertEqual({clause: file for clause, file in cited.items() if clause not in known}, {})
 
+    def test_a_case_cites_the_clauses_of_the_scopes_in_its_body(self):
+        case = re.compile(r'^RANKED_TEST_CASE\("([^"]+)", clauses\(([^)]*)\)(.*?)^\}$', re.M | re.S)
+        found = 0
+        for file in sorted((ROOT / "suites").rglob("*.cpp")):
+            for name, cited, body in case.findall(file.read_text(encoding="utf-8")):
+                scopes = set(re.findall(r'"([A-Z]{3}-\d+)"', " ".join(re.findall(r'\bunder\(([^)]*)\)', body))))
+                found += len(scopes)
+                with self.subTest(case=name):
+                    self.assertLessEqual(scopes, set(re.findall(r'"([^"]+)"', cited)))
+        self.assertGreater(found, 50)
+
 
 class KillMatrix(unittest.TestCase):
     """Every fault on every case that has a clause of it."""
@@ -393,7 +404,7 @@ class Reports(Runs):
             import jsonschema
         except ImportError:
             self.skipTest("python3-jsonschema is not installed")
-        schema = json.loads((ROOT / "reports/schema/report.schema.json").read_text(encoding="utf-8"))
+        schema = json.loads((ROOT / "reports/model/schema/report.schema.json").read_text(encoding="utf-8"))
         jsonschema.Draft202012Validator.check_schema(schema)
         validator = jsonschema.Draft202012Validator(schema)
         # Whole cases are slow to check, and most are alike: one of each name will do.
